@@ -1,0 +1,87 @@
+package lw
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrStarted is returned by Run when it is called a second time.
+var ErrStarted = errors.New("lw: already started")
+
+// ErrStopped is the cause of a wait, or of a read from a [Cursor], that ended because the informer stopped.
+var ErrStopped = errors.New("lw: stopped")
+
+// ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in time (a restored backup, a
+// wiped store), a consistent read confirmed it, and the store now shows the older state. Waits for a resource version of the
+// epoch before it end with this error.
+var ErrRewound = errors.New("the server went back in time")
+
+// An Error says what failed, where. It reaches Options.OnError once, and is found by errors.As in what the waits return.
+// It unwraps to the cause: the API's status error (errors.As to apierrors.APIStatus), the network's or the decoder's.
+type Error struct {
+	Informer string // Options.Name
+	Op       string // what was tried: list, stream, watch, decode, transform, index or mutation
+	Failures int    // how many attempts have failed in a row, this one included; 0 where the failure is one object's
+	Key      Key    // the object that it is about, where it is one object and its key is known
+	Err      error  // never nil
+}
+
+// Error returns "lw: <informer>: <op> <key>: <cause>", without the parts that are not known.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("lw: ")
+	if e.Informer != "" {
+		b.WriteString(e.Informer)
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Op)
+	if e.Key != (Key{}) {
+		b.WriteString(" ")
+		b.WriteString(keyString(e.Key))
+	}
+	if e.Failures > 1 {
+		fmt.Fprintf(&b, " (failure %d in a row)", e.Failures)
+	}
+	b.WriteString(": ")
+	b.WriteString(strings.TrimPrefix(e.Err.Error(), "lw: "))
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// A Panic is what a callback panicked with, as it reaches Options.OnPanic.
+type Panic struct {
+	Informer string
+	Handler  string // Handler.Name, or the index
+	Key      Key    // the object that the callback was called for
+	Value    any    // what was passed to panic
+	Stack    []byte // debug.Stack() of the goroutine that panicked
+}
+
+// Error returns what panicked and its value.
+func (p *Panic) Error() string {
+	return fmt.Sprintf("lw: %s: %s panicked at %s: %v", p.Informer, p.Handler, keyString(p.Key), p.Value)
+}
+
+// Unwrap returns the value where it is an error.
+func (p *Panic) Unwrap() error {
+	err, _ := p.Value.(error)
+	return err
+}
+
+func keyOfError(err error) Key {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Key
+	}
+	return Key{}
+}
+
+// keyString is a key as kubectl prints it: without a slash for an object of the cluster's scope.
+func keyString(k Key) string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}

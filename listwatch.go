@@ -1,0 +1,278 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Client is the part of a generated client that [FromClient] needs; clientset.CoreV1().Pods(namespace) is one.
+type Client[T Object, L ObjectList] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) // makes T inferable; it is not called
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// A ListWatch is a [Source] made of two functions, of which L is the list type. Both functions must return soon after their
+// context is done.
+type ListWatch[T Object, L ObjectList] struct {
+	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
+	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+
+	// fake: the functions are a fake clientset's, whose watches never send the end bookmark of a streamed list and panic
+	// when more than a hundred events wait.
+	fake bool
+}
+
+// FromClient returns a Source over a generated client, real or fake. Each tweak may narrow the options of every request, as
+// with [WithListOptions].
+//
+//	lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
+func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
+	if c == nil {
+		panic("lw: FromClient: nil client")
+	}
+	return &ListWatch[T, L]{
+		ListFunc: func(ctx context.Context, opts metav1.ListOptions) (L, error) {
+			return c.List(ctx, tweaked(opts, tweak))
+		},
+		WatchFunc: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, tweaked(opts, tweak))
+		},
+		fake: isFake(c),
+	}
+}
+
+// isFake reports whether c is made of client-go's testing.Fake, which cannot be named here: its recorder of actions tells it
+// from a real client, and a fake that knows of streamed lists says itself that it has none.
+func isFake(c any) bool {
+	if f, ok := c.(interface{ IsWatchListSemanticsUnSupported() bool }); ok {
+		return f.IsWatchListSemanticsUnSupported()
+	}
+	_, ok := c.(interface{ ClearActions() })
+	return ok
+}
+
+func (lw *ListWatch[T, L]) hints() hints { return hints{noStream: lw.fake, loose: lw.fake} }
+
+// List calls ListFunc and yields the items of its result. An item of another type than T is yielded as an error that names
+// both types.
+func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+	if lw.ListFunc == nil {
+		return metav1.ListMeta{}, errors.New("lw: ListWatch: nil ListFunc")
+	}
+	list, err := lw.ListFunc(ctx, opts)
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	if v := reflect.ValueOf(list); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return metav1.ListMeta{}, fmt.Errorf("lw: ListWatch: ListFunc returned a nil %T", list)
+	}
+	listMeta := metav1.ListMeta{
+		ResourceVersion:    list.GetResourceVersion(),
+		Continue:           list.GetContinue(),
+		RemainingItemCount: list.GetRemainingItemCount(),
+	}
+	return listMeta, eachItem(list, yield)
+}
+
+// eachItem yields the items of list. Where they stand in the list as values, each is copied to a place of its own, so that one
+// object that stays in the store does not keep the whole page in memory.
+func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
+	var zero T
+	wrong := func(item any) error {
+		return yield(zero, &Error{Op: "decode", Key: keyOfAny(item), Err: fmt.Errorf("list %T holds a %T, not a %T", list, item, zero)})
+	}
+	items, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return fmt.Errorf("lw: ListWatch: %T has no items: %w", list, err)
+	}
+	v := reflect.ValueOf(items).Elem()
+	switch elem, want := v.Type().Elem(), reflect.TypeFor[T](); {
+	case elem == want:
+		for i := range v.Len() {
+			obj := v.Index(i).Interface().(T)
+			if obj == zero {
+				if err := yield(zero, &Error{Op: "decode", Err: fmt.Errorf("item %d of %T is nil", i, list)}); err != nil {
+					return err
+				}
+			} else if err := yield(obj, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	case reflect.PointerTo(elem) == want:
+		for i := range v.Len() {
+			own := reflect.New(elem)
+			own.Elem().Set(v.Index(i))
+			if err := yield(own.Interface().(T), nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	// Items of an interface or a raw type, or a list of something else: apimachinery knows how to take them out.
+	return meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
+		if obj, ok := item.(T); ok && obj != zero {
+			return yield(obj, nil)
+		}
+		return wrong(item)
+	})
+}
+
+// Watch calls WatchFunc and yields its events until they end; the watch is stopped before Watch returns.
+func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+	if lw.WatchFunc == nil {
+		return errors.New("lw: ListWatch: nil WatchFunc")
+	}
+	w, err := lw.WatchFunc(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if w == nil {
+		return errors.New("lw: ListWatch: WatchFunc returned a nil watch")
+	}
+	defer w.Stop()
+	if opts.SendInitialEvents != nil && *opts.SendInitialEvents && isFakeWatch(w) {
+		return errNoStream
+	}
+	events := w.ResultChan()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case ev, ok := <-events:
+			if !ok {
+				return nil
+			}
+			typed, err := typedEvent[T](ev)
+			if err != nil {
+				return err
+			}
+			if err := yield(typed); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// errNoStream says that a source cannot stream its initial list.
+var errNoStream = errors.New("lw: the source cannot stream its initial list")
+
+// isFakeWatch reports whether w is one of apimachinery's fakes, which stream ADDED but never send the end bookmark.
+func isFakeWatch(w watch.Interface) bool {
+	switch w.(type) {
+	case *watch.RaceFreeFakeWatcher, *watch.FakeWatcher:
+		return true
+	}
+	return false
+}
+
+// typedEvent returns ev as a T's. An ERROR event is an error; an object of another type is set in Err.
+func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
+	out := WatchEvent[T]{Type: ev.Type}
+	switch ev.Type {
+	case watch.Error:
+		return out, apierrors.FromObject(ev.Object)
+	case watch.Bookmark:
+		m, err := meta.Accessor(ev.Object)
+		if err != nil {
+			return out, fmt.Errorf("lw: bookmark of type %T has no metadata: %w", ev.Object, err)
+		}
+		out.ResourceVersion = m.GetResourceVersion()
+		out.InitialEventsEnd = m.GetAnnotations()[initialEventsEnd] == "true"
+		return out, nil
+	case watch.Added, watch.Modified, watch.Deleted:
+	default:
+		return out, fmt.Errorf("lw: watch event of unknown type %q", ev.Type)
+	}
+	obj, ok := ev.Object.(T)
+	var zero T
+	if !ok || obj == zero {
+		if m, err := meta.Accessor(ev.Object); err == nil && ok == false {
+			out.ResourceVersion = m.GetResourceVersion()
+		}
+		out.Err = &Error{Op: "decode", Key: keyOfAny(ev.Object), Err: fmt.Errorf("%s event holds a %T, not a %T", ev.Type, ev.Object, zero)}
+		return out, nil
+	}
+	out.Object, out.ResourceVersion = obj, obj.GetResourceVersion()
+	return out, nil
+}
+
+func keyOfAny(obj any) Key {
+	if v := reflect.ValueOf(obj); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return Key{}
+	}
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return Key{}
+	}
+	return Key{Namespace: m.GetNamespace(), Name: m.GetName()}
+}
+
+// WithListOptions returns a Source that passes the options of every request through each tweak, to narrow it by a label or
+// field selector.
+func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
+	if src == nil {
+		panic("lw: WithListOptions: nil source")
+	}
+	return &optioned[T]{src, tweak}
+}
+
+type optioned[T Object] struct {
+	src   Source[T]
+	tweak []func(*metav1.ListOptions)
+}
+
+func (o *optioned[T]) hints() hints { return hintsOf(o.src) }
+
+func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+	return o.src.List(ctx, tweaked(opts, o.tweak), yield)
+}
+
+func (o *optioned[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+	return o.src.Watch(ctx, tweaked(opts, o.tweak), yield)
+}
+
+func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) metav1.ListOptions {
+	for _, f := range tweak {
+		f(&opts)
+	}
+	return opts
+}
+
+// ListOf is an [ObjectList] for sources that have no list type of their own.
+type ListOf[T runtime.Object] struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []T `json:"items"`
+}
+
+// GetObjectKind returns the list's kind, to set and to get.
+func (l *ListOf[T]) GetObjectKind() schema.ObjectKind { return &l.TypeMeta }
+
+// DeepCopyObject returns a copy that shares nothing with l.
+func (l *ListOf[T]) DeepCopyObject() runtime.Object {
+	if l == nil {
+		return nil
+	}
+	out := &ListOf[T]{TypeMeta: l.TypeMeta}
+	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	if l.Items != nil {
+		out.Items = make([]T, len(l.Items))
+		for i, item := range l.Items {
+			if v := reflect.ValueOf(item); v.IsValid() && !(v.Kind() == reflect.Pointer && v.IsNil()) {
+				out.Items[i] = item.DeepCopyObject().(T)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package lw
+
+import (
+	"context"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Object is what a collection holds: a comparable (pointer) type that knows its identity. Every API type is one, and so is a
+// small struct of your own that embeds [Meta]. Objects in a store are shared by all its readers and must not be changed.
+type Object interface {
+	comparable
+	GetNamespace() string
+	GetName() string
+	GetUID() types.UID
+	GetResourceVersion() string
+}
+
+// ObjectList is a list type of an API, such as *corev1.PodList or *[ListOf].
+type ObjectList interface {
+	runtime.Object
+	metav1.ListInterface
+}
+
+// Key names an object within its collection. Namespace is empty for objects of the cluster's scope.
+type Key = types.NamespacedName
+
+// KeyOf returns the key of obj.
+func KeyOf[T Object](obj T) Key {
+	return Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// Meta is an object's identity, to embed in the result of a [Transform].
+type Meta struct {
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+}
+
+// GetNamespace returns the namespace, which is empty for an object of the cluster's scope.
+func (m *Meta) GetNamespace() string { return m.Namespace }
+
+// GetName returns the name.
+func (m *Meta) GetName() string { return m.Name }
+
+// GetUID returns the UID, which tells an object from a later one of the same name.
+func (m *Meta) GetUID() types.UID { return m.UID }
+
+// GetResourceVersion returns the version of the collection that wrote this version of the object.
+func (m *Meta) GetResourceVersion() string { return m.ResourceVersion }
+
+// Key returns the key.
+func (m *Meta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
+
+// MetaOf returns the identity of obj.
+func MetaOf[T Object](obj T) Meta {
+	return Meta{
+		Namespace:       obj.GetNamespace(),
+		Name:            obj.GetName(),
+		UID:             obj.GetUID(),
+		ResourceVersion: obj.GetResourceVersion(),
+	}
+}
+
+// A Source lists and watches one collection. [*ListWatch], [*HTTP] and [*Memory] are Sources, and so are the results of
+// [WithListOptions] and [Transform].
+//
+// A Source is used by one [Reflector] at a time, and calls yield from the goroutine that called it. Both methods return soon
+// after ctx is done. They pass opts on as they are; the meaning of its fields is that of the Kubernetes API
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/).
+type Source[T Object] interface {
+	// List yields each object of the collection, or of the page that opts asks for, in turn; err is set instead of obj for
+	// one that cannot be decoded, as an [*Error] with its Key where that is known. It returns the list's metadata. An error
+	// from yield ends it and is returned.
+	List(ctx context.Context, opts metav1.ListOptions, yield func(obj T, err error) error) (metav1.ListMeta, error)
+	// Watch yields each event in turn until the server ends the stream (nil), the stream breaks, or yield returns an error,
+	// which is returned.
+	Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error
+}
+
+// A WatchEvent is one change that a [Source] saw.
+type WatchEvent[T Object] struct {
+	Type             watch.EventType // Added, Modified, Deleted or Bookmark; an ERROR event is Watch's error
+	Object           T               // zero for a Bookmark and where Err is set; may be zero for Deleted, see Key
+	ResourceVersion  string          // the version of the collection that this event leads to
+	InitialEventsEnd bool            // the bookmark that ends the initial events of a streamed list
+	Err              error           // the object could not be decoded or transformed: an *Error, with the Key where it is known
+
+	// meta identifies the object of a Deleted event that carries none: a transform's, of which only the key is left.
+	meta *Meta
+}
+
+// Key returns the key of the object that the event is about, also of a Deleted that carries no object; it is zero for a
+// Bookmark.
+func (e *WatchEvent[T]) Key() Key {
+	var zero T
+	switch {
+	case e.Object != zero:
+		return KeyOf(e.Object)
+	case e.meta != nil:
+		return e.meta.Key()
+	case e.Err != nil:
+		return keyOfError(e.Err)
+	}
+	return Key{}
+}
+
+// InitialEventsEnd is the annotation of the bookmark that ends the initial events of a streamed list
+// (https://kep.k8s.io/3157).
+const initialEventsEnd = metav1.InitialEventsAnnotationKey
+
+// typeName is T's name without its package and pointer, as users say it: Pod.
+func typeName[T any]() string {
+	t := reflect.TypeFor[T]()
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Name() == "" {
+		return t.String()
+	}
+	return t.Name()
+}
+
+// hints is what the sources of this package tell a reflector beyond what [Source] says.
+type hints struct {
+	// noStream: the source cannot stream its initial list, and trying would only cost time.
+	noStream bool
+	// loose: resource versions mean nothing (a fake clientset stamps none on its objects), so events are believed in the
+	// order of their arrival.
+	loose bool
+	// partial: the source leaves objects out, so that an object may be modified or deleted that was never added.
+	partial bool
+}
+
+type hinter interface{ hints() hints }
+
+func hintsOf(src any) hints {
+	if h, ok := src.(hinter); ok {
+		return h.hints()
+	}
+	return hints{}
+}

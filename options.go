@@ -1,0 +1,117 @@
+package lw
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// Options tune an [Informer] or a [Reflector]. Nil and the zero value mean the defaults.
+type Options struct {
+	Name   string       // in errors, logs and metrics; default: T's name
+	Logger *slog.Logger // default: slog.Default()
+
+	List         ListMode      // how the initial list is asked for; default: ListAuto
+	PageSize     int64         // objects a page; default: 500
+	SyncBudget   time.Duration // a streamed list without progress for so long falls back to pages; default: 10 s
+	WatchTimeout time.Duration // a watch lasts so long to twice as long, drawn anew each time; default: 5 min
+
+	// Backoff returns the pause after so many failures in a row, from 1 on. A server's Retry-After is waited for where it is
+	// longer. Default: 0.8 s doubling to 30 s, of which a random half is taken off or added.
+	Backoff func(failures int) time.Duration
+
+	// OnError is told of every failure once, as an *Error, in the goroutine that reads from the server: it should not block.
+	// Default: a log record.
+	OnError func(err error)
+	// OnPanic is told of a panic in a callback of a handler or of an index, in that callback's goroutine; the handler goes
+	// on with the next event, and an object that an index panicked at is set aside. Default (nil): the panic crashes the
+	// program, as any would.
+	OnPanic func(p *Panic)
+	Metrics Metrics // default: none
+
+	// DetectMutation keeps a copy of every object, and reports one that somebody changed in the cache to OnError, with a
+	// diff. It is for tests: it doubles the memory.
+	DetectMutation bool
+}
+
+// Metrics receives an informer's measurements. Its methods are called in the goroutine that reads from the server.
+type Metrics interface {
+	// Request is called at the end of each request: op is list, stream or watch, took how long it was open, err nil if it
+	// ended as it should.
+	Request(informer, op string, took time.Duration, err error)
+	// Replaced is called when a whole list of so many objects was taken over, of which changed are new, changed or gone.
+	Replaced(informer string, objects, changed int)
+}
+
+// ListMode says how an initial list is asked for.
+type ListMode int
+
+const (
+	// ListAuto streams the list where the server can, and falls back to pages, for good, where it cannot.
+	ListAuto ListMode = iota
+	// ListStream always streams the list, as the initial events of the watch (https://kep.k8s.io/3157).
+	ListStream
+	// ListPages lists in pages of Options.PageSize, all of one resource version.
+	ListPages
+	// ListWhole asks for the list in one response.
+	ListWhole
+)
+
+func (m ListMode) String() string {
+	switch m {
+	case ListAuto:
+		return "auto"
+	case ListStream:
+		return "stream"
+	case ListPages:
+		return "pages"
+	case ListWhole:
+		return "whole"
+	}
+	return "unknown"
+}
+
+// withDefaults returns a copy of o in which no field but Metrics and OnPanic is zero.
+func (o *Options) withDefaults(name string) *Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Name == "" {
+		d.Name = name
+	}
+	if d.Logger == nil {
+		d.Logger = slog.Default()
+	}
+	if d.PageSize <= 0 {
+		d.PageSize = 500
+	}
+	if d.SyncBudget <= 0 {
+		d.SyncBudget = 10 * time.Second
+	}
+	if d.WatchTimeout <= 0 {
+		d.WatchTimeout = 5 * time.Minute
+	}
+	if d.Backoff == nil {
+		d.Backoff = defaultBackoff
+	}
+	if d.OnError == nil {
+		logger := d.Logger
+		d.OnError = func(err error) {
+			logger.LogAttrs(context.Background(), slog.LevelWarn, "lw: informer failed", slog.Any("error", err))
+		}
+	}
+	return &d
+}
+
+// defaultBackoff doubles from 0.8 s to 30 s and draws from the half below to the half above that, so that informers that a
+// server has lost at the same moment do not come back at the same moment.
+func defaultBackoff(failures int) time.Duration {
+	const first, most = 800 * time.Millisecond, 30 * time.Second
+	d := most
+	if failures < 7 {
+		d = min(first<<max(failures-1, 0), most)
+	}
+	return d/2 + rand.N(d)
+}
