@@ -1,0 +1,44 @@
+// Command build builds the API servers that the tests run, from Go modules alone, into the user's cache directory. What is
+// built already is not built again.
+//
+//	go run ./cmd/build             both
+//	go run ./cmd/build generic     the k8s.io/apiserver generic server, with etcd in the same binary
+//	go run ./cmd/build kube        kube-apiserver and etcd
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+func main() {
+	log.SetFlags(0)
+	parallel := flag.Int("p", 0, "compilations at once; 0: as many as CPUs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	for _, name := range flag.Args() {
+		if !slices.ContainsFunc(servers.Kinds, func(k servers.Kind) bool { return k.Name == name }) {
+			log.Fatalf("build: no server is named %q", name)
+		}
+	}
+	for _, kind := range servers.Kinds {
+		if flag.NArg() > 0 && !slices.Contains(flag.Args(), kind.Name) {
+			continue
+		}
+		start := time.Now()
+		dir, err := kind.Build(ctx, *parallel, os.Stderr)
+		if err != nil {
+			log.Fatalf("build: %v", err)
+		}
+		fmt.Printf("%s: %s (%v)\n", kind.Name, dir, time.Since(start).Round(time.Second))
+	}
+}

@@ -1,0 +1,127 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is a child that dies with this program.
+type process struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when it has ended
+}
+
+// spawn starts bin. Its output is appended to the file log.
+func spawn(log, bin string, args ...string) (*process, error) {
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	p := &process{cmd: exec.Command(bin, args...), log: log, done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	// Its own process group: an interrupt from the terminal is for the tests, which then stop it in their order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		// The kernel sends Pdeathsig when the thread that started the child ends, so this thread must outlive it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.cmd.Wait()
+		}
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// running reports whether p was started and has not ended.
+func (p *process) running() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// signal sends sig to p if it runs, and waits for the end of one that is killed.
+func (p *process) signal(sig syscall.Signal) {
+	if !p.running() {
+		return
+	}
+	p.cmd.Process.Signal(sig)
+	if sig == syscall.SIGKILL {
+		<-p.done
+	}
+}
+
+// await calls ready every 20 ms until it returns nil. It fails when p or ctx ends.
+func (p *process) await(ctx context.Context, ready func(context.Context) error) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := ready(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("servers: %s ended early, see %s: %s", p.cmd.Path, p.log, tail(p.log))
+		case <-ctx.Done():
+			return fmt.Errorf("servers: %s is not ready: %w, see %s: %s (%v)", p.cmd.Path, ctx.Err(), p.log, tail(p.log), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func tail(file string) string {
+	content, _ := os.ReadFile(file)
+	return string(content[max(0, len(content)-2000):])
+}
+
+var ports struct {
+	mu    sync.Mutex
+	taken map[int]bool
+}
+
+// freePort returns a port that nobody listens on, another one each time. It is below the range from which the kernel takes the
+// local ports of outgoing connections: one of those could else be on it when a server is started again.
+func freePort() (int, error) {
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
+	if ports.taken == nil {
+		ports.taken = map[int]bool{}
+	}
+	for range 1000 {
+		port := 20000 + rand.N(12000)
+		if ports.taken[port] {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		l.Close()
+		ports.taken[port] = true
+		return port, nil
+	}
+	return 0, fmt.Errorf("servers: no free port")
+}

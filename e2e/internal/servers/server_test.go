@@ -1,0 +1,105 @@
+package servers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+// TestDisturbances drives every way to disturb a server without lw, so that a fault test that fails points at lw.
+func TestDisturbances(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := servers.New(servers.Generic, t.TempDir())
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv("LW_E2E_REQUIRED") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r := s.Reader("")
+	defer r.Close()
+	keys := func() map[string]bool {
+		t.Helper()
+		objects, _, err := r.List(ctx, "/api/v1/configmaps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]bool{}
+		for key := range objects {
+			names[key] = true
+		}
+		return names
+	}
+	configMap := func(name string) map[string]any {
+		return map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": name, "namespace": "n"}}
+	}
+	if _, err := r.Do(ctx, "POST", "/api/v1/namespaces/n/configmaps", "", configMap("a")); err != nil {
+		t.Fatal(err)
+	}
+	seed := []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b","namespace":"n","uid":"u"}}`)
+	if err := s.Put(ctx, map[string][]byte{"/registry/configmaps/n/b": seed}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"n/a": true, "n/b": true}
+	if diff := cmp.Diff(want, keys()); diff != "" {
+		t.Errorf("after two writes (-want +got):\n%s", diff)
+	}
+
+	s.KillAPI()
+	if _, err := r.Get(ctx, "/api/v1/configmaps"); err == nil {
+		t.Error("a killed server answers")
+	}
+	if err := s.StartAPI(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, keys()); diff != "" {
+		t.Errorf("after a restart (-want +got):\n%s", diff)
+	}
+
+	s.FreezeAPI()
+	frozen, stop := context.WithTimeout(ctx, 300*time.Millisecond)
+	if _, err := r.Get(frozen, "/api/v1/configmaps"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a frozen server answers: %v", err)
+	}
+	stop()
+	s.ThawAPI()
+	if diff := cmp.Diff(want, keys()); diff != "" {
+		t.Errorf("after it was frozen (-want +got):\n%s", diff)
+	}
+
+	revision, err := s.Compact(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	if err := s.WipeEtcd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]bool{}, keys()); diff != "" {
+		t.Errorf("after the wipe (-want +got):\n%s", diff)
+	}
+	wiped, err := s.Revision(ctx)
+	if err != nil || wiped >= revision {
+		t.Errorf("revision after the wipe: %d, %v, want less than %d", wiped, err, revision)
+	}
+	var status *servers.StatusError
+	if _, err := r.Get(ctx, fmt.Sprintf("/api/v1/configmaps?resourceVersion=%d", revision+100)); !errors.As(err, &status) || status.Code != 504 {
+		t.Errorf("list of the future: %v, want 504", err)
+	}
+}
