@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,9 +28,9 @@ type ListWatch[T Object, L ObjectList] struct {
 	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
 	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 
-	// fake: the functions are a fake clientset's, whose watches never send the end bookmark of a streamed list and panic
-	// when more than a hundred events wait.
-	fake bool
+	// fake: the functions are a fake clientset's, whose watches never send the end bookmark of a streamed list, panic when
+	// more than a hundred events wait, and whose objects carry no versions.
+	fake atomic.Bool
 }
 
 // FromClient returns a Source over a generated client, real or fake. Each tweak may narrow the options of every request, as
@@ -40,15 +41,16 @@ func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.Li
 	if c == nil {
 		panic("lw: FromClient: nil client")
 	}
-	return &ListWatch[T, L]{
+	lw := &ListWatch[T, L]{
 		ListFunc: func(ctx context.Context, opts metav1.ListOptions) (L, error) {
 			return c.List(ctx, tweaked(opts, tweak))
 		},
 		WatchFunc: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			return c.Watch(ctx, tweaked(opts, tweak))
 		},
-		fake: isFake(c),
 	}
+	lw.fake.Store(isFake(c))
+	return lw
 }
 
 // isFake reports whether c is made of client-go's testing.Fake, which cannot be named here: its recorder of actions tells it
@@ -61,7 +63,10 @@ func isFake(c any) bool {
 	return ok
 }
 
-func (lw *ListWatch[T, L]) hints() hints { return hints{noStream: lw.fake, loose: lw.fake} }
+func (lw *ListWatch[T, L]) hints() hints {
+	fake := lw.fake.Load()
+	return hints{noStream: fake, loose: fake}
+}
 
 // List calls ListFunc and yields the items of its result. An item of another type than T is yielded as an error that names
 // both types.
@@ -141,8 +146,11 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 		return errors.New("lw: ListWatch: WatchFunc returned a nil watch")
 	}
 	defer w.Stop()
-	if opts.SendInitialEvents != nil && *opts.SendInitialEvents && isFakeWatch(w) {
-		return errNoStream
+	if isFakeWatch(w) {
+		lw.fake.Store(true)
+		if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+			return errNoStream
+		}
 	}
 	events := w.ResultChan()
 	for {
@@ -197,7 +205,7 @@ func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 	obj, ok := ev.Object.(T)
 	var zero T
 	if !ok || obj == zero {
-		if m, err := meta.Accessor(ev.Object); err == nil && ok == false {
+		if m, err := meta.Accessor(ev.Object); err == nil {
 			out.ResourceVersion = m.GetResourceVersion()
 		}
 		out.Err = &Error{Op: "decode", Key: keyOfAny(ev.Object), Err: fmt.Errorf("%s event holds a %T, not a %T", ev.Type, ev.Object, zero)}

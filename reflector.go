@@ -1,0 +1,278 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// A Sink takes what a [Reflector] reads. Its methods are called by one goroutine at a time, and the objects are the sink's from
+// then on. [*Indexer] and [*FIFO] are Sinks.
+type Sink[T Object] interface {
+	// Replace makes objs the whole content, as it was at resourceVersion.
+	Replace(objs []T, resourceVersion string)
+	// Apply makes one change: Added, Modified, Deleted, or a Bookmark that only moves the resource version.
+	Apply(ev WatchEvent[T])
+}
+
+// A Reflector keeps a [Sink] in step with a [Source]: it lists, then watches, resumes a watch that ended, and lists again when
+// the server has forgotten where it stood. An [Informer] is one with a store and handlers.
+type Reflector[T Object] struct {
+	src    Source[T]
+	target target[T]
+	opts   *Options
+
+	started atomic.Bool
+	pace    pacer
+	board   board
+
+	// What follows belongs to the goroutine of Run.
+
+	position position // where the next watch starts
+	listed   bool     // the target has had a whole list
+	relist   bool     // the position is lost: the next step is a list
+	doubt    bool     // the server may be another one: the next watch must show life
+	probe    bool     // the next step is to ask for the server's version
+	refused  int      // older states that were refused in a row
+	stream   streamMemory
+	aside    aside
+}
+
+// target is what a reflector writes to: an informer, or a user's Sink behind a [sinkTarget].
+type target[T Object] interface {
+	// replace takes over a whole list; see replacement.
+	replace(l replacement[T]) (changed int)
+	// apply makes the change ev and moves the reported version to version, if that is not empty. An event with Err changes
+	// no object. It returns whether the object was there before; known is false where the target cannot tell. An error
+	// means that nothing has changed, and that the object is to be set aside.
+	apply(ev *WatchEvent[T], version string) (existed, known bool, err error)
+	// get returns what the target holds under key; ok is false also where it cannot tell.
+	get(key Key) (obj T, ok bool)
+	// version is what the target reports.
+	version() string
+}
+
+// replacement is a whole list on its way into a target.
+type replacement[T Object] struct {
+	objs      []T
+	version   string                   // to report
+	keep      map[Key]error            // keys that stay as they are although objs lacks them
+	epoch     bool                     // the server went back in time
+	distrust  bool                     // equal versions may be different objects
+	duplicate func(key Key)            // told of a key that objs holds twice
+	failed    func(key Key, err error) // told of an object that could not be indexed; it stays as it was
+}
+
+// NewReflector returns a Reflector from src to sink. It panics if either is nil.
+func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflector[T] {
+	if src == nil {
+		panic("lw: NewReflector: nil source")
+	}
+	if sink == nil {
+		panic("lw: NewReflector: nil sink")
+	}
+	return newReflector(src, target[T](&sinkTarget[T]{sink: sink}), opts.withDefaults(typeName[T]()))
+}
+
+func newReflector[T Object](src Source[T], to target[T], opts *Options) *Reflector[T] {
+	return &Reflector[T]{src: src, target: to, opts: opts}
+}
+
+// Run keeps the sink in step until ctx is done, and then returns nil with all goroutines gone. A second call returns
+// [ErrStarted].
+func (r *Reflector[T]) Run(ctx context.Context) error {
+	if r.started.Swap(true) {
+		return ErrStarted
+	}
+	defer r.board.setPhase(Stopped)
+	for ctx.Err() == nil {
+		var done outcome
+		switch {
+		case !r.listed || r.relist:
+			done = r.list(ctx)
+		case r.probe:
+			done = r.ask(ctx)
+		default:
+			done = r.watch(ctx)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		r.settle(ctx, done)
+	}
+	return nil
+}
+
+// Status returns what the reflector is doing.
+func (r *Reflector[T]) Status() Status {
+	s := r.board.status(r.opts.List)
+	s.ResourceVersion = r.target.version()
+	return s
+}
+
+// outcome is how a request ended.
+type outcome struct {
+	op       string        // list, stream (until its initial events end) or watch
+	err      error         // nil: as it should
+	progress bool          // the position moved, or the watch stayed open for long enough
+	silent   bool          // a watch on which nothing was heard
+	opaque   bool          // a watch that cannot be resumed, because its server gives no versions
+	fallback bool          // a stream that is to be tried again as pages, at once
+	quiet    bool          // err is known or no failure of the server's: it is not reported
+	took     time.Duration // since the request
+}
+
+// verdict is what follows from an outcome.
+type verdict struct {
+	relist bool // the position is of no use any more
+	doubt  bool // another server may be behind the next watch
+	probe  bool // ask for the server's version before the next watch
+	failed bool // counts as a failure in a row
+	wait   bool // pause before the next attempt
+}
+
+// decide is the whole policy of what to do after a request, as a function of how it ended and how many have failed in a row
+// before.
+func decide(o outcome, failures int) verdict {
+	switch {
+	case o.fallback:
+		return verdict{}
+	case o.op != opWatch:
+		return verdict{failed: o.err != nil, wait: o.err != nil}
+	case o.opaque:
+		bad := o.err != nil || !o.progress
+		return verdict{relist: true, failed: bad, wait: bad}
+	case o.err == nil && o.progress:
+		return verdict{probe: o.silent}
+	case o.err == nil:
+		// The server takes watches and closes them at once. It may do so because it cannot serve from where we stand.
+		return verdict{failed: true, wait: true, relist: (failures+1)%relistAfter == 0}
+	case errors.Is(o.err, errDoubt):
+		return verdict{probe: true}
+	case isLost(o.err):
+		// The first list after a good watch need not wait; if that does not help, the next ones do.
+		return verdict{relist: true, failed: true, wait: failures > 0}
+	case isStatus(o.err):
+		return verdict{failed: true, wait: true, relist: !isBusy(o.err) && (failures+1)%relistAfter == 0}
+	case o.progress:
+		// A connection that was good broke: come back at once, but make sure that the same server is behind it.
+		return verdict{doubt: true, probe: o.silent}
+	default:
+		return verdict{doubt: true, failed: true, wait: true}
+	}
+}
+
+// relistAfter is how many watches must fail in a row before the reflector suspects its position and lists.
+const relistAfter = 5
+
+// settle reports how a request ended, and pauses as long as that asks for.
+func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
+	if o.progress {
+		r.board.recovered()
+	}
+	failures := r.board.failed()
+	v := decide(o, failures)
+	r.relist = r.relist || v.relist
+	r.doubt = r.doubt || v.doubt
+	r.probe = r.probe || v.probe
+	if v.failed {
+		failures++
+		if o.err == nil {
+			o.err = errEmptyWatch
+		}
+	}
+	if o.err != nil && !o.quiet {
+		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: failures, Err: o.err}
+		if v.failed {
+			r.board.fail(failures, err)
+		}
+		r.opts.OnError(err)
+	}
+	pause := r.pace.due(time.Now())
+	if v.wait {
+		r.board.setPhase(Waiting)
+		pause = max(pause, r.opts.Backoff(failures), retryAfter(o.err))
+	}
+	r.pause(ctx, pause)
+}
+
+// report hands err to OnError, with the informer's name.
+func (r *Reflector[T]) report(err *Error) {
+	err.Informer = r.opts.Name
+	r.opts.OnError(err)
+}
+
+func (r *Reflector[T]) pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// measure accounts for a request that has ended.
+func (r *Reflector[T]) measure(op string, start time.Time, err error) {
+	if r.opts.Metrics != nil {
+		r.opts.Metrics.Request(r.opts.Name, op, time.Since(start), err)
+	}
+}
+
+// position is a resource version with its order, which only decimal versions have.
+type position struct {
+	version string
+}
+
+// before reports whether p is older than version; known is false where one of them has no order.
+func (p position) before(version string) (older, known bool) {
+	c, err := resourceversion.CompareResourceVersion(p.version, version)
+	return c < 0, err == nil
+}
+
+// after reports whether p is newer than version and both have an order.
+func (p position) after(version string) bool {
+	c, err := resourceversion.CompareResourceVersion(p.version, version)
+	return err == nil && c > 0
+}
+
+// pacer bounds the requests of a reflector whatever the server does, also where each of them brings a little progress: a
+// bucket of pacerBurst requests that fills by one each pacerEvery, so that no second sees more than 6 and no minute more
+// than 60.
+type pacer struct {
+	tokens float64
+	at     time.Time
+}
+
+const (
+	pacerBurst = 5
+	pacerEvery = 1100 * time.Millisecond
+)
+
+func (p *pacer) fill(now time.Time) {
+	if p.at.IsZero() {
+		p.tokens = pacerBurst
+	} else {
+		p.tokens = min(pacerBurst, p.tokens+float64(now.Sub(p.at))/float64(pacerEvery))
+	}
+	p.at = now
+}
+
+func (p *pacer) spend(now time.Time) {
+	p.fill(now)
+	p.tokens--
+}
+
+// due returns how long the next request has to wait.
+func (p *pacer) due(now time.Time) time.Duration {
+	p.fill(now)
+	if p.tokens >= 1 {
+		return 0
+	}
+	return time.Duration((1 - p.tokens) * float64(pacerEvery))
+}

@@ -1,0 +1,117 @@
+package lw
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// aside are the objects that could not be decoded, transformed or indexed. In the target each stays as it was, until a later
+// version or a list can be applied.
+type aside struct {
+	errs map[Key]error
+	// held are those of errs whose watch event was not applied. While there is one, the version that is reported stays
+	// before it: other objects may be newer, but no read is older than it says.
+	held map[Key]struct{}
+}
+
+func (a *aside) holds() bool { return len(a.held) > 0 }
+
+// add sets key aside. It tells report of it, but of a failure that is known already.
+func (a *aside) add(key Key, err error, hold bool, report func(*Error)) {
+	known := a.errs[key]
+	if a.errs == nil {
+		a.errs = map[Key]error{}
+	}
+	a.errs[key] = err
+	if hold {
+		if a.held == nil {
+			a.held = map[Key]struct{}{}
+		}
+		a.held[key] = struct{}{}
+	}
+	if known == nil || hold || known.Error() != err.Error() {
+		report(asError(key, err))
+	}
+}
+
+// remove forgets key, and reports whether it was set aside.
+func (a *aside) remove(key Key) bool {
+	_, ok := a.errs[key]
+	delete(a.errs, key)
+	delete(a.held, key)
+	return ok
+}
+
+// listed makes bad all that is set aside. What was held and is still bad stays held.
+func (a *aside) listed(bad map[Key]error, report func(*Error)) {
+	for key := range a.errs {
+		if _, ok := bad[key]; !ok {
+			a.remove(key)
+		}
+	}
+	for key, err := range bad {
+		a.add(key, err, false, report)
+	}
+}
+
+// release lets the reported version go on: it means nothing any more.
+func (a *aside) release() { clear(a.held) }
+
+func (a *aside) clone() map[Key]error { return maps.Clone(a.errs) }
+
+// asError is err as an Error of the object key. A source's own is copied, since the reflector writes its name into it.
+func asError(key Key, err error) *Error {
+	if e, ok := err.(*Error); ok {
+		c := *e
+		return &c
+	}
+	return &Error{Op: opDecode, Key: key, Err: err}
+}
+
+// sinkTarget is a user's Sink as a target.
+type sinkTarget[T Object] struct {
+	sink Sink[T]
+	at   versionCell
+}
+
+// getter is a Sink that can be asked what it holds, as an Indexer can.
+type getter[T Object] interface{ Get(key Key) (T, bool) }
+
+func (s *sinkTarget[T]) replace(l replacement[T]) int {
+	objs := l.objs
+	if g, ok := s.sink.(getter[T]); ok {
+		for key := range l.keep {
+			if obj, ok := g.Get(key); ok {
+				objs = append(objs, obj)
+			}
+		}
+	}
+	s.sink.Replace(objs, l.version)
+	s.at.set(l.version)
+	return len(objs)
+}
+
+func (s *sinkTarget[T]) apply(ev *WatchEvent[T], version string) (existed, known bool, err error) {
+	if ev.Err != nil {
+		return false, false, nil
+	}
+	g, known := s.sink.(getter[T])
+	if known && ev.Type != watch.Bookmark {
+		_, existed = g.Get(ev.Key())
+	}
+	s.sink.Apply(*ev)
+	if version != "" {
+		s.at.set(version)
+	}
+	return existed, known, nil
+}
+
+func (s *sinkTarget[T]) get(key Key) (obj T, ok bool) {
+	if g, can := s.sink.(getter[T]); can {
+		return g.Get(key)
+	}
+	return obj, false
+}
+
+func (s *sinkTarget[T]) version() string { return s.at.get() }

@@ -1,0 +1,272 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// listPatience is how long a list may go without an item. A server that works on a big list sends nothing for a while,
+	// and gives up by itself after a minute.
+	listPatience = 90 * time.Second
+	// maxRefused is how many older states in a row are refused. A replica that lags has caught up by then, or another one
+	// has answered: every list here is a consistent read, which by its definition is never behind. What is still older is
+	// the truth: the server went back in time.
+	maxRefused = 3
+	// maxCuts is how many streams may break before their initial events end until the list is asked for in pages.
+	maxCuts = 2
+)
+
+// streamMemory is what a reflector has learned about its server's streamed lists.
+type streamMemory struct {
+	off  bool // it has none
+	skip bool // it refused one: the next list is in pages, and if that works, off is set
+	cuts int  // streams in a row that broke before their initial events ended
+}
+
+// list brings a whole list into the target, by the means that the options and the server allow.
+func (r *Reflector[T]) list(ctx context.Context) outcome {
+	switch {
+	case r.opts.List == ListStream:
+		return r.follow(ctx, true)
+	case r.opts.List == ListWhole:
+		return r.pages(ctx, 0)
+	case r.opts.List == ListPages || r.stream.off || r.stream.skip || hintsOf(r.src).noStream:
+		return r.pages(ctx, r.opts.PageSize)
+	default:
+		return r.follow(ctx, true)
+	}
+}
+
+// streamFailed decides what follows from a streamed list that err ended too early.
+func (r *Reflector[T]) streamFailed(o outcome) outcome {
+	if r.opts.List != ListAuto {
+		return o
+	}
+	var older *olderError
+	refused, sure := isRefusal(o.err)
+	switch {
+	case errors.Is(o.err, errNoStream):
+		r.stream.off, o.fallback, o.quiet = true, true, true
+	case errors.Is(o.err, errNoEnd):
+		r.stream.off, o.fallback = true, true
+	case refused:
+		r.stream.off, r.stream.skip, o.fallback = sure, true, true
+	case isBusy(o.err) || errors.As(o.err, &older):
+		// Nothing is wrong with streams.
+	case o.progress || isStatus(o.err):
+		if r.stream.cuts++; r.stream.cuts >= maxCuts {
+			r.stream.cuts, o.fallback = 0, true
+			r.stream.off, r.stream.skip = !isStatus(o.err), true
+		}
+	}
+	o.progress = false
+	return o
+}
+
+// pages lists in pages of so many objects, which all show one version, or in one response if limit is 0.
+func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
+	r.pace.spend(time.Now())
+	r.board.setPhase(Listing)
+	mode := ListPages
+	if limit == 0 {
+		mode = ListWhole
+	}
+	r.board.setMode(mode)
+	start := time.Now()
+	var err error
+	// A continue token expires when its version is compacted. Pages of two versions are never mixed: begin again, and if
+	// the collection is too large to be paged in the time that its server keeps a version, ask for all of it at once.
+	for attempt, size := range []int64{limit, limit, 0} {
+		var got gathered[T]
+		if err = r.collect(ctx, size, &got); err == nil {
+			err = r.takeOver(opList, &got)
+			break
+		}
+		lost := size > 0 && got.pages > 0 && (isExpired(err) || errors.Is(err, errMixedPages))
+		if !lost || ctx.Err() != nil {
+			break
+		}
+		r.report(&Error{Op: opList, Failures: attempt + 1, Err: err})
+	}
+	if err == nil && r.stream.skip {
+		r.stream.off = true
+	} else {
+		r.stream.skip = false
+	}
+	return outcome{op: opList, err: err, took: time.Since(start)}
+}
+
+// errMixedPages is the protocol error of pages that show different versions.
+var errMixedPages = &protocolError{"pages of one list have different resource versions"}
+
+// collect adds all pages to got.
+func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *gathered[T]) error {
+	opts := metav1.ListOptions{Limit: limit}
+	for {
+		meta, err := r.page(ctx, opts, got)
+		if err != nil {
+			return err
+		}
+		switch {
+		case got.pages == 0:
+			got.version = meta.ResourceVersion
+		case meta.ResourceVersion != got.version:
+			return errMixedPages
+		}
+		got.pages++
+		if meta.Continue == "" {
+			return nil
+		}
+		if meta.Continue == opts.Continue {
+			return protocolErrorf("a page continues with itself")
+		}
+		opts.Continue = meta.Continue
+	}
+}
+
+// page makes one list request. It is ended when no item comes for too long.
+func (r *Reflector[T]) page(ctx context.Context, opts metav1.ListOptions, got *gathered[T]) (metav1.ListMeta, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	g := newGuard(cancel, listPatience, errStalled)
+	defer g.stop()
+	r.board.requested(opList)
+	start := time.Now()
+	meta, err := r.src.List(ctx, opts, func(obj T, err error) error {
+		g.heard()
+		got.add(obj, err)
+		return nil
+	})
+	err = causeOf(ctx, err)
+	r.measure(opList, start, err)
+	return meta, err
+}
+
+// ask compares the server's version with the position: a server that was restored from a backup answers a watch at a version
+// of its lost future with silence.
+func (r *Reflector[T]) ask(ctx context.Context) outcome {
+	r.pace.spend(time.Now())
+	start := time.Now()
+	var ignored gathered[T]
+	meta, err := r.page(ctx, metav1.ListOptions{Limit: 1}, &ignored)
+	o := outcome{op: opList, err: err, took: time.Since(start)}
+	if err != nil {
+		// A server that lets us watch but not list cannot be asked.
+		r.probe = !isStatus(err) || isBusy(err)
+		return o
+	}
+	r.probe, r.doubt = false, false
+	if r.position.after(meta.ResourceVersion) {
+		r.relist = true
+		r.refused++
+		o.err = &olderError{got: meta.ResourceVersion, seen: r.position.version}
+	}
+	return o
+}
+
+// takeOver makes a whole list the target's content and its version the position. An older state than one seen before is
+// refused, until it has shown itself so often that it must be the truth.
+func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
+	epoch := false
+	if r.listed && r.position.after(got.version) {
+		if r.refused++; r.refused <= maxRefused {
+			return &olderError{got: got.version, seen: r.position.version}
+		}
+		epoch = true
+		r.report(&Error{Op: op, Err: fmt.Errorf("%w: from resource version %s to %s", ErrRewound, r.position.version, got.version)})
+	}
+	r.refused = 0
+	if epoch {
+		r.aside.release()
+	}
+	r.aside.listed(got.bad, r.report)
+	version := got.version
+	if r.aside.holds() {
+		version = r.target.version()
+	}
+	objs := got.all()
+	changed := r.target.replace(replacement[T]{
+		objs: objs, version: version, keep: got.bad, epoch: epoch, distrust: epoch || hintsOf(r.src).loose,
+		duplicate: func(key Key) {
+			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
+		},
+		failed: func(key Key, err error) { r.aside.add(key, err, false, r.report) },
+	})
+	r.position = position{got.version}
+	r.listed, r.relist, r.doubt, r.probe = true, false, false, false
+	r.board.setSetAside(r.aside.clone())
+	r.board.replaced(epoch)
+	if r.opts.Metrics != nil {
+		r.opts.Metrics.Replaced(r.opts.Name, len(objs), changed)
+	}
+	return nil
+}
+
+// gathered is a list on its way: the pages that have come, or the initial events of a stream.
+type gathered[T Object] struct {
+	objs    []T           // zero where one was deleted or updated later in the stream
+	at      map[Key]int   // where in objs; nil until a stream changes what it has sent
+	bad     map[Key]error // objects that could not be decoded or transformed
+	version string        // of the whole list
+	pages   int
+}
+
+func (g *gathered[T]) add(obj T, err error) {
+	if err != nil {
+		if g.bad == nil {
+			g.bad = map[Key]error{}
+		}
+		g.bad[keyOfError(err)] = err
+		return
+	}
+	if g.at != nil {
+		g.at[KeyOf(obj)] = len(g.objs)
+	}
+	g.objs = append(g.objs, obj)
+}
+
+// change applies an initial event, or a change that happened while they were being sent.
+func (g *gathered[T]) change(ev *WatchEvent[T]) {
+	key := ev.Key()
+	if ev.Type == watch.Added && ev.Err == nil && g.at == nil && len(g.bad) == 0 {
+		g.add(ev.Object, nil)
+		return
+	}
+	if g.at == nil {
+		g.at = make(map[Key]int, len(g.objs))
+		for i, obj := range g.objs {
+			g.at[KeyOf(obj)] = i
+		}
+	}
+	if i, ok := g.at[key]; ok {
+		var zero T
+		g.objs[i] = zero
+		delete(g.at, key)
+	}
+	delete(g.bad, key)
+	if ev.Err != nil || ev.Type != watch.Deleted {
+		g.add(ev.Object, ev.Err)
+	}
+}
+
+// all returns the objects, without the gaps.
+func (g *gathered[T]) all() []T {
+	if g.at == nil {
+		return g.objs
+	}
+	var zero T
+	kept := g.objs[:0]
+	for _, obj := range g.objs {
+		if obj != zero {
+			kept = append(kept, obj)
+		}
+	}
+	clear(g.objs[len(kept):])
+	return kept
+}

@@ -1,0 +1,303 @@
+package lw
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// healthyAfter is how long a watch is open until it counts as progress without an event, and how long a watch on what
+	// may be another server may be silent until that is asked for its version.
+	healthyAfter = 10 * time.Second
+	// overdue is how long after its timeout a watch may still end by itself.
+	overdue = 30 * time.Second
+)
+
+func (r *Reflector[T]) watch(ctx context.Context) outcome { return r.follow(ctx, false) }
+
+// follow watches from the position. With initial, the watch begins with the whole list as it is now, and goes on as any.
+func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
+	r.pace.spend(time.Now())
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timeout := r.opts.WatchTimeout + rand.N(r.opts.WatchTimeout)
+	opts := metav1.ListOptions{
+		AllowWatchBookmarks: true,
+		TimeoutSeconds:      ptr(max(1, int64(timeout/time.Second))),
+	}
+	w := &watching[T]{r: r, op: opWatch, patience: timeout + overdue, cancel: cancel}
+	if initial {
+		w.op, w.initial = opStream, &gathered[T]{}
+		opts.SendInitialEvents = ptr(true)
+		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+		w.guard = newGuard(cancel, r.opts.SyncBudget, errNoEnd)
+		r.board.setMode(ListStream)
+		r.board.setPhase(Streaming)
+	} else {
+		opts.ResourceVersion = r.position.version
+		w.live()
+	}
+	defer w.stop()
+	r.board.requested(w.op)
+	start := time.Now()
+	err := r.src.Watch(ctx, opts, w.event)
+	err = causeOf(ctx, err)
+	r.measure(w.op, start, err)
+	return w.ended(err, time.Since(start))
+}
+
+// watching is one watch: what it has seen, and what watches over it.
+type watching[T Object] struct {
+	r        *Reflector[T]
+	op       string
+	patience time.Duration
+	cancel   context.CancelCauseFunc
+	guard    *guard
+	health   *time.Timer
+
+	hints   hints
+	started bool
+	opaque  bool         // it began without a version: what it sends cannot be checked, and it cannot be resumed
+	initial *gathered[T] // nil once the initial events have ended
+	moved   bool         // the position, or an initial event came
+}
+
+// live watches over what is a plain watch from now on.
+func (w *watching[T]) live() {
+	w.r.board.setPhase(Watching)
+	w.opaque = w.r.position.version == ""
+	if w.guard == nil {
+		w.guard = newGuard(w.cancel, w.patience, errSilent)
+	} else {
+		w.guard.change(w.patience, errSilent)
+	}
+	g, doubt, board, cancel := w.guard, w.r.doubt, &w.r.board, w.cancel
+	before := g.count.Load()
+	w.health = time.AfterFunc(healthyAfter, func() {
+		if doubt && g.count.Load() == before {
+			cancel(errDoubt)
+		} else {
+			board.recovered()
+		}
+	})
+}
+
+func (w *watching[T]) stop() {
+	w.guard.stop()
+	if w.health != nil {
+		w.health.Stop()
+	}
+}
+
+// event takes what the source yields.
+func (w *watching[T]) event(ev WatchEvent[T]) error {
+	r := w.r
+	r.board.heard()
+	if !w.started {
+		w.started, w.hints = true, hintsOf(r.src)
+		w.opaque = w.opaque || w.hints.loose
+	}
+	if w.initial == nil {
+		w.guard.heard()
+		return w.apply(&ev)
+	}
+	switch ev.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+		w.guard.heard()
+		w.moved = true
+		w.initial.change(&ev)
+	case watch.Bookmark:
+		if !ev.InitialEventsEnd {
+			return nil // no progress of the list
+		}
+		w.guard.heard()
+		w.initial.version = ev.ResourceVersion
+		if err := r.takeOver(opStream, w.initial); err != nil {
+			return err
+		}
+		r.stream.cuts = 0
+		w.initial, w.op, w.moved = nil, opWatch, false
+		w.live()
+	default:
+		return protocolErrorf("event of unknown type %q", ev.Type)
+	}
+	return nil
+}
+
+// apply makes one change of a live watch.
+func (w *watching[T]) apply(ev *WatchEvent[T]) error {
+	r := w.r
+	if ev.Type == watch.Bookmark {
+		older, ordered := r.position.before(ev.ResourceVersion)
+		if ev.ResourceVersion == "" || ordered && !older {
+			return nil // a bookmark that lags promises nothing new
+		}
+		return w.advance(ev)
+	}
+	if ev.Err != nil {
+		r.aside.add(ev.Key(), ev.Err, true, r.report)
+		r.board.setSetAside(r.aside.clone())
+		return w.advance(ev)
+	}
+	if !w.opaque {
+		if err := w.check(ev); err != nil {
+			return err
+		}
+	}
+	return w.advance(ev)
+}
+
+// check refuses an event that no server may send where this watch stands.
+func (w *watching[T]) check(ev *WatchEvent[T]) error {
+	r := w.r
+	switch ev.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+	default:
+		return protocolErrorf("event of unknown type %q", ev.Type)
+	}
+	key := ev.Key()
+	if key.Name == "" {
+		return protocolErrorf("%s event of an object without a name", ev.Type)
+	}
+	if ev.ResourceVersion == "" {
+		return protocolErrorf("%s event of %s without a resource version", ev.Type, keyString(key))
+	}
+	if older, ordered := r.position.before(ev.ResourceVersion); !ordered || older {
+		return nil
+	}
+	if ev.ResourceVersion == r.position.version {
+		// One transaction of the server's store may give several objects one version, but not one object twice.
+		if held, ok := r.target.get(key); ok && held.GetResourceVersion() != ev.ResourceVersion || !ok && ev.Type == watch.Added {
+			return nil
+		}
+	}
+	return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, r.position.version)
+}
+
+// advance hands ev to the target, and moves the position, and the version that is reported as well unless something before it
+// has not been applied.
+func (w *watching[T]) advance(ev *WatchEvent[T]) error {
+	r := w.r
+	version := ev.ResourceVersion
+	if version == "" || w.hints.loose {
+		version = r.position.version // what a fake stamps on its objects is no version of its collection
+	}
+	wasAside := false
+	if ev.Type != watch.Bookmark && ev.Err == nil && len(r.aside.errs) > 0 {
+		wasAside = r.aside.remove(ev.Key())
+	}
+	report := version
+	if r.aside.holds() {
+		report = ""
+	}
+	existed, known, err := r.target.apply(ev, report)
+	r.position = position{version}
+	w.moved = true
+	switch {
+	case err != nil:
+		r.aside.add(ev.Key(), err, true, r.report)
+		r.board.setSetAside(r.aside.clone())
+	case wasAside:
+		r.board.setSetAside(r.aside.clone())
+	case !known || w.opaque || w.hints.partial || ev.Err != nil || ev.Type == watch.Bookmark:
+	case ev.Type == watch.Added && existed:
+		// What the event says is true and was applied; that it was sent this way means that others were not sent.
+		return protocolErrorf("ADDED event of %s, which was there already", keyString(ev.Key()))
+	case ev.Type != watch.Added && !existed:
+		return protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(ev.Key()))
+	}
+	return nil
+}
+
+// ended says how the watch went.
+func (w *watching[T]) ended(err error, took time.Duration) outcome {
+	r := w.r
+	o := outcome{op: w.op, err: err, progress: w.moved, took: took}
+	if w.op == opStream {
+		if o.err == nil {
+			o.err = errCut
+			o.progress = true // it was cut, not broken: counts towards maxCuts whatever it brought
+		}
+		return r.streamFailed(o)
+	}
+	o.silent = w.guard.count.Load() == 0
+	o.progress = w.moved || took >= healthyAfter
+	o.quiet = err == errDoubt
+	o.opaque = w.opaque || hintsOf(r.src).loose
+	if _, ordered := r.position.before(r.position.version); !ordered || o.opaque {
+		o.silent = false // without an order there is nothing to find out
+	}
+	if o.progress && !o.silent {
+		r.doubt = false
+	}
+	return o
+}
+
+// guard ends a request on which nothing is heard for too long: after between patience and twice that.
+type guard struct {
+	cancel context.CancelCauseFunc
+	count  atomic.Uint64 // of what was heard
+
+	mu       sync.Mutex
+	timer    *time.Timer   // guarded by mu, as all below; nil once stopped
+	patience time.Duration //
+	cause    error         //
+	seen     uint64        // count when the timer was set
+}
+
+func newGuard(cancel context.CancelCauseFunc, patience time.Duration, cause error) *guard {
+	g := &guard{cancel: cancel, patience: patience, cause: cause}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.timer = time.AfterFunc(patience, g.look)
+	return g
+}
+
+// change makes the guard wait for so long from now on.
+func (g *guard) change(patience time.Duration, cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.patience, g.cause, g.seen = patience, cause, g.count.Load()
+	g.timer.Reset(patience)
+}
+
+func (g *guard) look() {
+	g.mu.Lock()
+	cause := g.cause
+	switch n := g.count.Load(); {
+	case g.timer == nil:
+		cause = nil
+	case n != g.seen:
+		g.seen, cause = n, nil
+		g.timer.Reset(g.patience)
+	}
+	g.mu.Unlock()
+	if cause != nil {
+		g.cancel(cause)
+	}
+}
+
+func (g *guard) heard() { g.count.Add(1) }
+
+func (g *guard) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.timer.Stop()
+	g.timer = nil
+}
+
+// causeOf is err, or why ctx was cancelled if that ended the request.
+func causeOf(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func ptr[V any](v V) *V { return &v }

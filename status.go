@@ -1,0 +1,167 @@
+package lw
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Status is what an [Informer] or a [Reflector] is doing, as of one moment.
+type Status struct {
+	Phase           Phase
+	Synced          bool          // a whole list of a real state is in the store
+	ResourceVersion string        // the store's: every event up to it has been applied
+	Objects         int           // in the store
+	LastEvent       time.Time     // when the server was last heard on a watch; zero: never
+	Failures        int           // requests that failed in a row; 0 once the server makes progress
+	Err             error         // the last failure, an *Error; nil while Failures is 0
+	SetAside        map[Key]error // objects that could not be decoded, transformed or indexed, and why; nil: none
+	Lists           uint64        // requests for a list, of which each page is one
+	Watches         uint64        // requests for a watch or a streamed list
+	Events          uint64        // watch events, bookmarks and initial ones included
+	Mode            ListMode      // how the last list was asked for; before the first: Options.List
+	Pending         int           // changes that wait for the slowest handler
+	Epoch           int           // how often the server went back in time
+}
+
+// Phase is what a reflector is doing.
+type Phase int
+
+const (
+	Idle      Phase = iota // Run has not been called
+	Listing                // a list was asked for
+	Streaming              // the initial events of a streamed list come in
+	Watching               // changes come in
+	Waiting                // after a failure, before the next attempt
+	Stopped                // Run has returned, or is about to
+)
+
+func (p Phase) String() string {
+	switch p {
+	case Idle:
+		return "idle"
+	case Listing:
+		return "listing"
+	case Streaming:
+		return "streaming"
+	case Watching:
+		return "watching"
+	case Waiting:
+		return "waiting"
+	case Stopped:
+		return "stopped"
+	}
+	return "unknown"
+}
+
+// board is where a reflector's goroutine notes what Status tells.
+type board struct {
+	events    atomic.Uint64
+	lastEvent atomic.Int64 // Unix nanoseconds
+
+	mu       sync.Mutex
+	phase    Phase         // guarded by mu, as all below
+	synced   bool          //
+	lists    uint64        //
+	watches  uint64        //
+	failures int           //
+	err      error         //
+	mode     ListMode      //
+	setAside map[Key]error // replaced, not changed
+	epoch    int           //
+}
+
+func (b *board) status(mode ListMode) Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := Status{
+		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err,
+		SetAside: maps.Clone(b.setAside), Lists: b.lists, Watches: b.watches, Events: b.events.Load(), Mode: b.mode, Epoch: b.epoch,
+	}
+	if s.Mode == ListAuto {
+		s.Mode = mode
+	}
+	if at := b.lastEvent.Load(); at != 0 {
+		s.LastEvent = time.Unix(0, at)
+	}
+	return s
+}
+
+func (b *board) heard() {
+	b.events.Add(1)
+	b.lastEvent.Store(time.Now().UnixNano())
+}
+
+func (b *board) setPhase(p Phase) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.phase = p
+}
+
+func (b *board) setMode(m ListMode) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mode = m
+}
+
+func (b *board) requested(op string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if op == opList {
+		b.lists++
+	} else {
+		b.watches++
+	}
+}
+
+func (b *board) fail(failures int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures, b.err = failures, err
+}
+
+func (b *board) recovered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures, b.err = 0, nil
+}
+
+func (b *board) failed() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failures
+}
+
+func (b *board) replaced(epoch bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.synced = true
+	if epoch {
+		b.epoch++
+	}
+}
+
+func (b *board) setSetAside(m map[Key]error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.setAside = m
+}
+
+// versionCell is a resource version that one goroutine sets and any may read.
+type versionCell struct {
+	mu      sync.Mutex
+	version string
+}
+
+func (c *versionCell) set(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = version
+}
+
+func (c *versionCell) get() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
+}
