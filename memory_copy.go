@@ -1,0 +1,101 @@
+package lw
+
+import (
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A copier copies a T, and writes a UID and a resource version into the copy.
+type copier[T Object] struct {
+	meta []int // the index of the embedded Meta; nil where T is a metav1.Object
+}
+
+// newCopier returns an error for a T that it cannot write to.
+func newCopier[T Object]() (copier[T], error) {
+	t := reflect.TypeFor[T]()
+	if t.Implements(reflect.TypeFor[metav1.Object]()) {
+		if t.Implements(reflect.TypeFor[runtime.Object]()) || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
+			return copier[T]{}, nil
+		}
+	}
+	if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
+		if index := embeddedMeta(t.Elem()); index != nil {
+			return copier[T]{meta: index}, nil
+		}
+	}
+	return copier[T]{}, fmt.Errorf("%s has neither metav1.Object nor an embedded lw.Meta", typeName[T]())
+}
+
+// embeddedMeta returns the index of the Meta that struct t embeds, also through other structs, but not through a pointer, which
+// two copies would share.
+func embeddedMeta(t reflect.Type) []int {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.Anonymous || f.Type.Kind() != reflect.Struct {
+			continue
+		}
+		if f.Type == reflect.TypeFor[Meta]() {
+			return f.Index
+		}
+		if index := embeddedMeta(f.Type); index != nil && f.IsExported() {
+			return append([]int{i}, index...)
+		}
+	}
+	return nil
+}
+
+// stamped returns a copy of obj with uid and resourceVersion.
+func (c copier[T]) stamped(obj T, uid types.UID, resourceVersion string) (T, error) {
+	if c.meta != nil {
+		out, v := shallow(obj)
+		m := v.FieldByIndex(c.meta).Addr().Interface().(*Meta)
+		m.UID, m.ResourceVersion = uid, resourceVersion
+		return out, nil
+	}
+	var out T
+	if o, ok := any(obj).(runtime.Object); ok {
+		copied := o.DeepCopyObject()
+		if out, ok = copied.(T); !ok {
+			return out, fmt.Errorf("DeepCopyObject of %T returned %T", obj, copied)
+		}
+	} else {
+		out, _ = shallow(obj)
+	}
+	m := any(out).(metav1.Object)
+	m.SetUID(uid)
+	m.SetResourceVersion(resourceVersion)
+	return out, nil
+}
+
+// shallow returns a copy of the struct that obj points to, and that struct.
+func shallow[T any](obj T) (T, reflect.Value) {
+	from := reflect.ValueOf(obj)
+	to := reflect.New(from.Type().Elem())
+	to.Elem().Set(from.Elem())
+	return to.Interface().(T), to.Elem()
+}
+
+type labeled interface{ GetLabels() map[string]string }
+
+func labelsOf[T any](obj T) map[string]string {
+	if l, ok := any(obj).(labeled); ok {
+		return l.GetLabels()
+	}
+	return nil
+}
+
+// selectable refuses a label selector on a type that has no labels, which would select nothing and say nothing.
+func selectable[T Object](opts metav1.ListOptions) error {
+	if opts.LabelSelector == "" || reflect.TypeFor[T]().Implements(reflect.TypeFor[labeled]()) {
+		return nil
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("label selector %q: %s has no GetLabels", opts.LabelSelector, typeName[T]()))
+}
+
+var nameRequired = field.ErrorList{field.Required(field.NewPath("metadata", "name"), "an object needs a name")}
