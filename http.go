@@ -1,0 +1,133 @@
+package lw
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"sync"
+
+	"github.com/go-lw/lw/internal/decode"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is any pointer to a struct with the
+// JSON tags of the API's type, *unstructured.Unstructured, or *metav1.PartialObjectMetadata, for which servers send metadata
+// only.
+//
+//	&lw.HTTP[*corev1.Pod]{URL: "http://127.0.0.1:8001/api/v1/pods"} // behind kubectl proxy
+//	&lw.HTTP[*v1.Widget]{URL: …, Client: c}                        // c from rest.HTTPClientFor(config)
+//
+// Bytes become T once, object by object, while they arrive: memory holds neither a response nor a page. An object that does
+// not fit T is an error of its own, with its key, and the ones behind it are read on. As with a generated client, the Kind and
+// APIVersion of a typed object are empty.
+//
+// Its fields must not be changed once it is in use.
+type HTTP[T Object] struct {
+	// URL is that of the collection, of all namespaces or of one; it may have a query, to which that of the request is added.
+	URL string
+	// Client sends the requests; nil: http.DefaultClient. It should have no Timeout, which would cut every watch.
+	Client *http.Client
+	// Accept is the Accept header; "": protobuf where T can, else JSON.
+	Accept string
+	// Header is added to every request.
+	Header http.Header
+	// Drop names fields that nobody needs, by their path in JSON: "metadata.managedFields" is often half of an object. They
+	// are passed over in the bytes and are empty in T. What follows the path of a map is one key of it, dots and all.
+	Drop []string
+	// Share lets objects share equal parts, such as the probes and tolerations of a deployment's pods, which saves memory and
+	// time. A change to one object of the store, which is forbidden anyway, then shows in others: find it with
+	// Options.DetectMutation before you set Share.
+	Share bool
+
+	mu   sync.Mutex
+	idle *decode.Decoder // kept between requests for what it knows of the objects; nil while one uses it
+}
+
+// List lists the collection. The path of an object in the errors is that of JSON.
+func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+	opts.Watch = false
+	var listMeta metav1.ListMeta
+	err := h.do(ctx, opts, func(d *decode.Decoder, body *body) (err error) {
+		listMeta, err = d.List(body, body.encoding, func(o decode.Object) error {
+			obj, err := h.object(o)
+			return yield(obj, err)
+		})
+		return err
+	})
+	return listMeta, err
+}
+
+// Watch watches the collection.
+func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+	opts.Watch = true
+	return h.do(ctx, opts, func(d *decode.Decoder, body *body) error {
+		return d.Watch(body, body.encoding, func(e decode.Event) error {
+			ev := WatchEvent[T]{
+				Type:             watch.EventType(e.Type),
+				ResourceVersion:  e.ResourceVersion,
+				InitialEventsEnd: e.InitialEventsEnd,
+			}
+			if ev.Type == watch.Bookmark {
+				return yield(ev)
+			}
+			if ev.Object, ev.Err = h.object(e.Object); ev.Err != nil {
+				ev.ResourceVersion = e.Object.Ident.ResourceVersion
+				return yield(ev)
+			}
+			if ev.ResourceVersion = ev.Object.GetResourceVersion(); ev.ResourceVersion == "" {
+				var zero T
+				ev.Err = decodeError(KeyOf(ev.Object), errNoVersion)
+				ev.Object = zero
+			}
+			return yield(ev)
+		})
+	})
+}
+
+// object returns what was decoded, or an *Error that says why it is none.
+func (h *HTTP[T]) object(o decode.Object) (T, error) {
+	var zero T
+	if o.Err != nil {
+		return zero, decodeError(types.NamespacedName{Namespace: o.Ident.Namespace, Name: o.Ident.Name}, o.Err)
+	}
+	obj := o.Value.(T)
+	if obj.GetName() == "" {
+		return zero, decodeError(KeyOf(obj), errNoName)
+	}
+	return obj, nil
+}
+
+// do sends a request and passes its response to read.
+func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*decode.Decoder, *body) error) error {
+	d, err := h.take()
+	if err != nil {
+		return fmt.Errorf("lw: HTTP: %w", err)
+	}
+	defer h.put(d)
+	accept := h.Accept
+	if accept == "" {
+		accept = acceptFor(reflect.TypeFor[T](), d.Protobuf(), opts.Watch)
+	}
+	r := request{base: h.URL, client: h.Client, accept: accept, header: h.Header, protobuf: d.Protobuf()}
+	return r.do(ctx, opts, func(body *body) error { return read(d, body) })
+}
+
+func (h *HTTP[T]) take() (*decode.Decoder, error) {
+	h.mu.Lock()
+	d := h.idle
+	h.idle = nil
+	h.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	return decode.New(reflect.TypeFor[T](), decode.Options{Drop: h.Drop, Share: h.Share})
+}
+
+func (h *HTTP[T]) put(d *decode.Decoder) {
+	h.mu.Lock()
+	h.idle = d
+	h.mu.Unlock()
+}

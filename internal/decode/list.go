@@ -1,0 +1,209 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A jsonList is a list while it is read. Its members come in any order: a list of custom resources has its items before its
+// kind, so a response that is no list may be known as such only at its end.
+type jsonList struct {
+	d                *Decoder
+	yield            func(Object) error
+	kind, apiVersion string
+	meta             metav1.ListMeta
+	items            bool
+	status           metav1.Status // the members of what turns out to be one
+}
+
+func (l *jsonList) read() error {
+	b := &l.d.buf
+	if err := l.expect('{'); err != nil {
+		return err
+	}
+	if c, err := b.peek(); err != nil {
+		return b.cut(err)
+	} else if c == '}' {
+		b.pos++
+	} else if err := l.members(); err != nil {
+		return err
+	}
+	if c, err := b.peek(); err == nil {
+		return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q after the end of the list", c)}
+	} else if err != io.EOF {
+		return b.cut(err)
+	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	if !l.items {
+		return fmt.Errorf("%s without items", l.kind)
+	}
+	return nil
+}
+
+// check says whether the kind is that of a list of objects.
+func (l *jsonList) check() error { return checkList(l.kind, &l.status) }
+
+func checkList(kind string, status *metav1.Status) error {
+	switch {
+	case kind == "":
+		return errors.New("no list: it has no kind")
+	case kind == "Status":
+		return apierrors.FromObject(status)
+	case kind == "Table":
+		return errors.New("a Table, which is made for people, not a list")
+	case !strings.HasSuffix(kind, "List"):
+		return fmt.Errorf("no list: it is a %s", kind)
+	}
+	return nil
+}
+
+// members reads what stands between the braces, and the closing one.
+func (l *jsonList) members() error {
+	for {
+		name, err := l.string()
+		if err != nil {
+			return err
+		}
+		if err := l.expect(':'); err != nil {
+			return err
+		}
+		if err := l.member(name); err != nil {
+			return err
+		}
+		if more, err := l.more('}'); !more {
+			return err
+		}
+	}
+}
+
+func (l *jsonList) member(name string) error {
+	if name == "items" {
+		switch {
+		case l.items:
+			return errors.New("a list with two items")
+		case l.kind != "":
+			if err := l.check(); err != nil {
+				return err
+			}
+		}
+		l.items = true
+		return l.readItems()
+	}
+	b := &l.d.buf
+	base := b.offset()
+	raw, err := b.value()
+	if err != nil {
+		return err
+	}
+	p := &l.d.p
+	p.reset(raw, base)
+	if err := p.whole(); err != nil {
+		return err
+	}
+	switch name {
+	case "kind":
+		err = unmarshal(raw, &l.kind)
+		if err == nil && l.kind != "" && l.kind != "Status" {
+			err = l.check()
+		}
+	case "apiVersion":
+		err = unmarshal(raw, &l.apiVersion)
+	case "metadata":
+		err = unmarshal(raw, &l.meta)
+	case "status", "message", "reason", "code", "details":
+		// Those of another object than a Status do not matter, nor whether they fit one.
+		_ = unmarshal(append(append(strconv.AppendQuote([]byte{'{'}, name), ':'), append(raw, '}')...), &l.status)
+	}
+	return err
+}
+
+func (l *jsonList) readItems() error {
+	b := &l.d.buf
+	if c, err := b.peek(); err == nil && c == 'n' {
+		raw, err := b.value()
+		if err == nil && string(raw) != "null" {
+			err = &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("items are %.20q", raw)}
+		}
+		return err
+	}
+	if err := l.expect('['); err != nil {
+		return err
+	}
+	if c, err := b.peek(); err == nil && c == ']' {
+		b.pos++
+		return nil
+	}
+	for {
+		if _, err := b.peek(); err != nil {
+			return b.cut(err)
+		}
+		base := b.offset()
+		raw, err := b.value()
+		if err != nil {
+			return err
+		}
+		obj, err := l.d.object(raw, base)
+		if err != nil {
+			return err
+		}
+		if err := l.yield(obj); err != nil {
+			return err
+		}
+		if more, err := l.more(']'); !more {
+			return err
+		}
+	}
+}
+
+// string reads a string.
+func (l *jsonList) string() (string, error) {
+	b := &l.d.buf
+	if err := l.expect('"'); err != nil {
+		return "", err
+	}
+	b.pos--
+	base := b.offset()
+	raw, err := b.value()
+	if err != nil {
+		return "", err
+	}
+	l.d.p.reset(raw, base)
+	s, err := l.d.p.str()
+	return string(s), err
+}
+
+// more passes a comma, or the closing bracket, and reports whether it was a comma.
+func (l *jsonList) more(closing byte) (bool, error) {
+	b := &l.d.buf
+	c, err := b.peek()
+	if err != nil {
+		return false, b.cut(err)
+	}
+	if c == ',' {
+		b.pos++
+		return true, nil
+	}
+	return false, l.expect(closing)
+}
+
+// expect passes a byte.
+func (l *jsonList) expect(want byte) error {
+	b := &l.d.buf
+	c, err := b.peek()
+	if err != nil {
+		return b.cut(err)
+	}
+	if c != want {
+		return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want %q", c, want)}
+	}
+	b.pos++
+	return nil
+}

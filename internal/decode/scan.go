@@ -1,0 +1,268 @@
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+const (
+	minBuffer = 8 << 10
+	// keepBuffer is the most that a buffer holds on to when what it was grown for has passed.
+	keepBuffer = 256 << 10
+)
+
+// A buffer reads a stream in pieces that it holds whole, and no more than limit bytes of it at a time.
+type buffer struct {
+	r     io.Reader
+	data  []byte // what has been read and not been passed is data[pos:]
+	pos   int
+	limit int
+	base  int64 // the offset of data[0] in the stream
+	err   error // of r; it stays
+}
+
+func (b *buffer) reset(r io.Reader, limit int) {
+	*b = buffer{r: r, data: b.data[:0], limit: limit}
+	if cap(b.data) > keepBuffer {
+		b.data = nil
+	}
+}
+
+// offset is where in the stream the next byte stands.
+func (b *buffer) offset() int64 { return b.base + int64(b.pos) }
+
+// fill reads at least one more byte behind data[pos:]. It may move data, so what was taken from it is no longer valid.
+func (b *buffer) fill() error {
+	if b.err != nil {
+		return b.err
+	}
+	held := len(b.data) - b.pos
+	if held >= b.limit {
+		return b.tooLarge()
+	}
+	switch {
+	case held == 0 && cap(b.data) > keepBuffer:
+		b.move(make([]byte, 0, minBuffer))
+	case held == cap(b.data):
+		b.move(make([]byte, held, min(max(2*held, minBuffer), b.limit)))
+	case len(b.data) == cap(b.data) || held == 0:
+		b.move(b.data[:held])
+	}
+	for range 100 {
+		n, err := b.r.Read(b.data[len(b.data):cap(b.data)])
+		b.data = b.data[:len(b.data)+n]
+		b.err = err
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b.err = io.ErrNoProgress
+	return b.err
+}
+
+// move copies what is held to the start of to.
+func (b *buffer) move(to []byte) {
+	copy(to, b.data[b.pos:])
+	b.base += int64(b.pos)
+	b.data, b.pos = to, 0
+}
+
+// peek passes white space and returns the byte after it; io.EOF is as the stream returned it.
+func (b *buffer) peek() (byte, error) {
+	for {
+		for b.pos < len(b.data) {
+			switch c := b.data[b.pos]; c {
+			case ' ', '\t', '\r', '\n':
+				b.pos++
+			default:
+				return c, nil
+			}
+		}
+		if err := b.fill(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// value passes the JSON value that is next and returns its bytes, which are valid until the next call. Only brackets and
+// quotes have been looked at, so it may not be valid JSON.
+func (b *buffer) value() ([]byte, error) {
+	first, err := b.peek()
+	if err != nil {
+		return nil, b.cut(err)
+	}
+	var (
+		n      int // bytes of the value that have been looked at, which a move does not change
+		depth  int
+		quoted bool
+	)
+	scalar := first != '{' && first != '[' && first != '"'
+	for {
+		rest := b.data[b.pos:]
+		for n < len(rest) {
+			if quoted {
+				n += unquoted(rest[n:])
+				if n == len(rest) {
+					break
+				}
+				if rest[n] == '\\' {
+					if n+1 == len(rest) {
+						break
+					}
+					n += 2
+					continue
+				}
+				quoted = false
+				if n++; depth == 0 {
+					return b.take(n), nil
+				}
+				continue
+			}
+			switch c := rest[n]; c {
+			case '"':
+				if scalar {
+					return b.take(n), nil
+				}
+				quoted = true
+			case '{', '[':
+				if scalar {
+					return b.take(n), nil
+				}
+				depth++
+			case '}', ']':
+				if scalar {
+					// At least the byte that is no value, or nothing would ever be passed.
+					return b.take(max(n, 1)), nil
+				}
+				if depth--; depth == 0 {
+					return b.take(n + 1), nil
+				}
+			case ',', ' ', '\t', '\r', '\n':
+				if scalar {
+					return b.take(max(n, 1)), nil
+				}
+			}
+			n++
+		}
+		if err := b.fill(); err != nil {
+			if scalar && err == io.EOF {
+				return b.take(n), nil
+			}
+			return nil, b.cut(err)
+		}
+	}
+}
+
+func (b *buffer) take(n int) []byte {
+	v := b.data[b.pos : b.pos+n : b.pos+n]
+	b.pos += n
+	return v
+}
+
+// unquoted returns the number of bytes before the first quote or backslash in s.
+func unquoted(s []byte) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		quote, slash := w^ones*'"', w^ones*'\\'
+		if found := ((quote-ones)&^quote | (slash-ones)&^slash) & highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(s) && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// exactly passes n bytes and returns them; they are valid until the next call.
+func (b *buffer) exactly(n int) ([]byte, error) {
+	if n > b.limit {
+		return nil, b.tooLarge()
+	}
+	for len(b.data)-b.pos < n {
+		if err := b.fill(); err != nil {
+			return nil, b.cut(err)
+		}
+	}
+	return b.take(n), nil
+}
+
+// uvarint passes a protobuf varint. An end of the stream before its first byte is io.EOF.
+func (b *buffer) uvarint() (uint64, error) {
+	for {
+		w := wire{data: b.data[b.pos:min(len(b.data), b.pos+binary.MaxVarintLen64)]}
+		v, err := w.varint()
+		if err != io.ErrUnexpectedEOF {
+			b.pos += w.pos
+			return v, err
+		}
+		if err := b.fill(); err == io.EOF && w.pos == 0 {
+			return 0, err
+		} else if err != nil {
+			return 0, b.cut(err)
+		}
+	}
+}
+
+// field passes the number and wire type of a protobuf field. An end of the stream before it is io.EOF.
+func (b *buffer) field() (num, typ int, err error) {
+	v, err := b.uvarint()
+	return int(v >> 3), int(v & 7), err
+}
+
+// message passes a length and as many bytes, to f.
+func (b *buffer) message(f func([]byte) error) error {
+	n, err := b.uvarint()
+	if err != nil {
+		return b.cut(err)
+	}
+	if n > uint64(b.limit) {
+		return b.tooLarge()
+	}
+	data, err := b.exactly(int(n))
+	if err != nil {
+		return err
+	}
+	return f(data)
+}
+
+// skipField passes the value of a protobuf field. Groups, which no API uses, are refused.
+func (b *buffer) skipField(typ int) (err error) {
+	switch typ {
+	case wireVarint:
+		_, err = b.uvarint()
+	case wire64:
+		_, err = b.exactly(8)
+	case wire32:
+		_, err = b.exactly(4)
+	case wireBytes:
+		err = b.message(func([]byte) error { return nil })
+	default:
+		err = fmt.Errorf("%w: wire type %d at byte %d", errWire, typ, b.offset())
+	}
+	if err == io.EOF {
+		err = b.cut(err)
+	}
+	return err
+}
+
+func (b *buffer) tooLarge() error {
+	return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("more than %d bytes in one piece", b.limit)}
+}
+
+// cut is err, which a read returned, in the middle of something.
+func (b *buffer) cut(err error) error {
+	if isSyntax(err) {
+		return err
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("cut off at byte %d: %w", b.base+int64(len(b.data)), err)
+}

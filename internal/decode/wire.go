@@ -1,0 +1,136 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The wire types of protobuf's fields.
+const (
+	wireVarint = 0
+	wire64     = 1
+	wireBytes  = 2
+	wireGroup  = 3
+	wireEnd    = 4
+	wire32     = 5
+)
+
+var errWire = errors.New("invalid protobuf")
+
+// A wire reads the fields of a protobuf message.
+type wire struct {
+	data []byte
+	pos  int
+}
+
+func (w *wire) done() bool { return w.pos >= len(w.data) }
+
+// field consumes a field's number and wire type.
+func (w *wire) field() (num int, typ int, err error) {
+	v, err := w.varint()
+	if err != nil {
+		return 0, 0, err
+	}
+	if v>>3 == 0 || v>>3 > 1<<29-1 {
+		return 0, 0, fmt.Errorf("%w: field number %d at byte %d", errWire, v>>3, w.pos)
+	}
+	return int(v >> 3), int(v & 7), nil
+}
+
+func (w *wire) varint() (uint64, error) {
+	var v uint64
+	for shift := 0; shift < 64; shift += 7 {
+		if w.done() {
+			return 0, io.ErrUnexpectedEOF
+		}
+		c := w.data[w.pos]
+		w.pos++
+		v |= uint64(c&0x7f) << shift
+		if c < 0x80 {
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: a varint of more than 64 bits at byte %d", errWire, w.pos)
+}
+
+// bytes consumes a length and as many bytes, which are not copied.
+func (w *wire) bytes() ([]byte, error) {
+	n, err := w.varint()
+	if err != nil {
+		return nil, err
+	}
+	if n > uint64(len(w.data)-w.pos) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	b := w.data[w.pos : w.pos+int(n) : w.pos+int(n)]
+	w.pos += int(n)
+	return b, nil
+}
+
+// message consumes the bytes of a field that must be of that wire type.
+func (w *wire) message(typ int) ([]byte, error) {
+	if typ != wireBytes {
+		return nil, fmt.Errorf("%w: wire type %d, want bytes, at byte %d", errWire, typ, w.pos)
+	}
+	return w.bytes()
+}
+
+// skip consumes the value of a field.
+func (w *wire) skip(typ int) error {
+	for groups := 0; ; {
+		switch typ {
+		case wireVarint:
+			if _, err := w.varint(); err != nil {
+				return err
+			}
+		case wire64, wire32:
+			n := 8
+			if typ == wire32 {
+				n = 4
+			}
+			if len(w.data)-w.pos < n {
+				return io.ErrUnexpectedEOF
+			}
+			w.pos += n
+		case wireBytes:
+			if _, err := w.bytes(); err != nil {
+				return err
+			}
+		case wireGroup:
+			groups++
+		case wireEnd:
+			if groups--; groups < 0 {
+				return fmt.Errorf("%w: the end of no group at byte %d", errWire, w.pos)
+			}
+		default:
+			return fmt.Errorf("%w: wire type %d at byte %d", errWire, typ, w.pos)
+		}
+		if groups == 0 {
+			return nil
+		}
+		var err error
+		if _, typ, err = w.field(); err != nil {
+			return err
+		}
+	}
+}
+
+// each calls f for each field of the message in data. f consumes the field's value and returns true, or leaves it.
+func each(data []byte, f func(w *wire, num, typ int) (bool, error)) error {
+	w := wire{data: data}
+	for !w.done() {
+		num, typ, err := w.field()
+		if err != nil {
+			return err
+		}
+		taken, err := f(&w, num, typ)
+		if err == nil && !taken {
+			err = w.skip(typ)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
