@@ -59,6 +59,7 @@ type target[T Object] interface {
 type replacement[T Object] struct {
 	objs      []T
 	version   string                   // to report
+	reached   string                   // of the list, of which something may have been set aside
 	keep      map[Key]error            // keys that stay as they are although objs lacks them
 	epoch     bool                     // the server went back in time
 	distrust  bool                     // equal versions may be different objects

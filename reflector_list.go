@@ -192,7 +192,7 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 	}
 	objs := got.all()
 	changed := r.target.replace(replacement[T]{
-		objs: objs, version: version, keep: got.bad, epoch: epoch, distrust: epoch || hintsOf(r.src).loose,
+		objs: objs, version: version, reached: got.version, keep: got.bad, epoch: epoch, distrust: epoch || hintsOf(r.src).loose,
 		duplicate: func(key Key) {
 			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 		},

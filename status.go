@@ -2,6 +2,7 @@ package lw
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,4 +165,11 @@ func (c *versionCell) get() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.version
+}
+
+// asideErrors returns why objects are set aside.
+func (b *board) asideErrors() []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.setAside))
 }
