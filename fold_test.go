@@ -1,0 +1,337 @@
+package lw
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// A ball is what the log's tests throw around. Two balls are equal only if they are the same one.
+type ball struct{ Meta }
+
+func newBall(name string, uid, version int) *ball {
+	return &ball{Meta{Namespace: "default", Name: name, UID: types.UID(fmt.Sprint("u", uid)), ResourceVersion: strconv.Itoa(version)}}
+}
+
+func (b *ball) String() string {
+	if b == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s/%s@%s", b.Name, b.UID, b.ResourceVersion)
+}
+
+var sameBall = cmp.Comparer(func(a, b *ball) bool { return a == b })
+
+func TestNetChange(t *testing.T) {
+	a1, a2, a3 := newBall("a", 1, 1), newBall("a", 1, 2), newBall("a", 1, 3)
+	b1, b2 := newBall("b", 2, 4), newBall("b", 3, 5)
+	add := func(b *ball) Delta[*ball] {
+		return Delta[*ball]{Type: Added, Cause: Watch, New: b, ResourceVersion: b.ResourceVersion}
+	}
+	initial := func(b *ball) Delta[*ball] {
+		return Delta[*ball]{Type: Added, Cause: Initial, Initial: true, New: b, ResourceVersion: b.ResourceVersion}
+	}
+	update := func(old, new *ball) Delta[*ball] {
+		return Delta[*ball]{Type: Updated, Cause: Watch, Old: old, New: new, ResourceVersion: new.ResourceVersion}
+	}
+	gone := func(b *ball, rv string) Delta[*ball] {
+		return Delta[*ball]{Type: Deleted, Cause: Watch, Old: b, ResourceVersion: rv}
+	}
+	with := func(d Delta[*ball], change func(*Delta[*ball])) Delta[*ball] { change(&d); return d }
+	type deltas = []Delta[*ball]
+	tests := []struct {
+		name      string
+		run, want deltas
+	}{
+		{"one change stays as it is", deltas{update(a1, a2)}, deltas{update(a1, a2)}},
+		{"updates merge", deltas{update(a1, a2), update(a2, a3)}, deltas{update(a1, a3)}},
+		{"an update of what is new is new", deltas{add(a1), update(a1, a2)}, deltas{add(a2)}},
+		{"an update of what is initial is initial", deltas{initial(a1), update(a1, a2)},
+			deltas{with(initial(a2), func(d *Delta[*ball]) { d.Cause = Watch })}},
+		{"added and deleted is nothing", deltas{add(a1), update(a1, a2), gone(a2, "9")}, nil},
+		{"deleted is told with what was told", deltas{update(a1, a2), gone(a2, "9")}, deltas{gone(a1, "9")}},
+		{"the same UID again is an update", deltas{gone(a1, "2"), add(a3)}, deltas{update(a1, a3)}},
+		{"another UID is deleted and added", deltas{gone(b1, "5"), add(b2)}, deltas{gone(b1, "5"), add(b2)}},
+		{"what came between is not told", deltas{gone(b1, "5"), add(newBall("b", 9, 6)), gone(newBall("b", 9, 6), "7")},
+			deltas{gone(b1, "7")}},
+		{"back to the same object is nothing", deltas{update(a1, a2), update(a2, a1)}, nil},
+		{"a resync is nothing", deltas{with(update(a1, a1), func(d *Delta[*ball]) { d.Cause = Resync })}, nil},
+		{"a second life is not initial", deltas{initial(a1), gone(a1, "2"), add(a3)}, deltas{add(a3)}},
+		{"in the order of the latest change", deltas{update(a1, a2), add(b1), update(a2, a3)},
+			deltas{add(b1), update(a1, a3)}},
+		{"a relist is a cause", deltas{update(a1, a2), with(update(a2, a3), func(d *Delta[*ball]) { d.Cause = Relist })},
+			deltas{with(update(a1, a3), func(d *Delta[*ball]) { d.Cause = Relist })}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNetChange[*ball]()
+			for _, d := range tt.run {
+				n.add(d)
+			}
+			keys := map[Key]bool{}
+			for _, d := range tt.want {
+				keys[d.Key()] = true
+			}
+			if n.len() != len(keys) {
+				t.Errorf("len = %d, want %d", n.len(), len(keys))
+			}
+			n.freeze()
+			got := n.drain(make(deltas, 0, 16))
+			if diff := cmp.Diff(tt.want, append(deltas(nil), got...), sameBall); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if n.len() != 0 {
+				t.Errorf("len after drain = %d, want 0", n.len())
+			}
+		})
+	}
+}
+
+// netOf is what netChange means, written as plainly as can be.
+func netOf(run []Delta[*ball]) []Delta[*ball] {
+	var out []Delta[*ball]
+	for i, last := range run {
+		first, initial, isLast := Delta[*ball]{}, false, true
+		for j, d := range run {
+			switch {
+			case d.Key() != last.Key():
+				continue
+			case first.Type == 0:
+				first = d
+			}
+			if d.Type != Updated {
+				initial = d.Initial
+			}
+			isLast = isLast && j <= i
+		}
+		if !isLast || first.Old == last.New {
+			continue
+		}
+		d := Delta[*ball]{Cause: last.Cause, Old: first.Old, New: last.New, ResourceVersion: last.ResourceVersion}
+		gone, came := d, d
+		gone.Type, gone.New = Deleted, nil
+		came.Type, came.Old, came.Initial = Added, nil, initial
+		switch {
+		case d.Old == nil:
+			out = append(out, came)
+		case d.New == nil:
+			out = append(out, gone)
+		case d.Old.UID == d.New.UID:
+			d.Type = Updated
+			out = append(out, d)
+		default:
+			out = append(out, gone, came)
+		}
+	}
+	return out
+}
+
+// A reader is a cursor with what a consumer knows from it.
+type reader struct {
+	cursor  *Cursor[*ball]
+	limit   int // 0: every update
+	parts   bool
+	known   map[Key]*ball
+	pending []Delta[*ball] // pushed and not read; of a reader of parts: all since its start
+	got     []Delta[*ball]
+	behind  int // how many deltas it was behind at most; of a reader of parts
+	read    uint64
+}
+
+// learn applies deltas to what the consumer knows, and returns the first way in which they break the contract.
+func (r *reader) learn(deltas []Delta[*ball]) error {
+	for _, d := range deltas {
+		was := r.known[d.Key()]
+		switch {
+		case d.Old != was:
+			return fmt.Errorf("%v of %v: old is %v, was told %v", d.Type, d.Key(), d.Old, was)
+		case (d.Type == Added) != (d.Old == nil), (d.Type == Deleted) != (d.New == nil):
+			return fmt.Errorf("%v of %v: %v -> %v", d.Type, d.Key(), d.Old, d.New)
+		case d.Type == Updated && d.Old.UID != d.New.UID:
+			return fmt.Errorf("update of %v across UIDs: %v -> %v", d.Key(), d.Old, d.New)
+		case d.Initial && d.Type != Added:
+			return fmt.Errorf("%v of %v is initial", d.Type, d.Key())
+		}
+		if d.New == nil {
+			delete(r.known, d.Key())
+		} else {
+			r.known[d.Key()] = d.New
+		}
+	}
+	return nil
+}
+
+// TestCursorModel runs random histories past cursors that start anywhere, read whenever, and fall behind at will.
+func TestCursorModel(t *testing.T) {
+	ctx := context.Background()
+	var told, folded, passed int // so that the test cannot be green without having seen all
+	rapid.Check(t, func(t *rapid.T) {
+		q := NewFIFO[*ball]()
+		truth := map[Key]*ball{}
+		version := 0
+		var readers []*reader
+		push := func(d Delta[*ball]) {
+			d.ResourceVersion = strconv.Itoa(version)
+			q.push(d)
+			if d.New == nil {
+				delete(truth, d.Key())
+			} else {
+				truth[d.Key()] = d.New
+			}
+			for _, r := range readers {
+				r.pending = append(r.pending, d)
+				r.behind = max(r.behind, int(q.position()-r.read))
+			}
+		}
+		change := func(t *rapid.T) {
+			name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "name")
+			uid := rapid.IntRange(1, 3).Draw(t, "uid")
+			version++
+			next := newBall(name, uid, version)
+			cause := rapid.SampledFrom([]Cause{Initial, Watch, Relist}).Draw(t, "cause")
+			old := truth[KeyOf(next)]
+			switch {
+			case old == nil:
+				push(Delta[*ball]{Type: Added, New: next, Cause: cause, Initial: cause == Initial})
+			case old.UID == next.UID:
+				push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: cause})
+			default: // another one of that name comes next time, or not
+				push(Delta[*ball]{Type: Deleted, Old: old, Cause: cause})
+			}
+		}
+		check := func(t *rapid.T, r *reader, got []Delta[*ball]) {
+			if err := r.learn(got); err != nil {
+				t.Fatal(err)
+			}
+			told += len(got)
+		}
+		readAll := func(t *rapid.T, r *reader) {
+			if r.parts {
+				for {
+					part, position, err := r.cursor.poll()
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.read = position
+					r.got = append(r.got, part...)
+					check(t, r, part)
+					if len(part) == 0 {
+						break
+					}
+				}
+				return
+			}
+			want := r.pending
+			if r.limit > 0 && len(r.pending) > r.limit {
+				want = netOf(r.pending)
+				folded++
+			}
+			r.pending = nil
+			if len(want) == 0 {
+				if part, _, err := r.cursor.poll(); len(part) > 0 || err != nil {
+					t.Fatalf("read %v, %v from a cursor of which all is read or cancelled out", part, err)
+				}
+				return
+			}
+			got, err := r.cursor.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, r, got)
+			if diff := cmp.Diff(want, append([]Delta[*ball](nil), got...), sameBall); diff != "" {
+				t.Fatalf("limit %d (-want +got):\n%s", r.limit, diff)
+			}
+		}
+		pick := func(t *rapid.T) *reader {
+			if len(readers) == 0 {
+				t.Skip("no reader")
+			}
+			return rapid.SampledFrom(readers).Draw(t, "reader")
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"change": change,
+			"burst": func(t *rapid.T) {
+				for range rapid.IntRange(2, 40).Draw(t, "n") {
+					change(t)
+				}
+			},
+			"churn": func(t *rapid.T) { // enough of one object to pass some chunks
+				n := rapid.IntRange(chunkSize/2, 3*chunkSize).Draw(t, "n")
+				name := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "name")
+				for range n {
+					version++
+					next := newBall(name, 1, version)
+					if old := truth[KeyOf(next)]; old != nil {
+						push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: Watch})
+					} else {
+						push(Delta[*ball]{Type: Added, New: next, Cause: Watch})
+					}
+				}
+				passed++
+			},
+			"subscribe": func(t *rapid.T) {
+				r := &reader{limit: rapid.SampledFrom([]int{0, 1, 2, 10, 300, defaultLimit}).Draw(t, "limit"),
+					parts: rapid.Bool().Draw(t, "parts"), known: map[Key]*ball{}, read: q.position()}
+				r.cursor = q.subscribe(cursorOptions{everyUpdate: r.limit == 0, limit: r.limit})
+				for key, b := range truth {
+					r.known[key] = b
+				}
+				readers = append(readers, r)
+			},
+			"read": func(t *rapid.T) { readAll(t, pick(t)) },
+			"read a part": func(t *rapid.T) {
+				r := pick(t)
+				if !r.parts {
+					t.Skip("reads all or nothing")
+				}
+				part, position, err := r.cursor.poll()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if position < r.read {
+					t.Fatalf("position went back from %d to %d", r.read, position)
+				}
+				r.read = position
+				r.got = append(r.got, part...)
+				check(t, r, part)
+			},
+			"close": func(t *rapid.T) {
+				r := pick(t)
+				r.cursor.Close()
+				if _, err := r.cursor.Next(ctx); err != ErrStopped {
+					t.Fatalf("Next after Close: %v, want ErrStopped", err)
+				}
+				readers = without(readers, r)
+			},
+			"": func(t *rapid.T) {
+				for _, r := range readers {
+					if n := r.cursor.Pending(); n < 0 || !r.parts && n > len(r.pending) {
+						t.Fatalf("Pending = %d of %d", n, len(r.pending))
+					}
+				}
+			},
+		})
+		for _, r := range readers {
+			readAll(t, r)
+			if diff := cmp.Diff(truth, r.known, sameBall); diff != "" {
+				t.Fatalf("at the end the reader knows (-truth +known):\n%s", diff)
+			}
+			if n := r.cursor.Pending(); n != 0 {
+				t.Fatalf("Pending at the end = %d, want 0", n)
+			}
+			if r.parts && (r.limit == 0 || r.behind <= r.limit) {
+				if diff := cmp.Diff(r.pending, r.got, sameBall); diff != "" {
+					t.Fatalf("a reader that was never too far behind has missed something (-want +got):\n%s", diff)
+				}
+			}
+		}
+	})
+	if told == 0 || folded == 0 || passed == 0 {
+		t.Errorf("told %d deltas, folded %d times, passed chunks %d times: the histories prove nothing", told, folded, passed)
+	}
+}
