@@ -1,0 +1,230 @@
+package lw
+
+import (
+	"iter"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/table"
+)
+
+// A Reader reads a collection that is held in memory. The objects are shared by all readers and must not be changed.
+//
+// Each call is answered from one state of the collection, and a call that begins after another has returned, in any goroutine,
+// is never answered from an older one. Objects come in no order.
+type Reader[T Object] interface {
+	// Get returns the object of key. It takes no lock and does not allocate.
+	Get(key Key) (obj T, ok bool)
+	// List returns all objects, in a slice that is the caller's.
+	List() []T
+	// All yields the objects as they were when the loop began. No lock is held while the loop's body runs.
+	All() iter.Seq[T]
+	// Len returns the number of objects.
+	Len() int
+	// ResourceVersion returns the version of the collection that the objects are of, or "" if there is none.
+	ResourceVersion() string
+	// Snapshot returns the present state, for many reads of it. It costs the same however many objects there are.
+	Snapshot() *Snapshot[T]
+}
+
+// An Indexer is a collection that its user writes: a [Reader], and a [Sink] for a [Reflector]. It is safe for many readers and
+// many writers, which wait for each other only where they change the same eighth of the keys, the same values of an index, or
+// the resource version.
+type Indexer[T Object] struct {
+	store *table.Store[T]
+}
+
+var (
+	_ Reader[*Meta] = (*Indexer[*Meta])(nil)
+	_ Reader[*Meta] = (*Snapshot[*Meta])(nil)
+)
+
+// NewIndexer returns an Indexer that holds objs; the last one counts of those that have the same key.
+func NewIndexer[T Object](objs ...T) *Indexer[T] {
+	x := &Indexer[T]{store: table.NewStore(KeyOf[T])}
+	x.store.Replace(objs, "", table.Changes[T]{})
+	return x
+}
+
+// Get returns the object of key. It takes no lock and does not allocate.
+func (x *Indexer[T]) Get(key Key) (obj T, ok bool) { return x.store.Get(key) }
+
+// List returns all objects, in no order, in a slice that is the caller's.
+func (x *Indexer[T]) List() []T { return x.store.Snapshot().List() }
+
+// All yields the objects as they were when the loop began, in no order.
+func (x *Indexer[T]) All() iter.Seq[T] {
+	return func(yield func(T) bool) { x.store.Snapshot().Each(yield) }
+}
+
+// Len returns the number of objects.
+func (x *Indexer[T]) Len() int { return x.store.Len() }
+
+// ResourceVersion returns the version of the last Replace or Apply.
+func (x *Indexer[T]) ResourceVersion() string { return x.store.Version() }
+
+// Snapshot returns the present state.
+func (x *Indexer[T]) Snapshot() *Snapshot[T] { return (*Snapshot[T])(x.store.Snapshot()) }
+
+// Set makes obj the object of its key, and returns the one before. It panics if obj is the zero T. A panic of an index's
+// function comes out of Set, which then has changed nothing.
+func (x *Indexer[T]) Set(obj T) (old T, replaced bool) { return x.set(obj, "") }
+
+// Delete removes the object of key, and returns it.
+func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key, "") }
+
+// Replace makes objs the content, and resourceVersion its version, at once: no read, and no two reads, see a part of it. An
+// object keeps its place if its UID and resource version are those of the one that is there. Of objects that have the same key
+// the one with the highest resource version counts. A panic of an index's function comes out of Replace, which then has changed
+// nothing.
+func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
+	same := func(old, new T) bool {
+		rv := new.GetResourceVersion()
+		return rv != "" && rv == old.GetResourceVersion() && new.GetUID() == old.GetUID()
+	}
+	x.replace(objs, resourceVersion, same, nil, nil, nil)
+}
+
+// Apply makes the change that ev tells of, and its resource version the reported one. It does nothing with an event that
+// has an Err.
+func (x *Indexer[T]) Apply(ev WatchEvent[T]) {
+	var none T
+	switch {
+	case ev.Err != nil:
+	case ev.Type == watch.Deleted:
+		x.remove(ev.Key(), ev.ResourceVersion)
+	case ev.Object != none:
+		x.set(ev.Object, ev.ResourceVersion)
+	default:
+		x.progress(ev.ResourceVersion)
+	}
+}
+
+// set stores obj and moves the reported version to rv ("" leaves it), visibly at once.
+func (x *Indexer[T]) set(obj T, rv string) (old T, replaced bool) { return x.store.Set(obj, rv) }
+
+// remove deletes key and moves the reported version to rv ("" leaves it).
+func (x *Indexer[T]) remove(key Key, rv string) (old T, deleted bool) { return x.store.Remove(key, rv) }
+
+// progress moves only the reported version ("" leaves it).
+func (x *Indexer[T]) progress(rv string) {
+	if rv != "" {
+		x.store.Progress(rv)
+	}
+}
+
+// replace makes objs the content and rv the version at once, and returns how many are new, changed or gone. An object that
+// same says is unchanged keeps its old pointer and place. keep names keys that stay although objs lacks them. Of objects of one
+// key the one with the highest resource version counts, the last where they cannot be compared; duplicate is told of the key.
+// change is called for each difference, when all can be seen: (old, zero) for all that is gone, then (old, new) and (zero, new)
+// in the order of objs. Each function but same may be nil, and is called without a lock; same and keep must not write.
+func (x *Indexer[T]) replace(objs []T, rv string, same func(old, new T) bool, keep func(Key) bool, change func(old, new T),
+	duplicate func(Key)) (changed int) {
+	return x.store.Replace(objs, rv, table.Changes[T]{
+		Same: same, Newer: notOlder[T], Keep: keep, Change: change, Duplicate: duplicate,
+	})
+}
+
+// notOlder reports whether b is not known to be an older version than a.
+func notOlder[T Object](a, b T) bool {
+	order, err := resourceversion.CompareResourceVersion(b.GetResourceVersion(), a.GetResourceVersion())
+	return err != nil || order >= 0
+}
+
+func (x *Indexer[T]) indexer() *Indexer[T] { return x }
+
+// An Indexed is what an index can be made of: an [*Indexer] or an [*Informer].
+type Indexed[T Object] interface {
+	indexer() *Indexer[T]
+}
+
+// An Index finds the objects of a collection by a value that each has. It changes together with the collection: a read of
+// one after a read of the other is never older.
+//
+// A value is listed for as long as an object has it. One that is not equal to itself, a NaN, is not.
+type Index[K comparable, T Object] struct {
+	groups *table.Groups[K, T]
+}
+
+// NewIndex returns an index of x by key. It may be called at any time, also on an informer that runs: readers notice nothing,
+// writers wait while it is built, and the index is complete when it is returned.
+//
+// key is called once for each version of an object, by the goroutine that writes it, without a lock. It must not write to x.
+func NewIndex[K comparable, T Object](x Indexed[T], key func(T) K) *Index[K, T] {
+	if key == nil {
+		panic("lw: NewIndex: nil key function")
+	}
+	return newIndex(x, func(obj T, to []K) []K { return append(to, key(obj)) })
+}
+
+// NewMultiIndex is [NewIndex] for objects that have any number of values each. A value that keys yields twice counts once.
+func NewMultiIndex[K comparable, T Object](x Indexed[T], keys func(T) iter.Seq[K]) *Index[K, T] {
+	if keys == nil {
+		panic("lw: NewMultiIndex: nil key function")
+	}
+	return newIndex(x, func(obj T, to []K) []K {
+		for key := range keys(obj) {
+			to = append(to, key)
+		}
+		return to
+	})
+}
+
+func newIndex[K comparable, T Object](x Indexed[T], values func(T, []K) []K) *Index[K, T] {
+	groups := table.NewGroups(values)
+	x.indexer().store.Add(groups)
+	return &Index[K, T]{groups: groups}
+}
+
+// Lookup yields the objects of key as they were when the loop began, in no order. No lock is held while the loop's body runs.
+func (ix *Index[K, T]) Lookup(key K) iter.Seq[T] {
+	return func(yield func(T) bool) { ix.groups.View(key).Each(yield) }
+}
+
+// List returns the objects of key, in no order, in a slice that is the caller's; nil if there is none.
+func (ix *Index[K, T]) List(key K) []T {
+	view := ix.groups.View(key)
+	if view.Len() == 0 {
+		return nil
+	}
+	return view.AppendTo(make([]T, 0, view.Len()))
+}
+
+// Len returns the number of objects of key.
+func (ix *Index[K, T]) Len(key K) int { return ix.groups.Len(key) }
+
+// Keys yields the keys that have an object, as they were when the loop began, in no order.
+func (ix *Index[K, T]) Keys() iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for _, key := range ix.groups.Values() {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// A Snapshot is one state of a collection: a [Reader] whose answers never change. It keeps the objects of that state in memory,
+// and costs writers, once, a copy of the parts that they change.
+type Snapshot[T Object] table.Snapshot[T]
+
+func (s *Snapshot[T]) table() *table.Snapshot[T] { return (*table.Snapshot[T])(s) }
+
+// Get returns the object of key.
+func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) { return s.table().Get(key) }
+
+// List returns all objects, in no order, in a slice that is the caller's.
+func (s *Snapshot[T]) List() []T { return s.table().List() }
+
+// All yields the objects, in no order.
+func (s *Snapshot[T]) All() iter.Seq[T] { return s.table().Each }
+
+// Len returns the number of objects.
+func (s *Snapshot[T]) Len() int { return s.table().Len() }
+
+// ResourceVersion returns the version of the collection that the objects are of.
+func (s *Snapshot[T]) ResourceVersion() string { return s.table().Version() }
+
+// Snapshot returns s.
+func (s *Snapshot[T]) Snapshot() *Snapshot[T] { return s }

@@ -1,0 +1,103 @@
+package table
+
+import "slices"
+
+// index is a [Groups] to a store, which knows nothing of its values.
+type index[T comparable] interface {
+	draft() draft[T]
+	lock(which set)
+	unlock(which set)
+	drop(shard, position int)
+	move(shard int, moved []int32, n int)
+	stage()
+	publish()
+}
+
+// A draft is what a writer is going to change in one index: the values of the objects that it writes, in their order.
+type draft[T comparable] interface {
+	// compute calls the user's function for the next object. If that panics nothing has changed.
+	compute(obj T)
+	// lock takes the locks that putting the only object at a position needs, or dropping what is there if none was computed.
+	lock(shard, position int)
+	unlock()
+	put(i, shard, position int, obj T)
+	drop(shard, position int)
+	reset()
+}
+
+type draftOf[K, T comparable] struct {
+	groups *Groups[K, T]
+	values []K
+	ends   []int // values[ends[i-1]:ends[i]] are object i's
+	locked set
+}
+
+func (g *Groups[K, T]) draft() draft[T] { return &draftOf[K, T]{groups: g} }
+
+func (g *Groups[K, T]) stage() { g.staging = true }
+
+func (d *draftOf[K, T]) compute(obj T) {
+	from := len(d.values)
+	d.values = d.groups.values(obj, d.values)
+	d.values = append(d.values[:from], distinct(d.values[from:])...)
+	d.ends = append(d.ends, len(d.values))
+}
+
+// distinct removes, in place, what occurs a second time, and what is not equal to itself, which no map finds again. It
+// panics for an interface whose value cannot be compared, before that can do harm.
+func distinct[K comparable](values []K) []K {
+	if len(values) == 1 && values[0] == values[0] {
+		return values
+	}
+	const many = 16 // from here a map is faster than looking through the list
+	var seen map[K]struct{}
+	if len(values) > many {
+		seen = make(map[K]struct{}, len(values))
+	}
+	n := 0
+	for _, value := range values {
+		if value != value {
+			continue
+		}
+		if seen != nil {
+			if _, dup := seen[value]; dup {
+				continue
+			}
+			seen[value] = struct{}{}
+		} else if slices.Contains(values[:n], value) {
+			continue
+		}
+		values[n] = value
+		n++
+	}
+	return values[:n]
+}
+
+func (d *draftOf[K, T]) of(i int) []K {
+	if len(d.ends) == 0 {
+		return nil
+	}
+	from := 0
+	if i > 0 {
+		from = d.ends[i-1]
+	}
+	return d.values[from:d.ends[i]]
+}
+
+func (d *draftOf[K, T]) lock(shard, position int) {
+	d.locked = d.groups.stripesFor(shard, position, d.of(0))
+	d.groups.lock(d.locked)
+}
+
+func (d *draftOf[K, T]) unlock() { d.groups.unlock(d.locked) }
+
+func (d *draftOf[K, T]) put(i, shard, position int, obj T) {
+	d.groups.put(shard, position, obj, d.of(i))
+}
+
+func (d *draftOf[K, T]) drop(shard, position int) { d.groups.drop(shard, position) }
+
+func (d *draftOf[K, T]) reset() {
+	clear(d.values)
+	d.values, d.ends = d.values[:0], d.ends[:0]
+}

@@ -1,0 +1,335 @@
+package table
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestModel runs random operations on a store and on a map, and compares all that can be read, also from snapshots that were
+// taken long before.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &model{
+			store: NewStore(keyOf),
+			want:  make(map[Key]*obj),
+			keys:  rapid.SampledFrom([]int{3, 40, 400}).Draw(rt, "keys"),
+		}
+		defer func() {
+			for _, h := range m.held {
+				h.check(rt)
+			}
+		}()
+		rt.Repeat(map[string]func(*rapid.T){
+			"":         m.check,
+			"Set":      m.set,
+			"Remove":   m.remove,
+			"Fill":     m.fill,
+			"Drain":    m.drain,
+			"Replace":  m.replace,
+			"Progress": m.progress,
+			"Add":      m.add,
+			"Snapshot": m.snapshot,
+			"Panic":    m.panic,
+		})
+	})
+}
+
+type model struct {
+	store   *Store[*obj]
+	indexes []*Groups[string, *obj]
+	many    []bool // of each index
+
+	keys    int
+	want    map[Key]*obj
+	version string
+	next    int
+	held    []held
+}
+
+type held struct {
+	snap    *Snapshot[*obj]
+	want    map[Key]*obj
+	version string
+	keys    int
+}
+
+func (m *model) key(t *rapid.T) Key { return numbered(rapid.IntRange(0, m.keys-1).Draw(t, "key")) }
+
+func numbered(n int) Key { return Key{Namespace: "ns" + strconv.Itoa(n%3), Name: strconv.Itoa(n)} }
+
+func (m *model) object(t *rapid.T, key Key) *obj {
+	m.next++
+	values := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"})
+	return &obj{key, m.next, values.Draw(t, "one"), rapid.SliceOfN(values, 0, 4).Draw(t, "many")}
+}
+
+// bump returns the next version, or "" for a write that leaves it.
+func (m *model) bump(t *rapid.T) string {
+	if !rapid.Bool().Draw(t, "version") {
+		return ""
+	}
+	m.next++
+	m.version = strconv.Itoa(m.next)
+	return m.version
+}
+
+func (m *model) set(t *rapid.T) { m.put(t, m.object(t, m.key(t))) }
+
+func (m *model) put(t *rapid.T, o *obj) {
+	old, replaced := m.store.Set(o, m.bump(t))
+	if want, ok := m.want[o.key]; old != want || replaced != ok {
+		t.Fatalf("Set(%v) = %v, %v, want %v, %v", o, old, replaced, want, ok)
+	}
+	m.want[o.key] = o
+}
+
+func (m *model) remove(t *rapid.T) { m.delete(t, m.key(t)) }
+
+func (m *model) delete(t *rapid.T, key Key) {
+	old, removed := m.store.Remove(key, m.bump(t))
+	if want, ok := m.want[key]; old != want || removed != ok {
+		t.Fatalf("Remove(%v) = %v, %v, want %v, %v", key, old, removed, want, ok)
+	}
+	delete(m.want, key)
+}
+
+// fill and drain make the tables and vectors grow and shrink.
+func (m *model) fill(t *rapid.T) {
+	like := m.object(t, Key{})
+	for n := range m.keys {
+		o := *like
+		o.key = numbered(n)
+		m.put(t, &o)
+		if n > 100 && n%7 == 0 {
+			m.delete(t, numbered(n/2))
+		}
+	}
+}
+
+func (m *model) drain(t *rapid.T) {
+	spare := rapid.IntRange(0, 2).Draw(t, "spare")
+	for n := range m.keys - min(spare, m.keys) {
+		m.delete(t, numbered(n))
+	}
+}
+
+func (m *model) replace(t *rapid.T) {
+	objs := slices.Collect(maps.Values(m.want))
+	slices.SortFunc(objs, func(a, b *obj) int { return a.version - b.version })
+	kept := make(map[Key]bool)
+	var list []*obj
+	for _, o := range objs[:min(len(objs), 60)] { // drawing is slow; the others are gone
+		switch rapid.SampledFrom([]string{"pointer", "same", "changed", "gone", "kept", "twice"}).Draw(t, "object") {
+		case "pointer":
+			list = append(list, o)
+		case "same":
+			copied := *o
+			list = append(list, &copied)
+		case "changed":
+			list = append(list, m.object(t, o.key))
+		case "kept":
+			kept[o.key] = true
+		case "twice":
+			list = append(list, m.object(t, o.key), m.object(t, o.key))
+		}
+	}
+	for range rapid.IntRange(0, 5).Draw(t, "new") {
+		list = append(list, m.object(t, m.key(t)))
+	}
+	list = rapid.Permutation(list).Draw(t, "list")
+
+	want := make(map[Key]*obj)
+	var duplicates []Key
+	for _, o := range list {
+		before, dup := want[o.key]
+		if dup {
+			duplicates = append(duplicates, o.key)
+			if before.version > o.version {
+				continue
+			}
+		}
+		want[o.key] = o
+	}
+	for key, o := range want {
+		if old := m.want[key]; old != nil && old.version == o.version {
+			want[key] = old
+		}
+	}
+	for key := range kept {
+		if want[key] == nil && m.want[key] != nil {
+			want[key] = m.want[key]
+		}
+	}
+
+	told := maps.Clone(m.want)
+	arrived, changes := false, 0
+	m.version = strconv.Itoa(m.next)
+	var gotDuplicates []Key
+	changed := m.store.Replace(list, m.version, Changes[*obj]{
+		Same:      func(old, new *obj) bool { return old.version == new.version },
+		Newer:     func(a, b *obj) bool { return b.version >= a.version },
+		Keep:      func(key Key) bool { return kept[key] },
+		Duplicate: func(key Key) { gotDuplicates = append(gotDuplicates, key) },
+		Change: func(old, new *obj) {
+			changes++
+			if new == nil {
+				if arrived {
+					t.Fatalf("%v is gone after another one came", old)
+				}
+				if told[old.key] != old {
+					t.Fatalf("told that %v is gone, want %v", old, told[old.key])
+				}
+				delete(told, old.key)
+				return
+			}
+			arrived = true
+			if told[new.key] != old {
+				t.Fatalf("told of %v instead of %v, want %v", new, old, told[new.key])
+			}
+			told[new.key] = new
+			if got, _ := m.store.Get(new.key); got != new {
+				t.Fatalf("told of %v before it can be read", new)
+			}
+		},
+	})
+	if changed != changes {
+		t.Fatalf("Replace() = %d, want %d", changed, changes)
+	}
+	m.want = want
+	for key := range maps.Keys(want) {
+		if told[key] != want[key] {
+			t.Fatalf("told of %v, want %v", told[key], want[key])
+		}
+	}
+	if len(told) != len(want) {
+		t.Fatalf("told of %d objects, want %d", len(told), len(want))
+	}
+	if d := cmp.Diff(duplicates, gotDuplicates); d != "" {
+		t.Fatalf("duplicates (-want +got):\n%s", d)
+	}
+}
+
+func (m *model) progress(t *rapid.T) {
+	m.next++
+	m.version = strconv.Itoa(m.next)
+	m.store.Progress(m.version)
+}
+
+func (m *model) add(t *rapid.T) {
+	if len(m.indexes) >= 3 {
+		t.Skip("enough indexes")
+	}
+	values, many := byOne, rapid.Bool().Draw(t, "many")
+	if many {
+		values = byMany
+	}
+	g := NewGroups(values)
+	m.store.Add(g)
+	m.indexes, m.many = append(m.indexes, g), append(m.many, many)
+}
+
+func (m *model) snapshot(t *rapid.T) {
+	if len(m.held) < 8 {
+		m.held = append(m.held, held{m.store.Snapshot(), maps.Clone(m.want), m.version, m.keys})
+	}
+}
+
+// panic makes an index panic in each of the writes that call it, and expects that nothing has changed.
+func (m *model) panic(t *rapid.T) {
+	bad := m.object(t, m.key(t))
+	values := func(o *obj, to []string) []string {
+		if o == bad {
+			panic("bad")
+		}
+		return byOne(o, to)
+	}
+	g := NewGroups(values)
+	m.store.Add(g)
+	m.indexes, m.many = append(m.indexes, g), append(m.many, false)
+	m.expectPanic(t, func() { m.store.Set(bad, "panic") })
+	m.expectPanic(t, func() {
+		m.store.Replace([]*obj{m.object(t, m.key(t)), bad}, "panic", Changes[*obj]{})
+	})
+	m.check(t)
+	always := NewGroups(func(*obj, []string) []string { panic("bad") })
+	if len(m.want) > 0 {
+		m.expectPanic(t, func() { m.store.Add(always) })
+	}
+}
+
+func (m *model) expectPanic(t *rapid.T, f func()) {
+	defer func() {
+		if v := recover(); v != "bad" {
+			t.Fatalf("panic %v, want bad", v)
+		}
+	}()
+	f()
+}
+
+func (m *model) check(t *rapid.T) {
+	check(t, m.store, m.indexes...)
+	if got := m.store.Len(); got != len(m.want) {
+		t.Fatalf("Len() = %d, want %d", got, len(m.want))
+	}
+	if got := m.store.Version(); got != m.version {
+		t.Fatalf("Version() = %q, want %q", got, m.version)
+	}
+	for n := range m.keys {
+		got, ok := m.store.Get(numbered(n))
+		if want, wantOK := m.want[numbered(n)]; got != want || ok != wantOK {
+			t.Fatalf("Get(%v) = %v, %v, want %v, %v", numbered(n), got, ok, want, wantOK)
+		}
+	}
+	for i, g := range m.indexes {
+		want := make(map[string][]*obj)
+		for _, o := range m.want {
+			values := []string{o.one}
+			if m.many[i] {
+				values = slices.Compact(slices.Sorted(slices.Values(o.many)))
+			}
+			for _, v := range values {
+				want[v] = append(want[v], o)
+			}
+		}
+		got := make(map[string][]*obj)
+		for _, v := range g.Values() {
+			got[v] = g.View(v).AppendTo(nil)
+			if len(got[v]) != g.Len(v) {
+				t.Fatalf("Len(%q) = %d, want %d", v, g.Len(v), len(got[v]))
+			}
+		}
+		diff(t, fmt.Sprint("index ", i), want, got)
+		if g.Len("none") != 0 || g.View("none").Len() != 0 {
+			t.Fatal("objects of a value that none has")
+		}
+	}
+}
+
+func (h held) check(t *rapid.T) {
+	var want []*obj
+	for n := range h.keys {
+		got, ok := h.snap.Get(numbered(n))
+		o, wantOK := h.want[numbered(n)]
+		if got != o || ok != wantOK {
+			t.Fatalf("Snapshot.Get(%v) = %v, %v, want %v, %v", numbered(n), got, ok, o, wantOK)
+		}
+		if o != nil {
+			want = append(want, o)
+		}
+	}
+	if d := cmp.Diff(versions(want), versions(h.snap.List())); d != "" {
+		t.Fatalf("Snapshot.List() (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(versions(want), versions(slices.Collect(h.snap.Each))); d != "" {
+		t.Fatalf("Snapshot.Each (-want +got):\n%s", d)
+	}
+	if h.snap.Len() != len(want) || h.snap.Version() != h.version {
+		t.Fatalf("Snapshot has %d objects of %q, want %d of %q", h.snap.Len(), h.snap.Version(), len(want), h.version)
+	}
+}

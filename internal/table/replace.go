@@ -1,0 +1,270 @@
+package table
+
+import (
+	"slices"
+)
+
+// Add adds an index, which is complete from the first moment on. A panic of its function leaves the store without it. The
+// function must not write to the store.
+func (s *Store[T]) Add(ix index[T]) {
+	s.claim()
+	defer s.release()
+	var none T
+	type place struct{ shard, position int }
+	var places []place
+	d := ix.draft()
+	for i := range s.shards {
+		objs := &s.shards[i].objs
+		for p := range objs.Len() {
+			if obj := objs.At(p); obj != none {
+				d.compute(obj)
+				places = append(places, place{i, p})
+			}
+		}
+	}
+	for i, at := range places {
+		d.put(i, at.shard, at.position, s.shards[at.shard].objs.At(at.position))
+	}
+	s.lock()
+	defer s.unlock()
+	all := append(slices.Clip(*s.indexes.Load()), ix)
+	s.indexes.Store(&all)
+}
+
+// Changes says what Replace has to know of its objects, and whom to tell.
+type Changes[T comparable] struct {
+	// Same reports that new is no change of old, which then keeps its place. nil: they are the same object.
+	Same func(old, new T) bool
+	// Newer reports whether b counts, rather than a, of two objects of one key. nil: it does.
+	Newer func(a, b T) bool
+	// Keep names keys that stay although no object has them. nil: none.
+	Keep func(Key) bool
+	// Change is told of each difference when all of it can be seen: (old, zero) of all that is gone, then (old, new) and
+	// (zero, new) in the order of the objects. nil: nobody wants to know.
+	Change func(old, new T)
+	// Duplicate is told, before Change is, of each object whose key an earlier one has. nil: nobody wants to know.
+	Duplicate func(Key)
+}
+
+// Replace makes objs the content, and version the version, at once. It returns how many objects are new, changed or gone.
+// It holds no mutex while it calls any of the functions, but Same, Newer, Keep and those of the indexes must not write to the
+// store. If one of these panics nothing has changed.
+func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
+	var none T
+	if slices.Contains(objs, none) {
+		panic("lw: no object to store")
+	}
+	r, duplicates := s.prepare(objs, version, c)
+	for _, key := range duplicates {
+		if c.Duplicate != nil {
+			c.Duplicate(key)
+		}
+	}
+	if c.Change != nil {
+		for _, d := range r.gone {
+			c.Change(d.old, none)
+		}
+		for _, d := range r.put {
+			c.Change(d.old, d.new)
+		}
+	}
+	return len(r.gone) + len(r.put)
+}
+
+// replace is the work that a Replace does on a store that it has claimed.
+type replace[T comparable] struct {
+	store     *Store[T]
+	next      [shards]staged[T]
+	gone, put []difference[T]
+}
+
+type difference[T comparable] struct {
+	shard, position int32
+	old, new        T
+}
+
+// staged is what a shard is going to be. Until it differs it is what the shard is.
+type staged[T comparable] struct {
+	forked bool
+	table  *Table
+	objs   *Vector[T]
+	live   int
+	seen   bitset // positions of which there was an object
+}
+
+func (s *Store[T]) prepare(objs []T, version string, c Changes[T]) (*replace[T], []Key) {
+	s.claim()
+	defer s.release()
+	r, unique := s.diff(objs, c)
+	var duplicates []Key
+	if !unique {
+		// Rare enough to begin again.
+		objs, duplicates = s.distinct(objs, c)
+		r, _ = s.diff(objs, c)
+	}
+	r.drop(c)
+
+	// Here the indexes' functions are called. What follows does not fail.
+	drafts := make([]draft[T], len(*s.indexes.Load()))
+	for i, ix := range *s.indexes.Load() {
+		drafts[i] = ix.draft()
+		for _, d := range r.put {
+			drafts[i].compute(d.new)
+		}
+	}
+	r.commit(drafts, version)
+	return r, duplicates
+}
+
+// diff stages objs, without what is gone. It reports whether each has a key of its own, and gives up if not.
+func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
+	r = &replace[T]{store: s}
+	tables := s.tables.Load()
+	for i := range r.next {
+		sh := &s.shards[i]
+		r.next[i] = staged[T]{table: tables[i].Load(), objs: &sh.objs, live: sh.live}
+	}
+	var none T
+	for _, obj := range objs {
+		key := s.keyOf(obj)
+		hash := s.hash(key)
+		number := int(hash % shards)
+		st := &r.next[number]
+		slot := st.table.Find(hash, key)
+		if slot == nil {
+			r.fork(number, len(objs)/shards)
+			if st.table.full() {
+				st.table = st.table.rebuilt(st.objs.Len()+st.objs.Len()/2, nil)
+			}
+			position := st.objs.Len()
+			st.objs.Append(obj)
+			st.live++
+			st.table.add(hash, st.table.intern(key.Namespace), key.Name, position, s.box(obj))
+			st.seen.add(position)
+			r.put = append(r.put, difference[T]{int32(number), int32(position), none, obj})
+			continue
+		}
+		position := slot.Position()
+		if st.seen.has(position) {
+			return nil, false
+		}
+		st.seen.add(position)
+		old := st.objs.At(position)
+		if old == obj || old != none && c.Same != nil && c.Same(old, obj) {
+			continue
+		}
+		if !st.forked {
+			r.fork(number, 0)
+			slot = st.table.Find(hash, key)
+		}
+		if old == none {
+			st.live++
+		}
+		st.objs.Set(position, obj)
+		slot.Store(s.box(obj))
+		r.put = append(r.put, difference[T]{int32(number), int32(position), old, obj})
+	}
+	return r, true
+}
+
+// fork gives a shard's stage a copy of its own, with room for more objects.
+func (r *replace[T]) fork(number, room int) {
+	st := &r.next[number]
+	if st.forked {
+		return
+	}
+	sh := &r.store.shards[number]
+	sh.mu.Lock() // against Snapshot
+	objs := sh.objs.Fork()
+	sh.mu.Unlock()
+	st.forked, st.objs = true, &objs
+	st.table = st.table.rebuilt(max(objs.Len(), room)+room/8+4, nil)
+}
+
+// distinct returns objs with one object for each key, in the place of the first, and the keys of which there was another.
+func (s *Store[T]) distinct(objs []T, c Changes[T]) (distinct []T, duplicates []Key) {
+	at := make(map[Key]int, len(objs))
+	for _, obj := range objs {
+		key := s.keyOf(obj)
+		i, dup := at[key]
+		if !dup {
+			at[key] = len(distinct)
+			distinct = append(distinct, obj)
+			continue
+		}
+		duplicates = append(duplicates, key)
+		if c.Newer == nil || c.Newer(distinct[i], obj) {
+			distinct[i] = obj
+		}
+	}
+	return distinct, duplicates
+}
+
+// drop stages that what diff has not seen is gone.
+func (r *replace[T]) drop(c Changes[T]) {
+	var none T
+	for i := range r.next {
+		st := &r.next[i]
+		if st.seen.count() == st.live {
+			continue
+		}
+		r.fork(i, 0)
+		// The keys are those of the table, not those that the objects have now: nobody should change them, but somebody may.
+		for slot := range st.table.all {
+			position := slot.Position()
+			old := st.objs.At(position)
+			if old == none || st.seen.has(position) || c.Keep != nil && c.Keep(slot.key()) {
+				continue
+			}
+			slot.Store(r.store.box(none))
+			st.objs.Set(position, none)
+			st.live--
+			r.gone = append(r.gone, difference[T]{int32(i), int32(position), old, none})
+		}
+	}
+}
+
+// commit puts in place what was staged.
+func (r *replace[T]) commit(drafts []draft[T], version string) {
+	s := r.store
+	indexes := *s.indexes.Load()
+	for i, ix := range indexes {
+		ix.stage()
+		for _, d := range r.gone {
+			drafts[i].drop(int(d.shard), int(d.position))
+		}
+		for at, d := range r.put {
+			drafts[i].put(at, int(d.shard), int(d.position), d.new)
+		}
+	}
+	tables := new([shards]atomicTable)
+	for i := range r.next {
+		st := &r.next[i]
+		if st.forked && sparse(st.objs.Len(), st.live) {
+			var moved []int32
+			st.table, moved = compacted(st.table, st.objs, st.live)
+			s.move(i, moved, st.live)
+		}
+		tables[i].Store(st.table)
+	}
+
+	s.lock()
+	s.versionMu.Lock()
+	for _, ix := range indexes {
+		ix.lock(allStripes)
+	}
+	s.forget()
+	for i := range r.next {
+		if st := &r.next[i]; st.forked {
+			s.shards[i].objs, s.shards[i].live = *st.objs, st.live
+		}
+	}
+	s.tables.Store(tables)
+	s.version = version
+	for _, ix := range indexes {
+		ix.publish()
+		ix.unlock(allStripes)
+	}
+	s.versionMu.Unlock()
+	s.unlock()
+}

@@ -1,0 +1,289 @@
+package table
+
+import (
+	"hash/maphash"
+	"reflect"
+	"sync"
+	"sync/atomic"
+)
+
+// shards is how many writers can be at work at once. Each costs every snapshot a lock, and an empty store 150 bytes.
+const shards = 8
+
+// A Store holds objects by key, each once. The zero value of T is no object. It is safe for many readers and many writers;
+// the package's comment says what a reader may rely on.
+type Store[T comparable] struct {
+	keyOf func(T) Key
+	seed  maphash.Seed
+	boxed bool // T is not a pointer, so a Slot holds a *T
+
+	// tables is replaced as a whole by a Replace. Each of its elements is changed under the shard's lock.
+	tables  atomic.Pointer[[shards]atomicTable]
+	shards  [shards]shard[T]
+	indexes atomic.Pointer[[]index[T]] // changed under all shards' locks
+
+	versionMu sync.Mutex
+	version   string
+
+	// snapshot is the present state, if somebody has asked for it since it came about. It is set under all shards' locks and
+	// versionMu. Who changes anything under one of them clears it before that can be seen.
+	snapshot atomic.Pointer[Snapshot[T]]
+
+	writers sync.Pool // of *writer[T]
+}
+
+type atomicTable = atomic.Pointer[Table]
+
+type shard[T comparable] struct {
+	mu      sync.Mutex
+	objs    Vector[T] // by position; a deleted object leaves a hole
+	live    int       // objects that are no hole
+	claimed bool      // writers wait
+	freed   sync.Cond // claimed was cleared
+
+	_ [64]byte // so that two shards share no cache line
+}
+
+// NewStore returns an empty store of objects that keyOf knows the key of.
+func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
+	s := &Store[T]{keyOf: keyOf, seed: maphash.MakeSeed(), boxed: reflect.TypeFor[T]().Kind() != reflect.Pointer}
+	s.tables.Store(new([shards]atomicTable))
+	s.indexes.Store(new([]index[T]))
+	s.writers.New = func() any { return new(writer[T]) }
+	for i := range s.shards {
+		s.shards[i].freed.L = &s.shards[i].mu
+	}
+	return s
+}
+
+func (s *Store[T]) hash(key Key) uint64 { return maphash.Comparable(s.seed, key) }
+
+// Get returns the object of key. It takes no lock and does not allocate.
+func (s *Store[T]) Get(key Key) (obj T, ok bool) {
+	hash := s.hash(key)
+	slot := s.tables.Load()[hash%shards].Load().Find(hash, key)
+	if slot == nil {
+		return obj, false
+	}
+	obj = s.unbox(slot.Load())
+	var none T
+	return obj, obj != none
+}
+
+// box returns what a Slot holds for obj: obj if T is a pointer, which costs nothing, else a pointer to a copy.
+func (s *Store[T]) box(obj T) any {
+	if s.boxed {
+		copied := obj
+		return &copied
+	}
+	return obj
+}
+
+func (s *Store[T]) unbox(v any) (obj T) {
+	if s.boxed {
+		return *v.(*T)
+	}
+	obj, _ = v.(T)
+	return obj
+}
+
+// Len returns the number of objects.
+func (s *Store[T]) Len() (n int) {
+	if snap := s.snapshot.Load(); snap != nil {
+		return snap.Len()
+	}
+	s.lock()
+	defer s.unlock()
+	for i := range s.shards {
+		n += s.shards[i].live
+	}
+	return n
+}
+
+// Version returns the version that the last write but one with no version led to.
+func (s *Store[T]) Version() string {
+	s.versionMu.Lock()
+	defer s.versionMu.Unlock()
+	return s.version
+}
+
+// Progress sets the version.
+func (s *Store[T]) Progress(version string) {
+	s.versionMu.Lock()
+	defer s.versionMu.Unlock()
+	s.snapshot.Store(nil)
+	s.version = version
+}
+
+// Set makes obj the object of its key, and moves the version, unless that is "". It returns the object before, if any.
+func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
+	var none T
+	if obj == none {
+		panic("lw: no object to store")
+	}
+	key := s.keyOf(obj)
+	hash := s.hash(key)
+	number := int(hash % shards)
+	sh := &s.shards[number]
+	w := s.begin(sh, obj)
+
+	table := s.tables.Load()[number].Load()
+	slot := table.Find(hash, key)
+	if slot == nil && table.full() {
+		s.rebuild(number)
+		table = s.tables.Load()[number].Load()
+	}
+	position := sh.objs.Len()
+	if slot != nil {
+		position = slot.Position()
+		old = sh.objs.At(position)
+	}
+
+	s.lockFor(w, number, position, version)
+	if slot == nil {
+		sh.objs.Append(obj)
+	} else {
+		sh.objs.Set(position, obj)
+	}
+	if old == none {
+		sh.live++
+	}
+	for _, d := range w.drafts {
+		d.put(0, number, position, obj)
+	}
+	if slot == nil {
+		table.add(hash, table.intern(key.Namespace), key.Name, position, s.box(obj))
+	} else {
+		slot.Store(s.box(obj))
+	}
+	s.end(sh, w, version)
+	return old, old != none
+}
+
+// Remove removes the object of key, and moves the version, unless that is "". It returns the object.
+func (s *Store[T]) Remove(key Key, version string) (old T, removed bool) {
+	var none T
+	hash := s.hash(key)
+	number := int(hash % shards)
+	sh := &s.shards[number]
+	w := s.begin(sh, none)
+
+	if slot := s.tables.Load()[number].Load().Find(hash, key); slot != nil {
+		position := slot.Position()
+		if old = sh.objs.At(position); old != none {
+			s.lockFor(w, number, position, version)
+			sh.objs.Set(position, none)
+			sh.live--
+			for _, d := range w.drafts {
+				d.drop(number, position)
+			}
+			slot.Store(s.box(none))
+			if sh.sparse() {
+				s.rebuild(number)
+			}
+			s.end(sh, w, version)
+			return old, true
+		}
+	}
+	sh.mu.Unlock()
+	s.writers.Put(w)
+	if version != "" {
+		s.Progress(version)
+	}
+	return old, false
+}
+
+// A writer is the memory that one write needs.
+type writer[T comparable] struct {
+	drafts []draft[T] // one for each index
+}
+
+// begin computes what the indexes need to know of obj, if it is one, and locks the shard.
+func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
+	var none T
+	w := s.writers.Get().(*writer[T])
+	for computed := 0; ; {
+		for _, ix := range (*s.indexes.Load())[len(w.drafts):] {
+			w.drafts = append(w.drafts, ix.draft())
+		}
+		for ; obj != none && computed < len(w.drafts); computed++ {
+			w.drafts[computed].compute(obj)
+		}
+		sh.mu.Lock()
+		for sh.claimed {
+			sh.freed.Wait()
+		}
+		if len(*s.indexes.Load()) == len(w.drafts) {
+			return w
+		}
+		sh.mu.Unlock() // an index was added meanwhile
+	}
+}
+
+// lockFor takes, with the shard's lock held, the others that a write to a position needs.
+func (s *Store[T]) lockFor(w *writer[T], number, position int, version string) {
+	if version != "" {
+		s.versionMu.Lock()
+	}
+	for _, d := range w.drafts {
+		d.lock(number, position)
+	}
+	s.forget()
+}
+
+// forget says that the present state is about to change.
+func (s *Store[T]) forget() {
+	if s.snapshot.Load() != nil {
+		s.snapshot.Store(nil)
+	}
+}
+
+// end sets the version and lets go of all that begin and lockFor took.
+func (s *Store[T]) end(sh *shard[T], w *writer[T], version string) {
+	for _, d := range w.drafts {
+		d.unlock()
+		d.reset()
+	}
+	if version != "" {
+		s.version = version
+		s.versionMu.Unlock()
+	}
+	sh.mu.Unlock()
+	s.writers.Put(w)
+}
+
+// lock stops all writers, but for those that have begun nothing.
+func (s *Store[T]) lock() {
+	for i := range s.shards {
+		s.shards[i].mu.Lock()
+	}
+}
+
+func (s *Store[T]) unlock() {
+	for i := range s.shards {
+		s.shards[i].mu.Unlock()
+	}
+}
+
+// claim keeps all writers waiting until release, without a lock.
+func (s *Store[T]) claim() {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		for sh.claimed {
+			sh.freed.Wait()
+		}
+		sh.claimed = true
+		sh.mu.Unlock()
+	}
+}
+
+func (s *Store[T]) release() {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		sh.claimed = false
+		sh.mu.Unlock()
+		sh.freed.Broadcast()
+	}
+}
