@@ -33,13 +33,11 @@ func (t *informerTarget[T]) apply(ev *WatchEvent[T], version string) (existed, k
 
 func (t *informerTarget[T]) set(obj T, at, version string) (existed bool, err error) {
 	inf := t.inf
-	change, err := t.prepare(obj)
-	if err != nil {
-		return false, err
+	if inf.opts.OnPanic != nil {
+		defer t.recovered(KeyOf(obj), &err)
 	}
 	t.copied(obj)
-	inf.mu.Lock()
-	old, existed := inf.store.commit(change, version)
+	old, existed := inf.store.setIn(&inf.mu, obj, version)
 	emit(Delta[T]{Cause: Watch, Old: old, New: obj, ResourceVersion: at}, inf.log.push)
 	inf.mu.Unlock()
 	t.compared(old)
@@ -73,36 +71,36 @@ func (t *informerTarget[T]) compared(obj T) {
 	}
 }
 
-// prepare computes what the indexes say of obj, before anything changes. A panic there is an error if the user asked for that.
-func (t *informerTarget[T]) prepare(obj T) (change pending[T], err error) {
-	if onPanic := t.inf.opts.OnPanic; onPanic != nil {
-		defer func() {
-			if v := recover(); v != nil {
-				p := &Panic{Informer: t.inf.opts.Name, Handler: "index", Key: KeyOf(obj), Value: v, Stack: debug.Stack()}
-				onPanic(p)
-				err = &Error{Op: opIndex, Key: p.Key, Err: p}
-			}
-		}()
+// recovered makes an error of a panic in an index's function, which has changed nothing, for those who asked for that.
+func (t *informerTarget[T]) recovered(key Key, err *error) {
+	if v := recover(); v != nil {
+		p := &Panic{Informer: t.inf.opts.Name, Handler: "index", Key: key, Value: v, Stack: debug.Stack()}
+		t.inf.opts.OnPanic(p)
+		*err = &Error{Op: opIndex, Key: key, Err: p}
 	}
-	return t.inf.store.prepare(obj), nil
 }
 
 // replace makes a whole list the store's content. Nothing is told of the first one: each handler that waits for it walks the
 // store on its own, as one that comes later does. Of a later one the differences are told, what is gone first.
 func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 	inf := t.inf
-	batch := inf.store.prepareReplace(l.objs, replaceOptions[T]{
+	if inf.check != nil {
+		for _, obj := range l.objs {
+			t.copied(obj)
+		}
+	}
+	type change struct{ old, new T }
+	var changes []change
+	changed = inf.store.replaceIn(&inf.mu, l.objs, l.version, replaceOptions[T]{
 		same:      func(old, new T) bool { return sameVersion(old, new, l.distrust) },
 		keep:      func(key Key) bool { _, ok := l.keep[key]; return ok },
+		change:    func(old, new T) { changes = append(changes, change{old, new}) },
 		duplicate: l.duplicate,
-		prepare:   t.guard(l.failed),
 	})
-	inf.mu.Lock()
-	inf.store.commitReplace(batch, l.version)
 	select {
 	case <-inf.synced:
 		d := Delta[T]{Cause: Relist, ResourceVersion: l.reached}
-		for _, c := range batch.changes {
+		for _, c := range changes {
 			d.Old, d.New = c.old, c.new
 			emit(d, inf.log.push)
 		}
@@ -114,16 +112,14 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 		inf.waiting = nil
 	}
 	inf.mu.Unlock()
-	if inf.check != nil {
-		for _, c := range batch.changes {
-			inf.check.replaced(c.old, c.new)
-		}
+	for _, c := range changes {
+		t.compared(c.old)
 	}
 	if l.epoch {
 		inf.waits.fail(ErrRewound)
 	}
 	t.reached(l.reached, l.version == l.reached)
-	return len(batch.changes)
+	return changed
 }
 
 // sameVersion reports whether a list says nothing new about an object. Versions are compared, unless they mean nothing: then

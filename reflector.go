@@ -120,6 +120,7 @@ type outcome struct {
 	err      error         // nil: as it should
 	progress bool          // the position moved, or the watch stayed open for long enough
 	silent   bool          // a watch on which nothing was heard
+	early    bool          // a watch that ended before its timeout
 	opaque   bool          // a watch that cannot be resumed, because its server gives no versions
 	fallback bool          // a stream that is to be tried again as pages, at once
 	quiet    bool          // err is known or no failure of the server's: it is not reported
@@ -147,7 +148,7 @@ func decide(o outcome, failures int) verdict {
 		bad := o.err != nil || !o.progress
 		return verdict{relist: true, failed: bad, wait: bad}
 	case o.err == nil && o.progress:
-		return verdict{probe: o.silent}
+		return verdict{doubt: o.early, probe: o.silent}
 	case o.err == nil:
 		// The server takes watches and closes them at once. It may do so because it cannot serve from where we stand.
 		return verdict{failed: true, wait: true, relist: (failures+1)%relistAfter == 0}
@@ -159,7 +160,7 @@ func decide(o outcome, failures int) verdict {
 	case isStatus(o.err):
 		return verdict{failed: true, wait: true, relist: !isBusy(o.err) && (failures+1)%relistAfter == 0}
 	case o.progress:
-		// A connection that was good broke: come back at once, but make sure that the same server is behind it.
+		// A connection that was good broke: come back at once, but make sure that it is the same state that answers.
 		return verdict{doubt: true, probe: o.silent}
 	default:
 		return verdict{doubt: true, failed: true, wait: true}

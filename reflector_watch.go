@@ -31,7 +31,8 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      ptr(max(1, int64(timeout/time.Second))),
 	}
-	w := &watching[T]{r: r, op: opWatch, patience: timeout + overdue, cancel: cancel}
+	timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
+	w := &watching[T]{r: r, op: opWatch, timeout: timeout, cancel: cancel}
 	if initial {
 		w.op, w.initial = opStream, &gathered[T]{}
 		opts.SendInitialEvents = ptr(true)
@@ -54,12 +55,12 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 
 // watching is one watch: what it has seen, and what watches over it.
 type watching[T Object] struct {
-	r        *Reflector[T]
-	op       string
-	patience time.Duration
-	cancel   context.CancelCauseFunc
-	guard    *guard
-	health   *time.Timer
+	r       *Reflector[T]
+	op      string
+	timeout time.Duration // that the server was asked for
+	cancel  context.CancelCauseFunc
+	guard   *guard
+	health  *time.Timer
 
 	hints   hints
 	started bool
@@ -73,9 +74,9 @@ func (w *watching[T]) live() {
 	w.r.board.setPhase(Watching)
 	w.opaque = w.r.position.version == ""
 	if w.guard == nil {
-		w.guard = newGuard(w.cancel, w.patience, errSilent)
+		w.guard = newGuard(w.cancel, w.timeout+overdue, errSilent)
 	} else {
-		w.guard.change(w.patience, errSilent)
+		w.guard.change(w.timeout+overdue, errSilent)
 	}
 	g, doubt, board, cancel := w.guard, w.r.doubt, &w.r.board, w.cancel
 	before := g.count.Load()
@@ -228,10 +229,11 @@ func (w *watching[T]) ended(err error, took time.Duration) outcome {
 	}
 	o.silent = w.guard.count.Load() == 0
 	o.progress = w.moved || took >= healthyAfter
+	o.early = took < w.timeout
 	o.quiet = err == errDoubt
 	o.opaque = w.opaque || hintsOf(r.src).loose
 	if _, ordered := r.position.before(r.position.version); !ordered || o.opaque {
-		o.silent = false // without an order there is nothing to find out
+		o.silent, o.early = false, false // without an order there is nothing to find out
 	}
 	if o.progress && !o.silent {
 		r.doubt = false

@@ -1,0 +1,312 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+func key(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
+
+// stamped is a widget as a server hands it out.
+func stamped(name string, size int, rv string) *Widget {
+	w := widget(name, size)
+	w.UID, w.ResourceVersion = types.UID("uid-"+name), rv
+	return w
+}
+
+func create(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget {
+	t.Helper()
+	w, err := m.Create(widget(name, size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func update(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget {
+	t.Helper()
+	w, ok := m.Get(key(name))
+	if !ok {
+		t.Fatalf("no widget %s", name)
+	}
+	w.Size = size
+	w, err := m.Update(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func remove(t *testing.T, m *lw.Memory[*Widget], name string) {
+	t.Helper()
+	if err := m.Delete(key(name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start runs inf in the bubble until the test ends.
+func start(t *testing.T, inf *lw.Informer[*Widget]) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- inf.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// run starts an informer of src and waits until it has synced.
+func run(t *testing.T, src lw.Source[*Widget], opts *lw.Options) *lw.Informer[*Widget] {
+	t.Helper()
+	inf := lw.NewInformer(src, opts)
+	start(t, inf)
+	if err := inf.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return inf
+}
+
+func sizes(r lw.Reader[*Widget]) map[lw.Key]int {
+	out := map[lw.Key]int{}
+	for w := range r.All() {
+		out[lw.KeyOf(w)] = w.Size
+	}
+	return out
+}
+
+// errorLog is an OnError.
+type errorLog struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (l *errorLog) add(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = append(l.errs, err)
+}
+
+func (l *errorLog) all() []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.errs[:len(l.errs):len(l.errs)]
+}
+
+func (l *errorLog) mustHave(t *testing.T, text string) {
+	t.Helper()
+	for _, err := range l.all() {
+		if strings.Contains(err.Error(), text) {
+			return
+		}
+	}
+	t.Errorf("no error says %q: %v", text, l.all())
+}
+
+func (l *errorLog) mustBe(t *testing.T, target error) {
+	t.Helper()
+	for _, err := range l.all() {
+		if errors.Is(err, target) {
+			return
+		}
+	}
+	t.Errorf("no error is %q: %v", target, l.all())
+}
+
+// story checks what a handler is told: each object's is (Add Update* Delete)*, old is the object before, versions rise.
+type story struct {
+	t    *testing.T
+	told map[lw.Key]*Widget
+	gone map[lw.Key]*Widget
+}
+
+func newStory(t *testing.T) *story {
+	return &story{t: t, told: map[lw.Key]*Widget{}, gone: map[lw.Key]*Widget{}}
+}
+
+func (s *story) handler() lw.Handler[*Widget] {
+	return lw.Handler[*Widget]{Add: s.add, Update: s.update, Delete: s.delete}
+}
+
+func (s *story) add(w *Widget) {
+	k := lw.KeyOf(w)
+	if s.told[k] != nil {
+		s.t.Errorf("%s was added twice", k)
+	}
+	if last := s.gone[k]; last != nil && !newer(w, last) {
+		s.t.Errorf("%s was added at %s after %s", k, w.ResourceVersion, last.ResourceVersion)
+	}
+	s.told[k] = w
+}
+
+func (s *story) update(old, w *Widget) {
+	k := lw.KeyOf(w)
+	switch {
+	case s.told[k] != old || old == nil:
+		s.t.Errorf("%s was updated from %v, was told as %v", k, old, s.told[k])
+	case old.UID != w.UID:
+		s.t.Errorf("%s was updated across UIDs", k)
+	case old != w && !newer(w, old):
+		s.t.Errorf("%s was updated from %s to %s", k, old.ResourceVersion, w.ResourceVersion)
+	}
+	s.told[k] = w
+}
+
+func (s *story) delete(w *Widget) {
+	k := lw.KeyOf(w)
+	if s.told[k] != w || w == nil {
+		s.t.Errorf("%s was deleted as %v, was told as %v", k, w, s.told[k])
+	}
+	delete(s.told, k)
+	s.gone[k] = w
+}
+
+func (s *story) mustEqual(want map[lw.Key]int) {
+	s.t.Helper()
+	got := map[lw.Key]int{}
+	for k, w := range s.told {
+		got[k] = w.Size
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
+	}
+}
+
+func newer(a, b *Widget) bool {
+	return len(a.ResourceVersion) > len(b.ResourceVersion) ||
+		len(a.ResourceVersion) == len(b.ResourceVersion) && a.ResourceVersion > b.ResourceVersion
+}
+
+// script is a Source that gives scripted answers; the last of each kind is given again and again.
+type script struct {
+	lists   []reply
+	watches []stream
+	list    func() reply  // instead of lists
+	watch   func() stream // instead of watches
+	stream  func() stream // for streamed lists
+
+	mu      sync.Mutex
+	nList   int
+	nWatch  int
+	at      []time.Time
+	options []metav1.ListOptions
+}
+
+type reply struct {
+	obj  []*Widget
+	meta metav1.ListMeta
+	err  error
+	hang bool
+}
+
+type stream struct {
+	events []lw.WatchEvent[*Widget]
+	after  time.Duration
+	err    error
+	open   bool // until the context is done
+}
+
+func list(rv string, objs ...*Widget) reply {
+	return reply{obj: objs, meta: metav1.ListMeta{ResourceVersion: rv}}
+}
+
+func forever() stream { return stream{open: true} }
+func expired() stream { return stream{err: apierrors.NewResourceExpired("too old")} }
+func expiredAfter(d time.Duration) stream {
+	return stream{after: d, err: apierrors.NewResourceExpired("too old")}
+}
+
+func added(name, rv string) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Added, Object: stamped(name, 1, rv), ResourceVersion: rv}
+}
+
+func (s *script) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	s.mu.Lock()
+	s.at = append(s.at, time.Now())
+	s.options = append(s.options, opts)
+	var r reply
+	if s.list != nil {
+		r = s.list()
+	} else {
+		r = s.lists[min(s.nList, len(s.lists)-1)]
+	}
+	s.nList++
+	s.mu.Unlock()
+	if r.hang {
+		<-ctx.Done()
+		return metav1.ListMeta{}, ctx.Err()
+	}
+	if r.err != nil {
+		return metav1.ListMeta{}, r.err
+	}
+	for _, w := range r.obj {
+		own := *w
+		if err := yield(&own, nil); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	return r.meta, nil
+}
+
+func (s *script) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	s.mu.Lock()
+	s.at = append(s.at, time.Now())
+	s.options = append(s.options, opts)
+	var w stream
+	switch {
+	case opts.SendInitialEvents != nil && s.stream != nil:
+		w = s.stream()
+	case s.watch != nil:
+		w = s.watch()
+	case len(s.watches) > 0:
+		w = s.watches[min(s.nWatch, len(s.watches)-1)]
+	default:
+		w = forever()
+	}
+	s.nWatch++
+	s.mu.Unlock()
+	for _, ev := range w.events {
+		if err := yield(ev); err != nil {
+			return err
+		}
+	}
+	if w.after > 0 {
+		select {
+		case <-time.After(w.after):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if w.open {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return w.err
+}
+
+func (s *script) listed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nList
+}
+
+func (s *script) requests() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at[:len(s.at):len(s.at)]
+}
