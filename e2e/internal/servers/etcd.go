@@ -107,3 +107,8 @@ func (s *Server) Put(ctx context.Context, values map[string][]byte) error {
 	}
 	return flush()
 }
+
+// Delete deletes a key from etcd.
+func (s *Server) Delete(ctx context.Context, key string) error {
+	return s.callEtcd(ctx, "/v3/kv/deleterange", map[string]any{"key": []byte(key)}, nil)
+}

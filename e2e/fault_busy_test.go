@@ -1,0 +1,153 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+// TestTooManyInFlight takes all places of the server's max-in-flight filter, which answers 429 with Retry-After and a body that
+// is no Status.
+func TestTooManyInFlight(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace = "in-flight"
+		s := startServer(t, kind, "--max-requests-inflight=2")
+		r := s.Reader("")
+		defer r.Close()
+		path := collection("configmaps", namespace)
+		create(t, r, path, configMap(namespace, "o", "a"))
+		release := occupy(t, s, servers.AdminToken, collection("secrets", ""), 4)
+		eventually(t, patience, func() string {
+			if _, err := r.Get(within(t, patience), path); !hasCode(err, 429) {
+				return fmt.Sprintf("a plain list: %v, want 429", err)
+			}
+			return ""
+		})
+		// The filter lets watches through, and so streamed lists.
+		streams := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{List: lw.ListStream}}, faultWires...)
+		for _, f := range streams {
+			f.synced()
+		}
+		var all []*follower[*corev1.ConfigMap]
+		all = append(all, startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{List: lw.ListPages}}, faultWires...)...)
+		for _, f := range all {
+			eventually(t, patience, func() string {
+				if n := f.client.count(isStatus(429)); n < 3 {
+					return fmt.Sprintf("%s: %d answers of 429, want 3", f.name(), n)
+				}
+				return ""
+			})
+			// client-go's client repeats such a request by itself, up to ten times.
+			if !f.client.wire.clientset {
+				f.told("429", apierrors.IsTooManyRequests)
+				if st := f.Status(); st.Synced || !apierrors.IsTooManyRequests(st.Err) {
+					t.Errorf("%s: status does not say why there is nothing: %+v", f.name(), st)
+				}
+			}
+			var last time.Time
+			for _, req := range f.client.all() {
+				if pause := req.at.Sub(last); pause < time.Second {
+					t.Errorf("%s: a request %v after the last, before the Retry-After of a second", f.name(), pause)
+				}
+				last = req.at
+			}
+		}
+		release()
+		for _, f := range append(all, streams...) {
+			f.synced()
+			f.same(r)
+			f.paced()
+		}
+	}, servers.Generic)
+}
+
+// occupy keeps n requests to path running: lists of a version of the future, which block for 3 s each.
+func occupy(t testing.TB, s *servers.Server, token, path string, n int) (release func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for range n {
+		running.Go(func() {
+			r := s.Reader(token)
+			defer r.Close()
+			for ctx.Err() == nil {
+				_, err := r.Get(ctx, path+"?resourceVersion=1000000000")
+				if hasCode(err, 429) {
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+	}
+	release = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// TestStorageInitializing restarts a server with so many objects that its watch cache takes a while to fill: until then it
+// answers lists and watches with 429.
+func TestStorageInitializing(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace, objects = "initializing", 20_000
+		s := startServer(t, kind)
+		r := s.Reader("")
+		defer r.Close()
+		seed(t, s, namespace, objects, 300)
+		path := collection("configmaps", namespace)
+		for round := 1; ; round++ {
+			s.KillAPI()
+			if err := s.SpawnAPI(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, patience, func() string {
+				_, err := r.Get(within(t, patience), path+"?resourceVersion=0&limit=1&labelSelector=no%3Dsuch")
+				if hasCode(err, 429) || err == nil {
+					return ""
+				}
+				return fmt.Sprint("a plain list: ", err)
+			})
+			all := startConfigMaps(t, s, namespace, followOptions{}, faultWires...)
+			if err := s.AwaitAPI(within(t, patience)); err != nil {
+				t.Fatal(err)
+			}
+			seen := 0
+			for _, f := range all {
+				f.synced()
+				if got := f.Store().Len(); got != objects {
+					t.Errorf("%s: %d objects after the first sync, want %d", f.name(), got, objects)
+				}
+				n := f.client.count(isStatus(429))
+				seen += n
+				if n > 0 && !f.client.wire.clientset {
+					f.told("429", apierrors.IsTooManyRequests)
+				}
+				f.paced()
+				f.bounded(1, 3+n)
+			}
+			if seen >= 2 {
+				create(t, r, path, configMap(namespace, "o", "a"))
+				for _, f := range all {
+					f.same(r)
+				}
+				return
+			}
+			if round == 5 {
+				t.Fatal("the informers came too late for a 429 in each of 5 restarts")
+			}
+			t.Log("restart ", strconv.Itoa(round), ": the informers came too late for a 429")
+			for _, f := range all {
+				f.stop()
+			}
+		}
+	}, servers.Generic)
+}

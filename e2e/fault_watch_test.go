@@ -1,0 +1,37 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+// TestWatchTimeout lets every watch end after a second or two, while somebody writes: each is resumed where it ended.
+func TestWatchTimeout(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace = "watch-timeout"
+		s := sharedServer(t, kind)
+		r := s.Reader("")
+		defer r.Close()
+		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}}, faultWires...)
+		writes := startChurn(t, s, namespace)
+		for _, f := range all {
+			eventually(t, patience, func() string {
+				if f.client.count(isVerb(verbWatch)) < 5 {
+					return f.name() + ": fewer than 5 watches"
+				}
+				return ""
+			})
+		}
+		writes.stop()
+		for _, f := range all {
+			f.same(r)
+			f.bounded(0, 2+int(time.Since(f.start)/time.Second))
+			for _, err := range f.errs.all() {
+				t.Errorf("%s: a watch that timed out is told as an error: %v", f.name(), err)
+			}
+		}
+	}, servers.Kinds...)
+}

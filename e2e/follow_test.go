@@ -1,0 +1,400 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+// A follower is an informer on a real server with all that is known about it from outside.
+type follower[T lw.Object] struct {
+	*lw.Informer[T]
+	t      testing.TB
+	client *client
+	path   string // of the collection
+	opts   followOptions
+	start  time.Time
+	errs   *errorLog
+	early  *replay[T] // added before Run
+	late   *replay[T] // added after the first sync
+	ended  chan error // what Run returned
+	cancel context.CancelFunc
+}
+
+type followOptions struct {
+	lw.Options
+	// view makes of an object what T shows of it; nil: all.
+	view func(object map[string]any) map[string]any
+}
+
+// follow starts an informer on src, which sends its requests through c. path is where an independent reader finds the same
+// collection.
+func follow[T lw.Object](t testing.TB, c *client, path string, src lw.Source[T], opts followOptions) *follower[T] {
+	t.Helper()
+	f := &follower[T]{t: t, client: c, path: path, opts: opts, start: time.Now(), errs: &errorLog{}, ended: make(chan error, 1)}
+	if opts.Name == "" {
+		opts.Name = c.wire.name
+	}
+	opts.OnError = f.errs.add
+	f.Informer = lw.NewInformer(src, &opts.Options)
+	f.early = newReplay[T]("early")
+	f.AddHandler(f.early.handler())
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	go func() { f.ended <- f.Run(ctx) }()
+	t.Cleanup(f.stop)
+	return f
+}
+
+// stop ends the informer and checks that it does so at once.
+func (f *follower[T]) stop() {
+	f.cancel()
+	select {
+	case err := <-f.ended:
+		if err != nil {
+			f.t.Errorf("%s: Run returned %v", f.name(), err)
+		}
+		f.ended <- err
+	case <-time.After(5 * time.Second):
+		f.t.Errorf("%s: Run did not return within 5 s of its cancellation", f.name())
+	}
+	f.client.http.CloseIdleConnections()
+	for _, misuse := range f.errs.misuses() {
+		f.t.Errorf("%s: OnError: %s", f.name(), misuse)
+	}
+	if f.t.Failed() {
+		f.t.Logf("%s: status %+v\nerrors:\n%v\nrequests:\n%v", f.name(), f.Status(), lastLines(f.errs), lastLines(f.client))
+	}
+}
+
+func (f *follower[T]) name() string { return f.client.wire.name }
+
+// synced waits for the first sync and then adds the late handler.
+func (f *follower[T]) synced() {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := f.WaitForSync(ctx); err != nil {
+		f.t.Fatalf("%s: %v", f.name(), err)
+	}
+	if f.late == nil {
+		f.late = newReplay[T]("late")
+		f.AddHandler(f.late.handler())
+	}
+}
+
+// same waits until the store is what an independent reader sees, while nobody writes, and then checks all that has to be true
+// of a store that is in step: each object in full, both handlers' replays, the indexes, and the status.
+func (f *follower[T]) same(r *servers.Reader) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var want map[string]*servers.Object
+	eventually(f.t, patience, func() string {
+		var err error
+		if want, _, err = r.List(ctx, f.path); err != nil {
+			return fmt.Sprintf("%s: independent list: %v", f.name(), err)
+		}
+		got := map[string]string{}
+		for obj := range f.Store().All() {
+			got[keyString(obj)] = string(obj.GetUID()) + " " + obj.GetResourceVersion()
+		}
+		versions := map[string]string{}
+		for key, obj := range want {
+			versions[key] = obj.UID + " " + obj.ResourceVersion
+		}
+		if diff := cmp.Diff(versions, got); diff != "" {
+			return fmt.Sprintf("%s: the store is not the server's (-server +store):\n%s\nstatus %+v", f.name(), diff, f.Status())
+		}
+		return ""
+	})
+	for _, obj := range f.Store().List() {
+		if diff := cmp.Diff(f.view(want[keyString(obj)].Content), f.view(content(f.t, obj))); diff != "" {
+			f.t.Errorf("%s: content of %s (-server +store):\n%s", f.name(), keyString(obj), diff)
+		}
+		if got, ok := f.Store().Get(lw.KeyOf(obj)); !ok || got != obj {
+			f.t.Errorf("%s: Get of %s is not the object of List", f.name(), keyString(obj))
+		}
+	}
+	for _, r := range []*replay[T]{f.early, f.late} {
+		if r == nil {
+			continue
+		}
+		eventually(f.t, patience, func() string {
+			if diff := r.diff(f.Store().All()); diff != "" {
+				return fmt.Sprintf("%s: replay of the %s handler (-store +replay):\n%s", f.name(), r.name, diff)
+			}
+			return ""
+		})
+		for _, fault := range r.wrong() {
+			f.t.Errorf("%s: %s handler: %s", f.name(), r.name, fault)
+		}
+	}
+	f.healthy(len(want))
+}
+
+// recovered waits until the status says that all is well, which it may say a moment after the store has caught up.
+func (f *follower[T]) recovered() {
+	f.t.Helper()
+	eventually(f.t, patience, func() string {
+		s := f.Status()
+		if s.Phase != lw.Watching || !s.Synced || s.Failures != 0 || s.Err != nil || s.SetAside != nil {
+			return fmt.Sprintf("%s: status %+v, want Watching, Synced and no failure", f.name(), s)
+		}
+		return ""
+	})
+}
+
+// healthy is recovered, for a collection of so many objects to which nobody writes.
+func (f *follower[T]) healthy(objects int) {
+	f.t.Helper()
+	f.recovered()
+	if s := f.Status(); s.Objects != objects {
+		f.t.Errorf("%s: status reports %d objects, want %d", f.name(), s.Objects, objects)
+	}
+	if newer(f.newest(), f.Status().ResourceVersion) {
+		f.t.Errorf("%s: status reports version %s, but an object has %s", f.name(), f.Status().ResourceVersion, f.newest())
+	}
+}
+
+// newest returns the highest resource version of an object in the store.
+func (f *follower[T]) newest() string {
+	most := "0"
+	for obj := range f.Store().All() {
+		if newer(obj.GetResourceVersion(), most) {
+			most = obj.GetResourceVersion()
+		}
+	}
+	return most
+}
+
+func (f *follower[T]) view(object map[string]any) map[string]any {
+	if f.opts.view == nil {
+		return object
+	}
+	return f.opts.view(object)
+}
+
+// told waits until OnError has been told of an error that matches, and checks that what is said fits what is known.
+func (f *follower[T]) told(what string, match func(error) bool) {
+	f.t.Helper()
+	eventually(f.t, patience, func() string {
+		if f.errs.has(match) {
+			return ""
+		}
+		return fmt.Sprintf("%s: OnError was not told of %s, but of:\n%v", f.name(), what, f.errs)
+	})
+}
+
+// bounded checks that the informer has made at most so many lists, first pages or whole, and so many watches and streams.
+func (f *follower[T]) bounded(lists, watches int) {
+	f.t.Helper()
+	if n := f.client.count(isVerb(verbList)); n > lists {
+		f.t.Errorf("%s: %d lists, want at most %d", f.name(), n, lists)
+	}
+	if n := f.client.count(isVerb(verbStream, verbWatch)); n > watches {
+		f.t.Errorf("%s: %d watches and streams, want at most %d", f.name(), n, watches)
+	}
+}
+
+// paced checks the bound that holds whatever a server does: a burst, then one request in 1.1 s. The pages that follow a first
+// one are not counted. client-go's client repeats a request that met a 429 by itself, after the second that the server asks
+// for.
+func (f *follower[T]) paced() {
+	f.t.Helper()
+	elapsed := time.Since(f.start)
+	most := 6 + int(elapsed.Seconds()/1.1)
+	if f.client.wire.clientset {
+		most = 6 + int(elapsed.Seconds())
+	}
+	if n := f.client.count(isVerb(verbList, verbStream, verbWatch)); n > most {
+		f.t.Errorf("%s: %d requests in %v, want at most %d", f.name(), n, elapsed, most)
+	}
+}
+
+// attempts returns the most requests that fit in a time in which each fails at once: pauses of the default backoff, at their
+// shortest. The pauses are 0.4, 0.8, 1.6 … 15 s.
+func attempts(outage time.Duration) int {
+	n := 1
+	for pause := 400 * time.Millisecond; outage >= pause; n++ {
+		outage -= pause
+		pause = min(2*pause, 15*time.Second)
+	}
+	return n
+}
+
+func isExpired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// lastLines keeps the log of a failure readable.
+func lastLines(s fmt.Stringer) string {
+	lines := strings.SplitAfter(s.String(), "\n")
+	return strings.Join(lines[max(0, len(lines)-20):], "")
+}
+
+func keyString[T lw.Object](obj T) string {
+	if obj.GetNamespace() == "" {
+		return obj.GetName()
+	}
+	return obj.GetNamespace() + "/" + obj.GetName()
+}
+
+// content returns obj as its JSON says it, without kind and apiVersion.
+func content[T lw.Object](t testing.TB, obj T) map[string]any {
+	t.Helper()
+	data, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := servers.ParseObject(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Content
+}
+
+// newer reports whether resource version a is newer than b, both decimals.
+func newer(a, b string) bool {
+	x, errA := strconv.ParseUint(a, 10, 64)
+	y, errB := strconv.ParseUint(b, 10, 64)
+	return errA == nil && errB == nil && x > y
+}
+
+// errorLog is what OnError was told.
+type errorLog struct {
+	mu   sync.Mutex
+	errs []error // guarded by mu
+}
+
+func (l *errorLog) add(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = append(l.errs, err)
+}
+
+func (l *errorLog) all() []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]error(nil), l.errs...)
+}
+
+func (l *errorLog) has(match func(error) bool) bool {
+	for _, err := range l.all() {
+		if match(err) {
+			return true
+		}
+	}
+	return false
+}
+
+// misuses returns what no error may be: another type than *lw.Error, one without a cause or an operation, one told twice.
+func (l *errorLog) misuses() []string {
+	var wrong []string
+	seen := map[error]bool{}
+	for _, err := range l.all() {
+		e, ok := err.(*lw.Error)
+		switch {
+		case !ok:
+			wrong = append(wrong, fmt.Sprintf("told of a %T: %v", err, err))
+		case e.Err == nil || e.Op == "" || e.Informer == "":
+			wrong = append(wrong, fmt.Sprintf("told of an incomplete %+v", e))
+		case seen[err]:
+			wrong = append(wrong, fmt.Sprintf("told twice of %v", e))
+		case errors.Is(err, context.Canceled):
+			wrong = append(wrong, fmt.Sprintf("told of the cancellation: %v", e))
+		}
+		seen[err] = true
+	}
+	return wrong
+}
+
+func (l *errorLog) String() string {
+	s := ""
+	for _, err := range l.all() {
+		s += "\t" + err.Error() + "\n"
+	}
+	return s
+}
+
+func (r *recorder) String() string {
+	s := ""
+	for _, req := range r.all() {
+		s += fmt.Sprintf("\t%s %-6s %d %s %v %v, %d bytes: %s\n", req.at.Format("05.000"), req.verb, req.status, req.proto,
+			req.err, req.end, req.bytes, req.query.Encode())
+	}
+	return s
+}
+
+// configMaps is the ConfigMaps of a namespace (or of all, "") as the client's wire sees them, and their path.
+func configMaps(t testing.TB, c *client, namespace string) (lw.Source[*corev1.ConfigMap], string) {
+	path := collection("configmaps", namespace)
+	return source(t, c, path, func(set kubernetes.Interface) lw.Source[*corev1.ConfigMap] {
+		return lw.FromClient(set.CoreV1().ConfigMaps(namespace))
+	}), path
+}
+
+// pods is the same for Pods.
+func pods(t testing.TB, c *client, namespace string) (lw.Source[*corev1.Pod], string) {
+	path := collection("pods", namespace)
+	return source(t, c, path, func(set kubernetes.Interface) lw.Source[*corev1.Pod] {
+		return lw.FromClient(set.CoreV1().Pods(namespace))
+	}), path
+}
+
+// source returns what generated makes of a clientset, or a lw.HTTP, as c's wire wants it.
+func source[T lw.Object](t testing.TB, c *client, path string, generated func(kubernetes.Interface) lw.Source[T]) lw.Source[T] {
+	t.Helper()
+	if c.wire.clientset {
+		return generated(c.clientset(t))
+	}
+	src := &lw.HTTP[T]{URL: c.server.URL + path, Client: c.http}
+	if !c.wire.protobuf {
+		src.Accept = "application/json"
+	}
+	return src
+}
+
+// collection is the path of a resource of core/v1, in one namespace or in all.
+func collection(resource, namespace string) string {
+	if namespace == "" {
+		return "/api/v1/" + resource
+	}
+	return "/api/v1/namespaces/" + namespace + "/" + resource
+}
+
+// followConfigMaps starts one informer for each wire on the ConfigMaps of a namespace, and waits until all have synced.
+func followConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
+	t.Helper()
+	all := startConfigMaps(t, s, namespace, opts, over...)
+	for _, f := range all {
+		f.synced()
+	}
+	return all
+}
+
+// startConfigMaps is followConfigMaps without the wait.
+func startConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
+	t.Helper()
+	var all []*follower[*corev1.ConfigMap]
+	for _, w := range over {
+		c := newClient(t, s, w)
+		src, path := configMaps(t, c, namespace)
+		all = append(all, follow(t, c, path, src, opts))
+	}
+	return all
+}

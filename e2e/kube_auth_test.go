@@ -1,0 +1,185 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+// as returns the wires with a token in place of the admin's.
+func as(token string, over []wire) []wire {
+	var all []wire
+	for _, w := range over {
+		w.token = token
+		all = append(all, w)
+	}
+	return all
+}
+
+const rbac = "/apis/rbac.authorization.k8s.io/v1/"
+
+// allow lets the user list and watch ConfigMaps of the namespace, until revoke is called.
+func allow(t testing.TB, r *servers.Reader, namespace string) (revoke func()) {
+	t.Helper()
+	if _, err := r.Get(within(t, patience), rbac+"clusterroles/reader"); isNotFound(err) {
+		write(t, r, http.MethodPost, rbac+"clusterroles", object{"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1",
+			"metadata": object{"name": "reader"},
+			"rules":    []object{{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "verbs": []string{"list", "watch"}}}})
+	}
+	path := rbac + "namespaces/" + namespace + "/rolebindings"
+	write(t, r, http.MethodPost, path, object{"kind": "RoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
+		"metadata": object{"name": "reader", "namespace": namespace},
+		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+		"subjects": []object{{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": servers.User}}})
+	return func() { remove(t, r, path+"/reader") }
+}
+
+// TestPermission starts informers that may not read, lets them, forbids it again and allows it again.
+func TestPermission(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace = "permission"
+		s := sharedServer(t, kind)
+		r, user := s.Reader(""), s.Reader(servers.UserToken)
+		defer r.Close()
+		defer user.Close()
+		path := collection("configmaps", namespace)
+		create(t, r, path, configMap(namespace, "o", "a"))
+		allowed := func(want bool) {
+			t.Helper()
+			eventually(t, patience, func() string {
+				if _, err := user.Get(within(t, patience), path); (err == nil) != want || err != nil && !hasCode(err, 403) {
+					return fmt.Sprint("a plain list by the user: ", err)
+				}
+				return ""
+			})
+		}
+		allowed(false)
+		// An open watch outlives the permission, so let it end soon.
+		all := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}}, as(servers.UserToken, faultWires)...)
+		for _, f := range all {
+			f.told("403", apierrors.IsForbidden)
+			if err := f.WaitForSync(within(t, 10*time.Millisecond)); !apierrors.IsForbidden(err) {
+				t.Errorf("%s: WaitForSync does not say why: %v", f.name(), err)
+			}
+			if st := f.Status(); st.Synced || !apierrors.IsForbidden(st.Err) {
+				t.Errorf("%s: status does not say why there is nothing: %+v", f.name(), st)
+			}
+		}
+		revoke := allow(t, r, namespace)
+		allowed(true)
+		for _, f := range all {
+			f.synced()
+			f.same(r)
+		}
+		revoke()
+		allowed(false)
+		for _, f := range all {
+			eventually(t, patience, func() string {
+				if st := f.Status(); !st.Synced || st.Failures == 0 || !apierrors.IsForbidden(st.Err) {
+					return fmt.Sprintf("%s: status without the permission: %+v", f.name(), st)
+				}
+				return ""
+			})
+			if f.Store().Len() != 1 {
+				t.Errorf("%s: the store has lost its objects with the permission", f.name())
+			}
+		}
+		create(t, r, path, configMap(namespace, "p", "a"))
+		remove(t, r, path+"/o")
+		allow(t, r, namespace)
+		allowed(true)
+		for _, f := range all {
+			f.same(r)
+			f.paced()
+		}
+	}, servers.Kube)
+}
+
+// TestBadToken starts informers that the server does not know.
+func TestBadToken(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		s := sharedServer(t, kind)
+		all := startConfigMaps(t, s, "bad-token", followOptions{}, as("nonsense", faultWires)...)
+		for _, f := range all {
+			f.told("401", apierrors.IsUnauthorized)
+			err := f.WaitForSync(within(t, 10*time.Millisecond))
+			if _, ok := errors.AsType[*lw.Error](err); !apierrors.IsUnauthorized(err) || !ok {
+				t.Errorf("%s: WaitForSync does not say why: %v", f.name(), err)
+			}
+			f.paced()
+		}
+	}, servers.Kube)
+}
+
+// TestPriorityAndFairness gives the user's lists and watches no place at all in the server: each is answered with 429.
+func TestPriorityAndFairness(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace, flow = "fairness", "/apis/flowcontrol.apiserver.k8s.io/v1/"
+		s := sharedServer(t, kind)
+		r, user := s.Reader(""), s.Reader(servers.UserToken)
+		defer r.Close()
+		defer user.Close()
+		path := collection("configmaps", namespace)
+		create(t, r, path, configMap(namespace, "o", "a"))
+		allow(t, r, namespace)
+		following := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}},
+			as(servers.UserToken, faultWires)...)
+		for _, f := range following {
+			f.synced()
+		}
+		write(t, r, http.MethodPost, flow+"prioritylevelconfigurations", object{
+			"kind": "PriorityLevelConfiguration", "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "metadata": object{"name": "jail"},
+			"spec": object{"type": "Limited", "limited": object{"nominalConcurrencyShares": 0, "lendablePercent": 0,
+				"borrowingLimitPercent": 0, "limitResponse": object{"type": "Reject"}}}})
+		write(t, r, http.MethodPost, flow+"flowschemas", object{
+			"kind": "FlowSchema", "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "metadata": object{"name": "jail"},
+			"spec": object{"priorityLevelConfiguration": object{"name": "jail"}, "matchingPrecedence": 100,
+				"rules": []object{{
+					"subjects": []object{{"kind": "User", "user": object{"name": servers.User}}},
+					"resourceRules": []object{{"verbs": []string{"list", "watch"}, "apiGroups": []string{""},
+						"resources": []string{"configmaps"}, "namespaces": []string{"*"}}}}}}})
+		release := func() {
+			remove(t, r, flow+"flowschemas/jail")
+			remove(t, r, flow+"prioritylevelconfigurations/jail")
+		}
+		// A level without a seat runs one request all the same: keep that place taken.
+		stop := occupy(t, s, servers.UserToken, path, 2)
+		eventually(t, patience, func() string {
+			if _, err := user.Get(within(t, patience), path); !hasCode(err, 429) {
+				return fmt.Sprint("a plain list by the user: ", err)
+			}
+			return ""
+		})
+		starting := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}},
+			as(servers.UserToken, faultWires)...)
+		var all []*follower[*corev1.ConfigMap]
+		all = append(append(all, following...), starting...)
+		for _, f := range all {
+			eventually(t, patience, func() string {
+				if n := f.client.count(isStatus(429)); n < 2 {
+					return fmt.Sprintf("%s: %d answers of 429, want 2", f.name(), n)
+				}
+				return ""
+			})
+			if !f.client.wire.clientset {
+				f.told("429", apierrors.IsTooManyRequests)
+			}
+		}
+		stop()
+		release()
+		create(t, r, path, configMap(namespace, "p", "a"))
+		for _, f := range all {
+			f.synced()
+			f.same(r)
+			f.paced()
+		}
+	}, servers.Kube)
+}

@@ -1,0 +1,269 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+// A widget is a custom resource as a user writes it down: no generated code.
+type widget struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Size  int      `json:"size"`
+		Parts []string `json:"parts,omitempty"`
+	} `json:"spec"`
+}
+
+const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+// defineWidgets creates a CRD of the plural, whose size may be an integer or a string, and waits until it is served. It returns
+// the path of the resource in the namespace.
+func defineWidgets(t testing.TB, r *servers.Reader, plural, namespace string) string {
+	t.Helper()
+	kind := "W" + plural[1:]
+	write(t, r, http.MethodPost, crds, object{
+		"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
+		"metadata": object{"name": plural + ".lw.test"},
+		"spec": object{"group": "lw.test", "scope": "Namespaced",
+			"names": object{"plural": plural, "singular": plural + "-one", "kind": kind, "listKind": kind + "List"},
+			"versions": []object{{"name": "v1", "served": true, "storage": true, "schema": object{"openAPIV3Schema": object{
+				"type": "object", "properties": object{"spec": object{"type": "object", "properties": object{
+					"size":  object{"x-kubernetes-int-or-string": true},
+					"parts": object{"type": "array", "items": object{"type": "string"}},
+				}}}}}}}},
+	})
+	path := "/apis/lw.test/v1/namespaces/" + namespace + "/" + plural
+	eventually(t, patience, func() string {
+		if _, err := r.Get(within(t, patience), path); err != nil {
+			return fmt.Sprint("the CRD is not served: ", err)
+		}
+		return ""
+	})
+	return path
+}
+
+func newWidget(plural, namespace, name string, size any) object {
+	return object{"kind": "W" + plural[1:], "apiVersion": "lw.test/v1",
+		"metadata": object{"namespace": namespace, "name": name, "labels": object{"app": "lw"}},
+		"spec":     object{"size": size, "parts": []string{"a", "b"}}}
+}
+
+// onlyMetadata is what a PartialObjectMetadata shows.
+func onlyMetadata(object map[string]any) map[string]any {
+	return map[string]any{"metadata": object["metadata"]}
+}
+
+// A watcher is a follower of some type.
+type watcher interface {
+	synced()
+	same(r *servers.Reader)
+	told(what string, match func(error) bool)
+	paced()
+	name() string
+	Status() lw.Status
+	calls() (adds, updates, deletes int)
+}
+
+func (f *follower[T]) calls() (adds, updates, deletes int) { return f.early.calls() }
+
+// followWidgets follows a custom resource in every form: typed, unstructured and metadata only, over lw.HTTP and over the
+// dynamic and the metadata client, streamed and in pages.
+func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace string) []watcher {
+	t.Helper()
+	resource := schema.GroupVersionResource{Group: "lw.test", Version: "v1", Resource: plural}
+	var all []watcher
+	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
+		opts := func(view func(map[string]any) map[string]any) followOptions {
+			return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
+		}
+		new := func(form string, protobuf bool) *client {
+			return newClient(t, s, wire{name: form + "-" + mode.String(), protobuf: protobuf})
+		}
+		c := new("typed", false)
+		all = append(all, follow(t, c, path, lw.Source[*widget](&lw.HTTP[*widget]{URL: s.URL + path, Client: c.http}), opts(nil)))
+
+		c = new("unstructured", false)
+		all = append(all, follow(t, c, path, lw.Source[*unstructured.Unstructured](
+			&lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: c.http}), opts(nil)))
+
+		for _, accept := range []string{"", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"} {
+			c = new("metadata"+accept[:min(4, len(accept))], false)
+			all = append(all, follow(t, c, path, lw.Source[*metav1.PartialObjectMetadata](
+				&lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: c.http}), opts(onlyMetadata)))
+		}
+
+		c = new("dynamic", false)
+		dyn, err := dynamic.NewForConfigAndClient(c.config, c.http)
+		if err != nil {
+			t.Fatal(err)
+		}
+		widgets := dyn.Resource(resource).Namespace(namespace)
+		all = append(all, follow(t, c, path, lw.Source[*unstructured.Unstructured](
+			&lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{
+				ListFunc: widgets.List, WatchFunc: widgets.Watch}), opts(nil)))
+
+		c = new("metadata-client", true)
+		meta, err := metadata.NewForConfigAndClient(c.config, c.http)
+		if err != nil {
+			t.Fatal(err)
+		}
+		metas := meta.Resource(resource).Namespace(namespace)
+		all = append(all, follow(t, c, path, lw.Source[*metav1.PartialObjectMetadata](
+			&lw.ListWatch[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList]{
+				ListFunc: metas.List, WatchFunc: metas.Watch}), opts(onlyMetadata)))
+	}
+	return all
+}
+
+// TestCustomResource follows a custom resource in every form, while its objects are written, and while its definition is
+// deleted and created again.
+func TestCustomResource(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace, plural = "custom", "widgets"
+		s := sharedServer(t, kind)
+		r := s.Reader("")
+		defer r.Close()
+		path := defineWidgets(t, r, plural, namespace)
+		for i := range 10 {
+			create(t, r, path, newWidget(plural, namespace, fmt.Sprintf("w-%d", i), i))
+		}
+		all := followWidgets(t, s, path, plural, namespace)
+		for _, f := range all {
+			f.synced()
+			f.same(r)
+		}
+		create(t, r, path, newWidget(plural, namespace, "new", 1))
+		if _, err := r.Do(within(t, patience), "PATCH", path+"/w-0", "application/merge-patch+json",
+			object{"spec": object{"size": 100}}); err != nil {
+			t.Fatal(err)
+		}
+		remove(t, r, path+"/w-1")
+		for _, f := range all {
+			f.same(r)
+			adds, updates, deletes := f.calls()
+			if diff := cmp.Diff([]int{11, 1, 1}, []int{adds, updates, deletes}); diff != "" {
+				t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
+			}
+		}
+
+		remove(t, r, crds+"/"+plural+".lw.test")
+		eventually(t, patience, func() string {
+			if _, err := r.Get(within(t, patience), path); !hasCode(err, 404) {
+				return fmt.Sprintf("the deleted CRD is served: %v", err)
+			}
+			return ""
+		})
+		for _, f := range all {
+			f.told("404", apierrors.IsNotFound)
+			eventually(t, patience, func() string {
+				if _, _, deletes := f.calls(); deletes != 11 {
+					return fmt.Sprintf("%s: %d calls of Delete after the CRD was deleted, want 11", f.name(), deletes)
+				}
+				return ""
+			})
+			if st := f.Status(); !apierrors.IsNotFound(st.Err) || st.Failures == 0 {
+				t.Errorf("%s: status without the CRD: %+v", f.name(), st)
+			}
+		}
+		defineWidgets(t, r, plural, namespace)
+		for i := range 3 {
+			create(t, r, path, newWidget(plural, namespace, fmt.Sprintf("w-%d", i), i))
+		}
+		for _, f := range all {
+			f.same(r)
+			f.paced()
+			if adds, _, _ := f.calls(); adds != 14 {
+				t.Errorf("%s: %d calls of Add in all, want 14", f.name(), adds)
+			}
+		}
+	}, servers.Kube)
+}
+
+// TestObjectThatDoesNotFit serves an object that cannot be a widget, before the list and during the watch. It is set aside with
+// its name; the others are not touched, and it comes in when it has been repaired.
+func TestObjectThatDoesNotFit(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace, plural = "misfit", "wonders"
+		s := sharedServer(t, kind)
+		r := s.Reader("")
+		defer r.Close()
+		path := defineWidgets(t, r, plural, namespace)
+		for i := range 5 {
+			create(t, r, path, newWidget(plural, namespace, fmt.Sprintf("w-%d", i), i))
+		}
+		create(t, r, path, newWidget(plural, namespace, "bad-1", "big"))
+		var all []*follower[*widget]
+		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
+			c := newClient(t, s, wire{name: mode.String()})
+			all = append(all, follow(t, c, path, lw.Source[*widget](&lw.HTTP[*widget]{URL: s.URL + path, Client: c.http}),
+				followOptions{Options: lw.Options{List: mode, PageSize: 2}}))
+		}
+		for _, f := range all {
+			f.synced()
+		}
+		create(t, r, path, newWidget(plural, namespace, "bad-2", "huge"))
+		after := create(t, r, path, newWidget(plural, namespace, "good", 7))
+		aside := func(f *follower[*widget], names ...string) {
+			t.Helper()
+			want := map[string]bool{}
+			for _, name := range names {
+				want[name] = true
+			}
+			eventually(t, patience, func() string {
+				got := map[string]bool{}
+				for key := range f.Status().SetAside {
+					got[key.Name] = true
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					return fmt.Sprintf("%s: set aside (-want +got):\n%s", f.name(), diff)
+				}
+				return ""
+			})
+		}
+		for _, f := range all {
+			aside(f, "bad-1", "bad-2")
+			eventually(t, patience, func() string {
+				if n := f.Store().Len(); n != 6 {
+					return fmt.Sprintf("%s: %d objects, want the 6 that fit", f.name(), n)
+				}
+				return ""
+			})
+			for _, name := range []string{"bad-1", "bad-2"} {
+				f.told(name, func(err error) bool {
+					e, ok := err.(*lw.Error)
+					return ok && e.Op == "decode" && e.Key == lw.Key{Namespace: namespace, Name: name}
+				})
+			}
+			if newer(f.Status().ResourceVersion, after.ResourceVersion) || f.Status().ResourceVersion == after.ResourceVersion {
+				t.Errorf("%s: version %s is reported, which passes an object that is not in the store", f.name(), f.Status().ResourceVersion)
+			}
+		}
+		for _, name := range []string{"bad-1", "bad-2"} {
+			if _, err := r.Do(within(t, patience), "PATCH", path+"/"+name, "application/merge-patch+json",
+				object{"spec": object{"size": 3}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, f := range all {
+			f.same(r)
+			if n := len(f.errs.all()); n != 2 {
+				t.Errorf("%s: OnError was told %d times, want once for each of 2 objects:\n%v", f.name(), n, f.errs)
+			}
+			f.bounded(1, 2)
+		}
+	}, servers.Kube)
+}

@@ -1,0 +1,145 @@
+// Package e2e_test runs lw against real API servers on loopback and disturbs them.
+//
+// The servers are built by "go run ./cmd/build" in this directory. A test whose server is not built is skipped; with
+// LW_E2E_REQUIRED=1 it fails.
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	parallel := false
+	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
+	if !parallel {
+		// Fault tests wait for most of their time.
+		flag.Set("test.parallel", "4")
+	}
+	code := m.Run()
+	stopShared()
+	os.Exit(code)
+}
+
+// patience bounds every wait: for a server that starts, a store that catches up. It is for a busy machine; nothing takes a
+// tenth of it on an idle one.
+const patience = 60 * time.Second
+
+// on runs test once for each kind, as a subtest with the kind's name: "go test -run /generic" runs those of one kind.
+func on(t *testing.T, test func(t *testing.T, kind servers.Kind), kinds ...servers.Kind) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, kind)
+		})
+	}
+}
+
+// shared are the servers that the tests without faults use, each in namespaces of its own.
+var shared struct {
+	mu      sync.Mutex
+	servers map[string]*servers.Server // guarded by mu, as dirs
+	dirs    []string
+}
+
+// sharedServer returns the running server of the kind that all tests share.
+func sharedServer(t testing.TB, kind servers.Kind) *servers.Server {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if s := shared.servers[kind.Name]; s != nil {
+		return s
+	}
+	dir, err := os.MkdirTemp("", "lw-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.dirs = append(shared.dirs, dir)
+	s, err := servers.New(kind, dir)
+	required(t, err)
+	if err := s.Start(within(t, patience)); err != nil {
+		s.Stop()
+		t.Fatal(err)
+	}
+	if shared.servers == nil {
+		shared.servers = map[string]*servers.Server{}
+	}
+	shared.servers[kind.Name] = s
+	return s
+}
+
+func stopShared() {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	for _, s := range shared.servers {
+		s.Stop()
+	}
+	for _, dir := range shared.dirs {
+		os.RemoveAll(dir)
+	}
+}
+
+// newServer returns a server of a test's own that is not started, and skips the test if it is not built.
+func newServer(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
+	t.Helper()
+	s, err := servers.New(kind, t.TempDir(), args...)
+	required(t, err)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// startServer is newServer, and starts it.
+func startServer(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
+	t.Helper()
+	s := newServer(t, kind, args...)
+	if err := s.Start(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// required ends the test if err is not nil: it skips it where a server is not built and does not have to be.
+func required(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv("LW_E2E_REQUIRED") == "" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: ", err)
+	}
+	t.Fatal(err)
+}
+
+// within returns a context that ends after d, and with the test.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually calls met every 10 ms until it returns "", and fails the test with what it returned last when that takes longer
+// than d.
+func eventually(t testing.TB, d time.Duration, met func() string) {
+	t.Helper()
+	deadline := time.Now().Add(d)
+	for {
+		unmet := met()
+		if unmet == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", d, unmet)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

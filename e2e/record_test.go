@@ -1,0 +1,235 @@
+package e2e_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+// What a request asks for, as the recorder tells them apart.
+const (
+	verbList   = "list"
+	verbPage   = "page" // a list that goes on with a continue token
+	verbStream = "stream"
+	verbWatch  = "watch"
+)
+
+// A recorder notes every request of one client.
+type recorder struct {
+	next  http.RoundTripper
+	dials atomic.Int64 // connections that were asked for
+
+	mu       sync.Mutex
+	requests []*request // guarded by mu, and so are their fields
+	triggers []*trigger // guarded by mu
+}
+
+type request struct {
+	verb   string
+	query  url.Values
+	at     time.Time
+	status int    // 0: no answer
+	proto  string // HTTP/1.1 or HTTP/2.0
+	media  string // the answer's Content-Type
+	err    error  // of a request without an answer
+	end    error  // how its body ended: io.EOF as it should; nil: it is open, or was left
+	bytes  int64
+}
+
+// A trigger calls do, once, in the goroutine that reads the answer to a request.
+type trigger struct {
+	verb  string
+	bytes int64 // once so many have been read; -1: when it has been read to its end
+	do    func()
+}
+
+// after calls do, once, while the answer to a request of the verb is being read: after so many bytes, or at its end if bytes
+// is -1.
+func (r *recorder) after(verb string, bytes int64, do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.triggers = append(r.triggers, &trigger{verb, bytes, do})
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	query := req.URL.Query()
+	noted := &request{verb: verbList, query: query, at: time.Now()}
+	switch {
+	case query.Get("sendInitialEvents") == "true":
+		noted.verb = verbStream
+	case query.Get("watch") != "" && query.Get("watch") != "false" && query.Get("watch") != "0":
+		noted.verb = verbWatch
+	case query.Get("continue") != "":
+		noted.verb = verbPage
+	}
+	r.mu.Lock()
+	r.requests = append(r.requests, noted)
+	r.mu.Unlock()
+	resp, err := r.next.RoundTrip(req)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		noted.err = err
+		return nil, err
+	}
+	noted.status, noted.proto, noted.media = resp.StatusCode, resp.Proto, resp.Header.Get("Content-Type")
+	resp.Body = &recordedBody{resp.Body, r, noted}
+	return resp, nil
+}
+
+type recordedBody struct {
+	io.ReadCloser
+	recorder *recorder
+	noted    *request
+}
+
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.recorder.read(b.noted, n, err)
+	return n, err
+}
+
+// Close counts as the end of a body of which the decoder left no more than the end itself.
+func (b *recordedBody) Close() error {
+	b.recorder.read(b.noted, 0, nil)
+	return b.ReadCloser.Close()
+}
+
+func (r *recorder) read(noted *request, n int, err error) {
+	var due []*trigger
+	r.mu.Lock()
+	noted.bytes += int64(n)
+	if err != nil {
+		noted.end = err
+	}
+	ended := err == io.EOF || n == 0 && err == nil
+	r.triggers = slices.DeleteFunc(r.triggers, func(t *trigger) bool {
+		hit := t.verb == noted.verb && (t.bytes >= 0 && noted.bytes >= t.bytes || t.bytes < 0 && ended)
+		if hit {
+			due = append(due, t)
+		}
+		return hit
+	})
+	r.mu.Unlock()
+	for _, t := range due {
+		t.do()
+	}
+}
+
+// all returns a copy of what was noted.
+func (r *recorder) all() []request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]request, len(r.requests))
+	for i, req := range r.requests {
+		all[i] = *req
+	}
+	return all
+}
+
+// count returns how many requests match.
+func (r *recorder) count(match func(request) bool) int {
+	n := 0
+	for _, req := range r.all() {
+		if match(req) {
+			n++
+		}
+	}
+	return n
+}
+
+func isVerb(verbs ...string) func(request) bool {
+	return func(req request) bool { return slices.Contains(verbs, req.verb) }
+}
+
+func isStatus(code int) func(request) bool {
+	return func(req request) bool { return req.status == code }
+}
+
+// broke matches a request that got no answer, or not all of it.
+func broke(req request) bool { return req.err != nil || req.end != nil && req.end != io.EOF }
+
+// A wire is how a client talks to a server.
+type wire struct {
+	name      string
+	clientset bool // through client-go's generated client, else lw.HTTP
+	protobuf  bool
+	http1     bool
+	token     string // default: the admin's
+}
+
+// wires are all ways that are tested.
+var wires = []wire{
+	{name: "http-protobuf-h2", protobuf: true},
+	{name: "http-json-h1", http1: true},
+	{name: "http-json-h2"},
+	{name: "http-protobuf-h1", protobuf: true, http1: true},
+	{name: "client-protobuf-h2", clientset: true, protobuf: true},
+	{name: "client-json-h1", clientset: true, http1: true},
+}
+
+// faultWires are those that each fault is tested with, at the same time.
+var faultWires = []wire{wires[0], wires[1], wires[4], wires[5]}
+
+const protobufType = "application/vnd.kubernetes.protobuf"
+
+// A client is one connection pool to a server, with a record of its requests.
+type client struct {
+	wire   wire
+	server *servers.Server
+	config *rest.Config
+	http   *http.Client
+	*recorder
+}
+
+func newClient(t testing.TB, s *servers.Server, w wire) *client {
+	t.Helper()
+	c := &client{wire: w, server: s, config: s.Config(), recorder: &recorder{}}
+	if w.token != "" {
+		c.config.BearerToken = w.token
+	}
+	if w.http1 {
+		c.config.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	}
+	c.config.ContentType = "application/json"
+	if w.protobuf {
+		c.config.ContentType = protobufType
+	}
+	dial := c.config.Dial
+	c.config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c.dials.Add(1)
+		return dial(ctx, network, address)
+	}
+	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		c.next = next
+		return c.recorder
+	})
+	var err error
+	if c.http, err = rest.HTTPClientFor(c.config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.http.CloseIdleConnections)
+	return c
+}
+
+// clientset returns a generated client on c's connections.
+func (c *client) clientset(t testing.TB) *kubernetes.Clientset {
+	t.Helper()
+	set, err := kubernetes.NewForConfigAndClient(c.config, c.http)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
