@@ -744,7 +744,9 @@ func TestBoundedRetries(t *testing.T) {
 		"a bookmark and out": {&script{list: func() reply { return full }, watch: func() stream { n++; return stream{events: []lw.WatchEvent[*Widget]{bookmark(strconv.Itoa(n))}} }}, 3600},
 		"no end bookmark":    {&script{list: func() reply { return full }, stream: func() stream { return stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}, open: true} }}, 100},
 		"streams are cut":    {&script{list: func() reply { return full }, stream: func() stream { return stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}} }}, 100},
-		"streams break":      {&script{list: func() reply { return full }, stream: func() stream { return stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}, err: errors.New("reset")} }}, 100},
+		"streams break": {&script{list: func() reply { return full }, stream: func() stream {
+			return stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}, err: errors.New("reset")}
+		}}, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,13 +131,14 @@ func (l *errorLog) mustBe(t *testing.T, target error) {
 
 // story checks what a handler is told: each object's is (Add Update* Delete)*, old is the object before, versions rise.
 type story struct {
-	t    *testing.T
-	told map[lw.Key]*Widget
-	gone map[lw.Key]*Widget
+	fail    func(format string, args ...any)
+	told    map[lw.Key]*Widget
+	gone    map[lw.Key]*Widget
+	rewound atomic.Bool // the server went back in time, and its versions with it
 }
 
 func newStory(t *testing.T) *story {
-	return &story{t: t, told: map[lw.Key]*Widget{}, gone: map[lw.Key]*Widget{}}
+	return &story{fail: t.Errorf, told: map[lw.Key]*Widget{}, gone: map[lw.Key]*Widget{}}
 }
 
 func (s *story) handler() lw.Handler[*Widget] {
@@ -146,10 +148,10 @@ func (s *story) handler() lw.Handler[*Widget] {
 func (s *story) add(w *Widget) {
 	k := lw.KeyOf(w)
 	if s.told[k] != nil {
-		s.t.Errorf("%s was added twice", k)
+		s.fail("%s was added twice", k)
 	}
-	if last := s.gone[k]; last != nil && !newer(w, last) {
-		s.t.Errorf("%s was added at %s after %s", k, w.ResourceVersion, last.ResourceVersion)
+	if last := s.gone[k]; last != nil && !s.newer(w, last) {
+		s.fail("%s was added at %s after %s", k, w.ResourceVersion, last.ResourceVersion)
 	}
 	s.told[k] = w
 }
@@ -158,11 +160,11 @@ func (s *story) update(old, w *Widget) {
 	k := lw.KeyOf(w)
 	switch {
 	case s.told[k] != old || old == nil:
-		s.t.Errorf("%s was updated from %v, was told as %v", k, old, s.told[k])
+		s.fail("%s was updated from %v, was told as %v", k, old, s.told[k])
 	case old.UID != w.UID:
-		s.t.Errorf("%s was updated across UIDs", k)
-	case old != w && !newer(w, old):
-		s.t.Errorf("%s was updated from %s to %s", k, old.ResourceVersion, w.ResourceVersion)
+		s.fail("%s was updated across UIDs", k)
+	case old != w && !s.newer(w, old):
+		s.fail("%s was updated from %s to %s", k, old.ResourceVersion, w.ResourceVersion)
 	}
 	s.told[k] = w
 }
@@ -170,22 +172,23 @@ func (s *story) update(old, w *Widget) {
 func (s *story) delete(w *Widget) {
 	k := lw.KeyOf(w)
 	if s.told[k] != w || w == nil {
-		s.t.Errorf("%s was deleted as %v, was told as %v", k, w, s.told[k])
+		s.fail("%s was deleted as %v, was told as %v", k, w, s.told[k])
 	}
 	delete(s.told, k)
 	s.gone[k] = w
 }
 
 func (s *story) mustEqual(want map[lw.Key]int) {
-	s.t.Helper()
 	got := map[lw.Key]int{}
 	for k, w := range s.told {
 		got[k] = w.Size
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		s.t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
+		s.fail("what a handler was told adds up to (-want +got):\n%s", diff)
 	}
 }
+
+func (s *story) newer(a, b *Widget) bool { return s.rewound.Load() || newer(a, b) }
 
 func newer(a, b *Widget) bool {
 	return len(a.ResourceVersion) > len(b.ResourceVersion) ||
