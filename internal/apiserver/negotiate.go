@@ -1,0 +1,88 @@
+package apiserver
+
+import (
+	"cmp"
+	"mime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A format is how objects are encoded.
+type format int
+
+const (
+	fullJSON format = iota
+	partialJSON
+	fullProto
+	partialProto
+	formats
+)
+
+func (f format) proto() bool   { return f == fullProto || f == partialProto }
+func (f format) partial() bool { return f == partialJSON || f == partialProto }
+
+const (
+	typeJSON       = "application/json"
+	typeProto      = "application/vnd.kubernetes.protobuf"
+	typeProtoWatch = typeProto + ";stream=watch"
+)
+
+// contentType is the media type of an answer, of a stream or not.
+func (f format) contentType(stream bool) string {
+	switch {
+	case !f.proto():
+		return typeJSON
+	case stream:
+		return typeProtoWatch
+	}
+	return typeProto
+}
+
+// negotiate picks the format that an Accept header likes best among those that the resource has. partial is the kind that
+// as= may ask for.
+func (r *Resource) negotiate(accept, partial string) (f format, ok bool) {
+	if accept == "" {
+		return fullJSON, true
+	}
+	type clause struct {
+		format format
+		q      float64
+	}
+	var clauses []clause
+	for part := range strings.SplitSeq(accept, ",") {
+		mediaType, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		c := clause{q: 1}
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			c.q = q
+		}
+		switch mediaType {
+		case typeJSON, "application/*", "*/*":
+			c.format = fullJSON
+		case typeProto:
+			c.format = fullProto
+		default:
+			continue
+		}
+		switch as := params["as"]; {
+		case as == "" && c.format == fullProto && r.Proto == nil:
+			continue
+		case as == "":
+		case as != partial || params["g"] != "meta.k8s.io" || params["v"] != "v1":
+			continue
+		case c.format == fullProto:
+			c.format = partialProto
+		default:
+			c.format = partialJSON
+		}
+		clauses = append(clauses, c)
+	}
+	if len(clauses) == 0 {
+		return fullJSON, false
+	}
+	slices.SortStableFunc(clauses, func(a, b clause) int { return cmp.Compare(b.q, a.q) })
+	return clauses[0].format, true
+}

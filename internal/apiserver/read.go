@@ -1,0 +1,208 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/history"
+)
+
+// list answers with a list, or a page of one.
+func (x *exchange) list() error {
+	f, err := x.negotiate("PartialObjectMetadataList")
+	if err != nil {
+		return err
+	}
+	opts := x.req.Options
+	if x.lag > 0 {
+		if opts, err = x.behind(opts); err != nil {
+			return err
+		}
+	}
+	page, err := x.collection.history.List(x.req.Namespace, opts)
+	if err != nil {
+		return err
+	}
+	a := x.answer(f, false)
+	tail, err := a.begin(metav1.ListMeta{
+		ResourceVersion:    history.FormatVersion(page.Version),
+		Continue:           page.Continue,
+		RemainingItemCount: page.Remaining,
+	})
+	if err == nil {
+		err = a.open()
+	}
+	for _, obj := range page.Items {
+		if err != nil {
+			break
+		}
+		err = a.send(Unit{Key: obj.Key, Version: obj.Version, obj: obj})
+	}
+	x.end(a, err, tail)
+	return nil
+}
+
+// end finishes an answer that has begun, so that an error has no other way to the client than a broken connection.
+func (x *exchange) end(a *answer, err error, tail []byte) {
+	if a.finish(err, tail) != nil && x.r.Context().Err() == nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// behind returns the options that make the history answer a list as a replica does that lags: any version is its own, and one
+// that it has not got to is too large. What names a version exactly, or asks for the newest, is not its to answer.
+func (x *exchange) behind(opts metav1.ListOptions) (metav1.ListOptions, error) {
+	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
+		opts.ResourceVersionMatch == "" && opts.Limit > 0 && opts.ResourceVersion != "0"
+	if opts.Continue != "" || opts.ResourceVersion == "" || exact {
+		return opts, nil
+	}
+	want, err := history.ParseVersion(opts.ResourceVersion)
+	if err != nil {
+		return opts, apierrors.NewBadRequest(err.Error())
+	}
+	have := x.replica()
+	if want > have {
+		return opts, tooLarge(want, have)
+	}
+	if want == 0 {
+		opts.Limit = 0
+	}
+	opts.ResourceVersion, opts.ResourceVersionMatch = history.FormatVersion(have), metav1.ResourceVersionMatchExact
+	return opts, nil
+}
+
+// replica is the version of a replica that lags.
+func (x *exchange) replica() uint64 {
+	h := x.collection.history
+	now := h.Version()
+	return max(now-min(x.lag, now), h.Oldest())
+}
+
+// watch answers with a stream of events.
+func (x *exchange) watch(s *Server) error {
+	f, err := x.negotiate("PartialObjectMetadata")
+	if err != nil {
+		return err
+	}
+	before, opts, err := x.initial()
+	if err != nil {
+		return err
+	}
+	w, err := x.collection.history.Watch(x.req.Namespace, opts)
+	if err != nil {
+		return err
+	}
+	a := x.answer(f, true)
+	a.body.start(x.req.Verb == Stream)
+	ctx := s.attach(a, x.req)
+	defer s.detach(a)
+	err = a.body.flush()
+	if err == nil {
+		err = a.open()
+	}
+	for _, u := range before {
+		if err == nil {
+			err = a.send(u)
+		}
+	}
+	// The initial events of a streamed list go out together with the bookmark that ends them, unless it never comes.
+	together := x.req.Verb == Stream && opts.AllowWatchBookmarks
+	for err == nil {
+		if !together {
+			if err = a.body.flush(); err != nil {
+				break
+			}
+		}
+		var ev history.Event[*content]
+		ev, err = w.Next(ctx)
+		switch {
+		case err == nil:
+			together = together && ev.Initial
+			err = a.send(unitOf(ev))
+		case errors.Is(err, io.EOF):
+			err = endCut
+		case a.ctx.Err() != nil:
+		case ctx.Err() != nil:
+			var do []UnitEffect
+			do, ctx = s.interrupted(a)
+			err = a.apply(do, &Unit{none: true})
+		default:
+			if err = a.send(Unit{Type: watch.Error, status: statusOf(err)}); err == nil {
+				err = endCut
+			}
+		}
+	}
+	x.end(a, err, nil)
+	return nil
+}
+
+// initial returns, for a replica that lags, the events of its state and the options to go on with. A watch that it has
+// not got to is silent until it has, and so is one that starts later.
+func (x *exchange) initial() ([]Unit, metav1.ListOptions, error) {
+	opts := x.req.Options
+	stream := x.req.Verb == Stream
+	if x.lag == 0 || !stream && opts.ResourceVersion != "" && opts.ResourceVersion != "0" || stream && opts.ResourceVersion == "" {
+		return nil, opts, nil
+	}
+	want, err := history.ParseVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, opts, nil // the history refuses it
+	}
+	have := x.replica()
+	if want > have {
+		// In the stream, as everything that is about a version.
+		return []Unit{{Type: watch.Error, status: statusOf(tooLarge(want, have))}}, opts, nil
+	}
+	page, err := x.collection.history.List(x.req.Namespace, metav1.ListOptions{
+		LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector,
+		ResourceVersion: history.FormatVersion(have), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+	})
+	if err != nil {
+		return nil, opts, err
+	}
+	var units []Unit
+	for _, obj := range page.Items {
+		units = append(units, Unit{Type: watch.Added, Key: obj.Key, Version: obj.Version, obj: obj})
+	}
+	if stream && opts.AllowWatchBookmarks {
+		units = append(units, Unit{Type: watch.Bookmark, Version: have, End: true})
+	}
+	opts.ResourceVersion = history.FormatVersion(have)
+	opts.ResourceVersionMatch, opts.SendInitialEvents = "", nil
+	return units, opts, nil
+}
+
+// attach makes a stream one that Interrupt finds, and returns the context that its waits end with.
+func (s *Server) attach(a *answer, req Request) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams[a] = req
+	var ctx context.Context
+	ctx, a.wake = context.WithCancel(a.ctx)
+	return ctx
+}
+
+func (s *Server) detach(a *answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, a)
+	a.wake()
+}
+
+// interrupted returns what an Interrupt asks for, and the context for the next waits.
+func (s *Server) interrupted(a *answer) ([]UnitEffect, context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do := a.pending
+	a.pending = nil
+	var ctx context.Context
+	ctx, a.wake = context.WithCancel(a.ctx)
+	return do, ctx
+}

@@ -1,0 +1,169 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Verb is what a request wants.
+type Verb string
+
+const (
+	List   Verb = "list"
+	Watch  Verb = "watch"  // from a resource version on
+	Stream Verb = "stream" // a watch that begins with the list: sendInitialEvents
+	Get    Verb = "get"
+	Create Verb = "create"
+	Update Verb = "update"
+	Delete Verb = "delete"
+)
+
+// A Request is what a client asked for.
+type Request struct {
+	Verb      Verb
+	Resource  string
+	Namespace string // "": all
+	Name      string
+	Options   metav1.ListOptions // of a list, a watch or a stream
+	Query     string             // as it came
+	Accept    string
+	Time      time.Time
+	// Code is the HTTP status of the answer; 0 while there is none, and for good where the connection was cut before it.
+	Code int
+}
+
+// newRequest reads r. The Request is good for the log also where there is an error.
+func newRequest(r *http.Request, t target) (*Request, error) {
+	req := &Request{
+		Resource:  t.collection.Resource.Resource,
+		Namespace: t.key.Namespace,
+		Name:      t.key.Name,
+		Query:     r.URL.RawQuery,
+		Accept:    r.Header.Get("Accept"),
+		Time:      time.Now(),
+	}
+	switch {
+	case r.Method == http.MethodPost && t.key.Name == "":
+		req.Verb = Create
+	case r.Method == http.MethodPut && t.key.Name != "":
+		req.Verb = Update
+	case r.Method == http.MethodDelete && t.key.Name != "":
+		req.Verb = Delete
+	case r.Method == http.MethodGet && t.key.Name != "":
+		req.Verb = Get
+	case r.Method == http.MethodGet:
+		req.Verb = List
+	default:
+		req.Verb = Verb(r.Method)
+		return req, nil
+	}
+	if req.Verb != List {
+		return req, nil
+	}
+	return req, req.parse(r)
+}
+
+// parse reads the options of a list or a watch.
+func (req *Request) parse(r *http.Request) error {
+	query := r.URL.Query()
+	o := &req.Options
+	o.LabelSelector = query.Get("labelSelector")
+	o.FieldSelector = query.Get("fieldSelector")
+	o.ResourceVersion = query.Get("resourceVersion")
+	o.ResourceVersionMatch = metav1.ResourceVersionMatch(query.Get("resourceVersionMatch"))
+	o.Continue = query.Get("continue")
+	o.Watch = isTrue(query.Get("watch"))
+	o.AllowWatchBookmarks = isTrue(query.Get("allowWatchBookmarks"))
+	if query.Has("sendInitialEvents") {
+		send := isTrue(query.Get("sendInitialEvents"))
+		o.SendInitialEvents = &send
+	}
+	if o.Watch {
+		req.Verb = Watch
+		if o.SendInitialEvents != nil && *o.SendInitialEvents {
+			req.Verb = Stream
+		}
+	}
+	if v := query.Get("timeoutSeconds"); v != "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return apierrors.NewBadRequest("invalid timeoutSeconds: " + v)
+		}
+		o.TimeoutSeconds = &n
+	}
+	if v := query.Get("limit"); v != "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 {
+			return apierrors.NewBadRequest("invalid limit: " + v)
+		}
+		o.Limit = n
+	}
+	return nil
+}
+
+// isTrue is how an API server reads a flag: what is not false is true, also a flag without a value.
+func isTrue(v string) bool { return v != "" && v != "0" && v != "false" }
+
+// maxLog is how many requests are kept. The counts are of all.
+const maxLog = 4096
+
+// accept logs req and returns what the first fault that matches it does.
+func (s *Server) accept(req *Request) Effect {
+	seen := *req
+	s.mu.Lock()
+	s.counts[req.Verb]++
+	if len(s.log) == maxLog {
+		s.log = slices.Delete(s.log, 0, maxLog/2)
+	}
+	s.log = append(s.log, req)
+	faults := slices.Clone(s.faults)
+	s.mu.Unlock()
+	// Match is a caller's function, so it is called without the lock; take decides under it.
+	for _, f := range faults {
+		if f.matches(seen) && s.take(f) {
+			return f.Do
+		}
+	}
+	return nil
+}
+
+// Requests returns the last requests, of the verbs that are given or all, in the order in which they came.
+func (s *Server) Requests(verbs ...Verb) []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Request
+	for _, req := range s.log {
+		if len(verbs) == 0 || slices.Contains(verbs, req.Verb) {
+			out = append(out, *req)
+		}
+	}
+	return out
+}
+
+// Count returns how many requests of a verb came.
+func (s *Server) Count(verb Verb) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[verb]
+}
+
+// A recorder notes the status of an answer in the log.
+type recorder struct {
+	http.ResponseWriter
+	server  *Server
+	request *Request
+}
+
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recorder) WriteHeader(code int) {
+	w.server.mu.Lock()
+	w.request.Code = code
+	w.server.mu.Unlock()
+	w.ResponseWriter.WriteHeader(code)
+}

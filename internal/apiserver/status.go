@@ -1,0 +1,70 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// statusOf returns err as the Status that tells a client of it.
+func statusOf(err error) *metav1.Status {
+	var status metav1.Status
+	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
+		status = api.Status()
+	} else {
+		status = apierrors.NewInternalError(err).ErrStatus
+	}
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	if status.Status == "" {
+		status.Status = metav1.StatusFailure
+	}
+	if status.Code == 0 {
+		status.Code = http.StatusInternalServerError
+	}
+	return &status
+}
+
+// writeStatus answers with a Status.
+func writeStatus(w http.ResponseWriter, f format, status *metav1.Status) {
+	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
+	body := append(mustJSON(status), '\n')
+	if f.proto() {
+		message, err := status.Marshal()
+		if err != nil {
+			panic(err) // its messages have no field that can fail
+		}
+		body = appendEnvelope(nil, status.APIVersion, status.Kind, message)
+	}
+	writeBody(w, f.contentType(false), int(status.Code), body)
+}
+
+func writeBody(w http.ResponseWriter, contentType string, code int, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write(body)
+}
+
+func notAcceptable() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Code:    http.StatusNotAcceptable,
+		Reason:  metav1.StatusReasonNotAcceptable,
+		Message: fmt.Sprintf("only the following media types are accepted: %s, %s", typeJSON, typeProto),
+	}}
+}
+
+// tooLarge is what a replica answers that has not got as far as the request wants.
+func tooLarge(want, have uint64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", want, have), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type:    metav1.CauseTypeResourceVersionTooLarge,
+		Message: "Too large resource version",
+	}}
+	return err
+}

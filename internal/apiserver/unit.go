@@ -1,0 +1,183 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// A UnitEffect is what a fault does at one unit of an answer, before that is sent. One that is done where there is no unit, at
+// the [Start] or by [Server.Interrupt], has nothing to drop or to change.
+type UnitEffect func(a *answer, u *Unit) error
+
+// Interrupt does something to the open watches and streams that match, between two of their events, and returns how many these
+// are. It returns before it is done. A nil match is every one.
+func (s *Server) Interrupt(match func(r Request) bool, do ...UnitEffect) int {
+	type open struct {
+		a *answer
+		r Request
+	}
+	var streams []open
+	s.mu.Lock()
+	for a, r := range s.streams {
+		streams = append(streams, open{a, r})
+	}
+	s.mu.Unlock()
+	n := 0
+	for _, o := range streams {
+		if match != nil && !match(o.r) {
+			continue
+		}
+		n++
+		s.mu.Lock()
+		o.a.pending = append(o.a.pending, do...)
+		o.a.wake()
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Cut ends the answer before the unit: a stream cleanly, a list within its JSON.
+func Cut(*answer, *Unit) error { return endCut }
+
+// Break sends half of the unit and breaks the connection.
+func Break(a *answer, u *Unit) error {
+	if err := a.half(*u); err != nil {
+		return err
+	}
+	return endBreak
+}
+
+// Stall sends nothing from the unit on, and leaves the connection open.
+func Stall(*answer, *Unit) error { return endStall }
+
+// Wait holds up the unit, and all after it.
+func Wait(d time.Duration) UnitEffect {
+	return func(a *answer, _ *Unit) error {
+		if err := a.body.flush(); err != nil {
+			return err
+		}
+		if !sleep(a.ctx, d) {
+			return a.ctx.Err()
+		}
+		return nil
+	}
+}
+
+// Drop leaves the unit out.
+func Drop(_ *answer, u *Unit) error {
+	u.none = true
+	return nil
+}
+
+// Hold sends the unit after the n that follow it, and not at all if there are fewer. A bookmark then has the version of the
+// last of them, as a late one would.
+func Hold(n int) UnitEffect {
+	return func(a *answer, u *Unit) error {
+		if !u.none {
+			a.held = append(a.held, held{*u, n})
+			u.none = true
+		}
+		return nil
+	}
+}
+
+// Replay sends again, after the unit, the one that was sent so many before it: 0 is the unit itself.
+func Replay(back int) UnitEffect {
+	return func(a *answer, u *Unit) error {
+		if err := a.put(*u); err != nil {
+			return err
+		}
+		u.none = true
+		if i := len(a.sent) - 1 - back; i >= 0 {
+			return a.put(a.sent[i])
+		}
+		return nil
+	}
+}
+
+// Insert sends units before the unit: a stream's with a Type, and with Object where they are no bookmark.
+func Insert(units ...Unit) UnitEffect {
+	return func(a *answer, _ *Unit) error {
+		for _, u := range units {
+			if err := a.put(u); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Error sends an ERROR event with err's Status instead of the unit, and ends the stream.
+func Error(err error) UnitEffect {
+	return func(a *answer, _ *Unit) error {
+		if err := a.put(Unit{Type: watch.Error, status: statusOf(err)}); err != nil {
+			return err
+		}
+		return endCut
+	}
+}
+
+// Frame sends bytes instead of the unit, with no framing of their own.
+func Frame(data string) UnitEffect {
+	return func(_ *answer, u *Unit) error {
+		u.Frame = []byte(data)
+		return nil
+	}
+}
+
+// Type changes the type of an event.
+func Type(t watch.EventType) UnitEffect {
+	return func(_ *answer, u *Unit) error {
+		u.Type = t
+		return nil
+	}
+}
+
+// Set changes a member of the unit's object to a JSON value: Set("metadata.name", `7`). The value "" removes it, and the path ""
+// is the whole object.
+func Set(path, value string) UnitEffect {
+	return func(a *answer, u *Unit) error {
+		if u.none {
+			return nil
+		}
+		if path == "" {
+			u.Object = []byte(value)
+			return nil
+		}
+		data, err := a.json(*u)
+		if err != nil {
+			return err
+		}
+		var root any
+		if err := json.Unmarshal(data, &root); err != nil {
+			return fmt.Errorf("apiserver: Set %s: %w", path, err)
+		}
+		if err := set(root, strings.Split(path, "."), value); err != nil {
+			return fmt.Errorf("apiserver: Set %s: %w", path, err)
+		}
+		u.Object = mustJSON(root)
+		return nil
+	}
+}
+
+func set(at any, path []string, value string) error {
+	for {
+		m, ok := at.(map[string]any)
+		switch {
+		case !ok:
+			return fmt.Errorf("%s is in no object", path[0])
+		case len(path) > 1:
+			at, path = m[path[0]], path[1:]
+		case value == "":
+			delete(m, path[0])
+			return nil
+		default:
+			m[path[0]] = json.RawMessage(value)
+			return nil
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package apiserver
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/history"
+)
+
+// A Unit is one step of an answer: an event of a stream or an item of a list.
+type Unit struct {
+	Type    watch.EventType // "" for an item of a list
+	Key     types.NamespacedName
+	Version uint64
+	End     bool // the bookmark that ends the initial events of a streamed list
+
+	// Object replaces the object, with JSON that need not be one.
+	Object []byte
+	// Frame replaces all that is sent for the unit: the frame of a stream with what delimits it, or the item.
+	Frame []byte
+
+	obj    *stored
+	status *metav1.Status
+	none   bool // there is nothing to send
+}
+
+func unitOf(ev history.Event[*content]) Unit {
+	u := Unit{Type: ev.Type, Version: ev.Version, End: ev.InitialEventsEnd, obj: ev.Object}
+	if ev.Object != nil {
+		u.Key = ev.Object.Key
+	}
+	return u
+}
+
+// A codec encodes the units of one answer.
+type codec struct {
+	res    *Resource
+	format format
+}
+
+// kind returns what an object of the answer says of itself.
+func (c codec) kind() (apiVersion, kind string) {
+	if c.format.partial() {
+		return "meta.k8s.io/v1", "PartialObjectMetadata"
+	}
+	return c.res.apiVersion(), c.res.Kind
+}
+
+// json returns the unit's object as JSON.
+func (c codec) json(u Unit) ([]byte, error) {
+	switch {
+	case u.Object != nil:
+		return u.Object, nil
+	case u.status != nil:
+		return mustJSON(u.status), nil
+	case u.obj != nil && c.format.partial():
+		return c.res.encode(u.obj, u.Version, partialJSON)
+	case u.obj != nil:
+		return c.res.encode(u.obj, u.Version, fullJSON)
+	}
+	apiVersion, kind := c.kind()
+	return mustJSON(metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
+		ObjectMeta: bookmark(u),
+	}), nil
+}
+
+// proto returns the unit's object as a protobuf message, with its kind.
+func (c codec) proto(u Unit) (message []byte, apiVersion, kind string, err error) {
+	apiVersion, kind = c.kind()
+	switch {
+	case u.Object != nil:
+		var said metav1.TypeMeta
+		if json.Unmarshal(u.Object, &said) == nil {
+			apiVersion, kind = said.APIVersion, said.Kind
+		}
+		convert := c.res.Proto
+		if c.format.partial() {
+			convert = Proto[metav1.PartialObjectMetadata]()
+		}
+		if message, err = convert(u.Object); err != nil {
+			message = []byte{0xff} // what is not an object in JSON is none in protobuf
+		}
+		return message, apiVersion, kind, nil
+	case u.status != nil:
+		message, err = u.status.Marshal()
+		return message, u.status.APIVersion, u.status.Kind, err
+	case u.obj != nil:
+		message, err = c.res.encode(u.obj, u.Version, c.format)
+		return message, apiVersion, kind, err
+	}
+	// An object's metadata is its first field, whatever its kind.
+	message, err = (&metav1.PartialObjectMetadata{ObjectMeta: bookmark(u)}).Marshal()
+	return message, apiVersion, kind, err
+}
+
+func bookmark(u Unit) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(u.Version, 10)}
+	if u.End {
+		meta.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	return meta
+}
+
+// appendFrame appends the unit as a frame of a stream: a line of JSON, or a length and a message.
+func (c codec) appendFrame(b []byte, u Unit) ([]byte, error) {
+	if u.Frame != nil {
+		return append(b, u.Frame...), nil
+	}
+	if !c.format.proto() {
+		object, err := c.json(u)
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, `{"type":"`...)
+		b = append(b, u.Type...)
+		b = append(b, `","object":`...)
+		b = append(b, object...)
+		return append(b, "}\n"...), nil
+	}
+	message, apiVersion, kind, err := c.proto(u)
+	if err != nil {
+		return nil, err
+	}
+	event := metav1.WatchEvent{
+		Type:   string(u.Type),
+		Object: runtime.RawExtension{Raw: appendEnvelope(nil, apiVersion, kind, message)},
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(event.Size()))
+	start := len(b)
+	b = append(b, make([]byte, event.Size())...)
+	_, err = event.MarshalToSizedBuffer(b[start:])
+	return b, err
+}
+
+// appendItem appends the unit as an item of a list, without what separates items.
+func (c codec) appendItem(b []byte, u Unit) ([]byte, error) {
+	if u.Frame != nil {
+		return append(b, u.Frame...), nil
+	}
+	if c.format.proto() {
+		message, _, _, err := c.proto(u)
+		b = append(b, 2<<3|2) // items: the second field of every list
+		b = binary.AppendUvarint(b, uint64(len(message)))
+		return append(b, message...), err
+	}
+	object, err := c.json(u)
+	if err == nil && c.format == fullJSON && !c.res.Custom && u.Object == nil {
+		const metadata = `"metadata":`
+		b = append(b, '{')
+		return append(b, object[len(c.res.head())-len(metadata):]...), nil
+	}
+	return append(b, object...), err
+}
+
+// listHead returns a list's bytes up to its items, and those after them. The envelope of a protobuf list is not part of them,
+// for it needs the length of the whole.
+func (c codec) listHead(meta metav1.ListMeta) (head, tail []byte, err error) {
+	if c.format.proto() {
+		message, err := meta.Marshal()
+		head = append([]byte{1<<3 | 2}, binary.AppendUvarint(nil, uint64(len(message)))...)
+		return append(head, message...), nil, err
+	}
+	apiVersion, kind := c.kind()
+	head = []byte(`{"kind":"` + kind + `List","apiVersion":"` + apiVersion + `","metadata":`)
+	head = append(head, mustJSON(meta)...)
+	return append(head, `,"items":[`...), []byte("]}\n"), nil
+}
+
+// appendEnvelope appends a protobuf message as it stands alone: behind the magic number and its kind.
+func appendEnvelope(b []byte, apiVersion, kind string, message []byte) []byte {
+	b = append(b, 'k', '8', 's', 0)
+	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: message}
+	size := unknown.Size()
+	b = append(b, make([]byte, size)...)
+	if _, err := unknown.MarshalToSizedBuffer(b[len(b)-size:]); err != nil {
+		panic(err) // the buffer has the size that it asked for
+	}
+	return b
+}

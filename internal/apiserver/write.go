@@ -1,0 +1,150 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/internal/history"
+)
+
+// maxBody is the size of the largest object that is accepted, as a real server has it.
+const maxBody = 3 << 20
+
+// get answers with an object.
+func (x *exchange) get() error {
+	obj, err := x.collection.history.Get(x.key())
+	if err != nil {
+		return err
+	}
+	return x.object(http.StatusOK, obj)
+}
+
+func (x *exchange) object(code int, obj *stored) error {
+	f, err := x.negotiate("PartialObjectMetadata")
+	if err != nil {
+		return err
+	}
+	body, err := x.collection.Resource.encode(obj, obj.Version, f)
+	if err != nil {
+		return err
+	}
+	if f.proto() {
+		apiVersion, kind := codec{&x.collection.Resource, f}.kind()
+		body = appendEnvelope(nil, apiVersion, kind, body)
+	}
+	writeBody(x.w, f.contentType(false), code, body)
+	return nil
+}
+
+// put creates or updates the object of the request's body.
+func (x *exchange) put() error {
+	body, err := x.body()
+	if err != nil {
+		return err
+	}
+	in, version, err := x.collection.decode(body)
+	if err != nil {
+		return err
+	}
+	meta := &in.Value.meta
+	if meta.Namespace == "" {
+		meta.Namespace, in.Key.Namespace = x.req.Namespace, x.req.Namespace
+	} else if meta.Namespace != x.req.Namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if x.req.Verb == Create {
+		if version != 0 {
+			return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		}
+		obj, err := x.collection.create(in)
+		if err != nil {
+			return err
+		}
+		return x.object(http.StatusCreated, obj)
+	}
+	if meta.Name == "" {
+		meta.Name, in.Key.Name = x.req.Name, x.req.Name
+	} else if meta.Name != x.req.Name {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", meta.Name, x.req.Name))
+	}
+	obj, err := x.collection.update(in, version)
+	if err != nil {
+		return err
+	}
+	return x.object(http.StatusOK, obj)
+}
+
+// remove deletes an object, if the preconditions of the body hold.
+func (x *exchange) remove() error {
+	body, err := x.body()
+	if err != nil {
+		return err
+	}
+	var opts metav1.DeleteOptions
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &opts); err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("the body cannot be decoded as DeleteOptions: %v", err))
+		}
+	}
+	var pre history.Preconditions
+	if p := opts.Preconditions; p != nil {
+		if p.UID != nil {
+			pre.UID = *p.UID
+		}
+		if p.ResourceVersion != nil {
+			if pre.Version, err = history.ParseVersion(*p.ResourceVersion); err != nil {
+				return apierrors.NewBadRequest(err.Error())
+			}
+		}
+	}
+	last, _, err := x.collection.history.Delete(x.key(), pre)
+	if err != nil {
+		return err
+	}
+	f, err := x.negotiate("")
+	if err != nil {
+		return err
+	}
+	writeStatus(x.w, f, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusSuccess,
+		Code:     http.StatusOK,
+		Details:  details(&x.collection.Resource, last.Key, last.UID),
+	})
+	return nil
+}
+
+func details(r *Resource, key types.NamespacedName, uid types.UID) *metav1.StatusDetails {
+	return &metav1.StatusDetails{Name: key.Name, Group: r.Group, Kind: r.Resource, UID: uid}
+}
+
+// body reads the request's body, which must be JSON where there is one.
+func (x *exchange) body() ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxBody))
+	if _, ok := err.(*http.MaxBytesError); ok {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(body) == 0 {
+		return nil, nil
+	}
+	if t := x.r.Header.Get("Content-Type"); t != "" {
+		if mediaType, _, err := mime.ParseMediaType(t); err != nil || mediaType != typeJSON {
+			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+				Code:    http.StatusUnsupportedMediaType,
+				Reason:  metav1.StatusReasonUnsupportedMediaType,
+				Message: fmt.Sprintf("the body of the request was in an unsupported format (%s) - accepted media types include: %s", t, typeJSON),
+			}}
+		}
+	}
+	return body, nil
+}
