@@ -7,13 +7,10 @@ package decode
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
@@ -65,21 +62,28 @@ type Event struct {
 // A Decoder decodes objects of one type. It keeps what helps it with the next object, strings above all, and is not safe for
 // concurrent use.
 type Decoder struct {
-	typ   reflect.Type // of the objects; a pointer
-	limit int
-	buf   buffer
-	p     parser
+	root    root
+	limit   int
+	buf     buffer
+	p       parser
+	strings pool
+	boxes   boxPool
+
+	kind, apiVersion string         // of the object that is being decoded
+	kinds            [2]stringField // that make them
+
+	// Stacks of what is decoded before it is known how much it is.
+	words []string
+	pairs []pair
 }
 
 // New returns a Decoder of objects of type typ, which is a pointer.
 func New(typ reflect.Type, opts Options) (*Decoder, error) {
-	if typ.Kind() != reflect.Pointer {
-		return nil, fmt.Errorf("cannot decode into %v: want a pointer", typ)
-	}
 	if opts.Limit <= 0 {
 		opts.Limit = MaxObject
 	}
-	return &Decoder{typ: typ, limit: opts.Limit}, nil
+	d := &Decoder{limit: opts.Limit}
+	return d, d.root.compile(typ, opts)
 }
 
 // List reads a list from r and yields its objects in turn. An error of yield ends it and is returned.
@@ -127,63 +131,3 @@ func isSyntax(err error) bool {
 
 // unmarshal is apimachinery's decoder.
 func unmarshal(data []byte, v any) error { return utiljson.Unmarshal(data, v) }
-
-func (d *Decoder) intern(b []byte) string { return string(b) }
-
-// object decodes the object of which raw is the JSON. What does not fit its type is an Err; the error is for what is no JSON.
-func (d *Decoder) object(raw []byte, base int64) (Object, error) {
-	d.p.reset(raw, base)
-	if err := d.p.whole(); err != nil {
-		return Object{}, err
-	}
-	v := reflect.New(d.typ.Elem()).Interface()
-	ident, err := d.ident(raw)
-	if err == nil {
-		err = unmarshal(raw, v)
-	}
-	if err != nil {
-		return Object{Ident: ident, Err: err}, nil
-	}
-	if o, ok := v.(runtime.Object); ok {
-		if _, ok := v.(runtime.Unstructured); !ok {
-			o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-		}
-	}
-	return Object{Value: v, Ident: Ident{APIVersion: ident.APIVersion, Kind: ident.Kind}}, nil
-}
-
-// ident returns what identifies the object in raw.
-func (d *Decoder) ident(raw []byte) (Ident, error) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return Ident{}, fmt.Errorf("no object but %.20q", raw)
-	}
-	var o struct {
-		metav1.TypeMeta `json:",inline"`
-		Metadata        struct {
-			Namespace       string    `json:"namespace"`
-			Name            string    `json:"name"`
-			UID             types.UID `json:"uid"`
-			ResourceVersion string    `json:"resourceVersion"`
-		} `json:"metadata"`
-	}
-	// What does not fit is left empty; the decoding of the object itself tells of it.
-	_ = unmarshal(raw, &o)
-	m := o.Metadata
-	return Ident{o.APIVersion, o.Kind, m.Namespace, m.Name, m.UID, m.ResourceVersion}, nil
-}
-
-// Protobuf reports whether the objects can be decoded from protobuf.
-func (d *Decoder) Protobuf() bool { return d.typ.Implements(unmarshalerType) }
-
-type protobufUnmarshaler interface{ Unmarshal(data []byte) error }
-
-var unmarshalerType = reflect.TypeFor[protobufUnmarshaler]()
-
-// message decodes the object of which data is the protobuf message.
-func (d *Decoder) message(data []byte) Object {
-	v := reflect.New(d.typ.Elem()).Interface()
-	if err := v.(protobufUnmarshaler).Unmarshal(data); err != nil {
-		return Object{Ident: messageIdent(data), Err: err}
-	}
-	return Object{Value: v}
-}

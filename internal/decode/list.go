@@ -150,10 +150,15 @@ func (l *jsonList) readItems() error {
 		if err != nil {
 			return err
 		}
-		obj, err := l.d.object(raw, base)
+		l.d.p.reset(raw, base)
+		obj, err := l.d.object()
+		if err == nil {
+			err = l.d.p.end()
+		}
 		if err != nil {
 			return err
 		}
+		l.d.root.complete(&obj, l.kind, l.apiVersion)
 		if err := l.yield(obj); err != nil {
 			return err
 		}

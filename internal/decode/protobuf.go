@@ -30,7 +30,7 @@ func (u *unknown) typeMeta(d *Decoder, data []byte) error {
 			return false, nil
 		}
 		b, err := w.message(typ)
-		*to = d.intern(b)
+		*to, _ = d.strings.get(b)
 		return true, err
 	})
 }
@@ -170,7 +170,7 @@ func (w *watchStream) readProtobuf() error {
 			switch num {
 			case 1:
 				b, err = f.message(wt)
-				typ = w.d.intern(b)
+				typ = w.types.make(w.d, b)
 			case 2:
 				if b, err = f.message(wt); err != nil {
 					return true, err
@@ -201,13 +201,13 @@ func (w *watchStream) protobufEvent(typ string, object []byte) error {
 	if err := u.open(w.d, object); err != nil {
 		return fmt.Errorf("an event %.40q: %w", typ, err)
 	}
-	switch typ {
-	case "ADDED", "MODIFIED", "DELETED":
+	switch {
+	case isChange(typ):
 		if err := w.sameKind(u.kind, u.apiVersion); err != nil {
 			return err
 		}
 		return w.yield(Event{Type: typ, Object: w.d.message(u.raw)})
-	case "BOOKMARK":
+	case typ == "BOOKMARK":
 		var o metav1.PartialObjectMetadata
 		// Every kind has its metadata as field 1, and what else a bookmark's object has is of no interest.
 		err := each(u.raw, func(f *wire, num, wt int) (bool, error) {
@@ -224,7 +224,7 @@ func (w *watchStream) protobufEvent(typ string, object []byte) error {
 			return fmt.Errorf("a bookmark: %w", err)
 		}
 		return w.yieldBookmark(&o)
-	case "ERROR":
+	case typ == "ERROR":
 		var s metav1.Status
 		if u.kind != "Status" {
 			return fmt.Errorf("an ERROR event with a %q, not a Status", u.kind)

@@ -13,6 +13,7 @@ type watchStream struct {
 	d                *Decoder
 	yield            func(Event) error
 	kind, apiVersion string // of the first object
+	types            stringField
 }
 
 func (w *watchStream) readJSON() error {
@@ -42,13 +43,13 @@ func (w *watchStream) readJSON() error {
 // frame reads one event: {"type": …, "object": …}. The object is decoded where it stands if its type is known by then, as it is
 // in what servers send.
 func (w *watchStream) frame(raw []byte, base int64) error {
-	var f struct {
-		typ    string
-		kind   string
-		object []byte
-		at     int64
-	}
-	p := &w.d.p
+	var (
+		typ, kind string
+		obj       Object
+		start     = -1 // of the object
+		decoded   bool
+		p         = &w.d.p
+	)
 	p.reset(raw, base)
 	empty, err := p.open('}')
 	for more := !empty; more && err == nil; {
@@ -57,61 +58,60 @@ func (w *watchStream) frame(raw []byte, base int64) error {
 			return err
 		}
 		switch string(name) {
-		case "type", "kind":
-			to := &f.typ
-			if name[0] == 'k' {
-				to = &f.kind
-			}
-			if p.next() != '"' {
-				return p.unexpected("the event's type")
-			}
-			var s []byte
-			if s, err = p.str(); err != nil {
-				return err
-			}
-			*to = w.d.intern(s)
+		case "type":
+			typ, err = w.d.word(&w.types)
+		case "kind":
+			kind, err = w.d.word(&w.types)
 		case "object":
 			p.next()
-			f.at = base + int64(p.pos)
-			if f.object, err = p.raw(); err != nil {
-				return err
+			start = p.pos
+			if decoded = isChange(typ); decoded {
+				obj, err = w.d.object()
+			} else {
+				err = p.skip()
 			}
 		default:
-			if err = p.skip(); err != nil {
-				return err
-			}
+			err = p.skip()
 		}
-		more, err = p.more('}')
+		if err == nil {
+			more, err = p.more('}')
+		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if f.typ == "" && f.kind == "Status" {
+	case typ == "" && kind == "Status":
 		return statusError(raw)
+	case start < 0:
+		return fmt.Errorf("an event %.40q without an object", typ)
 	}
-	return w.event(f.typ, f.object, f.at)
-}
-
-// event yields an event whose object is the JSON in raw.
-func (w *watchStream) event(typ string, raw []byte, at int64) error {
-	switch typ {
-	case "ADDED", "MODIFIED", "DELETED":
-	case "BOOKMARK":
-		return w.bookmark(raw)
-	case "ERROR":
-		return statusError(raw)
-	default:
-		return unknownType(typ)
+	if !decoded || !isChange(typ) {
+		p.pos = start
+		object, err := p.raw()
+		if err != nil {
+			return err
+		}
+		switch {
+		case typ == "BOOKMARK":
+			return w.bookmark(object)
+		case typ == "ERROR":
+			return statusError(object)
+		case !isChange(typ):
+			return unknownType(typ)
+		}
+		p.pos = start
+		if obj, err = w.d.object(); err != nil {
+			return err
+		}
 	}
-	obj, err := w.d.object(raw, at)
-	if err != nil {
-		return err
-	}
+	w.d.root.complete(&obj, "", "")
 	if err := w.sameKind(obj.Ident.Kind, obj.Ident.APIVersion); err != nil {
 		return err
 	}
 	return w.yield(Event{Type: typ, Object: obj})
 }
+
+func isChange(typ string) bool { return typ == "ADDED" || typ == "MODIFIED" || typ == "DELETED" }
 
 func unknownType(typ string) error { return fmt.Errorf("an event of unknown type %.40q", typ) }
 

@@ -1,0 +1,130 @@
+package decode
+
+import (
+	"bytes"
+	"hash/maphash"
+	"strconv"
+)
+
+// An anyField decodes values of type any: objects are map[string]any, arrays []any, whole numbers int64.
+type anyField struct{ drop drops }
+
+func (f *anyField) decode(d *Decoder, p place) error {
+	v, err := d.any(f.drop)
+	if err == nil {
+		*as[any](p) = v
+	}
+	return err
+}
+
+func (d *Decoder) any(drop drops) (any, error) {
+	switch c := d.p.next(); c {
+	case '{':
+		return d.anyMap(drop)
+	case '[':
+		return d.anySlice(drop)
+	case '"':
+		b, err := d.p.str()
+		if err != nil {
+			return nil, err
+		}
+		return d.boxes.get(b), nil
+	case 't':
+		return true, d.p.literal("true")
+	case 'f':
+		return false, d.p.literal("false")
+	case 'n':
+		return nil, d.p.literal("null")
+	}
+	number, err := d.p.number()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte(number, '.') < 0 {
+		if n, err := strconv.ParseInt(text(number), 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	n, err := strconv.ParseFloat(text(number), 64)
+	return n, d.mismatch(err)
+}
+
+// A pair is a member of a map that is not yet made.
+type pair struct {
+	name  string
+	value any
+}
+
+func (d *Decoder) anyMap(drop drops) (map[string]any, error) {
+	empty, err := d.p.open('}')
+	base := len(d.pairs)
+	for more := !empty; more && err == nil; {
+		var b []byte
+		if b, err = d.p.key(); err != nil {
+			break
+		}
+		var rest drops
+		var whole bool
+		if len(drop) > 0 {
+			rest, whole = drop.under(string(b))
+		}
+		if whole {
+			err = d.p.skip()
+		} else {
+			m := pair{}
+			m.name, _ = d.strings.get(b)
+			if m.value, err = d.any(rest); err != nil {
+				err = in(m.name, err)
+			}
+			d.pairs = append(d.pairs, m)
+		}
+		if err == nil {
+			more, err = d.p.more('}')
+		}
+	}
+	m := make(map[string]any, len(d.pairs)-base)
+	for _, p := range d.pairs[base:] {
+		m[p.name] = p.value
+	}
+	clear(d.pairs[base:])
+	d.pairs = d.pairs[:base]
+	return m, err
+}
+
+func (d *Decoder) anySlice(drop drops) ([]any, error) {
+	empty, err := d.p.open(']')
+	base := len(d.pairs)
+	for more := !empty; more && err == nil; {
+		m := pair{}
+		if m.value, err = d.any(drop); err != nil {
+			err = inElement(len(d.pairs)-base, err)
+			break
+		}
+		d.pairs = append(d.pairs, m)
+		more, err = d.p.more(']')
+	}
+	s := make([]any, 0, len(d.pairs)-base)
+	for _, p := range d.pairs[base:] {
+		s = append(s, p.value)
+	}
+	clear(d.pairs[base:])
+	d.pairs = d.pairs[:base]
+	return s, err
+}
+
+// A boxPool is a pool of strings in interfaces, which are one more piece of memory.
+type boxPool struct{ table []any }
+
+func (p *boxPool) get(b []byte) any {
+	if len(b) > maxIntern {
+		return string(b)
+	}
+	if p.table == nil {
+		p.table = make([]any, internSlots)
+	}
+	at := &p.table[maphash.Bytes(seed, b)%internSlots]
+	if s, ok := (*at).(string); !ok || s != string(b) {
+		*at = string(b)
+	}
+	return *at
+}

@@ -1,0 +1,203 @@
+package decode
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A decoder decodes the JSON value that is next into the value at p. What it does to that value is what apimachinery's decoder
+// does, which is encoding/json with case-sensitive names and whole numbers as int64.
+type decoder func(d *Decoder, p place) error
+
+// A compiler makes the decoders of one root type.
+type compiler struct {
+	share bool
+	done  map[reflect.Type]*lateDecoder // structs without drops
+}
+
+// A lateDecoder is a struct's decoder, which is needed before it is there where a type contains itself.
+type lateDecoder struct{ decoder }
+
+var (
+	unmarshalerJSON = reflect.TypeFor[json.Unmarshaler]()
+	unmarshalerText = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// compile returns the decoder of values of type t, which leaves out what drop names.
+func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
+	if dec := own(t); dec != nil {
+		if len(drop) > 0 {
+			return nil, fmt.Errorf("%v decodes itself: %q cannot be dropped", t, drop[0])
+		}
+		return dec, nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return c.structure(t, drop)
+	case reflect.Pointer:
+		return c.pointer(t, drop)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 && len(drop) == 0 {
+			return decodeBytes(t), nil
+		}
+		return c.slice(t, drop)
+	case reflect.Map:
+		return c.mapping(t, drop)
+	case reflect.Interface:
+		if t.NumMethod() == 0 {
+			f := &anyField{drop: drop}
+			return f.decode, nil
+		}
+	}
+	if len(drop) > 0 {
+		return nil, fmt.Errorf("%v has no %q to drop", t, drop[0])
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return decodeString(), nil
+	case reflect.Bool:
+		return decodeBool, nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return decodeInt(t), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return decodeUint(t), nil
+	case reflect.Float32, reflect.Float64:
+		return decodeFloat(t), nil
+	}
+	return fallback(t), nil
+}
+
+// own returns the decoder of a type that has a way of its own, and nil for others.
+func own(t reflect.Type) decoder {
+	switch {
+	case t == reflect.TypeFor[metav1.Time]():
+		return decodeTime
+	case t.Kind() == reflect.Pointer || t.Name() == "":
+		return nil // as in encoding/json, which asks the pointed-to type
+	case reflect.PointerTo(t).Implements(unmarshalerJSON):
+		return decodeOwn(t)
+	case reflect.PointerTo(t).Implements(unmarshalerText), t == reflect.TypeFor[json.Number]():
+		return fallback(t)
+	}
+	return nil
+}
+
+// fallback decodes values of type t as apimachinery does, by apimachinery.
+func fallback(t reflect.Type) decoder {
+	return func(d *Decoder, p place) error {
+		raw, err := d.p.raw()
+		if err != nil {
+			return err
+		}
+		return d.mismatch(unmarshal(raw, p.value(t).Addr().Interface()))
+	}
+}
+
+// quoted decodes values of type t that stand in strings.
+func quoted(t reflect.Type) decoder {
+	wrapper := reflect.StructOf([]reflect.StructField{{Name: "F", Type: t, Tag: `json:"F,string"`}})
+	return func(d *Decoder, p place) error {
+		raw, err := d.p.raw()
+		if err != nil {
+			return err
+		}
+		whole := append(append([]byte(`{"F":`), raw...), '}')
+		return d.mismatch(unmarshal(whole, p.value(wrapper).Addr().Interface()))
+	}
+}
+
+// decodeOwn decodes by the UnmarshalJSON of *t.
+func decodeOwn(t reflect.Type) decoder {
+	return func(d *Decoder, p place) error {
+		raw, err := d.p.raw()
+		if err != nil {
+			return err
+		}
+		return d.mismatch(p.value(t).Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw))
+	}
+}
+
+func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
+	elem := t.Elem()
+	dec, err := c.compile(elem, drop)
+	return func(d *Decoder, p place) error {
+		if null, err := d.p.null(); null {
+			if err == nil {
+				p.value(t).SetZero()
+			}
+			return err
+		}
+		return dec(d, p.target(elem))
+	}, err
+}
+
+// A FieldError says which value of an object does not fit its type. Err has no path of its own.
+type FieldError struct {
+	Path   string // as in spec.containers[0].image; empty for the object itself
+	Offset int64  // behind the value, in the stream
+	Err    error
+}
+
+func (e *FieldError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("at byte %d: %v", e.Offset, e.Err)
+	}
+	return fmt.Sprintf("%s: at byte %d: %v", e.Path, e.Offset, e.Err)
+}
+
+// Unwrap returns why the value does not fit.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// mismatch returns err, if any, as an error of the value before pos.
+func (d *Decoder) mismatch(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &FieldError{Offset: d.p.base + int64(d.p.pos), Err: err}
+}
+
+// wrong is the error for the value that is next where another type of value should be.
+func (d *Decoder) wrong(want string) error {
+	var kind string
+	switch c := d.p.next(); c {
+	case '{':
+		kind = "an object"
+	case '[':
+		kind = "an array"
+	case '"':
+		kind = "a string"
+	case 't', 'f':
+		kind = "a boolean"
+	case 'n':
+		kind = "null"
+	default:
+		kind = "a number"
+	}
+	if err := d.p.skip(); err != nil {
+		return err
+	}
+	return d.mismatch(fmt.Errorf("%s, want %s", kind, want))
+}
+
+// in returns err as an error of the member name of a value.
+func in(name string, err error) error {
+	if e, ok := err.(*FieldError); ok {
+		switch {
+		case e.Path == "":
+			e.Path = name
+		case e.Path[0] == '[':
+			e.Path = name + e.Path
+		default:
+			e.Path = name + "." + e.Path
+		}
+	}
+	return err
+}
+
+// inElement returns err as an error of element i.
+func inElement(i int, err error) error { return in("["+strconv.Itoa(i)+"]", err) }

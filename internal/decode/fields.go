@@ -1,0 +1,150 @@
+package decode
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// A field is a struct's field as encoding/json knows it: one of the struct's own, or one promoted from an embedded struct.
+type field struct {
+	name   string
+	index  []int // as for reflect.Type.FieldByIndex
+	tagged bool
+	quoted bool // the value stands in a string: `json:",string"`
+	typ    reflect.Type
+}
+
+// fieldsOf returns the fields of struct t in the order of their declaration, after the rules by which encoding/json chooses
+// among those of one name: the least deeply embedded, then the only one that has its name from a tag, else none.
+func fieldsOf(t reflect.Type) []field {
+	var all []field
+	type level struct {
+		typ   reflect.Type
+		index []int
+	}
+	seen := map[reflect.Type]bool{}
+	for next := []level{{typ: t}}; len(next) > 0; {
+		current := next
+		next = nil
+		count := map[reflect.Type]int{}
+		for _, l := range current {
+			count[l.typ]++
+		}
+		for _, l := range current {
+			if seen[l.typ] {
+				continue
+			}
+			seen[l.typ] = true
+			for i := range l.typ.NumField() {
+				f, embedded := oneField(l.typ.Field(i))
+				f.index = append(slices.Clone(l.index), i)
+				switch {
+				case embedded != nil:
+					next = append(next, level{embedded, f.index})
+				case f.name != "":
+					all = append(all, f)
+					if count[l.typ] > 1 {
+						all = append(all, f) // what is embedded twice at one depth hides itself
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b field) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(len(a.index), len(b.index)), -compareBool(a.tagged, b.tagged))
+	})
+	var out []field
+	for len(all) > 0 {
+		first, n := all[0], 1
+		for n < len(all) && all[n].name == first.name {
+			n++
+		}
+		if n == 1 || len(all[1].index) > len(first.index) || all[1].tagged != first.tagged {
+			out = append(out, first)
+		}
+		all = all[n:]
+	}
+	slices.SortFunc(out, func(a, b field) int { return slices.Compare(a.index, b.index) })
+	return out
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// oneField returns what encoding/json makes of a struct field: a field, a struct whose fields are promoted, or nothing.
+func oneField(sf reflect.StructField) (f field, embedded reflect.Type) {
+	t := sf.Type
+	if sf.Anonymous && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	tag := sf.Tag.Get("json")
+	if tag == "-" || !sf.IsExported() && !(sf.Anonymous && t.Kind() == reflect.Struct) {
+		return f, nil
+	}
+	name, options, _ := strings.Cut(tag, ",")
+	if !validName(name) {
+		name = ""
+	}
+	if name == "" && sf.Anonymous && t.Kind() == reflect.Struct {
+		return f, t
+	}
+	f = field{name: name, tagged: name != "", typ: sf.Type}
+	if name == "" {
+		f.name = sf.Name
+	}
+	if slices.Contains(strings.Split(options, ","), "string") {
+		q := sf.Type
+		if q.Name() == "" && q.Kind() == reflect.Pointer {
+			q = q.Elem()
+		}
+		switch q.Kind() {
+		case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32,
+			reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+			f.quoted = true
+		}
+	}
+	return f, nil
+}
+
+func validName(name string) bool {
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) {
+			return false
+		}
+	}
+	return true
+}
+
+// A step is a pointer to an embedded struct on the way to a promoted field.
+type step struct {
+	offset uintptr
+	elem   reflect.Type
+}
+
+// route returns how to get from a struct of type t to its field at index: through the pointers of embedded structs, and then by
+// an offset. It reports false where an embedded pointer is to an unexported struct, which nobody outside its package can set.
+func route(t reflect.Type, index []int) (steps []step, offset uintptr, ok bool) {
+	for i, n := range index {
+		if i > 0 && t.Kind() == reflect.Pointer {
+			steps = append(steps, step{offset, t.Elem()})
+			t, offset = t.Elem(), 0
+		}
+		sf := t.Field(n)
+		if i < len(index)-1 && sf.Type.Kind() == reflect.Pointer && !sf.IsExported() {
+			return nil, 0, false
+		}
+		offset += sf.Offset
+		t = sf.Type
+	}
+	return steps, offset, true
+}

@@ -1,0 +1,138 @@
+package decode
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// A mapType decodes maps from strings.
+type mapType struct {
+	typ  reflect.Type
+	elem decoder
+	key  stringField
+	drop drops
+	work *mapWork // nil while in use: a type may contain itself
+}
+
+// A mapWork is a key and a zero element, to be copied into a map.
+type mapWork struct{ key, elem reflect.Value }
+
+func (c *compiler) mapping(t reflect.Type, drop drops) (decoder, error) {
+	key := t.Key()
+	if key.Kind() != reflect.String || reflect.PointerTo(key).Implements(unmarshalerText) {
+		if len(drop) > 0 {
+			return nil, fmt.Errorf("keys of %v cannot be dropped", t)
+		}
+		return fallback(t), nil
+	}
+	elem, err := c.compile(t.Elem(), nil)
+	if err != nil {
+		return nil, err
+	}
+	m := &mapType{typ: t, elem: elem, drop: drop}
+	if t == reflect.TypeFor[map[string]string]() {
+		return m.decodeStrings, nil
+	}
+	return m.decode, nil
+}
+
+// begin consumes the opening brace, and reports whether members follow.
+func (m *mapType) begin(d *Decoder, p place) (bool, error) {
+	if d.p.next() != '{' {
+		if null, err := d.p.null(); null {
+			if err == nil {
+				p.value(m.typ).SetZero()
+			}
+			return false, err
+		}
+		return false, d.wrong("an object")
+	}
+	empty, err := d.p.open('}')
+	if empty && p.isNil() {
+		p.value(m.typ).Set(reflect.MakeMap(m.typ))
+	}
+	return !empty && err == nil, err
+}
+
+// name consumes the next name, and reports whether its value is to be decoded; one that is dropped has been consumed.
+func (m *mapType) name(d *Decoder) (string, bool, error) {
+	b, err := d.p.key()
+	if err != nil {
+		return "", false, err
+	}
+	if len(m.drop) > 0 {
+		if _, whole := m.drop.under(string(b)); whole {
+			return "", false, d.p.skip()
+		}
+	}
+	return m.key.make(d, b), true, nil
+}
+
+func (m *mapType) decode(d *Decoder, p place) error {
+	more, err := m.begin(d, p)
+	if !more {
+		return err
+	}
+	to := p.value(m.typ)
+	if to.IsNil() {
+		to.Set(reflect.MakeMap(m.typ))
+	}
+	w := m.work
+	m.work = nil
+	if w == nil {
+		w = &mapWork{reflect.New(m.typ.Key()).Elem(), reflect.New(m.typ.Elem()).Elem()}
+	}
+	for more && err == nil {
+		var name string
+		var wanted bool
+		if name, wanted, err = m.name(d); err != nil {
+			return err
+		}
+		if wanted {
+			if err = m.elem(d, placeOf(w.elem.Addr())); err != nil {
+				return in(name, err)
+			}
+			w.key.SetString(name)
+			to.SetMapIndex(w.key, w.elem)
+			w.elem.SetZero()
+		}
+		more, err = d.p.more('}')
+	}
+	m.work = w
+	return err
+}
+
+func (m *mapType) decodeStrings(d *Decoder, p place) error {
+	more, err := m.begin(d, p)
+	if !more {
+		return err
+	}
+	base := len(d.words)
+	for more && err == nil {
+		var name string
+		var wanted bool
+		if name, wanted, err = m.name(d); err != nil {
+			break
+		}
+		if wanted {
+			d.words = append(d.words, name, "")
+			if err = m.elem(d, addressOf(&d.words[len(d.words)-1])); err != nil {
+				err = in(name, err)
+				break
+			}
+		}
+		more, err = d.p.more('}')
+	}
+	if err == nil {
+		to := as[map[string]string](p)
+		if *to == nil {
+			*to = make(map[string]string, (len(d.words)-base)/2)
+		}
+		for i := base; i < len(d.words); i += 2 {
+			(*to)[d.words[i]] = d.words[i+1]
+		}
+	}
+	clear(d.words[base:])
+	d.words = d.words[:base]
+	return err
+}

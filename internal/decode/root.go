@@ -1,0 +1,200 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A root is the compiled form of the type of the objects.
+type root struct {
+	typ       reflect.Type // a pointer
+	elem      reflect.Type
+	json      decoder
+	ident     decoder // of an identity, for what the type's own decoder refuses
+	untyped   bool    // the objects are runtime.Unstructured
+	unmarshal bool    // the objects have the Unmarshal of a protobuf message
+	drop      drops
+}
+
+// An identity is what every object has.
+type identity struct {
+	Metadata struct {
+		Namespace       string    `json:"namespace"`
+		Name            string    `json:"name"`
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion"`
+	} `json:"metadata"`
+}
+
+type protobufUnmarshaler interface{ Unmarshal(data []byte) error }
+
+func (r *root) compile(typ reflect.Type, opts Options) (err error) {
+	if typ.Kind() != reflect.Pointer {
+		return fmt.Errorf("cannot decode into %v: want a pointer", typ)
+	}
+	r.typ, r.elem, r.drop = typ, typ.Elem(), opts.Drop
+	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
+	r.unmarshal = typ.Implements(reflect.TypeFor[protobufUnmarshaler]())
+	c := compiler{share: opts.Share, done: map[reflect.Type]*lateDecoder{}}
+	if r.ident, err = c.root(reflect.TypeFor[identity](), nil); err != nil {
+		return err
+	}
+	switch {
+	case r.untyped:
+		r.json = nil
+	case r.elem.Kind() == reflect.Struct && own(r.elem) == nil:
+		r.json, err = c.root(r.elem, opts.Drop)
+	default:
+		r.json, err = c.compile(r.elem, opts.Drop)
+	}
+	return err
+}
+
+// root returns the decoder of struct t which also tells the Decoder the kind and the API version. A TypeMeta stays empty: what
+// servers leave out of the items of a list would otherwise be in some objects and not in others.
+func (c *compiler) root(t reflect.Type, drop drops) (decoder, error) {
+	s, err := c.structType(t, drop)
+	if err != nil {
+		return nil, err
+	}
+	typeMeta := map[string]bool{}
+	for _, f := range fieldsOf(t) {
+		n := len(f.index) - 1
+		typeMeta[f.name] = n > 0 && t.FieldByIndex(f.index[:n]).Type == reflect.TypeFor[metav1.TypeMeta]()
+	}
+	s.keep("kind", typeMeta["kind"], func(d *Decoder) (err error) { d.kind, err = d.word(&d.kinds[0]); return err })
+	s.keep("apiVersion", typeMeta["apiVersion"], func(d *Decoder) (err error) { d.apiVersion, err = d.word(&d.kinds[1]); return err })
+	return func(d *Decoder, p place) error {
+		if d.p.next() != '{' {
+			return d.wrong("an object")
+		}
+		return s.decode(d, p)
+	}, nil
+}
+
+// keep lets set read the member name before the field of that name does, or instead of it.
+func (s *structType) keep(name string, instead bool, set func(*Decoder) error) {
+	i, ok := s.byName[name]
+	if !ok {
+		i = len(s.members)
+		s.members = append(s.members, member{name: name})
+		s.byName[name] = i
+	}
+	m := &s.members[i]
+	field := m.dec
+	if instead || field == nil {
+		m.steps, m.offset, field = nil, 0, nil
+	}
+	m.dec = func(d *Decoder, p place) error {
+		d.p.next()
+		start := d.p.pos
+		if err := set(d); err != nil || field == nil {
+			return err
+		}
+		d.p.pos = start
+		return field(d, p)
+	}
+}
+
+// word consumes a string; a null is "".
+func (d *Decoder) word(f *stringField) (string, error) {
+	if d.p.next() != '"' {
+		if null, err := d.p.null(); null {
+			return "", err
+		}
+		return "", d.wrong("a string")
+	}
+	b, err := d.p.str()
+	if err != nil {
+		return "", err
+	}
+	return f.make(d, b), nil
+}
+
+// object decodes the object that is next. What does not fit its type is an Err; the error is for what is no JSON.
+func (d *Decoder) object() (Object, error) {
+	d.p.next()
+	start, depth := d.p.pos, d.p.depth
+	d.kind, d.apiVersion = "", ""
+	v := reflect.New(d.root.elem)
+	err := d.value(v)
+	if err == nil {
+		return Object{Value: v.Interface(), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, nil
+	}
+	if isSyntax(err) {
+		return Object{}, err
+	}
+	d.p.pos, d.p.depth = start, depth
+	if err := d.p.skip(); err != nil {
+		return Object{}, err
+	}
+	end := d.p.pos
+	id := identity{}
+	d.kind, d.apiVersion = "", ""
+	d.p.pos = start
+	// What does not fit an identity either is left empty.
+	_ = d.root.ident(d, addressOf(&id))
+	d.p.pos, d.p.depth = end, depth
+	m := id.Metadata
+	return Object{Ident: Ident{d.apiVersion, d.kind, m.Namespace, m.Name, m.UID, m.ResourceVersion}, Err: err}, nil
+}
+
+var errNoKind = errors.New("the object has no kind")
+
+func (d *Decoder) value(v reflect.Value) error {
+	if !d.root.untyped {
+		return d.root.json(d, placeOf(v))
+	}
+	if d.p.next() != '{' {
+		return d.wrong("an object")
+	}
+	content, err := d.anyMap(d.root.drop)
+	if err != nil {
+		return err
+	}
+	v.Interface().(runtime.Unstructured).SetUnstructuredContent(content)
+	d.kind, _ = content["kind"].(string)
+	d.apiVersion, _ = content["apiVersion"].(string)
+	return nil
+}
+
+// complete gives an unstructured item of a list, if it has neither, the kind and API version that the list tells.
+func (r *root) complete(o *Object, listKind, listVersion string) {
+	if !r.untyped || o.Err != nil {
+		return
+	}
+	content := o.Value.(runtime.Unstructured).UnstructuredContent()
+	if o.Ident.Kind == "" && o.Ident.APIVersion == "" && listKind != "" {
+		o.Ident.Kind, o.Ident.APIVersion = strings.TrimSuffix(listKind, "List"), listVersion
+		content["kind"], content["apiVersion"] = o.Ident.Kind, o.Ident.APIVersion
+	}
+	if o.Ident.Kind == "" {
+		var m struct{ Namespace, Name, UID, ResourceVersion string }
+		if meta, ok := content["metadata"].(map[string]any); ok {
+			m.Namespace, _ = meta["namespace"].(string)
+			m.Name, _ = meta["name"].(string)
+			m.UID, _ = meta["uid"].(string)
+			m.ResourceVersion, _ = meta["resourceVersion"].(string)
+		}
+		id := Ident{o.Ident.APIVersion, "", m.Namespace, m.Name, types.UID(m.UID), m.ResourceVersion}
+		*o = Object{Ident: id, Err: errNoKind}
+	}
+}
+
+// Protobuf reports whether the objects can be decoded from protobuf.
+func (d *Decoder) Protobuf() bool { return d.root.unmarshal && len(d.root.drop) == 0 }
+
+// message decodes the object of which data is the protobuf message.
+func (d *Decoder) message(data []byte) Object {
+	v := reflect.New(d.root.elem).Interface()
+	if err := v.(protobufUnmarshaler).Unmarshal(data); err != nil {
+		return Object{Ident: messageIdent(data), Err: err}
+	}
+	return Object{Value: v}
+}

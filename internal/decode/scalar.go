@@ -1,0 +1,188 @@
+package decode
+
+import (
+	"encoding/base64"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func decodeString() decoder {
+	f := &stringField{}
+	return func(d *Decoder, p place) error {
+		if d.p.next() != '"' {
+			if null, err := d.p.null(); null {
+				return err
+			}
+			return d.wrong("a string")
+		}
+		b, err := d.p.str()
+		if err == nil {
+			*as[string](p) = f.make(d, b)
+		}
+		return err
+	}
+}
+
+func decodeBool(d *Decoder, p place) error {
+	switch d.p.next() {
+	case 't':
+		if err := d.p.literal("true"); err != nil {
+			return err
+		}
+		*as[bool](p) = true
+	case 'f':
+		if err := d.p.literal("false"); err != nil {
+			return err
+		}
+		*as[bool](p) = false
+	case 'n':
+		return d.p.literal("null")
+	default:
+		return d.wrong("a boolean")
+	}
+	return nil
+}
+
+// isNumber reports whether the value that is next looks like a number.
+func (d *Decoder) isNumber() bool {
+	c := d.p.next()
+	return c == '-' || '0' <= c && c <= '9'
+}
+
+// aNumber consumes a number and returns its bytes, which are nil for a null.
+func (d *Decoder) aNumber() ([]byte, error) {
+	if d.isNumber() {
+		return d.p.number()
+	}
+	if null, err := d.p.null(); null {
+		return nil, err
+	}
+	if c := d.p.next(); c == '{' || c == '[' || c == '"' || c == 't' || c == 'f' {
+		return nil, d.wrong("a number")
+	}
+	return d.p.number()
+}
+
+func (d *Decoder) overflow(number []byte, t reflect.Type) error {
+	return d.mismatch(fmt.Errorf("%.40s does not fit %v", number, t))
+}
+
+func decodeInt(t reflect.Type) decoder {
+	size := t.Bits()
+	return func(d *Decoder, p place) error {
+		number, err := d.aNumber()
+		if number == nil {
+			return err
+		}
+		n, err := strconv.ParseInt(text(number), 10, size)
+		if err != nil {
+			return d.overflow(number, t)
+		}
+		switch size {
+		case 8:
+			*as[int8](p) = int8(n)
+		case 16:
+			*as[int16](p) = int16(n)
+		case 32:
+			*as[int32](p) = int32(n)
+		default:
+			*as[int64](p) = n
+		}
+		return nil
+	}
+}
+
+func decodeUint(t reflect.Type) decoder {
+	size := t.Bits()
+	return func(d *Decoder, p place) error {
+		number, err := d.aNumber()
+		if number == nil {
+			return err
+		}
+		n, err := strconv.ParseUint(text(number), 10, size)
+		if err != nil {
+			return d.overflow(number, t)
+		}
+		switch size {
+		case 8:
+			*as[uint8](p) = uint8(n)
+		case 16:
+			*as[uint16](p) = uint16(n)
+		case 32:
+			*as[uint32](p) = uint32(n)
+		default:
+			*as[uint64](p) = n
+		}
+		return nil
+	}
+}
+
+func decodeFloat(t reflect.Type) decoder {
+	size := t.Bits()
+	return func(d *Decoder, p place) error {
+		number, err := d.aNumber()
+		if number == nil {
+			return err
+		}
+		n, err := strconv.ParseFloat(text(number), size)
+		if err != nil {
+			return d.overflow(number, t)
+		}
+		if size == 32 {
+			*as[float32](p) = float32(n)
+		} else {
+			*as[float64](p) = n
+		}
+		return nil
+	}
+}
+
+// decodeBytes decodes slices of bytes, which stand as base64 or as arrays of numbers.
+func decodeBytes(t reflect.Type) decoder {
+	other := fallback(t)
+	return func(d *Decoder, p place) error {
+		if d.p.next() != '"' {
+			return other(d, p)
+		}
+		s, err := d.p.str()
+		if err != nil {
+			return err
+		}
+		b := make([]byte, base64.StdEncoding.DecodedLen(len(s)))
+		n, err := base64.StdEncoding.Decode(b, s)
+		if err != nil {
+			return d.mismatch(err)
+		}
+		*as[[]byte](p) = b[:n]
+		return nil
+	}
+}
+
+// decodeTime does what (*metav1.Time).UnmarshalJSON does.
+func decodeTime(d *Decoder, p place) error {
+	to := as[metav1.Time](p)
+	if d.p.next() != '"' {
+		null, err := d.p.null()
+		if null {
+			if err == nil {
+				to.Time = time.Time{}
+			}
+			return err
+		}
+		return d.wrong("a time")
+	}
+	b, err := d.p.str()
+	if err != nil {
+		return err
+	}
+	t, err := time.Parse(time.RFC3339, text(b))
+	if err != nil {
+		return d.mismatch(err)
+	}
+	to.Time = t.Local()
+	return nil
+}

@@ -1,0 +1,151 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// A structType is what a struct's decoder knows. Servers write members in the order in which Go declares the fields, so the next
+// name is looked for behind the last one first.
+type structType struct {
+	members []member
+	byName  map[string]int
+}
+
+// A member is a field in a structType.
+type member struct {
+	name   string
+	offset uintptr
+	steps  []step
+	dec    decoder // nil: dropped
+}
+
+// lookAhead is how many fields an object may leave out for its next name to be found without the map.
+const lookAhead = 6
+
+// find returns the number of the member of that name, which is expected to be at, and -1 if there is none.
+func (s *structType) find(name []byte, at int) int {
+	for i := at; i < len(s.members) && i <= at+lookAhead; i++ {
+		if s.members[i].name == string(name) {
+			return i
+		}
+	}
+	if i, ok := s.byName[string(name)]; ok {
+		return i
+	}
+	return -1
+}
+
+func (s *structType) decode(d *Decoder, p place) error {
+	if d.p.next() != '{' {
+		if null, err := d.p.null(); null {
+			return err
+		}
+		return d.wrong("an object")
+	}
+	empty, err := d.p.open('}')
+	at := 0
+	for more := !empty; more && err == nil; {
+		var name []byte
+		if name, err = d.p.key(); err != nil {
+			return err
+		}
+		i := s.find(name, at)
+		if i < 0 || s.members[i].dec == nil {
+			if err = d.p.skip(); err != nil {
+				return err
+			}
+		} else {
+			m := &s.members[i]
+			to := p
+			for _, s := range m.steps {
+				to = to.field(s.offset).target(s.elem)
+			}
+			if err = m.dec(d, to.field(m.offset)); err != nil {
+				return in(m.name, err)
+			}
+		}
+		at = i + 1
+		more, err = d.p.more('}')
+	}
+	return err
+}
+
+func (s *structType) index() *structType {
+	s.byName = make(map[string]int, len(s.members))
+	for i, m := range s.members {
+		s.byName[m.name] = i
+	}
+	return s
+}
+
+func (c *compiler) structure(t reflect.Type, drop drops) (decoder, error) {
+	if len(drop) > 0 {
+		s, err := c.structType(t, drop)
+		if err != nil {
+			return nil, err
+		}
+		return s.decode, nil
+	}
+	if late := c.done[t]; late != nil {
+		if late.decoder != nil {
+			return late.decoder, nil
+		}
+		return func(d *Decoder, p place) error { return late.decoder(d, p) }, nil
+	}
+	late := &lateDecoder{}
+	c.done[t] = late
+	s, err := c.structType(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	late.decoder = s.decode
+	return late.decoder, nil
+}
+
+var errUnexported = errors.New("an embedded pointer to an unexported struct cannot be set")
+
+func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
+	s := &structType{}
+	left := map[string]bool{} // paths that name no field
+	for _, path := range drop {
+		left[path] = true
+	}
+	for _, f := range fieldsOf(t) {
+		m := member{name: f.name}
+		rest, whole := drop.under(f.name)
+		for _, path := range rest {
+			delete(left, f.name+"."+path)
+		}
+		var reachable bool
+		m.steps, m.offset, reachable = route(t, f.index)
+		var err error
+		switch {
+		case whole:
+			delete(left, f.name)
+		case !reachable:
+			m.steps, m.offset = nil, 0
+			m.dec = func(d *Decoder, _ place) error {
+				if err := d.p.skip(); err != nil {
+					return err
+				}
+				return d.mismatch(errUnexported)
+			}
+		case f.quoted:
+			m.dec = quoted(f.typ)
+		default:
+			if m.dec, err = c.compile(f.typ, rest); err == nil && c.share {
+				m.dec = shared(f.typ, m.dec)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		s.members = append(s.members, m)
+	}
+	for path := range left {
+		return nil, fmt.Errorf("%v has no %q to drop", t, path)
+	}
+	return s.index(), nil
+}
