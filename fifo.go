@@ -81,9 +81,10 @@ func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
 // A FIFO is a log of typed deltas that any number of consumers read, each at its own pace through a [Cursor]. It is a [Sink]
 // for those who build a controller of their own on a [Reflector]; then one that it is given to is its only writer.
 //
-// A consumer that is at most 1024 deltas behind is told of every one. Once it is further behind, what waits is told as one net
-// change an object, in the order of each object's latest change: nothing, if it was added and deleted meanwhile; Deleted then
-// Added, if it has another UID now. Memory is bounded by the number of objects, and no consumer delays another or the writer.
+// A consumer is told of every delta while at most 1024 of them come during its work on those it has. When more have come, they
+// are told as one net change an object, in the order of each object's latest change: nothing, if it was added and deleted
+// meanwhile; Deleted then Added, if it has another UID now. Memory is bounded by the number of objects, and no consumer delays
+// another or the writer.
 //
 // The zero FIFO is not valid; use [NewFIFO]. All methods are safe for concurrent use.
 type FIFO[T Object] struct {
@@ -110,18 +111,24 @@ type FIFO[T Object] struct {
 const (
 	chunkSize    = 256
 	defaultLimit = 1024
+	wakingGrace  = 256 // so many times its limit may come before a cursor that was woken has polled
 )
 
 // A chunk is a piece of the log. Cursors hold on to the chunk that they read and chunks to the next one, so that one that all
 // have passed is garbage.
 type chunk[T Object] struct {
-	base  uint64 // the position of slots[0]
-	next  atomic.Pointer[chunk[T]]
-	slots [chunkSize]Delta[T]
+	base uint64 // the position of slots[0]
+	next atomic.Pointer[chunk[T]]
+	// slots are apart from next, since a consumer that blocks with some of them in its hands must not hold all that comes after.
+	slots *[chunkSize]Delta[T]
 
 	// Guarded by FIFO.mu.
 	swept int  // slots before it are cleared
 	leaky bool // a closed cursor's consumer may still read slots, so none may be cleared
+}
+
+func newChunk[T Object](base uint64) *chunk[T] {
+	return &chunk[T]{base: base, slots: new([chunkSize]Delta[T])}
 }
 
 // NewFIFO returns an empty FIFO.
@@ -163,7 +170,7 @@ func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
 	// The appender does not take mu for each push, but it cannot leave the tail without.
 	end := q.end.Load()
 	if q.tail == nil {
-		q.tail = &chunk[T]{base: end}
+		q.tail = newChunk[T](end)
 	}
 	c.chunk, c.pos = q.tail, end
 	c.taken.Store(end)
@@ -211,11 +218,11 @@ func (q *FIFO[T]) skip() bool {
 // memory must not grow with the number of deltas until they are not.
 func (q *FIFO[T]) grow(end uint64) {
 	q.mu.Lock()
-	next := &chunk[T]{base: end}
+	next := newChunk[T](end)
 	q.tail.next.Store(next)
 	q.tail = next
 	for _, c := range q.cursors {
-		if end-c.taken.Load() > c.limit {
+		if c.slow(end) {
 			q.slow = append(q.slow, c)
 		}
 	}
@@ -230,6 +237,7 @@ func (q *FIFO[T]) grow(end uint64) {
 func (q *FIFO[T]) wakeLocked() {
 	for _, c := range q.parked {
 		c.parked.Store(false)
+		c.waking.Store(true)
 		c.signal()
 	}
 	clear(q.parked)
@@ -411,9 +419,9 @@ type Cursor[T Object] struct {
 
 	parked atomic.Bool // in q.parked; written under q.mu
 	closed atomic.Bool // written under q.mu
+	waking atomic.Bool // it was woken, and has not polled yet: its consumer is not slow, it has not had the processor
 
-	// Positions, written under mu. Deltas before told have been handed out. Those from told to taken are the batch that is
-	// being handed out, those from taken on are counted against limit.
+	// Positions, written under mu. Deltas before told have been handed out; those from taken on are counted against limit.
 	told  atomic.Uint64
 	taken atomic.Uint64
 
@@ -517,11 +525,15 @@ func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) {
 	if c.chunk == nil {
 		return nil, c.told.Load(), ErrStopped
 	}
-	if c.draining == nil && end-c.taken.Load() > c.limit {
+	if c.draining == nil && (c.folded != nil || c.slow(end)) {
 		c.foldToLocked(end)
 		c.folded.freeze()
 		c.draining, c.folded = c.folded, nil
 		c.taken.Store(c.pos)
+	}
+	if c.waking.Load() {
+		c.waking.Store(false)
+		c.taken.Store(end)
 	}
 	if c.draining != nil {
 		if part = c.drainLocked(); len(part) > 0 {
@@ -530,7 +542,7 @@ func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) {
 	}
 	c.buf = nil
 	part = c.readLocked(end)
-	c.taken.Store(c.pos)
+	c.taken.Store(max(c.taken.Load(), c.pos))
 	c.told.Store(c.pos)
 	if len(part) == 0 && stopped {
 		err = ErrStopped
@@ -568,11 +580,22 @@ func (c *Cursor[T]) readLocked(end uint64) []Delta[T] {
 	return c.chunk.slots[i:n:n]
 }
 
+// slow reports whether what waits is to be folded, where end is the position of the log. A consumer that was woken and has not
+// had the processor yet is not slow: folding costs many times what it takes to read the deltas, so it would make a shortage of
+// processor time worse. It is held to a limit that only guards the memory.
+func (c *Cursor[T]) slow(end uint64) bool {
+	behind := end - min(end, c.taken.Load())
+	if c.waking.Load() {
+		behind /= wakingGrace
+	}
+	return behind > c.limit
+}
+
 // foldTo folds the log up to position end, for a consumer that may be blocked. The appender calls it.
 func (c *Cursor[T]) foldTo(end uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.chunk == nil || end-c.taken.Load() <= c.limit {
+	if c.chunk == nil || c.folded == nil && !c.slow(end) {
 		return // closed, or caught up in the meantime
 	}
 	c.foldToLocked(end)

@@ -60,7 +60,7 @@ func (n *netChange[T]) add(d Delta[T]) {
 func (n *netChange[T]) compact() {
 	var zero T
 	n.entries = slices.DeleteFunc(n.entries, func(d Delta[T]) bool { return d.Old == zero && d.New == zero })
-	if cap(n.entries) > 4*len(n.entries)+chunkSize {
+	if cap(n.entries) > 8*(len(n.entries)+chunkSize) {
 		n.entries = slices.Clone(n.entries)
 	}
 	for i, d := range n.entries {

@@ -140,6 +140,8 @@ type reader struct {
 	pending []Delta[*ball] // pushed and not read; of a reader of parts: all since its start
 	got     []Delta[*ball]
 	behind  int // how many deltas it was behind at most; of a reader of parts
+	parked  bool
+	woken   bool
 	read    uint64
 }
 
@@ -169,7 +171,7 @@ func (r *reader) learn(deltas []Delta[*ball]) error {
 // TestCursorModel runs random histories past cursors that start anywhere, read whenever, and fall behind at will.
 func TestCursorModel(t *testing.T) {
 	ctx := context.Background()
-	var told, folded, passed int // so that the test cannot be green without having seen all
+	var told, folded, woken, passed int // so that the test cannot be green without having seen all
 	rapid.Check(t, func(t *rapid.T) {
 		q := NewFIFO[*ball]()
 		truth := map[Key]*ball{}
@@ -185,6 +187,7 @@ func TestCursorModel(t *testing.T) {
 			}
 			for _, r := range readers {
 				r.pending = append(r.pending, d)
+				r.woken, r.parked = r.woken || r.parked, false
 				r.behind = max(r.behind, int(q.position()-r.read))
 			}
 		}
@@ -226,12 +229,16 @@ func TestCursorModel(t *testing.T) {
 				}
 				return
 			}
-			want := r.pending
-			if r.limit > 0 && len(r.pending) > r.limit {
+			want, behind := r.pending, len(r.pending)
+			if r.woken {
+				behind /= wakingGrace
+				woken++
+			}
+			if r.limit > 0 && behind > r.limit {
 				want = netOf(r.pending)
 				folded++
 			}
-			r.pending = nil
+			r.pending, r.parked, r.woken = nil, false, false
 			if len(want) == 0 {
 				if part, _, err := r.cursor.poll(); len(part) > 0 || err != nil {
 					t.Fatalf("read %v, %v from a cursor of which all is read or cancelled out", part, err)
@@ -300,6 +307,11 @@ func TestCursorModel(t *testing.T) {
 				r.got = append(r.got, part...)
 				check(t, r, part)
 			},
+			"wait": func(t *rapid.T) {
+				r := pick(t)
+				r.cursor.wait()
+				r.parked = !r.parts && len(r.pending) == 0 || r.parked
+			},
 			"close": func(t *rapid.T) {
 				r := pick(t)
 				r.cursor.Close()
@@ -331,7 +343,8 @@ func TestCursorModel(t *testing.T) {
 			}
 		}
 	})
-	if told == 0 || folded == 0 || passed == 0 {
-		t.Errorf("told %d deltas, folded %d times, passed chunks %d times: the histories prove nothing", told, folded, passed)
+	if told == 0 || folded == 0 || woken == 0 || passed == 0 {
+		t.Errorf("told %d deltas, folded %d times, woke up %d times, passed chunks %d times: the histories prove nothing",
+			told, folded, woken, passed)
 	}
 }
