@@ -142,11 +142,11 @@ func (c *caller[T]) run() {
 		return
 	}
 	var resync <-chan time.Time
-	var timer *time.Timer
 	if c.h.Resync > 0 {
-		timer = time.NewTimer(c.h.Resync)
-		defer timer.Stop()
-		resync = timer.C
+		// Ticks keep their distance however late one is taken, and those that nobody took are one.
+		ticker := time.NewTicker(c.h.Resync)
+		defer ticker.Stop()
+		resync = ticker.C
 	}
 	for {
 		part, _, err := c.feed.cursor.poll()
@@ -161,7 +161,6 @@ func (c *caller[T]) run() {
 		wait := c.feed.cursor.wait()
 		select {
 		case <-resync: // also when there is always something to read
-			timer.Reset(c.h.Resync)
 			if !c.resync() {
 				return
 			}
@@ -171,7 +170,6 @@ func (c *caller[T]) run() {
 		select {
 		case <-wait:
 		case <-resync:
-			timer.Reset(c.h.Resync)
 			if !c.resync() {
 				return
 			}
