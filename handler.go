@@ -221,16 +221,17 @@ func (c *caller[T]) resync() bool {
 }
 
 // tell makes the call that d asks for. It returns false when the handler is gone.
-func (c *caller[T]) tell(d *Delta[T]) bool {
+func (c *caller[T]) tell(d *Delta[T]) (more bool) {
 	if !c.reg.gate.enter() {
 		return false
 	}
 	defer c.reg.gate.leave()
+	more = true // also after a panic
 	if c.inf.opts.OnPanic != nil {
 		defer c.recovered(d.Key())
 	}
 	c.dispatch(d)
-	return true
+	return more
 }
 
 func (c *caller[T]) dispatch(d *Delta[T]) {
@@ -260,16 +261,17 @@ func (c *caller[T]) dispatch(d *Delta[T]) {
 }
 
 // call makes a call that is about no object in particular.
-func (c *caller[T]) call(key Key, f func()) bool {
+func (c *caller[T]) call(key Key, f func()) (more bool) {
 	if !c.reg.gate.enter() {
 		return false
 	}
 	defer c.reg.gate.leave()
+	more = true // also after a panic
 	if c.inf.opts.OnPanic != nil {
 		defer c.recovered(key)
 	}
 	f()
-	return true
+	return more
 }
 
 // recovered hands a panic to OnPanic; the handler goes on with the next event.
