@@ -1,0 +1,221 @@
+package history
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// newThings returns a collection with versions 2 to 6: a, b and c created, b updated to label new, a deleted.
+func newThings(t *testing.T) (*Line, *Collection[string]) {
+	line := NewLine()
+	c := NewCollection(line, Options[string]{
+		Resource: schema.GroupResource{Group: "example.com", Resource: "things"},
+		Fields:   []string{"spec.color"},
+	})
+	for _, name := range []string{"c", "a", "b"} {
+		create(t, c, name, "old")
+	}
+	update(t, c, "b", "new")
+	remove(t, c, "a")
+	return line, c
+}
+
+func thing(name, label string) Object[string] {
+	return Object[string]{
+		Key:    types.NamespacedName{Namespace: "ns", Name: name},
+		Labels: map[string]string{"l": label},
+		Fields: map[string]string{"spec.color": "color of " + name},
+		Value:  name + " " + label,
+	}
+}
+
+func create(t *testing.T, c *Collection[string], name, label string) *Object[string] {
+	t.Helper()
+	obj, err := c.Create(thing(name, label))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+func update(t *testing.T, c *Collection[string], name, label string) *Object[string] {
+	t.Helper()
+	obj, err := c.Update(thing(name, label), Preconditions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+func remove(t *testing.T, c *Collection[string], name string) {
+	t.Helper()
+	if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: name}, Preconditions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(objs []*Object[string]) string {
+	var s []string
+	for _, obj := range objs {
+		s = append(s, obj.Value)
+	}
+	return strings.Join(s, ", ")
+}
+
+// code is the HTTP status of an error, and its reason.
+func code(err error) (int32, metav1.StatusReason) {
+	if err == nil {
+		return http.StatusOK, ""
+	}
+	status, ok := err.(apierrors.APIStatus)
+	if !ok {
+		return -1, metav1.StatusReason(err.Error())
+	}
+	return status.Status().Code, status.Status().Reason
+}
+
+func TestListOptions(t *testing.T) {
+	const exact, notOlder = metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan
+	tests := []struct {
+		name      string
+		namespace string
+		opts      metav1.ListOptions
+		version   uint64
+		want      string
+		code      int32
+		reason    metav1.StatusReason
+	}{
+		{name: "now", version: 6, want: "b new, c old"},
+		{name: "any", opts: metav1.ListOptions{ResourceVersion: "0"}, version: 6, want: "b new, c old"},
+		{name: "any ignores the limit", opts: metav1.ListOptions{ResourceVersion: "0", Limit: 1}, version: 6, want: "b new, c old"},
+		{name: "not older by default", opts: metav1.ListOptions{ResourceVersion: "4"}, version: 6, want: "b new, c old"},
+		{name: "exact by default with a limit", opts: metav1.ListOptions{ResourceVersion: "4", Limit: 9}, version: 4, want: "a old, b old, c old"},
+		{name: "not older", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: notOlder}, version: 6, want: "b new, c old"},
+		{name: "not older with a limit", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: notOlder, Limit: 1}, version: 6, want: "b new"},
+		{name: "not older than any", opts: metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: notOlder}, version: 6, want: "b new, c old"},
+		{name: "exact", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: exact}, version: 4, want: "a old, b old, c old"},
+		{name: "exact, the oldest that is kept", opts: metav1.ListOptions{ResourceVersion: "3", ResourceVersionMatch: exact}, version: 3, want: "a old, c old"},
+		{name: "namespace", namespace: "ns", version: 6, want: "b new, c old"},
+		{name: "other namespace", namespace: "n", version: 6},
+		{name: "label", opts: metav1.ListOptions{LabelSelector: "l!=old"}, version: 6, want: "b new"},
+		{name: "name", opts: metav1.ListOptions{FieldSelector: "metadata.name=c,metadata.namespace=ns"}, version: 6, want: "c old"},
+		{name: "field", opts: metav1.ListOptions{FieldSelector: "spec.color!=color of c"}, version: 6, want: "b new"},
+		{name: "limit", opts: metav1.ListOptions{Limit: 1}, version: 6, want: "b new"},
+
+		{name: "compacted", opts: metav1.ListOptions{ResourceVersion: "2", ResourceVersionMatch: exact}, code: 410, reason: metav1.StatusReasonExpired},
+		{name: "too large", opts: metav1.ListOptions{ResourceVersion: "7"}, code: 504, reason: metav1.StatusReasonTimeout},
+		{name: "too large, exact", opts: metav1.ListOptions{ResourceVersion: "7", ResourceVersionMatch: exact}, code: 504, reason: metav1.StatusReasonTimeout},
+		{name: "no number", opts: metav1.ListOptions{ResourceVersion: "abc"}, code: 400, reason: metav1.StatusReasonBadRequest},
+		{name: "leading zero", opts: metav1.ListOptions{ResourceVersion: "06"}, code: 400, reason: metav1.StatusReasonBadRequest},
+		{name: "match of nothing", opts: metav1.ListOptions{ResourceVersionMatch: notOlder}, code: 422, reason: metav1.StatusReasonInvalid},
+		{name: "exactly any", opts: metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: exact}, code: 422, reason: metav1.StatusReasonInvalid},
+		{name: "unknown match", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: "About"}, code: 422, reason: metav1.StatusReasonInvalid},
+		{name: "initial events", opts: metav1.ListOptions{SendInitialEvents: new(true)}, code: 422, reason: metav1.StatusReasonInvalid},
+		{name: "match with continue", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: exact, Continue: "x"}, code: 422, reason: metav1.StatusReasonInvalid},
+		{name: "version with continue", opts: metav1.ListOptions{ResourceVersion: "4", Continue: "x"}, code: 400, reason: metav1.StatusReasonBadRequest},
+		{name: "continue of nobody", opts: metav1.ListOptions{Continue: "x"}, code: 400, reason: metav1.StatusReasonBadRequest},
+		{name: "continue of nothing", opts: metav1.ListOptions{Continue: token{Version: 6}.encode()}, code: 400, reason: metav1.StatusReasonBadRequest},
+		{name: "continue of a version to come", opts: metav1.ListOptions{Continue: token{Version: 7, Start: "a"}.encode()}, code: 504, reason: metav1.StatusReasonTimeout},
+		{name: "label selector", opts: metav1.ListOptions{LabelSelector: "l in"}, code: 400, reason: metav1.StatusReasonBadRequest},
+		{name: "field selector", opts: metav1.ListOptions{FieldSelector: "a"}, code: 400, reason: metav1.StatusReasonBadRequest},
+		{name: "unknown field", opts: metav1.ListOptions{FieldSelector: "spec.size=1"}, code: 400, reason: metav1.StatusReasonBadRequest},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			line, c := newThings(t)
+			line.Compact(3)
+			if tt.code == 0 {
+				tt.code = http.StatusOK
+			}
+			page, err := c.List(tt.namespace, tt.opts)
+			gotCode, gotReason := code(err)
+			if gotCode != tt.code || gotReason != tt.reason {
+				t.Fatalf("List = %v: %d %s, want %d %s", err, gotCode, gotReason, tt.code, tt.reason)
+			}
+			if page.Version != tt.version || names(page.Items) != tt.want {
+				t.Errorf("List = %d: %s, want %d: %s", page.Version, names(page.Items), tt.version, tt.want)
+			}
+		})
+	}
+}
+
+func TestTooLargeVersion(t *testing.T) {
+	_, c := newThings(t)
+	_, err := c.List("", metav1.ListOptions{ResourceVersion: "9"})
+	if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+		t.Errorf("%v has no cause ResourceVersionTooLarge", err)
+	}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 1 {
+		t.Errorf("%v suggests a delay of %d s, %v; want 1", err, seconds, ok)
+	}
+}
+
+func TestPages(t *testing.T) {
+	_, c := newThings(t)
+	page, err := c.List("", metav1.ListOptions{Limit: 1})
+	if err != nil || *page.Remaining != 1 || page.Continue == "" {
+		t.Fatalf("first page = %+v, %v", page, err)
+	}
+	remove(t, c, "c")
+	page, err = c.List("", metav1.ListOptions{Limit: 1, Continue: page.Continue})
+	if err != nil || names(page.Items) != "c old" || page.Version != 6 || page.Continue != "" || page.Remaining != nil {
+		t.Fatalf("second page = %+v, %v, want c as of version 6", page, err)
+	}
+
+	create(t, c, "a", "old")
+	page, err = c.List("ns", metav1.ListOptions{Limit: 1})
+	if err != nil || *page.Remaining != 1 {
+		t.Errorf("page of a namespace = %+v, %v, want 1 to remain", page, err)
+	}
+	page, err = c.List("", metav1.ListOptions{Limit: 1, LabelSelector: "l"})
+	if err != nil || page.Remaining != nil || page.Continue == "" {
+		t.Errorf("page of a selector = %+v, %v, want a token and no count", page, err)
+	}
+}
+
+// TestTokenFormat pins that a token looks as a real server's does.
+func TestTokenFormat(t *testing.T) {
+	const want = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6ODQsInN0YXJ0IjoiYzJcdTAwMDAifQ" // {"v":"meta.k8s.io/v1","rv":84,"start":"c2\u0000"}
+	if diff := gocmp.Diff(want, token{Version: 84, Start: "c2\x00"}.encode()); diff != "" {
+		t.Errorf("token (-want +got):\n%s", diff)
+	}
+}
+
+func TestExpiredToken(t *testing.T) {
+	line, c := newThings(t)
+	page, err := c.List("", metav1.ListOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, "d", "old")
+	line.Compact(7)
+	_, err = c.List("", metav1.ListOptions{Limit: 1, Continue: page.Continue})
+	if !apierrors.IsResourceExpired(err) {
+		t.Fatalf("page of a compacted version: %v", err)
+	}
+	page, err = c.List("", metav1.ListOptions{Continue: err.(apierrors.APIStatus).Status().ListMeta.Continue})
+	if err != nil || page.Version != 7 || names(page.Items) != "c old, d old" {
+		t.Errorf("the rest = %d: %s, %v, want c and d as of version 7", page.Version, names(page.Items), err)
+	}
+}
+
+// TestOrder pins the order of etcd's keys, in which the namespace a-b is before a.
+func TestOrder(t *testing.T) {
+	c := NewCollection(NewLine(), Options[string]{})
+	for _, key := range []types.NamespacedName{{Namespace: "a", Name: "x"}, {Namespace: "a-b", Name: "x"}, {Namespace: "a", Name: "b"}} {
+		if _, err := c.Create(Object[string]{Key: key, Value: key.String()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := c.List("", metav1.ListOptions{})
+	if want := "a-b/x, a/b, a/x"; err != nil || names(page.Items) != want {
+		t.Errorf("List = %s, %v, want %s", names(page.Items), err, want)
+	}
+}

@@ -1,0 +1,339 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// read returns what w tells of in the next d, as "ADDED@2 a old", and what it ended with.
+func read(t *testing.T, w *Watch[string], d time.Duration) (events []string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	for {
+		ev, err := w.Next(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return events, nil
+		}
+		if err != nil {
+			return events, err
+		}
+		s := fmt.Sprintf("%s@%d", ev.Type, ev.Version)
+		if ev.Object != nil {
+			s += " " + ev.Object.Value
+		}
+		if ev.InitialEventsEnd {
+			s += " end"
+		}
+		events = append(events, s)
+	}
+}
+
+func open(t *testing.T, c *Collection[string], opts metav1.ListOptions) *Watch[string] {
+	t.Helper()
+	w, err := c.Watch("", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestWatchOptions(t *testing.T) {
+	const notOlder = metav1.ResourceVersionMatchNotOlderThan
+	tests := []struct {
+		name   string
+		opts   metav1.ListOptions
+		want   []string // up to the deletion of b at version 7
+		code   int32    // of Next
+		reject int32    // of Watch
+	}{
+		{name: "any", want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"}},
+		{name: "0", opts: metav1.ListOptions{ResourceVersion: "0"}, want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"}},
+		{name: "from the start", opts: metav1.ListOptions{ResourceVersion: "3"}, want: []string{"ADDED@4 b old", "MODIFIED@5 b new", "DELETED@6 a old", "DELETED@7 b new"}},
+		{name: "from now", opts: metav1.ListOptions{ResourceVersion: "6"}, want: []string{"DELETED@7 b new"}},
+		{name: "label", opts: metav1.ListOptions{ResourceVersion: "3", LabelSelector: "l=new"}, want: []string{"ADDED@5 b new", "DELETED@7 b new"}},
+		{name: "no longer the label", opts: metav1.ListOptions{ResourceVersion: "3", LabelSelector: "l=old"}, want: []string{"ADDED@4 b old", "DELETED@5 b old", "DELETED@6 a old"}},
+		{name: "name", opts: metav1.ListOptions{FieldSelector: "metadata.name!=b"}, want: []string{"ADDED@2 c old"}},
+		{name: "before what is to come", opts: metav1.ListOptions{ResourceVersion: "7"}},
+		{
+			name: "streamed list",
+			opts: metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
+			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"},
+		},
+		{
+			name: "streamed list, not older",
+			opts: metav1.ListOptions{ResourceVersion: "4", SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
+			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"},
+		},
+		{
+			name: "streamed list without bookmarks",
+			opts: metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
+			want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"},
+		},
+		{
+			name: "streamed list to come",
+			opts: metav1.ListOptions{ResourceVersion: "7", SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
+			code: 504,
+		},
+		{
+			name: "no initial events",
+			opts: metav1.ListOptions{SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
+			want: []string{"DELETED@7 b new"},
+		},
+		{
+			name: "no initial events, from a version",
+			opts: metav1.ListOptions{ResourceVersion: "5", SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
+			want: []string{"DELETED@6 a old", "DELETED@7 b new"},
+		},
+		{name: "compacted", opts: metav1.ListOptions{ResourceVersion: "2"}, code: 410},
+		{name: "no number", opts: metav1.ListOptions{ResourceVersion: "abc"}, reject: 500},
+		{name: "streamed without match", opts: metav1.ListOptions{SendInitialEvents: new(true)}, reject: 422},
+		{name: "match without stream", opts: metav1.ListOptions{ResourceVersionMatch: notOlder}, reject: 422},
+		{name: "exact stream", opts: metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchExact}, reject: 422},
+		{name: "stream with continue", opts: metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, Continue: "x"}, reject: 422},
+		{name: "label selector", opts: metav1.ListOptions{LabelSelector: "=="}, reject: 400},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				line, c := newThings(t)
+				line.Compact(3)
+				w, err := c.Watch("", tt.opts)
+				if tt.reject != 0 {
+					if got, _ := code(err); got != tt.reject {
+						t.Errorf("Watch = %v, want %d", err, tt.reject)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				remove(t, c, "b")
+				got, err := read(t, w, time.Second)
+				if diff := gocmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				if tt.code == 0 {
+					if err != nil {
+						t.Errorf("the watch ended: %v", err)
+					}
+					return
+				}
+				if got, _ := code(err); got != tt.code {
+					t.Errorf("the watch ended with %v, want %d", err, tt.code)
+				}
+				if _, again := w.Next(t.Context()); again != err {
+					t.Errorf("then with %v", again)
+				}
+			})
+		})
+	}
+}
+
+// TestWatchAhead: a watch from a version that is not there yet tells nothing, no bookmark either, until the line has passed it.
+func TestWatchAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line, c := newThings(t)
+		w := open(t, c, metav1.ListOptions{ResourceVersion: "9", AllowWatchBookmarks: true})
+		create(t, c, "d", "")
+		line.Bookmark()
+		if got, err := read(t, w, time.Hour); got != nil || err != nil {
+			t.Errorf("got %v, %v before the version is there", got, err)
+		}
+		line.Advance(2)
+		create(t, c, "e", "")
+		got, err := read(t, w, time.Second)
+		if diff := gocmp.Diff([]string{"ADDED@10 e ", "BOOKMARK@10"}, got); diff != "" || err != nil {
+			t.Errorf("after that (-want +got):\n%s%v", diff, err)
+		}
+	})
+}
+
+func TestBookmarks(t *testing.T) {
+	const (
+		none  = -1
+		extra = time.Millisecond
+	)
+	tests := []struct {
+		name    string
+		timeout time.Duration // none: without
+		refuse  bool
+		want    []time.Duration // when bookmarks come
+	}{
+		{name: "every minute", timeout: none, want: []time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute}},
+		{name: "not allowed", timeout: none, refuse: true},
+		{name: "before the end", timeout: 4 * time.Second, want: []time.Duration{2 * time.Second}},
+		{name: "and every minute", timeout: 90 * time.Second, want: []time.Duration{time.Minute, 88 * time.Second}},
+		{name: "not in three seconds", timeout: 3 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, c := newThings(t)
+				opts := metav1.ListOptions{ResourceVersion: "6", AllowWatchBookmarks: !tt.refuse}
+				end := 3*time.Minute + extra
+				if tt.timeout != none {
+					end = tt.timeout
+					opts.TimeoutSeconds = new(int64(tt.timeout / time.Second))
+				}
+				start := time.Now()
+				w := open(t, c, opts)
+				var got []time.Duration
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+extra)
+				defer cancel()
+				for {
+					ev, err := w.Next(ctx)
+					if err != nil {
+						if (tt.timeout == none) == (err == io.EOF) {
+							t.Errorf("the watch ended with %v", err)
+						}
+						break
+					}
+					if ev.Type != watch.Bookmark || ev.Version != 6 || ev.InitialEventsEnd {
+						t.Errorf("got %+v", ev)
+					}
+					got = append(got, time.Since(start))
+				}
+				if diff := gocmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("bookmarks (-want +got):\n%s", diff)
+				}
+				if lasted := time.Since(start); lasted != end {
+					t.Errorf("the watch lasted %v, want %v", lasted, end)
+				}
+			})
+		})
+	}
+}
+
+// TestBookmarkOnDemand: a bookmark comes after what it covers, also after other collections' versions.
+func TestBookmarkOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line, c := newThings(t)
+		w := open(t, c, metav1.ListOptions{ResourceVersion: "6", AllowWatchBookmarks: true})
+		silent := open(t, c, metav1.ListOptions{ResourceVersion: "6"})
+		line.Advance(10)
+		line.Bookmark()
+		create(t, c, "d", "")
+		line.Advance(10)
+		got, err := read(t, w, time.Second)
+		if diff := gocmp.Diff([]string{"ADDED@17 d ", "BOOKMARK@27"}, got); diff != "" || err != nil {
+			t.Errorf("(-want +got):\n%s%v", diff, err)
+		}
+		if got, err := read(t, silent, time.Hour); !slices.Equal(got, []string{"ADDED@17 d "}) || err != nil {
+			t.Errorf("a watch without bookmarks got %v, %v", got, err)
+		}
+	})
+}
+
+// TestWatchEnds: a watch that waits is woken by what ends it.
+func TestWatchEnds(t *testing.T) {
+	tests := []struct {
+		name string
+		end  func(*Line, *Collection[string]) error
+		want error
+	}{
+		{"disconnect", func(line *Line, _ *Collection[string]) error { line.Disconnect(); return nil }, io.EOF},
+		{"disconnect the collection", func(_ *Line, c *Collection[string]) error { c.Disconnect(); return nil }, io.EOF},
+		{"rewind", func(line *Line, _ *Collection[string]) error { return line.Rewind(4) }, io.EOF},
+		{"wipe", func(line *Line, _ *Collection[string]) error { line.Wipe(); return nil }, io.EOF},
+		{"other collection", func(line *Line, _ *Collection[string]) error {
+			NewCollection(line, Options[string]{}).Disconnect()
+			return nil
+		}, context.Canceled},
+		{"compaction of what it has told", func(line *Line, _ *Collection[string]) error { line.Compact(6); return nil }, context.Canceled},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				line, c := newThings(t)
+				w := open(t, c, metav1.ListOptions{ResourceVersion: "6"})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var got error
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_, got = w.Next(ctx)
+				}()
+				synctest.Wait()
+				if err := tt.end(line, c); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				cancel()
+				<-done
+				if got != tt.want {
+					t.Errorf("the watch ended with %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowWatch: a watch that did not read a change before it was compacted ends with Expired, after what it could still tell.
+func TestSlowWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line, c := newThings(t)
+		w := open(t, c, metav1.ListOptions{ResourceVersion: "3"})
+		if ev, err := w.Next(t.Context()); err != nil || ev.Version != 4 {
+			t.Fatalf("Next = %v, %v", ev, err)
+		}
+		line.Compact(5)
+		if ev, err := w.Next(t.Context()); !apierrors.IsResourceExpired(err) {
+			t.Errorf("Next = %v, %v, want Expired", ev, err)
+		}
+	})
+}
+
+// TestManyWatches: what is written while watches read is told to each, in order, once.
+func TestManyWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const watches, writes = 8, 200
+		_, c := newThings(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		got := make(chan []uint64, watches)
+		for range watches {
+			go func() {
+				w, err := c.Watch("", metav1.ListOptions{ResourceVersion: "6"})
+				var versions []uint64
+				for err == nil && len(versions) < writes {
+					var ev Event[string]
+					if ev, err = w.Next(ctx); err == nil {
+						versions = append(versions, ev.Version)
+					}
+				}
+				got <- versions
+			}()
+		}
+		for range 4 {
+			go func() {
+				for i := range writes / 4 {
+					if _, err := c.Update(thing("b", fmt.Sprint(i)), Preconditions{}); err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+		}
+		var want []uint64
+		for i := range writes {
+			want = append(want, uint64(7+i))
+		}
+		for range watches {
+			if diff := gocmp.Diff(want, <-got); diff != "" {
+				t.Errorf("versions (-want +got):\n%s", diff)
+			}
+		}
+	})
+}

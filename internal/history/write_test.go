@@ -1,0 +1,132 @@
+package history
+
+import (
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestWriteErrors(t *testing.T) {
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+	tests := []struct {
+		name   string
+		do     func(*Collection[string]) error
+		code   int32
+		reason metav1.StatusReason
+	}{
+		{"create one that is there", func(c *Collection[string]) error {
+			_, err := c.Create(thing("b", ""))
+			return err
+		}, http.StatusConflict, metav1.StatusReasonAlreadyExists},
+		{"update one that was deleted", func(c *Collection[string]) error {
+			_, err := c.Update(thing("a", ""), Preconditions{})
+			return err
+		}, http.StatusNotFound, metav1.StatusReasonNotFound},
+		{"update an older version", func(c *Collection[string]) error {
+			_, err := c.Update(thing("b", ""), Preconditions{Version: 4})
+			return err
+		}, http.StatusConflict, metav1.StatusReasonConflict},
+		{"update the current version", func(c *Collection[string]) error {
+			_, err := c.Update(thing("b", ""), Preconditions{Version: 5})
+			return err
+		}, http.StatusOK, ""},
+		{"update another of the name", func(c *Collection[string]) error {
+			obj := thing("b", "")
+			obj.UID = "another"
+			_, err := c.Update(obj, Preconditions{})
+			return err
+		}, http.StatusConflict, metav1.StatusReasonConflict},
+		{"delete one that was deleted", func(c *Collection[string]) error {
+			_, _, err := c.Delete(key("a"), Preconditions{})
+			return err
+		}, http.StatusNotFound, metav1.StatusReasonNotFound},
+		{"delete an older version", func(c *Collection[string]) error {
+			_, _, err := c.Delete(key("b"), Preconditions{Version: 4})
+			return err
+		}, http.StatusConflict, metav1.StatusReasonConflict},
+		{"delete another of the name", func(c *Collection[string]) error {
+			_, _, err := c.Delete(key("b"), Preconditions{UID: "another"})
+			return err
+		}, http.StatusConflict, metav1.StatusReasonConflict},
+		{"get one that was deleted", func(c *Collection[string]) error {
+			_, err := c.Get(key("a"))
+			return err
+		}, http.StatusNotFound, metav1.StatusReasonNotFound},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			line, c := newThings(t)
+			gotCode, gotReason := code(tt.do(c))
+			if gotCode != tt.code || gotReason != tt.reason {
+				t.Errorf("got %d %s, want %d %s", gotCode, gotReason, tt.code, tt.reason)
+			}
+			want := uint64(6)
+			if tt.code == http.StatusOK {
+				want++
+			}
+			if got := line.Version(); got != want {
+				t.Errorf("the line is at %d, want %d", got, want)
+			}
+		})
+	}
+}
+
+// TestUID: an object keeps its UID, one that is created anew has another, also after the line went back.
+func TestUID(t *testing.T) {
+	line, c := newThings(t)
+	before := line.Version()
+	first := create(t, c, "x", "")
+	if got := update(t, c, "x", "new"); got.UID != first.UID {
+		t.Errorf("an update made UID %s of %s", got.UID, first.UID)
+	}
+	remove(t, c, "x")
+	second := create(t, c, "x", "")
+	if err := line.Rewind(before); err != nil {
+		t.Fatal(err)
+	}
+	third := create(t, c, "x", "")
+	if first.UID == "" || second.UID == first.UID || third.UID == first.UID || third.UID == second.UID {
+		t.Errorf("UIDs %s, %s, %s, want three", first.UID, second.UID, third.UID)
+	}
+	given := thing("y", "")
+	given.UID = "given"
+	if obj, err := c.Create(given); err != nil || obj.UID != "given" {
+		t.Errorf("Create = %v, %v, want the UID that was given", obj, err)
+	}
+}
+
+// TestUpdateRace: a write while Same looks at the object is seen by it.
+func TestUpdateRace(t *testing.T) {
+	var c *Collection[string]
+	interfere := "one"
+	c = NewCollection(NewLine(), Options[string]{Same: func(old, new *Object[string]) bool {
+		if by := interfere; by != "" {
+			interfere = ""
+			update(t, c, "a", by)
+		}
+		return old.Value == new.Value
+	}})
+	obj := create(t, c, "a", "old")
+	_, err := c.Update(thing("a", "new"), Preconditions{Version: obj.Version})
+	if got, _ := code(err); got != http.StatusConflict {
+		t.Errorf("an update of a version that is no longer current: %v", err)
+	}
+	interfere = "another"
+	if got := update(t, c, "a", "new"); got.Version != 5 {
+		t.Errorf("an update of whatever is current made version %d, want 5", got.Version)
+	}
+}
+
+func TestWindow(t *testing.T) {
+	const window = 10
+	c := NewCollection(NewLine(), Options[string]{Window: window})
+	create(t, c, "a", "")
+	for range 100 {
+		update(t, c, "a", "")
+		if kept := c.Version() - c.Oldest(); kept > 2*window || c.Version() > window && kept < window {
+			t.Fatalf("%d changes are kept, want %d to %d", kept, window, 2*window)
+		}
+	}
+}
