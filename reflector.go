@@ -37,6 +37,7 @@ type Reflector[T Object] struct {
 	doubt    bool     // the server may be another one: the next watch must show life
 	probe    bool     // the next step is to ask for the server's version
 	refused  int      // older states that were refused in a row
+	relisted bool     // a list was taken over since the last progress of a watch
 	stream   streamMemory
 	aside    aside
 }
@@ -121,6 +122,7 @@ type outcome struct {
 	progress bool          // the position moved, or the watch stayed open for long enough
 	silent   bool          // a watch on which nothing was heard
 	early    bool          // a watch that ended before its timeout
+	again    bool          // a list since the last progress of a watch has not helped
 	opaque   bool          // a watch that cannot be resumed, because its server gives no versions
 	fallback bool          // a stream that is to be tried again as pages, at once
 	quiet    bool          // err is known or no failure of the server's: it is not reported
@@ -155,8 +157,8 @@ func decide(o outcome, failures int) verdict {
 	case errors.Is(o.err, errDoubt):
 		return verdict{probe: true}
 	case isLost(o.err):
-		// The first list after a good watch need not wait; if that does not help, the next ones do.
-		return verdict{relist: true, failed: true, wait: failures > 0}
+		// A list puts it right. If it has not, the next one waits.
+		return verdict{relist: true, failed: true, wait: o.again}
 	case isStatus(o.err):
 		return verdict{failed: true, wait: true, relist: !isBusy(o.err) && (failures+1)%relistAfter == 0}
 	case o.progress:
@@ -174,7 +176,9 @@ const relistAfter = 5
 func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	if o.progress {
 		r.board.recovered()
+		r.relisted = false
 	}
+	o.again = r.relisted
 	failures := r.board.failed()
 	v := decide(o, failures)
 	r.relist = r.relist || v.relist

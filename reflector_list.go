@@ -181,7 +181,7 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 		epoch = true
 		r.report(&Error{Op: op, Err: fmt.Errorf("%w: from resource version %s to %s", ErrRewound, r.position.version, got.version)})
 	}
-	r.refused = 0
+	r.refused, r.relisted = 0, r.listed
 	if epoch {
 		r.aside.release()
 	}

@@ -46,17 +46,18 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	}
 	defer w.stop()
 	r.board.requested(w.op)
-	start := time.Now()
+	w.start = time.Now()
 	err := r.src.Watch(ctx, opts, w.event)
 	err = causeOf(ctx, err)
-	r.measure(w.op, start, err)
-	return w.ended(err, time.Since(start))
+	r.measure(w.op, w.start, err)
+	return w.ended(err, time.Since(w.start))
 }
 
 // watching is one watch: what it has seen, and what watches over it.
 type watching[T Object] struct {
 	r       *Reflector[T]
 	op      string
+	start   time.Time     // of op
 	timeout time.Duration // that the server was asked for
 	cancel  context.CancelCauseFunc
 	guard   *guard
@@ -123,7 +124,8 @@ func (w *watching[T]) event(ev WatchEvent[T]) error {
 			return err
 		}
 		r.stream.cuts = 0
-		w.initial, w.op, w.moved = nil, opWatch, false
+		r.measure(opStream, w.start, nil)
+		w.initial, w.op, w.moved, w.start = nil, opWatch, false, time.Now()
 		w.live()
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)
