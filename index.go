@@ -155,7 +155,7 @@ func NewIndex[K comparable, T Object](x Indexed[T], key func(T) K) *Index[K, T] 
 	if key == nil {
 		panic("lw: NewIndex: nil key function")
 	}
-	return newIndex(x, func(obj T, to []K) []K { return append(to, key(obj)) })
+	return newIndex(x, func(obj T, add func(K) bool) { add(key(obj)) })
 }
 
 // NewMultiIndex is [NewIndex] for objects that have any number of values each. A value that keys yields twice counts once.
@@ -163,15 +163,10 @@ func NewMultiIndex[K comparable, T Object](x Indexed[T], keys func(T) iter.Seq[K
 	if keys == nil {
 		panic("lw: NewMultiIndex: nil key function")
 	}
-	return newIndex(x, func(obj T, to []K) []K {
-		for key := range keys(obj) {
-			to = append(to, key)
-		}
-		return to
-	})
+	return newIndex(x, func(obj T, add func(K) bool) { keys(obj)(add) })
 }
 
-func newIndex[K comparable, T Object](x Indexed[T], values func(T, []K) []K) *Index[K, T] {
+func newIndex[K comparable, T Object](x Indexed[T], values func(T, func(K) bool)) *Index[K, T] {
 	groups := table.NewGroups(values)
 	x.indexer().store.Add(groups)
 	return &Index[K, T]{groups: groups}
@@ -185,10 +180,10 @@ func (ix *Index[K, T]) Lookup(key K) iter.Seq[T] {
 // List returns the objects of key, in no order, in a slice that is the caller's; nil if there is none.
 func (ix *Index[K, T]) List(key K) []T {
 	view := ix.groups.View(key)
-	if view.Len() == 0 {
+	if view.Live() == 0 {
 		return nil
 	}
-	return view.AppendTo(make([]T, 0, view.Len()))
+	return view.AppendTo(make([]T, 0, view.Live()))
 }
 
 // Len returns the number of objects of key.

@@ -16,8 +16,9 @@ type obj struct {
 
 func keyOf(o *obj) Key { return o.key }
 
-func byOne(o *obj, to []string) []string  { return append(to, o.one) }
-func byMany(o *obj, to []string) []string { return append(to, o.many...) }
+func byOne(o *obj, add func(string) bool) { add(o.one) }
+
+func byMany(o *obj, add func(string) bool) { slices.Values(o.many)(add) }
 
 // tb is what a *testing.T and a *rapid.T have in common here.
 type tb interface {
@@ -27,7 +28,7 @@ type tb interface {
 }
 
 // check fails the test if the store is not what its own comments say, or an index not what its function gives.
-func check(t tb, s *Store[*obj], indexes ...*Groups[string, *obj]) {
+func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 	t.Helper()
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -54,14 +55,14 @@ func check(t tb, s *Store[*obj], indexes ...*Groups[string, *obj]) {
 				t.Fatalf("%v: found %v, want %v", o.key, got, slot)
 			}
 		}
-		if live != sh.live {
-			t.Fatalf("shard %d: live = %d, want %d", i, sh.live, live)
+		if live != sh.objs.Live() {
+			t.Fatalf("shard %d: Live() = %d, want %d", i, sh.objs.Live(), live)
 		}
 		if slots != sh.objs.Len() || table != nil && slots != table.used {
 			t.Fatalf("shard %d: %d slots, used %d, for %d positions", i, slots, table.used, sh.objs.Len())
 		}
-		if sparse(sh.objs.Len(), sh.live) {
-			t.Fatalf("shard %d: %d positions for %d objects", i, sh.objs.Len(), sh.live)
+		if sparse(&sh.objs) {
+			t.Fatalf("shard %d: %d positions for %d objects", i, sh.objs.Len(), sh.objs.Live())
 		}
 		if sh.claimed {
 			t.Fatalf("shard %d is claimed", i)
@@ -73,18 +74,19 @@ func check(t tb, s *Store[*obj], indexes ...*Groups[string, *obj]) {
 	}
 }
 
-func checkGroups(t tb, s *Store[*obj], g *Groups[string, *obj]) {
+func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 	t.Helper()
 	if g.staging || g.staged != nil {
 		t.Fatal("still staging")
 	}
-	want := make(map[string][]*obj)
+	want := make(map[K][]*obj)
 	for i := range s.shards {
 		objs := &s.shards[i].objs
 		for p := range max(objs.Len(), len(g.memberships[i])) {
-			var values []string
+			var values []K
 			if p < objs.Len() && objs.At(p) != nil {
-				values = distinct(g.values(objs.At(p), nil))
+				g.values(objs.At(p), func(v K) bool { values = append(values, v); return true })
+				values = distinct(values)
 				for _, v := range values {
 					want[v] = append(want[v], objs.At(p))
 				}
@@ -100,7 +102,7 @@ func checkGroups(t tb, s *Store[*obj], g *Groups[string, *obj]) {
 			}
 		}
 	}
-	got := make(map[string][]*obj)
+	got := make(map[K][]*obj)
 	for i := range g.stripes {
 		st := &g.stripes[i]
 		if st.next != nil {
@@ -135,15 +137,15 @@ func checkVector(t tb, v *Vector[*obj]) {
 }
 
 // diff compares objects as pointers, in any order.
-func diff(t tb, what string, want, got map[string][]*obj) {
+func diff[K comparable](t tb, what string, want, got map[K][]*obj) {
 	t.Helper()
 	if d := cmp.Diff(describe(want), describe(got)); d != "" {
 		t.Fatalf("%s (-want +got):\n%s", what, d)
 	}
 }
 
-func describe(groups map[string][]*obj) map[string][]version {
-	all := make(map[string][]version, len(groups))
+func describe[K comparable](groups map[K][]*obj) map[K][]version {
+	all := make(map[K][]version, len(groups))
 	for v, objs := range groups {
 		all[v] = versions(objs)
 	}

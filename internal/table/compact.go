@@ -1,37 +1,35 @@
 package table
 
-// sparse reports whether so many objects were deleted that the shard is worth compacting.
-func (sh *shard[T]) sparse() bool { return sparse(sh.objs.Len(), sh.live) }
-
-func sparse(positions, live int) bool {
+// sparse reports whether so many of a shard's objects were deleted that it is worth compacting.
+func sparse[T comparable](objs *Vector[T]) bool {
 	const spare = 16
-	dead := positions - live
+	live, dead := objs.Live(), objs.Len()-objs.Live()
 	return dead > live+spare || live == 0 && dead > 0
 }
 
-// rebuild makes room in a shard for half as many objects again as it has, and takes the deleted ones out. The caller holds
-// the shard's lock. Nothing that a reader can see changes.
+// rebuild makes room in a shard for a third more objects than it has, and takes the deleted ones out. The caller holds the
+// shard's lock. Nothing that a reader can see changes.
 func (s *Store[T]) rebuild(number int) {
 	sh := &s.shards[number]
 	slot := &s.tables.Load()[number]
-	table, moved := compacted(slot.Load(), &sh.objs, sh.live)
-	s.move(number, moved, sh.live)
+	table, moved := compacted(slot.Load(), &sh.objs)
+	s.move(number, moved, &sh.objs)
 	slot.Store(table)
 }
 
-// move tells the indexes of new positions; nil if they are the old ones.
-func (s *Store[T]) move(number int, moved []int32, live int) {
+// move tells the indexes of new positions; moved is nil if they are the old ones.
+func (s *Store[T]) move(number int, moved []int32, objs *Vector[T]) {
 	if moved != nil {
 		for _, ix := range *s.indexes.Load() {
-			ix.move(number, moved, live)
+			ix.move(number, moved, objs.Len())
 		}
 	}
 }
 
 // compacted returns a table with more room in place of t, and, if it had to take holes out of objs, each position's new one,
 // which is -1 for a hole.
-func compacted[T comparable](t *Table, objs *Vector[T], live int) (_ *Table, moved []int32) {
-	if objs.Len() > live {
+func compacted[T comparable](t *Table, objs *Vector[T]) (_ *Table, moved []int32) {
+	if objs.Len() > objs.Live() {
 		moved = make([]int32, objs.Len())
 		var hole T
 		var dense Vector[T]
@@ -45,8 +43,11 @@ func compacted[T comparable](t *Table, objs *Vector[T], live int) (_ *Table, mov
 		}
 		*objs = dense
 	}
-	if live == 0 && t != nil {
+	if objs.Len() == 0 && t != nil {
 		return nil, moved
 	}
-	return t.rebuilt(live+live/2+4, moved), moved
+	return t.rebuilt(grown(objs.Len()), moved), moved
 }
+
+// grown returns the number of keys to make room for when a table of n is full.
+func grown(n int) int { return n + n/3 + 4 }

@@ -28,17 +28,25 @@ type draft[T comparable] interface {
 type draftOf[K, T comparable] struct {
 	groups *Groups[K, T]
 	values []K
-	ends   []int // values[ends[i-1]:ends[i]] are object i's
+	add    func(K) bool // appends to values; here so that it is allocated once
+	ends   []int        // values[ends[i-1]:ends[i]] are object i's
 	locked set
 }
 
-func (g *Groups[K, T]) draft() draft[T] { return &draftOf[K, T]{groups: g} }
+func (g *Groups[K, T]) draft() draft[T] {
+	d := &draftOf[K, T]{groups: g}
+	d.add = func(value K) bool {
+		d.values = append(d.values, value)
+		return true
+	}
+	return d
+}
 
 func (g *Groups[K, T]) stage() { g.staging = true }
 
 func (d *draftOf[K, T]) compute(obj T) {
 	from := len(d.values)
-	d.values = d.groups.values(obj, d.values)
+	d.groups.values(obj, d.add)
 	d.values = append(d.values[:from], distinct(d.values[from:])...)
 	d.ends = append(d.ends, len(d.values))
 }

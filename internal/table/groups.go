@@ -14,7 +14,7 @@ const stripes = 8
 //
 // The readers of a group wait for the writers of its stripe, and for nobody else.
 type Groups[K, T comparable] struct {
-	values  func(obj T, to []K) []K
+	values  func(obj T, add func(K) bool)
 	seed    maphash.Seed
 	stripes [stripes]stripe[K, T]
 
@@ -55,10 +55,10 @@ type member[K, T comparable] struct {
 	next  *member[K, T] // the same object's next group
 }
 
-// NewGroups returns an index that is empty until it is added to a store. values appends the values of obj to a slice; a value
-// that is not equal to itself (NaN) is left out. It is called once for each version of each object, by the goroutine that
-// writes it, which holds no mutex.
-func NewGroups[K, T comparable](values func(obj T, to []K) []K) *Groups[K, T] {
+// NewGroups returns an index that is empty until it is added to a store. values calls add with each value of obj, and may
+// ignore the result; a value that is not equal to itself (NaN) is left out. It is called once for each version of each object,
+// by the goroutine that writes it, which holds no mutex.
+func NewGroups[K, T comparable](values func(obj T, add func(K) bool)) *Groups[K, T] {
 	return &Groups[K, T]{values: values, seed: maphash.MakeSeed()}
 }
 

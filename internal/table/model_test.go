@@ -243,21 +243,22 @@ func (m *model) snapshot(t *rapid.T) {
 // panic makes an index panic in each of the writes that call it, and expects that nothing has changed.
 func (m *model) panic(t *rapid.T) {
 	bad := m.object(t, m.key(t))
-	values := func(o *obj, to []string) []string {
+	values := func(o *obj, add func(string) bool) {
+		add("lost")
 		if o == bad {
 			panic("bad")
 		}
-		return byOne(o, to)
 	}
 	g := NewGroups(values)
 	m.store.Add(g)
-	m.indexes, m.many = append(m.indexes, g), append(m.many, false)
 	m.expectPanic(t, func() { m.store.Set(bad, "panic") })
 	m.expectPanic(t, func() {
 		m.store.Replace([]*obj{m.object(t, m.key(t)), bad}, "panic", Changes[*obj]{})
 	})
-	m.check(t)
-	always := NewGroups(func(*obj, []string) []string { panic("bad") })
+	if want := min(1, len(m.want)); len(g.Values()) != want || g.Len("lost") != len(m.want) {
+		t.Fatalf("%d objects in %d groups, want %d in %d", g.Len("lost"), len(g.Values()), len(m.want), want)
+	}
+	always := NewGroups(func(*obj, func(string) bool) { panic("bad") })
 	if len(m.want) > 0 {
 		m.expectPanic(t, func() { m.store.Add(always) })
 	}
@@ -305,7 +306,7 @@ func (m *model) check(t *rapid.T) {
 			}
 		}
 		diff(t, fmt.Sprint("index ", i), want, got)
-		if g.Len("none") != 0 || g.View("none").Len() != 0 {
+		if g.Len("none") != 0 || g.View("none").Live() != 0 {
 			t.Fatal("objects of a value that none has")
 		}
 	}

@@ -88,7 +88,6 @@ type staged[T comparable] struct {
 	forked bool
 	table  *Table
 	objs   *Vector[T]
-	live   int
 	seen   bitset // positions of which there was an object
 }
 
@@ -122,7 +121,7 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 	tables := s.tables.Load()
 	for i := range r.next {
 		sh := &s.shards[i]
-		r.next[i] = staged[T]{table: tables[i].Load(), objs: &sh.objs, live: sh.live}
+		r.next[i] = staged[T]{table: tables[i].Load(), objs: &sh.objs}
 	}
 	var none T
 	for _, obj := range objs {
@@ -134,11 +133,10 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 		if slot == nil {
 			r.fork(number, len(objs)/shards)
 			if st.table.full() {
-				st.table = st.table.rebuilt(st.objs.Len()+st.objs.Len()/2, nil)
+				st.table = st.table.rebuilt(grown(st.objs.Len()), nil)
 			}
 			position := st.objs.Len()
 			st.objs.Append(obj)
-			st.live++
 			st.table.add(hash, st.table.intern(key.Namespace), key.Name, position, s.box(obj))
 			st.seen.add(position)
 			r.put = append(r.put, difference[T]{int32(number), int32(position), none, obj})
@@ -156,9 +154,6 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 		if !st.forked {
 			r.fork(number, 0)
 			slot = st.table.Find(hash, key)
-		}
-		if old == none {
-			st.live++
 		}
 		st.objs.Set(position, obj)
 		slot.Store(s.box(obj))
@@ -205,7 +200,7 @@ func (r *replace[T]) drop(c Changes[T]) {
 	var none T
 	for i := range r.next {
 		st := &r.next[i]
-		if st.seen.count() == st.live {
+		if st.seen.count() == st.objs.Live() {
 			continue
 		}
 		r.fork(i, 0)
@@ -218,7 +213,6 @@ func (r *replace[T]) drop(c Changes[T]) {
 			}
 			slot.Store(r.store.box(none))
 			st.objs.Set(position, none)
-			st.live--
 			r.gone = append(r.gone, difference[T]{int32(i), int32(position), old, none})
 		}
 	}
@@ -240,10 +234,10 @@ func (r *replace[T]) commit(drafts []draft[T], version string) {
 	tables := new([shards]atomicTable)
 	for i := range r.next {
 		st := &r.next[i]
-		if st.forked && sparse(st.objs.Len(), st.live) {
+		if st.forked && sparse(st.objs) {
 			var moved []int32
-			st.table, moved = compacted(st.table, st.objs, st.live)
-			s.move(i, moved, st.live)
+			st.table, moved = compacted(st.table, st.objs)
+			s.move(i, moved, st.objs)
 		}
 		tables[i].Store(st.table)
 	}
@@ -256,7 +250,7 @@ func (r *replace[T]) commit(drafts []draft[T], version string) {
 	s.forget()
 	for i := range r.next {
 		if st := &r.next[i]; st.forked {
-			s.shards[i].objs, s.shards[i].live = *st.objs, st.live
+			s.shards[i].objs = *st.objs
 		}
 	}
 	s.tables.Store(tables)

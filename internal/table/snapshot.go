@@ -29,7 +29,7 @@ func (s *Store[T]) Snapshot() *Snapshot[T] {
 		sh := &s.shards[i]
 		snap.tables[i] = tables[i].Load()
 		snap.views[i] = sh.objs.View()
-		snap.n += sh.live
+		snap.n += sh.objs.Live()
 	}
 	s.snapshot.Store(snap)
 	return snap

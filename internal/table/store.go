@@ -37,7 +37,6 @@ type atomicTable = atomic.Pointer[Table]
 type shard[T comparable] struct {
 	mu      sync.Mutex
 	objs    Vector[T] // by position; a deleted object leaves a hole
-	live    int       // objects that are no hole
 	claimed bool      // writers wait
 	freed   sync.Cond // claimed was cleared
 
@@ -95,7 +94,7 @@ func (s *Store[T]) Len() (n int) {
 	s.lock()
 	defer s.unlock()
 	for i := range s.shards {
-		n += s.shards[i].live
+		n += s.shards[i].objs.Live()
 	}
 	return n
 }
@@ -145,9 +144,6 @@ func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
 	} else {
 		sh.objs.Set(position, obj)
 	}
-	if old == none {
-		sh.live++
-	}
 	for _, d := range w.drafts {
 		d.put(0, number, position, obj)
 	}
@@ -173,12 +169,11 @@ func (s *Store[T]) Remove(key Key, version string) (old T, removed bool) {
 		if old = sh.objs.At(position); old != none {
 			s.lockFor(w, number, position, version)
 			sh.objs.Set(position, none)
-			sh.live--
 			for _, d := range w.drafts {
 				d.drop(number, position)
 			}
 			slot.Store(s.box(none))
-			if sh.sparse() {
+			if sparse(&sh.objs) {
 				s.rebuild(number)
 			}
 			s.end(sh, w, version)

@@ -10,6 +10,7 @@ const chunkSize = 256
 type Vector[T comparable] struct {
 	chunks []*chunk[T]
 	n      int
+	live   int // values that are no hole
 	// era counts the views. What was made in an earlier era is shared with one, and must not be changed.
 	era, rootEra uint64
 }
@@ -22,11 +23,27 @@ type chunk[T comparable] struct {
 // Len returns the number of values and holes.
 func (v *Vector[T]) Len() int { return v.n }
 
+// Live returns the number of values.
+func (v *Vector[T]) Live() int { return v.live }
+
 // At returns the value at i.
 func (v *Vector[T]) At(i int) T { return v.chunks[i/chunkSize].vals[i%chunkSize] }
 
 // Set changes the value at i.
-func (v *Vector[T]) Set(i int, val T) { v.own(i / chunkSize).vals[i%chunkSize] = val }
+func (v *Vector[T]) Set(i int, val T) {
+	at := &v.own(i / chunkSize).vals[i%chunkSize]
+	v.live += one(val) - one(*at)
+	*at = val
+}
+
+// one is 0 for a hole.
+func one[T comparable](val T) int {
+	var hole T
+	if val == hole {
+		return 0
+	}
+	return 1
+}
 
 // Append adds a value at the end.
 func (v *Vector[T]) Append(val T) {
@@ -46,11 +63,13 @@ func (v *Vector[T]) Append(val T) {
 	}
 	c.vals = append(c.vals, val)
 	v.n++
+	v.live += one(val)
 }
 
 // Pop removes the last value.
 func (v *Vector[T]) Pop() {
 	v.n--
+	v.live -= one(v.At(v.n))
 	at := v.n / chunkSize
 	if v.n%chunkSize == 0 {
 		v.ownRoot()
@@ -89,23 +108,23 @@ func (v *Vector[T]) ownRoot() {
 // View returns the values as they are now.
 func (v *Vector[T]) View() View[T] {
 	v.era++
-	return View[T]{chunks: v.chunks, n: v.n}
+	return View[T]{chunks: v.chunks, n: v.n, live: v.live}
 }
 
 // Fork returns a Vector of the same values. v may still be viewed, but must not be changed from then on.
 func (v *Vector[T]) Fork() Vector[T] {
 	v.era++
-	return Vector[T]{chunks: v.chunks, n: v.n, era: v.era, rootEra: v.rootEra}
+	return Vector[T]{chunks: v.chunks, n: v.n, live: v.live, era: v.era, rootEra: v.rootEra}
 }
 
 // A View is what a [Vector] held at one moment. It never changes.
 type View[T comparable] struct {
-	chunks []*chunk[T]
-	n      int
+	chunks  []*chunk[T]
+	n, live int
 }
 
-// Len returns the number of values and holes.
-func (v View[T]) Len() int { return v.n }
+// Live returns the number of values.
+func (v View[T]) Live() int { return v.live }
 
 // At returns the value at i, or the zero value if i is beyond the end.
 func (v View[T]) At(i int) (val T) {
@@ -132,6 +151,10 @@ func (v View[T]) Each(yield func(T) bool) bool {
 func (v View[T]) AppendTo(dst []T) []T {
 	var hole T
 	for _, c := range v.chunks {
+		if v.live == v.n {
+			dst = append(dst, c.vals...)
+			continue
+		}
 		for _, val := range c.vals {
 			if val != hole {
 				dst = append(dst, val)
