@@ -1,0 +1,515 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// A settable object has a metav1.Object's setters and labels, and no DeepCopyObject.
+type settable struct {
+	metav1.ObjectMeta
+	Size int
+}
+
+// A nested object has its Meta in a struct that it embeds.
+type Base struct{ lw.Meta }
+type nested struct{ Base }
+
+// A readOnly object can be read, but nothing can be written to it.
+type readOnly struct{ meta *lw.Meta }
+
+func (r *readOnly) GetNamespace() string       { return r.meta.Namespace }
+func (r *readOnly) GetName() string            { return r.meta.Name }
+func (r *readOnly) GetUID() types.UID          { return r.meta.UID }
+func (r *readOnly) GetResourceVersion() string { return r.meta.ResourceVersion }
+
+// A byPointer object shares its Meta with its copies.
+type byPointer struct{ *lw.Meta }
+
+func partial(name string, labels map[string]string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}}
+}
+
+func TestMemoryTypes(t *testing.T) {
+	t.Run("metav1.Object with DeepCopyObject", func(t *testing.T) { testMemoryType(t, partial("a", nil)) })
+	t.Run("metav1.Object", func(t *testing.T) { testMemoryType(t, &settable{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) })
+	t.Run("Meta", func(t *testing.T) { testMemoryType(t, widget("a", 1)) })
+	t.Run("Meta in a struct", func(t *testing.T) { testMemoryType(t, &nested{Base{lw.Meta{Name: "a"}}}) })
+	t.Run("unstructured", func(t *testing.T) {
+		u := &unstructured.Unstructured{Object: map[string]any{}}
+		u.SetName("a")
+		testMemoryType(t, u)
+	})
+}
+
+// testMemoryType checks that a write stamps a copy of obj, and leaves obj alone.
+func testMemoryType[T lw.Object](t *testing.T, obj T) {
+	m := lw.NewMemory[T]()
+	created, err := m.Create(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if obj.GetUID() != "" || obj.GetResourceVersion() != "" {
+		t.Errorf("Create wrote to its argument: %v", lw.MetaOf(obj))
+	}
+	got, ok := m.Get(lw.KeyOf(obj))
+	if !ok || got == created {
+		t.Fatalf("Get = %v, %v, want a copy", got, ok)
+	}
+	if created.GetUID() == "" || created.GetResourceVersion() != m.ResourceVersion() {
+		t.Errorf("created as %v at version %s", lw.MetaOf(created), m.ResourceVersion())
+	}
+	if diff := cmp.Diff(lw.MetaOf(created), lw.MetaOf(got)); diff != "" {
+		t.Errorf("Get (-created +got):\n%s", diff)
+	}
+	for listed := range m.All() {
+		if diff := cmp.Diff(lw.MetaOf(created), lw.MetaOf(listed)); diff != "" || listed == got {
+			t.Errorf("All (-created +got):\n%s", diff)
+		}
+	}
+}
+
+func TestNewMemoryPanics(t *testing.T) {
+	tests := []struct {
+		name string
+		f    func()
+		want string
+	}{
+		{"nothing to write to", func() { lw.NewMemory[*readOnly]() }, "lw: NewMemory: readOnly has neither metav1.Object nor an embedded lw.Meta"},
+		{"a shared Meta", func() { lw.NewMemory[*byPointer]() }, "lw: NewMemory: byPointer has neither metav1.Object nor an embedded lw.Meta"},
+		{"two of a name", func() { lw.NewMemory(widget("a", 1), widget("a", 2)) }, `lw: NewMemory: widgets "a" already exists`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			defer func() {
+				if got := recover(); got != tt.want {
+					t.Errorf("panic %q, want %q", got, tt.want)
+				}
+			}()
+			tt.f()
+		})
+	}
+}
+
+func TestMemoryWriteErrors(t *testing.T) {
+	other := widget("a", 2)
+	other.UID = "other"
+	stale, odd := widget("a", 2), widget("a", 2)
+	stale.ResourceVersion, odd.ResourceVersion = "2", "v3"
+	update := func(w *Widget) func(*lw.Memory[*Widget]) error {
+		return func(m *lw.Memory[*Widget]) error {
+			_, err := m.Update(w)
+			return err
+		}
+	}
+	create := func(w *Widget) func(*lw.Memory[*Widget]) error {
+		return func(m *lw.Memory[*Widget]) error {
+			_, err := m.Create(w)
+			return err
+		}
+	}
+	tests := []struct {
+		name string
+		do   func(*lw.Memory[*Widget]) error
+		is   func(error) bool
+		says string
+	}{
+		{"create one that is there", create(widget("a", 1)), apierrors.IsAlreadyExists, `"a"`},
+		{"create without a name", create(widget("", 1)), apierrors.IsInvalid, "metadata.name"},
+		{"create nil", create(nil), apierrors.IsBadRequest, "create: nil Widget"},
+		{"update one that is not there", update(widget("b", 1)), apierrors.IsNotFound, `"b"`},
+		{"update an older version", update(stale), apierrors.IsConflict, "resource version 3, not 2"},
+		{"update another object", update(other), apierrors.IsConflict, "not other"},
+		{"update no version", update(odd), apierrors.IsBadRequest, `update default/a: invalid resource version "v3"`},
+		{"delete one that is not there", func(m *lw.Memory[*Widget]) error { return m.Delete(lw.Key{Name: "a"}) }, apierrors.IsNotFound, `"a"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := lw.NewMemory(widget("a", 0))
+			if _, err := m.Update(widget("a", 1)); err != nil {
+				t.Fatal(err)
+			}
+			err := tt.do(m)
+			if !tt.is(err) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("got %v, want %q", err, tt.says)
+			}
+			if got := m.ResourceVersion(); got != "3" {
+				t.Errorf("a refused write made version %s", got)
+			}
+		})
+	}
+}
+
+// TestMemoryNoOp: an update that changes nothing makes no version, whatever resource version it leaves out.
+func TestMemoryNoOp(t *testing.T) {
+	m := lw.NewMemory(widget("a", 1))
+	before, _ := m.Get(lw.Key{Namespace: "default", Name: "a"})
+	for _, obj := range []*Widget{before, widget("a", 1)} {
+		after, err := m.Update(obj)
+		if diff := cmp.Diff(before, after); diff != "" || err != nil {
+			t.Errorf("Update (-before +after):\n%s%v", diff, err)
+		}
+	}
+}
+
+// TestMemoryCopies: what was given and what was handed out may be changed, also in depth, and nobody else sees it.
+func TestMemoryCopies(t *testing.T) {
+	given := partial("a", map[string]string{"l": "1"})
+	m := lw.NewMemory(given)
+	given.Labels["l"] = "mine"
+	opts := metav1.ListOptions{LabelSelector: "l=1"}
+	for range 2 {
+		n := 0
+		_, err := m.List(t.Context(), opts, func(obj *metav1.PartialObjectMetadata, err error) error {
+			n++
+			obj.Labels["l"] = "mine"
+			return err
+		})
+		if n != 1 || err != nil {
+			t.Fatalf("listed %d, %v, want 1", n, err)
+		}
+		got, _ := m.Get(lw.KeyOf(given))
+		if diff := cmp.Diff(map[string]string{"l": "1"}, got.Labels); diff != "" {
+			t.Fatalf("labels (-want +got):\n%s", diff)
+		}
+		got.Labels["l"] = "mine"
+	}
+}
+
+func TestMemorySelectors(t *testing.T) {
+	m := lw.NewMemory(partial("a", map[string]string{"l": "1"}), partial("b", nil))
+	tests := []struct {
+		opts metav1.ListOptions
+		want []string
+		is   func(error) bool
+	}{
+		{opts: metav1.ListOptions{LabelSelector: "l=1"}, want: []string{"a"}},
+		{opts: metav1.ListOptions{LabelSelector: "!l"}, want: []string{"b"}},
+		{opts: metav1.ListOptions{FieldSelector: "metadata.name=b"}, want: []string{"b"}},
+		{opts: metav1.ListOptions{FieldSelector: "metadata.namespace!=ns"}},
+		{opts: metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, is: apierrors.IsBadRequest},
+	}
+	for _, tt := range tests {
+		t.Run(tt.opts.LabelSelector+tt.opts.FieldSelector, func(t *testing.T) {
+			var got []string
+			_, err := m.List(t.Context(), tt.opts, func(obj *metav1.PartialObjectMetadata, err error) error {
+				got = append(got, obj.Name)
+				return err
+			})
+			if diff := cmp.Diff(tt.want, got); diff != "" || tt.is == nil && err != nil || tt.is != nil && !tt.is(err) {
+				t.Errorf("List (-want +got):\n%s%v", diff, err)
+			}
+		})
+	}
+	_, err := lw.NewMemory[*Widget]().List(t.Context(), metav1.ListOptions{LabelSelector: "l"}, nil)
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "Widget has no GetLabels") {
+		t.Errorf("a label selector on a type without labels: %v", err)
+	}
+}
+
+func TestMemoryYieldError(t *testing.T) {
+	m := lw.NewMemory(widget("a", 1))
+	stop := errors.New("stop")
+	_, err := m.List(t.Context(), metav1.ListOptions{}, func(*Widget, error) error { return stop })
+	if err != stop {
+		t.Errorf("List = %v", err)
+	}
+	if err := m.Watch(t.Context(), metav1.ListOptions{}, func(lw.WatchEvent[*Widget]) error { return stop }); err != stop {
+		t.Errorf("Watch = %v", err)
+	}
+}
+
+// startWatch runs a watch in a goroutine of the bubble and returns what it told so far, and its end.
+func startWatch(ctx context.Context, m *lw.Memory[*Widget], opts metav1.ListOptions) (told func() []string, end <-chan error) {
+	var mu sync.Mutex
+	var events []string
+	done := make(chan error, 1)
+	go func() {
+		done <- m.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+			s := fmt.Sprintf("%s@%s", ev.Type, ev.ResourceVersion)
+			if ev.Object != nil {
+				s += fmt.Sprintf(" %s=%d@%s", ev.Object.Name, ev.Object.Size, ev.Object.ResourceVersion)
+			}
+			if ev.InitialEventsEnd {
+				s += " end"
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, s)
+			return nil
+		})
+	}()
+	return func() []string {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(events)
+	}, done
+}
+
+func TestMemoryWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("b", 1), widget("a", 2))
+		ctx, cancel := context.WithCancel(t.Context())
+		told, end := startWatch(ctx, m, metav1.ListOptions{
+			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+		})
+		synctest.Wait()
+		if _, err := m.Update(widget("a", 3)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		m.Bookmark()
+		synctest.Wait()
+		if err := m.Delete(lw.Key{Namespace: "default", Name: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		want := []string{
+			"ADDED@3 a=2@3", "ADDED@2 b=1@2", "BOOKMARK@3 end", "MODIFIED@4 a=3@4", "BOOKMARK@4", "DELETED@5 a=3@5", "BOOKMARK@5",
+		}
+		if diff := cmp.Diff(want, told()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		cancel()
+		if err := <-end; !errors.Is(err, context.Canceled) {
+			t.Errorf("the watch ended with %v", err)
+		}
+	})
+}
+
+func TestMemoryEnds(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(*lw.Memory[*Widget]) error
+		want error
+	}{
+		{"disconnect", func(m *lw.Memory[*Widget]) error { m.Disconnect(); return nil }, nil},
+		{"fail", func(m *lw.Memory[*Widget]) error { m.Fail(errors.New("down")); return nil }, nil},
+		{"rewind", func(m *lw.Memory[*Widget]) error { return m.Rewind("2") }, nil},
+		{"time", func(*lw.Memory[*Widget]) error { time.Sleep(time.Hour); return nil }, nil},
+		{"compact what was told", func(m *lw.Memory[*Widget]) error { m.Compact(); return nil }, context.Canceled},
+		{"end a failure", func(m *lw.Memory[*Widget]) error { m.Fail(nil); return nil }, context.Canceled},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(widget("a", 1), widget("b", 2))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				_, end := startWatch(ctx, m, metav1.ListOptions{ResourceVersion: "3", TimeoutSeconds: new(int64(600))})
+				synctest.Wait()
+				if err := tt.do(m); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				cancel()
+				if err := <-end; !errors.Is(err, tt.want) {
+					t.Errorf("the watch ended with %v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestMemoryFail(t *testing.T) {
+	m := lw.NewMemory(widget("a", 1))
+	down := apierrors.NewServiceUnavailable("down")
+	m.Fail(down)
+	none := func(*Widget, error) error { return nil }
+	if _, err := m.List(t.Context(), metav1.ListOptions{}, none); err != down {
+		t.Errorf("List = %v, want %v", err, down)
+	}
+	if err := m.Watch(t.Context(), metav1.ListOptions{}, nil); err != down {
+		t.Errorf("Watch = %v, want %v", err, down)
+	}
+	if _, err := m.Update(widget("a", 2)); err != nil {
+		t.Errorf("Update = %v while requests fail", err)
+	}
+	m.Fail(nil)
+	if _, err := m.List(t.Context(), metav1.ListOptions{}, none); err != nil {
+		t.Errorf("List = %v after the failure", err)
+	}
+}
+
+func TestMemoryExpired(t *testing.T) {
+	m := lw.NewMemory(widget("a", 1), widget("b", 2))
+	list, err := m.List(t.Context(), metav1.ListOptions{Limit: 1}, func(*Widget, error) error { return nil })
+	if err != nil || list.Continue == "" || *list.RemainingItemCount != 1 {
+		t.Fatalf("page = %+v, %v", list, err)
+	}
+	if _, err := m.Update(widget("a", 2)); err != nil {
+		t.Fatal(err)
+	}
+	m.Compact()
+	if _, err := m.List(t.Context(), metav1.ListOptions{Continue: list.Continue}, nil); !apierrors.IsResourceExpired(err) {
+		t.Errorf("List = %v, want Expired", err)
+	}
+	if err := m.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}, nil); !apierrors.IsResourceExpired(err) {
+		t.Errorf("Watch = %v, want Expired", err)
+	}
+	if err := m.Rewind(list.ResourceVersion); !apierrors.IsResourceExpired(err) {
+		t.Errorf("Rewind = %v, want Expired", err)
+	}
+	if err := m.Rewind("x"); err == nil {
+		t.Error("Rewind to no version")
+	}
+	if _, err := m.List(t.Context(), metav1.ListOptions{ResourceVersion: "99"}, nil); apierrors.ReasonForError(err) != metav1.StatusReasonTimeout {
+		t.Errorf("List of a version to come = %v, want %d", err, http.StatusGatewayTimeout)
+	}
+}
+
+// A follower copies a Memory in the way of a reflector: pages, then watches, and the list again after 410.
+type follower struct {
+	m    *lw.Memory[*Widget]
+	opts metav1.ListOptions
+	seen map[lw.Key]Widget
+	at   string
+}
+
+func (f *follower) run(ctx context.Context) error {
+	for {
+		if f.at == "" {
+			if err := f.list(ctx); apierrors.IsResourceExpired(err) {
+				continue
+			} else if err != nil {
+				return err
+			}
+		}
+		opts := f.opts
+		opts.ResourceVersion = f.at
+		opts.AllowWatchBookmarks = true
+		err := f.m.Watch(ctx, opts, f.take)
+		switch {
+		case apierrors.IsResourceExpired(err):
+			f.at = ""
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func (f *follower) list(ctx context.Context) error {
+	f.seen = map[lw.Key]Widget{}
+	opts := f.opts
+	opts.Limit = 2
+	version := ""
+	for {
+		page, err := f.m.List(ctx, opts, func(w *Widget, err error) error {
+			f.seen[lw.KeyOf(w)] = *w
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if version != "" && page.ResourceVersion != version {
+			return fmt.Errorf("a page of %s in a list of %s", page.ResourceVersion, version)
+		}
+		if version = page.ResourceVersion; page.Continue == "" {
+			f.at = version
+			return nil
+		}
+		opts.Continue = page.Continue
+	}
+}
+
+func (f *follower) take(ev lw.WatchEvent[*Widget]) error {
+	f.at = ev.ResourceVersion
+	if ev.Type == watch.Bookmark {
+		return nil
+	}
+	key := lw.KeyOf(ev.Object)
+	if _, known := f.seen[key]; known == (ev.Type == watch.Added) {
+		return fmt.Errorf("%s of %s, known: %v", ev.Type, key, known)
+	}
+	if ev.Type == watch.Deleted {
+		delete(f.seen, key)
+	} else {
+		f.seen[key] = *ev.Object
+	}
+	return nil
+}
+
+// TestMemoryFollowers: whatever is written, compacted and cut meanwhile, a follower ends with what the Memory holds.
+func TestMemoryFollowers(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { followMemory(t, seed) })
+		})
+	}
+}
+
+func followMemory(t *testing.T, seed uint64) {
+	m := lw.NewMemory[*Widget]()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	followers := []*follower{{m: m}, {m: m}, {m: m, opts: metav1.ListOptions{FieldSelector: "metadata.name!=w0"}}}
+	ended := make(chan error, len(followers))
+	for _, f := range followers {
+		go func() { ended <- f.run(ctx) }()
+	}
+	var writers sync.WaitGroup
+	for n := range uint64(2) {
+		writers.Go(func() {
+			r := rand.New(rand.NewPCG(seed, n))
+			for range 200 {
+				w := widget(fmt.Sprintf("w%d", r.IntN(6)), r.IntN(10))
+				// The errors of the three are those of a write that came too late or too early.
+				switch r.IntN(12) {
+				case 0:
+					m.Compact()
+				case 1:
+					m.Disconnect()
+				case 2:
+					m.Bookmark()
+				case 3, 4, 5:
+					m.Delete(lw.KeyOf(w))
+				case 6, 7, 8:
+					m.Create(w)
+				default:
+					m.Update(w)
+				}
+				time.Sleep(time.Duration(r.IntN(3))) // of the bubble: lets the followers run, or not
+			}
+		})
+	}
+	writers.Wait()
+	synctest.Wait()
+	cancel()
+	for range followers {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	want := map[lw.Key]Widget{}
+	for w := range m.All() {
+		want[lw.KeyOf(w)] = *w
+	}
+	for i, f := range followers {
+		if i == 2 {
+			maps.DeleteFunc(want, func(k lw.Key, _ Widget) bool { return k.Name == "w0" })
+		}
+		if diff := cmp.Diff(want, f.seen); diff != "" {
+			t.Errorf("follower %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
