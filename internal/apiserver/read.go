@@ -111,6 +111,9 @@ func (x *exchange) watch(s *Server) error {
 		if err == nil {
 			err = a.send(u)
 		}
+		if err == nil && u.Type == watch.Error {
+			err = endCut
+		}
 	}
 	// The initial events of a streamed list go out together with the bookmark that ends them, unless it never comes.
 	together := x.req.Verb == Stream && opts.AllowWatchBookmarks

@@ -85,7 +85,7 @@ func (c codec) proto(u Unit) (message []byte, apiVersion, kind string, err error
 			convert = Proto[metav1.PartialObjectMetadata]()
 		}
 		if message, err = convert(u.Object); err != nil {
-			message = []byte{0xff} // what is not an object in JSON is none in protobuf
+			message = []byte{1<<3 | 7} // what is no object in JSON is none in protobuf: there is no wire type 7
 		}
 		return message, apiVersion, kind, nil
 	case u.status != nil:

@@ -1,0 +1,331 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	. "github.com/go-lw/lw/internal/apiserver"
+)
+
+var podsResource = schema.GroupResource{Resource: "pods"}
+
+// TestRequestFaults asks for a list that meets the fault, and for one after it that must not.
+func TestRequestFaults(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault Fault
+		want  string
+	}{
+		{"401", Fault{Do: Fail(apierrors.NewUnauthorized("who?"))}, "401 Unauthorized: who?"},
+		{"403", Fault{Verb: List, Do: Fail(apierrors.NewForbidden(podsResource, "", errors.New("no")))}, "403 Forbidden: pods is forbidden: no"},
+		{"404", Fault{Resource: "pods", Do: Reply(404, "", "404 page not found\n")}, "404 404 page not found\n"},
+		{"410", Fault{Do: Fail(apierrors.NewResourceExpired("too old"))}, "410 Expired: too old"},
+		{"429", Fault{Do: Fail(apierrors.NewTooManyRequests("later", 7))}, "429 TooManyRequests: later"},
+		{"500", Fault{Do: Fail(errors.New("oops"))}, "500 InternalError: Internal error occurred: oops"},
+		{"503", Fault{Do: Fail(apierrors.NewServiceUnavailable("down"))}, "503 ServiceUnavailable: down"},
+		{"HTML", Fault{Do: Reply(200, "text/html", "<html>login</html>")}, "200 <html>login</html>"},
+		{"reset", Fault{Do: Reset}, "error"},
+		{"lag", Fault{Do: Lag(1)}, "200 rv=4 a@2 b@3 c@4"}, // a consistent read is not a replica's to answer
+		{"lag, any version", Fault{Do: All(AnyVersion, Lag(1))}, "200 rv=3 a@2 b@3"},
+		{"truncated", Fault{Do: At(2, Cut)}, "200 rv= malformed"},
+		{"broken", Fault{Do: At(1, Break)}, "200 rv= broken"},
+		{"broken before the first", Fault{Do: At(Start, Break)}, "200 rv= broken"},
+		{"duplicate", Fault{Do: At(1, Replay(0))}, "200 rv=4 a@2 b@3 b@3 c@4"},
+		{"dropped", Fault{Do: At(1, Drop)}, "200 rv=4 a@2 c@4"},
+		{"null", Fault{Do: At(1, Set("", "null"))}, "200 rv=4 a@2 @ c@4"},
+		{"no name", Fault{Do: At(1, Set("metadata.name", ""))}, "200 rv=4 a@2 @3 c@4"},
+		{"foreign item", Fault{Do: At(0, Insert(Unit{Object: []byte(`{"metadata":{"name":"x","resourceVersion":"9"}}`)}))}, "200 rv=4 x@9 a@2 b@3 c@4"},
+		{"wrong field", Fault{Do: At(1, Set("metadata.labels", "7"))}, "200 rv=4 a@2 b@3 c@4 malformed"},
+		{"malformed", Fault{Do: At(1, Frame("{"))}, "200 rv= malformed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				b.create("a", "b", "c")
+				// A connection of its own, or net/http would try again where it is reset.
+				b.client.Transport.(*http.Transport).DisableKeepAlives = true
+				b.Inject(c.fault)
+				if diff := cmp.Diff(c.want, b.list("")); diff != "" {
+					b.Errorf("with the fault (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff("200 rv=4 a@2 b@3 c@4", b.list("")); diff != "" {
+					b.Errorf("after it (-want +got):\n%s", diff)
+				}
+				if n := b.Armed(); n != 0 {
+					b.Errorf("%d faults are left", n)
+				}
+				if n := b.Count(List); n != 2 {
+					b.Errorf("counted %d lists, want 2", n)
+				}
+			})
+		})
+	}
+}
+
+// TestStreamFaults opens a streamed list that meets the fault, of a, b and c, and then has d created.
+func TestStreamFaults(t *testing.T) {
+	const streamed = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	bookmark := func(b Unit) bool { return b.Type == watch.Bookmark }
+	for _, c := range []struct {
+		name   string
+		effect Effect
+		want   []string
+	}{
+		{"422", Fail(apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)),
+			[]string{`422 Invalid: ListOptions "" is invalid`}},
+		{"ignored", IgnoreStream, []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "ADDED d@5"}},
+		{"cut at once", At(Start, Cut), []string{"EOF"}},
+		{"cut", At(1, Cut), []string{"ADDED a@2", "EOF"}},
+		{"broken", At(1, Break), []string{"ADDED a@2", "half", "broken"}},
+		{"broken between", At(1, Drop, Break), []string{"ADDED a@2", "broken"}},
+		{"half-open", At(1, Stall), []string{"ADDED a@2"}},
+		{"410 at once", At(Start, Error(apierrors.NewResourceExpired("old"))), []string{"ERROR 410 old", "EOF"}},
+		{"500 later", At(3, Error(errors.New("oops"))),
+			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "ERROR 500 Internal error occurred: oops", "EOF"}},
+		{"no end", On(IsEnd, Drop), []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "ADDED d@5"}},
+		{"late end", On(IsEnd, Hold(1)), []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "ADDED d@5", "BOOKMARK @5 end"}},
+		{"old bookmark", On(bookmark, Set("metadata.resourceVersion", `"1"`)),
+			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @1 end", "ADDED d@5"}},
+		{"foreign bookmark", At(2, Insert(Unit{Type: watch.Bookmark, Version: 99})),
+			[]string{"ADDED a@2", "ADDED b@3", "BOOKMARK @99", "ADDED c@4", "BOOKMARK @4 end", "ADDED d@5"}},
+		{"duplicate", At(4, Replay(0)), []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "ADDED d@5", "ADDED d@5"}},
+		{"replayed", At(4, Replay(3)), []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "ADDED d@5", "ADDED b@3"}},
+		{"dropped", At(4, Drop), []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end"}},
+		{"unknown type", At(0, Type("WEIRD"), Insert(), Wait(time.Nanosecond)), []string{"WEIRD a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "ADDED d@5"}},
+		{"no version", At(4, Set("metadata.resourceVersion", "")),
+			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "ADDED d@"}},
+		{"another kind", At(4, Set("kind", `"Table"`)),
+			[]string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "ADDED d@5 kind=Table"}},
+		{"null", At(4, Set("", "null")), []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "ADDED null"}},
+		{"wrong field", At(4, Set("metadata", "[]")), []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "ADDED wrong"}},
+		{"malformed", At(4, Frame("{]\n")), []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "BOOKMARK @4 end", "malformed"}},
+		{"lag", All(AnyVersion, Lag(2)), []string{"ADDED a@2", "BOOKMARK @2 end", "ADDED b@3", "ADDED c@4", "ADDED d@5"}},
+		{"lag behind the version", All(Rewrite(func(r *Request) { r.Options.ResourceVersion = "4" }), Lag(2)),
+			[]string{"ERROR 504 Timeout: Too large resource version: 4, current: 2", "EOF"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				b.create("a", "b", "c")
+				b.Inject(Fault{Verb: Stream, Do: c.effect})
+				s := b.watch(streamed)
+				time.Sleep(time.Millisecond)
+				b.create("d")
+				if diff := cmp.Diff(c.want, s.all()); diff != "" {
+					b.Errorf("(-want +got):\n%s", diff)
+				}
+				s.close()
+			})
+		})
+	}
+}
+
+func TestFaultsTakeTurns(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.Inject(Fault{Verb: Watch, Times: -1, Do: At(Start, Cut)})
+		b.Inject(Fault{Verb: List, Skip: 1, Times: 2, Do: Fail(apierrors.NewTooManyRequests("later", 3))})
+		b.Inject(Fault{Match: func(r Request) bool { return r.Options.Limit == 5 }, Do: Reply(200, "", "five")})
+		var got []string
+		for _, query := range []string{"", "", "limit=5", "limit=5", ""} {
+			resp, err := b.do(query)
+			if err != nil {
+				b.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			got = append(got, resp.Status+resp.Header.Get("Retry-After"))
+		}
+		want := []string{"200 OK", "429 Too Many Requests3", "429 Too Many Requests3", "200 OK", "200 OK"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			b.Errorf("lists (-want +got):\n%s", diff)
+		}
+		if n := b.Armed(); n != 1 {
+			b.Errorf("%d faults are left, want the watches'", n)
+		}
+		for range 2 {
+			if diff := cmp.Diff([]string{"EOF"}, b.watch("").all()); diff != "" {
+				b.Errorf("watch (-want +got):\n%s", diff)
+			}
+		}
+		b.Clear()
+		s := b.watch("")
+		if got := s.all(); len(got) != 0 {
+			b.Errorf("after Clear: got %q, want nothing", got)
+		}
+		s.close()
+	})
+}
+
+func TestHangAndDelay(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.Inject(Fault{Do: Delay(3 * time.Second)})
+		start := time.Now()
+		if got := b.list(""); got != "200 rv=1" || time.Since(start) != 3*time.Second {
+			b.Errorf("got %q after %v, want the list after 3s", got, time.Since(start))
+		}
+		b.Inject(Fault{Do: Hang})
+		ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL("pods", ""), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := b.client.Do(req); !errors.Is(err, context.DeadlineExceeded) {
+			b.Errorf("got %v, want the deadline", err)
+		}
+		if got := b.Requests(List)[1].Code; got != 0 {
+			b.Errorf("the log has code %d for a request without an answer", got)
+		}
+	})
+}
+
+func TestInterrupt(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   []UnitEffect
+		want []string
+	}{
+		{"cut", []UnitEffect{Cut}, []string{"ADDED b@3", "EOF"}},
+		{"broken", []UnitEffect{Break}, []string{"ADDED b@3", "broken"}},
+		{"stalled", []UnitEffect{Stall}, []string{"ADDED b@3"}},
+		{"error", []UnitEffect{Error(apierrors.NewResourceExpired("old"))}, []string{"ADDED b@3", "ERROR 410 old", "EOF"}},
+		{"repeated", []UnitEffect{Replay(0)}, []string{"ADDED b@3", "ADDED b@3", "ADDED c@4"}},
+		{"too far back", []UnitEffect{Replay(7)}, []string{"ADDED b@3", "ADDED c@4"}},
+		{"nothing to drop", []UnitEffect{Drop, Set("kind", "1"), Type("X"), Hold(1), Frame("x")}, []string{"ADDED b@3", "ADDED c@4"}},
+		{"bookmark, then cut", []UnitEffect{Insert(Unit{Type: watch.Bookmark, Version: 2}), Cut}, []string{"ADDED b@3", "BOOKMARK @2", "EOF"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				b.create("a", "b")
+				s, other := b.watch("resourceVersion=2"), b.watch("resourceVersion=2&timeoutSeconds=900")
+				s.all()
+				if n := b.Interrupt(func(r Request) bool { return r.Options.TimeoutSeconds == nil }, c.do...); n != 1 {
+					b.Fatalf("interrupted %d streams, want 1", n)
+				}
+				s.all()
+				b.create("c")
+				if diff := cmp.Diff(c.want, s.all()); diff != "" {
+					b.Errorf("(-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff([]string{"ADDED b@3", "ADDED c@4"}, other.all()); diff != "" {
+					b.Errorf("the other stream (-want +got):\n%s", diff)
+				}
+				s.close()
+				other.close()
+				if n := b.Interrupt(nil, Cut); n != 0 {
+					b.Errorf("%d streams are still open", n)
+				}
+			})
+		})
+	}
+}
+
+func TestDownAndRewind(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.create("a", "b")
+		s := b.watch("resourceVersion=3")
+		s.all()
+		b.SetDown(true)
+		if diff := cmp.Diff([]string{"broken"}, s.all()); diff != "" {
+			b.Errorf("open watch (-want +got):\n%s", diff)
+		}
+		if _, err := b.do(""); !errors.Is(err, syscall.ECONNREFUSED) {
+			b.Errorf("got %v, want a refused connection", err)
+		}
+		if err := b.Line.Rewind(2); err != nil {
+			b.Fatal(err)
+		}
+		b.SetDown(false)
+		if diff := cmp.Diff("200 rv=2 a@2", b.list("")); diff != "" {
+			b.Errorf("after the restore (-want +got):\n%s", diff)
+		}
+		s = b.watch("resourceVersion=2")
+		s.all()
+		b.Line.Wipe()
+		if diff := cmp.Diff([]string{"EOF"}, s.all()); diff != "" {
+			b.Errorf("watch (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff("200 rv=1", b.list("")); diff != "" {
+			b.Errorf("after the wipe (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestStart is the same server on a real port, where it must not be in a bubble.
+func TestStart(t *testing.T) {
+	srv := New(Options{Resources: resources})
+	url, stop, err := srv.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := srv.Collection("pods")
+	if _, err := pods.Create(pod("a")); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get(url + pods.URL("ns") + "?watch=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, len(`{"type":"ADDED","object":`))
+	if _, err := io.ReadFull(resp.Body, first); err != nil || !strings.HasPrefix(string(first), `{"type":"ADDED"`) {
+		t.Errorf("got %q, %v, want an event", first, err)
+	}
+	srv.Inject(Fault{Verb: Get, Times: -1, Do: Reset})
+	if _, err := http.Get(url + pods.URL("ns") + "/a"); err == nil {
+		t.Error("no error of a connection that is reset")
+	}
+	stop()
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the watch ended cleanly, want a broken connection")
+	}
+	_ = resp.Body.Close()
+	if _, err := http.Get(url + pods.URL("ns")); err == nil {
+		t.Error("the server still answers after stop")
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if _, _, err := srv.Start("no address"); err == nil {
+		t.Error("no error of an address that is none")
+	}
+}
+
+func TestLog(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.create("a")
+		b.list("limit=5&labelSelector=app")
+		resp, err := b.request(http.MethodGet, b.URL("pods", "ns")+"/b", nil, "Accept", "application/json")
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		s := b.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=7")
+		s.all()
+		now, yes, seven := time.Now(), true, int64(7)
+		want := []Request{
+			{Verb: List, Resource: "pods", Time: now, Code: 200, Query: "limit=5&labelSelector=app",
+				Options: metav1.ListOptions{Limit: 5, LabelSelector: "app"}},
+			{Verb: Get, Resource: "pods", Namespace: "ns", Name: "b", Time: now, Code: 404, Accept: "application/json"},
+			{Verb: Stream, Resource: "pods", Time: now, Code: 200,
+				Query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=7",
+				Options: metav1.ListOptions{Watch: true, SendInitialEvents: &yes, TimeoutSeconds: &seven,
+					ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}},
+		}
+		if diff := cmp.Diff(want, b.Requests()); diff != "" {
+			b.Errorf("(-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want[1:2], b.Requests(Get)); diff != "" {
+			b.Errorf("gets (-want +got):\n%s", diff)
+		}
+		s.close()
+		synctest.Wait()
+	})
+}

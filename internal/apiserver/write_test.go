@@ -1,0 +1,277 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	. "github.com/go-lw/lw/internal/apiserver"
+)
+
+// send sends a write and says what was answered: "201 a@2 gen=1" or "409 Conflict".
+func (b *bench) send(method, path, body string, header ...string) string {
+	b.Helper()
+	resp, err := b.request(method, b.URL("pods", "ns")+path, strings.NewReader(body), header...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var status metav1.Status
+	if err := json.Unmarshal(data, &status); err == nil && status.Kind == "Status" {
+		if status.Status == metav1.StatusSuccess {
+			return fmt.Sprintf("%d %s %s", resp.StatusCode, status.Status, status.Details.UID)
+		}
+		return fmt.Sprintf("%d %s", resp.StatusCode, status.Reason)
+	}
+	var obj metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &obj); err != nil {
+		b.Fatalf("%v in %q", err, data)
+	}
+	return fmt.Sprintf("%d %s@%s gen=%d", resp.StatusCode, obj.Name, obj.ResourceVersion, obj.Generation)
+}
+
+func TestWrites(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for _, c := range []struct{ method, path, body, want string }{
+			{"POST", "", `{"metadata":{"name":"a","uid":"u"}}`, "201 a@2 gen=1"},
+			{"POST", "", `{"metadata":{"name":"a"}}`, "409 AlreadyExists"},
+			{"POST", "", `{"metadata":{}}`, "422 Invalid"},
+			{"POST", "", `{"metadata":{"name":"a/b"}}`, "422 Invalid"},
+			{"POST", "", `{"metadata":{"name":"b","namespace":"other"}}`, "400 BadRequest"},
+			{"POST", "", `{"metadata":{"name":"b","resourceVersion":"1"}}`, "400 BadRequest"},
+			{"POST", "", `{"kind":"Node","metadata":{"name":"b"}}`, "400 BadRequest"},
+			{"POST", "", `{"apiVersion":"v2","metadata":{"name":"b"}}`, "400 BadRequest"},
+			{"POST", "", `{"metadata":{"name":7}}`, "400 BadRequest"},
+			{"POST", "", `[]`, "400 BadRequest"},
+			{"POST", "", `{"metadata":`, "400 BadRequest"},
+			{"POST", "", `{} {}`, "400 BadRequest"},
+			{"POST", "", "", "400 BadRequest"},
+			{"PUT", "/a", `{"metadata":{"name":"a","resourceVersion":"2"},"spec":{"x":1}}`, "200 a@3 gen=2"},
+			{"PUT", "/a", `{"metadata":{"name":"a","resourceVersion":"2"},"spec":{"x":2}}`, "409 Conflict"},
+			{"PUT", "/a", `{"metadata":{"name":"a","uid":"v"},"spec":{"x":2}}`, "409 Conflict"},
+			{"PUT", "/a", `{"metadata":{"resourceVersion":"x"},"spec":{"x":2}}`, "422 Invalid"},
+			{"PUT", "/a", `{"metadata":{"generation":9},"spec":{"x": 1}}`, "200 a@3 gen=2"},
+			{"PUT", "/a", `{"metadata":{"labels":{"l":"1"}},"spec":{"x":1}}`, "200 a@4 gen=2"},
+			{"PUT", "/a", `{"metadata":{"labels":{"l":"1"}},"status":{"s":1},"spec":{"x":1}}`, "200 a@5 gen=2"},
+			{"PUT", "/a", `{"metadata":{"name":"b"}}`, "400 BadRequest"},
+			{"PUT", "/b", `{"metadata":{"name":"b"}}`, "404 NotFound"},
+			{"PATCH", "/a", `{}`, "405 MethodNotAllowed"},
+			{"DELETE", "", "", "405 MethodNotAllowed"},
+			{"DELETE", "/b", "", "404 NotFound"},
+			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"4"}}`, "409 Conflict"},
+			{"DELETE", "/a", `{"preconditions":{"uid":"v"}}`, "409 Conflict"},
+			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"x"}}`, "400 BadRequest"},
+			{"DELETE", "/a", `[`, "400 BadRequest"},
+			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"5","uid":"u"}}`, "200 Success u"},
+			{"GET", "/a", "", "404 NotFound"},
+		} {
+			if diff := cmp.Diff(c.want, b.send(c.method, c.path, c.body, "Content-Type", "application/json; charset=utf-8")); diff != "" {
+				b.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.body, diff)
+			}
+		}
+		if got, want := b.send("POST", "", "x", "Content-Type", "application/yaml"), "415 UnsupportedMediaType"; got != want {
+			b.Errorf("YAML: got %q, want %q", got, want)
+		}
+		if got, want := b.send("POST", "", strings.Repeat(" ", 4<<20)), "413 RequestEntityTooLarge"; got != want {
+			b.Errorf("4 MiB: got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestGenerateName(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		names := map[string]bool{}
+		for range 100 {
+			obj, err := b.pods.Create([]byte(`{"metadata":{"generateName":"x-","namespace":"ns"}}`))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if name := obj.Key.Name; !strings.HasPrefix(name, "x-") || len(name) != len("x-")+5 || names[name] {
+				b.Fatalf("name %q", name)
+			}
+			names[obj.Key.Name] = true
+		}
+	})
+}
+
+func TestFieldSelector(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for name, node := range map[string]string{"a": "n1", "b": "n2"} {
+			if _, err := b.pods.Create(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q},"spec":{"nodeName":%q}}`, name, node)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		resp, err := b.do("fieldSelector=spec.nodeName%3Dn2")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if list := b.page(resp); len(list.Items) != 1 || list.Items[0].Name != "b" {
+			b.Errorf("got %v, want b", list.Items)
+		}
+	})
+}
+
+func TestScope(t *testing.T) {
+	srv := New(Options{Resources: resources})
+	if _, err := srv.Collection("pods").Create([]byte(`{"metadata":{"name":"a"}}`)); err == nil {
+		t.Error("a pod without a namespace was accepted")
+	}
+	if _, err := srv.Collection("nodes").Create([]byte(`{"metadata":{"name":"a","namespace":"ns"}}`)); err == nil {
+		t.Error("a node with a namespace was accepted")
+	}
+	if _, err := srv.Collection("pods").Create(make(chan int)); err == nil {
+		t.Error("a channel was accepted")
+	}
+	for name, f := range map[string]func(){
+		"unknown collection": func() { srv.Collection("widget") },
+		"nameless resource":  func() { New(Options{Resources: []Resource{{Kind: "Pod"}}}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// TestReplay writes, compacts, cuts and restores at random, and folds what a client is told: after each step that is the state
+// of the version that it was told last.
+func TestReplay(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.SampledFrom([]string{"put", "put", "put", "delete", "advance", "cut", "bookmark"}), 1, 40).Draw(rt, "steps")
+		names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), len(steps), len(steps)).Draw(rt, "names")
+		var failure string
+		synctest.Test(t, func(t *testing.T) {
+			srv := New(Options{Resources: resources})
+			b := &bench{T: t, Server: srv, client: srv.Client(), pods: srv.Collection("pods")}
+			defer srv.Close()
+			defer b.client.CloseIdleConnections()
+			state := map[string]string{}
+			version := ""
+			var s *stream
+			for i, step := range steps {
+				if s == nil {
+					s = b.watch("allowWatchBookmarks=true&resourceVersion=" + version)
+					s.all()
+				}
+				switch step {
+				case "put":
+					if _, err := b.pods.Get(key(names[i])); err != nil {
+						b.create(names[i])
+					} else {
+						b.touch(names[i], fmt.Sprint(i))
+					}
+				case "delete":
+					_, _ = b.pods.Delete(key(names[i])) // there may be none
+				case "advance":
+					srv.Line.Advance(3)
+				case "bookmark":
+					srv.Line.Bookmark()
+				case "cut":
+					srv.Line.Disconnect()
+				}
+				said := s.all()
+				s.said = nil
+				for _, line := range said {
+					var typ, what string
+					if line == "EOF" {
+						s = nil
+						break
+					}
+					if n, err := fmt.Sscan(line, &typ, &what); n != 2 {
+						failure = fmt.Sprintf("event %q: %v", line, err)
+						return
+					}
+					name, v, _ := strings.Cut(what, "@")
+					version = v
+					switch typ {
+					case "DELETED":
+						delete(state, name)
+					case "ADDED", "MODIFIED":
+						state[name] = v
+					}
+				}
+				if version == "" {
+					continue
+				}
+				var at uint64
+				_, _ = fmt.Sscan(version, &at) // 0 fails below
+				truth, err := b.pods.StateAt(at)
+				if err != nil {
+					failure = err.Error()
+					return
+				}
+				want := map[string]string{}
+				for _, obj := range truth {
+					want[obj.Key.Name] = fmt.Sprint(obj.Version)
+				}
+				if diff := cmp.Diff(want, state); diff != "" {
+					failure = fmt.Sprintf("step %d %s, version %s (-want +got):\n%s", i, step, version, diff)
+					return
+				}
+			}
+			if s != nil {
+				s.close()
+			}
+		})
+		if failure != "" {
+			rt.Fatal(failure)
+		}
+	})
+}
+
+// BenchmarkWatch is the cost of one event through HTTP over a port, with a reader that only counts lines.
+func BenchmarkWatch(b *testing.B) {
+	srv := New(Options{Resources: resources})
+	url, stop, err := srv.Start("127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stop()
+	pods := srv.Collection("pods")
+	const objects = 1000
+	body := fmt.Sprintf(`"spec":{"x":%q}}`, strings.Repeat("x", 2000))
+	for i := range objects {
+		if _, err := pods.Create(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"p%d"},%s`, i, body)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("streamed list", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			resp, err := http.Get(url + pods.URL("") + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60")
+			if err != nil {
+				b.Fatal(err)
+			}
+			for dec, ev := json.NewDecoder(resp.Body), (struct{ Type string }{}); ev.Type != "BOOKMARK"; {
+				if err := dec.Decode(&ev); err != nil {
+					b.Fatal(err)
+				}
+			}
+			_ = resp.Body.Close()
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*objects), "ns/object")
+	})
+	b.Run("update", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			if _, err := pods.Update(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"p%d","labels":{"n":"%d"}},%s`, i%objects, i, body)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
