@@ -225,8 +225,10 @@ func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Event[T]] {
 		case <-ctx.Done():
 			return
 		}
+		// What is there to be read does not keep the loop going once it is to end.
+		over := func() bool { return ctx.Err() != nil || isClosed(inf.stopped) }
 		for obj := range f.snap.All() {
-			if ctx.Err() != nil || !yield(Event[T]{Type: Added, New: obj, Initial: true, Cause: Initial}) {
+			if over() || !yield(Event[T]{Type: Added, New: obj, Initial: true, Cause: Initial}) {
 				return
 			}
 		}
@@ -237,7 +239,7 @@ func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Event[T]] {
 				return
 			}
 			for _, d := range part {
-				if ctx.Err() != nil || !yield(Event[T]{Type: d.Type, Old: d.Old, New: d.New, Initial: d.Initial, Cause: d.Cause}) {
+				if over() || !yield(Event[T]{Type: d.Type, Old: d.Old, New: d.New, Initial: d.Initial, Cause: d.Cause}) {
 					return
 				}
 			}
