@@ -1,0 +1,388 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// A bubble does not end while a goroutine of it is left, so each test of this file also proves that Run leaves none.
+
+// A handler may come and go at any time of an informer's life; Done is closed as soon as no call can come any more.
+func TestHandlerLifetimes(t *testing.T) {
+	times := []string{"before Run", "before the sync", "while running", "after the stop"}
+	for from := range times {
+		for to := from; to < len(times); to++ {
+			t.Run(fmt.Sprintf("added %s, removed %s", times[from], times[to]), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := lw.NewMemory(widget("a", 1))
+					m.Fail(errors.New("not yet"))
+					inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					ran := make(chan error, 1)
+					got := &calls{}
+					var reg *lw.Registration
+					for now := range times {
+						switch now {
+						case 1:
+							go func() { ran <- inf.Run(ctx) }()
+						case 2:
+							m.Fail(nil)
+							time.Sleep(time.Minute)
+						case 3:
+							cancel()
+							if err := <-ran; err != nil {
+								t.Error(err)
+							}
+						}
+						synctest.Wait()
+						if now == from {
+							reg = inf.AddHandler(got.handler())
+							synctest.Wait()
+						}
+						if now == to {
+							reg.Remove()
+							reg.Remove()
+							<-reg.Done()
+						}
+						if reg != nil && now < to && now < 3 {
+							select {
+							case <-reg.Done():
+								t.Errorf("done %s", times[now])
+							default:
+							}
+						}
+						if now == 2 {
+							update(t, m, "a", 2)
+							synctest.Wait()
+						}
+					}
+					var want []string
+					switch {
+					case from <= 2 && to == 3:
+						want = []string{"add a1", "synced", "update a1 a2"}
+					case from <= 2 && to == 2:
+						want = []string{"add a1", "synced"}
+					}
+					got.mustBe(t, want...)
+					err := reg.WaitForSync(t.Context())
+					if len(want) > 0 != (err == nil) || err != nil && !errors.Is(err, lw.ErrStopped) {
+						t.Errorf("WaitForSync: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// AddHandler at the same time as Run, for each of many interleavings: no call is missed and none comes twice.
+func TestAddHandlerWhileStarting(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			m := lw.NewMemory(widget("a", 1), widget("b", 1))
+			inf := lw.NewInformer(m, nil)
+			var handlers [8]calls
+			for i := range handlers {
+				go inf.AddHandler(handlers[i].handler())
+			}
+			start(t, inf)
+			for i := range handlers {
+				go func() {
+					if err := inf.WaitForSync(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}()
+				handlers[i].sorted(t, "add a1", "add b1", "synced")
+			}
+		})
+	}
+}
+
+// Handlers that come and go while events flow and the informer stops: each story is whole, and nobody hangs.
+func TestHandlerAbuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory[*Widget]()
+		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		var users sync.WaitGroup
+		for i := range 50 {
+			users.Go(func() {
+				for ctx.Err() == nil {
+					s := newStory(t)
+					reg := inf.AddHandler(s.handler())
+					time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+					if i%2 == 0 {
+						_ = reg.WaitForSync(ctx)
+					}
+					reg.Remove()
+					<-reg.Done()
+				}
+			})
+		}
+		last := newStory(t)
+		reg := inf.AddHandler(last.handler())
+		for i := range 2000 {
+			name := strconv.Itoa(i % 37)
+			if _, there := m.Get(key(name)); !there {
+				create(t, m, name, i)
+			} else if i%3 == 0 {
+				remove(t, m, name)
+			} else {
+				update(t, m, name, i)
+			}
+			if i%10 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		synctest.Wait()
+		last.mustEqual(sizes(inf.Store()))
+		cancel()
+		users.Wait()
+		<-reg.Done()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// After Remove no call comes; the one that runs is not waited for, and Done says when it has returned.
+func TestRemoveWhileACallRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 1))
+		inf := run(t, m, nil)
+		block := make(chan struct{})
+		n := 0
+		reg := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { n++; <-block }})
+		synctest.Wait()
+		before := time.Now()
+		reg.Remove()
+		if took := time.Since(before); took != 0 {
+			t.Errorf("Remove took %v", took)
+		}
+		select {
+		case <-reg.Done():
+			t.Error("done while a call runs")
+		default:
+		}
+		if err := reg.WaitForSync(canceled(t)); !errors.Is(err, context.Canceled) {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		close(block)
+		<-reg.Done()
+		if err := reg.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("WaitForSync of a handler that was removed before it had synced: %v", err)
+		}
+		if n != 1 {
+			t.Errorf("%d calls, want the one that was running", n)
+		}
+		if s := inf.Status(); s.Phase != lw.Watching {
+			t.Errorf("the informer is %v", s.Phase)
+		}
+	})
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// One handler's registrations are its own: removing one changes nothing for the other.
+func TestTwoRegistrationsOfOneHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory[*Widget]()
+		inf := run(t, m, nil)
+		got := &calls{}
+		first, second := inf.AddHandler(got.handler()), inf.AddHandler(got.handler())
+		got.mustBe(t, "synced", "synced")
+		create(t, m, "a", 1)
+		got.mustBe(t, "add a1", "add a1")
+		first.Remove()
+		<-first.Done()
+		update(t, m, "a", 2)
+		got.mustBe(t, "update a1 a2")
+		second.Remove()
+		remove(t, m, "a")
+		got.mustBe(t)
+	})
+}
+
+// Run that is cancelled before it begins asks the server for nothing, and an informer runs once.
+func TestRunCancelledBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{lists: []reply{list("10")}}
+		inf := lw.NewInformer[*Widget](src, nil)
+		reg := inf.AddHandler(lw.Handler[*Widget]{Synced: func() { t.Error("synced") }})
+		if err := inf.Run(canceled(t)); err != nil {
+			t.Error(err)
+		}
+		if n := len(src.requests()); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		<-reg.Done()
+		if s := inf.Status(); s.Phase != lw.Stopped || s.Synced {
+			t.Errorf("status: %+v", s)
+		}
+		if err := inf.Run(t.Context()); err != lw.ErrStarted {
+			t.Errorf("a second Run: %v", err)
+		}
+	})
+}
+
+// What was synced stays so, and can be read, after the stop.
+func TestAfterTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := lw.NewInformer(m, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- inf.Run(ctx) }()
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		version := m.ResourceVersion()
+		cancel()
+		<-done
+		create(t, m, "b", 1)
+		if err := inf.WaitForSync(canceled(t)); err != nil {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		if err := inf.WaitForResourceVersion(canceled(t), version); err != nil {
+			t.Errorf("WaitForResourceVersion of what is there: %v", err)
+		}
+		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("WaitForResourceVersion of what never comes: %v", err)
+		}
+		if diff := cmp.Diff(map[lw.Key]int{key("a"): 1}, sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-want +got):\n%s", diff)
+		}
+		if n := lw.NewIndex(inf, lw.Namespace[*Widget]).Len("default"); n != 1 {
+			t.Errorf("an index made after the stop holds %d objects", n)
+		}
+		reg := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { t.Error("a call after the stop") }})
+		reg.Remove()
+		<-reg.Done()
+		if reg.Pending() != 0 {
+			t.Errorf("%d changes pending", reg.Pending())
+		}
+	})
+}
+
+// An index is there from its making on, before the first list and on a live informer.
+func TestIndexOfAnInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 2))
+		inf := lw.NewInformer(m, nil)
+		early := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
+		if n := early.Len(1); n != 0 {
+			t.Errorf("%d objects before Run", n)
+		}
+		start(t, inf)
+		synctest.Wait()
+		update(t, m, "b", 1)
+		synctest.Wait()
+		late := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
+		for i, ix := range []*lw.Index[int, *Widget]{early, late} {
+			if ix.Len(1) != 2 || ix.Len(2) != 0 {
+				t.Errorf("index %d: %d of size 1, %d of size 2", i, ix.Len(1), ix.Len(2))
+			}
+		}
+		remove(t, m, "a")
+		synctest.Wait()
+		if early.Len(1) != 1 || late.Len(1) != 1 {
+			t.Errorf("after a deletion: %d and %d", early.Len(1), late.Len(1))
+		}
+	})
+}
+
+// A slow handler and readers without a pause delay neither the store nor a handler that joins.
+func TestNobodyWaitsForASlowHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory[*Widget]()
+		for i := range 1000 {
+			create(t, m, strconv.Itoa(i), i)
+		}
+		inf := run(t, m, nil)
+		slow := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { time.Sleep(time.Hour) }})
+		synctest.Wait()
+		before := time.Now()
+		n := 0
+		late := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { n++ }})
+		if err := late.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w := update(t, m, "7", -1)
+		if err := inf.WaitForResourceVersion(t.Context(), w.ResourceVersion); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(before); took != 0 || n != 1000 {
+			t.Errorf("after %v a late handler was told %d objects", took, n)
+		}
+		if slow.Pending() != 1001 {
+			t.Errorf("the slow handler has %d changes to come", slow.Pending())
+		}
+		slow.Remove()
+	})
+}
+
+// lw.WaitForSync joins what each of the syncers that did not sync says.
+func TestWaitForSyncOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("connection refused")
+		good := run(t, lw.NewMemory[*Widget](), &lw.Options{Name: "good"})
+		failing := lw.NewMemory[*Widget]()
+		failing.Fail(down)
+		bad := lw.NewInformer(failing, &lw.Options{Name: "bad", OnError: func(error) {}})
+		start(t, bad)
+		idle := lw.NewInformer(lw.NewMemory[*Widget](), &lw.Options{Name: "idle"})
+		cause := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, cause)
+		defer cancel()
+		before := time.Now()
+		err := lw.WaitForSync(ctx, good, bad, idle)
+		if took := time.Since(before); took != 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if !errors.Is(err, down) || !errors.Is(err, cause) {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		want := "lw: bad: not synced (waiting, mode stream): stream (failure 4 in a row): connection refused: enough\n" +
+			"lw: idle: not synced, since Run has not been called: enough"
+		if got := fmt.Sprint(err); !sameButDigits(want, got) {
+			t.Errorf("WaitForSync said\n%s\nwant\n%s", got, want)
+		}
+		if err := lw.WaitForSync(ctx); err != nil {
+			t.Errorf("a wait for nobody: %v", err)
+		}
+		if err := lw.WaitForSync(ctx, good); err != nil {
+			t.Errorf("a wait that is over: %v", err)
+		}
+	})
+}
+
+// sameButDigits compares texts whose numbers are a matter of chance.
+func sameButDigits(a, b string) bool {
+	mask := func(s string) string {
+		out := []rune(s)
+		for i, r := range out {
+			if r >= '0' && r <= '9' {
+				out[i] = '#'
+			}
+		}
+		return string(out)
+	}
+	return mask(a) == mask(b)
+}
