@@ -2,7 +2,6 @@ package lw
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"slices"
 	"sync"
@@ -12,72 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// An EventType says what happened to an object.
-type EventType uint8
-
-const (
-	Added   EventType = iota + 1 // the object is new, or new to this consumer
-	Updated                      // another version of an object that is known, of the same UID
-	Deleted                      // the object is gone
-)
-
-func (t EventType) String() string {
-	switch t {
-	case Added:
-		return "added"
-	case Updated:
-		return "updated"
-	case Deleted:
-		return "deleted"
-	}
-	return "unknown"
-}
-
-// A Cause says how a change became known.
-type Cause uint8
-
-const (
-	Initial Cause = iota + 1 // the first list, or the snapshot that a late handler starts with
-	Watch                    // an event of a watch
-	Relist                   // the comparison of a later list with what was known
-	Resync                   // nothing changed: a handler asked to be told again
-)
-
-func (c Cause) String() string {
-	switch c {
-	case Initial:
-		return "initial"
-	case Watch:
-		return "watch"
-	case Relist:
-		return "relist"
-	case Resync:
-		return "resync"
-	}
-	return "unknown"
-}
-
-// A Delta is one change of one object. Its objects are shared and must not be changed.
-type Delta[T Object] struct {
-	Type            EventType
-	Cause           Cause  // of a net change: the cause of its last part
-	Initial         bool   // Added only: the object is of the first list
-	Old             T      // what the consumer was told last; zero for Added
-	New             T      // zero for Deleted
-	ResourceVersion string // of the collection, after the change
-}
-
-// Object returns New, or Old of a Deleted.
-func (d Delta[T]) Object() T {
-	if d.Type == Deleted {
-		return d.Old
-	}
-	return d.New
-}
-
-// Key returns the key of the object.
-func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
-
 // A FIFO is a log of typed deltas that any number of consumers read, each at its own pace through a [Cursor]. It is a [Sink]
 // for those who build a controller of their own on a [Reflector]; then one that it is given to is its only writer.
 //
@@ -86,7 +19,7 @@ func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
 // meanwhile; Deleted then Added, if it has another UID now. Memory is bounded by the number of objects, and no consumer delays
 // another or the writer.
 //
-// The zero FIFO is not valid; use [NewFIFO]. All methods are safe for concurrent use.
+// All methods are safe for concurrent use.
 type FIFO[T Object] struct {
 	// end is how many deltas were ever pushed. It is stored after the slot of the last one is written, and so publishes it:
 	// readers take no lock to see how far they may read, the appender takes none to let them.
@@ -98,7 +31,7 @@ type FIFO[T Object] struct {
 	slow []*Cursor[T] // the appender's scratch
 
 	mu      sync.Mutex
-	tail    *chunk[T] // replaced under mu, and by the appender alone once there is a cursor, which so reads it without
+	tail    *chunk[T] // while there is a cursor only the appender replaces it, and so may read it without mu
 	cursors []*Cursor[T]
 	parked  []*Cursor[T]
 
@@ -148,12 +81,6 @@ func (q *FIFO[T]) Close() {
 	defer q.mu.Unlock()
 	q.closed.Store(true)
 	q.wakeLocked()
-}
-
-// cursorOptions tune a cursor; the zero value is what Subscribe uses.
-type cursorOptions struct {
-	everyUpdate bool // never fold, whatever the memory
-	limit       int  // fold when further behind than so many deltas; default: 1024
 }
 
 // subscribe returns a cursor that starts at position, in O(1).
@@ -376,29 +303,6 @@ func (q *FIFO[T]) tell(key Key, obj T, d Delta[T]) {
 	emit(d, q.push)
 }
 
-// emit calls yield with the deltas that d's Old and New make: none, one, or two where they are different objects of one name.
-func emit[T Object](d Delta[T], yield func(Delta[T])) {
-	var zero T
-	switch {
-	case d.Old == d.New:
-	case d.Old == zero:
-		d.Type = Added
-		yield(d)
-	case d.New == zero:
-		d.Type, d.Initial = Deleted, false
-		yield(d)
-	case d.Old.GetUID() == d.New.GetUID():
-		d.Type, d.Initial = Updated, false
-		yield(d)
-	default:
-		gone, came := d, d
-		gone.Type, gone.Initial, gone.New = Deleted, false, zero
-		came.Type, came.Old = Added, zero
-		yield(gone)
-		yield(came)
-	}
-}
-
 // unchanged reports whether b says nothing that a did not. Objects of a source that stamps no resource versions are always
 // news, since a change would be lost otherwise.
 func unchanged[T Object](a, b T) bool {
@@ -409,236 +313,4 @@ func unchanged[T Object](a, b T) bool {
 func older[T Object](a, b T) bool {
 	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && order < 0
-}
-
-// A Cursor is one consumer's place in a [FIFO]. Next is for one goroutine at a time, the other methods for any.
-type Cursor[T Object] struct {
-	q     *FIFO[T]
-	limit uint64
-	wake  chan struct{} // one token: something may have changed since wait
-
-	parked atomic.Bool // in q.parked; written under q.mu
-	closed atomic.Bool // written under q.mu
-	waking atomic.Bool // it was woken, and has not polled yet: its consumer is not slow, it has not had the processor
-
-	// Positions, written under mu. Deltas before told have been handed out; those from taken on are counted against limit.
-	told  atomic.Uint64
-	taken atomic.Uint64
-
-	mu       sync.Mutex // taken after q.mu, and never held for longer than it takes to fold a few chunks
-	chunk    *chunk[T]  // where pos is; nil once closed
-	pos      uint64     // the deltas from taken to pos are in folded, those from pos on in the log
-	folded   *netChange[T]
-	draining *netChange[T] // the batch that is being handed out
-	buf      []Delta[T]    // the part of it that was handed out last
-}
-
-// Next returns all that waits, in order, and waits until there is something. The deltas are valid until the next call of Next
-// and must not be changed. The error is [ErrStopped] after Close, or the cause of ctx; with an error nothing is consumed.
-func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
-	for {
-		first, _, err := c.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		// Nearly always all that waits is one part. Otherwise the parts are joined, up to where the log ends now: an
-		// appender that is faster than this loop must not keep it here.
-		end := c.q.end.Load()
-		if len(first) > 0 && c.told.Load() >= end {
-			return first, nil
-		}
-		all := slices.Clone(first)
-		for c.told.Load() < end {
-			part, _, err := c.poll()
-			if err != nil {
-				break // closed meanwhile: the next call says so
-			}
-			all = append(all, part...)
-		}
-		if len(all) > 0 {
-			return all, nil
-		}
-	}
-}
-
-// Pending returns how many changes wait to be read, of which those that are folded count one an object.
-func (c *Cursor[T]) Pending() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.chunk == nil {
-		return 0
-	}
-	return c.draining.len() + c.folded.len() + int(c.q.end.Load()-c.pos)
-}
-
-// Close lets go of all that waits. A Next that waits, and every later one, returns [ErrStopped].
-func (c *Cursor[T]) Close() {
-	q := c.q
-	q.mu.Lock()
-	if !c.closed.Swap(true) {
-		if !c.parked.Load() {
-			q.tail.leaky = true
-		}
-		q.unparkLocked(c)
-		q.cursors = without(q.cursors, c)
-		q.live.Store(int32(len(q.cursors)))
-		q.sweepLocked()
-		c.signal()
-	}
-	q.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.chunk, c.folded, c.draining, c.buf = nil, nil, nil, nil
-}
-
-// next is poll that waits for something to return: deltas, or a position that has moved because changes cancelled out.
-func (c *Cursor[T]) next(ctx context.Context) (part []Delta[T], told uint64, err error) {
-	for {
-		if ctx.Err() != nil {
-			return nil, c.told.Load(), context.Cause(ctx)
-		}
-		before := c.told.Load()
-		part, told, err = c.poll()
-		if len(part) > 0 || told != before || err != nil {
-			return part, told, err
-		}
-		select {
-		case <-c.wait():
-		case <-ctx.Done():
-		}
-	}
-}
-
-// poll returns what waits, or the first part of it, without blocking: at most a chunk. With it, everything before the position
-// told has been handed out. The part is valid until the next poll or wait; it is empty if nothing waits, though told may have
-// moved. The error is ErrStopped when nothing will come.
-func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) {
-	if c.parked.Load() {
-		c.q.mu.Lock()
-		c.q.unparkLocked(c)
-		c.q.mu.Unlock()
-	}
-	stopped := c.q.closed.Load() // before end, so that what was pushed before Close is seen
-	end := c.q.end.Load()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.chunk == nil {
-		return nil, c.told.Load(), ErrStopped
-	}
-	if c.draining == nil && (c.folded != nil || c.slow(end)) {
-		c.foldToLocked(end)
-		c.folded.freeze()
-		c.draining, c.folded = c.folded, nil
-		c.taken.Store(c.pos)
-	}
-	if c.waking.Load() {
-		c.waking.Store(false)
-		c.taken.Store(end)
-	}
-	if c.draining != nil {
-		if part = c.drainLocked(); len(part) > 0 {
-			return part, c.told.Load(), nil
-		}
-	}
-	c.buf = nil
-	part = c.readLocked(end)
-	c.taken.Store(max(c.taken.Load(), c.pos))
-	c.told.Store(c.pos)
-	if len(part) == 0 && stopped {
-		err = ErrStopped
-	}
-	return part, c.pos, err
-}
-
-// drainLocked returns the next part of the batch, and none if there is no more.
-func (c *Cursor[T]) drainLocked() []Delta[T] {
-	if c.buf == nil {
-		c.buf = make([]Delta[T], 0, min(c.draining.len()+1, chunkSize))
-	}
-	clear(c.buf)
-	c.buf = c.draining.drain(c.buf[:0])
-	if c.draining.len() == 0 {
-		c.draining = nil
-		c.told.Store(c.taken.Load())
-	}
-	if len(c.buf) == 0 {
-		c.buf = nil
-	}
-	return c.buf
-}
-
-// readLocked moves pos on to the end of its chunk, or to end, and returns the deltas between.
-func (c *Cursor[T]) readLocked(end uint64) []Delta[T] {
-	if c.pos >= end {
-		return nil
-	}
-	if c.pos == c.chunk.base+chunkSize {
-		c.chunk = c.chunk.next.Load()
-	}
-	i, n := c.pos-c.chunk.base, min(end-c.chunk.base, chunkSize)
-	c.pos = c.chunk.base + n
-	return c.chunk.slots[i:n:n]
-}
-
-// slow reports whether what waits is to be folded, where end is the position of the log. A consumer that was woken and has not
-// had the processor yet is not slow: folding costs many times what it takes to read the deltas, so it would make a shortage of
-// processor time worse. It is held to a limit that only guards the memory.
-func (c *Cursor[T]) slow(end uint64) bool {
-	behind := end - min(end, c.taken.Load())
-	if c.waking.Load() {
-		behind /= wakingGrace
-	}
-	return behind > c.limit
-}
-
-// foldTo folds the log up to position end, for a consumer that may be blocked. The appender calls it.
-func (c *Cursor[T]) foldTo(end uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.chunk == nil || c.folded == nil && !c.slow(end) {
-		return // closed, or caught up in the meantime
-	}
-	c.foldToLocked(end)
-	// Its consumer may be blocked for good, so it should not hold on to a chunk that it has passed.
-	if next := c.chunk.next.Load(); next != nil && c.pos == next.base {
-		c.chunk = next
-	}
-}
-
-func (c *Cursor[T]) foldToLocked(end uint64) {
-	if c.folded == nil {
-		c.folded = newNetChange[T]()
-	}
-	for c.pos < end {
-		for _, d := range c.readLocked(end) {
-			c.folded.add(d)
-		}
-	}
-}
-
-// wait returns a channel that receives once poll may have something to return, or at once if it has. It is the same channel at
-// each call, and it is for the goroutine that calls poll.
-func (c *Cursor[T]) wait() <-chan struct{} {
-	q := c.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	select {
-	case <-c.wake:
-	default:
-	}
-	q.parkLocked(c)
-	if c.closed.Load() || q.closed.Load() || c.told.Load() != q.end.Load() {
-		q.unparkLocked(c)
-		c.signal()
-		return c.wake
-	}
-	q.sweepLocked()
-	return c.wake
-}
-
-func (c *Cursor[T]) signal() {
-	select {
-	case c.wake <- struct{}{}:
-	default: // it has a token already
-	}
 }

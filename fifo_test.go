@@ -560,7 +560,7 @@ func TestBlockedCursorKeepsNetChange(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.GC()
-	for i, p := range kept[chunkSize : n-2*chunkSize] { // the first are in one piece with what is in hand
+	for i, p := range kept[chunkSize : n-2] { // the first are in one piece with what is in hand
 		if p.Value() != nil {
 			t.Fatalf("version %d of %d is kept", chunkSize+i+1, n)
 		}
@@ -573,6 +573,35 @@ func TestBlockedCursorKeepsNetChange(t *testing.T) {
 	}
 	runtime.KeepAlive(old)
 	runtime.KeepAlive(q)
+}
+
+// TestBatchIsFreedAsItIsTold: a large net change does not keep the objects that it has told until the last one is.
+func TestBatchIsFreedAsItIsTold(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c := q.Subscribe()
+	kept := make([]weak.Pointer[ball], 5000)
+	for i := range kept {
+		d := numbered(i)
+		kept[i] = weak.Make(d.New)
+		q.push(d)
+	}
+	first, _, err := c.poll()
+	n := len(first)
+	if _, _, err2 := c.poll(); n == 0 || err != nil || err2 != nil {
+		t.Fatalf("poll: %d deltas, %v, %v", n, err, err2)
+	}
+	runtime.GC()
+	runtime.GC()
+	for i, p := range kept[:n] {
+		if p.Value() != nil {
+			t.Fatalf("object %d of the %d that were told first is kept", i, n)
+		}
+	}
+	if want := len(kept) - c.Pending(); want <= n {
+		t.Errorf("%d deltas are told, want more than %d", want, n)
+	}
+	runtime.KeepAlive(q)
+	runtime.KeepAlive(c)
 }
 
 // TestCloseWhileReading: deltas that were handed out stay what they are while their consumer works on them, although the cursor
@@ -598,6 +627,7 @@ func TestCloseWhileReading(t *testing.T) {
 func TestSink(t *testing.T) {
 	a1, a2, b1, c1 := newBall("a", 1, 1), newBall("a", 1, 2), newBall("b", 2, 1), newBall("c", 3, 3)
 	again := newBall("a", 9, 9)
+	bare, bareAgain := &ball{Meta{Name: "x"}}, &ball{Meta{Name: "x"}}
 	apply := func(typ watch.EventType, b *ball, rv string) func(*FIFO[*ball]) {
 		return func(q *FIFO[*ball]) { q.Apply(WatchEvent[*ball]{Type: typ, Object: b, ResourceVersion: rv}) }
 	}
@@ -643,12 +673,8 @@ func TestSink(t *testing.T) {
 		{"an error is nothing", replace("1", a1), func(q *FIFO[*ball]) {
 			q.Apply(WatchEvent[*ball]{Type: watch.Deleted, Object: a2, Err: errors.New("bad")})
 		}, nil},
-		{"versions that are not stamped are news", func(q *FIFO[*ball]) { q.Replace([]*ball{{Meta{Name: "x"}}}, "") },
-			func(q *FIFO[*ball]) {
-				q.Apply(WatchEvent[*ball]{Type: watch.Modified, Object: &ball{Meta{Name: "x", UID: "1"}}})
-			},
-			deltas{{Type: Deleted, Cause: Watch, Old: &ball{Meta{Name: "x"}}},
-				{Type: Added, Cause: Watch, New: &ball{Meta{Name: "x", UID: "1"}}}}},
+		{"versions that are not stamped are news", replace("", bare), replace("", bareAgain),
+			deltas{{Type: Updated, Cause: Relist, Old: bare, New: bareAgain}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -666,7 +692,7 @@ func TestSink(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, append(deltas(nil), got...)); diff != "" {
+			if diff := cmp.Diff(tt.want, append(deltas(nil), got...), sameBall); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -1,0 +1,90 @@
+package lw
+
+// An EventType says what happened to an object.
+type EventType uint8
+
+const (
+	Added   EventType = iota + 1 // the object is new, or new to this consumer
+	Updated                      // another version of an object that is known, of the same UID
+	Deleted                      // the object is gone
+)
+
+func (t EventType) String() string {
+	switch t {
+	case Added:
+		return "added"
+	case Updated:
+		return "updated"
+	case Deleted:
+		return "deleted"
+	}
+	return "unknown"
+}
+
+// A Cause says how a change became known.
+type Cause uint8
+
+const (
+	Initial Cause = iota + 1 // the first list, or the snapshot that a late handler starts with
+	Watch                    // an event of a watch
+	Relist                   // the comparison of a later list with what was known
+	Resync                   // nothing changed: a handler asked to be told again
+)
+
+func (c Cause) String() string {
+	switch c {
+	case Initial:
+		return "initial"
+	case Watch:
+		return "watch"
+	case Relist:
+		return "relist"
+	case Resync:
+		return "resync"
+	}
+	return "unknown"
+}
+
+// A Delta is one change of one object. Its objects are shared and must not be changed.
+type Delta[T Object] struct {
+	Type            EventType
+	Cause           Cause  // of a net change: the cause of its last part
+	Initial         bool   // Added only: the object is of the first list
+	Old             T      // what the consumer was told last; zero for Added
+	New             T      // zero for Deleted
+	ResourceVersion string // of the collection, after the change
+}
+
+// Object returns New, or Old of a Deleted.
+func (d Delta[T]) Object() T {
+	if d.Type == Deleted {
+		return d.Old
+	}
+	return d.New
+}
+
+// Key returns the key of the object.
+func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
+
+// emit calls yield with the deltas that d's Old and New make: none, one, or two where they are different objects of one name.
+func emit[T Object](d Delta[T], yield func(Delta[T])) {
+	var zero T
+	switch {
+	case d.Old == d.New:
+	case d.Old == zero:
+		d.Type = Added
+		yield(d)
+	case d.New == zero:
+		d.Type, d.Initial = Deleted, false
+		yield(d)
+	case d.Old.GetUID() == d.New.GetUID():
+		d.Type, d.Initial = Updated, false
+		yield(d)
+	default:
+		gone, came := d, d
+		gone.Type, gone.Initial, gone.New = Deleted, false, zero
+		came.Type, came.Old = Added, zero
+		yield(gone)
+		yield(came)
+	}
+}
