@@ -2,8 +2,6 @@ package history
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"testing"
@@ -13,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"pgregory.net/rapid"
 )
 
@@ -36,15 +33,6 @@ type model struct {
 	states      map[uint64]state
 	changed     map[uint64]bool // the versions that changed this collection
 	watches     []*watcher
-}
-
-// A watcher folds what a watch tells of, which must be what its filter shows of the states.
-type watcher struct {
-	w     *Watch[int]
-	match func(types.NamespacedName, content) bool
-	seen  state
-	at    uint64 // the version up to which it was drained
-	cut   bool
 }
 
 func newModel() *model {
@@ -246,169 +234,6 @@ func (m *model) cut() {
 	}
 }
 
-func (m *model) Watch(t *rapid.T) {
-	namespace, opts, match := drawFilter(t)
-	from := rapid.Uint64Range(0, m.now).Draw(t, "from")
-	w := &watcher{match: match, seen: state{}, at: m.now}
-	if from > 0 {
-		opts.ResourceVersion = FormatVersion(from)
-		w.at = from
-		w.seen = m.states[from].filter(match)
-	}
-	var err error
-	if w.w, err = m.c.Watch(namespace, opts); err != nil {
-		t.Fatal(err)
-	}
-	if from > 0 && from < m.oldest {
-		if _, err := drain(w.w); !apierrors.IsResourceExpired(err) {
-			t.Fatalf("watch from %d before %d: %v", from, m.oldest, err)
-		}
-		return
-	}
-	m.watches = append(m.watches, w)
-}
-
-// Drain reads what the watches have to tell, and compares where that leads to.
-func (m *model) Drain(t *rapid.T) {
-	m.watches = slices.DeleteFunc(m.watches, func(w *watcher) bool {
-		return rapid.IntRange(0, 3).Draw(t, "drain") > 0 && m.drain(t, w)
-	})
-}
-
-// drain reports whether w has ended.
-func (m *model) drain(t *rapid.T, w *watcher) bool {
-	events, err := drain(w.w)
-	if w.cut {
-		if err != io.EOF || len(events) > 0 {
-			t.Fatalf("a watch that was cut told %d events and ended with %v", len(events), err)
-		}
-		return true
-	}
-	var seen uint64
-	for _, ev := range events {
-		seen = max(seen, w.take(t, ev, seen))
-	}
-	missed := false
-	for v := range m.changed {
-		missed = missed || w.at < v && v <= m.oldest
-	}
-	if missed {
-		if !apierrors.IsResourceExpired(err) {
-			t.Fatalf("a watch at %d went on after compaction to %d: %v", w.at, m.oldest, err)
-		}
-		return true
-	}
-	if err != nil {
-		t.Fatalf("a watch at %d, compacted to %d, ended: %v", w.at, m.oldest, err)
-	}
-	w.at = m.now
-	if diff := gocmp.Diff(m.states[m.now].filter(w.match), w.seen); diff != "" {
-		t.Fatalf("the events of a watch lead elsewhere (-want +got):\n%s", diff)
-	}
-	return false
-}
-
-// take folds ev and returns its version, or 0 for one of the initial state.
-func (w *watcher) take(t *rapid.T, ev Event[int], seen uint64) uint64 {
-	old, known := w.seen[ev.Object.Key]
-	if (ev.Type == watch.Added) == known {
-		t.Fatalf("%s of %s at %d, which was known: %v", ev.Type, ev.Object.Key, ev.Version, known)
-	}
-	if ev.Type == watch.Deleted {
-		if contentOf(ev.Object) != old {
-			t.Fatalf("%s was deleted as %v, last seen as %v", ev.Object.Key, contentOf(ev.Object), old)
-		}
-		delete(w.seen, ev.Object.Key)
-	} else {
-		w.seen[ev.Object.Key] = contentOf(ev.Object)
-	}
-	if ev.Initial {
-		return 0
-	}
-	if ev.Version <= seen {
-		t.Fatalf("version %d after %d", ev.Version, seen)
-	}
-	return ev.Version
-}
-
-// drain reads w until it would wait.
-func drain(w *Watch[int]) (events []Event[int], err error) {
-	for {
-		ev, ok, changed := w.poll()
-		switch {
-		case w.err != nil:
-			return events, w.err
-		case ok:
-			events = append(events, ev)
-		case changed != nil:
-			return events, nil
-		}
-	}
-}
-
-// Pages lists in pages, with writes and a compaction in between.
-func (m *model) Pages(t *rapid.T) {
-	namespace, opts, match := drawFilter(t)
-	opts.Limit = rapid.Int64Range(1, 3).Draw(t, "limit")
-	want := m.states[m.now].filter(match)
-	version := m.now
-	var got []*Object[int]
-	for {
-		page, err := m.c.List(namespace, opts)
-		if err != nil {
-			if version >= m.oldest || !apierrors.IsResourceExpired(err) {
-				t.Fatalf("page of %d, compacted to %d: %v", version, m.oldest, err)
-			}
-			m.restOfPages(t, namespace, opts, match, got, err)
-			return
-		}
-		if opts.Continue != "" && version < m.oldest {
-			t.Fatalf("a page of %d, compacted to %d", version, m.oldest)
-		}
-		if page.Version != version {
-			t.Fatalf("a page of version %d in a list of %d", page.Version, version)
-		}
-		got = append(got, page.Items...)
-		if page.Remaining != nil && int(*page.Remaining) != len(want)-len(got) {
-			t.Fatalf("%d remain after %d of %d", *page.Remaining, len(got), len(want))
-		}
-		if page.Continue == "" {
-			break
-		}
-		opts.Continue = page.Continue
-		if rapid.Bool().Draw(t, "write") {
-			m.Create(t)
-			m.Delete(t)
-		}
-		if rapid.IntRange(0, 3).Draw(t, "compact") == 3 {
-			m.Compact(t)
-		}
-	}
-	if !inOrder(got) {
-		t.Fatalf("pages out of order")
-	}
-	if diff := gocmp.Diff(want, fold(got)); diff != "" {
-		t.Fatalf("pages (-want +got):\n%s", diff)
-	}
-}
-
-// restOfPages goes on with the token of the error, which shows what is left as it is now.
-func (m *model) restOfPages(t *rapid.T, namespace string, opts metav1.ListOptions, match func(types.NamespacedName, content) bool,
-	before []*Object[int], err error,
-) {
-	opts.Limit = 0
-	opts.Continue = err.(apierrors.APIStatus).Status().ListMeta.Continue
-	page, err := m.c.List(namespace, opts)
-	if err != nil || page.Version != m.now {
-		t.Fatalf("the rest of a list at %d, %v; want %d", page.Version, err, m.now)
-	}
-	last := pathOf(before[len(before)-1].Key)
-	want := m.states[m.now].filter(func(k types.NamespacedName, c content) bool { return match(k, c) && pathOf(k) > last })
-	if diff := gocmp.Diff(want, fold(page.Items)); diff != "" {
-		t.Fatalf("the rest of a list (-want +got):\n%s", diff)
-	}
-}
-
 func inOrder(objs []*Object[int]) bool {
 	return slices.IsSortedFunc(objs, func(a, b *Object[int]) int { return cmp.Compare(pathOf(a.Key), pathOf(b.Key)) })
 }
@@ -484,21 +309,4 @@ func TestModel(t *testing.T) {
 			"": m.Check,
 		})
 	})
-}
-
-func ExampleLine() {
-	line := NewLine()
-	pods := NewCollection(line, Options[string]{Resource: schema.GroupResource{Resource: "pods"}})
-	nodes := NewCollection(line, Options[string]{Resource: schema.GroupResource{Resource: "nodes"}})
-	pods.Create(Object[string]{Key: types.NamespacedName{Namespace: "ns", Name: "p"}, Value: "a pod"})
-	nodes.Create(Object[string]{Key: types.NamespacedName{Name: "n"}, Value: "a node"})
-	for version := uint64(1); version <= line.Version(); version++ {
-		p, _ := pods.StateAt(version)
-		n, _ := nodes.StateAt(version)
-		fmt.Println(version, len(p), len(n))
-	}
-	// Output:
-	// 1 0 0
-	// 2 1 0
-	// 3 1 1
 }

@@ -27,7 +27,7 @@ type Watch[V any] struct {
 
 	initial []*Object[V] // what is left of the state that it began with
 	ending  bool         // the end bookmark is due after them
-	from    uint64       // the version of that state, or that changes are told after
+	from    uint64       // the version that it has told all of: that of the initial state, the one asked for, then each change's
 	next    uint64       // how many changes of the collection were before the next one to look at
 
 	opened     time.Time
