@@ -31,8 +31,9 @@ func TestExpiredWatch(t *testing.T) {
 		// A watch of a second: no bookmark moves its version, and it is resumed soon.
 		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}}, faultWires...)
 		version := all[0].Status().ResourceVersion
-		create(t, r, collection("secrets", namespace), object{"kind": "Secret", "apiVersion": "v1",
-			"metadata": object{"name": "o", "namespace": namespace}})
+		for range 2 { // etcd keeps the revision that it compacts at
+			createSecret(t, r, namespace)
+		}
 		if _, err := s.Compact(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
@@ -70,8 +71,7 @@ func TestExpiredPages(t *testing.T) {
 				client := newClient(t, s, w)
 				src, path := configMaps(t, client, namespace)
 				expire := func() {
-					create(t, r, collection("secrets", namespace), object{"kind": "Secret", "apiVersion": "v1",
-						"metadata": object{"generateName": "o-", "namespace": namespace}})
+					createSecret(t, r, namespace)
 					if _, err := s.Compact(within(t, patience)); err != nil {
 						t.Error(err)
 					}
@@ -157,7 +157,7 @@ func TestTooLargeVersion(t *testing.T) {
 				}
 			}
 			for i := range 20 {
-				update(t, r, path+"/o", configMap(namespace, "o", fmt.Sprint(mode, i)))
+				update(t, r, path+"/o", configMap(namespace, "o", fmt.Sprintf("%v-%d", mode, i)))
 			}
 			for _, f := range all {
 				f.synced()

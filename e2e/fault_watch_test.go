@@ -35,3 +35,30 @@ func TestWatchTimeout(t *testing.T) {
 		}
 	}, servers.Kinds...)
 }
+
+// TestQuietWatchTimeout lets watches end at their time-out on a collection that nobody writes to: that is no failure.
+func TestQuietWatchTimeout(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace = "quiet"
+		s := sharedServer(t, kind)
+		r := s.Reader("")
+		defer r.Close()
+		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}}, faultWires...)
+		for _, f := range all {
+			eventually(t, patience, func() string {
+				if f.client.count(isVerb(verbWatch)) < 3 {
+					return f.name() + ": fewer than 3 watches"
+				}
+				return ""
+			})
+			if st := f.Status(); st.Failures != 0 || st.Err != nil {
+				t.Errorf("%s: status after watches that timed out: %+v", f.name(), st)
+			}
+			for _, err := range f.errs.all() {
+				t.Errorf("%s: a watch that timed out is told as an error: %v", f.name(), err)
+			}
+			f.same(r)
+			f.paced()
+		}
+	}, servers.Kinds...)
+}

@@ -11,6 +11,8 @@ require (
 
 require github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674
 
+require github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
+
 require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect

@@ -145,7 +145,7 @@ func TestPriorityAndFairness(t *testing.T) {
 				"rules": []object{{
 					"subjects": []object{{"kind": "User", "user": object{"name": servers.User}}},
 					"resourceRules": []object{{"verbs": []string{"list", "watch"}, "apiGroups": []string{""},
-						"resources": []string{"configmaps"}, "namespaces": []string{"*"}}}}}}})
+						"resources": []string{"configmaps"}, "namespaces": []string{namespace}}}}}}})
 		release := func() {
 			remove(t, r, flow+"flowschemas/jail")
 			remove(t, r, flow+"prioritylevelconfigurations/jail")

@@ -45,6 +45,7 @@ type request struct {
 	media  string // the answer's Content-Type
 	err    error  // of a request without an answer
 	end    error  // how its body ended: io.EOF as it should; nil: it is open, or was left
+	done   bool   // its body has been read to the end or closed
 	bytes  int64
 }
 
@@ -97,26 +98,27 @@ type recordedBody struct {
 
 func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.recorder.read(b.noted, n, err)
+	b.recorder.read(b.noted, n, err, err != nil)
 	return n, err
 }
 
 // Close counts as the end of a body of which the decoder left no more than the end itself.
 func (b *recordedBody) Close() error {
-	b.recorder.read(b.noted, 0, nil)
+	b.recorder.read(b.noted, 0, nil, true)
 	return b.ReadCloser.Close()
 }
 
-func (r *recorder) read(noted *request, n int, err error) {
+func (r *recorder) read(noted *request, n int, err error, done bool) {
 	var due []*trigger
 	r.mu.Lock()
 	noted.bytes += int64(n)
 	if err != nil {
 		noted.end = err
 	}
-	ended := err == io.EOF || n == 0 && err == nil
+	ends := done && !noted.done
+	noted.done = noted.done || done
 	r.triggers = slices.DeleteFunc(r.triggers, func(t *trigger) bool {
-		hit := t.verb == noted.verb && (t.bytes >= 0 && noted.bytes >= t.bytes || t.bytes < 0 && ended)
+		hit := t.verb == noted.verb && (t.bytes >= 0 && n > 0 && noted.bytes >= t.bytes || t.bytes < 0 && ends)
 		if hit {
 			due = append(due, t)
 		}

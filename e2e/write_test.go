@@ -37,6 +37,13 @@ func create(t testing.TB, r *servers.Reader, path string, obj object) *servers.O
 	return write(t, r, http.MethodPost, path, obj)
 }
 
+// createSecret moves the server's version, which no watch of another resource sees.
+func createSecret(t testing.TB, r *servers.Reader, namespace string) *servers.Object {
+	t.Helper()
+	return create(t, r, collection("secrets", namespace), object{"kind": "Secret", "apiVersion": "v1",
+		"metadata": object{"generateName": "s-", "namespace": namespace}})
+}
+
 // update puts obj, which is at path, in place of what is there.
 func update(t testing.TB, r *servers.Reader, path string, obj object) *servers.Object {
 	t.Helper()

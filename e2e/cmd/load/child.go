@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// A child is a follower's process. It writes "synced", is told "begin", and writes its result once it has seen the end of the
+// storm.
+type child struct {
+	name string
+	cmd  *exec.Cmd
+	in   io.Writer
+	out  *bufio.Scanner
+}
+
+func startChild(ctx context.Context, a assignment) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{name: a.Follower, cmd: exec.CommandContext(ctx, self, "-child", a.String())}
+	c.cmd.Stderr = os.Stderr
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.in, c.out = in, bufio.NewScanner(out)
+	return c, c.cmd.Start()
+}
+
+func (c *child) tell(line string) error {
+	_, err := fmt.Fprintln(c.in, line)
+	return err
+}
+
+func (c *child) expect(line string) error {
+	if !c.out.Scan() {
+		return fmt.Errorf("%s ended early: %v", c.name, c.out.Err())
+	}
+	if c.out.Text() != line {
+		return fmt.Errorf("%s said %q, not %q", c.name, c.out.Text(), line)
+	}
+	return nil
+}
+
+func (c *child) result() (result, error) {
+	var r result
+	if !c.out.Scan() {
+		return r, fmt.Errorf("%s ended early: %v", c.name, c.out.Err())
+	}
+	return r, json.Unmarshal(c.out.Bytes(), &r)
+}
+
+// kill ends the process. A child that is left behind ends by itself, when it finds its input closed.
+func (c *child) kill() {
+	c.cmd.Process.Kill()
+	c.cmd.Wait()
+}

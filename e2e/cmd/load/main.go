@@ -1,0 +1,206 @@
+// Command load follows 10,000 Pods and 10,000 ConfigMaps of one real API server with lw and with client-go side by side, while
+// 16 writers update them as fast as the server lets them, and prints what each follower has cost.
+//
+//	go run ./cmd/build generic && go run ./cmd/load
+//
+// Each follower is a process of its own with connections of its own, and is told of the same writes as the others. Server,
+// writers and followers share the machine: compare rows, do not quote them as absolute numbers. Lag is the time from before a
+// write is sent until the handler is called, and so includes the server's part, which is the same for all.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+type config struct {
+	objects, writers, rounds int
+	storm                    time.Duration
+	followers, encodings     []string
+}
+
+func main() {
+	log.SetFlags(0)
+	kindName := flag.String("server", servers.Generic.Name, "generic or kube")
+	var cfg config
+	flag.IntVar(&cfg.objects, "objects", 10_000, "Pods, and ConfigMaps")
+	flag.IntVar(&cfg.writers, "writers", 16, "that write at the same time")
+	flag.IntVar(&cfg.rounds, "rounds", 3, "of which the median is printed")
+	flag.DurationVar(&cfg.storm, "storm", 8*time.Second, "how long the writers write in a round")
+	names := flag.String("followers", strings.Join(slices.Sorted(maps.Keys(followers)), ","), "that run at the same time")
+	encodings := flag.String("encodings", "json,protobuf", "one after the other")
+	child := flag.String("child", "", "used by the command itself")
+	flag.Parse()
+	cfg.followers, cfg.encodings = strings.Split(*names, ","), strings.Split(*encodings, ",")
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if *child != "" {
+		if err := follow(ctx, *child); err != nil {
+			log.Fatalf("load: %v", err)
+		}
+		return
+	}
+	i := slices.IndexFunc(servers.Kinds, func(k servers.Kind) bool { return k.Name == *kindName })
+	if i < 0 {
+		log.Fatalf("load: no server is named %q", *kindName)
+	}
+	if err := run(ctx, servers.Kinds[i], cfg); err != nil {
+		log.Fatalf("load: %v", err)
+	}
+}
+
+func run(ctx context.Context, kind servers.Kind, cfg config) error {
+	dir, err := os.MkdirTemp("", "lw-load-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s, err := servers.New(kind, dir)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	start, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := s.StartEtcd(start); err != nil {
+		return err
+	}
+	if err := seed(start, s, cfg.objects); err != nil {
+		return err
+	}
+	if err := s.StartAPI(start); err != nil {
+		return err
+	}
+	storm, err := newStorm(ctx, s, cfg.writers)
+	if err != nil {
+		return err
+	}
+	rows := map[string][]result{}
+	for _, encoding := range cfg.encodings {
+		for n := range cfg.rounds {
+			log.Printf("%s, round %d of %d", encoding, n+1, cfg.rounds)
+			results, err := round(ctx, s, storm, cfg, encoding)
+			if err != nil {
+				return err
+			}
+			for _, r := range results {
+				rows[r.Encoding+" "+r.Follower] = append(rows[r.Encoding+" "+r.Follower], r)
+			}
+		}
+	}
+	fmt.Printf("%s server, %d Pods and %d ConfigMaps, %d writers for %v, median of %d rounds\n\n",
+		kind.Name, cfg.objects, cfg.objects, cfg.writers, cfg.storm, cfg.rounds)
+	print(rows)
+	return nil
+}
+
+// round starts one process for each follower, waits until all have synced, storms, and returns what each says of itself.
+func round(ctx context.Context, s *servers.Server, storm *storm, cfg config, encoding string) ([]result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	var children []*child
+	defer func() {
+		for _, c := range children {
+			c.kill()
+		}
+	}()
+	for _, name := range cfg.followers {
+		// One after the other, so that they do not sync at the same time.
+		c, err := startChild(ctx, assignment{Follower: name, Encoding: encoding, URL: s.URL, CA: s.CA, Token: servers.AdminToken})
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, c)
+		if err := c.expect("synced"); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range children {
+		if err := c.tell("begin"); err != nil {
+			return nil, err
+		}
+	}
+	if err := storm.blow(ctx, cfg.storm); err != nil {
+		return nil, err
+	}
+	var results []result
+	for _, c := range children {
+		r, err := c.result()
+		if err != nil {
+			return nil, err
+		}
+		r.Written = float64(storm.written.Load())
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// print prints the medians of all rounds.
+func print(rows map[string][]result) {
+	t := tabwriter.NewWriter(os.Stdout, 0, 0, 1, ' ', tabwriter.Debug)
+	fmt.Fprintln(t, "| encoding | follower | sync | sync CPU | peak RSS | live heap | updates | told | told/s | CPU/event | lag p50 | lag p99 | watches | lists |")
+	fmt.Fprintln(t, "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		all := rows[key]
+		at := func(value func(r result) float64) float64 {
+			values := make([]float64, len(all))
+			for i, r := range all {
+				values[i] = value(r)
+			}
+			slices.Sort(values)
+			return values[len(values)/2]
+		}
+		ms := func(value func(r result) float64) string { return fmt.Sprintf("%.0f ms", at(value)*1000) }
+		fmt.Fprintf(t, "| %s | %s | %s | %s | %.0f MB | %.0f MB | %.0f | %.0f | %.0f | %.0f µs | %.1f ms | %.1f ms | %.0f | %.0f |\n",
+			all[0].Encoding, all[0].Follower,
+			ms(func(r result) float64 { return r.Sync }), ms(func(r result) float64 { return r.SyncCPU }),
+			at(func(r result) float64 { return r.PeakRSS / 1e6 }), at(func(r result) float64 { return r.LiveHeap / 1e6 }),
+			at(func(r result) float64 { return r.Written }), at(func(r result) float64 { return r.Told }),
+			at(func(r result) float64 { return r.Told / r.Took }),
+			at(func(r result) float64 { return r.StormCPU / r.Told * 1e6 }),
+			at(func(r result) float64 { return r.LagP50 * 1e3 }), at(func(r result) float64 { return r.LagP99 * 1e3 }),
+			at(func(r result) float64 { return r.Watches }), at(func(r result) float64 { return r.Lists }))
+	}
+	t.Flush()
+}
+
+// assignment is what a child is told to do, as the value of -child.
+type assignment struct {
+	Follower, Encoding, URL, Token string
+	CA                             []byte
+}
+
+// result is what a follower has cost. Times are in seconds, sizes in bytes.
+type result struct {
+	Follower, Encoding string
+	Sync, SyncCPU      float64 // from the start of the informers until both have synced and their handlers have been told all
+	PeakRSS            float64 // of the process, up to the end of the sync
+	LiveHeap           float64 // after the sync and a garbage collection
+	Written            float64 // updates in the storm
+	Told               float64 // calls of handlers in the storm; of updates that came too fast only the net effect is told
+	Took               float64 // from the start of the storm until the last of them
+	StormCPU           float64
+	LagP50, LagP99     float64
+	Watches, Lists     float64 // requests since the start
+}
+
+func (a assignment) String() string {
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
