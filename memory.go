@@ -18,14 +18,14 @@ import (
 )
 
 // Memory is a [Source] held in memory, with the semantics of a real API server: one line of resource versions, every version
-// kept until [Memory.Compact], lists in pages of one version, watches from any kept version, streamed lists, bookmarks, and a
-// server's errors (those of k8s.io/apimachinery/pkg/api/errors). A watch that starts at a list's resource version misses
+// kept until [Memory.Compact], lists in pages of one version, watches from any kept version, streamed lists, bookmarks, and
+// a server's errors (those of k8s.io/apimachinery/pkg/api/errors). A watch that starts at a list's resource version misses
 // nothing that was written in between, so that a test with it does not race.
 //
-// It is safe for concurrent use by any number of informers and writers. It keeps copies and hands out copies, deep ones where T
-// has DeepCopyObject and otherwise of the struct alone, so that nothing it is given or has given is changed later. It has no
-// goroutine and needs no closing. Label selectors work for a T with GetLabels, field selectors for metadata.name and
-// metadata.namespace.
+// It is safe for concurrent use by any number of informers and writers. It keeps copies and hands out copies, so that what it
+// was given and has handed out belongs to the caller; where T has no DeepCopyObject the copy is of the struct alone, and what
+// its maps, slices and pointers hold must not be changed. It has no goroutine and needs no closing. Label selectors work for
+// a T with GetLabels, field selectors for metadata.name and metadata.namespace.
 type Memory[T Object] struct {
 	line    *history.Line
 	objects *history.Collection[T]
@@ -35,9 +35,9 @@ type Memory[T Object] struct {
 	failure error // what requests fail with; guarded by mu
 }
 
-// NewMemory returns a Memory that holds objs, each created in turn. T must be able to take a UID and a resource version: it is a
-// metav1.Object, as every API type is, or a pointer to a struct that embeds [Meta]. NewMemory panics where it is neither, and
-// where an object of objs cannot be created.
+// NewMemory returns a Memory that holds objs, each created in turn. T must be able to take a UID and a resource version: it
+// is a metav1.Object, as every API type is, or a pointer to a struct that embeds [Meta]. NewMemory panics where it is
+// neither, and where an object of objs cannot be created.
 func NewMemory[T Object](objs ...T) *Memory[T] {
 	copier, err := newCopier[T]()
 	if err != nil {
@@ -58,15 +58,15 @@ func NewMemory[T Object](objs ...T) *Memory[T] {
 	return m
 }
 
-// Create adds a copy of obj, with the next resource version and, where obj has none, a UID, and returns a copy of that. It fails
-// with AlreadyExists, or with Invalid where obj has no name.
+// Create adds a copy of obj, with the next resource version and, where obj has none, a UID, and returns a copy of that. It
+// fails with AlreadyExists, or with Invalid where obj has no name.
 func (m *Memory[T]) Create(obj T) (T, error) {
 	return m.write("create", obj, m.objects.Create)
 }
 
-// Update replaces the object of obj's key by a copy of obj with the next resource version and returns a copy of that. An update
-// that changes nothing makes no version. It fails with NotFound; with Conflict where obj carries another resource version than
-// the current object's, or another UID; obj may leave out either.
+// Update replaces the object of obj's key by a copy of obj with the next resource version and returns a copy of that. An
+// update that changes nothing makes no version. It fails with NotFound; with Conflict where obj carries another resource
+// version than the current object's, or another UID; obj may leave out either.
 func (m *Memory[T]) Update(obj T) (T, error) {
 	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
 		version, err := history.ParseVersion(obj.GetResourceVersion())
@@ -130,19 +130,19 @@ func (m *Memory[T]) All() iter.Seq[T] {
 // ResourceVersion returns the version of the last write.
 func (m *Memory[T]) ResourceVersion() string { return history.FormatVersion(m.line.Version()) }
 
-// Compact forgets all states but the current one: a list or watch from an older resource version fails with 410 Expired, and so
-// does an open watch that has not told of all changes yet.
+// Compact forgets all states but the current one: a list or watch from an older resource version fails with 410 Expired, and
+// so does an open watch that has not told of all changes yet.
 func (m *Memory[T]) Compact() { m.line.Compact(m.line.Version()) }
 
 // Disconnect ends every open watch, as a server does at the end of a watch's time.
 func (m *Memory[T]) Disconnect() { m.line.Disconnect() }
 
-// Bookmark makes every open watch that allows bookmarks send one now. By themselves they are sent every minute and two seconds
-// before the end of a watch's time.
+// Bookmark makes every open watch that allows bookmarks send one now. By themselves they are sent every minute and two
+// seconds before the end of a watch's time.
 func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 
-// Rewind goes back to the state of an older resource version and ends every open watch, as a server does that is restored from a
-// backup. It fails with Expired where that state was compacted.
+// Rewind goes back to the state of an older resource version and ends every open watch, as a server does that is restored
+// from a backup. It fails with Expired where that state was compacted.
 func (m *Memory[T]) Rewind(resourceVersion string) error {
 	version, err := history.ParseVersion(resourceVersion)
 	if err != nil {
@@ -194,8 +194,8 @@ func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield fun
 	}, nil
 }
 
-// Watch yields each event, with a copy of its object, until ctx is done, opts.TimeoutSeconds have passed, or the watch is ended
-// by Disconnect, Fail, Rewind or Compact. A slow yield loses nothing, but for a Compact in the meantime.
+// Watch yields each event, with a copy of its object, until ctx is done, opts.TimeoutSeconds have passed, or the watch is
+// ended by Disconnect, Fail, Rewind or Compact. A slow yield loses nothing, but for a Compact in the meantime.
 func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if err := selectable[T](opts); err != nil {
 		return err

@@ -32,8 +32,8 @@ func newCopier[T Object]() (copier[T], error) {
 	return copier[T]{}, fmt.Errorf("%s has neither metav1.Object nor an embedded lw.Meta", typeName[T]())
 }
 
-// embeddedMeta returns the index of the Meta that struct t embeds, also through other structs, but not through a pointer, which
-// two copies would share.
+// embeddedMeta returns the index of the Meta that struct t embeds, also through other structs, but not through a pointer,
+// which two copies would share.
 func embeddedMeta(t reflect.Type) []int {
 	for i := range t.NumField() {
 		f := t.Field(i)

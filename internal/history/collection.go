@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Collection is the objects of one kind in all their versions. It is safe for concurrent use. Its errors are those of an API
-// server: they answer to k8s.io/apimachinery/pkg/api/errors.
+// A Collection is the objects of one kind in all their versions. It is safe for concurrent use. Its errors are those of an
+// API server: they answer to k8s.io/apimachinery/pkg/api/errors.
 type Collection[V any] struct {
 	line *Line
 	opts Options[V]
@@ -100,7 +100,8 @@ func (c *Collection[V]) currentLocked(key types.NamespacedName) *Object[V] {
 }
 
 // StateAt returns the objects of a version in the order of their keys. The slice is shared and must not be changed. It fails
-// with Expired where that version is compacted, and with the error of a too large resource version where it is not there yet.
+// with Expired where that version is compacted, and with the error of a too large resource version where it is not there
+// yet.
 func (c *Collection[V]) StateAt(version uint64) ([]*Object[V], error) {
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()

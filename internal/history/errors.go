@@ -21,7 +21,8 @@ func (c *Collection[V]) errConflictVersion(key types.NamespacedName, want, got u
 }
 
 func (c *Collection[V]) errConflictUID(key types.NamespacedName, want, got types.UID) error {
-	return apierrors.NewConflict(c.opts.Resource, key.Name, fmt.Errorf("precondition failed: the object's UID is %s, not %s", got, want))
+	return apierrors.NewConflict(c.opts.Resource, key.Name,
+		fmt.Errorf("precondition failed: the object's UID is %s, not %s", got, want))
 }
 
 func errTooOld(version, oldest uint64) error {

@@ -35,8 +35,8 @@ type Options[V any] struct {
 	Resource schema.GroupResource
 	// Fields are the names that a field selector may use beside metadata.name and metadata.namespace.
 	Fields []string
-	// Same reports whether an update from old to new, which has no version yet, changes nothing, and so makes no version. It may
-	// be called more than once for an update. Nil: every update makes a version.
+	// Same reports whether an update from old to new, which has no version yet, changes nothing, and so makes no version. It
+	// may be called more than once for an update. Nil: every update makes a version.
 	Same func(old, new *Object[V]) bool
 	// Window is how many changes are kept; older ones are compacted. 0: all, until Compact.
 	Window int

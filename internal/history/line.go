@@ -44,8 +44,8 @@ func (l *Line) Advance(n uint64) {
 	l.now += n
 }
 
-// Compact forgets the states before version, in every collection. A later version than the current one means the current one.
-// An open watch that has yet to read one of the changes that go ends with Expired; one that has read them goes on.
+// Compact forgets the states before version, in every collection. A later version than the current one means the current
+// one. An open watch that has yet to read one of the changes that go ends with Expired; one that has read them goes on.
 func (l *Line) Compact(version uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

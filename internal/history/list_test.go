@@ -69,10 +69,10 @@ func names(objs []*Object[string]) string {
 	return strings.Join(s, ", ")
 }
 
-// code is the HTTP status of an error, and its reason.
+// code is the HTTP status of an error and its reason, or 0 for none.
 func code(err error) (int32, metav1.StatusReason) {
 	if err == nil {
-		return http.StatusOK, ""
+		return 0, ""
 	}
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
@@ -81,63 +81,69 @@ func code(err error) (int32, metav1.StatusReason) {
 	return status.Status().Code, status.Status().Reason
 }
 
+type options = metav1.ListOptions
+
+// reasons are those that belong to a status; 0 stands for no error.
+var reasons = map[int32]metav1.StatusReason{
+	http.StatusBadRequest:          metav1.StatusReasonBadRequest,
+	http.StatusGone:                metav1.StatusReasonExpired,
+	http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
+	http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
+}
+
 func TestListOptions(t *testing.T) {
 	const exact, notOlder = metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan
 	tests := []struct {
 		name      string
 		namespace string
-		opts      metav1.ListOptions
+		opts      options
 		version   uint64
 		want      string
 		code      int32
-		reason    metav1.StatusReason
 	}{
 		{name: "now", version: 6, want: "b new, c old"},
-		{name: "any", opts: metav1.ListOptions{ResourceVersion: "0"}, version: 6, want: "b new, c old"},
-		{name: "any ignores the limit", opts: metav1.ListOptions{ResourceVersion: "0", Limit: 1}, version: 6, want: "b new, c old"},
-		{name: "not older by default", opts: metav1.ListOptions{ResourceVersion: "4"}, version: 6, want: "b new, c old"},
-		{name: "exact by default with a limit", opts: metav1.ListOptions{ResourceVersion: "4", Limit: 9}, version: 4, want: "a old, b old, c old"},
-		{name: "not older", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: notOlder}, version: 6, want: "b new, c old"},
-		{name: "not older with a limit", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: notOlder, Limit: 1}, version: 6, want: "b new"},
-		{name: "not older than any", opts: metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: notOlder}, version: 6, want: "b new, c old"},
-		{name: "exact", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: exact}, version: 4, want: "a old, b old, c old"},
-		{name: "exact, the oldest that is kept", opts: metav1.ListOptions{ResourceVersion: "3", ResourceVersionMatch: exact}, version: 3, want: "a old, c old"},
+		{name: "any", opts: options{ResourceVersion: "0"}, version: 6, want: "b new, c old"},
+		{name: "any ignores the limit", opts: options{ResourceVersion: "0", Limit: 1}, version: 6, want: "b new, c old"},
+		{name: "not older by default", opts: options{ResourceVersion: "4"}, version: 6, want: "b new, c old"},
+		{name: "exact by default with a limit", opts: options{ResourceVersion: "4", Limit: 9}, version: 4, want: "a old, b old, c old"},
+		{name: "not older", opts: options{ResourceVersion: "4", ResourceVersionMatch: notOlder}, version: 6, want: "b new, c old"},
+		{name: "not older with a limit", opts: options{ResourceVersion: "4", ResourceVersionMatch: notOlder, Limit: 1}, version: 6, want: "b new"},
+		{name: "not older than any", opts: options{ResourceVersion: "0", ResourceVersionMatch: notOlder}, version: 6, want: "b new, c old"},
+		{name: "exact", opts: options{ResourceVersion: "4", ResourceVersionMatch: exact}, version: 4, want: "a old, b old, c old"},
+		{name: "exact, the oldest that is kept", opts: options{ResourceVersion: "3", ResourceVersionMatch: exact}, version: 3, want: "a old, c old"},
 		{name: "namespace", namespace: "ns", version: 6, want: "b new, c old"},
 		{name: "other namespace", namespace: "n", version: 6},
-		{name: "label", opts: metav1.ListOptions{LabelSelector: "l!=old"}, version: 6, want: "b new"},
-		{name: "name", opts: metav1.ListOptions{FieldSelector: "metadata.name=c,metadata.namespace=ns"}, version: 6, want: "c old"},
-		{name: "field", opts: metav1.ListOptions{FieldSelector: "spec.color!=color of c"}, version: 6, want: "b new"},
-		{name: "limit", opts: metav1.ListOptions{Limit: 1}, version: 6, want: "b new"},
+		{name: "label", opts: options{LabelSelector: "l!=old"}, version: 6, want: "b new"},
+		{name: "name", opts: options{FieldSelector: "metadata.name=c,metadata.namespace=ns"}, version: 6, want: "c old"},
+		{name: "field", opts: options{FieldSelector: "spec.color!=color of c"}, version: 6, want: "b new"},
+		{name: "limit", opts: options{Limit: 1}, version: 6, want: "b new"},
 
-		{name: "compacted", opts: metav1.ListOptions{ResourceVersion: "2", ResourceVersionMatch: exact}, code: 410, reason: metav1.StatusReasonExpired},
-		{name: "too large", opts: metav1.ListOptions{ResourceVersion: "7"}, code: 504, reason: metav1.StatusReasonTimeout},
-		{name: "too large, exact", opts: metav1.ListOptions{ResourceVersion: "7", ResourceVersionMatch: exact}, code: 504, reason: metav1.StatusReasonTimeout},
-		{name: "no number", opts: metav1.ListOptions{ResourceVersion: "abc"}, code: 400, reason: metav1.StatusReasonBadRequest},
-		{name: "leading zero", opts: metav1.ListOptions{ResourceVersion: "06"}, code: 400, reason: metav1.StatusReasonBadRequest},
-		{name: "match of nothing", opts: metav1.ListOptions{ResourceVersionMatch: notOlder}, code: 422, reason: metav1.StatusReasonInvalid},
-		{name: "exactly any", opts: metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: exact}, code: 422, reason: metav1.StatusReasonInvalid},
-		{name: "unknown match", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: "About"}, code: 422, reason: metav1.StatusReasonInvalid},
-		{name: "initial events", opts: metav1.ListOptions{SendInitialEvents: new(true)}, code: 422, reason: metav1.StatusReasonInvalid},
-		{name: "match with continue", opts: metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: exact, Continue: "x"}, code: 422, reason: metav1.StatusReasonInvalid},
-		{name: "version with continue", opts: metav1.ListOptions{ResourceVersion: "4", Continue: "x"}, code: 400, reason: metav1.StatusReasonBadRequest},
-		{name: "continue of nobody", opts: metav1.ListOptions{Continue: "x"}, code: 400, reason: metav1.StatusReasonBadRequest},
-		{name: "continue of nothing", opts: metav1.ListOptions{Continue: token{Version: 6}.encode()}, code: 400, reason: metav1.StatusReasonBadRequest},
-		{name: "continue of a version to come", opts: metav1.ListOptions{Continue: token{Version: 7, Start: "a"}.encode()}, code: 504, reason: metav1.StatusReasonTimeout},
-		{name: "label selector", opts: metav1.ListOptions{LabelSelector: "l in"}, code: 400, reason: metav1.StatusReasonBadRequest},
-		{name: "field selector", opts: metav1.ListOptions{FieldSelector: "a"}, code: 400, reason: metav1.StatusReasonBadRequest},
-		{name: "unknown field", opts: metav1.ListOptions{FieldSelector: "spec.size=1"}, code: 400, reason: metav1.StatusReasonBadRequest},
+		{name: "compacted", opts: options{ResourceVersion: "2", ResourceVersionMatch: exact}, code: 410},
+		{name: "too large", opts: options{ResourceVersion: "7"}, code: 504},
+		{name: "too large, exact", opts: options{ResourceVersion: "7", ResourceVersionMatch: exact}, code: 504},
+		{name: "no number", opts: options{ResourceVersion: "abc"}, code: 400},
+		{name: "leading zero", opts: options{ResourceVersion: "06"}, code: 400},
+		{name: "match of nothing", opts: options{ResourceVersionMatch: notOlder}, code: 422},
+		{name: "exactly any", opts: options{ResourceVersion: "0", ResourceVersionMatch: exact}, code: 422},
+		{name: "unknown match", opts: options{ResourceVersion: "4", ResourceVersionMatch: "About"}, code: 422},
+		{name: "initial events", opts: options{SendInitialEvents: new(true)}, code: 422},
+		{name: "match with continue", opts: options{ResourceVersion: "4", ResourceVersionMatch: exact, Continue: "x"}, code: 422},
+		{name: "version with continue", opts: options{ResourceVersion: "4", Continue: "x"}, code: 400},
+		{name: "continue of nobody", opts: options{Continue: "x"}, code: 400},
+		{name: "continue of nothing", opts: options{Continue: token{Version: 6}.encode()}, code: 400},
+		{name: "continue of a version to come", opts: options{Continue: token{Version: 7, Start: "a"}.encode()}, code: 504},
+		{name: "label selector", opts: options{LabelSelector: "l in"}, code: 400},
+		{name: "field selector", opts: options{FieldSelector: "a"}, code: 400},
+		{name: "unknown field", opts: options{FieldSelector: "spec.size=1"}, code: 400},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			line, c := newThings(t)
 			line.Compact(3)
-			if tt.code == 0 {
-				tt.code = http.StatusOK
-			}
 			page, err := c.List(tt.namespace, tt.opts)
 			gotCode, gotReason := code(err)
-			if gotCode != tt.code || gotReason != tt.reason {
-				t.Fatalf("List = %v: %d %s, want %d %s", err, gotCode, gotReason, tt.code, tt.reason)
+			if gotCode != tt.code || gotReason != reasons[tt.code] {
+				t.Fatalf("List = %v: %d %s, want %d %s", err, gotCode, gotReason, tt.code, reasons[tt.code])
 			}
 			if page.Version != tt.version || names(page.Items) != tt.want {
 				t.Errorf("List = %d: %s, want %d: %s", page.Version, names(page.Items), tt.version, tt.want)

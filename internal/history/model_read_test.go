@@ -168,8 +168,8 @@ func (m *model) Pages(t *rapid.T) {
 }
 
 // restOfPages goes on with the token of the error, which shows what is left as it is now.
-func (m *model) restOfPages(t *rapid.T, namespace string, opts metav1.ListOptions, match func(types.NamespacedName, content) bool,
-	before []*Object[int], err error,
+func (m *model) restOfPages(t *rapid.T, namespace string, opts metav1.ListOptions,
+	match func(types.NamespacedName, content) bool, before []*Object[int], err error,
 ) {
 	opts.Limit = 0
 	opts.Continue = err.(apierrors.APIStatus).Status().ListMeta.Continue

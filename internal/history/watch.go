@@ -12,7 +12,7 @@ import (
 // An Event is what a watch tells of: a change as its selector sees it, or a bookmark.
 type Event[V any] struct {
 	Type             watch.EventType // Added, Modified, Deleted or Bookmark
-	Object           *Object[V]      // nil for a Bookmark; for Deleted the last content that matched, of an older version than Version
+	Object           *Object[V]      // nil for a Bookmark; for Deleted the last that matched, of an older version
 	Version          uint64          // what the object's resource version is to say
 	Initial          bool            // part of the state that the watch began with, not a change
 	InitialEventsEnd bool            // the bookmark that ends the initial events of a streamed list
@@ -27,7 +27,7 @@ type Watch[V any] struct {
 
 	initial []*Object[V] // what is left of the state that it began with
 	ending  bool         // the end bookmark is due after them
-	from    uint64       // the version that it has told all of: that of the initial state, the one asked for, then each change's
+	from    uint64       // the version that it has told all of, or is not told before
 	next    uint64       // how many changes of the collection were before the next one to look at
 
 	opened     time.Time
@@ -93,16 +93,17 @@ func (w *Watch[V]) nextBookmark(t time.Time) time.Time {
 	if w.deadline.IsZero() {
 		return at
 	}
+	before := w.deadline.Add(-bookmarkBefore)
 	// A watch of three seconds or less gets none.
-	if before := w.deadline.Add(-bookmarkBefore); before.Before(at) && before.After(t) && before.Sub(w.opened) >= bookmarkBefore {
+	if before.After(t) && before.Before(at) && before.Sub(w.opened) >= bookmarkBefore {
 		return before
 	}
 	return at
 }
 
-// Next returns the next event, and waits for it. The error is io.EOF at the end of the watch, ctx's once that is done, or the
-// status that a server would send as an ERROR event; the last one has ended the watch, and is returned again by later calls.
-// A watch that is so far behind that its next change was compacted ends with Expired: no change is ever skipped.
+// Next returns the next event, and waits for it. The error is io.EOF at the end of the watch, ctx's once that is done, or
+// the status that a server would send as an ERROR event; the last one has ended the watch, and is returned again by later
+// calls. A watch that is so far behind that its next change was compacted ends with Expired: no change is ever skipped.
 func (w *Watch[V]) Next(ctx context.Context) (Event[V], error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -140,8 +141,8 @@ func (w *Watch[V]) wait(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// poll looks at one change. It returns the event of it, or nothing and, where there is nothing more to look at, a channel that
-// is closed when there is.
+// poll looks at one change. It returns the event of it, or nothing and, where there is nothing more to look at, a channel
+// that is closed when there is.
 func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 	now := time.Now()
 	w.c.line.mu.Lock()

@@ -53,56 +53,84 @@ func TestWatchOptions(t *testing.T) {
 	const notOlder = metav1.ResourceVersionMatchNotOlderThan
 	tests := []struct {
 		name   string
-		opts   metav1.ListOptions
+		opts   options
 		want   []string // up to the deletion of b at version 7
 		code   int32    // of Next
 		reject int32    // of Watch
 	}{
 		{name: "any", want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"}},
-		{name: "0", opts: metav1.ListOptions{ResourceVersion: "0"}, want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"}},
-		{name: "from the start", opts: metav1.ListOptions{ResourceVersion: "3"}, want: []string{"ADDED@4 b old", "MODIFIED@5 b new", "DELETED@6 a old", "DELETED@7 b new"}},
-		{name: "from now", opts: metav1.ListOptions{ResourceVersion: "6"}, want: []string{"DELETED@7 b new"}},
-		{name: "label", opts: metav1.ListOptions{ResourceVersion: "3", LabelSelector: "l=new"}, want: []string{"ADDED@5 b new", "DELETED@7 b new"}},
-		{name: "no longer the label", opts: metav1.ListOptions{ResourceVersion: "3", LabelSelector: "l=old"}, want: []string{"ADDED@4 b old", "DELETED@5 b old", "DELETED@6 a old"}},
-		{name: "name", opts: metav1.ListOptions{FieldSelector: "metadata.name!=b"}, want: []string{"ADDED@2 c old"}},
-		{name: "before what is to come", opts: metav1.ListOptions{ResourceVersion: "7"}},
+		{
+			name: "0",
+			opts: options{ResourceVersion: "0"},
+			want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"},
+		},
+		{
+			name: "from the start",
+			opts: options{ResourceVersion: "3"},
+			want: []string{"ADDED@4 b old", "MODIFIED@5 b new", "DELETED@6 a old", "DELETED@7 b new"},
+		},
+		{
+			name: "from now",
+			opts: options{ResourceVersion: "6"},
+			want: []string{"DELETED@7 b new"},
+		},
+		{
+			name: "label",
+			opts: options{ResourceVersion: "3", LabelSelector: "l=new"},
+			want: []string{"ADDED@5 b new", "DELETED@7 b new"},
+		},
+		{
+			name: "no longer the label",
+			opts: options{ResourceVersion: "3", LabelSelector: "l=old"},
+			want: []string{"ADDED@4 b old", "DELETED@5 b old", "DELETED@6 a old"},
+		},
+		{
+			name: "name",
+			opts: options{FieldSelector: "metadata.name!=b"},
+			want: []string{"ADDED@2 c old"},
+		},
+		{name: "before what is to come", opts: options{ResourceVersion: "7"}},
 		{
 			name: "streamed list",
-			opts: metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
+			opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
 			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"},
 		},
 		{
 			name: "streamed list, not older",
-			opts: metav1.ListOptions{ResourceVersion: "4", SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
+			opts: options{ResourceVersion: "4", SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
 			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"},
 		},
 		{
 			name: "streamed list without bookmarks",
-			opts: metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
+			opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
 			want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"},
 		},
 		{
 			name: "streamed list to come",
-			opts: metav1.ListOptions{ResourceVersion: "7", SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
+			opts: options{ResourceVersion: "7", SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
 			code: 504,
 		},
 		{
 			name: "no initial events",
-			opts: metav1.ListOptions{SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
+			opts: options{SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
 			want: []string{"DELETED@7 b new"},
 		},
 		{
 			name: "no initial events, from a version",
-			opts: metav1.ListOptions{ResourceVersion: "5", SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
+			opts: options{ResourceVersion: "5", SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
 			want: []string{"DELETED@6 a old", "DELETED@7 b new"},
 		},
-		{name: "compacted", opts: metav1.ListOptions{ResourceVersion: "2"}, code: 410},
-		{name: "no number", opts: metav1.ListOptions{ResourceVersion: "abc"}, reject: 500},
-		{name: "streamed without match", opts: metav1.ListOptions{SendInitialEvents: new(true)}, reject: 422},
-		{name: "match without stream", opts: metav1.ListOptions{ResourceVersionMatch: notOlder}, reject: 422},
-		{name: "exact stream", opts: metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchExact}, reject: 422},
-		{name: "stream with continue", opts: metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, Continue: "x"}, reject: 422},
-		{name: "label selector", opts: metav1.ListOptions{LabelSelector: "=="}, reject: 400},
+		{name: "compacted", opts: options{ResourceVersion: "2"}, code: 410},
+		{name: "no number", opts: options{ResourceVersion: "abc"}, reject: 500},
+		{name: "streamed without match", opts: options{SendInitialEvents: new(true)}, reject: 422},
+		{name: "match without stream", opts: options{ResourceVersionMatch: notOlder}, reject: 422},
+		{
+			name:   "exact stream",
+			opts:   options{SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+			reject: 422,
+		},
+		{name: "stream with continue", opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, Continue: "x"}, reject: 422},
+		{name: "label selector", opts: options{LabelSelector: "=="}, reject: 400},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,7 +169,8 @@ func TestWatchOptions(t *testing.T) {
 	}
 }
 
-// TestWatchAhead: a watch from a version that is not there yet tells nothing, no bookmark either, until the line has passed it.
+// TestWatchAhead: a watch from a version that is not there yet tells nothing, no bookmark either, until the line has passed
+// it.
 func TestWatchAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, c := newThings(t)
@@ -281,7 +310,8 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestSlowWatch: a watch that did not read a change before it was compacted ends with Expired, after what it could still tell.
+// TestSlowWatch: a watch that did not read a change before it was compacted ends with Expired, after what it could still
+// tell.
 func TestSlowWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, c := newThings(t)

@@ -31,8 +31,8 @@ func (c *Collection[V]) newUIDLocked(key types.NamespacedName) types.UID {
 	return types.UID(fmt.Sprintf("%08x-%04x-4%03x-8000-%012x", sum>>32, sum>>16&0xffff, sum&0xfff, c.line.created))
 }
 
-// Update replaces the object of obj's key and returns what was stored: the old object where Options.Same finds no change. The
-// UID stays; one in obj that differs is a Conflict. It fails with NotFound, or with Conflict where pre does not hold.
+// Update replaces the object of obj's key and returns what was stored: the old object where Options.Same finds no change.
+// The UID stays; one in obj that differs is a Conflict. It fails with NotFound, or with Conflict where pre does not hold.
 func (c *Collection[V]) Update(obj Object[V], pre Preconditions) (*Object[V], error) {
 	for {
 		old, err := c.Get(obj.Key)
