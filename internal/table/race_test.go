@@ -160,9 +160,23 @@ func (r *reader) all(what string, objs []*obj, exact int, in func(*obj) bool) er
 	return nil
 }
 
-// await gets the object of a writer's next change until it shows, most often while that change is still being made.
+// await reads the version, or the object of a writer's next change, until that change shows: most often this is while it is
+// still being made.
 func (r *reader) await(writer int) error {
 	seen := r.seen[writer]
+	if r.versions && rand.N(2) == 0 {
+		for range 1000 {
+			if err := r.readVersion(); err != nil {
+				return err
+			}
+			if n := r.seen[0]; n > seen {
+				of := number{0, n % span}
+				o, _ := r.store.Get(of.key())
+				return r.get(o, of)
+			}
+		}
+		return nil
+	}
 	of := number{writer, (seen + 1) % span}
 	key := of.key()
 	for range 1000 {
@@ -171,6 +185,15 @@ func (r *reader) await(writer int) error {
 			return err
 		}
 	}
+	return nil
+}
+
+func (r *reader) readVersion() error {
+	n, err := strconv.Atoi(r.store.Version())
+	if err != nil || n < r.seen[0] {
+		return fmt.Errorf("Version() = %d after %d: %v", n, r.seen[0], err)
+	}
+	r.saw(0, n)
 	return nil
 }
 
@@ -189,11 +212,7 @@ func (r *reader) read() error {
 		return r.all("parity", r.parity.View(g%2).AppendTo(nil), -1, func(o *obj) bool { return o.version/span%2 == g%2 })
 	case 1, 4:
 		if r.versions {
-			n, err := strconv.Atoi(r.store.Version())
-			if err != nil || n < r.seen[0] {
-				return fmt.Errorf("Version() = %d after %d: %v", n, r.seen[0], err)
-			}
-			r.saw(0, n)
+			return r.readVersion()
 		}
 	case 5:
 		if n := r.store.Len(); !r.deletes && n != r.writers*span {
@@ -319,4 +338,28 @@ func TestClaims(t *testing.T) {
 	done.Store(true)
 	all.Wait()
 	check(t, s, indexes...)
+}
+
+// TestProgress has one that moves the version, and expects to see that, beside writers and snapshots of the same objects.
+func TestProgress(t *testing.T) {
+	s := NewStore(keyOf)
+	var done atomic.Bool
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for i := 0; !done.Load(); i++ {
+				if s.Snapshot(); i%8 == 0 {
+					s.Set(&obj{key: number{0, i % 10}.key()}, "")
+				}
+			}
+		})
+	}
+	for n, end := 0, time.Now().Add(200*time.Millisecond); time.Now().Before(end); n++ {
+		s.Progress(strconv.Itoa(n))
+		if got := s.Snapshot().Version(); got != strconv.Itoa(n) || got != s.Version() {
+			t.Errorf("version %s of the snapshot, %s of the store, want %d", got, s.Version(), n)
+		}
+	}
+	done.Store(true)
+	all.Wait()
 }
