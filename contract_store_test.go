@@ -1,0 +1,253 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// The contract_*_test.go files prove the contract in doc.go, point by point; here what it says of the store.
+
+// Point 1: every read is one state of the server, and says which. Writers keep two objects equal in one version each; no
+// snapshot ever shows them apart from what the server had at the snapshot's version.
+func TestOneSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		truth := map[string]map[lw.Key]int{}
+		m := lw.NewMemory(widget("a", 0), widget("b", 0))
+		note := func() {
+			state := map[lw.Key]int{}
+			for w := range m.All() {
+				state[lw.KeyOf(w)] = w.Size
+			}
+			truth[m.ResourceVersion()] = state
+		}
+		note()
+		inf := run(t, m, nil)
+		bySize := lw.NewIndex(inf, func(w *Widget) int { return w.Size % 2 })
+		for i := 1; i <= 200; i++ {
+			name := []string{"a", "b"}[i%2]
+			update(t, m, name, i)
+			note()
+			if i%50 == 0 {
+				m.Compact()
+				m.Disconnect()
+			}
+			if i%3 == 0 {
+				synctest.Wait()
+			}
+			snap := inf.Store().Snapshot()
+			want, ok := truth[snap.ResourceVersion()]
+			if !ok {
+				t.Fatalf("the server never had version %q", snap.ResourceVersion())
+			}
+			if diff := cmp.Diff(want, sizes(snap)); diff != "" {
+				t.Fatalf("snapshot at %s (-server +store):\n%s", snap.ResourceVersion(), diff)
+			}
+		}
+		time.Sleep(time.Minute)
+		for parity := range 2 {
+			for _, w := range bySize.List(parity) {
+				if w.Size%2 != parity {
+					t.Errorf("index %d holds size %d", parity, w.Size)
+				}
+			}
+		}
+		if diff := cmp.Diff(truth[m.ResourceVersion()], sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-server +store):\n%s", diff)
+		}
+	})
+}
+
+// Point 2: an older list is refused, until it proves to be the truth; then it is a new epoch, which is reported.
+func TestNeverBack(t *testing.T) {
+	t.Run("lagging replica", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			old := list("10", stamped("a", 1, "9"))
+			now := list("20", stamped("a", 2, "19"))
+			src := &script{lists: []reply{now, old, old, now}, watches: []stream{expired(), forever()}}
+			errs := &errorLog{}
+			inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.add})
+			start(t, inf)
+			seen := ""
+			for range 300 {
+				time.Sleep(100 * time.Millisecond)
+				rv := inf.Store().ResourceVersion()
+				if rv != "" && rv != "20" || rv < seen {
+					t.Fatalf("the store went from version %q to %q", seen, rv)
+				}
+				seen = rv
+			}
+			if got := src.listed(); got != 4 {
+				t.Errorf("%d lists, want 4: two older ones refused", got)
+			}
+			if inf.Status().Epoch != 0 {
+				t.Errorf("a lagging replica made an epoch")
+			}
+			errs.mustHave(t, "older than 20")
+		})
+	})
+	t.Run("restored backup", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := lw.NewMemory(widget("a", 1))
+			errs := &errorLog{}
+			inf := run(t, m, &lw.Options{OnError: errs.add})
+			before := m.ResourceVersion()
+			update(t, m, "a", 2)
+			create(t, m, "b", 2)
+			synctest.Wait()
+			after := m.ResourceVersion()
+			pending := make(chan error, 1)
+			go func() { pending <- inf.WaitForResourceVersion(t.Context(), "1000000") }()
+			if err := m.Rewind(before); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+			if diff := cmp.Diff(map[lw.Key]int{key("a"): 1}, sizes(inf.Store())); diff != "" {
+				t.Errorf("store (-server +store):\n%s", diff)
+			}
+			if rv := inf.Store().ResourceVersion(); rv == after {
+				t.Errorf("the store still says version %s", rv)
+			}
+			if got := inf.Status().Epoch; got != 1 {
+				t.Errorf("epoch %d, want 1", got)
+			}
+			errs.mustBe(t, lw.ErrRewound)
+			if err := <-pending; !errors.Is(err, lw.ErrRewound) {
+				t.Errorf("wait ended with %v, want ErrRewound", err)
+			}
+		})
+	})
+}
+
+// Point 3: one call at a time, and store and indexes show the change when it comes.
+func TestStoreBeforeHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := lw.NewInformer(m, nil)
+		bySize := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
+		var running atomic.Int32
+		calls := 0
+		seen := func(w *Widget, there bool) {
+			if running.Add(1) != 1 {
+				t.Error("two calls at once")
+			}
+			defer running.Add(-1)
+			calls++
+			got, ok := inf.Store().Get(lw.KeyOf(w))
+			if ok != there || ok && got != w {
+				t.Errorf("in the call for %s the store holds %v, %v", w.Name, got, ok)
+			}
+			if got := slices.Contains(bySize.List(w.Size), w); got != there {
+				t.Errorf("in the call for %s the index says %v", w.Name, got)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		inf.AddHandler(lw.Handler[*Widget]{
+			Add:    func(w *Widget) { seen(w, true) },
+			Update: func(_, w *Widget) { seen(w, true) },
+			Delete: func(w *Widget) { seen(w, false) },
+		})
+		start(t, inf)
+		for i := range 20 {
+			create(t, m, "b", i)
+			time.Sleep(time.Second)
+			update(t, m, "b", 100+i)
+			time.Sleep(time.Second)
+			remove(t, m, "b")
+			time.Sleep(time.Second)
+		}
+		if calls != 61 {
+			t.Errorf("%d calls, want 61", calls)
+		}
+	})
+}
+
+// Point 12: exactly once per version, whatever the way it came in.
+func TestTransformExactlyOnce(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(widget("a", 1), widget("b", 1), widget("c", 1))
+				calls := map[string]int{}
+				src := lw.Transform(m, func(w *Widget) (*Widget, error) {
+					calls[w.Name+"@"+w.ResourceVersion]++
+					return w, nil
+				})
+				inf := lw.NewInformer(src, &lw.Options{List: mode, PageSize: 2})
+				inf.AddHandler(lw.Handler[*Widget]{Update: func(_, _ *Widget) {}, Resync: time.Second})
+				start(t, inf)
+				time.Sleep(10 * time.Second)
+				update(t, m, "a", 2)
+				remove(t, m, "b")
+				time.Sleep(10 * time.Second)
+				inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) {}})
+				time.Sleep(10 * time.Second)
+				if len(calls) != 4 {
+					t.Errorf("transformed %v, want 4 versions", calls)
+				}
+				for version, n := range calls {
+					if n != 1 {
+						t.Errorf("%s was transformed %d times", version, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Point 15: after WaitForResourceVersion every read shows at least that version; where versions have no order it says so.
+func TestReadYourWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := run(t, m, nil)
+		for i := range 50 {
+			w := update(t, m, "a", i)
+			if i%10 == 5 {
+				m.Disconnect()
+				m.Compact()
+			}
+			if err := inf.WaitForResourceVersion(t.Context(), w.ResourceVersion); err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := inf.Store().Get(key("a")); got.Size != i {
+				t.Fatalf("after the wait the store holds %d, want %d", got.Size, i)
+			}
+		}
+		remove(t, m, "a")
+		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := inf.Store().Get(key("a")); ok {
+			t.Error("after the wait for its deletion the object is there")
+		}
+		for _, version := range []string{"", "0", "abc", "-1", "07"} {
+			if err := inf.WaitForResourceVersion(t.Context(), version); err == nil {
+				t.Errorf("a wait for version %q ended well", version)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := inf.WaitForResourceVersion(ctx, "1000000000000000000000000000000"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a wait for the far future: %v", err)
+		}
+	})
+	t.Run("opaque", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			src := &script{list: func() reply { return list("v-one", stamped("a", 1, "v-zero")) }, watch: forever}
+			inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole})
+			start(t, inf)
+			time.Sleep(time.Second)
+			if err := inf.WaitForResourceVersion(t.Context(), "5"); err == nil {
+				t.Error("a wait on versions without an order ended well")
+			}
+		})
+	})
+}
