@@ -139,13 +139,16 @@ func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 // A FieldError says which value of an object does not fit its type. Err has no path of its own.
 type FieldError struct {
 	Path   string // as in spec.containers[0].image; empty for the object itself
-	Offset int64  // behind the value, in the stream
+	Offset int64  // behind the value, in the stream; -1 in protobuf
 	Err    error
 }
 
 func (e *FieldError) Error() string {
-	if e.Path == "" {
+	switch {
+	case e.Path == "":
 		return fmt.Sprintf("at byte %d: %v", e.Offset, e.Err)
+	case e.Offset < 0:
+		return fmt.Sprintf("%s: %v", e.Path, e.Err)
 	}
 	return fmt.Sprintf("%s: at byte %d: %v", e.Path, e.Offset, e.Err)
 }

@@ -62,6 +62,7 @@ type protobufList struct {
 	yield func(Object) error
 	unknown
 	meta   metav1.ListMeta
+	found  bool // the list in its envelope
 	status metav1.Status
 }
 
@@ -94,7 +95,13 @@ func (l *protobufList) read() error {
 			return err
 		}
 	}
-	return checkList(l.kind, &l.status)
+	if err := checkList(l.kind, &l.status); err != nil {
+		return err
+	}
+	if !l.found {
+		return fmt.Errorf("%s without items", l.kind)
+	}
+	return nil
 }
 
 // readList reads the list that stands in the envelope, without waiting for the whole of it.
@@ -108,6 +115,7 @@ func (l *protobufList) readList() error {
 	if int64(n) < 0 || end < 0 {
 		return fmt.Errorf("%w: a list of %d bytes", errWire, n)
 	}
+	l.found = true
 	if l.kind == "Status" {
 		raw, err := b.exactly(int(n))
 		if err != nil {

@@ -16,9 +16,10 @@ type root struct {
 	typ       reflect.Type // a pointer
 	elem      reflect.Type
 	json      decoder
-	ident     decoder // of an identity, for what the type's own decoder refuses
-	untyped   bool    // the objects are runtime.Unstructured
-	unmarshal bool    // the objects have the Unmarshal of a protobuf message
+	ident     decoder      // of an identity, for what the type's own decoder refuses
+	untyped   bool         // the objects are runtime.Unstructured
+	unmarshal bool         // the objects have the Unmarshal of a protobuf message
+	message   *messageType // of the objects, where they have both that and its tags
 	drop      drops
 }
 
@@ -34,13 +35,15 @@ type identity struct {
 
 type protobufUnmarshaler interface{ Unmarshal(data []byte) error }
 
+var wireUnmarshaler = reflect.TypeFor[protobufUnmarshaler]()
+
 func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	if typ.Kind() != reflect.Pointer {
 		return fmt.Errorf("cannot decode into %v: want a pointer", typ)
 	}
 	r.typ, r.elem, r.drop = typ, typ.Elem(), opts.Drop
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
-	r.unmarshal = typ.Implements(reflect.TypeFor[protobufUnmarshaler]())
+	r.unmarshal = typ.Implements(wireUnmarshaler)
 	c := compiler{share: opts.Share, done: map[reflect.Type]*lateDecoder{}}
 	if r.ident, err = c.root(reflect.TypeFor[identity](), nil); err != nil {
 		return err
@@ -52,6 +55,13 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 		r.json, err = c.root(r.elem, opts.Drop)
 	default:
 		r.json, err = c.compile(r.elem, opts.Drop)
+	}
+	if err == nil && r.unmarshal && r.elem.Kind() == reflect.Struct && !ownWire(r.elem) {
+		// A type that has something to refuse is left to its own Unmarshal.
+		w := wireCompiler{share: opts.Share, done: map[reflect.Type]*messageType{}}
+		if m, err := w.message(r.elem, opts.Drop); err == nil {
+			r.message = m
+		}
 	}
 	return err
 }
@@ -188,13 +198,21 @@ func (r *root) complete(o *Object, listKind, listVersion string) {
 }
 
 // Protobuf reports whether the objects can be decoded from protobuf.
-func (d *Decoder) Protobuf() bool { return d.root.unmarshal && len(d.root.drop) == 0 }
+func (d *Decoder) Protobuf() bool {
+	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0
+}
 
 // message decodes the object of which data is the protobuf message.
 func (d *Decoder) message(data []byte) Object {
-	v := reflect.New(d.root.elem).Interface()
-	if err := v.(protobufUnmarshaler).Unmarshal(data); err != nil {
+	v := reflect.New(d.root.elem)
+	var err error
+	if d.root.message != nil {
+		err = d.root.message.decode(d, data, placeOf(v))
+	} else {
+		err = v.Interface().(protobufUnmarshaler).Unmarshal(data)
+	}
+	if err != nil {
 		return Object{Ident: messageIdent(data), Err: err}
 	}
-	return Object{Value: v}
+	return Object{Value: v.Interface()}
 }

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -12,6 +13,8 @@ const (
 	// keepBuffer is the most that a buffer holds on to when what it was grown for has passed.
 	keepBuffer = 256 << 10
 )
+
+var errTooLarge = errors.New("more than")
 
 // A buffer reads a stream in pieces that it holds whole, and no more than limit bytes of it at a time.
 type buffer struct {
@@ -253,12 +256,12 @@ func (b *buffer) skipField(typ int) (err error) {
 }
 
 func (b *buffer) tooLarge() error {
-	return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("more than %d bytes in one piece", b.limit)}
+	return fmt.Errorf("%w %d bytes in one piece at byte %d", errTooLarge, b.limit, b.offset())
 }
 
 // cut is err, which a read returned, in the middle of something.
 func (b *buffer) cut(err error) error {
-	if isSyntax(err) {
+	if errors.Is(err, errTooLarge) {
 		return err
 	}
 	if err == io.EOF {

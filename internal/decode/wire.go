@@ -32,10 +32,11 @@ func (w *wire) field() (num int, typ int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if v>>3 == 0 || v>>3 > 1<<29-1 {
-		return 0, 0, fmt.Errorf("%w: field number %d at byte %d", errWire, v>>3, w.pos)
+	// The number is cut to 32 bits, as generated code does.
+	if num = int(int32(v >> 3)); num <= 0 {
+		return 0, 0, fmt.Errorf("%w: field number %d at byte %d", errWire, num, w.pos)
 	}
-	return int(v >> 3), int(v & 7), nil
+	return num, int(v & 7), nil
 }
 
 func (w *wire) varint() (uint64, error) {
@@ -71,9 +72,32 @@ func (w *wire) bytes() ([]byte, error) {
 // message consumes the bytes of a field that must be of that wire type.
 func (w *wire) message(typ int) ([]byte, error) {
 	if typ != wireBytes {
-		return nil, fmt.Errorf("%w: wire type %d, want bytes, at byte %d", errWire, typ, w.pos)
+		return nil, w.wrongType(typ, "bytes")
 	}
 	return w.bytes()
+}
+
+func (w *wire) wrongType(typ int, want string) error {
+	return fmt.Errorf("%w: wire type %d, want %s, at byte %d", errWire, typ, want, w.pos)
+}
+
+// alike returns how many fields with the number of the one whose tag has just been consumed follow it without a gap. Elements of
+// a repeated field do, so that their slice can be made of the right size.
+func (w *wire) alike() int {
+	at := w.pos - 1
+	tag := w.data[at]
+	if tag >= 0x80 || tag&7 != wireBytes {
+		return 0 // a number above 15 has a tag of two bytes
+	}
+	look := wire{data: w.data, pos: w.pos}
+	n := 0
+	for {
+		if _, err := look.bytes(); err != nil || look.done() || look.data[look.pos] != tag {
+			return n
+		}
+		look.pos++
+		n++
+	}
 }
 
 // skip consumes the value of a field.

@@ -1,0 +1,186 @@
+package decode
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// A wireDecoder decodes one occurrence of a protobuf field, of wire type typ, into the value at p. What it does to that value is
+// what the Unmarshal methods of API types do, which are generated from the same struct tags.
+type wireDecoder func(d *Decoder, w *wire, typ int, p place) error
+
+// A messageType is what a message's decoder knows.
+type messageType struct{ fields []wireField } // by number
+
+// A wireField is a field in a messageType; one without dec is skipped.
+type wireField struct {
+	name   string
+	offset uintptr
+	dec    wireDecoder
+}
+
+func (m *messageType) decode(d *Decoder, data []byte, p place) error {
+	w := wire{data: data}
+	for !w.done() {
+		num, typ, err := w.field()
+		if err != nil {
+			return err
+		}
+		if num < len(m.fields) && m.fields[num].dec != nil {
+			f := &m.fields[num]
+			if err := f.dec(d, &w, typ, p.field(f.offset)); err != nil {
+				return in(f.name, wireError(err))
+			}
+		} else if err := w.skip(typ); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *messageType) field(d *Decoder, w *wire, typ int, p place) error {
+	b, err := w.message(typ)
+	if err != nil {
+		return err
+	}
+	return m.decode(d, b, p)
+}
+
+// wireError returns err as one that can be told where in the object it is.
+func wireError(err error) error {
+	if _, ok := err.(*FieldError); ok {
+		return err
+	}
+	return &FieldError{Offset: -1, Err: err}
+}
+
+// A wireCompiler makes the decoders of one root type's messages. It refuses a type that has no tags to go by.
+type wireCompiler struct {
+	share bool
+	done  map[reflect.Type]*messageType // without drops; a type may contain itself
+}
+
+// message returns the decoder of struct t.
+func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error) {
+	if m := c.done[t]; m != nil && len(drop) == 0 {
+		return m, nil
+	}
+	m := &messageType{}
+	if len(drop) == 0 {
+		c.done[t] = m
+	}
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		tag := strings.Split(sf.Tag.Get("protobuf"), ",")
+		if len(tag) < 2 {
+			continue
+		}
+		num, err := strconv.Atoi(tag[1])
+		if err != nil || num < 1 || num > 1000 {
+			return nil, fmt.Errorf("%v.%s: protobuf tag %q", t, sf.Name, tag)
+		}
+		f := wireField{name: sf.Name, offset: sf.Offset}
+		rest := drop
+		if jf, embedded := oneField(sf); embedded == nil {
+			var whole bool
+			if jf.name != "" {
+				f.name = jf.name
+			}
+			if rest, whole = drop.under(f.name); whole {
+				continue
+			}
+		}
+		if f.dec, err = c.field(sf.Type, tag[0], rest); err != nil {
+			return nil, fmt.Errorf("%v.%s: %w", t, sf.Name, err)
+		}
+		for len(m.fields) <= num {
+			m.fields = append(m.fields, wireField{})
+		}
+		m.fields[num] = f
+	}
+	return m, nil
+}
+
+// field returns the decoder of a field of type t.
+func (c *wireCompiler) field(t reflect.Type, format string, drop drops) (wireDecoder, error) {
+	switch {
+	case ownWire(t):
+	case t.Kind() == reflect.Map:
+		return c.mapping(t, drop)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		return c.repeated(t, format, drop)
+	}
+	return c.value(t, format, drop)
+}
+
+// ownWire reports whether values of type t are decoded by their own Unmarshal. A struct with tags is not: its Unmarshal is
+// generated from them.
+func ownWire(t reflect.Type) bool {
+	if !reflect.PointerTo(t).Implements(wireUnmarshaler) || t.Kind() == reflect.Pointer {
+		return false
+	}
+	return t.Kind() != reflect.Struct || !tagged(t)
+}
+
+// tagged reports whether struct t has protobuf fields.
+func tagged(t reflect.Type) bool {
+	for i := range t.NumField() {
+		if strings.Contains(t.Field(i).Tag.Get("protobuf"), ",") {
+			return true
+		}
+	}
+	return false
+}
+
+// value returns the decoder of one value of type t which is written as format says.
+func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDecoder, error) {
+	if ownWire(t) {
+		return func(d *Decoder, w *wire, typ int, p place) error {
+			b, err := w.message(typ)
+			if err != nil {
+				return err
+			}
+			return p.value(t).Addr().Interface().(protobufUnmarshaler).Unmarshal(b)
+		}, nil
+	}
+	switch kind := t.Kind(); {
+	case kind == reflect.Pointer:
+		elem := t.Elem()
+		dec, err := c.value(elem, format, drop)
+		if c.share && elem.Kind() == reflect.Struct {
+			return sharedMessage(t, dec), err
+		}
+		return func(d *Decoder, w *wire, typ int, p place) error { return dec(d, w, typ, p.target(elem)) }, err
+	case kind == reflect.Struct && format == "bytes":
+		m, err := c.message(t, drop)
+		if err != nil {
+			return nil, err
+		}
+		if !tagged(t) && t.NumField() > 0 {
+			return nil, fmt.Errorf("%v has no protobuf tags", t)
+		}
+		return m.field, nil
+	case kind == reflect.String && format == "bytes":
+		f := &stringField{}
+		return func(d *Decoder, w *wire, typ int, p place) error {
+			b, err := w.message(typ)
+			if err == nil {
+				*as[string](p) = f.make(d, b)
+			}
+			return err
+		}, nil
+	case kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && format == "bytes":
+		return wireBlob, nil
+	}
+	return number(t, format)
+}
+
+func wireBlob(d *Decoder, w *wire, typ int, p place) error {
+	b, err := w.message(typ)
+	if err == nil {
+		*as[[]byte](p) = append(make([]byte, 0, len(b)), b...)
+	}
+	return err
+}

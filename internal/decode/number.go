@@ -1,0 +1,85 @@
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"reflect"
+)
+
+// number returns the decoder of numbers and booleans of type t. What the tag says of them matters only where it is a format that
+// the type alone does not tell: some tags say bytes.
+func number(t reflect.Type, format string) (wireDecoder, error) {
+	if format != "varint" && format != "bytes" && t.Kind() < reflect.Float32 {
+		return nil, fmt.Errorf("%v as %s is not supported", t, format)
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return wireInt(func(p place, v uint64) { *as[bool](p) = v != 0 }), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return wireInt(setBits(t.Size())), nil
+	case reflect.Float64:
+		return wireFixed(wire64, 8), nil
+	case reflect.Float32:
+		return wireFixed(wire32, 4), nil
+	}
+	return nil, fmt.Errorf("%v as %s is not supported", t, format)
+}
+
+// packed returns the wire type of numbers and booleans of type t, which may come packed.
+func packed(t reflect.Type) (typ int, ok bool) {
+	switch kind := t.Kind(); {
+	case kind == reflect.Float64:
+		return wire64, true
+	case kind == reflect.Float32:
+		return wire32, true
+	case kind >= reflect.Bool && kind <= reflect.Uint64:
+		return wireVarint, true
+	}
+	return 0, false
+}
+
+// setBits returns a setter of integers of size bytes, which drops the bits above, as generated code does.
+func setBits(size uintptr) func(place, uint64) {
+	switch size {
+	case 1:
+		return func(p place, v uint64) { *as[uint8](p) = uint8(v) }
+	case 2:
+		return func(p place, v uint64) { *as[uint16](p) = uint16(v) }
+	case 4:
+		return func(p place, v uint64) { *as[uint32](p) = uint32(v) }
+	}
+	return func(p place, v uint64) { *as[uint64](p) = v }
+}
+
+func wireInt(set func(place, uint64)) wireDecoder {
+	return func(d *Decoder, w *wire, typ int, p place) error {
+		if typ != wireVarint {
+			return w.wrongType(typ, "a varint")
+		}
+		v, err := w.varint()
+		if err == nil {
+			set(p, v)
+		}
+		return err
+	}
+}
+
+// wireFixed decodes size bytes, which are those of the value.
+func wireFixed(want, size int) wireDecoder {
+	return func(d *Decoder, w *wire, typ int, p place) error {
+		switch {
+		case typ != want:
+			return w.wrongType(typ, "a fixed number")
+		case len(w.data)-w.pos < size:
+			return io.ErrUnexpectedEOF
+		case size == 8:
+			*as[uint64](p) = binary.LittleEndian.Uint64(w.data[w.pos:])
+		default:
+			*as[uint32](p) = binary.LittleEndian.Uint32(w.data[w.pos:])
+		}
+		w.pos += size
+		return nil
+	}
+}

@@ -1,0 +1,245 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"reflect"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+// newCarp returns carp i, with something in every field.
+func newCarp(i int) *carp.Carp {
+	one, yes := int64(i), true
+	c := "c"
+	at := metav1.NewTime(time.Unix(1700000000+int64(i), 0))
+	return &carp.Carp{
+		TypeMeta: metav1.TypeMeta{Kind: "Carp", APIVersion: "testapigroup.apimachinery.k8s.io/v1"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: fmt.Sprintf("carp-%d", i), UID: "u", ResourceVersion: fmt.Sprint(100 + i), Generation: 3, CreationTimestamp: at,
+			DeletionTimestamp: &at, DeletionGracePeriodSeconds: &one, Labels: map[string]string{"a": "b", "app": "carp"}, Finalizers: []string{"x/y", "z"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Pond", Name: "p", UID: "pu", Controller: &yes}, {Name: "q"}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:app":{}}}}`)}},
+		},
+		Spec: carp.CarpSpec{
+			RestartPolicy: "Always", TerminationGracePeriodSeconds: &one, NodeSelector: map[string]string{"os": "linux"}, HostPID: true, NodeName: "node",
+		},
+		Status: carp.CarpStatus{
+			Phase: "Running", StartTime: &at, Conditions: []carp.CarpCondition{{Type: "Ready", Status: "True", LastProbeTime: at}, {Type: "Other"}, {}},
+			Infos: []carp.CarpInfo{{A: -1, B: "b", C: &c, Data: "d"}, {A: 1 << 40}},
+		},
+	}
+}
+
+var carpGV = schema.GroupVersion{Group: "testapigroup.apimachinery.k8s.io", Version: "v1"}
+
+// protobufOf returns o as a server writes it.
+func protobufOf(t testing.TB, o runtime.Object) []byte {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(carpGV, &carp.Carp{}, &carp.CarpList{})
+	metav1.AddToGroupVersion(scheme, carpGV)
+	var b bytes.Buffer
+	if err := protobuf.NewSerializer(scheme, scheme).Encode(o, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// frameOf returns a watch event as a server writes it.
+func frameOf(t testing.TB, typ string, object []byte) []byte {
+	t.Helper()
+	b, err := (&metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: object}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+
+func carpList(t testing.TB, n int) []byte {
+	l := &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "c"}}
+	for i := range n {
+		l.Items = append(l.Items, *newCarp(i))
+	}
+	return protobufOf(t, l)
+}
+
+// wantCarp is carp i as it comes from a server.
+func wantCarp(i int) *carp.Carp {
+	c := newCarp(i)
+	c.TypeMeta = metav1.TypeMeta{}
+	return c
+}
+
+func TestProtobufIsCompiled(t *testing.T) {
+	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*metav1.PartialObjectMetadata](t, Options{}), newDecoder[*metav1.Status](t, Options{})} {
+		if d.root.message == nil {
+			t.Errorf("%v is not compiled", d.root.typ)
+		}
+	}
+}
+
+func TestProtobufList(t *testing.T) {
+	for name, d := range map[string]*Decoder{
+		"compiled": newDecoder[*carp.Carp](t, Options{}),
+		"shared":   newDecoder[*carp.Carp](t, Options{Share: true}),
+		"own":      ownUnmarshal(t),
+	} {
+		for how, r := range map[string]io.Reader{
+			"whole": bytes.NewReader(carpList(t, 30)), "bytes": iotest.OneByteReader(bytes.NewReader(carpList(t, 30))),
+		} {
+			n := 0
+			m, err := d.List(r, Protobuf, func(o Object) error {
+				if diff := cmp.Diff(wantCarp(n), o.Value); o.Err != nil || diff != "" {
+					return fmt.Errorf("item %d: %v (-want +got):\n%s", n, o.Err, diff)
+				}
+				n++
+				return nil
+			})
+			if err != nil || n != 30 || m.ResourceVersion != "77" || m.Continue != "c" {
+				t.Errorf("%s, %s: %d items, metadata %v, error %v", name, how, n, m, err)
+			}
+		}
+	}
+}
+
+// ownUnmarshal is a decoder that does not know the tags of its type.
+func ownUnmarshal(t testing.TB) *Decoder {
+	d := newDecoder[*carp.Carp](t, Options{})
+	d.root.message = nil
+	return d
+}
+
+func TestProtobufListCut(t *testing.T) {
+	whole := carpList(t, 3)
+	d := newDecoder[*carp.Carp](t, Options{})
+	for n := range whole {
+		items := 0
+		m, err := d.List(bytes.NewReader(whole[:n]), Protobuf, func(Object) error { items++; return nil })
+		// What stands behind the list in its envelope is empty, so nothing is lost with it.
+		if err == nil && (items < 3 || m.ResourceVersion != "77" || n < len(whole)-4) {
+			t.Errorf("cut at byte %d of %d: %d items, no error", n, len(whole), items)
+		}
+	}
+}
+
+func TestProtobufWatch(t *testing.T) {
+	bookmark := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+	status := func() []byte {
+		s := metav1.Status{Status: "Failure", Reason: "Expired", Code: 410, Message: "too old"}
+		raw, _ := s.Marshal()
+		u, _ := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "Status", APIVersion: "v1"}, Raw: raw}).Marshal()
+		return append([]byte("k8s\x00"), u...)
+	}()
+	stream := bytes.Join([][]byte{
+		frameOf(t, "ADDED", protobufOf(t, newCarp(1))), frameOf(t, "MODIFIED", protobufOf(t, newCarp(2))),
+		frameOf(t, "BOOKMARK", protobufOf(t, bookmark)), frameOf(t, "DELETED", protobufOf(t, newCarp(1))), frameOf(t, "ERROR", status),
+	}, nil)
+	for how, r := range map[string]io.Reader{"whole": bytes.NewReader(stream), "bytes": iotest.OneByteReader(bytes.NewReader(stream))} {
+		var got []Event
+		err := newDecoder[*carp.Carp](t, Options{}).Watch(r, Protobuf, func(e Event) error { got = append(got, e); return nil })
+		if err == nil || err.Error() != "too old" {
+			t.Errorf("%s: error %v, want the status", how, err)
+		}
+		want := []Event{
+			{Type: "ADDED", Object: Object{Value: wantCarp(1)}}, {Type: "MODIFIED", Object: Object{Value: wantCarp(2)}},
+			{Type: "BOOKMARK", ResourceVersion: "9", InitialEventsEnd: true}, {Type: "DELETED", Object: Object{Value: wantCarp(1)}},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", how, diff)
+		}
+	}
+}
+
+func TestProtobufWatchBroken(t *testing.T) {
+	good := frameOf(t, "ADDED", protobufOf(t, newCarp(1)))
+	for name, tt := range map[string]struct {
+		stream []byte
+		events int
+		err    string
+	}{
+		"end":            {good, 1, ""},
+		"cut":            {good[:len(good)-1], 0, fmt.Sprintf("cut off at byte %d: unexpected EOF", len(good)-1)},
+		"cut in length":  {append(bytes.Clone(good), 0, 0), 1, fmt.Sprintf("cut off at byte %d: unexpected EOF", len(good)+2)},
+		"4 GiB":          {append(bytes.Clone(good), 0xff, 0xff, 0xff, 0xff), 1, fmt.Sprintf("more than %d bytes in one piece at byte %d", MaxObject, len(good)+4)},
+		"empty":          {[]byte{0, 0, 0, 0}, 0, `an event "": invalid protobuf: an object begins with ""`},
+		"no magic":       {frameOf(t, "ADDED", []byte("{}xx")), 0, `an event "ADDED": invalid protobuf: an object begins with "{}xx"`},
+		"unknown type":   {frameOf(t, "WEIRD", protobufOf(t, newCarp(1))), 0, `an event of unknown type "WEIRD"`},
+		"another kind":   {append(bytes.Clone(good), frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}}))...), 1, "a CarpList of testapigroup.apimachinery.k8s.io/v1 after a Carp of testapigroup.apimachinery.k8s.io/v1"},
+		"an error alone": {frameOf(t, "ERROR", protobufOf(t, newCarp(1))), 0, `an ERROR event with a "Carp", not a Status`},
+	} {
+		events := 0
+		err := newDecoder[*carp.Carp](t, Options{}).Watch(bytes.NewReader(tt.stream), Protobuf, func(e Event) error { events++; return e.Object.Err })
+		if text := fmt.Sprint(err); events != tt.events || (err == nil) != (tt.err == "") || err != nil && text != tt.err {
+			t.Errorf("%s: %d events, error %q; want %d, %q", name, events, text, tt.events, tt.err)
+		}
+	}
+}
+
+func TestProtobufObjectThatDoesNotFit(t *testing.T) {
+	c := newCarp(1)
+	meta, _ := c.ObjectMeta.Marshal()
+	spec := []byte{3<<3 | wireVarint, 1} // restartPolicy as a number
+	raw := append(append([]byte{1<<3 | wireBytes, byte(len(meta)), byte(len(meta) >> 7)}, meta...), 2<<3|wireBytes, byte(len(spec)))
+	raw[1] |= 0x80
+	raw = append(raw, spec...)
+	for name, d := range map[string]*Decoder{"compiled": newDecoder[*carp.Carp](t, Options{}), "own": ownUnmarshal(t)} {
+		o := d.message(raw)
+		want := Ident{Namespace: "ns", Name: "carp-1", UID: "u", ResourceVersion: "101"}
+		if o.Err == nil || o.Ident != want {
+			t.Errorf("%s: %+v, error %v; want %+v", name, o.Ident, o.Err, want)
+		}
+	}
+}
+
+func TestProtobufDrop(t *testing.T) {
+	d := newDecoder[*carp.Carp](t, Options{Drop: []string{"metadata.managedFields", "metadata.labels.app", "spec.nodeSelector", "status.conditions.lastProbeTime"}})
+	o := d.message(mustMarshal(t, newCarp(1)))
+	want := wantCarp(1)
+	want.ManagedFields, want.Spec.NodeSelector = nil, nil
+	delete(want.Labels, "app")
+	for i := range want.Status.Conditions {
+		want.Status.Conditions[i].LastProbeTime = metav1.Time{}
+	}
+	if diff := cmp.Diff(want, o.Value); o.Err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", o.Err, diff)
+	}
+}
+
+func mustMarshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
+	t.Helper()
+	b, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// FuzzProtobufObject compares the compiled decoder with the generated one.
+func FuzzProtobufObject(f *testing.F) {
+	f.Add(mustMarshal(f, newCarp(1)))
+	f.Add(mustMarshal(f, &carp.Carp{}))
+	f.Add([]byte{0x0a, 0x00, 0x12, 0x00, 0x0b, 0x0c})
+	d := newDecoder[*carp.Carp](f, Options{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		want := &carp.Carp{}
+		wantErr := want.Unmarshal(data)
+		o := d.message(data)
+		if (o.Err == nil) != (wantErr == nil) {
+			t.Fatalf("got error %v, want %v", o.Err, wantErr)
+		}
+		if o.Err == nil && !reflect.DeepEqual(want, o.Value) {
+			t.Fatalf("(-want +got):\n%s", cmp.Diff(want, o.Value))
+		}
+	})
+}
