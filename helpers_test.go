@@ -3,6 +3,7 @@ package lw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -212,6 +213,7 @@ type script struct {
 
 type reply struct {
 	obj  []*Widget
+	bad  []error // yielded after the objects, each in place of one
 	meta metav1.ListMeta
 	err  error
 	hang bool
@@ -258,8 +260,16 @@ func (s *script) List(ctx context.Context, opts metav1.ListOptions, yield func(*
 		return metav1.ListMeta{}, r.err
 	}
 	for _, w := range r.obj {
-		own := *w
-		if err := yield(&own, nil); err != nil {
+		if w != nil {
+			own := *w
+			w = &own
+		}
+		if err := yield(w, nil); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	for _, err := range r.bad {
+		if err := yield(nil, err); err != nil {
 			return metav1.ListMeta{}, err
 		}
 	}
@@ -306,6 +316,34 @@ func (s *script) listed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nList
+}
+
+// log is what was asked for, in order: "list v limit", "watch v" or "stream".
+func (s *script) log() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var log []string
+	for _, o := range s.options {
+		switch {
+		case o.SendInitialEvents != nil:
+			log = append(log, strings.TrimSpace("stream "+o.ResourceVersion))
+		case o.AllowWatchBookmarks:
+			log = append(log, strings.TrimSpace("watch "+o.ResourceVersion))
+		default:
+			entry := "list"
+			if o.ResourceVersion != "" {
+				entry += " at " + o.ResourceVersion
+			}
+			if o.Limit != 0 {
+				entry += fmt.Sprint(" limit ", o.Limit)
+			}
+			if o.Continue != "" {
+				entry += " continue " + o.Continue
+			}
+			log = append(log, entry)
+		}
+	}
+	return log
 }
 
 func (s *script) requests() []time.Time {

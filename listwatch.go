@@ -200,7 +200,7 @@ func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 		return out, nil
 	case watch.Added, watch.Modified, watch.Deleted:
 	default:
-		return out, fmt.Errorf("lw: watch event of unknown type %q", ev.Type)
+		return out, protocolErrorf("event of unknown type %q", ev.Type)
 	}
 	obj, ok := ev.Object.(T)
 	var zero T

@@ -51,6 +51,42 @@ func (e *olderError) Error() string {
 	return fmt.Sprintf("the server answered with resource version %s, which is older than %s seen before", e.got, e.seen)
 }
 
+// unusable says why obj cannot stand in a collection, or nil.
+func unusable[T Object](obj T) error {
+	var zero T
+	if obj == zero {
+		return &Error{Op: opDecode, Err: errors.New("the object is nil")}
+	}
+	if key := KeyOf(obj); key.Name == "" {
+		return &Error{Op: opDecode, Key: key, Err: errors.New("the object has no name")}
+	}
+	return nil
+}
+
+// manyErrors is what is wrong with several objects of which no key is known, and so is told as one: a list may be full of them.
+type manyErrors struct {
+	first error
+	more  int
+}
+
+func (m *manyErrors) Error() string {
+	return fmt.Sprintf("%v (and %d more without a key)", m.first, m.more)
+}
+
+func (m *manyErrors) Unwrap() error { return m.first }
+
+// oneMore adds err to what is known already.
+func oneMore(known, err error) error {
+	if m, ok := known.(*manyErrors); ok {
+		m.more++
+		return m
+	}
+	if e, ok := known.(*Error); ok {
+		known = e.Err
+	}
+	return &manyErrors{first: known, more: 1}
+}
+
 // isLost reports whether err means that a watch cannot go on from where it stood.
 func isLost(err error) bool {
 	var proto *protocolError

@@ -59,7 +59,7 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 		r.stream.off, r.stream.skip, o.fallback = sure, true, true
 	case isBusy(o.err) || errors.As(o.err, &older):
 		// Nothing is wrong with streams.
-	case o.progress || isStatus(o.err):
+	case o.progress || isStatus(o.err) || errors.As(o.err, new(*protocolError)):
 		if r.stream.cuts++; r.stream.cuts >= maxCuts {
 			r.stream.cuts, o.fallback = 0, true
 			r.stream.off, r.stream.skip = !isStatus(o.err), true
@@ -218,11 +218,18 @@ type gathered[T Object] struct {
 }
 
 func (g *gathered[T]) add(obj T, err error) {
+	if err == nil {
+		err = unusable(obj)
+	}
 	if err != nil {
 		if g.bad == nil {
 			g.bad = map[Key]error{}
 		}
-		g.bad[keyOfError(err)] = err
+		key := keyOfError(err)
+		if before := g.bad[key]; before != nil && key == (Key{}) {
+			err = oneMore(before, err)
+		}
+		g.bad[key] = err
 		return
 	}
 	if g.at != nil {
@@ -249,7 +256,9 @@ func (g *gathered[T]) change(ev *WatchEvent[T]) {
 		g.objs[i] = zero
 		delete(g.at, key)
 	}
-	delete(g.bad, key)
+	if key != (Key{}) {
+		delete(g.bad, key)
+	}
 	if ev.Err != nil || ev.Type != watch.Deleted {
 		g.add(ev.Object, ev.Err)
 	}

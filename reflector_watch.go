@@ -2,6 +2,7 @@ package lw
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -144,14 +145,17 @@ func (w *watching[T]) apply(ev *WatchEvent[T]) error {
 		return w.advance(ev)
 	}
 	if ev.Err != nil {
-		r.aside.add(ev.Key(), ev.Err, true, r.report)
+		key := ev.Key()
+		if key.Name == "" {
+			// Set aside it would hold back the version until a list comes by chance: only a list can say what it was about.
+			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object that cannot be told", ev.Type), ev.Err)
+		}
+		r.aside.add(key, ev.Err, true, r.report)
 		r.board.setSetAside(r.aside.clone())
 		return w.advance(ev)
 	}
-	if !w.opaque {
-		if err := w.check(ev); err != nil {
-			return err
-		}
+	if err := w.check(ev); err != nil {
+		return err
 	}
 	return w.advance(ev)
 }
@@ -167,6 +171,9 @@ func (w *watching[T]) check(ev *WatchEvent[T]) error {
 	key := ev.Key()
 	if key.Name == "" {
 		return protocolErrorf("%s event of an object without a name", ev.Type)
+	}
+	if w.opaque {
+		return nil
 	}
 	if ev.ResourceVersion == "" {
 		return protocolErrorf("%s event of %s without a resource version", ev.Type, keyString(key))

@@ -1,0 +1,253 @@
+package lw_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// What no server and no source should send: each case says what is reported, what is set aside, and which requests follow. In
+// all of them the informer ends with what the last list holds, and pauses between its attempts.
+func TestBadInput(t *testing.T) {
+	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	refused := errors.New("dial tcp: connection refused")
+	good := list("20", stamped("a", 2, "19"))
+	event := func(typ watch.EventType, w *Widget, rv string) stream {
+		return stream{events: []lw.WatchEvent[*Widget]{{Type: typ, Object: w, ResourceVersion: rv}}, open: true}
+	}
+	broken := func(key lw.Key, rv string) lw.WatchEvent[*Widget] {
+		err := &lw.Error{Op: "decode", Key: key, Err: errors.New("not a widget")}
+		return lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: rv, Err: err}
+	}
+	nameless := stamped("", 9, "15")
+	relisted := []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}
+	a1, a2 := map[lw.Key]int{key("a"): 1}, map[lw.Key]int{key("a"): 2}
+
+	for name, tc := range map[string]struct {
+		lists   []reply
+		watches []stream
+		errs    []string // "op key: text" of each
+		aside   []lw.Key
+		log     []string
+		want    map[lw.Key]int
+	}{
+		"a list is forbidden": {
+			lists: []reply{{err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, good},
+			errs:  []string{`list: widgets.example.com is forbidden: no role`},
+			log:   []string{"list limit 500", "list limit 500", "watch 20"}, want: a2,
+		},
+		"the collection is not found": {
+			lists: []reply{{err: apierrors.NewNotFound(widgets, "")}, good},
+			errs:  []string{`list: widgets.example.com "" not found`},
+			log:   []string{"list limit 500", "list limit 500", "watch 20"}, want: a2,
+		},
+		"the server is unreachable": {
+			lists: []reply{{err: refused}, good},
+			errs:  []string{"list: dial tcp: connection refused"},
+			log:   []string{"list limit 500", "list limit 500", "watch 20"}, want: a2,
+		},
+		"a watch is forbidden": {
+			lists: []reply{good}, watches: []stream{{err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, forever()},
+			errs: []string{`watch: widgets.example.com is forbidden: no role`},
+			log:  []string{"list limit 500", "watch 20", "watch 20"}, want: a2,
+		},
+		"an object without a name in a list": {
+			lists: []reply{list("20", stamped("a", 2, "19"), nameless)}, errs: []string{"decode default/: the object has no name"},
+			aside: []lw.Key{{Namespace: "default"}}, log: []string{"list limit 500", "watch 20"}, want: a2,
+		},
+		"a nil object in a list": {
+			lists: []reply{list("20", nil, stamped("a", 2, "19"), nil)}, errs: []string{"decode: the object is nil (and 1 more without a key)"},
+			aside: []lw.Key{{}}, log: []string{"list limit 500", "watch 20"}, want: a2,
+		},
+		"objects of a list that nobody can name": {
+			lists: []reply{{obj: good.obj, meta: good.meta, bad: []error{errors.New("bad one"), errors.New("bad two")}}},
+			errs:  []string{"decode: bad one (and 1 more without a key)"},
+			aside: []lw.Key{{}}, log: []string{"list limit 500", "watch 20"}, want: a2,
+		},
+		"an object of a list that cannot be decoded": {
+			lists: []reply{{obj: good.obj, meta: good.meta, bad: []error{broken(key("b"), "").Err}}},
+			errs:  []string{"decode default/b: not a widget"},
+			aside: []lw.Key{key("b")}, log: []string{"list limit 500", "watch 20"}, want: a2,
+		},
+		"two items of a list with one key": {
+			lists: []reply{list("20", stamped("a", 2, "19"), stamped("a", 1, "18"))},
+			errs:  []string{"list default/a: protocol error: the list holds this key twice"},
+			log:   []string{"list limit 500", "watch 20"}, want: a2,
+		},
+		"a page that continues with itself": {
+			lists: []reply{{obj: good.obj, meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, {meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, good},
+			errs:  []string{"list: protocol error: a page continues with itself"},
+			log:   []string{"list limit 500", "list limit 500 continue x", "list limit 500", "watch 20"}, want: a2,
+		},
+		"an event of an unknown type": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event("WEIRD", stamped("a", 9, "15"), "15"), forever()},
+			errs: []string{`watch: protocol error: event of unknown type "WEIRD"`}, log: relisted, want: a2,
+		},
+		"an event of an object without a name": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Added, nameless, "15"), forever()},
+			errs: []string{"watch: protocol error: ADDED event of an object without a name"}, log: relisted, want: a2,
+		},
+		"an event without an object": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Modified, nil, "15"), forever()},
+			errs: []string{"watch: protocol error: MODIFIED event of an object without a name"}, log: relisted, want: a2,
+		},
+		"a deletion of nobody knows what": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Deleted, nil, "15"), forever()},
+			errs: []string{"watch: protocol error: DELETED event of an object without a name"}, log: relisted, want: a2,
+		},
+		"an event without a version": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Modified, stamped("a", 9, ""), ""), forever()},
+			errs: []string{"watch: protocol error: MODIFIED event of default/a without a resource version"}, log: relisted, want: a2,
+		},
+		"an event of an older version": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Modified, stamped("a", 9, "8"), "8"), forever()},
+			errs: []string{"watch: protocol error: MODIFIED event of default/a at resource version 8 came after 10"}, log: relisted, want: a2,
+		},
+		"an update of what was never there": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Modified, stamped("x", 9, "15"), "15"), forever()},
+			errs: []string{"watch: protocol error: MODIFIED event of default/x, which was not there"}, log: relisted, want: a2,
+		},
+		"a deletion of what was never there": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Deleted, stamped("x", 9, "15"), "15"), forever()},
+			errs: []string{"watch: protocol error: DELETED event of default/x, which was not there"}, log: relisted, want: a2,
+		},
+		"an event of an object that cannot be decoded": {
+			lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{{events: []lw.WatchEvent[*Widget]{broken(key("b"), "15")}, open: true}},
+			errs: []string{"decode default/b: not a widget"}, aside: []lw.Key{key("b")},
+			log: []string{"list limit 500", "watch 10"}, want: a1,
+		},
+		// Only a list can say what it was about.
+		"an event of an object that nobody can name": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{{events: []lw.WatchEvent[*Widget]{broken(lw.Key{}, "15")}, open: true}, forever()},
+			errs: []string{"watch: protocol error: MODIFIED event of an object that cannot be told: lw: decode: not a widget"}, log: relisted, want: a2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: tc.lists, watches: tc.watches}
+				errs := &errorLog{}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{Name: "widgets", List: lw.ListPages, OnError: errs.add})
+				s := newStory(t)
+				inf.AddHandler(s.handler())
+				start(t, inf)
+				time.Sleep(time.Minute)
+				var got []string
+				for _, err := range errs.all() {
+					var e *lw.Error
+					if !errors.As(err, &e) || e.Informer != "widgets" {
+						t.Fatalf("%v is not an *Error of this informer", err)
+					}
+					got = append(got, e.Error()[len("lw: widgets: "):])
+				}
+				if diff := cmp.Diff(tc.errs, got); diff != "" {
+					t.Errorf("errors (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.log, src.log()); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+				status := inf.Status()
+				for _, key := range tc.aside {
+					if status.SetAside[key] == nil {
+						t.Errorf("%q is not set aside", key)
+					}
+				}
+				if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != lw.Watching || status.Err != nil {
+					t.Errorf("status: %+v", status)
+				}
+				if diff := cmp.Diff(tc.want, sizes(inf.Store())); diff != "" {
+					t.Errorf("store (-want +got):\n%s", diff)
+				}
+				s.mustEqual(tc.want)
+			})
+		})
+	}
+}
+
+// The same among the initial events of a streamed list.
+func TestBadInitialEvents(t *testing.T) {
+	end := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: "20", InitialEventsEnd: true}
+	initial := func(events ...lw.WatchEvent[*Widget]) stream { return stream{events: append(events, end), open: true} }
+	bad := &lw.Error{Op: "decode", Key: key("b"), Err: errors.New("not a widget")}
+	for name, tc := range map[string]struct {
+		stream stream
+		errs   []string
+		aside  int
+		want   map[lw.Key]int
+	}{
+		"an object without a name": {
+			initial(added("a", "19"), added("", "15")), []string{"decode default/: the object has no name"}, 1, map[lw.Key]int{key("a"): 1},
+		},
+		"an event without an object": {
+			initial(lw.WatchEvent[*Widget]{Type: watch.Added, ResourceVersion: "15"}, added("a", "19")),
+			[]string{"decode: the object is nil"}, 1, map[lw.Key]int{key("a"): 1},
+		},
+		"an object that cannot be decoded": {
+			initial(lw.WatchEvent[*Widget]{Type: watch.Added, ResourceVersion: "15", Err: bad}, added("a", "19")),
+			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{key("a"): 1},
+		},
+		"one that was bad and is good": {
+			initial(lw.WatchEvent[*Widget]{Type: watch.Added, ResourceVersion: "15", Err: bad}, lw.WatchEvent[*Widget]{Type: watch.Modified, Object: stamped("b", 3, "19"), ResourceVersion: "19"}),
+			nil, 0, map[lw.Key]int{key("b"): 3},
+		},
+		"one that was good and is bad": {
+			initial(added("b", "15"), lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: "19", Err: bad}),
+			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{},
+		},
+		"two of one key": {
+			initial(added("a", "15"), added("a", "19")),
+			[]string{"stream default/a: protocol error: the list holds this key twice"}, 0, map[lw.Key]int{key("a"): 1},
+		},
+		"changes among them": {
+			initial(added("a", "15"), added("b", "16"), lw.WatchEvent[*Widget]{Type: watch.Modified, Object: stamped("a", 5, "17"), ResourceVersion: "17"}, lw.WatchEvent[*Widget]{Type: watch.Deleted, Object: stamped("b", 1, "18"), ResourceVersion: "18"}),
+			nil, 0, map[lw.Key]int{key("a"): 5},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				errs := &errorLog{}
+				src := &script{stream: func() stream { return tc.stream }}
+				inf := run(t, src, &lw.Options{Name: "widgets", OnError: errs.add})
+				var got []string
+				for _, err := range errs.all() {
+					got = append(got, fmt.Sprint(err)[len("lw: widgets: "):])
+				}
+				if diff := cmp.Diff(tc.errs, got); diff != "" {
+					t.Errorf("errors (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.want, sizes(inf.Store())); diff != "" {
+					t.Errorf("store (-want +got):\n%s", diff)
+				}
+				if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != lw.Watching {
+					t.Errorf("status: %+v", s)
+				}
+			})
+		})
+	}
+	t.Run("an event of an unknown type", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			errs := &errorLog{}
+			weird := stream{events: []lw.WatchEvent[*Widget]{{Type: "WEIRD", Object: stamped("a", 1, "9"), ResourceVersion: "9"}}}
+			src := &script{lists: []reply{list("20", stamped("a", 2, "19"))}, stream: func() stream { return weird }}
+			inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: errs.add})
+			start(t, inf)
+			time.Sleep(10 * time.Minute)
+			if diff := cmp.Diff(map[lw.Key]int{key("a"): 2}, sizes(inf.Store())); diff != "" {
+				t.Errorf("store (-want +got):\n%s", diff)
+			}
+			errs.mustHave(t, `unknown type "WEIRD"`)
+			if n := len(src.requests()); n > 10 {
+				t.Errorf("%d requests: %v", n, src.log())
+			}
+		})
+	})
+}
