@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -153,7 +155,9 @@ func (b *bench) page(resp *http.Response) (out page) {
 type stream struct {
 	b    *bench
 	resp *http.Response
-	said []string // guarded by the bubble: read after synctest.Wait
+
+	mu   sync.Mutex
+	said []string
 }
 
 func (b *bench) watch(query string) *stream {
@@ -178,19 +182,26 @@ func (s *stream) read() {
 	lines := bufio.NewReader(s.resp.Body)
 	for {
 		line, err := lines.ReadString('\n')
-		if err != nil {
-			if end := strings.TrimSpace(line); end != "" {
-				s.said = append(s.said, "half")
-			}
-			if err == io.EOF {
-				s.said = append(s.said, "EOF")
-			} else {
-				s.said = append(s.said, "broken")
-			}
-			return
+		if err == nil {
+			s.add(say(line))
+			continue
 		}
-		s.said = append(s.said, say(line))
+		if strings.TrimSpace(line) != "" {
+			s.add("half")
+		}
+		if err == io.EOF {
+			s.add("EOF")
+		} else {
+			s.add("broken")
+		}
+		return
 	}
+}
+
+func (s *stream) add(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said = append(s.said, line)
 }
 
 func say(line string) string {
@@ -228,7 +239,18 @@ func say(line string) string {
 // all waits until nothing happens any more but by time, and returns what was said.
 func (s *stream) all() []string {
 	synctest.Wait()
-	return s.said
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.said)
+}
+
+// news is what was said since the last news.
+func (s *stream) news() []string {
+	said := s.all()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said = s.said[len(said):]
+	return said
 }
 
 func (s *stream) close() {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"strconv"
 	"sync/atomic"
 
@@ -45,42 +45,31 @@ type encoding struct {
 // parse cuts an object's JSON. It returns the metadata's UID and resource version apart from the content, for they are not part
 // of what an update changes.
 func (r *Resource) parse(data []byte) (c *content, uid types.UID, version string, err error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return nil, "", "", errors.Join(errors.New("not a JSON object"), err)
-	}
-	c = &content{}
-	var value json.RawMessage
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, "", "", err
-		}
-		value = value[:0]
-		if err := dec.Decode(&value); err != nil {
-			return nil, "", "", err
-		}
-		switch name {
-		case "kind":
-			err = expect("kind", value, r.Kind)
-		case "apiVersion":
-			err = expect("apiVersion", value, r.apiVersion())
-		case "metadata":
-			err = json.Unmarshal(value, &c.meta)
-		case "status":
-			c.status = appendMember(nil, "status", value)
-		default:
-			c.rest = appendMember(c.rest, name.(string), value)
-		}
-		if err != nil {
-			return nil, "", "", err
-		}
-	}
-	if _, err := dec.Token(); err != nil {
+	compact := bytes.NewBuffer(make([]byte, 0, len(data)))
+	if err := json.Compact(compact, data); err != nil {
 		return nil, "", "", err
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, "", "", errors.New("more than one JSON value")
+	if b := compact.Bytes(); len(b) == 0 || b[0] != '{' {
+		return nil, "", "", errors.New("not a JSON object")
+	}
+	c = &content{}
+	for name, value := range members(compact.Bytes()) {
+		var err error
+		switch string(name) {
+		case `"kind"`:
+			err = expect("kind", value, r.Kind)
+		case `"apiVersion"`:
+			err = expect("apiVersion", value, r.apiVersion())
+		case `"metadata"`:
+			err = json.Unmarshal(value, &c.meta)
+		case `"status"`:
+			c.status = appendMember(nil, name, value)
+		default:
+			c.rest = appendMember(c.rest, name, value)
+		}
+		if err != nil {
+			return nil, "", "", err
+		}
 	}
 	uid, version = c.meta.UID, c.meta.ResourceVersion
 	c.meta.UID, c.meta.ResourceVersion = "", ""
@@ -99,14 +88,59 @@ func expect(name string, value []byte, want string) error {
 	return nil
 }
 
-// appendMember appends a comma, the name and a valid value.
-func appendMember(b []byte, name string, value []byte) []byte {
-	b = append(append(append(b, ','), mustJSON(name)...), ':')
-	buf := bytes.NewBuffer(b)
-	if err := json.Compact(buf, value); err != nil {
-		panic(err) // a decoder has read it
+func appendMember(b, name, value []byte) []byte {
+	b = append(append(append(b, ','), name...), ':')
+	return append(b, value...)
+}
+
+// members yields the names, in their quotes, and the values of an object in valid and compact JSON.
+func members(object []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for rest := object[1:]; rest[0] != '}'; {
+			n := valueLen(rest)
+			name := rest[:n]
+			rest = rest[n+1:]
+			n = valueLen(rest)
+			if !yield(name, rest[:n]) {
+				return
+			}
+			if rest = rest[n:]; rest[0] == ',' {
+				rest = rest[1:]
+			}
+		}
 	}
-	return buf.Bytes()
+}
+
+// valueLen returns the length of the value that b begins with.
+func valueLen(b []byte) int {
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i // of a number or a literal, at the end of what holds it
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(b)
 }
 
 // same reports whether an update changes nothing, so that it makes no version.

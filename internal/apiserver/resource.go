@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -27,7 +28,8 @@ type Resource struct {
 	// Custom: the items of a JSON list carry their kind and apiVersion, as those of a custom resource do and those of a
 	// built-in one do not.
 	Custom bool
-	// Fields are the paths that field selectors may use beside metadata.name and metadata.namespace: spec.nodeName.
+	// Fields are the paths that field selectors may use beside metadata.name and metadata.namespace: spec.nodeName. They are
+	// not in the metadata.
 	Fields []string
 	// Proto returns the protobuf message of an object that is given as JSON; see [Proto]. Nil: no protobuf but for partial
 	// metadata, as for a custom resource.
@@ -173,7 +175,7 @@ func (c *Collection) decode(obj any) (stored, uint64, error) {
 		Value:  value,
 	}
 	if len(c.Resource.Fields) > 0 {
-		in.Fields = fieldsOf(data, c.Resource.Fields)
+		in.Fields = fieldsOf(value, c.Resource.Fields)
 	}
 	return in, rv, nil
 }
@@ -257,24 +259,31 @@ func (c *Collection) invalid(name, field, msg string) error {
 	return err
 }
 
-// fieldsOf takes the string members at paths such as spec.nodeName out of an object.
-func fieldsOf(object []byte, paths []string) map[string]string {
-	var root any
-	if json.Unmarshal(object, &root) != nil {
-		return nil
-	}
+// fieldsOf takes the members at paths such as spec.nodeName out of a content. What is not there is the empty string.
+func fieldsOf(c *content, paths []string) map[string]string {
+	object := append(append([]byte("{"), bytes.TrimPrefix(append(c.rest[:len(c.rest):len(c.rest)], c.status...), []byte(","))...), '}')
 	out := make(map[string]string, len(paths))
 	for _, path := range paths {
-		at := root
-		for name := range strings.SplitSeq(path, ".") {
-			m, _ := at.(map[string]any)
-			at = m[name]
-		}
-		if at != nil {
-			out[path] = fmt.Sprint(at)
-		} else {
-			out[path] = ""
-		}
+		out[path] = fieldOf(object, strings.Split(path, "."))
 	}
 	return out
+}
+
+func fieldOf(value []byte, path []string) string {
+	if len(path) == 0 {
+		var s string
+		if json.Unmarshal(value, &s) == nil {
+			return s
+		}
+		return string(value)
+	}
+	if value[0] != '{' {
+		return ""
+	}
+	for name, member := range members(value) {
+		if string(name) == `"`+path[0]+`"` {
+			return fieldOf(member, path[1:])
+		}
+	}
+	return ""
 }

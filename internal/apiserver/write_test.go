@@ -184,9 +184,7 @@ func TestReplay(t *testing.T) {
 				case "cut":
 					srv.Line.Disconnect()
 				}
-				said := s.all()
-				s.said = nil
-				for _, line := range said {
+				for _, line := range s.news() {
 					var typ, what string
 					if line == "EOF" {
 						s = nil
@@ -243,6 +241,8 @@ func BenchmarkWatch(b *testing.B) {
 	}
 	defer stop()
 	pods := srv.Collection("pods")
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	defer client.CloseIdleConnections()
 	const objects = 1000
 	body := fmt.Sprintf(`"spec":{"x":%q}}`, strings.Repeat("x", 2000))
 	for i := range objects {
@@ -253,7 +253,7 @@ func BenchmarkWatch(b *testing.B) {
 	b.Run("streamed list", func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			resp, err := http.Get(url + pods.URL("") + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60")
+			resp, err := client.Get(url + pods.URL("") + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60")
 			if err != nil {
 				b.Fatal(err)
 			}
