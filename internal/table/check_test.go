@@ -121,18 +121,21 @@ func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 
 func checkVector(t tb, v *Vector[*obj]) {
 	t.Helper()
-	n := 0
+	n, live := 0, 0
 	for i, c := range v.chunks {
 		if i < len(v.chunks)-1 && len(c.vals) != chunkSize || len(c.vals) == 0 || c.era > v.era {
 			t.Fatalf("chunk %d of %d has %d values of era %d of %d", i, len(v.chunks), len(c.vals), c.era, v.era)
 		}
-		if len(v.chunks) == 1 && cap(c.vals) >= 8 && cap(c.vals) >= 4*len(c.vals) && cap(c.vals) > chunkSize {
+		if len(v.chunks) == 1 && cap(c.vals) >= 8 && cap(c.vals) >= 4*len(c.vals) || cap(c.vals) > chunkSize {
 			t.Fatalf("room for %d values, of %d", cap(c.vals), len(c.vals))
 		}
 		n += len(c.vals)
+		for _, val := range c.vals {
+			live += one(val)
+		}
 	}
-	if n != v.n {
-		t.Fatalf("vector of %d values has n = %d", n, v.n)
+	if n != v.n || live != v.live {
+		t.Fatalf("vector of %d, %d live, has n = %d, live = %d", n, live, v.n, v.live)
 	}
 }
 

@@ -15,6 +15,8 @@ type index[T comparable] interface {
 
 // A draft is what a writer is going to change in one index: the values of the objects that it writes, in their order.
 type draft[T comparable] interface {
+	// grow makes room for the values of n objects.
+	grow(n int)
 	// compute calls the user's function for the next object. If that panics nothing has changed.
 	compute(obj T)
 	// lock takes the locks that putting the only object at a position needs, or dropping what is there if none was computed.
@@ -43,6 +45,10 @@ func (g *Groups[K, T]) draft() draft[T] {
 }
 
 func (g *Groups[K, T]) stage() { g.staging = true }
+
+func (d *draftOf[K, T]) grow(n int) {
+	d.values, d.ends = slices.Grow(d.values, n), slices.Grow(d.ends, n)
+}
 
 func (d *draftOf[K, T]) compute(obj T) {
 	from := len(d.values)

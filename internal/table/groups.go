@@ -3,6 +3,7 @@ package table
 import (
 	"hash/maphash"
 	"maps"
+	"math/bits"
 	"slices"
 	"sync"
 )
@@ -109,18 +110,14 @@ type set uint8
 const allStripes = set(1<<stripes - 1)
 
 func (g *Groups[K, T]) lock(which set) {
-	for i := range g.stripes {
-		if which&(1<<i) != 0 {
-			g.stripes[i].mu.Lock()
-		}
+	for ; which != 0; which &= which - 1 {
+		g.stripes[bits.TrailingZeros8(uint8(which))].mu.Lock()
 	}
 }
 
 func (g *Groups[K, T]) unlock(which set) {
-	for i := range g.stripes {
-		if which&(1<<i) != 0 {
-			g.stripes[i].mu.Unlock()
-		}
+	for ; which != 0; which &= which - 1 {
+		g.stripes[bits.TrailingZeros8(uint8(which))].mu.Unlock()
 	}
 }
 

@@ -11,8 +11,9 @@ func (s *Store[T]) Add(ix index[T]) {
 	defer s.release()
 	var none T
 	type place struct{ shard, position int }
-	var places []place
+	places := make([]place, 0, s.Len())
 	d := ix.draft()
+	d.grow(cap(places))
 	for i := range s.shards {
 		objs := &s.shards[i].objs
 		for p := range objs.Len() {
@@ -107,6 +108,7 @@ func (s *Store[T]) prepare(objs []T, version string, c Changes[T]) (*replace[T],
 	drafts := make([]draft[T], len(*s.indexes.Load()))
 	for i, ix := range *s.indexes.Load() {
 		drafts[i] = ix.draft()
+		drafts[i].grow(len(r.put))
 		for _, d := range r.put {
 			drafts[i].compute(d.new)
 		}
@@ -119,10 +121,13 @@ func (s *Store[T]) prepare(objs []T, version string, c Changes[T]) (*replace[T],
 func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 	r = &replace[T]{store: s}
 	tables := s.tables.Load()
+	was := 0
 	for i := range r.next {
 		sh := &s.shards[i]
 		r.next[i] = staged[T]{table: tables[i].Load(), objs: &sh.objs}
+		was += sh.objs.Live()
 	}
+	r.put = make([]difference[T], 0, max(0, len(objs)-was)) // as many are new at least
 	var none T
 	for _, obj := range objs {
 		key := s.keyOf(obj)
