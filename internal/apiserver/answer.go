@@ -123,9 +123,12 @@ func (a *answer) encode(u Unit) error {
 	case a.stream:
 		return a.body.write(func(b []byte) ([]byte, error) { return a.appendFrame(b, u) })
 	case a.format.proto():
-		var err error
-		a.message, err = a.appendItem(a.message, u)
-		return err
+		message, err := a.appendItem(a.message, u)
+		if err != nil {
+			return encodeError{err}
+		}
+		a.message = message
+		return nil
 	}
 	return a.body.write(func(b []byte) ([]byte, error) {
 		if a.items++; a.items > 1 {

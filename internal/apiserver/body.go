@@ -42,11 +42,16 @@ func (b *body) start(compress bool) {
 	b.w.WriteHeader(http.StatusOK)
 }
 
+// An encodeError is what write returns where there is nothing to write, and so something else can be.
+type encodeError struct{ error }
+
+func (e encodeError) Unwrap() error { return e.error }
+
 // write calls add to append to the body.
 func (b *body) write(add func([]byte) ([]byte, error)) error {
 	buf, err := add(b.buf)
 	if err != nil {
-		return err
+		return encodeError{err}
 	}
 	b.buf = buf
 	if !b.started && len(b.buf) > compressAbove {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Fault says which requests go wrong, and how. A request meets the first fault that was injected, matches it and is not used up.
@@ -48,6 +50,20 @@ func (s *Server) Armed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.faults)
+}
+
+// faultOf returns what the first fault that matches req does, or nil.
+func (s *Server) faultOf(req Request) Effect {
+	s.mu.Lock()
+	faults := slices.Clone(s.faults)
+	s.mu.Unlock()
+	// Match is a caller's function, so it is called without the lock; take decides under it.
+	for _, f := range faults {
+		if f.matches(req) && s.take(f) {
+			return f.Do
+		}
+	}
+	return nil
 }
 
 func (f *armed) matches(r Request) bool {
@@ -156,13 +172,16 @@ func AnyVersion(x *exchange) {
 	o := &x.req.Options
 	o.ResourceVersion, o.ResourceVersionMatch = "0", ""
 	if x.req.Verb == Stream {
-		o.ResourceVersionMatch = "NotOlderThan"
+		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 }
 
 // Lag answers lists, and the initial events of watches, from a replica that is n versions behind, as a server may that is
 // asked for any version. What it has not got to is too large for it. The events after them are those of the server itself.
 func Lag(n uint64) Effect { return func(x *exchange) { x.lag = n } }
+
+// ListMeta changes the metadata of a list: its resourceVersion, its continue token.
+func ListMeta(f func(m *metav1.ListMeta)) Effect { return func(x *exchange) { x.listMeta = f } }
 
 // At does something to the unit number n of a list or a stream: the first is 0. See [Start].
 func At(n int, do ...UnitEffect) Effect {

@@ -49,6 +49,7 @@ func TestRequestFaults(t *testing.T) {
 		{"no name", Fault{Do: At(1, Set("metadata.name", ""))}, "200 rv=4 a@2 @3 c@4"},
 		{"foreign item", Fault{Do: At(0, Insert(Unit{Object: []byte(`{"metadata":{"name":"x","resourceVersion":"9"}}`)}))}, "200 rv=4 x@9 a@2 b@3 c@4"},
 		{"wrong field", Fault{Do: At(1, Set("metadata.labels", "7"))}, "200 rv=4 a@2 b@3 c@4 malformed"},
+		{"no version", Fault{Do: ListMeta(func(m *metav1.ListMeta) { m.ResourceVersion = "" })}, "200 rv= a@2 b@3 c@4"},
 		{"malformed", Fault{Do: At(1, Frame("{"))}, "200 rv= malformed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,6 +183,16 @@ func TestHangAndDelay(t *testing.T) {
 		}
 		if _, err := b.client.Do(req); !errors.Is(err, context.DeadlineExceeded) {
 			b.Errorf("got %v, want the deadline", err)
+		}
+		b.Inject(Fault{Do: At(Start, Stall)})
+		resp, err := b.client.Do(req.WithContext(b.Context()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.client.Timeout = time.Hour
+		time.AfterFunc(time.Hour, func() { _ = resp.Body.Close() })
+		if page := b.page(resp); page.end != " broken" || time.Since(start) < 2*time.Hour {
+			b.Errorf("a list that hangs half-way: got %q after %v", page.text, time.Since(start))
 		}
 		if got := b.Requests(List)[1].Code; got != 0 {
 			b.Errorf("the log has code %d for a request without an answer", got)

@@ -30,11 +30,15 @@ func (x *exchange) list() error {
 		return err
 	}
 	a := x.answer(f, false)
-	tail, err := a.begin(metav1.ListMeta{
+	meta := metav1.ListMeta{
 		ResourceVersion:    history.FormatVersion(page.Version),
 		Continue:           page.Continue,
 		RemainingItemCount: page.Remaining,
-	})
+	}
+	if x.listMeta != nil {
+		x.listMeta(&meta)
+	}
+	tail, err := a.begin(meta)
 	if err == nil {
 		err = a.open()
 	}
@@ -43,6 +47,9 @@ func (x *exchange) list() error {
 			break
 		}
 		err = a.send(Unit{Key: obj.Key, Version: obj.Version, obj: obj})
+	}
+	if bad := (encodeError{}); errors.As(err, &bad) && !a.body.started {
+		return bad
 	}
 	x.end(a, err, tail)
 	return nil
@@ -128,7 +135,9 @@ func (x *exchange) watch(s *Server) error {
 		switch {
 		case err == nil:
 			together = together && ev.Initial
-			err = a.send(unitOf(ev))
+			if err = a.send(unitOf(ev)); errors.As(err, new(encodeError)) {
+				err = a.refuse(err)
+			}
 		case errors.Is(err, io.EOF):
 			err = endCut
 		case a.ctx.Err() != nil:
@@ -137,13 +146,19 @@ func (x *exchange) watch(s *Server) error {
 			do, ctx = s.interrupted(a)
 			err = a.apply(do, &Unit{none: true})
 		default:
-			if err = a.send(Unit{Type: watch.Error, status: statusOf(err)}); err == nil {
-				err = endCut
-			}
+			err = a.refuse(err)
 		}
 	}
 	x.end(a, err, nil)
 	return nil
+}
+
+// refuse ends a stream with an ERROR event.
+func (a *answer) refuse(err error) error {
+	if err := a.send(Unit{Type: watch.Error, status: statusOf(err)}); err != nil {
+		return err
+	}
+	return endCut
 }
 
 // initial returns, for a replica that lags, the events of its state and the options to go on with. A watch that it has

@@ -112,24 +112,15 @@ func isTrue(v string) bool { return v != "" && v != "0" && v != "false" }
 // maxLog is how many requests are kept. The counts are of all.
 const maxLog = 4096
 
-// accept logs req and returns what the first fault that matches it does.
-func (s *Server) accept(req *Request) Effect {
-	seen := *req
+// note adds req to the log.
+func (s *Server) note(req *Request) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.counts[req.Verb]++
 	if len(s.log) == maxLog {
 		s.log = slices.Delete(s.log, 0, maxLog/2)
 	}
 	s.log = append(s.log, req)
-	faults := slices.Clone(s.faults)
-	s.mu.Unlock()
-	// Match is a caller's function, so it is called without the lock; take decides under it.
-	for _, f := range faults {
-		if f.matches(seen) && s.take(f) {
-			return f.Do
-		}
-	}
-	return nil
 }
 
 // Requests returns the last requests, of the verbs that are given or all, in the order in which they came.

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/history"
@@ -124,14 +125,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req, err := newRequest(r, t)
+	asked := *req
+	s.note(req) // from here on the log's, which the recorder writes to
 	recorder := &recorder{ResponseWriter: w, server: s, request: req}
-	x := &exchange{w: recorder, r: r, req: *req, collection: t.collection}
-	fault := s.accept(req)
+	x := &exchange{w: recorder, r: r, req: asked, collection: t.collection}
 	if err != nil {
 		x.fail(err)
 		return
 	}
-	if fault != nil {
+	if fault := s.faultOf(asked); fault != nil {
 		fault(x)
 	}
 	if x.wait != nil && !x.wait(r.Context()) {
@@ -151,10 +153,11 @@ type exchange struct {
 	req        Request // as the server understands it
 	collection *Collection
 
-	wait    func(ctx context.Context) bool // before anything else; false: the client has gone
-	instead func()                         // answers instead of the server
-	lag     uint64                         // how many versions the replica is behind
-	filters []filter
+	wait     func(ctx context.Context) bool // before anything else; false: the client has gone
+	instead  func()                         // answers instead of the server
+	lag      uint64                         // how many versions the replica is behind
+	listMeta func(m *metav1.ListMeta)
+	filters  []filter
 }
 
 func (x *exchange) key() types.NamespacedName {

@@ -326,3 +326,32 @@ func TestProtoListFaults(t *testing.T) {
 		})
 	}
 }
+
+// TestUnencodable has a type that rejects what was stored, which must not look like an empty collection or a lost connection.
+func TestUnencodable(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		broken := func([]byte) ([]byte, error) { return nil, fmt.Errorf("no such field") }
+		b.Server = New(Options{Resources: []Resource{{Resource: "pods", Kind: "Pod", Proto: broken}}})
+		b.client = b.Client()
+		defer b.Close()
+		defer b.client.CloseIdleConnections()
+		if _, err := b.Collection("pods").Create(pod("a")); err != nil {
+			b.Fatal(err)
+		}
+		resp, err := b.do("", "Accept", acceptProto)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 500 {
+			b.Errorf("list: got %d, %v, want 500", resp.StatusCode, err)
+		}
+		resp, err = b.do("watch=1", "Accept", acceptProto)
+		if err != nil {
+			b.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || !strings.Contains(string(body), "ERROR") || !strings.Contains(string(body), "no such field") {
+			b.Errorf("watch: got %q, %v, want an ERROR event", body, err)
+		}
+	})
+}
