@@ -133,10 +133,12 @@ func (w *wire) skip(typ int) error {
 		if groups == 0 {
 			return nil
 		}
-		var err error
-		if _, typ, err = w.field(); err != nil {
+		// Generated code looks at no number inside a group.
+		tag, err := w.varint()
+		if err != nil {
 			return err
 		}
+		typ = int(tag & 7)
 	}
 }
 
