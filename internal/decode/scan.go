@@ -201,9 +201,12 @@ func (b *buffer) uvarint() (uint64, error) {
 	for {
 		w := wire{data: b.data[b.pos:min(len(b.data), b.pos+binary.MaxVarintLen64)]}
 		v, err := w.varint()
-		if err != io.ErrUnexpectedEOF {
+		if err == nil {
 			b.pos += w.pos
-			return v, err
+			return v, nil
+		}
+		if err != io.ErrUnexpectedEOF {
+			return 0, fmt.Errorf("%w: a varint of more than 64 bits at byte %d", errWire, b.offset())
 		}
 		if err := b.fill(); err == io.EOF && w.pos == 0 {
 			return 0, err
@@ -261,7 +264,7 @@ func (b *buffer) tooLarge() error {
 
 // cut is err, which a read returned, in the middle of something.
 func (b *buffer) cut(err error) error {
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errWire) {
 		return err
 	}
 	if err == io.EOF {

@@ -1,0 +1,240 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// A reading is what came of a stream.
+type reading struct {
+	objects []any
+	errs    []string
+	end     string
+	meta    metav1.ListMeta
+}
+
+func (g *reading) add(o Object) error {
+	if o.Err != nil {
+		g.errs = append(g.errs, o.Err.Error())
+	} else {
+		g.objects = append(g.objects, o.Value)
+	}
+	return nil
+}
+
+func readWatch(d *Decoder, r io.Reader, enc Encoding) (g reading) {
+	g.end = fmt.Sprint(d.Watch(r, enc, func(e Event) error {
+		if e.Type == "BOOKMARK" {
+			return g.add(Object{Value: e.ResourceVersion})
+		}
+		return g.add(e.Object)
+	}))
+	return g
+}
+
+func readList(d *Decoder, r io.Reader, enc Encoding) (g reading) {
+	var err error
+	g.meta, err = d.List(r, enc, g.add)
+	g.end = fmt.Sprint(err)
+	return g
+}
+
+// checkPieces checks that it does not matter in what pieces data comes.
+func checkPieces(t *testing.T, d *Decoder, data []byte, enc Encoding, read func(*Decoder, io.Reader, Encoding) reading) reading {
+	t.Helper()
+	whole := read(d, bytes.NewReader(data), enc)
+	for name, r := range map[string]io.Reader{"byte by byte": iotest.OneByteReader(bytes.NewReader(data)), "with its end": iotest.DataErrReader(bytes.NewReader(data))} {
+		if got := read(d, r, enc); !reflect.DeepEqual(whole, got) {
+			t.Fatalf("%q %s:\n got %v\nwant %v", data, name, got, whole)
+		}
+	}
+	return whole
+}
+
+const sinkA = `{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"1"},"spec":{"str":"\"\\ é","strs":["[","{"]}}`
+
+func FuzzWatchJSON(f *testing.F) {
+	f.Add([]byte(`{"type":"ADDED","object":` + sinkA + "}\n" + `{"object":` + sinkA + `,"type":"DELETED"}` + `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}`))
+	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{"name":1}}}{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"m"}}`))
+	f.Add([]byte(`{"type":"ADDED","object":{"spec":{"i8":300}},"object":` + sinkA + `}{"type":"X"}`))
+	f.Add([]byte(` {"type" : "ADDED" , "object" : {} } {"type":"ADDED","object":{"a":"` + "\xff" + `"}}[]`))
+	d := newDecoder[*sink](f, Options{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got := checkPieces(t, d, data, JSON, readWatch)
+		// Every event that was decoded is one that apimachinery decodes, to the same object.
+		frames := json.NewDecoder(bytes.NewReader(data))
+		for _, obj := range got.objects {
+			want := &sink{}
+			for {
+				var raw json.RawMessage
+				if err := frames.Decode(&raw); err != nil {
+					t.Fatalf("%q: apimachinery has no frame for %+v: %v", data, obj, err)
+				}
+				var e metav1.WatchEvent
+				if err := unmarshal(raw, &e); err != nil {
+					t.Fatalf("%q: %v", data, err)
+				}
+				if e.Type == "BOOKMARK" {
+					break
+				}
+				*want = sink{}
+				if e.Object.Raw != nil && unmarshal(e.Object.Raw, want) == nil {
+					break
+				}
+			}
+			want.TypeMeta = metav1.TypeMeta{}
+			if _, bookmark := obj.(string); !bookmark && !reflect.DeepEqual(want, obj) {
+				t.Fatalf("%q (-want +got):\n%s", data, cmp.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", obj)))
+			}
+		}
+	})
+}
+
+func FuzzListJSON(f *testing.F) {
+	f.Add([]byte(`{"kind":"SinkList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` + sinkA + `, ` + sinkA + `]}`))
+	f.Add([]byte(`{"items":[{"spec":1},null,` + sinkA + `],"more":{"a":[1,2]},"kind":"SinkList"} `))
+	f.Add([]byte(`{"kind":"Status","message":"m","code":5}`))
+	f.Add([]byte(`{"kind":"SinkList","items":null}`))
+	f.Add([]byte(`{"kind":"SinkList","items":[1 2]}`))
+	d := newDecoder[*sink](f, Options{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got := checkPieces(t, d, data, JSON, readList)
+		if got.end != "<nil>" {
+			return
+		}
+		// A list that was read to its end is one for apimachinery, with the same objects.
+		var want struct {
+			Metadata metav1.ListMeta   `json:"metadata"`
+			Items    []json.RawMessage `json:"items"`
+		}
+		if err := unmarshal(data, &want); err != nil {
+			t.Fatalf("%q: %v", data, err)
+		}
+		if len(want.Items) != len(got.objects)+len(got.errs) || !reflect.DeepEqual(want.Metadata, got.meta) {
+			t.Fatalf("%q: %d objects and %d errors of %d items, metadata %v, want %v", data, len(got.objects), len(got.errs), len(want.Items), got.meta, want.Metadata)
+		}
+		next := 0
+		for _, raw := range want.Items {
+			obj := &sink{}
+			if string(raw) == "null" || unmarshal(raw, obj) != nil {
+				continue
+			}
+			obj.TypeMeta = metav1.TypeMeta{}
+			if !reflect.DeepEqual(obj, got.objects[next]) {
+				t.Fatalf("%q, item %d (-want +got):\n%s", data, next, cmp.Diff(fmt.Sprintf("%+v", obj), fmt.Sprintf("%+v", got.objects[next])))
+			}
+			next++
+		}
+	})
+}
+
+func FuzzWatchProtobuf(f *testing.F) {
+	f.Add(append(frameOf(f, "ADDED", protobufOf(f, newCarp(1))), frameOf(f, "BOOKMARK", protobufOf(f, newCarp(2)))...))
+	f.Add([]byte{0, 0, 0, 2, 0x0a, 0, 0xff, 0xff, 0xff, 0xff})
+	d := newDecoder[*carp.Carp](f, Options{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got := checkPieces(t, d, data, Protobuf, readWatch)
+		if len(got.errs) > 0 {
+			return // it is not told which frames they are of
+		}
+		for _, obj := range got.objects {
+			n := 4 + int(binary.BigEndian.Uint32(data))
+			var e metav1.WatchEvent
+			var u runtime.Unknown
+			want := &carp.Carp{}
+			if err := errors.Join(e.Unmarshal(data[4:n]), u.Unmarshal(e.Object.Raw[4:]), want.Unmarshal(u.Raw)); err != nil && e.Type != "BOOKMARK" {
+				t.Fatalf("%q: %v", data, err)
+			}
+			if _, bookmark := obj.(string); bookmark != (e.Type == "BOOKMARK") || !bookmark && !reflect.DeepEqual(want, obj) {
+				t.Fatalf("%q (-want +got):\n%s", data, cmp.Diff(want, obj))
+			}
+			data = data[n:]
+		}
+	})
+}
+
+func FuzzListProtobuf(f *testing.F) {
+	f.Add(carpList(f, 2))
+	f.Add(carpList(f, 0))
+	f.Add([]byte("k8s\x00\x0a\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\x7f"))
+	d := newDecoder[*carp.Carp](f, Options{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		checkPieces(t, d, data, Protobuf, readList)
+	})
+}
+
+func TestLimit(t *testing.T) {
+	big := `{"metadata":{"name":"` + strings.Repeat("x", 3000) + `"}}`
+	d := newDecoder[*sink](t, Options{Limit: 2000})
+	for name, g := range map[string]reading{
+		"an item":  readList(d, strings.NewReader(`{"kind":"SinkList","items":[`+sinkA+`,`+big+`]}`), JSON),
+		"an event": readWatch(d, strings.NewReader(`{"type":"ADDED","object":`+sinkA+`}{"type":"ADDED","object":`+big+`}`), JSON),
+	} {
+		if len(g.objects) != 1 || !strings.HasPrefix(g.end, "more than 2000 bytes in one piece at byte") {
+			t.Errorf("%s: %d objects, error %s", name, len(g.objects), g.end)
+		}
+	}
+	many := `{"kind":"SinkList","items":[` + strings.Repeat(sinkA+",", 99) + sinkA + `]}`
+	if g := readList(d, strings.NewReader(many), JSON); len(g.objects) != 100 || g.end != "<nil>" {
+		t.Errorf("%d small objects, error %s", len(g.objects), g.end)
+	}
+}
+
+func TestBufferShrinks(t *testing.T) {
+	event := func(n int) string {
+		return fmt.Sprintf(`{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":{"str":"%s"}}}`, strings.Repeat("x", n))
+	}
+	d := newDecoder[*sink](t, Options{})
+	r, w := io.Pipe()
+	go func() {
+		for _, n := range []int{4 << 20, 10, 10} {
+			_, _ = io.WriteString(w, event(n))
+		}
+		w.Close()
+	}()
+	var caps []int
+	err := d.Watch(r, JSON, func(Event) error {
+		caps = append(caps, cap(d.buf.data))
+		return nil
+	})
+	if err != nil || len(caps) != 3 || caps[0] < 4<<20 || caps[2] > keepBuffer {
+		t.Errorf("error %v, capacities %v", err, caps)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	broken := errors.New("broken")
+	for n := range len(sinkA) {
+		data := `{"kind":"SinkList","items":[` + sinkA[:n]
+		_, err := d.List(io.MultiReader(strings.NewReader(data), iotest.ErrReader(broken)), JSON, func(Object) error { return nil })
+		if want := fmt.Sprintf("cut off at byte %d: broken", len(data)); !errors.Is(err, broken) || err.Error() != want {
+			t.Fatalf("got %v, want %s", err, want)
+		}
+	}
+	g := readWatch(d, strings.NewReader(strings.Repeat(" ", 100)), JSON)
+	if g.end != "<nil>" {
+		t.Errorf("white space alone: %s", g.end)
+	}
+	err := d.Watch(onlyZero{}, JSON, func(Event) error { return nil })
+	if !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("a reader that reads nothing: %v", err)
+	}
+}
+
+type onlyZero struct{}
+
+func (onlyZero) Read([]byte) (int, error) { return 0, nil }
