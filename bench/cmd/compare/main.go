@@ -1,0 +1,130 @@
+// Command compare measures lw and client-go in turn, on the same objects, and prints how they relate.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/rows"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	short := flag.Bool("short", false, "measure less: fewer rounds, events and pods")
+	only := flag.String("rows", "", "comma-separated numbers of `rows`; default: all")
+	rounds := flag.Int("rounds", 0, "how often each side is measured; default: 5, with -short 3")
+	jsonFile := flag.String("json", "", "write the results to `file`")
+	svgFile := flag.String("svg", "", "draw the chart to `file`")
+	mdFile := flag.String("markdown", "", "write the table to `file`")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+
+	cfg := compare.Config{Rounds: *rounds, Short: *short, Log: os.Stderr}
+	if cfg.Rounds == 0 {
+		cfg.Rounds = cfg.N(5, 3)
+	}
+	wanted, err := rowSet(*only)
+	if err != nil {
+		return err
+	}
+	results, err := measureAll(cfg, wanted)
+	if err != nil {
+		return err
+	}
+	report := compare.NewReport(cfg, results)
+	if err := report.Table(os.Stdout); err != nil {
+		return err
+	}
+	missed, of := report.Missed()
+	fmt.Printf("\n%d of %d goals met; medians of %d rounds, ratios of each round and their range\n", of-missed, of, cfg.Rounds)
+	for _, out := range []struct {
+		file  string
+		write func(io.Writer) error
+	}{{*jsonFile, report.JSON}, {*svgFile, report.SVG}, {*mdFile, report.Markdown}} {
+		if err := toFile(out.file, out.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureAll runs the cases that have a wanted row.
+func measureAll(cfg compare.Config, wanted func(row int) bool) ([]compare.Result, error) {
+	var results []compare.Result
+	for _, c := range rows.Cases() {
+		if !hasRow(&c, wanted) {
+			continue
+		}
+		start := time.Now()
+		results = append(results, c.Run(cfg)...)
+		fmt.Fprintf(cfg.Log, "%-50s %5.1f s\n", c.Name, time.Since(start).Seconds())
+	}
+	if len(results) == 0 {
+		return nil, fmt.Errorf("no case has one of these rows")
+	}
+	return results, nil
+}
+
+func hasRow(c *compare.Case, wanted func(row int) bool) bool {
+	for _, l := range c.Lines {
+		if wanted(l.Row) {
+			return true
+		}
+	}
+	return false
+}
+
+// rowSet parses a list of numbers and ranges: 1-9,12.
+func rowSet(s string) (func(row int) bool, error) {
+	if s == "" {
+		return func(int) bool { return true }, nil
+	}
+	set := map[int]bool{}
+	for part := range strings.SplitSeq(s, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.Atoi(strings.TrimSpace(from))
+		if err != nil {
+			return nil, fmt.Errorf("-rows: %w", err)
+		}
+		last, err := strconv.Atoi(strings.TrimSpace(to))
+		if err != nil {
+			return nil, fmt.Errorf("-rows: %w", err)
+		}
+		for row := first; row <= last; row++ {
+			set[row] = true
+		}
+	}
+	return func(row int) bool { return set[row] }, nil
+}
+
+func toFile(name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,224 @@
+// Package compare runs the same work on several implementations in turn, and says how they relate.
+package compare
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/go-lw/lw/bench/internal/measure"
+)
+
+// Config says how much to measure.
+type Config struct {
+	Rounds int
+	Short  bool
+	Log    io.Writer // progress
+}
+
+// N returns full, or short where little time is to be spent.
+func (c Config) N(full, short int) int {
+	if c.Short {
+		return short
+	}
+	return full
+}
+
+// A Case is work that several sides do. What it compares is said in the doc comment of the function that makes it.
+type Case struct {
+	Name  string
+	Lines []Line
+	// Once: one round is enough, because what is measured is not time.
+	Once bool
+	// Setup makes what all rounds need, and the sides. Sides that are not needed for a long time keep nothing in memory.
+	Setup func(c Config) (sides []Side, done func())
+}
+
+// A Side is one implementation of a case's work. Measure does it once and returns what it has cost, by key.
+type Side struct {
+	Name    string
+	Measure func() Sample
+}
+
+// A Sample is what one run of a side has cost, by a key that lines name.
+type Sample = map[string]float64
+
+// The names of sides that lines compare unless they say otherwise.
+const (
+	ClientGo          = "client-go"
+	LW                = "lw"
+	ControllerRuntime = "controller-runtime"
+)
+
+// A Line is one line of the table: one value of a case's samples.
+type Line struct {
+	Row   int    // of the goal table
+	What  string // of which the unit is Unit
+	Unit  Unit
+	Key   string
+	Base  string // the side to compare with; default: client-go
+	Side  string // default: lw
+	Third string // another side to show; default: none
+	Goal  Goal
+	Chart bool // one of those that README's chart shows
+}
+
+// A Goal is what a line's ratio or value must reach. The zero Goal is none: the line is there to be known.
+type Goal struct {
+	kind  goalKind
+	value float64
+}
+
+type goalKind int
+
+const (
+	noGoal goalKind = iota
+	timesLess
+	timesMore
+	part
+	most
+)
+
+// TimesLess asks that the side costs at most 1/x of its base.
+func TimesLess(x float64) Goal { return Goal{timesLess, x} }
+
+// TimesMore asks that the side does at least x times as much as its base.
+func TimesMore(x float64) Goal { return Goal{timesMore, x} }
+
+// Part asks that the side needs at most the part x of its base.
+func Part(x float64) Goal { return Goal{part, x} }
+
+// Most asks for a value of at most v, whatever the base's is.
+func Most(v float64) Goal { return Goal{most, v} }
+
+func (g Goal) describe(u Unit) string {
+	switch g.kind {
+	case timesLess, timesMore:
+		return fmt.Sprintf("≥ %sx", number(g.value))
+	case part:
+		return fmt.Sprintf("≤ %sx", number(g.value))
+	case most:
+		return "≤ " + u.format(g.value)
+	}
+	return ""
+}
+
+// ratio is how many times better side is than base, or for a [Part] what part of base it is.
+func (g Goal) ratio(base, side float64) float64 {
+	if g.kind == timesMore || g.kind == part {
+		return side / base
+	}
+	return base / side
+}
+
+// factor is by how much the goal is exceeded: 1 if it is just met.
+func (g Goal) factor(ratio, side float64) float64 {
+	switch g.kind {
+	case timesLess, timesMore:
+		return ratio / g.value
+	case part:
+		return g.value / ratio
+	case most:
+		return g.value / side
+	}
+	return math.NaN()
+}
+
+// A Result is what a line came to: medians over the rounds.
+type Result struct {
+	Row       int      `json:"row"`
+	What      string   `json:"what"`
+	Unit      string   `json:"unit"`
+	Base      float64  `json:"clientGo"`
+	Third     *float64 `json:"controllerRuntime,omitempty"`
+	Side      float64  `json:"lw"`
+	Ratio     *float64 `json:"ratio,omitempty"` // nil where a value is 0
+	Low       *float64 `json:"ratioLow,omitempty"`
+	High      *float64 `json:"ratioHigh,omitempty"`
+	Goal      string   `json:"goal,omitempty"`
+	Met       *bool    `json:"met,omitempty"`
+	line      Line
+	ratio     float64
+	goalRatio float64
+}
+
+// Run measures all sides of c in turn, as often as cfg says, and returns the results of its lines. Each round begins with
+// another side, so that none always comes after the same one.
+func (c *Case) Run(cfg Config) []Result {
+	sides, done := c.Setup(cfg)
+	if done != nil {
+		defer done()
+	}
+	rounds := cfg.Rounds
+	if c.Once {
+		rounds = 1
+	}
+	samples := map[string][]Sample{}
+	for round := range rounds {
+		for i := range sides {
+			s := sides[(i+round)%len(sides)]
+			samples[s.Name] = append(samples[s.Name], s.Measure())
+		}
+	}
+	results := make([]Result, len(c.Lines))
+	for i, line := range c.Lines {
+		results[i] = line.result(samples)
+	}
+	return results
+}
+
+func (l Line) result(samples map[string][]Sample) Result {
+	values := func(side string) []float64 {
+		if len(samples[side]) == 0 {
+			panic(fmt.Sprintf("compare: %s: no side %q", l.What, side))
+		}
+		var values []float64
+		for _, s := range samples[side] {
+			v, ok := s[l.Key]
+			if !ok {
+				panic(fmt.Sprintf("compare: %s: side %q has no %q", l.What, side, l.Key))
+			}
+			values = append(values, v)
+		}
+		return values
+	}
+	base, side := values(or(l.Base, ClientGo)), values(or(l.Side, LW))
+	// The ratio of a round is free of what the machine did between rounds.
+	ratios := make([]float64, len(side))
+	for i := range side {
+		ratios[i] = l.Goal.ratio(base[i], side[i])
+	}
+	r := Result{
+		Row: l.Row, What: l.What, Unit: string(l.Unit), Goal: l.Goal.describe(l.Unit), line: l,
+		Base: median(base), Side: median(side), ratio: median(ratios),
+	}
+	r.Ratio, r.Low, r.High = finite(r.ratio), finite(slices.Min(ratios)), finite(slices.Max(ratios))
+	if l.Third != "" {
+		third := median(values(l.Third))
+		r.Third = &third
+	}
+	if l.Goal.kind != noGoal {
+		met := l.Goal.factor(r.ratio, r.Side) >= 1
+		r.Met = &met
+	}
+	return r
+}
+
+func median(values []float64) float64 {
+	return measure.Quantile(slices.Clone(values), 0.5)
+}
+
+func finite(v float64) *float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

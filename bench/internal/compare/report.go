@@ -1,0 +1,100 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+)
+
+// A Report is what a comparison came to, and where.
+type Report struct {
+	Go       string            `json:"go"`
+	CPUs     int               `json:"cpus"`
+	Rounds   int               `json:"rounds"`
+	Short    bool              `json:"short"`
+	Versions map[string]string `json:"versions"`
+	Results  []Result          `json:"results"`
+}
+
+// NewReport returns a report of results.
+func NewReport(cfg Config, results []Result) *Report {
+	r := &Report{
+		Go: runtime.Version(), CPUs: runtime.NumCPU(), Rounds: cfg.Rounds, Short: cfg.Short, Results: results,
+		Versions: map[string]string{},
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			switch m.Path {
+			case "k8s.io/client-go", "sigs.k8s.io/controller-runtime":
+				r.Versions[m.Path] = m.Version
+			}
+		}
+	}
+	return r
+}
+
+// JSON writes the report.
+func (r *Report) JSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// Table writes the results as a table for a terminal.
+func (r *Report) Table(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "row\twhat\tclient-go\tcontroller-runtime\tlw\tratio\t(rounds)\tgoal\tmet\t")
+	for i := range r.Results {
+		fmt.Fprintln(tw, strings.Join(r.Results[i].cells(), "\t")+"\t")
+	}
+	return tw.Flush()
+}
+
+// Markdown writes the results as a table for a document.
+func (r *Report) Markdown(w io.Writer) error {
+	fmt.Fprintln(w, "| row | what | client-go | controller-runtime | lw | ratio | (rounds) | goal | met |")
+	_, err := fmt.Fprintln(w, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	for i := range r.Results {
+		fmt.Fprintln(w, "| "+strings.Join(r.Results[i].cells(), " | ")+" |")
+	}
+	return err
+}
+
+// Missed returns how many of the lines that have a goal miss it.
+func (r *Report) Missed() (missed, of int) {
+	for i := range r.Results {
+		if met := r.Results[i].Met; met != nil {
+			of++
+			if !*met {
+				missed++
+			}
+		}
+	}
+	return missed, of
+}
+
+func (r *Result) cells() []string {
+	u := r.line.Unit
+	third, ratio, rounds, met := "", "", "", ""
+	if r.Third != nil {
+		third = u.format(*r.Third)
+	}
+	if r.Ratio != nil {
+		ratio = number(*r.Ratio) + "x"
+	}
+	if r.Low != nil && r.High != nil && *r.Low != *r.High {
+		rounds = number(*r.Low) + "–" + number(*r.High)
+	}
+	if r.Met != nil {
+		met = "no"
+		if *r.Met {
+			met = "yes"
+		}
+	}
+	return []string{fmt.Sprint(r.Row), r.What, u.format(r.Base), third, u.format(r.Side), ratio, rounds, r.Goal, met}
+}

@@ -1,0 +1,149 @@
+package rows
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/measure"
+	"github.com/go-lw/lw/bench/internal/pods"
+)
+
+// busy runs readers and background until work has returned and the time is over, and returns how long each read took.
+// Background is called again and again, by one goroutine.
+func busy(readers int, read func(i int), background func(i int), work func(), atLeast time.Duration) (h *measure.Histogram, writes uint64, took time.Duration) {
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	hs := make([]measure.Histogram, readers)
+	start := time.Now()
+	for r := range readers {
+		all.Go(func() {
+			last := time.Now()
+			for i := r * 7919; !stop.Load(); i++ {
+				read(i)
+				now := time.Now()
+				hs[r].Add(now.Sub(last))
+				last = now
+			}
+		})
+	}
+	if background != nil {
+		all.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				background(i)
+				writes++
+			}
+		})
+	}
+	if work != nil {
+		work()
+	}
+	if rest := atLeast - time.Since(start); rest > 0 {
+		time.Sleep(rest)
+	}
+	stop.Store(true)
+	all.Wait()
+	for i := 1; i < readers; i++ {
+		hs[0].Merge(&hs[i])
+	}
+	return &hs[0], writes, time.Since(start)
+}
+
+// ReplaceStall is one goroutine that gets random objects of 100k with three indexes, while another replaces all of them by
+// new versions: the longest time from the end of one read to the end of the next. It includes what the scheduler and the
+// collector do to the reader.
+func ReplaceStall() compare.Case {
+	const n = 100_000
+	return compare.Case{
+		Name: "reads during Replace",
+		Lines: []compare.Line{
+			{Row: 18, What: "longest read during Replace of 100k, 3 indexes", Unit: compare.Nanoseconds, Key: "max", Goal: compare.TimesLess(20), Chart: true},
+			{Row: 18, What: "Replace of 100k by new versions, 3 indexes: CPU an object", Unit: compare.Nanoseconds, Key: "cpu"},
+		},
+		Setup: func(compare.Config) ([]compare.Side, func()) {
+			s := newStores(pods.Light(n), 3)
+			generations := [2][]*corev1.Pod{pods.Next(s.pods, n, n), pods.Next(s.pods, n, 2*n)}
+			lists := [2][]any{boxed(generations[0]), boxed(generations[1])}
+			measured := func(read func(i int), replace func(generation int)) compare.Sample {
+				sample := measure.Do(func() { replace(0) }).Sample(n)
+				h, _, _ := busy(1, read, nil, func() { replace(1) }, 0)
+				sample["max"] = float64(h.Max())
+				return sample
+			}
+			return both(func(side string) compare.Sample {
+				if side == compare.ClientGo {
+					return measured(func(i int) {
+						_, ok, _ := s.clientGo.GetByKey(s.strings[i%n])
+						check(ok, "GetByKey")
+					}, func(g int) { check(s.clientGo.Replace(lists[g], "") == nil, "Replace") })
+				}
+				return measured(func(i int) {
+					_, ok := s.lw.Get(s.keys[i%n])
+					check(ok, "Get")
+				}, func(g int) { s.lw.Replace(generations[g], pods.Version((g+2)*n)) })
+			}), nil
+		},
+	}
+}
+
+// GetWhileWriting is 16 goroutines that get random objects of 100k as fast as they can, and one that stores new versions as
+// fast as it can, for a fixed time.
+func GetWhileWriting() compare.Case {
+	const n = 100_000
+	return compare.Case{
+		Name: "reads and a writer",
+		Lines: []compare.Line{
+			{Row: 21, What: "16 readers and a writer: reads", Unit: compare.PerSecond, Key: "reads", Goal: compare.TimesMore(1.3)},
+			{Row: 21, What: "16 readers and a writer: p99.9 of a read", Unit: compare.Nanoseconds, Key: "p999", Goal: compare.TimesLess(100), Chart: true},
+			{Row: 21, What: "16 readers and a writer: writes", Unit: compare.PerSecond, Key: "writes"},
+		},
+		Setup: func(c compare.Config) ([]compare.Side, func()) {
+			s := newStores(pods.Light(n), 0)
+			next := pods.Next(s.pods, n, n)
+			window := time.Duration(c.N(600, 250)) * time.Millisecond
+			return both(func(side string) compare.Sample {
+				read := func(i int) { _, _, _ = s.clientGo.GetByKey(s.strings[i%n]) }
+				write := func(i int) { check(s.clientGo.Update(next[i%n]) == nil, "Update") }
+				if side == compare.LW {
+					read = func(i int) { s.lw.Get(s.keys[i%n]) }
+					write = func(i int) { s.lw.Set(next[i%n]) }
+				}
+				h, writes, took := busy(16, read, write, nil, window)
+				return compare.Sample{
+					"reads": float64(h.Count()) / took.Seconds(), "writes": float64(writes) / took.Seconds(), "p999": float64(h.Quantile(0.999)),
+				}
+			}), nil
+		},
+	}
+}
+
+// WriteWhileListing is four goroutines that list all of 200k objects as slices again and again, and one that stores new
+// versions as fast as it can, for a fixed time.
+func WriteWhileListing() compare.Case {
+	return compare.Case{
+		Name: "lists and a writer",
+		Lines: []compare.Line{
+			{Row: 28, What: "writes with 4 readers that list 200k", Unit: compare.PerSecond, Key: "writes", Goal: compare.TimesMore(50), Chart: true},
+			{Row: 28, What: "lists of 200k with a writer", Unit: compare.PerSecond, Key: "lists"},
+		},
+		Setup: func(c compare.Config) ([]compare.Side, func()) {
+			const n = 200_000
+			s := newStores(pods.Light(n), 1)
+			next := pods.Next(s.pods[:10_000], 20_000, n)
+			window := time.Duration(c.N(1500, 700)) * time.Millisecond
+			return both(func(side string) compare.Sample {
+				list := func(int) { check(len(s.clientGo.List()) == n, "Indexer.List") }
+				write := func(i int) { check(s.clientGo.Update(next[i%len(next)]) == nil, "Update") }
+				if side == compare.LW {
+					list = func(int) { check(len(s.lw.List()) == n, "List") }
+					write = func(i int) { s.lw.Set(next[i%len(next)]) }
+				}
+				h, writes, took := busy(4, list, write, nil, window)
+				return compare.Sample{"writes": float64(writes) / took.Seconds(), "lists": float64(h.Count()) / took.Seconds()}
+			}), nil
+		},
+	}
+}

@@ -1,0 +1,115 @@
+package rows
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/feed"
+	"github.com/go-lw/lw/bench/internal/measure"
+	"github.com/go-lw/lw/bench/internal/pods"
+)
+
+const (
+	everyUpdate = "lw" // the main side: each handler is called for each event, as client-go's are
+	netChanges  = "lw, net changes"
+	overChannel = "lw, channel"
+)
+
+// Pipeline is a watch of 10k pods that sends modifications as fast as they are taken, to so many handlers that do nothing:
+// from the decoded event to the last call of the last handler. client-go takes the events from an unbuffered channel, as its
+// decoder gives them; lw takes them from its source's goroutine, as its HTTP source gives them. lw's handlers ask for every
+// update, so that both sides make the same number of calls. Two more sides show lw with default handlers, which are told the
+// net effect when they fall behind, and lw fed by the same channel as client-go.
+func Pipeline(handlers int) compare.Case {
+	cpu := map[int]float64{1: 10, 4: 15, 16: 25}
+	what := func(s string) string { return fmt.Sprintf("event to %d handlers, no decode: %s", handlers, s) }
+	return compare.Case{
+		Name: fmt.Sprintf("pipeline, %d handlers", handlers),
+		Lines: []compare.Line{
+			{Row: 10, What: what("CPU"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.TimesLess(cpu[handlers]), Chart: true},
+			{Row: 10, What: what("CPU, default handlers"), Unit: compare.Nanoseconds, Key: "cpu", Side: netChanges},
+			{Row: 10, What: what("CPU, fed by client-go's channel"), Unit: compare.Nanoseconds, Key: "cpu", Side: overChannel, Goal: compare.TimesLess(5)},
+			{Row: 11, What: what("allocations"), Unit: compare.Count, Key: "allocs", Goal: compare.Most(0.05)},
+			{Row: 11, What: what("bytes"), Unit: compare.Bytes, Key: "bytes", Goal: compare.Most(64)},
+		},
+		Setup: func(c compare.Config) ([]compare.Side, func()) {
+			list := pods.Light(10_000)
+			events := pods.Next(list, c.N(100_000, 40_000), len(list))
+			side := func(name string, every bool, start func(*feed.Feed) feed.Informer) compare.Side {
+				return compare.Side{Name: name, Measure: func() compare.Sample {
+					return pipeline(list, events, handlers, every, start)
+				}}
+			}
+			return []compare.Side{
+				side(compare.ClientGo, false, func(f *feed.Feed) feed.Informer { return feed.ClientGo(f, 0) }),
+				side(everyUpdate, true, func(f *feed.Feed) feed.Informer { return feed.LW(f) }),
+				side(netChanges, false, func(f *feed.Feed) feed.Informer { return feed.LW(f) }),
+				side(overChannel, true, func(f *feed.Feed) feed.Informer { return feed.LW(f.PodListWatch()) }),
+			}, nil
+		},
+	}
+}
+
+func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*feed.Feed) feed.Informer) compare.Sample {
+	f := feed.New(list, pods.Version(len(list)), true)
+	inf := start(f)
+	defer inf.Stop()
+	var told sync.WaitGroup
+	var waits []func()
+	for range handlers {
+		waits = append(waits, inf.AddHandler(feed.Handler{Update: until(events[len(events)-1], &told), EveryUpdate: every}))
+	}
+	for _, wait := range waits {
+		wait()
+	}
+	f.Watching()
+	return measure.Do(func() {
+		told.Add(handlers)
+		f.Send(events)
+		told.Wait()
+	}).Sample(len(events))
+}
+
+// Latency is one event at a time, with a pause before each so that everything sleeps: from the decoded event to the handler.
+// Both sides are stamped in the goroutine that would have decoded it.
+func Latency() compare.Case {
+	return compare.Case{
+		Name: "latency",
+		Lines: []compare.Line{
+			{Row: 12, What: "latency to an idle handler: median", Unit: compare.Nanoseconds, Key: "p50", Goal: compare.TimesLess(1.5)},
+			{Row: 12, What: "latency to an idle handler: p99", Unit: compare.Nanoseconds, Key: "p99", Goal: compare.TimesLess(2)},
+		},
+		Setup: func(c compare.Config) ([]compare.Side, func()) {
+			list := pods.Light(1_000)
+			events := pods.Next(list, c.N(4_000, 1_000), len(list))
+			return both(func(side string) compare.Sample {
+				f := feed.New(list, pods.Version(len(list)), true)
+				took := make([]time.Duration, 0, len(events))
+				var sent time.Time
+				seen := make(chan struct{})
+				inf := synced(f, side, feed.Handler{Update: func(_, _ *corev1.Pod) {
+					took = append(took, time.Since(sent))
+					seen <- struct{}{}
+				}})
+				defer inf.Stop()
+				for _, pod := range events {
+					time.Sleep(100 * time.Microsecond)
+					f.Play(func(emit feed.Emit) error {
+						time.Sleep(100 * time.Microsecond)
+						sent = time.Now()
+						return emit(watch.Modified, pod)
+					})
+					<-seen
+				}
+				return compare.Sample{
+					"p50": float64(measure.Quantile(took, 0.5)), "p99": float64(measure.Quantile(took, 0.99)),
+				}
+			}), nil
+		},
+	}
+}

@@ -1,0 +1,174 @@
+package rows
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/feed"
+	"github.com/go-lw/lw/bench/internal/measure"
+	"github.com/go-lw/lw/bench/internal/pods"
+)
+
+// stores holds the same pods in a store of each kind.
+type stores struct {
+	pods     []*corev1.Pod
+	clientGo cache.Indexer
+	lister   corelisters.PodLister
+	lw       *lw.Indexer[*corev1.Pod]
+	byNS     *lw.Index[string, *corev1.Pod]
+	keys     []lw.Key
+	strings  []string // the keys as client-go has them
+}
+
+const (
+	byNode = "node"
+	byApp  = "app"
+)
+
+// indexers are n of client-go's index functions: those of namespace, node and label.
+func indexers(n int) cache.Indexers {
+	all := []struct {
+		name string
+		fn   cache.IndexFunc
+	}{
+		{cache.NamespaceIndex, cache.MetaNamespaceIndexFunc},
+		{byNode, func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }},
+		{byApp, func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["app"]}, nil }},
+	}
+	m := cache.Indexers{}
+	for _, ix := range all[:n] {
+		m[ix.name] = ix.fn
+	}
+	return m
+}
+
+// index makes n indexes of x by the same values, and returns the one by namespace, if any.
+func index(x lw.Indexed[*corev1.Pod], n int) (byNS *lw.Index[string, *corev1.Pod]) {
+	if n > 0 {
+		byNS = lw.NewIndex(x, lw.Namespace[*corev1.Pod])
+	}
+	if n > 1 {
+		lw.NewIndex(x, func(p *corev1.Pod) string { return p.Spec.NodeName })
+	}
+	if n > 2 {
+		lw.NewIndex(x, func(p *corev1.Pod) string { return p.Labels["app"] })
+	}
+	return byNS
+}
+
+// newStores fills both stores by Replace, with so many indexes. Keys are in random order, and have strings of their own, as
+// those that come from a queue.
+func newStores(objects []*corev1.Pod, indexes int) *stores {
+	s := &stores{pods: objects, clientGo: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers(indexes)), lw: lw.NewIndexer[*corev1.Pod]()}
+	s.byNS = index(s.lw, indexes)
+	s.lister = corelisters.NewPodLister(s.clientGo)
+	if err := s.clientGo.Replace(boxed(objects), pods.Version(len(objects))); err != nil {
+		panic("rows: " + err.Error())
+	}
+	s.lw.Replace(objects, pods.Version(len(objects)))
+	for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(len(objects)) {
+		ns, name := []byte(objects[i].Namespace), []byte(objects[i].Name)
+		s.keys = append(s.keys, lw.Key{Namespace: string(ns), Name: string(name)})
+		s.strings = append(s.strings, string(ns)+"/"+string(name))
+	}
+	return s
+}
+
+// boxed is objects as client-go's stores take them; its reflector has them so, and need not make it.
+func boxed(objects []*corev1.Pod) []any {
+	all := make([]any, len(objects))
+	for i, obj := range objects {
+		all[i] = obj
+	}
+	return all
+}
+
+// controllerRuntime returns a cached reader of controller-runtime over a SharedIndexInformer on a feed of objects.
+func controllerRuntime(objects []*corev1.Pod) (client.Reader, func()) {
+	ctrllog.SetLogger(logr.Discard())
+	f := feed.New(objects, pods.Version(len(objects)), true)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	c, err := ctrlcache.New(&rest.Config{Host: "127.0.0.1"}, ctrlcache.Options{
+		Scheme: scheme.Scheme, Mapper: mapper,
+		NewInformer: func(_ cache.ListerWatcher, _ runtime.Object, _ time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+			inf := feed.NewSharedInformer(f, 0)
+			if err := inf.AddIndexers(indexers); err != nil {
+				panic("rows: " + err.Error())
+			}
+			return inf
+		},
+	})
+	if err != nil {
+		panic("rows: " + err.Error())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Start(ctx)
+	}()
+	if _, err := c.GetInformer(ctx, &corev1.Pod{}); err != nil {
+		panic("rows: " + err.Error())
+	}
+	if !c.WaitForCacheSync(ctx) {
+		panic("rows: controller-runtime's cache does not sync")
+	}
+	return c, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// timed is a side that does op so often that it takes about 50 ms, and says what one costs. The number is found once: all
+// rounds do the same.
+func timed(name string, op func(i int)) compare.Side {
+	n := 0
+	return compare.Side{Name: name, Measure: func() compare.Sample {
+		for n == 0 {
+			for try := 1; n == 0; try *= 4 {
+				if took := run(try, op); took.CPU > 5*time.Millisecond {
+					n = max(1, int(float64(try)*float64(50*time.Millisecond)/float64(took.CPU)))
+				}
+			}
+		}
+		return run(n, op).Sample(n)
+	}}
+}
+
+func run(n int, op func(i int)) measure.Usage {
+	return measure.Do(func() {
+		for i := range n {
+			op(i)
+		}
+	})
+}
+
+func short(n int) string {
+	if n >= 1000 {
+		return fmt.Sprintf("%dk", n/1000)
+	}
+	return fmt.Sprint(n)
+}
+
+func check(ok bool, what string) {
+	if !ok {
+		panic("rows: " + what)
+	}
+}
