@@ -102,10 +102,12 @@ func (x *Indexer[T]) Apply(ev WatchEvent[T]) {
 }
 
 // set stores obj and moves the reported version to rv ("" leaves it), visibly at once.
-func (x *Indexer[T]) set(obj T, rv string) (old T, replaced bool) { return x.store.Set(obj, rv) }
+func (x *Indexer[T]) set(obj T, rv string) (old T, replaced bool) { return x.store.Set(obj, rv, nil) }
 
 // remove deletes key and moves the reported version to rv ("" leaves it).
-func (x *Indexer[T]) remove(key Key, rv string) (old T, deleted bool) { return x.store.Remove(key, rv) }
+func (x *Indexer[T]) remove(key Key, rv string) (old T, deleted bool) {
+	return x.store.Remove(key, rv, nil)
+}
 
 // progress moves only the reported version ("" leaves it).
 func (x *Indexer[T]) progress(rv string) {

@@ -82,7 +82,7 @@ func (m *model) bump(t *rapid.T) string {
 func (m *model) set(t *rapid.T) { m.put(t, m.object(t, m.key(t))) }
 
 func (m *model) put(t *rapid.T, o *obj) {
-	old, replaced := m.store.Set(o, m.bump(t))
+	old, replaced := m.store.Set(o, m.bump(t), nil)
 	if want, ok := m.want[o.key]; old != want || replaced != ok {
 		t.Fatalf("Set(%v) = %v, %v, want %v, %v", o, old, replaced, want, ok)
 	}
@@ -92,7 +92,7 @@ func (m *model) put(t *rapid.T, o *obj) {
 func (m *model) remove(t *rapid.T) { m.delete(t, m.key(t)) }
 
 func (m *model) delete(t *rapid.T, key Key) {
-	old, removed := m.store.Remove(key, m.bump(t))
+	old, removed := m.store.Remove(key, m.bump(t), nil)
 	if want, ok := m.want[key]; old != want || removed != ok {
 		t.Fatalf("Remove(%v) = %v, %v, want %v, %v", key, old, removed, want, ok)
 	}
@@ -251,7 +251,7 @@ func (m *model) panic(t *rapid.T) {
 	}
 	g := NewGroups(values)
 	m.store.Add(g)
-	m.expectPanic(t, func() { m.store.Set(bad, "panic") })
+	m.expectPanic(t, func() { m.store.Set(bad, "panic", nil) })
 	m.expectPanic(t, func() {
 		m.store.Replace([]*obj{m.object(t, m.key(t)), bad}, "panic", Changes[*obj]{})
 	})

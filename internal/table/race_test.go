@@ -74,9 +74,9 @@ func (s *session) write(writer int, done *atomic.Bool) {
 			}
 			s.store.Replace(all, strconv.Itoa(n), Changes[*obj]{Same: func(old, new *obj) bool { return old.version == new.version }})
 		case o == nil:
-			s.store.Remove(of.key(), version)
+			s.store.Remove(of.key(), version, nil)
 		default:
-			s.store.Set(o, version)
+			s.store.Set(o, version, nil)
 		}
 	}
 }
@@ -262,7 +262,7 @@ func TestSessions(t *testing.T) {
 			for writer := range s.writers {
 				for i := range span {
 					if o := s.object(3*span-1, number{writer, i}); o != nil {
-						s.store.Set(o, strconv.Itoa(3*span-1))
+						s.store.Set(o, strconv.Itoa(3*span-1), nil)
 					}
 				}
 			}
@@ -314,9 +314,9 @@ func TestClaims(t *testing.T) {
 			for n := writer; !done.Load(); n += 3 {
 				for i, o := range objects(100, n) {
 					if i%5 == n%5 {
-						s.Remove(o.key, "")
+						s.Remove(o.key, "", nil)
 					} else {
-						s.Set(o, "")
+						s.Set(o, "", nil)
 					}
 				}
 			}
@@ -348,7 +348,7 @@ func TestProgress(t *testing.T) {
 		all.Go(func() {
 			for i := 0; !done.Load(); i++ {
 				if s.Snapshot(); i%8 == 0 {
-					s.Set(&obj{key: number{0, i % 10}.key()}, "")
+					s.Set(&obj{key: number{0, i % 10}.key()}, "", nil)
 				}
 			}
 		})

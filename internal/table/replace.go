@@ -2,35 +2,8 @@ package table
 
 import (
 	"slices"
+	"sync"
 )
-
-// Add adds an index, which is complete from the first moment on. A panic of its function leaves the store without it. The
-// function must not write to the store.
-func (s *Store[T]) Add(ix index[T]) {
-	s.claim()
-	defer s.release()
-	var none T
-	type place struct{ shard, position int }
-	places := make([]place, 0, s.Len())
-	d := ix.draft()
-	d.grow(cap(places))
-	for i := range s.shards {
-		objs := &s.shards[i].objs
-		for p := range objs.Len() {
-			if obj := objs.At(p); obj != none {
-				d.compute(obj)
-				places = append(places, place{i, p})
-			}
-		}
-	}
-	for i, at := range places {
-		d.put(i, at.shard, at.position, s.shards[at.shard].objs.At(at.position))
-	}
-	s.lock()
-	defer s.unlock()
-	all := append(slices.Clip(*s.indexes.Load()), ix)
-	s.indexes.Store(&all)
-}
 
 // Changes says what Replace has to know of its objects, and whom to tell.
 type Changes[T comparable] struct {
@@ -40,6 +13,11 @@ type Changes[T comparable] struct {
 	Newer func(a, b T) bool
 	// Keep names keys that stay although no object has them. nil: none.
 	Keep func(Key) bool
+	// Trying is told of each object before the functions of the indexes are called with it, so that one can say at which they
+	// panicked. nil: nobody wants to know.
+	Trying func(T)
+	// Outer is locked when all that may fail is done, before anything can be seen, and left locked. nil: there is none.
+	Outer sync.Locker
 	// Change is told of each difference when all of it can be seen: (old, zero) of all that is gone, then (old, new) and
 	// (zero, new) in the order of the objects. nil: nobody wants to know.
 	Change func(old, new T)
@@ -48,8 +26,8 @@ type Changes[T comparable] struct {
 }
 
 // Replace makes objs the content, and version the version, at once. It returns how many objects are new, changed or gone.
-// It holds no mutex while it calls any of the functions, but Same, Newer, Keep and those of the indexes must not write to the
-// store. If one of these panics nothing has changed.
+// It holds no mutex, but for Outer, while it calls any of the functions. Same, Newer, Keep, Trying and those of the indexes must
+// not write to the store. If one of these panics nothing has changed.
 func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 	var none T
 	if slices.Contains(objs, none) {
@@ -110,10 +88,13 @@ func (s *Store[T]) prepare(objs []T, version string, c Changes[T]) (*replace[T],
 		drafts[i] = ix.draft()
 		drafts[i].grow(len(r.put))
 		for _, d := range r.put {
+			if c.Trying != nil {
+				c.Trying(d.new)
+			}
 			drafts[i].compute(d.new)
 		}
 	}
-	r.commit(drafts, version)
+	r.commit(drafts, version, c.Outer)
 	return r, duplicates
 }
 
@@ -224,7 +205,7 @@ func (r *replace[T]) drop(c Changes[T]) {
 }
 
 // commit puts in place what was staged.
-func (r *replace[T]) commit(drafts []draft[T], version string) {
+func (r *replace[T]) commit(drafts []draft[T], version string, outer sync.Locker) {
 	s := r.store
 	indexes := *s.indexes.Load()
 	for i, ix := range indexes {
@@ -247,6 +228,9 @@ func (r *replace[T]) commit(drafts []draft[T], version string) {
 		tables[i].Store(st.table)
 	}
 
+	if outer != nil {
+		outer.Lock()
+	}
 	s.lock()
 	s.versionMu.Lock()
 	for _, ix := range indexes {

@@ -115,7 +115,10 @@ func (s *Store[T]) Progress(version string) {
 }
 
 // Set makes obj the object of its key, and moves the version, unless that is "". It returns the object before, if any.
-func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
+//
+// If outer is not nil it is locked after the functions of the indexes have been called, before the change can be seen, and
+// left locked. Nothing is waited for meanwhile but other locks.
+func (s *Store[T]) Set(obj T, version string, outer sync.Locker) (old T, replaced bool) {
 	var none T
 	if obj == none {
 		panic("lw: no object to store")
@@ -124,7 +127,7 @@ func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
 	hash := s.hash(key)
 	number := int(hash % shards)
 	sh := &s.shards[number]
-	w := s.begin(sh, obj)
+	w := s.begin(sh, obj, outer)
 
 	table := s.tables.Load()[number].Load()
 	slot := table.Find(hash, key)
@@ -156,13 +159,13 @@ func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
 	return old, old != none
 }
 
-// Remove removes the object of key, and moves the version, unless that is "". It returns the object.
-func (s *Store[T]) Remove(key Key, version string) (old T, removed bool) {
+// Remove removes the object of key, and moves the version, unless that is "". It returns the object. outer is as in Set.
+func (s *Store[T]) Remove(key Key, version string, outer sync.Locker) (old T, removed bool) {
 	var none T
 	hash := s.hash(key)
 	number := int(hash % shards)
 	sh := &s.shards[number]
-	w := s.begin(sh, none)
+	w := s.begin(sh, none, outer)
 
 	if slot := s.tables.Load()[number].Load().Find(hash, key); slot != nil {
 		position := slot.Position()
@@ -193,8 +196,8 @@ type writer[T comparable] struct {
 	drafts []draft[T] // one for each index
 }
 
-// begin computes what the indexes need to know of obj, if it is one, and locks the shard.
-func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
+// begin computes what the indexes need to know of obj, if it is one, and locks outer, if there is one, and the shard.
+func (s *Store[T]) begin(sh *shard[T], obj T, outer sync.Locker) *writer[T] {
 	var none T
 	w := s.writers.Get().(*writer[T])
 	for computed := 0; ; {
@@ -204,14 +207,21 @@ func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
 		for ; obj != none && computed < len(w.drafts); computed++ {
 			w.drafts[computed].compute(obj)
 		}
+		if outer != nil {
+			outer.Lock()
+		}
 		sh.mu.Lock()
+		if !sh.claimed && len(*s.indexes.Load()) == len(w.drafts) {
+			return w
+		}
+		// Somebody is at a long write, or has added an index.
+		if outer != nil {
+			outer.Unlock()
+		}
 		for sh.claimed {
 			sh.freed.Wait()
 		}
-		if len(*s.indexes.Load()) == len(w.drafts) {
-			return w
-		}
-		sh.mu.Unlock() // an index was added meanwhile
+		sh.mu.Unlock()
 	}
 }
 

@@ -111,7 +111,7 @@ func (v *Vector[T]) View() View[T] {
 	return View[T]{chunks: v.chunks, n: v.n, live: v.live}
 }
 
-// Fork returns a Vector of the same values. v may still be viewed, but must not be changed from then on.
+// Fork returns a Vector of the same values. Both may be viewed, but only one of them changed from then on.
 func (v *Vector[T]) Fork() Vector[T] {
 	v.era++
 	return Vector[T]{chunks: v.chunks, n: v.n, live: v.live, era: v.era, rootEra: v.rootEra}

@@ -13,6 +13,34 @@ type index[T comparable] interface {
 	publish()
 }
 
+// Add adds an index, which is complete from the first moment on. A panic of its function leaves the store without it. The
+// function must not write to the store.
+func (s *Store[T]) Add(ix index[T]) {
+	s.claim()
+	defer s.release()
+	var none T
+	type place struct{ shard, position int }
+	places := make([]place, 0, s.Len())
+	d := ix.draft()
+	d.grow(cap(places))
+	for i := range s.shards {
+		objs := &s.shards[i].objs
+		for p := range objs.Len() {
+			if obj := objs.At(p); obj != none {
+				d.compute(obj)
+				places = append(places, place{i, p})
+			}
+		}
+	}
+	for i, at := range places {
+		d.put(i, at.shard, at.position, s.shards[at.shard].objs.At(at.position))
+	}
+	s.lock()
+	defer s.unlock()
+	all := append(slices.Clip(*s.indexes.Load()), ix)
+	s.indexes.Store(&all)
+}
+
 // A draft is what a writer is going to change in one index: the values of the objects that it writes, in their order.
 type draft[T comparable] interface {
 	// grow makes room for the values of n objects.
