@@ -112,6 +112,7 @@ func distinct[K comparable](values []K) []K {
 		values[n] = value
 		n++
 	}
+	clear(values[n:])
 	return values[:n]
 }
 

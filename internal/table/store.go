@@ -99,7 +99,7 @@ func (s *Store[T]) Len() (n int) {
 	return n
 }
 
-// Version returns the version that the last write but one with no version led to.
+// Version returns the version of the last write that had one.
 func (s *Store[T]) Version() string {
 	s.versionMu.Lock()
 	defer s.versionMu.Unlock()
@@ -257,7 +257,7 @@ func (s *Store[T]) end(sh *shard[T], w *writer[T], version string) {
 	s.writers.Put(w)
 }
 
-// lock stops all writers, but for those that have begun nothing.
+// lock takes the locks of all shards: no writer is in the middle of a change.
 func (s *Store[T]) lock() {
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
