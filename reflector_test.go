@@ -1,0 +1,462 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+func modified(w *Widget) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Modified, Object: w, ResourceVersion: w.ResourceVersion}
+}
+
+func deleted(w *Widget) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Deleted, Object: w, ResourceVersion: w.ResourceVersion}
+}
+
+func bookmark(rv string) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: rv}
+}
+
+func end(rv string) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: rv, InitialEventsEnd: true}
+}
+
+func events(evs ...lw.WatchEvent[*Widget]) stream {
+	return stream{events: evs, open: true}
+}
+
+// paged runs an informer of src that lists in pages for so long.
+func paged(t *testing.T, src *script, d time.Duration) (*lw.Informer[*Widget], *errorLog) {
+	t.Helper()
+	errs := &errorLog{}
+	inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: errs.add})
+	start(t, inf)
+	time.Sleep(d)
+	synctest.Wait()
+	return inf, errs
+}
+
+func mustLog(t *testing.T, src *script, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, src.log()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func mustHold(t *testing.T, r lw.Reader[*Widget], rv string, want map[string]int) {
+	t.Helper()
+	got := map[string]int{}
+	for w := range r.All() {
+		got[w.Name] = w.Size
+	}
+	if diff := cmp.Diff(want, got); diff != "" || r.ResourceVersion() != rv {
+		t.Errorf("store at %s, want %s (-want +got):\n%s", r.ResourceVersion(), rv, diff)
+	}
+}
+
+// What comes in is applied, and the version that is reported is that of the last event, bookmark or list.
+func TestReflectorAppliesEvents(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events []lw.WatchEvent[*Widget]
+		rv     string
+		want   map[string]int
+	}{
+		"nothing":     {nil, "10", map[string]int{"a": 1, "b": 1}},
+		"added":       {[]lw.WatchEvent[*Widget]{added("c", "11")}, "11", map[string]int{"a": 1, "b": 1, "c": 1}},
+		"modified":    {[]lw.WatchEvent[*Widget]{modified(stamped("a", 2, "11"))}, "11", map[string]int{"a": 2, "b": 1}},
+		"deleted":     {[]lw.WatchEvent[*Widget]{deleted(stamped("a", 1, "11"))}, "11", map[string]int{"b": 1}},
+		"a bookmark":  {[]lw.WatchEvent[*Widget]{bookmark("40")}, "40", map[string]int{"a": 1, "b": 1}},
+		"an old one":  {[]lw.WatchEvent[*Widget]{bookmark("5")}, "10", map[string]int{"a": 1, "b": 1}},
+		"one of none": {[]lw.WatchEvent[*Widget]{bookmark("")}, "10", map[string]int{"a": 1, "b": 1}},
+		"all in turn": {[]lw.WatchEvent[*Widget]{added("c", "11"), modified(stamped("a", 2, "20")), bookmark("30"), deleted(stamped("b", 1, "40"))}, "40", map[string]int{"a": 2, "c": 1}},
+		// A deletion of several objects in one transaction of the server's store has one version.
+		"one version twice": {[]lw.WatchEvent[*Widget]{deleted(stamped("a", 1, "11")), deleted(stamped("b", 1, "11"))}, "11", map[string]int{}},
+		"long versions": {[]lw.WatchEvent[*Widget]{modified(stamped("a", 2, "99999999999999999999")), modified(stamped("a", 3, "100000000000000000000"))},
+			"100000000000000000000", map[string]int{"a": 3, "b": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: []reply{list("10", stamped("a", 1, "8"), stamped("b", 1, "9"))}, watches: []stream{events(tc.events...)}}
+				inf, errs := paged(t, src, time.Second)
+				mustHold(t, inf.Store(), tc.rv, tc.want)
+				mustLog(t, src, "list limit 500", "watch 10")
+				if len(errs.all()) != 0 {
+					t.Errorf("errors: %v", errs.all())
+				}
+			})
+		})
+	}
+}
+
+// A Reflector is usable alone: with an Indexer, and with a Sink that cannot be asked what it holds.
+func TestReflectorAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		store := lw.NewIndexer(widget("stale", 1))
+		sink := &recorder{}
+		ctx, cancel := context.WithCancel(t.Context())
+		first := lw.NewReflector(m, lw.Sink[*Widget](store), nil)
+		second := lw.NewReflector(m, lw.Sink[*Widget](sink), &lw.Options{List: lw.ListWhole})
+		ran := make(chan error, 2)
+		go func() { ran <- first.Run(ctx) }()
+		go func() { ran <- second.Run(ctx) }()
+		synctest.Wait()
+		update(t, m, "a", 2)
+		create(t, m, "b", 1)
+		remove(t, m, "a")
+		synctest.Wait()
+		mustHold(t, store, m.ResourceVersion(), map[string]int{"b": 1})
+		want := []string{"replace a1", "MODIFIED a2", "ADDED b1", "DELETED a2"}
+		if diff := cmp.Diff(want, sink.got); diff != "" {
+			t.Errorf("calls of the sink (-want +got):\n%s", diff)
+		}
+		for _, r := range []*lw.Reflector[*Widget]{first, second} {
+			if s := r.Status(); !s.Synced || s.Phase != lw.Watching || s.ResourceVersion != m.ResourceVersion() {
+				t.Errorf("status: %+v", s)
+			}
+			if err := r.Run(ctx); err != lw.ErrStarted {
+				t.Errorf("a second Run: %v", err)
+			}
+		}
+		cancel()
+		for range 2 {
+			if err := <-ran; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+type recorder struct{ got []string }
+
+func (r *recorder) Replace(objs []*Widget, _ string) {
+	line := "replace"
+	for _, w := range objs {
+		line += fmt.Sprintf(" %s%d", w.Name, w.Size)
+	}
+	r.got = append(r.got, line)
+}
+
+func (r *recorder) Apply(ev lw.WatchEvent[*Widget]) {
+	line := string(ev.Type)
+	if ev.Object != nil {
+		line += fmt.Sprintf(" %s%d", ev.Object.Name, ev.Object.Size)
+	}
+	r.got = append(r.got, line)
+}
+
+func TestConstructorsRefuseNil(t *testing.T) {
+	m := lw.NewMemory[*Widget]()
+	for want, f := range map[string]func(){
+		"lw: NewReflector: nil source":    func() { lw.NewReflector(nil, lw.Sink[*Widget](lw.NewIndexer[*Widget]()), nil) },
+		"lw: NewReflector: nil sink":      func() { lw.NewReflector(m, nil, nil) },
+		"lw: NewInformer: nil source":     func() { lw.NewInformer[*Widget](nil, nil) },
+		"lw: WithListOptions: nil source": func() { lw.WithListOptions[*Widget](nil) },
+		"lw: Transform: nil source":       func() { lw.Transform(nil, func(w *Widget) (*Widget, error) { return w, nil }) },
+		"lw: Transform: nil function":     func() { lw.Transform[*Widget, *Widget](m, nil) },
+		"lw: FromClient: nil client":      func() { lw.FromClient[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList](nil) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("panicked with %v", got)
+				}
+			}()
+			f()
+		})
+	}
+}
+
+// A relist after a gap tells what was missed, as changes and not as a first list; while the server is away the store stays.
+func TestRelistTellsWhatWasMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("same", 1), widget("changed", 1), widget("gone", 1))
+		inf := run(t, m, &lw.Options{OnError: func(error) {}})
+		got := &calls{}
+		resynced := &calls{}
+		h := resynced.handler()
+		h.Resync = time.Hour
+		inf.AddHandler(got.handler())
+		inf.AddHandler(h)
+		got.sorted(t, "add changed1", "add gone1", "add same1", "synced")
+		m.Fail(errors.New("down"))
+		time.Sleep(20 * time.Second)
+		update(t, m, "changed", 2)
+		remove(t, m, "gone")
+		create(t, m, "new", 1)
+		update(t, m, "new", 2)
+		m.Compact()
+		time.Sleep(10 * time.Minute)
+		if s := inf.Status(); !s.Synced || s.Objects != 3 || s.Failures == 0 || s.Err == nil {
+			t.Errorf("status while the server is away: %+v", s)
+		}
+		m.Fail(nil)
+		time.Sleep(time.Minute)
+		if n := len(got.got); n == 0 || got.got[0] != "delete gone1" {
+			t.Errorf("what is gone is not told first: %v", got.got)
+		}
+		got.sorted(t, "add new2", "delete gone1", "update changed1 changed2")
+		if s := inf.Status(); s.Failures != 0 || s.Err != nil {
+			t.Errorf("status after: %+v", s)
+		}
+		resynced.got = nil
+		time.Sleep(50 * time.Minute)
+		resynced.sorted(t, "update changed2 changed2", "update new2 new2", "update same1 same1")
+		got.mustBe(t)
+	})
+}
+
+// What follows a watch that ended or failed: client-go lists again after most failures, this resumes wherever that is safe. A
+// watch that came back to what may be another server, and is silent, is interrupted to ask for the server's version ("limit 1").
+func TestAfterAWatch(t *testing.T) {
+	full := list("10", stamped("a", 1, "9"))
+	again := list("30", stamped("a", 3, "30"))
+	internal := apierrors.NewInternalError(errors.New("etcd"))
+	busy := apierrors.NewTooManyRequests("later", 1)
+	for name, tc := range map[string]struct {
+		watches []stream
+		log     []string // after "list limit 500", "watch 10"
+		errs    int
+	}{
+		"it ends after a while":            {[]stream{{after: time.Minute}, forever()}, []string{"list limit 1", "watch 10"}, 0},
+		"it ends after an event":           {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
+		"it ends after a bookmark":         {[]stream{{events: []lw.WatchEvent[*Widget]{bookmark("20")}}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
+		"it ends at once":                  {[]stream{{}, forever()}, []string{"watch 10"}, 1},
+		"connection refused":               {[]stream{{err: syscall.ECONNREFUSED}, {err: syscall.ECONNREFUSED}, forever()}, []string{"watch 10", "watch 10", "list limit 1", "watch 10"}, 2},
+		"the stream breaks":                {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: errors.New("reset")}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 1},
+		"too many requests":                {[]stream{{err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "watch 10", "watch 10"}, 6},
+		"too many requests, in the stream": {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: busy}, forever()}, []string{"watch 20"}, 1},
+		"an internal error":                {[]stream{{err: internal}, forever()}, []string{"watch 10"}, 1},
+		"five of them":                     {[]stream{{err: internal}, {err: internal}, {err: internal}, {err: internal}, {err: internal}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "list limit 500", "watch 30"}, 5},
+		"expired":                          {[]stream{expired(), forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"gone":                             {[]stream{{err: apierrors.NewGone("gone")}, forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"expired, in the stream":           {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: apierrors.NewResourceExpired("x")}, forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"a version from the future":        {[]stream{{err: tooLarge()}, forever()}, []string{"list limit 500", "watch 30"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: []reply{full, again}, watches: tc.watches}
+				_, errs := paged(t, src, 2*time.Minute)
+				mustLog(t, src, append([]string{"list limit 500", "watch 10"}, tc.log...)...)
+				if n := len(errs.all()); n != tc.errs {
+					t.Errorf("%d errors, want %d: %v", n, tc.errs, errs.all())
+				}
+			})
+		})
+	}
+}
+
+func tooLarge() error {
+	err := apierrors.NewTimeoutError("Too large resource version: 10, current: 5", 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+	return err
+}
+
+// Pages share one version. If it expires on the way the list begins again, the second time as a whole.
+func TestPages(t *testing.T) {
+	page := func(rv, more string, names ...string) reply {
+		r := reply{meta: metav1.ListMeta{ResourceVersion: rv, Continue: more}}
+		for _, name := range names {
+			r.obj = append(r.obj, stamped(name, 1, "9"))
+		}
+		return r
+	}
+	gone := reply{err: apierrors.NewResourceExpired("continue token")}
+	internal := reply{err: apierrors.NewInternalError(errors.New("etcd"))}
+	abc := map[string]int{"a": 1, "b": 1, "c": 1}
+	for name, tc := range map[string]struct {
+		lists []reply
+		log   []string
+		errs  int
+	}{
+		"three": {
+			[]reply{page("10", "x", "a"), page("10", "y", "b"), page("10", "", "c")},
+			[]string{"list limit 2", "list limit 2 continue x", "list limit 2 continue y", "watch 10"}, 0,
+		},
+		"an empty one": {
+			[]reply{page("10", "x"), page("10", "", "a", "b", "c")}, []string{"list limit 2", "list limit 2 continue x", "watch 10"}, 0,
+		},
+		"the token expires": {
+			[]reply{page("10", "x", "old"), gone, page("20", "y", "a", "b"), page("20", "", "c")},
+			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "list limit 2 continue y", "watch 20"}, 1,
+		},
+		"the token expires twice": {
+			[]reply{page("10", "x", "old"), gone, page("20", "y", "old"), gone, page("30", "", "a", "b", "c")},
+			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "list limit 2 continue y", "list", "watch 30"}, 2,
+		},
+		"pages of two versions": {
+			[]reply{page("10", "x", "old"), page("11", "", "b"), page("20", "", "a", "b", "c")},
+			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
+		},
+		"the second page fails": {
+			[]reply{page("10", "x", "old"), internal, page("20", "", "a", "b", "c")},
+			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: tc.lists}
+				errs := &errorLog{}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, PageSize: 2, OnError: errs.add})
+				s := newStory(t)
+				inf.AddHandler(s.handler())
+				start(t, inf)
+				time.Sleep(time.Minute)
+				mustLog(t, src, tc.log...)
+				mustHold(t, inf.Store(), tc.lists[len(tc.lists)-1].meta.ResourceVersion, abc)
+				if n := len(errs.all()); n != tc.errs {
+					t.Errorf("%d errors, want %d: %v", n, tc.errs, errs.all())
+				}
+				if n := inf.Status().Lists; n != uint64(len(tc.lists)) {
+					t.Errorf("Status counts %d lists", n)
+				}
+			})
+		})
+	}
+}
+
+// A watch is asked to last from WatchTimeout to twice that, in whole seconds and at least one.
+func TestWatchTimeout(t *testing.T) {
+	for _, tc := range []struct{ option, least, most time.Duration }{
+		{0, 5 * time.Minute, 10 * time.Minute},
+		{time.Minute, time.Minute, 2 * time.Minute},
+		{time.Millisecond, time.Second, time.Second},
+	} {
+		t.Run(tc.option.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: []reply{list("10")}, watch: func() stream {
+					return stream{events: []lw.WatchEvent[*Widget]{bookmark("10")}, after: 15 * time.Second}
+				}}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.option, OnError: func(error) {}})
+				start(t, inf)
+				time.Sleep(20 * time.Minute)
+				seen := map[int64]bool{}
+				for _, o := range src.options {
+					if o.TimeoutSeconds == nil {
+						continue
+					}
+					if d := time.Duration(*o.TimeoutSeconds) * time.Second; d < tc.least || d > tc.most {
+						t.Errorf("asked for %v", d)
+					}
+					seen[*o.TimeoutSeconds] = true
+				}
+				if tc.most > time.Second && len(seen) < 5 {
+					t.Errorf("always the same timeouts: %v", seen)
+				}
+			})
+		})
+	}
+}
+
+// A watch that its server forgets to end is ended half a minute after its time, at the latest when it was asked for twice; what
+// answers then is asked for its version, and nothing is listed again.
+func TestWatchThatNeverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{forever()}}
+		inf, _ := paged(t, src, 12*time.Minute)
+		log := src.log()
+		if len(log) < 4 || len(log) > 8 {
+			t.Errorf("requests in 12 minutes: %v", log)
+		}
+		lists := 0
+		for _, entry := range log {
+			if entry == "list limit 500" {
+				lists++
+			}
+		}
+		if lists != 1 {
+			t.Errorf("%d lists", lists)
+		}
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 1})
+	})
+}
+
+// The pauses of an outage grow as Backoff says, across kinds of requests, and start anew once the server makes progress.
+func TestBackoffIsOneForAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("connection refused")
+		failing := stream{err: down}
+		src := &script{
+			lists:   []reply{{err: down}, {err: down}, list("10", stamped("a", 1, "9")), {err: down}, list("20", stamped("a", 1, "9"))},
+			watches: []stream{failing, failing, expired(), failing, events(modified(stamped("a", 2, "21"))), failing},
+		}
+		var asked []int
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+			asked = append(asked, n)
+			return time.Duration(n) * 10 * time.Second
+		}})
+		start(t, inf)
+		time.Sleep(5 * time.Minute)
+		// Two lists, two watches, the list after the expiry (the fifth failure, which need not wait), one more watch.
+		if diff := cmp.Diff([]int{1, 2, 3, 4, 6, 7}, asked); diff != "" {
+			t.Errorf("backoffs (-want +got):\n%s", diff)
+		}
+		mustHold(t, inf.Store(), "21", map[string]int{"a": 2})
+		if n := inf.Status().Failures; n != 0 {
+			t.Errorf("%d failures after progress", n)
+		}
+	})
+}
+
+// Retry-After is waited for, on whatever request it comes; a server that asks for a day is not believed.
+func TestRetryAfter(t *testing.T) {
+	busy := func(seconds int) error { return apierrors.NewTooManyRequests("later", seconds) }
+	for name, tc := range map[string]struct {
+		src         *script
+		next        int // the request that waits
+		least, most time.Duration
+	}{
+		"list":   {&script{lists: []reply{{err: busy(40)}, list("10")}}, 1, 40 * time.Second, 40 * time.Second},
+		"watch":  {&script{lists: []reply{list("10")}, watches: []stream{{err: busy(40)}, forever()}}, 2, 40 * time.Second, 40 * time.Second},
+		"stream": {&script{stream: func() stream { return stream{err: busy(40)} }}, 1, 40 * time.Second, 40 * time.Second},
+		"a day":  {&script{lists: []reply{{err: busy(86400)}, list("10")}}, 1, time.Minute, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mode := lw.ListPages
+				if tc.src.stream != nil {
+					mode = lw.ListAuto
+				}
+				start(t, lw.NewInformer[*Widget](tc.src, &lw.Options{List: mode, OnError: func(error) {}}))
+				time.Sleep(10 * time.Minute)
+				at := tc.src.requests()
+				if pause := at[tc.next].Sub(at[tc.next-1]); pause < tc.least || pause > tc.most {
+					t.Errorf("the pause was %v", pause)
+				}
+			})
+		})
+	}
+}
+
+// Options.Backoff is asked with the number of failures, and its answer is kept to.
+func TestCustomBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{list: func() reply { return reply{err: syscall.ECONNREFUSED} }}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{
+			List: lw.ListWhole, OnError: func(error) {}, Backoff: func(n int) time.Duration { return time.Duration(n) * 2 * time.Second },
+		})
+		start(t, inf)
+		time.Sleep(31 * time.Second)
+		begin := src.requests()[0]
+		var at []time.Duration
+		for _, r := range src.requests() {
+			at = append(at, r.Sub(begin))
+		}
+		want := []time.Duration{0, 2 * time.Second, 6 * time.Second, 12 * time.Second, 20 * time.Second, 30 * time.Second}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
