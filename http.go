@@ -73,14 +73,13 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			if ev.Type == watch.Bookmark {
 				return yield(ev)
 			}
-			if ev.Object, ev.Err = h.object(e.Object); ev.Err != nil {
-				ev.ResourceVersion = e.Object.Ident.ResourceVersion
-				return yield(ev)
+			ev.ResourceVersion = e.Object.Ident.ResourceVersion
+			if obj, ok := e.Object.Value.(T); ok {
+				ev.ResourceVersion = obj.GetResourceVersion()
 			}
-			if ev.ResourceVersion = ev.Object.GetResourceVersion(); ev.ResourceVersion == "" {
-				var zero T
+			if ev.Object, ev.Err = h.object(e.Object); ev.Err == nil && ev.ResourceVersion == "" {
 				ev.Err = decodeError(KeyOf(ev.Object), errNoVersion)
-				ev.Object = zero
+				ev.Object = *new(T)
 			}
 			return yield(ev)
 		})

@@ -224,7 +224,7 @@ func TestHTTPWatch(t *testing.T) {
 		},
 		"no name": {
 			body: event("ADDED", `{"metadata":{"namespace":"ns","resourceVersion":"4"}}`),
-			want: []string{"ADDED ns/@ end=false"}, errs: []string{"no name"},
+			want: []string{"ADDED ns/@4 end=false"}, errs: []string{"no name"},
 		},
 		"no version": {
 			body: event("ADDED", strings.ReplaceAll(gadgetA, `"5"`, `""`)),
