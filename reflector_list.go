@@ -46,6 +46,7 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 // streamFailed decides what follows from a streamed list that err ended too early.
 func (r *Reflector[T]) streamFailed(o outcome) outcome {
 	if r.opts.List != ListAuto {
+		o.progress = false
 		return o
 	}
 	var older *olderError

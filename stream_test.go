@@ -1,0 +1,206 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw"
+)
+
+// What follows a streamed list, by how the server answers. client-go falls back for one cycle and then tries again, or never;
+// this remembers what the server cannot do.
+func TestStreamedList(t *testing.T) {
+	full := list("20", stamped("a", 2, "19"))
+	whole := events(added("a", "19"), end("20"))
+	cut := stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}}
+	reset := stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}, err: errors.New("reset")}
+	refused := stream{err: errors.New("connection refused")}
+	invalid := stream{err: apierrors.NewInvalid(schema.GroupKind{}, "", nil)}
+	forbidden := stream{err: apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no role"))}
+	busy := stream{err: apierrors.NewTooManyRequests("later", 1)}
+	internal := stream{err: apierrors.NewInternalError(errors.New("etcd"))}
+	paged := func(before ...string) []string { return append(before, "list limit 500", "watch 20") }
+	for name, tc := range map[string]struct {
+		streams []stream
+		log     []string
+		mode    lw.ListMode
+	}{
+		"it ends as it should":     {[]stream{whole}, []string{"stream"}, lw.ListStream},
+		"it is empty":              {[]stream{events(end("20"))}, []string{"stream"}, lw.ListStream},
+		"invalid":                  {[]stream{invalid}, paged("stream"), lw.ListPages},
+		"bad request":              {[]stream{{err: apierrors.NewBadRequest("no streams")}}, paged("stream"), lw.ListPages},
+		"forbidden":                {[]stream{forbidden}, paged("stream"), lw.ListPages},
+		"too many requests":        {[]stream{busy, whole}, []string{"stream", "stream"}, lw.ListStream},
+		"an internal error, twice": {[]stream{internal}, paged("stream", "stream"), lw.ListPages},
+		"unreachable, then there":  {[]stream{refused, refused, refused, whole}, []string{"stream", "stream", "stream", "stream"}, lw.ListStream},
+		"cut once":                 {[]stream{cut, whole}, []string{"stream", "stream"}, lw.ListStream},
+		"cut without an event":     {[]stream{{}}, paged("stream", "stream"), lw.ListPages},
+		"cut twice":                {[]stream{cut}, paged("stream", "stream"), lw.ListPages},
+		"broken twice":             {[]stream{reset}, paged("stream", "stream"), lw.ListPages},
+		"no end bookmark":          {[]stream{events(added("a", "9"), bookmark("20"))}, paged("stream"), lw.ListPages},
+		"nothing at all":           {[]stream{forever()}, paged("stream"), lw.ListPages},
+		"expired":                  {[]stream{expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				src := &script{lists: []reply{full}, stream: func() stream { n++; return tc.streams[min(n, len(tc.streams))-1] }}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}})
+				got := &calls{}
+				inf.AddHandler(got.handler())
+				start(t, inf)
+				time.Sleep(2 * time.Minute)
+				mustLog(t, src, tc.log...)
+				s := inf.Status()
+				if !s.Synced || s.Mode != tc.mode || s.Phase != lw.Watching || s.Failures != 0 || s.ResourceVersion != "20" {
+					t.Errorf("status: %+v", s)
+				}
+				if len(got.got) == 0 || got.got[len(got.got)-1] != "synced" {
+					t.Errorf("calls: %v", got.got)
+				}
+				for _, o := range src.options {
+					if o.SendInitialEvents == nil {
+						continue
+					}
+					want := metav1.ListOptions{
+						AllowWatchBookmarks: true, SendInitialEvents: o.SendInitialEvents,
+						ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, TimeoutSeconds: o.TimeoutSeconds,
+					}
+					if diff := cmp.Diff(want, o); diff != "" || !*o.SendInitialEvents {
+						t.Errorf("options of the stream (-want +got):\n%s", diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What a server cannot do is not tried again on a relist; what it could not do once, because it was cut, is not held against it.
+func TestStreamIsRemembered(t *testing.T) {
+	whole := stream{events: []lw.WatchEvent[*Widget]{added("a", "19"), end("20")}, after: time.Minute, err: apierrors.NewResourceExpired("x")}
+	for name, tc := range map[string]struct {
+		streams []stream
+		log     []string
+	}{
+		"refused": {[]stream{{err: apierrors.NewBadRequest("x")}}, []string{"stream", "list limit 500", "watch 20", "list limit 500", "watch 30"}},
+		"cut":     {[]stream{{}, whole, events(end("40"))}, []string{"stream", "stream", "stream"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				src := &script{
+					lists: []reply{list("20"), list("30")},
+					// The script counts the stream as the first.
+					watches: []stream{{}, expiredAfter(time.Minute), forever()},
+					stream: func() stream { n++; return tc.streams[min(n, len(tc.streams))-1] },
+				}
+				start(t, lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}}))
+				time.Sleep(2 * time.Minute)
+				mustLog(t, src, tc.log...)
+			})
+		})
+	}
+}
+
+// What is streamed is seen as one state, not before its end; the watch goes on from there on the same stream.
+func TestStreamIsOneState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{stream: func() stream {
+			return events(added("a", "15"), added("b", "16"), modified(stamped("a", 2, "17")), deleted(stamped("b", 1, "18")), end("20"),
+				modified(stamped("a", 3, "21")), bookmark("30"))
+		}}
+		inf := lw.NewInformer[*Widget](src, nil)
+		got := &calls{}
+		inf.AddHandler(got.handler())
+		start(t, inf)
+		time.Sleep(time.Second)
+		got.mustBe(t, "add a2", "synced", "update a2 a3")
+		mustHold(t, inf.Store(), "30", map[string]int{"a": 3})
+		mustLog(t, src, "stream")
+		if s := inf.Status(); s.Events != 7 || s.Watches != 1 || s.Lists != 0 || s.LastEvent.IsZero() {
+			t.Errorf("status: %+v", s)
+		}
+	})
+}
+
+// A stream that was cut leaves nothing behind: what the store had stays, and is replaced by the next whole list.
+func TestCutStreamLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		streams := []stream{
+			{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: time.Second, err: apierrors.NewResourceExpired("x")},
+			{events: []lw.WatchEvent[*Widget]{added("wrong", "12")}, err: errors.New("reset")},
+			events(added("b", "19"), end("20")),
+		}
+		n := 0
+		src := &script{stream: func() stream { n++; return streams[n-1] }}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Minute }})
+		got := &calls{}
+		inf.AddHandler(got.handler())
+		start(t, inf)
+		time.Sleep(30 * time.Second)
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 1})
+		time.Sleep(time.Minute)
+		mustHold(t, inf.Store(), "20", map[string]int{"b": 1})
+		got.mustBe(t, "add a1", "synced", "delete a1", "add b1")
+	})
+}
+
+// Where only streams are allowed there is no other way, and the pauses grow for as long as they are cut.
+func TestStreamOnly(t *testing.T) {
+	for name, s := range map[string]stream{
+		"cut":     {events: []lw.WatchEvent[*Widget]{added("a", "9")}},
+		"broken":  {events: []lw.WatchEvent[*Widget]{added("a", "9")}, err: errors.New("reset")},
+		"refused": {err: apierrors.NewBadRequest("no streams")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{stream: func() stream { return s }}
+				var asked []int
+				inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+					asked = append(asked, n)
+					return time.Duration(n) * time.Minute
+				}})
+				start(t, inf)
+				time.Sleep(16 * time.Minute)
+				if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
+					t.Errorf("backoffs (-want +got):\n%s", diff)
+				}
+				if s := inf.Status(); s.Synced || s.Lists != 0 || s.Failures != 6 {
+					t.Errorf("status: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// A cancel during a stream's backoff, or during its initial events, is heeded at once.
+func TestCancelDuringStream(t *testing.T) {
+	for name, s := range map[string]stream{
+		"backoff":        {err: apierrors.NewTooManyRequests("later", 60)},
+		"initial events": events(added("a", "9")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{stream: func() stream { return s }}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- inf.Run(ctx) }()
+				time.Sleep(5 * time.Second)
+				cancel()
+				before := time.Now()
+				if err := <-done; err != nil || time.Since(before) != 0 {
+					t.Errorf("Run: %v after %v", err, time.Since(before))
+				}
+			})
+		})
+	}
+}
