@@ -122,13 +122,19 @@ func (f *follower[T]) same(r *servers.Reader) {
 		}
 		return ""
 	})
+	different := 0
 	for _, obj := range f.Store().List() {
 		if diff := cmp.Diff(f.view(want[keyString(obj)].Content), f.view(content(f.t, obj))); diff != "" {
-			f.t.Errorf("%s: content of %s (-server +store):\n%s", f.name(), keyString(obj), diff)
+			if different++; different == 1 {
+				f.t.Errorf("%s: content of %s (-server +store):\n%s", f.name(), keyString(obj), diff)
+			}
 		}
 		if got, ok := f.Store().Get(lw.KeyOf(obj)); !ok || got != obj {
 			f.t.Errorf("%s: Get of %s is not the object of List", f.name(), keyString(obj))
 		}
+	}
+	if different > 1 {
+		f.t.Errorf("%s: the content of %d objects is not the server's", f.name(), different)
 	}
 	for _, r := range []*replay[T]{f.early, f.late} {
 		if r == nil {
@@ -200,14 +206,19 @@ func (f *follower[T]) told(what string, match func(error) bool) {
 	})
 }
 
-// bounded checks that the informer has made at most so many lists, first pages or whole, and so many watches and streams.
+// bounded checks that the informer has made at most so many lists, first pages or whole, and so many watches and streams; and
+// that it has not asked for the server's version more often than once a watch.
 func (f *follower[T]) bounded(lists, watches int) {
 	f.t.Helper()
 	if n := f.client.count(isVerb(verbList)); n > lists {
 		f.t.Errorf("%s: %d lists, want at most %d", f.name(), n, lists)
 	}
-	if n := f.client.count(isVerb(verbStream, verbWatch)); n > watches {
+	n := f.client.count(isVerb(verbStream, verbWatch))
+	if n > watches {
 		f.t.Errorf("%s: %d watches and streams, want at most %d", f.name(), n, watches)
+	}
+	if probes := f.client.count(isVerb(verbProbe)); probes > n {
+		f.t.Errorf("%s: the version was asked for %d times after %d watches", f.name(), probes, n)
 	}
 }
 
@@ -221,7 +232,7 @@ func (f *follower[T]) paced() {
 	if f.client.wire.clientset {
 		most = 6 + int(elapsed.Seconds())
 	}
-	if n := f.client.count(isVerb(verbList, verbStream, verbWatch)); n > most {
+	if n := f.client.count(isVerb(verbList, verbProbe, verbStream, verbWatch)); n > most {
 		f.t.Errorf("%s: %d requests in %v, want at most %d", f.name(), n, elapsed, most)
 	}
 }

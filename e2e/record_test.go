@@ -21,7 +21,8 @@ import (
 // What a request asks for, as the recorder tells them apart.
 const (
 	verbList   = "list"
-	verbPage   = "page" // a list that goes on with a continue token
+	verbPage   = "page"  // a list that goes on with a continue token
+	verbProbe  = "probe" // a list of one object, for its version
 	verbStream = "stream"
 	verbWatch  = "watch"
 )
@@ -74,6 +75,8 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		noted.verb = verbWatch
 	case query.Get("continue") != "":
 		noted.verb = verbPage
+	case query.Get("limit") == "1":
+		noted.verb = verbProbe
 	}
 	r.mu.Lock()
 	r.requests = append(r.requests, noted)

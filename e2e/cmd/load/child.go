@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// A child is a follower's process. It writes "synced", is told "begin", and writes its result once it has seen the end of the
-// storm.
+// A child is a follower's process. It says "synced", is told "begin", says "begun", and then its result once it has seen the end
+// of the storm.
 type child struct {
 	name string
 	cmd  *exec.Cmd

@@ -207,6 +207,7 @@ func follow(ctx context.Context, arg string) error {
 	m.began = true
 	m.mu.Unlock()
 	began, cpu = time.Now(), cpuTime()
+	fmt.Println("begun")
 	select {
 	case <-m.done:
 	case <-ctx.Done():

@@ -132,6 +132,9 @@ func round(ctx context.Context, s *servers.Server, storm *storm, cfg config, enc
 		if err := c.tell("begin"); err != nil {
 			return nil, err
 		}
+		if err := c.expect("begun"); err != nil {
+			return nil, err
+		}
 	}
 	if err := storm.blow(ctx, cfg.storm); err != nil {
 		return nil, err
