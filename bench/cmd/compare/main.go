@@ -12,9 +12,11 @@ import (
 
 	"github.com/go-lw/lw/bench/internal/compare"
 	"github.com/go-lw/lw/bench/internal/rows"
+	"github.com/go-lw/lw/bench/internal/wire"
 )
 
 func main() {
+	wire.Child()
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
@@ -24,6 +26,7 @@ func main() {
 func run() error {
 	short := flag.Bool("short", false, "measure less: fewer rounds, events and pods")
 	only := flag.String("rows", "", "comma-separated numbers of `rows`; default: all")
+	pods := flag.Int("pods", 0, "how many pods the rows over HTTP have; default: 10000, with -short 2000")
 	rounds := flag.Int("rounds", 0, "how often each side is measured; default: 5, with -short 3")
 	jsonFile := flag.String("json", "", "write the results to `file`")
 	svgFile := flag.String("svg", "", "draw the chart to `file`")
@@ -41,7 +44,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	results, err := measureAll(cfg, wanted)
+	results, err := measureAll(cfg, append(wire.Cases(*pods), rows.Cases()...), wanted)
 	if err != nil {
 		return err
 	}
@@ -62,10 +65,10 @@ func run() error {
 	return nil
 }
 
-// measureAll runs the cases that have a wanted row.
-func measureAll(cfg compare.Config, wanted func(row int) bool) ([]compare.Result, error) {
+// measureAll runs those of cases that have a wanted row.
+func measureAll(cfg compare.Config, cases []compare.Case, wanted func(row int) bool) ([]compare.Result, error) {
 	var results []compare.Result
-	for _, c := range rows.Cases() {
+	for _, c := range cases {
 		if !hasRow(&c, wanted) {
 			continue
 		}

@@ -79,7 +79,9 @@ func (l *live) during(f *feed.Feed, work func()) (sent []time.Time, took []time.
 }
 
 // worst returns the longest of took, and usual the median of the longest of each n in a row.
-func worst(took []time.Duration) time.Duration { return measure.Quantile(append([]time.Duration(nil), took...), 1) }
+func worst(took []time.Duration) time.Duration {
+	return measure.Quantile(append([]time.Duration(nil), took...), 1)
+}
 
 func usual(took []time.Duration, n int) time.Duration {
 	n = min(n, len(took))

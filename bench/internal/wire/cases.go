@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/go-lw/lw/bench/internal/compare"
+)
+
+const (
+	share    = "lw, Share"
+	shareCut = "lw, Share and Drop"
+)
+
+// Cases are the rows over loopback HTTP, of n pods of 8.5 KiB of JSON each, or 0 for the default. Both sides run in a process
+// of their own, with one handler that does nothing, on the transport that client-go makes: its typed clientset and shared
+// informer factory, and lw's HTTP source, with the same encoding forced on both. The server's CPU is not counted.
+func Cases(n int) []compare.Case {
+	return []compare.Case{streamJSON(n, false), listJSON(n), streamProtobuf(n), listProtobuf(n), streamJSON(n, true)}
+}
+
+// streamJSON is a streamed list, then modifications as fast as they are read, in JSON; with tls over TLS and HTTP/2.
+func streamJSON(n int, tls bool) compare.Case {
+	c := compare.Case{Name: "JSON, streamed", Lines: []compare.Line{
+		{Row: 1, What: "JSON watch event, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Goal: compare.TimesLess(10), Chart: true},
+		{Row: 1, What: "JSON watch event, Share: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Side: share},
+		{Row: 2, What: "JSON streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(7), Chart: true},
+		{Row: 2, What: "JSON streamed sync: wall time an object", Unit: compare.Nanoseconds, Key: "sync.wall", Goal: compare.TimesLess(6)},
+		{Row: 2, What: "JSON streamed sync, Share: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Side: share},
+		{Row: 4, What: "JSON watch event: allocations", Unit: compare.Count, Key: "event.allocs"},
+		{Row: 4, What: "JSON watch event: bytes", Unit: compare.Bytes, Key: "event.bytes"},
+		{Row: 4, What: "JSON watch event, Share: allocations", Unit: compare.Count, Key: "event.allocs", Side: share, Goal: compare.TimesLess(7)},
+		{Row: 4, What: "JSON watch event, Share: bytes", Unit: compare.Bytes, Key: "event.bytes", Side: share, Goal: compare.TimesLess(2.5)},
+		{Row: 9, What: "live heap a cached pod", Unit: compare.Bytes, Key: "live"},
+		{Row: 9, What: "live heap a cached pod, Share", Unit: compare.Bytes, Key: "live", Side: share, Goal: compare.TimesLess(1.5), Chart: true},
+		{Row: 9, What: "live heap a cached pod, Share and managedFields dropped", Unit: compare.Bytes, Key: "live", Side: shareCut, Goal: compare.TimesLess(2)},
+	}}
+	sides := []string{compare.ClientGo, compare.LW, share, shareCut}
+	if tls {
+		c = compare.Case{Name: "JSON, streamed, TLS and HTTP/2", Lines: []compare.Line{
+			{Row: 1, What: "JSON watch event over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds, Key: "event.cpu"},
+			{Row: 2, What: "JSON streamed sync over TLS and HTTP/2: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
+		}}
+		sides = sides[:2]
+	}
+	c.Setup = setup(job{Path: streamed, Format: JSON, Pods: n}, true, tls, sides)
+	return c
+}
+
+// listJSON is the first list where the server has no streamed ones, in JSON: client-go asks for any version and gets it in
+// one piece, lw for the newest in pages.
+func listJSON(n int) compare.Case {
+	return compare.Case{
+		Name: "JSON, list",
+		Lines: []compare.Line{
+			{Row: 3, What: "JSON list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(4), Chart: true},
+			{Row: 8, What: "JSON list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
+			{Row: 8, What: "JSON list sync, Share: peak RSS", Unit: compare.Bytes, Key: "peak", Side: share, Goal: compare.Part(0.5), Chart: true},
+			{Row: 8, What: "JSON list sync: peak RSS to live heap", Unit: compare.Ratio, Key: "peak/live", Goal: compare.Most(1.3)},
+		},
+		Setup: setup(job{Path: listed, Format: JSON, Pods: n}, false, false, []string{compare.ClientGo, compare.LW, share}),
+	}
+}
+
+// streamProtobuf is streamJSON in protobuf.
+func streamProtobuf(n int) compare.Case {
+	return compare.Case{
+		Name: "protobuf, streamed",
+		Lines: []compare.Line{
+			{Row: 5, What: "protobuf watch event, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Goal: compare.TimesLess(2), Chart: true},
+			{Row: 5, What: "protobuf watch event, Share: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Side: share},
+			{Row: 6, What: "protobuf streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(1.7)},
+			{Row: 7, What: "protobuf watch event: bytes", Unit: compare.Bytes, Key: "event.bytes", Goal: compare.TimesLess(1.5)},
+			{Row: 7, What: "protobuf watch event: allocations", Unit: compare.Count, Key: "event.allocs"},
+			{Row: 7, What: "protobuf watch event, Share: allocations", Unit: compare.Count, Key: "event.allocs", Side: share, Goal: compare.TimesLess(3.5)},
+		},
+		Setup: setup(job{Path: streamed, Format: Protobuf, Pods: n}, true, false, []string{compare.ClientGo, compare.LW, share}),
+	}
+}
+
+// listProtobuf is listJSON in protobuf.
+func listProtobuf(n int) compare.Case {
+	return compare.Case{
+		Name: "protobuf, list",
+		Lines: []compare.Line{
+			{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(1.3)},
+			{Row: 8, What: "protobuf list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
+		},
+		Setup: setup(job{Path: listed, Format: Protobuf, Pods: n}, false, false, []string{compare.ClientGo, compare.LW}),
+	}
+}
+
+// setup starts a server, and makes a side of each name.
+func setup(j job, events, tls bool, names []string) func(compare.Config) ([]compare.Side, func()) {
+	return func(cfg compare.Config) ([]compare.Side, func()) {
+		j := j
+		if j.Pods == 0 {
+			j.Pods = cfg.N(10_000, 2_000)
+		}
+		if events {
+			j.Events = cfg.N(10_000, 2_000)
+		}
+		s, err := newServer(j.Pods)
+		if err != nil {
+			panic("wire: " + err.Error())
+		}
+		j.URL = s.plain.URL
+		if tls {
+			j.URL, j.CA = s.tls.URL, s.ca()
+		}
+		var sides []compare.Side
+		for _, name := range names {
+			own := j
+			own.LW = name != compare.ClientGo
+			own.Share = name == share || name == shareCut
+			if name == shareCut {
+				own.Drop = []string{"metadata.managedFields"}
+			}
+			sides = append(sides, compare.Side{Name: name, Measure: func() compare.Sample {
+				sample, err := own.run()
+				if err != nil {
+					panic(fmt.Sprintf("wire: %s: %v", name, err))
+				}
+				return sample
+			}})
+		}
+		return sides, s.close
+	}
+}

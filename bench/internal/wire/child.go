@@ -1,0 +1,219 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/measure"
+	"github.com/go-lw/lw/bench/internal/pods"
+)
+
+// streamed and listed are the first part of a path: whether the server knows streamed lists.
+const (
+	streamed = "stream"
+	listed   = "list"
+)
+
+// A job is what a child measures.
+type job struct {
+	URL    string // of the server
+	Path   string // streamed or listed
+	CA     []byte // of a TLS server
+	Format Format
+	LW     bool // else client-go
+	Share  bool
+	Drop   []string
+	Pods   int
+	Events int // after the sync; 0: none
+}
+
+const childVariable = "LW_BENCH_JOB"
+
+// run does j in a process of its own, and returns what that has measured.
+func (j job) run() (compare.Sample, error) {
+	in, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), childVariable+"="+string(in))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("measuring process: %w\n%s", err, stderr.Bytes())
+	}
+	var sample compare.Sample
+	if err := json.Unmarshal(out, &sample); err != nil {
+		return nil, fmt.Errorf("measuring process: %w", err)
+	}
+	return sample, nil
+}
+
+// Child does the job that this process was started for, and exits. It returns where there is none. A program that runs
+// [Cases] calls it first.
+func Child() {
+	in, ok := os.LookupEnv(childVariable)
+	if !ok {
+		return
+	}
+	var j job
+	err := json.Unmarshal([]byte(in), &j)
+	if err == nil {
+		var sample compare.Sample
+		if sample, err = j.measure(); err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(sample)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// measure runs an informer with one handler until it has been told of all pods, and then of all events.
+func (j job) measure() (compare.Sample, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	added, all := 0, make(chan struct{})
+	updated, last := make(chan struct{}), pods.Version(j.Pods+j.Events-1)
+	add := func(*corev1.Pod) {
+		if added++; added == j.Pods {
+			close(all)
+		}
+	}
+	update := func(pod *corev1.Pod) {
+		if pod.ResourceVersion == last {
+			close(updated)
+		}
+	}
+	start, client, err := j.informer(ctx, add, update)
+	if err != nil {
+		return nil, err
+	}
+	before, _ := measure.Live()
+	sample := compare.Sample{}
+	put := func(prefix string, u measure.Usage, n int) {
+		for key, v := range u.Sample(n) {
+			sample[prefix+key] = v
+		}
+	}
+	put("sync.", measure.Do(func() {
+		start()
+		<-all
+	}), j.Pods)
+	peak, err := peakRSS()
+	if err != nil {
+		return nil, err
+	}
+	live, _ := measure.Live()
+	sample["peak"], sample["live"] = peak, (float64(live)-float64(before))/float64(j.Pods)
+	sample["peak/live"] = peak / float64(live)
+	if j.Events == 0 {
+		return sample, nil
+	}
+	put("event.", measure.Do(func() {
+		err = emit(client, j.URL, j.Events)
+		if err == nil {
+			<-updated
+		}
+	}), j.Events)
+	return sample, err
+}
+
+// informer returns a function that starts the informer.
+func (j job) informer(ctx context.Context, add, update func(*corev1.Pod)) (start func(), _ *http.Client, err error) {
+	config := &rest.Config{Host: j.URL + "/" + j.Path, TLSClientConfig: rest.TLSClientConfig{CAData: j.CA}}
+	config.ContentType, config.AcceptContentTypes = string(j.Format), string(j.Format)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if j.LW {
+		src := &lw.HTTP[*corev1.Pod]{URL: config.Host + "/api/v1/pods", Client: client, Share: j.Share, Drop: j.Drop}
+		if j.Format == JSON {
+			src.Accept = string(JSON)
+		}
+		inf := lw.NewInformer(src, &lw.Options{OnError: failOn(j.Path)})
+		inf.AddHandler(lw.Handler[*corev1.Pod]{
+			Add: add, Update: func(_, pod *corev1.Pod) { update(pod) }, Delete: func(*corev1.Pod) {}, EveryUpdate: true,
+		})
+		return func() { go inf.Run(ctx) }, client, nil
+	}
+	clientset, err := kubernetes.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, nil, err
+	}
+	factory := informers.NewSharedInformerFactory(clientset, 0)
+	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { add(obj.(*corev1.Pod)) },
+		UpdateFunc: func(_, obj any) { update(obj.(*corev1.Pod)) },
+		DeleteFunc: func(any) {},
+	})
+	return func() { factory.StartWithContext(ctx) }, client, err
+}
+
+// failOn ends the process at an error, but for the refusal of a streamed list where that is wanted.
+func failOn(path string) func(error) {
+	refusals := 0
+	return func(err error) {
+		if refusals++; path == listed && refusals == 1 {
+			return
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func emit(client *http.Client, url string, n int) error {
+	resp, err := client.Post(fmt.Sprintf("%s/emit?n=%d", url, n), "", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New("emit: " + resp.Status)
+	}
+	return nil
+}
+
+// peakRSS returns the most memory that the process has had resident, in bytes.
+func peakRSS() (float64, error) {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64)
+			return kib * 1024, err
+		}
+	}
+	return 0, errors.New("no VmHWM in /proc/self/status")
+}

@@ -1,0 +1,163 @@
+// Package wire measures informers from the socket on: a small server plays encoded pods over loopback to one process a
+// measurement, which runs an informer of either kind and tells what it has used.
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/go-lw/lw/bench/internal/pods"
+)
+
+// A Format is an encoding of Kubernetes objects.
+type Format string
+
+const (
+	JSON     Format = "application/json"
+	Protobuf Format = "application/vnd.kubernetes.protobuf"
+)
+
+// A frame is an encoded watch event, of which the resource version can be set: it has always as many digits.
+type frame struct {
+	bytes     []byte
+	at        int // of the digits of the resource version
+	typeStart int
+}
+
+// collection is n pods of package pods in one encoding.
+type collection struct {
+	format Format
+	items  [][]byte // as they stand in a list
+	frames []frame  // ADDED events
+}
+
+func newCollection(format Format, n int) (*collection, error) {
+	c := &collection{format: format}
+	for i := range n {
+		pod := pods.Full(i)
+		var item, event []byte
+		var err error
+		if format == JSON {
+			item, event, err = encodeJSON(pod)
+		} else {
+			item, event, err = encodeProtobuf(pod)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pod %d: %w", i, err)
+		}
+		at := bytes.Index(event, []byte(pod.ResourceVersion))
+		if at < 0 || at != bytes.LastIndex(event, []byte(pod.ResourceVersion)) {
+			return nil, fmt.Errorf("pod %d: its resource version does not stand once in its event", i)
+		}
+		c.items = append(c.items, item)
+		c.frames = append(c.frames, frame{bytes: event, at: at, typeStart: bytes.Index(event, []byte(watch.Added))})
+	}
+	return c, nil
+}
+
+// modified returns the event that pod i has a new version, that of the write-th write.
+func (c *collection) modified(i, write int) []byte {
+	f := c.frames[i%len(c.frames)]
+	version := pods.Version(write)
+	b := make([]byte, 0, len(f.bytes)+len(watch.Modified))
+	if c.format == JSON {
+		b = append(b, f.bytes[:f.typeStart]...)
+		b = append(b, watch.Modified...)
+		b = append(b, f.bytes[f.typeStart+len(watch.Added):]...)
+		copy(b[f.at+len(watch.Modified)-len(watch.Added):], version)
+		return b
+	}
+	// The type is the first field of the message, behind the frame's length: a tag, its own length, its text.
+	rest := f.bytes[f.typeStart+len(watch.Added):]
+	message := append([]byte{0x0a, byte(len(watch.Modified))}, watch.Modified...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(message)+len(rest)))
+	b = append(append(b, message...), rest...)
+	copy(b[f.at+len(watch.Modified)-len(watch.Added):], version)
+	return b
+}
+
+// encodeJSON encodes pod as a server does: an item of a list has no kind of its own, an event's object has one.
+func encodeJSON(pod *corev1.Pod) (item, event []byte, err error) {
+	if item, err = json.Marshal(pod); err != nil {
+		return nil, nil, err
+	}
+	event = fmt.Appendf(nil, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1",%s}`+"\n", item[1:])
+	return item, event, nil
+}
+
+func encodeProtobuf(pod *corev1.Pod) (item, event []byte, err error) {
+	if item, err = pod.Marshal(); err != nil {
+		return nil, nil, err
+	}
+	event, err = protobufEvent(watch.Added, pod)
+	return item, event, err
+}
+
+func protobufEvent(typ watch.EventType, pod *corev1.Pod) ([]byte, error) {
+	pod.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
+	object, err := runtime.Encode(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), pod)
+	if err != nil {
+		return nil, err
+	}
+	message, err := (&metav1.WatchEvent{Type: string(typ), Object: runtime.RawExtension{Raw: object}}).Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...), nil
+}
+
+// bookmark returns the event that ends the initial events of a streamed list.
+func (c *collection) bookmark() ([]byte, error) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: c.version(), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	}}
+	if c.format == Protobuf {
+		return protobufEvent(watch.Bookmark, pod)
+	}
+	object, err := json.Marshal(pod)
+	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1",%s}`+"\n", object[1:]), err
+}
+
+// version is that of the collection: of its last pod.
+func (c *collection) version() string { return pods.Version(len(c.items) - 1) }
+
+// list returns a list response of the pods from first to last, of which more follow if next is not empty.
+func (c *collection) list(first, last int, next string) ([]byte, error) {
+	meta := metav1.ListMeta{ResourceVersion: c.version(), Continue: next}
+	var b bytes.Buffer
+	if c.format == JSON {
+		m, err := json.Marshal(meta)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, `{"kind":"PodList","apiVersion":"v1","metadata":%s,"items":[`, m)
+		b.Write(bytes.Join(c.items[first:last], []byte(",")))
+		b.WriteString("]}\n")
+		return b.Bytes(), nil
+	}
+	raw, err := (&corev1.PodList{ListMeta: meta}).Marshal()
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range c.items[first:last] {
+		raw = append(raw, 0x12) // items: field 2, length-delimited
+		raw = binary.AppendUvarint(raw, uint64(len(item)))
+		raw = append(raw, item...)
+	}
+	unknown, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Raw: raw}).Marshal()
+	if err != nil {
+		return nil, err
+	}
+	b.WriteString("k8s\x00")
+	b.Write(unknown)
+	return b.Bytes(), nil
+}

@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	restwatch "k8s.io/client-go/rest/watch"
+
+	"github.com/go-lw/lw/bench/internal/pods"
+)
+
+// The frames are made by hand; client-go's own decoders must see in them what was meant.
+func TestFramesAreWhatClientGoReads(t *testing.T) {
+	for _, format := range []Format{JSON, Protobuf} {
+		t.Run(string(format), func(t *testing.T) {
+			c, err := newCollection(format, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, err := c.bookmark()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, 77)}, nil)
+
+			info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), string(format))
+			body := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(bytes.NewReader(stream)))
+			events := restwatch.NewDecoder(streaming.NewDecoder(body, info.StreamSerializer.Serializer),
+				scheme.Codecs.UniversalDeserializer())
+			next := func() (watch.EventType, *corev1.Pod) {
+				typ, obj, err := events.Decode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				pod := obj.(*corev1.Pod)
+				pod.TypeMeta = metav1.TypeMeta{}
+				return typ, pod
+			}
+			for i := range 2 {
+				typ, pod := next()
+				if diff := cmp.Diff(pods.Full(i), pod); diff != "" || typ != watch.Added {
+					t.Errorf("event %d is %s (-want +got):\n%s", i, typ, diff)
+				}
+			}
+			typ, pod := next()
+			if typ != watch.Bookmark || pod.ResourceVersion != c.version() || pod.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+				t.Errorf("bookmark is %s of %+v", typ, pod.ObjectMeta)
+			}
+			typ, pod = next()
+			want := pods.Full(1)
+			want.ResourceVersion = pods.Version(77)
+			if diff := cmp.Diff(want, pod); diff != "" || typ != watch.Modified {
+				t.Errorf("modification is %s (-want +got):\n%s", typ, diff)
+			}
+
+			body2, err := c.list(1, 3, "more")
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := runtime.Decode(serializer.NewCodecFactory(scheme.Scheme).UniversalDeserializer(), body2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := list.(*corev1.PodList)
+			wantItems := []corev1.Pod{*pods.Full(1), *pods.Full(2)}
+			if diff := cmp.Diff(wantItems, got.Items); diff != "" || got.Continue != "more" || got.ResourceVersion != c.version() {
+				t.Errorf("list of %+v (-want +got):\n%s", got.ListMeta, diff)
+			}
+		})
+	}
+}
