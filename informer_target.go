@@ -1,10 +1,14 @@
 package lw
 
 import (
+	"maps"
 	"reflect"
 	"runtime/debug"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/table"
 )
 
 // informerTarget is an informer as its reflector sees it: the only writer of its store.
@@ -33,21 +37,31 @@ func (t *informerTarget[T]) apply(ev *WatchEvent[T], version string) (existed, k
 
 func (t *informerTarget[T]) set(obj T, at, version string) (existed bool, err error) {
 	inf := t.inf
-	if inf.opts.OnPanic != nil {
-		defer t.recovered(KeyOf(obj), &err)
-	}
 	t.copied(obj)
-	old, existed := inf.store.setIn(&inf.mu, obj, version)
+	old, existed, err := t.store(obj, version)
+	if err != nil {
+		t.dropped(obj)
+		return false, err
+	}
 	emit(Delta[T]{Cause: Watch, Old: old, New: obj, ResourceVersion: at}, inf.log.push)
 	inf.mu.Unlock()
 	t.compared(old)
 	return existed, nil
 }
 
+// store sets obj, and leaves mu locked unless it fails.
+func (t *informerTarget[T]) store(obj T, version string) (old T, existed bool, err error) {
+	if t.inf.opts.OnPanic != nil {
+		key := KeyOf(obj)
+		defer t.recovered(&key, &err)
+	}
+	old, existed = t.inf.store.store.Set(obj, version, &t.inf.mu)
+	return old, existed, nil
+}
+
 func (t *informerTarget[T]) delete(key Key, at, version string) bool {
 	inf := t.inf
-	inf.mu.Lock()
-	old, existed := inf.store.remove(key, version)
+	old, existed := inf.store.store.Remove(key, version, &inf.mu)
 	if existed {
 		inf.log.push(Delta[T]{Type: Deleted, Cause: Watch, Old: old, ResourceVersion: at})
 	}
@@ -56,10 +70,19 @@ func (t *informerTarget[T]) delete(key Key, at, version string) bool {
 	return existed
 }
 
-// copied and compared are the two ends of an object's time in the cache, for DetectMutation.
+// recovered makes an error of a panic in an index's function, which has changed nothing, for those who asked for that.
+func (t *informerTarget[T]) recovered(key *Key, err *error) {
+	if v := recover(); v != nil {
+		p := &Panic{Informer: t.inf.opts.Name, Handler: "index", Key: *key, Value: v, Stack: debug.Stack()}
+		t.inf.opts.OnPanic(p)
+		*err = &Error{Op: opIndex, Key: *key, Err: p}
+	}
+}
+
+// copied and compared are the two ends of an object's time in the cache, for DetectMutation; dropped is for one that did not
+// come in.
 func (t *informerTarget[T]) copied(obj T) {
-	var zero T
-	if t.inf.check != nil && obj != zero {
+	if t.inf.check != nil {
 		t.inf.check.add(obj)
 	}
 }
@@ -71,12 +94,12 @@ func (t *informerTarget[T]) compared(obj T) {
 	}
 }
 
-// recovered makes an error of a panic in an index's function, which has changed nothing, for those who asked for that.
-func (t *informerTarget[T]) recovered(key Key, err *error) {
-	if v := recover(); v != nil {
-		p := &Panic{Informer: t.inf.opts.Name, Handler: "index", Key: key, Value: v, Stack: debug.Stack()}
-		t.inf.opts.OnPanic(p)
-		*err = &Error{Op: opIndex, Key: key, Err: p}
+func (t *informerTarget[T]) dropped(obj T) {
+	if t.inf.check == nil {
+		return
+	}
+	if now, ok := t.inf.store.Get(KeyOf(obj)); !ok || now != obj {
+		t.inf.check.forget(obj)
 	}
 }
 
@@ -84,42 +107,89 @@ func (t *informerTarget[T]) recovered(key Key, err *error) {
 // store on its own, as one that comes later does. Of a later one the differences are told, what is gone first.
 func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 	inf := t.inf
-	if inf.check != nil {
-		for _, obj := range l.objs {
-			t.copied(obj)
-		}
+	for _, obj := range l.objs {
+		t.copied(obj)
 	}
-	type change struct{ old, new T }
-	var changes []change
-	changed = inf.store.replaceIn(&inf.mu, l.objs, l.version, replaceOptions[T]{
-		same:      func(old, new T) bool { return sameVersion(old, new, l.distrust) },
-		keep:      func(key Key) bool { _, ok := l.keep[key]; return ok },
-		change:    func(old, new T) { changes = append(changes, change{old, new}) },
-		duplicate: l.duplicate,
-	})
-	select {
-	case <-inf.synced:
-		d := Delta[T]{Cause: Relist, ResourceVersion: l.reached}
-		for _, c := range changes {
-			d.Old, d.New = c.old, c.new
-			emit(d, inf.log.push)
+	objs, keep := l.objs, maps.Clone(l.keep)
+	for {
+		key, changes, err := t.try(objs, keep, &l)
+		if err == nil {
+			changed = len(changes)
+			break
 		}
-	default:
-		close(inf.synced)
-		for _, f := range inf.waiting {
-			inf.joinLocked(f)
+		// Without the object that an index has panicked at, which stays as it was.
+		l.failed(key, err)
+		if keep == nil {
+			keep = map[Key]error{}
 		}
-		inf.waiting = nil
+		keep[key] = err
+		objs = slices.DeleteFunc(slices.Clone(objs), func(obj T) bool { return KeyOf(obj) == key })
 	}
-	inf.mu.Unlock()
-	for _, c := range changes {
-		t.compared(c.old)
+	for _, obj := range l.objs {
+		t.dropped(obj)
 	}
 	if l.epoch {
 		inf.waits.fail(ErrRewound)
 	}
 	t.reached(l.reached, l.version == l.reached)
 	return changed
+}
+
+// try replaces the content, and tells of it. An error is that of the object key; then nothing has changed.
+func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (key Key, changes []change[T], err error) {
+	inf := t.inf
+	var duplicates []Key
+	to := table.Changes[T]{
+		Same:      func(old, new T) bool { return sameVersion(old, new, l.distrust) },
+		Newer:     notOlder[T],
+		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },
+		Change:    func(old, new T) { changes = append(changes, change[T]{old, new}) },
+		Duplicate: func(key Key) { duplicates = append(duplicates, key) },
+		Outer:     &inf.mu,
+	}
+	if err := t.storeAll(objs, l.version, to, &key); err != nil {
+		return key, nil, err
+	}
+	t.tellLocked(changes, l.reached)
+	inf.mu.Unlock()
+	for _, c := range changes {
+		t.compared(c.old)
+	}
+	for _, key := range duplicates {
+		l.duplicate(key)
+	}
+	return key, changes, nil
+}
+
+// storeAll replaces the content, and leaves mu locked unless it fails; then key is that of the object at which it did.
+func (t *informerTarget[T]) storeAll(objs []T, version string, to table.Changes[T], key *Key) (err error) {
+	if t.inf.opts.OnPanic != nil {
+		to.Trying = func(obj T) { *key = KeyOf(obj) }
+		defer t.recovered(key, &err)
+	}
+	t.inf.store.store.Replace(objs, version, to)
+	return nil
+}
+
+// change is one difference that a list makes; old or new is zero.
+type change[T Object] struct{ old, new T }
+
+// tellLocked lets the consumers that wait for the first list begin, or tells of the changes that a later one brought.
+func (t *informerTarget[T]) tellLocked(changes []change[T], version string) {
+	inf := t.inf
+	if !isClosed(inf.synced) {
+		close(inf.synced)
+		for _, f := range inf.waiting {
+			inf.joinLocked(f)
+		}
+		inf.waiting = nil
+		return
+	}
+	d := Delta[T]{Cause: Relist, ResourceVersion: version}
+	for _, c := range changes {
+		d.Old, d.New = c.old, c.new
+		emit(d, inf.log.push)
+	}
 }
 
 // sameVersion reports whether a list says nothing new about an object. Versions are compared, unless they mean nothing: then

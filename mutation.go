@@ -49,6 +49,13 @@ func (m *mutationDetector[T]) remove(obj T) {
 	}
 }
 
+// forget drops the copy of an object that never came into the cache.
+func (m *mutationDetector[T]) forget(obj T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.copies, obj)
+}
+
 // watch compares all objects again and again. The function that it returns ends that with a last look.
 func (m *mutationDetector[T]) watch() (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
