@@ -198,23 +198,25 @@ func (w *watchStream) readProtobuf() error {
 		if err != nil {
 			return fmt.Errorf("a frame: %w", err)
 		}
-		if err := w.protobufEvent(typ, object); err != nil {
+		ev, err := w.message(typ, object)
+		if err != nil {
+			return err
+		}
+		if err := w.yield(ev); err != nil {
 			return err
 		}
 	}
 }
 
-func (w *watchStream) protobufEvent(typ string, object []byte) error {
+// message decodes an event whose object is in the envelope in object.
+func (w *watchStream) message(typ string, object []byte) (Event, error) {
 	var u unknown
 	if err := u.open(w.d, object); err != nil {
-		return fmt.Errorf("an event %.40q: %w", typ, err)
+		return Event{}, fmt.Errorf("an event %.40q: %w", typ, err)
 	}
 	switch {
 	case isChange(typ):
-		if err := w.sameKind(u.kind, u.apiVersion); err != nil {
-			return err
-		}
-		return w.yield(Event{Type: typ, Object: w.d.message(u.raw)})
+		return Event{Type: typ, Object: w.d.message(u.raw)}, w.sameKind(u.kind, u.apiVersion)
 	case typ == "BOOKMARK":
 		var o metav1.PartialObjectMetadata
 		// Every kind has its metadata as field 1, and what else a bookmark's object has is of no interest.
@@ -229,20 +231,20 @@ func (w *watchStream) protobufEvent(typ string, object []byte) error {
 			return true, err
 		})
 		if err != nil {
-			return fmt.Errorf("a bookmark: %w", err)
+			return Event{}, fmt.Errorf("a bookmark: %w", err)
 		}
-		return w.yieldBookmark(&o)
+		return bookmark(&o)
 	case typ == "ERROR":
 		var s metav1.Status
 		if u.kind != "Status" {
-			return fmt.Errorf("an ERROR event with a %q, not a Status", u.kind)
+			return Event{}, fmt.Errorf("an ERROR event with a %q, not a Status", u.kind)
 		}
 		if err := s.Unmarshal(u.raw); err != nil {
-			return fmt.Errorf("an ERROR event: %w", err)
+			return Event{}, fmt.Errorf("an ERROR event: %w", err)
 		}
-		return apierrors.FromObject(&s)
+		return Event{}, apierrors.FromObject(&s)
 	}
-	return unknownType(typ)
+	return Event{}, unknownType(typ)
 }
 
 // messageIdent returns what identifies the object of which data is the message.

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -181,6 +182,26 @@ func unquoted(s []byte) int {
 		i++
 	}
 	return i
+}
+
+// line returns the bytes up to the next line break without passing them. It returns nil where no line break comes, and where there
+// may be a whole value without one: nobody may wait for a byte that the server has no need to send.
+func (b *buffer) line() []byte {
+	for n := 0; ; {
+		rest := b.data[b.pos:]
+		if i := bytes.IndexByte(rest[n:], '\n'); i >= 0 {
+			return rest[: n+i : n+i]
+		}
+		if n = len(rest); n > 0 {
+			switch rest[n-1] {
+			case '}', ' ', '\t', '\r':
+				return nil
+			}
+		}
+		if b.fill() != nil {
+			return nil // whole values before the error come first, and then it comes again
+		}
+	}
 }
 
 // exactly passes n bytes and returns them; they are valid until the next call.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -212,6 +213,32 @@ func TestBufferShrinks(t *testing.T) {
 	})
 	if err != nil || len(caps) != 3 || caps[0] < 4<<20 || caps[2] > keepBuffer {
 		t.Errorf("error %v, capacities %v", err, caps)
+	}
+}
+
+// An event is told as soon as it is there, whatever stands behind it.
+func TestEventsAreNotHeldBack(t *testing.T) {
+	event := `{"type":"ADDED","object":` + sinkA + `}`
+	for _, event := range []string{event, strings.ReplaceAll(event, ",", ",\n")} {
+		for _, behind := range []string{"\n", "", " ", "\r", "\r\n", "\n\n", " \t"} {
+			synctest.Test(t, func(t *testing.T) {
+				r, w := io.Pipe()
+				told := 0
+				go func() {
+					defer w.Close()
+					for i := range 3 {
+						_, _ = io.WriteString(w, event[:100])
+						_, _ = io.WriteString(w, event[100:]+behind)
+						if synctest.Wait(); told != i+1 {
+							t.Errorf("%q behind: %d events were told of %d", behind, told, i+1)
+						}
+					}
+				}()
+				if err := newDecoder[*sink](t, Options{}).Watch(r, JSON, func(Event) error { told++; return nil }); err != nil {
+					t.Errorf("%q behind: %v", behind, err)
+				}
+			})
+		}
 	}
 }
 

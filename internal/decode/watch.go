@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -29,20 +30,38 @@ func (w *watchStream) readJSON() error {
 		if c != '{' {
 			return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}
 		}
-		base := b.offset()
-		raw, err := b.value()
+		ev, err := w.next()
 		if err != nil {
 			return err
 		}
-		if err := w.frame(raw, base); err != nil {
+		if err := w.yield(ev); err != nil {
 			return err
 		}
 	}
 }
 
-// frame reads one event: {"type": …, "object": …}. The object is decoded where it stands if its type is known by then, as it is
-// in what servers send.
-func (w *watchStream) frame(raw []byte, base int64) error {
+// next passes an event. Servers write each in a line, which is found much faster than the bracket that closes it.
+func (w *watchStream) next() (Event, error) {
+	b := &w.d.buf
+	if line := b.line(); line != nil {
+		ev, err := w.frame(line, b.offset())
+		if !isSyntax(err) {
+			b.pos += w.d.p.pos
+			return ev, err
+		}
+		// It may go on in the next line.
+	}
+	base := b.offset()
+	raw, err := b.value()
+	if err != nil {
+		return Event{}, err
+	}
+	return w.frame(raw, base)
+}
+
+// frame decodes the event that raw begins with: {"type": …, "object": …}. The object is decoded where it stands if its type is
+// known by then, as it is in what servers send.
+func (w *watchStream) frame(raw []byte, base int64) (Event, error) {
 	var (
 		typ, kind string
 		obj       Object
@@ -55,7 +74,7 @@ func (w *watchStream) frame(raw []byte, base int64) error {
 	for more := !empty; more && err == nil; {
 		var name []byte
 		if name, err = p.key(); err != nil {
-			return err
+			return Event{}, err
 		}
 		switch string(name) {
 		case "type":
@@ -79,36 +98,34 @@ func (w *watchStream) frame(raw []byte, base int64) error {
 	}
 	switch {
 	case err != nil:
-		return err
+		return Event{}, err
 	case typ == "" && kind == "Status":
-		return statusError(raw)
+		return Event{}, statusError(raw[:p.pos])
 	case start < 0:
-		return fmt.Errorf("an event %.40q without an object", typ)
+		return Event{}, fmt.Errorf("an event %.40q without an object", typ)
 	}
-	if !decoded || !isChange(typ) {
+	if !isChange(typ) || !decoded {
+		end := p.pos
+		defer func() { p.pos = end }()
 		p.pos = start
 		object, err := p.raw()
-		if err != nil {
-			return err
-		}
 		switch {
+		case err != nil:
+			return Event{}, err
 		case typ == "BOOKMARK":
-			return w.bookmark(object)
+			return bookmarkJSON(object)
 		case typ == "ERROR":
-			return statusError(object)
+			return Event{}, statusError(object)
 		case !isChange(typ):
-			return unknownType(typ)
+			return Event{}, unknownType(typ)
 		}
 		p.pos = start
 		if obj, err = w.d.object(); err != nil {
-			return err
+			return Event{}, err
 		}
 	}
 	w.d.root.complete(&obj, "", "")
-	if err := w.sameKind(obj.Ident.Kind, obj.Ident.APIVersion); err != nil {
-		return err
-	}
-	return w.yield(Event{Type: typ, Object: obj})
+	return Event{Type: typ, Object: obj}, w.sameKind(obj.Ident.Kind, obj.Ident.APIVersion)
 }
 
 func isChange(typ string) bool { return typ == "ADDED" || typ == "MODIFIED" || typ == "DELETED" }
@@ -129,23 +146,23 @@ func (w *watchStream) sameKind(kind, apiVersion string) error {
 	return nil
 }
 
-func (w *watchStream) bookmark(raw []byte) error {
+func bookmarkJSON(raw []byte) (Event, error) {
 	var o metav1.PartialObjectMetadata
 	if err := unmarshal(raw, &o); err != nil {
-		return fmt.Errorf("a bookmark: %w", err)
+		return Event{}, fmt.Errorf("a bookmark: %w", err)
 	}
-	return w.yieldBookmark(&o)
+	return bookmark(&o)
 }
 
-func (w *watchStream) yieldBookmark(o *metav1.PartialObjectMetadata) error {
+func bookmark(o *metav1.PartialObjectMetadata) (Event, error) {
 	if o.ResourceVersion == "" {
-		return fmt.Errorf("a bookmark without a resource version")
+		return Event{}, errors.New("a bookmark without a resource version")
 	}
-	return w.yield(Event{
+	return Event{
 		Type:             "BOOKMARK",
 		ResourceVersion:  o.ResourceVersion,
 		InitialEventsEnd: o.Annotations[metav1.InitialEventsAnnotationKey] == "true",
-	})
+	}, nil
 }
 
 // statusError is the error that the JSON of a Status holds.
