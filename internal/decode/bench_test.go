@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -81,5 +82,58 @@ func BenchmarkWatchEvent(b *testing.B) {
 				}
 			}
 		}
+	})
+}
+
+// BenchmarkListItem decodes lists of 500 pods; an operation is one pod.
+func BenchmarkListItem(b *testing.B) {
+	const n = 500
+	list := []byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
+	for i := range n {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, podJSON(i)...)
+	}
+	list = append(list, "]}"...)
+	run := func(name string, decode func(r io.Reader) error) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(list) / n))
+			defer cpuTime(b)()
+			for done := 0; done < b.N; done += n {
+				if err := decode(bytes.NewReader(list)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	all := func(d *Decoder) func(io.Reader) error {
+		return func(r io.Reader) error {
+			_, err := d.List(r, JSON, func(o Object) error { return o.Err })
+			return err
+		}
+	}
+	run("compiled", all(newDecoder[*pod](b, Options{})))
+	run("share", all(newDecoder[*pod](b, Options{Share: true})))
+	run("unstructured", all(newDecoder[*unstructured.Unstructured](b, Options{})))
+	run("apimachinery", func(r io.Reader) error {
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		var l struct {
+			metav1.TypeMeta `json:",inline"`
+			metav1.ListMeta `json:"metadata"`
+			Items           []pod `json:"items"`
+		}
+		return unmarshal(data, &l)
+	})
+	run("apimachinery-unstructured", func(r io.Reader) error {
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		return new(unstructured.UnstructuredList).UnmarshalJSON(data)
 	})
 }
