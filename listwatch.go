@@ -78,7 +78,7 @@ func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yi
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
-	if v := reflect.ValueOf(list); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if isNil(list) {
 		return metav1.ListMeta{}, fmt.Errorf("lw: ListWatch: ListFunc returned a nil %T", list)
 	}
 	listMeta := metav1.ListMeta{
@@ -93,8 +93,11 @@ func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yi
 // object that stays in the store does not keep the whole page in memory.
 func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 	var zero T
-	wrong := func(item any) error {
-		return yield(zero, &Error{Op: "decode", Key: keyOfAny(item), Err: fmt.Errorf("list %T holds a %T, not a %T", list, item, zero)})
+	one := func(item any) error {
+		if obj, ok := item.(T); ok && obj != zero {
+			return yield(obj, nil)
+		}
+		return yield(zero, &Error{Op: "decode", Key: keyOfAny(item), Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
 	}
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -124,13 +127,16 @@ func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 		}
 		return nil
 	}
-	// Items of an interface or a raw type, or a list of something else: apimachinery knows how to take them out.
-	return meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
-		if obj, ok := item.(T); ok && obj != zero {
-			return yield(obj, nil)
+	if v.Type().Elem().Kind() == reflect.Interface {
+		for i := range v.Len() {
+			if err := one(v.Index(i).Interface()); err != nil {
+				return err
+			}
 		}
-		return wrong(item)
-	})
+		return nil
+	}
+	// Items of a raw type, or a list of something else: apimachinery knows how to take them out.
+	return meta.EachListItemWithAlloc(list, func(item runtime.Object) error { return one(item) })
 }
 
 // Watch calls WatchFunc and yields its events until they end; the watch is stopped before Watch returns.
@@ -192,8 +198,8 @@ func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 		return out, apierrors.FromObject(ev.Object)
 	case watch.Bookmark:
 		m, err := meta.Accessor(ev.Object)
-		if err != nil {
-			return out, fmt.Errorf("lw: bookmark of type %T has no metadata: %w", ev.Object, err)
+		if err != nil || isNil(ev.Object) {
+			return out, fmt.Errorf("lw: bookmark of type %T has no metadata", ev.Object)
 		}
 		out.ResourceVersion = m.GetResourceVersion()
 		out.InitialEventsEnd = m.GetAnnotations()[initialEventsEnd] == "true"
@@ -205,18 +211,35 @@ func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 	obj, ok := ev.Object.(T)
 	var zero T
 	if !ok || obj == zero {
-		if m, err := meta.Accessor(ev.Object); err == nil {
+		if m, err := meta.Accessor(ev.Object); err == nil && !isNil(ev.Object) {
 			out.ResourceVersion = m.GetResourceVersion()
 		}
-		out.Err = &Error{Op: "decode", Key: keyOfAny(ev.Object), Err: fmt.Errorf("%s event holds a %T, not a %T", ev.Type, ev.Object, zero)}
+		out.Err = &Error{Op: "decode", Key: keyOfAny(ev.Object), Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
 		return out, nil
 	}
 	out.Object, out.ResourceVersion = obj, obj.GetResourceVersion()
 	return out, nil
 }
 
+// isNil reports whether v is nil, or holds a nil pointer.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// aOrNil says what v is, for an error.
+func aOrNil(v any) string {
+	switch {
+	case v == nil:
+		return "a nil object"
+	case isNil(v):
+		return fmt.Sprintf("a nil %T", v)
+	}
+	return fmt.Sprintf("a %T", v)
+}
+
 func keyOfAny(obj any) Key {
-	if v := reflect.ValueOf(obj); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if isNil(obj) {
 		return Key{}
 	}
 	m, err := meta.Accessor(obj)
@@ -277,7 +300,7 @@ func (l *ListOf[T]) DeepCopyObject() runtime.Object {
 	if l.Items != nil {
 		out.Items = make([]T, len(l.Items))
 		for i, item := range l.Items {
-			if v := reflect.ValueOf(item); v.IsValid() && !(v.Kind() == reflect.Pointer && v.IsNil()) {
+			if !isNil(item) {
 				out.Items[i] = item.DeepCopyObject().(T)
 			}
 		}

@@ -100,7 +100,7 @@ func TestStreamIsRemembered(t *testing.T) {
 					lists: []reply{list("20"), list("30")},
 					// The script counts the stream as the first.
 					watches: []stream{{}, expiredAfter(time.Minute), forever()},
-					stream: func() stream { n++; return tc.streams[min(n, len(tc.streams))-1] },
+					stream:  func() stream { n++; return tc.streams[min(n, len(tc.streams))-1] },
 				}
 				start(t, lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}}))
 				time.Sleep(2 * time.Minute)
