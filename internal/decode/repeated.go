@@ -58,6 +58,9 @@ func (c *wireCompiler) mapping(t reflect.Type, drop drops) (wireDecoder, error) 
 		}
 		name := ""
 		value := reflect.New(t.Elem())
+		if t.Elem().Kind() == reflect.Slice {
+			value.Elem().Set(reflect.MakeSlice(t.Elem(), 0, 0)) // as generated code begins, where that of any other field is nil
+		}
 		err = each(entry, func(w *wire, num, typ int) (bool, error) {
 			switch num {
 			case 1:
