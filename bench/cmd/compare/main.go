@@ -31,12 +31,13 @@ func run() error {
 	jsonFile := flag.String("json", "", "write the results to `file`")
 	svgFile := flag.String("svg", "", "draw the chart to `file`")
 	mdFile := flag.String("markdown", "", "write the table to `file`")
+	profile := flag.String("profile", "", "write CPU profiles of each side to `directory`")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
 
-	cfg := compare.Config{Rounds: *rounds, Short: *short, Log: os.Stderr}
+	cfg := compare.Config{Rounds: *rounds, Short: *short, Log: os.Stderr, Profile: *profile}
 	if cfg.Rounds == 0 {
 		cfg.Rounds = cfg.N(5, 3)
 	}

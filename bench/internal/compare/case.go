@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/go-lw/lw/bench/internal/measure"
 )
@@ -15,6 +18,20 @@ type Config struct {
 	Rounds int
 	Short  bool
 	Log    io.Writer // progress
+	// Profile is a directory for a CPU profile of the last run of each side; "": none. A run that is profiled is slower.
+	Profile string
+}
+
+// ProfileOf returns the file for a profile of a side, without its extension, or "" if none is wanted.
+func (c Config) ProfileOf(name, side string) string {
+	if c.Profile == "" {
+		return ""
+	}
+	return filepath.Join(c.Profile, fileName(name+" "+side))
+}
+
+func fileName(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "-")
 }
 
 // N returns full, or short where little time is to be spent.
@@ -31,6 +48,8 @@ type Case struct {
 	Lines []Line
 	// Once: one round is enough, because what is measured is not time.
 	Once bool
+	// Profiles: the sides write profiles themselves.
+	Profiles bool
 	// Setup makes what all rounds need, and the sides. Sides that are not needed for a long time keep nothing in memory.
 	Setup func(c Config) (sides []Side, done func())
 }
@@ -158,7 +177,14 @@ func (c *Case) Run(cfg Config) []Result {
 	for round := range rounds {
 		for i := range sides {
 			s := sides[(i+round)%len(sides)]
-			samples[s.Name] = append(samples[s.Name], s.Measure())
+			var sample Sample
+			measured := func() { sample = s.Measure() }
+			if file := cfg.ProfileOf(c.Name, s.Name); file == "" || c.Profiles {
+				measured()
+			} else if err := measure.Profile(file+".pprof", measured); err != nil {
+				panic("compare: " + err.Error())
+			}
+			samples[s.Name] = append(samples[s.Name], sample)
 		}
 	}
 	results := make([]Result, len(c.Lines))

@@ -3,8 +3,10 @@ package measure
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/metrics"
+	"runtime/pprof"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +30,21 @@ func Do(work func()) Usage {
 	runtime.ReadMemStats(&after)
 	u.Allocs, u.Bytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	return u
+}
+
+// Profile calls work, and writes a CPU profile of it to file.
+func Profile(file string, work func()) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	work()
+	pprof.StopCPUProfile()
+	return f.Close()
 }
 
 // Sample returns u for each of n operations, in nanoseconds and bytes, under the keys cpu, wall, allocs and bytes.

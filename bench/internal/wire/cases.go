@@ -20,7 +20,7 @@ func Cases(n int) []compare.Case {
 
 // streamJSON is a streamed list, then modifications as fast as they are read, in JSON; with tls over TLS and HTTP/2.
 func streamJSON(n int, tls bool) compare.Case {
-	c := compare.Case{Name: "JSON, streamed", Lines: []compare.Line{
+	c := compare.Case{Name: "JSON, streamed", Profiles: true, Lines: []compare.Line{
 		{Row: 1, What: "JSON watch event, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Goal: compare.TimesLess(10), Chart: true},
 		{Row: 1, What: "JSON watch event, Share: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Side: share},
 		{Row: 2, What: "JSON streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(7), Chart: true},
@@ -36,35 +36,37 @@ func streamJSON(n int, tls bool) compare.Case {
 	}}
 	sides := []string{compare.ClientGo, compare.LW, share, shareCut}
 	if tls {
-		c = compare.Case{Name: "JSON, streamed, TLS and HTTP/2", Lines: []compare.Line{
+		c = compare.Case{Name: "JSON, streamed, TLS and HTTP/2", Profiles: true, Lines: []compare.Line{
 			{Row: 1, What: "JSON watch event over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds, Key: "event.cpu"},
 			{Row: 2, What: "JSON streamed sync over TLS and HTTP/2: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
 		}}
 		sides = sides[:2]
 	}
-	c.Setup = setup(job{Path: streamed, Format: JSON, Pods: n}, true, tls, sides)
+	c.Setup = setup(c.Name, job{Path: streamed, Format: JSON, Pods: n}, true, tls, sides)
 	return c
 }
 
 // listJSON is the first list where the server has no streamed ones, in JSON: client-go asks for any version and gets it in
 // one piece, lw for the newest in pages.
 func listJSON(n int) compare.Case {
+	const name = "JSON, list"
 	return compare.Case{
-		Name: "JSON, list",
+		Name: name, Profiles: true,
 		Lines: []compare.Line{
 			{Row: 3, What: "JSON list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(4), Chart: true},
 			{Row: 8, What: "JSON list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
 			{Row: 8, What: "JSON list sync, Share: peak RSS", Unit: compare.Bytes, Key: "peak", Side: share, Goal: compare.Part(0.5), Chart: true},
 			{Row: 8, What: "JSON list sync: peak RSS to live heap", Unit: compare.Ratio, Key: "peak/live", Goal: compare.Most(1.3)},
 		},
-		Setup: setup(job{Path: listed, Format: JSON, Pods: n}, false, false, []string{compare.ClientGo, compare.LW, share}),
+		Setup: setup(name, job{Path: listed, Format: JSON, Pods: n}, false, false, []string{compare.ClientGo, compare.LW, share}),
 	}
 }
 
 // streamProtobuf is streamJSON in protobuf.
 func streamProtobuf(n int) compare.Case {
+	const name = "protobuf, streamed"
 	return compare.Case{
-		Name: "protobuf, streamed",
+		Name: name, Profiles: true,
 		Lines: []compare.Line{
 			{Row: 5, What: "protobuf watch event, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Goal: compare.TimesLess(2), Chart: true},
 			{Row: 5, What: "protobuf watch event, Share: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Side: share},
@@ -73,24 +75,25 @@ func streamProtobuf(n int) compare.Case {
 			{Row: 7, What: "protobuf watch event: allocations", Unit: compare.Count, Key: "event.allocs"},
 			{Row: 7, What: "protobuf watch event, Share: allocations", Unit: compare.Count, Key: "event.allocs", Side: share, Goal: compare.TimesLess(3.5)},
 		},
-		Setup: setup(job{Path: streamed, Format: Protobuf, Pods: n}, true, false, []string{compare.ClientGo, compare.LW, share}),
+		Setup: setup(name, job{Path: streamed, Format: Protobuf, Pods: n}, true, false, []string{compare.ClientGo, compare.LW, share}),
 	}
 }
 
 // listProtobuf is listJSON in protobuf.
 func listProtobuf(n int) compare.Case {
+	const name = "protobuf, list"
 	return compare.Case{
-		Name: "protobuf, list",
+		Name: name, Profiles: true,
 		Lines: []compare.Line{
 			{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(1.3)},
 			{Row: 8, What: "protobuf list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
 		},
-		Setup: setup(job{Path: listed, Format: Protobuf, Pods: n}, false, false, []string{compare.ClientGo, compare.LW}),
+		Setup: setup(name, job{Path: listed, Format: Protobuf, Pods: n}, false, false, []string{compare.ClientGo, compare.LW}),
 	}
 }
 
 // setup starts a server, and makes a side of each name.
-func setup(j job, events, tls bool, names []string) func(compare.Config) ([]compare.Side, func()) {
+func setup(caseName string, j job, events, tls bool, names []string) func(compare.Config) ([]compare.Side, func()) {
 	return func(cfg compare.Config) ([]compare.Side, func()) {
 		j := j
 		if j.Pods == 0 {
@@ -112,6 +115,7 @@ func setup(j job, events, tls bool, names []string) func(compare.Config) ([]comp
 			own := j
 			own.LW = name != compare.ClientGo
 			own.Share = name == share || name == shareCut
+			own.Profile = cfg.ProfileOf(caseName, name)
 			if name == shareCut {
 				own.Drop = []string{"metadata.managedFields"}
 			}

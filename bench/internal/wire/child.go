@@ -43,6 +43,8 @@ type job struct {
 	Drop   []string
 	Pods   int
 	Events int // after the sync; 0: none
+	// Profile is the prefix of two files that get CPU profiles, of the sync and of the events; "": none.
+	Profile string
 }
 
 const childVariable = "LW_BENCH_JOB"
@@ -123,10 +125,14 @@ func (j job) measure() (compare.Sample, error) {
 			sample[prefix+key] = v
 		}
 	}
-	put("sync.", measure.Do(func() {
-		start()
-		<-all
-	}), j.Pods)
+	if err := j.profiled("sync", func() {
+		put("sync.", measure.Do(func() {
+			start()
+			<-all
+		}), j.Pods)
+	}); err != nil {
+		return nil, err
+	}
 	peak, err := peakRSS()
 	if err != nil {
 		return nil, err
@@ -137,13 +143,24 @@ func (j job) measure() (compare.Sample, error) {
 	if j.Events == 0 {
 		return sample, nil
 	}
-	put("event.", measure.Do(func() {
-		err = emit(client, j.URL, j.Events)
-		if err == nil {
-			<-updated
-		}
-	}), j.Events)
-	return sample, err
+	emitted := error(nil)
+	err = j.profiled("event", func() {
+		put("event.", measure.Do(func() {
+			if emitted = emit(client, j.URL, j.Events); emitted == nil {
+				<-updated
+			}
+		}), j.Events)
+	})
+	return sample, errors.Join(err, emitted)
+}
+
+// profiled calls work, with a CPU profile if one is wanted.
+func (j job) profiled(what string, work func()) error {
+	if j.Profile == "" {
+		work()
+		return nil
+	}
+	return measure.Profile(j.Profile+"-"+what+".pprof", work)
 }
 
 // informer returns a function that starts the informer.
