@@ -31,6 +31,9 @@ type ListWatch[T Object, L ObjectList] struct {
 	// fake: the functions are a fake clientset's, whose watches never send the end bookmark of a streamed list, panic when
 	// more than a hundred events wait, and whose objects carry no versions.
 	fake atomic.Bool
+	// refused is a fake watch that was opened for a streamed list. It may be the only one that its test has, of no use once
+	// it is stopped: so it is stopped only when the next watch turns out to be another one.
+	refused atomic.Pointer[watch.Interface]
 }
 
 // FromClient returns a Source over a generated client, real or fake. Each tweak may narrow the options of every request, as
@@ -139,7 +142,8 @@ func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 	return meta.EachListItemWithAlloc(list, func(item runtime.Object) error { return one(item) })
 }
 
-// Watch calls WatchFunc and yields its events until they end; the watch is stopped before Watch returns.
+// Watch calls WatchFunc and yields its events until they end; the watch is stopped before Watch returns, but for a fake one that
+// cannot stream a list.
 func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if lw.WatchFunc == nil {
 		return errors.New("lw: ListWatch: nil WatchFunc")
@@ -151,13 +155,17 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	if w == nil {
 		return errors.New("lw: ListWatch: WatchFunc returned a nil watch")
 	}
-	defer w.Stop()
+	if before := lw.refused.Swap(nil); before != nil && *before != w {
+		(*before).Stop()
+	}
 	if isFakeWatch(w) {
 		lw.fake.Store(true)
 		if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+			lw.refused.Store(&w)
 			return errNoStream
 		}
 	}
+	defer w.Stop()
 	events := w.ResultChan()
 	for {
 		select {
