@@ -1,0 +1,134 @@
+// Command soak follows servers with informers for a long time, under random writes and faults, and checks what they show.
+//
+//	go run ./internal/soak -for 30m
+//
+// Most of it are histories: a server, an informer over HTTP and its readers and handlers, in a synctest bubble of their own, where
+// hours take milliseconds. Beside them one bigger world lives for as long as the soak does, in real time. Every read is compared
+// with what the server had at the version that the read shows; every handler's calls must make sense and add up; when the faults
+// end, all must catch up; when an informer stops, nothing of it may be left. Once a minute soak prints what it has done and what
+// the process holds. It exits with 1 at the first violation, which it prints with the seed of its history, and where heap or
+// goroutines have grown in the end.
+//
+// The same seed draws the same history, but goroutines are scheduled anew: run it with GOMAXPROCS=1 and some -times.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	duration = flag.Duration("for", time.Minute, "how long to run")
+	seed     = flag.Uint64("seed", 0, "run the history of this seed alone")
+	times    = flag.Int("times", 1, "how often to run the history of -seed")
+	verbose  = flag.Bool("trace", false, "print what happens in the history of -seed")
+)
+
+func main() {
+	// A bubble needs a *testing.T, which this is the way to get outside of go test.
+	testing.Main(func(string, string) (bool, error) { return true, nil },
+		[]testing.InternalTest{{Name: "Soak", F: soak}}, nil, nil)
+}
+
+func soak(t *testing.T) {
+	tally := &tally{faults: map[string]int{}}
+	if *seed != 0 {
+		trace := silent
+		if *verbose {
+			trace = func(format string, args ...any) {
+				fmt.Printf("%s %s\n", time.Now().Format("15:04:05.000000"), fmt.Sprintf(format, args...))
+			}
+		}
+		for range *times {
+			if err := history(t, *seed, tally, trace); err != nil {
+				t.Fatalf("seed %d: %v", *seed, err)
+			}
+		}
+		fmt.Println(tally)
+		return
+	}
+	end := time.Now().Add(*duration)
+	long := newWorld(rand.New(rand.NewPCG(rand.Uint64(), 1)),
+		shape{names: 3000, pauses: 20 * time.Millisecond, reads: 200 * time.Millisecond, patience: 3 * time.Minute}, tally, silent)
+	lived := make(chan struct{})
+	go func() {
+		defer close(lived)
+		for time.Now().Before(end) && long.err() == nil {
+			for pause := time.Now().Add(time.Minute); time.Now().Before(pause) && time.Now().Before(end); {
+				long.step()
+				tally.steps.Add(1)
+			}
+			long.settle()
+		}
+	}()
+
+	var samples []sample
+	note := time.Now()
+	for time.Now().Before(end) && !t.Failed() && long.err() == nil {
+		s := rand.Uint64() | 1
+		if err := history(t, s, tally, silent); err != nil {
+			t.Errorf("go run ./internal/soak -seed %d -times 100: %v", s, err)
+		}
+		if time.Since(note) > *duration/30 {
+			note = time.Now()
+			samples = append(samples, take())
+			report(samples, tally)
+		}
+	}
+	<-lived
+	if err := long.err(); err != nil {
+		t.Errorf("the long world: %v", err)
+	}
+	samples = append(samples, take())
+	report(samples, tally)
+	long.stop()
+	if err := long.err(); err != nil && !t.Failed() {
+		t.Errorf("the end of the long world: %v", err)
+	}
+	fmt.Printf("in all: %v\nfaults: %s\n", tally, tally.byFault())
+	if err := growth(samples); err != nil {
+		t.Error(err)
+	}
+	// The test's own goroutines are the main one and this one.
+	time.Sleep(100 * time.Millisecond)
+	if n := runtime.NumGoroutine(); n > 4 {
+		t.Errorf("%d goroutines are left", n)
+	}
+}
+
+func silent(string, ...any) {}
+
+func report(samples []sample, tally *tally) {
+	s := samples[len(samples)-1]
+	fmt.Fprintf(os.Stdout, "%s heap %d KiB, %d goroutines; %v\n",
+		s.at.Format(time.TimeOnly), s.heap>>10, s.goroutines, tally)
+}
+
+// history runs one world from its start to its end, in a bubble.
+func history(t *testing.T, seed uint64, tally *tally, trace func(string, ...any)) (err error) {
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		pauses := []time.Duration{100 * time.Millisecond, 10 * time.Second, 10 * time.Minute}[rnd.IntN(3)]
+		w := newWorld(rnd, shape{names: 1 + rnd.IntN(12), pauses: pauses, reads: pauses / 4, patience: time.Hour}, tally, trace)
+		for range 1 + rnd.IntN(3) {
+			for range rnd.IntN(60) {
+				w.step()
+				tally.steps.Add(1)
+				if rnd.IntN(3) == 0 {
+					synctest.Wait()
+				}
+			}
+			w.settle()
+		}
+		w.stop()
+		err = w.err()
+	})
+	tally.histories.Add(1)
+	return err
+}

@@ -1,0 +1,397 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/witness"
+)
+
+// A Thing is what the servers serve.
+type Thing struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Size int    `json:"size"`
+		Text string `json:"text,omitempty"`
+	} `json:"spec"`
+}
+
+func hash(t *Thing) uint64 {
+	return witness.Hash(t.Namespace, t.Name, string(t.UID), t.ResourceVersion, strconv.Itoa(t.Spec.Size), t.Spec.Text)
+}
+
+// shape is how big a world is and how fast its time goes.
+type shape struct {
+	names    int           // how many objects there may be
+	pauses   time.Duration // the longest pause between two steps
+	reads    time.Duration // the longest pause between two reads of a reader
+	patience time.Duration // to catch up after the faults
+}
+
+// A world is a server, an informer that follows it over HTTP, and those who read, write, handle and wait.
+type world struct {
+	shape
+	rnd    *rand.Rand // of the goroutine that calls step
+	server *apiserver.Server
+	things *apiserver.Collection
+	truth  *witness.Truth
+	inf    *lw.Informer[*Thing]
+	sizes  *lw.Index[int, *Thing]
+	tally  *tally
+	trace  func(format string, args ...any)
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup // readers and waits
+	stopped  chan struct{}  // Run has returned
+	handlers []*handler
+
+	mu         sync.Mutex
+	violations []error // guarded by mu
+}
+
+// A handler is one with its story and a gate in front of its calls.
+type handler struct {
+	*witness.Story[*Thing]
+	reg  *lw.Registration
+	gate atomic.Pointer[chan struct{}] // closed to let calls through
+	shut bool
+}
+
+func newWorld(rnd *rand.Rand, sh shape, tally *tally, trace func(string, ...any)) *world {
+	w := &world{shape: sh, rnd: rnd, tally: tally, trace: trace, stopped: make(chan struct{})}
+	w.server = apiserver.New(apiserver.Options{
+		Resources: []apiserver.Resource{{Group: "example.com", Resource: "things", Kind: "Thing"}},
+		Window:    2000,
+	})
+	w.things = w.server.Collection("things")
+	w.truth = witness.New(w.server.Line.Version(), 4000)
+	for range rnd.IntN(sh.names + 1) {
+		w.put()
+	}
+	source := &lw.HTTP[*Thing]{URL: w.server.URL("things", ""), Client: w.server.Client()}
+	w.inf = lw.NewInformer(source, &lw.Options{
+		List:         lw.ListMode(rnd.IntN(4)),
+		PageSize:     1 + rnd.Int64N(int64(sh.names)),
+		WatchTimeout: time.Duration(2+rnd.IntN(300)) * time.Second,
+		OnError: func(err error) {
+			tally.errors.Add(1)
+			trace("informer: %v", err)
+		},
+	})
+	w.sizes = lw.NewIndex(w.inf, func(t *Thing) int { return t.Spec.Size })
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(w.stopped)
+		if err := w.inf.Run(w.ctx); err != nil {
+			w.violated(fmt.Errorf("Run: %w", err))
+		}
+	}()
+	for range 2 {
+		seed := rnd.Uint64()
+		w.running.Go(func() { w.read(rand.New(rand.NewPCG(seed, 0))) })
+	}
+	return w
+}
+
+func (w *world) violated(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, err)
+	w.trace("violation: %v", err)
+}
+
+func (w *world) err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return errors.Join(w.violations...)
+}
+
+// step makes one write, fault, change of the handlers, or pause.
+func (w *world) step() {
+	switch n := w.rnd.IntN(100); {
+	case n < 45:
+		w.put()
+	case n < 60:
+		w.remove()
+	case n < 64:
+		w.remove()
+		w.put()
+	case n < 76:
+		f := faults[w.rnd.IntN(len(faults))]
+		w.tally.fault(f.name)
+		w.trace("fault: %s", f.name)
+		f.do(w)
+	case n < 80:
+		w.join()
+	case n < 82:
+		w.leave()
+	case n < 84:
+		w.block()
+	case n < 86:
+		w.wait()
+	default:
+		w.pause(w.pauses)
+	}
+}
+
+func (w *world) pause(most time.Duration) {
+	// Mostly short: what is interesting happens close together.
+	d := upTo(w.rnd, most)
+	if w.rnd.IntN(4) > 0 {
+		d /= 100
+	}
+	w.sleep(d)
+}
+
+func (w *world) sleep(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.ctx.Done():
+	}
+}
+
+func (w *world) key() types.NamespacedName {
+	n := w.rnd.IntN(w.names)
+	return types.NamespacedName{Namespace: fmt.Sprint("ns", n%3), Name: fmt.Sprint("thing", n)}
+}
+
+// put creates or updates an object.
+func (w *world) put() (version uint64) {
+	thing := &Thing{}
+	key := w.key()
+	thing.Namespace, thing.Name = key.Namespace, key.Name
+	thing.Spec.Size = w.rnd.IntN(5)
+	thing.Spec.Text = strconv.Itoa(w.rnd.IntN(1000))
+	return w.truth.Write(key.String(), func() (uint64, uint64) {
+		before := w.server.Line.Version()
+		obj, err := w.things.Create(thing)
+		if err != nil {
+			obj, err = w.things.Update(thing)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("soak: put %v: %v", key, err)) // of the test server
+		}
+		if obj.Version <= before {
+			return 0, 0 // an update that changes nothing
+		}
+		thing.UID, thing.ResourceVersion = obj.UID, strconv.FormatUint(obj.Version, 10)
+		w.trace("server: put %v at %d", key, obj.Version)
+		return obj.Version, hash(thing)
+	})
+}
+
+func (w *world) remove() {
+	key := w.key()
+	w.truth.Write(key.String(), func() (uint64, uint64) {
+		obj, err := w.things.Delete(key)
+		if err != nil {
+			return 0, 0 // it is not there
+		}
+		w.trace("server: remove %v at %d", key, obj.Version)
+		return obj.Version, 0
+	})
+}
+
+// read compares what the store shows with what the server had, again and again, and more seldom while nothing moves.
+func (w *world) read(rnd *rand.Rand) {
+	seen, most := "", w.reads
+	for w.ctx.Err() == nil {
+		r := w.truth.Begin()
+		snap := w.inf.Store().Snapshot()
+		if err := w.truth.End(r, snap.ResourceVersion(), stateOf(snap.All())); err != nil {
+			w.violated(err)
+			return
+		}
+		if version := snap.ResourceVersion(); version != seen {
+			seen, most = version, w.reads
+		} else {
+			most = min(2*most, time.Minute)
+		}
+		w.sleep(upTo(rnd, most))
+	}
+}
+
+func stateOf(things iter.Seq[*Thing]) (state witness.State) {
+	for t := range things {
+		state.Add(hash(t))
+	}
+	return state
+}
+
+func (w *world) join() {
+	if len(w.handlers) >= 6 {
+		w.leave()
+	}
+	h := &handler{Story: witness.NewStory(hash, w.violated)}
+	if _, _, epoch := w.truth.Now(); epoch > 0 {
+		h.Rewound()
+	}
+	open := make(chan struct{})
+	close(open)
+	h.gate.Store(&open)
+	var slow time.Duration
+	if w.rnd.IntN(4) == 0 {
+		slow = upTo(w.rnd, w.pauses/1000)
+	}
+	enter := func() {
+		<-*h.gate.Load()
+		if slow > 0 {
+			w.sleep(slow)
+		}
+	}
+	h.reg = w.inf.AddHandler(lw.Handler[*Thing]{
+		Add:         func(t *Thing) { enter(); h.Add(t) },
+		Update:      func(old, t *Thing) { enter(); h.Update(old, t) },
+		Delete:      func(t *Thing) { enter(); h.Delete(t) },
+		EveryUpdate: w.rnd.IntN(2) == 0,
+	})
+	w.handlers = append(w.handlers, h)
+}
+
+func (w *world) leave() {
+	if len(w.handlers) == 0 {
+		return
+	}
+	i := w.rnd.IntN(len(w.handlers))
+	h := w.handlers[i]
+	h.open()
+	h.reg.Remove()
+	<-h.reg.Done()
+	calls := h.Calls()
+	w.sleep(time.Millisecond)
+	if h.Calls() != calls {
+		w.violated(errors.New("a handler was called after it was done"))
+	}
+	w.tally.calls.Add(calls)
+	w.handlers = append(w.handlers[:i], w.handlers[i+1:]...)
+}
+
+func (w *world) block() {
+	if len(w.handlers) == 0 {
+		return
+	}
+	h := w.handlers[w.rnd.IntN(len(w.handlers))]
+	if h.shut {
+		h.open()
+		return
+	}
+	gate := make(chan struct{})
+	h.gate.Store(&gate)
+	h.shut = true
+}
+
+func (h *handler) open() {
+	if h.shut {
+		close(*h.gate.Load())
+		h.shut = false
+	}
+}
+
+// wait writes, and reads what it wrote.
+func (w *world) wait() {
+	version := w.put()
+	if version == 0 {
+		return
+	}
+	_, _, epoch := w.truth.Now()
+	w.running.Go(func() {
+		ctx, cancel := context.WithTimeout(w.ctx, w.patience)
+		defer cancel()
+		if w.inf.WaitForResourceVersion(ctx, strconv.FormatUint(version, 10)) != nil {
+			return // a fault, a rewind or the end; what must come in the end is checked there
+		}
+		got, err := strconv.ParseUint(w.inf.Store().ResourceVersion(), 10, 64)
+		if _, _, now := w.truth.Now(); now == epoch && (err != nil || got < version) {
+			w.violated(fmt.Errorf("a wait for version %d ended at %d (%v)", version, got, err))
+		}
+	})
+}
+
+// settle ends all faults and checks that the informer and the handlers catch up.
+func (w *world) settle() {
+	w.trace("settle")
+	w.server.Clear()
+	w.server.SetDown(true) // breaks what is stalled
+	w.server.SetDown(false)
+	for _, h := range w.handlers {
+		h.open()
+	}
+	deadline := time.Now().Add(w.patience)
+	for {
+		err := w.behind()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) || w.ctx.Err() != nil {
+			w.violated(fmt.Errorf("%v after the faults: %w; %+v", w.patience, err, w.inf.Status()))
+			return
+		}
+		w.sleep(w.patience / 500)
+	}
+	w.truth.Settled()
+	bySize := map[int]int{}
+	for t := range w.inf.Store().All() {
+		bySize[t.Spec.Size]++
+	}
+	for size := range 5 {
+		if n := w.sizes.Len(size); n != bySize[size] {
+			w.violated(fmt.Errorf("the index has %d things of size %d, the store %d", n, size, bySize[size]))
+		}
+	}
+}
+
+// behind says what has not caught up.
+func (w *world) behind() error {
+	version, state, _ := w.truth.Now()
+	snap := w.inf.Store().Snapshot()
+	at, err := strconv.ParseUint(snap.ResourceVersion(), 10, 64)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the store: %w", err)
+	case at < version || at > w.server.Line.Version():
+		return fmt.Errorf("the store is at version %d, the server at %d", at, version)
+	case stateOf(snap.All()) != state:
+		return fmt.Errorf("the store at version %d has other objects than the server at %d", at, version)
+	}
+	for i, h := range w.handlers {
+		if h.reg.Pending() != 0 || h.State() != state {
+			return fmt.Errorf("handler %d of %d has %d changes to come, or adds up to another state", i+1, len(w.handlers), h.reg.Pending())
+		}
+	}
+	return nil
+}
+
+// stop ends the informer, which must not take long, and then the server.
+func (w *world) stop() {
+	for _, h := range w.handlers {
+		h.open()
+		w.tally.calls.Add(h.Calls())
+	}
+	began := time.Now()
+	w.cancel()
+	<-w.stopped
+	if d := time.Since(began); d > 5*time.Second {
+		w.violated(fmt.Errorf("Run returned %v after its context was done", d))
+	}
+	w.running.Wait()
+	w.server.Close()
+	w.tally.reads.Add(w.truth.Judged())
+}
+
+func upTo(rnd *rand.Rand, d time.Duration) time.Duration { return time.Duration(rnd.Int64N(int64(d))) }
