@@ -297,6 +297,47 @@ func TestOnPanicInFilter(t *testing.T) {
 	})
 }
 
+// With OnPanic an object that an index panics at is set aside, by a list and by an event; store and indexes stay consistent.
+func TestOnPanicInIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("bad", -1))
+		var panics []lw.Key
+		errs := &errorLog{}
+		inf := lw.NewInformer(m, &lw.Options{OnError: errs.add, OnPanic: func(p *lw.Panic) { panics = append(panics, p.Key) }})
+		bySize := lw.NewIndex(inf, func(w *Widget) int {
+			if w.Size < 0 {
+				panic("negative")
+			}
+			return w.Size
+		})
+		got := &calls{}
+		inf.AddHandler(got.handler())
+		start(t, inf)
+		got.mustBe(t, "add a1", "synced")
+		if diff := cmp.Diff([]lw.Key{key("bad")}, panics); diff != "" {
+			t.Errorf("panicked at (-want +got):\n%s", diff)
+		}
+		var e *lw.Error
+		if err := inf.Status().SetAside[key("bad")]; !errors.As(err, &e) || e.Op != "index" {
+			t.Errorf("set aside: %v", err)
+		}
+		update(t, m, "a", -1)
+		got.mustBe(t)
+		if w, ok := inf.Store().Get(key("a")); !ok || w.Size != 1 || !slices.Contains(bySize.List(1), w) {
+			t.Errorf("the store holds %v, the index %v", w, bySize.List(1))
+		}
+		update(t, m, "a", 2)
+		update(t, m, "bad", 3)
+		got.mustBe(t, "update a1 a2", "add bad3")
+		if n := len(inf.Status().SetAside); n != 0 || bySize.Len(1) != 0 || bySize.Len(2) != 1 || bySize.Len(3) != 1 {
+			t.Errorf("%d objects are set aside, index: %d, %d, %d", n, bySize.Len(1), bySize.Len(2), bySize.Len(3))
+		}
+		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A callback may call everything that an informer has.
 func TestNestedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,132 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+)
+
+// mutations returns what OnError was told of changed objects.
+func (l *errorLog) mutations() []*lw.Error {
+	var out []*lw.Error
+	for _, err := range l.all() {
+		if e, ok := err.(*lw.Error); ok && e.Op == "mutation" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Whoever changes a cached object is found, at the latest when it leaves the cache or the informer stops, and told once.
+func TestDetectMutation(t *testing.T) {
+	for name, after := range map[string]func(t *testing.T, m *lw.Memory[*Widget]){
+		"while it is cached":      func(t *testing.T, m *lw.Memory[*Widget]) { time.Sleep(time.Minute) },
+		"when it is replaced":     func(t *testing.T, m *lw.Memory[*Widget]) { update(t, m, "a", 7) },
+		"when it is deleted":      func(t *testing.T, m *lw.Memory[*Widget]) { remove(t, m, "a") },
+		"when a list replaces it": func(t *testing.T, m *lw.Memory[*Widget]) { relist(t, m, func() { update(t, m, "a", 7) }) },
+		"when a list lacks it":    func(t *testing.T, m *lw.Memory[*Widget]) { relist(t, m, func() { remove(t, m, "a") }) },
+		"when the informer stops": func(t *testing.T, m *lw.Memory[*Widget]) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := &errorLog{}
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(widget("a", 1), widget("b", 1))
+				inf := run(t, m, &lw.Options{Name: "widgets", DetectMutation: true, OnError: errs.add})
+				w, _ := inf.Store().Get(key("a"))
+				w.Size = 66
+				after(t, m)
+			})
+			found := errs.mutations()
+			if len(found) != 1 {
+				t.Fatalf("found %v, want one", found)
+			}
+			if e := found[0]; e.Informer != "widgets" || e.Key != key("a") || !strings.Contains(e.Error(), "66") || !strings.Contains(e.Error(), "-cached +now") {
+				t.Errorf("found %v", e)
+			}
+		})
+	}
+}
+
+// relist makes the informers of m list again, after change.
+func relist(t *testing.T, m *lw.Memory[*Widget], change func()) {
+	m.Fail(errors.New("down"))
+	change()
+	m.Compact()
+	m.Fail(nil)
+	time.Sleep(time.Minute)
+}
+
+// Nothing is found where nobody changed anything, whatever came in; what a transform changes is no mutation.
+func TestDetectMutationFindsNothing(t *testing.T) {
+	errs := &errorLog{}
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 1))
+		src := lw.Transform(m, func(w *Widget) (*Widget, error) { w.Size++; return w, nil })
+		inf := run(t, src, &lw.Options{DetectMutation: true, OnError: errs.add})
+		inf.AddHandler(lw.Handler[*Widget]{Resync: time.Second, Update: func(_, _ *Widget) {}})
+		for i := range 20 {
+			update(t, m, "a", i)
+			if i == 10 {
+				relist(t, m, func() { create(t, m, "c", 1) })
+			}
+			time.Sleep(time.Second)
+		}
+	})
+	if found := errs.mutations(); len(found) != 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+// An object that a relist brought again without news is not the one in the store, and nothing is kept of it.
+func TestDetectMutationForgets(t *testing.T) {
+	errs := &errorLog{}
+	var brought []*Widget
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		src := lw.Transform(m, func(w *Widget) (*Widget, error) { brought = append(brought, w); return w, nil })
+		inf := run(t, src, &lw.Options{DetectMutation: true, OnError: errs.add})
+		relist(t, m, func() { create(t, m, "b", 1) })
+		stored, _ := inf.Store().Get(key("a"))
+		for _, w := range brought {
+			if w.Name == "a" && w != stored {
+				w.Size = 66 // garbage: of no interest to anybody
+			}
+		}
+		if slices.Index(brought, stored) != 0 || len(brought) < 3 {
+			t.Fatalf("the relist brought %d objects in all", len(brought))
+		}
+		time.Sleep(time.Minute)
+	})
+	if found := errs.mutations(); len(found) != 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+// An object that can copy itself is compared field by field.
+func TestDetectMutationOfAPITypes(t *testing.T) {
+	errs := &errorLog{}
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"app": "web"}}})
+		inf := lw.NewInformer(m, &lw.Options{DetectMutation: true, OnError: errs.add})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		time.AfterFunc(time.Second, func() {
+			obj, _ := inf.Store().Get(lw.Key{Name: "a"})
+			obj.Labels["app"] = "changed"
+		})
+		if err := inf.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if found := errs.mutations(); len(found) != 1 || !strings.Contains(found[0].Error(), `"changed"`) {
+		t.Errorf("found %v", found)
+	}
+}

@@ -1,0 +1,205 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// A sticker is what a projection leaves of a widget.
+type sticker struct {
+	lw.Meta
+	Odd bool
+}
+
+func stick(w *Widget) (*sticker, error) {
+	return &sticker{Meta: lw.MetaOf(w), Odd: w.Size%2 == 1}, nil
+}
+
+// A projection's store, handlers and indexes hold what it returns, and old is what it returned before.
+func TestTransformProjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := lw.NewInformer(lw.Transform(m, stick), &lw.Options{OnError: func(error) {}})
+		if got, want := fmt.Sprint(inf.Status().Phase), "idle"; got != want {
+			t.Errorf("phase %s", got)
+		}
+		byOdd := lw.NewIndex(inf, func(s *sticker) bool { return s.Odd })
+		var got []string
+		inf.AddHandler(lw.Handler[*sticker]{
+			Add:    func(s *sticker) { got = append(got, fmt.Sprint("add ", s.Name, s.Odd)) },
+			Update: func(old, s *sticker) { got = append(got, fmt.Sprint("update ", s.Name, old.Odd, s.Odd)) },
+			Delete: func(s *sticker) { got = append(got, fmt.Sprint("delete ", s.Name, s.Odd)) },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		synctest.Wait()
+		update(t, m, "a", 2)
+		synctest.Wait()
+		if byOdd.Len(true) != 0 || byOdd.Len(false) != 1 {
+			t.Errorf("index: %d odd, %d even", byOdd.Len(true), byOdd.Len(false))
+		}
+		remove(t, m, "a")
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"add atrue", "update atrue false", "delete afalse"}, got); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		cancel()
+		<-ran
+	})
+}
+
+// What f leaves out is not there: an object that it left out and takes in is an Add, the other way round a Delete.
+func TestTransformLeavesOut(t *testing.T) {
+	odd := func(w *Widget) (*Widget, error) {
+		if w.Size%2 == 0 {
+			return nil, nil
+		}
+		return w, nil
+	}
+	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(widget("in", 1), widget("out", 2))
+				errs := &errorLog{}
+				inf := run(t, lw.Transform(m, odd), &lw.Options{List: mode, OnError: errs.add})
+				got := &calls{}
+				inf.AddHandler(got.handler())
+				got.mustBe(t, "add in1", "synced")
+				update(t, m, "out", 3)
+				update(t, m, "in", 2)
+				update(t, m, "in", 4)
+				remove(t, m, "in")
+				create(t, m, "new", 2)
+				remove(t, m, "new")
+				got.mustBe(t, "add out3", "delete in1")
+				if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
+					t.Errorf("the store is at %s, want %s: an event that is left out moves the version", rv, m.ResourceVersion())
+				}
+				if len(errs.all()) != 0 {
+					t.Errorf("errors: %v", errs.all())
+				}
+			})
+		})
+	}
+}
+
+// Where f clears the resource version updates are told all the same, and a relist compares the objects.
+func TestTransformStripsVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 1))
+		strip := func(w *Widget) (*Widget, error) { w.ResourceVersion = ""; return w, nil }
+		inf := run(t, lw.Transform(m, strip), &lw.Options{OnError: func(error) {}})
+		got := &calls{}
+		h := got.handler()
+		h.Resync = time.Hour
+		inf.AddHandler(h)
+		got.sorted(t, "add a1", "add b1", "synced")
+		for i := range 5 {
+			update(t, m, "a", i+2)
+		}
+		got.mustBe(t, "update a1 a2", "update a2 a3", "update a3 a4", "update a4 a5", "update a5 a6")
+		before, _ := inf.Store().Get(key("b"))
+		m.Fail(errors.New("down"))
+		update(t, m, "a", 7)
+		m.Compact()
+		m.Fail(nil)
+		time.Sleep(time.Minute)
+		got.mustBe(t, "update a6 a7")
+		if after, _ := inf.Store().Get(key("b")); after != before {
+			t.Error("a relist replaced an object that did not change")
+		}
+		if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
+			t.Errorf("the store is at %s, want %s", rv, m.ResourceVersion())
+		}
+	})
+}
+
+// f may change the name; a deletion finds the object under its new one.
+func TestTransformRenames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		rename := func(w *Widget) (*Widget, error) { w.Name = "new-" + w.Name; return w, nil }
+		inf := run(t, lw.Transform(m, rename), nil)
+		got := &calls{}
+		inf.AddHandler(got.handler())
+		create(t, m, "b", 1)
+		update(t, m, "a", 2)
+		remove(t, m, "a")
+		got.mustBe(t, "add new-a1", "synced", "add new-b1", "update new-a1 new-a2", "delete new-a2")
+		if _, ok := inf.Store().Get(key("new-b")); !ok || inf.Store().Len() != 1 {
+			t.Errorf("the store holds %v", inf.Store().List())
+		}
+	})
+}
+
+// An error, and a result without a name, set the object aside under its own name; the others are there.
+func TestTransformFails(t *testing.T) {
+	sick := errors.New("sick")
+	for name, f := range map[string]func(*Widget) (*Widget, error){
+		"error":   func(*Widget) (*Widget, error) { return nil, sick },
+		"no name": func(w *Widget) (*Widget, error) { w.Name = ""; return w, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(widget("bad", 1), widget("good", 1))
+				errs := &errorLog{}
+				inf := run(t, lw.Transform(m, func(w *Widget) (*Widget, error) {
+					if w.Name == "bad" {
+						return f(w)
+					}
+					return w, nil
+				}), &lw.Options{OnError: errs.add})
+				mustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
+				update(t, m, "bad", 2)
+				synctest.Wait()
+				remove(t, m, "bad")
+				synctest.Wait()
+				// The deletion puts it right.
+				mustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
+				if n := len(inf.Status().SetAside); n != 0 {
+					t.Errorf("%d objects are set aside", n)
+				}
+				if n := len(errs.all()); n != 2 {
+					t.Errorf("%d errors, want one for each bad version: %v", n, errs.all())
+				}
+				for _, err := range errs.all() {
+					var e *lw.Error
+					if !errors.As(err, &e) || e.Op != "transform" || e.Key != key("bad") || e.Informer != "Widget" {
+						t.Errorf("%v", err)
+					}
+					if name == "error" && !errors.Is(err, sick) {
+						t.Errorf("%v does not unwrap to its cause", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Transforms of transforms: each runs once.
+func TestTransformTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		n := 0
+		double := func(w *Widget) (*Widget, error) { n++; w.Size *= 2; return w, nil }
+		inf := run(t, lw.Transform(lw.Transform(m, double), double), nil)
+		update(t, m, "a", 3)
+		synctest.Wait()
+		mustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 12})
+		if n != 4 {
+			t.Errorf("%d calls, want 4", n)
+		}
+		if w, _ := m.Get(key("a")); w.Size != 3 {
+			t.Errorf("the source's own object was changed to %d", w.Size)
+		}
+	})
+}
