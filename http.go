@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-lw/lw/internal/decode"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -30,7 +29,7 @@ type HTTP[T Object] struct {
 	URL string
 	// Client sends the requests; nil: http.DefaultClient. It should have no Timeout, which would cut every watch.
 	Client *http.Client
-	// Accept is the Accept header; "": protobuf where T can, else JSON.
+	// Accept is the Accept header; "": protobuf, if T has the Unmarshal method of generated API types, or else JSON.
 	Accept string
 	// Header is added to every request.
 	Header http.Header
@@ -46,21 +45,23 @@ type HTTP[T Object] struct {
 	idle *decode.Decoder // kept between requests for what it knows of the objects; nil while one uses it
 }
 
-// List lists the collection. The path of an object in the errors is that of JSON.
+// List lists the collection, or the page that opts asks for. It returns an error that errors.As finds as an APIStatus where the
+// server refused, with Retry-After in its details, and never takes a list that is cut off for a whole one.
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta
 	err := h.do(ctx, opts, func(d *decode.Decoder, body *body) (err error) {
 		listMeta, err = d.List(body, body.encoding, func(o decode.Object) error {
 			obj, err := h.object(o)
-			return yield(obj, err)
+			return stop(yield(obj, err))
 		})
 		return err
 	})
 	return listMeta, err
 }
 
-// Watch watches the collection.
+// Watch watches the collection. An ERROR event is returned as the status error that it holds. An object without a name or a
+// resource version is an event with Err; one of another kind than those before it ends the watch.
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
 	return h.do(ctx, opts, func(d *decode.Decoder, body *body) error {
@@ -71,7 +72,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 				InitialEventsEnd: e.InitialEventsEnd,
 			}
 			if ev.Type == watch.Bookmark {
-				return yield(ev)
+				return stop(yield(ev))
 			}
 			ev.ResourceVersion = e.Object.Ident.ResourceVersion
 			if obj, ok := e.Object.Value.(T); ok {
@@ -81,7 +82,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 				ev.Err = decodeError(KeyOf(ev.Object), errNoVersion)
 				ev.Object = *new(T)
 			}
-			return yield(ev)
+			return stop(yield(ev))
 		})
 	})
 }
@@ -90,7 +91,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 func (h *HTTP[T]) object(o decode.Object) (T, error) {
 	var zero T
 	if o.Err != nil {
-		return zero, decodeError(types.NamespacedName{Namespace: o.Ident.Namespace, Name: o.Ident.Name}, o.Err)
+		return zero, decodeError(Key{Namespace: o.Ident.Namespace, Name: o.Ident.Name}, o.Err)
 	}
 	obj := o.Value.(T)
 	if obj.GetName() == "" {
@@ -111,7 +112,21 @@ func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*de
 		accept = acceptFor(reflect.TypeFor[T](), d.Protobuf(), opts.Watch)
 	}
 	r := request{base: h.URL, client: h.Client, accept: accept, header: h.Header, protobuf: d.Protobuf()}
-	return r.do(ctx, opts, func(body *body) error { return read(d, body) })
+	err = r.do(ctx, opts, func(body *body) error { return read(d, body) })
+	if s, ok := err.(stopped); ok {
+		return s.error
+	}
+	return err
+}
+
+// stopped is an error that yield returned, which nobody may change.
+type stopped struct{ error }
+
+func stop(err error) error {
+	if err == nil {
+		return nil
+	}
+	return stopped{err}
 }
 
 func (h *HTTP[T]) take() (*decode.Decoder, error) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/go-lw/lw/internal/decode"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion/queryparams"
 )
@@ -71,7 +72,7 @@ func (r *request) do(ctx context.Context, opts metav1.ListOptions, read func(*bo
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return err
+		return fmt.Errorf("lw: HTTP: %w", err)
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -84,10 +85,15 @@ func (r *request) do(ctx context.Context, opts metav1.ListOptions, read func(*bo
 		}
 		resp.Body.Close()
 	}()
-	if err = r.check(resp); err == nil {
-		err = read(&body{ctx, resp.Body, encodingOf(resp)})
+	if err := r.check(resp); err != nil {
+		return err
 	}
-	return err
+	err = read(&body{ctx, resp.Body, encodingOf(resp)})
+	switch err.(type) {
+	case nil, stopped, apierrors.APIStatus:
+		return err
+	}
+	return fmt.Errorf("lw: HTTP: %w", err)
 }
 
 // url returns the URL of the collection with the query of opts.
@@ -123,7 +129,6 @@ const (
 
 // acceptFor returns the Accept header for objects of type t.
 func acceptFor(t reflect.Type, protobuf, watching bool) string {
-	// Servers offer protobuf for every kind as metadata, but for full objects only for their own.
 	var as, stream string
 	if watching {
 		stream = ";stream=watch"

@@ -144,6 +144,9 @@ func TestHTTPList(t *testing.T) {
 			if !matches(err, tt.err) {
 				t.Errorf("error %v, want %q", err, tt.err)
 			}
+			if _, api := errors.AsType[*apierrors.StatusError](err); err != nil && !api && !strings.HasPrefix(err.Error(), "lw: HTTP: ") {
+				t.Errorf("error %v has no prefix", err)
+			}
 			if diff := cmp.Diff(tt.want, got.what); diff != "" {
 				t.Errorf("objects (-want +got):\n%s", diff)
 			}
