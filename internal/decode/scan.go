@@ -100,63 +100,76 @@ func (b *buffer) value() ([]byte, error) {
 	if err != nil {
 		return nil, b.cut(err)
 	}
+	switch first {
+	case '{', '[', '"':
+		return b.enclosed()
+	}
+	return b.scalar()
+}
+
+// The bytes that matter for where a value ends, outside of strings.
+var brackets = [256]int8{'{': 1, '[': 1, '}': -1, ']': -1, '"': 2}
+
+// enclosed is value for an object, an array or a string.
+func (b *buffer) enclosed() ([]byte, error) {
 	var (
 		n      int // bytes of the value that have been looked at, which a move does not change
 		depth  int
 		quoted bool
 	)
-	scalar := first != '{' && first != '[' && first != '"'
 	for {
 		rest := b.data[b.pos:]
 		for n < len(rest) {
-			if quoted {
-				n += unquoted(rest[n:])
-				if n == len(rest) {
-					break
-				}
-				if rest[n] == '\\' {
-					if n+1 == len(rest) {
-						break
+			if !quoted {
+				kind := brackets[rest[n]]
+				n++
+				switch kind {
+				case 0:
+					continue
+				case 1:
+					depth++
+					continue
+				case -1:
+					if depth--; depth == 0 {
+						return b.take(n), nil
 					}
-					n += 2
 					continue
 				}
-				quoted = false
-				if n++; depth == 0 {
-					return b.take(n), nil
+				quoted = true
+			}
+			if n += unquoted(rest[n:]); n == len(rest) {
+				break
+			}
+			if rest[n] == '\\' {
+				if n+1 == len(rest) {
+					break
 				}
+				n += 2
 				continue
 			}
-			switch c := rest[n]; c {
-			case '"':
-				if scalar {
-					return b.take(n), nil
-				}
-				quoted = true
-			case '{', '[':
-				if scalar {
-					return b.take(n), nil
-				}
-				depth++
-			case '}', ']':
-				if scalar {
-					// At least the byte that is no value, or nothing would ever be passed.
-					return b.take(max(n, 1)), nil
-				}
-				if depth--; depth == 0 {
-					return b.take(n + 1), nil
-				}
-			case ',', ' ', '\t', '\r', '\n':
-				if scalar {
-					return b.take(max(n, 1)), nil
-				}
-			}
 			n++
-		}
-		if err := b.fill(); err != nil {
-			if scalar && err == io.EOF {
+			if quoted = false; depth == 0 {
 				return b.take(n), nil
 			}
+		}
+		if err := b.fill(); err != nil {
+			return nil, b.cut(err)
+		}
+	}
+}
+
+// scalar is value for anything else. It passes at least a byte, be it one that begins no value.
+func (b *buffer) scalar() ([]byte, error) {
+	for n := 1; ; {
+		for rest := b.data[b.pos:]; n < len(rest); n++ {
+			switch rest[n] {
+			case '{', '[', '"', '}', ']', ',', ' ', '\t', '\r', '\n':
+				return b.take(n), nil
+			}
+		}
+		if err := b.fill(); err == io.EOF {
+			return b.take(n), nil
+		} else if err != nil {
 			return nil, b.cut(err)
 		}
 	}
