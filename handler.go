@@ -78,18 +78,12 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 // Pending returns how many changes the handler has yet to be told, the objects of its first list included.
 func (r *Registration) Pending() int { return r.pending() }
 
-// gate lets calls in until it is closed, which does not wait for the one that is inside.
-type gate struct{ state atomic.Int32 }
+// gate lets calls in until it is closed. It counts them in all but its lowest bit, which says that it is closed: one atomic
+// operation a call decides whether the call comes before the closing or not at all.
+type gate struct{ state atomic.Uint64 }
 
-const (
-	gateOpen int32 = iota
-	gateBusy
-	gateClosed
-)
-
-func (g *gate) enter() bool { return g.state.CompareAndSwap(gateOpen, gateBusy) }
-func (g *gate) leave()      { g.state.CompareAndSwap(gateBusy, gateOpen) }
-func (g *gate) close()      { g.state.Store(gateClosed) }
+func (g *gate) enter() bool { return g.state.Add(2)&1 == 0 }
+func (g *gate) close()      { g.state.Or(1) }
 
 // An Event is one change, as [Informer.Events] yields it. Its objects are shared and must not be changed.
 type Event[T Object] struct {
@@ -158,17 +152,18 @@ func (c *caller[T]) run() {
 		if err != nil {
 			return
 		}
-		wait := c.feed.cursor.wait()
-		select {
-		case <-resync: // also when there is always something to read
-			if !c.resync() {
-				return
+		if len(part) > 0 {
+			select {
+			case <-resync: // also when there is always something to read
+				if !c.resync() {
+					return
+				}
+			default:
 			}
 			continue
-		default:
 		}
 		select {
-		case <-wait:
+		case <-c.feed.cursor.wait():
 		case <-resync:
 			if !c.resync() {
 				return
@@ -190,7 +185,7 @@ func (c *caller[T]) first() bool {
 		}
 		c.left.Add(-1)
 	}
-	if c.h.Synced != nil && !c.call(Key{}, c.h.Synced) {
+	if !c.synced() {
 		return false
 	}
 	close(c.reg.synced)
@@ -200,7 +195,7 @@ func (c *caller[T]) first() bool {
 // resync tells what waits, and then every object as its own update: the two are cut from the log and the store at one point,
 // so that no object is older than what the handler knows.
 func (c *caller[T]) resync() bool {
-	waiting, snap := c.inf.cut(c.feed.cursor)
+	waiting, snap, at := c.inf.cut(c.feed.cursor)
 	for i := range waiting {
 		if !c.tell(&waiting[i]) {
 			return false
@@ -209,8 +204,10 @@ func (c *caller[T]) resync() bool {
 	d := Delta[T]{Type: Updated, Cause: Resync}
 	for obj := range snap.All() {
 		// What has changed since waits in the log, and is told from there.
-		if now, ok := c.inf.store.Get(KeyOf(obj)); !ok || now != obj {
-			continue
+		if c.inf.log.position() != at {
+			if now, ok := c.inf.store.Get(KeyOf(obj)); !ok || now != obj {
+				continue
+			}
 		}
 		d.Old, d.New = obj, obj
 		if !c.tell(&d) {
@@ -225,13 +222,11 @@ func (c *caller[T]) tell(d *Delta[T]) (more bool) {
 	if !c.reg.gate.enter() {
 		return false
 	}
-	defer c.reg.gate.leave()
-	more = true // also after a panic
-	if c.inf.opts.OnPanic != nil {
-		defer c.recovered(d.Key())
+	if c.inf.opts.OnPanic == nil {
+		c.dispatch(d)
+		return true
 	}
-	c.dispatch(d)
-	return more
+	return c.recovering(d.Key(), func() { c.dispatch(d) })
 }
 
 func (c *caller[T]) dispatch(d *Delta[T]) {
@@ -260,25 +255,31 @@ func (c *caller[T]) dispatch(d *Delta[T]) {
 	}
 }
 
-// call makes a call that is about no object in particular.
-func (c *caller[T]) call(key Key, f func()) (more bool) {
+// synced makes the call that is about no object.
+func (c *caller[T]) synced() (more bool) {
+	if c.h.Synced == nil {
+		return true
+	}
 	if !c.reg.gate.enter() {
 		return false
 	}
-	defer c.reg.gate.leave()
-	more = true // also after a panic
-	if c.inf.opts.OnPanic != nil {
-		defer c.recovered(key)
+	if c.inf.opts.OnPanic == nil {
+		c.h.Synced()
+		return true
 	}
-	f()
-	return more
+	return c.recovering(Key{}, c.h.Synced)
 }
 
-// recovered hands a panic to OnPanic; the handler goes on with the next event.
-func (c *caller[T]) recovered(key Key) {
-	if v := recover(); v != nil {
-		c.inf.opts.OnPanic(&Panic{Informer: c.inf.opts.Name, Handler: c.h.Name, Key: key, Value: v, Stack: debug.Stack()})
-	}
+// recovering calls f and hands a panic to OnPanic; the handler goes on with the next event.
+func (c *caller[T]) recovering(key Key, f func()) (more bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.inf.opts.OnPanic(&Panic{Informer: c.inf.opts.Name, Handler: c.h.Name, Key: key, Value: v, Stack: debug.Stack()})
+			more = true
+		}
+	}()
+	f()
+	return true
 }
 
 // pending is what is left of the snapshot and what waits in the log.

@@ -197,15 +197,15 @@ func (inf *Informer[T]) part(f *feed[T]) {
 	}
 }
 
-// cut returns what waits at c and the store's content, as of one point.
-func (inf *Informer[T]) cut(c *Cursor[T]) (waiting []Delta[T], snap *Snapshot[T]) {
+// cut returns what waits at c and the store's content as of one point, which is the log's position at.
+func (inf *Informer[T]) cut(c *Cursor[T]) (waiting []Delta[T], snap *Snapshot[T], at uint64) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	for {
 		part, _, err := c.poll()
 		waiting = append(waiting, part...)
 		if err != nil || len(part) == 0 && c.Pending() == 0 {
-			return waiting, inf.store.Snapshot()
+			return waiting, inf.store.Snapshot(), inf.log.position()
 		}
 	}
 }

@@ -43,7 +43,11 @@ func (t *informerTarget[T]) set(obj T, at, version string) (existed bool, err er
 		t.dropped(obj)
 		return false, err
 	}
-	emit(Delta[T]{Cause: Watch, Old: old, New: obj, ResourceVersion: at}, inf.log.push)
+	if d := (Delta[T]{Type: Updated, Cause: Watch, Old: old, New: obj, ResourceVersion: at}); existed && old.GetUID() == obj.GetUID() {
+		inf.log.push(d) // nearly always, and without the closure
+	} else {
+		emit(d, inf.log.push)
+	}
 	inf.mu.Unlock()
 	t.compared(old)
 	return existed, nil
@@ -107,14 +111,16 @@ func (t *informerTarget[T]) dropped(obj T) {
 // store on its own, as one that comes later does. Of a later one the differences are told, what is gone first.
 func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 	inf := t.inf
-	for _, obj := range l.objs {
-		t.copied(obj)
+	if inf.check != nil {
+		for _, obj := range l.objs {
+			inf.check.add(obj)
+		}
 	}
 	objs, keep := l.objs, maps.Clone(l.keep)
 	for {
-		key, changes, err := t.try(objs, keep, &l)
+		n, key, err := t.try(objs, keep, &l)
 		if err == nil {
-			changed = len(changes)
+			changed = n
 			break
 		}
 		// Without the object that an index has panicked at, which stays as it was.
@@ -125,8 +131,10 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 		keep[key] = err
 		objs = slices.DeleteFunc(slices.Clone(objs), func(obj T) bool { return KeyOf(obj) == key })
 	}
-	for _, obj := range l.objs {
-		t.dropped(obj)
+	if inf.check != nil {
+		for _, obj := range l.objs {
+			t.dropped(obj)
+		}
 	}
 	if l.epoch {
 		inf.waits.fail(ErrRewound)
@@ -136,19 +144,23 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 }
 
 // try replaces the content, and tells of it. An error is that of the object key; then nothing has changed.
-func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (key Key, changes []change[T], err error) {
+func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (changed int, key Key, err error) {
 	inf := t.inf
 	var duplicates []Key
+	var changes []change[T]
 	to := table.Changes[T]{
 		Same:      func(old, new T) bool { return sameVersion(old, new, l.distrust) },
 		Newer:     notOlder[T],
 		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },
-		Change:    func(old, new T) { changes = append(changes, change[T]{old, new}) },
 		Duplicate: func(key Key) { duplicates = append(duplicates, key) },
 		Outer:     &inf.mu,
 	}
-	if err := t.storeAll(objs, l.version, to, &key); err != nil {
-		return key, nil, err
+	if isClosed(inf.synced) || inf.check != nil {
+		to.Change = func(old, new T) { changes = append(changes, change[T]{old, new}) }
+	}
+	changed, err = t.storeAll(objs, l.version, to, &key)
+	if err != nil {
+		return 0, key, err
 	}
 	t.tellLocked(changes, l.reached)
 	inf.mu.Unlock()
@@ -158,17 +170,16 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 	for _, key := range duplicates {
 		l.duplicate(key)
 	}
-	return key, changes, nil
+	return changed, key, nil
 }
 
 // storeAll replaces the content, and leaves mu locked unless it fails; then key is that of the object at which it did.
-func (t *informerTarget[T]) storeAll(objs []T, version string, to table.Changes[T], key *Key) (err error) {
+func (t *informerTarget[T]) storeAll(objs []T, version string, to table.Changes[T], key *Key) (changed int, err error) {
 	if t.inf.opts.OnPanic != nil {
 		to.Trying = func(obj T) { *key = KeyOf(obj) }
 		defer t.recovered(key, &err)
 	}
-	t.inf.store.store.Replace(objs, version, to)
-	return nil
+	return t.inf.store.store.Replace(objs, version, to), nil
 }
 
 // change is one difference that a list makes; old or new is zero.

@@ -80,7 +80,7 @@ func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflect
 }
 
 func newReflector[T Object](src Source[T], to target[T], opts *Options) *Reflector[T] {
-	return &Reflector[T]{src: src, target: to, opts: opts}
+	return &Reflector[T]{src: src, target: to, opts: opts, board: board{born: time.Now()}}
 }
 
 // Run keeps the sink in step until ctx is done, and then returns nil with all goroutines gone. A second call returns

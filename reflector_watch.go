@@ -66,9 +66,10 @@ type watching[T Object] struct {
 
 	hints   hints
 	started bool
-	opaque  bool         // it began without a version: what it sends cannot be checked, and it cannot be resumed
-	initial *gathered[T] // nil once the initial events have ended
-	moved   bool         // the position, or an initial event came
+	opaque  bool          // it began without a version: what it sends cannot be checked, and it cannot be resumed
+	ev      WatchEvent[T] // the one at hand: here, since a pointer to a parameter would cost an allocation each
+	initial *gathered[T]  // nil once the initial events have ended
+	moved   bool          // the position, or an initial event came
 }
 
 // live watches over what is a plain watch from now on.
@@ -106,15 +107,17 @@ func (w *watching[T]) event(ev WatchEvent[T]) error {
 		w.started, w.hints = true, hintsOf(r.src)
 		w.opaque = w.opaque || w.hints.loose
 	}
+	w.ev = ev
+	defer func() { w.ev = WatchEvent[T]{} }() // nor is the object kept
 	if w.initial == nil {
 		w.guard.heard()
-		return w.apply(&ev)
+		return w.apply(&w.ev)
 	}
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 		w.guard.heard()
 		w.moved = true
-		w.initial.change(&ev)
+		w.initial.change(&w.ev)
 	case watch.Bookmark:
 		if !ev.InitialEventsEnd {
 			return nil // no progress of the list
