@@ -3,6 +3,7 @@
 package witness
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -133,38 +134,61 @@ func (t *Truth) Begin() Read {
 // End is called after a read that has shown state at version: it is an error if the server had another state then, and if a
 // read that was over before this one began has shown a later version. The empty version is that of a reader that has no list yet.
 func (t *Truth) End(r Read, version string, state State) error {
-	var v uint64
-	if version != "" {
-		var err error
-		if v, err = strconv.ParseUint(version, 10, 64); err != nil {
-			return fmt.Errorf("witness: a read shows version %q: %w", version, err)
-		}
+	return t.EndWithin(r, version, version, state)
+}
+
+// EndWithin is called after a read that does not say its version, but was made between two that do: the server must have had
+// state at one of from to to.
+func (t *Truth) EndWithin(r Read, from, to string, state State) error {
+	first, err := parse(from)
+	if err != nil {
+		return err
+	}
+	last, err := parse(to)
+	if err != nil {
+		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.rewound || r.epoch != t.epoch {
+	switch {
+	case t.rewound || r.epoch != t.epoch:
 		return nil
+	case first < r.latest:
+		return fmt.Errorf("a read shows version %d after another has shown %d", first, r.latest)
+	case first > last:
+		return fmt.Errorf("a read shows version %d after version %d", last, first)
+	case last == 0 && state != 0:
+		return errors.New("a read shows objects before the first list")
+	case first < t.versions[0]:
+		return nil // before the first list, or no longer known
 	}
-	if v < r.latest {
-		return fmt.Errorf("a read shows version %d after another has shown %d", v, r.latest)
-	}
-	if version == "" {
-		if state != 0 {
-			return fmt.Errorf("a read shows objects before the first list")
+	t.latest = max(t.latest, last)
+	t.judged++
+	for i := t.indexLocked(last); i >= t.indexLocked(first); i-- {
+		if State(t.sums[i]) == state {
+			return nil
 		}
-		return nil
 	}
-	if v < t.versions[0] {
-		return nil // no longer known
-	}
-	i, found := slices.BinarySearch(t.versions, v)
+	return fmt.Errorf("a read at version %d to %d shows what the server never had then", first, last)
+}
+
+// indexLocked returns where the last write up to version stands.
+func (t *Truth) indexLocked(version uint64) int {
+	i, found := slices.BinarySearch(t.versions, version)
 	if !found {
 		i--
 	}
-	t.latest = max(t.latest, v)
-	t.judged++
-	if State(t.sums[i]) != state {
-		return fmt.Errorf("a read at version %d shows what the server never had then", v)
+	return i
+}
+
+// parse returns 0 for the version of a reader that has no list yet.
+func parse(version string) (uint64, error) {
+	if version == "" {
+		return 0, nil
 	}
-	return nil
+	v, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("a read shows version %q: %w", version, err)
+	}
+	return v, nil
 }

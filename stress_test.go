@@ -1,0 +1,343 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/witness"
+)
+
+// TestStress lets real goroutines at one informer, for the race detector and for what no bubble shows: writers of the server,
+// readers of every kind, handlers, loops over Events and indexes that come and go, waits. What is read is compared with what the
+// server had, on line, and what was read once must not change.
+func TestStress(t *testing.T) {
+	duration := 2500 * time.Millisecond
+	if testing.Short() {
+		duration /= 5
+	}
+	s := newStress(t)
+	ctx, cancel := context.WithTimeout(context.Background(), duration)
+	defer cancel()
+	var users sync.WaitGroup
+	for _, use := range []func(context.Context){
+		s.write, s.write, s.disturb, s.wait, s.wait,
+		s.snapshots, s.snapshots, s.lists, s.gets, s.gets, s.lookups, s.held,
+		s.handlers, s.handlers, s.events, s.indexes,
+	} {
+		users.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				use(ctx)
+				s.uses.Add(1)
+				runtime.Gosched()
+			}
+		})
+	}
+	users.Wait()
+	s.settle()
+	t.Logf("%d uses, %d reads judged", s.uses.Load(), s.truth.Judged())
+	if s.truth.Judged() < 100 || s.told.Load() < 100 {
+		t.Errorf("only %d reads were judged and %d handler calls made", s.truth.Judged(), s.told.Load())
+	}
+}
+
+type stress struct {
+	t      *testing.T
+	server *lw.Memory[*Widget]
+	truth  *witness.Truth
+	inf    *lw.Informer[*Widget]
+	all    *lw.Index[string, *Widget] // everything under one key
+	names  atomic.Int64
+	uses   atomic.Int64
+	told   atomic.Uint64
+
+	mu   sync.Mutex
+	kept map[*Widget]uint64 // some of what was read, with its hash then; guarded by mu
+}
+
+func newStress(t *testing.T) *stress {
+	s := &stress{t: t, server: lw.NewMemory[*Widget](), kept: map[*Widget]uint64{}}
+	s.truth = witness.New(1, 1<<20)
+	for i := range 300 {
+		s.put(strconv.Itoa(i), i)
+	}
+	s.inf = lw.NewInformer(s.server, &lw.Options{PageSize: 50, Backoff: func(int) time.Duration { return time.Millisecond },
+		OnError: func(error) {}})
+	s.all = lw.NewIndex(s.inf, func(*Widget) string { return "all" })
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.inf.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return s
+}
+
+func hashWidget(w *Widget) uint64 {
+	return witness.Hash(w.Namespace, w.Name, string(w.UID), w.ResourceVersion, strconv.Itoa(w.Size))
+}
+
+func stateOf(widgets iter.Seq[*Widget]) (state witness.State) {
+	for w := range widgets {
+		state.Add(hashWidget(w))
+	}
+	return state
+}
+
+// must reports what is wrong, from any goroutine.
+func (s *stress) must(err error) {
+	if err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *stress) put(name string, size int) (version uint64) {
+	return s.truth.Write(name, func() (uint64, uint64) {
+		before := s.server.ResourceVersion()
+		w, err := s.server.Create(widget(name, size))
+		if err != nil {
+			w, err = s.server.Update(widget(name, size))
+		}
+		s.must(err)
+		if err != nil || before == s.server.ResourceVersion() {
+			return 0, 0
+		}
+		return s.version(), hashWidget(w)
+	})
+}
+
+// version is the server's. It is exact while the truth is written.
+func (s *stress) version() uint64 {
+	v, err := strconv.ParseUint(s.server.ResourceVersion(), 10, 64)
+	s.must(err)
+	return v
+}
+
+func (s *stress) write(context.Context) {
+	name := strconv.Itoa(rand.IntN(400))
+	switch rand.IntN(4) {
+	case 0:
+		s.truth.Write(name, func() (uint64, uint64) {
+			if s.server.Delete(key(name)) != nil {
+				return 0, 0
+			}
+			return s.version(), 0
+		})
+	default:
+		s.put(name, rand.IntN(1000))
+	}
+	if rand.IntN(50) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (s *stress) disturb(context.Context) {
+	time.Sleep(rand.N(50 * time.Millisecond))
+	switch rand.IntN(4) {
+	case 0:
+		s.server.Disconnect()
+	case 1:
+		s.server.Compact()
+	case 2:
+		s.server.Bookmark()
+	case 3:
+		s.server.Fail(errors.New("refused"))
+		time.Sleep(time.Millisecond)
+		s.server.Fail(nil)
+	}
+}
+
+// wait reads its own write. A version that is lost to the test's end is not waited for.
+func (s *stress) wait(ctx context.Context) {
+	version := s.put("w"+strconv.Itoa(rand.IntN(20)), rand.IntN(1000))
+	if version == 0 {
+		return
+	}
+	if err := s.inf.WaitForResourceVersion(ctx, strconv.FormatUint(version, 10)); err != nil {
+		if ctx.Err() == nil {
+			s.t.Error(err)
+		}
+		return
+	}
+	if got, err := strconv.ParseUint(s.inf.Store().ResourceVersion(), 10, 64); err != nil || got < version {
+		s.t.Errorf("a wait for version %d ended at %d (%v)", version, got, err)
+	}
+}
+
+func (s *stress) snapshots(context.Context) {
+	r := s.truth.Begin()
+	snap := s.inf.Store().Snapshot()
+	s.must(s.truth.End(r, snap.ResourceVersion(), stateOf(snap.All())))
+	for w := range snap.All() {
+		s.keep(w)
+		break
+	}
+}
+
+// lists and lookups do not say which version they are of, but it is one between those before and after.
+func (s *stress) lists(context.Context) {
+	store, r := s.inf.Store(), s.truth.Begin()
+	from := store.ResourceVersion()
+	list := store.List()
+	s.must(s.truth.EndWithin(r, from, store.ResourceVersion(), stateOf(func(yield func(*Widget) bool) {
+		for _, w := range list {
+			if !yield(w) {
+				return
+			}
+		}
+	})))
+}
+
+func (s *stress) lookups(context.Context) {
+	store, r := s.inf.Store(), s.truth.Begin()
+	from := store.ResourceVersion()
+	state := stateOf(s.all.Lookup("all"))
+	s.must(s.truth.EndWithin(r, from, store.ResourceVersion(), state))
+}
+
+// gets follows one object: what is read must not go back.
+func (s *stress) gets(ctx context.Context) {
+	k := key(strconv.Itoa(rand.IntN(400)))
+	last := ""
+	for range 200 {
+		w, ok := s.inf.Store().Get(k)
+		if !ok {
+			continue
+		}
+		if longer(last, w.ResourceVersion) {
+			s.t.Errorf("Get(%v) went back from version %s to %s", k, last, w.ResourceVersion)
+			return
+		}
+		last = w.ResourceVersion
+	}
+}
+
+// held reads a snapshot twice, with time in between.
+func (s *stress) held(context.Context) {
+	snap := s.inf.Store().Snapshot()
+	before := stateOf(snap.All())
+	time.Sleep(rand.N(20 * time.Millisecond))
+	if stateOf(snap.All()) != before {
+		s.t.Errorf("the snapshot at %s has changed", snap.ResourceVersion())
+	}
+}
+
+func (s *stress) keep(w *Widget) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.kept) < 10000 {
+		s.kept[w] = hashWidget(w)
+	}
+}
+
+// handlers come, are told for a while, and go. Some are slow, some are removed by themselves.
+func (s *stress) handlers(ctx context.Context) {
+	story := witness.NewStory(hashWidget, s.must)
+	slow, own := rand.IntN(3) == 0, rand.IntN(2) == 0
+	var reg *lw.Registration
+	ready := make(chan struct{})
+	called := func() {
+		s.told.Add(1)
+		if slow {
+			time.Sleep(50 * time.Microsecond)
+		}
+		if own && rand.IntN(200) == 0 {
+			<-ready
+			reg.Remove()
+		}
+	}
+	reg = s.inf.AddHandler(lw.Handler[*Widget]{
+		Add:         func(w *Widget) { story.Add(w); s.keep(w); called() },
+		Update:      func(old, w *Widget) { story.Update(old, w); called() },
+		Delete:      func(w *Widget) { story.Delete(w); called() },
+		EveryUpdate: rand.IntN(2) == 0,
+	})
+	close(ready)
+	select {
+	case <-ctx.Done():
+	case <-time.After(rand.N(100 * time.Millisecond)):
+	}
+	reg.Remove()
+	<-reg.Done()
+	calls := story.Calls()
+	runtime.Gosched()
+	if got := story.Calls(); got != calls {
+		s.t.Errorf("%d calls after Done", got-calls)
+	}
+}
+
+func (s *stress) events(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, rand.N(100*time.Millisecond))
+	defer cancel()
+	story := witness.NewStory(hashWidget, s.must)
+	for ev := range s.inf.Events(ctx) {
+		switch ev.Type {
+		case lw.Added:
+			story.Add(ev.New)
+		case lw.Updated:
+			story.Update(ev.Old, ev.New)
+		case lw.Deleted:
+			story.Delete(ev.Old)
+		}
+	}
+}
+
+// indexes are made on the live informer, and are complete at once.
+func (s *stress) indexes(ctx context.Context) {
+	if s.names.Add(1) > 30 { // each is kept up to date for ever
+		time.Sleep(time.Millisecond)
+		return
+	}
+	store, r := s.inf.Store(), s.truth.Begin()
+	from := store.ResourceVersion()
+	ix := lw.NewIndex(s.inf, func(w *Widget) bool { return true })
+	state := stateOf(ix.Lookup(true))
+	s.must(s.truth.EndWithin(r, from, store.ResourceVersion(), state))
+}
+
+// settle checks that all adds up when the writers are gone.
+func (s *stress) settle() {
+	s.server.Fail(nil)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	story := witness.NewStory(hashWidget, s.must)
+	reg := s.inf.AddHandler(lw.Handler[*Widget]{Add: story.Add, Update: story.Update, Delete: story.Delete})
+	version, want, _ := s.truth.Now()
+	if err := errors.Join(
+		s.inf.WaitForResourceVersion(ctx, strconv.FormatUint(version, 10)),
+		reg.WaitForSync(ctx),
+	); err != nil {
+		s.t.Fatal(err)
+	}
+	for reg.Pending() > 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	reg.Remove()
+	<-reg.Done()
+	for name, got := range map[string]witness.State{
+		"store": stateOf(s.inf.Store().All()), "index": stateOf(s.all.Lookup("all")), "handler": story.State(),
+	} {
+		if got != want {
+			s.t.Errorf("the %s does not show the server's state at %d", name, version)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w, hash := range s.kept {
+		if hashWidget(w) != hash {
+			s.must(fmt.Errorf("%s at %s was changed after it was read", w.Name, w.ResourceVersion))
+		}
+	}
+}
