@@ -20,8 +20,8 @@ import (
 //	&lw.HTTP[*v1.Widget]{URL: …, Client: c}                        // c from rest.HTTPClientFor(config)
 //
 // Bytes become T once, object by object, while they arrive: memory holds neither a response nor a page. An object that does
-// not fit T is an error of its own, with its key, and the ones behind it are read on. As with a generated client, the Kind and
-// APIVersion of a typed object are empty.
+// not fit T is an error of its own, with its key, and the ones behind it are read on; one of more than 64 MiB ends the request.
+// As with a generated client, the Kind and APIVersion of a typed object are empty.
 //
 // Its fields must not be changed once it is in use.
 type HTTP[T Object] struct {

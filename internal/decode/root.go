@@ -94,7 +94,7 @@ func (s *structType) keep(name string, instead bool, set func(*Decoder) error) {
 	if !ok {
 		i = len(s.members)
 		s.members = append(s.members, member{name: name})
-		s.byName[name] = i
+		s.index()
 	}
 	m := &s.members[i]
 	field := m.dec

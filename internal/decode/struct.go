@@ -16,6 +16,7 @@ type structType struct {
 // A member is a field in a structType.
 type member struct {
 	name   string
+	quoted string // the name as servers write it, with quotes and colon
 	offset uintptr
 	steps  []step
 	dec    decoder // nil: dropped
@@ -24,17 +25,26 @@ type member struct {
 // lookAhead is how many fields an object may leave out for its next name to be found without the map.
 const lookAhead = 6
 
-// find returns the number of the member of that name, which is expected to be at, and -1 if there is none.
-func (s *structType) find(name []byte, at int) int {
-	for i := at; i < len(s.members) && i <= at+lookAhead; i++ {
-		if s.members[i].name == string(name) {
-			return i
+// next consumes a name and its colon, and returns the number of the member of that name, which is expected to be at; -1 if there
+// is none.
+func (s *structType) next(p *parser, at int) (int, error) {
+	if p.next() == '"' {
+		rest := p.data[p.pos:]
+		for i := at; i < len(s.members) && i <= at+lookAhead; i++ {
+			if q := s.members[i].quoted; len(rest) > len(q) && rest[1] == q[1] && string(rest[:len(q)]) == q {
+				p.pos += len(q)
+				return i, nil
+			}
 		}
 	}
-	if i, ok := s.byName[string(name)]; ok {
-		return i
+	name, err := p.key()
+	if err != nil {
+		return -1, err
 	}
-	return -1
+	if i, ok := s.byName[string(name)]; ok {
+		return i, nil
+	}
+	return -1, nil
 }
 
 func (s *structType) decode(d *Decoder, p place) error {
@@ -47,11 +57,10 @@ func (s *structType) decode(d *Decoder, p place) error {
 	empty, err := d.p.open('}')
 	at := 0
 	for more := !empty; more && err == nil; {
-		var name []byte
-		if name, err = d.p.key(); err != nil {
+		var i int
+		if i, err = s.next(&d.p, at); err != nil {
 			return err
 		}
-		i := s.find(name, at)
 		if i < 0 || s.members[i].dec == nil {
 			if err = d.p.skip(); err != nil {
 				return err
@@ -74,8 +83,10 @@ func (s *structType) decode(d *Decoder, p place) error {
 
 func (s *structType) index() *structType {
 	s.byName = make(map[string]int, len(s.members))
-	for i, m := range s.members {
+	for i := range s.members {
+		m := &s.members[i]
 		s.byName[m.name] = i
+		m.quoted = `"` + m.name + `":`
 	}
 	return s
 }
