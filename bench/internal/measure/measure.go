@@ -32,6 +32,11 @@ func Do(work func()) Usage {
 	return u
 }
 
+// Less returns what is left of u without o.
+func (u Usage) Less(o Usage) Usage {
+	return Usage{CPU: u.CPU - o.CPU, Wall: u.Wall - o.Wall, Allocs: u.Allocs - min(u.Allocs, o.Allocs), Bytes: u.Bytes - min(u.Bytes, o.Bytes)}
+}
+
 // Profile calls work, and writes a CPU profile of it to file.
 func Profile(file string, work func()) error {
 	f, err := os.Create(file)

@@ -25,6 +25,9 @@ const (
 // decoder gives them; lw takes them from its source's goroutine, as its HTTP source gives them. lw's handlers ask for every
 // update, so that both sides make the same number of calls. Two more sides show lw with default handlers, which are told the
 // net effect when they fall behind, and lw fed by the same channel as client-go.
+//
+// There are more events than the processor's cache holds, so the feed reads each before it hands it over; what that costs is
+// measured alone and taken off.
 func Pipeline(handlers int) compare.Case {
 	cpu := map[int]float64{1: 10, 4: 15, 16: 25}
 	what := func(s string) string { return fmt.Sprintf("event to %d handlers, no decode: %s", handlers, s) }
@@ -68,11 +71,16 @@ func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*
 		wait()
 	}
 	f.Watching()
-	return measure.Do(func() {
-		told.Add(handlers)
+	told.Add(handlers)
+	used := measure.Do(func() {
 		f.Send(events)
 		told.Wait()
-	}).Sample(len(events))
+	})
+	return used.Less(measure.Do(func() {
+		for _, pod := range events {
+			feed.Warm(pod)
+		}
+	})).Sample(len(events))
 }
 
 // Latency is one event at a time, with a pause before each so that everything sleeps: from the decoded event to the handler.
