@@ -1,0 +1,198 @@
+package lw_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+)
+
+// What Status says in each phase.
+func TestStatusOfEachPhase(t *testing.T) {
+	down := errors.New("connection refused")
+	born := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the beginning of a bubble's time
+	for name, tc := range map[string]struct {
+		src  *script
+		mode lw.ListMode
+		run  bool
+		stop bool
+		want lw.Status
+		err  error
+	}{
+		"idle":      {&script{}, lw.ListPages, false, false, lw.Status{Phase: lw.Idle, Mode: lw.ListPages}, nil},
+		"idle auto": {&script{}, lw.ListAuto, false, false, lw.Status{Phase: lw.Idle, Mode: lw.ListAuto}, nil},
+		"listing":   {&script{lists: []reply{{hang: true}}}, lw.ListWhole, true, false, lw.Status{Phase: lw.Listing, Mode: lw.ListWhole, Lists: 1}, nil},
+		"streaming": {&script{stream: func() stream { return events(added("a", "9")) }}, lw.ListAuto, true, false,
+			lw.Status{Phase: lw.Streaming, Mode: lw.ListStream, Watches: 1, Events: 1, LastEvent: born}, nil},
+		"watching": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{events(added("b", "11"), bookmark("20"))}}, lw.ListPages, true, false,
+			lw.Status{Phase: lw.Watching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, LastEvent: born}, nil},
+		"waiting to list": {&script{lists: []reply{{err: down}}}, lw.ListPages, true, false,
+			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Lists: 1, Failures: 1}, down},
+		"waiting to watch": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{{err: down}}}, lw.ListPages, true, false,
+			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1}, down},
+		"stopped": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{forever()}}, lw.ListPages, true, true,
+			lw.Status{Phase: lw.Stopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf := lw.NewInformer[*Widget](tc.src, &lw.Options{List: tc.mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Minute }})
+				ctx, cancel := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				if tc.run {
+					go func() { ran <- inf.Run(ctx) }()
+					synctest.Wait()
+				}
+				if tc.stop {
+					cancel()
+					synctest.Wait()
+				}
+				got := inf.Status()
+				if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
+					t.Errorf("status (-want +got):\n%s", diff)
+				}
+				if !errors.Is(got.Err, tc.err) || (tc.err == nil) != (got.Err == nil) {
+					t.Errorf("error %v, want %v", got.Err, tc.err)
+				}
+				cancel()
+				if tc.run {
+					<-ran
+				}
+			})
+		})
+	}
+}
+
+// A Status is its caller's: what happens later, or to its map, changes nothing.
+func TestStatusIsACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{lists: []reply{{obj: []*Widget{stamped("a", 1, "9")}, bad: []error{&lw.Error{Op: "decode", Key: key("b"), Err: errors.New("x")}}, meta: metav1.ListMeta{ResourceVersion: "10"}}}}
+		inf, _ := paged(t, src, time.Second)
+		delete(inf.Status().SetAside, key("b"))
+		if len(inf.Status().SetAside) != 1 {
+			t.Error("a caller changed the informer's own map")
+		}
+	})
+}
+
+func TestPhaseAndModeStrings(t *testing.T) {
+	var got []string
+	for p := lw.Idle; p <= lw.Stopped+1; p++ {
+		got = append(got, p.String())
+	}
+	for m := lw.ListAuto; m <= lw.ListWhole+1; m++ {
+		got = append(got, m.String())
+	}
+	want := []string{"idle", "listing", "streaming", "watching", "waiting", "stopped", "unknown", "auto", "stream", "pages", "whole", "unknown"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
+// meter is a Metrics that writes down what it is told.
+type meter struct{ got []string }
+
+func (m *meter) Request(informer, op string, took time.Duration, err error) {
+	m.got = append(m.got, fmt.Sprintf("%s %s %v %v", informer, op, took, err))
+}
+
+func (m *meter) Replaced(informer string, objects, changed int) {
+	m.got = append(m.got, fmt.Sprintf("%s replaced %d %d", informer, objects, changed))
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("refused")
+		errNoStreams := apierrors.NewBadRequest("no streams")
+		src := &script{
+			lists: []reply{{err: down}, list("10", stamped("a", 1, "8"), stamped("b", 1, "9")), list("20", stamped("a", 1, "8"), stamped("b", 2, "19"), stamped("c", 1, "20"))},
+			watches: []stream{
+				{}, // the script counts the stream as the first
+				{after: 20 * time.Second},
+				{events: []lw.WatchEvent[*Widget]{bookmark("15")}, after: time.Second, err: errors.New("gone")},
+				expired(), forever(),
+			},
+			stream: func() stream { return stream{after: 3 * time.Second, err: errNoStreams} },
+		}
+		m := &meter{}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{Metrics: m, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+		start(t, inf)
+		time.Sleep(3 * time.Minute)
+		want := []string{
+			"Widget stream 3s " + errNoStreams.Error(),
+			"Widget list 0s refused",
+			"Widget list 0s <nil>", "Widget replaced 2 2",
+			"Widget watch 20s <nil>", "Widget list 0s <nil>", // it was silent, so the server is asked for its version
+			"Widget watch 1s gone",
+			"Widget watch 0s too old",
+			"Widget list 0s <nil>", "Widget replaced 3 2",
+		}
+		if diff := cmp.Diff(want, m.got); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Without OnError failures are logged, by Options.Logger if there is one, else by slog's default.
+func TestLogger(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		t.Run(fmt.Sprint("own ", own), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				logger := slog.New(slog.NewTextHandler(&out, nil))
+				opts := &lw.Options{Name: "parts", List: lw.ListPages}
+				if own {
+					opts.Logger = logger
+				} else {
+					before := slog.Default()
+					slog.SetDefault(logger)
+					defer slog.SetDefault(before)
+				}
+				src := &script{lists: []reply{{err: errors.New("connection refused")}, list("10")}}
+				start(t, lw.NewInformer[*Widget](src, opts))
+				time.Sleep(time.Minute)
+				if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") ||
+					!strings.Contains(got, "lw: parts: list: connection refused") {
+					t.Errorf("logged %q", got)
+				}
+			})
+		})
+	}
+}
+
+// An informer without a name is called as its type is.
+func TestNameDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for want, src := range map[string]interface {
+			WaitForSync(context.Context) error
+		}{
+			"lw: Widget: ":                lw.NewInformer(lw.NewMemory[*Widget](), nil),
+			"lw: PartialObjectMetadata: ": lw.NewInformer(lw.NewMemory[*metav1.PartialObjectMetadata](), &lw.Options{}),
+			"lw: mine: ":                  lw.NewInformer(lw.NewMemory[*Widget](), &lw.Options{Name: "mine"}),
+		} {
+			if err := src.WaitForSync(canceled(t)); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%v does not begin with %q", err, want)
+			}
+		}
+	})
+}
+
+// One set of Options may serve many informers: none changes it.
+func TestOptionsAreNotChanged(t *testing.T) {
+	opts := &lw.Options{}
+	lw.NewInformer(lw.NewMemory[*Widget](), opts)
+	if diff := cmp.Diff(&lw.Options{}, opts, cmpopts.EquateComparable()); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+}
