@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,6 +208,10 @@ func follow(ctx context.Context, arg string) error {
 	m.mu.Lock()
 	m.began = true
 	m.mu.Unlock()
+	stopProfile, err := profile(a)
+	if err != nil {
+		return err
+	}
 	began, cpu = time.Now(), cpuTime()
 	fmt.Println("begun")
 	select {
@@ -214,6 +220,7 @@ func follow(ctx context.Context, arg string) error {
 		return ctx.Err()
 	}
 	r.StormCPU = (cpuTime() - cpu).Seconds()
+	stopProfile()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.Told, r.Took = float64(len(m.lags)), m.last.Sub(began).Seconds()
@@ -221,6 +228,24 @@ func follow(ctx context.Context, arg string) error {
 	r.LagP50, r.LagP99 = m.lags[len(m.lags)/2].Seconds(), m.lags[len(m.lags)*99/100].Seconds()
 	r.Watches, r.Lists = float64(c.watches.Load()), float64(c.lists.Load())
 	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// profile starts a CPU profile if one is asked for.
+func profile(a assignment) (stop func(), err error) {
+	if a.Profiles == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(filepath.Join(a.Profiles, a.Follower+"-"+a.Encoding+".pprof"))
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		file.Close()
+	}, nil
 }
 
 // cpuTime is what this process has used, user and system.

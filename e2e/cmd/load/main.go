@@ -29,6 +29,7 @@ type config struct {
 	objects, writers, rounds int
 	storm                    time.Duration
 	followers, encodings     []string
+	profiles                 string
 }
 
 func main() {
@@ -41,6 +42,7 @@ func main() {
 	flag.DurationVar(&cfg.storm, "storm", 8*time.Second, "how long the writers write in a round")
 	names := flag.String("followers", strings.Join(slices.Sorted(maps.Keys(followers)), ","), "that run at the same time")
 	encodings := flag.String("encodings", "json,protobuf", "one after the other")
+	flag.StringVar(&cfg.profiles, "profiles", "", "write CPU profiles of the storms to this directory")
 	child := flag.String("child", "", "used by the command itself")
 	flag.Parse()
 	cfg.followers, cfg.encodings = strings.Split(*names, ","), strings.Split(*encodings, ",")
@@ -119,7 +121,8 @@ func round(ctx context.Context, s *servers.Server, storm *storm, cfg config, enc
 	}()
 	for _, name := range cfg.followers {
 		// One after the other, so that they do not sync at the same time.
-		c, err := startChild(ctx, assignment{Follower: name, Encoding: encoding, URL: s.URL, CA: s.CA, Token: servers.AdminToken})
+		c, err := startChild(ctx, assignment{Follower: name, Encoding: encoding, URL: s.URL, CA: s.CA, Token: servers.AdminToken,
+			Profiles: cfg.profiles})
 		if err != nil {
 			return nil, err
 		}
@@ -182,8 +185,8 @@ func print(rows map[string][]result) {
 
 // assignment is what a child is told to do, as the value of -child.
 type assignment struct {
-	Follower, Encoding, URL, Token string
-	CA                             []byte
+	Follower, Encoding, URL, Token, Profiles string
+	CA                                       []byte
 }
 
 // result is what a follower has cost. Times are in seconds, sizes in bytes.
