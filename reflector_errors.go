@@ -87,10 +87,11 @@ func oneMore(known, err error) error {
 	return &manyErrors{first: known, more: 1}
 }
 
-// isLost reports whether err means that a watch cannot go on from where it stood.
+// isLost reports whether err means that a watch cannot go on from where it stood. An object that the server cannot read any more
+// is in the way of every watch that starts before it was removed.
 func isLost(err error) bool {
 	var proto *protocolError
-	return isExpired(err) || isTooLarge(err) || errors.As(err, &proto)
+	return isExpired(err) || isTooLarge(err) || apierrors.IsStoreReadError(err) || errors.As(err, &proto)
 }
 
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }

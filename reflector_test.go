@@ -225,25 +225,27 @@ func TestAfterAWatch(t *testing.T) {
 	again := list("30", stamped("a", 3, "30"))
 	internal := apierrors.NewInternalError(errors.New("etcd"))
 	busy := apierrors.NewTooManyRequests("later", 1)
+	unreadable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Reason: metav1.StatusReasonStoreReadError, Message: "corrupt"}}
 	for name, tc := range map[string]struct {
 		watches []stream
 		log     []string // after "list limit 500", "watch 10"
 		errs    int
 	}{
-		"it ends after a while":            {[]stream{{after: time.Minute}, forever()}, []string{"list limit 1", "watch 10"}, 0},
-		"it ends after an event":           {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
-		"it ends after a bookmark":         {[]stream{{events: []lw.WatchEvent[*Widget]{bookmark("20")}}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
-		"it ends at once":                  {[]stream{{}, forever()}, []string{"watch 10"}, 1},
-		"connection refused":               {[]stream{{err: syscall.ECONNREFUSED}, {err: syscall.ECONNREFUSED}, forever()}, []string{"watch 10", "watch 10", "list limit 1", "watch 10"}, 2},
-		"the stream breaks":                {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: errors.New("reset")}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 1},
-		"too many requests":                {[]stream{{err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "watch 10", "watch 10"}, 6},
-		"too many requests, in the stream": {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: busy}, forever()}, []string{"watch 20"}, 1},
-		"an internal error":                {[]stream{{err: internal}, forever()}, []string{"watch 10"}, 1},
-		"five of them":                     {[]stream{{err: internal}, {err: internal}, {err: internal}, {err: internal}, {err: internal}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "list limit 500", "watch 30"}, 5},
-		"expired":                          {[]stream{expired(), forever()}, []string{"list limit 500", "watch 30"}, 1},
-		"gone":                             {[]stream{{err: apierrors.NewGone("gone")}, forever()}, []string{"list limit 500", "watch 30"}, 1},
-		"expired, in the stream":           {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: apierrors.NewResourceExpired("x")}, forever()}, []string{"list limit 500", "watch 30"}, 1},
-		"a version from the future":        {[]stream{{err: tooLarge()}, forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"it ends after a while":                 {[]stream{{after: time.Minute}, forever()}, []string{"list limit 1", "watch 10"}, 0},
+		"it ends after an event":                {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
+		"it ends after a bookmark":              {[]stream{{events: []lw.WatchEvent[*Widget]{bookmark("20")}}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
+		"it ends at once":                       {[]stream{{}, forever()}, []string{"watch 10"}, 1},
+		"connection refused":                    {[]stream{{err: syscall.ECONNREFUSED}, {err: syscall.ECONNREFUSED}, forever()}, []string{"watch 10", "watch 10", "list limit 1", "watch 10"}, 2},
+		"the stream breaks":                     {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: errors.New("reset")}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 1},
+		"too many requests":                     {[]stream{{err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "watch 10", "watch 10"}, 6},
+		"too many requests, in the stream":      {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: busy}, forever()}, []string{"watch 20"}, 1},
+		"an internal error":                     {[]stream{{err: internal}, forever()}, []string{"watch 10"}, 1},
+		"five of them":                          {[]stream{{err: internal}, {err: internal}, {err: internal}, {err: internal}, {err: internal}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "list limit 500", "watch 30"}, 5},
+		"expired":                               {[]stream{expired(), forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"gone":                                  {[]stream{{err: apierrors.NewGone("gone")}, forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"expired, in the stream":                {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: apierrors.NewResourceExpired("x")}, forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"an object that the server cannot read": {[]stream{{err: unreadable}, forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"a version from the future":             {[]stream{{err: tooLarge()}, forever()}, []string{"list limit 500", "watch 30"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
