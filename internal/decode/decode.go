@@ -84,7 +84,10 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 		opts.Limit = MaxObject
 	}
 	d := &Decoder{limit: opts.Limit}
-	return d, d.root.compile(typ, opts)
+	if err := d.root.compile(typ, opts); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // List reads a list from r and yields its objects in turn. An error of yield ends it and is returned.
