@@ -410,6 +410,39 @@ func TestCallbackStopsTheInformer(t *testing.T) {
 	})
 }
 
+// The functions that run in the goroutine that reads from the server may read the informer, too: an index's, a transform's and
+// OnError.
+func TestCallsFromTheReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		var inf *lw.Informer[*Widget]
+		got := &calls{}
+		look := func(what string) {
+			s := inf.Status()
+			if n := len(inf.Store().List()); n != s.Objects || n != inf.Store().Len() {
+				t.Errorf("in %s: %d objects, Status counts %d, Len %d", what, n, s.Objects, inf.Store().Len())
+			}
+			got.note(what)
+		}
+		src := lw.Transform(m, func(w *Widget) (*Widget, error) { look("transform"); return w, nil })
+		inf = lw.NewInformer(src, &lw.Options{OnError: func(error) {
+			look("error")
+			inf.AddHandler(lw.Handler[*Widget]{Synced: func() { got.note("synced") }})
+		}})
+		byName := lw.NewIndex(inf, func(w *Widget) string { look("index"); return w.Name })
+		start(t, inf)
+		got.mustBe(t, "transform", "index")
+		update(t, m, "a", 2)
+		got.mustBe(t, "transform", "index")
+		m.Fail(errors.New("down"))
+		got.mustBe(t, "error", "synced")
+		m.Fail(nil)
+		if byName.Len("a") != 1 {
+			t.Errorf("the index holds %d", byName.Len("a"))
+		}
+	})
+}
+
 // EveryUpdate and a handler in time are told the same; the net effect of what a blocked one missed is told otherwise.
 func TestEveryUpdate(t *testing.T) {
 	for every, want := range map[bool]int{true: 3000, false: 0} {

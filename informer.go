@@ -3,7 +3,6 @@ package lw
 import (
 	"context"
 	"iter"
-	"reflect"
 	"sync"
 )
 
@@ -47,7 +46,7 @@ const (
 
 // NewInformer returns an informer of src's collection, which does nothing until [Informer.Run]. It panics if src is nil.
 func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
-	if v := reflect.ValueOf(src); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if isNil(src) {
 		panic("lw: NewInformer: nil source")
 	}
 	o := opts.withDefaults(typeName[T]())

@@ -41,7 +41,7 @@ type ListWatch[T Object, L ObjectList] struct {
 //
 //	lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
 func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
-	if c == nil {
+	if isNil(c) {
 		panic("lw: FromClient: nil client")
 	}
 	lw := &ListWatch[T, L]{
@@ -260,7 +260,7 @@ func keyOfAny(obj any) Key {
 // WithListOptions returns a Source that passes the options of every request through each tweak, to narrow it by a label or
 // field selector.
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
-	if src == nil {
+	if isNil(src) {
 		panic("lw: WithListOptions: nil source")
 	}
 	return &optioned[T]{src, tweak}

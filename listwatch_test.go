@@ -373,36 +373,36 @@ func TestFakeWatchers(t *testing.T) {
 	}
 }
 
-// fakeClient is a generated client.
-type fakeClient struct {
+// An applianceClient is as a code generator makes them.
+type applianceClient struct {
 	options []metav1.ListOptions
 	list    *applianceList
 	w       watch.Interface
 }
 
-func (c *fakeClient) Get(context.Context, string, metav1.GetOptions) (*appliance, error) {
+func (c *applianceClient) Get(context.Context, string, metav1.GetOptions) (*appliance, error) {
 	panic("not called")
 }
 
-func (c *fakeClient) List(_ context.Context, opts metav1.ListOptions) (*applianceList, error) {
+func (c *applianceClient) List(_ context.Context, opts metav1.ListOptions) (*applianceList, error) {
 	c.options = append(c.options, opts)
 	return c.list, nil
 }
 
-func (c *fakeClient) Watch(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+func (c *applianceClient) Watch(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	c.options = append(c.options, opts)
 	return c.w, nil
 }
 
 // A clientset's fake is known by its recorder.
-type recordingClient struct{ fakeClient }
+type recordingClient struct{ applianceClient }
 
 func (c *recordingClient) ClearActions() {}
 
 // FromClient infers all types; the tweaks see the options of each request and narrow them.
 func TestFromClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &fakeClient{list: &applianceList{ListMeta: version10, Items: []appliance{*newAppliance("a", "9", 1)}}, w: watch.NewProxyWatcher(nil)}
+		c := &applianceClient{list: &applianceList{ListMeta: version10, Items: []appliance{*newAppliance("a", "9", 1)}}, w: watch.NewProxyWatcher(nil)}
 		src := lw.FromClient(c, func(o *metav1.ListOptions) { o.LabelSelector = "app=web" }, func(o *metav1.ListOptions) { o.LabelSelector += ",tier=1" })
 		narrowed := lw.WithListOptions(lw.Source[*appliance](src), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=a" })
 		inf := lw.NewInformer(narrowed, &lw.Options{List: lw.ListPages})
@@ -432,7 +432,7 @@ func TestFromClient(t *testing.T) {
 // A fake clientset is not asked for a stream at all, and a hint of it passes through what is wrapped around.
 func TestFromFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &recordingClient{fakeClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, w: watch.NewRaceFreeFake()}}
+		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, w: watch.NewRaceFreeFake()}}
 		same := func(g *appliance) (*appliance, error) { return g, nil }
 		src := lw.Transform(lw.WithListOptions(lw.Source[*appliance](lw.FromClient(c))), same)
 		inf := lw.NewInformer(src, nil)

@@ -70,10 +70,10 @@ type replacement[T Object] struct {
 
 // NewReflector returns a Reflector from src to sink. It panics if either is nil.
 func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflector[T] {
-	if src == nil {
+	if isNil(src) {
 		panic("lw: NewReflector: nil source")
 	}
-	if sink == nil {
+	if isNil(sink) {
 		panic("lw: NewReflector: nil sink")
 	}
 	return newReflector(src, target[T](&sinkTarget[T]{sink: sink}), opts.withDefaults(typeName[T]()))

@@ -159,23 +159,29 @@ func (r *recorder) Apply(ev lw.WatchEvent[*Widget]) {
 
 func TestConstructorsRefuseNil(t *testing.T) {
 	m := lw.NewMemory[*Widget]()
-	for want, f := range map[string]func(){
-		"lw: NewReflector: nil source":    func() { lw.NewReflector(nil, lw.Sink[*Widget](lw.NewIndexer[*Widget]()), nil) },
-		"lw: NewReflector: nil sink":      func() { lw.NewReflector(m, nil, nil) },
-		"lw: NewInformer: nil source":     func() { lw.NewInformer[*Widget](nil, nil) },
-		"lw: WithListOptions: nil source": func() { lw.WithListOptions[*Widget](nil) },
-		"lw: Transform: nil source":       func() { lw.Transform(nil, func(w *Widget) (*Widget, error) { return w, nil }) },
-		"lw: Transform: nil function":     func() { lw.Transform[*Widget, *Widget](m, nil) },
-		"lw: FromClient: nil client":      func() { lw.FromClient[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList](nil) },
+	var none *lw.Memory[*Widget]
+	var nobody *applianceClient
+	sink := lw.Sink[*Widget](lw.NewIndexer[*Widget]())
+	same := func(w *Widget) (*Widget, error) { return w, nil }
+	for want, calls := range map[string][]func(){
+		"lw: NewReflector: nil source":    {func() { lw.NewReflector(nil, sink, nil) }, func() { lw.NewReflector(none, sink, nil) }},
+		"lw: NewReflector: nil sink":      {func() { lw.NewReflector(m, nil, nil) }, func() { lw.NewReflector[*Widget](m, (*recorder)(nil), nil) }},
+		"lw: NewInformer: nil source":     {func() { lw.NewInformer[*Widget](nil, nil) }, func() { lw.NewInformer(none, nil) }},
+		"lw: WithListOptions: nil source": {func() { lw.WithListOptions[*Widget](nil) }, func() { lw.WithListOptions(lw.Source[*Widget](none)) }},
+		"lw: Transform: nil source":       {func() { lw.Transform(nil, same) }, func() { lw.Transform(none, same) }},
+		"lw: Transform: nil function":     {func() { lw.Transform[*Widget, *Widget](m, nil) }},
+		"lw: FromClient: nil client":      {func() { lw.FromClient[*appliance, *applianceList](nil) }, func() { lw.FromClient(nobody) }},
 	} {
-		t.Run(want, func(t *testing.T) {
-			defer func() {
-				if got := recover(); got != want {
-					t.Errorf("panicked with %v", got)
-				}
-			}()
-			f()
-		})
+		for i, f := range calls {
+			t.Run(fmt.Sprint(want, " ", i), func(t *testing.T) {
+				defer func() {
+					if got := recover(); got != want {
+						t.Errorf("panicked with %v", got)
+					}
+				}()
+				f()
+			})
+		}
 	}
 }
 

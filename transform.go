@@ -17,7 +17,7 @@ import (
 // told the last object they know. f may change the name; it should keep the UID, and the resource version unless memory counts
 // more than cheap relists, which compare it.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
-	if src == nil {
+	if isNil(src) {
 		panic("lw: Transform: nil source")
 	}
 	if f == nil {
