@@ -50,7 +50,7 @@ func light(i int) *corev1.Pod {
 			Labels:          labelSets[i%len(labelSets)],
 		},
 		Spec:   corev1.PodSpec{NodeName: fmt.Sprintf("node-%03d", i/Namespaces%Nodes), Containers: containers},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff)},
 	}
 }
 
