@@ -43,7 +43,7 @@ func TestExpiredWatch(t *testing.T) {
 		for _, f := range all {
 			f.told("410", isExpired)
 			f.same(r)
-			adds, updates, deletes := f.early.calls()
+			adds, updates, deletes := f.calls()
 			if diff := cmp.Diff([]int{1, 0, 0}, []int{adds, updates, deletes}); diff != "" {
 				t.Errorf("%s: a list of what was known is told (-want +got):\n%s", f.name(), diff)
 			}

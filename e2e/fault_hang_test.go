@@ -228,7 +228,7 @@ func TestEtcdWiped(t *testing.T) {
 			if st := f.Status(); st.Epoch != 1 {
 				t.Errorf("%s: status reports epoch %d, want 1", f.name(), st.Epoch)
 			}
-			if adds, _, deletes := f.early.calls(); deletes != 200 || adds != 202 {
+			if adds, _, deletes := f.calls(); deletes != 200 || adds != 202 {
 				t.Errorf("%s: %d calls of Add and %d of Delete, want 202 and 200", f.name(), adds, deletes)
 			}
 			f.paced()

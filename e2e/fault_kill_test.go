@@ -82,6 +82,7 @@ func TestKillDuringFirstList(t *testing.T) {
 			{lw.ListAuto, verbStream},
 		} {
 			t.Run(c.mode.String(), func(t *testing.T) {
+				t.Parallel()
 				s := startServer(t, kind)
 				r := s.Reader("")
 				defer r.Close()
@@ -171,7 +172,7 @@ func TestMissedWhileDown(t *testing.T) {
 			f.told("410", isExpired)
 			f.same(r)
 			// Each change is told once; what stayed is not told again.
-			adds, updates, deletes := f.early.calls()
+			adds, updates, deletes := f.calls()
 			if diff := cmp.Diff([]int{4 + 2, 1, 2}, []int{adds, updates, deletes}); diff != "" {
 				t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
 			}

@@ -3,18 +3,12 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
@@ -195,6 +189,9 @@ func (f *follower[T]) view(object map[string]any) map[string]any {
 	return f.opts.view(object)
 }
 
+// calls returns how often each function of the handler that was there from the start was called.
+func (f *follower[T]) calls() (adds, updates, deletes int) { return f.early.calls() }
+
 // told waits until OnError has been told of an error that matches, and checks that what is said fits what is known.
 func (f *follower[T]) told(what string, match func(error) bool) {
 	f.t.Helper()
@@ -248,16 +245,6 @@ func attempts(outage time.Duration) int {
 	return n
 }
 
-func isExpired(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
-}
-
-// lastLines keeps the log of a failure readable.
-func lastLines(s fmt.Stringer) string {
-	lines := strings.SplitAfter(s.String(), "\n")
-	return strings.Join(lines[max(0, len(lines)-20):], "")
-}
-
 func keyString[T lw.Object](obj T) string {
 	if obj.GetNamespace() == "" {
 		return obj.GetName()
@@ -284,128 +271,4 @@ func newer(a, b string) bool {
 	x, errA := strconv.ParseUint(a, 10, 64)
 	y, errB := strconv.ParseUint(b, 10, 64)
 	return errA == nil && errB == nil && x > y
-}
-
-// errorLog is what OnError was told.
-type errorLog struct {
-	mu   sync.Mutex
-	errs []error // guarded by mu
-}
-
-func (l *errorLog) add(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.errs = append(l.errs, err)
-}
-
-func (l *errorLog) all() []error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]error(nil), l.errs...)
-}
-
-func (l *errorLog) has(match func(error) bool) bool {
-	for _, err := range l.all() {
-		if match(err) {
-			return true
-		}
-	}
-	return false
-}
-
-// misuses returns what no error may be: another type than *lw.Error, one without a cause or an operation, one told twice.
-func (l *errorLog) misuses() []string {
-	var wrong []string
-	seen := map[error]bool{}
-	for _, err := range l.all() {
-		e, ok := err.(*lw.Error)
-		switch {
-		case !ok:
-			wrong = append(wrong, fmt.Sprintf("told of a %T: %v", err, err))
-		case e.Err == nil || e.Op == "" || e.Informer == "":
-			wrong = append(wrong, fmt.Sprintf("told of an incomplete %+v", e))
-		case seen[err]:
-			wrong = append(wrong, fmt.Sprintf("told twice of %v", e))
-		case errors.Is(err, context.Canceled):
-			wrong = append(wrong, fmt.Sprintf("told of the cancellation: %v", e))
-		}
-		seen[err] = true
-	}
-	return wrong
-}
-
-func (l *errorLog) String() string {
-	s := ""
-	for _, err := range l.all() {
-		s += "\t" + err.Error() + "\n"
-	}
-	return s
-}
-
-func (r *recorder) String() string {
-	s := ""
-	for _, req := range r.all() {
-		s += fmt.Sprintf("\t%s %-6s %d %s %v %v, %d bytes: %s\n", req.at.Format("05.000"), req.verb, req.status, req.proto,
-			req.err, req.end, req.bytes, req.query.Encode())
-	}
-	return s
-}
-
-// configMaps is the ConfigMaps of a namespace (or of all, "") as the client's wire sees them, and their path.
-func configMaps(t testing.TB, c *client, namespace string) (lw.Source[*corev1.ConfigMap], string) {
-	path := collection("configmaps", namespace)
-	return source(t, c, path, func(set kubernetes.Interface) lw.Source[*corev1.ConfigMap] {
-		return lw.FromClient(set.CoreV1().ConfigMaps(namespace))
-	}), path
-}
-
-// pods is the same for Pods.
-func pods(t testing.TB, c *client, namespace string) (lw.Source[*corev1.Pod], string) {
-	path := collection("pods", namespace)
-	return source(t, c, path, func(set kubernetes.Interface) lw.Source[*corev1.Pod] {
-		return lw.FromClient(set.CoreV1().Pods(namespace))
-	}), path
-}
-
-// source returns what generated makes of a clientset, or a lw.HTTP, as c's wire wants it.
-func source[T lw.Object](t testing.TB, c *client, path string, generated func(kubernetes.Interface) lw.Source[T]) lw.Source[T] {
-	t.Helper()
-	if c.wire.clientset {
-		return generated(c.clientset(t))
-	}
-	src := &lw.HTTP[T]{URL: c.server.URL + path, Client: c.http}
-	if !c.wire.protobuf {
-		src.Accept = "application/json"
-	}
-	return src
-}
-
-// collection is the path of a resource of core/v1, in one namespace or in all.
-func collection(resource, namespace string) string {
-	if namespace == "" {
-		return "/api/v1/" + resource
-	}
-	return "/api/v1/namespaces/" + namespace + "/" + resource
-}
-
-// followConfigMaps starts one informer for each wire on the ConfigMaps of a namespace, and waits until all have synced.
-func followConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
-	t.Helper()
-	all := startConfigMaps(t, s, namespace, opts, over...)
-	for _, f := range all {
-		f.synced()
-	}
-	return all
-}
-
-// startConfigMaps is followConfigMaps without the wait.
-func startConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
-	t.Helper()
-	var all []*follower[*corev1.ConfigMap]
-	for _, w := range over {
-		c := newClient(t, s, w)
-		src, path := configMaps(t, c, namespace)
-		all = append(all, follow(t, c, path, src, opts))
-	}
-	return all
 }

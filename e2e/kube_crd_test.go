@@ -78,8 +78,6 @@ type watcher interface {
 	calls() (adds, updates, deletes int)
 }
 
-func (f *follower[T]) calls() (adds, updates, deletes int) { return f.early.calls() }
-
 // followWidgets follows a custom resource in every form: typed, unstructured and metadata only, over lw.HTTP and over the
 // dynamic and the metadata client, streamed and in pages.
 func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace string) []watcher {
@@ -90,41 +88,37 @@ func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace stri
 		opts := func(view func(map[string]any) map[string]any) followOptions {
 			return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
 		}
-		new := func(form string, protobuf bool) *client {
+		connect := func(form string, protobuf bool) *client {
 			return newClient(t, s, wire{name: form + "-" + mode.String(), protobuf: protobuf})
 		}
-		c := new("typed", false)
-		all = append(all, follow(t, c, path, lw.Source[*widget](&lw.HTTP[*widget]{URL: s.URL + path, Client: c.http}), opts(nil)))
+		c := connect("typed", false)
+		all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http}, opts(nil)))
 
-		c = new("unstructured", false)
-		all = append(all, follow(t, c, path, lw.Source[*unstructured.Unstructured](
-			&lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: c.http}), opts(nil)))
+		c = connect("unstructured", false)
+		all = append(all, follow(t, c, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: c.http}, opts(nil)))
 
 		for _, accept := range []string{"", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"} {
-			c = new("metadata"+accept[:min(4, len(accept))], false)
-			all = append(all, follow(t, c, path, lw.Source[*metav1.PartialObjectMetadata](
-				&lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: c.http}), opts(onlyMetadata)))
+			c = connect("metadata"+accept[:min(4, len(accept))], false)
+			all = append(all, follow(t, c, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: c.http}, opts(onlyMetadata)))
 		}
 
-		c = new("dynamic", false)
+		c = connect("dynamic", false)
 		dyn, err := dynamic.NewForConfigAndClient(c.config, c.http)
 		if err != nil {
 			t.Fatal(err)
 		}
 		widgets := dyn.Resource(resource).Namespace(namespace)
-		all = append(all, follow(t, c, path, lw.Source[*unstructured.Unstructured](
-			&lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{
-				ListFunc: widgets.List, WatchFunc: widgets.Watch}), opts(nil)))
+		all = append(all, follow(t, c, path, &lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{
+			ListFunc: widgets.List, WatchFunc: widgets.Watch}, opts(nil)))
 
-		c = new("metadata-client", true)
+		c = connect("metadata-client", true)
 		meta, err := metadata.NewForConfigAndClient(c.config, c.http)
 		if err != nil {
 			t.Fatal(err)
 		}
 		metas := meta.Resource(resource).Namespace(namespace)
-		all = append(all, follow(t, c, path, lw.Source[*metav1.PartialObjectMetadata](
-			&lw.ListWatch[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList]{
-				ListFunc: metas.List, WatchFunc: metas.Watch}), opts(onlyMetadata)))
+		all = append(all, follow(t, c, path, &lw.ListWatch[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList]{
+			ListFunc: metas.List, WatchFunc: metas.Watch}, opts(onlyMetadata)))
 	}
 	return all
 }
@@ -209,7 +203,7 @@ func TestObjectThatDoesNotFit(t *testing.T) {
 		var all []*follower[*widget]
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
 			c := newClient(t, s, wire{name: mode.String()})
-			all = append(all, follow(t, c, path, lw.Source[*widget](&lw.HTTP[*widget]{URL: s.URL + path, Client: c.http}),
+			all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http},
 				followOptions{Options: lw.Options{List: mode, PageSize: 2}}))
 		}
 		for _, f := range all {

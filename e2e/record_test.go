@@ -1,21 +1,14 @@
 package e2e_test
 
 import (
-	"context"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
-
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-
-	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
 // What a request asks for, as the recorder tells them apart.
@@ -166,75 +159,11 @@ func isStatus(code int) func(request) bool {
 // broke matches a request that got no answer, or not all of it.
 func broke(req request) bool { return req.err != nil || req.end != nil && req.end != io.EOF }
 
-// A wire is how a client talks to a server.
-type wire struct {
-	name      string
-	clientset bool // through client-go's generated client, else lw.HTTP
-	protobuf  bool
-	http1     bool
-	token     string // default: the admin's
-}
-
-// wires are all ways that are tested.
-var wires = []wire{
-	{name: "http-protobuf-h2", protobuf: true},
-	{name: "http-json-h1", http1: true},
-	{name: "http-json-h2"},
-	{name: "http-protobuf-h1", protobuf: true, http1: true},
-	{name: "client-protobuf-h2", clientset: true, protobuf: true},
-	{name: "client-json-h1", clientset: true, http1: true},
-}
-
-// faultWires are those that each fault is tested with, at the same time.
-var faultWires = []wire{wires[0], wires[1], wires[4], wires[5]}
-
-const protobufType = "application/vnd.kubernetes.protobuf"
-
-// A client is one connection pool to a server, with a record of its requests.
-type client struct {
-	wire   wire
-	server *servers.Server
-	config *rest.Config
-	http   *http.Client
-	*recorder
-}
-
-func newClient(t testing.TB, s *servers.Server, w wire) *client {
-	t.Helper()
-	c := &client{wire: w, server: s, config: s.Config(), recorder: &recorder{}}
-	if w.token != "" {
-		c.config.BearerToken = w.token
+func (r *recorder) String() string {
+	s := ""
+	for _, req := range r.all() {
+		s += fmt.Sprintf("\t%s %-6s %d %s %v %v, %d bytes: %s\n", req.at.Format("05.000"), req.verb, req.status, req.proto,
+			req.err, req.end, req.bytes, req.query.Encode())
 	}
-	if w.http1 {
-		c.config.TLSClientConfig.NextProtos = []string{"http/1.1"}
-	}
-	c.config.ContentType = "application/json"
-	if w.protobuf {
-		c.config.ContentType = protobufType
-	}
-	dial := c.config.Dial
-	c.config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c.dials.Add(1)
-		return dial(ctx, network, address)
-	}
-	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		c.next = next
-		return c.recorder
-	})
-	var err error
-	if c.http, err = rest.HTTPClientFor(c.config); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.http.CloseIdleConnections)
-	return c
-}
-
-// clientset returns a generated client on c's connections.
-func (c *client) clientset(t testing.TB) *kubernetes.Clientset {
-	t.Helper()
-	set, err := kubernetes.NewForConfigAndClient(c.config, c.http)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return s
 }

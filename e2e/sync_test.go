@@ -46,13 +46,13 @@ func TestEveryWire(t *testing.T) {
 
 		for _, resource := range []string{"configmaps", "pods"} {
 			path := collection(resource, namespace)
-			make := func(name, value string) object {
+			made := func(name, value string) object {
 				if resource == "pods" {
 					return pod(namespace, name, "node", value)
 				}
 				return configMap(namespace, name, value)
 			}
-			create(t, r, path, make("new", "b"))
+			create(t, r, path, made("new", "b"))
 			for i := range 5 {
 				_, err := r.Do(within(t, patience), "PATCH", fmt.Sprintf("%s/o-%02d", path, i), "application/merge-patch+json",
 					object{"metadata": object{"labels": object{"value": "c"}}})
@@ -62,7 +62,7 @@ func TestEveryWire(t *testing.T) {
 			}
 			remove(t, r, path+"/o-05")
 			remove(t, r, path+"/o-06")
-			create(t, r, path, make("o-06", "again"))
+			create(t, r, path, made("o-06", "again"))
 		}
 		inStep(t, r, maps, podFollowers)
 		for _, f := range maps {
@@ -95,7 +95,7 @@ func inStep[T, U lw.Object](t *testing.T, r *servers.Reader, a []*follower[T], b
 // checkCalls checks what a handler that was there from the start was told. No change is far enough behind to be folded.
 func checkCalls[T lw.Object](t *testing.T, f *follower[T], adds, updates, deletes int) {
 	t.Helper()
-	gotAdds, gotUpdates, gotDeletes := f.early.calls()
+	gotAdds, gotUpdates, gotDeletes := f.calls()
 	if diff := cmp.Diff([]int{adds, updates, deletes}, []int{gotAdds, gotUpdates, gotDeletes}); diff != "" {
 		t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
 	}
@@ -210,7 +210,7 @@ func TestSelectors(t *testing.T) {
 					if got := f.Store().Len(); got != before {
 						t.Errorf("%s: %d objects at the end, %d at the start", f.name(), got, before)
 					}
-					if _, _, deletes := f.early.calls(); q.labels != "" && deletes == 0 {
+					if _, _, deletes := f.calls(); q.labels != "" && deletes == 0 {
 						t.Errorf("%s: no object left the selector", f.name())
 					}
 					for _, err := range f.errs.all() {
@@ -300,7 +300,7 @@ func TestBookmarks(t *testing.T) {
 				return ""
 			})
 			f.same(r)
-			adds, updates, deletes := f.early.calls()
+			adds, updates, deletes := f.calls()
 			if diff := cmp.Diff([]int{1, 0, 0}, []int{adds, updates, deletes}); diff != "" {
 				t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
 			}

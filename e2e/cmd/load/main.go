@@ -105,7 +105,7 @@ func run(ctx context.Context, kind servers.Kind, cfg config) error {
 	}
 	fmt.Printf("%s server, %d Pods and %d ConfigMaps, %d writers for %v, median of %d rounds\n\n",
 		kind.Name, cfg.objects, cfg.objects, cfg.writers, cfg.storm, cfg.rounds)
-	print(rows)
+	printTable(rows)
 	return nil
 }
 
@@ -154,8 +154,8 @@ func round(ctx context.Context, s *servers.Server, storm *storm, cfg config, enc
 	return results, nil
 }
 
-// print prints the medians of all rounds.
-func print(rows map[string][]result) {
+// printTable prints the medians of all rounds.
+func printTable(rows map[string][]result) {
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 1, ' ', tabwriter.Debug)
 	fmt.Fprintln(t, "| encoding | follower | sync | sync CPU | peak RSS | live heap | updates | told | told/s | CPU/event | lag p50 | lag p99 | watches | lists |")
 	fmt.Fprintln(t, "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")

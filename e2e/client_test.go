@@ -1,0 +1,147 @@
+package e2e_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+// A wire is how a client talks to a server.
+type wire struct {
+	name      string
+	clientset bool // through client-go's generated client, else lw.HTTP
+	protobuf  bool
+	http1     bool
+	token     string // default: the admin's
+}
+
+// wires are all ways that are tested.
+var wires = []wire{
+	{name: "http-protobuf-h2", protobuf: true},
+	{name: "http-json-h1", http1: true},
+	{name: "http-json-h2"},
+	{name: "http-protobuf-h1", protobuf: true, http1: true},
+	{name: "client-protobuf-h2", clientset: true, protobuf: true},
+	{name: "client-json-h1", clientset: true, http1: true},
+}
+
+// faultWires are those that each fault is tested with, at the same time.
+var faultWires = []wire{wires[0], wires[1], wires[4], wires[5]}
+
+const protobufType = "application/vnd.kubernetes.protobuf"
+
+// A client is one connection pool to a server, with a record of its requests.
+type client struct {
+	wire   wire
+	server *servers.Server
+	config *rest.Config
+	http   *http.Client
+	*recorder
+}
+
+func newClient(t testing.TB, s *servers.Server, w wire) *client {
+	t.Helper()
+	c := &client{wire: w, server: s, config: s.Config(), recorder: &recorder{}}
+	if w.token != "" {
+		c.config.BearerToken = w.token
+	}
+	if w.http1 {
+		c.config.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	}
+	c.config.ContentType = "application/json"
+	if w.protobuf {
+		c.config.ContentType = protobufType
+	}
+	dial := c.config.Dial
+	c.config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c.dials.Add(1)
+		return dial(ctx, network, address)
+	}
+	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		c.next = next
+		return c.recorder
+	})
+	var err error
+	if c.http, err = rest.HTTPClientFor(c.config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.http.CloseIdleConnections)
+	return c
+}
+
+// clientset returns a generated client on c's connections.
+func (c *client) clientset(t testing.TB) *kubernetes.Clientset {
+	t.Helper()
+	set, err := kubernetes.NewForConfigAndClient(c.config, c.http)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// configMaps is the ConfigMaps of a namespace (or of all, "") as the client's wire sees them, and their path.
+func configMaps(t testing.TB, c *client, namespace string) (lw.Source[*corev1.ConfigMap], string) {
+	path := collection("configmaps", namespace)
+	return source(t, c, path, func(set kubernetes.Interface) lw.Source[*corev1.ConfigMap] {
+		return lw.FromClient(set.CoreV1().ConfigMaps(namespace))
+	}), path
+}
+
+// pods is the same for Pods.
+func pods(t testing.TB, c *client, namespace string) (lw.Source[*corev1.Pod], string) {
+	path := collection("pods", namespace)
+	return source(t, c, path, func(set kubernetes.Interface) lw.Source[*corev1.Pod] {
+		return lw.FromClient(set.CoreV1().Pods(namespace))
+	}), path
+}
+
+// source returns what generated makes of a clientset, or a lw.HTTP, as c's wire wants it.
+func source[T lw.Object](t testing.TB, c *client, path string, generated func(kubernetes.Interface) lw.Source[T]) lw.Source[T] {
+	t.Helper()
+	if c.wire.clientset {
+		return generated(c.clientset(t))
+	}
+	src := &lw.HTTP[T]{URL: c.server.URL + path, Client: c.http}
+	if !c.wire.protobuf {
+		src.Accept = "application/json"
+	}
+	return src
+}
+
+// collection is the path of a resource of core/v1, in one namespace or in all.
+func collection(resource, namespace string) string {
+	if namespace == "" {
+		return "/api/v1/" + resource
+	}
+	return "/api/v1/namespaces/" + namespace + "/" + resource
+}
+
+// followConfigMaps starts one informer for each wire on the ConfigMaps of a namespace, and waits until all have synced.
+func followConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
+	t.Helper()
+	all := startConfigMaps(t, s, namespace, opts, over...)
+	for _, f := range all {
+		f.synced()
+	}
+	return all
+}
+
+// startConfigMaps is followConfigMaps without the wait.
+func startConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
+	t.Helper()
+	var all []*follower[*corev1.ConfigMap]
+	for _, w := range over {
+		c := newClient(t, s, w)
+		src, path := configMaps(t, c, namespace)
+		all = append(all, follow(t, c, path, src, opts))
+	}
+	return all
+}
