@@ -1,0 +1,292 @@
+package oracle
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// checkReads checks that each read shows one state of the server, the one of its version, and that none is older than a read
+// that had returned before it began: S1 (and S8, which follows from it), S2, S4, S5, S7, S9, S11, D1, Y1, G6, W1.
+func (l *Log) checkReads(r *Result) {
+	byCall := slices.SortedStableFunc(slices.Values(l.reads), func(a, b *Read) int { return cmp.Compare(a.Call, b.Call) })
+	floor := l.floors()
+	next := 0                     // of floor
+	var low lowest                // what every read from now on has to show
+	session := map[string]point{} // what each session has seen
+	for _, read := range byCall {
+		for next < len(floor) && floor[next].seq < read.Call {
+			low.raise(floor[next])
+			next++
+		}
+		if read.Held {
+			l.checkHeld(r, read)
+			continue
+		}
+		from := low.at
+		seen, again := session[read.Session]
+		if again && from.before(seen) {
+			from = seen
+		}
+		p, ok := l.witness(r, read, from, low, again && seen == from)
+		if !ok {
+			continue
+		}
+		session[read.Session] = p
+		if p != (point{}) {
+			// It counts for all once it has returned.
+			at := slices.IndexFunc(floor[next:], func(f floorAt) bool { return f.seq > read.Ret })
+			if at < 0 {
+				at = len(floor) - next
+			}
+			floor = slices.Insert(floor, next+at, floorAt{read.Ret, p, "a read by " + read.Session, read.Copy})
+		}
+	}
+}
+
+// A floorAt is a state that later reads may not be older than, from a moment on.
+type floorAt struct {
+	seq  int
+	at   point
+	why  string
+	copy int
+}
+
+// lowest is the newest floor.
+type lowest struct {
+	at   point
+	why  string
+	copy int
+}
+
+func (w *lowest) raise(f floorAt) {
+	if w.at.before(f.at) {
+		w.at, w.why, w.copy = f.at, f.why, f.copy
+	}
+}
+
+// floors are those that do not come from reads: waits that were told that a version has come.
+func (l *Log) floors() (floor []floorAt) {
+	for _, w := range l.waits {
+		if w.Err == nil && w.Version != 0 {
+			floor = append(floor, floorAt{w.Ret, point{w.Epoch, w.Version}, "a wait for it", w.Copy})
+		}
+	}
+	slices.SortStableFunc(floor, func(a, b floorAt) int { return cmp.Compare(a.seq, b.seq) })
+	return floor
+}
+
+// witness returns the oldest state that is not before from and is the one that read shows.
+func (l *Log) witness(r *Result, read *Read, from point, low lowest, own bool) (point, bool) {
+	version, err := ParseVersion(read.Version)
+	if err != nil {
+		r.fail(read.Ret, "S9", "%s reports version %q", read.What, read.Version)
+		return point{}, false
+	}
+	if read.What == "" {
+		read.What = "a read"
+	}
+	if !l.unique(r, read) {
+		return point{}, false
+	}
+	if version == 0 && (!read.Lower || len(read.Items) == 0) {
+		return point{}, l.checkEmpty(r, read, from, low)
+	}
+	r.met("S1")
+	if read.family != "" {
+		r.met(read.family)
+	}
+	top := l.truth.at(read.Ret)
+	for i := from.epoch; i <= top.epoch; i++ {
+		for _, v := range l.candidates(read, i, version) {
+			if p := (point{i, v}); !p.before(from) && l.truth.reached(p, read.Ret) && l.shows(read, p) {
+				return p, true
+			}
+		}
+	}
+	l.explain(r, read, version, from, low, own)
+	return point{}, false
+}
+
+// candidates are the versions of an epoch that the read may be of.
+func (l *Log) candidates(read *Read, epoch int, version uint64) []uint64 {
+	if !read.Lower {
+		return []uint64{version}
+	}
+	return append([]uint64{version}, l.truth.changes(epoch, version, l.truth.epochs[epoch].top)...)
+}
+
+// shows reports whether read shows the state of p. Where an object was bad the copy may hold back its version: then nothing may
+// be older than p, but for what is bad.
+func (l *Log) shows(read *Read, p point) bool {
+	state, bad := l.truth.state(p)
+	if len(bad) == 0 && equal(state, read) {
+		return true
+	}
+	if !l.truth.clouded(p, read.Ret) {
+		return false
+	}
+	got := map[Key]*Item{}
+	for i := range read.Items {
+		got[read.Items[i].Key] = &read.Items[i]
+	}
+	keys := maps.Clone(l.truth.epochs[p.epoch].cells)
+	for key := range got {
+		if _, ok := keys[key]; !ok {
+			return false
+		}
+	}
+	for key := range keys {
+		if !l.mayBe(read, p, key, got[key]) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayBe reports whether key may hold got in a copy that holds back its version at p.
+func (l *Log) mayBe(read *Read, p point, key Key, got *Item) bool {
+	matches := func(c cell) bool {
+		there := c.item != nil && !c.bad && (read.Of == nil || read.Of(*c.item))
+		return there == (got != nil) && (!there || c.item.is(*got))
+	}
+	top := l.truth.at(read.Ret)
+	for i := p.epoch; i <= top.epoch; i++ {
+		from := p.version
+		if i > p.epoch {
+			from = 0
+		}
+		if first := l.truth.cell(point{i, from}, key); i == p.epoch && (first.bad || matches(first)) {
+			// What was there before it went bad may stay, as may a state without the object.
+			if matches(first) || got == nil || l.truth.had(*got) {
+				return true
+			}
+		}
+		for _, c := range l.truth.epochs[i].cells[key] {
+			if c.version > from && l.truth.reached(point{i, c.version}, read.Ret) && matches(c) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func equal(state map[Key]Item, read *Read) bool {
+	n := 0
+	for _, want := range state {
+		if read.Of != nil && !read.Of(want) {
+			continue
+		}
+		n++
+		if !slices.ContainsFunc(read.Items, want.is) {
+			return false
+		}
+	}
+	return n == len(read.Items)
+}
+
+// unique checks that no key is shown twice.
+func (l *Log) unique(r *Result, read *Read) bool {
+	r.met("S7")
+	seen := map[Key]bool{}
+	for _, item := range read.Items {
+		if seen[item.Key] {
+			r.fail(read.Ret, "S7", "%s shows %s twice: %s", read.What, item.Key, show(read.Items))
+			return false
+		}
+		seen[item.Key] = true
+	}
+	return true
+}
+
+// checkEmpty checks a read of a copy that says it has no version yet.
+func (l *Log) checkEmpty(r *Result, read *Read, from point, low lowest) bool {
+	for _, w := range l.waits {
+		if w.Sync && w.Err == nil && w.Copy == read.Copy && w.Ret < read.Call {
+			r.fail(read.Ret, "Y1", "%s has no version, though the copy had synced", read.What)
+			return false
+		}
+	}
+	r.met("Y1")
+	if len(read.Items) > 0 {
+		r.fail(read.Ret, "S1", "%s shows %s before there is a version", read.What, show(read.Items))
+		return false
+	}
+	if from != (point{}) && low.copy == read.Copy {
+		r.fail(read.Ret, "S4", "%s has no version after %s at %d", read.What, low.why, from.version)
+		return false
+	}
+	return true
+}
+
+// explain names the promise that a read without a witness breaks.
+func (l *Log) explain(r *Result, read *Read, version uint64, from point, low lowest, own bool) {
+	top := l.truth.at(read.Ret)
+	older := false
+	known := false
+	for i := range top.epoch + 1 {
+		p := point{i, version}
+		known = known || l.truth.reached(p, read.Ret)
+		if !l.truth.reached(p, read.Ret) || !l.shows(read, p) {
+			continue
+		}
+		older = true
+	}
+	what := "a later state than the server's"
+	switch {
+	case !known:
+		r.fail(read.Ret, "S9", "%s reports version %d, %s, %d", read.What, version, what, top.version)
+	case older && read.Copy != low.copy && !own:
+		r.fail(read.Ret, "G6", "%s of a new copy at %d is older than %s at %d", read.What, version, low.why, from.version)
+	case older && low.why == "a wait for it":
+		r.fail(read.Ret, "W1", "%s at %d, after a wait for %d had ended well", read.What, version, from.version)
+	case older && own:
+		r.fail(read.Ret, "S4", "%s at %d, after the same session had seen %d", read.What, version, from.version)
+	case older:
+		r.fail(read.Ret, "S5", "%s at %d, after %s had shown %d", read.What, version, low.why, from.version)
+	default:
+		state, _ := l.truth.state(point{top.epoch, min(version, top.version)})
+		var want []Item
+		for _, item := range state {
+			if read.Of == nil || read.Of(item) {
+				want = append(want, item)
+			}
+		}
+		r.fail(read.Ret, cmp.Or(read.family, "S1"), "%s at %d shows %s, the server had %s", read.What, version, show(read.Items), show(want))
+	}
+}
+
+// checkHeld checks a read of a snapshot that was taken before: it shows its version, however old that is.
+func (l *Log) checkHeld(r *Result, read *Read) {
+	r.met("S11")
+	version, err := ParseVersion(read.Version)
+	if err != nil || version == 0 {
+		if len(read.Items) > 0 {
+			r.fail(read.Ret, "S11", "%s has no version, but shows %s", read.What, show(read.Items))
+		}
+		return
+	}
+	if !l.unique(r, read) {
+		return
+	}
+	for i := range l.truth.at(read.Ret).epoch + 1 {
+		if p := (point{i, version}); l.truth.reached(p, read.Ret) && l.shows(read, p) {
+			return
+		}
+	}
+	r.fail(read.Ret, "S11", "%s of version %d has become %s", read.What, version, show(read.Items))
+}
+
+// checkObjects checks that nobody changed an object that was handed out: S6.
+func (l *Log) checkObjects(r *Result, now func(ref any) Item) {
+	if now == nil {
+		return
+	}
+	for _, ref := range l.order {
+		r.met("S6")
+		if was, is := l.refs[ref], now(ref); !was.is(is) {
+			r.fail(l.seq, "S6", "%s has been changed to %s", was, is)
+			return
+		}
+	}
+}

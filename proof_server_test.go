@@ -1,0 +1,351 @@
+package lw_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/history"
+)
+
+// A Part is the object of the proofs.
+type Part struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Group             string `json:"group"`
+	Size              int    `json:"size"`
+}
+
+func newPart(name, group string, size int) *Part {
+	p := &Part{Group: group, Size: size}
+	p.Namespace, p.Name = "default", name
+	p.Labels = map[string]string{"group": group}
+	return p
+}
+
+// sizeBroken is a size that the server over HTTP writes as a string, which does not fit a Part.
+const sizeBroken = -1
+
+// A partServer has Parts, and gives them to informers.
+type partServer interface {
+	line() *history.Line
+	// put creates or replaces p, and returns its UID and version. It returns the version before where it changed nothing.
+	put(p *Part) (types.UID, uint64)
+	remove(key lw.Key) (version uint64)
+	source() lw.Source[*Part]
+	// clear takes back the faults that have not happened yet.
+	clear()
+	close()
+}
+
+// direct is a server whose answers are function calls.
+type direct struct {
+	lines *history.Line
+	parts *history.Collection[*Part]
+
+	mu    sync.Mutex
+	next  []*directFault           // guarded by mu, as all below
+	pokes map[chan directPoke]bool // of the open watches
+}
+
+// A directFault is what happens to a request to come.
+type directFault struct {
+	watch, list, stream bool // which
+	page                bool // only to a page after the first
+	times               int  // so often; 0: once
+	before              func()
+	err                 error
+	hang                bool
+	slow                time.Duration // before each event
+	lag                 uint64        // a list, or the initial events, from a state so many versions ago
+	version             *string
+	// mangle stands between the answer and the informer: it sees each event, or each item of a list as an ADDED event, and
+	// yields what it likes.
+	mangle func(n int, ev lw.WatchEvent[*Part], yield func(lw.WatchEvent[*Part]) error) error
+}
+
+// A directPoke happens to an open watch.
+type directPoke struct {
+	err   error // ends it; io.EOF: cleanly
+	stall bool
+	event *lw.WatchEvent[*Part]
+}
+
+func newDirect() *direct {
+	l := history.NewLine()
+	same := func(old, new *history.Object[*Part]) bool {
+		return old.Value.Size == new.Value.Size && old.Value.Group == new.Value.Group
+	}
+	return &direct{
+		lines: l,
+		parts: history.NewCollection(l, history.Options[*Part]{Resource: schema.GroupResource{Resource: "parts"}, Same: same}),
+		pokes: map[chan directPoke]bool{},
+	}
+}
+
+func (d *direct) line() *history.Line      { return d.lines }
+func (d *direct) source() lw.Source[*Part] { return d }
+func (d *direct) close()                   {}
+
+func (d *direct) put(p *Part) (types.UID, uint64) {
+	in := history.Object[*Part]{Key: lw.KeyOf(p), Labels: p.Labels, Value: p}
+	out, err := d.parts.Get(in.Key)
+	if err == nil {
+		out, err = d.parts.Update(in, history.Preconditions{})
+	} else {
+		out, err = d.parts.Create(in)
+	}
+	must(err)
+	return out.UID, out.Version
+}
+
+func (d *direct) remove(key lw.Key) uint64 {
+	_, version, err := d.parts.Delete(key, history.Preconditions{})
+	must(err)
+	return version
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (d *direct) inject(f directFault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next = append(d.next, &f)
+}
+
+func (d *direct) clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next = nil
+}
+
+// poke does something to each open watch.
+func (d *direct) poke(p directPoke) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.pokes {
+		select {
+		case c <- p:
+		default: // it has enough to do
+		}
+	}
+}
+
+// take returns what happens to a request.
+func (d *direct) take(opts metav1.ListOptions, watching bool) directFault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	stream := opts.SendInitialEvents != nil
+	for i, f := range d.next {
+		if watching && !stream && f.watch || stream && f.stream || !watching && f.list && (!f.page || opts.Continue != "") {
+			if f.times--; f.times <= 0 {
+				d.next = append(d.next[:i:i], d.next[i+1:]...)
+			}
+			return *f
+		}
+	}
+	return directFault{}
+}
+
+func (d *direct) List(ctx context.Context, opts metav1.ListOptions, yield func(*Part, error) error) (metav1.ListMeta, error) {
+	f := d.take(opts, false)
+	if err := f.begin(ctx); err != nil {
+		return metav1.ListMeta{}, err
+	}
+	if f.lag > 0 && opts.Continue == "" {
+		opts.ResourceVersion, opts.ResourceVersionMatch = d.ago(f.lag), metav1.ResourceVersionMatchExact
+	}
+	page, err := d.parts.List("", opts)
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	give := func(ev lw.WatchEvent[*Part]) error { return yield(ev.Object, ev.Err) }
+	for i, obj := range page.Items {
+		if err := f.give(i, lw.WatchEvent[*Part]{Type: watch.Added, Object: handOut(obj, obj.Version)}, give); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	out := metav1.ListMeta{ResourceVersion: history.FormatVersion(page.Version), Continue: page.Continue}
+	if f.version != nil {
+		out.ResourceVersion = *f.version
+	}
+	return out, nil
+}
+
+// ago is the version so many before the last, or the oldest that is kept.
+func (d *direct) ago(n uint64) string {
+	now := d.lines.Version()
+	return history.FormatVersion(max(now-min(n, now), d.parts.Oldest()))
+}
+
+func (f *directFault) begin(ctx context.Context) error {
+	if f.before != nil {
+		f.before()
+	}
+	if f.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.err
+}
+
+func (f *directFault) give(n int, ev lw.WatchEvent[*Part], yield func(lw.WatchEvent[*Part]) error) error {
+	if f.mangle == nil {
+		return yield(ev)
+	}
+	return f.mangle(n, ev, yield)
+}
+
+func handOut(obj *history.Object[*Part], version uint64) *Part {
+	p := *obj.Value
+	p.UID, p.ResourceVersion = obj.UID, history.FormatVersion(version)
+	return &p
+}
+
+// errStall makes a watch that says nothing any more.
+var errStall = errors.New("half-open")
+
+func (d *direct) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Part]) error) error {
+	f := d.take(opts, true)
+	if err := f.begin(ctx); err == io.EOF {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	w, err := d.parts.Watch("", opts)
+	if err != nil {
+		return err
+	}
+	pokes := make(chan directPoke, 8)
+	d.mu.Lock()
+	d.pokes[pokes] = true
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.pokes, pokes)
+	}()
+	// Two goroutines only so that a poke can end a Next that waits.
+	events := make(chan lw.WatchEvent[*Part])
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer cancel()
+	reader.Go(func() { ended <- d.read(ctx, w, events) })
+	for n := 0; ; n++ {
+		select {
+		case ev := <-events:
+			if f.slow > 0 {
+				select {
+				case <-time.After(f.slow):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			if err := f.give(n, ev, yield); err == io.EOF {
+				return nil
+			} else if err == errStall {
+				<-ctx.Done()
+				return ctx.Err()
+			} else if err != nil {
+				return err
+			}
+		case p := <-pokes:
+			switch {
+			case p.stall:
+				<-ctx.Done()
+				return ctx.Err()
+			case p.event != nil:
+				if err := yield(*p.event); err != nil {
+					return err
+				}
+			case p.err == io.EOF:
+				return nil
+			default:
+				return p.err
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+func (d *direct) read(ctx context.Context, w *history.Watch[*Part], events chan<- lw.WatchEvent[*Part]) error {
+	for {
+		ev, err := w.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		out := lw.WatchEvent[*Part]{
+			Type: ev.Type, ResourceVersion: history.FormatVersion(ev.Version), InitialEventsEnd: ev.InitialEventsEnd,
+		}
+		if ev.Type != watch.Bookmark {
+			out.Object = handOut(ev.Object, ev.Version)
+		}
+		select {
+		case events <- out:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// web is a server behind HTTP, on pipes in the bubble.
+type web struct {
+	server *apiserver.Server
+	src    *lw.HTTP[*Part]
+}
+
+func newWeb() *web {
+	s := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Group: "lw.test", Resource: "parts", Kind: "Part", Custom: true}}})
+	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: s.Client()}}
+}
+
+func (s *web) line() *history.Line          { return s.server.Line }
+func (s *web) source() lw.Source[*Part]     { return s.src }
+func (s *web) parts() *apiserver.Collection { return s.server.Collection("parts") }
+func (s *web) clear()                       { s.server.Clear(); s.server.SetDown(false) }
+func (s *web) close()                       { s.src.Client.CloseIdleConnections(); s.server.Close() }
+func (s *web) put(p *Part) (types.UID, uint64) {
+	data, err := json.Marshal(p)
+	must(err)
+	if p.Size == sizeBroken {
+		var m map[string]any
+		must(json.Unmarshal(data, &m))
+		m["size"] = "broken"
+		data, err = json.Marshal(m)
+		must(err)
+	}
+	out, err := s.parts().Get(lw.KeyOf(p))
+	if err == nil {
+		out, err = s.parts().Update(data)
+	} else {
+		out, err = s.parts().Create(data)
+	}
+	must(err)
+	return out.UID, out.Version
+}
+
+func (s *web) remove(key lw.Key) uint64 {
+	out, err := s.parts().Delete(key)
+	must(err)
+	return out.Version
+}

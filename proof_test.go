@@ -1,0 +1,461 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/oracle"
+)
+
+// The proofs drive an informer with random writes, faults, handlers, reads and time, record all that it shows and says, and let
+// package oracle decide whether it kept its promises. A failure prints the commands that led to it and a seed that repeats it.
+// docs/proof.md says what is proved, and how to run more of it.
+
+// TestProof runs against a server whose answers are function calls.
+func TestProof(t *testing.T) { prove(t, func() partServer { return newDirect() }) }
+
+// TestProofHTTP runs against a server behind HTTP.
+func TestProofHTTP(t *testing.T) { prove(t, func() partServer { return newWeb() }) }
+
+func prove(t *testing.T, server func() partServer) {
+	var c coverage
+	for range rounds {
+		rapid.Check(t, func(rt *rapid.T) {
+			result, injected := proveOne(t, rt, server)
+			if len(result.Violations) > 0 {
+				site(rt, result.Violations[0])
+			}
+			c.add(result, injected)
+		})
+	}
+	if !t.Failed() {
+		c.check(t)
+	}
+}
+
+// rounds is how often rapid's number of checks is run, which is 100 where no flag says otherwise.
+const rounds = 4
+
+// proveOne runs one history, and returns what the oracle says of it.
+func proveOne(t *testing.T, rt *rapid.T, server func() partServer) (result oracle.Result, injected []string) {
+	bubble(t, rt, func(_ *testing.T, rt *rapid.T) {
+		w := newProof(rt, server())
+		func() {
+			defer w.end()
+			rt.Repeat(w.commands())
+			w.settle()
+		}()
+		result, injected = w.log.Check(func(ref any) oracle.Item { return *describe(ref.(*Part)) }), w.injected
+	})
+	return result, injected
+}
+
+// site fails from a line of its own for each family of invariants: a history shrinks only to one that fails from the same line.
+func site(rt *rapid.T, v oracle.Violation) {
+	switch v.ID[0] {
+	case 'S', 'D':
+		rt.Fatal(v)
+	case 'H':
+		rt.Fatal(v)
+	case 'M', 'A':
+		rt.Fatal(v)
+	case 'Z':
+		rt.Fatal(v)
+	case 'R':
+		rt.Fatal(v)
+	case 'T':
+		rt.Fatal(v)
+	case 'Y', 'W':
+		rt.Fatal(v)
+	case 'G':
+		rt.Fatal(v)
+	default:
+		rt.Fatal(v)
+	}
+}
+
+// coverage guards against a proof of nothing: it counts how often each invariant could have been violated, and each fault
+// was injected.
+type coverage struct {
+	histories int
+	premises  map[string]int
+	faults    map[string]int
+}
+
+func (c *coverage) add(r oracle.Result, injected []string) {
+	if c.premises == nil {
+		c.premises, c.faults = map[string]int{}, map[string]int{}
+	}
+	c.histories++
+	for id, n := range r.Premises {
+		c.premises[id] += n
+	}
+	for _, id := range injected {
+		c.faults[id]++
+	}
+}
+
+// enough is from how many histories on all of it must have occurred.
+const enough = 80
+
+func (c *coverage) check(t *testing.T) {
+	if c.histories < enough {
+		return
+	}
+	for _, id := range strings.Fields(`S1 S2 S6 S7 S11 Y1 H1 H2 H3 H4 H5 H6 H7 H8 H9 H10 H12 A1 A2 M1 Z1 Y2 Y3 Y4 R1 R2 R3 R5 R7
+		R8 R9 R12 R13 R14 T1 T2 W1 W2 G1 G4 L1 L2 L3 L4 L5`) {
+		if c.premises[id] == 0 {
+			t.Errorf("%d histories never put %s to the test", c.histories, id)
+		}
+	}
+	t.Logf("%d histories; premises %v; faults %v", c.histories, c.premises, c.faults)
+}
+
+// proof is a server, an informer, and the record of both.
+type proof struct {
+	server   partServer
+	log      *oracle.Log
+	seq      bool // after each command all is done that it led to
+	mode     lw.ListMode
+	selector string
+	turns    bool // with a transform
+	injected []string
+	lags     int // faults that show older states, since all was settled
+
+	copy    int
+	inf     *lw.Informer[*Part]
+	cancel  context.CancelFunc
+	done    chan struct{}
+	ran     error
+	session string
+	byGroup *lw.Index[string, *Part]
+	late    []*lw.Index[int, *Part]
+	told    []*listening
+	held    []heldParts
+	begun   int // handlers so far
+	waiting sync.WaitGroup
+
+	last map[lw.Key]*Part // what the server has
+
+	mu     sync.Mutex
+	byName map[string]*oracle.Handler // guarded by mu
+}
+
+type heldParts struct {
+	name string
+	copy int
+	snap *lw.Snapshot[*Part]
+}
+
+func newProof(rt *rapid.T, server partServer) *proof {
+	w := &proof{server: server, log: oracle.New(), last: map[lw.Key]*Part{}, byName: map[string]*oracle.Handler{}}
+	w.seq = !rapid.Bool().Draw(rt, "concurrent")
+	w.mode = rapid.SampledFrom([]lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListAuto, lw.ListStream}).Draw(rt, "mode")
+	w.selector = rapid.SampledFrom([]string{"", "group=x"}).Draw(rt, "selector")
+	w.turns = rapid.Bool().Draw(rt, "transform")
+	for i := range rapid.IntRange(0, 4).Draw(rt, "preload") {
+		w.put(fmt.Sprintf("%c", 'a'+i), "x", i)
+	}
+	w.start()
+	return w
+}
+
+// A transform that leaves out parts of one size and cannot read those of another.
+const (
+	sizeLeftOut = 7
+	sizeBad     = 8
+	turned      = 100
+)
+
+func (w *proof) transform(p *Part) (*Part, error) {
+	w.log.Turns(p)
+	switch p.Size {
+	case sizeLeftOut:
+		return nil, nil
+	case sizeBad:
+		return nil, errors.New("cannot read it")
+	}
+	p.Size += turned
+	return p, nil
+}
+
+// expect is what a write is to an informer.
+func (w *proof) expect(p *Part, version uint64) oracle.Write {
+	out := oracle.Write{Version: version, Key: lw.KeyOf(p)}
+	if w.selector != "" && p.Group != "x" {
+		return out
+	}
+	own := *p
+	switch {
+	case p.Size == sizeBroken:
+		out.Bad = true
+		return out
+	case w.turns && p.Size == sizeBad:
+		out.Bad = true
+		return out
+	case w.turns && p.Size == sizeLeftOut:
+		return out
+	case w.turns:
+		own.Size += turned
+	}
+	out.Item = describe(&own)
+	out.Item.Ref = nil
+	return out
+}
+
+// start begins a new copy of the collection.
+func (w *proof) start() {
+	w.copy++
+	w.session = fmt.Sprintf("the main session of copy %d", w.copy)
+	number := w.copy
+	var src lw.Source[*Part] = &recorded{src: w.server.source(), log: w.log, copy: number, transform: w.turns}
+	if w.selector != "" {
+		src = lw.WithListOptions(src, func(o *metav1.ListOptions) { o.LabelSelector = w.selector })
+	}
+	if w.turns {
+		src = lw.Transform(src, w.transform)
+	}
+	w.inf = lw.NewInformer(src, &lw.Options{
+		List: w.mode, PageSize: 2, WatchTimeout: time.Minute,
+		OnError: func(err error) {
+			w.log.Reports(oracle.Report{Copy: number, Err: err, Rewound: errors.Is(err, lw.ErrRewound)})
+		},
+		OnPanic: func(p *lw.Panic) {
+			w.mu.Lock()
+			h := w.byName[p.Handler]
+			w.mu.Unlock()
+			if h != nil && errors.Is(p, errHandlerPanics) {
+				h.Recovers()
+			}
+		},
+	})
+	w.byGroup = lw.NewIndex(w.inf, func(p *Part) string { return p.Group })
+	w.late = nil
+	first := w.listen(oracle.Handler{First: true, Lossless: true})
+	h := first.handler()
+	h.EveryUpdate, first.every = true, true
+	w.register(first, h)
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	w.done = make(chan struct{})
+	inf, done := w.inf, w.done
+	go func() {
+		defer close(done)
+		w.ran = inf.Run(ctx)
+	}()
+}
+
+// listen makes a handler that is not registered yet.
+func (w *proof) listen(o oracle.Handler) *listening {
+	w.begun++
+	o.Name, o.Copy = fmt.Sprintf("handler %d", w.begun), w.copy
+	o.Before = w.inf.Store().ResourceVersion()
+	l := &listening{inf: w.inf, byGroup: w.byGroup, o: w.log.Handlers(o)}
+	w.mu.Lock()
+	w.byName[o.Name] = l.o
+	w.mu.Unlock()
+	w.told = append(w.told, l)
+	return l
+}
+
+func (w *proof) register(l *listening, h lw.Handler[*Part]) {
+	l.reg = w.inf.AddHandler(h)
+	l.o.Registered()
+}
+
+// stop ends the copy, and checks that it ends.
+func (w *proof) stop() {
+	call, at := w.log.Tick(), time.Now()
+	w.cancel()
+	for _, l := range w.told {
+		l.open()
+	}
+	within(w.done, "Run to return")
+	w.log.Stops(oracle.Stop{Copy: w.copy, Call: call, Took: time.Since(at)})
+	if w.ran != nil {
+		panic(fmt.Sprintf("Run: %v", w.ran))
+	}
+	for _, l := range w.told {
+		if l.reg == nil {
+			within(l.done, "a loop over Events to end")
+		} else {
+			within(l.reg.Done(), "a handler to be done")
+		}
+	}
+	if err := w.inf.Run(context.Background()); !errors.Is(err, lw.ErrStarted) {
+		panic(fmt.Sprintf("a second Run: %v", err))
+	}
+	reg := w.inf.AddHandler(lw.Handler[*Part]{Add: func(*Part) { panic("a handler was called that came after the end") }})
+	within(reg.Done(), "a handler that came after the end to be done")
+	if err := reg.WaitForSync(context.Background()); !errors.Is(err, lw.ErrStopped) && !errors.Is(err, nil) {
+		panic(fmt.Sprintf("a handler that came after the end: %v", err))
+	}
+	w.told = nil
+}
+
+// end stops everything, also when a command has failed.
+func (w *proof) end() {
+	w.server.clear()
+	w.stop()
+	w.waiting.Wait()
+	w.server.close()
+	synctest.Wait()
+}
+
+// within waits for c for an hour, in which time nothing may happen: then something hangs.
+func within(c <-chan struct{}, what string) {
+	select {
+	case <-c:
+	case <-time.After(time.Hour):
+		panic("waited for an hour for " + what)
+	}
+}
+
+// settled ends a command.
+func (w *proof) settled() {
+	if w.seq {
+		synctest.Wait()
+	}
+}
+
+func (w *proof) put(name, group string, size int) {
+	key := lw.Key{Namespace: "default", Name: name}
+	w.log.Writes(func() []oracle.Write {
+		p := newPart(name, group, size)
+		before := w.last[key]
+		uid, version := w.server.put(p)
+		if before != nil && before.ResourceVersion == fmt.Sprint(version) {
+			return nil
+		}
+		p.UID, p.ResourceVersion = uid, fmt.Sprint(version)
+		w.last[key] = p
+		return []oracle.Write{w.expect(p, version)}
+	})
+}
+
+func (w *proof) remove(name string) {
+	key := lw.Key{Namespace: "default", Name: name}
+	w.log.Writes(func() []oracle.Write {
+		if w.last[key] == nil {
+			return nil
+		}
+		delete(w.last, key)
+		return []oracle.Write{{Version: w.server.remove(key), Key: key}}
+	})
+}
+
+// touch moves the version on, as a write to another collection does.
+func (w *proof) touch(n uint64) {
+	w.log.Moves(func() uint64 {
+		w.server.line().Advance(n)
+		return w.server.line().Version()
+	})
+}
+
+// age makes all versions that anybody may hold too old.
+func (w *proof) age() {
+	w.touch(1)
+	w.server.line().Compact(w.server.line().Version())
+}
+
+// maySeeOlder reports whether a fault may show an older state: the copy has a newer one to compare it with, and it will not be
+// shown so often that it must be believed.
+func (w *proof) maySeeOlder() bool {
+	if w.inf.Store().ResourceVersion() == "" || w.lags >= 2 {
+		return false
+	}
+	w.lags++
+	return true
+}
+
+const (
+	// calm is how long after the last fault all must be well.
+	calm = 10 * time.Minute
+)
+
+// settle ends the faults and checks that the copy has recovered some time later.
+func (w *proof) settle() {
+	w.server.clear()
+	w.lags = 0
+	for _, l := range w.told {
+		l.open()
+	}
+	before := w.inf.Status()
+	time.Sleep(calm)
+	synctest.Wait()
+	w.quiet(int(before.Lists + before.Watches))
+}
+
+func (w *proof) quiet(before int) {
+	for _, l := range w.told {
+		if l.reg == nil && !l.o.IsSynced() && w.inf.Status().Synced {
+			l.o.Syncs() // a loop over Events is not told
+		}
+	}
+	s := w.inf.Status()
+	q := oracle.Quiet{
+		Copy: w.copy, Items: describeAll(w.inf.Store().List()), Version: s.ResourceVersion,
+		Synced: s.Synced, Failures: s.Failures, Pending: s.Pending,
+		Requests: int(s.Lists+s.Watches) - before, Most: 60,
+	}
+	for key := range s.SetAside {
+		q.SetAside = append(q.SetAside, key)
+	}
+	w.log.Quiets(q)
+	w.look()
+}
+
+// look reads all there is, in each way.
+func (w *proof) look() {
+	w.settled()
+	call := w.log.Tick()
+	snap := w.inf.Store().Snapshot()
+	w.log.Reads(oracle.Read{
+		Session: w.session, Copy: w.copy, Call: call, What: "a snapshot", Version: snap.ResourceVersion(), Items: describeAll(snap.List()),
+	})
+	w.lower("a list", nil, func() []*Part { return w.inf.Store().List() })
+	for _, group := range []string{"x", "y"} {
+		w.lower("the index by group of "+group, func(i oracle.Item) bool { return strings.HasPrefix(i.Content, group+" ") },
+			func() []*Part { return w.byGroup.List(group) })
+	}
+	for _, ix := range w.late {
+		for parity := range 2 {
+			w.lower(fmt.Sprintf("a late index of %d", parity), func(i oracle.Item) bool { return i.Content[len(i.Content)-1]%2 == byte(parity) },
+				func() []*Part { return slices.Collect(ix.Lookup(parity)) })
+		}
+	}
+	for _, h := range w.held {
+		w.rereads(h)
+	}
+}
+
+// lower records a read that reports no version: with all at rest it is that of the copy, else a lower bound.
+func (w *proof) lower(what string, of func(oracle.Item) bool, read func() []*Part) {
+	call := w.log.Tick()
+	version := w.inf.Store().ResourceVersion()
+	items := describeAll(read())
+	r := oracle.Read{Session: w.session, Copy: w.copy, Call: call, What: what, Version: version, Lower: !w.seq, Items: items, Of: of}
+	if strings.Contains(what, "index") {
+		r = r.Index()
+	}
+	w.log.Reads(r)
+}
+
+func (w *proof) rereads(h heldParts) {
+	call := w.log.Tick()
+	w.log.Reads(oracle.Read{
+		Session: h.name, Copy: h.copy, Call: call, What: h.name, Held: true,
+		Version: h.snap.ResourceVersion(), Items: describeAll(h.snap.List()),
+	})
+}
