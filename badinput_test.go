@@ -140,7 +140,7 @@ func TestBadInput(t *testing.T) {
 				s := newStory(t)
 				inf.AddHandler(s.handler())
 				start(t, inf)
-				time.Sleep(time.Minute)
+				sleep(time.Minute)
 				var got []string
 				for _, err := range errs.all() {
 					var e *lw.Error
@@ -240,7 +240,7 @@ func TestBadInitialEvents(t *testing.T) {
 			src := &script{lists: []reply{list("20", stamped("a", 2, "19"))}, stream: func() stream { return weird }}
 			inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: errs.add})
 			start(t, inf)
-			time.Sleep(10 * time.Minute)
+			sleep(10 * time.Minute)
 			if diff := cmp.Diff(map[lw.Key]int{key("a"): 2}, sizes(inf.Store())); diff != "" {
 				t.Errorf("store (-want +got):\n%s", diff)
 			}

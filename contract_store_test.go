@@ -164,6 +164,7 @@ func TestStoreBeforeHandler(t *testing.T) {
 			remove(t, m, "b")
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		if calls != 61 {
 			t.Errorf("%d calls, want 61", calls)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +16,11 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// calls writes down what a handler is told: "add a1", "update a1 a2", "delete a2", "synced". It is read after synctest.Wait.
-type calls struct{ got []string }
+// calls writes down what handlers are told: "add a1", "update a1 a2", "delete a2", "synced".
+type calls struct {
+	mu  sync.Mutex
+	got []string
+}
 
 func (c *calls) handler() lw.Handler[*Widget] {
 	return lw.Handler[*Widget]{
@@ -31,6 +35,8 @@ func (c *calls) note(what string, objs ...*Widget) {
 	for _, w := range objs {
 		what += fmt.Sprintf(" %s%d", w.Name, w.Size)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.got = append(c.got, what)
 }
 
@@ -38,18 +44,29 @@ func (c *calls) note(what string, objs ...*Widget) {
 func (c *calls) mustBe(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, c.got); diff != "" {
+	if diff := cmp.Diff(want, c.take()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
+}
+
+// take returns the calls since the last one.
+func (c *calls) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got := c.got
 	c.got = nil
+	return got
 }
 
 // sorted does the same where the order of the calls is nobody's business.
 func (c *calls) sorted(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
-	slices.Sort(c.got)
-	c.mustBe(t, want...)
+	got := c.take()
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
 }
 
 func TestHandlerWithoutSomeFunctions(t *testing.T) {
@@ -144,6 +161,7 @@ func TestResyncPeriods(t *testing.T) {
 		m := lw.NewMemory(widget("a", 1))
 		inf := lw.NewInformer(m, nil)
 		begin := time.Now()
+		var mu sync.Mutex
 		at := map[string][]time.Duration{}
 		handler := func(name string, period, busy time.Duration) lw.Handler[*Widget] {
 			return lw.Handler[*Widget]{Resync: period, Update: func(old, new *Widget) {
@@ -151,6 +169,8 @@ func TestResyncPeriods(t *testing.T) {
 					time.Sleep(busy)
 					return
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				at[name] = append(at[name], time.Since(begin))
 			}}
 		}
@@ -159,9 +179,9 @@ func TestResyncPeriods(t *testing.T) {
 		inf.AddHandler(handler("busy", 2*time.Second, 700*time.Millisecond))
 		inf.AddHandler(handler("never", 0, 0))
 		start(t, inf)
-		time.Sleep(3500 * time.Millisecond)
+		sleep(3500 * time.Millisecond)
 		update(t, m, "a", 2) // keeps the busy one busy at 4 s
-		time.Sleep(5 * time.Second)
+		sleep(5 * time.Second)
 		synctest.Wait()
 		want := map[string][]time.Duration{
 			"2s":   {2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second},
@@ -187,11 +207,11 @@ func TestResyncTellsWhatIsThere(t *testing.T) {
 		got.sorted(t, "add a1", "add c3", "synced")
 		remove(t, m, "a")
 		got.mustBe(t, "delete a1")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		got.mustBe(t, "update c3 c3")
 		remove(t, m, "c")
 		got.mustBe(t, "delete c3")
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		got.mustBe(t)
 	})
 }
@@ -209,10 +229,10 @@ func TestResyncOfABlockedHandler(t *testing.T) {
 		inf.AddHandler(h)
 		got.mustBe(t, "add a1")
 		update(t, m, "a", 2)
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		close(block)
 		got.mustBe(t, "update a1 a2")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		got.mustBe(t, "update a2 a2")
 	})
 }

@@ -84,6 +84,12 @@ func run(t *testing.T, src lw.Source[*Widget], opts *lw.Options) *lw.Informer[*W
 	return inf
 }
 
+// sleep lets time pass, and all that it brings about happen.
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func sizes(r lw.Reader[*Widget]) map[lw.Key]int {
 	out := map[lw.Key]int{}
 	for w := range r.All() {

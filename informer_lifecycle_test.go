@@ -39,7 +39,7 @@ func TestHandlerLifetimes(t *testing.T) {
 							go func() { ran <- inf.Run(ctx) }()
 						case 2:
 							m.Fail(nil)
-							time.Sleep(time.Minute)
+							sleep(time.Minute)
 						case 3:
 							cancel()
 							if err := <-ran; err != nil {
@@ -144,7 +144,7 @@ func TestHandlerAbuse(t *testing.T) {
 				update(t, m, name, i)
 			}
 			if i%10 == 0 {
-				time.Sleep(time.Millisecond)
+				sleep(time.Millisecond)
 			}
 		}
 		synctest.Wait()

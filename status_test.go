@@ -128,7 +128,7 @@ func TestMetrics(t *testing.T) {
 		m := &meter{}
 		inf := lw.NewInformer[*Widget](src, &lw.Options{Metrics: m, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
 		start(t, inf)
-		time.Sleep(3 * time.Minute)
+		sleep(3 * time.Minute)
 		want := []string{
 			"Widget stream 3s " + errNoStreams.Error(),
 			"Widget list 0s refused",
@@ -161,7 +161,7 @@ func TestLogger(t *testing.T) {
 				}
 				src := &script{lists: []reply{{err: errors.New("connection refused")}, list("10")}}
 				start(t, lw.NewInformer[*Widget](src, opts))
-				time.Sleep(time.Minute)
+				sleep(time.Minute)
 				if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") ||
 					!strings.Contains(got, "lw: parts: list: connection refused") {
 					t.Errorf("logged %q", got)

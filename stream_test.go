@@ -57,14 +57,14 @@ func TestStreamedList(t *testing.T) {
 				got := &calls{}
 				inf.AddHandler(got.handler())
 				start(t, inf)
-				time.Sleep(2 * time.Minute)
+				sleep(2 * time.Minute)
 				mustLog(t, src, tc.log...)
 				s := inf.Status()
 				if !s.Synced || s.Mode != tc.mode || s.Phase != lw.Watching || s.Failures != 0 || s.ResourceVersion != "20" {
 					t.Errorf("status: %+v", s)
 				}
-				if len(got.got) == 0 || got.got[len(got.got)-1] != "synced" {
-					t.Errorf("calls: %v", got.got)
+				if told := got.take(); len(told) == 0 || told[len(told)-1] != "synced" {
+					t.Errorf("calls: %v", told)
 				}
 				for _, o := range src.options {
 					if o.SendInitialEvents == nil {
@@ -103,7 +103,7 @@ func TestStreamIsRemembered(t *testing.T) {
 					stream:  func() stream { n++; return tc.streams[min(n, len(tc.streams))-1] },
 				}
 				start(t, lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}}))
-				time.Sleep(2 * time.Minute)
+				sleep(2 * time.Minute)
 				mustLog(t, src, tc.log...)
 			})
 		})
@@ -121,7 +121,7 @@ func TestStreamIsOneState(t *testing.T) {
 		got := &calls{}
 		inf.AddHandler(got.handler())
 		start(t, inf)
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		got.mustBe(t, "add a2", "synced", "update a2 a3")
 		mustHold(t, inf.Store(), "30", map[string]int{"a": 3})
 		mustLog(t, src, "stream")
@@ -145,9 +145,9 @@ func TestCutStreamLeavesNothing(t *testing.T) {
 		got := &calls{}
 		inf.AddHandler(got.handler())
 		start(t, inf)
-		time.Sleep(30 * time.Second)
+		sleep(30 * time.Second)
 		mustHold(t, inf.Store(), "10", map[string]int{"a": 1})
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		mustHold(t, inf.Store(), "20", map[string]int{"b": 1})
 		got.mustBe(t, "add a1", "synced", "delete a1", "add b1")
 	})
@@ -169,7 +169,7 @@ func TestStreamOnly(t *testing.T) {
 					return time.Duration(n) * time.Minute
 				}})
 				start(t, inf)
-				time.Sleep(16 * time.Minute)
+				sleep(16 * time.Minute)
 				if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
 					t.Errorf("backoffs (-want +got):\n%s", diff)
 				}
@@ -194,7 +194,7 @@ func TestCancelDuringStream(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- inf.Run(ctx) }()
-				time.Sleep(5 * time.Second)
+				sleep(5 * time.Second)
 				cancel()
 				before := time.Now()
 				if err := <-done; err != nil || time.Since(before) != 0 {

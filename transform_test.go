@@ -113,7 +113,7 @@ func TestTransformStripsVersions(t *testing.T) {
 		update(t, m, "a", 7)
 		m.Compact()
 		m.Fail(nil)
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		got.mustBe(t, "update a6 a7")
 		if after, _ := inf.Store().Get(key("b")); after != before {
 			t.Error("a relist replaced an object that did not change")
