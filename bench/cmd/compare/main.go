@@ -27,7 +27,7 @@ func run() error {
 	short := flag.Bool("short", false, "measure less: fewer rounds, events and pods")
 	only := flag.String("rows", "", "comma-separated numbers of `rows`; default: all")
 	pods := flag.Int("pods", 0, "how many pods the rows over HTTP have; default: 10000, with -short 2000")
-	rounds := flag.Int("rounds", 0, "how often each side is measured; default: 5, with -short 3")
+	rounds := flag.Int("rounds", 0, "how often each side is measured; default: 5, with -short 2")
 	jsonFile := flag.String("json", "", "write the results to `file`")
 	svgFile := flag.String("svg", "", "draw the chart to `file`")
 	mdFile := flag.String("markdown", "", "write the table to `file`")
@@ -39,7 +39,7 @@ func run() error {
 
 	cfg := compare.Config{Rounds: *rounds, Short: *short, Log: os.Stderr, Profile: *profile}
 	if cfg.Rounds == 0 {
-		cfg.Rounds = cfg.N(5, 3)
+		cfg.Rounds = cfg.N(5, 2)
 	}
 	wanted, err := rowSet(*only)
 	if err != nil {

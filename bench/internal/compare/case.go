@@ -232,7 +232,12 @@ func (l Line) result(samples map[string][]Sample) Result {
 }
 
 func median(values []float64) float64 {
-	return measure.Quantile(slices.Clone(values), 0.5)
+	values = slices.Sorted(slices.Values(values))
+	n := len(values)
+	if n%2 == 0 && !math.IsInf(values[n/2], 0) {
+		return (values[n/2-1] + values[n/2]) / 2
+	}
+	return values[n/2]
 }
 
 func finite(v float64) *float64 {

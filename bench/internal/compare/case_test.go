@@ -1,0 +1,115 @@
+package compare
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// constant is a side that costs the values of each key in turn.
+func constant(name string, samples ...Sample) Side {
+	i := 0
+	return Side{Name: name, Measure: func() Sample {
+		i++
+		return samples[i-1]
+	}}
+}
+
+func TestRunComparesRoundByRound(t *testing.T) {
+	c := Case{
+		Name: "test",
+		Lines: []Line{
+			{What: "less", Unit: Nanoseconds, Key: "cpu", Goal: TimesLess(4)},
+			{What: "more", Unit: PerSecond, Key: "rate", Goal: TimesMore(4)},
+			{What: "part", Unit: Bytes, Key: "heap", Goal: Part(0.5)},
+			{What: "most", Unit: Count, Key: "allocs", Goal: Most(0.05)},
+			{What: "known", Unit: Count, Key: "allocs"},
+		},
+		Setup: func(Config) ([]Side, func()) {
+			return []Side{
+				constant(ClientGo,
+					Sample{"cpu": 100, "rate": 10, "heap": 1000, "allocs": 9},
+					Sample{"cpu": 1000, "rate": 1, "heap": 1000, "allocs": 9},
+					Sample{"cpu": 100, "rate": 10, "heap": 1000, "allocs": 9}),
+				constant(LW,
+					Sample{"cpu": 20, "rate": 30, "heap": 600, "allocs": 0},
+					Sample{"cpu": 250, "rate": 3, "heap": 600, "allocs": 0},
+					Sample{"cpu": 10, "rate": 90, "heap": 400, "allocs": 0.01}),
+			}, nil
+		},
+	}
+	type result struct {
+		What       string
+		Base, Side float64
+		Ratio      float64
+		Goal       string
+		Met        string
+	}
+	var got []result
+	for _, r := range c.Run(Config{Rounds: 3}) {
+		met := ""
+		if r.Met != nil {
+			met = map[bool]string{true: "yes", false: "no"}[*r.Met]
+		}
+		ratio := math.Inf(1)
+		if r.Ratio != nil {
+			ratio = *r.Ratio
+		}
+		got = append(got, result{r.What, r.Base, r.Side, ratio, r.Goal, met})
+	}
+	want := []result{
+		{"less", 100, 20, 5, "≥ 4x", "yes"},
+		{"more", 10, 30, 3, "≥ 4x", "no"},
+		{"part", 1000, 600, 0.6, "≤ 0.5x", "no"},
+		{"most", 9, 0, math.Inf(1), "≤ 0.05", "yes"},
+		{"known", 9, 0, math.Inf(1), "", ""},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for _, test := range []struct {
+		unit Unit
+		v    float64
+		want string
+	}{
+		{Nanoseconds, 0.5, "0.5 ns"},
+		{Nanoseconds, 1536, "1.54 µs"},
+		{Nanoseconds, 2.5e9, "2.5 s"},
+		{Bytes, 36974, "36.1 KiB"},
+		{PerSecond, 120, "120 /s"},
+		{Count, 0.0002, "0.0002"},
+		{Count, 415, "415"},
+		{Count, 1000, "1000"},
+		{Ratio, 1.3, "1.3x"},
+	} {
+		if got := test.unit.format(test.v); got != test.want {
+			t.Errorf("%v %s is printed as %q, want %q", test.v, test.unit, got, test.want)
+		}
+	}
+}
+
+func TestTableNamesEveryResult(t *testing.T) {
+	third := 7.0
+	r := NewReport(Config{Rounds: 1}, []Result{
+		{Row: 1, What: "one", Base: 10, Side: 2, line: Line{Unit: Bytes}},
+		{Row: 2, What: "two", Base: 10, Side: 2, Third: &third, line: Line{Unit: Bytes}},
+	})
+	var table, markdown strings.Builder
+	if err := r.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Markdown(&markdown); err != nil {
+		t.Fatal(err)
+	}
+	if want, got := 3, strings.Count(table.String(), "\n"); got != want {
+		t.Errorf("the table has %d lines, want %d:\n%s", got, want, table.String())
+	}
+	if !strings.Contains(markdown.String(), "| 2 | two | 10 B | 7 B | 2 B |") {
+		t.Errorf("no row of two in:\n%s", markdown.String())
+	}
+}
