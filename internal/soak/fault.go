@@ -29,9 +29,14 @@ var faults = []struct {
 	{"delay", func(w *world) { w.inject("", apiserver.Delay(upTo(w.rnd, w.pauses))) }},
 	{"lagging replica", func(w *world) { w.inject("", apiserver.Lag(1+w.rnd.Uint64N(20))) }},
 	{"replica without order", func(w *world) {
-		// Not a watch: one that begins anew as if it were resumed cannot always be told from one that goes on.
+		// Not a watch: one that begins anew as if it were resumed cannot always be told from one that goes on. Not what asks for
+		// the newest state: where that is older too, the server has gone back in time.
 		verb := []apiserver.Verb{apiserver.List, apiserver.Stream}[w.rnd.IntN(2)]
-		w.inject(verb, apiserver.All(apiserver.Lag(1+w.rnd.Uint64N(20)), apiserver.AnyVersion))
+		w.server.Inject(apiserver.Fault{
+			Verb: verb, Times: 1 + w.rnd.IntN(3),
+			Match: func(r apiserver.Request) bool { return r.Options.ResourceVersion != "" },
+			Do:    apiserver.All(apiserver.Lag(1+w.rnd.Uint64N(20)), apiserver.AnyVersion),
+		})
 	}},
 	{"cut", func(w *world) { w.interrupt(apiserver.Cut) }},
 	{"cut at a unit", func(w *world) { w.at(apiserver.Cut) }},

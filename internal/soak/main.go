@@ -55,12 +55,13 @@ func soak(t *testing.T) {
 	}
 	end := time.Now().Add(*duration)
 	long := newWorld(rand.New(rand.NewPCG(rand.Uint64(), 1)),
-		shape{names: 3000, pauses: 20 * time.Millisecond, reads: 200 * time.Millisecond, patience: 3 * time.Minute}, tally, silent)
+		shape{names: 3000, pauses: 20 * time.Millisecond, reads: 200 * time.Millisecond, watch: 20 * time.Second,
+			patience: 3 * time.Minute}, tally, silent)
 	lived := make(chan struct{})
 	go func() {
 		defer close(lived)
-		for time.Now().Before(end) && long.err() == nil {
-			for pause := time.Now().Add(time.Minute); time.Now().Before(pause) && time.Now().Before(end); {
+		for time.Now().Before(end) && long.err() == nil && !t.Failed() {
+			for pause := time.Now().Add(time.Minute); time.Now().Before(pause) && time.Now().Before(end) && !t.Failed(); {
 				long.step()
 				tally.steps.Add(1)
 			}
@@ -73,7 +74,8 @@ func soak(t *testing.T) {
 	for time.Now().Before(end) && !t.Failed() && long.err() == nil {
 		s := rand.Uint64() | 1
 		if err := history(t, s, tally, silent); err != nil {
-			t.Errorf("go run ./internal/soak -seed %d -times 100: %v", s, err)
+			t.Errorf("%v", err)
+			fmt.Printf("go run ./internal/soak -seed %d -times 100: %v\n", s, err)
 		}
 		if time.Since(note) > *duration/30 {
 			note = time.Now()
@@ -115,7 +117,9 @@ func history(t *testing.T, seed uint64, tally *tally, trace func(string, ...any)
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		pauses := []time.Duration{100 * time.Millisecond, 10 * time.Second, 10 * time.Minute}[rnd.IntN(3)]
-		w := newWorld(rnd, shape{names: 1 + rnd.IntN(12), pauses: pauses, reads: pauses / 4, patience: time.Hour}, tally, trace)
+		w := newWorld(rnd, shape{
+			names: 1 + rnd.IntN(12), pauses: pauses, reads: pauses / 4, watch: 5 * time.Minute, patience: time.Hour,
+		}, tally, trace)
 		for range 1 + rnd.IntN(3) {
 			for range rnd.IntN(60) {
 				w.step()

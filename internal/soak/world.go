@@ -38,6 +38,7 @@ type shape struct {
 	names    int           // how many objects there may be
 	pauses   time.Duration // the longest pause between two steps
 	reads    time.Duration // the longest pause between two reads of a reader
+	watch    time.Duration // the longest Options.WatchTimeout
 	patience time.Duration // to catch up after the faults
 }
 
@@ -86,7 +87,7 @@ func newWorld(rnd *rand.Rand, sh shape, tally *tally, trace func(string, ...any)
 	w.inf = lw.NewInformer(source, &lw.Options{
 		List:         lw.ListMode(rnd.IntN(4)),
 		PageSize:     1 + rnd.Int64N(int64(sh.names)),
-		WatchTimeout: time.Duration(2+rnd.IntN(300)) * time.Second,
+		WatchTimeout: 2*time.Second + upTo(rnd, sh.watch),
 		OnError: func(err error) {
 			tally.errors.Add(1)
 			trace("informer: %v", err)
