@@ -33,33 +33,29 @@ func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		table := s.tables.Load()[i].Load()
-		live, slots := 0, 0
-		for slot := range table.all {
-			slots++
-			p := slot.Position()
-			if p >= sh.objs.Len() {
-				t.Fatalf("%v is at %d of %d", slot.key(), p, sh.objs.Len())
+		used := 0
+		if table != nil {
+			used = table.used
+		}
+		if used != sh.objs.Len() || used > table.room() {
+			t.Fatalf("shard %d: %d slots of %d used for %d positions", i, used, table.room(), sh.objs.Len())
+		}
+		for p := range used {
+			o := sh.objs.At(p)
+			if got := unbox[*obj](table.load(p), s.boxed); got != o {
+				t.Fatalf("%v: the table has %v, the vector %v", table.key(p), got, o)
 			}
-			o := s.unbox(slot.Load())
-			if o != sh.objs.At(p) {
-				t.Fatalf("%v: the table has %v, the vector %v", slot.key(), o, sh.objs.At(p))
+			if o != nil && o.key != table.key(p) {
+				t.Fatalf("%v is at the position of %v", o.key, table.key(p))
 			}
-			if o == nil {
-				continue
-			}
-			live++
-			if o.key != slot.key() {
-				t.Fatalf("%v has the slot of %v", o.key, slot.key())
-			}
-			if got := table.Find(s.hash(o.key), o.key); got != slot {
-				t.Fatalf("%v: found %v, want %v", o.key, got, slot)
+			if got := table.Find(hashOf(s.seed, table.key(p)), table.key(p)); got != p {
+				t.Fatalf("%v: found %d, want %d", table.key(p), got, p)
 			}
 		}
-		if live != sh.objs.Live() {
-			t.Fatalf("shard %d: Live() = %d, want %d", i, sh.objs.Live(), live)
-		}
-		if slots != sh.objs.Len() || table != nil && slots != table.used {
-			t.Fatalf("shard %d: %d slots, used %d, for %d positions", i, slots, table.used, sh.objs.Len())
+		for _, g := range indexes {
+			if got := len(g.members[i].first); got != table.room() {
+				t.Fatalf("shard %d: %d memberships, want %d", i, got, table.room())
+			}
 		}
 		if sparse(&sh.objs) {
 			t.Fatalf("shard %d: %d positions for %d objects", i, sh.objs.Len(), sh.objs.Live())
@@ -82,7 +78,9 @@ func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 	want := make(map[K][]*obj)
 	for i := range s.shards {
 		objs := &s.shards[i].objs
-		for p := range max(objs.Len(), len(g.memberships[i])) {
+		m := &g.members[i]
+		more := make(map[*membership[K, *obj]]bool)
+		for p := range m.first {
 			var values []K
 			if p < objs.Len() && objs.At(p) != nil {
 				g.values(objs.At(p), func(v K) bool { values = append(values, v); return true })
@@ -91,15 +89,26 @@ func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 					want[v] = append(want[v], objs.At(p))
 				}
 			}
-			m := g.at(i, p)
-			if !m.are(values) {
+			if !m.are(p, values) {
 				t.Fatalf("shard %d, position %d: not a member of %v", i, p, values)
 			}
-			for ; m != nil; m = m.next {
-				if m.group.members[m.at] != m || m.group.objs.At(m.at) != objs.At(p) {
-					t.Fatalf("shard %d, position %d: not where it should be in %v", i, p, m.group.value)
+			for ms := m.of(p); ms != nil; ms = m.next(ms) {
+				if ms != &m.first[p] {
+					more[ms] = true
+				}
+				if g.membership(ms.group.members[ms.at]) != ms || ms.group.objs.At(int(ms.at)) != objs.At(p) {
+					t.Fatalf("shard %d, position %d: not where it should be in %v", i, p, ms.group.value)
 				}
 			}
+		}
+		for _, i := range m.free {
+			if ms := &m.more[i]; more[ms] || *ms != (membership[K, *obj]{}) {
+				t.Fatalf("%+v is not free", ms)
+			}
+			more[&m.more[i]] = true
+		}
+		if len(more) != len(m.more) {
+			t.Fatalf("%d memberships are used or free, want %d", len(more), len(m.more))
 		}
 	}
 	got := make(map[K][]*obj)
@@ -109,7 +118,7 @@ func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 			t.Fatal("still staging")
 		}
 		for v, b := range st.groups {
-			if b.objs.Len() == 0 || b.objs.Len() != len(b.members) || b.staged || b.stripe != st || b.number != i || b.value != v {
+			if b.objs.Len() == 0 || b.objs.Len() != len(b.members) || b.staged || b.coming != 0 || b.stripe != st || b.number != i || b.value != v {
 				t.Fatalf("group %v is %+v", v, b)
 			}
 			checkVector(t, &b.objs)

@@ -8,22 +8,17 @@ func sparse[T comparable](objs *Vector[T]) bool {
 }
 
 // rebuild makes room in a shard for a third more objects than it has, and takes the deleted ones out. The caller holds the
-// shard's lock. Nothing that a reader can see changes.
+// shard's lock, and no stripe's. Nothing that a reader can see changes.
 func (s *Store[T]) rebuild(number int) {
 	sh := &s.shards[number]
-	slot := &s.tables.Load()[number]
-	table, moved := compacted(slot.Load(), &sh.objs)
-	s.move(number, moved, &sh.objs)
-	slot.Store(table)
-}
-
-// move tells the indexes of new positions; moved is nil if they are the old ones.
-func (s *Store[T]) move(number int, moved []int32, objs *Vector[T]) {
-	if moved != nil {
-		for _, ix := range *s.indexes.Load() {
-			ix.move(number, moved, objs.Len())
-		}
+	at := &s.tables.Load()[number]
+	table, moved := compacted(at.Load(), &sh.objs)
+	for _, ix := range *s.indexes.Load() {
+		ix.lock(allStripes)
+		ix.resize(number, moved, table.room())
+		ix.unlock(allStripes)
 	}
+	at.Store(table)
 }
 
 // compacted returns a table with more room in place of t, and, if it had to take holes out of objs, each position's new one,
@@ -33,6 +28,7 @@ func compacted[T comparable](t *Table, objs *Vector[T]) (_ *Table, moved []int32
 		moved = make([]int32, objs.Len())
 		var hole T
 		var dense Vector[T]
+		dense.Reserve(objs.Live())
 		for p := range moved {
 			if obj := objs.At(p); obj != hole {
 				moved[p] = int32(dense.Len())

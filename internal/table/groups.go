@@ -19,12 +19,10 @@ type Groups[K, T comparable] struct {
 	seed    maphash.Seed
 	stripes [stripes]stripe[K, T]
 
-	// memberships has, for each shard, the groups of the object at each position, as a list. The shard's lock guards it, but
-	// for member.at: the lock of the group's stripe guards that, since any shard's object may move up within a group.
-	memberships [shards][]*member[K, T]
+	members [shards]members[K, T]
 
-	// A Replace works on copies of what readers see, and publishes them at its end. These are its own, as all of memberships
-	// is while it lasts, since it has claimed every shard.
+	// A Replace works on copies of what readers see, and publishes them at its end. These are its own, as all members are
+	// while it lasts, since it has claimed every shard.
 	staging bool
 	staged  []*group[K, T]
 }
@@ -43,17 +41,11 @@ type group[K, T comparable] struct {
 	stripe  *stripe[K, T]
 	number  int // of the stripe
 	objs    Vector[T]
-	members []*member[K, T] // beside objs
+	members []member // beside objs
+	coming  int      // how many a Replace is going to add
 
 	staged bool
 	next   Vector[T] // a Replace's copy of objs
-}
-
-// A member is one object's place in one group.
-type member[K, T comparable] struct {
-	group *group[K, T]
-	at    int
-	next  *member[K, T] // the same object's next group
 }
 
 // NewGroups returns an index that is empty until it is added to a store. values calls add with each value of obj, and may
@@ -121,82 +113,57 @@ func (g *Groups[K, T]) unlock(which set) {
 	}
 }
 
-// at returns the groups of the object at a position, which may be one that is just being added.
-func (g *Groups[K, T]) at(shard, position int) *member[K, T] {
-	if m := g.memberships[shard]; position < len(m) {
-		return m[position]
+// stripesFor returns the stripes that a put, or a drop if values is nil, is going to change, and whether values are those
+// that the object has.
+func (g *Groups[K, T]) stripesFor(shard, position int, values []K) (which set, same bool) {
+	m := &g.members[shard]
+	for ms := m.of(position); ms != nil; ms = m.next(ms) {
+		which |= 1 << ms.group.number
 	}
-	return nil
+	if m.are(position, values) {
+		return which, true
+	}
+	if len(values) > m.spare(position) {
+		return allStripes, false
+	}
+	for _, value := range values {
+		which |= 1 << g.stripeOf(value)
+	}
+	return which, false
 }
 
-func (g *Groups[K, T]) setAt(shard, position int, m *member[K, T]) {
-	for len(g.memberships[shard]) <= position {
-		g.memberships[shard] = append(g.memberships[shard], nil)
-	}
-	g.memberships[shard][position] = m
-}
-
-// put makes obj the object at a position, with values. The caller holds the locks of stripesFor.
-func (g *Groups[K, T]) put(shard, position int, obj T, values []K) {
-	old := g.at(shard, position)
-	if old.are(values) {
-		for m := old; m != nil; m = m.next {
-			g.objs(m.group).Set(m.at, obj)
+// put makes obj the object at a position, with values; same says that they are those that it has. The caller holds the locks
+// of stripesFor.
+func (g *Groups[K, T]) put(shard, position int, obj T, values []K, same bool) {
+	m := &g.members[shard]
+	if same {
+		for ms := m.of(position); ms != nil; ms = m.next(ms) {
+			g.objs(ms.group).Set(int(ms.at), obj)
 		}
 		return
 	}
-	for m := old; m != nil; m = m.next {
-		g.leave(m)
+	g.drop(shard, position)
+	m.grow(len(values))
+	var last *membership[K, T]
+	for _, value := range values {
+		last = g.join(shard, position, last, g.group(value), obj)
 	}
-	var first *member[K, T]
-	for _, value := range slices.Backward(values) {
-		m := old
-		if m == nil {
-			m = new(member[K, T])
-		} else {
-			old = m.next
-		}
-		g.join(m, value, obj)
-		m.next = first
-		first = m
-	}
-	g.setAt(shard, position, first)
 }
 
 // drop removes the object at a position. The caller holds the locks of stripesFor.
 func (g *Groups[K, T]) drop(shard, position int) {
-	for m := g.at(shard, position); m != nil; m = m.next {
-		g.leave(m)
+	m := &g.members[shard]
+	if m.of(position) == nil {
+		return
 	}
-	g.setAt(shard, position, nil)
+	for ms := m.of(position); ms != nil; ms = m.next(ms) {
+		g.leave(ms)
+	}
+	m.clear(position)
 }
 
-// are reports whether values are those of the list m, in the same order. Another order costs a little time, no more.
-func (m *member[K, T]) are(values []K) bool {
-	for _, value := range values {
-		if m == nil || m.group.value != value {
-			return false
-		}
-		m = m.next
-	}
-	return m == nil
-}
-
-// stripesFor returns the stripes that a put, or a drop if values is nil, is going to change.
-func (g *Groups[K, T]) stripesFor(shard, position int, values []K) (which set) {
-	old := g.at(shard, position)
-	for m := old; m != nil; m = m.next {
-		which |= 1 << m.group.number
-	}
-	if !old.are(values) {
-		for _, value := range values {
-			which |= 1 << g.stripeOf(value)
-		}
-	}
-	return which
-}
-
-func (g *Groups[K, T]) join(m *member[K, T], value K, obj T) {
+// group returns the group of value, to join.
+func (g *Groups[K, T]) group(value K) *group[K, T] {
 	number := g.stripeOf(value)
 	st := &g.stripes[number]
 	b := g.groupsOf(st)[value]
@@ -204,27 +171,34 @@ func (g *Groups[K, T]) join(m *member[K, T], value K, obj T) {
 		b = &group[K, T]{value: value, stripe: st, number: number}
 		g.change(st)[value] = b
 	}
-	objs := g.objs(b)
-	m.group, m.at = b, objs.Len()
-	objs.Append(obj)
-	b.members = append(b.members, m)
+	return b
 }
 
-// leave takes m out of its group, where the last member takes its place.
-func (g *Groups[K, T]) leave(m *member[K, T]) {
-	b := m.group
+// join makes obj, at a position, a member of b, and returns its membership; last is the one before, or nil.
+func (g *Groups[K, T]) join(shard, position int, last *membership[K, T], b *group[K, T], obj T) *membership[K, T] {
+	objs := g.objs(b)
+	ms, member := g.members[shard].add(shard, position, last)
+	ms.group, ms.at = b, int32(objs.Len())
+	objs.Append(obj)
+	b.members = append(b.members, member)
+	return ms
+}
+
+// leave takes a member out of its group, where the last one takes its place.
+func (g *Groups[K, T]) leave(ms *membership[K, T]) {
+	b, at := ms.group, int(ms.at)
 	objs := g.objs(b)
 	last := objs.Len() - 1
-	if m.at != last {
-		objs.Set(m.at, objs.At(last))
-		b.members[m.at] = b.members[last]
-		b.members[m.at].at = m.at
+	if at != last {
+		objs.Set(at, objs.At(last))
+		moved := b.members[last]
+		b.members[at] = moved
+		g.membership(moved).at = int32(at)
 	}
 	objs.Pop()
-	b.members[last] = nil
 	b.members = b.members[:last]
 	if cap(b.members) > 16 && cap(b.members) > 4*last {
-		b.members = append(make([]*member[K, T], 0, 2*last), b.members...)
+		b.members = append(make([]member, 0, 2*last), b.members...)
 	}
 	if last == 0 {
 		delete(g.change(b.stripe), b.value)
@@ -233,6 +207,14 @@ func (g *Groups[K, T]) leave(m *member[K, T]) {
 			b.stripe.groups = nil
 		}
 	}
+}
+
+func (g *Groups[K, T]) membership(of member) *membership[K, T] {
+	m := &g.members[of.shard]
+	if of.more {
+		return &m.more[of.index]
+	}
+	return &m.first[of.index]
 }
 
 // objs returns b's objects, or a Replace's copy of them, to change.
@@ -288,13 +270,8 @@ func (g *Groups[K, T]) publish() {
 	}
 }
 
-// move follows a shard whose positions p have become moved[p], of which n are left.
-func (g *Groups[K, T]) move(shard int, moved []int32, n int) {
-	to := make([]*member[K, T], n)
-	for p, m := range g.memberships[shard] {
-		if m != nil {
-			to[moved[p]] = m
-		}
-	}
-	g.memberships[shard] = to
+// resize makes room for n positions in a shard, of which p becomes moved[p], if that is not nil. The caller holds the locks
+// of all stripes, or has claimed all shards.
+func (g *Groups[K, T]) resize(shard int, moved []int32, n int) {
+	g.members[shard].resize(shard, moved, n)
 }

@@ -7,8 +7,7 @@ type index[T comparable] interface {
 	draft() draft[T]
 	lock(which set)
 	unlock(which set)
-	drop(shard, position int)
-	move(shard int, moved []int32, n int)
+	resize(shard int, moved []int32, n int)
 	stage()
 	publish()
 }
@@ -19,26 +18,27 @@ func (s *Store[T]) Add(ix index[T]) {
 	s.claim()
 	defer s.release()
 	var none T
-	type place struct{ shard, position int }
-	places := make([]place, 0, s.Len())
+	all := make([]difference[T], 0, s.Len())
 	d := ix.draft()
-	d.grow(cap(places))
+	d.grow(cap(all))
 	for i := range s.shards {
 		objs := &s.shards[i].objs
 		for p := range objs.Len() {
 			if obj := objs.At(p); obj != none {
 				d.compute(obj)
-				places = append(places, place{i, p})
+				all = append(all, difference[T]{int32(i), int32(p), none, obj})
 			}
 		}
 	}
-	for i, at := range places {
-		d.put(i, at.shard, at.position, s.shards[at.shard].objs.At(at.position))
+	tables := s.tables.Load()
+	for i := range tables {
+		ix.resize(i, nil, tables[i].Load().room())
 	}
+	d.replace(nil, all)
 	s.lock()
 	defer s.unlock()
-	all := append(slices.Clip(*s.indexes.Load()), ix)
-	s.indexes.Store(&all)
+	indexes := append(slices.Clip(*s.indexes.Load()), ix)
+	s.indexes.Store(&indexes)
 }
 
 // A draft is what a writer is going to change in one index: the values of the objects that it writes, in their order.
@@ -50,8 +50,11 @@ type draft[T comparable] interface {
 	// lock takes the locks that putting the only object at a position needs, or dropping what is there if none was computed.
 	lock(shard, position int)
 	unlock()
-	put(i, shard, position int, obj T)
+	// put and drop make the change that lock was called for.
+	put(shard, position int, obj T)
 	drop(shard, position int)
+	// replace makes all changes; put are the objects that were computed. The caller has claimed all shards.
+	replace(gone, put []difference[T])
 	reset()
 }
 
@@ -61,6 +64,7 @@ type draftOf[K, T comparable] struct {
 	add    func(K) bool // appends to values; here so that it is allocated once
 	ends   []int        // values[ends[i-1]:ends[i]] are object i's
 	locked set
+	same   bool // what lock found
 }
 
 func (g *Groups[K, T]) draft() draft[T] {
@@ -128,17 +132,67 @@ func (d *draftOf[K, T]) of(i int) []K {
 }
 
 func (d *draftOf[K, T]) lock(shard, position int) {
-	d.locked = d.groups.stripesFor(shard, position, d.of(0))
+	d.locked, d.same = d.groups.stripesFor(shard, position, d.of(0))
 	d.groups.lock(d.locked)
 }
 
 func (d *draftOf[K, T]) unlock() { d.groups.unlock(d.locked) }
 
-func (d *draftOf[K, T]) put(i, shard, position int, obj T) {
-	d.groups.put(shard, position, obj, d.of(i))
+func (d *draftOf[K, T]) put(shard, position int, obj T) {
+	d.groups.put(shard, position, obj, d.of(0), d.same)
 }
 
 func (d *draftOf[K, T]) drop(shard, position int) { d.groups.drop(shard, position) }
+
+func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
+	g := d.groups
+	for i := range gone {
+		g.drop(int(gone[i].shard), int(gone[i].position))
+	}
+	// First all leave, then all join, so that each value is looked up once, and each group grows once.
+	var none T
+	joining := make([]int32, 0, len(put))
+	for i := range put {
+		c := &put[i]
+		if c.old != none {
+			shard, position, values := int(c.shard), int(c.position), d.of(i)
+			if g.members[shard].are(position, values) {
+				g.put(shard, position, c.new, values, true)
+				continue
+			}
+			g.drop(shard, position)
+		}
+		joining = append(joining, int32(i))
+	}
+	groups := make([]*group[K, T], 0, len(d.values))
+	known := make(map[K]*group[K, T])
+	for _, i := range joining {
+		for _, value := range d.of(int(i)) {
+			b := known[value]
+			if b == nil {
+				b = g.group(value)
+				known[value] = b
+			}
+			b.coming++
+			groups = append(groups, b)
+		}
+	}
+	for _, b := range known {
+		g.objs(b).Reserve(b.coming)
+		b.members = slices.Grow(b.members, b.coming)
+		b.coming = 0
+	}
+	for _, i := range joining {
+		c := &put[i]
+		n := len(d.of(int(i)))
+		g.members[c.shard].grow(n)
+		var last *membership[K, T]
+		for _, b := range groups[:n] {
+			last = g.join(int(c.shard), int(c.position), last, b, c.new)
+		}
+		groups = groups[n:]
+	}
+}
 
 func (d *draftOf[K, T]) reset() {
 	clear(d.values)

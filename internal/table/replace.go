@@ -3,6 +3,7 @@ package table
 import (
 	"slices"
 	"sync"
+	"unique"
 )
 
 // Changes says what Replace has to know of its objects, and whom to tell.
@@ -55,6 +56,8 @@ type replace[T comparable] struct {
 	store     *Store[T]
 	next      [shards]staged[T]
 	gone, put []difference[T]
+
+	namespaces handles
 }
 
 type difference[T comparable] struct {
@@ -109,43 +112,71 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 		was += sh.objs.Live()
 	}
 	r.put = make([]difference[T], 0, max(0, len(objs)-was)) // as many are new at least
-	var none T
-	for _, obj := range objs {
-		key := s.keyOf(obj)
-		hash := s.hash(key)
-		number := int(hash % shards)
-		st := &r.next[number]
-		slot := st.table.Find(hash, key)
-		if slot == nil {
-			r.fork(number, len(objs)/shards)
-			if st.table.full() {
-				st.table = st.table.rebuilt(grown(st.objs.Len()), nil)
+	// A batch at a time, and each step for the whole of it: a step waits for memory, and the processor goes on to the next
+	// object meanwhile if there is little to do for each.
+	var b batch
+	for len(objs) > 0 {
+		n := min(len(objs), len(b.keys))
+		for i, obj := range objs[:n] {
+			b.keys[i] = s.keyOf(obj)
+			b.hashes[i] = hashOf(s.seed, b.keys[i])
+		}
+		for i := range n {
+			b.positions[i] = r.next[b.hashes[i]%shards].table.Find(b.hashes[i], b.keys[i])
+		}
+		for i, obj := range objs[:n] {
+			if !r.stage(obj, &b, i, len(objs)/shards, c.Same) {
+				return nil, false
 			}
-			position := st.objs.Len()
-			st.objs.Append(obj)
-			st.table.add(hash, st.table.intern(key.Namespace), key.Name, position, s.box(obj))
-			st.seen.add(position)
-			r.put = append(r.put, difference[T]{int32(number), int32(position), none, obj})
-			continue
 		}
-		position := slot.Position()
-		if st.seen.has(position) {
-			return nil, false
-		}
-		st.seen.add(position)
-		old := st.objs.At(position)
-		if old == obj || old != none && c.Same != nil && c.Same(old, obj) {
-			continue
-		}
-		if !st.forked {
-			r.fork(number, 0)
-			slot = st.table.Find(hash, key)
-		}
-		st.objs.Set(position, obj)
-		slot.Store(s.box(obj))
-		r.put = append(r.put, difference[T]{int32(number), int32(position), old, obj})
+		objs = objs[n:]
 	}
 	return r, true
+}
+
+// A batch is what a Replace knows of the next few objects.
+type batch struct {
+	keys      [64]Key
+	hashes    [64]uint64
+	positions [64]int
+}
+
+// stage stages obj, which is number i of b. It reports false if there was an object of the same key. A shard of which
+// nothing is staged yet gets room for as many new keys.
+func (r *replace[T]) stage(obj T, b *batch, i, room int, same func(old, new T) bool) bool {
+	var none T
+	number := int(b.hashes[i] % shards)
+	st := &r.next[number]
+	position := b.positions[i]
+	if position < 0 && st.forked {
+		// The same key may have been in the batch before.
+		position = st.table.Find(b.hashes[i], b.keys[i])
+	}
+	if position < 0 {
+		r.fork(number, room)
+		if st.table.full() {
+			st.table = st.table.rebuilt(grown(st.objs.Len()), nil)
+		}
+		position = st.objs.Len()
+		st.objs.Append(obj)
+		st.table.add(b.hashes[i], r.namespaces.handle(b.keys[i].Namespace), b.keys[i].Name, box(obj, r.store.boxed))
+		st.seen.add(position)
+		r.put = append(r.put, difference[T]{int32(number), int32(position), none, obj})
+		return true
+	}
+	if st.seen.has(position) {
+		return false
+	}
+	st.seen.add(position)
+	old := st.objs.At(position)
+	if old == obj || old != none && same != nil && same(old, obj) {
+		return true
+	}
+	r.fork(number, 0)
+	st.objs.Set(position, obj)
+	st.table.store(position, box(obj, r.store.boxed))
+	r.put = append(r.put, difference[T]{int32(number), int32(position), old, obj})
+	return true
 }
 
 // fork gives a shard's stage a copy of its own, with room for more objects.
@@ -190,14 +221,13 @@ func (r *replace[T]) drop(c Changes[T]) {
 			continue
 		}
 		r.fork(i, 0)
-		// The keys are those of the table, not those that the objects have now: nobody should change them, but somebody may.
-		for slot := range st.table.all {
-			position := slot.Position()
+		for position := range st.objs.Len() {
 			old := st.objs.At(position)
-			if old == none || st.seen.has(position) || c.Keep != nil && c.Keep(slot.key()) {
+			// The key is that of the table, not the one that the object has now: nobody should change that, but somebody may.
+			if old == none || st.seen.has(position) || c.Keep != nil && c.Keep(st.table.key(position)) {
 				continue
 			}
-			slot.Store(r.store.box(none))
+			st.table.store(position, value{})
 			st.objs.Set(position, none)
 			r.gone = append(r.gone, difference[T]{int32(i), int32(position), old, none})
 		}
@@ -210,22 +240,22 @@ func (r *replace[T]) commit(drafts []draft[T], version string, outer sync.Locker
 	indexes := *s.indexes.Load()
 	for i, ix := range indexes {
 		ix.stage()
-		for _, d := range r.gone {
-			drafts[i].drop(int(d.shard), int(d.position))
+		for number := range r.next {
+			ix.resize(number, nil, r.next[number].table.room())
 		}
-		for at, d := range r.put {
-			drafts[i].put(at, int(d.shard), int(d.position), d.new)
-		}
+		drafts[i].replace(r.gone, r.put)
 	}
 	tables := new([shards]atomicTable)
-	for i := range r.next {
-		st := &r.next[i]
+	for number := range r.next {
+		st := &r.next[number]
 		if st.forked && sparse(st.objs) {
 			var moved []int32
 			st.table, moved = compacted(st.table, st.objs)
-			s.move(i, moved, st.objs)
+			for _, ix := range indexes {
+				ix.resize(number, moved, st.table.room())
+			}
 		}
-		tables[i].Store(st.table)
+		tables[number].Store(st.table)
 	}
 
 	if outer != nil {
@@ -250,4 +280,27 @@ func (r *replace[T]) commit(drafts []draft[T], version string, outer sync.Locker
 	}
 	s.versionMu.Unlock()
 	s.unlock()
+}
+
+// handles knows some handles, which is faster than to make them: most lists are in the order of their namespaces.
+type handles struct {
+	last   unique.Handle[string]
+	lastOf string
+	all    map[string]unique.Handle[string]
+}
+
+func (h *handles) handle(of string) unique.Handle[string] {
+	if h.all != nil && h.lastOf == of {
+		return h.last
+	}
+	handle, ok := h.all[of]
+	if !ok {
+		if h.all == nil {
+			h.all = make(map[string]unique.Handle[string])
+		}
+		handle = unique.Make(of)
+		h.all[handle.Value()] = handle
+	}
+	h.last, h.lastOf = handle, handle.Value()
+	return handle
 }

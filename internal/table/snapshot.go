@@ -37,9 +37,9 @@ func (s *Store[T]) Snapshot() *Snapshot[T] {
 
 // Get returns the object of key.
 func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) {
-	hash := maphash.Comparable(s.seed, key)
-	if slot := s.tables[hash%shards].Find(hash, key); slot != nil {
-		obj = s.views[hash%shards].At(slot.Position())
+	hash := hashOf(s.seed, key)
+	if position := s.tables[hash%shards].Find(hash, key); position >= 0 {
+		obj = s.views[hash%shards].At(position)
 	}
 	var none T
 	return obj, obj != none

@@ -2,9 +2,9 @@ package table
 
 import (
 	"hash/maphash"
-	"reflect"
 	"sync"
 	"sync/atomic"
+	"unique"
 )
 
 // shards is how many writers can be at work at once. Each costs every snapshot a lock, and an empty store 150 bytes.
@@ -15,7 +15,7 @@ const shards = 8
 type Store[T comparable] struct {
 	keyOf func(T) Key
 	seed  maphash.Seed
-	boxed bool // T is not a pointer, so a Slot holds a *T
+	boxed bool // isBoxed[T]()
 
 	// tables is replaced as a whole by a Replace. Each of its elements is changed under the shard's lock.
 	tables  atomic.Pointer[[shards]atomicTable]
@@ -45,7 +45,7 @@ type shard[T comparable] struct {
 
 // NewStore returns an empty store of objects that keyOf knows the key of.
 func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
-	s := &Store[T]{keyOf: keyOf, seed: maphash.MakeSeed(), boxed: reflect.TypeFor[T]().Kind() != reflect.Pointer}
+	s := &Store[T]{keyOf: keyOf, seed: maphash.MakeSeed(), boxed: isBoxed[T]()}
 	s.tables.Store(new([shards]atomicTable))
 	s.indexes.Store(new([]index[T]))
 	s.writers.New = func() any { return new(writer[T]) }
@@ -55,35 +55,15 @@ func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
 	return s
 }
 
-func (s *Store[T]) hash(key Key) uint64 { return maphash.Comparable(s.seed, key) }
-
 // Get returns the object of key. It takes no lock and does not allocate.
 func (s *Store[T]) Get(key Key) (obj T, ok bool) {
-	hash := s.hash(key)
-	slot := s.tables.Load()[hash%shards].Load().Find(hash, key)
-	if slot == nil {
-		return obj, false
+	hash := hashOf(s.seed, key)
+	table := s.tables.Load()[hash%shards].Load()
+	if position := table.Find(hash, key); position >= 0 {
+		obj = unbox[T](table.load(position), s.boxed)
 	}
-	obj = s.unbox(slot.Load())
 	var none T
 	return obj, obj != none
-}
-
-// box returns what a Slot holds for obj: obj if T is a pointer, which costs nothing, else a pointer to a copy.
-func (s *Store[T]) box(obj T) any {
-	if s.boxed {
-		copied := obj
-		return &copied
-	}
-	return obj
-}
-
-func (s *Store[T]) unbox(v any) (obj T) {
-	if s.boxed {
-		return *v.(*T)
-	}
-	obj, _ = v.(T)
-	return obj
 }
 
 // Len returns the number of objects.
@@ -124,67 +104,66 @@ func (s *Store[T]) Set(obj T, version string, outer sync.Locker) (old T, replace
 		panic("lw: no object to store")
 	}
 	key := s.keyOf(obj)
-	hash := s.hash(key)
+	hash := hashOf(s.seed, key)
 	number := int(hash % shards)
 	sh := &s.shards[number]
 	w := s.begin(sh, obj, outer)
 
 	table := s.tables.Load()[number].Load()
-	slot := table.Find(hash, key)
-	if slot == nil && table.full() {
-		s.rebuild(number)
-		table = s.tables.Load()[number].Load()
-	}
-	position := sh.objs.Len()
-	if slot != nil {
-		position = slot.Position()
+	position := table.Find(hash, key)
+	known := position >= 0
+	if known {
 		old = sh.objs.At(position)
+	} else {
+		if table.full() {
+			s.rebuild(number)
+			table = s.tables.Load()[number].Load()
+		}
+		position = sh.objs.Len()
 	}
 
 	s.lockFor(w, number, position, version)
-	if slot == nil {
-		sh.objs.Append(obj)
-	} else {
-		sh.objs.Set(position, obj)
-	}
 	for _, d := range w.drafts {
-		d.put(0, number, position, obj)
+		d.put(number, position, obj)
 	}
-	if slot == nil {
-		table.add(hash, table.intern(key.Namespace), key.Name, position, s.box(obj))
+	if known {
+		sh.objs.Set(position, obj)
+		table.store(position, box(obj, s.boxed))
 	} else {
-		slot.Store(s.box(obj))
+		sh.objs.Append(obj)
+		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed))
 	}
-	s.end(sh, w, version)
+	s.show(w, version)
+	s.end(sh, w)
 	return old, old != none
 }
 
 // Remove removes the object of key, and moves the version, unless that is "". It returns the object. outer is as in Set.
 func (s *Store[T]) Remove(key Key, version string, outer sync.Locker) (old T, removed bool) {
 	var none T
-	hash := s.hash(key)
+	hash := hashOf(s.seed, key)
 	number := int(hash % shards)
 	sh := &s.shards[number]
 	w := s.begin(sh, none, outer)
 
-	if slot := s.tables.Load()[number].Load().Find(hash, key); slot != nil {
-		position := slot.Position()
+	table := s.tables.Load()[number].Load()
+	if position := table.Find(hash, key); position >= 0 {
 		if old = sh.objs.At(position); old != none {
 			s.lockFor(w, number, position, version)
-			sh.objs.Set(position, none)
 			for _, d := range w.drafts {
 				d.drop(number, position)
 			}
-			slot.Store(s.box(none))
+			sh.objs.Set(position, none)
+			table.store(position, value{})
+			s.show(w, version)
 			if sparse(&sh.objs) {
 				s.rebuild(number)
 			}
-			s.end(sh, w, version)
+			s.end(sh, w)
 			return old, true
 		}
 	}
-	sh.mu.Unlock()
-	s.writers.Put(w)
+	s.end(sh, w)
 	if version != "" {
 		s.Progress(version)
 	}
@@ -243,17 +222,23 @@ func (s *Store[T]) forget() {
 	}
 }
 
-// end sets the version and lets go of all that begin and lockFor took.
-func (s *Store[T]) end(sh *shard[T], w *writer[T], version string) {
+// show sets the version and lets go of what lockFor took, when all is changed.
+func (s *Store[T]) show(w *writer[T], version string) {
 	for _, d := range w.drafts {
 		d.unlock()
-		d.reset()
 	}
 	if version != "" {
 		s.version = version
 		s.versionMu.Unlock()
 	}
+}
+
+// end lets go of what begin took, but for outer.
+func (s *Store[T]) end(sh *shard[T], w *writer[T]) {
 	sh.mu.Unlock()
+	for _, d := range w.drafts {
+		d.reset()
+	}
 	s.writers.Put(w)
 }
 

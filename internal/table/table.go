@@ -1,6 +1,7 @@
 package table
 
 import (
+	"hash/maphash"
 	"sync/atomic"
 	"unique"
 
@@ -10,125 +11,128 @@ import (
 // Key names an object.
 type Key = types.NamespacedName
 
-// A Table maps keys to values and to their position in a [Vector]. It is an open-addressed array whose slots never change
-// their key or position, so that a reader needs no lock: one writer at a time may change it while any number of readers look
-// things up. A deleted key keeps its slot until the Table is rebuilt. A nil *Table is empty.
+// A Table maps keys to values and to their position in a [Vector]. It is an array of slots by position, and an
+// open-addressed array of where each hash is, both of which only grow, so that a reader needs no lock: one writer at a time
+// may change it while any number of readers look things up. A deleted key keeps its slot until the Table is rebuilt. A nil
+// *Table is empty.
 //
-// It holds values as any, which costs nothing for pointers, so that it is compiled once for all types.
+// It knows nothing of the type of its values, so that it is compiled once for all.
 type Table struct {
-	slots []Slot
-
-	// The writer's.
-	used      int // slots that have a key
-	namespace unique.Handle[string]
+	// places has, for each key, the upper half of its hash above its position plus one; 0 is empty. A place is stored after
+	// its slot, and publishes it. The places are apart from the slots to be small: a search reads several, but one slot.
+	places []atomic.Uint64
+	slots  []slot
+	used   int // slots that have a key; the writer's
 }
 
-// A Slot is the place of one key in a [Table].
-type Slot struct {
-	// meta is the upper half of the key's hash above its position plus one; 0 means that the slot is empty. It is stored last,
-	// and publishes the fields below.
-	meta atomic.Uint64
+// A slot is one key of a [Table], in half a cache line.
+type slot struct {
 	// namespace is a handle because all objects of a namespace then share one string, for only as long as one is left, and
 	// because it is half the size.
 	namespace unique.Handle[string]
 	name      string
-	value     atomic.Value
+	value     value
 }
 
-// newTable returns a table with room for n keys before it is full.
+// newTable returns a table with room for n keys.
 func newTable(n int) *Table {
-	return &Table{slots: make([]Slot, n+n/4+2)}
+	// A third of the places stays empty to keep the searches short.
+	return &Table{places: make([]atomic.Uint64, n+n/2+2), slots: make([]slot, n)}
 }
 
-// full reports whether the table has no room for a key more. A fifth of the slots stays empty to keep the searches short.
-func (t *Table) full() bool {
-	return t == nil || (t.used+1)*5 > len(t.slots)*4
-}
+func hashOf(seed maphash.Seed, key Key) uint64 { return maphash.Comparable(seed, key) }
 
-// Find returns the slot of key, or nil. It may be a deleted key's.
-func (t *Table) Find(hash uint64, key Key) *Slot {
+// room returns how many keys the table has or may get.
+func (t *Table) room() int {
 	if t == nil {
-		return nil
+		return 0
+	}
+	return len(t.slots)
+}
+
+// full reports whether the table has no room for a key more.
+func (t *Table) full() bool { return t == nil || t.used == len(t.slots) }
+
+// Find returns the position of key, which may be a deleted one, or -1.
+func (t *Table) Find(hash uint64, key Key) int {
+	if t == nil {
+		return -1
 	}
 	// The lower half of the hash has chosen the shard; the upper, as a fraction of 1, chooses the place.
-	tag, n := hash>>32, uint64(len(t.slots))
+	tag, n := hash>>32, uint64(len(t.places))
 	for i := tag * n >> 32; ; {
-		s := &t.slots[i]
-		meta := s.meta.Load()
-		if meta == 0 {
-			return nil
+		place := t.places[i].Load()
+		if place == 0 {
+			return -1
 		}
-		if meta>>32 == tag && s.name == key.Name && s.namespace.Value() == key.Namespace {
-			return s
-		}
-		if i++; i == n {
-			i = 0
-		}
-	}
-}
-
-// Position returns the position that the slot's key was added with.
-func (s *Slot) Position() int { return int(uint32(s.meta.Load()) - 1) }
-
-// Load returns the value. It is one that was stored at some moment of the call.
-func (s *Slot) Load() any { return s.value.Load() }
-
-// Store sets the value, which has to be of the type of the first one.
-func (s *Slot) Store(v any) { s.value.Store(v) }
-
-func (s *Slot) key() Key { return Key{Namespace: s.namespace.Value(), Name: s.name} }
-
-// add puts a key that the table lacks into a table that is not full.
-func (t *Table) add(hash uint64, namespace unique.Handle[string], name string, position int, v any) {
-	tag, n := hash>>32, uint64(len(t.slots))
-	i := tag * n >> 32
-	for t.slots[i].meta.Load() != 0 {
-		if i++; i == n {
-			i = 0
-		}
-	}
-	s := &t.slots[i]
-	s.namespace, s.name = namespace, name
-	s.value.Store(v)
-	s.meta.Store(tag<<32 | uint64(position+1))
-	t.used++
-}
-
-// intern returns the handle of a namespace, most often without looking it up.
-func (t *Table) intern(namespace string) unique.Handle[string] {
-	if t.used == 0 || t.namespace.Value() != namespace {
-		t.namespace = unique.Make(namespace)
-	}
-	return t.namespace
-}
-
-// rebuilt returns a copy with room for n keys. A slot's position p becomes moved[p], and its key is left out where that is
-// negative; a nil moved keeps all as it is.
-func (t *Table) rebuilt(n int, moved []int32) *Table {
-	next := newTable(n)
-	if t != nil {
-		next.namespace = t.namespace
-	}
-	for s := range t.all {
-		position := s.Position()
-		if moved != nil {
-			if position = int(moved[position]); position < 0 {
-				continue
+		if place>>32 == tag {
+			p := uint32(place) - 1
+			if s := &t.slots[p]; s.name == key.Name && s.namespace.Value() == key.Namespace {
+				return int(p)
 			}
 		}
-		next.add(s.meta.Load(), s.namespace, s.name, position, s.value.Load())
-	}
-	return next
-}
-
-// all yields the slots that have a key.
-func (t *Table) all(yield func(*Slot) bool) {
-	if t == nil {
-		return
-	}
-	for i := range t.slots {
-		if t.slots[i].meta.Load() != 0 && !yield(&t.slots[i]) {
-			return
+		if i++; i == n {
+			i = 0
 		}
 	}
+}
+
+// key returns the key of a position.
+func (t *Table) key(position int) Key {
+	s := &t.slots[position]
+	return Key{Namespace: s.namespace.Value(), Name: s.name}
+}
+
+// load returns the value of a position. It is one that was stored at some moment of the call.
+func (t *Table) load(position int) value { return t.slots[position].value.load() }
+
+func (t *Table) store(position int, v value) { t.slots[position].value.store(v) }
+
+// add puts a key that the table lacks into a table that is not full, at the next position.
+func (t *Table) add(hash uint64, namespace unique.Handle[string], name string, v value) {
+	// No reader looks at the slot before its place is stored.
+	t.slots[t.used] = slot{namespace, name, v}
+	t.used++
+	t.place(hash, t.used-1)
+}
+
+func (t *Table) place(hash uint64, position int) {
+	tag, n := hash>>32, uint64(len(t.places))
+	i := tag * n >> 32
+	for t.places[i].Load() != 0 {
+		if i++; i == n {
+			i = 0
+		}
+	}
+	t.places[i].Store(tag<<32 | uint64(position+1))
+}
+
+// rebuilt returns a copy with room for n keys. Position p becomes moved[p], and the key is left out where that is negative;
+// the positions that are left are the first ones. A nil moved keeps all as it is.
+func (t *Table) rebuilt(n int, moved []int32) *Table {
+	next := newTable(n)
+	if t == nil {
+		return next
+	}
+	if moved == nil {
+		next.used = copy(next.slots, t.slots[:t.used])
+	}
+	for i := range t.places {
+		place := t.places[i].Load()
+		if place == 0 {
+			continue
+		}
+		position := int(uint32(place)) - 1
+		if moved != nil {
+			to := int(moved[position])
+			if to < 0 {
+				continue
+			}
+			next.slots[to] = t.slots[position]
+			next.used++
+			position = to
+		}
+		next.place(place, position)
+	}
+	return next
 }

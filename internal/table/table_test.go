@@ -12,34 +12,39 @@ func TestTableCollisions(t *testing.T) {
 	for _, hash := range []uint64{0, 1 << 40, 1<<64 - 1} {
 		key := func(i int) Key { return Key{Namespace: strconv.Itoa(i % 5), Name: strconv.Itoa(i / 5)} }
 		table := newTable(n)
+		number := func(i int) value { return box(i, true) }
 		for i := range n {
 			if table.full() {
 				t.Fatalf("full with %d keys of %d", i, n)
 			}
-			if slot := table.Find(hash, key(i)); slot != nil {
-				t.Fatalf("found %v before it was added", key(i))
+			if at := table.Find(hash, key(i)); at >= 0 {
+				t.Fatalf("found %v before it was added, at %d", key(i), at)
 			}
-			table.add(hash, unique.Make(key(i).Namespace), key(i).Name, i, i)
+			table.add(hash, unique.Make(key(i).Namespace), key(i).Name, number(i))
 		}
-		moved := make([]int32, n)
+		if !table.full() {
+			t.Errorf("not full with %d keys", n)
+		}
+		moved, kept := make([]int32, n), int32(0)
 		for i := range moved {
-			moved[i] = int32(n - i)
-			if i%3 == 0 {
-				moved[i] = -1
+			if moved[i] = -1; i%3 != 0 {
+				moved[i] = kept
+				kept++
 			}
 		}
-		rebuilt := table.rebuilt(n, moved)
+		rebuilt, grown := table.rebuilt(int(kept), moved), table.rebuilt(2*n, nil)
+		is := func(table *Table, i, at int) bool {
+			return table.Find(hash, key(i)) == at && (at < 0 || table.key(at) == key(i) && unbox[int](table.load(at), true) == i)
+		}
 		for i := range n {
-			if slot := table.Find(hash, key(i)); slot == nil || slot.Position() != i || slot.Load() != i || slot.key() != key(i) {
-				t.Errorf("found %v for %v", slot, key(i))
+			if !is(table, i, i) {
+				t.Errorf("found %v at %d, want %d", key(i), table.Find(hash, key(i)), i)
 			}
-			slot := rebuilt.Find(hash, key(i))
-			if i%3 == 0 {
-				if slot != nil {
-					t.Errorf("found %v, which was left out", key(i))
-				}
-			} else if slot == nil || slot.Position() != n-i || slot.Load() != i {
-				t.Errorf("found %v for %v after it was moved", slot, key(i))
+			if !is(grown, i, i) {
+				t.Errorf("found %v at %d after the table grew, want %d", key(i), grown.Find(hash, key(i)), i)
+			}
+			if !is(rebuilt, i, int(moved[i])) {
+				t.Errorf("found %v at %d after the table was rebuilt, want %d", key(i), rebuilt.Find(hash, key(i)), moved[i])
 			}
 		}
 	}

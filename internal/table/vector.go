@@ -11,6 +11,8 @@ type Vector[T comparable] struct {
 	chunks []*chunk[T]
 	n      int
 	live   int // values that are no hole
+
+	reserved int // how many values there are going to be
 	// era counts the views. What was made in an earlier era is shared with one, and must not be changed.
 	era, rootEra uint64
 }
@@ -45,6 +47,9 @@ func one[T comparable](val T) int {
 	return 1
 }
 
+// Reserve says that n values are going to be added, so that they get no more room than they need.
+func (v *Vector[T]) Reserve(n int) { v.reserved = v.n + n }
+
 // Append adds a value at the end.
 func (v *Vector[T]) Append(val T) {
 	at := v.n / chunkSize
@@ -54,12 +59,15 @@ func (v *Vector[T]) Append(val T) {
 	}
 	c := v.own(at)
 	if len(c.vals) == cap(c.vals) {
-		// The first chunk is all that a small vector has, so it grows by doubling.
 		room := chunkSize
-		if at == 0 {
-			room = min(max(1, 2*len(c.vals)), chunkSize)
+		switch {
+		case v.n < v.reserved:
+			room = len(c.vals) + v.reserved - v.n
+		case at == 0:
+			// The first chunk is all that a small vector has, so it grows by doubling.
+			room = max(1, 2*len(c.vals))
 		}
-		c.vals = append(make([]T, 0, room), c.vals...)
+		c.vals = append(make([]T, 0, min(room, chunkSize)), c.vals...)
 	}
 	c.vals = append(c.vals, val)
 	v.n++
