@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +20,8 @@ import (
 
 // The whole policy of what follows a request.
 func TestDecide(t *testing.T) {
-	broken := errors.New("connection reset")
+	broken := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	garbled := errors.New("a frame that nobody can read")
 	gone := apierrors.NewResourceExpired("too old")
 	proto := protocolErrorf("nonsense")
 	internal := apierrors.NewInternalError(errors.New("etcd"))
@@ -56,6 +60,9 @@ func TestDecide(t *testing.T) {
 		"busy the fifth time":         {outcome{op: opWatch, err: busy}, 4, fail},
 		"broken":                      {outcome{op: opWatch, err: broken}, 0, verdict{doubt: true, failed: true, wait: true}},
 		"broken the fifth time":       {outcome{op: opWatch, err: broken}, 4, verdict{doubt: true, failed: true, wait: true}},
+		"cut off the fifth time":      {outcome{op: opWatch, err: io.ErrUnexpectedEOF}, 4, verdict{doubt: true, failed: true, wait: true}},
+		"garbled":                     {outcome{op: opWatch, err: garbled}, 0, verdict{doubt: true, failed: true, wait: true}},
+		"garbled the fifth time":      {outcome{op: opWatch, err: garbled}, 4, verdict{doubt: true, failed: true, wait: true, relist: true}},
 		"broken after progress":       {outcome{op: opWatch, err: broken, progress: true}, 0, verdict{doubt: true}},
 		"broken in silence":           {outcome{op: opWatch, err: broken, progress: true, silent: true}, 0, verdict{doubt: true, probe: true}},
 		"opaque":                      {outcome{op: opWatch, opaque: true, progress: true}, 0, verdict{relist: true}},

@@ -77,12 +77,14 @@ func ExampleInformer_Events() {
 func ExampleInformer_WaitForSync() {
 	server := lw.NewMemory[*Widget]()
 	server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("no role allows it")))
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	widgets := lw.NewInformer(server, &lw.Options{OnError: func(error) {}, List: lw.ListPages})
 	go widgets.Run(ctx)
 
-	err := widgets.WaitForSync(ctx)
+	patience, done := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer done()
+	err := widgets.WaitForSync(patience)
 	fmt.Println(err)
 	var failed *lw.Error
 	fmt.Println(errors.As(err, &failed) && apierrors.IsForbidden(failed.Err), errors.Is(err, context.DeadlineExceeded))

@@ -165,7 +165,9 @@ func decide(o outcome, failures int) verdict {
 		// A connection that was good broke: come back at once, but make sure that it is the same state that answers.
 		return verdict{doubt: true, probe: o.silent}
 	default:
-		return verdict{doubt: true, failed: true, wait: true}
+		// A network that is down says nothing about the position. What else fails again and again, such as a frame that
+		// nobody can read, may be passed by a list.
+		return verdict{doubt: true, failed: true, wait: true, relist: !isNetwork(o.err) && (failures+1)%relistAfter == 0}
 	}
 }
 

@@ -3,6 +3,8 @@ package lw
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -105,6 +107,12 @@ func isTooLarge(err error) bool {
 func isStatus(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
+}
+
+// isNetwork reports whether the network broke, or the server went away.
+func isNetwork(err error) bool {
+	var network net.Error // also a url.Error, which is what http.Client returns
+	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
 // isBusy reports whether the server asked for patience, which says nothing about the position.
