@@ -90,7 +90,7 @@ func TestFrozenDuringList(t *testing.T) {
 		s := startServer(t, kind)
 		r := s.Reader("")
 		defer r.Close()
-		seed(t, s, namespace, objects, 2000)
+		seed(t, s, namespace, objects, 4000)
 		for _, w := range faultWires {
 			client := newClient(t, s, w)
 			src, path := configMaps(t, client, namespace)

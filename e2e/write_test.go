@@ -156,15 +156,17 @@ func hasCode(err error, code int) bool {
 	return ok && status.Code == code
 }
 
-// seed puts n ConfigMaps straight into etcd, each of about size bytes.
+// seed puts n ConfigMaps straight into etcd, each of about size bytes that do not compress well: a test that disturbs a server in
+// the middle of a list needs more than what the sockets hold.
 func seed(t testing.TB, s *servers.Server, namespace string, n, size int) {
 	t.Helper()
 	values := make(map[string][]byte, n)
 	filler := make([]byte, size)
-	for i := range filler {
-		filler[i] = 'a' + byte(i%26)
-	}
+	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range n {
+		for i := range filler {
+			filler[i] = '0' + byte(rng.IntN(64))
+		}
 		name := fmt.Sprintf("seed-%05d", i)
 		values["/registry/configmaps/"+namespace+"/"+name] = stored(t, configMap(namespace, name, "seed"), "uid-"+name, string(filler))
 	}
