@@ -100,6 +100,7 @@ func (w *proof) doBulk(rt *rapid.T) {
 	}
 	name, n := drawPart(rt), rapid.SampledFrom(sizes).Draw(rt, "writes")
 	if n > 1000 {
+		w.flood = true
 		for _, l := range w.told {
 			if !l.every {
 				l.o.Falls()
@@ -222,12 +223,13 @@ func (w *proof) doTime(rt *rapid.T) {
 }
 
 func (w *proof) doJoin(rt *rapid.T) {
-	o := oracle.Handler{Lossless: true}
+	var o oracle.Handler
 	if rapid.Bool().Draw(rt, "filter") {
 		o.Filter = func(i oracle.Item) bool { return i.Content[len(i.Content)-1]%2 == 0 }
 	}
 	o.Resync = rapid.SampledFrom([]time.Duration{0, 7 * time.Second, time.Minute}).Draw(rt, "resync")
 	every := rapid.Bool().Draw(rt, "every update")
+	o.Lossless = every || !w.flood
 	kind := rapid.SampledFrom([]string{"plain", "slow", "panics", "leaves", "busy"}).Draw(rt, "kind")
 	blocked := rapid.Bool().Draw(rt, "blocked")
 	l := w.listen(o)
@@ -259,7 +261,7 @@ func (w *proof) doJoin(rt *rapid.T) {
 }
 
 func (w *proof) doEvents(*rapid.T) {
-	l := w.listen(oracle.Handler{Lossless: true, Loop: true})
+	l := w.listen(oracle.Handler{Lossless: !w.flood, Loop: true})
 	l.done = make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stop = cancel

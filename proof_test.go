@@ -131,7 +131,8 @@ type proof struct {
 	selector string
 	turns    bool // with a transform
 	injected []string
-	lags     int // faults that show older states, since all was settled
+	lags     int  // faults that show older states, since all was settled
+	flood    bool // so much was written since then that a handler that comes now may be told of it as the net effect
 
 	copy    int
 	inf     *lw.Informer[*Part]
@@ -394,6 +395,7 @@ func (w *proof) settle() {
 	before := w.inf.Status()
 	time.Sleep(calm)
 	synctest.Wait()
+	w.flood = false
 	w.quiet(int(before.Lists + before.Watches))
 }
 

@@ -107,7 +107,7 @@ func (w *watching[T]) event(ev WatchEvent[T]) error {
 		w.started, w.hints = true, hintsOf(r.src)
 		w.opaque = w.opaque || w.hints.loose
 	}
-	w.ev = ev
+	w.ev = withoutBody(ev)
 	defer func() { w.ev = WatchEvent[T]{} }() // nor is the object kept
 	if w.initial == nil {
 		w.guard.heard()
@@ -137,6 +137,19 @@ func (w *watching[T]) event(ev WatchEvent[T]) error {
 	return nil
 }
 
+// withoutBody is ev, but for a deletion of which only the object could not be decoded: what is gone need not be read.
+func withoutBody[T Object](ev WatchEvent[T]) WatchEvent[T] {
+	if ev.Err == nil || ev.Type != watch.Deleted || ev.ResourceVersion == "" {
+		return ev
+	}
+	key := ev.Key()
+	if key.Name == "" {
+		return ev
+	}
+	id := &Meta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: ev.ResourceVersion}
+	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, meta: id}
+}
+
 // apply makes one change of a live watch.
 func (w *watching[T]) apply(ev *WatchEvent[T]) error {
 	r := w.r
@@ -152,6 +165,11 @@ func (w *watching[T]) apply(ev *WatchEvent[T]) error {
 		if key.Name == "" {
 			// Set aside it would hold back the version until a list comes by chance: only a list can say what it was about.
 			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object that cannot be told", ev.Type), ev.Err)
+		}
+		if ev.ResourceVersion != "" {
+			if err := w.check(ev); err != nil {
+				return err
+			}
 		}
 		r.aside.add(key, ev.Err, true, r.report)
 		r.board.setSetAside(r.aside.clone())

@@ -129,10 +129,16 @@ type word struct {
 	now  *Item // after it
 }
 
+// text is the last words: those before them are the same for all.
 func text(words []word) string {
-	all := make([]string, len(words))
-	for i, w := range words {
-		all[i] = w.text
+	const most = 8
+	var all []string
+	if n := len(words); n > most {
+		words = words[n-most:]
+		all = append(all, "…")
+	}
+	for _, w := range words {
+		all = append(all, w.text)
 	}
 	return "[" + strings.Join(all, "; ") + "]"
 }
