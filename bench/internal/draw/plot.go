@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// A Panel is a plot of values, on a logarithmic scale, over steps that are drawn evenly.
+// A Panel is a plot of nanoseconds, on a logarithmic scale, over steps that are drawn evenly.
 type Panel struct {
 	Title string
 	X     string   // what the steps are
 	Steps []string // names of the steps
-	Unit  string
 	Lines []Line
 }
 
@@ -56,7 +55,7 @@ func (p Panel) draw(c *canvas, x, y, width, height float64) {
 	c.text("", "start", x+12, y+16, p.Title)
 	for v := scale.low; v <= scale.high*1.01; v *= 10 {
 		c.line("grid", left, scale.at(v), right, scale.at(v))
-		c.text("note", "end", left-6, scale.at(v)+4, engineering(v)+p.Unit)
+		c.text("note", "end", left-6, scale.at(v)+4, duration(v))
 	}
 	for i, name := range p.Steps {
 		c.text("note", "middle", step(i), bottom+16, name)
@@ -93,13 +92,12 @@ func (p Panel) draw(c *canvas, x, y, width, height float64) {
 	}
 }
 
-// engineering formats a power of ten.
-func engineering(v float64) string {
-	switch {
-	case v >= 1e6:
-		return fmt.Sprintf("%gM", v/1e6)
-	case v >= 1e3:
-		return fmt.Sprintf("%gk", v/1e3)
+// duration formats a power of ten of nanoseconds.
+func duration(v float64) string {
+	units := []string{"ns", "µs", "ms", "s"}
+	i := 0
+	for ; v >= 1000 && i < len(units)-1; i++ {
+		v /= 1000
 	}
-	return fmt.Sprintf("%g", v)
+	return fmt.Sprintf("%g %s", v, units[i])
 }

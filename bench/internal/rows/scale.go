@@ -45,7 +45,7 @@ type scale struct{ compare.Config }
 
 // panel measures the sides of each step in turn.
 func (s scale) panel(title, x string, steps []int, sides func(c compare.Config, step int) []compare.Side, curves []curve) draw.Panel {
-	p := draw.Panel{Title: title, X: x, Unit: " ns"}
+	p := draw.Panel{Title: title, X: x}
 	for _, cv := range curves {
 		p.Lines = append(p.Lines, draw.Line{Name: cv.name, Second: cv.side != compare.LW && cv.side != snapshot, Dashed: cv.side == lister || cv.side == snapshot})
 	}

@@ -169,6 +169,9 @@ func run(n int, op func(i int)) measure.Usage {
 }
 
 func short(n int) string {
+	if n >= 1_000_000 {
+		return fmt.Sprintf("%dM", n/1_000_000)
+	}
 	if n >= 1000 {
 		return fmt.Sprintf("%dk", n/1000)
 	}
