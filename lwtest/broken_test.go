@@ -1,0 +1,416 @@
+package lwtest_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// broken is a source that is right but for what its functions do.
+type broken struct {
+	lw.Source[*Widget]
+	list  func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error)
+	watch func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error
+}
+
+type (
+	yieldObject = func(*Widget, error) error
+	yieldEvent  = func(lw.WatchEvent[*Widget]) error
+)
+
+func (b broken) List(ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+	if b.list == nil {
+		return b.Source.List(ctx, opts, yield)
+	}
+	return b.list(b.Source, ctx, opts, yield)
+}
+
+func (b broken) Watch(ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+	if b.watch == nil {
+		return b.Source.Watch(ctx, opts, yield)
+	}
+	return b.watch(b.Source, ctx, opts, yield)
+}
+
+// events makes a broken source whose watches do something else with their events, of which n is the number.
+func events(f func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error) broken {
+	return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+		n := -1
+		return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+			n++
+			return f(n, ev, yield)
+		})
+	}}
+}
+
+func plus(version string, n int) string {
+	v, err := strconv.Atoi(version)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprint(v + n)
+}
+
+// newest lists for the present version.
+func newest(src lw.Source[*Widget]) string {
+	meta, err := src.List(context.Background(), metav1.ListOptions{}, func(*Widget, error) error { return nil })
+	if err != nil {
+		panic(err)
+	}
+	return meta.ResourceVersion
+}
+
+func streams(opts metav1.ListOptions) bool { return opts.SendInitialEvents != nil }
+
+// Each source breaks one of the promises. The check must find it, and say what it is.
+func TestBrokenSources(t *testing.T) {
+	for name, tc := range map[string]struct {
+		new  func() broken
+		says string
+	}{
+		"drops an event": {func() broken {
+			return events(func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if n == 1 {
+					return nil
+				}
+				return yield(ev)
+			})
+		}, `want (ADDED|MODIFIED|DELETED) of the|nothing tells of the|should be|no bookmark has ended`},
+		"tells an event twice": {func() broken {
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if err := yield(ev); err != nil || ev.Type == watch.Bookmark {
+					return err
+				}
+				return yield(ev)
+			})
+		}, `, after \d+|twice`},
+		"gives an event a version of its own": {func() broken {
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if ev.Type == watch.Modified {
+					ev.ResourceVersion = plus(ev.ResourceVersion, 100)
+				}
+				return yield(ev)
+			})
+		}, `want it of the update`},
+		"gives a deletion the version of the object": {func() broken {
+			last := map[lw.Key]string{}
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if ev.Type == watch.Deleted && last[ev.Key()] != "" {
+					ev.ResourceVersion = last[ev.Key()]
+				}
+				last[ev.Key()] = ev.ResourceVersion
+				return yield(ev)
+			})
+		}, `DELETED event of .*, (after|want it)`},
+		"swaps two events": {func() broken {
+			var held *lw.WatchEvent[*Widget]
+			return events(func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if n == 0 && ev.Type != watch.Bookmark {
+					held = &ev
+					return nil
+				}
+				err := yield(ev)
+				if held != nil && err == nil {
+					err, held = yield(*held), nil
+				}
+				return err
+			})
+		}, `want|, after|nothing tells|the initial events at`},
+		"makes one update of a deletion and a creation": {func() broken {
+			gone := map[lw.Key]bool{}
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				switch {
+				case ev.Type == watch.Deleted:
+					gone[ev.Key()] = true
+					return nil
+				case ev.Type == watch.Added && gone[ev.Key()]:
+					ev.Type = watch.Modified
+				}
+				return yield(ev)
+			})
+		}, `want|nothing tells|ahead of the deletion`},
+		"watches from now": {func() broken {
+			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+				if !streams(opts) {
+					opts.ResourceVersion = newest(src)
+				}
+				return src.Watch(ctx, opts, yield)
+			}}
+		}, `want|nothing tells|ahead of|has not returned`},
+		"watches from the version before": {func() broken {
+			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+				if !streams(opts) && opts.ResourceVersion != "1" {
+					opts.ResourceVersion = plus(opts.ResourceVersion, -1)
+				}
+				return src.Watch(ctx, opts, yield)
+			}}
+		}, `, after|not compacted`},
+		"skips what has expired": {func() broken {
+			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+				err := src.Watch(ctx, opts, yield)
+				if apierrors.IsResourceExpired(err) {
+					opts.ResourceVersion = newest(src)
+					err = src.Watch(ctx, opts, yield)
+				}
+				return err
+			}}
+		}, `want|nothing tells|ahead of|has not returned`},
+		"expires without reason": {func() broken {
+			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+				if !streams(opts) && opts.ResourceVersion != newest(src) {
+					return apierrors.NewResourceExpired("too old")
+				}
+				return src.Watch(ctx, opts, yield)
+			}}
+		}, `410 for a version that was not compacted|Watch returned too old`},
+		"mixes pages": {func() broken {
+			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+				if opts.Limit == 0 {
+					return src.List(ctx, opts, yield)
+				}
+				// The token is how many were listed, and the version of the first page.
+				var from int
+				var version string
+				fmt.Sscan(opts.Continue, &from, &version)
+				limit, n := int(opts.Limit), 0
+				opts.Continue, opts.Limit = "", 0
+				meta, err := src.List(ctx, opts, func(w *Widget, err error) error {
+					n++
+					if n <= from || n > from+limit {
+						return nil
+					}
+					return yield(w, err)
+				})
+				if version == "" {
+					version = meta.ResourceVersion
+				}
+				meta.ResourceVersion = version
+				if n > from+limit {
+					meta.Continue = fmt.Sprint(from+limit, " ", version)
+				}
+				return meta, err
+			}}
+		}, `the pages at \d+: `},
+		"lists at the version of the newest object": {func() broken {
+			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+				var most string
+				meta, err := src.List(ctx, opts, func(w *Widget, err error) error {
+					if len(w.ResourceVersion) > len(most) || len(w.ResourceVersion) == len(most) && w.ResourceVersion > most {
+						most = w.ResourceVersion
+					}
+					return yield(w, err)
+				})
+				if most != "" {
+					meta.ResourceVersion = most
+				}
+				return meta, err
+			}}
+		}, `at \d+`},
+		"lists what it listed before": {func() broken {
+			var mu sync.Mutex
+			var kept []*Widget
+			var keptMeta metav1.ListMeta
+			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if opts.ResourceVersion == "" || opts.LabelSelector+opts.FieldSelector != "" {
+					return src.List(ctx, opts, yield)
+				}
+				if kept == nil {
+					var err error
+					keptMeta, err = src.List(ctx, metav1.ListOptions{}, func(w *Widget, _ error) error {
+						kept = append(kept, w)
+						return nil
+					})
+					if err != nil {
+						return keptMeta, err
+					}
+				}
+				for _, w := range kept {
+					if err := yield(w, nil); err != nil {
+						return metav1.ListMeta{}, err
+					}
+				}
+				return keptMeta, nil
+			}}
+		}, `which is older|Exact is at`},
+		"does not end the initial events": {func() broken {
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if ev.InitialEventsEnd {
+					return nil
+				}
+				return yield(ev)
+			})
+		}, `no bookmark has ended the initial events`},
+		"ends the initial events too early": {func() broken {
+			return events(func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if n == 0 && ev.Type == watch.Added {
+					end := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: true}
+					if err := yield(end); err != nil {
+						return err
+					}
+				}
+				return yield(ev)
+			})
+		}, `initial events|a bookmark at`},
+		"sends bookmarks ahead of events": {func() broken {
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if ev.Type != watch.Bookmark {
+					ahead := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion}
+					if err := yield(ahead); err != nil {
+						return err
+					}
+				}
+				return yield(ev)
+			})
+		}, `bookmark`},
+		"watches more than is selected": {func() broken {
+			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+				opts.LabelSelector, opts.FieldSelector = "", ""
+				return src.Watch(ctx, opts, yield)
+			}}
+		}, `want|of which nothing was written|is not selected`},
+		"hands out what was not written": {func() broken {
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if ev.Type == watch.Modified {
+					ev.Object.Size = 0
+				}
+				return yield(ev)
+			})
+		}, `is not what was written`},
+		"does not listen to yield": {func() broken {
+			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+				return src.List(ctx, opts, func(w *Widget, err error) error {
+					_ = yield(w, err)
+					return nil
+				})
+			}}
+		}, `List returned <nil>|has yielded`},
+		"does not listen to the context": {func() broken {
+			return broken{watch: func(src lw.Source[*Widget], _ context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				defer cancel()
+				return src.Watch(ctx, opts, yield)
+			}}
+		}, `goes on after its context|has not returned`},
+		"never returns": {func() broken {
+			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+				if opts.Limit > 0 {
+					<-ctx.Done()
+				}
+				return src.List(ctx, opts, yield)
+			}}
+		}, `List has not returned after`},
+		"closes every watch": {func() broken {
+			return broken{watch: func(lw.Source[*Widget], context.Context, metav1.ListOptions, yieldEvent) error { return nil }}
+		}, `has ended \d+ times in a row`},
+		"has versions without order": {func() broken {
+			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+				meta, err := src.List(ctx, opts, yield)
+				meta.ResourceVersion = "v" + meta.ResourceVersion
+				return meta, err
+			}}
+		}, `resource version "v`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tb := &fakeTB{TB: t}
+			tb.run(func() {
+				lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+					s := subject(func(src lw.Source[*Widget]) lw.Source[*Widget] {
+						b := tc.new()
+						b.Source = src
+						return b
+					})
+					s.Patience = 50 * time.Millisecond
+					return s
+				})
+			})
+			out := tb.out.String()
+			if says := "lwtest: .*(" + tc.says + ")"; !tb.failed || !regexp.MustCompile(says).MatchString(out) {
+				t.Errorf("failed %v, want %q:\n%s", tb.failed, says, out)
+			}
+			for _, part := range []string{"reproduce, specify", "The history:"} {
+				if !strings.Contains(out, part) {
+					t.Errorf("the report has no %q:\n%s", part, out)
+				}
+			}
+		})
+	}
+}
+
+// fakeTB takes what a test that fails says.
+type fakeTB struct {
+	testing.TB
+
+	mu     sync.Mutex
+	failed bool
+	out    strings.Builder
+}
+
+// run runs f as a test is run, so that FailNow ends it.
+func (tb *fakeTB) run(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
+}
+
+func (tb *fakeTB) Errorf(format string, args ...any) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.failed = true
+	fmt.Fprintf(&tb.out, format+"\n", args...)
+}
+
+func (tb *fakeTB) Logf(format string, args ...any) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	fmt.Fprintf(&tb.out, format+"\n", args...)
+}
+
+func (tb *fakeTB) Log(args ...any)   { tb.Logf("%s", fmt.Sprint(args...)) }
+func (tb *fakeTB) Error(args ...any) { tb.Errorf("%s", fmt.Sprint(args...)) }
+func (tb *fakeTB) Fail()             { tb.Errorf("Fail") }
+func (tb *fakeTB) Fatal(args ...any) {
+	tb.Error(args...)
+	tb.FailNow()
+}
+func (tb *fakeTB) Fatalf(format string, args ...any) {
+	tb.Errorf(format, args...)
+	tb.FailNow()
+}
+func (tb *fakeTB) FailNow() {
+	tb.Fail()
+	runtime.Goexit()
+}
+func (tb *fakeTB) Failed() bool {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	return tb.failed
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Sources that hang would be shrunk for long, and what fails here fails as it should.
+	flag.Set("rapid.nofailfile", "true")
+	if f := flag.Lookup("rapid.shrinktime"); f.Value.String() == f.DefValue {
+		f.Value.Set("300ms")
+	}
+	m.Run()
+}

@@ -1,0 +1,97 @@
+package lwtest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// A source of one's own is checked against the writes to what is behind it.
+func ExampleSource() {
+	test := func(t *testing.T) {
+		lwtest.Source(t, func() lwtest.Subject[*Widget] {
+			m := lw.NewMemory[*Widget]() // and a source over it, such as a proxy's
+			return lwtest.Subject[*Widget]{
+				Source: func() lw.Source[*Widget] { return m },
+				Object: func(key lw.Key, n int) *Widget {
+					return &Widget{Meta: lw.Meta{Namespace: key.Namespace, Name: key.Name}, Size: n}
+				},
+				Create:  m.Create,
+				Update:  m.Update,
+				Delete:  m.Delete,
+				Compact: m.Compact,
+			}
+		})
+	}
+	_ = test // func TestInventory(t *testing.T)
+}
+
+// A controller survives what it is put through in the time of a bubble.
+func ExampleServer() {
+	test := func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			server := lwtest.NewServer(t, lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
+			jobs := lwtest.Objects[*Job](server, "jobs")
+			inf := lw.NewInformer(jobs.Source(), &lw.Options{OnError: func(error) {}})
+			go inf.Run(t.Context())
+
+			server.Inject(lwtest.Fault{Verb: lwtest.List, Times: 3, Effect: lwtest.Fail(apierrors.NewUnauthorized("the token has expired"))})
+			job, err := jobs.Create(newJob(key("a"), 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			if _, ok := inf.Store().Get(lw.KeyOf(job)); !ok {
+				t.Error("the job is not in the cache ten minutes later")
+			}
+		})
+	}
+	_ = test // func TestJobs(t *testing.T)
+}
+
+// A server can also be had without a bubble, and asked what it was asked.
+func ExampleServer_Requests() {
+	t := &exampleT{} // the test's own t
+	defer t.end()
+	server := lwtest.NewServer(t, lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
+	jobs := lwtest.Objects[*Job](server, "jobs")
+	if _, err := jobs.Create(newJob(key("a"), 1)); err != nil {
+		fmt.Println(err)
+	}
+
+	server.Inject(lwtest.Fault{Verb: lwtest.List, Effect: lwtest.Fail(apierrors.NewTooManyRequests("later", 1))})
+	for range 2 {
+		_, err := jobs.Source().List(context.Background(), metav1.ListOptions{Limit: 500}, func(j *Job, err error) error {
+			fmt.Println("listed", j.Name)
+			return err
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	for _, r := range server.Requests() {
+		fmt.Println(r.Verb, r.Plural, r.Options.Limit, r.Code)
+	}
+	// Output:
+	// later
+	// listed a
+	// list jobs 500 429
+	// list jobs 500 200
+}
+
+// exampleT is what of a testing.TB a server needs.
+type exampleT struct {
+	testing.TB
+	cleanup func()
+}
+
+func (t *exampleT) Cleanup(f func()) { t.cleanup = f }
+func (t *exampleT) end()             { t.cleanup() }

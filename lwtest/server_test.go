@@ -1,0 +1,282 @@
+package lwtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// A Job is an API type, with the fields that matter here.
+type Job struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Size int `json:"size"`
+	} `json:"spec"`
+	Status struct {
+		Done int `json:"done"`
+	} `json:"status"`
+}
+
+var jobs = lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job", Fields: []string{"spec.size"}}
+
+func newJob(key lw.Key, size int) *Job {
+	j := &Job{}
+	j.Namespace, j.Name, j.Spec.Size = key.Namespace, key.Name, size
+	j.Labels = map[string]string{"even": map[bool]string{true: "yes", false: "no"}[size%2 == 0]}
+	return j
+}
+
+func key(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
+
+// The source over HTTP keeps its promises, as does the server behind it.
+func TestHTTP(t *testing.T) {
+	lwtest.Source(t, func() lwtest.Subject[*Job] {
+		server := lwtest.NewServer(t, jobs)
+		c := lwtest.Objects[*Job](server, "jobs")
+		return lwtest.Subject[*Job]{
+			Source:     func() lw.Source[*Job] { return c.Source() },
+			Object:     newJob,
+			Create:     c.Create,
+			Update:     c.Update,
+			Delete:     c.Delete,
+			Compact:    server.Compact,
+			Disconnect: func() { server.Cut() },
+			Bookmark:   server.Bookmark,
+			Close:      func() { server.Client().CloseIdleConnections() },
+			Selectors: []lwtest.Selector[*Job]{
+				{Labels: "even=yes", Matches: func(j *Job) bool { return j.Spec.Size%2 == 0 }},
+				{Fields: "spec.size=1", Matches: func(j *Job) bool { return j.Spec.Size == 1 }},
+			},
+		}
+	})
+}
+
+// controller is one that has a bug where it does not follow the server: it notes each job's size in the status.
+func controller(ctx context.Context, c *lwtest.Collection[*Job]) error {
+	inf := lw.NewInformer(c.Source(), &lw.Options{OnError: func(error) {}})
+	work := func(j *Job) {
+		if j.Status.Done == j.Spec.Size {
+			return
+		}
+		done := *j
+		done.Status.Done = j.Spec.Size
+		if _, err := c.Update(&done); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			panic(err)
+		}
+	}
+	inf.AddHandler(lw.Handler[*Job]{Add: work, Update: func(_, j *Job) { work(j) }})
+	return inf.Run(ctx)
+}
+
+func TestOutages(t *testing.T) {
+	for _, outage := range lwtest.Outages() {
+		t.Run(outage.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := lwtest.NewServer(t, jobs)
+				c := lwtest.Objects[*Job](server, "jobs")
+				must(t, c, "old", 1)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- controller(ctx, c) }()
+				defer func() {
+					cancel()
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				}()
+				time.Sleep(time.Minute)
+
+				before := len(server.Requests())
+				outage.Do(server)
+				synctest.Wait()
+				must(t, c, "new", 2)
+				must(t, c, "old", 3)
+				time.Sleep(outage.Lasts / 2)
+				must(t, c, "newer", 4)
+				time.Sleep(outage.Lasts + 5*time.Minute)
+
+				got := map[string]int{}
+				for j := range c.All() {
+					got[j.Name] = j.Status.Done
+				}
+				if diff := cmp.Diff(map[string]int{"old": 3, "new": 2, "newer": 4}, got); diff != "" {
+					t.Errorf("done (-want +got):\n%s", diff)
+				}
+				if got := len(server.Requests()); got == before {
+					t.Error("the outage has not been noticed")
+				}
+			})
+		})
+	}
+}
+
+// must creates or updates a job.
+func must(t *testing.T, c *lwtest.Collection[*Job], name string, size int) *Job {
+	t.Helper()
+	j, err := c.Get(key(name))
+	if err != nil {
+		j, err = c.Create(newJob(key(name), size))
+	} else {
+		j.Spec.Size = size
+		j, err = c.Update(j)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func TestCollection(t *testing.T) {
+	server := lwtest.NewServer(t, jobs)
+	c := lwtest.Objects[*Job](server, "jobs")
+	j := must(t, c, "a", 1)
+	if j.UID == "" || j.ResourceVersion != server.ResourceVersion() || j.Kind != "" {
+		t.Errorf("created %+v at %s", j, server.ResourceVersion())
+	}
+	if _, err := c.Create(newJob(key("a"), 1)); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("Create again: %v", err)
+	}
+	must(t, c, "a", 2)
+	if _, err := c.Update(j); !apierrors.IsConflict(err) {
+		t.Errorf("Update of an old version: %v", err)
+	}
+	must(t, c, "b", 3)
+	if err := c.Delete(key("a")); err != nil {
+		t.Error(err)
+	}
+	if err := c.Delete(key("a")); !apierrors.IsNotFound(err) {
+		t.Errorf("Delete again: %v", err)
+	}
+	if _, err := c.Get(key("a")); !apierrors.IsNotFound(err) {
+		t.Errorf("Get of what is gone: %v", err)
+	}
+	var names []string
+	for j := range c.All() {
+		names = append(names, j.Name)
+	}
+	if diff := cmp.Diff([]string{"b"}, names); diff != "" {
+		t.Errorf("All (-want +got):\n%s", diff)
+	}
+	if err := server.Restore(1); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Get(key("a")); err != nil {
+		t.Errorf("Get from the backup: %v", err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	// What a list comes to under each.
+	for name, tc := range map[string]struct {
+		fault lwtest.Fault
+		want  string
+	}{
+		"none":             {lwtest.Fault{Verb: lwtest.Watch, Effect: lwtest.Hang()}, "2 objects"},
+		"fail":             {lwtest.Fault{Verb: lwtest.List, Effect: lwtest.Fail(apierrors.NewTooManyRequests("later", 7))}, "429 after 7s"},
+		"another resource": {lwtest.Fault{Plural: "pods", Effect: lwtest.Hang()}, "2 objects"},
+		"another request": {lwtest.Fault{
+			Match: func(r lwtest.Request) bool { return r.Options.Limit > 0 }, Effect: lwtest.Hang(),
+		}, "2 objects"},
+		"skipped":      {lwtest.Fault{Skip: 1, Effect: lwtest.Hang()}, "2 objects"},
+		"a proxy":      {lwtest.Fault{Effect: lwtest.Reply(502, "text/html", "<html>")}, "502"},
+		"reset":        {lwtest.Fault{Effect: lwtest.Reset()}, "an error"},
+		"hang":         {lwtest.Fault{Effect: lwtest.Hang()}, "no answer after 10s"},
+		"delay":        {lwtest.Fault{Effect: lwtest.Delay(2 * time.Second)}, "2 objects after 2s"},
+		"slow":         {lwtest.Fault{Effect: lwtest.Slow(2 * time.Second)}, "2 objects after 4s"},
+		"cut":          {lwtest.Fault{Effect: lwtest.CutAfter(1)}, "an error"},
+		"break":        {lwtest.Fault{Effect: lwtest.BreakAfter(1)}, "an error"},
+		"stall":        {lwtest.Fault{Effect: lwtest.StallAfter(1)}, "no answer after 10s"},
+		"spoiled":      {lwtest.Fault{Effect: lwtest.Spoil(1, "spec.size", `"big"`)}, "1 objects and default/b"},
+		"lost":         {lwtest.Fault{Effect: lwtest.Lose(0)}, "1 objects"},
+		"twice":        {lwtest.Fault{Effect: lwtest.Twice(0)}, "3 objects"},
+		"nothing":      {lwtest.Fault{}, "2 objects"},
+		"not for long": {lwtest.Fault{Times: 2, Effect: lwtest.Lag(1)}, "2 objects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := lwtest.NewServer(t, jobs)
+				c := lwtest.Objects[*Job](server, "jobs")
+				must(t, c, "a", 1)
+				must(t, c, "b", 2)
+				server.Inject(tc.fault)
+				if got := listed(t, c.Source()); got != tc.want {
+					t.Errorf("a list has %s, want %s", got, tc.want)
+				}
+				server.Clear()
+				if n := server.Armed(); n != 0 {
+					t.Errorf("%d faults after Clear", n)
+				}
+				if got := listed(t, c.Source()); got != "2 objects" {
+					t.Errorf("a list after Clear has %s", got)
+				}
+			})
+		})
+	}
+}
+
+// listed says what a list comes to.
+func listed(t *testing.T, src lw.Source[*Job]) string {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	began, n, also := time.Now(), 0, ""
+	_, err := src.List(ctx, metav1.ListOptions{}, func(_ *Job, err error) error {
+		var e *lw.Error
+		if errors.As(err, &e) {
+			also = " and " + e.Key.String()
+		} else {
+			n++
+		}
+		return nil
+	})
+	took := ""
+	if d := time.Since(began); d > 0 {
+		took = " after " + d.String()
+	}
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return fmt.Sprint(n, " objects", also, took)
+	case errors.As(err, &status):
+		if d := status.Status().Details; d != nil && d.RetryAfterSeconds > 0 {
+			took = fmt.Sprintf(" after %ds", d.RetryAfterSeconds)
+		}
+		return fmt.Sprint(status.Status().Code, took)
+	case ctx.Err() != nil:
+		return "no answer" + took
+	}
+	return "an error"
+}
+
+func TestListen(t *testing.T) {
+	server := lwtest.NewServer(t, jobs)
+	c := lwtest.Objects[*Job](server, "jobs")
+	must(t, c, "a", 1)
+	url, err := server.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get(url + "/apis/example.com/v1/namespaces/default/jobs/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("GET: %s", resp.Status)
+	}
+	got := server.Requests()
+	if len(got) != 1 || got[0].Verb != lwtest.Get || got[0].Plural != "jobs" || got[0].Name != "a" || got[0].Code != http.StatusOK {
+		t.Errorf("requests: %+v", got)
+	}
+}
