@@ -86,11 +86,11 @@ func TestFrozenForLong(t *testing.T) {
 // TestFrozenDuringList freezes the server while the first list is on its way.
 func TestFrozenDuringList(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
-		const namespace, objects = "frozen-list", 5000
+		const namespace, objects = "frozen-list", 1000
 		s := startServer(t, kind)
 		r := s.Reader("")
 		defer r.Close()
-		seed(t, s, namespace, objects, 4000)
+		seed(t, s, namespace, objects, 20_000)
 		for _, w := range faultWires {
 			client := newClient(t, s, w)
 			src, path := configMaps(t, client, namespace)

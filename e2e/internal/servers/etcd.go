@@ -78,7 +78,7 @@ func (s *Server) Compact(ctx context.Context) (int64, error) {
 		map[string]any{"revision": strconv.FormatInt(revision, 10), "physical": true}, nil)
 }
 
-// Put writes values, by their keys, straight into etcd, a hundred in a transaction and so of one resource version. The API
+// Put writes values, by their keys, straight into etcd, up to a hundred in a transaction and so of one resource version. The API
 // servers read objects in JSON from there, with kind and apiVersion, under /registry/<resource>/<namespace>/<name>.
 func (s *Server) Put(ctx context.Context, values map[string][]byte) error {
 	type put struct {
@@ -89,17 +89,19 @@ func (s *Server) Put(ctx context.Context, values map[string][]byte) error {
 		RequestPut put `json:"request_put"`
 	}
 	var ops []op
+	size := 0
 	flush := func() error {
 		if len(ops) == 0 {
 			return nil
 		}
 		err := s.callEtcd(ctx, "/v3/kv/txn", map[string]any{"success": ops}, nil)
-		ops = ops[:0]
+		ops, size = ops[:0], 0
 		return err
 	}
 	for key, value := range values {
 		ops = append(ops, op{put{base64.StdEncoding.EncodeToString([]byte(key)), base64.StdEncoding.EncodeToString(value)}})
-		if len(ops) == 100 {
+		size += len(value)
+		if len(ops) == 100 || size > 500_000 { // etcd takes requests of 1.5 MB
 			if err := flush(); err != nil {
 				return err
 			}
