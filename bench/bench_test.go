@@ -23,7 +23,7 @@ func BenchmarkRows(b *testing.B) {
 				defer done()
 			}
 			for _, side := range sides {
-				b.Run("side="+strings.NewReplacer(", ", "/", " ", "-").Replace(side.Name), func(b *testing.B) {
+				b.Run("side="+strings.NewReplacer(", ", "-", " ", "-").Replace(side.Name), func(b *testing.B) {
 					sums := compare.Sample{}
 					for b.Loop() {
 						for key, v := range side.Measure() {

@@ -92,10 +92,20 @@ func resync(list []*corev1.Pod, side string) compare.Sample {
 	for _, wait := range waits {
 		wait()
 	}
-	sample := measure.Do(func() { <-all }).Sample(len(list))
+	// A resync that has begun before it was waited for is not whole, and says nothing.
+	var sample compare.Sample
+	for whole := false; !whole; {
+		sample = measure.Do(func() {
+			start := time.Now()
+			whole = (<-all).After(start)
+		}).Sample(len(list))
+	}
 	_, idle := l.during(f, func() { time.Sleep(300 * time.Millisecond) })
 	var began time.Time
 	sent, took := l.during(f, func() { began = <-all })
+	for began.Before(sent[0]) {
+		sent, took = l.during(f, func() { began = <-all })
+	}
 	begin := 0
 	for begin < len(sent)-1 && sent[begin].Before(began.Add(-5*time.Millisecond)) {
 		begin++

@@ -24,9 +24,9 @@ type live struct {
 	seen   atomic.Int64 // how many the handler has been told
 }
 
-// newLive returns a stream of the versions of list's pods that are sent in ten seconds.
+// newLive returns a stream of the versions of list's pods that are sent in twenty seconds.
 func newLive(list []*corev1.Pod) *live {
-	n := int(10 * time.Second / liveEvery)
+	n := int(20 * time.Second / liveEvery)
 	return &live{events: pods.Next(list, n, len(list)+1), sent: make([]time.Time, n), took: make([]time.Duration, n)}
 }
 

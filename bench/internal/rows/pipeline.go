@@ -30,9 +30,13 @@ const (
 // measured alone and taken off.
 func Pipeline(handlers int) compare.Case {
 	cpu := map[int]float64{1: 10, 4: 15, 16: 25}
-	what := func(s string) string { return fmt.Sprintf("event to %d handlers, no decode: %s", handlers, s) }
+	name := fmt.Sprintf("%d handlers", handlers)
+	if handlers == 1 {
+		name = "1 handler"
+	}
+	what := func(s string) string { return "event to " + name + ", no decode: " + s }
 	return compare.Case{
-		Name: fmt.Sprintf("pipeline, %d handlers", handlers),
+		Name: "pipeline, " + name,
 		Lines: []compare.Line{
 			{Row: 10, What: what("CPU"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.TimesLess(cpu[handlers]), Chart: true},
 			{Row: 10, What: what("CPU, default handlers"), Unit: compare.Nanoseconds, Key: "cpu", Side: netChanges},

@@ -15,7 +15,7 @@ import (
 // Update stores new versions of 10k objects whose index values have not changed, with so many indexes: client-go by
 // Indexer.Update, lw by Indexer.Set.
 func Update(indexes int) compare.Case {
-	what := func(s string) string { return fmt.Sprintf("update, %d indexes: %s", indexes, s) }
+	what := func(s string) string { return "update, " + indexesOf(indexes) + ": " + s }
 	return compare.Case{
 		Name: what(""),
 		Lines: []compare.Line{
@@ -36,9 +36,16 @@ func Update(indexes int) compare.Case {
 	}
 }
 
+func indexesOf(n int) string {
+	if n == 1 {
+		return "1 index"
+	}
+	return fmt.Sprintf("%d indexes", n)
+}
+
 // Load fills an empty store of so many indexes with 100k objects, by Replace on both sides.
 func Load(indexes int) compare.Case {
-	what := func(s string) string { return fmt.Sprintf("bulk load of 100k, %d indexes: %s", indexes, s) }
+	what := func(s string) string { return "bulk load of 100k, " + indexesOf(indexes) + ": " + s }
 	goal := map[int]float64{0: 0.8, 1: 2.5, 3: 2.2}[indexes]
 	return compare.Case{
 		Name: what(""),
