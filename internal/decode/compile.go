@@ -7,7 +7,9 @@ import (
 	"reflect"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // A decoder decodes the JSON value that is next into the value at p. What it does to that value is what apimachinery's decoder
@@ -77,6 +79,10 @@ func own(t reflect.Type) decoder {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
 		return decodeTime
+	case t == reflect.TypeFor[resource.Quantity]():
+		return decodeQuantity
+	case t == reflect.TypeFor[intstr.IntOrString]():
+		return decodeIntOrString()
 	case t.Kind() == reflect.Pointer || t.Name() == "":
 		return nil // as in encoding/json, which asks the pointed-to type
 	case reflect.PointerTo(t).Implements(unmarshalerJSON):
@@ -125,6 +131,7 @@ func decodeOwn(t reflect.Type) decoder {
 func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 	elem := t.Elem()
 	dec, err := c.compile(elem, drop)
+	m := makerOf(elem)
 	return func(d *Decoder, p place) error {
 		if null, err := d.p.null(); null {
 			if err == nil {
@@ -132,7 +139,7 @@ func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 			}
 			return err
 		}
-		return dec(d, p.target(elem))
+		return dec(d, m.target(p))
 	}, err
 }
 

@@ -70,6 +70,9 @@ type Decoder struct {
 	strings pool
 	boxes   boxPool
 
+	quantities quantityPool
+	wires      wireStack
+
 	kind, apiVersion string         // of the object that is being decoded
 	kinds            [2]stringField // that make them
 

@@ -14,8 +14,30 @@ type mapType struct {
 	work *mapWork // nil while in use: a type may contain itself
 }
 
-// A mapWork is a key and a zero element, to be copied into a map.
-type mapWork struct{ key, elem reflect.Value }
+// A mapWork puts elements into maps. Its element is zero while nobody decodes into it.
+type mapWork struct {
+	typ            reflect.Type
+	key, elem, all reflect.Value // of the map; all is the map
+	elemAt, allAt  place
+}
+
+func newMapWork(t reflect.Type) *mapWork {
+	elem, all := reflect.New(t.Elem()), reflect.New(t)
+	return &mapWork{t, reflect.New(t.Key()).Elem(), elem.Elem(), all.Elem(), placeOf(elem), placeOf(all)}
+}
+
+// insert gives the map at p, which is made for n elements if it is nil, the element under name.
+func (w *mapWork) insert(p place, name string, n int) {
+	if p.isNil() {
+		w.all.Set(reflect.MakeMapWithSize(w.typ, n))
+		p.set(w.typ, w.allAt.header(w.typ))
+	} else {
+		w.allAt.set(w.typ, p.header(w.typ))
+	}
+	w.key.SetString(name)
+	w.all.SetMapIndex(w.key, w.elem)
+	w.all.SetZero()
+}
 
 func (c *compiler) mapping(t reflect.Type, drop drops) (decoder, error) {
 	key := t.Key()
@@ -73,14 +95,13 @@ func (m *mapType) decode(d *Decoder, p place) error {
 	if !more {
 		return err
 	}
-	to := p.value(m.typ)
-	if to.IsNil() {
-		to.Set(reflect.MakeMap(m.typ))
+	if p.isNil() {
+		p.value(m.typ).Set(reflect.MakeMap(m.typ))
 	}
 	w := m.work
 	m.work = nil
 	if w == nil {
-		w = &mapWork{reflect.New(m.typ.Key()).Elem(), reflect.New(m.typ.Elem()).Elem()}
+		w = newMapWork(m.typ)
 	}
 	for more && err == nil {
 		var name string
@@ -89,11 +110,10 @@ func (m *mapType) decode(d *Decoder, p place) error {
 			return err
 		}
 		if wanted {
-			if err = m.elem(d, placeOf(w.elem.Addr())); err != nil {
+			if err = m.elem(d, w.elemAt); err != nil {
 				return in(name, err)
 			}
-			w.key.SetString(name)
-			to.SetMapIndex(w.key, w.elem)
+			w.insert(p, name, 0)
 			w.elem.SetZero()
 		}
 		more, err = d.p.more('}')

@@ -29,11 +29,63 @@ func (p place) value(t reflect.Type) reflect.Value { return reflect.NewAt(t, p.a
 // isNil reports whether the pointer or map at p is nil, or the slice has no memory.
 func (p place) isNil() bool { return *(*unsafe.Pointer)(p.at) == nil }
 
-// target returns the place that the pointer at p points to, and makes it point to a new elem if it is nil.
-func (p place) target(elem reflect.Type) place {
-	to := (*unsafe.Pointer)(p.at)
+// A header is the memory layout of a slice; a pointer and a map are its first word.
+type header struct {
+	data     unsafe.Pointer
+	len, cap int
+}
+
+// header returns what stands at p, which is a t: a slice, a pointer or a map.
+func (p place) header(t reflect.Type) header {
+	if t.Kind() == reflect.Slice {
+		return *as[header](p)
+	}
+	return header{data: *as[unsafe.Pointer](p)}
+}
+
+// set makes what stands at p, which is a t, the slice, pointer or map in h.
+func (p place) set(t reflect.Type, h header) {
+	if t.Kind() == reflect.Slice {
+		*as[header](p) = h
+	} else {
+		*as[unsafe.Pointer](p) = h.data
+	}
+}
+
+// A maker makes memory for values of a type. It grows a slice, since reflect.New and reflect.NewAt look the type of the pointer
+// up in a table of all types each time.
+type maker struct {
+	slice reflect.Value
+	head  *header // of slice
+	size  uintptr
+}
+
+func makerOf(elem reflect.Type) *maker {
+	v := reflect.New(reflect.SliceOf(elem))
+	return &maker{v.Elem(), (*header)(v.UnsafePointer()), elem.Size()}
+}
+
+// append makes the slice at p longer by one and returns the place of its new element, which is zero. If its memory has to grow it
+// gets room for n more.
+func (m *maker) append(p place, n int) place {
+	s := as[header](p)
+	if s.len == s.cap {
+		*m.head = *s
+		m.slice.Grow(n)
+		*s = *m.head
+		*m.head = header{}
+	}
+	s.len++
+	return place{s.data}.index(s.len-1, m.size)
+}
+
+// target returns the place that the pointer at p points to, and makes it point to a zero value if it is nil.
+func (m *maker) target(p place) place {
+	to := as[unsafe.Pointer](p)
 	if *to == nil {
-		*to = reflect.New(elem).UnsafePointer()
+		m.slice.Grow(1)
+		*to = m.head.data
+		*m.head = header{}
 	}
 	return place{*to}
 }

@@ -1,10 +1,14 @@
 package decode
 
 import (
+	"encoding/binary"
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A wireDecoder decodes one occurrence of a protobuf field, of wire type typ, into the value at p. What it does to that value is
@@ -22,7 +26,8 @@ type wireField struct {
 }
 
 func (m *messageType) decode(d *Decoder, data []byte, p place) error {
-	w := wire{data: data}
+	w := d.wires.open(data)
+	defer d.wires.close(w)
 	for !w.done() {
 		num, typ, err := w.field()
 		if err != nil {
@@ -30,7 +35,7 @@ func (m *messageType) decode(d *Decoder, data []byte, p place) error {
 		}
 		if num < len(m.fields) && m.fields[num].dec != nil {
 			f := &m.fields[num]
-			if err := f.dec(d, &w, typ, p.field(f.offset)); err != nil {
+			if err := f.dec(d, w, typ, p.field(f.offset)); err != nil {
 				return in(f.name, wireError(err))
 			}
 		} else if err := w.skip(typ); err != nil {
@@ -92,7 +97,7 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 				continue
 			}
 		}
-		if f.dec, err = c.field(sf.Type, tag[0], rest); err != nil {
+		if f.dec, err = c.field(sf.Type, num, tag[0], rest); err != nil {
 			return nil, fmt.Errorf("%v.%s: %w", t, sf.Name, err)
 		}
 		for len(m.fields) <= num {
@@ -103,16 +108,23 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 	return m, nil
 }
 
-// field returns the decoder of a field of type t.
-func (c *wireCompiler) field(t reflect.Type, format string, drop drops) (wireDecoder, error) {
+// field returns the decoder of field num, which is of type t.
+func (c *wireCompiler) field(t reflect.Type, num int, format string, drop drops) (dec wireDecoder, err error) {
+	tag := string(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes))
 	switch {
 	case ownWire(t):
+		return c.value(t, format, drop)
 	case t.Kind() == reflect.Map:
-		return c.mapping(t, drop)
+		dec, err = c.mapping(t, tag, drop)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
-		return c.repeated(t, format, drop)
+		dec, err = c.repeated(t, tag, format, drop)
+	default:
+		return c.value(t, format, drop)
 	}
-	return c.value(t, format, drop)
+	if c.share && err == nil {
+		dec = sharedRun(t, tag, dec)
+	}
+	return dec, err
 }
 
 // ownWire reports whether values of type t are decoded by their own Unmarshal. A struct with tags is not: its Unmarshal is
@@ -136,7 +148,18 @@ func tagged(t reflect.Type) bool {
 
 // value returns the decoder of one value of type t which is written as format says.
 func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDecoder, error) {
-	if ownWire(t) {
+	switch {
+	case t == reflect.TypeFor[metav1.Time]():
+		return func(_ *Decoder, w *wire, typ int, p place) error {
+			b, err := w.message(typ)
+			if err != nil {
+				return err
+			}
+			return as[metav1.Time](p).Unmarshal(b)
+		}, nil
+	case t == reflect.TypeFor[resource.Quantity]():
+		return wireQuantity, nil
+	case ownWire(t):
 		return func(d *Decoder, w *wire, typ int, p place) error {
 			b, err := w.message(typ)
 			if err != nil {
@@ -149,10 +172,12 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 	case kind == reflect.Pointer:
 		elem := t.Elem()
 		dec, err := c.value(elem, format, drop)
+		m := makerOf(elem)
+		inner := func(d *Decoder, w *wire, typ int, p place) error { return dec(d, w, typ, m.target(p)) }
 		if c.share && elem.Kind() == reflect.Struct {
-			return sharedMessage(t, dec), err
+			return sharedMessage(t, inner), err
 		}
-		return func(d *Decoder, w *wire, typ int, p place) error { return dec(d, w, typ, p.target(elem)) }, err
+		return inner, err
 	case kind == reflect.Struct && format == "bytes":
 		m, err := c.message(t, drop)
 		if err != nil {

@@ -20,7 +20,7 @@ type unknown struct {
 }
 
 func (u *unknown) typeMeta(d *Decoder, data []byte) error {
-	return each(data, func(w *wire, num, typ int) (bool, error) {
+	return d.wires.each(data, func(w *wire, num, typ int) (bool, error) {
 		to := &u.apiVersion
 		switch num {
 		case 1:
@@ -40,7 +40,7 @@ func (u *unknown) open(d *Decoder, data []byte) error {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
 		return fmt.Errorf("%w: an object begins with %.4q", errWire, data)
 	}
-	return each(data[len(magic):], func(w *wire, num, typ int) (taken bool, err error) {
+	return d.wires.each(data[len(magic):], func(w *wire, num, typ int) (taken bool, err error) {
 		var b []byte
 		switch num {
 		case 1:
@@ -173,7 +173,7 @@ func (w *watchStream) readProtobuf() error {
 		}
 		var typ string
 		var object []byte
-		err = each(frame, func(f *wire, num, wt int) (taken bool, err error) {
+		err = w.d.wires.each(frame, func(f *wire, num, wt int) (taken bool, err error) {
 			var b []byte
 			switch num {
 			case 1:
@@ -183,7 +183,7 @@ func (w *watchStream) readProtobuf() error {
 				if b, err = f.message(wt); err != nil {
 					return true, err
 				}
-				err = each(b, func(f *wire, num, wt int) (_ bool, err error) {
+				err = w.d.wires.each(b, func(f *wire, num, wt int) (_ bool, err error) {
 					if num != 1 {
 						return false, nil
 					}
@@ -220,7 +220,7 @@ func (w *watchStream) message(typ string, object []byte) (Event, error) {
 	case typ == "BOOKMARK":
 		var o metav1.PartialObjectMetadata
 		// Every kind has its metadata as field 1, and what else a bookmark's object has is of no interest.
-		err := each(u.raw, func(f *wire, num, wt int) (bool, error) {
+		err := w.d.wires.each(u.raw, func(f *wire, num, wt int) (bool, error) {
 			if num != 1 {
 				return false, nil
 			}
@@ -248,10 +248,10 @@ func (w *watchStream) message(typ string, object []byte) (Event, error) {
 }
 
 // messageIdent returns what identifies the object of which data is the message.
-func messageIdent(data []byte) Ident {
+func (d *Decoder) messageIdent(data []byte) Ident {
 	var id Ident
 	// What the bytes do not tell is left empty; the decoding of the object itself tells why.
-	_ = each(data, func(w *wire, num, typ int) (bool, error) {
+	_ = d.wires.each(data, func(w *wire, num, typ int) (bool, error) {
 		if num != 1 {
 			return false, nil
 		}
@@ -259,7 +259,7 @@ func messageIdent(data []byte) Ident {
 		if err != nil {
 			return true, err
 		}
-		return true, each(meta, func(w *wire, num, typ int) (bool, error) {
+		return true, d.wires.each(meta, func(w *wire, num, typ int) (bool, error) {
 			var s string
 			to := &s
 			switch num {

@@ -5,86 +5,133 @@ import (
 	"reflect"
 )
 
-// repeated returns the decoder of one more element of slices of type t. Numbers may come packed, many in one field.
-func (c *wireCompiler) repeated(t reflect.Type, format string, drop drops) (wireDecoder, error) {
+// repeated returns the decoder of one more element of slices of type t, whose fields have tag. Numbers may come packed, many in one
+// field.
+func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) (wireDecoder, error) {
 	elem, err := c.value(t.Elem(), format, drop)
 	if err != nil {
 		return nil, err
 	}
-	size := t.Elem().Size()
-	next := func(p place, atLeast int) place {
-		s := p.value(t)
-		n := s.Len()
-		if n == s.Cap() {
-			s.Grow(atLeast)
-		}
-		s.SetLen(n + 1)
-		return place{s.UnsafePointer()}.index(n, size)
-	}
+	m := makerOf(t.Elem())
 	if each, ok := packed(t.Elem()); ok {
 		return func(d *Decoder, w *wire, typ int, p place) error {
 			if typ != wireBytes {
-				return elem(d, w, typ, next(p, 1))
+				return elem(d, w, typ, m.append(p, 1))
 			}
 			b, err := w.bytes()
 			if err != nil {
 				return err
 			}
-			for all := (wire{data: b}); !all.done() && err == nil; {
-				err = elem(d, &all, each, next(p, 1))
+			all := d.wires.open(b)
+			defer d.wires.close(all)
+			for !all.done() && err == nil {
+				err = elem(d, all, each, m.append(p, 1))
 			}
 			return err
 		}, nil
 	}
 	return func(d *Decoder, w *wire, typ int, p place) error {
-		return elem(d, w, typ, next(p, 1+w.alike()))
+		room := 1
+		if s := as[header](p); s.len == s.cap && typ == wireBytes {
+			n, _ := w.alike(tag)
+			room += n
+		}
+		return elem(d, w, typ, m.append(p, room))
 	}, nil
 }
 
-// mapping returns the decoder of one more entry of maps of type t: a message of a key, 1, and a value, 2.
-func (c *wireCompiler) mapping(t reflect.Type, drop drops) (wireDecoder, error) {
+// A wireMap decodes the entries of maps from strings: messages of a key, 1, and a value, 2.
+type wireMap struct {
+	typ   reflect.Type
+	tag   string
+	key   stringField
+	elem  wireDecoder
+	begin reflect.Value // what a value is before it is decoded
+	drop  drops
+	work  *mapWork // nil while in use: a type may contain itself
+}
+
+func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDecoder, error) {
 	if t.Key().Kind() != reflect.String {
 		return nil, fmt.Errorf("keys of %v are not supported", t)
 	}
-	key := &stringField{}
 	elem, err := c.value(t.Elem(), "bytes", nil)
 	if err != nil {
 		return nil, err
 	}
-	return func(d *Decoder, w *wire, typ int, p place) error {
-		entry, err := w.message(typ)
+	m := &wireMap{typ: t, tag: tag, elem: elem, drop: drop, begin: reflect.Zero(t.Elem())}
+	if t.Elem().Kind() == reflect.Slice {
+		m.begin = reflect.MakeSlice(t.Elem(), 0, 0) // as in generated code, where that of any other field is nil
+	}
+	if t == reflect.TypeFor[map[string]string]() {
+		return m.decodeStrings, nil
+	}
+	return m.decode, nil
+}
+
+// entry consumes an entry, decodes its value into the value at elem, and reports whether it is wanted.
+func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem place) (name string, wanted bool, err error) {
+	data, err := w.message(typ)
+	if err != nil {
+		return "", false, err
+	}
+	e := d.wires.open(data)
+	defer d.wires.close(e)
+	for !e.done() {
+		num, typ, err := e.field()
+		switch {
+		case err != nil:
+		case num == 1:
+			var b []byte
+			b, err = e.message(typ)
+			name = m.key.make(d, b)
+		case num == 2:
+			err = m.elem(d, e, typ, elem)
+		default:
+			err = e.skip(typ)
+		}
 		if err != nil {
-			return err
+			return "", false, err
 		}
-		name := ""
-		value := reflect.New(t.Elem())
-		if t.Elem().Kind() == reflect.Slice {
-			value.Elem().Set(reflect.MakeSlice(t.Elem(), 0, 0)) // as generated code begins, where that of any other field is nil
+	}
+	if len(m.drop) > 0 {
+		if _, whole := m.drop.under(name); whole {
+			return "", false, nil
 		}
-		err = each(entry, func(w *wire, num, typ int) (bool, error) {
-			switch num {
-			case 1:
-				b, err := w.message(typ)
-				name = key.make(d, b)
-				return true, err
-			case 2:
-				return true, elem(d, w, typ, placeOf(value))
-			}
-			return false, nil
-		})
-		if err != nil {
-			return err
+	}
+	return name, true, nil
+}
+
+func (m *wireMap) decode(d *Decoder, w *wire, typ int, p place) error {
+	room, _ := w.alike(m.tag)
+	work := m.work
+	m.work = nil
+	if work == nil {
+		work = newMapWork(m.typ)
+	}
+	work.elem.Set(m.begin)
+	name, wanted, err := m.entry(d, w, typ, work.elemAt)
+	if wanted {
+		work.insert(p, name, 1+room)
+	}
+	work.elem.SetZero()
+	m.work = work
+	return err
+}
+
+func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p place) error {
+	room, _ := w.alike(m.tag)
+	base := len(d.words)
+	d.words = append(d.words, "")
+	name, wanted, err := m.entry(d, w, typ, addressOf(&d.words[base]))
+	if wanted {
+		to := as[map[string]string](p)
+		if *to == nil {
+			*to = make(map[string]string, 1+room)
 		}
-		if _, whole := drop.under(name); whole {
-			return nil
-		}
-		to := p.value(t)
-		if to.IsNil() {
-			to.Set(reflect.MakeMap(t))
-		}
-		k := reflect.New(t.Key()).Elem()
-		k.SetString(name)
-		to.SetMapIndex(k, value.Elem())
-		return nil
-	}, nil
+		(*to)[name] = d.words[base]
+	}
+	d.words[base] = ""
+	d.words = d.words[:base]
+	return err
 }

@@ -212,7 +212,7 @@ func (d *Decoder) message(data []byte) Object {
 		err = v.Interface().(protobufUnmarshaler).Unmarshal(data)
 	}
 	if err != nil {
-		return Object{Ident: messageIdent(data), Err: err}
+		return Object{Ident: d.messageIdent(data), Err: err}
 	}
 	return Object{Value: v.Interface()}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 func decodeString() decoder {
@@ -185,4 +186,18 @@ func decodeTime(d *Decoder, p place) error {
 	}
 	to.Time = t.Local()
 	return nil
+}
+
+// decodeIntOrString does what (*intstr.IntOrString).UnmarshalJSON does.
+func decodeIntOrString() decoder {
+	str, num := decodeString(), decodeInt(reflect.TypeFor[int32]())
+	return func(d *Decoder, p place) error {
+		to := as[intstr.IntOrString](p)
+		if d.p.next() == '"' {
+			to.Type = intstr.String
+			return str(d, addressOf(&to.StrVal))
+		}
+		to.Type = intstr.Int
+		return num(d, addressOf(&to.IntVal))
+	}
 }

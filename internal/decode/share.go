@@ -27,7 +27,7 @@ type shareField struct {
 // A sharedValue is what raw decodes to.
 type sharedValue struct {
 	raw   string
-	value reflect.Value
+	value header
 }
 
 // decode sets the value at p to what raw decodes to, which inner decodes if it is not known.
@@ -37,7 +37,7 @@ func (f *shareField) decode(raw []byte, p place, inner func() error) error {
 	ok = ok && v.raw == string(raw)
 	f.count(ok)
 	if ok {
-		p.value(f.typ).Set(v.value)
+		p.set(f.typ, v.value)
 		return nil
 	}
 	if f.off {
@@ -57,9 +57,10 @@ func (f *shareField) decode(raw []byte, p place, inner func() error) error {
 	if f.size += len(raw); f.kept == nil || len(f.kept) >= sharedValues || f.size > sharedBytes {
 		f.kept, f.size = map[uint64]sharedValue{}, len(raw)
 	}
-	kept := reflect.New(f.typ).Elem()
-	kept.Set(p.value(f.typ))
-	f.kept[hash] = sharedValue{string(raw), kept}
+	value := p.header(f.typ)
+	value.cap = value.len // so that nobody appends to memory which others have too
+	p.set(f.typ, value)
+	f.kept[hash] = sharedValue{string(raw), value}
 	return nil
 }
 
@@ -76,9 +77,7 @@ func shared(t reflect.Type, inner decoder) decoder {
 	f := &shareField{typ: t}
 	return func(d *Decoder, p place) error {
 		// What a duplicate name would merge into may be shared already.
-		if !p.isNil() {
-			p.value(t).SetZero()
-		}
+		p.set(t, header{})
 		if f.off {
 			return inner(d, p)
 		}
@@ -102,11 +101,8 @@ func shared(t reflect.Type, inner decoder) decoder {
 // sharedMessage is shared for pointers of type t to messages.
 func sharedMessage(t reflect.Type, inner wireDecoder) wireDecoder {
 	f := &shareField{typ: t}
-	elem := t.Elem()
 	return func(d *Decoder, w *wire, typ int, p place) error {
-		if !p.isNil() {
-			p.value(t).SetZero()
-		}
+		p.set(t, header{})
 		start := *w
 		raw, err := w.message(typ)
 		if err != nil {
@@ -114,11 +110,58 @@ func sharedMessage(t reflect.Type, inner wireDecoder) wireDecoder {
 		}
 		again := func() error {
 			*w = start
-			return inner(d, w, typ, p.target(elem))
+			return inner(d, w, typ, p)
 		}
 		if !f.wants(len(raw)) {
 			return again()
 		}
 		return f.decode(raw, p, again)
+	}
+}
+
+// sharedRun is shared for slices and maps of type t whose elements are fields with tag, if they follow each other. Elements that
+// come later are added to a slice in memory of its own, and to a copy of a map.
+func sharedRun(t reflect.Type, tag string, inner wireDecoder) wireDecoder {
+	f := &shareField{typ: t}
+	var own header // the last map that was copied
+	return func(d *Decoder, w *wire, typ int, p place) error {
+		if typ != wireBytes {
+			return inner(d, w, typ, p)
+		}
+		if !p.isNil() {
+			if t.Kind() == reflect.Map && p.header(t) != own {
+				to := p.value(t)
+				all := reflect.MakeMapWithSize(t, to.Len()+1)
+				for entries := to.MapRange(); entries.Next(); {
+					all.SetMapIndex(entries.Key(), entries.Value())
+				}
+				to.Set(all)
+				own = p.header(t)
+			}
+			return inner(d, w, typ, p)
+		}
+		if f.off {
+			return inner(d, w, typ, p)
+		}
+		n, end := w.alike(tag)
+		each := func() error {
+			for i := range n + 1 {
+				if i > 0 {
+					w.pos += len(tag)
+				}
+				if err := inner(d, w, typ, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if !f.wants(end - w.pos) {
+			return each()
+		}
+		err := f.decode(w.data[w.pos:end], p, each)
+		if err == nil {
+			w.pos = end
+		}
+		return err
 	}
 }

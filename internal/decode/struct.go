@@ -69,7 +69,7 @@ func (s *structType) decode(d *Decoder, p place) error {
 			m := &s.members[i]
 			to := p
 			for _, s := range m.steps {
-				to = to.field(s.offset).target(s.elem)
+				to = s.elem.target(to.field(s.offset))
 			}
 			if err = m.dec(d, to.field(m.offset)); err != nil {
 				return in(m.name, err)

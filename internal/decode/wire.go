@@ -26,6 +26,29 @@ type wire struct {
 
 func (w *wire) done() bool { return w.pos >= len(w.data) }
 
+// A wireStack has the wires of the messages that are being decoded, which contain each other. They are used again: each would be
+// memory of its own, since it is passed to functions that only the type tells.
+type wireStack struct {
+	all  []*wire
+	used int
+}
+
+func (s *wireStack) open(data []byte) *wire {
+	if s.used == len(s.all) {
+		s.all = append(s.all, new(wire))
+	}
+	w := s.all[s.used]
+	s.used++
+	w.data, w.pos = data, 0
+	return w
+}
+
+// close gives back w, the last wire that was opened.
+func (s *wireStack) close(w *wire) {
+	w.data = nil
+	s.used--
+}
+
 // field consumes a field's number and wire type.
 func (w *wire) field() (num int, typ int, err error) {
 	v, err := w.varint()
@@ -40,6 +63,14 @@ func (w *wire) field() (num int, typ int, err error) {
 }
 
 func (w *wire) varint() (uint64, error) {
+	if w.pos < len(w.data) && w.data[w.pos] < 0x80 {
+		w.pos++
+		return uint64(w.data[w.pos-1]), nil
+	}
+	return w.longVarint()
+}
+
+func (w *wire) longVarint() (uint64, error) {
 	var v uint64
 	for shift := 0; shift < 64; shift += 7 {
 		if w.done() {
@@ -81,21 +112,16 @@ func (w *wire) wrongType(typ int, want string) error {
 	return fmt.Errorf("%w: wire type %d, want %s, at byte %d", errWire, typ, want, w.pos)
 }
 
-// alike returns how many fields with the number of the one whose tag has just been consumed follow it without a gap. Elements of
-// a repeated field do, so that their slice can be made of the right size.
-func (w *wire) alike() int {
-	at := w.pos - 1
-	tag := w.data[at]
-	if tag >= 0x80 || tag&7 != wireBytes {
-		return 0 // a number above 15 has a tag of two bytes
-	}
+// alike returns how many fields with tag follow the one whose tag has just been consumed without a gap, and where the last of them
+// ends. Elements of a repeated field do, so that their slice can be made of the right size.
+func (w *wire) alike(tag string) (n, end int) {
 	look := wire{data: w.data, pos: w.pos}
-	n := 0
 	for {
-		if _, err := look.bytes(); err != nil || look.done() || look.data[look.pos] != tag {
-			return n
+		_, err := look.bytes()
+		if end = look.pos; err != nil || len(look.data)-end < len(tag) || string(look.data[end:end+len(tag)]) != tag {
+			return n, end
 		}
-		look.pos++
+		look.pos += len(tag)
 		n++
 	}
 }
@@ -143,14 +169,15 @@ func (w *wire) skip(typ int) error {
 }
 
 // each calls f for each field of the message in data. f consumes the field's value and returns true, or leaves it.
-func each(data []byte, f func(w *wire, num, typ int) (bool, error)) error {
-	w := wire{data: data}
+func (s *wireStack) each(data []byte, f func(w *wire, num, typ int) (bool, error)) error {
+	w := s.open(data)
+	defer s.close(w)
 	for !w.done() {
 		num, typ, err := w.field()
 		if err != nil {
 			return err
 		}
-		taken, err := f(&w, num, typ)
+		taken, err := f(w, num, typ)
 		if err == nil && !taken {
 			err = w.skip(typ)
 		}
