@@ -32,6 +32,7 @@ func run() error {
 	svgFile := flag.String("svg", "", "draw the chart to `file`")
 	mdFile := flag.String("markdown", "", "write the table to `file`")
 	profile := flag.String("profile", "", "write CPU profiles of each side to `directory`")
+	from := flag.String("from", "", "print and draw what earlier runs wrote to these comma-separated `files`, and measure nothing")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
@@ -45,16 +46,20 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	results, err := measureAll(cfg, append(wire.Cases(*pods), rows.Cases()...), wanted)
+	var report *compare.Report
+	if *from != "" {
+		report, err = earlier(strings.Split(*from, ","))
+	} else {
+		report, err = measureAll(cfg, append(wire.Cases(*pods), rows.Cases()...), wanted)
+	}
 	if err != nil {
 		return err
 	}
-	report := compare.NewReport(cfg, results)
 	if err := report.Table(os.Stdout); err != nil {
 		return err
 	}
 	missed, of := report.Missed()
-	fmt.Printf("\n%d of %d goals met; medians of %d rounds, ratios of each round and their range\n", of-missed, of, cfg.Rounds)
+	fmt.Printf("\n%d of %d goals met; medians of %d rounds, ratios of each round and their range\n", of-missed, of, report.Rounds)
 	for _, out := range []struct {
 		file  string
 		write func(io.Writer) error
@@ -67,7 +72,7 @@ func run() error {
 }
 
 // measureAll runs those of cases that have a wanted row.
-func measureAll(cfg compare.Config, cases []compare.Case, wanted func(row int) bool) ([]compare.Result, error) {
+func measureAll(cfg compare.Config, cases []compare.Case, wanted func(row int) bool) (*compare.Report, error) {
 	var results []compare.Result
 	for _, c := range cases {
 		if !hasRow(&c, wanted) {
@@ -80,7 +85,29 @@ func measureAll(cfg compare.Config, cases []compare.Case, wanted func(row int) b
 	if len(results) == 0 {
 		return nil, fmt.Errorf("no case has one of these rows")
 	}
-	return results, nil
+	return compare.NewReport(cfg, results), nil
+}
+
+// earlier reads the reports of files, as one.
+func earlier(files []string) (*compare.Report, error) {
+	var all *compare.Report
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		report, err := compare.Read(f)
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if all == nil {
+			all = report
+		} else {
+			all.Add(report)
+		}
+	}
+	return all, nil
 }
 
 func hasRow(c *compare.Case, wanted func(row int) bool) bool {

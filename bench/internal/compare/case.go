@@ -131,35 +131,51 @@ func (g Goal) ratio(base, side float64) float64 {
 	return base / side
 }
 
-// factor is by how much the goal is exceeded: 1 if it is just met.
-func (g Goal) factor(ratio, side float64) float64 {
+func (g Goal) met(ratio, side float64) bool {
 	switch g.kind {
 	case timesLess, timesMore:
-		return ratio / g.value
+		return ratio >= g.value
 	case part:
-		return g.value / ratio
+		return ratio <= g.value
 	case most:
-		return g.value / side
+		return side <= g.value
 	}
-	return math.NaN()
+	return true
 }
 
 // A Result is what a line came to: medians over the rounds.
 type Result struct {
-	Row       int      `json:"row"`
-	What      string   `json:"what"`
-	Unit      string   `json:"unit"`
-	Base      float64  `json:"clientGo"`
-	Third     *float64 `json:"controllerRuntime,omitempty"`
-	Side      float64  `json:"lw"`
-	Ratio     *float64 `json:"ratio,omitempty"` // nil where a value is 0
-	Low       *float64 `json:"ratioLow,omitempty"`
-	High      *float64 `json:"ratioHigh,omitempty"`
-	Goal      string   `json:"goal,omitempty"`
-	Met       *bool    `json:"met,omitempty"`
-	line      Line
-	ratio     float64
-	goalRatio float64
+	Row   int      `json:"row"`
+	What  string   `json:"what"`
+	Unit  Unit     `json:"unit"`
+	Base  float64  `json:"clientGo"`
+	Third *float64 `json:"controllerRuntime,omitempty"`
+	Side  float64  `json:"lw"`
+	Ratio *float64 `json:"ratio,omitempty"` // nil where a value is 0
+	Low   *float64 `json:"ratioLow,omitempty"`
+	High  *float64 `json:"ratioHigh,omitempty"`
+	Goal  string   `json:"goal,omitempty"`
+	Met   *bool    `json:"met,omitempty"`
+	Bar   *Bar     `json:"bar,omitempty"` // of those that the chart shows
+}
+
+// A Bar is a ratio, and the one that it has to reach, as the number of times that a side is better.
+type Bar struct {
+	Times float64 `json:"times"`
+	Goal  float64 `json:"goal,omitempty"` // 0: none
+}
+
+func (l Line) bar(ratio float64) *Bar {
+	if !l.Chart || finite(ratio) == nil {
+		return nil
+	}
+	switch g := l.Goal; g.kind {
+	case timesLess, timesMore:
+		return &Bar{Times: ratio, Goal: g.value}
+	case part:
+		return &Bar{Times: 1 / ratio, Goal: 1 / g.value}
+	}
+	return &Bar{Times: ratio}
 }
 
 // Run measures all sides of c in turn, as often as cfg says, and returns the results of its lines. Each round begins with
@@ -216,16 +232,17 @@ func (l Line) result(samples map[string][]Sample) Result {
 		ratios[i] = l.Goal.ratio(base[i], side[i])
 	}
 	r := Result{
-		Row: l.Row, What: l.What, Unit: string(l.Unit), Goal: l.Goal.describe(l.Unit), line: l,
-		Base: median(base), Side: median(side), ratio: median(ratios),
+		Row: l.Row, What: l.What, Unit: l.Unit, Goal: l.Goal.describe(l.Unit), Base: median(base), Side: median(side),
 	}
-	r.Ratio, r.Low, r.High = finite(r.ratio), finite(slices.Min(ratios)), finite(slices.Max(ratios))
+	ratio := median(ratios)
+	r.Ratio, r.Low, r.High = finite(ratio), finite(slices.Min(ratios)), finite(slices.Max(ratios))
+	r.Bar = l.bar(ratio)
 	if l.Third != "" {
 		third := median(values(l.Third))
 		r.Third = &third
 	}
 	if l.Goal.kind != noGoal {
-		met := l.Goal.factor(r.ratio, r.Side) >= 1
+		met := l.Goal.met(ratio, r.Side)
 		r.Met = &met
 	}
 	return r

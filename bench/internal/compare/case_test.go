@@ -96,8 +96,8 @@ func TestUnits(t *testing.T) {
 func TestTableNamesEveryResult(t *testing.T) {
 	third := 7.0
 	r := NewReport(Config{Rounds: 1}, []Result{
-		{Row: 1, What: "one", Base: 10, Side: 2, line: Line{Unit: Bytes}},
-		{Row: 2, What: "two", Base: 10, Side: 2, Third: &third, line: Line{Unit: Bytes}},
+		{Row: 1, What: "one", Base: 10, Side: 2, Unit: Bytes},
+		{Row: 2, What: "two", Base: 10, Side: 2, Third: &third, Unit: Bytes},
 	})
 	var table, markdown strings.Builder
 	if err := r.Table(&table); err != nil {

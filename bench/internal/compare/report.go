@@ -37,6 +37,18 @@ func NewReport(cfg Config, results []Result) *Report {
 	return r
 }
 
+// Read returns the report that [Report.JSON] has written.
+func Read(r io.Reader) (*Report, error) {
+	report := new(Report)
+	return report, json.NewDecoder(r).Decode(report)
+}
+
+// Add adds what another run has measured.
+func (r *Report) Add(o *Report) {
+	r.Results = append(r.Results, o.Results...)
+	r.Rounds, r.Short = min(r.Rounds, o.Rounds), r.Short || o.Short
+}
+
 // JSON writes the report.
 func (r *Report) JSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
@@ -79,7 +91,7 @@ func (r *Report) Missed() (missed, of int) {
 }
 
 func (r *Result) cells() []string {
-	u := r.line.Unit
+	u := r.Unit
 	third, ratio, rounds, met := "", "", "", ""
 	if r.Third != nil {
 		third = u.format(*r.Third)
