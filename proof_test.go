@@ -427,6 +427,15 @@ func (w *proof) look() {
 		Session: w.session, Copy: w.copy, Call: call, What: "a snapshot", Version: snap.ResourceVersion(), Items: describeAll(snap.List()),
 	})
 	w.lower("a list", nil, func() []*Part { return w.inf.Store().List() })
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		key := lw.Key{Namespace: "default", Name: name}
+		w.lower("a get of "+name, func(i oracle.Item) bool { return i.Key == key }, func() []*Part {
+			if p, ok := w.inf.Store().Get(key); ok {
+				return []*Part{p}
+			}
+			return nil
+		})
+	}
 	for _, group := range []string{"x", "y"} {
 		w.lower("the index by group of "+group, func(i oracle.Item) bool { return strings.HasPrefix(i.Content, group+" ") },
 			func() []*Part { return w.byGroup.List(group) })

@@ -38,6 +38,9 @@ func (l *Log) checkQuiet(r *Result, q Quiet) {
 		}
 		r.fail(q.seq, "L1", "the copy has not caught up: it has %s, the server at %d %s", show(got), at.version, show(want))
 	}
+	if version, err := ParseVersion(q.Version); err != nil || version != at.version && len(bad) == 0 {
+		r.fail(q.seq, "L1", "the copy reports version %q, the server is at %d", q.Version, at.version)
+	}
 	r.met("L2")
 	if !q.Synced || q.Failures > 0 {
 		r.fail(q.seq, "L2", "synced is %v after %d failures in a row, long after the faults have ended", q.Synced, q.Failures)

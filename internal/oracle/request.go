@@ -301,7 +301,7 @@ func (l *Log) checkReports(r *Result) {
 		if q.Err == nil || q.ret == 0 || errors.Is(q.Err, context.Canceled) || errors.Is(q.Err, context.DeadlineExceeded) {
 			continue // the copy itself has ended it
 		}
-		until := l.seq
+		until := l.seq + 1
 		for _, next := range l.requests[i+1:] {
 			if next.Copy == q.Copy {
 				until = next.call

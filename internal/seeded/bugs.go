@@ -1,0 +1,182 @@
+package main
+
+// A bug is one mistake, and where the tests are that should find it.
+type bug struct {
+	name  string
+	id    string // in the catalogue's list of seeded bugs; "": not there
+	run   string // the tests; "": the proofs
+	in    string // their package; "": the root's
+	edits []edit // most often one
+}
+
+// An edit changes what stands in a file exactly once.
+type edit struct{ file, old, new string }
+
+const proofs = "^TestProof"
+
+func (b bug) tests() string {
+	if b.run == "" {
+		return proofs
+	}
+	return b.run
+}
+
+func (b bug) pkg() string {
+	if b.in == "" {
+		return "."
+	}
+	return b.in
+}
+
+func one(file, old, new string) []edit { return []edit{{file, old, new}} }
+
+const (
+	handlerFile  = "handler.go"
+	targetFile   = "informer_target.go"
+	watchFile    = "reflector_watch.go"
+	listFile     = "reflector_list.go"
+	policyFile   = "reflector.go"
+	groupsFile   = "internal/table/groups.go"
+	indexFile    = "internal/table/index.go"
+	replaceFile  = "internal/table/replace.go"
+	storeFile    = "internal/table/store.go"
+	vectorFile   = "internal/table/vector.go"
+	snapshotFile = "internal/table/snapshot.go"
+)
+
+var bugs = []bug{
+	// The store and its indexes.
+	{name: "index keeps the old object on update", id: "B01", edits: one(groupsFile,
+		"g.objs(ms.group).Set(int(ms.at), obj)", "_ = obj")},
+	{name: "leaving a group removes it", id: "B02", edits: one(groupsFile,
+		"if last == 0 {", "if last >= 0 {")},
+	{name: "snapshot without the writers' locks", id: "B03", run: "TestRace|TestStore|TestSessions|TestModel|Race|Version", in: "./internal/table", edits: one(snapshotFile,
+		"	s.lock()\n	defer s.unlock()\n	s.versionMu.Lock()", "	s.versionMu.Lock()")},
+	{name: "update overwrites the object in place", id: "B04", edits: append(one(storeFile,
+		"	if known {\n		sh.objs.Set(position, obj)",
+		"	if known && old != none && !s.boxed {\n		reflect.ValueOf(old).Elem().Set(reflect.ValueOf(obj).Elem())\n		obj = old\n	}\n	if known {\n		sh.objs.Set(position, obj)"),
+		edit{storeFile, "import (\n", "import (\n	\"reflect\"\n"})},
+	{name: "replace deletes nothing in one shard", id: "B05", edits: one(replaceFile,
+		"if st.seen.count() == st.objs.Live() {", "if i == 0 || st.seen.count() == st.objs.Live() {")},
+	{name: "snapshot is kept after a write", edits: one(storeFile,
+		"func (s *Store[T]) forget() {", "func (s *Store[T]) forget() {\n	if s.snapshot.Load() != nil && s.snapshot.Load().n > 2 {\n		return\n	}")},
+	{name: "a chunk that a snapshot shows is changed", edits: one(vectorFile,
+		"	if c.era == v.era {\n		return c\n	}\n	v.ownRoot()", "	if len(v.chunks) > 0 {\n		return c\n	}\n	v.ownRoot()")},
+	{name: "late index misses an object", edits: one(indexFile,
+		"	d.replace(nil, all)\n	s.lock()", "	d.replace(nil, all[:len(all)/2])\n	s.lock()")},
+
+	// From the store to the handlers.
+	{name: "net change merges delete and add into one call", id: "B06", run: "TestFIFO|TestFold|TestNetChange|Fold|^TestProof$", edits: one("fold.go",
+		"emit(d, func(d Delta[T]) { buf = append(buf, d) })", "buf = append(buf, d)")},
+	{name: "batch newest first", id: "B07", edits: one(handlerFile,
+		"if !c.tell(&part[i]) {", "if !c.tell(&part[len(part)-1-i]) {")},
+	{name: "relist tells no deletions", id: "B08", edits: one(targetFile,
+		"		d.Old, d.New = c.old, c.new\n		emit(d, inf.log.push)",
+		"		if d.Old, d.New = c.old, c.new; d.New == *new(T) {\n			continue\n		}\n		emit(d, inf.log.push)")},
+	{name: "update across UIDs", id: "B18", edits: append(one("delta.go",
+		"case d.Old.GetUID() == d.New.GetUID():", "case d.Old != d.New:"),
+		edit{targetFile, "existed && old.GetUID() == obj.GetUID() {", "existed {"})},
+	{name: "informer synced at the first request", id: "B20", edits: one("wait.go",
+		"	select {\n	case <-inf.synced:\n		return nil\n	default:\n	}",
+		"	if inf.Status().Lists+inf.Status().Watches > 0 {\n		return nil\n	}")},
+	{name: "handler synced when the informer is", id: "B21", edits: one(handlerFile,
+		"	case <-r.done:\n		return r.informer.unsynced(ErrStopped)",
+		"	case <-r.informer.synced:\n		return nil\n	case <-r.done:\n		return r.informer.unsynced(ErrStopped)")},
+	{name: "late handler takes its cursor after the snapshot was told", id: "B22", edits: one(handlerFile,
+		"	var resync <-chan time.Time\n", "	c.feed.cursor.Close()\n	c.feed.cursor = c.inf.log.subscribe(c.feed.opts)\n	var resync <-chan time.Time\n")},
+	{name: "callback after Remove has returned", id: "B23", edits: one(handlerFile,
+		"func (g *gate) close()      { g.state.Or(1) }", "func (g *gate) close()      {}")},
+	{name: "full buffer of one handler blocks all", id: "B24", edits: one("fifo.go",
+		"	end := q.end.Load()\n	if end-q.tail.base == chunkSize {",
+		"	end := q.end.Load()\n	for _, c := range q.cursors {\n		if end-c.told.Load() > 8 {\n			<-c.wake\n		}\n	}\n	if end-q.tail.base == chunkSize {")},
+	{name: "resync shows what the handler was not told", id: "B25", edits: one(handlerFile,
+		"	for i := range waiting {\n		if !c.tell(&waiting[i]) {", "	for i := range waiting {\n		if i < 0 && !c.tell(&waiting[i]) {")},
+	{name: "old is new in an update", id: "B26", edits: one(handlerFile,
+		"c.h.Update(d.Old, d.New)", "c.h.Update(d.New, d.New)")},
+	{name: "deletion is told before the store shows it", id: "B27", edits: append(one(targetFile,
+		"	old, existed := inf.store.store.Remove(key, version, &inf.mu)\n	if existed {\n		inf.log.push(",
+		"	if was, ok := inf.store.Get(key); ok {\n		inf.log.push(Delta[T]{Type: Deleted, Cause: Watch, Old: was, ResourceVersion: at})\n		time.Sleep(1)\n	}\n"+
+			"	old, existed := inf.store.store.Remove(key, version, &inf.mu)\n	if false {\n		inf.log.push("),
+		edit{targetFile, "	\"slices\"\n", "	\"slices\"\n	\"time\"\n"})},
+	{name: "filter tells an update for an add", edits: one(handlerFile,
+		"		case is:\n			typ = Added", "		case is:\n			typ = Updated\n			if d.Type == Added {\n				d.Old = d.New\n			}")},
+	{name: "filter ignores what went out", edits: one(handlerFile,
+		"		case was:\n			typ = Deleted", "		case was:\n			return")},
+	{name: "relist tells of what did not change", edits: one(targetFile,
+		"	if old == new {\n		return true\n	}", "	if version != \"\" {\n		return false\n	}")},
+	{name: "relist tells nothing to handlers", edits: one(targetFile,
+		"	for _, c := range changes {\n		d.Old, d.New = c.old, c.new", "	for _, c := range changes[:0] {\n		d.Old, d.New = c.old, c.new")},
+	{name: "net change for a handler that wants every update", run: "EveryUpdate|TestSlowHandlers|^TestProof$", edits: one("fifo.go",
+		"	case opts.everyUpdate:", "	case opts.everyUpdate && opts.limit > 0:")},
+	{name: "net change forgets the object before", run: "TestFIFO|Fold|NetChange|^TestProof$", edits: one("fold.go",
+		"		d.Old = before.Old\n", "")},
+	{name: "handlers stay after the end", id: "B28", edits: one("informer.go",
+		"	for _, reg := range regs {\n		reg.Remove()\n	}", "	for _, reg := range regs {\n		reg.gate.close()\n	}")},
+	{name: "panic of a handler is not reported", edits: one(handlerFile,
+		"c.inf.opts.OnPanic(&Panic{Informer: c.inf.opts.Name, Handler: c.h.Name, Key: key, Value: v, Stack: debug.Stack()})", "_ = debug.Stack")},
+	{name: "panic of a handler ends it", edits: one(handlerFile,
+		"			more = true\n", "")},
+
+	// What the reflector makes of answers.
+	{name: "watch from the last item's version", id: "B09", edits: one(listFile,
+		"	r.position = position{got.version}", "	r.position = position{got.version}\n	if len(objs) > 0 {\n		r.position.version = objs[len(objs)-1].GetResourceVersion()\n	}")},
+	{name: "watch from one version too far", id: "B10", edits: one(watchFile,
+		"opts.ResourceVersion = r.position.version", "var n int\n		_, _ = fmt.Sscan(r.position.version, &n)\n		opts.ResourceVersion = fmt.Sprint(n + 1)")},
+	{name: "pages of two versions", id: "B11", edits: append(one(listFile,
+		"			return errMixedPages", "			got.version = meta.ResourceVersion"),
+		edit{listFile, "		meta, err := r.page(ctx, opts, got)\n		if err != nil {",
+			"		meta, err := r.page(ctx, opts, got)\n		if isExpired(err) && opts.Continue != \"\" {\n			opts.Continue = \"\"\n			continue\n		}\n		if err != nil {"})},
+	{name: "deletion does not move the position", id: "B16", edits: one(watchFile,
+		"	r.position = position{version}\n	w.moved", "	if ev.Type != watch.Deleted {\n		r.position = position{version}\n	}\n	w.moved")},
+	{name: "older list is believed", id: "B17", edits: one(listFile,
+		"	maxRefused = 3", "	maxRefused = 0")},
+	{name: "no pause after empty watches", id: "B29", edits: []edit{
+		{policyFile, "return verdict{failed: true, wait: true, relist: (failures+1)%relistAfter == 0}", "return verdict{failed: true, relist: (failures+1)%relistAfter == 0}"},
+		{policyFile, "pacerEvery = 1100 * time.Millisecond", "pacerEvery = time.Millisecond"},
+	}},
+	{name: "no bound on requests that bring a little", run: "TestBoundedRetries", edits: one(policyFile,
+		"pacerEvery = 1100 * time.Millisecond", "pacerEvery = time.Millisecond")},
+	{name: "undecodable event is skipped", id: "B31", edits: one(watchFile,
+		"		r.aside.add(key, ev.Err, true, r.report)\n		r.board", "		r.board")},
+	{name: "undecodable item is skipped", edits: one(listFile,
+		"		g.bad[key] = err\n		return", "		return")},
+	{name: "version passes what is set aside", edits: one(watchFile,
+		"	if r.aside.holds() {\n		report = \"\"", "	if r.aside.holds() && ev.Err == nil {\n		report = \"\"")},
+	{name: "wait ends when the version has come, not when it is shown", id: "B32", edits: one("wait.go",
+		"w.decideLocked(errHeld)", "w.decideLocked(nil)")},
+	{name: "waits go on in a new epoch", run: "TestReadYourWrites|TestNeverBack|Rewound|Epoch", edits: one(targetFile,
+		"		inf.waits.fail(ErrRewound)", "		_ = ErrRewound")},
+	{name: "waits for the end of the initial events for ever", id: "B34", edits: one(watchFile,
+		"newGuard(cancel, r.opts.SyncBudget, errNoEnd)", "newGuard(cancel, 1<<60, errNoEnd)")},
+	{name: "old events are believed", id: "B14", edits: one(watchFile,
+		"	return protocolErrorf(\"%s event of %s at resource version %s came after %s\"", "	if key.Name != \"\" {\n		return nil\n	}\n	return protocolErrorf(\"%s event of %s at resource version %s came after %s\"")},
+	{name: "old bookmarks are believed", id: "B14", edits: one(watchFile,
+		"if ev.ResourceVersion == \"\" || ordered && !older {", "if ev.ResourceVersion == \"\" || ordered && older && false {")},
+	{name: "transform runs twice", id: "B30", edits: one("transform.go",
+		"	var zero U\n	if out, err = t.f(obj); err != nil {", "	var zero U\n	_, _ = t.f(obj)\n	if out, err = t.f(obj); err != nil {")},
+	{name: "version before the content", id: "B33", edits: one(targetFile,
+		"	case ev.Err != nil:\n	case ev.Type == watch.Bookmark:", "	case ev.Type == watch.Deleted && version != \"\" && inf.store.Len() > 1:\n		inf.store.progress(version)\n		return true, true, nil\n	case ev.Err != nil:\n	case ev.Type == watch.Bookmark:")},
+	{name: "unknown type of event is skipped", id: "B35", edits: one(watchFile,
+		"	switch ev.Type {\n	case watch.Added, watch.Modified, watch.Deleted:\n	default:\n		return protocolErrorf(",
+		"	switch ev.Type {\n	case watch.Added, watch.Modified, watch.Deleted:\n	default:\n		ev.Type = watch.Bookmark\n		if key := ev.Key(); key.Name != \"\" {\n			return nil\n		}\n		return protocolErrorf(")},
+	{name: "part of a list is shown", id: "B36", edits: one(listFile,
+		"if err = r.collect(ctx, size, &got); err == nil {", "if err = r.collect(ctx, size, &got); err == nil || got.pages > 0 {")},
+	{name: "deletion before the end of the initial events is ignored", id: "B37", edits: one(listFile,
+		"	if i, ok := g.at[key]; ok {", "	if i, ok := g.at[key]; ok && ev.Type != watch.Deleted {")},
+	{name: "expired watch is resumed", id: "B38", edits: one(policyFile,
+		"return verdict{relist: true, failed: true, wait: o.again}", "return verdict{failed: true, wait: true}")},
+	{name: "failure is not reported", edits: one(policyFile,
+		"			r.board.fail(failures, err)\n		}\n		r.opts.OnError(err)", "			r.board.fail(failures, err)\n		}")},
+	{name: "Retry-After is ignored", run: "TestBoundedRetries|RetryAfter", edits: one(policyFile,
+		"r.opts.Backoff(failures), retryAfter(o.err))", "r.opts.Backoff(failures), retryAfter(nil))")},
+	{name: "silent watch is never ended", edits: one(watchFile,
+		"	overdue = 30 * time.Second", "	overdue = 30 * time.Hour")},
+	{name: "list that hangs is never ended", edits: one(listFile,
+		"	listPatience = 90 * time.Second", "	listPatience = 90 * time.Hour")},
+	{name: "server's version is never asked for", edits: one(policyFile,
+		"	r.probe = r.probe || v.probe\n", "")},
+	{name: "version stays held back", edits: one("reflector_aside.go",
+		"	delete(a.held, key)\n	return ok", "	return ok")},
+	{name: "items that cannot be decoded are skipped", edits: one("http.go",
+		"			obj, err := h.object(o)\n", "			obj, err := h.object(o)\n			if err != nil {\n				return nil\n			}\n")},
+}

@@ -1,0 +1,241 @@
+// Seeded shows that the tests can fail: it puts one bug after the other into the library, runs the tests that should catch it, and
+// prints who did. It ends with an error if a bug survives.
+//
+//	go run ./internal/seeded            # all of them
+//	go run ./internal/seeded relist     # those whose name matches
+//
+// Nothing is written to the tree: the changed file is one of a build overlay.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	checks := flag.Int("checks", 250, "histories a round of a proof; there are four rounds")
+	parallel := flag.Int("parallel", 2, "bugs at a time")
+	timeout := flag.Duration("timeout", 90*time.Second, "for the tests of one bug")
+	flag.Parse()
+	match, err := regexp.Compile(flag.Arg(0))
+	if err == nil {
+		err = run(match, *parallel, options{*checks, *timeout})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "seeded:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	checks  int
+	timeout time.Duration
+}
+
+// verdict is what became of a bug.
+type verdict struct {
+	caught string // by whom; "": it survived
+	took   time.Duration
+	err    error // it could not be tried
+}
+
+func run(match *regexp.Regexp, parallel int, opts options) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "seeded")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var todo []bug
+	for _, b := range bugs {
+		if match.MatchString(b.name) {
+			todo = append(todo, b)
+		}
+	}
+	start := time.Now()
+	verdicts := make([]verdict, len(todo))
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, max(1, parallel))
+	for i, b := range todo {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			verdicts[i] = try(b, root, filepath.Join(dir, fmt.Sprint(i)), opts)
+			fmt.Fprintf(os.Stderr, "%d/%d %s: %s\n", i+1, len(todo), b.name, verdicts[i])
+		})
+	}
+	wait.Wait()
+	survived := report(todo, verdicts)
+	fmt.Printf("%d bugs in %v\n", len(todo), time.Since(start).Round(time.Second))
+	if survived > 0 {
+		return fmt.Errorf("%d of %d bugs were not caught", survived, len(todo))
+	}
+	return nil
+}
+
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func report(todo []bug, verdicts []verdict) (survived int) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "bug\tcatalogue\tfile\tcaught by\tafter")
+	for i, b := range todo {
+		v := verdicts[i]
+		if v.caught == "" {
+			survived++
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f s\n", b.name, b.id, b.edits[0].file, v, v.took.Seconds())
+	}
+	w.Flush()
+	return survived
+}
+
+func (v verdict) String() string {
+	switch {
+	case v.err != nil:
+		return "ERROR: " + v.err.Error()
+	case v.caught == "":
+		return "SURVIVED"
+	}
+	return v.caught
+}
+
+// try runs the tests with b in the code.
+func try(b bug, root, dir string, opts options) (v verdict) {
+	overlay, err := b.overlay(root, dir)
+	if err != nil {
+		return verdict{err: err}
+	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), opts.timeout+2*time.Minute)
+	defer cancel()
+	args := []string{"test", "-overlay", overlay, "-count=1", "-failfast", "-vet=off", "-timeout", opts.timeout.String(), "-run", b.tests()}
+	args = append(args, b.pkg())
+	if b.tests() == proofs {
+		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ms", fmt.Sprint("-rapid.checks=", opts.checks))
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	v = verdict{took: time.Since(start)}
+	text := string(out)
+	switch {
+	case err == nil:
+	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
+		v.err = fmt.Errorf("it does not compile:\n%s", text)
+	case ctx.Err() != nil:
+		v.err = ctx.Err()
+	default:
+		v.caught = catcher(text)
+	}
+	return v
+}
+
+var (
+	violation = regexp.MustCompile(`(?m)(?:failed after \d+ tests: |Original traceback \()([A-Z]\d+): `)
+	failed    = regexp.MustCompile(`--- FAIL: (\S+)`)
+	panicked  = regexp.MustCompile(`(?m)^(?:panic|fatal error): (.{0,60})`)
+	races     = regexp.MustCompile(`DATA RACE`)
+)
+
+// catcher names what made the tests fail: an invariant, or a test.
+func catcher(text string) string {
+	var by []string
+	if m := violation.FindStringSubmatch(text); m != nil {
+		by = append(by, m[1])
+	}
+	if races.MatchString(text) {
+		by = append(by, "a data race")
+	}
+	if m := failed.FindStringSubmatch(text); m != nil {
+		by = append(by, m[1])
+	}
+	if m := panicked.FindStringSubmatch(text); m != nil {
+		by = append(by, "panic: "+m[1])
+	}
+	if len(by) == 0 {
+		return "a failure without a name"
+	}
+	return strings.Join(by, ", ")
+}
+
+// overlay writes what the build needs to see b.
+func (b bug) overlay(root, dir string) (path string, err error) {
+	changed := map[string]string{}
+	for _, e := range b.edits {
+		file := filepath.Join(root, e.file)
+		source, ok := changed[file]
+		if !ok {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return "", err
+			}
+			source = string(data)
+		}
+		if changed[file], err = e.apply(source); err != nil {
+			return "", fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for file, source := range changed {
+		to := filepath.Join(dir, fmt.Sprintf("%d_%s", len(replace), filepath.Base(file)))
+		if err := os.WriteFile(to, []byte(source), 0o644); err != nil {
+			return "", err
+		}
+		replace[file] = to
+	}
+	if b.tests() == proofs {
+		if err := leaveOut(root, replace); err != nil {
+			return "", err
+		}
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, data, 0o644)
+}
+
+// needed are the test files that the proofs are made of.
+var needed = regexp.MustCompile(`^(proof.*|main|helpers|informer|example_memory)_test\.go$`)
+
+// leaveOut takes the other tests out of the root's package: to compile them takes longer than the proofs do.
+func leaveOut(root string, replace map[string]string) error {
+	files, err := filepath.Glob(filepath.Join(root, "*_test.go"))
+	for _, file := range files {
+		if !needed.MatchString(filepath.Base(file)) {
+			replace[file] = "" // not there
+		}
+	}
+	return err
+}
+
+// apply returns source with the edit.
+func (e edit) apply(source string) (string, error) {
+	if n := strings.Count(source, e.old); n != 1 {
+		return "", fmt.Errorf("%s has %d times %q, want once: the code has moved on, and the bug has to follow", e.file, n, e.old)
+	}
+	return strings.Replace(source, e.old, e.new, 1), nil
+}
