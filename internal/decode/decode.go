@@ -95,8 +95,8 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 
 // List reads a list from r and yields its objects in turn. An error of yield ends it and is returned.
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
-	d.buf.reset(r, d.limit)
-	defer d.buf.reset(nil, 0)
+	d.buf.reset(r, d.limit, listBuffer)
+	defer d.buf.reset(nil, 0, 0)
 	if enc == Protobuf {
 		l := protobufList{d: d, yield: yield}
 		err := l.read()
@@ -110,8 +110,8 @@ func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (met
 // Watch reads events from r until its end and yields each in turn. An ERROR event is returned as the error that it holds.
 // An error of yield ends it and is returned.
 func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) error {
-	d.buf.reset(r, d.limit)
-	defer d.buf.reset(nil, 0)
+	d.buf.reset(r, d.limit, minBuffer)
+	defer d.buf.reset(nil, 0, 0)
 	w := watchStream{d: d, yield: yield}
 	if enc == Protobuf {
 		return w.readProtobuf()

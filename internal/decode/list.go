@@ -19,6 +19,7 @@ type jsonList struct {
 	kind, apiVersion string
 	meta             metav1.ListMeta
 	items            bool
+	size             int           // of the last item
 	status           metav1.Status // the members of what turns out to be one
 }
 
@@ -142,19 +143,7 @@ func (l *jsonList) readItems() error {
 		return nil
 	}
 	for {
-		if _, err := b.peek(); err != nil {
-			return b.cut(err)
-		}
-		base := b.offset()
-		raw, err := b.value()
-		if err != nil {
-			return err
-		}
-		l.d.p.reset(raw, base)
-		obj, err := l.d.object()
-		if err == nil {
-			err = l.d.p.end()
-		}
+		obj, err := l.item()
 		if err != nil {
 			return err
 		}
@@ -166,6 +155,37 @@ func (l *jsonList) readItems() error {
 			return err
 		}
 	}
+}
+
+// item reads an object. It is decoded where it stands if the buffer seems to hold the whole of it, which saves the search for its
+// end.
+func (l *jsonList) item() (Object, error) {
+	b, p := &l.d.buf, &l.d.p
+	c, err := b.peek()
+	if err != nil {
+		return Object{}, b.cut(err)
+	}
+	base := b.offset()
+	if rest := b.data[b.pos:]; c == '{' && len(rest) > 2*l.size {
+		p.reset(rest, base)
+		if obj, err := l.d.object(); err == nil {
+			l.size = p.pos
+			b.pos += l.size
+			return obj, nil
+		}
+		// It may be that it is only cut off.
+	}
+	raw, err := b.value()
+	if err != nil {
+		return Object{}, err
+	}
+	l.size = len(raw)
+	p.reset(raw, base)
+	obj, err := l.d.object()
+	if err == nil {
+		err = p.end()
+	}
+	return obj, err
 }
 
 // string reads a string.

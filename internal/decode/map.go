@@ -26,14 +26,18 @@ func newMapWork(t reflect.Type) *mapWork {
 	return &mapWork{t, reflect.New(t.Key()).Elem(), elem.Elem(), all.Elem(), placeOf(elem), placeOf(all)}
 }
 
-// insert gives the map at p, which is made for n elements if it is nil, the element under name.
-func (w *mapWork) insert(p place, name string, n int) {
+// begin makes the map at p for n elements if it is nil.
+func (w *mapWork) begin(p place, n int) {
 	if p.isNil() {
 		w.all.Set(reflect.MakeMapWithSize(w.typ, n))
 		p.set(w.typ, w.allAt.header(w.typ))
-	} else {
-		w.allAt.set(w.typ, p.header(w.typ))
 	}
+}
+
+// insert gives the map at p, which is made for n elements if it is nil, the element under name.
+func (w *mapWork) insert(p place, name string, n int) {
+	w.begin(p, n)
+	w.allAt.set(w.typ, p.header(w.typ))
 	w.key.SetString(name)
 	w.all.SetMapIndex(w.key, w.elem)
 	w.all.SetZero()
@@ -95,14 +99,12 @@ func (m *mapType) decode(d *Decoder, p place) error {
 	if !more {
 		return err
 	}
-	if p.isNil() {
-		p.value(m.typ).Set(reflect.MakeMap(m.typ))
-	}
 	w := m.work
 	m.work = nil
 	if w == nil {
 		w = newMapWork(m.typ)
 	}
+	w.begin(p, 0)
 	for more && err == nil {
 		var name string
 		var wanted bool

@@ -11,6 +11,8 @@ import (
 
 const (
 	minBuffer = 8 << 10
+	// listBuffer is what a list begins with: its objects come without a pause, and each read has its cost.
+	listBuffer = 64 << 10
 	// keepBuffer is the most that a buffer holds on to when what it was grown for has passed.
 	keepBuffer = 256 << 10
 )
@@ -25,11 +27,12 @@ type buffer struct {
 	limit int
 	base  int64 // the offset of data[0] in the stream
 	err   error // of r; it stays
+	least int   // the least memory to read into, unless limit is less
 }
 
-func (b *buffer) reset(r io.Reader, limit int) {
-	*b = buffer{r: r, data: b.data[:0], limit: limit}
-	if cap(b.data) > keepBuffer {
+func (b *buffer) reset(r io.Reader, limit, least int) {
+	*b = buffer{r: r, data: b.data[:0], limit: limit, least: least}
+	if cap(b.data) < min(least, limit) || cap(b.data) > 4*least {
 		b.data = nil
 	}
 }
@@ -48,9 +51,9 @@ func (b *buffer) fill() error {
 	}
 	switch {
 	case held == 0 && cap(b.data) > keepBuffer:
-		b.move(make([]byte, 0, minBuffer))
+		b.move(make([]byte, 0, b.least))
 	case held == cap(b.data):
-		b.move(make([]byte, held, min(max(2*held, minBuffer), b.limit)))
+		b.move(make([]byte, held, min(max(2*held, b.least), b.limit)))
 	case len(b.data) == cap(b.data) || held == 0:
 		b.move(b.data[:held])
 	}

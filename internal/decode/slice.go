@@ -2,26 +2,27 @@ package decode
 
 import "reflect"
 
-// A sliceType decodes slices. Elements are decoded into a workspace and copied into memory of the right size at the end, since
-// how many there are is known only then.
+// A sliceType decodes slices. How many elements there are is known only at their end: they are decoded into memory for as many as
+// the last slice had, and copied into memory of the right size if they are fewer.
 type sliceType struct {
 	typ   reflect.Type
-	size  uintptr
 	elem  decoder
 	again decoder // for a slice that already has elements, which a duplicate name merges into
 	empty reflect.Value
-	work  *workspace // nil while in use: a type may contain itself
+	last  int    // how many elements the last slice had
+	exact *maker // of what is copied
+	work  *maker // whose slice is of zero values; nil while in use: a type may contain itself
 }
 
-// A workspace is a slice of zero values.
-type workspace struct{ slice reflect.Value }
+// maxRoom is the most elements that a sliceType has memory for in advance.
+const maxRoom = 1024
 
 func (c *compiler) slice(t reflect.Type, drop drops) (decoder, error) {
 	elem, err := c.compile(t.Elem(), drop)
 	if err != nil {
 		return nil, err
 	}
-	s := &sliceType{typ: t, size: t.Elem().Size(), elem: elem, again: fallback(t), empty: reflect.MakeSlice(t, 0, 0)}
+	s := &sliceType{typ: t, elem: elem, last: 1, exact: makerOf(t.Elem()), again: fallback(t), empty: reflect.MakeSlice(t, 0, 0)}
 	if len(drop) > 0 {
 		s.again = nil
 	}
@@ -63,17 +64,19 @@ func (s *sliceType) decode(d *Decoder, p place) error {
 	w := s.work
 	s.work = nil
 	if w == nil {
-		w = &workspace{reflect.New(s.typ).Elem()}
+		w = makerOf(s.typ.Elem())
+	}
+	if w.slice.Len() == 0 {
+		w.slice.Grow(s.last)
+		w.slice.SetLen(s.last)
 	}
 	n := 0
-	first := place{w.slice.UnsafePointer()}
 	for more && err == nil {
 		if n == w.slice.Len() {
-			w.slice.Grow(max(n, 4))
+			w.slice.Grow(n)
 			w.slice.SetLen(w.slice.Cap())
-			first = place{w.slice.UnsafePointer()}
 		}
-		if err = s.elem(d, first.index(n, s.size)); err != nil {
+		if err = s.elem(d, place{w.head.data}.index(n, w.size)); err != nil {
 			err = inElement(n, err)
 			n++
 			break
@@ -83,14 +86,23 @@ func (s *sliceType) decode(d *Decoder, p place) error {
 	}
 	room := w.slice.Len()
 	w.slice.SetLen(n)
-	if err == nil {
-		to := p.value(s.typ)
-		to.Grow(n)
-		to.SetLen(n)
-		reflect.Copy(to, w.slice)
+	s.last = min(n, maxRoom)
+	switch {
+	case err != nil:
+	case n == room:
+		*as[header](p) = *w.head
+		*w.head = header{}
+		room = 0
+	default:
+		to := s.exact
+		to.slice.Grow(n)
+		to.slice.SetLen(n)
+		reflect.Copy(to.slice, w.slice)
+		*as[header](p) = *to.head
+		*to.head = header{}
 	}
 	w.slice.Clear()
-	if room <= 1024 {
+	if room <= maxRoom {
 		w.slice.SetLen(room)
 		s.work = w
 	}
