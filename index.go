@@ -157,7 +157,7 @@ func NewIndex[K comparable, T Object](x Indexed[T], key func(T) K) *Index[K, T] 
 	if key == nil {
 		panic("lw: NewIndex: nil key function")
 	}
-	return newIndex(x, func(obj T, add func(K) bool) { add(key(obj)) })
+	return newIndex(x, table.NewGroupsOfOne(key))
 }
 
 // NewMultiIndex is [NewIndex] for objects that have any number of values each. A value that keys yields twice counts once.
@@ -165,11 +165,10 @@ func NewMultiIndex[K comparable, T Object](x Indexed[T], keys func(T) iter.Seq[K
 	if keys == nil {
 		panic("lw: NewMultiIndex: nil key function")
 	}
-	return newIndex(x, func(obj T, add func(K) bool) { keys(obj)(add) })
+	return newIndex(x, table.NewGroups(func(obj T, add func(K) bool) { keys(obj)(add) }))
 }
 
-func newIndex[K comparable, T Object](x Indexed[T], values func(T, func(K) bool)) *Index[K, T] {
-	groups := table.NewGroups(values)
+func newIndex[K comparable, T Object](x Indexed[T], groups *table.Groups[K, T]) *Index[K, T] {
 	x.indexer().store.Add(groups)
 	return &Index[K, T]{groups: groups}
 }

@@ -16,7 +16,7 @@ type obj struct {
 
 func keyOf(o *obj) Key { return o.key }
 
-func byOne(o *obj, add func(string) bool) { add(o.one) }
+func byOne(o *obj) string { return o.one }
 
 func byMany(o *obj, add func(string) bool) { slices.Values(o.many)(add) }
 
@@ -83,8 +83,12 @@ func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 		for p := range m.first {
 			var values []K
 			if p < objs.Len() && objs.At(p) != nil {
-				g.values(objs.At(p), func(v K) bool { values = append(values, v); return true })
-				values = distinct(values)
+				if g.value != nil {
+					values = append(values, g.value(objs.At(p)))
+				} else {
+					g.values(objs.At(p), func(v K) bool { values = append(values, v); return true })
+					values = distinct(values)
+				}
 				for _, v := range values {
 					want[v] = append(want[v], objs.At(p))
 				}

@@ -15,6 +15,7 @@ const stripes = 8
 //
 // The readers of a group wait for the writers of its stripe, and for nobody else.
 type Groups[K, T comparable] struct {
+	value   func(T) K // nil: values is set
 	values  func(obj T, add func(K) bool)
 	seed    maphash.Seed
 	stripes [stripes]stripe[K, T]
@@ -53,6 +54,11 @@ type group[K, T comparable] struct {
 // by the goroutine that writes it, which holds no mutex.
 func NewGroups[K, T comparable](values func(obj T, add func(K) bool)) *Groups[K, T] {
 	return &Groups[K, T]{values: values, seed: maphash.MakeSeed()}
+}
+
+// NewGroupsOfOne is [NewGroups] for objects that have one value each.
+func NewGroupsOfOne[K, T comparable](value func(T) K) *Groups[K, T] {
+	return &Groups[K, T]{value: value, seed: maphash.MakeSeed()}
 }
 
 func (g *Groups[K, T]) stripeOf(value K) int {
@@ -117,10 +123,14 @@ func (g *Groups[K, T]) unlock(which set) {
 // that the object has.
 func (g *Groups[K, T]) stripesFor(shard, position int, values []K) (which set, same bool) {
 	m := &g.members[shard]
+	n := 0
+	same = true
 	for ms := m.of(position); ms != nil; ms = m.next(ms) {
 		which |= 1 << ms.group.number
+		same = same && n < len(values) && ms.group.value == values[n]
+		n++
 	}
-	if m.are(position, values) {
+	if same && n == len(values) {
 		return which, true
 	}
 	if len(values) > m.spare(position) {

@@ -49,13 +49,12 @@ type draft[T comparable] interface {
 	compute(obj T)
 	// lock takes the locks that putting the only object at a position needs, or dropping what is there if none was computed.
 	lock(shard, position int)
-	unlock()
+	unlock() // and forget what was computed
 	// put and drop make the change that lock was called for.
 	put(shard, position int, obj T)
 	drop(shard, position int)
 	// replace makes all changes; put are the objects that were computed. The caller has claimed all shards.
 	replace(gone, put []difference[T])
-	reset()
 }
 
 type draftOf[K, T comparable] struct {
@@ -83,18 +82,21 @@ func (d *draftOf[K, T]) grow(n int) {
 }
 
 func (d *draftOf[K, T]) compute(obj T) {
-	from := len(d.values)
-	d.groups.values(obj, d.add)
-	d.values = append(d.values[:from], distinct(d.values[from:])...)
+	if d.groups.value != nil {
+		if value := d.groups.value(obj); value == value {
+			d.values = append(d.values, value)
+		}
+	} else {
+		from := len(d.values)
+		d.groups.values(obj, d.add)
+		d.values = append(d.values[:from], distinct(d.values[from:])...)
+	}
 	d.ends = append(d.ends, len(d.values))
 }
 
 // distinct removes, in place, what occurs a second time, and what is not equal to itself, which no map finds again. It
 // panics for an interface whose value cannot be compared, before that can do harm.
 func distinct[K comparable](values []K) []K {
-	if len(values) == 1 && values[0] == values[0] {
-		return values
-	}
 	const many = 16 // from here a map is faster than looking through the list
 	var seen map[K]struct{}
 	if len(values) > many {
@@ -135,8 +137,6 @@ func (d *draftOf[K, T]) lock(shard, position int) {
 	d.locked, d.same = d.groups.stripesFor(shard, position, d.of(0))
 	d.groups.lock(d.locked)
 }
-
-func (d *draftOf[K, T]) unlock() { d.groups.unlock(d.locked) }
 
 func (d *draftOf[K, T]) put(shard, position int, obj T) {
 	d.groups.put(shard, position, obj, d.of(0), d.same)
@@ -194,7 +194,14 @@ func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 	}
 }
 
-func (d *draftOf[K, T]) reset() {
-	clear(d.values)
+func (d *draftOf[K, T]) unlock() {
+	d.groups.unlock(d.locked)
+	if len(d.values) == 1 {
+		// What clear would do, but for a call for each index of each write.
+		var none K
+		d.values[0] = none
+	} else {
+		clear(d.values)
+	}
 	d.values, d.ends = d.values[:0], d.ends[:0]
 }

@@ -225,11 +225,10 @@ func (m *model) add(t *rapid.T) {
 	if len(m.indexes) >= 3 {
 		t.Skip("enough indexes")
 	}
-	values, many := byOne, rapid.Bool().Draw(t, "many")
+	g, many := NewGroupsOfOne(byOne), rapid.Bool().Draw(t, "many")
 	if many {
-		values = byMany
+		g = NewGroups(byMany)
 	}
-	g := NewGroups(values)
 	m.store.Add(g)
 	m.indexes, m.many = append(m.indexes, g), append(m.many, many)
 }

@@ -1,10 +1,8 @@
 package table
 
-import "hash/maphash"
-
 // A Snapshot is the whole content of a [Store] at one moment. It never changes.
 type Snapshot[T comparable] struct {
-	seed    maphash.Seed
+	seed    seed
 	tables  [shards]*Table // still in use: they know a key's position, the views what was there
 	views   [shards]View[T]
 	n       int

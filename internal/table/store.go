@@ -1,7 +1,6 @@
 package table
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"unique"
@@ -14,7 +13,7 @@ const shards = 8
 // the package's comment says what a reader may rely on.
 type Store[T comparable] struct {
 	keyOf func(T) Key
-	seed  maphash.Seed
+	seed  seed
 	boxed bool // isBoxed[T]()
 
 	// tables is replaced as a whole by a Replace. Each of its elements is changed under the shard's lock.
@@ -45,7 +44,7 @@ type shard[T comparable] struct {
 
 // NewStore returns an empty store of objects that keyOf knows the key of.
 func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
-	s := &Store[T]{keyOf: keyOf, seed: maphash.MakeSeed(), boxed: isBoxed[T]()}
+	s := &Store[T]{keyOf: keyOf, seed: newSeed(), boxed: isBoxed[T]()}
 	s.tables.Store(new([shards]atomicTable))
 	s.indexes.Store(new([]index[T]))
 	s.writers.New = func() any { return new(writer[T]) }
@@ -236,9 +235,6 @@ func (s *Store[T]) show(w *writer[T], version string) {
 // end lets go of what begin took, but for outer.
 func (s *Store[T]) end(sh *shard[T], w *writer[T]) {
 	sh.mu.Unlock()
-	for _, d := range w.drafts {
-		d.reset()
-	}
 	s.writers.Put(w)
 }
 

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"hash/maphash"
 	"sync/atomic"
 	"unique"
 
@@ -39,8 +38,6 @@ func newTable(n int) *Table {
 	// A third of the places stays empty to keep the searches short.
 	return &Table{places: make([]atomic.Uint64, n+n/2+2), slots: make([]slot, n)}
 }
-
-func hashOf(seed maphash.Seed, key Key) uint64 { return maphash.Comparable(seed, key) }
 
 // room returns how many keys the table has or may get.
 func (t *Table) room() int {
