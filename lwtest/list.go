@@ -19,18 +19,18 @@ type listed[T lw.Object] struct {
 }
 
 // read calls List. between is called once, while it yields, after so many objects.
-func (h *history[T]) read(opts metav1.ListOptions, after int, between func() error) listed[T] {
+func (h *history[T]) read(opts metav1.ListOptions, after int, between func()) listed[T] {
 	var r listed[T]
 	var wrong error
 	var busy, over atomic.Bool
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	h.call("List", func() {
+	h.serve("List", func(here func(func())) {
 		r.meta, r.err = h.Source().List(ctx, opts, func(obj T, err error) error {
 			var zero T
 			switch {
 			case over.Load():
-				wrong = errors.New("List has yielded after it had returned, or after an error of yield")
+				wrong = errors.New("List has yielded after it had returned")
 				return errYield
 			case !busy.CompareAndSwap(false, true):
 				wrong = errors.New("List has yielded while yield was running")
@@ -46,10 +46,7 @@ func (h *history[T]) read(opts metav1.ListOptions, after int, between func() err
 				r.objs = append(r.objs, obj)
 			}
 			if between != nil && len(r.objs) == after {
-				if err := between(); err != nil {
-					over.Store(true)
-					return err
-				}
+				here(between)
 			}
 			return nil
 		})
@@ -62,8 +59,8 @@ func (h *history[T]) read(opts metav1.ListOptions, after int, between func() err
 }
 
 // mustList is a read that has no reason to fail.
-func (h *history[T]) mustList(opts metav1.ListOptions, selects func(T) bool, between func() error) ([]T, metav1.ListMeta) {
-	r := h.read(opts, 1, between)
+func (h *history[T]) mustList(opts metav1.ListOptions) ([]T, metav1.ListMeta) {
+	r := h.read(opts, 0, nil)
 	if r.err == nil {
 		r.err = valid(r.meta.ResourceVersion)
 	}
@@ -117,11 +114,10 @@ func (h *history[T]) list(rt *rapid.T) {
 		opts.ResourceVersion, opts.ResourceVersionMatch = h.drawVersion(rt), metav1.ResourceVersionMatchExact
 	}
 	writes := h.writes(rt, 2)
-	r := h.read(opts, 1, func() error {
+	r := h.read(opts, 1, func() {
 		for _, write := range writes {
 			write()
 		}
-		return nil
 	})
 	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact
 	if r.err != nil && exact && h.expired("List", opts.ResourceVersion, r.err) {
@@ -219,13 +215,14 @@ func (h *history[T]) refuse(rt *rapid.T) {
 		}
 		return errYield
 	}
+	from := ""
 	name, run := "List", func() error {
 		_, err := h.Source().List(ctx, metav1.ListOptions{}, func(T, error) error { return refused() })
 		return err
 	}
 	if rapid.Bool().Draw(rt, "watch") {
 		h.look()
-		from := h.newest()
+		from = h.newest()
 		h.put(h.drawKey(rt))
 		name, run = "Watch", func() error {
 			return h.Source().Watch(ctx, metav1.ListOptions{Watch: true, ResourceVersion: from},
@@ -237,6 +234,7 @@ func (h *history[T]) refuse(rt *rapid.T) {
 	h.step("%s until yield has enough: %v", name, err)
 	switch {
 	case cancels:
+	case from != "" && h.expired(name, from, err):
 	case !errors.Is(err, errYield):
 		h.rt.Fatal(h.report("%s returned %v, and yield %v", name, err, errYield))
 	case n != 1:

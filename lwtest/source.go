@@ -86,7 +86,7 @@ type history[T lw.Object] struct {
 func newHistory[T lw.Object](rt *rapid.T, s Subject[T], unstreamed *atomic.Bool) *history[T] {
 	h := &history[T]{rt: rt, Subject: s, truth: &truth[T]{equal: s.Equal}, unstreamed: unstreamed}
 	h.lazy = rapid.Bool().Draw(rt, "watches may fall behind")
-	objs, meta := h.mustList(metav1.ListOptions{}, all[T], nil)
+	objs, meta := h.mustList(metav1.ListOptions{})
 	state := map[lw.Key]T{}
 	for _, obj := range objs {
 		state[lw.KeyOf(obj)] = obj
@@ -233,19 +233,38 @@ func (h *history[T]) writes(rt *rapid.T, most int) []func() {
 }
 
 // call runs f, which should not take long.
-func (h *history[T]) call(name string, f func()) {
-	done := make(chan any, 1)
+func (h *history[T]) call(name string, f func()) { h.serve(name, func(func(func())) { f() }) }
+
+// serve is call for an f that has something to do here: what it passes to here runs in rapid's goroutine, while f waits.
+func (h *history[T]) serve(name string, f func(here func(func()))) {
+	done, work, gone := make(chan any, 1), make(chan func()), make(chan struct{})
+	defer close(gone)
 	go func() {
 		defer func() { done <- recover() }()
-		f()
+		f(func(w func()) {
+			ran := make(chan struct{})
+			select {
+			case work <- func() { defer close(ran); w() }:
+				<-ran
+			case <-gone:
+			}
+		})
 	}()
-	select {
-	case p := <-done:
-		if p != nil {
-			panic(p)
+	for {
+		timeout := time.NewTimer(h.Patience)
+		select {
+		case w := <-work:
+			timeout.Stop()
+			w()
+		case p := <-done:
+			timeout.Stop()
+			if p != nil {
+				panic(p)
+			}
+			return
+		case <-timeout.C:
+			h.rt.Fatal(h.report("%s has not returned after %v", name, h.Patience))
 		}
-	case <-time.After(h.Patience):
-		h.rt.Fatal(h.report("%s has not returned after %v", name, h.Patience))
 	}
 }
 
@@ -274,7 +293,7 @@ func (h *history[T]) compact(rt *rapid.T) {
 
 // look lists, and so sees at which version everything is done.
 func (h *history[T]) look() {
-	objs, meta := h.mustList(metav1.ListOptions{}, all[T], nil)
+	objs, meta := h.mustList(metav1.ListOptions{})
 	if err := h.matches(meta.ResourceVersion, objs, all[T], len(h.changes)); err != nil {
 		h.rt.Fatal(h.report("a list at %s: %v", meta.ResourceVersion, err))
 	}
