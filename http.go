@@ -35,6 +35,7 @@ type HTTP[T Object] struct {
 	Header http.Header
 	// Drop names fields that nobody needs, by their path in JSON: "metadata.managedFields" is often half of an object. They
 	// are passed over in the bytes and are empty in T. What follows the path of a map is one key of it, dots and all.
+	// The server sends them all the same: as of Kubernetes 1.37 it cannot be asked to leave single fields out.
 	Drop []string
 	// Share lets objects share equal parts, such as the probes and tolerations of a deployment's pods, which saves memory and
 	// time. A change to one object of the store, which is forbidden anyway, then shows in others: find it with

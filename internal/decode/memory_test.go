@@ -171,3 +171,35 @@ func TestDrop(t *testing.T) {
 
 // sameMemory reports whether two strings are one.
 func sameMemory(a, b string) bool { return a == b && unsafe.StringData(a) == unsafe.StringData(b) }
+
+// What is added to a shared map or slice later in an object's message is in no other object.
+func TestSharedRunGoesOn(t *testing.T) {
+	base := &carp.Carp{ObjectMeta: metav1.ObjectMeta{
+		Labels: map[string]string{"app": "a label to share", "b": "c"}, Finalizers: []string{"example.com/first", "example.com/second"},
+	}}
+	more := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"more": "x"}, Finalizers: []string{"example.com/third"}}}
+	plain := mustMarshal(t, base)
+	longer := append(mustMarshal(t, base), mustMarshal(t, more)...)
+	d := newDecoder[*carp.Carp](t, Options{Share: true})
+	var all []*carp.Carp
+	for i, data := range [][]byte{plain, plain, plain, longer, longer, plain} {
+		var want carp.Carp
+		if err := want.Unmarshal(data); err != nil {
+			t.Fatal(err)
+		}
+		o := d.message(data)
+		if diff := cmp.Diff(&want, o.Value); o.Err != nil || diff != "" {
+			t.Errorf("object %d: error %v (-want +got):\n%s", i, o.Err, diff)
+		}
+		all = append(all, o.Value.(*carp.Carp))
+	}
+	for _, i := range []int{1, 2, 5} {
+		if diff := cmp.Diff(base, all[i]); diff != "" {
+			t.Errorf("object %d afterwards (-want +got):\n%s", i, diff)
+		}
+	}
+	a, b := all[2].ObjectMeta, all[5].ObjectMeta
+	if reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() || &a.Finalizers[0] != &b.Finalizers[0] {
+		t.Error("equal labels and finalizers are not shared")
+	}
+}
