@@ -124,7 +124,7 @@ func TestNothingIsSwallowed(t *testing.T) {
 		n := len(errs.all())
 		m.Disconnect()
 		m.Compact()
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if diff := cmp.Diff(map[lw.Key]int{key("a"): 3, key("bad"): 2}, sizes(inf.Store())); diff != "" {
 			t.Errorf("store after a relist (-want +got):\n%s", diff)
 		}
@@ -134,7 +134,7 @@ func TestNothingIsSwallowed(t *testing.T) {
 			}
 		}
 		update(t, m, "bad", 4)
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
 			t.Error(err)
 		}
@@ -152,7 +152,7 @@ func TestNothingIsSwallowed(t *testing.T) {
 			errs := &errorLog{}
 			inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: errs.add})
 			start(t, inf)
-			time.Sleep(5 * time.Minute)
+			sleep(5 * time.Minute)
 			var ops []string
 			for _, err := range errs.all() {
 				var e *lw.Error
@@ -189,7 +189,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- inf.Run(ctx) }()
-				time.Sleep(1500 * time.Millisecond)
+				sleep(1500 * time.Millisecond)
 				cancel()
 				before := time.Now()
 				if err := <-done; err != nil {
@@ -199,7 +199,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 					t.Errorf("Run returned after %v", took)
 				}
 				n := calls
-				time.Sleep(time.Minute)
+				sleep(time.Minute)
 				if calls != n {
 					t.Error("a call came after Run had returned")
 				}
@@ -243,7 +243,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 			reg.Remove()
 			<-reg.Done()
 			start(t, early)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 		})
 	})
 }
@@ -279,7 +279,7 @@ func TestBoundedRetries(t *testing.T) {
 				}
 				inf := lw.NewInformer[*Widget](tc.src, &lw.Options{List: mode, OnError: func(error) {}})
 				start(t, inf)
-				time.Sleep(time.Hour)
+				sleep(time.Hour)
 				at := tc.src.requests()
 				if len(at) > tc.most {
 					t.Errorf("%d requests in an hour, want at most %d", len(at), tc.most)
@@ -302,7 +302,7 @@ func TestBoundedRetries(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			src := &script{list: func() reply { return reply{err: apierrors.NewTooManyRequests("later", 45)} }}
 			start(t, lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
-			time.Sleep(10 * time.Minute)
+			sleep(10 * time.Minute)
 			at := src.requests()
 			if len(at) < 5 {
 				t.Fatalf("%d requests in ten minutes", len(at))
@@ -322,7 +322,7 @@ func TestBoundedRetries(t *testing.T) {
 				Backoff: func(failures int) time.Duration { return time.Duration(failures) * time.Minute },
 			})
 			start(t, inf)
-			time.Sleep(20 * time.Hour)
+			sleep(20 * time.Hour)
 			at := src.requests()
 			for i := range at[1:] {
 				if pause := at[i+1].Sub(at[i]); pause != time.Duration(i+1)*time.Minute {

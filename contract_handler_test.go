@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,10 +56,10 @@ func TestOneStoryPerObject(t *testing.T) {
 				inf.AddHandler(late.handler())
 			}
 			if i%100 == 0 {
-				time.Sleep(10 * time.Millisecond)
+				sleep(10 * time.Millisecond)
 			}
 		}
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		want := sizes(inf.Store())
 		for i, s := range stories {
 			if i == 2 {
@@ -97,7 +98,7 @@ func TestIdentityIsTheUID(t *testing.T) {
 			Update: func(old, new *Widget) { got = append(got, "update") },
 		})
 		start(t, inf)
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if diff := cmp.Diff([]string{"add u1", "delete u1", "add u2"}, got); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
@@ -109,39 +110,47 @@ func TestNoNoise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(widget("a", 1), widget("b", 1))
 		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
-		var plain, resynced []string
-		inf.AddHandler(lw.Handler[*Widget]{Update: func(old, new *Widget) { plain = append(plain, new.Name) }})
+		var mu sync.Mutex
+		var plain, resynced []string // guarded by mu
+		told := func(to *[]string, w *Widget) {
+			mu.Lock()
+			defer mu.Unlock()
+			*to = append(*to, w.Name)
+		}
+		inf.AddHandler(lw.Handler[*Widget]{Update: func(_, new *Widget) { told(&plain, new) }})
 		inf.AddHandler(lw.Handler[*Widget]{
 			Resync: time.Hour,
 			Update: func(old, new *Widget) {
 				if old == new {
-					resynced = append(resynced, new.Name)
+					told(&resynced, new)
 				}
 			},
 		})
 		start(t, inf)
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		before, _ := inf.Store().Get(key("a"))
 		update(t, m, "b", 2)
 		m.Disconnect()
 		m.Compact()
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		update(t, m, "b", 3)
 		m.Disconnect()
 		m.Compact()
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if after, _ := inf.Store().Get(key("a")); after != before {
 			t.Error("a relist replaced an object that did not change")
 		}
-		for _, name := range plain {
-			if name == "a" {
-				t.Error("a relist told of an object that did not change")
-			}
+		mu.Lock()
+		if slices.Contains(plain, "a") {
+			t.Error("a relist told of an object that did not change")
 		}
 		if len(resynced) != 0 {
 			t.Errorf("resync after two minutes: %v", resynced)
 		}
-		time.Sleep(time.Hour)
+		mu.Unlock()
+		sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		slices.Sort(resynced)
 		if diff := cmp.Diff([]string{"a", "b"}, resynced); diff != "" {
 			t.Errorf("resync (-want +got):\n%s", diff)
@@ -170,14 +179,14 @@ func TestNoTombstones(t *testing.T) {
 			},
 		})
 		start(t, inf)
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		remove(t, m, "seen")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		m.Fail(errors.New("down"))
 		remove(t, m, "unseen")
 		m.Compact()
 		m.Fail(nil)
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if diff := cmp.Diff([]string{"seen", "unseen"}, deleted); diff != "" {
 			t.Errorf("deleted (-want +got):\n%s", diff)
 		}
@@ -203,7 +212,7 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 		})
 		inf.AddHandler(lw.Handler[*Widget]{Update: func(_, _ *Widget) { fast++ }})
 		start(t, inf)
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		const updates = 5000
 		for i := range updates {
 			update(t, m, "a", i+1)
@@ -241,7 +250,7 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 			calls := 0
 			inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { <-block }, Update: func(_, _ *Widget) { calls++ }})
 			start(t, inf)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			for i := range 1024 {
 				update(t, m, "a", i+1)
 			}

@@ -52,7 +52,7 @@ func TestOneSnapshot(t *testing.T) {
 				t.Fatalf("snapshot at %s (-server +store):\n%s", snap.ResourceVersion(), diff)
 			}
 		}
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		for parity := range 2 {
 			for _, w := range bySize.List(parity) {
 				if w.Size%2 != parity {
@@ -78,7 +78,7 @@ func TestNeverBack(t *testing.T) {
 			start(t, inf)
 			seen := ""
 			for range 300 {
-				time.Sleep(100 * time.Millisecond)
+				sleep(100 * time.Millisecond)
 				rv := inf.Store().ResourceVersion()
 				if rv != "" && rv != "20" || rv < seen {
 					t.Fatalf("the store went from version %q to %q", seen, rv)
@@ -109,7 +109,7 @@ func TestNeverBack(t *testing.T) {
 			if err := m.Rewind(before); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * time.Minute)
+			sleep(2 * time.Minute)
 			if diff := cmp.Diff(map[lw.Key]int{key("a"): 1}, sizes(inf.Store())); diff != "" {
 				t.Errorf("store (-server +store):\n%s", diff)
 			}
@@ -158,11 +158,11 @@ func TestStoreBeforeHandler(t *testing.T) {
 		start(t, inf)
 		for i := range 20 {
 			create(t, m, "b", i)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			update(t, m, "b", 100+i)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			remove(t, m, "b")
-			time.Sleep(time.Second)
+			sleep(time.Second)
 		}
 		synctest.Wait()
 		if calls != 61 {
@@ -185,12 +185,12 @@ func TestTransformExactlyOnce(t *testing.T) {
 				inf := lw.NewInformer(src, &lw.Options{List: mode, PageSize: 2})
 				inf.AddHandler(lw.Handler[*Widget]{Update: func(_, _ *Widget) {}, Resync: time.Second})
 				start(t, inf)
-				time.Sleep(10 * time.Second)
+				sleep(10 * time.Second)
 				update(t, m, "a", 2)
 				remove(t, m, "b")
-				time.Sleep(10 * time.Second)
+				sleep(10 * time.Second)
 				inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) {}})
-				time.Sleep(10 * time.Second)
+				sleep(10 * time.Second)
 				if len(calls) != 4 {
 					t.Errorf("transformed %v, want 4 versions", calls)
 				}
@@ -245,7 +245,7 @@ func TestReadYourWrites(t *testing.T) {
 			src := &script{list: func() reply { return list("v-one", stamped("a", 1, "v-zero")) }, watch: forever}
 			inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole})
 			start(t, inf)
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			if err := inf.WaitForResourceVersion(t.Context(), "5"); err == nil {
 				t.Error("a wait on versions without an order ended well")
 			}

@@ -44,6 +44,7 @@ func TestDecide(t *testing.T) {
 		"end of a silent one":         {outcome{op: opWatch, progress: true, silent: true}, 0, verdict{probe: true}},
 		"end of an early silent one":  {outcome{op: opWatch, progress: true, silent: true, early: true}, 0, verdict{doubt: true, probe: true}},
 		"empty":                       {outcome{op: opWatch}, 0, fail},
+		"empty before its time":       {outcome{op: opWatch, early: true}, 0, verdict{doubt: true, failed: true, wait: true}},
 		"empty the fourth time":       {outcome{op: opWatch}, 3, fail},
 		"empty the fifth time":        {outcome{op: opWatch}, 4, verdict{failed: true, wait: true, relist: true}},
 		"empty the sixth time":        {outcome{op: opWatch}, 5, fail},

@@ -21,8 +21,9 @@ func ExampleNewInformer() {
 
 	widgets := lw.NewInformer(server, nil)
 	bySize := lw.NewIndex(widgets, func(w *Widget) int { return w.Size })
+	told := make(chan string)
 	reg := widgets.AddHandler(lw.Handler[*Widget]{
-		Update: func(old, new *Widget) { fmt.Println(new.Name, "went from", old.Size, "to", new.Size) },
+		Update: func(old, new *Widget) { told <- fmt.Sprintln(new.Name, "went from", old.Size, "to", new.Size) },
 	})
 	go widgets.Run(ctx)
 	if err := lw.WaitForSync(ctx, widgets, reg); err != nil {
@@ -40,11 +41,7 @@ func ExampleNewInformer() {
 		return
 	}
 	fmt.Println(bySize.Len(2), "of size 2")
-	for reg.Pending() > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	reg.Remove()
-	<-reg.Done()
+	fmt.Print(<-told)
 
 	// Output:
 	// 3 widgets, 2 of size 2

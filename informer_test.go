@@ -110,9 +110,43 @@ type heldSnapshot struct {
 // listener is a handler with its story, and a gate to block it.
 type listener struct {
 	*story
-	reg     *lw.Registration
-	gate    chan struct{}
-	blocked bool
+	reg   *lw.Registration
+	valve valve
+}
+
+// valve lets through, or makes wait until it does.
+type valve struct {
+	mu   sync.Mutex
+	shut chan struct{} // guarded by mu; nil: open
+}
+
+func (v *valve) pass() {
+	v.mu.Lock()
+	shut := v.shut
+	v.mu.Unlock()
+	if shut != nil {
+		<-shut
+	}
+}
+
+func (v *valve) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.shut == nil {
+		v.shut = make(chan struct{})
+	}
+}
+
+// open reports whether the valve was shut.
+func (v *valve) open() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.shut == nil {
+		return false
+	}
+	close(v.shut)
+	v.shut = nil
+	return true
 }
 
 func newWorld(t *testing.T, rt *rapid.T) *world {
@@ -136,7 +170,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 
 func (w *world) stop() {
 	for _, l := range w.told {
-		l.open()
+		l.valve.open()
 	}
 	w.cancel()
 	<-w.done
@@ -248,15 +282,14 @@ func (w *world) fail(rt *rapid.T) {
 }
 
 func (w *world) join(rt *rapid.T) {
-	l := &listener{story: newStory(w.t), gate: make(chan struct{})}
+	l := &listener{story: newStory(w.t)}
 	l.fail = w.breaks
 	l.rewound.Store(w.epochs > 0)
-	l.open()
 	every := rapid.Bool().Draw(rt, "every update")
 	h := lw.Handler[*Widget]{
-		Add:         func(obj *Widget) { <-l.gate; l.add(obj) },
-		Update:      func(old, obj *Widget) { <-l.gate; l.story.update(old, obj) },
-		Delete:      func(obj *Widget) { <-l.gate; l.story.delete(obj) },
+		Add:         func(obj *Widget) { l.valve.pass(); l.add(obj) },
+		Update:      func(old, obj *Widget) { l.valve.pass(); l.story.update(old, obj) },
+		Delete:      func(obj *Widget) { l.valve.pass(); l.story.delete(obj) },
 		EveryUpdate: every,
 	}
 	l.reg = w.inf.AddHandler(h)
@@ -270,7 +303,7 @@ func (w *world) leave(rt *rapid.T) {
 	i := rapid.IntRange(0, len(w.told)-1).Draw(rt, "handler")
 	l := w.told[i]
 	l.reg.Remove()
-	l.open()
+	l.valve.open()
 	<-l.reg.Done()
 	w.told = append(w.told[:i], w.told[i+1:]...)
 }
@@ -280,19 +313,9 @@ func (w *world) block(rt *rapid.T) {
 		return
 	}
 	l := w.told[rapid.IntRange(0, len(w.told)-1).Draw(rt, "handler")]
-	if l.blocked {
-		l.open()
-	} else {
-		synctest.Wait()
-		l.gate, l.blocked = make(chan struct{}), true
+	if !l.valve.open() {
+		l.valve.close()
 	}
-}
-
-func (l *listener) open() {
-	if l.blocked || l.reg == nil {
-		close(l.gate)
-	}
-	l.blocked = false
 }
 
 func (w *world) time(rt *rapid.T) {
@@ -360,7 +383,7 @@ func (w *world) recover() {
 func (w *world) settle() {
 	w.recover()
 	for _, l := range w.told {
-		l.open()
+		l.valve.open()
 	}
 	synctest.Wait()
 	if diff := gocmp.Diff(w.truth[w.server.ResourceVersion()], sizes(w.inf.Store())); diff != "" {

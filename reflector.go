@@ -153,7 +153,7 @@ func decide(o outcome, failures int) verdict {
 		return verdict{doubt: o.early, probe: o.silent}
 	case o.err == nil:
 		// The server takes watches and closes them at once. It may do so because it cannot serve from where we stand.
-		return verdict{failed: true, wait: true, relist: (failures+1)%relistAfter == 0}
+		return verdict{doubt: o.early, failed: true, wait: true, relist: (failures+1)%relistAfter == 0}
 	case errors.Is(o.err, errDoubt):
 		return verdict{probe: true}
 	case isLost(o.err):

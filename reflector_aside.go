@@ -58,7 +58,12 @@ func (a *aside) listed(bad map[Key]error, report func(*Error)) {
 // release lets the reported version go on: it means nothing any more.
 func (a *aside) release() { clear(a.held) }
 
-func (a *aside) clone() map[Key]error { return maps.Clone(a.errs) }
+func (a *aside) clone() map[Key]error {
+	if len(a.errs) == 0 {
+		return nil
+	}
+	return maps.Clone(a.errs)
+}
 
 // asError is err as an Error of the object key. A source's own is copied, since the reflector writes its name into it.
 func asError(key Key, err error) *Error {

@@ -244,7 +244,7 @@ func TestAfterAWatch(t *testing.T) {
 		"it ends after a while":                 {[]stream{{after: time.Minute}, forever()}, []string{"list limit 1", "watch 10"}, 0},
 		"it ends after an event":                {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
 		"it ends after a bookmark":              {[]stream{{events: []lw.WatchEvent[*Widget]{bookmark("20")}}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
-		"it ends at once":                       {[]stream{{}, forever()}, []string{"watch 10"}, 1},
+		"it ends at once":                       {[]stream{{}, forever()}, []string{"watch 10", "list limit 1", "watch 10"}, 1},
 		"connection refused":                    {[]stream{{err: syscall.ECONNREFUSED}, {err: syscall.ECONNREFUSED}, forever()}, []string{"watch 10", "watch 10", "list limit 1", "watch 10"}, 2},
 		"the stream breaks":                     {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: errors.New("reset")}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 1},
 		"too many requests":                     {[]stream{{err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "watch 10", "watch 10"}, 6},

@@ -47,7 +47,8 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	}
 	defer w.stop()
 	r.board.requested(w.op)
-	w.start = time.Now()
+	w.requested = time.Now()
+	w.start = w.requested
 	err := r.src.Watch(ctx, opts, w.event)
 	err = causeOf(ctx, err)
 	r.measure(w.op, w.start, err)
@@ -56,13 +57,14 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 
 // watching is one watch: what it has seen, and what watches over it.
 type watching[T Object] struct {
-	r       *Reflector[T]
-	op      string
-	start   time.Time     // of op
-	timeout time.Duration // that the server was asked for
-	cancel  context.CancelCauseFunc
-	guard   *guard
-	health  *time.Timer
+	r         *Reflector[T]
+	op        string
+	requested time.Time
+	start     time.Time     // of op
+	timeout   time.Duration // that the server was asked for
+	cancel    context.CancelCauseFunc
+	guard     *guard
+	health    *time.Timer
 
 	hints   hints
 	started bool
@@ -229,7 +231,10 @@ func (w *watching[T]) advance(ev *WatchEvent[T]) error {
 	}
 	existed, known, err := r.target.apply(ev, report)
 	r.position = position{version}
-	w.moved = true
+	if !w.moved {
+		w.moved = true
+		r.board.recovered()
+	}
 	switch {
 	case err != nil:
 		r.aside.add(ev.Key(), err, true, r.report)
@@ -258,8 +263,9 @@ func (w *watching[T]) ended(err error, took time.Duration) outcome {
 		return r.streamFailed(o)
 	}
 	o.silent = w.guard.count.Load() == 0
-	o.progress = w.moved || took >= healthyAfter
-	o.early = took < w.timeout
+	// The server counts the timeout from the request on, not from the end of the initial events.
+	o.early = time.Since(w.requested) < w.timeout
+	o.progress = w.moved || took >= healthyAfter || !o.early
 	o.quiet = err == errDoubt
 	o.opaque = w.opaque || hintsOf(r.src).loose
 	if _, ordered := r.position.before(r.position.version); !ordered || o.opaque {
