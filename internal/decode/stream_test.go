@@ -72,6 +72,7 @@ func FuzzWatchJSON(f *testing.F) {
 	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{"name":1}}}{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"m"}}`))
 	f.Add([]byte(`{"type":"ADDED","object":{"spec":{"i8":300}},"object":` + sinkA + `}{"type":"X"}`))
 	f.Add([]byte(` {"type" : "ADDED" , "object" : {} } {"type":"ADDED","object":{"a":"` + "\xff" + `"}}[]`))
+	f.Add([]byte("{\"type\":0\" \n"))
 	d := newDecoder[*sink](f, Options{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got := checkPieces(t, d, data, JSON, readWatch)

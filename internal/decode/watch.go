@@ -45,11 +45,11 @@ func (w *watchStream) next() (Event, error) {
 	b := &w.d.buf
 	if line := b.line(); line != nil {
 		ev, err := w.frame(line, b.offset())
-		if !isSyntax(err) {
+		if err == nil {
 			b.pos += w.d.p.pos
-			return ev, err
+			return ev, nil
 		}
-		// It may go on in the next line.
+		// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
 	}
 	base := b.offset()
 	raw, err := b.value()
