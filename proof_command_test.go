@@ -236,7 +236,7 @@ func (w *proof) doJoin(rt *rapid.T) {
 	l.every = every
 	switch kind {
 	case "slow":
-		l.slow = 300 * time.Millisecond
+		l.slow = 30 * time.Millisecond
 	case "panics":
 		l.panics = 3
 	case "leaves":

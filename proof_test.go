@@ -45,7 +45,7 @@ func prove(t *testing.T, server func() partServer) {
 }
 
 // rounds is how often rapid's number of checks is run, which is 100 where no flag says otherwise.
-const rounds = 4
+const rounds = 3
 
 // proveOne runs one history, and returns what the oracle says of it.
 func proveOne(t *testing.T, rt *rapid.T, server func() partServer) (result oracle.Result, injected []string) {
