@@ -42,7 +42,7 @@ type shape struct {
 	patience time.Duration // to catch up after the faults
 }
 
-// A world is a server, an informer that follows it over HTTP, and those who read, write, handle and wait.
+// A world is a server, two informers that follow it over HTTP, and those who read, write, handle and wait.
 type world struct {
 	shape
 	rnd    *rand.Rand // of the goroutine that calls step
@@ -50,6 +50,7 @@ type world struct {
 	things *apiserver.Collection
 	truth  *witness.Truth
 	inf    *lw.Informer[*Thing]
+	other  *lw.Informer[*Thing] // of the same server, with a handler that is blocked for good
 	sizes  *lw.Index[int, *Thing]
 	tally  *tally
 	trace  func(format string, args ...any)
@@ -57,7 +58,8 @@ type world struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	running  sync.WaitGroup // readers and waits
-	stopped  chan struct{}  // Run has returned
+	blocked  chan struct{}  // closed to let the other informer's handler go
+	stopped  sync.WaitGroup // of both Runs
 	handlers []*handler
 
 	mu         sync.Mutex
@@ -73,7 +75,7 @@ type handler struct {
 }
 
 func newWorld(rnd *rand.Rand, sh shape, tally *tally, trace func(string, ...any)) *world {
-	w := &world{shape: sh, rnd: rnd, tally: tally, trace: trace, stopped: make(chan struct{})}
+	w := &world{shape: sh, rnd: rnd, tally: tally, trace: trace, blocked: make(chan struct{})}
 	w.server = apiserver.New(apiserver.Options{
 		Resources: []apiserver.Resource{{Group: "example.com", Resource: "things", Kind: "Thing"}},
 		Window:    2000,
@@ -83,29 +85,36 @@ func newWorld(rnd *rand.Rand, sh shape, tally *tally, trace func(string, ...any)
 	for range rnd.IntN(sh.names + 1) {
 		w.put()
 	}
-	source := &lw.HTTP[*Thing]{URL: w.server.URL("things", ""), Client: w.server.Client()}
-	w.inf = lw.NewInformer(source, &lw.Options{
-		List:         lw.ListMode(rnd.IntN(4)),
-		PageSize:     1 + rnd.Int64N(int64(sh.names)),
-		WatchTimeout: 2*time.Second + upTo(rnd, sh.watch),
-		OnError: func(err error) {
-			tally.errors.Add(1)
-			trace("informer: %v", err)
-		},
-	})
+	w.inf, w.other = w.follow(), w.follow()
+	w.other.AddHandler(lw.Handler[*Thing]{Add: func(*Thing) { <-w.blocked }})
 	w.sizes = lw.NewIndex(w.inf, func(t *Thing) int { return t.Spec.Size })
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	go func() {
-		defer close(w.stopped)
-		if err := w.inf.Run(w.ctx); err != nil {
-			w.violated(fmt.Errorf("Run: %w", err))
-		}
-	}()
+	for _, inf := range []*lw.Informer[*Thing]{w.inf, w.other} {
+		w.stopped.Go(func() {
+			if err := inf.Run(w.ctx); err != nil {
+				w.violated(fmt.Errorf("Run: %w", err))
+			}
+		})
+	}
 	for range 2 {
 		seed := rnd.Uint64()
 		w.running.Go(func() { w.read(rand.New(rand.NewPCG(seed, 0))) })
 	}
 	return w
+}
+
+// follow returns an informer of the server.
+func (w *world) follow() *lw.Informer[*Thing] {
+	source := &lw.HTTP[*Thing]{URL: w.server.URL("things", ""), Client: w.server.Client()}
+	return lw.NewInformer(source, &lw.Options{
+		List:         lw.ListMode(w.rnd.IntN(4)),
+		PageSize:     1 + w.rnd.Int64N(int64(w.names)),
+		WatchTimeout: 2*time.Second + upTo(w.rnd, w.watch),
+		OnError: func(err error) {
+			w.tally.errors.Add(1)
+			w.trace("informer: %v", err)
+		},
+	})
 }
 
 func (w *world) violated(err error) {
@@ -360,15 +369,17 @@ func (w *world) settle() {
 // behind says what has not caught up.
 func (w *world) behind() error {
 	version, state, _ := w.truth.Now()
-	snap := w.inf.Store().Snapshot()
-	at, err := strconv.ParseUint(snap.ResourceVersion(), 10, 64)
-	switch {
-	case err != nil:
-		return fmt.Errorf("the store: %w", err)
-	case at < version || at > w.server.Line.Version():
-		return fmt.Errorf("the store is at version %d, the server at %d", at, version)
-	case stateOf(snap.All()) != state:
-		return fmt.Errorf("the store at version %d has other objects than the server at %d", at, version)
+	for _, inf := range []*lw.Informer[*Thing]{w.inf, w.other} {
+		snap := inf.Store().Snapshot()
+		at, err := strconv.ParseUint(snap.ResourceVersion(), 10, 64)
+		switch {
+		case err != nil:
+			return fmt.Errorf("the store: %w", err)
+		case at < version || at > w.server.Line.Version():
+			return fmt.Errorf("the store is at version %d, the server at %d", at, version)
+		case stateOf(snap.All()) != state:
+			return fmt.Errorf("the store at version %d has other objects than the server at %d", at, version)
+		}
 	}
 	for i, h := range w.handlers {
 		if h.reg.Pending() != 0 || h.State() != state {
@@ -386,7 +397,8 @@ func (w *world) stop() {
 	}
 	began := time.Now()
 	w.cancel()
-	<-w.stopped
+	close(w.blocked)
+	w.stopped.Wait()
 	if d := time.Since(began); d > 5*time.Second {
 		w.violated(fmt.Errorf("Run returned %v after its context was done", d))
 	}
