@@ -36,9 +36,6 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// Count returns how many durations were counted.
-func (h *Histogram) Count() uint64 { return h.n }
-
 // Max returns the longest duration.
 func (h *Histogram) Max() time.Duration { return h.max }
 

@@ -48,9 +48,9 @@ func LateHandler() compare.Case {
 }
 
 // Resync is a handler, which does nothing, that is told of all of 100k pods again, once a second. The CPU is the process's
-// from the end of one resync to the end of the next; otherwise it is idle. The latency is that of an event each millisecond to another
-// handler that wants no resync: the worst from 5 ms before the resync's first call until its last, compared with the worst
-// of as many events while there is no resync.
+// from the end of one resync to the end of the next; otherwise it is idle. The latency is that of an event each millisecond
+// to another handler that wants no resync: the worst from 5 ms before the resync's first call until its last, compared with
+// the worst of as many events while there is no resync.
 func Resync() compare.Case {
 	return compare.Case{
 		Name: "resync",

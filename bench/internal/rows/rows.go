@@ -63,8 +63,7 @@ func until(last *corev1.Pod, wg *sync.WaitGroup) func(old, new *corev1.Pod) {
 	}
 }
 
-// fence sends one more version of pod, the i-th write, and waits until a handler has been told of it: then it has been told
-// of all before.
+// A fence is a version of a pod that is sent behind others: the handler that has been told of it has been told of all.
 type fence struct {
 	mu   sync.Mutex
 	want *corev1.Pod
@@ -81,6 +80,7 @@ func (f *fence) update(_, new *corev1.Pod) {
 	}
 }
 
+// pass sends a version of pod, that of the i-th write, and waits until the handler has been told of it.
 func (f *fence) pass(fd *feed.Feed, pod *corev1.Pod, i int) {
 	next := pods.Touch(pod, i)
 	f.mu.Lock()
