@@ -59,7 +59,7 @@ func TestBadInput(t *testing.T) {
 		"a watch is forbidden": {
 			lists: []reply{good}, watches: []stream{{err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, forever()},
 			errs: []string{`watch: widgets.example.com is forbidden: no role`},
-			log:  []string{"list limit 500", "watch 20", "watch 20"}, want: a2,
+			log:  []string{"list limit 500", "watch 20", "watch 20", "list limit 1", "watch 20"}, want: a2,
 		},
 		"an object without a name in a list": {
 			lists: []reply{list("20", stamped("a", 2, "19"), nameless)}, errs: []string{"decode default/: the object has no name"},

@@ -79,10 +79,8 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			if obj, ok := e.Object.Value.(T); ok {
 				ev.ResourceVersion = obj.GetResourceVersion()
 			}
-			if ev.Object, ev.Err = h.object(e.Object); ev.Err == nil && ev.ResourceVersion == "" {
-				ev.Err = decodeError(KeyOf(ev.Object), errNoVersion)
-				ev.Object = *new(T)
-			}
+			// One without a version is an event that no server may send: the reflector refuses it.
+			ev.Object, ev.Err = h.object(e.Object)
 			return stop(yield(ev))
 		})
 	})

@@ -19,8 +19,7 @@ import (
 )
 
 var (
-	errNoName    = errors.New("the object has no name")
-	errNoVersion = errors.New("the object has no resource version")
+	errNoName = errors.New("the object has no name")
 )
 
 func decodeError(key Key, err error) error { return &Error{Op: "decode", Key: key, Err: err} }

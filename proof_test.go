@@ -335,7 +335,8 @@ func (w *proof) put(name, group string, size int) {
 	w.log.Writes(func() []oracle.Write {
 		p := newPart(name, group, size)
 		before := w.last[key]
-		uid, version := w.server.put(p)
+		given := *p // the server's from here on
+		uid, version := w.server.put(&given)
 		if before != nil && before.ResourceVersion == fmt.Sprint(version) {
 			return nil
 		}

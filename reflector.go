@@ -160,7 +160,8 @@ func decide(o outcome, failures int) verdict {
 		// A list puts it right. If it has not, the next one waits.
 		return verdict{relist: true, failed: true, wait: o.again}
 	case isStatus(o.err):
-		return verdict{failed: true, wait: true, relist: !isBusy(o.err) && (failures+1)%relistAfter == 0}
+		again := !isBusy(o.err) && (failures+1)%relistAfter == 0
+		return verdict{doubt: !isBusy(o.err), failed: true, wait: true, relist: again}
 	case o.progress:
 		// A connection that was good broke: come back at once, but make sure that it is the same state that answers.
 		return verdict{doubt: true, probe: o.silent}

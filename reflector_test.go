@@ -249,7 +249,7 @@ func TestAfterAWatch(t *testing.T) {
 		"the stream breaks":                     {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: errors.New("reset")}, forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 1},
 		"too many requests":                     {[]stream{{err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, {err: busy}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "watch 10", "watch 10"}, 6},
 		"too many requests, in the stream":      {[]stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, err: busy}, forever()}, []string{"watch 20"}, 1},
-		"an internal error":                     {[]stream{{err: internal}, forever()}, []string{"watch 10"}, 1},
+		"an internal error":                     {[]stream{{err: internal}, forever()}, []string{"watch 10", "list limit 1", "watch 10"}, 1},
 		"five of them":                          {[]stream{{err: internal}, {err: internal}, {err: internal}, {err: internal}, {err: internal}, forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "list limit 500", "watch 30"}, 5},
 		"expired":                               {[]stream{expired(), forever()}, []string{"list limit 500", "watch 30"}, 1},
 		"gone":                                  {[]stream{{err: apierrors.NewGone("gone")}, forever()}, []string{"list limit 500", "watch 30"}, 1},
