@@ -18,7 +18,7 @@ type Bar struct {
 // Bars draws ratios from 1 up, on a logarithmic scale.
 func Bars(w io.Writer, title, note string, bars []Bar) error {
 	const (
-		width, left, right = 940.0, 330.0, 690.0
+		width, left, right = 980.0, 372.0, 730.0
 		top, step, height  = 78.0, 26.0, 14.0
 	)
 	high := 10.0
