@@ -1,0 +1,244 @@
+package lw
+
+import (
+	"runtime"
+	"strconv"
+	"testing"
+	"weak"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPushAllocates: a push costs its share of a chunk, whatever the number of cursors.
+func TestPushAllocates(t *testing.T) {
+	for _, cursors := range []int{0, 1, 4, 16} {
+		q := NewFIFO[*ball]()
+		var all []*Cursor[*ball]
+		for range cursors {
+			all = append(all, q.Subscribe())
+		}
+		d := numbered(1)
+		const batch = 32
+		perBatch := testing.AllocsPerRun(2000, func() {
+			for range batch {
+				q.push(d)
+			}
+			for _, c := range all {
+				if _, _, err := c.poll(); err != nil {
+					t.Fatal(err)
+				}
+				c.wait()
+			}
+		})
+		// AllocsPerRun rounds down to whole allocations a batch.
+		if per := (perBatch + 1) / batch; per > 0.05 {
+			t.Errorf("%d cursors: up to %.3f allocations a push, want at most 0.05", cursors, per)
+		}
+	}
+}
+
+// heap is the live heap in bytes.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestBlockedCursorCostsObjects: 1M updates of 10k objects cost a cursor that does not read some 10k entries, not 1M.
+func TestBlockedCursorCostsObjects(t *testing.T) {
+	const objects, updates = 10_000, 1_000_000
+	current := make([]*ball, objects)
+	q := NewFIFO[*ball]()
+	q.Subscribe().Close() // chunks do not count below
+	c := q.Subscribe()
+	names := make([]string, objects)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	update := func(i int) {
+		old, next := current[i%objects], &ball{Meta{Name: names[i%objects], UID: "1", ResourceVersion: "1"}}
+		current[i%objects] = next
+		d := Delta[*ball]{Type: Updated, Cause: Watch, Old: old, New: next}
+		if old == nil {
+			d.Type = Added
+		}
+		q.push(d)
+	}
+	for i := range objects {
+		update(i)
+	}
+	for c.Pending() > 0 {
+		c.poll()
+	}
+	told := append([]*ball(nil), current...) // a consumer knows them, blocked or not
+	before := heap()
+	for i := range updates {
+		update(i)
+	}
+	blocked := heap() - before
+	if got := c.Pending(); got < objects || got > objects+2*chunkSize {
+		t.Errorf("Pending = %d, want about %d", got, objects)
+	}
+	// An object is 100 bytes here, an entry 40, its place in the map about 50: the bound is generous.
+	if limit := int64(objects * 500); blocked > limit {
+		t.Errorf("the heap has grown by %d bytes for %d objects, want at most %d", blocked, objects, limit)
+	}
+	var got int
+	for c.Pending() > 0 {
+		part, _, err := c.poll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range part {
+			i, _ := strconv.Atoi(d.New.Name)
+			if d.Type != Updated || d.Old != told[i] || d.New != current[i] {
+				t.Fatalf("told %v %v -> %v, want an update of %v to %v", d.Type, d.Old, d.New, told[i], current[i])
+			}
+		}
+		got += len(part)
+	}
+	if got != objects {
+		t.Errorf("told %d changes, want %d", got, objects)
+	}
+	clear(told)
+	c.wait()
+	if after := heap() - before; after > objects*50 {
+		t.Errorf("after it was read the heap is %d bytes larger than before, want next to nothing", after)
+	}
+	runtime.KeepAlive(c)
+	runtime.KeepAlive(current)
+}
+
+// TestNothingIsKept: the log lets go of objects when those who should have read them have done so.
+func TestNothingIsKept(t *testing.T) {
+	tests := []struct {
+		name string
+		// after the objects are pushed
+		do func(t *testing.T, q *FIFO[*ball], c *Cursor[*ball])
+		n  int
+	}{
+		{"a cursor that has caught up and waits", func(t *testing.T, _ *FIFO[*ball], c *Cursor[*ball]) {
+			readDry(t, c)
+			c.wait()
+		}, 100},
+		{"chunks that are passed", func(t *testing.T, _ *FIFO[*ball], c *Cursor[*ball]) {
+			readDry(t, c)
+			c.wait()
+		}, 1000},
+		{"a net change that is told", func(t *testing.T, _ *FIFO[*ball], c *Cursor[*ball]) {
+			readDry(t, c)
+			c.wait()
+		}, 5000},
+		{"a closed cursor, once something comes", func(_ *testing.T, q *FIFO[*ball], c *Cursor[*ball]) {
+			c.Close()
+			q.push(numbered(1))
+		}, 5000},
+		{"a parked cursor that is closed", func(t *testing.T, _ *FIFO[*ball], c *Cursor[*ball]) {
+			readDry(t, c)
+			c.wait()
+			c.Close()
+		}, 300},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			q := NewFIFO[*ball]()
+			c := q.Subscribe()
+			kept := make([]weak.Pointer[ball], tt.n)
+			for i := range kept {
+				d := numbered(i)
+				kept[i] = weak.Make(d.New)
+				q.push(d)
+			}
+			tt.do(t, q, c)
+			runtime.GC()
+			runtime.GC()
+			n := 0
+			for _, p := range kept {
+				if p.Value() != nil {
+					n++
+				}
+			}
+			if n > 1 { // the compiler may keep the last one
+				t.Errorf("%d of %d objects are kept", n, tt.n)
+			}
+			runtime.KeepAlive(q)
+			runtime.KeepAlive(c)
+		})
+	}
+}
+
+func readDry(t *testing.T, c *Cursor[*ball]) {
+	for c.Pending() > 0 {
+		if _, _, err := c.poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.poll() // the part before is not needed any more
+}
+
+// TestBlockedCursorKeepsNetChange: a cursor that is not read holds the first and the last version of an object, and lets go of
+// the chunks and versions between.
+func TestBlockedCursorKeepsNetChange(t *testing.T) {
+	const n = 20 * chunkSize
+	q := NewFIFO[*ball]()
+	c := q.Subscribe()
+	q.push(numbered(0))
+	inHand, _, err := c.poll() // what a callback is busy with
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := make([]weak.Pointer[ball], n)
+	old := newBall("a", 1, 0)
+	for i := range kept {
+		next := newBall("a", 1, i+1)
+		kept[i] = weak.Make(next)
+		q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: Watch})
+		old = next
+	}
+	runtime.GC()
+	runtime.GC()
+	for i, p := range kept[chunkSize : n-2] { // the first are in one piece with what is in hand
+		if p.Value() != nil {
+			t.Fatalf("version %d of %d is kept", chunkSize+i+1, n)
+		}
+	}
+	if got := c.Pending(); got > 1+chunkSize {
+		t.Errorf("Pending = %d, want at most the net change and a chunk", got)
+	}
+	if diff := cmp.Diff(numbers(0, 1), versions(inHand)); diff != "" {
+		t.Errorf("what the consumer is busy with (-want +got):\n%s", diff)
+	}
+	runtime.KeepAlive(old)
+	runtime.KeepAlive(q)
+}
+
+// TestBatchIsFreedAsItIsTold: a large net change does not keep the objects that it has told until the last one is.
+func TestBatchIsFreedAsItIsTold(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c := q.Subscribe()
+	kept := make([]weak.Pointer[ball], 5000)
+	for i := range kept {
+		d := numbered(i)
+		kept[i] = weak.Make(d.New)
+		q.push(d)
+	}
+	first, _, err := c.poll()
+	n := len(first)
+	if _, _, err2 := c.poll(); n == 0 || err != nil || err2 != nil {
+		t.Fatalf("poll: %d deltas, %v, %v", n, err, err2)
+	}
+	runtime.GC()
+	runtime.GC()
+	for i, p := range kept[:n] {
+		if p.Value() != nil {
+			t.Fatalf("object %d of the %d that were told first is kept", i, n)
+		}
+	}
+	if want := len(kept) - c.Pending(); want <= n {
+		t.Errorf("%d deltas are told, want more than %d", want, n)
+	}
+	runtime.KeepAlive(q)
+	runtime.KeepAlive(c)
+}
