@@ -115,11 +115,7 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 		return nil
 	}
 	if errors.Is(err, errHeld) {
-		errs := []error{err}
-		for _, why := range inf.r.board.asideErrors() {
-			errs = append(errs, why)
-		}
-		err = errors.Join(errs...)
+		err = errors.Join(append([]error{err}, inf.r.board.asideErrors()...)...)
 	}
 	return fmt.Errorf("lw: %s: waiting for resource version %s at %s: %w", inf.opts.Name, version, inf.store.ResourceVersion(), err)
 }
