@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	checks := flag.Int("checks", 250, "histories a round of a proof; there are three rounds")
+	checks := flag.Int("checks", 500, "histories a round of a proof; there are three rounds")
 	parallel := flag.Int("parallel", 2, "bugs at a time")
 	timeout := flag.Duration("timeout", 90*time.Second, "for the tests of one bug")
 	flag.Parse()
