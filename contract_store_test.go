@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 )
@@ -250,5 +251,39 @@ func TestReadYourWrites(t *testing.T) {
 				t.Error("a wait on versions without an order ended well")
 			}
 		})
+	})
+}
+
+// Points 1 and 2 for a list that is streamed: what changes while it is being sent is in it, or is not, as the server says.
+func TestChangesWithinAStreamedList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		event := func(typ watch.EventType, name string, size int, rv string) lw.WatchEvent[*Widget] {
+			return lw.WatchEvent[*Widget]{Type: typ, Object: stamped(name, size, rv), ResourceVersion: rv}
+		}
+		src := &script{stream: func() stream {
+			return stream{open: true, events: []lw.WatchEvent[*Widget]{
+				event(watch.Added, "gone", 1, "3"),
+				event(watch.Added, "changed", 1, "5"),
+				event(watch.Added, "back", 1, "4"),
+				event(watch.Deleted, "gone", 1, "7"),
+				event(watch.Modified, "changed", 2, "8"),
+				event(watch.Deleted, "back", 1, "9"),
+				event(watch.Added, "back", 3, "10"),
+				event(watch.Added, "late", 1, "2"),
+				{Type: watch.Bookmark, ResourceVersion: "10", InitialEventsEnd: true},
+			}}
+		}}
+		inf := lw.NewInformer[*Widget](src, nil)
+		start(t, inf)
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := map[lw.Key]int{key("changed"): 2, key("back"): 3, key("late"): 1}
+		if diff := cmp.Diff(want, sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-want +got):\n%s", diff)
+		}
+		if got := inf.Store().ResourceVersion(); got != "10" {
+			t.Errorf("version %s, want 10", got)
+		}
 	})
 }

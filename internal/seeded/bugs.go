@@ -161,7 +161,7 @@ var bugs = []bug{
 		"	switch ev.Type {\n	case watch.Added, watch.Modified, watch.Deleted:\n	default:\n		ev.Type = watch.Bookmark\n		if key := ev.Key(); key.Name != \"\" {\n			return nil\n		}\n		return protocolErrorf(")},
 	{name: "part of a list is shown", id: "B36", edits: one(listFile,
 		"if err = r.collect(ctx, size, &got); err == nil {", "if err = r.collect(ctx, size, &got); err == nil || got.pages > 0 {")},
-	{name: "deletion before the end of the initial events is ignored", id: "B37", edits: one(listFile,
+	{name: "deletion before the end of the initial events is ignored", id: "B37", run: "TestChangesWithinAStreamedList", edits: one(listFile,
 		"	if i, ok := g.at[key]; ok {", "	if i, ok := g.at[key]; ok && ev.Type != watch.Deleted {")},
 	{name: "expired watch is resumed", id: "B38", edits: one(policyFile,
 		"return verdict{relist: true, failed: true, wait: o.again}", "return verdict{failed: true, wait: true}")},
