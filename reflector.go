@@ -126,7 +126,6 @@ type outcome struct {
 	opaque   bool          // a watch that cannot be resumed, because its server gives no versions
 	fallback bool          // a stream that is to be tried again as pages, at once
 	quiet    bool          // err is known or no failure of the server's: it is not reported
-	took     time.Duration // since the request
 }
 
 // verdict is what follows from an outcome.

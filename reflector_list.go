@@ -79,7 +79,6 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 		mode = ListWhole
 	}
 	r.board.setMode(mode)
-	start := time.Now()
 	var err error
 	// A continue token expires when its version is compacted. Pages of two versions are never mixed: begin again, and if
 	// the collection is too large to be paged in the time that its server keeps a version, ask for all of it at once.
@@ -100,7 +99,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	} else {
 		r.stream.skip = false
 	}
-	return outcome{op: opList, err: err, took: time.Since(start)}
+	return outcome{op: opList, err: err}
 }
 
 // errMixedPages is the protocol error of pages that show different versions.
@@ -153,10 +152,9 @@ func (r *Reflector[T]) page(ctx context.Context, opts metav1.ListOptions, got *g
 // of its lost future with silence.
 func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	r.pace.spend(time.Now())
-	start := time.Now()
 	var ignored gathered[T]
 	meta, err := r.page(ctx, metav1.ListOptions{Limit: 1}, &ignored)
-	o := outcome{op: opList, err: err, took: time.Since(start)}
+	o := outcome{op: opList, err: err}
 	if err != nil {
 		// A server that lets us watch but not list cannot be asked.
 		r.probe = !isStatus(err) || isBusy(err)

@@ -254,7 +254,7 @@ func (w *watching[T]) advance(ev *WatchEvent[T]) error {
 // ended says how the watch went.
 func (w *watching[T]) ended(err error, took time.Duration) outcome {
 	r := w.r
-	o := outcome{op: w.op, err: err, progress: w.moved, took: took}
+	o := outcome{op: w.op, err: err, progress: w.moved}
 	if w.op == opStream {
 		if o.err == nil {
 			o.err = errCut
