@@ -117,15 +117,15 @@ func (r *Reflector[T]) Status() Status {
 
 // outcome is how a request ended.
 type outcome struct {
-	op       string        // list, stream (until its initial events end) or watch
-	err      error         // nil: as it should
-	progress bool          // the position moved, or the watch stayed open for long enough
-	silent   bool          // a watch on which nothing was heard
-	early    bool          // a watch that ended before its timeout
-	again    bool          // a list since the last progress of a watch has not helped
-	opaque   bool          // a watch that cannot be resumed, because its server gives no versions
-	fallback bool          // a stream that is to be tried again as pages, at once
-	quiet    bool          // err is known or no failure of the server's: it is not reported
+	op       string // list, stream (until its initial events end) or watch
+	err      error  // nil: as it should
+	progress bool   // the position moved, or the watch stayed open for long enough
+	silent   bool   // a watch on which nothing was heard
+	early    bool   // a watch that ended before its timeout
+	again    bool   // a list since the last progress of a watch has not helped
+	opaque   bool   // a watch that cannot be resumed, because its server gives no versions
+	fallback bool   // a stream that is to be tried again as pages, at once
+	quiet    bool   // err is known or no failure of the server's: it is not reported
 }
 
 // verdict is what follows from an outcome.
