@@ -1,0 +1,201 @@
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A protobufList is a list while it is read. Every list type has its metadata as field 1 and its items as field 2.
+type protobufList struct {
+	d     *Decoder
+	yield func(Object) error
+	unknown
+	meta   metav1.ListMeta
+	found  bool // the list in its envelope
+	status metav1.Status
+}
+
+func (l *protobufList) read() error {
+	b := &l.d.buf
+	head, err := b.exactly(len(magic))
+	if err != nil {
+		return err
+	}
+	if string(head) != magic {
+		return fmt.Errorf("%w: a list begins with %.4q", errWire, head)
+	}
+	for {
+		num, typ, err := b.field()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case num == 1 && typ == wireBytes:
+			err = b.message(func(data []byte) error { return l.typeMeta(l.d, data) })
+		case num == 2 && typ == wireBytes:
+			err = l.readList()
+		default:
+			err = b.skipField(typ)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := checkList(l.kind, &l.status); err != nil {
+		return err
+	}
+	if !l.found {
+		return fmt.Errorf("%s without items", l.kind)
+	}
+	return nil
+}
+
+// readList reads the list that stands in the envelope, without waiting for the whole of it.
+func (l *protobufList) readList() error {
+	b := &l.d.buf
+	n, err := b.uvarint()
+	if err != nil {
+		return err
+	}
+	end := b.offset() + int64(n)
+	if int64(n) < 0 || end < 0 {
+		return fmt.Errorf("%w: a list of %d bytes", errWire, n)
+	}
+	l.found = true
+	if l.kind == "Status" {
+		raw, err := b.exactly(int(n))
+		if err != nil {
+			return err
+		}
+		return l.status.Unmarshal(raw)
+	}
+	if l.kind != "" {
+		if err := checkList(l.kind, nil); err != nil {
+			return err
+		}
+	}
+	for b.offset() < end {
+		num, typ, err := b.field()
+		if err != nil {
+			return b.cut(err)
+		}
+		switch {
+		case num == 1 && typ == wireBytes:
+			err = b.message(l.meta.Unmarshal)
+		case num == 2 && typ == wireBytes:
+			err = b.message(func(data []byte) error { return l.yield(l.d.message(data)) })
+		default:
+			err = b.skipField(typ)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if b.offset() > end {
+		return fmt.Errorf("%w: a list of %d bytes ends in a field", errWire, n)
+	}
+	return nil
+}
+
+// readProtobuf reads frames of four bytes of length and a WatchEvent: its type is field 1, its object field 2, in which
+// field 1 has the bytes.
+func (w *watchStream) readProtobuf() error {
+	b := &w.d.buf
+	for {
+		if b.pos == len(b.data) {
+			if err := b.fill(); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return b.cut(err)
+			}
+		}
+		head, err := b.exactly(4)
+		if err != nil {
+			return err
+		}
+		frame, err := b.exactly(int(binary.BigEndian.Uint32(head)))
+		if err != nil {
+			return err
+		}
+		var typ string
+		var object []byte
+		err = w.d.wires.each(frame, func(f *wire, num, wt int) (taken bool, err error) {
+			var b []byte
+			switch num {
+			case 1:
+				b, err = f.message(wt)
+				typ = w.types.make(w.d, b)
+			case 2:
+				if b, err = f.message(wt); err != nil {
+					return true, err
+				}
+				err = w.d.wires.each(b, func(f *wire, num, wt int) (_ bool, err error) {
+					if num != 1 {
+						return false, nil
+					}
+					object, err = f.message(wt)
+					return true, err
+				})
+			default:
+				return false, nil
+			}
+			return true, err
+		})
+		if err != nil {
+			return fmt.Errorf("a frame: %w", err)
+		}
+		ev, err := w.message(typ, object)
+		if err != nil {
+			return err
+		}
+		if err := w.yield(ev); err != nil {
+			return err
+		}
+	}
+}
+
+// message decodes an event whose object is in the envelope in object.
+func (w *watchStream) message(typ string, object []byte) (Event, error) {
+	var u unknown
+	if err := u.open(w.d, object); err != nil {
+		return Event{}, fmt.Errorf("an event %.40q: %w", typ, err)
+	}
+	switch {
+	case isChange(typ):
+		return Event{Type: typ, Object: w.d.message(u.raw)}, w.sameKind(u.kind, u.apiVersion)
+	case typ == "BOOKMARK":
+		var o metav1.PartialObjectMetadata
+		// Every kind has its metadata as field 1, and what else a bookmark's object has is of no interest.
+		err := w.d.wires.each(u.raw, func(f *wire, num, wt int) (bool, error) {
+			if num != 1 {
+				return false, nil
+			}
+			b, err := f.message(wt)
+			if err == nil {
+				err = o.ObjectMeta.Unmarshal(b)
+			}
+			return true, err
+		})
+		if err != nil {
+			return Event{}, fmt.Errorf("a bookmark: %w", err)
+		}
+		return bookmark(&o)
+	case typ == "ERROR":
+		var s metav1.Status
+		if u.kind != "Status" {
+			return Event{}, fmt.Errorf("an ERROR event with a %q, not a Status", u.kind)
+		}
+		if err := s.Unmarshal(u.raw); err != nil {
+			return Event{}, fmt.Errorf("an ERROR event: %w", err)
+		}
+		return Event{}, apierrors.FromObject(&s)
+	}
+	return Event{}, unknownType(typ)
+}
