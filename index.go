@@ -67,6 +67,9 @@ func (x *Indexer[T]) ResourceVersion() string { return x.store.Version() }
 // Snapshot returns the present state.
 func (x *Indexer[T]) Snapshot() *Snapshot[T] { return (*Snapshot[T])(x.store.Snapshot()) }
 
+// snapshotLocked is Snapshot for an informer that holds its lock.
+func (x *Indexer[T]) snapshotLocked() *Snapshot[T] { return (*Snapshot[T])(x.store.SnapshotLocked()) }
+
 // Set makes obj the object of its key, and returns the one before. It panics if obj is the zero T. A panic of an index's
 // function comes out of Set, which then has changed nothing.
 func (x *Indexer[T]) Set(obj T) (old T, replaced bool) { return x.set(obj, "") }
@@ -102,11 +105,11 @@ func (x *Indexer[T]) Apply(ev WatchEvent[T]) {
 }
 
 // set stores obj and moves the reported version to rv ("" leaves it), visibly at once.
-func (x *Indexer[T]) set(obj T, rv string) (old T, replaced bool) { return x.store.Set(obj, rv, nil) }
+func (x *Indexer[T]) set(obj T, rv string) (old T, replaced bool) { return x.store.Set(obj, rv) }
 
 // remove deletes key and moves the reported version to rv ("" leaves it).
 func (x *Indexer[T]) remove(key Key, rv string) (old T, deleted bool) {
-	return x.store.Remove(key, rv, nil)
+	return x.store.Remove(key, rv)
 }
 
 // progress moves only the reported version ("" leaves it).

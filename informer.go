@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"sync"
+
+	"github.com/go-lw/lw/internal/table"
 )
 
 // An Informer keeps a typed, indexed copy of a collection in step with its [Source], and tells handlers of every change.
@@ -54,9 +56,9 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 		informerCore: &informerCore{
 			opts: o, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]func(){},
 		},
-		store: NewIndexer[T](),
-		log:   NewFIFO[T](),
+		log: NewFIFO[T](),
 	}
+	inf.store = &Indexer[T]{store: table.NewOwned(KeyOf[T], &inf.mu)}
 	inf.r = newReflector(src, target[T](&informerTarget[T]{inf: inf}), o)
 	inf.status = inf.Status
 	if o.DetectMutation {
@@ -177,7 +179,7 @@ func (inf *Informer[T]) join(f *feed[T]) {
 }
 
 func (inf *Informer[T]) joinLocked(f *feed[T]) {
-	f.snap, f.cursor = inf.store.Snapshot(), inf.log.subscribe(f.opts)
+	f.snap, f.cursor = inf.store.snapshotLocked(), inf.log.subscribe(f.opts)
 	if f.joining != nil {
 		f.joining(f.snap)
 	}
@@ -204,7 +206,7 @@ func (inf *Informer[T]) cut(c *Cursor[T]) (waiting []Delta[T], snap *Snapshot[T]
 		part, _, err := c.poll()
 		waiting = append(waiting, part...)
 		if err != nil || len(part) == 0 && c.Pending() == 0 {
-			return waiting, inf.store.Snapshot(), inf.log.position()
+			return waiting, inf.store.snapshotLocked(), inf.log.position()
 		}
 	}
 }

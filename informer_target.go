@@ -59,13 +59,13 @@ func (t *informerTarget[T]) store(obj T, version string) (old T, existed bool, e
 		key := KeyOf(obj)
 		defer t.recovered(&key, &err)
 	}
-	old, existed = t.inf.store.store.Set(obj, version, &t.inf.mu)
+	old, existed = t.inf.store.store.Set(obj, version)
 	return old, existed, nil
 }
 
 func (t *informerTarget[T]) delete(key Key, at, version string) bool {
 	inf := t.inf
-	old, existed := inf.store.store.Remove(key, version, &inf.mu)
+	old, existed := inf.store.store.Remove(key, version)
 	if existed {
 		inf.log.push(Delta[T]{Type: Deleted, Cause: Watch, Old: old, ResourceVersion: at})
 	}
@@ -153,7 +153,6 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 		Newer:     notOlder[T],
 		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },
 		Duplicate: func(key Key) { duplicates = append(duplicates, key) },
-		Outer:     &inf.mu,
 	}
 	if isClosed(inf.synced) || inf.check != nil {
 		to.Change = func(old, new T) { changes = append(changes, change[T]{old, new}) }

@@ -27,6 +27,13 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
+// told is what an owner does after each write: it lets others see the change. Without an owner there is nothing to do.
+func told(s *Store[*obj]) {
+	if s.owner != nil {
+		s.owner.Unlock()
+	}
+}
+
 // check fails the test if the store is not what its own comments say, or an index not what its function gives.
 func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 	t.Helper()
@@ -60,7 +67,7 @@ func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 		if sparse(&sh.objs) {
 			t.Fatalf("shard %d: %d positions for %d objects", i, sh.objs.Len(), sh.objs.Live())
 		}
-		if sh.claimed {
+		if sh.claims.claimed {
 			t.Fatalf("shard %d is claimed", i)
 		}
 		checkVector(t, &sh.objs)

@@ -11,7 +11,8 @@
 // but Get takes the lock of what it reads. A Get is ordered by the one atomic store that its writer does while it holds those
 // locks.
 //
-// The order of the locks: the caller's own (outer), shards ascending, the version, then index by index the stripes ascending.
+// The order of the locks: shards ascending, the version, then index by index the stripes ascending. In a store with an owner
+// the owner's lock is that of all shards and of the version.
 //
 // # Long writes
 //

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,9 +17,13 @@ import (
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
-			store: NewStore(keyOf),
-			want:  make(map[Key]*obj),
-			keys:  rapid.SampledFrom([]int{3, 40, 400}).Draw(rt, "keys"),
+			want: make(map[Key]*obj),
+			keys: rapid.SampledFrom([]int{3, 40, 400}).Draw(rt, "keys"),
+		}
+		if rapid.Bool().Draw(rt, "owned") {
+			m.store = NewOwned(keyOf, new(sync.Mutex))
+		} else {
+			m.store = NewStore(keyOf)
 		}
 		defer func() {
 			for _, h := range m.held {
@@ -82,7 +87,8 @@ func (m *model) bump(t *rapid.T) string {
 func (m *model) set(t *rapid.T) { m.put(t, m.object(t, m.key(t))) }
 
 func (m *model) put(t *rapid.T, o *obj) {
-	old, replaced := m.store.Set(o, m.bump(t), nil)
+	old, replaced := m.store.Set(o, m.bump(t))
+	told(m.store)
 	if want, ok := m.want[o.key]; old != want || replaced != ok {
 		t.Fatalf("Set(%v) = %v, %v, want %v, %v", o, old, replaced, want, ok)
 	}
@@ -92,7 +98,8 @@ func (m *model) put(t *rapid.T, o *obj) {
 func (m *model) remove(t *rapid.T) { m.delete(t, m.key(t)) }
 
 func (m *model) delete(t *rapid.T, key Key) {
-	old, removed := m.store.Remove(key, m.bump(t), nil)
+	old, removed := m.store.Remove(key, m.bump(t))
+	told(m.store)
 	if want, ok := m.want[key]; old != want || removed != ok {
 		t.Fatalf("Remove(%v) = %v, %v, want %v, %v", key, old, removed, want, ok)
 	}
@@ -167,7 +174,7 @@ func (m *model) replace(t *rapid.T) {
 		}
 	}
 
-	told := maps.Clone(m.want)
+	seen := maps.Clone(m.want)
 	arrived, changes := false, 0
 	m.version = strconv.Itoa(m.next)
 	var gotDuplicates []Key
@@ -182,33 +189,34 @@ func (m *model) replace(t *rapid.T) {
 				if arrived {
 					t.Fatalf("%v is gone after another one came", old)
 				}
-				if told[old.key] != old {
-					t.Fatalf("told that %v is gone, want %v", old, told[old.key])
+				if seen[old.key] != old {
+					t.Fatalf("told that %v is gone, want %v", old, seen[old.key])
 				}
-				delete(told, old.key)
+				delete(seen, old.key)
 				return
 			}
 			arrived = true
-			if told[new.key] != old {
-				t.Fatalf("told of %v instead of %v, want %v", new, old, told[new.key])
+			if seen[new.key] != old {
+				t.Fatalf("told of %v instead of %v, want %v", new, old, seen[new.key])
 			}
-			told[new.key] = new
+			seen[new.key] = new
 			if got, _ := m.store.Get(new.key); got != new {
 				t.Fatalf("told of %v before it can be read", new)
 			}
 		},
 	})
+	told(m.store)
 	if changed != changes {
 		t.Fatalf("Replace() = %d, want %d", changed, changes)
 	}
 	m.want = want
 	for key := range maps.Keys(want) {
-		if told[key] != want[key] {
-			t.Fatalf("told of %v, want %v", told[key], want[key])
+		if seen[key] != want[key] {
+			t.Fatalf("told of %v, want %v", seen[key], want[key])
 		}
 	}
-	if len(told) != len(want) {
-		t.Fatalf("told of %d objects, want %d", len(told), len(want))
+	if len(seen) != len(want) {
+		t.Fatalf("told of %d objects, want %d", len(seen), len(want))
 	}
 	if d := cmp.Diff(duplicates, gotDuplicates); d != "" {
 		t.Fatalf("duplicates (-want +got):\n%s", d)
@@ -250,7 +258,7 @@ func (m *model) panic(t *rapid.T) {
 	}
 	g := NewGroups(values)
 	m.store.Add(g)
-	m.expectPanic(t, func() { m.store.Set(bad, "panic", nil) })
+	m.expectPanic(t, func() { m.store.Set(bad, "panic") })
 	m.expectPanic(t, func() {
 		m.store.Replace([]*obj{m.object(t, m.key(t)), bad}, "panic", Changes[*obj]{})
 	})

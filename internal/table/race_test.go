@@ -22,6 +22,7 @@ type session struct {
 	deletes bool
 	// versions: the one writer reports versions, and replaces all now and then.
 	versions bool
+	owned    bool
 
 	store  *Store[*obj]
 	group  *Groups[int, *obj] // by a value that never changes
@@ -74,10 +75,11 @@ func (s *session) write(writer int, done *atomic.Bool) {
 			}
 			s.store.Replace(all, strconv.Itoa(n), Changes[*obj]{Same: func(old, new *obj) bool { return old.version == new.version }})
 		case o == nil:
-			s.store.Remove(of.key(), version, nil)
+			s.store.Remove(of.key(), version)
 		default:
-			s.store.Set(o, version, nil)
+			s.store.Set(o, version)
 		}
+		told(s.store)
 	}
 }
 
@@ -251,18 +253,24 @@ func TestSessions(t *testing.T) {
 	for _, s := range []session{
 		{writers: 1, versions: true},
 		{writers: 1, versions: true, deletes: true},
+		{writers: 1, versions: true, owned: true},
+		{writers: 1, versions: true, deletes: true, owned: true},
 		{writers: 3},
 		{writers: 3, deletes: true},
 	} {
-		t.Run(fmt.Sprintf("writers=%d,versions=%v,deletes=%v", s.writers, s.versions, s.deletes), func(t *testing.T) {
+		t.Run(fmt.Sprintf("writers=%d,versions=%v,deletes=%v,owned=%v", s.writers, s.versions, s.deletes, s.owned), func(t *testing.T) {
 			s.store = NewStore(keyOf)
+			if s.owned {
+				s.store = NewOwned(keyOf, new(sync.Mutex))
+			}
 			s.group, s.parity = NewGroups(byGroup), NewGroups(byParity)
 			s.store.Add(s.group)
 			s.store.Add(s.parity)
 			for writer := range s.writers {
 				for i := range span {
 					if o := s.object(3*span-1, number{writer, i}); o != nil {
-						s.store.Set(o, strconv.Itoa(3*span-1), nil)
+						s.store.Set(o, strconv.Itoa(3*span-1))
+						told(s.store)
 					}
 				}
 			}
@@ -314,9 +322,9 @@ func TestClaims(t *testing.T) {
 			for n := writer; !done.Load(); n += 3 {
 				for i, o := range objects(100, n) {
 					if i%5 == n%5 {
-						s.Remove(o.key, "", nil)
+						s.Remove(o.key, "")
 					} else {
-						s.Set(o, "", nil)
+						s.Set(o, "")
 					}
 				}
 			}
@@ -348,7 +356,7 @@ func TestProgress(t *testing.T) {
 		all.Go(func() {
 			for i := 0; !done.Load(); i++ {
 				if s.Snapshot(); i%8 == 0 {
-					s.Set(&obj{key: number{0, i % 10}.key()}, "", nil)
+					s.Set(&obj{key: number{0, i % 10}.key()}, "")
 				}
 			}
 		})

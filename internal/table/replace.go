@@ -1,9 +1,6 @@
 package table
 
-import (
-	"slices"
-	"sync"
-)
+import "slices"
 
 // Changes says what Replace has to know of its objects, and whom to tell.
 type Changes[T comparable] struct {
@@ -16,8 +13,6 @@ type Changes[T comparable] struct {
 	// Trying is told of each object before the functions of the indexes are called with it, so that one can say at which they
 	// panicked. nil: nobody wants to know.
 	Trying func(T)
-	// Outer is locked when all that may fail is done, before anything can be seen, and left locked. nil: there is none.
-	Outer sync.Locker
 	// Change is told of each difference when all of it can be seen: (old, zero) of all that is gone, then (old, new) and
 	// (zero, new) in the order of the objects. nil: nobody wants to know.
 	Change func(old, new T)
@@ -26,7 +21,7 @@ type Changes[T comparable] struct {
 }
 
 // Replace makes objs the content, and version the version, at once. It returns how many objects are new, changed or gone.
-// It holds no mutex, but for Outer, while it calls any of the functions. Same, Newer, Keep, Trying and those of the indexes must
+// It holds no mutex, but for an owner's when all that may fail is done, while it calls any of the functions. Same, Newer, Keep, Trying and those of the indexes must
 // not write to the store. If one of these panics nothing has changed.
 func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 	var none T
@@ -74,7 +69,14 @@ type staged[T comparable] struct {
 
 func (s *Store[T]) prepare(objs []T, version string, c Changes[T]) (*replace[T], []Key) {
 	s.claim()
-	defer s.release()
+	done := false
+	defer func() {
+		if done && s.owner != nil {
+			s.shards[0].claims.releaseLocked() // its lock stays locked
+		} else {
+			s.release()
+		}
+	}()
 	r, unique := s.diff(objs, c)
 	var duplicates []Key
 	if !unique {
@@ -96,7 +98,8 @@ func (s *Store[T]) prepare(objs []T, version string, c Changes[T]) (*replace[T],
 			drafts[i].compute(d.new)
 		}
 	}
-	r.commit(drafts, version, c.Outer)
+	r.commit(drafts, version)
+	done = true
 	return r, duplicates
 }
 
@@ -234,7 +237,7 @@ func (r *replace[T]) drop(c Changes[T]) {
 }
 
 // commit puts in place what was staged.
-func (r *replace[T]) commit(drafts []draft[T], version string, outer sync.Locker) {
+func (r *replace[T]) commit(drafts []draft[T], version string) {
 	s := r.store
 	indexes := *s.indexes.Load()
 	for i, ix := range indexes {
@@ -257,11 +260,8 @@ func (r *replace[T]) commit(drafts []draft[T], version string, outer sync.Locker
 		tables[number].Store(st.table)
 	}
 
-	if outer != nil {
-		outer.Lock()
-	}
 	s.lock()
-	s.versionMu.Lock()
+	s.lockVersion()
 	for _, ix := range indexes {
 		ix.lock(allStripes)
 	}
@@ -277,6 +277,8 @@ func (r *replace[T]) commit(drafts []draft[T], version string, outer sync.Locker
 		ix.publish()
 		ix.unlock(allStripes)
 	}
-	s.versionMu.Unlock()
-	s.unlock()
+	s.unlockVersion()
+	if s.owner == nil {
+		s.unlock()
+	}
 }

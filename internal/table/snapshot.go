@@ -9,15 +9,20 @@ type Snapshot[T comparable] struct {
 	version string
 }
 
-// Snapshot returns the present state. It costs a lock per shard, and nothing if nothing has changed since the last call.
+// Snapshot returns the present state. It costs a lock per shard or the owner's, and nothing if nothing has changed since the last call.
 func (s *Store[T]) Snapshot() *Snapshot[T] {
 	if snap := s.snapshot.Load(); snap != nil {
 		return snap
 	}
 	s.lock()
 	defer s.unlock()
-	s.versionMu.Lock()
-	defer s.versionMu.Unlock()
+	return s.SnapshotLocked()
+}
+
+// SnapshotLocked is Snapshot for who holds the lock of the store's owner.
+func (s *Store[T]) SnapshotLocked() *Snapshot[T] {
+	s.lockVersion()
+	defer s.unlockVersion()
 	if snap := s.snapshot.Load(); snap != nil {
 		return snap
 	}

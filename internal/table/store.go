@@ -21,36 +21,67 @@ type Store[T comparable] struct {
 	shards  [shards]shard[T]
 	indexes atomic.Pointer[[]index[T]] // changed under all shards' locks
 
+	// owner is the lock of a store that has an owner, and then that of all shards and of the version; nil: each has its own.
+	owner     *sync.Mutex
 	versionMu sync.Mutex
 	version   string
 
 	// snapshot is the present state, if somebody has asked for it since it came about. It is set under all shards' locks and
-	// versionMu. Who changes anything under one of them clears it before that can be seen.
+	// the version's. Who changes anything under one of them clears it before that can be seen.
 	snapshot atomic.Pointer[Snapshot[T]]
 
-	writers sync.Pool // of *writer[T]
+	writers sync.Pool  // of *writer[T]
+	writer  *writer[T] // of a store with an owner; nil while it is in use, and if its user has panicked
 }
 
 type atomicTable = atomic.Pointer[Table]
 
 type shard[T comparable] struct {
-	mu      sync.Mutex
+	mu      *sync.Mutex
+	claims  *claims
 	objs    Vector[T] // by position; a deleted object leaves a hole
-	claimed bool      // writers wait
-	freed   sync.Cond // claimed was cleared
+	own     sync.Mutex
+	ownGate claims
 
 	_ [64]byte // so that two shards share no cache line
 }
 
-// NewStore returns an empty store of objects that keyOf knows the key of.
+// claims makes the writers of a shard wait, those of all shards in a store that has an owner. The shard's lock guards it.
+type claims struct {
+	claimed bool
+	freed   sync.Cond // claimed was cleared
+}
+
+// NewStore returns an empty store of objects that keyOf knows the key of. It is for many writers at once.
 func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
+	s := newStore(keyOf)
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu, sh.claims = &sh.own, &sh.ownGate
+		sh.claims.freed.L = sh.mu
+	}
+	return s
+}
+
+// NewOwned returns an empty store with one lock, which is its owner's. Set, Remove and Replace leave it locked when they
+// return, so that nobody who takes it sees the change before its owner has told of it; they lock it after the functions of
+// the indexes have been called, before the change can be seen, and wait for nothing meanwhile but other locks. It is for one
+// writer at a time, which is faster with one lock than with three.
+func NewOwned[T comparable](keyOf func(T) Key, owner *sync.Mutex) *Store[T] {
+	s := newStore(keyOf)
+	s.owner = owner
+	for i := range s.shards {
+		s.shards[i].mu, s.shards[i].claims = owner, &s.shards[0].ownGate
+	}
+	s.shards[0].claims.freed.L = owner
+	return s
+}
+
+func newStore[T comparable](keyOf func(T) Key) *Store[T] {
 	s := &Store[T]{keyOf: keyOf, seed: newSeed(), boxed: isBoxed[T]()}
 	s.tables.Store(new([shards]atomicTable))
 	s.indexes.Store(new([]index[T]))
 	s.writers.New = func() any { return new(writer[T]) }
-	for i := range s.shards {
-		s.shards[i].freed.L = &s.shards[i].mu
-	}
 	return s
 }
 
@@ -80,33 +111,43 @@ func (s *Store[T]) Len() (n int) {
 
 // Version returns the version of the last write that had one.
 func (s *Store[T]) Version() string {
-	s.versionMu.Lock()
-	defer s.versionMu.Unlock()
+	mu := s.versionLock()
+	mu.Lock()
+	defer mu.Unlock()
 	return s.version
 }
 
-// Progress sets the version.
+// Progress sets the version. Unlike the other writes it does not leave an owner's lock locked.
 func (s *Store[T]) Progress(version string) {
-	s.versionMu.Lock()
-	defer s.versionMu.Unlock()
+	mu := s.versionLock()
+	mu.Lock()
+	defer mu.Unlock()
 	s.snapshot.Store(nil)
 	s.version = version
 }
 
+func (s *Store[T]) versionLock() *sync.Mutex {
+	if s.owner != nil {
+		return s.owner
+	}
+	return &s.versionMu
+}
+
 // Set makes obj the object of its key, and moves the version, unless that is "". It returns the object before, if any.
-//
-// If outer is not nil it is locked after the functions of the indexes have been called, before the change can be seen, and
-// left locked. Nothing is waited for meanwhile but other locks.
-func (s *Store[T]) Set(obj T, version string, outer sync.Locker) (old T, replaced bool) {
+func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
+	return s.SetKey(s.keyOf(obj), obj, version)
+}
+
+// SetKey is Set for who knows the key of obj.
+func (s *Store[T]) SetKey(key Key, obj T, version string) (old T, replaced bool) {
 	var none T
 	if obj == none {
 		panic("lw: no object to store")
 	}
-	key := s.keyOf(obj)
 	hash := hashOf(s.seed, key)
 	number := int(hash % shards)
 	sh := &s.shards[number]
-	w := s.begin(sh, obj, outer)
+	w := s.begin(sh, obj)
 
 	table := s.tables.Load()[number].Load()
 	position := table.Find(hash, key)
@@ -137,13 +178,13 @@ func (s *Store[T]) Set(obj T, version string, outer sync.Locker) (old T, replace
 	return old, old != none
 }
 
-// Remove removes the object of key, and moves the version, unless that is "". It returns the object. outer is as in Set.
-func (s *Store[T]) Remove(key Key, version string, outer sync.Locker) (old T, removed bool) {
+// Remove removes the object of key, and moves the version, unless that is "". It returns the object.
+func (s *Store[T]) Remove(key Key, version string) (old T, removed bool) {
 	var none T
 	hash := hashOf(s.seed, key)
 	number := int(hash % shards)
 	sh := &s.shards[number]
-	w := s.begin(sh, none, outer)
+	w := s.begin(sh, none)
 
 	table := s.tables.Load()[number].Load()
 	if position := table.Find(hash, key); position >= 0 {
@@ -162,10 +203,13 @@ func (s *Store[T]) Remove(key Key, version string, outer sync.Locker) (old T, re
 			return old, true
 		}
 	}
-	s.end(sh, w)
 	if version != "" {
-		s.Progress(version)
+		s.lockVersion()
+		s.snapshot.Store(nil)
+		s.version = version
+		s.unlockVersion()
 	}
+	s.end(sh, w)
 	return old, false
 }
 
@@ -174,10 +218,10 @@ type writer[T comparable] struct {
 	drafts []draft[T] // one for each index
 }
 
-// begin computes what the indexes need to know of obj, if it is one, and locks outer, if there is one, and the shard.
-func (s *Store[T]) begin(sh *shard[T], obj T, outer sync.Locker) *writer[T] {
+// begin computes what the indexes need to know of obj, if it is one, and locks the shard.
+func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
 	var none T
-	w := s.writers.Get().(*writer[T])
+	w := s.takeWriter()
 	for computed := 0; ; {
 		for _, ix := range (*s.indexes.Load())[len(w.drafts):] {
 			w.drafts = append(w.drafts, ix.draft())
@@ -185,33 +229,52 @@ func (s *Store[T]) begin(sh *shard[T], obj T, outer sync.Locker) *writer[T] {
 		for ; obj != none && computed < len(w.drafts); computed++ {
 			w.drafts[computed].compute(obj)
 		}
-		if outer != nil {
-			outer.Lock()
-		}
 		sh.mu.Lock()
-		if !sh.claimed && len(*s.indexes.Load()) == len(w.drafts) {
+		if !sh.claims.claimed && len(*s.indexes.Load()) == len(w.drafts) {
 			return w
 		}
 		// Somebody is at a long write, or has added an index.
-		if outer != nil {
-			outer.Unlock()
-		}
-		for sh.claimed {
-			sh.freed.Wait()
+		for sh.claims.claimed {
+			sh.claims.freed.Wait()
 		}
 		sh.mu.Unlock()
 	}
 }
 
+func (s *Store[T]) takeWriter() *writer[T] {
+	if s.owner == nil {
+		return s.writers.Get().(*writer[T])
+	}
+	w := s.writer
+	s.writer = nil
+	if w == nil {
+		w = new(writer[T])
+	}
+	return w
+}
+
 // lockFor takes, with the shard's lock held, the others that a write to a position needs.
 func (s *Store[T]) lockFor(w *writer[T], number, position int, version string) {
 	if version != "" {
-		s.versionMu.Lock()
+		s.lockVersion()
 	}
 	for _, d := range w.drafts {
 		d.lock(number, position)
 	}
 	s.forget()
+}
+
+// lockVersion takes the lock of the version, for who holds that of a shard.
+func (s *Store[T]) lockVersion() {
+	if s.owner == nil {
+		s.versionMu.Lock()
+	}
+}
+
+func (s *Store[T]) unlockVersion() {
+	if s.owner == nil {
+		s.versionMu.Unlock()
+	}
 }
 
 // forget says that the present state is about to change.
@@ -228,48 +291,72 @@ func (s *Store[T]) show(w *writer[T], version string) {
 	}
 	if version != "" {
 		s.version = version
-		s.versionMu.Unlock()
+		s.unlockVersion()
 	}
 }
 
-// end lets go of what begin took, but for outer.
+// end lets go of what begin took, but for an owner's lock.
 func (s *Store[T]) end(sh *shard[T], w *writer[T]) {
-	sh.mu.Unlock()
-	s.writers.Put(w)
+	if s.owner == nil {
+		sh.mu.Unlock()
+		s.writers.Put(w)
+	} else {
+		s.writer = w
+	}
 }
 
 // lock takes the locks of all shards: no writer is in the middle of a change.
 func (s *Store[T]) lock() {
+	if s.owner != nil {
+		s.owner.Lock()
+		return
+	}
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
 	}
 }
 
 func (s *Store[T]) unlock() {
+	if s.owner != nil {
+		s.owner.Unlock()
+		return
+	}
 	for i := range s.shards {
 		s.shards[i].mu.Unlock()
 	}
 }
 
+// gates returns how many shards have claims of their own.
+func (s *Store[T]) gates() int {
+	if s.owner != nil {
+		return 1
+	}
+	return shards
+}
+
 // claim keeps all writers waiting until release, without a lock.
 func (s *Store[T]) claim() {
-	for i := range s.shards {
+	for i := range s.gates() {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		for sh.claimed {
-			sh.freed.Wait()
+		for sh.claims.claimed {
+			sh.claims.freed.Wait()
 		}
-		sh.claimed = true
+		sh.claims.claimed = true
 		sh.mu.Unlock()
 	}
 }
 
 func (s *Store[T]) release() {
-	for i := range s.shards {
+	for i := range s.gates() {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		sh.claimed = false
+		sh.claims.releaseLocked()
 		sh.mu.Unlock()
-		sh.freed.Broadcast()
 	}
+}
+
+func (c *claims) releaseLocked() {
+	c.claimed = false
+	c.freed.Broadcast()
 }

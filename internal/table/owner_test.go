@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 )
 
-// TestOuter expects that a caller's lock is free while functions are called and while a write waits for a long one, and held
+// TestOwner expects that an owner's lock is free while functions are called and while a write waits for a long one, and held
 // from before the change can be seen.
-func TestOuter(t *testing.T) {
+func TestOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewStore(keyOf)
 		var mu sync.Mutex
+		s := NewOwned(keyOf, &mu)
 		s.Add(NewGroups(func(o *obj, add func(string) bool) {
 			if !mu.TryLock() {
 				t.Error("an index's function was called under the lock")
@@ -32,15 +32,20 @@ func TestOuter(t *testing.T) {
 			mu.Unlock()
 		}
 		a, b, bad := &obj{key: Key{Name: "a"}}, &obj{key: Key{Name: "b"}}, &obj{key: Key{Name: "bad"}, one: "bad"}
-		s.Set(a, "1", &mu)
+		s.Set(a, "1")
 		held("Set")
-		s.Remove(a.key, "2", &mu)
+		s.Remove(a.key, "2")
 		held("Remove")
-		s.Remove(a.key, "3", &mu)
+		s.Remove(a.key, "3")
 		held("Remove of nothing")
+		s.Progress("3.5")
+		if !mu.TryLock() {
+			t.Fatal("Progress has left the lock locked")
+		}
+		mu.Unlock()
 
 		var tried *obj
-		c := Changes[*obj]{Outer: &mu, Trying: func(o *obj) { tried = o }}
+		c := Changes[*obj]{Trying: func(o *obj) { tried = o }}
 		c.Change = func(_, new *obj) {
 			if mu.TryLock() {
 				t.Errorf("told of %v without the lock", new)
@@ -65,12 +70,12 @@ func TestOuter(t *testing.T) {
 		gate := make(chan struct{})
 		go s.Add(NewGroups(func(*obj, func(int) bool) { <-gate }))
 		synctest.Wait()
-		for i := range 3 {
-			go func() {
-				s.Set(&obj{key: Key{Name: strconv.Itoa(i)}}, "", &mu)
+		go func() {
+			for i := range 3 {
+				s.Set(&obj{key: Key{Name: strconv.Itoa(i)}}, "")
 				mu.Unlock()
-			}()
-		}
+			}
+		}()
 		synctest.Wait()
 		if !mu.TryLock() {
 			t.Fatal("a write that waits holds the lock")
