@@ -33,6 +33,9 @@ type Options struct {
 	Drop  []string // paths of fields to leave out, such as "metadata.managedFields"
 	Share bool     // let objects share equal parts
 	Limit int      // the most bytes of one object; 0: MaxObject
+	// Workers is how many goroutines decode a list beside its caller's, from the first byte; 0: as many as a long list is worth
+	// on the cores that there are; -1: none.
+	Workers int
 }
 
 // An Object is an object of a list or a watch.
@@ -64,7 +67,7 @@ type Event struct {
 // concurrent use.
 type Decoder struct {
 	root    root
-	limit   int
+	opts    Options
 	buf     buffer
 	p       parser
 	strings pool
@@ -75,10 +78,14 @@ type Decoder struct {
 
 	kind, apiVersion string         // of the object that is being decoded
 	kinds            [2]stringField // that make them
+	types            stringField    // that makes those of events
 
 	// Stacks of what is decoded before it is known how much it is.
 	words []string
 	pairs []pair
+
+	batch   int        // so many bytes of a list are decoded by one goroutine at a time
+	helpers []*Decoder // of the crew that decoded the last page of a list
 }
 
 // New returns a Decoder of objects of type typ, which is a pointer.
@@ -86,7 +93,7 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = MaxObject
 	}
-	d := &Decoder{limit: opts.Limit}
+	d := &Decoder{opts: opts, batch: batchBytes}
 	if err := d.root.compile(typ, opts); err != nil {
 		return nil, err
 	}
@@ -95,28 +102,38 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 
 // List reads a list from r and yields its objects in turn. An error of yield ends it and is returned.
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
-	d.buf.reset(r, d.limit, listBuffer)
+	d.buf.reset(r, d.opts.Limit, listBuffer)
 	defer d.buf.reset(nil, 0, 0)
+	c := newCrew(d)
+	defer c.stop()
 	if enc == Protobuf {
-		l := protobufList{d: d, yield: yield}
+		l := protobufList{d: d, crew: c, yield: yield}
 		err := l.read()
+		c.keep(&l.meta)
 		return l.meta, err
 	}
-	l := jsonList{d: d, yield: yield}
+	l := jsonList{d: d, crew: c, yield: yield}
 	err := l.read()
+	c.keep(&l.meta)
 	return l.meta, err
 }
 
 // Watch reads events from r until its end and yields each in turn. An ERROR event is returned as the error that it holds.
 // An error of yield ends it and is returned.
 func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) error {
-	d.buf.reset(r, d.limit, minBuffer)
+	d.buf.reset(r, d.opts.Limit, minBuffer)
 	defer d.buf.reset(nil, 0, 0)
 	w := watchStream{d: d, yield: yield}
-	if enc == Protobuf {
-		return w.readProtobuf()
-	}
-	return w.readJSON()
+	return w.read(enc)
+}
+
+// WatchList is Watch for a stream that begins with all objects that there are, until a bookmark that ends them.
+func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) error {
+	d.buf.reset(r, d.opts.Limit, listBuffer)
+	defer d.buf.reset(nil, 0, 0)
+	w := watchStream{d: d, initial: true, crew: newCrew(d), yield: yield}
+	defer func() { w.crew.stop() }()
+	return w.read(enc)
 }
 
 // Status returns the Status that data holds whole, if it holds one.

@@ -15,6 +15,7 @@ import (
 // kind, so a response that is no list may be known as such only at its end.
 type jsonList struct {
 	d                *Decoder
+	crew             *crew
 	yield            func(Object) error
 	kind, apiVersion string
 	meta             metav1.ListMeta
@@ -96,7 +97,7 @@ func (l *jsonList) member(name string) error {
 			}
 		}
 		l.items = true
-		return l.readItems()
+		return l.crew.finish(l.readItems())
 	}
 	b := &l.d.buf
 	base := b.offset()
@@ -142,13 +143,9 @@ func (l *jsonList) readItems() error {
 		b.pos++
 		return nil
 	}
+	l.crew.begin((*Decoder).item, l.pass)
 	for {
-		obj, err := l.item()
-		if err != nil {
-			return err
-		}
-		l.d.root.complete(&obj, l.kind, l.apiVersion)
-		if err := l.yield(obj); err != nil {
+		if err := l.item(); err != nil {
 			return err
 		}
 		if more, err := l.more(']'); !more {
@@ -157,35 +154,52 @@ func (l *jsonList) readItems() error {
 	}
 }
 
-// item reads an object. It is decoded where it stands if the buffer seems to hold the whole of it, which saves the search for its
-// end.
-func (l *jsonList) item() (Object, error) {
+// item reads an object. Without a crew it is decoded where it stands if the buffer seems to hold the whole of it, which saves the
+// search for its end.
+func (l *jsonList) item() error {
 	b, p := &l.d.buf, &l.d.p
 	c, err := b.peek()
 	if err != nil {
-		return Object{}, b.cut(err)
+		return b.cut(err)
 	}
-	base := b.offset()
-	if rest := b.data[b.pos:]; c == '{' && len(rest) > 2*l.size {
+	base, crew := b.offset(), l.crew.on()
+	if rest := b.data[b.pos:]; !crew && c == '{' && len(rest) > 2*l.size {
 		p.reset(rest, base)
 		if obj, err := l.d.object(); err == nil {
 			l.size = p.pos
 			b.pos += l.size
-			return obj, nil
+			return l.pass(Event{Object: obj})
 		}
 		// It may be that it is only cut off.
 	}
 	raw, err := b.value()
 	if err != nil {
-		return Object{}, err
+		return err
+	}
+	if crew {
+		return l.crew.add(raw, base)
 	}
 	l.size = len(raw)
-	p.reset(raw, base)
-	obj, err := l.d.object()
-	if err == nil {
-		err = p.end()
+	ev, err := l.d.item(raw, base)
+	if err != nil {
+		return err
 	}
-	return obj, err
+	return l.pass(ev)
+}
+
+// item decodes the item that raw is, as the object of an event of no type.
+func (d *Decoder) item(raw []byte, base int64) (Event, error) {
+	d.p.reset(raw, base)
+	obj, err := d.object()
+	if err == nil {
+		err = d.p.end()
+	}
+	return Event{Object: obj}, err
+}
+
+func (l *jsonList) pass(ev Event) error {
+	l.d.root.complete(&ev.Object, l.kind, l.apiVersion)
+	return l.yield(ev.Object)
 }
 
 // string reads a string.

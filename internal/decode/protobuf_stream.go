@@ -12,6 +12,7 @@ import (
 // A protobufList is a list while it is read. Every list type has its metadata as field 1 and its items as field 2.
 type protobufList struct {
 	d     *Decoder
+	crew  *crew
 	yield func(Object) error
 	unknown
 	meta   metav1.ListMeta
@@ -40,7 +41,7 @@ func (l *protobufList) read() error {
 		case num == 1 && typ == wireBytes:
 			err = b.message(func(data []byte) error { return l.typeMeta(l.d, data) })
 		case num == 2 && typ == wireBytes:
-			err = l.readList()
+			err = l.crew.finish(l.readList())
 		default:
 			err = b.skipField(typ)
 		}
@@ -81,6 +82,7 @@ func (l *protobufList) readList() error {
 			return err
 		}
 	}
+	l.crew.begin((*Decoder).itemProtobuf, func(ev Event) error { return l.yield(ev.Object) })
 	for b.offset() < end {
 		num, typ, err := b.field()
 		if err != nil {
@@ -90,7 +92,7 @@ func (l *protobufList) readList() error {
 		case num == 1 && typ == wireBytes:
 			err = b.message(l.meta.Unmarshal)
 		case num == 2 && typ == wireBytes:
-			err = b.message(func(data []byte) error { return l.yield(l.d.message(data)) })
+			err = b.message(l.item)
 		default:
 			err = b.skipField(typ)
 		}
@@ -104,76 +106,86 @@ func (l *protobufList) readList() error {
 	return nil
 }
 
-// readProtobuf reads frames of four bytes of length and a WatchEvent: its type is field 1, its object field 2, in which
-// field 1 has the bytes.
-func (w *watchStream) readProtobuf() error {
-	b := &w.d.buf
-	for {
-		if b.pos == len(b.data) {
-			if err := b.fill(); err == io.EOF {
-				return nil
-			} else if err != nil {
-				return b.cut(err)
-			}
-		}
-		head, err := b.exactly(4)
-		if err != nil {
-			return err
-		}
-		frame, err := b.exactly(int(binary.BigEndian.Uint32(head)))
-		if err != nil {
-			return err
-		}
-		var typ string
-		var object []byte
-		err = w.d.wires.each(frame, func(f *wire, num, wt int) (taken bool, err error) {
-			var b []byte
-			switch num {
-			case 1:
-				b, err = f.message(wt)
-				typ = w.types.make(w.d, b)
-			case 2:
-				if b, err = f.message(wt); err != nil {
-					return true, err
-				}
-				err = w.d.wires.each(b, func(f *wire, num, wt int) (_ bool, err error) {
-					if num != 1 {
-						return false, nil
-					}
-					object, err = f.message(wt)
-					return true, err
-				})
-			default:
-				return false, nil
-			}
-			return true, err
-		})
-		if err != nil {
-			return fmt.Errorf("a frame: %w", err)
-		}
-		ev, err := w.message(typ, object)
-		if err != nil {
-			return err
-		}
-		if err := w.yield(ev); err != nil {
-			return err
-		}
+func (l *protobufList) item(data []byte) error {
+	if l.crew.on() {
+		return l.crew.add(data, 0)
 	}
+	return l.yield(l.d.message(data))
 }
 
-// message decodes an event whose object is in the envelope in object.
-func (w *watchStream) message(typ string, object []byte) (Event, error) {
+// itemProtobuf is item for the message of one.
+func (d *Decoder) itemProtobuf(data []byte, _ int64) (Event, error) {
+	return Event{Object: d.message(data)}, nil
+}
+
+// nextProtobuf reads an event, which is a frame: four bytes of length and a WatchEvent.
+func (w *watchStream) nextProtobuf() (more bool, err error) {
+	b := &w.d.buf
+	if b.pos == len(b.data) {
+		if err := b.fill(); err == io.EOF {
+			return false, nil
+		} else if err != nil {
+			return false, b.cut(err)
+		}
+	}
+	head, err := b.exactly(4)
+	if err != nil {
+		return false, err
+	}
+	frame, err := b.exactly(int(binary.BigEndian.Uint32(head)))
+	if err != nil {
+		return false, err
+	}
+	return true, w.take(frame, 0)
+}
+
+// frameProtobuf decodes a WatchEvent: its type is field 1, its object field 2, in which field 1 has the bytes.
+func (d *Decoder) frameProtobuf(frame []byte, _ int64) (Event, error) {
+	var typ string
+	var object []byte
+	err := d.wires.each(frame, func(f *wire, num, wt int) (taken bool, err error) {
+		var b []byte
+		switch num {
+		case 1:
+			b, err = f.message(wt)
+			typ = d.types.make(d, b)
+		case 2:
+			if b, err = f.message(wt); err != nil {
+				return true, err
+			}
+			err = d.wires.each(b, func(f *wire, num, wt int) (_ bool, err error) {
+				if num != 1 {
+					return false, nil
+				}
+				object, err = f.message(wt)
+				return true, err
+			})
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
+		return Event{}, fmt.Errorf("a frame: %w", err)
+	}
+	return d.event(typ, object)
+}
+
+// event decodes an event whose object is in the envelope in object.
+func (d *Decoder) event(typ string, object []byte) (Event, error) {
 	var u unknown
-	if err := u.open(w.d, object); err != nil {
+	if err := u.open(d, object); err != nil {
 		return Event{}, fmt.Errorf("an event %.40q: %w", typ, err)
 	}
 	switch {
 	case isChange(typ):
-		return Event{Type: typ, Object: w.d.message(u.raw)}, w.sameKind(u.kind, u.apiVersion)
+		obj := d.message(u.raw)
+		obj.Ident.Kind, obj.Ident.APIVersion = u.kind, u.apiVersion
+		return Event{Type: typ, Object: obj}, nil
 	case typ == "BOOKMARK":
 		var o metav1.PartialObjectMetadata
 		// Every kind has its metadata as field 1, and what else a bookmark's object has is of no interest.
-		err := w.d.wires.each(u.raw, func(f *wire, num, wt int) (bool, error) {
+		err := d.wires.each(u.raw, func(f *wire, num, wt int) (bool, error) {
 			if num != 1 {
 				return false, nil
 			}

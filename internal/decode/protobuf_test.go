@@ -145,6 +145,7 @@ func TestProtobufWatch(t *testing.T) {
 		frameOf(t, "ADDED", protobufOf(t, newCarp(1))), frameOf(t, "MODIFIED", protobufOf(t, newCarp(2))),
 		frameOf(t, "BOOKMARK", protobufOf(t, bookmark)), frameOf(t, "DELETED", protobufOf(t, newCarp(1))), frameOf(t, "ERROR", status),
 	}, nil)
+	kind := Ident{APIVersion: carpGV.String(), Kind: "Carp"}
 	for how, r := range map[string]io.Reader{"whole": bytes.NewReader(stream), "bytes": iotest.OneByteReader(bytes.NewReader(stream))} {
 		var got []Event
 		err := newDecoder[*carp.Carp](t, Options{}).Watch(r, Protobuf, func(e Event) error { got = append(got, e); return nil })
@@ -152,8 +153,8 @@ func TestProtobufWatch(t *testing.T) {
 			t.Errorf("%s: error %v, want the status", how, err)
 		}
 		want := []Event{
-			{Type: "ADDED", Object: Object{Value: wantCarp(1)}}, {Type: "MODIFIED", Object: Object{Value: wantCarp(2)}},
-			{Type: "BOOKMARK", ResourceVersion: "9", InitialEventsEnd: true}, {Type: "DELETED", Object: Object{Value: wantCarp(1)}},
+			{Type: "ADDED", Object: Object{Value: wantCarp(1), Ident: kind}}, {Type: "MODIFIED", Object: Object{Value: wantCarp(2), Ident: kind}},
+			{Type: "BOOKMARK", ResourceVersion: "9", InitialEventsEnd: true}, {Type: "DELETED", Object: Object{Value: wantCarp(1), Ident: kind}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", how, diff)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -37,7 +38,7 @@ func (g *reading) add(o Object) error {
 }
 
 func readWatch(d *Decoder, r io.Reader, enc Encoding) (g reading) {
-	g.end = fmt.Sprint(d.Watch(r, enc, func(e Event) error {
+	g.end = fmt.Sprint(d.WatchList(r, enc, func(e Event) error {
 		if e.Type == "BOOKMARK" {
 			return g.add(Object{Value: e.ResourceVersion})
 		}
@@ -53,16 +54,39 @@ func readList(d *Decoder, r io.Reader, enc Encoding) (g reading) {
 	return g
 }
 
-// checkPieces checks that it does not matter in what pieces data comes.
-func checkPieces(t *testing.T, d *Decoder, data []byte, enc Encoding, read func(*Decoder, io.Reader, Encoding) reading) reading {
+// checkPieces checks that it does not matter in what pieces data comes, nor who decodes them.
+func checkPieces(t *testing.T, d *Decoder, helpers []*Decoder, data []byte, enc Encoding, read func(*Decoder, io.Reader, Encoding) reading) reading {
 	t.Helper()
+	d.opts.Workers = -1
 	whole := read(d, bytes.NewReader(data), enc)
-	for name, r := range map[string]io.Reader{"byte by byte": iotest.OneByteReader(bytes.NewReader(data)), "with its end": iotest.DataErrReader(bytes.NewReader(data))} {
+	check := func(name string, r io.Reader) {
+		t.Helper()
 		if got := read(d, r, enc); !reflect.DeepEqual(whole, got) {
 			t.Fatalf("%q %s:\n got %v\nwant %v", data, name, got, whole)
 		}
 	}
+	bytewise := func() io.Reader { return iotest.OneByteReader(bytes.NewReader(data)) }
+	check("byte by byte", bytewise())
+	check("with its end", iotest.DataErrReader(bytes.NewReader(data)))
+	d.opts.Workers, d.batch = len(helpers), 1
+	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "byte by byte": bytewise(), "byte by byte, to be closed": io.NopCloser(bytewise())} {
+		d.helpers = slices.Clone(helpers)
+		check("by a crew, "+name, r)
+	}
 	return whole
+}
+
+// helpersOf returns what helps d in a crew, which would otherwise be made again for each list.
+func helpersOf(t testing.TB, d *Decoder) []*Decoder {
+	var all []*Decoder
+	for range 2 {
+		helper, err := New(d.root.typ, d.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, helper)
+	}
+	return all
 }
 
 const sinkA = `{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"1"},"spec":{"str":"\"\\ é","strs":["[","{"]}}`
@@ -74,8 +98,9 @@ func FuzzWatchJSON(f *testing.F) {
 	f.Add([]byte(` {"type" : "ADDED" , "object" : {} } {"type":"ADDED","object":{"a":"` + "\xff" + `"}}[]`))
 	f.Add([]byte("{\"type\":0\" \n"))
 	d := newDecoder[*sink](f, Options{})
+	helpers := helpersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got := checkPieces(t, d, data, JSON, readWatch)
+		got := checkPieces(t, d, helpers, data, JSON, readWatch)
 		// Every event that was decoded is one that apimachinery decodes, to the same object.
 		frames := json.NewDecoder(bytes.NewReader(data))
 		for _, obj := range got.objects {
@@ -112,8 +137,9 @@ func FuzzListJSON(f *testing.F) {
 	f.Add([]byte(`{"kind":"SinkList","items":null}`))
 	f.Add([]byte(`{"kind":"SinkList","items":[1 2]}`))
 	d := newDecoder[*sink](f, Options{})
+	helpers := helpersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got := checkPieces(t, d, data, JSON, readList)
+		got := checkPieces(t, d, helpers, data, JSON, readList)
 		if got.end != "<nil>" {
 			return
 		}
@@ -147,8 +173,9 @@ func FuzzWatchProtobuf(f *testing.F) {
 	f.Add(append(frameOf(f, "ADDED", protobufOf(f, newCarp(1))), frameOf(f, "BOOKMARK", protobufOf(f, newCarp(2)))...))
 	f.Add([]byte{0, 0, 0, 2, 0x0a, 0, 0xff, 0xff, 0xff, 0xff})
 	d := newDecoder[*carp.Carp](f, Options{})
+	helpers := helpersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got := checkPieces(t, d, data, Protobuf, readWatch)
+		got := checkPieces(t, d, helpers, data, Protobuf, readWatch)
 		if len(got.errs) > 0 {
 			return // it is not told which frames they are of
 		}
@@ -173,8 +200,9 @@ func FuzzListProtobuf(f *testing.F) {
 	f.Add(carpList(f, 0))
 	f.Add([]byte("k8s\x00\x0a\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\x7f"))
 	d := newDecoder[*carp.Carp](f, Options{})
+	helpers := helpersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		checkPieces(t, d, data, Protobuf, readList)
+		checkPieces(t, d, helpers, data, Protobuf, readList)
 	})
 }
 

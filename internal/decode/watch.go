@@ -12,62 +12,129 @@ import (
 // A watchStream is a watch while it is read.
 type watchStream struct {
 	d                *Decoder
+	initial          bool  // it begins with the objects that there are, and they have not ended
+	crew             *crew // for those
+	decode           func(d *Decoder, raw []byte, base int64) (Event, error)
 	yield            func(Event) error
 	kind, apiVersion string // of the first object
-	types            stringField
 }
 
-func (w *watchStream) readJSON() error {
-	b := &w.d.buf
-	for {
-		c, err := b.peek()
-		if err == io.EOF {
-			return nil
+// read reads the stream to its end.
+func (w *watchStream) read(enc Encoding) error {
+	next := w.nextJSON
+	w.decode = (*Decoder).frame
+	if enc == Protobuf {
+		next, w.decode = w.nextProtobuf, (*Decoder).frameProtobuf
+	}
+	w.crew.begin(w.decode, w.pass)
+	for initial := w.initial; ; {
+		more, err := next()
+		if !more || err != nil {
+			return w.crew.finish(err)
 		}
-		if err != nil {
-			return b.cut(err)
-		}
-		if c != '{' {
-			return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}
-		}
-		ev, err := w.next()
-		if err != nil {
-			return err
-		}
-		if err := w.yield(ev); err != nil {
-			return err
+		if initial && !w.initial {
+			if err := w.goLive(); err != nil {
+				return err
+			}
+			initial = false
 		}
 	}
 }
 
-// next passes an event. Servers write each in a line, which is found much faster than the bracket that closes it.
-func (w *watchStream) next() (Event, error) {
+// ahead reports whether the next event is one for the crew. If not, all events before it have been passed on.
+func (w *watchStream) ahead() (bool, error) {
+	if w.initial && w.crew.on() {
+		return true, nil
+	}
+	return false, w.crew.finish(nil)
+}
+
+// take decodes the event that raw is, or lets the crew do it.
+func (w *watchStream) take(raw []byte, base int64) error {
+	ahead, err := w.ahead()
+	if err != nil {
+		return err
+	}
+	if ahead {
+		return w.crew.add(raw, base)
+	}
+	ev, err := w.decode(w.d, raw, base)
+	if err != nil {
+		return err
+	}
+	return w.pass(ev)
+}
+
+// pass yields an event, unless it is of another kind than those before it.
+func (w *watchStream) pass(ev Event) error {
+	if err := w.sameKind(ev.Object.Ident.Kind, ev.Object.Ident.APIVersion); err != nil {
+		return err
+	}
+	if ev.InitialEventsEnd {
+		w.initial = false
+	}
+	return w.yield(ev)
+}
+
+// goLive gives up what only the initial events were in need of.
+func (w *watchStream) goLive() error {
+	if err := w.crew.finish(nil); err != nil {
+		return err
+	}
+	w.crew.stop()
+	w.crew = nil
 	b := &w.d.buf
-	if line := b.line(); line != nil {
-		ev, err := w.frame(line, b.offset())
-		if err == nil {
-			b.pos += w.d.p.pos
-			return ev, nil
+	b.least = minBuffer
+	held := len(b.data) - b.pos
+	b.move(make([]byte, held, max(held, min(minBuffer, b.limit))))
+	return nil
+}
+
+// nextJSON reads an event. Servers write each in a line, which is found much faster than the bracket that closes it; but whether
+// the line is the event is known only when it has been decoded, which for a crew is too late.
+func (w *watchStream) nextJSON() (more bool, err error) {
+	b := &w.d.buf
+	c, err := b.peek()
+	if err == io.EOF {
+		return false, nil
+	}
+	if err != nil {
+		return false, b.cut(err)
+	}
+	if c != '{' {
+		return false, &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}
+	}
+	ahead, err := w.ahead()
+	if err != nil {
+		return false, err
+	}
+	if !ahead {
+		if line := b.line(); line != nil {
+			ev, err := w.d.frame(line, b.offset())
+			if err == nil {
+				b.pos += w.d.p.pos
+				return true, w.pass(ev)
+			}
+			// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
 		}
-		// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
 	}
 	base := b.offset()
 	raw, err := b.value()
 	if err != nil {
-		return Event{}, err
+		return false, err
 	}
-	return w.frame(raw, base)
+	return true, w.take(raw, base)
 }
 
 // frame decodes the event that raw begins with: {"type": …, "object": …}. The object is decoded where it stands if its type is
 // known by then, as it is in what servers send.
-func (w *watchStream) frame(raw []byte, base int64) (Event, error) {
+func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
 	var (
 		typ, kind string
 		obj       Object
 		start     = -1 // of the object
 		decoded   bool
-		p         = &w.d.p
+		p         = &d.p
 	)
 	p.reset(raw, base)
 	empty, err := p.open('}')
@@ -78,14 +145,14 @@ func (w *watchStream) frame(raw []byte, base int64) (Event, error) {
 		}
 		switch string(name) {
 		case "type":
-			typ, err = w.d.word(&w.types)
+			typ, err = d.word(&d.types)
 		case "kind":
-			kind, err = w.d.word(&w.types)
+			kind, err = d.word(&d.types)
 		case "object":
 			p.next()
 			start = p.pos
 			if decoded = isChange(typ); decoded {
-				obj, err = w.d.object()
+				obj, err = d.object()
 			} else {
 				err = p.skip()
 			}
@@ -120,12 +187,12 @@ func (w *watchStream) frame(raw []byte, base int64) (Event, error) {
 			return Event{}, unknownType(typ)
 		}
 		p.pos = start
-		if obj, err = w.d.object(); err != nil {
+		if obj, err = d.object(); err != nil {
 			return Event{}, err
 		}
 	}
-	w.d.root.complete(&obj, "", "")
-	return Event{Type: typ, Object: obj}, w.sameKind(obj.Ident.Kind, obj.Ident.APIVersion)
+	d.root.complete(&obj, "", "")
+	return Event{Type: typ, Object: obj}, nil
 }
 
 func isChange(typ string) bool { return typ == "ADDED" || typ == "MODIFIED" || typ == "DELETED" }

@@ -1,0 +1,310 @@
+package decode
+
+import (
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// parallelFrom is the offset in a stream from which it is decoded in parallel: another Decoder of a big type takes as long
+	// to compile as a few hundred kilobytes take to decode.
+	parallelFrom = 1 << 20
+	// batchBytes is how much a helper is given at a time, if that is more than a piece: some 200 microseconds of work.
+	batchBytes = 32 << 10
+	// maxPiece is the most that is copied for a helper. It bounds the memory of what is under way.
+	maxPiece = 1 << 20
+)
+
+// A crew decodes the pieces of a stream, which are its objects or its events, on several cores. The caller's goroutine reads the
+// stream, cuts it into pieces and yields what comes of them; in between, batches of pieces are decoded by helpers, each with a
+// Decoder of its own, because one for all would need a lock for every string.
+//
+// Nothing but the time that it takes tells a crew from one Decoder:
+//
+//   - What a piece is decoded to depends on its bytes and its offset. What depends on the pieces before it, such as the kind that
+//     all of them must have, is left to yield.
+//   - Batches are passed on in their order, and none after an error. A helper stops at a piece that it cannot decode, and the
+//     caller decodes that again when its turn has come: its error, or its panic, is then the one that it always was.
+//   - What is wrong between the pieces, a missing comma or the end of the bytes, is found by the caller while pieces before it
+//     are still under way. Its error goes through finish, which passes those on before it.
+//   - A Read may wait for as long as the server has nothing to send. What is under way is passed on meanwhile.
+//
+// A nil crew is one Decoder.
+type crew struct {
+	d      *Decoder // the caller's
+	decode func(d *Decoder, raw []byte, base int64) (Event, error)
+	yield  func(Event) error
+	from   int64 // the offset where it begins to work
+	err    error // where the results end
+
+	filling *batch   // nil: none
+	queue   []*batch // under way, the oldest first; none comes twice as often as there are helpers
+	free    []*batch
+	idle    chan *Decoder // the helpers'; nil is one that is not yet made
+
+	r       io.Reader
+	read    chan readResult
+	reading bool // what will be in read
+
+	stopped atomic.Bool
+	running sync.WaitGroup
+}
+
+// A batch is some pieces that follow each other.
+type batch struct {
+	raw      []byte
+	pieces   []piece
+	events   []Event // what the first pieces were decoded to
+	panicked any     // with the next one
+	done     chan struct{}
+}
+
+// A piece ends in a batch at end, and begins in the stream at base.
+type piece struct {
+	end  int
+	base int64
+}
+
+type readResult struct {
+	n        int
+	err      error
+	panicked any
+}
+
+// newCrew returns a crew for what d reads, or nil where d does better alone.
+func newCrew(d *Decoder) *crew {
+	n, from := d.opts.Workers, int64(0)
+	if n == 0 {
+		// Of two or three cores the server, or the rest of the program, needs the others.
+		n, from = min(runtime.GOMAXPROCS(0)/2, 4), parallelFrom
+		if n < 2 {
+			return nil
+		}
+	}
+	if n < 0 {
+		return nil
+	}
+	c := &crew{d: d, from: from, r: d.buf.r, idle: make(chan *Decoder, n), read: make(chan readResult, 1)}
+	for _, helper := range append(d.helpers, make([]*Decoder, n)...)[:n] {
+		c.idle <- helper
+	}
+	d.helpers, d.buf.r = nil, c
+	return c
+}
+
+// begin says what the pieces are: how one is decoded, by the Decoder of whoever does that, and what is to be done with what comes
+// of them, in their order and in the caller's goroutine.
+func (c *crew) begin(decode func(d *Decoder, raw []byte, base int64) (Event, error), yield func(Event) error) {
+	if c != nil {
+		c.decode, c.yield = decode, yield
+	}
+}
+
+// on reports whether the next piece is one for the crew.
+func (c *crew) on() bool { return c != nil && c.d.buf.offset() >= c.from }
+
+// add takes the next piece, which begins in the stream at base. An error is that of a piece before it, or its own.
+func (c *crew) add(raw []byte, base int64) error {
+	if len(raw) > maxPiece {
+		if err := c.finish(nil); err != nil {
+			return err
+		}
+		ev, err := c.decode(c.d, raw, base)
+		if err == nil {
+			err = c.yield(ev)
+		}
+		c.err = err
+		return err
+	}
+	b := c.filling
+	if b == nil {
+		if last := len(c.free) - 1; last >= 0 {
+			b, c.free = c.free[last], c.free[:last]
+		} else {
+			b = &batch{done: make(chan struct{}, 1)}
+		}
+		c.filling = b
+	}
+	b.raw = append(b.raw, raw...)
+	b.pieces = append(b.pieces, piece{len(b.raw), base})
+	if len(b.raw) < c.d.batch {
+		return nil
+	}
+	return c.flush()
+}
+
+// flush gives the pieces that have been added to a helper.
+func (c *crew) flush() error {
+	b := c.filling
+	if b == nil {
+		return c.err
+	}
+	c.filling = nil
+	for len(c.queue) >= 2*cap(c.idle) && c.err == nil {
+		c.next()
+	}
+	if c.err == nil {
+		c.queue = append(c.queue, b)
+		c.running.Go(func() { c.run(b) })
+	}
+	return c.err
+}
+
+// run decodes a batch as far as that goes.
+func (c *crew) run(b *batch) {
+	d, ended := <-c.idle, false
+	defer func() {
+		if !ended { // but panicked, or left the goroutine: nobody knows what d is like
+			b.panicked, d = recover(), nil
+		}
+		c.idle <- d
+		b.done <- struct{}{}
+	}()
+	if d == nil {
+		d, _ = New(c.d.root.typ, c.d.opts) // it has no error, or there would be no c.d
+	}
+	start := 0
+	for _, p := range b.pieces {
+		if c.stopped.Load() {
+			break
+		}
+		ev, err := c.decode(d, b.raw[start:p.end:p.end], p.base)
+		if err != nil {
+			break
+		}
+		b.events = append(b.events, ev)
+		start = p.end
+	}
+	ended = true
+}
+
+// next waits for the oldest batch and passes it on.
+func (c *crew) next() {
+	b := c.queue[0]
+	<-b.done
+	c.pass(b)
+}
+
+// pass yields what the oldest batch, which is done, was decoded to.
+func (c *crew) pass(b *batch) {
+	c.queue = c.queue[:copy(c.queue, c.queue[1:])]
+	start := 0
+	for i, p := range b.pieces {
+		var ev Event
+		if i < len(b.events) {
+			ev = b.events[i]
+		} else if ev, c.err = c.decode(c.d, b.raw[start:p.end:p.end], p.base); c.err != nil {
+			return
+		} else if i == len(b.events) && b.panicked != nil {
+			panic(b.panicked)
+		}
+		if c.err = c.yield(ev); c.err != nil {
+			return
+		}
+		start = p.end
+	}
+	clear(b.events)
+	b.raw, b.pieces, b.events = b.raw[:0], b.pieces[:0], b.events[:0]
+	if cap(b.raw) <= keepBuffer {
+		c.free = append(c.free, b)
+	}
+}
+
+// finish passes on all that has been added. It returns the error that this ends with, or else err, which came after it.
+func (c *crew) finish(err error) error {
+	if c == nil {
+		return err
+	}
+	_ = c.flush()
+	for len(c.queue) > 0 && c.err == nil {
+		c.next()
+	}
+	if c.err != nil {
+		return c.err
+	}
+	return err
+}
+
+// errPassed ends the reading of a stream when it is known that nothing more of it will be yielded.
+var errPassed = errors.New("ended by an object before")
+
+// Read reads from the stream and passes on meanwhile what is under way. It needs a stream that can be closed, which ends a Read that
+// waits; of another one, nothing is under way when it is read.
+func (c *crew) Read(p []byte) (int, error) {
+	if c.flush() != nil {
+		return 0, errPassed
+	}
+	if _, ok := c.r.(io.Closer); !ok && c.finish(nil) != nil {
+		return 0, errPassed
+	}
+	if len(c.queue) == 0 {
+		return c.r.Read(p)
+	}
+	c.reading = true
+	c.running.Go(func() {
+		var got readResult
+		defer func() {
+			got.panicked = recover()
+			c.read <- got
+		}()
+		got.n, got.err = c.r.Read(p)
+	})
+	for {
+		var (
+			oldest *batch
+			done   chan struct{}
+		)
+		if len(c.queue) > 0 {
+			oldest = c.queue[0]
+			done = oldest.done
+		}
+		select {
+		case got := <-c.read:
+			c.reading = false
+			if got.panicked != nil {
+				panic(got.panicked)
+			}
+			return got.n, got.err
+		case <-done:
+			if c.pass(oldest); c.err != nil {
+				c.stop()
+				return 0, errPassed
+			}
+		}
+	}
+}
+
+// stop returns when nothing of the crew is running any more.
+func (c *crew) stop() {
+	if c == nil {
+		return
+	}
+	c.stopped.Store(true)
+	if c.reading {
+		_ = c.r.(io.Closer).Close() // there is nobody to tell that it failed, and it will be closed again
+		<-c.read
+		c.reading = false
+	}
+	c.running.Wait()
+	if c.d.buf.r == c {
+		c.d.buf.r = c.r
+	}
+}
+
+// keep keeps the helpers for the next page of the list, if there is one, after which they are memory for nothing.
+func (c *crew) keep(list *metav1.ListMeta) {
+	if c == nil || list.Continue == "" {
+		return
+	}
+	c.stop()
+	for len(c.idle) > 0 {
+		if helper := <-c.idle; helper != nil {
+			c.d.helpers = append(c.d.helpers, helper)
+		}
+	}
+}

@@ -1,0 +1,375 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+)
+
+// A stone is an object whose decoding may go wrong in ways that no other's does.
+type stone struct {
+	Name string
+	Size int
+}
+
+var pebbles = map[string]func(){}
+
+func (s *stone) UnmarshalJSON(b []byte) error {
+	var plain struct{ Name string }
+	if err := json.Unmarshal(b, &plain); err != nil {
+		return err
+	}
+	if f := pebbles[plain.Name]; f != nil {
+		f()
+	}
+	s.Name, s.Size = plain.Name, len(b)
+	return nil
+}
+
+// A story is what came of a stream, in order.
+type story struct {
+	told  []any
+	end   string
+	panic any // what yield, or the decoding, panicked with
+	gone  bool
+}
+
+// tell lists or watches and tells what was yielded, in a goroutine of its own that may end in any way.
+func tell(read func(yield func(any) error) error) (s story) {
+	done := make(chan struct{})
+	go func() {
+		s.gone = true
+		defer close(done)
+		defer func() { s.panic = recover() }()
+		err := read(func(v any) error {
+			s.told = append(s.told, v)
+			return nil
+		})
+		s.end, s.gone = fmt.Sprintf("%T %v", err, err), false
+	}()
+	<-done
+	return s
+}
+
+// stonesOf returns a list of stones, or a stream of them as a server sends them, of which f may change each.
+func stonesOf(n int, watch bool, f func(i int, item string) string) string {
+	var b strings.Builder
+	if !watch {
+		b.WriteString(`{"kind":"StoneList","items":[`)
+	}
+	for i := range n {
+		item := fmt.Sprintf(`{"kind":"Stone","apiVersion":"v1","name":"stone-%d","filler":"%s"}`, i, strings.Repeat("x", i*37%500))
+		if watch {
+			item = `{"type":"ADDED","object":` + item + `}`
+		}
+		item = f(i, item)
+		if b.WriteString(item); watch {
+			b.WriteByte('\n')
+		} else if i < n-1 {
+			b.WriteByte(',')
+		}
+	}
+	if !watch {
+		b.WriteString("]}")
+	}
+	return b.String()
+}
+
+// at replaces item i by what f makes of it.
+func at(i int, f func(item string) string) func(int, string) string {
+	return func(j int, item string) string {
+		if i == j {
+			return f(item)
+		}
+		return item
+	}
+}
+
+func as1(s string) func(string) string { return func(string) string { return s } }
+
+// A crew tells what a Decoder alone tells, whatever happens, for every size of a batch and however the bytes come.
+func TestCrew(t *testing.T) {
+	var once int
+	pebbles["panics"] = func() { panic("a pebble") }
+	pebbles["leaves"] = func() { runtime.Goexit() }
+	pebbles["panics once"] = func() {
+		if once++; once%2 == 1 {
+			panic("once")
+		}
+	}
+	defer clear(pebbles)
+	named := func(name string) func(string) string {
+		return func(item string) string { return strings.Replace(item, "stone-50", name, 1) }
+	}
+	same := func(item string) string { return item }
+	for name, f := range map[string]func(string) string{
+		"nothing":          same,
+		"does not fit":     func(item string) string { return strings.Replace(item, `"name":"stone-50"`, `"name":7`, 1) },
+		"no JSON":          func(item string) string { return strings.Replace(item, `"name"`, `"na`+"\n"+`me"`, 1) },
+		"brackets differ":  func(item string) string { return strings.TrimSuffix(item, "}") + "]" },
+		"no separator":     func(item string) string { return item + " " + item },
+		"a separator more": func(item string) string { return item + "," },
+		"no object":        as1("7"),
+		"null":             as1("null"),
+		"nothing at all":   as1(""),
+		"large":            func(item string) string { return strings.Replace(item, "stone-50", strings.Repeat("y", 2500), 1) },
+		"too large":        func(item string) string { return strings.Replace(item, "stone-50", strings.Repeat("y", 5000), 1) },
+		"many lines":       func(item string) string { return strings.ReplaceAll(item, ",", ",\r\n") },
+		"a lone object":    as1(`{"object":{"name":"x"}}`),
+		"an error":         as1(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"message":"too old"}}`),
+		"a bare status":    as1(`{"kind":"Status","status":"Failure","code":500,"message":"internal"}`),
+		"a bookmark":       as1(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}`),
+		"the end":          as1(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`),
+		"an unknown type":  as1(`{"type":"X","object":{}}`),
+		"panic":            named("panics"),
+		"goexit":           named("leaves"),
+		"panic once":       named("panics once"),
+	} {
+		for _, watch := range []bool{false, true} {
+			data := stonesOf(100, watch, at(50, f))
+			read := func(workers, batch int, r io.Reader) story {
+				d := newDecoder[*stone](t, Options{Workers: workers, Limit: 4000})
+				d.batch = batch
+				once = 0
+				return tell(func(yield func(any) error) error {
+					if watch {
+						return d.WatchList(r, JSON, func(ev Event) error { return yield(ev) })
+					}
+					_, err := d.List(r, JSON, func(o Object) error { return yield(o) })
+					return err
+				})
+			}
+			want := read(-1, 0, strings.NewReader(data))
+			for _, batch := range []int{1, 1000, batchBytes} {
+				for how, r := range map[string]io.Reader{
+					"whole": strings.NewReader(data), "half": iotest.HalfReader(strings.NewReader(data)),
+					"bytes": io.NopCloser(iotest.OneByteReader(strings.NewReader(data))), "closed": io.NopCloser(iotest.HalfReader(strings.NewReader(data))),
+				} {
+					if got := read(3, batch, r); !reflect.DeepEqual(want, got) {
+						t.Errorf("%s, watch %v, batches of %d, %s:\n got %d things, then %s, panic %v, gone %v\nwant %d, then %s, panic %v, gone %v",
+							name, watch, batch, how, len(got.told), got.end, got.panic, got.gone, len(want.told), want.end, want.panic, want.gone)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestCrewProtobuf(t *testing.T) {
+	const n = 100
+	var frames []byte
+	for i := range n {
+		frames = append(frames, frameOf(t, "ADDED", protobufOf(t, newCarp(i)))...)
+	}
+	list := carpList(t, n)
+	for name, data := range map[string][]byte{"whole": list, "cut": list[:len(list)/2]} {
+		alone := readList(newDecoder[*carp.Carp](t, Options{Workers: -1}), bytes.NewReader(data), Protobuf)
+		crew := readList(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(data), Protobuf)
+		if !reflect.DeepEqual(alone, crew) || len(crew.objects) < n/3 {
+			t.Errorf("a list, %s: %s", name, cmp.Diff(alone, crew, cmp.AllowUnexported(reading{})))
+		}
+	}
+	other := frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{}))
+	for name, data := range map[string][]byte{"whole": frames, "cut": frames[:len(frames)-9], "another kind": append(bytes.Clone(frames), other...)} {
+		alone := readWatch(newDecoder[*carp.Carp](t, Options{Workers: -1}), bytes.NewReader(data), Protobuf)
+		crew := readWatch(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(data), Protobuf)
+		if !reflect.DeepEqual(alone, crew) || len(crew.objects) < n-1 {
+			t.Errorf("a stream, %s: %s", name, cmp.Diff(alone, crew, cmp.AllowUnexported(reading{})))
+		}
+	}
+}
+
+// What has arrived is told while the stream waits, and after the initial events there is no crew.
+func TestCrewHoldsNothingBack(t *testing.T) {
+	const n, end = 20, 10
+	for _, watch := range []bool{false, true} {
+		for _, closes := range []bool{true, false} {
+			var parts []string // each ends with an object
+			data := stonesOf(n, watch, func(i int, item string) string {
+				if i == end && watch {
+					item = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`
+				}
+				parts = append(parts, item)
+				return item
+			})
+			synctest.Test(t, func(t *testing.T) {
+				r, w := io.Pipe()
+				told := 0
+				go func() {
+					defer w.Close()
+					for i, part := range parts {
+						cut := strings.Index(data, part) + len(part)
+						_, _ = io.WriteString(w, data[:cut/2])
+						_, _ = io.WriteString(w, data[cut/2:cut])
+						data = data[cut:]
+						if synctest.Wait(); told != i+1 {
+							t.Errorf("watch %v: %d of %d were told", watch, told, i+1)
+						}
+					}
+					_, _ = io.WriteString(w, data)
+				}()
+				var from io.Reader = struct{ io.Reader }{r}
+				if closes {
+					from = r
+				}
+				d := newDecoder[*stone](t, Options{Workers: 2})
+				var err error
+				if watch {
+					err = d.WatchList(from, JSON, func(ev Event) error {
+						told++
+						if _, crew := d.buf.r.(*crew); told > end+2 && (crew || cap(d.buf.data) > minBuffer) {
+							t.Errorf("event %d: a crew is there: %v, with %d bytes", told, crew, cap(d.buf.data))
+						}
+						return nil
+					})
+				} else {
+					_, err = d.List(from, JSON, func(Object) error { told++; return nil })
+				}
+				if told != n || err != nil {
+					t.Errorf("%d were told, error %v", told, err)
+				}
+			})
+		}
+	}
+}
+
+// When yield has had enough, all ends: also a Read that would wait forever. The bubble finds what is left.
+func TestCrewEndsWithYield(t *testing.T) {
+	enough := errors.New("enough")
+	for _, batch := range []int{1, 500, batchBytes} {
+		for _, stop := range []int{1, 2, 40, 100} {
+			for name, give := range map[string]func() error{
+				"error": func() error { return enough }, "EOF": func() error { return io.EOF }, "panic": func() error { panic(enough) },
+				"goexit": func() error { runtime.Goexit(); return nil },
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					data := stonesOf(100, false, func(_ int, item string) string { return item })
+					r, w := io.Pipe()
+					go func() { _, _ = io.WriteString(w, data[:len(data)-2]) }() // and then no more
+					d := newDecoder[*stone](t, Options{Workers: 2})
+					d.batch = batch
+					got := tell(func(yield func(any) error) error {
+						n := 0
+						_, err := d.List(r, JSON, func(o Object) error {
+							_ = yield(o)
+							if n++; n == stop {
+								return give()
+							}
+							return nil
+						})
+						return err
+					})
+					want := map[string]story{
+						"error": {end: fmt.Sprintf("%T enough", enough)}, "EOF": {end: fmt.Sprintf("%T EOF", io.EOF)}, "panic": {panic: enough, gone: true}, "goexit": {gone: true},
+					}[name]
+					if n := len(got.told); n != stop || got.end != want.end || got.panic != want.panic || got.gone != want.gone {
+						t.Errorf("batches of %d, %s: %d items, then %q, panic %v, gone %v", batch, name, n, got.end, got.panic, got.gone)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A Read that panics does so in the caller's goroutine, and one that fails comes after what was read before.
+func TestCrewReadFails(t *testing.T) {
+	data := stonesOf(100, false, func(_ int, item string) string { return item })
+	broken := errors.New("broken")
+	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
+		d := newDecoder[*stone](t, Options{Workers: 2})
+		got := tell(func(yield func(any) error) error {
+			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:len(data)-2]), last)), JSON, func(o Object) error { return yield(o) })
+			return err
+		})
+		if failed := strings.HasSuffix(got.end, ": broken") && len(got.told) == 100; name == "error" && !failed || name == "panic" && got.panic != broken {
+			t.Errorf("%s: %d items, then %s, panic %v", name, len(got.told), got.end, got.panic)
+		}
+	}
+}
+
+type panicReader struct{ v any }
+
+func (r panicReader) Read([]byte) (int, error) { panic(r.v) }
+
+// However slow yield is, a bounded part of the stream is read ahead of it.
+func TestCrewIsBounded(t *testing.T) {
+	const n, workers, size = 2000, 2, 1000
+	r := &countingReader{r: strings.NewReader(stonesOf(n, false, func(_ int, item string) string { return item }))}
+	d := newDecoder[*stone](t, Options{Workers: workers})
+	d.batch = size
+	told := 0
+	_, err := d.List(io.NopCloser(r), JSON, func(o Object) error {
+		told += o.Value.(*stone).Size + len(",")
+		if ahead, most := int(r.n.Load())-told, (2*workers+2)*(size+600)+2*listBuffer; ahead > most {
+			return fmt.Errorf("%d bytes are read ahead, want at most %d", ahead, most)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// What is too much to copy is decoded in its turn all the same.
+func TestCrewLargePiece(t *testing.T) {
+	large := func(item string) string { return strings.Replace(item, "stone", strings.Repeat("y", maxPiece), 1) }
+	data := stonesOf(100, false, at(50, large))
+	alone := readList(newDecoder[*stone](t, Options{Workers: -1}), strings.NewReader(data), JSON)
+	crew := readList(newDecoder[*stone](t, Options{Workers: 2}), strings.NewReader(data), JSON)
+	if !reflect.DeepEqual(alone, crew) || len(crew.objects) != 100 {
+		t.Errorf("%d objects, then %s; alone %d, then %s", len(crew.objects), crew.end, len(alone.objects), alone.end)
+	}
+}
+
+type countingReader struct {
+	r io.Reader
+	n atomic.Int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+// There are helpers where there are cores for them and the list is long, and for as long as it has pages.
+func TestCrewSize(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for procs, want := range map[int]int{1: 0, 2: 0, 3: 0, 4: 2, 6: 3, 8: 4, 64: 4} {
+		runtime.GOMAXPROCS(procs)
+		d := newDecoder[*stone](t, Options{})
+		got := 0
+		if c := newCrew(d); c != nil {
+			got = cap(c.idle)
+		}
+		if got != want {
+			t.Errorf("%d cores: %d helpers, want %d", procs, got, want)
+		}
+	}
+	runtime.GOMAXPROCS(8)
+	same := func(_ int, item string) string { return item }
+	for n, more := range map[int]bool{2000: false, 5000: true} {
+		d := newDecoder[*stone](t, Options{})
+		page := stonesOf(n, false, same)
+		for _, token := range []string{"x", "y", ""} {
+			page := strings.Replace(page, `"items"`, `"metadata":{"continue":"`+token+`"},"items"`, 1)
+			told := 0
+			_, err := d.List(strings.NewReader(page), JSON, func(Object) error { told++; return nil })
+			if kept := len(d.helpers) > 0; told != n || err != nil || kept != (more && token != "") {
+				t.Errorf("%d bytes, token %q: %d objects, error %v, %d helpers are kept", len(page), token, told, err, len(d.helpers))
+			}
+		}
+	}
+}
