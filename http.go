@@ -66,7 +66,11 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
 	return h.do(ctx, opts, func(d *decode.Decoder, body *body) error {
-		return d.Watch(body, body.encoding, func(e decode.Event) error {
+		read := d.Watch
+		if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+			read = d.WatchList
+		}
+		return read(body, body.encoding, func(e decode.Event) error {
 			ev := WatchEvent[T]{
 				Type:             watch.EventType(e.Type),
 				ResourceVersion:  e.ResourceVersion,

@@ -36,7 +36,7 @@ type request struct {
 // A body is that of a response which is known to be of its encoding.
 type body struct {
 	ctx      context.Context
-	r        io.Reader
+	r        io.ReadCloser
 	encoding decode.Encoding
 }
 
@@ -48,6 +48,9 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Close lets a Read that waits fail: a list may end while its next bytes are awaited.
+func (b *body) Close() error { return b.r.Close() }
 
 // do sends the request and passes the body of its response to read. The body is closed before do returns, and as soon as ctx
 // is done, whatever the client's transport makes of ctx.
