@@ -72,7 +72,7 @@ func (d *Decoder) anyMap(drop drops) (map[string]any, error) {
 			err = d.p.skip()
 		} else {
 			m := pair{}
-			m.name, _ = d.strings.get(b)
+			m.name, _, _ = d.strings.get(b)
 			if m.value, err = d.any(rest); err != nil {
 				err = in(m.name, err)
 			}

@@ -18,8 +18,23 @@ type decoder func(d *Decoder, p place) error
 
 // A compiler makes the decoders of one root type.
 type compiler struct {
-	share bool
-	done  map[reflect.Type]*lateDecoder // structs without drops
+	share  bool
+	makers makers
+	done   map[reflect.Type]*lateDecoder // structs without drops
+}
+
+// makers are one for each type of values, of which an object has its memory in one piece. Values that objects share have memory of
+// their own: they would keep that of the first object alive.
+type makers map[reflect.Type]*maker
+
+func (all makers) of(t reflect.Type, share bool) *maker {
+	if share {
+		return makerOf(t)
+	}
+	if all[t] == nil {
+		all[t] = batchOf(t)
+	}
+	return all[t]
 }
 
 // A lateDecoder is a struct's decoder, which is needed before it is there where a type contains itself.
@@ -119,8 +134,9 @@ func quoted(t reflect.Type) decoder {
 
 // decodeOwn decodes by the UnmarshalJSON of *t.
 func decodeOwn(t reflect.Type) decoder {
+	f := &rawField{}
 	return func(d *Decoder, p place) error {
-		raw, err := d.p.raw()
+		raw, err := f.raw(&d.p)
 		if err != nil {
 			return err
 		}
@@ -131,7 +147,7 @@ func decodeOwn(t reflect.Type) decoder {
 func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 	elem := t.Elem()
 	dec, err := c.compile(elem, drop)
-	m := makerOf(elem)
+	m := c.makers.of(elem, c.share)
 	return func(d *Decoder, p place) error {
 		if null, err := d.p.null(); null {
 			if err == nil {
@@ -139,7 +155,7 @@ func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 			}
 			return err
 		}
-		return dec(d, m.target(p))
+		return dec(d, m.target(d, p))
 	}, err
 }
 

@@ -73,6 +73,8 @@ type Decoder struct {
 	strings pool
 	boxes   boxPool
 
+	objects uint64 // how many have been begun
+
 	quantities quantityPool
 	wires      wireStack
 

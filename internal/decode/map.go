@@ -3,6 +3,8 @@ package decode
 import (
 	"fmt"
 	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // A mapType decodes maps from strings.
@@ -12,6 +14,8 @@ type mapType struct {
 	key  stringField
 	drop drops
 	work *mapWork // nil while in use: a type may contain itself
+
+	quantity resource.Quantity // the last, of quantities
 }
 
 // A mapWork puts elements into maps. Its element is zero while nobody decodes into it.
@@ -56,8 +60,11 @@ func (c *compiler) mapping(t reflect.Type, drop drops) (decoder, error) {
 		return nil, err
 	}
 	m := &mapType{typ: t, elem: elem, drop: drop}
-	if t == reflect.TypeFor[map[string]string]() {
+	switch {
+	case t == reflect.TypeFor[map[string]string]():
 		return m.decodeStrings, nil
+	case t.Elem() == reflect.TypeFor[resource.Quantity]():
+		return m.decodeQuantities, nil
 	}
 	return m.decode, nil
 }
@@ -82,16 +89,22 @@ func (m *mapType) begin(d *Decoder, p place) (bool, error) {
 
 // name consumes the next name, and reports whether its value is to be decoded; one that is dropped has been consumed.
 func (m *mapType) name(d *Decoder) (string, bool, error) {
-	b, err := d.p.key()
+	if d.p.next() != '"' {
+		return "", false, d.p.unexpected("a name")
+	}
+	name, err := m.key.read(d)
+	if err == nil {
+		err = d.p.colon()
+	}
 	if err != nil {
 		return "", false, err
 	}
 	if len(m.drop) > 0 {
-		if _, whole := m.drop.under(string(b)); whole {
+		if _, whole := m.drop.under(name); whole {
 			return "", false, d.p.skip()
 		}
 	}
-	return m.key.make(d, b), true, nil
+	return name, true, nil
 }
 
 func (m *mapType) decode(d *Decoder, p place) error {
@@ -121,6 +134,31 @@ func (m *mapType) decode(d *Decoder, p place) error {
 		more, err = d.p.more('}')
 	}
 	m.work = w
+	return err
+}
+
+// decodeQuantities is decode without reflection. The type of the keys may have another name, which a map's memory does not tell.
+func (m *mapType) decodeQuantities(d *Decoder, p place) error {
+	more, err := m.begin(d, p)
+	to := as[map[string]resource.Quantity](p)
+	if more && *to == nil {
+		*to = map[string]resource.Quantity{}
+	}
+	for more && err == nil {
+		var name string
+		var wanted bool
+		if name, wanted, err = m.name(d); err != nil {
+			return err
+		}
+		if wanted {
+			m.quantity = resource.Quantity{}
+			if err = decodeQuantity(d, addressOf(&m.quantity)); err != nil {
+				return in(name, err)
+			}
+			(*to)[name] = m.quantity
+		}
+		more, err = d.p.more('}')
+	}
 	return err
 }
 

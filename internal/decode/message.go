@@ -63,8 +63,9 @@ func wireError(err error) error {
 
 // A wireCompiler makes the decoders of one root type's messages. It refuses a type that has no tags to go by.
 type wireCompiler struct {
-	share bool
-	done  map[reflect.Type]*messageType // without drops; a type may contain itself
+	share  bool
+	makers makers
+	done   map[reflect.Type]*messageType // without drops; a type may contain itself
 }
 
 // message returns the decoder of struct t.
@@ -172,8 +173,8 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 	case kind == reflect.Pointer:
 		elem := t.Elem()
 		dec, err := c.value(elem, format, drop)
-		m := makerOf(elem)
-		inner := func(d *Decoder, w *wire, typ int, p place) error { return dec(d, w, typ, m.target(p)) }
+		m := c.makers.of(elem, c.share)
+		inner := func(d *Decoder, w *wire, typ int, p place) error { return dec(d, w, typ, m.target(d, p)) }
 		if c.share && elem.Kind() == reflect.Struct {
 			return sharedMessage(t, inner), err
 		}

@@ -28,6 +28,7 @@ type parser struct {
 	depth   int
 	base    int64  // the offset of data[0] in the stream
 	scratch []byte // the last string that was not its own bytes
+	plain   bool   // the last string was
 }
 
 func (p *parser) reset(data []byte, base int64) {
@@ -87,6 +88,15 @@ func (p *parser) close() {
 
 // more consumes a comma, or the closing bracket, and reports whether it was a comma.
 func (p *parser) more(closing byte) (bool, error) {
+	if p.pos < len(p.data) && p.data[p.pos] == ',' {
+		p.pos++
+		return true, nil
+	}
+	return p.ends(closing)
+}
+
+// ends is more where something else than a comma is next.
+func (p *parser) ends(closing byte) (bool, error) {
 	switch p.next() {
 	case ',':
 		p.pos++
@@ -104,14 +114,18 @@ func (p *parser) key() ([]byte, error) {
 		return nil, p.unexpected("a name")
 	}
 	b, err := p.str()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = p.colon()
 	}
+	return b, err
+}
+
+func (p *parser) colon() error {
 	if p.next() != ':' {
-		return nil, p.unexpected("a colon")
+		return p.unexpected("a colon")
 	}
 	p.pos++
-	return b, nil
+	return nil
 }
 
 // skip consumes a value.
@@ -126,10 +140,9 @@ func (p *parser) skip() error {
 			if err = p.skipString(); err != nil {
 				return err
 			}
-			if p.next() != ':' {
-				return p.unexpected("a colon")
+			if err = p.colon(); err != nil {
+				return err
 			}
-			p.pos++
 			if err = p.skip(); err == nil {
 				more, err = p.more('}')
 			}
@@ -262,6 +275,7 @@ func (p *parser) str() ([]byte, error) {
 		switch c := p.data[i]; {
 		case c == '"':
 			p.pos = i + 1
+			p.plain = true
 			return p.data[start:i], nil
 		case c >= utf8.RuneSelf:
 			r, size := utf8.DecodeRune(p.data[i:])
@@ -280,6 +294,7 @@ func (p *parser) str() ([]byte, error) {
 
 // unquote is str from i on, where the first byte is that does not stand for itself.
 func (p *parser) unquote(start, i int) ([]byte, error) {
+	p.plain = false
 	out := append(p.scratch[:0], p.data[start:i]...)
 	for {
 		n := plain(p.data[i:])

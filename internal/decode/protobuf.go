@@ -26,7 +26,7 @@ func (u *unknown) typeMeta(d *Decoder, data []byte) error {
 			return false, nil
 		}
 		b, err := w.message(typ)
-		*to, _ = d.strings.get(b)
+		*to, _, _ = d.strings.get(b)
 		return true, err
 	})
 }

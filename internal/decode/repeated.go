@@ -12,11 +12,11 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 	if err != nil {
 		return nil, err
 	}
-	m := makerOf(t.Elem())
+	m := c.makers.of(t.Elem(), c.share)
 	if each, ok := packed(t.Elem()); ok {
 		return func(d *Decoder, w *wire, typ int, p place) error {
 			if typ != wireBytes {
-				return elem(d, w, typ, m.append(p, 1))
+				return elem(d, w, typ, m.append(d, p, 1))
 			}
 			b, err := w.bytes()
 			if err != nil {
@@ -25,7 +25,7 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 			all := d.wires.open(b)
 			defer d.wires.close(all)
 			for !all.done() && err == nil {
-				err = elem(d, all, each, m.append(p, 1))
+				err = elem(d, all, each, m.append(d, p, 1))
 			}
 			return err
 		}, nil
@@ -36,7 +36,7 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 			n, _ := w.alike(tag)
 			room += n
 		}
-		return elem(d, w, typ, m.append(p, room))
+		return elem(d, w, typ, m.append(d, p, room))
 	}, nil
 }
 

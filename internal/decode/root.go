@@ -44,7 +44,7 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	r.typ, r.elem, r.drop = typ, typ.Elem(), opts.Drop
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
 	r.unmarshal = typ.Implements(wireUnmarshaler)
-	c := compiler{share: opts.Share, done: map[reflect.Type]*lateDecoder{}}
+	c := compiler{share: opts.Share, makers: makers{}, done: map[reflect.Type]*lateDecoder{}}
 	if r.ident, err = c.root(reflect.TypeFor[identity](), nil); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	}
 	if err == nil && r.unmarshal && r.elem.Kind() == reflect.Struct && !ownWire(r.elem) {
 		// A type that has something to refuse is left to its own Unmarshal.
-		w := wireCompiler{share: opts.Share, done: map[reflect.Type]*messageType{}}
+		w := wireCompiler{share: opts.Share, makers: makers{}, done: map[reflect.Type]*messageType{}}
 		if m, err := w.message(r.elem, opts.Drop); err == nil {
 			r.message = m
 		}
@@ -120,11 +120,7 @@ func (d *Decoder) word(f *stringField) (string, error) {
 		}
 		return "", d.wrong("a string")
 	}
-	b, err := d.p.str()
-	if err != nil {
-		return "", err
-	}
-	return f.make(d, b), nil
+	return f.read(d)
 }
 
 // object decodes the object that is next. What does not fit its type is an Err; the error is for what is no JSON.
@@ -132,6 +128,7 @@ func (d *Decoder) object() (Object, error) {
 	d.p.next()
 	start, depth := d.p.pos, d.p.depth
 	d.kind, d.apiVersion = "", ""
+	d.objects++
 	v := reflect.New(d.root.elem)
 	err := d.value(v)
 	if err == nil {
@@ -204,6 +201,7 @@ func (d *Decoder) Protobuf() bool {
 
 // message decodes the object of which data is the protobuf message.
 func (d *Decoder) message(data []byte) Object {
+	d.objects++
 	v := reflect.New(d.root.elem)
 	var err error
 	if d.root.message != nil {

@@ -20,9 +20,9 @@ func decodeString() decoder {
 			}
 			return d.wrong("a string")
 		}
-		b, err := d.p.str()
+		s, err := f.read(d)
 		if err == nil {
-			*as[string](p) = f.make(d, b)
+			*as[string](p) = s
 		}
 		return err
 	}
@@ -180,12 +180,34 @@ func decodeTime(d *Decoder, p place) error {
 	if err != nil {
 		return err
 	}
+	if at, ok := utc(b); ok {
+		to.Time = at
+		return nil
+	}
 	t, err := time.Parse(time.RFC3339, text(b))
 	if err != nil {
 		return d.mismatch(err)
 	}
 	to.Time = t.Local()
 	return nil
+}
+
+// utc returns the time of b, if it is of the form that servers write: 2006-01-02T15:04:05Z.
+func utc(b []byte) (time.Time, bool) {
+	if len(b) != len("2006-01-02T15:04:05Z") || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' || b[19] != 'Z' {
+		return time.Time{}, false
+	}
+	ok := true
+	two := func(at, least, most int) int {
+		tens, units := int(b[at])-'0', int(b[at+1])-'0'
+		n := 10*tens + units
+		ok = ok && uint(tens) <= 9 && uint(units) <= 9 && least <= n && n <= most
+		return n
+	}
+	year, month, day := 100*two(0, 0, 99)+two(2, 0, 99), two(5, 1, 12), two(8, 1, 31)
+	hour, minute, second := two(11, 0, 23), two(14, 0, 59), two(17, 0, 59)
+	at := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
+	return at.Local(), ok && at.Day() == day
 }
 
 // decodeIntOrString does what (*intstr.IntOrString).UnmarshalJSON does.

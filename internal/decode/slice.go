@@ -5,13 +5,14 @@ import "reflect"
 // A sliceType decodes slices. How many elements there are is known only at their end: they are decoded into memory for as many as
 // the last slice had, and copied into memory of the right size if they are fewer.
 type sliceType struct {
-	typ   reflect.Type
-	elem  decoder
-	again decoder // for a slice that already has elements, which a duplicate name merges into
-	empty reflect.Value
-	last  int    // how many elements the last slice had
-	exact *maker // of what is copied
-	work  *maker // whose slice is of zero values; nil while in use: a type may contain itself
+	typ    reflect.Type
+	elem   decoder
+	again  decoder // for a slice that already has elements, which a duplicate name merges into
+	empty  reflect.Value
+	last   int // how many elements the last slice had
+	elems  *maker
+	work   *maker // whose slice is of zero values; nil while in use: a type may contain itself
+	copied *maker // whose slice is what is copied
 }
 
 // maxRoom is the most elements that a sliceType has memory for in advance.
@@ -22,7 +23,7 @@ func (c *compiler) slice(t reflect.Type, drop drops) (decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sliceType{typ: t, elem: elem, last: 1, exact: makerOf(t.Elem()), again: fallback(t), empty: reflect.MakeSlice(t, 0, 0)}
+	s := &sliceType{typ: t, elem: elem, last: 1, elems: c.makers.of(t.Elem(), c.share), copied: makerOf(t.Elem()), again: fallback(t), empty: reflect.MakeSlice(t, 0, 0)}
 	if len(drop) > 0 {
 		s.again = nil
 	}
@@ -61,49 +62,73 @@ func (s *sliceType) decode(d *Decoder, p place) error {
 	if !more {
 		return err
 	}
+	room := s.elems.all(d)
+	n := 0
+	for more && n < room.len {
+		if more, err = s.element(d, place{room.data}, n); err != nil {
+			return err
+		}
+		n++
+	}
+	if more {
+		return s.decodeRest(d, p, room, n)
+	}
+	*as[header](p) = header{room.data, n, n}
+	s.elems.rest(room, n)
+	return nil
+}
+
+// element decodes element n of those at first, and reports whether another follows.
+func (s *sliceType) element(d *Decoder, first place, n int) (bool, error) {
+	if err := s.elem(d, first.index(n, s.elems.size)); err != nil {
+		return false, inElement(n, err)
+	}
+	return d.p.more(']')
+}
+
+// decodeRest is decode from element n on, for which there is no room. Those before are in room.
+func (s *sliceType) decodeRest(d *Decoder, p place, room header, n int) error {
 	w := s.work
 	s.work = nil
 	if w == nil {
 		w = makerOf(s.typ.Elem())
 	}
-	if w.slice.Len() == 0 {
-		w.slice.Grow(s.last)
-		w.slice.SetLen(s.last)
+	if w.slice.Len() <= n {
+		w.reserve(max(n+1, s.last))
 	}
-	n := 0
-	for more && err == nil {
+	if n > 0 {
+		*s.copied.head = header{room.data, n, n}
+		reflect.Copy(w.slice, s.copied.slice)
+		s.copied.slice.Clear()
+		*s.copied.head = header{}
+	}
+	s.elems.rest(room, 0)
+	var err error
+	for more := true; more && err == nil; n++ {
 		if n == w.slice.Len() {
-			w.slice.Grow(n)
-			w.slice.SetLen(w.slice.Cap())
+			w.reserve(max(2*n, w.slice.Cap()))
 		}
-		if err = s.elem(d, place{w.head.data}.index(n, w.size)); err != nil {
-			err = inElement(n, err)
-			n++
-			break
-		}
-		n++
-		more, err = d.p.more(']')
+		more, err = s.element(d, place{w.head.data}, n)
 	}
-	room := w.slice.Len()
+	have := w.slice.Len()
 	w.slice.SetLen(n)
 	s.last = min(n, maxRoom)
 	switch {
 	case err != nil:
-	case n == room:
+	case n == have:
 		*as[header](p) = *w.head
 		*w.head = header{}
-		room = 0
+		have = 0
+		s.elems.used += n
 	default:
-		to := s.exact
-		to.slice.Grow(n)
-		to.slice.SetLen(n)
-		reflect.Copy(to.slice, w.slice)
-		*as[header](p) = *to.head
-		*to.head = header{}
+		*as[header](p) = s.elems.take(d, n)
+		*s.copied.head = *as[header](p)
+		reflect.Copy(s.copied.slice, w.slice)
+		*s.copied.head = header{}
 	}
 	w.slice.Clear()
-	if room <= maxRoom {
-		w.slice.SetLen(room)
+	if have <= maxRoom {
+		w.slice.SetLen(have)
 		s.work = w
 	}
 	return err

@@ -1,38 +1,54 @@
 package decode
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
 )
 
-// A structType is what a struct's decoder knows. Servers write members in the order in which Go declares the fields, so the next
-// name is looked for behind the last one first.
+// A structType is what a struct's decoder knows. The next name is looked for first where it was the last time, since most objects
+// have the fields that the one before had, and then behind the last one, since servers write members in the order in which Go
+// declares the fields.
 type structType struct {
 	members []member
 	byName  map[string]int
+	first   int // the member that the last object began with
 }
 
 // A member is a field in a structType.
 type member struct {
-	name   string
-	quoted string // the name as servers write it, with quotes and colon
-	offset uintptr
-	steps  []step
-	dec    decoder // nil: dropped
+	name       string
+	quoted     string // the name as servers write it, with quotes and colon
+	head, mask uint64 // the first eight bytes of quoted, and which of them it has
+	then       int    // the member that followed the last time
+	offset     uintptr
+	steps      []step
+	dec        decoder // nil: dropped
 }
 
 // lookAhead is how many fields an object may leave out for its next name to be found without the map.
 const lookAhead = 6
 
-// next consumes a name and its colon, and returns the number of the member of that name, which is expected to be at; -1 if there
-// is none.
-func (s *structType) next(p *parser, at int) (int, error) {
-	if p.next() == '"' {
+// begins reports whether rest, of which head is the first eight bytes, begins with the member's name.
+func (m *member) begins(rest []byte, head uint64) bool {
+	n := len(m.quoted)
+	return (head^m.head)&m.mask == 0 && (n <= 8 || len(rest) >= n && string(rest[8:n]) == m.quoted[8:])
+}
+
+// next consumes a name and its colon, and returns the number of the member of that name, which is expected to be guess, or else at
+// or soon behind it; -1 if there is none.
+func (s *structType) next(p *parser, guess, at int) (int, error) {
+	if p.next() == '"' && len(p.data)-p.pos >= 8 {
 		rest := p.data[p.pos:]
+		head := binary.LittleEndian.Uint64(rest)
+		if guess < len(s.members) && s.members[guess].begins(rest, head) {
+			p.pos += len(s.members[guess].quoted)
+			return guess, nil
+		}
 		for i := at; i < len(s.members) && i <= at+lookAhead; i++ {
-			if q := s.members[i].quoted; len(rest) > len(q) && rest[1] == q[1] && string(rest[:len(q)]) == q {
-				p.pos += len(q)
+			if s.members[i].begins(rest, head) {
+				p.pos += len(s.members[i].quoted)
 				return i, nil
 			}
 		}
@@ -55,30 +71,38 @@ func (s *structType) decode(d *Decoder, p place) error {
 		return d.wrong("an object")
 	}
 	empty, err := d.p.open('}')
-	at := 0
+	at, guess := 0, &s.first
 	for more := !empty; more && err == nil; {
 		var i int
-		if i, err = s.next(&d.p, at); err != nil {
+		if i, err = s.next(&d.p, *guess, at); err != nil {
 			return err
 		}
-		if i < 0 || s.members[i].dec == nil {
-			if err = d.p.skip(); err != nil {
-				return err
-			}
+		if i < 0 {
+			err = d.p.skip()
 		} else {
 			m := &s.members[i]
-			to := p
-			for _, s := range m.steps {
-				to = s.elem.target(to.field(s.offset))
-			}
-			if err = m.dec(d, to.field(m.offset)); err != nil {
-				return in(m.name, err)
-			}
+			*guess, guess, at = i, &m.then, i+1
+			err = m.decode(d, p)
 		}
-		at = i + 1
-		more, err = d.p.more('}')
+		if err == nil {
+			more, err = d.p.more('}')
+		}
 	}
 	return err
+}
+
+// decode decodes the member's value into the struct at p.
+func (m *member) decode(d *Decoder, p place) error {
+	if m.dec == nil {
+		return d.p.skip()
+	}
+	for _, s := range m.steps {
+		p = s.elem.target(d, p.field(s.offset))
+	}
+	if err := m.dec(d, p.field(m.offset)); err != nil {
+		return in(m.name, err)
+	}
+	return nil
 }
 
 func (s *structType) index() *structType {
@@ -87,6 +111,11 @@ func (s *structType) index() *structType {
 		m := &s.members[i]
 		s.byName[m.name] = i
 		m.quoted = `"` + m.name + `":`
+		for i := range min(len(m.quoted), 8) {
+			m.head |= uint64(m.quoted[i]) << (8 * i)
+			m.mask |= 0xff << (8 * i)
+		}
+		m.then = i + 1
 	}
 	return s
 }

@@ -1,0 +1,175 @@
+package decode
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+// Names are guessed by what came last, so each of these is decoded behind each other: names that begin others, in other orders,
+// twice, escaped, in another case, cut off and with white space.
+func TestGuessNames(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	specs := []string{
+		`{"str":"a","strP":"b","strs":["c"],"structs":[{"refKind":"k"}],"i8":1}`,
+		`{"strP":"b","str":"a","i8":1,"structs":[],"strs":["c"]}`,
+		`{"str":"a","str":"b","strP":"c","strP":"d"}`,
+		`{"str":"a","st\u0072P":"b","\u0073trs":["c"]}`,
+		`{"str":"a","STRP":"b","Strs":["c"],"StrP":"d"}`,
+		`{"str":"a","strP" :"b","strs"
+			:["c"], "structs":null , "i8":2}`,
+		`{"str":"a","strPP":"b","strsx":["c"],"st":1,"s":2,"":3}`,
+		`{"str":"a","unknown":{"str":"x"},"strP":"b","u8":3}`,
+		`{}`, `{"I":1}`, `{"m":{}}`, `{"str":"a","i8":1`, `{"str`, `{"str"`, `{"str":`, `{"str":"a","st`, `{"str":"a" "strP":"b"}`, `{"str":"a",}`,
+	}
+	for _, a := range specs {
+		for _, b := range specs {
+			for _, spec := range []string{a, b, a, a} {
+				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":`+spec+`}`))
+			}
+		}
+	}
+}
+
+// Strings are guessed by what came last in their field. What stands for another string than its own bytes must not be.
+func TestGuessStrings(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	raw := []string{`"a"`, `"ab"`, `"\u0061"`, `"a\"b"`, `"a\\"`, `"a\\","str":"b"`, "\"\xff\"", `"\ufffd"`, "\"\ufffd\"", `"é"`, `"\n"`, "\"\n\"", `"a`, `null`, `""`, ` "a" `, `1`}
+	for _, a := range raw {
+		for _, b := range raw {
+			for _, s := range []string{a, b, a, b, b} {
+				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"str":`+s+`,"strs":[`+s+`,`+s+`],"m":{"k":`+s+`}}}`))
+				if strings.HasPrefix(s, `"`) && strings.Count(s, ":") == 0 {
+					checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"m":{`+s+`:"v","z":"y",`+s+`:"w"}}}`))
+				}
+			}
+		}
+	}
+}
+
+// The ends of values that decode themselves are guessed by their bytes. They may be all that is left, be the beginning of others,
+// and nest too deep in one place but not in another.
+func TestGuessRaw(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	long := `{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}`
+	deep := strings.Repeat("[", maxDepth-10) + strings.Repeat("]", maxDepth-10)
+	raw := []string{long, long + " ", long[:len(long)-1], long + "}", long + long, `[` + long + `]`, `"` + strings.Repeat("x", 40) + `"`, `"` + strings.Repeat("x", 40) + `\"y"`,
+		strings.Repeat("1", 30), strings.Repeat("1", 30) + "5", `null`, `{}`, deep}
+	for _, a := range raw {
+		for _, b := range raw {
+			for _, s := range []string{a, b, a, a, b} {
+				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"fields":`+s+`,"ext":`+s+`,"raw":`+s+`}}`))
+				checkSame(t, d, []byte(strings.Repeat(`{"next":`, 20)+`{"spec":{"raw":`+s+`}}`+strings.Repeat("}", 20)))
+			}
+		}
+	}
+}
+
+// Times of the form that servers write are what time.Parse makes of them.
+func TestTimes(t *testing.T) {
+	check := func(s string) {
+		want, err := time.Parse(time.RFC3339, s)
+		if got, ok := utc([]byte(s)); ok && (err != nil || !reflect.DeepEqual(want.Local(), got)) {
+			t.Fatalf("%s: got %v, want %v, error %v", s, got, want, err)
+		} else if !ok && err == nil && len(s) == 20 && strings.Count(s, "-") == 2 {
+			t.Fatalf("%s is left to time.Parse", s)
+		}
+	}
+	for _, year := range []int{0, 1, 1900, 1969, 1970, 2000, 2023, 2024, 2100, 9999} {
+		for month := range 14 {
+			for day := range 33 {
+				check(fmt.Sprintf("%04d-%02d-%02dT03:04:05Z", year, month, day))
+			}
+		}
+	}
+	for n := range 100 {
+		check(fmt.Sprintf("2024-02-29T%02d:00:00Z", n))
+		check(fmt.Sprintf("2024-02-29T00:%02d:00Z", n))
+		check(fmt.Sprintf("2024-02-29T00:00:%02dZ", n))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		b := []byte("2024-02-29T23:59:58Z")
+		for range rapid.IntRange(1, 2).Draw(t, "changes") {
+			b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
+		}
+		check(string(b))
+	})
+}
+
+// The values of one object that are made in one piece are not those of another, nor of each other: everything that was decoded is
+// the same at the end, and nobody can append to one slice into the next.
+func TestBatches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, err := New(reflect.TypeFor[*sink](), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []any
+		few := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return genSpec(t, 2) }), 1, 3).Draw(t, "specs")
+		for range 12 {
+			data := []byte(`{"metadata":{"name":"a"},"spec":` + rapid.SampledFrom(few).Draw(t, "spec") + `}`)
+			v, err := decodeOne(d, data)
+			if err != nil {
+				continue
+			}
+			full(t, reflect.ValueOf(v))
+			w := &sink{}
+			if err := unmarshal(data, w); err != nil {
+				t.Fatal(err)
+			}
+			w.TypeMeta = metav1.TypeMeta{}
+			got, want = append(got, v), append(want, w)
+		}
+		if !reflect.DeepEqual(want, got) {
+			t.Fatal(cmp.Diff(fmt.Sprintf("%#v", want), fmt.Sprintf("%#v", got)))
+		}
+	})
+}
+
+// full checks that no slice of structs in v has room behind its elements.
+func full(t *rapid.T, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			full(t, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			full(t, v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Struct && v.Cap() > v.Len() {
+			t.Fatalf("%v of %d has room for %d", v.Type(), v.Len(), v.Cap())
+		}
+		for i := range v.Len() {
+			full(t, v.Index(i))
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			full(t, v.MapIndex(k))
+		}
+	}
+}
+
+// A type of which objects have different numbers of values is not made in one piece for long.
+func TestBatchesGiveUp(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	m := batchOf(reflect.TypeFor[Reference]())
+	unused := 0
+	for i := range 20 * trial {
+		d.objects++
+		for range 1 + 30*(i/2%2) { // 1 1 31 31 1 1 …
+			m.take(d, 1)
+		}
+		unused += m.left.len
+	}
+	if most := 20 * trial * 16 / maxUnused; unused > most {
+		t.Errorf("%d values were made in vain, want no more than %d", unused, most)
+	}
+}
