@@ -3,12 +3,14 @@ package decode
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"pgregory.net/rapid"
 )
 
@@ -132,8 +134,53 @@ func TestBatches(t *testing.T) {
 	})
 }
 
+// The same in protobuf, with as many of each as chance has it.
+func TestBatchesOfMessages(t *testing.T) {
+	for _, share := range []bool{false, true} {
+		d := newDecoder[*carp.Carp](t, Options{Share: share})
+		var got, want []any
+		for i := range 100 {
+			c := newCarp(i)
+			few := i / 4 * 7
+			c.OwnerReferences = slices.Repeat(c.OwnerReferences, few%5)
+			c.ManagedFields = slices.Repeat(c.ManagedFields, few%3)
+			c.Status.Conditions = slices.Repeat(c.Status.Conditions, few%4)
+			c.Status.Infos = slices.Repeat(c.Status.Infos, few%6)
+			data := mustMarshal(t, c)
+			w := &carp.Carp{}
+			if err := w.Unmarshal(data); err != nil {
+				t.Fatal(err)
+			}
+			o := d.message(data)
+			if o.Err != nil {
+				t.Fatal(o.Err)
+			}
+			full(t, reflect.ValueOf(o.Value))
+			got, want = append(got, o.Value), append(want, w)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("share %v: (-want +got):\n%s", share, diff)
+		}
+	}
+}
+
+// What is shared is guessed by what came last in its field, too.
+func TestGuessShared(t *testing.T) {
+	d := newDecoder[*sink](t, Options{Share: true})
+	long := `{"refKind":"a kind of some length","refName":"x"}`
+	raw := []string{`[` + long + `]`, `[` + long + `,` + long + `]`, `[` + long + ` ]`, `[` + long, `[` + long + `]]`, `[]`, `null`,
+		strings.Repeat("1", 30), `"` + strings.Repeat("x", 40) + `"`, `[` + strings.Replace(long, "x", "y", 1) + `]`}
+	for _, a := range raw {
+		for _, b := range raw {
+			for _, s := range []string{a, a, b, b, a, b, a} {
+				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"structs":`+s+`,"strs":["`+strings.Repeat("z", 30)+`"]}}`))
+			}
+		}
+	}
+}
+
 // full checks that no slice of structs in v has room behind its elements.
-func full(t *rapid.T, v reflect.Value) {
+func full(t interface{ Fatalf(string, ...any) }, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {

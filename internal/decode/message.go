@@ -28,6 +28,11 @@ type wireField struct {
 func (m *messageType) decode(d *Decoder, data []byte, p place) error {
 	w := d.wires.open(data)
 	defer d.wires.close(w)
+	return m.rest(d, w, p)
+}
+
+// rest decodes what is left of w.
+func (m *messageType) rest(d *Decoder, w *wire, p place) error {
 	for !w.done() {
 		num, typ, err := w.field()
 		if err != nil {
@@ -50,7 +55,15 @@ func (m *messageType) field(d *Decoder, w *wire, typ int, p place) error {
 	if err != nil {
 		return err
 	}
-	return m.decode(d, b, p)
+	// The bytes of a message are a part of those around it, and so is its decoding.
+	all := w.data
+	w.data = all[:w.pos]
+	w.pos -= len(b)
+	if err := m.rest(d, w, p); err != nil {
+		return err
+	}
+	w.data = all
+	return nil
 }
 
 // wireError returns err as one that can be told where in the object it is.

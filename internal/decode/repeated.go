@@ -3,6 +3,8 @@ package decode
 import (
 	"fmt"
 	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // repeated returns the decoder of one more element of slices of type t, whose fields have tag. Numbers may come packed, many in one
@@ -42,13 +44,17 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 
 // A wireMap decodes the entries of maps from strings: messages of a key, 1, and a value, 2.
 type wireMap struct {
-	typ   reflect.Type
-	tag   string
-	key   stringField
-	elem  wireDecoder
-	begin reflect.Value // what a value is before it is decoded
-	drop  drops
-	work  *mapWork // nil while in use: a type may contain itself
+	typ  reflect.Type
+	tag  string
+	key  stringField
+	elem wireDecoder
+	zero reflect.Value // what a value is before it is decoded
+	drop drops
+	work *mapWork // nil while in use: a type may contain itself
+
+	// The last value, of strings and of quantities.
+	word     string
+	quantity resource.Quantity
 }
 
 func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDecoder, error) {
@@ -59,12 +65,15 @@ func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDeco
 	if err != nil {
 		return nil, err
 	}
-	m := &wireMap{typ: t, tag: tag, elem: elem, drop: drop, begin: reflect.Zero(t.Elem())}
+	m := &wireMap{typ: t, tag: tag, elem: elem, drop: drop, zero: reflect.Zero(t.Elem())}
 	if t.Elem().Kind() == reflect.Slice {
-		m.begin = reflect.MakeSlice(t.Elem(), 0, 0) // as in generated code, where that of any other field is nil
+		m.zero = reflect.MakeSlice(t.Elem(), 0, 0) // as in generated code, where that of any other field is nil
 	}
-	if t == reflect.TypeFor[map[string]string]() {
+	switch {
+	case t == reflect.TypeFor[map[string]string]():
 		return m.decodeStrings, nil
+	case t.Elem() == reflect.TypeFor[resource.Quantity]():
+		return m.decodeQuantities, nil
 	}
 	return m.decode, nil
 }
@@ -75,25 +84,27 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem place) (name string, 
 	if err != nil {
 		return "", false, err
 	}
-	e := d.wires.open(data)
-	defer d.wires.close(e)
-	for !e.done() {
-		num, typ, err := e.field()
+	all := w.data
+	w.data = all[:w.pos]
+	w.pos -= len(data)
+	for !w.done() {
+		num, typ, err := w.field()
 		switch {
 		case err != nil:
 		case num == 1:
 			var b []byte
-			b, err = e.message(typ)
+			b, err = w.message(typ)
 			name = m.key.make(d, b)
 		case num == 2:
-			err = m.elem(d, e, typ, elem)
+			err = m.elem(d, w, typ, elem)
 		default:
-			err = e.skip(typ)
+			err = w.skip(typ)
 		}
 		if err != nil {
 			return "", false, err
 		}
 	}
+	w.data = all
 	if len(m.drop) > 0 {
 		if _, whole := m.drop.under(name); whole {
 			return "", false, nil
@@ -103,13 +114,16 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem place) (name string, 
 }
 
 func (m *wireMap) decode(d *Decoder, w *wire, typ int, p place) error {
-	room, _ := w.alike(m.tag)
+	room := 0
+	if p.isNil() {
+		room, _ = w.alike(m.tag)
+	}
 	work := m.work
 	m.work = nil
 	if work == nil {
 		work = newMapWork(m.typ)
 	}
-	work.elem.Set(m.begin)
+	work.elem.Set(m.zero)
 	name, wanted, err := m.entry(d, w, typ, work.elemAt)
 	if wanted {
 		work.insert(p, name, 1+room)
@@ -120,18 +134,32 @@ func (m *wireMap) decode(d *Decoder, w *wire, typ int, p place) error {
 }
 
 func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p place) error {
-	room, _ := w.alike(m.tag)
-	base := len(d.words)
-	d.words = append(d.words, "")
-	name, wanted, err := m.entry(d, w, typ, addressOf(&d.words[base]))
+	to := as[map[string]string](p)
+	room := 0
+	if *to == nil {
+		room, _ = w.alike(m.tag)
+	}
+	m.word = ""
+	name, wanted, err := m.entry(d, w, typ, addressOf(&m.word))
 	if wanted {
-		to := as[map[string]string](p)
 		if *to == nil {
 			*to = make(map[string]string, 1+room)
 		}
-		(*to)[name] = d.words[base]
+		(*to)[name] = m.word
 	}
-	d.words[base] = ""
-	d.words = d.words[:base]
+	return err
+}
+
+// decodeQuantities is decode without reflection. The type of the keys may have another name, which a map's memory does not tell.
+func (m *wireMap) decodeQuantities(d *Decoder, w *wire, typ int, p place) error {
+	m.quantity = resource.Quantity{}
+	name, wanted, err := m.entry(d, w, typ, addressOf(&m.quantity))
+	if wanted {
+		to := as[map[string]resource.Quantity](p)
+		if *to == nil {
+			*to = map[string]resource.Quantity{}
+		}
+		(*to)[name] = m.quantity
+	}
 	return err
 }

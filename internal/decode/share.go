@@ -20,28 +20,67 @@ type shareField struct {
 	typ reflect.Type
 	meter
 	seen []uint64 // hashes of what was seen once
-	kept map[uint64]sharedValue
-	size int // of raw in kept
+	kept map[uint64]*sharedValue
+	size int          // of raw in kept
+	last *sharedValue // that was used; nil if none in kept was
 }
 
 // A sharedValue is what raw decodes to.
 type sharedValue struct {
 	raw   string
 	value header
+	depth int          // at which raw has been found valid; at a greater one it may nest too deep
+	then  *sharedValue // what followed the last time
 }
 
-// decode sets the value at p to what raw decodes to, which inner decodes if it is not known.
-func (f *shareField) decode(raw []byte, p place, inner func() error) error {
+// guess returns the value that is expected to be next, if rest begins with it. What is kept of JSON is objects, arrays and strings,
+// which end where their bytes say, whatever follows.
+func (f *shareField) guess(rest []byte, depth int) *sharedValue {
+	if f.last == nil {
+		return nil
+	}
+	v := f.last.then
+	if n := len(v.raw); depth > v.depth || len(rest) < n || string(rest[:n]) != v.raw {
+		return nil
+	}
+	f.last = v
+	f.count(true)
+	if f.off {
+		f.forget()
+	}
+	return v
+}
+
+func (f *shareField) forget() { f.seen, f.kept, f.last = nil, nil, nil }
+
+// use notes that v, which was found at depth, has been used.
+func (f *shareField) use(v *sharedValue, depth int) {
+	v.depth = max(v.depth, depth)
+	if f.last != nil {
+		f.last.then = v
+	}
+	f.last = v
+}
+
+// decode sets the value at p to what raw, which was found at depth, decodes to; inner decodes it if it is not known.
+func (f *shareField) decode(raw []byte, depth int, p place, inner func() error) error {
+	if f.last != nil && len(f.last.then.raw) == len(raw) {
+		if v := f.guess(raw, depth); v != nil {
+			p.set(f.typ, v.value)
+			return nil
+		}
+	}
 	hash := maphash.Bytes(seed, raw)
 	v, ok := f.kept[hash]
 	ok = ok && v.raw == string(raw)
 	f.count(ok)
 	if ok {
+		f.use(v, depth)
 		p.set(f.typ, v.value)
 		return nil
 	}
 	if f.off {
-		f.seen, f.kept = nil, nil
+		f.forget()
 	}
 	if err := inner(); err != nil || f.off {
 		return err
@@ -55,12 +94,15 @@ func (f *shareField) decode(raw []byte, p place, inner func() error) error {
 		return nil
 	}
 	if f.size += len(raw); f.kept == nil || len(f.kept) >= sharedValues || f.size > sharedBytes {
-		f.kept, f.size = map[uint64]sharedValue{}, len(raw)
+		f.kept, f.size, f.last = map[uint64]*sharedValue{}, len(raw), nil
 	}
 	value := p.header(f.typ)
 	value.cap = value.len // so that nobody appends to memory which others have too
 	p.set(f.typ, value)
-	f.kept[hash] = sharedValue{string(raw), value}
+	v = &sharedValue{raw: string(raw), value: value}
+	v.then = v
+	f.kept[hash] = v
+	f.use(v, depth)
 	return nil
 }
 
@@ -83,6 +125,11 @@ func shared(t reflect.Type, inner decoder) decoder {
 		}
 		d.p.next()
 		start, depth := d.p.pos, d.p.depth
+		if v := f.guess(d.p.data[start:], depth); v != nil {
+			d.p.pos += len(v.raw)
+			p.set(t, v.value)
+			return nil
+		}
 		raw, err := d.p.raw()
 		if err != nil {
 			return err
@@ -94,7 +141,7 @@ func shared(t reflect.Type, inner decoder) decoder {
 		if !f.wants(len(raw)) {
 			return again()
 		}
-		return f.decode(raw, p, again)
+		return f.decode(raw, depth, p, again)
 	}
 }
 
@@ -115,7 +162,7 @@ func sharedMessage(t reflect.Type, inner wireDecoder) wireDecoder {
 		if !f.wants(len(raw)) {
 			return again()
 		}
-		return f.decode(raw, p, again)
+		return f.decode(raw, 0, p, again)
 	}
 }
 
@@ -158,7 +205,7 @@ func sharedRun(t reflect.Type, tag string, inner wireDecoder) wireDecoder {
 		if !f.wants(end - w.pos) {
 			return each()
 		}
-		err := f.decode(w.data[w.pos:end], p, each)
+		err := f.decode(w.data[w.pos:end], 0, p, each)
 		if err == nil {
 			w.pos = end
 		}

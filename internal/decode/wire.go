@@ -88,6 +88,12 @@ func (w *wire) longVarint() (uint64, error) {
 
 // bytes consumes a length and as many bytes, which are not copied.
 func (w *wire) bytes() ([]byte, error) {
+	if at := w.pos + 1; at <= len(w.data) {
+		if n := int(w.data[w.pos]); n < 0x80 && n <= len(w.data)-at {
+			w.pos = at + n
+			return w.data[at:w.pos:w.pos], nil
+		}
+	}
 	n, err := w.varint()
 	if err != nil {
 		return nil, err
