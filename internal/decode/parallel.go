@@ -43,9 +43,10 @@ type crew struct {
 	err    error // where the results end
 
 	filling *batch   // nil: none
-	queue   []*batch // under way, the oldest first; none comes twice as often as there are helpers
+	queue   []*batch // under way, the oldest first
 	free    []*batch
-	idle    chan *Decoder // the helpers'; nil is one that is not yet made
+	work    chan *batch   // twice as many as there are helpers
+	helpers chan *Decoder // those of helpers who have not begun, or have ended; nil is one that is not yet made
 
 	r       io.Reader
 	read    chan readResult
@@ -89,9 +90,11 @@ func newCrew(d *Decoder) *crew {
 	if n < 0 {
 		return nil
 	}
-	c := &crew{d: d, from: from, r: d.buf.r, idle: make(chan *Decoder, n), read: make(chan readResult, 1)}
+	c := &crew{
+		d: d, from: from, r: d.buf.r, work: make(chan *batch, 2*n), helpers: make(chan *Decoder, n), read: make(chan readResult, 1),
+	}
 	for _, helper := range append(d.helpers, make([]*Decoder, n)...)[:n] {
-		c.idle <- helper
+		c.helpers <- helper
 	}
 	d.helpers, d.buf.r = nil, c
 	return c
@@ -145,42 +148,58 @@ func (c *crew) flush() error {
 		return c.err
 	}
 	c.filling = nil
-	for len(c.queue) >= 2*cap(c.idle) && c.err == nil {
+	for len(c.queue) == cap(c.work) && c.err == nil {
 		c.next()
 	}
 	if c.err == nil {
+		select {
+		case d := <-c.helpers:
+			c.running.Go(func() { c.help(d) })
+		default:
+		}
 		c.queue = append(c.queue, b)
-		c.running.Go(func() { c.run(b) })
+		c.work <- b
 	}
 	return c.err
 }
 
-// run decodes a batch as far as that goes.
-func (c *crew) run(b *batch) {
-	d, ended := <-c.idle, false
+// help decodes batches until there are no more.
+func (c *crew) help(d *Decoder) {
+	var b *batch
 	defer func() {
-		if !ended { // but panicked, or left the goroutine: nobody knows what d is like
-			b.panicked, d = recover(), nil
+		if b == nil {
+			c.helpers <- d
+			return
 		}
-		c.idle <- d
+		// The decoding panicked or left the goroutine, and nobody knows what d is like now.
+		b.panicked = recover()
 		b.done <- struct{}{}
+		c.running.Go(func() { c.help(nil) })
 	}()
 	if d == nil {
 		d, _ = New(c.d.root.typ, c.d.opts) // it has no error, or there would be no c.d
 	}
+	for b = range c.work {
+		c.run(d, b)
+		b.done <- struct{}{}
+	}
+	b = nil
+}
+
+// run decodes a batch as far as that goes.
+func (c *crew) run(d *Decoder, b *batch) {
 	start := 0
 	for _, p := range b.pieces {
 		if c.stopped.Load() {
-			break
+			return
 		}
 		ev, err := c.decode(d, b.raw[start:p.end:p.end], p.base)
 		if err != nil {
-			break
+			return
 		}
 		b.events = append(b.events, ev)
 		start = p.end
 	}
-	ended = true
 }
 
 // next waits for the oldest batch and passes it on.
@@ -235,14 +254,14 @@ var errPassed = errors.New("ended by an object before")
 
 // Read reads from the stream and passes on meanwhile what is under way. It needs a stream that can be closed, which ends a Read that
 // waits; of another one, nothing is under way when it is read.
+//
+// Pieces that do not fill a batch are given to a helper when nothing else is under way any more: a stream that comes in small
+// portions would otherwise wake one for each, which costs more than the little that it decodes.
 func (c *crew) Read(p []byte) (int, error) {
-	if c.flush() != nil {
-		return 0, errPassed
-	}
 	if _, ok := c.r.(io.Closer); !ok && c.finish(nil) != nil {
 		return 0, errPassed
 	}
-	if len(c.queue) == 0 {
+	if len(c.queue) == 0 && c.filling == nil {
 		return c.r.Read(p)
 	}
 	c.reading = true
@@ -255,6 +274,9 @@ func (c *crew) Read(p []byte) (int, error) {
 		got.n, got.err = c.r.Read(p)
 	})
 	for {
+		if len(c.queue) == 0 {
+			_ = c.flush()
+		}
 		var (
 			oldest *batch
 			done   chan struct{}
@@ -284,12 +306,15 @@ func (c *crew) stop() {
 	if c == nil {
 		return
 	}
-	c.stopped.Store(true)
+	if c.stopped.Swap(true) {
+		return
+	}
 	if c.reading {
 		_ = c.r.(io.Closer).Close() // there is nobody to tell that it failed, and it will be closed again
 		<-c.read
 		c.reading = false
 	}
+	close(c.work)
 	c.running.Wait()
 	if c.d.buf.r == c {
 		c.d.buf.r = c.r
@@ -302,8 +327,8 @@ func (c *crew) keep(list *metav1.ListMeta) {
 		return
 	}
 	c.stop()
-	for len(c.idle) > 0 {
-		if helper := <-c.idle; helper != nil {
+	for len(c.helpers) > 0 {
+		if helper := <-c.helpers; helper != nil {
 			c.d.helpers = append(c.d.helpers, helper)
 		}
 	}

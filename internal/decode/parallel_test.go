@@ -299,6 +299,23 @@ func TestCrewReadFails(t *testing.T) {
 	}
 }
 
+// A helper that is lost to what it decodes is replaced.
+func TestCrewLosesHelper(t *testing.T) {
+	var left atomic.Bool
+	pebbles["leaves once"] = func() {
+		if left.CompareAndSwap(false, true) {
+			runtime.Goexit()
+		}
+	}
+	defer clear(pebbles)
+	data := stonesOf(100, false, at(50, func(item string) string { return strings.Replace(item, "stone-50", "leaves once", 1) }))
+	d := newDecoder[*stone](t, Options{Workers: 1})
+	d.batch = 1
+	if got := readList(d, strings.NewReader(data), JSON); len(got.objects) != 100 || got.end != "<nil>" || !left.Load() {
+		t.Errorf("%d objects, then %s", len(got.objects), got.end)
+	}
+}
+
 type panicReader struct{ v any }
 
 func (r panicReader) Read([]byte) (int, error) { panic(r.v) }
@@ -352,7 +369,7 @@ func TestCrewSize(t *testing.T) {
 		d := newDecoder[*stone](t, Options{})
 		got := 0
 		if c := newCrew(d); c != nil {
-			got = cap(c.idle)
+			got = cap(c.helpers)
 		}
 		if got != want {
 			t.Errorf("%d cores: %d helpers, want %d", procs, got, want)
