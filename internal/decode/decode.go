@@ -116,6 +116,9 @@ func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (met
 	}
 	l := jsonList{d: d, crew: c, yield: yield}
 	err := l.read()
+	if err == errDone {
+		err = nil
+	}
 	c.keep(&l.meta)
 	return l.meta, err
 }

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type jsonList struct {
 	meta             metav1.ListMeta
 	items            bool
 	size             int           // of the last item
+	between          []byte        // what ends an item and begins the next one, as far as it has been seen
 	status           metav1.Status // the members of what turns out to be one
 }
 
@@ -36,6 +38,12 @@ func (l *jsonList) read() error {
 	} else if err := l.members(); err != nil {
 		return err
 	}
+	return l.end()
+}
+
+// end reads what is left behind the closing brace.
+func (l *jsonList) end() error {
+	b := &l.d.buf
 	if c, err := b.peek(); err == nil {
 		return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q after the end of the list", c)}
 	} else if err != io.EOF {
@@ -143,7 +151,11 @@ func (l *jsonList) readItems() error {
 		b.pos++
 		return nil
 	}
-	l.crew.begin((*Decoder).item, l.pass)
+	l.crew.begin((*Decoder).item, l.pass, l.alone)
+	return l.itemsLeft()
+}
+
+func (l *jsonList) itemsLeft() error {
 	for {
 		if err := l.item(); err != nil {
 			return err
@@ -154,11 +166,29 @@ func (l *jsonList) readItems() error {
 	}
 }
 
+// alone reads the list from an item on without its crew.
+func (l *jsonList) alone() error {
+	crew := l.crew
+	defer func() { l.crew = crew }()
+	l.crew = nil
+	if err := l.itemsLeft(); err != nil {
+		return err
+	}
+	if more, err := l.more('}'); err != nil {
+		return err
+	} else if more {
+		if err := l.members(); err != nil {
+			return err
+		}
+	}
+	return l.end()
+}
+
 // item reads an object. Without a crew it is decoded where it stands if the buffer seems to hold the whole of it, which saves the
 // search for its end.
 func (l *jsonList) item() error {
 	b, p := &l.d.buf, &l.d.p
-	c, err := b.peek()
+	c, err := l.crew.peek(b)
 	if err != nil {
 		return b.cut(err)
 	}
@@ -172,11 +202,17 @@ func (l *jsonList) item() error {
 		}
 		// It may be that it is only cut off.
 	}
+	if crew && l.between != nil {
+		if i := bytes.Index(b.data[b.pos:], l.between); i >= 0 {
+			return l.crew.add(b.take(i+1), base)
+		}
+	}
 	raw, err := b.value()
 	if err != nil {
 		return err
 	}
 	if crew {
+		l.learn(raw)
 		return l.crew.add(raw, base)
 	}
 	l.size = len(raw)
@@ -185,6 +221,14 @@ func (l *jsonList) item() error {
 		return err
 	}
 	return l.pass(ev)
+}
+
+// learn learns from an item how one begins.
+func (l *jsonList) learn(item []byte) {
+	const meta = `"metadata":{`
+	if i := bytes.Index(item[:min(len(item), 256)], []byte(meta)); i >= 0 && l.between == nil {
+		l.between = append([]byte("},"), item[:i+len(meta)]...)
+	}
 }
 
 // item decodes the item that raw is, as the object of an event of no type.
@@ -222,15 +266,15 @@ func (l *jsonList) string() (string, error) {
 // more passes a comma, or the closing bracket, and reports whether it was a comma.
 func (l *jsonList) more(closing byte) (bool, error) {
 	b := &l.d.buf
-	c, err := b.peek()
+	c, err := l.crew.peek(b)
 	if err != nil {
 		return false, b.cut(err)
 	}
-	if c == ',' {
-		b.pos++
-		return true, nil
+	if c != ',' && c != closing {
+		return false, l.expect(closing)
 	}
-	return false, l.expect(closing)
+	l.crew.passed(b.take(1))
+	return c == ',', nil
 }
 
 // expect passes a byte.

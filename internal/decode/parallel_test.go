@@ -70,7 +70,7 @@ func stonesOf(n int, watch bool, f func(i int, item string) string) string {
 		b.WriteString(`{"kind":"StoneList","items":[`)
 	}
 	for i := range n {
-		item := fmt.Sprintf(`{"kind":"Stone","apiVersion":"v1","name":"stone-%d","filler":"%s"}`, i, strings.Repeat("x", i*37%500))
+		item := fmt.Sprintf(`{"kind":"Stone","apiVersion":"v1","metadata":{},"name":"stone-%d","filler":"%s"}`, i, strings.Repeat("x", i*37%500))
 		if watch {
 			item = `{"type":"ADDED","object":` + item + `}`
 		}
@@ -82,7 +82,7 @@ func stonesOf(n int, watch bool, f func(i int, item string) string) string {
 		}
 	}
 	if !watch {
-		b.WriteString("]}")
+		b.WriteString(`], "metadata":{"resourceVersion":"7"}}`)
 	}
 	return b.String()
 }
@@ -127,15 +127,21 @@ func TestCrew(t *testing.T) {
 		"large":            func(item string) string { return strings.Replace(item, "stone-50", strings.Repeat("y", 2500), 1) },
 		"too large":        func(item string) string { return strings.Replace(item, "stone-50", strings.Repeat("y", 5000), 1) },
 		"many lines":       func(item string) string { return strings.ReplaceAll(item, ",", ",\r\n") },
-		"a lone object":    as1(`{"object":{"name":"x"}}`),
-		"an error":         as1(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"message":"too old"}}`),
-		"a bare status":    as1(`{"kind":"Status","status":"Failure","code":500,"message":"internal"}`),
-		"a bookmark":       as1(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}`),
-		"the end":          as1(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`),
-		"an unknown type":  as1(`{"type":"X","object":{}}`),
-		"panic":            named("panics"),
-		"goexit":           named("leaves"),
-		"panic once":       named("panics once"),
+		"a broken string":  func(item string) string { return strings.Replace(item, `"name"`, "\"na \n \n\tme\"", 1) },
+		"spaces":           func(item string) string { return "\n  \t" + item + "\r\n  " },
+		"looks like items": func(item string) string {
+			inner := `{"kind":"Stone","apiVersion":"v1","metadata":{},"name":"inner"}`
+			return strings.Replace(item, `"filler"`, `"a":[`+inner+","+inner+"  , "+inner+`],"filler"`, 1)
+		},
+		"a lone object":   as1(`{"object":{"name":"x"}}`),
+		"an error":        as1(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"message":"too old"}}`),
+		"a bare status":   as1(`{"kind":"Status","status":"Failure","code":500,"message":"internal"}`),
+		"a bookmark":      as1(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}`),
+		"the end":         as1(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`),
+		"an unknown type": as1(`{"type":"X","object":{}}`),
+		"panic":           named("panics"),
+		"goexit":          named("leaves"),
+		"panic once":      named("panics once"),
 	} {
 		for _, watch := range []bool{false, true} {
 			data := stonesOf(100, watch, at(50, f))
@@ -147,7 +153,10 @@ func TestCrew(t *testing.T) {
 					if watch {
 						return d.WatchList(r, JSON, func(ev Event) error { return yield(ev) })
 					}
-					_, err := d.List(r, JSON, func(o Object) error { return yield(o) })
+					meta, err := d.List(r, JSON, func(o Object) error { return yield(o) })
+					if err == nil {
+						err = yield(meta)
+					}
 					return err
 				})
 			}
@@ -195,9 +204,13 @@ func TestCrewProtobuf(t *testing.T) {
 func TestCrewHoldsNothingBack(t *testing.T) {
 	const n, end = 20, 10
 	for _, watch := range []bool{false, true} {
-		for _, closes := range []bool{true, false} {
+		for way := range 4 {
+			closes, lines := way&1 > 0, way&2 > 0
 			var parts []string // each ends with an object
 			data := stonesOf(n, watch, func(i int, item string) string {
+				if lines {
+					item = strings.ReplaceAll(item, ",", ",\n")
+				}
 				if i == end && watch {
 					item = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`
 				}
@@ -257,7 +270,7 @@ func TestCrewEndsWithYield(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					data := stonesOf(100, false, func(_ int, item string) string { return item })
 					r, w := io.Pipe()
-					go func() { _, _ = io.WriteString(w, data[:len(data)-2]) }() // and then no more
+					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }() // and then no more
 					d := newDecoder[*stone](t, Options{Workers: 2})
 					d.batch = batch
 					got := tell(func(yield func(any) error) error {
@@ -290,7 +303,7 @@ func TestCrewReadFails(t *testing.T) {
 	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
 		d := newDecoder[*stone](t, Options{Workers: 2})
 		got := tell(func(yield func(any) error) error {
-			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:len(data)-2]), last)), JSON, func(o Object) error { return yield(o) })
+			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:strings.LastIndex(data, "]")]), last)), JSON, func(o Object) error { return yield(o) })
 			return err
 		})
 		if failed := strings.HasSuffix(got.end, ": broken") && len(got.told) == 100; name == "error" && !failed || name == "panic" && got.panic != broken {
@@ -339,9 +352,9 @@ func TestCrewIsBounded(t *testing.T) {
 	}
 }
 
-// What is too much to copy is decoded in its turn all the same.
+// What is too much to be ahead of anything is decoded in its turn all the same.
 func TestCrewLargePiece(t *testing.T) {
-	large := func(item string) string { return strings.Replace(item, "stone", strings.Repeat("y", maxPiece), 1) }
+	large := func(item string) string { return strings.Replace(item, "stone", strings.Repeat("y", maxAhead), 1) }
 	data := stonesOf(100, false, at(50, large))
 	alone := readList(newDecoder[*stone](t, Options{Workers: -1}), strings.NewReader(data), JSON)
 	crew := readList(newDecoder[*stone](t, Options{Workers: 2}), strings.NewReader(data), JSON)

@@ -82,7 +82,7 @@ func (l *protobufList) readList() error {
 			return err
 		}
 	}
-	l.crew.begin((*Decoder).itemProtobuf, func(ev Event) error { return l.yield(ev.Object) })
+	l.crew.begin((*Decoder).itemProtobuf, func(ev Event) error { return l.yield(ev.Object) }, nil)
 	for b.offset() < end {
 		num, typ, err := b.field()
 		if err != nil {

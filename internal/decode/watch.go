@@ -22,11 +22,25 @@ type watchStream struct {
 // read reads the stream to its end.
 func (w *watchStream) read(enc Encoding) error {
 	next := w.nextJSON
-	w.decode = (*Decoder).frame
-	if enc == Protobuf {
-		next, w.decode = w.nextProtobuf, (*Decoder).frameProtobuf
+	w.decode = (*Decoder).line
+	alone := func() error {
+		crew := w.crew
+		defer func() { w.crew = crew }()
+		w.crew = nil
+		return w.all(next)
 	}
-	w.crew.begin(w.decode, w.pass)
+	if enc == Protobuf {
+		next, alone, w.decode = w.nextProtobuf, nil, (*Decoder).frameProtobuf
+	}
+	w.crew.begin(w.decode, w.pass, alone)
+	if err := w.all(next); err != errDone {
+		return err
+	}
+	return nil
+}
+
+// all reads all events.
+func (w *watchStream) all(next func() (more bool, err error)) error {
 	for initial := w.initial; ; {
 		more, err := next()
 		if !more || err != nil {
@@ -90,11 +104,10 @@ func (w *watchStream) goLive() error {
 	return nil
 }
 
-// nextJSON reads an event. Servers write each in a line, which is found much faster than the bracket that closes it; but whether
-// the line is the event is known only when it has been decoded, which for a crew is too late.
+// nextJSON reads an event. Servers write each in a line, which is found much faster than the bracket that closes it.
 func (w *watchStream) nextJSON() (more bool, err error) {
 	b := &w.d.buf
-	c, err := b.peek()
+	c, err := w.crew.peek(b)
 	if err == io.EOF {
 		return false, nil
 	}
@@ -104,26 +117,37 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 	if c != '{' {
 		return false, &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}
 	}
+	line := b.line()
 	ahead, err := w.ahead()
 	if err != nil {
 		return false, err
 	}
-	if !ahead {
-		if line := b.line(); line != nil {
-			ev, err := w.d.frame(line, b.offset())
-			if err == nil {
-				b.pos += w.d.p.pos
-				return true, w.pass(ev)
-			}
-			// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
-		}
-	}
 	base := b.offset()
+	if line != nil && ahead {
+		return true, w.crew.add(b.take(len(line)), base)
+	}
+	if line != nil {
+		ev, err := w.d.frame(line, base)
+		if err == nil {
+			b.pos += w.d.p.pos
+			return true, w.pass(ev)
+		}
+		// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
+	}
 	raw, err := b.value()
 	if err != nil {
 		return false, err
 	}
 	return true, w.take(raw, base)
+}
+
+// line decodes the event that raw is.
+func (d *Decoder) line(raw []byte, base int64) (Event, error) {
+	ev, err := d.frame(raw, base)
+	if err == nil {
+		err = d.p.end()
+	}
+	return ev, err
 }
 
 // frame decodes the event that raw begins with: {"type": …, "object": …}. The object is decoded where it stands if its type is
