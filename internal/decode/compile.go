@@ -76,7 +76,7 @@ func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return decodeString(), nil
+		return new(stringField).decode, nil
 	case reflect.Bool:
 		return decodeBool, nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:

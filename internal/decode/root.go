@@ -97,6 +97,7 @@ func (s *structType) keep(name string, instead bool, set func(*Decoder) error) {
 		s.index()
 	}
 	m := &s.members[i]
+	m.text = nil
 	field := m.dec
 	if instead || field == nil {
 		m.steps, m.offset, field = nil, 0, nil

@@ -11,21 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-func decodeString() decoder {
-	f := &stringField{}
-	return func(d *Decoder, p place) error {
-		if d.p.next() != '"' {
-			if null, err := d.p.null(); null {
-				return err
-			}
-			return d.wrong("a string")
+func (f *stringField) decode(d *Decoder, p place) error {
+	if d.p.next() != '"' {
+		if null, err := d.p.null(); null {
+			return err
 		}
-		s, err := f.read(d)
-		if err == nil {
-			*as[string](p) = s
-		}
-		return err
+		return d.wrong("a string")
 	}
+	s, err := f.read(d)
+	if err == nil {
+		*as[string](p) = s
+	}
+	return err
 }
 
 func decodeBool(d *Decoder, p place) error {
@@ -212,12 +209,12 @@ func utc(b []byte) (time.Time, bool) {
 
 // decodeIntOrString does what (*intstr.IntOrString).UnmarshalJSON does.
 func decodeIntOrString() decoder {
-	str, num := decodeString(), decodeInt(reflect.TypeFor[int32]())
+	str, num := new(stringField), decodeInt(reflect.TypeFor[int32]())
 	return func(d *Decoder, p place) error {
 		to := as[intstr.IntOrString](p)
 		if d.p.next() == '"' {
 			to.Type = intstr.String
-			return str(d, addressOf(&to.StrVal))
+			return str.decode(d, addressOf(&to.StrVal))
 		}
 		to.Type = intstr.Int
 		return num(d, addressOf(&to.IntVal))

@@ -25,6 +25,7 @@ type member struct {
 	offset     uintptr
 	steps      []step
 	dec        decoder // nil: dropped
+	text       *stringField // of dec, where it decodes a string in the struct itself: most do
 }
 
 // lookAhead is how many fields an object may leave out for its next name to be found without the map.
@@ -82,6 +83,13 @@ func (s *structType) decode(d *Decoder, p place) error {
 		} else {
 			m := &s.members[i]
 			*guess, guess, at = i, &m.then, i+1
+			if m.text != nil {
+				if s, ok := m.text.guess(&d.p); ok {
+					*as[string](p.field(m.offset)) = s
+					more, err = d.p.more('}')
+					continue
+				}
+			}
 			err = m.decode(d, p)
 		}
 		if err == nil {
@@ -174,6 +182,9 @@ func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 			}
 		case f.quoted:
 			m.dec = quoted(f.typ)
+		case f.typ.Kind() == reflect.String && own(f.typ) == nil && m.steps == nil && len(rest) == 0:
+			m.text = &stringField{}
+			m.dec = m.text.decode
 		default:
 			if m.dec, err = c.compile(f.typ, rest); err == nil && c.share {
 				m.dec = shared(f.typ, m.dec)
