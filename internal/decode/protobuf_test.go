@@ -83,9 +83,21 @@ func wantCarp(i int) *carp.Carp {
 
 func TestProtobufIsCompiled(t *testing.T) {
 	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*metav1.PartialObjectMetadata](t, Options{}), newDecoder[*metav1.Status](t, Options{})} {
+		d.root.compileWire()
 		if d.root.message == nil {
 			t.Errorf("%v is not compiled", d.root.typ)
 		}
+	}
+}
+
+func TestOnlyOneEncodingIsCompiled(t *testing.T) {
+	d := newDecoder[*carp.Carp](t, Options{})
+	if o := d.message(mustMarshal(t, newCarp(1))); o.Err != nil || d.root.json != nil || d.root.message == nil {
+		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", o.Err, d.root.json != nil, d.root.message != nil)
+	}
+	d = newDecoder[*carp.Carp](t, Options{})
+	if _, err := decodeOne(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil || d.root.json == nil || d.root.wired {
+		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", err, d.root.json != nil, d.root.wired)
 	}
 }
 
@@ -116,7 +128,7 @@ func TestProtobufList(t *testing.T) {
 // ownUnmarshal is a decoder that does not know the tags of its type.
 func ownUnmarshal(t testing.TB) *Decoder {
 	d := newDecoder[*carp.Carp](t, Options{})
-	d.root.message = nil
+	d.root.wired = true // by nothing
 	return d
 }
 

@@ -11,16 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A root is the compiled form of the type of the objects.
+// A root is the compiled form of the type of the objects. Each encoding is compiled when it is first used, since most decoders see
+// only one.
 type root struct {
 	typ       reflect.Type // a pointer
 	elem      reflect.Type
 	json      decoder
-	ident     decoder      // of an identity, for what the type's own decoder refuses
-	untyped   bool         // the objects are runtime.Unstructured
-	unmarshal bool         // the objects have the Unmarshal of a protobuf message
-	message   *messageType // of the objects, where they have both that and its tags
+	ident     decoder // of an identity, for what the type's own decoder refuses
+	untyped   bool    // the objects are runtime.Unstructured
+	unmarshal bool    // the objects have the Unmarshal of a protobuf message
+	wired     bool
+	message   *messageType // of the objects, where they have both that and its tags; nil until wired
 	drop      drops
+	share     bool
 }
 
 // An identity is what every object has.
@@ -41,29 +44,42 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	if typ.Kind() != reflect.Pointer {
 		return fmt.Errorf("cannot decode into %v: want a pointer", typ)
 	}
-	r.typ, r.elem, r.drop = typ, typ.Elem(), opts.Drop
+	r.typ, r.elem, r.drop, r.share = typ, typ.Elem(), opts.Drop, opts.Share
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
 	r.unmarshal = typ.Implements(wireUnmarshaler)
-	c := compiler{share: opts.Share, makers: makers{}, done: map[reflect.Type]*lateDecoder{}}
+	if len(r.drop) == 0 {
+		return nil // nothing else can be refused
+	}
+	r.compileWire()
+	return r.compileJSON()
+}
+
+func (r *root) compileJSON() (err error) {
+	c := compiler{share: r.share, makers: makers{}, done: map[reflect.Type]*lateDecoder{}}
 	if r.ident, err = c.root(reflect.TypeFor[identity](), nil); err != nil {
 		return err
 	}
 	switch {
 	case r.untyped:
-		r.json = nil
+		r.json = decodeUnstructured
 	case r.elem.Kind() == reflect.Struct && own(r.elem) == nil:
-		r.json, err = c.root(r.elem, opts.Drop)
+		r.json, err = c.root(r.elem, r.drop)
 	default:
-		r.json, err = c.compile(r.elem, opts.Drop)
-	}
-	if err == nil && r.unmarshal && r.elem.Kind() == reflect.Struct && !ownWire(r.elem) {
-		// A type that has something to refuse is left to its own Unmarshal.
-		w := wireCompiler{share: opts.Share, makers: makers{}, done: map[reflect.Type]*messageType{}}
-		if m, err := w.message(r.elem, opts.Drop); err == nil {
-			r.message = m
-		}
+		r.json, err = c.compile(r.elem, r.drop)
 	}
 	return err
+}
+
+// compileWire makes the message of a type that has something to go by. Others are left to their own Unmarshal.
+func (r *root) compileWire() {
+	r.wired = true
+	if !r.unmarshal || r.elem.Kind() != reflect.Struct || ownWire(r.elem) {
+		return
+	}
+	w := wireCompiler{share: r.share, makers: makers{}, done: map[reflect.Type]*messageType{}}
+	if m, err := w.message(r.elem, r.drop); err == nil {
+		r.message = m
+	}
 }
 
 // root returns the decoder of struct t which also tells the Decoder the kind and the API version. A TypeMeta stays empty: what
@@ -130,8 +146,13 @@ func (d *Decoder) object() (Object, error) {
 	start, depth := d.p.pos, d.p.depth
 	d.kind, d.apiVersion = "", ""
 	d.objects++
+	if d.root.json == nil {
+		if err := d.root.compileJSON(); err != nil {
+			return Object{}, err
+		}
+	}
 	v := reflect.New(d.root.elem)
-	err := d.value(v)
+	err := d.root.json(d, placeOf(v))
 	if err == nil {
 		return Object{Value: v.Interface(), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, nil
 	}
@@ -155,10 +176,8 @@ func (d *Decoder) object() (Object, error) {
 
 var errNoKind = errors.New("the object has no kind")
 
-func (d *Decoder) value(v reflect.Value) error {
-	if !d.root.untyped {
-		return d.root.json(d, placeOf(v))
-	}
+// decodeUnstructured decodes an object that is a runtime.Unstructured.
+func decodeUnstructured(d *Decoder, p place) error {
 	if d.p.next() != '{' {
 		return d.wrong("an object")
 	}
@@ -166,7 +185,7 @@ func (d *Decoder) value(v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	v.Interface().(runtime.Unstructured).SetUnstructuredContent(content)
+	p.value(d.root.elem).Addr().Interface().(runtime.Unstructured).SetUnstructuredContent(content)
 	d.kind, _ = content["kind"].(string)
 	d.apiVersion, _ = content["apiVersion"].(string)
 	return nil
@@ -197,12 +216,15 @@ func (r *root) complete(o *Object, listKind, listVersion string) {
 
 // Protobuf reports whether the objects can be decoded from protobuf.
 func (d *Decoder) Protobuf() bool {
-	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0
+	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0 // which needs no message
 }
 
 // message decodes the object of which data is the protobuf message.
 func (d *Decoder) message(data []byte) Object {
 	d.objects++
+	if !d.root.wired {
+		d.root.compileWire()
+	}
 	v := reflect.New(d.root.elem)
 	var err error
 	if d.root.message != nil {

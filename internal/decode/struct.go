@@ -24,7 +24,7 @@ type member struct {
 	then       int    // the member that followed the last time
 	offset     uintptr
 	steps      []step
-	dec        decoder // nil: dropped
+	dec        decoder      // nil: dropped
 	text       *stringField // of dec, where it decodes a string in the struct itself: most do
 }
 
