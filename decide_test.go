@@ -200,7 +200,7 @@ func TestGuard(t *testing.T) {
 				}
 				for _, at := range tc.heard {
 					time.Sleep(at - time.Since(begin))
-					g.heard()
+					g.heard(1)
 				}
 				if tc.want == nil {
 					time.Sleep(time.Hour)

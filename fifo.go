@@ -110,8 +110,15 @@ func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
 // position returns how many deltas were ever pushed; it is exact when the appender calls it.
 func (q *FIFO[T]) position() uint64 { return q.end.Load() }
 
-// push appends d and wakes the cursors that wait. Callers take turns: there is one appender at a time.
+// push appends d and wakes the cursors that wait.
 func (q *FIFO[T]) push(d Delta[T]) {
+	q.put(d)
+	q.notify()
+}
+
+// put appends d. Cursors that wait learn of it at the next notify, which must follow soon, those that read at once. Callers
+// take turns: there is one appender at a time.
+func (q *FIFO[T]) put(d Delta[T]) {
 	if q.live.Load() == 0 && q.skip() {
 		return
 	}
@@ -121,6 +128,10 @@ func (q *FIFO[T]) push(d Delta[T]) {
 	}
 	q.tail.slots[end-q.tail.base] = d
 	q.end.Store(end + 1)
+}
+
+// notify wakes the cursors that wait.
+func (q *FIFO[T]) notify() {
 	// A cursor counts itself as a sleeper before it looks at end for the last time, so one of the two sees the other.
 	if q.sleepers.Load() != 0 {
 		q.mu.Lock()

@@ -18,7 +18,7 @@ type informerTarget[T Object] struct {
 }
 
 // apply changes the store, then tells the handlers.
-func (t *informerTarget[T]) apply(ev *WatchEvent[T], version string) (existed, known bool, err error) {
+func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
 	inf := t.inf
 	switch {
 	case ev.Err != nil:
@@ -27,26 +27,28 @@ func (t *informerTarget[T]) apply(ev *WatchEvent[T], version string) (existed, k
 			inf.store.progress(version)
 		}
 	case ev.Type == watch.Deleted:
-		existed = t.delete(ev.Key(), ev.ResourceVersion, version)
+		existed = t.delete(key, ev.ResourceVersion, version)
 	default:
-		existed, err = t.set(ev.Object, ev.ResourceVersion, version)
+		existed, err = t.set(key, ev.Object, ev.ResourceVersion, version)
 	}
 	t.reached(ev.ResourceVersion, err == nil && version != "")
 	return existed, true, err
 }
 
-func (t *informerTarget[T]) set(obj T, at, version string) (existed bool, err error) {
+func (t *informerTarget[T]) notify() { t.inf.log.notify() }
+
+func (t *informerTarget[T]) set(key Key, obj T, at, version string) (existed bool, err error) {
 	inf := t.inf
 	t.copied(obj)
-	old, existed, err := t.store(obj, version)
+	old, existed, err := t.store(key, obj, version)
 	if err != nil {
 		t.dropped(obj)
 		return false, err
 	}
 	if d := (Delta[T]{Type: Updated, Cause: Watch, Old: old, New: obj, ResourceVersion: at}); existed && old.GetUID() == obj.GetUID() {
-		inf.log.push(d) // nearly always, and without the closure
+		inf.log.put(d) // nearly always, and without the closure
 	} else {
-		emit(d, inf.log.push)
+		emit(d, inf.log.put)
 	}
 	inf.mu.Unlock()
 	t.compared(old)
@@ -54,12 +56,12 @@ func (t *informerTarget[T]) set(obj T, at, version string) (existed bool, err er
 }
 
 // store sets obj, and leaves mu locked unless it fails.
-func (t *informerTarget[T]) store(obj T, version string) (old T, existed bool, err error) {
+func (t *informerTarget[T]) store(key Key, obj T, version string) (old T, existed bool, err error) {
 	if t.inf.opts.OnPanic != nil {
-		key := KeyOf(obj)
-		defer t.recovered(&key, &err)
+		at := key
+		defer t.recovered(&at, &err)
 	}
-	old, existed = t.inf.store.store.Set(obj, version)
+	old, existed = t.inf.store.store.SetKey(key, obj, version)
 	return old, existed, nil
 }
 
@@ -67,7 +69,7 @@ func (t *informerTarget[T]) delete(key Key, at, version string) bool {
 	inf := t.inf
 	old, existed := inf.store.store.Remove(key, version)
 	if existed {
-		inf.log.push(Delta[T]{Type: Deleted, Cause: Watch, Old: old, ResourceVersion: at})
+		inf.log.put(Delta[T]{Type: Deleted, Cause: Watch, Old: old, ResourceVersion: at})
 	}
 	inf.mu.Unlock()
 	t.compared(old)
@@ -163,6 +165,7 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 	}
 	t.tellLocked(changes, l.reached)
 	inf.mu.Unlock()
+	inf.log.notify()
 	for _, c := range changes {
 		t.compared(c.old)
 	}
@@ -198,7 +201,7 @@ func (t *informerTarget[T]) tellLocked(changes []change[T], version string) {
 	d := Delta[T]{Cause: Relist, ResourceVersion: version}
 	for _, c := range changes {
 		d.Old, d.New = c.old, c.new
-		emit(d, inf.log.push)
+		emit(d, inf.log.put)
 	}
 }
 

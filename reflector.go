@@ -46,10 +46,12 @@ type Reflector[T Object] struct {
 type target[T Object] interface {
 	// replace takes over a whole list; see replacement.
 	replace(l replacement[T]) (changed int)
-	// apply makes the change ev and moves the reported version to version, if that is not empty. An event with Err changes
+	// apply makes the change ev, of which key is the key, and moves the reported version to version, if that is not empty. An event with Err changes
 	// no object. It returns whether the object was there before; known is false where the target cannot tell. An error
 	// means that nothing has changed, and that the object is to be set aside.
-	apply(ev *WatchEvent[T], version string) (existed, known bool, err error)
+	apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error)
+	// notify wakes those who wait for what was applied. It follows an apply without delay, unless more events do.
+	notify()
 	// get returns what the target holds under key; ok is false also where it cannot tell.
 	get(key Key) (obj T, ok bool)
 	// version is what the target reports.
@@ -235,11 +237,34 @@ func (r *Reflector[T]) measure(op string, start time.Time, err error) {
 // position is a resource version with its order, which only decimal versions have.
 type position struct {
 	version string
+	number  uint64 // decimal(version)
 }
 
-// before reports whether p is older than version; known is false where one of them has no order.
-func (p position) before(version string) (older, known bool) {
-	c, err := resourceversion.CompareResourceVersion(p.version, version)
+func positionAt(version string) position { return position{version, decimal(version)} }
+
+// decimal returns the number that version is, or 0 if it is none or does not fit.
+func decimal(version string) (n uint64) {
+	const fits = 19 // digits, whatever they are
+	if version == "" || len(version) > fits || version[0] == '0' {
+		return 0
+	}
+	for i := range len(version) {
+		digit := version[i] - '0'
+		if digit > 9 {
+			return 0
+		}
+		n = 10*n + uint64(digit)
+	}
+	return n
+}
+
+// before reports whether p is older than q; known is false where one of them has no order.
+func (p position) before(q position) (older, known bool) {
+	// Each event is compared, and nearly every version fits a word.
+	if p.number != 0 && q.number != 0 {
+		return p.number < q.number, true
+	}
+	c, err := resourceversion.CompareResourceVersion(p.version, q.version)
 	return c < 0, err == nil
 }
 

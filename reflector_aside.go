@@ -97,13 +97,13 @@ func (s *sinkTarget[T]) replace(l replacement[T]) int {
 	return len(objs)
 }
 
-func (s *sinkTarget[T]) apply(ev *WatchEvent[T], version string) (existed, known bool, err error) {
+func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
 	if ev.Err != nil {
 		return false, false, nil
 	}
 	g, known := s.sink.(getter[T])
 	if known && ev.Type != watch.Bookmark {
-		_, existed = g.Get(ev.Key())
+		_, existed = g.Get(key)
 	}
 	s.sink.Apply(*ev)
 	if version != "" {
@@ -111,6 +111,9 @@ func (s *sinkTarget[T]) apply(ev *WatchEvent[T], version string) (existed, known
 	}
 	return existed, known, nil
 }
+
+// notify does nothing: a Sink sees what is More for itself.
+func (s *sinkTarget[T]) notify() {}
 
 func (s *sinkTarget[T]) get(key Key) (obj T, ok bool) {
 	if g, can := s.sink.(getter[T]); can {

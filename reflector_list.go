@@ -139,7 +139,7 @@ func (r *Reflector[T]) page(ctx context.Context, opts metav1.ListOptions, got *g
 	r.board.requested(opList)
 	start := time.Now()
 	meta, err := r.src.List(ctx, opts, func(obj T, err error) error {
-		g.heard()
+		g.heard(1)
 		got.add(obj, err)
 		return nil
 	})
@@ -197,7 +197,7 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 		},
 		failed: func(key Key, err error) { r.aside.add(key, err, false, r.report) },
 	})
-	r.position = position{got.version}
+	r.position = positionAt(got.version)
 	r.listed, r.relist, r.doubt, r.probe = true, false, false, false
 	r.board.setSetAside(r.aside.clone())
 	r.board.replaced(epoch)

@@ -51,6 +51,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	w.start = w.requested
 	err := r.src.Watch(ctx, opts, w.event)
 	err = causeOf(ctx, err)
+	w.flush()
 	r.measure(w.op, w.start, err)
 	return w.ended(err, time.Since(w.start))
 }
@@ -70,6 +71,8 @@ type watching[T Object] struct {
 	started bool
 	opaque  bool          // it began without a version: what it sends cannot be checked, and it cannot be resumed
 	ev      WatchEvent[T] // the one at hand: here, since a pointer to a parameter would cost an allocation each
+	held    uint64        // events since the last flush
+	signs   uint64        // those of them that are a sign of life
 	initial *gathered[T]  // nil once the initial events have ended
 	moved   bool          // the position, or an initial event came
 }
@@ -101,30 +104,56 @@ func (w *watching[T]) stop() {
 	}
 }
 
+// maxHeld is how many events handlers may have to wait for when the source says that more are coming.
+const maxHeld = chunkSize
+
 // event takes what the source yields.
 func (w *watching[T]) event(ev WatchEvent[T]) error {
-	r := w.r
-	r.board.heard()
 	if !w.started {
-		w.started, w.hints = true, hintsOf(r.src)
+		w.started, w.hints = true, hintsOf(w.r.src)
 		w.opaque = w.opaque || w.hints.loose
 	}
-	w.ev = withoutBody(ev)
-	defer func() { w.ev = WatchEvent[T]{} }() // nor is the object kept
-	if w.initial == nil {
-		w.guard.heard()
-		return w.apply(&w.ev)
+	if w.held++; w.held >= maxHeld {
+		ev.More = false
 	}
+	w.ev = withoutBody(ev)
+	err := w.take(&w.ev)
+	if !ev.More || err != nil {
+		w.flush()
+	}
+	return err
+}
+
+// flush does what is enough once for several events: it notes them, and wakes those who are told.
+func (w *watching[T]) flush() {
+	if w.held == 0 {
+		return
+	}
+	w.ev = WatchEvent[T]{} // so that the object is not kept
+	w.r.target.notify()
+	w.r.board.heard(w.held)
+	w.guard.heard(w.signs)
+	w.held, w.signs = 0, 0
+}
+
+func (w *watching[T]) take(ev *WatchEvent[T]) error {
+	if w.initial == nil {
+		w.signs++
+		return w.apply(ev)
+	}
+	r := w.r
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
-		w.guard.heard()
+		w.signs++
 		w.moved = true
-		w.initial.change(&w.ev)
+		w.initial.change(ev)
 	case watch.Bookmark:
 		if !ev.InitialEventsEnd {
 			return nil // no progress of the list
 		}
-		w.guard.heard()
+		w.signs++
+		w.guard.heard(w.signs) // before live looks at it
+		w.signs = 0
 		w.initial.version = ev.ResourceVersion
 		if err := r.takeOver(opStream, w.initial); err != nil {
 			return err
@@ -155,43 +184,43 @@ func withoutBody[T Object](ev WatchEvent[T]) WatchEvent[T] {
 // apply makes one change of a live watch.
 func (w *watching[T]) apply(ev *WatchEvent[T]) error {
 	r := w.r
+	to := positionAt(ev.ResourceVersion)
 	if ev.Type == watch.Bookmark {
-		older, ordered := r.position.before(ev.ResourceVersion)
+		older, ordered := r.position.before(to)
 		if ev.ResourceVersion == "" || ordered && !older {
 			return nil // a bookmark that lags promises nothing new
 		}
-		return w.advance(ev)
+		return w.advance(ev, Key{}, to)
 	}
+	key := ev.Key()
 	if ev.Err != nil {
-		key := ev.Key()
 		if key.Name == "" {
 			// Set aside it would hold back the version until a list comes by chance: only a list can say what it was about.
 			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object that cannot be told", ev.Type), ev.Err)
 		}
 		if ev.ResourceVersion != "" {
-			if err := w.check(ev); err != nil {
+			if err := w.check(ev, key, to); err != nil {
 				return err
 			}
 		}
 		r.aside.add(key, ev.Err, true, r.report)
 		r.board.setSetAside(r.aside.clone())
-		return w.advance(ev)
+		return w.advance(ev, key, to)
 	}
-	if err := w.check(ev); err != nil {
+	if err := w.check(ev, key, to); err != nil {
 		return err
 	}
-	return w.advance(ev)
+	return w.advance(ev, key, to)
 }
 
 // check refuses an event that no server may send where this watch stands.
-func (w *watching[T]) check(ev *WatchEvent[T]) error {
+func (w *watching[T]) check(ev *WatchEvent[T], key Key, to position) error {
 	r := w.r
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)
 	}
-	key := ev.Key()
 	if key.Name == "" {
 		return protocolErrorf("%s event of an object without a name", ev.Type)
 	}
@@ -201,7 +230,7 @@ func (w *watching[T]) check(ev *WatchEvent[T]) error {
 	if ev.ResourceVersion == "" {
 		return protocolErrorf("%s event of %s without a resource version", ev.Type, keyString(key))
 	}
-	if older, ordered := r.position.before(ev.ResourceVersion); !ordered || older {
+	if older, ordered := r.position.before(to); !ordered || older {
 		return nil
 	}
 	if ev.ResourceVersion == r.position.version {
@@ -215,38 +244,37 @@ func (w *watching[T]) check(ev *WatchEvent[T]) error {
 
 // advance hands ev to the target, and moves the position, and the version that is reported as well unless something before it
 // has not been applied.
-func (w *watching[T]) advance(ev *WatchEvent[T]) error {
+func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	r := w.r
-	version := ev.ResourceVersion
-	if version == "" || w.hints.loose {
-		version = r.position.version // what a fake stamps on its objects is no version of its collection
+	if to.version == "" || w.hints.loose {
+		to = r.position // what a fake stamps on its objects is no version of its collection
 	}
 	wasAside := false
 	if ev.Type != watch.Bookmark && ev.Err == nil && len(r.aside.errs) > 0 {
-		wasAside = r.aside.remove(ev.Key())
+		wasAside = r.aside.remove(key)
 	}
-	report := version
+	report := to.version
 	if r.aside.holds() {
 		report = ""
 	}
-	existed, known, err := r.target.apply(ev, report)
-	r.position = position{version}
+	existed, known, err := r.target.apply(ev, key, report)
+	r.position = to
 	if !w.moved {
 		w.moved = true
 		r.board.recovered()
 	}
 	switch {
 	case err != nil:
-		r.aside.add(ev.Key(), err, true, r.report)
+		r.aside.add(key, err, true, r.report)
 		r.board.setSetAside(r.aside.clone())
 	case wasAside:
 		r.board.setSetAside(r.aside.clone())
 	case !known || w.opaque || w.hints.partial || ev.Err != nil || ev.Type == watch.Bookmark:
 	case ev.Type == watch.Added && existed:
 		// What the event says is true and was applied; that it was sent this way means that others were not sent.
-		return protocolErrorf("ADDED event of %s, which was there already", keyString(ev.Key()))
+		return protocolErrorf("ADDED event of %s, which was there already", keyString(key))
 	case ev.Type != watch.Added && !existed:
-		return protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(ev.Key()))
+		return protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
 	}
 	return nil
 }
@@ -268,7 +296,7 @@ func (w *watching[T]) ended(err error, took time.Duration) outcome {
 	o.progress = w.moved || took >= healthyAfter || !o.early
 	o.quiet = err == errDoubt
 	o.opaque = w.opaque || hintsOf(r.src).loose
-	if _, ordered := r.position.before(r.position.version); !ordered || o.opaque {
+	if _, ordered := r.position.before(r.position); !ordered || o.opaque {
 		o.silent, o.early = false, false // without an order there is nothing to find out
 	}
 	if o.progress && !o.silent {
@@ -321,7 +349,7 @@ func (g *guard) look() {
 	}
 }
 
-func (g *guard) heard() { g.count.Add(1) }
+func (g *guard) heard(n uint64) { g.count.Add(n) }
 
 func (g *guard) stop() {
 	g.mu.Lock()

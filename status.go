@@ -90,8 +90,9 @@ func (b *board) status(mode ListMode) Status {
 	return s
 }
 
-func (b *board) heard() {
-	b.events.Add(1)
+// heard notes n events, of which the last has just been applied.
+func (b *board) heard(n uint64) {
+	b.events.Add(n)
 	b.lastEvent.Store(max(1, int64(time.Since(b.born))))
 }
 

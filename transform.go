@@ -100,7 +100,7 @@ func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, y
 
 func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[U]) error) error {
 	return t.src.Watch(ctx, opts, func(ev WatchEvent[T]) error {
-		out := WatchEvent[U]{Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd, Err: ev.Err}
+		out := WatchEvent[U]{Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd, Err: ev.Err, More: ev.More}
 		var zero T
 		switch {
 		case ev.Err != nil || ev.Type == watch.Bookmark:
