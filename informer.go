@@ -58,7 +58,7 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 		},
 		log: NewFIFO[T](),
 	}
-	inf.store = &Indexer[T]{store: table.NewOwned(KeyOf[T], &inf.mu)}
+	inf.store = &Indexer[T]{store: table.NewOwned(KeyOf[T], stampOf[T], &inf.mu)}
 	inf.r = newReflector(src, target[T](&informerTarget[T]{inf: inf}), o)
 	inf.status = inf.Status
 	if o.DetectMutation {

@@ -40,13 +40,13 @@ func (t *informerTarget[T]) notify() { t.inf.log.notify() }
 func (t *informerTarget[T]) set(key Key, obj T, at, version string) (existed bool, err error) {
 	inf := t.inf
 	t.copied(obj)
-	old, existed, err := t.store(key, obj, version)
+	old, existed, same, err := t.store(key, obj, version)
 	if err != nil {
 		t.dropped(obj)
 		return false, err
 	}
-	if d := (Delta[T]{Type: Updated, Cause: Watch, Old: old, New: obj, ResourceVersion: at}); existed && old.GetUID() == obj.GetUID() {
-		inf.log.put(d) // nearly always, and without the closure
+	if d := (Delta[T]{Type: Updated, Cause: Watch, Old: old, New: obj, ResourceVersion: at}); existed && same {
+		inf.log.put(d) // nearly always, and without the closure, nor a look at old
 	} else {
 		emit(d, inf.log.put)
 	}
@@ -56,13 +56,19 @@ func (t *informerTarget[T]) set(key Key, obj T, at, version string) (existed boo
 }
 
 // store sets obj, and leaves mu locked unless it fails.
-func (t *informerTarget[T]) store(key Key, obj T, version string) (old T, existed bool, err error) {
+func (t *informerTarget[T]) store(key Key, obj T, version string) (old T, existed, same bool, err error) {
 	if t.inf.opts.OnPanic != nil {
 		at := key
 		defer t.recovered(&at, &err)
 	}
-	old, existed = t.inf.store.store.SetKey(key, obj, version)
-	return old, existed, nil
+	old, existed, same = t.inf.store.store.Put(key, obj, version)
+	return old, existed, same, nil
+}
+
+// stampOf is what the store remembers of an object: UIDs are random, so two that differ have different hashes but for one time
+// in four billion, of the few times that an object comes back under its name without a deletion in between.
+func stampOf[T Object](obj T) (version uint64, identity string) {
+	return decimal(obj.GetResourceVersion()), string(obj.GetUID())
 }
 
 func (t *informerTarget[T]) delete(key Key, at, version string) bool {
@@ -152,6 +158,7 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 	var changes []change[T]
 	to := table.Changes[T]{
 		Same:      func(old, new T) bool { return sameVersion(old, new, l.distrust) },
+		Distrust:  l.distrust,
 		Newer:     notOlder[T],
 		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },
 		Duplicate: func(key Key) { duplicates = append(duplicates, key) },

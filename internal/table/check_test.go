@@ -27,6 +27,14 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
+// stampOf knows the version of two objects of three.
+func stampOf(o *obj) (version uint64, identity string) {
+	if o.version%3 != 0 {
+		version = uint64(o.version)
+	}
+	return version, o.one
+}
+
 // told is what an owner does after each write: it lets others see the change. Without an owner there is nothing to do.
 func told(s *Store[*obj]) {
 	if s.owner != nil {
@@ -54,6 +62,9 @@ func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 			}
 			if o != nil && o.key != table.key(p) {
 				t.Fatalf("%v is at the position of %v", o.key, table.key(p))
+			}
+			if o != nil && table.stamp(p) != s.stamp(o) {
+				t.Fatalf("%v has stamp %v", o, table.stamp(p))
 			}
 			if got := table.Find(hashOf(s.seed, table.key(p)), table.key(p)); got != p {
 				t.Fatalf("%v: found %d, want %d", table.key(p), got, p)

@@ -12,7 +12,7 @@ func sparse[T comparable](objs *Vector[T]) bool {
 func (s *Store[T]) rebuild(number int) {
 	sh := &s.shards[number]
 	at := &s.tables.Load()[number]
-	table, moved := compacted(at.Load(), &sh.objs)
+	table, moved := compacted(at.Load(), &sh.objs, s.stampOf != nil)
 	for _, ix := range *s.indexes.Load() {
 		ix.lock(allStripes)
 		ix.resize(number, moved, table.room())
@@ -23,7 +23,7 @@ func (s *Store[T]) rebuild(number int) {
 
 // compacted returns a table with more room in place of t, and, if it had to take holes out of objs, each position's new one,
 // which is -1 for a hole.
-func compacted[T comparable](t *Table, objs *Vector[T]) (_ *Table, moved []int32) {
+func compacted[T comparable](t *Table, objs *Vector[T], stamped bool) (_ *Table, moved []int32) {
 	if objs.Len() > objs.Live() {
 		moved = make([]int32, objs.Len())
 		var hole T
@@ -42,7 +42,7 @@ func compacted[T comparable](t *Table, objs *Vector[T]) (_ *Table, moved []int32
 	if objs.Len() == 0 && t != nil {
 		return nil, moved
 	}
-	return t.rebuilt(grown(objs.Len()), moved), moved
+	return t.rebuilt(grown(objs.Len()), moved, stamped), moved
 }
 
 // grown returns the number of keys to make room for when a table of n is full.

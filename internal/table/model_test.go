@@ -21,7 +21,7 @@ func TestModel(t *testing.T) {
 			keys: rapid.SampledFrom([]int{3, 40, 400}).Draw(rt, "keys"),
 		}
 		if rapid.Bool().Draw(rt, "owned") {
-			m.store = NewOwned(keyOf, new(sync.Mutex))
+			m.store = NewOwned(keyOf, stampOf, new(sync.Mutex))
 		} else {
 			m.store = NewStore(keyOf)
 		}
@@ -87,10 +87,12 @@ func (m *model) bump(t *rapid.T) string {
 func (m *model) set(t *rapid.T) { m.put(t, m.object(t, m.key(t))) }
 
 func (m *model) put(t *rapid.T, o *obj) {
-	old, replaced := m.store.Set(o, m.bump(t))
+	old, replaced, same := m.store.Put(o.key, o, m.bump(t))
 	told(m.store)
 	if want, ok := m.want[o.key]; old != want || replaced != ok {
-		t.Fatalf("Set(%v) = %v, %v, want %v, %v", o, old, replaced, want, ok)
+		t.Fatalf("Put(%v) = %v, %v, want %v, %v", o, old, replaced, want, ok)
+	} else if ok && m.store.owner != nil && same != (old.one == o.one) {
+		t.Fatalf("Put(%v) of the same identity as %v: %v", o, old, same)
 	}
 	m.want[o.key] = o
 }
@@ -180,6 +182,7 @@ func (m *model) replace(t *rapid.T) {
 	var gotDuplicates []Key
 	changed := m.store.Replace(list, m.version, Changes[*obj]{
 		Same:      func(old, new *obj) bool { return old.version == new.version },
+		Distrust:  rapid.Bool().Draw(t, "distrust"),
 		Newer:     func(a, b *obj) bool { return b.version >= a.version },
 		Keep:      func(key Key) bool { return kept[key] },
 		Duplicate: func(key Key) { gotDuplicates = append(gotDuplicates, key) },

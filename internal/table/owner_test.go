@@ -12,7 +12,7 @@ import (
 func TestOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		s := NewOwned(keyOf, &mu)
+		s := NewOwned(keyOf, stampOf, &mu)
 		s.Add(NewGroups(func(o *obj, add func(string) bool) {
 			if !mu.TryLock() {
 				t.Error("an index's function was called under the lock")

@@ -261,7 +261,7 @@ func TestSessions(t *testing.T) {
 		t.Run(fmt.Sprintf("writers=%d,versions=%v,deletes=%v,owned=%v", s.writers, s.versions, s.deletes, s.owned), func(t *testing.T) {
 			s.store = NewStore(keyOf)
 			if s.owned {
-				s.store = NewOwned(keyOf, new(sync.Mutex))
+				s.store = NewOwned(keyOf, stampOf, new(sync.Mutex))
 			}
 			s.group, s.parity = NewGroups(byGroup), NewGroups(byParity)
 			s.store.Add(s.group)

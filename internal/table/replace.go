@@ -4,8 +4,10 @@ import "slices"
 
 // Changes says what Replace has to know of its objects, and whom to tell.
 type Changes[T comparable] struct {
-	// Same reports that new is no change of old, which then keeps its place. nil: they are the same object.
-	Same func(old, new T) bool
+	// Same reports that new is no change of old, which then keeps its place. It is asked where stamps do not tell, and always
+	// if Distrust is true. nil: they are the same object.
+	Same     func(old, new T) bool
+	Distrust bool
 	// Newer reports whether b counts, rather than a, of two objects of one key. nil: it does.
 	Newer func(a, b T) bool
 	// Keep names keys that stay although no object has them. nil: none.
@@ -122,12 +124,13 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 		for i, obj := range objs[:n] {
 			b.keys[i] = s.keyOf(obj)
 			b.hashes[i] = hashOf(s.seed, b.keys[i])
+			b.stamps[i] = s.stamp(obj)
 		}
 		for i := range n {
 			b.positions[i] = r.next[b.hashes[i]%shards].table.Find(b.hashes[i], b.keys[i])
 		}
 		for i, obj := range objs[:n] {
-			if !r.stage(obj, &b, i, len(objs)/shards, c.Same) {
+			if !r.stage(obj, &b, i, len(objs)/shards, c) {
 				return nil, false
 			}
 		}
@@ -140,12 +143,13 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 type batch struct {
 	keys      [64]Key
 	hashes    [64]uint64
+	stamps    [64]Stamp
 	positions [64]int
 }
 
 // stage stages obj, which is number i of b. It reports false if there was an object of the same key. A shard of which
 // nothing is staged yet gets room for as many new keys.
-func (r *replace[T]) stage(obj T, b *batch, i, room int, same func(old, new T) bool) bool {
+func (r *replace[T]) stage(obj T, b *batch, i, room int, c Changes[T]) bool {
 	var none T
 	number := int(b.hashes[i] % shards)
 	st := &r.next[number]
@@ -157,11 +161,11 @@ func (r *replace[T]) stage(obj T, b *batch, i, room int, same func(old, new T) b
 	if position < 0 {
 		r.fork(number, room)
 		if st.table.full() {
-			st.table = st.table.rebuilt(grown(st.objs.Len()), nil)
+			st.table = st.table.rebuilt(grown(st.objs.Len()), nil, r.store.stampOf != nil)
 		}
 		position = st.objs.Len()
 		st.objs.Append(obj)
-		st.table.add(b.hashes[i], r.namespaces.handle(b.keys[i].Namespace), b.keys[i].Name, box(obj, r.store.boxed))
+		st.table.add(b.hashes[i], r.namespaces.handle(b.keys[i].Namespace), b.keys[i].Name, box(obj, r.store.boxed), b.stamps[i])
 		st.seen.add(position)
 		r.put = append(r.put, difference[T]{int32(number), int32(position), none, obj})
 		return true
@@ -171,14 +175,23 @@ func (r *replace[T]) stage(obj T, b *batch, i, room int, same func(old, new T) b
 	}
 	st.seen.add(position)
 	old := st.objs.At(position)
-	if old == obj || old != none && same != nil && same(old, obj) {
+	if old == obj || old != none && r.same(st.table.stamp(position), b.stamps[i], old, obj, c) {
 		return true
 	}
 	r.fork(number, 0)
+	st.table.setStamp(position, b.stamps[i])
 	st.objs.Set(position, obj)
 	st.table.store(position, box(obj, r.store.boxed))
 	r.put = append(r.put, difference[T]{int32(number), int32(position), old, obj})
 	return true
+}
+
+// same reports whether obj, with the stamp is, is no change of old, with the stamp was.
+func (r *replace[T]) same(was, is Stamp, old, obj T, c Changes[T]) bool {
+	if was.Version != 0 && is.Version != 0 && !c.Distrust {
+		return was == is
+	}
+	return c.Same != nil && c.Same(old, obj)
 }
 
 // fork gives a shard's stage a copy of its own, with room for more objects.
@@ -192,7 +205,7 @@ func (r *replace[T]) fork(number, room int) {
 	objs := sh.objs.Fork()
 	sh.mu.Unlock()
 	st.forked, st.objs = true, &objs
-	st.table = st.table.rebuilt(max(objs.Len(), room)+room/8+4, nil)
+	st.table = st.table.rebuilt(max(objs.Len(), room)+room/8+4, nil, r.store.stampOf != nil)
 }
 
 // distinct returns objs with one object for each key, in the place of the first, and the keys of which there was another.
@@ -252,7 +265,7 @@ func (r *replace[T]) commit(drafts []draft[T], version string) {
 		st := &r.next[number]
 		if st.forked && sparse(st.objs) {
 			var moved []int32
-			st.table, moved = compacted(st.table, st.objs)
+			st.table, moved = compacted(st.table, st.objs, s.stampOf != nil)
 			for _, ix := range indexes {
 				ix.resize(number, moved, st.table.room())
 			}

@@ -12,9 +12,10 @@ const shards = 8
 // A Store holds objects by key, each once. The zero value of T is no object. It is safe for many readers and many writers;
 // the package's comment says what a reader may rely on.
 type Store[T comparable] struct {
-	keyOf func(T) Key
-	seed  seed
-	boxed bool // isBoxed[T]()
+	keyOf   func(T) Key
+	stampOf func(T) (version uint64, identity string) // of a Stamp; nil: there are none
+	seed    seed
+	boxed   bool // isBoxed[T]()
 
 	// tables is replaced as a whole by a Replace. Each of its elements is changed under the shard's lock.
 	tables  atomic.Pointer[[shards]atomicTable]
@@ -67,9 +68,12 @@ func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
 // return, so that nobody who takes it sees the change before its owner has told of it; they lock it after the functions of
 // the indexes have been called, before the change can be seen, and wait for nothing meanwhile but other locks. It is for one
 // writer at a time, which is faster with one lock than with three.
-func NewOwned[T comparable](keyOf func(T) Key, owner *sync.Mutex) *Store[T] {
+//
+// stampOf tells the version and the identity of an object, as a [Stamp] has them. Of versions that are told neither Same of a
+// Replace is asked, nor is the object before looked at.
+func NewOwned[T comparable](keyOf func(T) Key, stampOf func(T) (version uint64, identity string), owner *sync.Mutex) *Store[T] {
 	s := newStore(keyOf)
-	s.owner = owner
+	s.owner, s.stampOf = owner, stampOf
 	for i := range s.shards {
 		s.shards[i].mu, s.shards[i].claims = owner, &s.shards[0].ownGate
 	}
@@ -133,13 +137,24 @@ func (s *Store[T]) versionLock() *sync.Mutex {
 	return &s.versionMu
 }
 
-// Set makes obj the object of its key, and moves the version, unless that is "". It returns the object before, if any.
-func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
-	return s.SetKey(s.keyOf(obj), obj, version)
+// stamp returns the stamp of obj.
+func (s *Store[T]) stamp(obj T) (st Stamp) {
+	if s.stampOf != nil {
+		version, identity := s.stampOf(obj)
+		st = Stamp{version, uint32(hashText(s.seed, identity))}
+	}
+	return st
 }
 
-// SetKey is Set for who knows the key of obj.
-func (s *Store[T]) SetKey(key Key, obj T, version string) (old T, replaced bool) {
+// Set makes obj the object of its key, and moves the version, unless that is "". It returns the object before, if any.
+func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
+	old, replaced, _ = s.Put(s.keyOf(obj), obj, version)
+	return old, replaced
+}
+
+// Put is Set for who knows the key of obj. It also returns whether obj is known to be of the same identity as old, if stamps
+// tell.
+func (s *Store[T]) Put(key Key, obj T, version string) (old T, replaced, same bool) {
 	var none T
 	if obj == none {
 		panic("lw: no object to store")
@@ -147,6 +162,7 @@ func (s *Store[T]) SetKey(key Key, obj T, version string) (old T, replaced bool)
 	hash := hashOf(s.seed, key)
 	number := int(hash % shards)
 	sh := &s.shards[number]
+	st := s.stamp(obj)
 	w := s.begin(sh, obj)
 
 	table := s.tables.Load()[number].Load()
@@ -169,13 +185,15 @@ func (s *Store[T]) SetKey(key Key, obj T, version string) (old T, replaced bool)
 	if known {
 		sh.objs.Set(position, obj)
 		table.store(position, box(obj, s.boxed))
+		same = s.stampOf != nil && table.stamp(position).Identity == st.Identity
+		table.setStamp(position, st)
 	} else {
 		sh.objs.Append(obj)
-		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed))
+		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed), st)
 	}
 	s.show(w, version)
 	s.end(sh, w)
-	return old, old != none
+	return old, old != none, same
 }
 
 // Remove removes the object of key, and moves the version, unless that is "". It returns the object.

@@ -22,6 +22,16 @@ type Table struct {
 	places []atomic.Uint64
 	slots  []slot
 	used   int // slots that have a key; the writer's
+	// versions has Stamp.Version by position; the writer's. It is apart from the slots because a Replace reads it from one end
+	// to the other. nil: there are no stamps.
+	versions []uint64
+}
+
+// A Stamp is what a writer compares of two objects of one key. The table keeps it, because to look at the object before, in
+// memory that nobody has touched for long, costs more than all else that a write does.
+type Stamp struct {
+	Version  uint64 // of objects of one identity, the same only if they are the same version; 0: it cannot be told
+	Identity uint32 // a hash of what another object of the same key has another one of
 }
 
 // A slot is one key of a [Table], in half a cache line.
@@ -29,14 +39,18 @@ type slot struct {
 	// namespace is a handle because all objects of a namespace then share one string, for only as long as one is left, and
 	// because it is half the size.
 	namespace unique.Handle[string]
-	name      string
+	name      name
 	value     value
 }
 
 // newTable returns a table with room for n keys.
-func newTable(n int) *Table {
+func newTable(n int, stamped bool) *Table {
 	// A third of the places stays empty to keep the searches short.
-	return &Table{places: make([]atomic.Uint64, n+n/2+2), slots: make([]slot, n)}
+	t := &Table{places: make([]atomic.Uint64, n+n/2+2), slots: make([]slot, n)}
+	if stamped {
+		t.versions = make([]uint64, n)
+	}
+	return t
 }
 
 // room returns how many keys the table has or may get.
@@ -64,7 +78,7 @@ func (t *Table) Find(hash uint64, key Key) int {
 		}
 		if place>>32 == tag {
 			p := uint32(place) - 1
-			if s := &t.slots[p]; s.name == key.Name && s.namespace.Value() == key.Namespace {
+			if s := &t.slots[p]; s.name.string() == key.Name && s.namespace.Value() == key.Namespace {
 				return int(p)
 			}
 		}
@@ -77,7 +91,7 @@ func (t *Table) Find(hash uint64, key Key) int {
 // key returns the key of a position.
 func (t *Table) key(position int) Key {
 	s := &t.slots[position]
-	return Key{Namespace: s.namespace.Value(), Name: s.name}
+	return Key{Namespace: s.namespace.Value(), Name: s.name.string()}
 }
 
 // load returns the value of a position. It is one that was stored at some moment of the call.
@@ -85,10 +99,27 @@ func (t *Table) load(position int) value { return t.slots[position].value.load()
 
 func (t *Table) store(position int, v value) { t.slots[position].value.store(v) }
 
+// stamp returns the stamp of a position.
+func (t *Table) stamp(position int) (st Stamp) {
+	if t.versions != nil {
+		st = Stamp{t.versions[position], t.slots[position].name.identity}
+	}
+	return st
+}
+
+func (t *Table) setStamp(position int, st Stamp) {
+	if t.versions != nil {
+		t.versions[position], t.slots[position].name.identity = st.Version, st.Identity
+	}
+}
+
 // add puts a key that the table lacks into a table that is not full, at the next position.
-func (t *Table) add(hash uint64, namespace unique.Handle[string], name string, v value) {
+func (t *Table) add(hash uint64, namespace unique.Handle[string], name string, v value, st Stamp) {
 	// No reader looks at the slot before its place is stored.
-	t.slots[t.used] = slot{namespace, name, v}
+	t.slots[t.used] = slot{namespace, nameOf(name, st.Identity), v}
+	if t.versions != nil {
+		t.versions[t.used] = st.Version
+	}
 	t.used++
 	t.place(hash, t.used-1)
 }
@@ -104,15 +135,16 @@ func (t *Table) place(hash uint64, position int) {
 	t.places[i].Store(tag<<32 | uint64(position+1))
 }
 
-// rebuilt returns a copy with room for n keys. Position p becomes moved[p], and the key is left out where that is negative;
+// rebuilt returns a copy with room for n keys, with stamps if stamped is true. Position p becomes moved[p], and the key is left out where that is negative;
 // the positions that are left are the first ones. A nil moved keeps all as it is.
-func (t *Table) rebuilt(n int, moved []int32) *Table {
-	next := newTable(n)
+func (t *Table) rebuilt(n int, moved []int32, stamped bool) *Table {
+	next := newTable(n, stamped)
 	if t == nil {
 		return next
 	}
 	if moved == nil {
 		next.used = copy(next.slots, t.slots[:t.used])
+		copy(next.versions, t.versions)
 	}
 	for i := range t.places {
 		place := t.places[i].Load()
@@ -126,6 +158,7 @@ func (t *Table) rebuilt(n int, moved []int32) *Table {
 				continue
 			}
 			next.slots[to] = t.slots[position]
+			next.setStamp(to, t.stamp(position))
 			next.used++
 			position = to
 		}

@@ -11,7 +11,7 @@ func TestTableCollisions(t *testing.T) {
 	const n = 40
 	for _, hash := range []uint64{0, 1 << 40, 1<<64 - 1} {
 		key := func(i int) Key { return Key{Namespace: strconv.Itoa(i % 5), Name: strconv.Itoa(i / 5)} }
-		table := newTable(n)
+		table := newTable(n, true)
 		number := func(i int) value { return box(i, true) }
 		for i := range n {
 			if table.full() {
@@ -20,7 +20,7 @@ func TestTableCollisions(t *testing.T) {
 			if at := table.Find(hash, key(i)); at >= 0 {
 				t.Fatalf("found %v before it was added, at %d", key(i), at)
 			}
-			table.add(hash, unique.Make(key(i).Namespace), key(i).Name, number(i))
+			table.add(hash, unique.Make(key(i).Namespace), key(i).Name, number(i), Stamp{uint64(i), uint32(2 * i)})
 		}
 		if !table.full() {
 			t.Errorf("not full with %d keys", n)
@@ -32,9 +32,10 @@ func TestTableCollisions(t *testing.T) {
 				kept++
 			}
 		}
-		rebuilt, grown := table.rebuilt(int(kept), moved), table.rebuilt(2*n, nil)
+		rebuilt, grown := table.rebuilt(int(kept), moved, true), table.rebuilt(2*n, nil, true)
 		is := func(table *Table, i, at int) bool {
-			return table.Find(hash, key(i)) == at && (at < 0 || table.key(at) == key(i) && unbox[int](table.load(at), true) == i)
+			return table.Find(hash, key(i)) == at && (at < 0 || table.key(at) == key(i) && unbox[int](table.load(at), true) == i &&
+				table.stamp(at) == Stamp{uint64(i), uint32(2 * i)})
 		}
 		for i := range n {
 			if !is(table, i, i) {

@@ -1,13 +1,14 @@
 package table
 
 import (
+	"math"
 	"reflect"
 	"sync/atomic"
 	"unsafe"
 )
 
 // A value is an object as a [Table] holds it: one word that readers load while a writer stores it. This file is the only one
-// that knows what the word is, and the only one with unsafe.
+// that knows what the word is, and what a name is, and the only one with unsafe.
 //
 // If T is a pointer type it is the object itself, else a pointer to a copy that nobody changes; nil is no object. An
 // atomic.Pointer would do the same if Go could name the type that T points to, and an atomic.Value is twice the size and,
@@ -48,3 +49,17 @@ func unbox[T comparable](v value, boxed bool) (obj T) {
 	}
 	return obj
 }
+
+// A name is a string, which is never changed once it has been made, with a length of half the size: what is left has room for
+// something else in a slot of half a cache line. A string of 4 GiB or more would be cut; nobody has such a name.
+type name struct {
+	text     *byte
+	length   uint32
+	identity uint32 // Stamp.Identity; the writer's
+}
+
+func nameOf(s string, identity uint32) name {
+	return name{unsafe.StringData(s), uint32(min(len(s), math.MaxUint32)), identity}
+}
+
+func (n *name) string() string { return unsafe.String(n.text, n.length) }
