@@ -181,12 +181,12 @@ func (c *Cursor[T]) readLocked(end uint64) []Delta[T] {
 	return c.chunk.slots[i:n:n]
 }
 
-// slow reports whether what waits is to be folded, where end is the position of the log. A consumer that was woken and has not
-// had the processor yet is not slow: folding costs many times what it takes to read the deltas, so it would make a shortage of
-// processor time worse. It is held to a limit that only guards the memory.
+// slow reports whether what waits is to be folded, where end is the position of the log. A consumer that is about to be woken,
+// or was and has not had the processor yet, is not slow: folding costs many times what it takes to read the deltas, so it would
+// make a shortage of processor time worse. It is held to a limit that only guards the memory.
 func (c *Cursor[T]) slow(end uint64) bool {
 	behind := end - min(end, c.taken.Load())
-	if c.waking.Load() {
+	if c.waking.Load() || c.parked.Load() {
 		behind /= wakingGrace
 	}
 	return behind > c.limit

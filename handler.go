@@ -37,7 +37,7 @@ type Handler[T Object] struct {
 // A Registration is a handler's place at an informer.
 type Registration struct {
 	informer *informerCore
-	gate     gate
+	removed  atomic.Bool
 	synced   chan struct{} // closed when the handler has been told the whole collection
 	gone     chan struct{} // closed by the first Remove
 	done     chan struct{} // closed when no call runs and none will
@@ -48,7 +48,7 @@ type Registration struct {
 // Remove ends the registration: no call starts after it returns. A call that runs goes on; see [Registration.Done]. Remove may
 // be called from inside the handler, and more than once.
 func (r *Registration) Remove() {
-	r.gate.close()
+	r.removed.Store(true)
 	r.once.Do(func() { close(r.gone) })
 	r.informer.forget(r)
 }
@@ -77,13 +77,6 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 
 // Pending returns how many changes the handler has yet to be told, the objects of its first list included.
 func (r *Registration) Pending() int { return r.pending() }
-
-// gate lets calls in until it is closed. It counts them in all but its lowest bit, which says that it is closed: one atomic
-// operation a call decides whether the call comes before the closing or not at all.
-type gate struct{ state atomic.Uint64 }
-
-func (g *gate) enter() bool { return g.state.Add(2)&1 == 0 }
-func (g *gate) close()      { g.state.Or(1) }
 
 // An Event is one change, as [Informer.Events] yields it. Its objects are shared and must not be changed.
 type Event[T Object] struct {
@@ -219,7 +212,8 @@ func (c *caller[T]) resync() bool {
 
 // tell makes the call that d asks for. It returns false when the handler is gone.
 func (c *caller[T]) tell(d *Delta[T]) (more bool) {
-	if !c.reg.gate.enter() {
+	// Here the call starts: a Remove that comes later does not wait for it.
+	if c.reg.removed.Load() {
 		return false
 	}
 	if c.inf.opts.OnPanic == nil {
@@ -260,7 +254,7 @@ func (c *caller[T]) synced() (more bool) {
 	if c.h.Synced == nil {
 		return true
 	}
-	if !c.reg.gate.enter() {
+	if c.reg.removed.Load() {
 		return false
 	}
 	if c.inf.opts.OnPanic == nil {

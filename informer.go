@@ -148,7 +148,7 @@ func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration {
 	inf.regMu.Lock()
 	defer inf.regMu.Unlock()
 	if inf.phase == ended {
-		reg.gate.close()
+		reg.removed.Store(true)
 		close(reg.done)
 		return reg
 	}

@@ -89,10 +89,10 @@ type WatchEvent[T Object] struct {
 	Object           T               // zero for a Bookmark and where Err is set; may be zero for Deleted, see Key
 	ResourceVersion  string          // the version of the collection that this event leads to
 	InitialEventsEnd bool            // the bookmark that ends the initial events of a streamed list
-	Err              error           // the object could not be decoded or transformed: an *Error, with the Key where it is known
 	// More says that the source has the next event at hand and yields it without waiting, so that handlers may be woken once
-	// for both. Reads show each event at once all the same, and handlers are woken after 256 at the latest.
+	// for both: after 1024 events or about half a millisecond at the latest. Reads show each event at once all the same.
 	More bool
+	Err  error // the object could not be decoded or transformed: an *Error, with the Key where it is known
 
 	// meta identifies the object of a Deleted event that carries none: a transform's, of which only the key is left.
 	meta *Meta

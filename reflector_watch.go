@@ -71,7 +71,8 @@ type watching[T Object] struct {
 	started bool
 	opaque  bool          // it began without a version: what it sends cannot be checked, and it cannot be resumed
 	ev      WatchEvent[T] // the one at hand: here, since a pointer to a parameter would cost an allocation each
-	held    uint64        // events since the last flush
+	flushed time.Duration // when the last flush was, by the board's clock
+	held    uint64        // events since
 	signs   uint64        // those of them that are a sign of life
 	initial *gathered[T]  // nil once the initial events have ended
 	moved   bool          // the position, or an initial event came
@@ -104,8 +105,14 @@ func (w *watching[T]) stop() {
 	}
 }
 
-// maxHeld is how many events handlers may have to wait for when the source says that more are coming.
-const maxHeld = chunkSize
+const (
+	// maxHeld is how many events handlers may have to wait for while the source says that more are coming: no more than
+	// makes them slow.
+	maxHeld = defaultLimit
+	// maxDelay is for how long, as far as a look at the clock after each so many events can tell.
+	maxDelay  = 500 * time.Microsecond
+	lookEvery = 16
+)
 
 // event takes what the source yields.
 func (w *watching[T]) event(ev WatchEvent[T]) error {
@@ -113,10 +120,14 @@ func (w *watching[T]) event(ev WatchEvent[T]) error {
 		w.started, w.hints = true, hintsOf(w.r.src)
 		w.opaque = w.opaque || w.hints.loose
 	}
-	if w.held++; w.held >= maxHeld {
-		ev.More = false
+	w.held++
+	if ev.More && w.held%lookEvery == 0 {
+		ev.More = w.held < maxHeld && w.r.board.now()-w.flushed < maxDelay
 	}
-	w.ev = withoutBody(ev)
+	w.ev = ev
+	if ev.Err != nil {
+		w.ev = withoutBody(ev)
+	}
 	err := w.take(&w.ev)
 	if !ev.More || err != nil {
 		w.flush()
@@ -131,7 +142,7 @@ func (w *watching[T]) flush() {
 	}
 	w.ev = WatchEvent[T]{} // so that the object is not kept
 	w.r.target.notify()
-	w.r.board.heard(w.held)
+	w.flushed = w.r.board.heard(w.held)
 	w.guard.heard(w.signs)
 	w.held, w.signs = 0, 0
 }
@@ -170,7 +181,7 @@ func (w *watching[T]) take(ev *WatchEvent[T]) error {
 
 // withoutBody is ev, but for a deletion of which only the object could not be decoded: what is gone need not be read.
 func withoutBody[T Object](ev WatchEvent[T]) WatchEvent[T] {
-	if ev.Err == nil || ev.Type != watch.Deleted || ev.ResourceVersion == "" {
+	if ev.Type != watch.Deleted || ev.ResourceVersion == "" {
 		return ev
 	}
 	key := ev.Key()

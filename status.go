@@ -90,10 +90,15 @@ func (b *board) status(mode ListMode) Status {
 	return s
 }
 
-// heard notes n events, of which the last has just been applied.
-func (b *board) heard(n uint64) {
+// now is the time since the board was made.
+func (b *board) now() time.Duration { return time.Since(b.born) }
+
+// heard notes n events, of which the last has just been applied, and returns the time.
+func (b *board) heard(n uint64) time.Duration {
+	now := b.now()
 	b.events.Add(n)
-	b.lastEvent.Store(max(1, int64(time.Since(b.born))))
+	b.lastEvent.Store(max(1, int64(now)))
+	return now
 }
 
 func (b *board) setPhase(p Phase) {

@@ -26,6 +26,7 @@ type Feed struct {
 	stream   bool
 	watching chan struct{}
 	play     chan func(Emit) error
+	more     bool // the next event is at hand, as it is to a decoder that has read both from the socket
 }
 
 // Emit hands one event to the informer. Its error ends the watch.
@@ -67,8 +68,9 @@ func (f *Feed) Play(script func(Emit) error) { f.play <- script }
 // leaves it.
 func (f *Feed) Send(pods []*corev1.Pod) {
 	f.Play(func(emit Emit) error {
-		for _, pod := range pods {
+		for i, pod := range pods {
 			Warm(pod)
+			f.more = i < len(pods)-1
 			if err := emit(watch.Modified, pod); err != nil {
 				return err
 			}
@@ -110,7 +112,7 @@ func (f *Feed) List(_ context.Context, _ metav1.ListOptions, yield func(*corev1.
 // Watch implements [lw.Source].
 func (f *Feed) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*corev1.Pod]) error) error {
 	return f.serve(ctx, opts, func(typ watch.EventType, pod *corev1.Pod) error {
-		return yield(lw.WatchEvent[*corev1.Pod]{Type: typ, Object: pod, ResourceVersion: pod.ResourceVersion})
+		return yield(lw.WatchEvent[*corev1.Pod]{Type: typ, Object: pod, ResourceVersion: pod.ResourceVersion, More: f.more})
 	}, func() error {
 		return yield(lw.WatchEvent[*corev1.Pod]{Type: watch.Bookmark, ResourceVersion: f.version, InitialEventsEnd: true})
 	})
