@@ -168,10 +168,15 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	defer w.Stop()
 	events := w.ResultChan()
 	for {
+		var ev watch.Event
+		var ok bool
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case ev, ok := <-events:
+		case ev, ok = <-events:
+		}
+		// What is at hand already is taken without the select, which costs more than all else that happens here.
+		for more := true; more; {
 			if !ok {
 				return nil
 			}
@@ -179,6 +184,15 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 			if err != nil {
 				return err
 			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			select {
+			case ev, ok = <-events:
+			default:
+				more = false
+			}
+			typed.More = more
 			if err := yield(typed); err != nil {
 				return err
 			}
