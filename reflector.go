@@ -33,6 +33,7 @@ type Reflector[T Object] struct {
 
 	position position // where the next watch starts
 	listed   bool     // the target has had a whole list
+	expected int      // how many objects the last list had
 	relist   bool     // the position is lost: the next step is a list
 	doubt    bool     // the server may be another one: the next watch must show life
 	probe    bool     // the next step is to ask for the server's version

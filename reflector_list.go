@@ -83,9 +83,9 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	// A continue token expires when its version is compacted. Pages of two versions are never mixed: begin again, and if
 	// the collection is too large to be paged in the time that its server keeps a version, ask for all of it at once.
 	for attempt, size := range []int64{limit, limit, 0} {
-		var got gathered[T]
-		if err = r.collect(ctx, size, &got); err == nil {
-			err = r.takeOver(opList, &got)
+		got := r.gather()
+		if err = r.collect(ctx, size, got); err == nil {
+			err = r.takeOver(opList, got)
 			break
 		}
 		lost := size > 0 && got.pages > 0 && (isExpired(err) || errors.Is(err, errMixedPages))
@@ -197,7 +197,7 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 		},
 		failed: func(key Key, err error) { r.aside.add(key, err, false, r.report) },
 	})
-	r.position = positionAt(got.version)
+	r.position, r.expected = positionAt(got.version), len(objs)
 	r.listed, r.relist, r.doubt, r.probe = true, false, false, false
 	r.board.setSetAside(r.aside.clone())
 	r.board.replaced(epoch)
@@ -214,6 +214,11 @@ type gathered[T Object] struct {
 	bad     map[Key]error // objects that could not be decoded or transformed
 	version string        // of the whole list
 	pages   int
+}
+
+// gather begins a list, with room for as many objects as the last one had.
+func (r *Reflector[T]) gather() *gathered[T] {
+	return &gathered[T]{objs: make([]T, 0, r.expected+r.expected/64)}
 }
 
 func (g *gathered[T]) add(obj T, err error) {

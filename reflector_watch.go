@@ -35,7 +35,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	w := &watching[T]{r: r, op: opWatch, timeout: timeout, cancel: cancel}
 	if initial {
-		w.op, w.initial = opStream, &gathered[T]{}
+		w.op, w.initial = opStream, r.gather()
 		opts.SendInitialEvents = ptr(true)
 		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 		w.guard = newGuard(cancel, r.opts.SyncBudget, errNoEnd)
