@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"pgregory.net/rapid"
 )
 
 // The whole policy of what follows a request.
@@ -252,4 +255,23 @@ func keys(m map[Key]error) (out []Key) {
 		out = append(out, key)
 	}
 	return out
+}
+
+// The order of positions is that of apimachinery, also where a version fits no word.
+func TestPositionOrder(t *testing.T) {
+	version := rapid.OneOf(
+		rapid.StringMatching(`[1-9][0-9]{0,3}`), rapid.StringMatching(`[1-9][0-9]{17,20}`),
+		rapid.SampledFrom([]string{"", "0", "01", "a", "1a", "-1", "9999999999999999999", "10000000000000000000", "18446744073709551616"}),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := version.Draw(t, "a"), version.Draw(t, "b")
+		c, err := resourceversion.CompareResourceVersion(a, b)
+		older, known := positionAt(a).before(positionAt(b))
+		if known != (err == nil) || older != (err == nil && c < 0) {
+			t.Errorf("%q before %q: %v, %v, want %v, %v", a, b, older, known, c < 0, err)
+		}
+		if n := decimal(a); n != 0 && strconv.FormatUint(n, 10) != a {
+			t.Errorf("decimal(%q) = %d", a, n)
+		}
+	})
 }

@@ -314,6 +314,12 @@ func TestBrokenSources(t *testing.T) {
 				return src.List(ctx, opts, yield)
 			}}
 		}, `List has not returned after`},
+		"promises more": {func() broken {
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				ev.More = true
+				return yield(ev)
+			})
+		}, `more at hand, of which none has come`},
 		"closes every watch": {func() broken {
 			return broken{watch: func(lw.Source[*Widget], context.Context, metav1.ListOptions, yieldEvent) error { return nil }}
 		}, `has ended \d+ times in a row|yield has seen enough`},

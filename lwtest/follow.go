@@ -21,6 +21,7 @@ type follower[T lw.Object] struct {
 	position string // all up to it was told; "" while the initial events of a stream come in
 	next     int    // the first change that was not told, or need not be
 	ends     int    // in a row, without an event
+	more     bool   // the last event has said that another one is at hand
 
 	// Of a streamed list: what its initial events add up to, in no order.
 	initial map[lw.Key]T
@@ -185,7 +186,7 @@ func (h *history[T]) catch(f *follower[T]) bool {
 	for {
 		events, ended, err, wrong := f.take()
 		for _, ev := range events {
-			f.ends = 0
+			f.ends, f.more = 0, ev.More
 			if err := h.told(f, ev); err != nil {
 				h.rt.Fatal(h.report("%v: %v", f, err))
 			}
@@ -193,7 +194,8 @@ func (h *history[T]) catch(f *follower[T]) bool {
 		if wrong != "" {
 			h.rt.Fatal(h.report("%v: %s", f, wrong))
 		}
-		if f.initial == nil && h.pending(f) == nil && !ended {
+		all := f.initial == nil && h.pending(f) == nil && !ended
+		if all && !f.more {
 			return true
 		}
 		if ended {
@@ -206,6 +208,9 @@ func (h *history[T]) catch(f *follower[T]) bool {
 		case <-f.came:
 		case <-f.ended:
 		case <-deadline.C:
+			if all {
+				h.rt.Fatal(h.report("%v: an event says that there are more at hand, of which none has come after %v", f, h.Patience))
+			}
 			if f.initial != nil {
 				h.rt.Fatal(h.report("%v: no bookmark has ended the initial events after %v", f, h.Patience))
 			}
