@@ -75,8 +75,13 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Pending returns how many changes the handler has yet to be told, the objects of its first list included.
-func (r *Registration) Pending() int { return r.pending() }
+// Pending returns how many changes the handler has yet to be told, the objects of its first list included; 0 after Remove.
+func (r *Registration) Pending() int {
+	if r.removed.Load() {
+		return 0
+	}
+	return r.pending()
+}
 
 // An Event is one change, as [Informer.Events] yields it. Its objects are shared and must not be changed.
 type Event[T Object] struct {

@@ -405,5 +405,13 @@ func TestPending(t *testing.T) {
 		if n := reg.Pending(); n != 0 {
 			t.Errorf("%d changes pending at the end", n)
 		}
+
+		var leaves *lw.Registration
+		leaves = inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { <-next; leaves.Remove() }})
+		next <- struct{}{}
+		<-leaves.Done()
+		if n := leaves.Pending(); n != 0 {
+			t.Errorf("%d changes pending for a handler that was removed", n)
+		}
 	})
 }

@@ -325,8 +325,14 @@ func within(c <-chan struct{}, what string) {
 
 // settled ends a command.
 func (w *proof) settled() {
-	if w.seq {
-		synctest.Wait()
+	if !w.seq {
+		return
+	}
+	synctest.Wait()
+	for _, l := range w.told {
+		if l.reg != nil && l.slow == 0 && !l.blocked() {
+			w.log.Rests(l.reg.Pending())
+		}
 	}
 }
 

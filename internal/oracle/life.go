@@ -13,6 +13,12 @@ func (l *Log) checkLife(r *Result) {
 	for _, q := range l.quiets {
 		l.checkQuiet(r, q)
 	}
+	for _, at := range l.rests {
+		r.met("L5")
+		if at.pending != 0 {
+			r.fail(at.seq, "L5", "%d changes wait for a handler that is free, and nothing moves", at.pending)
+		}
+	}
 	for _, s := range l.stops {
 		r.met("G1")
 		if s.Took > promptly {

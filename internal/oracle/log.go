@@ -53,6 +53,7 @@ type Log struct {
 	gave     []any // objects that a source yielded, to be transformed once each
 	turned   []any // objects that were transformed
 	quiets   []Quiet
+	rests    []rest
 	stops    []Stop
 	refs     map[any]Item // each object that was ever seen, as it was then
 	order    []any        // of refs
@@ -204,6 +205,15 @@ func (l *Log) Quiets(q Quiet) {
 	q.seq = l.next()
 	l.quiets = append(l.quiets, q)
 }
+
+// Rests records that nothing moved, and that so many changes waited for a handler that could have taken them.
+func (l *Log) Rests(pending int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rests = append(l.rests, rest{pending, l.next()})
+}
+
+type rest struct{ pending, seq int }
 
 // A Stop is the end of a copy: it was told to end at Call and had ended at Ret, after Took.
 type Stop struct {

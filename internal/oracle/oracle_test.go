@@ -368,6 +368,7 @@ func TestChecks(t *testing.T) {
 		{"L2", "not synced", nil, func(r *run) { r.Quiets(Quiet{Copy: 1, Version: "1"}) }},
 		{"L4", "a handler is not synced", nil, func(r *run) { r.handler(Handler{}); r.quiet("1") }},
 		{"L5", "something waits", nil, func(r *run) { r.Quiets(Quiet{Copy: 1, Version: "1", Synced: true, Pending: 1}) }},
+		{"L5", "something waits at rest", func(r *run) { r.Rests(0) }, func(r *run) { r.Rests(1) }},
 		{"L6", "too many requests", nil, func(r *run) { r.Quiets(Quiet{Copy: 1, Version: "1", Synced: true, Requests: 9, Most: 8}) }},
 		{"R14", "nothing says that it is bad", func(r *run) {
 			r.spoil("a", 2)

@@ -42,6 +42,7 @@ const (
 	storeFile    = "internal/table/store.go"
 	vectorFile   = "internal/table/vector.go"
 	snapshotFile = "internal/table/snapshot.go"
+	tableFile    = "internal/table/table.go"
 )
 
 var bugs = []bug{
@@ -51,7 +52,7 @@ var bugs = []bug{
 	{name: "leaving a group removes it", id: "B02", edits: one(groupsFile,
 		"if last == 0 {", "if last >= 0 {")},
 	{name: "snapshot without the writers' locks", id: "B03", run: "TestSessions", in: "./internal/table", edits: one(snapshotFile,
-		"	s.lock()\n	defer s.unlock()\n	s.versionMu.Lock()", "	s.versionMu.Lock()")},
+		"	s.lock()\n	defer s.unlock()\n	return s.SnapshotLocked()", "	return s.SnapshotLocked()")},
 	{name: "update overwrites the object in place", id: "B04", edits: append(one(storeFile,
 		"	if known {\n		sh.objs.Set(position, obj)",
 		"	if known && old != none && !s.boxed {\n		reflect.ValueOf(old).Elem().Set(reflect.ValueOf(obj).Elem())\n		obj = old\n	}\n	if known {\n		sh.objs.Set(position, obj)"),
@@ -62,6 +63,12 @@ var bugs = []bug{
 		"func (s *Store[T]) forget() {", "func (s *Store[T]) forget() {\n	if s.snapshot.Load() != nil && s.snapshot.Load().n > 2 {\n		return\n	}")},
 	{name: "a chunk that a snapshot shows is changed", edits: one(vectorFile,
 		"	if c.era == v.era {\n		return c\n	}\n	v.ownRoot()", "	if len(v.chunks) > 0 {\n		return c\n	}\n	v.ownRoot()")},
+	{name: "stamps are lost when a table is rebuilt", run: "TestModel", in: "./internal/table", edits: one(tableFile,
+		"			next.setStamp(to, t.stamp(position))\n", "")},
+	{name: "stamp of the version before", edits: one(storeFile,
+		"		table.setStamp(position, st)\n", "")},
+	{name: "stamps are believed of another epoch", run: "TestVersionsOfAnotherEpoch", edits: one(replaceFile,
+		"is.Version != 0 && !c.Distrust {", "is.Version != 0 {")},
 	{name: "late index misses an object", edits: one(indexFile,
 		"	d.replace(nil, all)\n	s.lock()", "	d.replace(nil, all[:len(all)/2])\n	s.lock()")},
 
@@ -71,11 +78,11 @@ var bugs = []bug{
 	{name: "batch newest first", id: "B07", edits: one(handlerFile,
 		"if !c.tell(&part[i]) {", "if !c.tell(&part[len(part)-1-i]) {")},
 	{name: "relist tells no deletions", id: "B08", edits: one(targetFile,
-		"		d.Old, d.New = c.old, c.new\n		emit(d, inf.log.push)",
-		"		if d.Old, d.New = c.old, c.new; d.New == *new(T) {\n			continue\n		}\n		emit(d, inf.log.push)")},
+		"		d.Old, d.New = c.old, c.new\n		emit(d, inf.log.put)",
+		"		if d.Old, d.New = c.old, c.new; d.New == *new(T) {\n			continue\n		}\n		emit(d, inf.log.put)")},
 	{name: "update across UIDs", id: "B18", edits: append(one("delta.go",
 		"case d.Old.GetUID() == d.New.GetUID():", "case d.Old != d.New:"),
-		edit{targetFile, "existed && old.GetUID() == obj.GetUID() {", "existed {"})},
+		edit{targetFile, "existed && same {", "same || existed {"})},
 	{name: "informer synced at the first request", id: "B20", edits: one("wait.go",
 		"	select {\n	case <-inf.synced:\n		return nil\n	default:\n	}",
 		"	if inf.Status().Lists+inf.Status().Watches > 0 {\n		return nil\n	}")},
@@ -85,18 +92,24 @@ var bugs = []bug{
 	{name: "late handler takes its cursor after the snapshot was told", id: "B22", edits: one(handlerFile,
 		"	var resync <-chan time.Time\n", "	c.feed.cursor.Close()\n	c.feed.cursor = c.inf.log.subscribe(c.feed.opts)\n	var resync <-chan time.Time\n")},
 	{name: "callback after Remove has returned", id: "B23", edits: one(handlerFile,
-		"func (g *gate) close()      { g.state.Or(1) }", "func (g *gate) close()      {}")},
+		"	r.removed.Store(true)\n", "")},
 	{name: "full buffer of one handler blocks all", id: "B24", edits: one("fifo.go",
 		"	end := q.end.Load()\n	if end-q.tail.base == chunkSize {",
 		"	end := q.end.Load()\n	for _, c := range q.cursors {\n		if end-c.told.Load() > 8 {\n			<-c.wake\n		}\n	}\n	if end-q.tail.base == chunkSize {")},
+	{name: "handlers sleep after a broken promise of more", run: "TestMore", edits: one(watchFile,
+		"	w.flush()\n	r.measure(w.op", "	r.measure(w.op")},
+	{name: "handlers sleep as long as more is promised", run: "TestMore", edits: one(watchFile,
+		"		ev.More = w.held < maxHeld &&", "		ev.More = true ||")},
+	{name: "handlers sleep until there is more", edits: one(watchFile,
+		"	if !ev.More || err != nil {\n		w.flush()", "	if ev.More || err != nil {\n		w.flush()")},
 	{name: "resync shows what the handler was not told", id: "B25", edits: one(handlerFile,
 		"	for i := range waiting {\n		if !c.tell(&waiting[i]) {", "	for i := range waiting {\n		if i < 0 && !c.tell(&waiting[i]) {")},
 	{name: "old is new in an update", id: "B26", edits: one(handlerFile,
 		"c.h.Update(d.Old, d.New)", "c.h.Update(d.New, d.New)")},
 	{name: "deletion is told before the store shows it", id: "B27", edits: append(one(targetFile,
-		"	old, existed := inf.store.store.Remove(key, version, &inf.mu)\n	if existed {\n		inf.log.push(",
+		"	old, existed := inf.store.store.Remove(key, version)\n	if existed {\n		inf.log.put(",
 		"	if was, ok := inf.store.Get(key); ok {\n		inf.log.push(Delta[T]{Type: Deleted, Cause: Watch, Old: was, ResourceVersion: at})\n		time.Sleep(1)\n	}\n"+
-			"	old, existed := inf.store.store.Remove(key, version, &inf.mu)\n	if false {\n		inf.log.push("),
+			"	old, existed := inf.store.store.Remove(key, version)\n	if false {\n		inf.log.put("),
 		edit{targetFile, "	\"slices\"\n", "	\"slices\"\n	\"time\"\n"})},
 	{name: "filter tells an update for an add", edits: one(handlerFile,
 		"		case is:\n			typ = Added", "		case is:\n			typ = Updated\n			if d.Type == Added {\n				d.Old = d.New\n			}")},
@@ -119,7 +132,8 @@ var bugs = []bug{
 
 	// What the reflector makes of answers.
 	{name: "watch from the last item's version", id: "B09", edits: one(listFile,
-		"	r.position = position{got.version}", "	r.position = position{got.version}\n	if len(objs) > 0 {\n		r.position.version = objs[len(objs)-1].GetResourceVersion()\n	}")},
+		"	r.position, r.expected = positionAt(got.version), len(objs)",
+		"	r.position, r.expected = positionAt(got.version), len(objs)\n	if len(objs) > 0 {\n		r.position = positionAt(objs[len(objs)-1].GetResourceVersion())\n	}")},
 	{name: "watch from one version too far", id: "B10", edits: one(watchFile,
 		"opts.ResourceVersion = r.position.version", "var n int\n		_, _ = fmt.Sscan(r.position.version, &n)\n		opts.ResourceVersion = fmt.Sprint(n + 1)")},
 	{name: "pages of two versions", id: "B11", edits: append(one(listFile,
@@ -127,7 +141,7 @@ var bugs = []bug{
 		edit{listFile, "		meta, err := r.page(ctx, opts, got)\n		if err != nil {",
 			"		meta, err := r.page(ctx, opts, got)\n		if isExpired(err) && opts.Continue != \"\" {\n			opts.Continue = \"\"\n			continue\n		}\n		if err != nil {"})},
 	{name: "deletion does not move the position", id: "B16", edits: one(watchFile,
-		"	r.position = position{version}\n", "	if ev.Type != watch.Deleted {\n		r.position = position{version}\n	}\n")},
+		"	r.position = to\n", "	if ev.Type != watch.Deleted {\n		r.position = to\n	}\n")},
 	{name: "older list is believed", id: "B17", edits: one(listFile,
 		"	maxRefused = 3", "	maxRefused = 0")},
 	{name: "no pause after empty watches", id: "B29", edits: []edit{
@@ -160,7 +174,7 @@ var bugs = []bug{
 		"	switch ev.Type {\n	case watch.Added, watch.Modified, watch.Deleted:\n	default:\n		return protocolErrorf(",
 		"	switch ev.Type {\n	case watch.Added, watch.Modified, watch.Deleted:\n	default:\n		ev.Type = watch.Bookmark\n		if key := ev.Key(); key.Name != \"\" {\n			return nil\n		}\n		return protocolErrorf(")},
 	{name: "part of a list is shown", id: "B36", edits: one(listFile,
-		"if err = r.collect(ctx, size, &got); err == nil {", "if err = r.collect(ctx, size, &got); err == nil || got.pages > 0 {")},
+		"if err = r.collect(ctx, size, got); err == nil {", "if err = r.collect(ctx, size, got); err == nil || got.pages > 0 {")},
 	{name: "deletion before the end of the initial events is ignored", id: "B37", run: "TestChangesWithinAStreamedList", edits: one(listFile,
 		"	if i, ok := g.at[key]; ok {", "	if i, ok := g.at[key]; ok && ev.Type != watch.Deleted {")},
 	{name: "expired watch is resumed", id: "B38", edits: one(policyFile,

@@ -138,6 +138,8 @@ func try(b bug, root, dir string, opts options) (v verdict) {
 	v = verdict{took: time.Since(start)}
 	text := string(out)
 	switch {
+	case strings.Contains(text, "no tests to run"):
+		v.err = fmt.Errorf("there is no test %s", b.tests())
 	case err == nil:
 	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
 		v.err = fmt.Errorf("it does not compile:\n%s", text)
@@ -219,7 +221,7 @@ func (b bug) overlay(root, dir string) (path string, err error) {
 }
 
 // needed are the test files of the root that the table's tests are in.
-var needed = regexp.MustCompile(`^(proof.*|contract.*|main|helpers|informer|example_memory)_test\.go$`)
+var needed = regexp.MustCompile(`^(proof.*|contract.*|main|helpers|informer|more|epoch|example_memory)_test\.go$`)
 
 // leaveOut takes the other tests out of the root's package: to compile them takes longer than to run these.
 func leaveOut(root string, replace map[string]string) error {
