@@ -2,6 +2,7 @@ package decode
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -102,6 +103,44 @@ func TestTimes(t *testing.T) {
 		}
 		check(string(b))
 	})
+}
+
+// Those of protobuf are what (*metav1.Time).Unmarshal makes of them.
+func TestSeconds(t *testing.T) {
+	known := 0
+	check := func(data []byte) {
+		second, ok := seconds(data)
+		if !ok {
+			return
+		}
+		known++
+		var want metav1.Time
+		if err := want.Unmarshal(data); err != nil || !reflect.DeepEqual(want, metav1.Unix(second, 0)) {
+			t.Fatalf("%x: got %v, want %v, error %v", data, metav1.Unix(second, 0), want, err)
+		}
+	}
+	for _, second := range []int64{0, 1, 127, 128, 1700000000, -1, -62135596800, 253402300799, math.MaxInt64, math.MinInt64} {
+		data := mustMarshal(t, &metav1.Timestamp{Seconds: second})
+		check(data)
+		check(mustMarshal(t, &metav1.Timestamp{Seconds: second, Nanos: 5}))
+		check(append(data, data...))
+		for n := range data {
+			check(data[:n])
+		}
+	}
+	if known != 20 { // with no nanoseconds as servers write them, and with none at all
+		t.Errorf("%d times were known", known)
+	}
+}
+
+// Short numbers are read without strconv.
+func TestShortNumbers(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	for _, n := range []string{"0", "00", "01", "-0", "-1", "7", "10", "1234567", "12345678", "123456789", "2147483647", "2147483648", "1.0", "1e2", "1 ", " 1", "1\n", "1x", "", "-"} {
+		for _, spec := range []string{`{"i32":%s}`, `{"i64P":%s}`, `{"i8":%s,"str":"x"}`, `{"i32":%s,"i64P":%[1]s}`, `{"deep":[[%s],[1,%[1]s,2]]}`, `{"pp":%s}`, `{"intStr":%s}`, `{"i32":%s`} {
+			checkSame(t, d, []byte(`{"spec":`+fmt.Sprintf(spec, n)+`}`))
+		}
+	}
 }
 
 // The values of one object that are made in one piece are not those of another, nor of each other: everything that was decoded is

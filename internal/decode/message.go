@@ -23,6 +23,7 @@ type wireField struct {
 	name   string
 	offset uintptr
 	dec    wireDecoder
+	text   *stringField // of dec, where it decodes a string
 }
 
 func (m *messageType) decode(d *Decoder, data []byte, p place) error {
@@ -40,6 +41,14 @@ func (m *messageType) rest(d *Decoder, w *wire, p place) error {
 		}
 		if num < len(m.fields) && m.fields[num].dec != nil {
 			f := &m.fields[num]
+			if f.text != nil && typ == wireBytes {
+				b, err := w.bytes()
+				if err != nil {
+					return in(f.name, wireError(err))
+				}
+				*as[string](p.field(f.offset)) = f.text.make(d, b)
+				continue
+			}
 			if err := f.dec(d, w, typ, p.field(f.offset)); err != nil {
 				return in(f.name, wireError(err))
 			}
@@ -114,6 +123,10 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 		if f.dec, err = c.field(sf.Type, num, tag[0], rest); err != nil {
 			return nil, fmt.Errorf("%v.%s: %w", t, sf.Name, err)
 		}
+		if sf.Type.Kind() == reflect.String && !ownWire(sf.Type) && tag[0] == "bytes" {
+			f.text = &stringField{}
+			f.dec = f.text.wire
+		}
 		for len(m.fields) <= num {
 			m.fields = append(m.fields, wireField{})
 		}
@@ -169,6 +182,10 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 			if err != nil {
 				return err
 			}
+			if second, ok := seconds(b); ok {
+				*as[metav1.Time](p) = metav1.Unix(second, 0)
+				return nil
+			}
 			return as[metav1.Time](p).Unmarshal(b)
 		}, nil
 	case t == reflect.TypeFor[resource.Quantity]():
@@ -202,18 +219,31 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 		}
 		return m.field, nil
 	case kind == reflect.String && format == "bytes":
-		f := &stringField{}
-		return func(d *Decoder, w *wire, typ int, p place) error {
-			b, err := w.message(typ)
-			if err == nil {
-				*as[string](p) = f.make(d, b)
-			}
-			return err
-		}, nil
+		return new(stringField).wire, nil
 	case kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && format == "bytes":
 		return wireBlob, nil
 	}
 	return number(t, format)
+}
+
+// seconds returns the seconds in b, if it is a time as servers write it: with the seconds, and with no part of one.
+func seconds(b []byte) (int64, bool) {
+	w := wire{data: b}
+	if len(b) == 0 || b[0] != 1<<3|wireVarint {
+		return 0, false
+	}
+	w.pos++
+	v, err := w.varint()
+	rest := b[w.pos:]
+	return int64(v), err == nil && (len(rest) == 0 || string(rest) == "\x10\x00")
+}
+
+func (f *stringField) wire(d *Decoder, w *wire, typ int, p place) error {
+	b, err := w.message(typ)
+	if err == nil {
+		*as[string](p) = f.make(d, b)
+	}
+	return err
 }
 
 func wireBlob(d *Decoder, w *wire, typ int, p place) error {

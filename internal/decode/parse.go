@@ -49,6 +49,14 @@ func (p *parser) unexpected(want string) error {
 
 // next skips white space and returns the byte after it without consuming it; 0, which no value begins with, at the end.
 func (p *parser) next() byte {
+	if p.pos < len(p.data) && p.data[p.pos] > ' ' {
+		return p.data[p.pos]
+	}
+	return p.space()
+}
+
+// space is next where white space may stand.
+func (p *parser) space() byte {
 	for p.pos < len(p.data) {
 		switch c := p.data[p.pos]; c {
 		case ' ', '\t', '\r', '\n':
@@ -232,6 +240,23 @@ func (p *parser) number() ([]byte, error) {
 	}
 	p.pos = i
 	return data[start:i], nil
+}
+
+// short consumes a number of a few digits and nothing else which another value or a bracket follows: most are.
+func (p *parser) short() (int32, bool) {
+	var n int32
+	for i, c := range p.data[p.pos:min(len(p.data), p.pos+9)] {
+		switch {
+		case '0' <= c && c <= '9':
+			n = 10*n + int32(c-'0')
+		case c != ',' && c != '}' && c != ']', i == 0, i > 1 && p.data[p.pos] == '0':
+			return 0, false
+		default:
+			p.pos += i
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 const (

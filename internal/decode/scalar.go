@@ -72,6 +72,16 @@ func (d *Decoder) overflow(number []byte, t reflect.Type) error {
 func decodeInt(t reflect.Type) decoder {
 	size := t.Bits()
 	return func(d *Decoder, p place) error {
+		if size >= 32 {
+			if n, ok := d.p.short(); ok {
+				if size == 32 {
+					*as[int32](p) = n
+				} else {
+					*as[int64](p) = int64(n)
+				}
+				return nil
+			}
+		}
 		number, err := d.aNumber()
 		if number == nil {
 			return err

@@ -148,8 +148,13 @@ func (s *sliceType) decodeStrings(d *Decoder, p place) error {
 		}
 		more, err = d.p.more(']')
 	}
-	if err == nil {
-		*as[[]string](p) = append(make([]string, 0, len(d.words)-base), d.words[base:]...)
+	switch n := len(d.words) - base; {
+	case err != nil:
+	case s.elems.batch:
+		*as[header](p) = s.elems.take(d, n)
+		copy(*as[[]string](p), d.words[base:])
+	default:
+		*as[[]string](p) = append(make([]string, 0, n), d.words[base:]...)
 	}
 	clear(d.words[base:])
 	d.words = d.words[:base]
