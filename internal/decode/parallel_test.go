@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
@@ -63,6 +64,9 @@ func tell(read func(yield func(any) error) error) (s story) {
 	return s
 }
 
+// tail is what stands behind the items.
+const tail = `, "metadata":{"resourceVersion":"7"}}`
+
 // stonesOf returns a list of stones, or a stream of them as a server sends them, of which f may change each.
 func stonesOf(n int, watch bool, f func(i int, item string) string) string {
 	var b strings.Builder
@@ -82,7 +86,7 @@ func stonesOf(n int, watch bool, f func(i int, item string) string) string {
 		}
 	}
 	if !watch {
-		b.WriteString(`], "metadata":{"resourceVersion":"7"}}`)
+		b.WriteString("]" + tail)
 	}
 	return b.String()
 }
@@ -114,6 +118,8 @@ func TestCrew(t *testing.T) {
 		return func(item string) string { return strings.Replace(item, "stone-50", name, 1) }
 	}
 	same := func(item string) string { return item }
+	inner := `{"kind":"Stone","apiVersion":"v1","metadata":{},"name":"inner"}`
+	inner = `"a":[` + inner + "," + inner + "  , " + inner + "],"
 	for name, f := range map[string]func(string) string{
 		"nothing":          same,
 		"does not fit":     func(item string) string { return strings.Replace(item, `"name":"stone-50"`, `"name":7`, 1) },
@@ -129,9 +135,9 @@ func TestCrew(t *testing.T) {
 		"many lines":       func(item string) string { return strings.ReplaceAll(item, ",", ",\r\n") },
 		"a broken string":  func(item string) string { return strings.Replace(item, `"name"`, "\"na \n \n\tme\"", 1) },
 		"spaces":           func(item string) string { return "\n  \t" + item + "\r\n  " },
-		"looks like items": func(item string) string {
-			inner := `{"kind":"Stone","apiVersion":"v1","metadata":{},"name":"inner"}`
-			return strings.Replace(item, `"filler"`, `"a":[`+inner+","+inner+"  , "+inner+`],"filler"`, 1)
+		"looks like items": func(item string) string { return strings.Replace(item, `"filler"`, inner+`"filler"`, 1) },
+		"looks like items and is too large": func(item string) string {
+			return strings.Replace(item, `"filler"`, inner+`"large":"`+strings.Repeat("y", 5000)+`","filler"`, 1)
 		},
 		"a lone object":   as1(`{"object":{"name":"x"}}`),
 		"an error":        as1(`{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"message":"too old"}}`),
@@ -143,8 +149,13 @@ func TestCrew(t *testing.T) {
 		"goexit":          named("leaves"),
 		"panic once":      named("panics once"),
 	} {
-		for _, watch := range []bool{false, true} {
-			data := stonesOf(100, watch, at(50, f))
+		for way := range 6 {
+			watch, cut, batches := way&1 > 0, []int{0, 1, len(tail)}[way/2], []int{1}
+			if cut == 0 {
+				batches = []int{1, 1000, batchBytes}
+			}
+			data := strings.TrimSpace(stonesOf(100, watch, at(50, f)))
+			data = data[:len(data)-cut]
 			read := func(workers, batch int, r io.Reader) story {
 				d := newDecoder[*stone](t, Options{Workers: workers, Limit: 4000})
 				d.batch = batch
@@ -161,14 +172,16 @@ func TestCrew(t *testing.T) {
 				})
 			}
 			want := read(-1, 0, strings.NewReader(data))
-			for _, batch := range []int{1, 1000, batchBytes} {
+			for _, batch := range batches {
 				for how, r := range map[string]io.Reader{
-					"whole": strings.NewReader(data), "half": iotest.HalfReader(strings.NewReader(data)),
-					"bytes": io.NopCloser(iotest.OneByteReader(strings.NewReader(data))), "closed": io.NopCloser(iotest.HalfReader(strings.NewReader(data))),
+					"whole": strings.NewReader(data), "half": iotest.HalfReader(strings.NewReader(data)), "once": struct{ io.Reader }{&endsOnce{r: strings.NewReader(data)}},
+					"bytes":  io.NopCloser(iotest.OneByteReader(strings.NewReader(data))),
+					"closed": io.NopCloser(iotest.HalfReader(strings.NewReader(data))),
+					"ended":  io.NopCloser(&endsOnce{r: iotest.DataErrReader(strings.NewReader(data))}),
 				} {
 					if got := read(3, batch, r); !reflect.DeepEqual(want, got) {
-						t.Errorf("%s, watch %v, batches of %d, %s:\n got %d things, then %s, panic %v, gone %v\nwant %d, then %s, panic %v, gone %v",
-							name, watch, batch, how, len(got.told), got.end, got.panic, got.gone, len(want.told), want.end, want.panic, want.gone)
+						t.Errorf("%s, watch %v, cut by %d, batches of %d, %s:\n got %d things, then %s, panic %v, gone %v\nwant %d, then %s, panic %v, gone %v",
+							name, watch, cut, batch, how, len(got.told), got.end, got.panic, got.gone, len(want.told), want.end, want.panic, want.gone)
 					}
 				}
 			}
@@ -200,6 +213,22 @@ func TestCrewProtobuf(t *testing.T) {
 	}
 }
 
+// endsOnce has an end that nobody may read again.
+type endsOnce struct {
+	r     io.Reader
+	ended bool
+	io.Closer
+}
+
+func (r *endsOnce) Read(p []byte) (int, error) {
+	if r.ended {
+		return 0, errors.New("read behind the end")
+	}
+	n, err := r.r.Read(p)
+	r.ended = err != nil
+	return n, err
+}
+
 // What has arrived is told while the stream waits, and after the initial events there is no crew.
 func TestCrewHoldsNothingBack(t *testing.T) {
 	const n, end = 20, 10
@@ -209,7 +238,7 @@ func TestCrewHoldsNothingBack(t *testing.T) {
 			var parts []string // each ends with an object
 			data := stonesOf(n, watch, func(i int, item string) string {
 				if lines {
-					item = strings.ReplaceAll(item, ",", ",\n")
+					item = strings.ReplaceAll(item, ":{", ":\n{")
 				}
 				if i == end && watch {
 					item = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`
@@ -256,6 +285,55 @@ func TestCrewHoldsNothingBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What a Read that waits returns in the end follows what is read alone meanwhile.
+func TestCrewGuessesWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		told := 0
+		go func() {
+			data := strings.ReplaceAll(stonesOf(20, true, func(_ int, item string) string { return item }), ":{", ":\n{")
+			_, _ = io.WriteString(w, data)
+			synctest.Wait()
+			w.Close()
+		}()
+		d := newDecoder[*stone](t, Options{Workers: 2})
+		err := d.WatchList(&endsOnce{r: r, Closer: r}, JSON, func(Event) error { told++; return nil })
+		if told != 20 || err != nil {
+			t.Errorf("%d were told, error %v", told, err)
+		}
+	})
+}
+
+// The first event after the end of the initial ones waits for those that are still under way.
+func TestCrewInOrderAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pebbles["slow"] = func() { time.Sleep(time.Second) }
+		defer clear(pebbles)
+		r, w := io.Pipe()
+		go func() {
+			defer w.Close()
+			_, _ = io.WriteString(w, `{"type":"ADDED","object":{"name":"a"}}
+{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}
+{"type":"ADDED","object":{"name":"slow"}}
+`)
+			synctest.Wait()
+			_, _ = io.WriteString(w, `{"type":"ADDED","object":{"name":"b"}}`)
+		}()
+		d := newDecoder[*stone](t, Options{Workers: 2})
+		d.batch = 1
+		var told []string
+		err := d.WatchList(r, JSON, func(ev Event) error {
+			if ev.Type != "BOOKMARK" {
+				told = append(told, ev.Object.Value.(*stone).Name)
+			}
+			return nil
+		})
+		if diff := cmp.Diff([]string{"a", "slow", "b"}, told); err != nil || diff != "" {
+			t.Errorf("error %v (-want +got):\n%s", err, diff)
+		}
+	})
 }
 
 // When yield has had enough, all ends: also a Read that would wait forever. The bubble finds what is left.
@@ -321,7 +399,7 @@ func TestCrewLosesHelper(t *testing.T) {
 		}
 	}
 	defer clear(pebbles)
-	data := stonesOf(100, false, at(50, func(item string) string { return strings.Replace(item, "stone-50", "leaves once", 1) }))
+	data := stonesOf(100, false, at(98, func(item string) string { return strings.Replace(item, "stone-98", "leaves once", 1) }))
 	d := newDecoder[*stone](t, Options{Workers: 1})
 	d.batch = 1
 	if got := readList(d, strings.NewReader(data), JSON); len(got.objects) != 100 || got.end != "<nil>" || !left.Load() {
@@ -335,20 +413,27 @@ func (r panicReader) Read([]byte) (int, error) { panic(r.v) }
 
 // However slow yield is, a bounded part of the stream is read ahead of it.
 func TestCrewIsBounded(t *testing.T) {
-	const n, workers, size = 2000, 2, 1000
-	r := &countingReader{r: strings.NewReader(stonesOf(n, false, func(_ int, item string) string { return item }))}
-	d := newDecoder[*stone](t, Options{Workers: workers})
-	d.batch = size
-	told := 0
-	_, err := d.List(io.NopCloser(r), JSON, func(o Object) error {
-		told += o.Value.(*stone).Size + len(",")
-		if ahead, most := int(r.n.Load())-told, (2*workers+2)*(size+600)+2*listBuffer; ahead > most {
-			return fmt.Errorf("%d bytes are read ahead, want at most %d", ahead, most)
+	const workers, size = 4, 1000
+	for _, tt := range []struct{ n, item, most int }{
+		{2000, 600, (2*workers+2)*(size+600) + 2*listBuffer},
+		{20, 2 << 20, maxAhead + 8<<20}, // the buffer has twice the size of an item
+	} {
+		r := &countingReader{r: strings.NewReader(stonesOf(tt.n, false, func(_ int, item string) string {
+			return strings.Replace(item, "stone", strings.Repeat("y", tt.item-len(item)), 1)
+		}))}
+		d := newDecoder[*stone](t, Options{Workers: workers})
+		d.batch = size
+		told := 0
+		_, err := d.List(io.NopCloser(r), JSON, func(o Object) error {
+			told += o.Value.(*stone).Size + len(",")
+			if ahead := int(r.n.Load()) - told; ahead > tt.most {
+				return fmt.Errorf("%d bytes are read ahead, want at most %d", ahead, tt.most)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
