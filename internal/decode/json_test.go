@@ -46,7 +46,7 @@ func checkSame(t interface {
 	want.TypeMeta = metav1.TypeMeta{}
 	got, err := decodeOne(d, data)
 	switch {
-	case strings.TrimSpace(string(data)) == "null":
+	case isNull(data):
 		if err == nil {
 			t.Fatalf("a null was decoded")
 		}
@@ -56,6 +56,8 @@ func checkSame(t interface {
 		t.Fatalf("%s: (-want +got):\n%s", data, cmp.Diff(fmt.Sprintf("%#v", want), fmt.Sprintf("%#v", got)))
 	}
 }
+
+func isNull(data []byte) bool { return strings.TrimSpace(string(data)) == "null" }
 
 // specs are values of spec, each with what makes it special.
 var specs = []string{
@@ -167,9 +169,22 @@ func FuzzJSON(f *testing.F) {
 	for _, spec := range specs {
 		f.Add([]byte(`{"metadata":{"name":"a"},"spec":` + spec + `}`))
 	}
+	// What a decoder expects comes from what it has read: something of every sort, and then the data.
+	before := []byte(`{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a","labels":{"x":"y"},"creationTimestamp":"2024-01-02T03:04:05Z"},"spec":{"str":"a",` +
+		`"named":"b","strP":"x","flag":true,"i32":12,"i64P":5,"qty":"100m","ext":{"a":1,"b":"some more bytes"},"fields":{"f:metadata":{"f:labels":{}}},"strs":["a","b"],` +
+		`"structs":[{"refKind":"a","refUID":1},{"refKind":"b"},{"refKind":"a"}],"ptrs":[{"refKind":"a"}],"m":{"k":"v","l":"w"},"mq":{"cpu":"1"},"list":[{"str":"a"},{"strs":["z"]}]}}`)
+	f.Add(before)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d := newDecoder[*sink](t, Options{})
-		checkSame(t, d, data)
-		checkSame(t, d, data)
+		for _, share := range []bool{false, true} {
+			d := newDecoder[*sink](t, Options{Share: share})
+			for _, data := range [][]byte{before, before, before, data, data, before, data} {
+				if !share {
+					checkSame(t, d, data)
+				} else if _, err := decodeOne(d, data); (err == nil) != (unmarshal(data, &sink{}) == nil) && !isNull(data) {
+					t.Fatalf("%s: with Share: error %v", data, err) // where duplicate names merge, the values may differ
+				}
+			}
+			checkSame(t, d, before)
+		}
 	})
 }

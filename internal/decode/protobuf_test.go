@@ -249,6 +249,11 @@ func FuzzProtobufObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		want := &carp.Carp{}
 		wantErr := want.Unmarshal(data)
+		for i := range 3 { // what it expects comes from what it has read
+			if o := d.message(mustMarshal(t, newCarp(i))); o.Err != nil || !reflect.DeepEqual(wantCarp(i), o.Value) {
+				t.Fatalf("error %v (-want +got):\n%s", o.Err, cmp.Diff(wantCarp(i), o.Value))
+			}
+		}
 		o := d.message(data)
 		if wantErr == nil && o.Err != nil {
 			data = mustMarshal(t, want)
