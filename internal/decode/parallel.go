@@ -53,7 +53,7 @@ type crew struct {
 	queue   []*batch // under way, the oldest first
 	ahead   int      // the bytes of those
 	free    []*batch
-	work    chan *batch   // twice as many as there are helpers
+	work    chan *batch   // twice as many as there are helpers; nil once all is over
 	helpers chan *Decoder // those of helpers who have not begun, or have ended; nil is one that is not yet made
 
 	r       io.Reader
@@ -61,7 +61,7 @@ type crew struct {
 	reading bool   // what will be in read
 	into    []byte // where the bytes will be
 
-	stopped atomic.Bool
+	stopped atomic.Bool // the helpers work for nothing
 	running sync.WaitGroup
 }
 
@@ -289,9 +289,7 @@ var errDone = errors.New("done")
 
 // goAlone reads all from piece p of b on as if there were no crew.
 func (c *crew) goAlone(b *batch, p piece) error {
-	for len(c.work) > 0 {
-		<-c.work
-	}
+	c.stopped.Store(true)
 	buf := &c.d.buf
 	left := &leftover{c: c, data: slices.Clone(b.raw[p.start:]), err: buf.err}
 	for _, b := range c.queue {
@@ -385,12 +383,10 @@ func (c *crew) got(r readResult) (int, error) {
 
 // stop returns when nothing of the crew is running any more.
 func (c *crew) stop() {
-	if c == nil {
+	if c == nil || c.work == nil {
 		return
 	}
-	if c.stopped.Swap(true) {
-		return
-	}
+	c.stopped.Store(true)
 	if c.reading {
 		_ = c.r.(io.Closer).Close() // there is nobody to tell that it failed, and it will be closed again
 		<-c.read
@@ -398,6 +394,7 @@ func (c *crew) stop() {
 	}
 	close(c.work)
 	c.running.Wait()
+	c.work = nil
 	if c.d.buf.r == c {
 		c.d.buf.r = c.r
 	}
