@@ -23,6 +23,9 @@ import (
 // not fit T is an error of its own, with its key, and the ones behind it are read on; one of more than 64 MiB ends the request.
 // As with a generated client, the Kind and APIVersion of a typed object are empty.
 //
+// On four cores or more, those of a long list are decoded by up to four goroutines at once, and yielded in order by the caller's
+// all the same. Where T has an Unmarshal method of its own, it must bear to be called for different objects at the same time.
+//
 // Its fields must not be changed once it is in use.
 type HTTP[T Object] struct {
 	// URL is that of the collection, of all namespaces or of one; it may have a query, to which that of the request is added.

@@ -1,9 +1,10 @@
 // Package decode turns the bytes of an API server's lists and watches into objects: JSON as apimachinery's serializer reads it,
 // and protobuf in the server's envelopes.
 //
-// A stream is read object by object, so memory holds one at a time, and where one ends is found before or apart from what it is,
-// so one that does not fit its type never hides the next. A decoder is compiled from the type once; what it makes of the bytes
-// is what apimachinery makes of them, except that it tells where in the object they do not fit.
+// A stream is read object by object, so memory holds one at a time, or a few batches where several cores decode them. Where one
+// ends is found before or apart from what it is, so one that does not fit its type never hides the next. A decoder is compiled
+// from the type once; what it makes of the bytes is what apimachinery makes of them, except that it tells where in the object
+// they do not fit.
 package decode
 
 import (

@@ -1,0 +1,167 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+)
+
+// When yield has had enough, all ends: also a Read that would wait forever. The bubble finds what is left.
+func TestCrewEndsWithYield(t *testing.T) {
+	enough := errors.New("enough")
+	for _, batch := range []int{1, 500, batchBytes} {
+		for _, stop := range []int{1, 2, 40, 100} {
+			for name, give := range map[string]func() error{
+				"error": func() error { return enough }, "EOF": func() error { return io.EOF }, "panic": func() error { panic(enough) },
+				"goexit": func() error { runtime.Goexit(); return nil },
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					data := stonesOf(100, false, func(_ int, item string) string { return item })
+					r, w := io.Pipe()
+					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }() // and then no more
+					d := newDecoder[*stone](t, Options{Workers: 2})
+					d.batch = batch
+					got := tell(func(yield func(any) error) error {
+						n := 0
+						_, err := d.List(r, JSON, func(o Object) error {
+							_ = yield(o)
+							if n++; n == stop {
+								return give()
+							}
+							return nil
+						})
+						return err
+					})
+					want := map[string]story{
+						"error": {end: fmt.Sprintf("%T enough", enough)}, "EOF": {end: fmt.Sprintf("%T EOF", io.EOF)}, "panic": {panic: enough, gone: true}, "goexit": {gone: true},
+					}[name]
+					if n := len(got.told); n != stop || got.end != want.end || got.panic != want.panic || got.gone != want.gone {
+						t.Errorf("batches of %d, %s: %d items, then %q, panic %v, gone %v", batch, name, n, got.end, got.panic, got.gone)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A Read that panics does so in the caller's goroutine, and one that fails comes after what was read before.
+func TestCrewReadFails(t *testing.T) {
+	data := stonesOf(100, false, func(_ int, item string) string { return item })
+	broken := errors.New("broken")
+	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
+		d := newDecoder[*stone](t, Options{Workers: 2})
+		got := tell(func(yield func(any) error) error {
+			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:strings.LastIndex(data, "]")]), last)), JSON, func(o Object) error { return yield(o) })
+			return err
+		})
+		if failed := strings.HasSuffix(got.end, ": broken") && len(got.told) == 100; name == "error" && !failed || name == "panic" && got.panic != broken {
+			t.Errorf("%s: %d items, then %s, panic %v", name, len(got.told), got.end, got.panic)
+		}
+	}
+}
+
+// A helper that is lost to what it decodes is replaced.
+func TestCrewLosesHelper(t *testing.T) {
+	var left atomic.Bool
+	pebbles["leaves once"] = func() {
+		if left.CompareAndSwap(false, true) {
+			runtime.Goexit()
+		}
+	}
+	defer clear(pebbles)
+	data := stonesOf(100, false, at(98, func(item string) string { return strings.Replace(item, "stone-98", "leaves once", 1) }))
+	d := newDecoder[*stone](t, Options{Workers: 1})
+	d.batch = 1
+	if got := readList(d, strings.NewReader(data), JSON); len(got.objects) != 100 || got.end != "<nil>" || !left.Load() {
+		t.Errorf("%d objects, then %s", len(got.objects), got.end)
+	}
+}
+
+type panicReader struct{ v any }
+
+func (r panicReader) Read([]byte) (int, error) { panic(r.v) }
+
+// However slow yield is, a bounded part of the stream is read ahead of it.
+func TestCrewIsBounded(t *testing.T) {
+	const workers, size = 4, 1000
+	for _, tt := range []struct{ n, item, most int }{
+		{2000, 600, (2*workers+2)*(size+600) + 2*listBuffer},
+		{20, 2 << 20, maxAhead + 8<<20}, // the buffer has twice the size of an item
+	} {
+		r := &countingReader{r: strings.NewReader(stonesOf(tt.n, false, func(_ int, item string) string {
+			return strings.Replace(item, "stone", strings.Repeat("y", tt.item-len(item)), 1)
+		}))}
+		d := newDecoder[*stone](t, Options{Workers: workers})
+		d.batch = size
+		told := 0
+		_, err := d.List(io.NopCloser(r), JSON, func(o Object) error {
+			told += o.Value.(*stone).Size + len(",")
+			if ahead := int(r.n.Load()) - told; ahead > tt.most {
+				return fmt.Errorf("%d bytes are read ahead, want at most %d", ahead, tt.most)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is too much to be ahead of anything is decoded in its turn all the same.
+func TestCrewLargePiece(t *testing.T) {
+	large := func(item string) string { return strings.Replace(item, "stone", strings.Repeat("y", maxAhead), 1) }
+	data := stonesOf(100, false, at(50, large))
+	alone := readList(newDecoder[*stone](t, Options{Workers: -1}), strings.NewReader(data), JSON)
+	crew := readList(newDecoder[*stone](t, Options{Workers: 2}), strings.NewReader(data), JSON)
+	if !reflect.DeepEqual(alone, crew) || len(crew.objects) != 100 {
+		t.Errorf("%d objects, then %s; alone %d, then %s", len(crew.objects), crew.end, len(alone.objects), alone.end)
+	}
+}
+
+type countingReader struct {
+	r io.Reader
+	n atomic.Int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+// There are helpers where there are cores for them and the list is long, and for as long as it has pages.
+func TestCrewSize(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for procs, want := range map[int]int{1: 0, 2: 0, 3: 0, 4: 2, 6: 3, 8: 4, 64: 4} {
+		runtime.GOMAXPROCS(procs)
+		d := newDecoder[*stone](t, Options{})
+		got := 0
+		if c := newCrew(d); c != nil {
+			got = cap(c.helpers)
+		}
+		if got != want {
+			t.Errorf("%d cores: %d helpers, want %d", procs, got, want)
+		}
+	}
+	runtime.GOMAXPROCS(8)
+	same := func(_ int, item string) string { return item }
+	for n, more := range map[int]bool{2000: false, 20000: true} {
+		d := newDecoder[*stone](t, Options{})
+		page := stonesOf(n, false, same)
+		for _, token := range []string{"x", "y", ""} {
+			page := strings.Replace(page, `"items"`, `"metadata":{"continue":"`+token+`"},"items"`, 1)
+			told := 0
+			_, err := d.List(strings.NewReader(page), JSON, func(Object) error { told++; return nil })
+			if kept := len(d.helpers) > 0; told != n || err != nil || kept != (more && token != "") {
+				t.Errorf("%d bytes, token %q: %d objects, error %v, %d helpers are kept", len(page), token, told, err, len(d.helpers))
+			}
+		}
+	}
+}
