@@ -78,6 +78,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 				Type:             watch.EventType(e.Type),
 				ResourceVersion:  e.ResourceVersion,
 				InitialEventsEnd: e.InitialEventsEnd,
+				More:             e.More,
 			}
 			if ev.Type == watch.Bookmark {
 				return stop(yield(ev))

@@ -62,6 +62,8 @@ type Event struct {
 	// ResourceVersion and InitialEventsEnd are a BOOKMARK's.
 	ResourceVersion  string
 	InitialEventsEnd bool
+	// More is whether the next event has been read already, as far as that is known. It never is of initial events.
+	More bool
 }
 
 // A Decoder decodes objects of one type. It keeps what helps it with the next object, strings above all, and is not safe for

@@ -139,6 +139,12 @@ func (w *watchStream) nextProtobuf() (more bool, err error) {
 	return true, w.take(frame, 0)
 }
 
+// holdsFrame reports whether data has a whole frame.
+func (b *buffer) holdsFrame() bool {
+	rest := b.data[b.pos:]
+	return len(rest) > 4 && uint64(len(rest)-4) >= uint64(binary.BigEndian.Uint32(rest))
+}
+
 // frameProtobuf decodes a WatchEvent: its type is field 1, its object field 2, in which field 1 has the bytes.
 func (d *Decoder) frameProtobuf(frame []byte, _ int64) (Event, error) {
 	var typ string

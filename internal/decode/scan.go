@@ -220,6 +220,13 @@ func (b *buffer) line() []byte {
 	}
 }
 
+// holdsLine reports whether data has a line that looks like a whole value.
+func (b *buffer) holdsLine() bool {
+	rest := bytes.TrimLeft(b.data[b.pos:], " \t\r\n")
+	n := bytes.IndexByte(rest, '\n')
+	return n > 0 && rest[0] == '{' && rest[n-1] == '}'
+}
+
 // exactly passes n bytes and returns them; they are valid until the next call.
 func (b *buffer) exactly(n int) ([]byte, error) {
 	if n > b.limit {

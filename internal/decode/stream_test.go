@@ -263,10 +263,60 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 						}
 					}
 				}()
-				if err := newDecoder[*sink](t, Options{}).Watch(r, JSON, func(Event) error { told++; return nil }); err != nil {
+				if err := newDecoder[*sink](t, Options{}).Watch(r, JSON, func(e Event) error {
+					if told++; e.More {
+						t.Errorf("%q behind: event %d says that another one is there", behind, told)
+					}
+					return nil
+				}); err != nil {
 					t.Errorf("%q behind: %v", behind, err)
 				}
 			})
+		}
+	}
+}
+
+// An event says that another one is there if the whole of that is, but for initial events.
+func TestMore(t *testing.T) {
+	event := `{"type":"ADDED","object":` + sinkA + "}\n"
+	end := `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+	fish := string(frameOf(t, "ADDED", protobufOf(t, newCarp(1))))
+	for name, tc := range map[string]struct {
+		enc    Encoding
+		pieces []string
+		list   bool
+		want   []bool
+	}{
+		"together":            {JSON, []string{event + event + event}, false, []bool{true, true, false}},
+		"apart":               {JSON, []string{event, event, event}, false, []bool{false, false, false}},
+		"half":                {JSON, []string{event + event[:50], event[50:] + event[:len(event)-1], "\n"}, false, []bool{false, false, false}},
+		"indented":            {JSON, []string{event + strings.ReplaceAll(event[:100], ",", ",\n"), event[100:]}, false, []bool{false, false}},
+		"initial":             {JSON, []string{event + event + end + event + event}, true, []bool{false, false, true, true, false}},
+		"protobuf":            {Protobuf, []string{fish + fish + fish}, false, []bool{true, true, false}},
+		"protobuf, half":      {Protobuf, []string{fish + fish[:50], fish[50:]}, false, []bool{false, false}},
+		"protobuf, no length": {Protobuf, []string{fish + fish[:4], fish[4:]}, false, []bool{false, false}},
+	} {
+		r, w := io.Pipe()
+		go func() {
+			for _, piece := range tc.pieces {
+				_, _ = io.WriteString(w, piece)
+			}
+			w.Close()
+		}()
+		d := newDecoder[*sink](t, Options{})
+		if tc.enc == Protobuf {
+			d = newDecoder[*carp.Carp](t, Options{})
+		}
+		watch := d.Watch
+		if tc.list {
+			watch = d.WatchList
+		}
+		var got []bool
+		if err := watch(r, tc.enc, func(e Event) error { got = append(got, e.More); return nil }); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
 }

@@ -16,13 +16,14 @@ type watchStream struct {
 	crew             *crew // for those
 	decode           func(d *Decoder, raw []byte, base int64) (Event, error)
 	yield            func(Event) error
-	kind, apiVersion string // of the first object
+	more             func() bool // whether the buffer holds another event
+	kind, apiVersion string      // of the first object
 }
 
 // read reads the stream to its end.
 func (w *watchStream) read(enc Encoding) error {
 	next := w.nextJSON
-	w.decode = (*Decoder).line
+	w.decode, w.more = (*Decoder).line, w.d.buf.holdsLine
 	alone := func() error {
 		crew := w.crew
 		defer func() { w.crew = crew }()
@@ -30,7 +31,7 @@ func (w *watchStream) read(enc Encoding) error {
 		return w.all(next)
 	}
 	if enc == Protobuf {
-		next, alone, w.decode = w.nextProtobuf, nil, (*Decoder).frameProtobuf
+		next, alone, w.decode, w.more = w.nextProtobuf, nil, (*Decoder).frameProtobuf, w.d.buf.holdsFrame
 	}
 	w.crew.begin(w.decode, w.pass, alone)
 	if err := w.all(next); err != errDone {
@@ -87,6 +88,7 @@ func (w *watchStream) pass(ev Event) error {
 	if ev.InitialEventsEnd {
 		w.initial = false
 	}
+	ev.More = !w.initial && w.more()
 	return w.yield(ev)
 }
 
