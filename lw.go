@@ -113,6 +113,17 @@ func (e *WatchEvent[T]) Key() Key {
 	return Key{}
 }
 
+// id returns what is known of the identity of the object that the event is about.
+func (e *WatchEvent[T]) id() (id Meta) {
+	var zero T
+	if e.Object != zero {
+		id = MetaOf(e.Object)
+	} else if e.meta != nil {
+		id = *e.meta
+	}
+	return id
+}
+
 // InitialEventsEnd is the annotation of the bookmark that ends the initial events of a streamed list
 // (https://kep.k8s.io/3157).
 const initialEventsEnd = metav1.InitialEventsAnnotationKey

@@ -142,6 +142,48 @@ func TestTransformRenames(t *testing.T) {
 	})
 }
 
+// What f leaves out after it has renamed it is gone under its new name, and what a list does not have any more is forgotten.
+func TestTransformRenamesAndLeavesOut(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
+		synctest.Test(t, func(t *testing.T) {
+			m := lw.NewMemory(widget("a", 1), widget("b", 1), widget("c", 1))
+			src := lw.Transform(m, func(w *Widget) (*Widget, error) {
+				switch w.Name = "new-" + w.Name; w.Size {
+				case 0:
+					return nil, nil
+				case 9:
+					return nil, errors.New("sick")
+				}
+				return w, nil
+			})
+			inf := run(t, src, &lw.Options{List: mode, PageSize: 2, OnError: func(error) {}})
+			got := &calls{}
+			inf.AddHandler(got.handler())
+			synctest.Wait()
+			got.take()
+			update(t, m, "a", 0)
+			got.mustBe(t, "delete new-a1")
+
+			// In a gap b is deleted, and c becomes sick and stays as it was.
+			m.Fail(errors.New("down"))
+			remove(t, m, "b")
+			update(t, m, "c", 9)
+			m.Compact()
+			m.Fail(nil)
+			time.Sleep(time.Hour)
+			got.mustBe(t, "delete new-b1")
+			if n := lw.Renamed(src); n != 1 {
+				t.Errorf("%d names are remembered, want that of c", n)
+			}
+			remove(t, m, "c")
+			got.mustBe(t, "delete new-c1")
+			if n := lw.Renamed(src); n != 0 || inf.Store().Len() != 0 {
+				t.Errorf("%d names are remembered, the store holds %v", n, inf.Store().List())
+			}
+		})
+	}
+}
+
 // An error, and a result without a name, set the object aside under its own name; the others are there.
 func TestTransformFails(t *testing.T) {
 	sick := errors.New("sick")
