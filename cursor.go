@@ -27,6 +27,7 @@ type Cursor[T Object] struct {
 	folded   *netChange[T]
 	draining *netChange[T] // the batch that is being handed out
 	buf      []Delta[T]    // the part of it that was handed out last
+	out      int           // deltas that poll and pollMore have handed out since the last poll, which says that they are done
 }
 
 // cursorOptions tune a cursor; the zero value is what Subscribe uses.
@@ -70,7 +71,21 @@ func (c *Cursor[T]) Pending() int {
 	if c.closed.Load() {
 		return 0
 	}
+	return c.unreadLocked()
+}
+
+func (c *Cursor[T]) unreadLocked() int {
 	return c.draining.len() + c.folded.len() + int(c.q.end.Load()-c.pos)
+}
+
+// undone is Pending and what was handed out last, of which nobody knows how much is done.
+func (c *Cursor[T]) undone() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() {
+		return 0
+	}
+	return c.unreadLocked() + c.out
 }
 
 // Close lets go of all that waits. A Next that waits, and every later one, returns [ErrStopped].
@@ -114,7 +129,12 @@ func (c *Cursor[T]) next(ctx context.Context) (part []Delta[T], told uint64, err
 // poll returns what waits, or the first part of it, without blocking: at most a chunk. With it, everything before the position
 // told has been handed out. The part is valid until the next poll or wait; it is empty if nothing waits, though told may have
 // moved. The error is ErrStopped when nothing will come.
-func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) {
+func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) { return c.read(true) }
+
+// pollMore is poll for a consumer that is not done yet with what it got before.
+func (c *Cursor[T]) pollMore() (part []Delta[T], told uint64, err error) { return c.read(false) }
+
+func (c *Cursor[T]) read(done bool) (part []Delta[T], told uint64, err error) {
 	if c.parked.Load() {
 		c.q.mu.Lock()
 		c.q.unparkLocked(c)
@@ -124,6 +144,10 @@ func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) {
 	end := c.q.end.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if done {
+		c.out = 0
+	}
+	defer func() { c.out += len(part) }()
 	if c.closed.Load() { // after end: a chunk that Close has not seen may be swept under the consumer
 		return nil, c.told.Load(), ErrStopped
 	}

@@ -75,7 +75,9 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Pending returns how many changes the handler has yet to be told, the objects of its first list included; 0 after Remove.
+// Pending returns how many changes the handler has yet to be told, the objects of its first list included. Changes that it was
+// handed together count until the last of them has been told, so that 0 means that it has been told everything. It is 0 after
+// Remove.
 func (r *Registration) Pending() int {
 	if r.removed.Load() {
 		return 0
@@ -285,8 +287,8 @@ func (c *caller[T]) recovering(key Key, f func()) (more bool) {
 func (c *caller[T]) pending() int {
 	select {
 	case <-c.feed.joined:
-		// Calls may run while this is read, so it is right only when it does not change.
-		return int(c.left.Load()) + c.feed.cursor.Pending()
+		// First what is left of the snapshot: what comes after it is not done before that.
+		return int(c.left.Load()) + c.feed.cursor.undone()
 	default:
 		return 0
 	}

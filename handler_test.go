@@ -406,6 +406,22 @@ func TestPending(t *testing.T) {
 			t.Errorf("%d changes pending at the end", n)
 		}
 
+		// What comes while a call runs is handed over together, and none of it is forgotten before it is told.
+		for size := range 4 {
+			update(t, m, "b", 10+size)
+		}
+		for left := 4; left > 0; left-- {
+			synctest.Wait()
+			if n := reg.Pending(); n < left || n > 4 {
+				t.Errorf("%d changes pending, want %d to 4", n, left)
+			}
+			next <- struct{}{}
+		}
+		synctest.Wait()
+		if n := reg.Pending(); n != 0 {
+			t.Errorf("%d changes pending at the end", n)
+		}
+
 		var leaves *lw.Registration
 		leaves = inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { <-next; leaves.Remove() }})
 		next <- struct{}{}

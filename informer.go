@@ -202,8 +202,8 @@ func (inf *Informer[T]) part(f *feed[T]) {
 func (inf *Informer[T]) cut(c *Cursor[T]) (waiting []Delta[T], snap *Snapshot[T], at uint64) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	for {
-		part, _, err := c.poll()
+	for poll := c.poll; ; poll = c.pollMore {
+		part, _, err := poll()
 		waiting = append(waiting, part...)
 		if err != nil || len(part) == 0 && c.Pending() == 0 {
 			return waiting, inf.store.snapshotLocked(), inf.log.position()
