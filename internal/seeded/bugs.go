@@ -102,6 +102,8 @@ var bugs = []bug{
 		"		ev.More = w.held < maxHeld &&", "		ev.More = true ||")},
 	{name: "handlers sleep until there is more", edits: one(watchFile,
 		"	if !ev.More || err != nil {\n		w.flush()", "	if ev.More || err != nil {\n		w.flush()")},
+	{name: "what a handler was handed counts as told", run: "TestPending", edits: one("cursor.go",
+		"c.unreadLocked() + c.out\n", "c.unreadLocked()\n")},
 	{name: "resync shows what the handler was not told", id: "B25", edits: one(handlerFile,
 		"	for i := range waiting {\n		if !c.tell(&waiting[i]) {", "	for i := range waiting {\n		if i < 0 && !c.tell(&waiting[i]) {")},
 	{name: "old is new in an update", id: "B26", edits: one(handlerFile,
