@@ -168,15 +168,12 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	defer w.Stop()
 	events := w.ResultChan()
 	for {
-		var ev watch.Event
-		var ok bool
+		// To look for another event that is at hand, and say so, was measured: an unbuffered channel has one at best, and to
+		// wake handlers for every second event costs more than for each, when most of them are still awake.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case ev, ok = <-events:
-		}
-		// What is at hand already is taken without the select, which costs more than all else that happens here.
-		for more := true; more; {
+		case ev, ok := <-events:
 			if !ok {
 				return nil
 			}
@@ -184,15 +181,6 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 			if err != nil {
 				return err
 			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			select {
-			case ev, ok = <-events:
-			default:
-				more = false
-			}
-			typed.More = more
 			if err := yield(typed); err != nil {
 				return err
 			}

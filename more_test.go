@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -96,5 +97,21 @@ func TestMore(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What wraps a source passes on what it says.
+func TestWrappersSayMore(t *testing.T) {
+	h := &hose{run: 3, events: make(chan int, 2), told: func(int) {}}
+	h.events <- 4
+	h.events <- 0
+	src := lw.Transform(lw.WithListOptions[*Widget](h), func(w *Widget) (*Widget, error) { return w, nil })
+	var got []bool
+	err := src.Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[*Widget]) error {
+		got = append(got, ev.More)
+		return nil
+	})
+	if d := cmp.Diff([]bool{true, true, false, true}, got); d != "" || err != nil {
+		t.Errorf("More (-want +got):\n%s%v", d, err)
 	}
 }
