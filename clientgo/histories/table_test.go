@@ -61,9 +61,7 @@ func TestHistories(t *testing.T) {
 				continue
 			}
 			row := "| " + h.name
-			for _, follow := range follows {
-				row += " | " + verdict(h.judge(t, follow))
-			}
+			row += " | " + verdict(always(t, h)) + " | " + verdict(h.judge(t, followLW))
 			b.WriteString(row + " |\n")
 		}
 		for _, p := range panics {
@@ -110,6 +108,16 @@ func TestHistories(t *testing.T) {
 	if len(counts[1]) > 0 {
 		t.Errorf("lw breaks rules in random histories: %v", counts[1])
 	}
+}
+
+// always is what client-go breaks in each of three tries: now and then it breaks more, as its goroutines happen to run.
+func always(t *testing.T, h history) map[string]string {
+	broken := h.judge(t, followClientGo)
+	for range 2 {
+		again := h.judge(t, followClientGo)
+		maps.DeleteFunc(broken, func(rule, _ string) bool { return again[rule] == "" })
+	}
+	return broken
 }
 
 // verdict is a cell of the table.
