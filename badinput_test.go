@@ -251,3 +251,110 @@ func TestBadInitialEvents(t *testing.T) {
 		})
 	})
 }
+
+// A change of before among the initial events ends the stream. It used to be taken for the object that it shows, and where a
+// Transform leaves objects out the server may have changed an object that nobody behind it knows.
+func TestOldInitialEvents(t *testing.T) {
+	modified := func(name string, size int, rv string) lw.WatchEvent[*Widget] {
+		return lw.WatchEvent[*Widget]{Type: watch.Modified, Object: stamped(name, size, rv), ResourceVersion: rv}
+	}
+	deleted := func(name, rv string) lw.WatchEvent[*Widget] {
+		return lw.WatchEvent[*Widget]{Type: watch.Deleted, Object: stamped(name, 1, rv), ResourceVersion: rv}
+	}
+	end := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: "20", InitialEventsEnd: true}
+	for name, tc := range map[string]struct {
+		events []lw.WatchEvent[*Widget]
+		plain  string         // the error; "": nothing is wrong
+		behind string         // the same behind a transform that leaves out what has size 0
+		want   map[lw.Key]int // where nothing is wrong
+	}{
+		"before anything has come": {
+			[]lw.WatchEvent[*Widget]{modified("x", 9, "1"), added("a", "15")},
+			"MODIFIED event of default/x, which was not there",
+			"MODIFIED event of default/x, which was not there", nil,
+		},
+		"of an object that has come": {
+			[]lw.WatchEvent[*Widget]{added("a", "15"), modified("a", 9, "14")},
+			"MODIFIED event of default/a at resource version 14 came after 15",
+			"MODIFIED event of default/a at resource version 14 came after 15", nil,
+		},
+		"of the version that has come": {
+			[]lw.WatchEvent[*Widget]{added("a", "15"), modified("a", 9, "15")},
+			"MODIFIED event of default/a at resource version 15 came after 15",
+			"MODIFIED event of default/a at resource version 15 came after 15", nil,
+		},
+		"of an object that is no more": {
+			[]lw.WatchEvent[*Widget]{added("a", "15"), modified("x", 9, "14")},
+			"MODIFIED event of default/x at resource version 14 came after 15",
+			"MODIFIED event of default/x at resource version 14 came after 15", nil,
+		},
+		"a deletion": {
+			[]lw.WatchEvent[*Widget]{added("a", "15"), added("b", "11"), deleted("b", "12")},
+			"DELETED event of default/b at resource version 12 came after 15",
+			"DELETED event of default/b at resource version 12 came after 15", nil,
+		},
+		"the object itself, after its change": {
+			[]lw.WatchEvent[*Widget]{added("a", "15"), modified("a", 9, "16"), added("a", "15")},
+			"ADDED event of default/a at resource version 15 came after 16",
+			"ADDED event of default/a at resource version 15 came after 16", nil,
+		},
+		"of an object that is left out": {
+			[]lw.WatchEvent[*Widget]{
+				{Type: watch.Added, Object: stamped("b", 0, "17"), ResourceVersion: "17"}, added("a", "15"), modified("b", 9, "18"),
+			},
+			"", "", map[lw.Key]int{key("a"): 1, key("b"): 9},
+		},
+		"of an object that has not come": {
+			[]lw.WatchEvent[*Widget]{added("a", "15"), modified("x", 9, "16")},
+			"MODIFIED event of default/x, which was not there", "", map[lw.Key]int{key("a"): 1, key("x"): 9},
+		},
+		"of two objects at once": {
+			[]lw.WatchEvent[*Widget]{added("a", "15"), added("b", "14"), modified("a", 3, "16"), modified("b", 4, "16")},
+			"", "", map[lw.Key]int{key("a"): 3, key("b"): 4},
+		},
+	} {
+		check := func(t *testing.T, err string, wrap func(lw.Source[*Widget]) lw.Source[*Widget]) {
+			synctest.Test(t, func(t *testing.T) {
+				var wantErrs []string
+				want := tc.want
+				streams := []stream{{events: append(tc.events, end), open: true}}
+				if err != "" {
+					wantErrs = []string{"lw: widgets: stream: protocol error: " + err}
+					want = map[lw.Key]int{key("a"): 2}
+					again := lw.WatchEvent[*Widget]{Type: watch.Added, Object: stamped("a", 2, "19"), ResourceVersion: "19"}
+					streams = append(streams, stream{events: []lw.WatchEvent[*Widget]{again, end}, open: true})
+				}
+				src := &script{stream: func() stream {
+					next := streams[0]
+					streams = streams[1:]
+					return next
+				}}
+				errs := &errorLog{}
+				inf := run(t, wrap(src), &lw.Options{Name: "widgets", OnError: errs.add})
+				var got []string
+				for _, err := range errs.all() {
+					got = append(got, err.Error())
+				}
+				if diff := cmp.Diff(wantErrs, got); diff != "" {
+					t.Errorf("errors (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(want, sizes(inf.Store())); diff != "" {
+					t.Errorf("store (-want +got):\n%s", diff)
+				}
+			})
+		}
+		t.Run(name, func(t *testing.T) {
+			check(t, tc.plain, func(src lw.Source[*Widget]) lw.Source[*Widget] { return src })
+		})
+		t.Run(name+", behind a transform", func(t *testing.T) {
+			check(t, tc.behind, func(src lw.Source[*Widget]) lw.Source[*Widget] {
+				return lw.Transform(src, func(w *Widget) (*Widget, error) {
+					if w.Size == 0 {
+						return nil, nil
+					}
+					return w, nil
+				})
+			})
+		})
+	}
+}

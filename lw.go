@@ -79,7 +79,8 @@ type Source[T Object] interface {
 	// from yield ends it and is returned.
 	List(ctx context.Context, opts metav1.ListOptions, yield func(obj T, err error) error) (metav1.ListMeta, error)
 	// Watch yields each event in turn until the server ends the stream (nil), the stream breaks, or yield returns an error,
-	// which is returned.
+	// which is returned. Events come in the order of their versions; only the objects of a streamed list, each an Added one,
+	// come before them in any order.
 	Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error
 }
 
@@ -96,6 +97,8 @@ type WatchEvent[T Object] struct {
 
 	// meta identifies the object of a Deleted event that carries none: a transform's, of which only the key is left.
 	meta *Meta
+	// omitted: what is Deleted behind a transform that leaves it out was Added before.
+	omitted bool
 }
 
 // Key returns the key of the object that the event is about, also of a Deleted that carries no object; it is zero for a

@@ -213,6 +213,7 @@ type gathered[T Object] struct {
 	at      map[Key]int   // where in objs; nil until a stream changes what it has sent
 	bad     map[Key]error // objects that could not be decoded or transformed
 	version string        // of the whole list
+	newest  position      // of what a stream has sent
 	pages   int
 }
 
@@ -243,18 +244,21 @@ func (g *gathered[T]) add(obj T, err error) {
 }
 
 // change applies an initial event, or a change that happened while they were being sent.
-func (g *gathered[T]) change(ev *WatchEvent[T]) {
+func (g *gathered[T]) change(ev *WatchEvent[T], h hints) error {
 	key := ev.Key()
-	if ev.Type == watch.Added && ev.Err == nil && g.at == nil && len(g.bad) == 0 {
-		g.add(ev.Object, nil)
-		return
+	if ev.Type != watch.Added {
+		g.index()
 	}
-	if g.at == nil {
-		g.at = make(map[Key]int, len(g.objs))
-		for i, obj := range g.objs {
-			g.at[KeyOf(obj)] = i
+	if !h.loose && ev.ResourceVersion != "" {
+		if err := g.check(ev, key, h); err != nil {
+			return err
 		}
 	}
+	if ev.Err == nil && g.at == nil && len(g.bad) == 0 {
+		g.add(ev.Object, nil)
+		return nil
+	}
+	g.index()
 	if i, ok := g.at[key]; ok {
 		var zero T
 		g.objs[i] = zero
@@ -266,6 +270,52 @@ func (g *gathered[T]) change(ev *WatchEvent[T]) {
 	if ev.Err != nil || ev.Type != watch.Deleted {
 		g.add(ev.Object, ev.Err)
 	}
+	return nil
+}
+
+// index makes at, which only a stream that changes what it has sent needs.
+func (g *gathered[T]) index() {
+	if g.at != nil {
+		return
+	}
+	g.at = make(map[Key]int, len(g.objs))
+	for i, obj := range g.objs {
+		g.at[KeyOf(obj)] = i
+	}
+}
+
+// check refuses an event of before. The objects of a list have versions in any order; a change is newer than all that has come,
+// and of an object that has come.
+func (g *gathered[T]) check(ev *WatchEvent[T], key Key, h hints) error {
+	to, newest := positionAt(ev.ResourceVersion), g.newest
+	newer, ordered := newest.before(to)
+	if newer || newest.version == "" {
+		g.newest = to
+	}
+	if ev.omitted {
+		return nil // a Transform's word for an object of the list that it leaves out
+	}
+	var held string
+	i, known := g.at[key]
+	if known {
+		held = g.objs[i].GetResourceVersion()
+	}
+	if ev.Type == watch.Added {
+		if older, ordered := positionAt(held).before(to); !known || !ordered || older {
+			return nil
+		}
+		return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, held)
+	}
+	// One transaction of the server's store may give several objects one version, but not one object twice.
+	again := known && newest.version == to.version && held != to.version
+	if ordered && !newer && !again {
+		return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
+	}
+	first := newest.version == "" && len(g.bad) == 0
+	if known || g.bad[key] != nil || g.bad[Key{}] != nil || h.partial && !first {
+		return nil
+	}
+	return protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
 }
 
 // all returns the objects, without the gaps.

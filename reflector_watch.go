@@ -157,7 +157,7 @@ func (w *watching[T]) take(ev *WatchEvent[T]) error {
 	case watch.Added, watch.Modified, watch.Deleted:
 		w.signs++
 		w.moved = true
-		w.initial.change(ev)
+		return w.initial.change(ev, w.hints)
 	case watch.Bookmark:
 		if !ev.InitialEventsEnd {
 			return nil // no progress of the list

@@ -150,7 +150,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 		t.lists()
 	}
 	return t.src.Watch(ctx, opts, func(ev WatchEvent[T]) error {
-		out := WatchEvent[U]{Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd, Err: ev.Err, More: ev.More}
+		out := WatchEvent[U]{Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd, Err: ev.Err, More: ev.More, omitted: ev.omitted}
 		var zero T
 		switch {
 		case ev.Err != nil:
@@ -171,7 +171,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 				out.Object = obj
 			default:
 				// Left out: to those behind f it is deleted, if they ever knew it.
-				out.Type, out.meta = watch.Deleted, t.gone(id)
+				out.Type, out.meta, out.omitted = watch.Deleted, t.gone(id), ev.Type == watch.Added
 			}
 		}
 		return yield(out)
