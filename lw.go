@@ -93,12 +93,12 @@ type WatchEvent[T Object] struct {
 	// More says that the source has the next event at hand and yields it without waiting, so that handlers may be woken once
 	// for both: after 1024 events or about half a millisecond at the latest. Reads show each event at once all the same.
 	More bool
-	Err  error // the object could not be decoded or transformed: an *Error, with the Key where it is known
+	// omitted: what is Deleted behind a transform that leaves it out was Added before.
+	omitted bool
+	Err     error // the object could not be decoded or transformed: an *Error, with the Key where it is known
 
 	// meta identifies the object of a Deleted event that carries none: a transform's, of which only the key is left.
 	meta *Meta
-	// omitted: what is Deleted behind a transform that leaves it out was Added before.
-	omitted bool
 }
 
 // Key returns the key of the object that the event is about, also of a Deleted that carries no object; it is zero for a

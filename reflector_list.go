@@ -287,28 +287,28 @@ func (g *gathered[T]) index() {
 // check refuses an event of before. The objects of a list have versions in any order; a change is newer than all that has come,
 // and of an object that has come.
 func (g *gathered[T]) check(ev *WatchEvent[T], key Key, h hints) error {
-	to, newest := positionAt(ev.ResourceVersion), g.newest
-	newer, ordered := newest.before(to)
-	if newer || newest.version == "" {
+	to, newest, before := positionAt(ev.ResourceVersion), g.newest, false
+	if newest.version == "" {
 		g.newest = to
+	} else if newer, ordered := newest.before(to); newer {
+		g.newest = to
+	} else {
+		before = ordered
 	}
-	if ev.omitted {
-		return nil // a Transform's word for an object of the list that it leaves out
-	}
-	var held string
 	i, known := g.at[key]
-	if known {
-		held = g.objs[i].GetResourceVersion()
-	}
-	if ev.Type == watch.Added {
-		if older, ordered := positionAt(held).before(to); !known || !ordered || older {
-			return nil
+	switch {
+	case ev.omitted || ev.Type == watch.Added && !known:
+		return nil // an object of the list, which a Transform may have left out
+	case ev.Type == watch.Added:
+		held := positionAt(g.objs[i].GetResourceVersion())
+		if older, ordered := held.before(to); ordered && !older {
+			return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, held.version)
 		}
-		return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, held)
+		return nil
 	}
 	// One transaction of the server's store may give several objects one version, but not one object twice.
-	again := known && newest.version == to.version && held != to.version
-	if ordered && !newer && !again {
+	again := known && newest.version == to.version && g.objs[i].GetResourceVersion() != to.version
+	if before && !again {
 		return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
 	}
 	first := newest.version == "" && len(g.bad) == 0

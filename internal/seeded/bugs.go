@@ -180,7 +180,7 @@ var bugs = []bug{
 	{name: "deletion before the end of the initial events is ignored", id: "B37", run: "TestChangesWithinAStreamedList", edits: one(listFile,
 		"	if i, ok := g.at[key]; ok {", "	if i, ok := g.at[key]; ok && ev.Type != watch.Deleted {")},
 	{name: "old events are believed before the end of the initial events", run: "TestBadInitialEvents|TestOldInitialEvents", edits: one(listFile,
-		"	if ordered && !newer && !again {", "	if ordered && !newer && !again && false {")},
+		"	if before && !again {", "	if before && !again && false {")},
 	{name: "initial events may begin with a change", run: "TestOldInitialEvents", edits: one(listFile,
 		"|| h.partial && !first {", "|| h.partial || first {")},
 	{name: "expired watch is resumed", id: "B38", edits: one(policyFile,

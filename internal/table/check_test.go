@@ -57,17 +57,19 @@ func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 		}
 		for p := range used {
 			o := sh.objs.At(p)
-			if got := unbox[*obj](table.load(p), s.boxed); got != o {
-				t.Fatalf("%v: the table has %v, the vector %v", table.key(p), got, o)
+			at := table.at(p)
+			key := table.key(at)
+			if got := unbox[*obj](table.load(at), s.boxed); got != o {
+				t.Fatalf("%v: the table has %v, the vector %v", key, got, o)
 			}
-			if o != nil && o.key != table.key(p) {
-				t.Fatalf("%v is at the position of %v", o.key, table.key(p))
+			if o != nil && o.key != key {
+				t.Fatalf("%v is at the position of %v", o.key, key)
 			}
 			if o != nil && table.stamp(p) != s.stamp(o) {
 				t.Fatalf("%v has stamp %v", o, table.stamp(p))
 			}
-			if got := table.Find(hashOf(s.seed, table.key(p)), table.key(p)); got != p {
-				t.Fatalf("%v: found %d, want %d", table.key(p), got, p)
+			if got := table.Find(hashOf(s.seed, key), key); got != at {
+				t.Fatalf("%v: found %d, want %d", key, got, at)
 			}
 		}
 		for _, g := range indexes {

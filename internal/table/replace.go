@@ -127,7 +127,8 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 			b.stamps[i] = s.stamp(obj)
 		}
 		for i := range n {
-			b.positions[i] = r.next[b.hashes[i]%shards].table.Find(b.hashes[i], b.keys[i])
+			table := r.next[b.hashes[i]%shards].table
+			b.tables[i], b.found[i] = table, table.Find(b.hashes[i], b.keys[i])
 		}
 		for i, obj := range objs[:n] {
 			if !r.stage(obj, &b, i, len(objs)/shards, c) {
@@ -141,10 +142,11 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 
 // A batch is what a Replace knows of the next few objects.
 type batch struct {
-	keys      [64]Key
-	hashes    [64]uint64
-	stamps    [64]Stamp
-	positions [64]int
+	keys   [64]Key
+	hashes [64]uint64
+	stamps [64]Stamp
+	tables [64]*Table
+	found  [64]int // entries of tables
 }
 
 // stage stages obj, which is number i of b. It reports false if there was an object of the same key. A shard of which
@@ -153,35 +155,39 @@ func (r *replace[T]) stage(obj T, b *batch, i, room int, c Changes[T]) bool {
 	var none T
 	number := int(b.hashes[i] % shards)
 	st := &r.next[number]
-	position := b.positions[i]
-	if position < 0 && st.forked {
-		// The same key may have been in the batch before.
-		position = st.table.Find(b.hashes[i], b.keys[i])
+	at := b.found[i]
+	if st.table != b.tables[i] || at < 0 && st.forked && st.table.position(^at) >= 0 {
+		// The shard has been forked, or it may have got the same key, since the batch was looked up.
+		at = st.table.Find(b.hashes[i], b.keys[i])
 	}
-	if position < 0 {
+	if at < 0 {
 		r.fork(number, room)
 		if st.table.full() {
 			st.table = st.table.rebuilt(grown(st.objs.Len()), nil, r.store.stampOf != nil)
 		}
-		position = st.objs.Len()
+		position := st.objs.Len()
 		st.objs.Append(obj)
 		st.table.add(b.hashes[i], r.namespaces.handle(b.keys[i].Namespace), b.keys[i].Name, box(obj, r.store.boxed), b.stamps[i])
 		st.seen.add(position)
 		r.put = append(r.put, difference[T]{int32(number), int32(position), none, obj})
 		return true
 	}
+	position := st.table.position(at)
 	if st.seen.has(position) {
 		return false
 	}
 	st.seen.add(position)
-	old := st.objs.At(position)
+	old := unbox[T](st.table.load(at), r.store.boxed) // which is at hand, unlike what the vector has
 	if old == obj || old != none && r.same(st.table.stamp(position), b.stamps[i], old, obj, c) {
 		return true
 	}
-	r.fork(number, 0)
+	if !st.forked {
+		r.fork(number, 0)
+		at = st.table.at(position)
+	}
 	st.table.setStamp(position, b.stamps[i])
 	st.objs.Set(position, obj)
-	st.table.store(position, box(obj, r.store.boxed))
+	st.table.store(at, box(obj, r.store.boxed))
 	r.put = append(r.put, difference[T]{int32(number), int32(position), old, obj})
 	return true
 }
@@ -238,11 +244,15 @@ func (r *replace[T]) drop(c Changes[T]) {
 		r.fork(i, 0)
 		for position := range st.objs.Len() {
 			old := st.objs.At(position)
-			// The key is that of the table, not the one that the object has now: nobody should change that, but somebody may.
-			if old == none || st.seen.has(position) || c.Keep != nil && c.Keep(st.table.key(position)) {
+			if old == none || st.seen.has(position) {
 				continue
 			}
-			st.table.store(position, value{})
+			at := st.table.at(position)
+			// The key is that of the table, not the one that the object has now: nobody should change that, but somebody may.
+			if c.Keep != nil && c.Keep(st.table.key(at)) {
+				continue
+			}
+			st.table.store(at, value{})
 			st.objs.Set(position, none)
 			r.gone = append(r.gone, difference[T]{int32(i), int32(position), old, none})
 		}

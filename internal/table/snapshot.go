@@ -41,8 +41,9 @@ func (s *Store[T]) SnapshotLocked() *Snapshot[T] {
 // Get returns the object of key.
 func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) {
 	hash := hashOf(s.seed, key)
-	if position := s.tables[hash%shards].Find(hash, key); position >= 0 {
-		obj = s.views[hash%shards].At(position)
+	table := s.tables[hash%shards]
+	if at := table.Find(hash, key); at >= 0 {
+		obj = s.views[hash%shards].At(table.position(at))
 	}
 	var none T
 	return obj, obj != none

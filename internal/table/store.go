@@ -93,8 +93,8 @@ func newStore[T comparable](keyOf func(T) Key) *Store[T] {
 func (s *Store[T]) Get(key Key) (obj T, ok bool) {
 	hash := hashOf(s.seed, key)
 	table := s.tables.Load()[hash%shards].Load()
-	if position := table.Find(hash, key); position >= 0 {
-		obj = unbox[T](table.load(position), s.boxed)
+	if at := table.Find(hash, key); at >= 0 {
+		obj = unbox[T](table.load(at), s.boxed)
 	}
 	var none T
 	return obj, obj != none
@@ -166,9 +166,11 @@ func (s *Store[T]) Put(key Key, obj T, version string) (old T, replaced, same bo
 	w := s.begin(sh, obj)
 
 	table := s.tables.Load()[number].Load()
-	position := table.Find(hash, key)
-	known := position >= 0
+	at := table.Find(hash, key)
+	known := at >= 0
+	var position int
 	if known {
+		position = table.position(at)
 		old = sh.objs.At(position)
 	} else {
 		if table.full() {
@@ -184,7 +186,7 @@ func (s *Store[T]) Put(key Key, obj T, version string) (old T, replaced, same bo
 	}
 	if known {
 		sh.objs.Set(position, obj)
-		table.store(position, box(obj, s.boxed))
+		table.store(at, box(obj, s.boxed))
 		same = s.stampOf != nil && table.stamp(position).Identity == st.Identity
 		table.setStamp(position, st)
 	} else {
@@ -205,14 +207,15 @@ func (s *Store[T]) Remove(key Key, version string) (old T, removed bool) {
 	w := s.begin(sh, none)
 
 	table := s.tables.Load()[number].Load()
-	if position := table.Find(hash, key); position >= 0 {
+	if at := table.Find(hash, key); at >= 0 {
+		position := table.position(at)
 		if old = sh.objs.At(position); old != none {
 			s.lockFor(w, number, position, version)
 			for _, d := range w.drafts {
 				d.drop(number, position)
 			}
 			sh.objs.Set(position, none)
-			table.store(position, value{})
+			table.store(at, value{})
 			s.show(w, version)
 			if sparse(&sh.objs) {
 				s.rebuild(number)

@@ -10,21 +10,19 @@ import (
 // Key names an object.
 type Key = types.NamespacedName
 
-// A Table maps keys to values and to their position in a [Vector]. It is an array of slots by position, and an
-// open-addressed array of where each hash is, both of which only grow, so that a reader needs no lock: one writer at a time
-// may change it while any number of readers look things up. A deleted key keeps its slot until the Table is rebuilt. A nil
-// *Table is empty.
+// A Table maps keys to values and to their position in a [Vector]. It is an open-addressed array of entries, which only grows,
+// so that a reader needs no lock: one writer at a time may change it while any number of readers look things up. A deleted key
+// keeps its entry until the Table is rebuilt. A nil *Table is empty.
 //
 // It knows nothing of the type of its values, so that it is compiled once for all.
 type Table struct {
-	// places has, for each key, the upper half of its hash above its position plus one; 0 is empty. A place is stored after
-	// its slot, and publishes it. The places are apart from the slots to be small: a search reads several, but one slot.
-	places []atomic.Uint64
-	slots  []slot
-	used   int // slots that have a key; the writer's
-	// versions has Stamp.Version by position; the writer's. It is apart from the slots because a Replace reads it from one end
-	// to the other. nil: there are no stamps.
-	versions []uint64
+	// A third of the entries stays empty to keep the searches short. An entry has all that a Get needs, since what a Get costs
+	// is the memory that it waits for.
+	entries []entry
+	used    int // positions that have a key; the writer's
+	// What only a writer reads is apart, by position. One of the two is there, records if there are stamps.
+	records []record
+	hashes  []uint32
 }
 
 // A Stamp is what a writer compares of two objects of one key. The table keeps it, because to look at the object before, in
@@ -34,8 +32,17 @@ type Stamp struct {
 	Identity uint32 // a hash of what another object of the same key has another one of
 }
 
-// A slot is one key of a [Table], in half a cache line.
-type slot struct {
+// A record is a stamp, and the upper half of the hash of its key.
+type record struct {
+	version  uint64
+	identity uint32
+	hash     uint32
+}
+
+// An entry is one key of a [Table], in half a cache line.
+type entry struct {
+	// head is the key's tag above the position plus one; 0 is empty. It is stored after the rest, and publishes it.
+	head atomic.Uint64
 	// namespace is a handle because all objects of a namespace then share one string, for only as long as one is left, and
 	// because it is half the size.
 	namespace unique.Handle[string]
@@ -43,12 +50,17 @@ type slot struct {
 	value     value
 }
 
+// tagOf returns what tells most keys apart without a look at them: of the lower half of the hash what has not chosen the shard,
+// and the length of the name.
+func tagOf(hash uint64, name string) uint64 { return hash>>3&0xffff<<16 | shortLength(name) }
+
 // newTable returns a table with room for n keys.
 func newTable(n int, stamped bool) *Table {
-	// A third of the places stays empty to keep the searches short.
-	t := &Table{places: make([]atomic.Uint64, n+n/2+2), slots: make([]slot, n)}
+	t := &Table{entries: make([]entry, n+n/2+2)}
 	if stamped {
-		t.versions = make([]uint64, n)
+		t.records = make([]record, n)
+	} else {
+		t.hashes = make([]uint32, n)
 	}
 	return t
 }
@@ -58,111 +70,141 @@ func (t *Table) room() int {
 	if t == nil {
 		return 0
 	}
-	return len(t.slots)
+	return len(t.records) + len(t.hashes)
 }
 
 // full reports whether the table has no room for a key more.
-func (t *Table) full() bool { return t == nil || t.used == len(t.slots) }
+func (t *Table) full() bool { return t == nil || t.used == t.room() }
 
-// Find returns the position of key, which may be a deleted one, or -1.
+// home returns where a search for a key begins. The lower half of its hash has chosen the shard; the upper, as a fraction of 1,
+// chooses the entry.
+func (t *Table) home(upper uint32) int { return int(uint64(upper) * uint64(len(t.entries)) >> 32) }
+
+// Find returns the entry of key, which may be a deleted one. If there is none it is negative, and its complement is the empty
+// entry that the key would get.
 func (t *Table) Find(hash uint64, key Key) int {
 	if t == nil {
 		return -1
 	}
-	// The lower half of the hash has chosen the shard; the upper, as a fraction of 1, chooses the place.
-	tag, n := hash>>32, uint64(len(t.places))
-	for i := tag * n >> 32; ; {
-		place := t.places[i].Load()
-		if place == 0 {
-			return -1
+	tag := tagOf(hash, key.Name)
+	for i := t.home(uint32(hash >> 32)); ; {
+		e := &t.entries[i]
+		head := e.head.Load()
+		if head == 0 {
+			return ^i
 		}
-		if place>>32 == tag {
-			p := uint32(place) - 1
-			if s := &t.slots[p]; s.name.string() == key.Name && s.namespace.Value() == key.Namespace {
-				return int(p)
-			}
+		if head>>32 == tag && e.name.string(tag&0xffff) == key.Name && e.namespace.Value() == key.Namespace {
+			return i
 		}
-		if i++; i == n {
+		if i++; i == len(t.entries) {
 			i = 0
 		}
 	}
 }
 
-// key returns the key of a position.
-func (t *Table) key(position int) Key {
-	s := &t.slots[position]
-	return Key{Namespace: s.namespace.Value(), Name: s.name.string()}
+// at returns the entry of a position.
+func (t *Table) at(position int) int {
+	for i := t.home(t.hash(position)); ; {
+		if t.position(i) == position {
+			return i
+		}
+		if i++; i == len(t.entries) {
+			i = 0
+		}
+	}
 }
 
-// load returns the value of a position. It is one that was stored at some moment of the call.
-func (t *Table) load(position int) value { return t.slots[position].value.load() }
+// position returns the position of the key of an entry, -1 if that is empty.
+func (t *Table) position(entry int) int { return int(uint32(t.entries[entry].head.Load())) - 1 }
 
-func (t *Table) store(position int, v value) { t.slots[position].value.store(v) }
+// key returns the key of an entry.
+func (t *Table) key(entry int) Key {
+	e := &t.entries[entry]
+	return Key{Namespace: e.namespace.Value(), Name: e.name.string(e.head.Load() >> 32 & 0xffff)}
+}
+
+// load returns the value of an entry. It is one that was stored at some moment of the call.
+func (t *Table) load(entry int) value { return t.entries[entry].value.load() }
+
+func (t *Table) store(entry int, v value) { t.entries[entry].value.store(v) }
 
 // stamp returns the stamp of a position.
 func (t *Table) stamp(position int) (st Stamp) {
-	if t.versions != nil {
-		st = Stamp{t.versions[position], t.slots[position].name.identity}
+	if t.records != nil {
+		r := &t.records[position]
+		st = Stamp{r.version, r.identity}
 	}
 	return st
 }
 
 func (t *Table) setStamp(position int, st Stamp) {
-	if t.versions != nil {
-		t.versions[position], t.slots[position].name.identity = st.Version, st.Identity
+	if t.records != nil {
+		r := &t.records[position]
+		r.version, r.identity = st.Version, st.Identity
 	}
+}
+
+// hash returns the upper half of the hash of a position's key.
+func (t *Table) hash(position int) uint32 {
+	if t.records != nil {
+		return t.records[position].hash
+	}
+	return t.hashes[position]
 }
 
 // add puts a key that the table lacks into a table that is not full, at the next position.
 func (t *Table) add(hash uint64, namespace unique.Handle[string], name string, v value, st Stamp) {
-	// No reader looks at the slot before its place is stored.
-	t.slots[t.used] = slot{namespace, nameOf(name, st.Identity), v}
-	if t.versions != nil {
-		t.versions[t.used] = st.Version
+	upper := uint32(hash >> 32)
+	if t.records != nil {
+		t.records[t.used] = record{st.Version, st.Identity, upper}
+	} else {
+		t.hashes[t.used] = upper
 	}
 	t.used++
-	t.place(hash, t.used-1)
+	t.place(upper, namespace, nameOf(name), v, tagOf(hash, name)<<32|uint64(t.used))
 }
 
-func (t *Table) place(hash uint64, position int) {
-	tag, n := hash>>32, uint64(len(t.places))
-	i := tag * n >> 32
-	for t.places[i].Load() != 0 {
-		if i++; i == n {
+// place fills the first empty entry for a hash.
+func (t *Table) place(upper uint32, namespace unique.Handle[string], name name, v value, head uint64) {
+	i := t.home(upper)
+	for t.entries[i].head.Load() != 0 {
+		if i++; i == len(t.entries) {
 			i = 0
 		}
 	}
-	t.places[i].Store(tag<<32 | uint64(position+1))
+	e := &t.entries[i]
+	e.namespace, e.name, e.value = namespace, name, v
+	e.head.Store(head)
 }
 
-// rebuilt returns a copy with room for n keys, with stamps if stamped is true. Position p becomes moved[p], and the key is left out where that is negative;
-// the positions that are left are the first ones. A nil moved keeps all as it is.
+// rebuilt returns a copy with room for n keys, with stamps if stamped is true. Position p becomes moved[p], and the key is left
+// out where that is negative; the positions that are left are the first ones. A nil moved keeps all as it is.
 func (t *Table) rebuilt(n int, moved []int32, stamped bool) *Table {
 	next := newTable(n, stamped)
 	if t == nil {
 		return next
 	}
-	if moved == nil {
-		next.used = copy(next.slots, t.slots[:t.used])
-		copy(next.versions, t.versions)
-	}
-	for i := range t.places {
-		place := t.places[i].Load()
-		if place == 0 {
+	// In the order of the entries, which is about that of the hashes, so that next is filled from one end to the other.
+	for i := range t.entries {
+		e := &t.entries[i]
+		head := e.head.Load()
+		if head == 0 {
 			continue
 		}
-		position := int(uint32(place)) - 1
+		from := int(uint32(head)) - 1
+		to := from
 		if moved != nil {
-			to := int(moved[position])
-			if to < 0 {
+			if to = int(moved[from]); to < 0 {
 				continue
 			}
-			next.slots[to] = t.slots[position]
-			next.setStamp(to, t.stamp(position))
-			next.used++
-			position = to
 		}
-		next.place(place, position)
+		if stamped {
+			next.records[to] = t.records[from]
+		} else {
+			next.hashes[to] = t.hashes[from]
+		}
+		next.used++
+		next.place(t.hash(from), e.namespace, e.name, e.value, head&^0xffffffff|uint64(to+1))
 	}
 	return next
 }

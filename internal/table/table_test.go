@@ -2,6 +2,7 @@ package table
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"unique"
 )
@@ -33,19 +34,49 @@ func TestTableCollisions(t *testing.T) {
 			}
 		}
 		rebuilt, grown := table.rebuilt(int(kept), moved, true), table.rebuilt(2*n, nil, true)
-		is := func(table *Table, i, at int) bool {
-			return table.Find(hash, key(i)) == at && (at < 0 || table.key(at) == key(i) && unbox[int](table.load(at), true) == i &&
-				table.stamp(at) == Stamp{uint64(i), uint32(2 * i)})
+		is := func(table *Table, i, position int) bool {
+			at := table.Find(hash, key(i))
+			if at < 0 || position < 0 {
+				return at < 0 && position < 0
+			}
+			return table.position(at) == position && table.at(position) == at && table.key(at) == key(i) &&
+				unbox[int](table.load(at), true) == i && table.stamp(position) == Stamp{uint64(i), uint32(2 * i)}
 		}
 		for i := range n {
 			if !is(table, i, i) {
-				t.Errorf("found %v at %d, want %d", key(i), table.Find(hash, key(i)), i)
+				t.Errorf("%v is not at position %d", key(i), i)
 			}
 			if !is(grown, i, i) {
-				t.Errorf("found %v at %d after the table grew, want %d", key(i), grown.Find(hash, key(i)), i)
+				t.Errorf("%v is not at position %d after the table grew", key(i), i)
 			}
 			if !is(rebuilt, i, int(moved[i])) {
-				t.Errorf("found %v at %d after the table was rebuilt, want %d", key(i), rebuilt.Find(hash, key(i)), moved[i])
+				t.Errorf("%v is not at position %d after the table was rebuilt", key(i), moved[i])
+			}
+		}
+	}
+}
+
+// TestNameLengths has names of each kind: short ones, of which an entry knows the length, and those that are longer than it can.
+func TestNameLengths(t *testing.T) {
+	var names []string
+	for _, n := range []int{0, 1, 253, longName - 1, longName, longName + 1, 1 << 20} {
+		names = append(names, strings.Repeat("n", n), strings.Repeat("m", n)+"o")
+	}
+	table := newTable(len(names), false)
+	seed := newSeed()
+	for _, name := range names {
+		key := Key{Name: name}
+		table.add(hashOf(seed, key), unique.Make(""), name, box(name, true), Stamp{})
+	}
+	for _, table := range []*Table{table, table.rebuilt(2*len(names), nil, false)} {
+		for i, name := range names {
+			key := Key{Name: name}
+			at := table.Find(hashOf(seed, key), key)
+			if at < 0 || table.position(at) != i || table.key(at) != key || unbox[string](table.load(at), true) != name {
+				t.Errorf("the name of length %d is not at position %d", len(name), i)
+			}
+			if at := table.Find(hashOf(seed, key), Key{Name: name + "x"}); at >= 0 {
+				t.Errorf("found what is one byte longer than the name of length %d", len(name))
 			}
 		}
 	}

@@ -50,16 +50,26 @@ func unbox[T comparable](v value, boxed bool) (obj T) {
 	return obj
 }
 
-// A name is a string, which is never changed once it has been made, with a length of half the size: what is left has room for
-// something else in a slot of half a cache line. A string of 4 GiB or more would be cut; nobody has such a name.
-type name struct {
-	text     *byte
-	length   uint32
-	identity uint32 // Stamp.Identity; the writer's
+// A name is a string that is never changed once it has been made, in one word: who has one knows its length, up to longName.
+// From there on the word points to the string as a whole.
+type name struct{ p unsafe.Pointer }
+
+const longName = math.MaxUint16
+
+// shortLength is the length of a name of s, or longName.
+func shortLength(s string) uint64 { return uint64(min(len(s), longName)) }
+
+func nameOf(s string) name {
+	if len(s) >= longName {
+		long := &s
+		return name{unsafe.Pointer(long)}
+	}
+	return name{unsafe.Pointer(unsafe.StringData(s))}
 }
 
-func nameOf(s string, identity uint32) name {
-	return name{unsafe.StringData(s), uint32(min(len(s), math.MaxUint32)), identity}
+func (n name) string(short uint64) string {
+	if short == longName {
+		return *(*string)(n.p)
+	}
+	return unsafe.String((*byte)(n.p), short)
 }
-
-func (n *name) string() string { return unsafe.String(n.text, n.length) }

@@ -27,7 +27,7 @@ func run() error {
 	short := flag.Bool("short", false, "measure less: fewer rounds, events and pods")
 	only := flag.String("rows", "", "comma-separated numbers of `rows`; default: all")
 	pods := flag.Int("pods", 0, "how many pods the rows over HTTP have; default: 10000, with -short 2000")
-	rounds := flag.Int("rounds", 0, "how often each side is measured; default: 5, with -short 2")
+	rounds := flag.Int("rounds", 0, "how often each side is measured, or more often where that is quick; default: 5, with -short 2")
 	jsonFile := flag.String("json", "", "write the results to `file`")
 	svgFile := flag.String("svg", "", "draw the chart to `file`")
 	mdFile := flag.String("markdown", "", "write the table to `file`")
@@ -59,7 +59,7 @@ func run() error {
 		return err
 	}
 	missed, of := report.Missed()
-	fmt.Printf("\n%d of %d goals met; medians of %d rounds, ratios of each round and their range\n", of-missed, of, report.Rounds)
+	fmt.Printf("\n%d of %d goals met; medians of %d rounds or more, ratios of each round and their range\n", of-missed, of, report.Rounds)
 	for _, out := range []struct {
 		file  string
 		write func(io.Writer) error

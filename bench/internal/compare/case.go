@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/go-lw/lw/bench/internal/measure"
@@ -15,7 +16,7 @@ import (
 
 // Config says how much to measure.
 type Config struct {
-	Rounds int
+	Rounds int // at least; a case that takes a short time has more of them, unless Short is true
 	Short  bool
 	Log    io.Writer // progress
 	// Profile is a directory for a CPU profile of the last run of each side; "": none. A run that is profiled is slower.
@@ -178,19 +179,27 @@ func (l Line) bar(ratio float64) *Bar {
 	return &Bar{Times: ratio}
 }
 
-// Run measures all sides of c in turn, as often as cfg says, and returns the results of its lines. Each round begins with
-// another side, so that none always comes after the same one.
+const (
+	// moreTime is for how long a case is measured if that takes no more than moreRounds times as many rounds: a median of a few
+	// short ones says what else the machine did in that second.
+	moreTime   = 12 * time.Second
+	moreRounds = 5
+)
+
+// Run measures all sides of c in turn, as often as cfg says or more often, and returns the results of its lines. Each round
+// begins with another side, so that none always comes after the same one.
 func (c *Case) Run(cfg Config) []Result {
 	sides, done := c.Setup(cfg)
 	if done != nil {
 		defer done()
 	}
-	rounds := cfg.Rounds
+	rounds, most := cfg.Rounds, cfg.N(moreRounds*cfg.Rounds, cfg.Rounds)
 	if c.Once {
-		rounds = 1
+		rounds, most = 1, 1
 	}
 	samples := map[string][]Sample{}
-	for round := range rounds {
+	start := time.Now()
+	for round := 0; round < rounds || round < most && time.Since(start) < moreTime; round++ {
 		for i := range sides {
 			s := sides[(i+round)%len(sides)]
 			var sample Sample

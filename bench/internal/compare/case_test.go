@@ -48,7 +48,7 @@ func TestRunComparesRoundByRound(t *testing.T) {
 		Met        string
 	}
 	var got []result
-	for _, r := range c.Run(Config{Rounds: 3}) {
+	for _, r := range c.Run(Config{Rounds: 3, Short: true}) {
 		met := ""
 		if r.Met != nil {
 			met = map[bool]string{true: "yes", false: "no"}[*r.Met]
@@ -68,6 +68,27 @@ func TestRunComparesRoundByRound(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
+	}
+}
+
+func TestRounds(t *testing.T) {
+	for _, test := range []struct {
+		once bool
+		cfg  Config
+		want int
+	}{
+		{false, Config{Rounds: 3}, 3 * moreRounds},
+		{false, Config{Rounds: 3, Short: true}, 3},
+		{true, Config{Rounds: 3}, 1},
+	} {
+		rounds := 0
+		c := Case{Name: "quick", Once: test.once, Setup: func(Config) ([]Side, func()) {
+			return []Side{{Name: ClientGo, Measure: func() Sample { rounds++; return Sample{} }}}, nil
+		}}
+		c.Run(test.cfg)
+		if rounds != test.want {
+			t.Errorf("once %t, %+v: %d rounds, want %d", test.once, test.cfg, rounds, test.want)
+		}
 	}
 }
 

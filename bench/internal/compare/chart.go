@@ -19,7 +19,7 @@ func (r *Report) SVG(w io.Writer) error {
 		bars = append(bars, draw.Bar{Label: res.What, Ratio: res.Bar.Times, Goal: res.Bar.Goal, Value: values})
 	}
 	title := fmt.Sprintf("lw against client-go %s: how many times better", r.Versions["k8s.io/client-go"])
-	note := fmt.Sprintf("Medians of %d rounds on %d CPUs, %s. The mark is the goal, amber misses it; logarithmic scale. Right: client-go → lw.",
+	note := fmt.Sprintf("Medians of %d rounds or more on %d CPUs, %s. The mark is the goal, amber misses it; logarithmic scale. Right: client-go → lw.",
 		r.Rounds, r.CPUs, r.Go)
 	return draw.Bars(w, title, note, bars)
 }
