@@ -125,10 +125,12 @@ func (f *Feed) serve(ctx context.Context, opts metav1.ListOptions, emit Emit, en
 			return errNoStream
 		}
 		for _, pod := range f.list {
+			f.more = true // at the latest the end of the initial events
 			if err := emit(watch.Added, pod); err != nil {
 				return err
 			}
 		}
+		f.more = false
 		if err := end(); err != nil {
 			return err
 		}
