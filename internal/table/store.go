@@ -171,7 +171,9 @@ func (s *Store[T]) Put(key Key, obj T, version string) (old T, replaced, same bo
 	var position int
 	if known {
 		position = table.position(at)
+		// Both at once, since both wait for memory.
 		old = sh.objs.At(position)
+		same = s.stampOf != nil && table.stamp(position).Identity == st.Identity
 	} else {
 		if table.full() {
 			s.rebuild(number)
@@ -187,7 +189,6 @@ func (s *Store[T]) Put(key Key, obj T, version string) (old T, replaced, same bo
 	if known {
 		sh.objs.Set(position, obj)
 		table.store(at, box(obj, s.boxed))
-		same = s.stampOf != nil && table.stamp(position).Identity == st.Identity
 		table.setStamp(position, st)
 	} else {
 		sh.objs.Append(obj)
