@@ -4,7 +4,6 @@ package feed
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,8 +68,7 @@ func (f *Feed) Play(script func(Emit) error) { f.play <- script }
 func (f *Feed) Send(pods []*corev1.Pod) {
 	f.Play(func(emit Emit) error {
 		for i, pod := range pods {
-			Warm(pod)
-			f.more = i < len(pods)-1
+			f.more = Warm(pod)+i < len(pods)-1
 			if err := emit(watch.Modified, pod); err != nil {
 				return err
 			}
@@ -79,17 +77,13 @@ func (f *Feed) Send(pods []*corev1.Pod) {
 	})
 }
 
-var warmed atomic.Uint64
-
-// Warm reads what tells the pod from others.
-func Warm(pod *corev1.Pod) {
-	sum := uint64(0)
+// Warm reads what tells the pod from others, and returns 0, which the compiler does not know.
+func Warm(pod *corev1.Pod) int {
+	sum := 0
 	for _, s := range [...]string{pod.Namespace, pod.Name, string(pod.UID), pod.ResourceVersion} {
-		sum += uint64(s[0])
+		sum += int(s[0]) + int(s[len(s)-1])
 	}
-	if sum == 0 {
-		warmed.Add(1) // never, which the compiler does not know
-	}
+	return sum >> 32
 }
 
 // Expire ends the watch as a server does that has forgotten the version where it stood.

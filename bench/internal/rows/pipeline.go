@@ -80,9 +80,12 @@ func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*
 		f.Send(events)
 		told.Wait()
 	})
+	// What the feed does is neither's. It waits for each pod before it reads the next, as it did above, where there was a
+	// handover in between.
 	return used.Less(measure.Do(func() {
-		for _, pod := range events {
-			feed.Warm(pod)
+		zero := 0
+		for i := range events {
+			zero = feed.Warm(events[i+zero])
 		}
 	})).Sample(len(events))
 }
