@@ -49,3 +49,20 @@ func TestIndexerAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadAllocations is another: what a load allocates grows with the logarithm of the objects, and their memory.
+func TestLoadAllocations(t *testing.T) {
+	var rows []*row
+	for i := range 5000 {
+		rows = append(rows, newRow(strconv.Itoa(i), "1", "n"+strconv.Itoa(i%10)))
+	}
+	x := lw.NewIndexer[*row]()
+	load := func() {
+		x.Replace(nil, "1")
+		x.Replace(rows, "2")
+	}
+	load()
+	if got := testing.AllocsPerRun(10, load); got > float64(len(rows))/10 {
+		t.Errorf("%v allocations for %d objects", got, len(rows))
+	}
+}

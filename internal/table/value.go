@@ -61,8 +61,8 @@ func shortLength(s string) uint64 { return uint64(min(len(s), longName)) }
 
 func nameOf(s string) name {
 	if len(s) >= longName {
-		long := &s
-		return name{unsafe.Pointer(long)}
+		long := s // in here, or every name would be moved to the heap
+		return name{unsafe.Pointer(&long)}
 	}
 	return name{unsafe.Pointer(unsafe.StringData(s))}
 }
