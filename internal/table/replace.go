@@ -123,7 +123,11 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 		n := min(len(objs), len(b.keys))
 		for i, obj := range objs[:n] {
 			b.keys[i] = s.keyOf(obj)
+		}
+		for i := range n {
 			b.hashes[i] = hashOf(s.seed, b.keys[i])
+		}
+		for i, obj := range objs[:n] {
 			b.stamps[i] = s.stamp(obj)
 		}
 		for i := range n {
