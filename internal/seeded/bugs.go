@@ -65,7 +65,7 @@ var bugs = []bug{
 		"	if c.era == v.era {\n		return c\n	}\n	v.ownRoot()", "	if len(v.chunks) > 0 {\n		return c\n	}\n	v.ownRoot()")},
 	{name: "stamps are lost when a table is rebuilt", run: "TestModel", in: "./internal/table", edits: one(tableFile,
 		"			next.records[to] = t.records[from]\n", "			next.records[to].hash = t.records[from].hash\n")},
-	{name: "one key twice in a batch of a replace", run: "TestDuplicatesOfOneBatch", in: "./internal/table", edits: one(replaceFile,
+	{name: "one key twice in a batch of a replace", run: "TestDuplicateOfOneBatch", in: "./internal/table", edits: one(replaceFile,
 		" || at < 0 && st.forked && st.table.position(^at) >= 0 {", " {")},
 	{name: "long names are taken for one another", run: "TestNameLengths", in: "./internal/table", edits: one("internal/table/value.go",
 		"	if short == longName {", "	if false {")},
