@@ -121,6 +121,7 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *gathered[T
 		}
 		got.pages++
 		if meta.Continue == "" {
+			got.sift()
 			return nil
 		}
 		if meta.Continue == opts.Continue {
@@ -140,7 +141,7 @@ func (r *Reflector[T]) page(ctx context.Context, opts metav1.ListOptions, got *g
 	start := time.Now()
 	meta, err := r.src.List(ctx, opts, func(obj T, err error) error {
 		g.heard(1)
-		got.add(obj, err)
+		got.take(obj, err)
 		return nil
 	})
 	err = causeOf(ctx, err)
@@ -222,25 +223,58 @@ func (r *Reflector[T]) gather() *gathered[T] {
 	return &gathered[T]{objs: make([]T, 0, r.expected+r.expected/64)}
 }
 
+// take adds an item of a page. It does not look at it: see sift.
+func (g *gathered[T]) take(obj T, err error) {
+	if err != nil {
+		g.fail(err)
+		return
+	}
+	g.objs = append(g.objs, obj)
+}
+
+// sift sets aside the items of all pages that cannot stand in a collection. Those of a source that decodes whole lists have
+// left the processor's cache, and a loop that does nothing else waits for many of them at a time.
+func (g *gathered[T]) sift() {
+	var zero T
+	kept := 0
+	for i, obj := range g.objs {
+		if obj == zero || obj.GetName() == "" {
+			g.fail(unusable(obj))
+			continue
+		}
+		if kept != i {
+			g.objs[kept] = obj
+		}
+		kept++
+	}
+	clear(g.objs[kept:])
+	g.objs = g.objs[:kept]
+}
+
+// add adds what a stream has sent.
 func (g *gathered[T]) add(obj T, err error) {
 	if err == nil {
 		err = unusable(obj)
 	}
 	if err != nil {
-		if g.bad == nil {
-			g.bad = map[Key]error{}
-		}
-		key := keyOfError(err)
-		if before := g.bad[key]; before != nil && key == (Key{}) {
-			err = oneMore(before, err)
-		}
-		g.bad[key] = err
+		g.fail(err)
 		return
 	}
 	if g.at != nil {
 		g.at[KeyOf(obj)] = len(g.objs)
 	}
 	g.objs = append(g.objs, obj)
+}
+
+func (g *gathered[T]) fail(err error) {
+	if g.bad == nil {
+		g.bad = map[Key]error{}
+	}
+	key := keyOfError(err)
+	if before := g.bad[key]; before != nil && key == (Key{}) {
+		err = oneMore(before, err)
+	}
+	g.bad[key] = err
 }
 
 // change applies an initial event, or a change that happened while they were being sent.
