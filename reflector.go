@@ -47,9 +47,9 @@ type Reflector[T Object] struct {
 type target[T Object] interface {
 	// replace takes over a whole list; see replacement.
 	replace(l replacement[T]) (changed int)
-	// apply makes the change ev, of which key is the key, and moves the reported version to version, if that is not empty. An event with Err changes
-	// no object. It returns whether the object was there before; known is false where the target cannot tell. An error
-	// means that nothing has changed, and that the object is to be set aside.
+	// apply makes the change ev, of which key is the key, and moves the reported version to version, if that is not empty. An
+	// event with Err changes no object. It returns whether the object was there before; known is false where the target cannot
+	// tell. An error means that nothing has changed, and that the object is to be set aside.
 	apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error)
 	// notify wakes those who wait for what was applied. It follows an apply without delay, unless more events do.
 	notify()

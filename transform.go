@@ -14,8 +14,8 @@ import (
 //
 // f runs exactly once per version of an object that is added or modified, before anything else sees it, in the goroutine that
 // reads from the server. It may change and return obj, which nobody else holds. It is not called for a deletion: handlers are
-// told the last object they know. f may change the name, to what follows from the old one alone; it should keep the UID, and the resource version unless memory counts
-// more than cheap relists, which compare it.
+// told the last object they know. f may change the name, to what follows from the old one alone; it should keep the UID, and
+// the resource version unless memory counts more than cheap relists, which compare it.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	if isNil(src) {
 		panic("lw: Transform: nil source")

@@ -84,8 +84,8 @@ func BreakAfter(n int) Effect { return Effect{apiserver.At(n, apiserver.Break)} 
 // StallAfter sends nothing after n objects or events, and leaves the connection open.
 func StallAfter(n int) Effect { return Effect{apiserver.At(n, apiserver.Stall)} }
 
-// Spoil changes a member of the object after n others to a JSON value, so that it does not fit its type: Spoil(0, "spec.size", `"big"`).
-// The value "" removes it.
+// Spoil changes a member of the object after n others to a JSON value, so that it does not fit its type: Spoil(0, "spec.size",
+// `"big"`). The value "" removes it.
 func Spoil(n int, path, value string) Effect {
 	return Effect{apiserver.At(n, apiserver.Set(path, value))}
 }

@@ -193,7 +193,8 @@ func requestOf(r apiserver.Request) Request {
 	}
 }
 
-// Requests returns the last requests, some thousands of them, of verbs, or all where there are none, in the order in which they came.
+// Requests returns the last requests, some thousands of them, of verbs, or all where there are none, in the order in which they
+// came.
 func (s *Server) Requests(verbs ...Verb) []Request {
 	var of []apiserver.Verb
 	for _, v := range verbs {

@@ -47,8 +47,9 @@ func (m *meter) count(hit bool) {
 	}
 }
 
-// A stringField makes the strings of one field: one that repeats is remembered, a field of names or UIDs gives up. It remembers which
-// string followed which, too: what the elements of a list have in a field comes again in the next object, in the same order.
+// A stringField makes the strings of one field: one that repeats is remembered, a field of names or UIDs gives up. It remembers
+// which string followed which, too: what the elements of a list have in a field comes again in the next object, in the same
+// order.
 type stringField struct {
 	seen *[seenStrings]seenString // nil before the first string, and after the field has given up
 	at   uint8                    // where in seen the last string is

@@ -159,7 +159,7 @@ var bugs = []bug{
 	{name: "undecodable event is skipped", id: "B31", edits: one(watchFile,
 		"		r.aside.add(key, ev.Err, true, r.report)\n		r.board", "		r.board")},
 	{name: "undecodable item is skipped", edits: one(listFile,
-		"		g.bad[key] = err\n		return", "		return")},
+		"	g.bad[key] = err\n", "	_ = err\n")},
 	{name: "version passes what is set aside", run: "TestNothingIsSwallowed", edits: one(watchFile,
 		"	if r.aside.holds() {\n		report = \"\"", "	if false {\n		report = \"\"")},
 	{name: "wait ends when the version has come, not when it is shown", id: "B32", edits: one("wait.go",

@@ -22,9 +22,9 @@ type Changes[T comparable] struct {
 	Duplicate func(Key)
 }
 
-// Replace makes objs the content, and version the version, at once. It returns how many objects are new, changed or gone.
-// It holds no mutex, but for an owner's when all that may fail is done, while it calls any of the functions. Same, Newer, Keep, Trying and those of the indexes must
-// not write to the store. If one of these panics nothing has changed.
+// Replace makes objs the content, and version the version, at once. It returns how many objects are new, changed or gone. It
+// holds no mutex, but for an owner's when all that may fail is done, while it calls any of the functions. Same, Newer, Keep,
+// Trying and those of the indexes must not write to the store. If one of these panics nothing has changed.
 func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 	var none T
 	if slices.Contains(objs, none) {

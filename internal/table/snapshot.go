@@ -9,7 +9,8 @@ type Snapshot[T comparable] struct {
 	version string
 }
 
-// Snapshot returns the present state. It costs a lock per shard or the owner's, and nothing if nothing has changed since the last call.
+// Snapshot returns the present state. It costs a lock per shard or the owner's, and nothing if nothing has changed since the
+// last call.
 func (s *Store[T]) Snapshot() *Snapshot[T] {
 	if snap := s.snapshot.Load(); snap != nil {
 		return snap
