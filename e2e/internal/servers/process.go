@@ -1,13 +1,16 @@
 package servers
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -62,15 +65,37 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends sig to p if it runs, and waits for the end of one that is killed.
+// signal sends sig to p if it runs, and waits for the end of one that is killed, and until one that is stopped has stopped: on a
+// busy machine its threads go on for a while, and answer.
 func (p *process) signal(sig syscall.Signal) {
 	if !p.running() {
 		return
 	}
 	p.cmd.Process.Signal(sig)
-	if sig == syscall.SIGKILL {
+	switch sig {
+	case syscall.SIGKILL:
 		<-p.done
+	case syscall.SIGSTOP:
+		for deadline := time.Now().Add(5 * time.Second); !p.stopped() && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
 	}
+}
+
+// stopped reports whether each thread of p has stopped, where the system tells.
+func (p *process) stopped() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.pid()))
+	for _, file := range threads {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// The state is the first letter after the program's name, which is in parentheses and may have some itself.
+		if _, state, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " "); ok && state[0] != 'T' {
+			return false
+		}
+	}
+	return true
 }
 
 // await calls ready every 20 ms until it returns nil. It fails when p or ctx ends.
