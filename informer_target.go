@@ -15,6 +15,10 @@ import (
 type informerTarget[T Object] struct {
 	inf  *Informer[T]
 	held bool // a version has come that is not reported
+
+	// doubted are the keys of objects that were kept, because nobody could read what came in their place, when the server went
+	// back: another version of the same name may come.
+	doubted map[Key]error
 }
 
 // apply changes the store, then tells the handlers.
@@ -145,6 +149,7 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 		}
 	}
 	if l.epoch {
+		t.doubted = keep
 		inf.waits.fail(ErrRewound)
 	}
 	t.reached(l.reached, l.version == l.reached)
@@ -157,7 +162,10 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 	var duplicates []Key
 	var changes []change[T]
 	to := table.Changes[T]{
-		Same:      func(old, new T) bool { return sameVersion(old, new, l.distrust) },
+		Same: func(old, new T) bool {
+			_, doubted := t.doubted[KeyOf(new)]
+			return sameVersion(old, new, l.distrust || doubted)
+		},
 		Distrust:  l.distrust,
 		Newer:     notOlder[T],
 		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },

@@ -73,6 +73,8 @@ var bugs = []bug{
 		"		table.setStamp(position, st)\n", "")},
 	{name: "stamps are believed of another epoch", run: "TestVersionsOfAnotherEpoch", edits: one(replaceFile,
 		"is.Version != 0 && !c.Distrust {", "is.Version != 0 {")},
+	{name: "versions of what was kept are believed in another epoch", run: "TestVersionsOfAnotherEpoch", edits: one(targetFile,
+		"		t.doubted = keep\n", "		_ = keep\n")},
 	{name: "late index misses an object", edits: one(indexFile,
 		"	d.replace(nil, all)\n	s.lock()", "	d.replace(nil, all[:len(all)/2])\n	s.lock()")},
 

@@ -254,6 +254,10 @@ func (r *replace[T]) drop(c Changes[T]) {
 			at := st.table.at(position)
 			// The key is that of the table, not the one that the object has now: nobody should change that, but somebody may.
 			if c.Keep != nil && c.Keep(st.table.key(at)) {
+				if c.Distrust {
+					// Its version means something else from now on.
+					st.table.setStamp(position, Stamp{Identity: st.table.stamp(position).Identity})
+				}
 				continue
 			}
 			st.table.store(at, value{})
