@@ -22,7 +22,7 @@ type protobufList struct {
 
 func (l *protobufList) read() error {
 	b := &l.d.buf
-	head, err := b.exactly(len(magic))
+	head, err := b.exactly(uint64(len(magic)))
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (l *protobufList) readList() error {
 	}
 	l.found = true
 	if l.kind == "Status" {
-		raw, err := b.exactly(int(n))
+		raw, err := b.exactly(n)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (w *watchStream) nextProtobuf() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	frame, err := b.exactly(int(binary.BigEndian.Uint32(head)))
+	frame, err := b.exactly(uint64(binary.BigEndian.Uint32(head)))
 	if err != nil {
 		return false, err
 	}

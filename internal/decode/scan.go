@@ -227,17 +227,17 @@ func (b *buffer) holdsLine() bool {
 	return n > 0 && rest[0] == '{' && rest[n-1] == '}'
 }
 
-// exactly passes n bytes and returns them; they are valid until the next call.
-func (b *buffer) exactly(n int) ([]byte, error) {
-	if n > b.limit {
+// exactly passes n bytes and returns them; they are valid until the next call. A length from the stream may be one that no int has.
+func (b *buffer) exactly(n uint64) ([]byte, error) {
+	if n > uint64(b.limit) {
 		return nil, b.tooLarge()
 	}
-	for len(b.data)-b.pos < n {
+	for len(b.data)-b.pos < int(n) {
 		if err := b.fill(); err != nil {
 			return nil, b.cut(err)
 		}
 	}
-	return b.take(n), nil
+	return b.take(int(n)), nil
 }
 
 // uvarint passes a protobuf varint. An end of the stream before its first byte is io.EOF.
@@ -263,7 +263,10 @@ func (b *buffer) uvarint() (uint64, error) {
 // field passes the number and wire type of a protobuf field. An end of the stream before it is io.EOF.
 func (b *buffer) field() (num, typ int, err error) {
 	v, err := b.uvarint()
-	return int(v >> 3), int(v & 7), err
+	if err != nil {
+		return 0, 0, err
+	}
+	return fieldOf(v, b.offset())
 }
 
 // message passes a length and as many bytes, to f.
@@ -272,10 +275,7 @@ func (b *buffer) message(f func([]byte) error) error {
 	if err != nil {
 		return b.cut(err)
 	}
-	if n > uint64(b.limit) {
-		return b.tooLarge()
-	}
-	data, err := b.exactly(int(n))
+	data, err := b.exactly(n)
 	if err != nil {
 		return err
 	}

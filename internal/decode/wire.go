@@ -55,9 +55,13 @@ func (w *wire) field() (num int, typ int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// The number is cut to 32 bits, as generated code does.
+	return fieldOf(v, int64(w.pos))
+}
+
+// fieldOf returns the number and wire type in v, a varint that ends at pos. The number is cut to 32 bits, as generated code does.
+func fieldOf(v uint64, pos int64) (num, typ int, err error) {
 	if num = int(int32(v >> 3)); num <= 0 {
-		return 0, 0, fmt.Errorf("%w: field number %d at byte %d", errWire, num, w.pos)
+		return 0, 0, fmt.Errorf("%w: field number %d at byte %d", errWire, num, pos)
 	}
 	return num, int(v & 7), nil
 }
