@@ -44,12 +44,19 @@ func TestKinds(t *testing.T) {
 				if !d.Protobuf() {
 					t.Fatal("not read from protobuf")
 				}
+				var before runtime.Object
 				for range objects {
 					obj := reflect.New(typ).Interface().(runtime.Object)
 					fill.Fill(obj)
 					obj.GetObjectKind().SetGroupVersionKind(gvk)
 					fromJSON(t, d, obj)
 					fromProtobuf(t, d, obj)
+					// All that two objects have, one behind the other, in one: the second is merged into the first.
+					if before != nil {
+						fromJSON(t, d, before, obj)
+						fromProtobuf(t, d, before, obj)
+					}
+					before = obj
 				}
 			}
 		})
@@ -59,32 +66,47 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-func fromJSON(t *testing.T, d *decode.Decoder, obj runtime.Object) {
+func fromJSON(t *testing.T, d *decode.Decoder, objs ...runtime.Object) {
 	t.Helper()
-	data, err := json.Marshal(obj)
-	if err != nil {
-		t.Fatal(err)
+	var data []byte
+	for i, obj := range objs {
+		one, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			data[len(data)-1], one = ',', one[1:]
+		}
+		data = append(data, one...)
 	}
-	want := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
+	want := reflect.New(reflect.TypeOf(objs[0]).Elem()).Interface().(runtime.Object)
 	wantErr := utiljson.Unmarshal(data, want)
 	// The items of a list lack it, so those of a watch do as well.
 	want.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	same(t, d, []byte(fmt.Sprintf(`{"type":"ADDED","object":%s}`+"\n", data)), decode.JSON, want, wantErr)
 }
 
-func fromProtobuf(t *testing.T, d *decode.Decoder, obj runtime.Object) {
+func fromProtobuf(t *testing.T, d *decode.Decoder, objs ...runtime.Object) {
 	t.Helper()
-	var b bytes.Buffer
-	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(obj, &b); err != nil {
-		t.Fatal(err)
-	}
 	var envelope runtime.Unknown
-	if err := envelope.Unmarshal(b.Bytes()[4:]); err != nil { // after the magic bytes
+	for _, obj := range objs {
+		var b bytes.Buffer
+		if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(obj, &b); err != nil {
+			t.Fatal(err)
+		}
+		raw := envelope.Raw
+		if err := envelope.Unmarshal(b.Bytes()[4:]); err != nil { // after the magic bytes
+			t.Fatal(err)
+		}
+		envelope.Raw = append(raw, envelope.Raw...)
+	}
+	want := reflect.New(reflect.TypeOf(objs[0]).Elem()).Interface()
+	wantErr := want.(interface{ Unmarshal([]byte) error }).Unmarshal(envelope.Raw)
+	whole, err := envelope.Marshal()
+	if err != nil {
 		t.Fatal(err)
 	}
-	want := reflect.New(reflect.TypeOf(obj).Elem()).Interface()
-	wantErr := want.(interface{ Unmarshal([]byte) error }).Unmarshal(envelope.Raw)
-	event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: b.Bytes()}}).Marshal()
+	event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), whole...)}}).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}

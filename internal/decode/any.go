@@ -59,6 +59,9 @@ func (d *Decoder) anyMap(drop drops) (map[string]any, error) {
 	empty, err := d.p.open('}')
 	base := len(d.pairs)
 	for more := !empty; more && err == nil; {
+		if err = d.p.tick(); err != nil {
+			break
+		}
 		var b []byte
 		if b, err = d.p.key(); err != nil {
 			break
@@ -96,6 +99,9 @@ func (d *Decoder) anySlice(drop drops) ([]any, error) {
 	base := len(d.pairs)
 	for more := !empty; more && err == nil; {
 		m := pair{}
+		if err = d.p.tick(); err != nil {
+			break
+		}
 		if m.value, err = d.any(drop); err != nil {
 			err = inElement(len(d.pairs)-base, err)
 			break

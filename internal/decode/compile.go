@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,10 @@ type compiler struct {
 	share  bool
 	makers makers
 	done   map[reflect.Type]*lateDecoder // structs without drops
+}
+
+func newCompiler(share bool) *compiler {
+	return &compiler{share: share, makers: makers{}, done: map[reflect.Type]*lateDecoder{}}
 }
 
 // makers are one for each type of values, of which an object has its memory in one piece. Values that objects share have memory of
@@ -159,34 +162,6 @@ func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 	}, err
 }
 
-// A FieldError says which value of an object does not fit its type. Err has no path of its own.
-type FieldError struct {
-	Path   string // as in spec.containers[0].image; empty for the object itself
-	Offset int64  // behind the value, in the stream; -1 in protobuf
-	Err    error
-}
-
-func (e *FieldError) Error() string {
-	switch {
-	case e.Path == "":
-		return fmt.Sprintf("at byte %d: %v", e.Offset, e.Err)
-	case e.Offset < 0:
-		return fmt.Sprintf("%s: %v", e.Path, e.Err)
-	}
-	return fmt.Sprintf("%s: at byte %d: %v", e.Path, e.Offset, e.Err)
-}
-
-// Unwrap returns why the value does not fit.
-func (e *FieldError) Unwrap() error { return e.Err }
-
-// mismatch returns err, if any, as an error of the value before pos.
-func (d *Decoder) mismatch(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &FieldError{Offset: d.p.base + int64(d.p.pos), Err: err}
-}
-
 // wrong is the error for the value that is next where another type of value should be.
 func (d *Decoder) wrong(want string) error {
 	var kind string
@@ -209,21 +184,3 @@ func (d *Decoder) wrong(want string) error {
 	}
 	return d.mismatch(fmt.Errorf("%s, want %s", kind, want))
 }
-
-// in returns err as an error of the member name of a value.
-func in(name string, err error) error {
-	if e, ok := err.(*FieldError); ok {
-		switch {
-		case e.Path == "":
-			e.Path = name
-		case e.Path[0] == '[':
-			e.Path = name + e.Path
-		default:
-			e.Path = name + "." + e.Path
-		}
-	}
-	return err
-}
-
-// inElement returns err as an error of element i.
-func inElement(i int, err error) error { return in("["+strconv.Itoa(i)+"]", err) }

@@ -80,6 +80,7 @@ type Decoder struct {
 
 	quantities quantityPool
 	wires      wireStack
+	depth      int // how many messages are around the one that is being decoded
 
 	kind, apiVersion string         // of the object that is being decoded
 	kinds            [2]stringField // that make them
@@ -155,8 +156,14 @@ func Status(data []byte, enc Encoding) (*metav1.Status, bool) {
 	return &s, unmarshal(data, &s) == nil && s.Kind == "Status"
 }
 
-// isSyntax reports whether err says that the bytes are no JSON, rather than that they do not fit a type.
-func isSyntax(err error) bool {
+// isFatal reports whether err says that the bytes are no JSON or are not to be decoded, rather than that they do not fit a type.
+func isFatal(err error) bool {
+	switch err.(type) {
+	case nil:
+		return false
+	case *SyntaxError, abort:
+		return true
+	}
 	_, ok := errors.AsType[*SyntaxError](err)
 	return ok
 }

@@ -190,7 +190,7 @@ func TestBatchesOfMessages(t *testing.T) {
 			if err := w.Unmarshal(data); err != nil {
 				t.Fatal(err)
 			}
-			o := d.message(data)
+			o := messageOf(d, data)
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}

@@ -96,6 +96,9 @@ func (m *mapType) name(d *Decoder) (string, bool, error) {
 	if err == nil {
 		err = d.p.colon()
 	}
+	if err == nil {
+		err = d.p.tick()
+	}
 	if err != nil {
 		return "", false, err
 	}

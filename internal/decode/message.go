@@ -26,7 +26,10 @@ type wireField struct {
 	text   *stringField // of dec, where it decodes a string
 }
 
+var errTooDeep = fmt.Errorf("%w: more than %d levels", errWire, maxDepth)
+
 func (m *messageType) decode(d *Decoder, data []byte, p place) error {
+	d.depth = 0
 	w := d.wires.open(data)
 	defer d.wires.close(w)
 	return m.rest(d, w, p)
@@ -64,6 +67,12 @@ func (m *messageType) field(d *Decoder, w *wire, typ int, p place) error {
 	if err != nil {
 		return err
 	}
+	if d.depth++; d.depth >= maxDepth {
+		return errTooDeep
+	}
+	if err := d.p.tick(); err != nil {
+		return err
+	}
 	// The bytes of a message are a part of those around it, and so is its decoding.
 	all := w.data
 	w.data = all[:w.pos]
@@ -72,15 +81,17 @@ func (m *messageType) field(d *Decoder, w *wire, typ int, p place) error {
 		return err
 	}
 	w.data = all
+	d.depth--
 	return nil
 }
 
 // wireError returns err as one that can be told where in the object it is.
 func wireError(err error) error {
-	if _, ok := err.(*FieldError); ok {
+	switch err.(type) {
+	case *FieldError, abort:
 		return err
 	}
-	return &FieldError{Offset: -1, Err: err}
+	return fieldError(-1, err)
 }
 
 // A wireCompiler makes the decoders of one root type's messages. It refuses a type that has no tags to go by.
@@ -88,6 +99,10 @@ type wireCompiler struct {
 	share  bool
 	makers makers
 	done   map[reflect.Type]*messageType // without drops; a type may contain itself
+}
+
+func newWireCompiler(share bool) *wireCompiler {
+	return &wireCompiler{share: share, makers: makers{}, done: map[reflect.Type]*messageType{}}
 }
 
 // message returns the decoder of struct t.

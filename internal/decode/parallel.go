@@ -207,6 +207,7 @@ func (c *crew) help(d *Decoder) {
 	if d == nil {
 		d, _ = New(c.d.root.typ, c.d.opts) // it has no error, or there would be no c.d
 	}
+	d.p.stop = c.d.p.stop
 	for b = range c.work {
 		c.run(d, b)
 		b.done <- struct{}{}

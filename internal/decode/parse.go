@@ -29,6 +29,8 @@ type parser struct {
 	base    int64  // the offset of data[0] in the stream
 	scratch []byte // the last string that was not its own bytes
 	plain   bool   // the last string was
+	ticks   uint64
+	stop    func() error // nil: never
 }
 
 func (p *parser) reset(data []byte, base int64) {
@@ -81,6 +83,9 @@ func (p *parser) open(closing byte) (empty bool, err error) {
 	p.pos++
 	if p.depth++; p.depth > maxDepth {
 		return false, p.syntax("more than %d levels", maxDepth)
+	}
+	if err := p.tick(); err != nil {
+		return false, err
 	}
 	if p.next() == closing {
 		p.close()
@@ -184,6 +189,20 @@ func (p *parser) raw() ([]byte, error) {
 	start := p.pos
 	err := p.skip()
 	return p.data[start:p.pos], err
+}
+
+// rawWithin is raw for a value of at most n bytes that begins at pos. If it is longer, or wrong, nothing is consumed. A value
+// around another one may be asked about as well, and so on, so no more than n bytes are looked at.
+func (p *parser) rawWithin(n int) ([]byte, bool) {
+	start, depth, data := p.pos, p.depth, p.data
+	p.data = data[:min(len(data), start+n)]
+	err := p.skip()
+	p.data = data
+	if err != nil {
+		p.pos, p.depth = start, depth
+		return nil, false
+	}
+	return data[start:p.pos], true
 }
 
 func (p *parser) literal(word string) error {

@@ -110,12 +110,17 @@ func (l *protobufList) item(data []byte) error {
 	if l.crew.on() {
 		return l.crew.add(data, 0)
 	}
-	return l.yield(l.d.message(data))
+	obj, err := l.d.message(data)
+	if err != nil {
+		return err
+	}
+	return l.yield(obj)
 }
 
 // itemProtobuf is item for the message of one.
 func (d *Decoder) itemProtobuf(data []byte, _ int64) (Event, error) {
-	return Event{Object: d.message(data)}, nil
+	obj, err := d.message(data)
+	return Event{Object: obj}, err
 }
 
 // nextProtobuf reads an event, which is a frame: four bytes of length and a WatchEvent.
@@ -185,7 +190,10 @@ func (d *Decoder) event(typ string, object []byte) (Event, error) {
 	}
 	switch {
 	case isChange(typ):
-		obj := d.message(u.raw)
+		obj, err := d.message(u.raw)
+		if err != nil {
+			return Event{}, err
+		}
 		obj.Ident.Kind, obj.Ident.APIVersion = u.kind, u.apiVersion
 		return Event{Type: typ, Object: obj}, nil
 	case typ == "BOOKMARK":

@@ -92,7 +92,7 @@ func TestProtobufIsCompiled(t *testing.T) {
 
 func TestOnlyOneEncodingIsCompiled(t *testing.T) {
 	d := newDecoder[*carp.Carp](t, Options{})
-	if o := d.message(mustMarshal(t, newCarp(1))); o.Err != nil || d.root.json != nil || d.root.message == nil {
+	if o := messageOf(d, mustMarshal(t, newCarp(1))); o.Err != nil || d.root.json != nil || d.root.message == nil {
 		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", o.Err, d.root.json != nil, d.root.message != nil)
 	}
 	d = newDecoder[*carp.Carp](t, Options{})
@@ -211,7 +211,7 @@ func TestProtobufObjectThatDoesNotFit(t *testing.T) {
 	raw[1] |= 0x80
 	raw = append(raw, spec...)
 	for name, d := range map[string]*Decoder{"compiled": newDecoder[*carp.Carp](t, Options{}), "own": ownUnmarshal(t)} {
-		o := d.message(raw)
+		o := messageOf(d, raw)
 		want := Ident{Namespace: "ns", Name: "carp-1", UID: "u", ResourceVersion: "101"}
 		if o.Err == nil || o.Ident != want {
 			t.Errorf("%s: %+v, error %v; want %+v", name, o.Ident, o.Err, want)
@@ -221,7 +221,7 @@ func TestProtobufObjectThatDoesNotFit(t *testing.T) {
 
 func TestProtobufDrop(t *testing.T) {
 	d := newDecoder[*carp.Carp](t, Options{Drop: []string{"metadata.managedFields", "metadata.labels.app", "spec.nodeSelector", "status.conditions.lastProbeTime"}})
-	o := d.message(mustMarshal(t, newCarp(1)))
+	o := messageOf(d, mustMarshal(t, newCarp(1)))
 	want := wantCarp(1)
 	want.ManagedFields, want.Spec.NodeSelector = nil, nil
 	delete(want.Labels, "app")
@@ -231,6 +231,15 @@ func TestProtobufDrop(t *testing.T) {
 	if diff := cmp.Diff(want, o.Value); o.Err != nil || diff != "" {
 		t.Errorf("error %v (-want +got):\n%s", o.Err, diff)
 	}
+}
+
+// messageOf decodes the message data; an abort is the object's error here.
+func messageOf(d *Decoder, data []byte) Object {
+	o, err := d.message(data)
+	if err != nil {
+		return Object{Err: err}
+	}
+	return o
 }
 
 func mustMarshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
@@ -249,21 +258,31 @@ func FuzzProtobufObject(f *testing.F) {
 	f.Add(mustMarshal(f, &carp.Carp{}))
 	f.Add([]byte{0x0a, 0x00, 0x12, 0x00, 0x0b, 0x0c})
 	f.Add([]byte("C\xec\xec\xec\xec\xec\xec0"))
-	d := newDecoder[*carp.Carp](f, Options{})
+	f.Add(append(mustMarshal(f, newCarp(1)), mustMarshal(f, newCarp(2))...))
+	decoders := []*Decoder{newDecoder[*carp.Carp](f, Options{}), newDecoder[*carp.Carp](f, Options{Share: true})}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		want := &carp.Carp{}
 		wantErr := want.Unmarshal(data)
-		for i := range 3 { // what it expects comes from what it has read
-			if o := d.message(mustMarshal(t, newCarp(i))); o.Err != nil || !reflect.DeepEqual(wantCarp(i), o.Value) {
-				t.Fatalf("error %v (-want +got):\n%s", o.Err, cmp.Diff(wantCarp(i), o.Value))
-			}
+		for _, d := range decoders {
+			checkMessage(t, d, data, want, wantErr)
 		}
-		o := d.message(data)
+	})
+}
+
+// checkMessage checks that d decodes data, several times, to what the generated code does.
+func checkMessage(t *testing.T, d *Decoder, data []byte, want *carp.Carp, wantErr error) {
+	for i := range 3 { // what it expects comes from what it has read
+		if o := messageOf(d, mustMarshal(t, newCarp(i))); o.Err != nil || !reflect.DeepEqual(wantCarp(i), o.Value) {
+			t.Fatalf("error %v (-want +got):\n%s", o.Err, cmp.Diff(wantCarp(i), o.Value))
+		}
+	}
+	for range 3 {
+		o := messageOf(d, data)
 		if wantErr == nil && o.Err != nil {
 			data = mustMarshal(t, want)
-			*want = carp.Carp{}
+			want = &carp.Carp{}
 			wantErr = want.Unmarshal(data)
-			o = d.message(data)
+			o = messageOf(d, data)
 		}
 		if (o.Err == nil) != (wantErr == nil) {
 			t.Fatalf("got error %v, want %v", o.Err, wantErr)
@@ -271,5 +290,5 @@ func FuzzProtobufObject(f *testing.F) {
 		if o.Err == nil && !reflect.DeepEqual(want, o.Value) {
 			t.Fatalf("(-want +got):\n%s", cmp.Diff(want, o.Value))
 		}
-	})
+	}
 }

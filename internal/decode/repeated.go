@@ -33,6 +33,9 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 		}, nil
 	}
 	return func(d *Decoder, w *wire, typ int, p place) error {
+		if err := d.p.tick(); err != nil {
+			return err
+		}
 		room := 1
 		if s := as[header](p); s.len == s.cap && typ == wireBytes {
 			n, _ := w.alike(tag)
@@ -81,12 +84,16 @@ func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDeco
 // entry consumes an entry, decodes its value into the value at elem, and reports whether it is wanted.
 func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem place) (name string, wanted bool, err error) {
 	data, err := w.message(typ)
+	if err == nil {
+		err = d.p.tick()
+	}
 	if err != nil {
 		return "", false, err
 	}
 	all := w.data
 	w.data = all[:w.pos]
 	w.pos -= len(data)
+	again := false
 	for !w.done() {
 		num, typ, err := w.field()
 		switch {
@@ -96,6 +103,10 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem place) (name string, 
 			b, err = w.message(typ)
 			name = m.key.make(d, b)
 		case num == 2:
+			if again { // the last one wins: they are not merged
+				elem.value(m.typ.Elem()).Set(m.zero)
+			}
+			again = true
 			err = m.elem(d, w, typ, elem)
 		default:
 			err = w.skip(typ)

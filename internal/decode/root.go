@@ -17,11 +17,13 @@ type root struct {
 	typ       reflect.Type // a pointer
 	elem      reflect.Type
 	json      decoder
+	plain     decoder // json without sharing, for what cannot be shared; nil until it is needed
 	ident     decoder // of an identity, for what the type's own decoder refuses
 	untyped   bool    // the objects are runtime.Unstructured
 	unmarshal bool    // the objects have the Unmarshal of a protobuf message
 	wired     bool
 	message   *messageType // of the objects, where they have both that and its tags; nil until wired
+	unshared  *messageType // message without sharing; nil until it is needed
 	drop      drops
 	share     bool
 }
@@ -55,19 +57,23 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 }
 
 func (r *root) compileJSON() (err error) {
-	c := compiler{share: r.share, makers: makers{}, done: map[reflect.Type]*lateDecoder{}}
-	if r.ident, err = c.root(reflect.TypeFor[identity](), nil); err != nil {
+	if r.ident, err = newCompiler(false).root(reflect.TypeFor[identity](), nil); err != nil {
 		return err
 	}
+	r.json, err = r.decoder(r.share)
+	return err
+}
+
+// decoder returns the decoder of the objects' JSON.
+func (r *root) decoder(share bool) (decoder, error) {
+	c := newCompiler(share)
 	switch {
 	case r.untyped:
-		r.json = decodeUnstructured
+		return decodeUnstructured, nil
 	case r.elem.Kind() == reflect.Struct && own(r.elem) == nil:
-		r.json, err = c.root(r.elem, r.drop)
-	default:
-		r.json, err = c.compile(r.elem, r.drop)
+		return c.root(r.elem, r.drop)
 	}
-	return err
+	return c.compile(r.elem, r.drop)
 }
 
 // compileWire makes the message of a type that has something to go by. Others are left to their own Unmarshal.
@@ -76,10 +82,38 @@ func (r *root) compileWire() {
 	if !r.unmarshal || r.elem.Kind() != reflect.Struct || ownWire(r.elem) {
 		return
 	}
-	w := wireCompiler{share: r.share, makers: makers{}, done: map[reflect.Type]*messageType{}}
-	if m, err := w.message(r.elem, r.drop); err == nil {
+	if m, err := newWireCompiler(r.share).message(r.elem, r.drop); err == nil {
 		r.message = m
 	}
+}
+
+// again decodes an object of which a value comes twice, sharing nothing, by decode, which gets its place.
+func (d *Decoder) again(decode func(place) error) (reflect.Value, error) {
+	d.objects++
+	v := reflect.New(d.root.elem)
+	return v, decode(placeOf(v))
+}
+
+// jsonAgain decodes the object that begins at start.
+func (d *Decoder) jsonAgain(start, depth int) (v reflect.Value, err error) {
+	if d.root.plain == nil {
+		if d.root.plain, err = d.root.decoder(false); err != nil {
+			return v, err
+		}
+	}
+	d.p.pos, d.p.depth = start, depth
+	d.kind, d.apiVersion = "", ""
+	return d.again(func(p place) error { return d.root.plain(d, p) })
+}
+
+// messageAgain decodes the object of which data is the message.
+func (d *Decoder) messageAgain(data []byte) (v reflect.Value, err error) {
+	if d.root.unshared == nil {
+		if d.root.unshared, err = newWireCompiler(false).message(d.root.elem, d.root.drop); err != nil {
+			return v, err
+		}
+	}
+	return d.again(func(p place) error { return d.root.unshared.decode(d, data, p) })
 }
 
 // root returns the decoder of struct t which also tells the Decoder the kind and the API version. A TypeMeta stays empty: what
@@ -153,10 +187,13 @@ func (d *Decoder) object() (Object, error) {
 	}
 	v := reflect.New(d.root.elem)
 	err := d.root.json(d, placeOf(v))
+	if err == errMerge {
+		v, err = d.jsonAgain(start, depth)
+	}
 	if err == nil {
 		return Object{Value: v.Interface(), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, nil
 	}
-	if isSyntax(err) {
+	if isFatal(err) {
 		return Object{}, err
 	}
 	d.p.pos, d.p.depth = start, depth
@@ -219,8 +256,8 @@ func (d *Decoder) Protobuf() bool {
 	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0 // which needs no message
 }
 
-// message decodes the object of which data is the protobuf message.
-func (d *Decoder) message(data []byte) Object {
+// message decodes the object of which data is the protobuf message. What does not fit its type is an Err; the error is an abort.
+func (d *Decoder) message(data []byte) (Object, error) {
 	d.objects++
 	if !d.root.wired {
 		d.root.compileWire()
@@ -229,11 +266,19 @@ func (d *Decoder) message(data []byte) Object {
 	var err error
 	if d.root.message != nil {
 		err = d.root.message.decode(d, data, placeOf(v))
+		if err == errMerge {
+			v, err = d.messageAgain(data)
+		}
 	} else {
-		err = v.Interface().(protobufUnmarshaler).Unmarshal(data)
+		if err = v.Interface().(protobufUnmarshaler).Unmarshal(data); err != nil {
+			err = shorten(err)
+		}
+	}
+	if isFatal(err) {
+		return Object{}, err
 	}
 	if err != nil {
-		return Object{Ident: d.messageIdent(data), Err: err}
+		return Object{Ident: d.messageIdent(data), Err: err}, nil
 	}
-	return Object{Value: v.Interface()}
+	return Object{Value: v.Interface()}, nil
 }

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"errors"
 	"hash/maphash"
 	"reflect"
 )
@@ -109,6 +110,10 @@ func (f *shareField) decode(raw []byte, depth int, p place, inner func() error) 
 // wants reports whether values of size bytes are worth it.
 func (f *shareField) wants(size int) bool { return !f.off && size >= minShare && size <= maxShare }
 
+// errMerge ends the decoding of an object in which a shared value comes twice. The second one would be merged into the memory of
+// others, so all of the object is decoded again, sharing nothing: no server writes such objects.
+var errMerge error = abort{errors.New("a value comes twice")}
+
 // shared returns a decoder of values of type t which lets equal ones share memory, or inner where they have none to share.
 func shared(t reflect.Type, inner decoder) decoder {
 	switch {
@@ -118,21 +123,25 @@ func shared(t reflect.Type, inner decoder) decoder {
 	}
 	f := &shareField{typ: t}
 	return func(d *Decoder, p place) error {
-		// What a duplicate name would merge into may be shared already.
-		p.set(t, header{})
+		if !p.isNil() {
+			return errMerge
+		}
 		if f.off {
 			return inner(d, p)
 		}
-		d.p.next()
+		// Where a number ends is told by what follows, so the bytes of one may begin another.
+		if c := d.p.next(); c != '{' && c != '[' && c != '"' {
+			return inner(d, p)
+		}
 		start, depth := d.p.pos, d.p.depth
 		if v := f.guess(d.p.data[start:], depth); v != nil {
 			d.p.pos += len(v.raw)
 			p.set(t, v.value)
 			return nil
 		}
-		raw, err := d.p.raw()
-		if err != nil {
-			return err
+		raw, ok := d.p.rawWithin(maxShare)
+		if !ok {
+			return inner(d, p)
 		}
 		again := func() error {
 			d.p.pos, d.p.depth = start, depth
@@ -149,7 +158,9 @@ func shared(t reflect.Type, inner decoder) decoder {
 func sharedMessage(t reflect.Type, inner wireDecoder) wireDecoder {
 	f := &shareField{typ: t}
 	return func(d *Decoder, w *wire, typ int, p place) error {
-		p.set(t, header{})
+		if !p.isNil() {
+			return errMerge
+		}
 		start := *w
 		raw, err := w.message(typ)
 		if err != nil {
@@ -166,29 +177,15 @@ func sharedMessage(t reflect.Type, inner wireDecoder) wireDecoder {
 	}
 }
 
-// sharedRun is shared for slices and maps of type t whose elements are fields with tag, if they follow each other. Elements that
-// come later are added to a slice in memory of its own, and to a copy of a map.
+// sharedRun is shared for slices and maps of type t whose elements are fields with tag, if they follow each other.
 func sharedRun(t reflect.Type, tag string, inner wireDecoder) wireDecoder {
 	f := &shareField{typ: t}
-	var own header // the last map that was copied
 	return func(d *Decoder, w *wire, typ int, p place) error {
 		if typ != wireBytes {
-			return inner(d, w, typ, p)
+			return inner(d, w, typ, p) // a number, of which each is a field
 		}
 		if !p.isNil() {
-			if t.Kind() == reflect.Map && p.header(t) != own {
-				to := p.value(t)
-				all := reflect.MakeMapWithSize(t, to.Len()+1)
-				for entries := to.MapRange(); entries.Next(); {
-					all.SetMapIndex(entries.Key(), entries.Value())
-				}
-				to.Set(all)
-				own = p.header(t)
-			}
-			return inner(d, w, typ, p)
-		}
-		if f.off {
-			return inner(d, w, typ, p)
+			return errMerge
 		}
 		n, end := w.alike(tag)
 		each := func() error {

@@ -80,6 +80,9 @@ func (s *sliceType) decode(d *Decoder, p place) error {
 
 // element decodes element n of those at first, and reports whether another follows.
 func (s *sliceType) element(d *Decoder, first place, n int) (bool, error) {
+	if err := d.p.tick(); err != nil {
+		return false, err
+	}
 	if err := s.elem(d, first.index(n, s.elems.size)); err != nil {
 		return false, inElement(n, err)
 	}
@@ -141,6 +144,9 @@ func (s *sliceType) decodeStrings(d *Decoder, p place) error {
 	}
 	base := len(d.words)
 	for more && err == nil {
+		if err = d.p.tick(); err != nil {
+			break
+		}
 		d.words = append(d.words, "")
 		if err = s.elem(d, addressOf(&d.words[len(d.words)-1])); err != nil {
 			err = inElement(len(d.words)-1-base, err)

@@ -63,7 +63,7 @@ func TestFieldNumbers(t *testing.T) {
 				t.Errorf("field %d %s: %s, want %s", num, name, g.end, want)
 			}
 		}
-		o := newDecoder[*carp.Carp](t, Options{}).message(append(mustMarshal(t, newCarp(1)), more...))
+		o := messageOf(newDecoder[*carp.Carp](t, Options{}), append(mustMarshal(t, newCarp(1)), more...))
 		if got := fmt.Sprint(o.Err); len(got) < len(want) || got[:len(want)] != want {
 			t.Errorf("field %d of an object: %v, want %s", num, o.Err, want)
 		}
