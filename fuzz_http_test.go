@@ -48,6 +48,8 @@ func FuzzHTTPResponse(f *testing.F) {
 			switch {
 			case code >= 300 && err == nil:
 				t.Errorf("%s: a %d is no error", op, code)
+			case err != nil && err.Error() == "":
+				t.Errorf("%s: an error without words: %#v", op, err)
 			case errors.As(err, &api) && api.Status().Code == 0:
 				t.Errorf("%s: a status without a code: %v", op, err)
 			}

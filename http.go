@@ -34,6 +34,11 @@ type HTTP[T Object] struct {
 	Client *http.Client
 	// Accept is the Accept header; "": protobuf, if T has the Unmarshal method of generated API types, or else JSON.
 	Accept string
+	// Kind is the kind of the objects; "": what T is called, with a capital letter, if it is a struct with a TypeMeta. A list or
+	// an object of another kind is a request that failed: a URL of another collection never looks like an empty one or one
+	// of empty objects. A T that does not tell (without a TypeMeta, or *unstructured.Unstructured) is of any kind, but of one
+	// kind only; so is the API group of any T. *metav1.PartialObjectMetadata may come as itself in addition.
+	Kind string
 	// Header is added to every request.
 	Header http.Header
 	// Drop names fields that nobody needs, by their path in JSON: "metadata.managedFields" is often half of an object. They
@@ -47,6 +52,8 @@ type HTTP[T Object] struct {
 
 	mu   sync.Mutex
 	idle *decode.Decoder // kept between requests for what it knows of the objects; nil while one uses it
+
+	kinds *decode.Kinds // what all requests must agree about; nil before the first one
 }
 
 // List lists the collection, or the page that opts asks for. It returns an error that errors.As finds as an APIStatus where the
@@ -65,7 +72,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 }
 
 // Watch watches the collection. An ERROR event is returned as the status error that it holds. An object without a name or a
-// resource version is an event with Err; one of another kind than those before it ends the watch.
+// resource version is an event with Err; one of another kind than the source's ends the watch.
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
 	return h.do(ctx, opts, func(d *decode.Decoder, body *body) error {
@@ -118,8 +125,16 @@ func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*de
 	if accept == "" {
 		accept = acceptFor(reflect.TypeFor[T](), d.Protobuf(), opts.Watch)
 	}
+	d.StopWhen(ctx.Err)
+	defer d.StopWhen(nil)
 	r := request{base: h.URL, client: h.Client, accept: accept, header: h.Header, protobuf: d.Protobuf()}
-	err = r.do(ctx, opts, func(body *body) error { return read(d, body) })
+	err = r.do(ctx, opts, func(body *body) error {
+		err := read(d, body)
+		if wrong, ok := err.(*decode.KindError); ok {
+			return fmt.Errorf("GET %s: %w", redacted(h.URL), wrong)
+		}
+		return err
+	})
 	if s, ok := err.(stopped); ok {
 		return s.error
 	}
@@ -140,11 +155,15 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	h.mu.Lock()
 	d := h.idle
 	h.idle = nil
+	if h.kinds == nil {
+		h.kinds = decode.NewKinds(reflect.TypeFor[T](), h.Kind)
+	}
+	kinds := h.kinds
 	h.mu.Unlock()
 	if d != nil {
 		return d, nil
 	}
-	return decode.New(reflect.TypeFor[T](), decode.Options{Drop: h.Drop, Share: h.Share})
+	return decode.New(reflect.TypeFor[T](), decode.Options{Drop: h.Drop, Share: h.Share, Kinds: kinds})
 }
 
 func (h *HTTP[T]) put(d *decode.Decoder) {

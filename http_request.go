@@ -91,11 +91,25 @@ func (r *request) do(ctx context.Context, opts metav1.ListOptions, read func(*bo
 		return err
 	}
 	err = read(&body{ctx, resp.Body, encodingOf(resp)})
-	switch err.(type) {
+	switch err := err.(type) {
+	case *apierrors.StatusError:
+		if err.ErrStatus.Code == 0 {
+			err.ErrStatus.Code = int32(resp.StatusCode)
+		}
+		return err
 	case nil, stopped, apierrors.APIStatus:
 		return err
 	}
 	return fmt.Errorf("lw: HTTP: %w", err)
+}
+
+// redacted returns a source's URL as errors tell it, without a password and without what a request adds.
+func redacted(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "the collection's URL" // which no request has been sent to
+	}
+	return u.Redacted()
 }
 
 // url returns the URL of the collection with the query of opts.

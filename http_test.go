@@ -244,7 +244,7 @@ func TestHTTPWatch(t *testing.T) {
 		"a Status in place of a frame": {body: `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`, err: "too old"},
 		"another kind": {
 			body: event("ADDED", gadgetA) + event("ADDED", strings.ReplaceAll(gadgetA, "Gadget", "Widget")), want: []string{added},
-			err: "a Widget of lw.test/v1 after a Gadget of lw.test/v1",
+			err: "want Gadget (the kind of *lw_test.gadget; set HTTP.Kind if it is called otherwise), got Widget",
 		},
 		"a Table":             {body: event("ADDED", `{"kind":"Table","apiVersion":"meta.k8s.io/v1"}`), err: "a Table in the place of an object"},
 		"a Status":            {body: event("ADDED", `{"kind":"Status","apiVersion":"v1"}`), err: "a Status in the place of an object"},

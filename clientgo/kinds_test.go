@@ -7,11 +7,17 @@ import (
 	"fmt"
 	"math/rand"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -129,6 +135,62 @@ func same(t *testing.T, d *decode.Decoder, frame []byte, encoding decode.Encodin
 		})
 		if err != nil || events != 1 {
 			t.Errorf("%d events, %v", events, err)
+		}
+	}
+}
+
+// An entry of a map with two values is decoded as generated code does it, for every sort of value.
+func TestMapEntriesOfTwoValues(t *testing.T) {
+	field := func(num byte, parts ...[]byte) []byte {
+		all := bytes.Join(parts, nil)
+		return append(binary.AppendUvarint([]byte{num<<3 | 2}, uint64(len(all))), all...)
+	}
+	marshal := func(m interface{ Marshal() ([]byte, error) }) []byte {
+		b, err := m.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	text, number := "text", int64(7)
+	one, two := resource.MustParse("1"), resource.MustParse("2")
+	now := metav1.Now()
+	for _, tt := range []struct {
+		obj    runtime.Object
+		path   []byte // the numbers of the fields that lead to the map
+		values [][]byte
+	}{
+		{&corev1.ConfigMap{}, []byte{3}, [][]byte{[]byte("a"), nil}},
+		{&corev1.ConfigMap{}, []byte{2}, [][]byte{[]byte("a"), nil}},
+		{&corev1.Node{}, []byte{3, 1}, [][]byte{marshal(&one), nil, marshal(&two), nil}},
+		{&policyv1.PodDisruptionBudget{}, []byte{3, 2}, [][]byte{marshal(&now), nil}},
+		{&certificatesv1.CertificateSigningRequest{}, []byte{1, 6}, [][]byte{marshal(certificatesv1.ExtraValue{"a", "b"}), marshal(certificatesv1.ExtraValue{"c"})}},
+		{&resourcev1.ResourceSlice{}, []byte{2, 6, 2}, [][]byte{marshal(&resourcev1.DeviceAttribute{StringValue: &text}), marshal(&resourcev1.DeviceAttribute{IntValue: &number})}},
+	} {
+		entry := field(1, []byte("the key, which is long enough to be shared"))
+		for _, v := range tt.values {
+			entry = append(entry, field(2, v)...)
+		}
+		raw := entry
+		for _, num := range slices.Backward(tt.path) {
+			raw = field(num, raw)
+		}
+		gvks, _, err := scheme.Scheme.ObjectKinds(tt.obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := marshal(&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: gvks[0].Kind, APIVersion: gvks[0].GroupVersion().String()}, Raw: raw})
+		event := marshal(&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), whole...)}})
+		wantErr := tt.obj.(interface{ Unmarshal([]byte) error }).Unmarshal(raw)
+		if wantErr != nil {
+			t.Errorf("%T: %v", tt.obj, wantErr)
+		}
+		for _, share := range []bool{false, true} {
+			d, err := decode.New(reflect.TypeOf(tt.obj), decode.Options{Share: share})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, d, append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), decode.Protobuf, tt.obj, wantErr)
 		}
 	}
 }

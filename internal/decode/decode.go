@@ -37,6 +37,8 @@ type Options struct {
 	// Workers is how many goroutines decode a list beside its caller's, from the first byte; 0: as many as a long list is worth
 	// on the cores that there are; -1: none.
 	Workers int
+	// Kinds is what the kinds of the objects must be, for all decoders of a source; nil: what the type tells, for this one.
+	Kinds *Kinds
 }
 
 // An Object is an object of a list or a watch.
@@ -58,7 +60,7 @@ type Ident struct {
 // An Event is an event of a watch but for ERROR.
 type Event struct {
 	Type   string // ADDED, MODIFIED, DELETED or BOOKMARK
-	Object Object // zero for a BOOKMARK
+	Object Object // for a BOOKMARK, no more than the kind in its Ident
 	// ResourceVersion and InitialEventsEnd are a BOOKMARK's.
 	ResourceVersion  string
 	InitialEventsEnd bool
@@ -82,6 +84,8 @@ type Decoder struct {
 	wires      wireStack
 	depth      int // how many messages are around the one that is being decoded
 
+	lastKind, lastVersion string // that Kinds has let pass
+
 	kind, apiVersion string         // of the object that is being decoded
 	kinds            [2]stringField // that make them
 	types            stringField    // that makes those of events
@@ -98,6 +102,9 @@ type Decoder struct {
 func New(typ reflect.Type, opts Options) (*Decoder, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = MaxObject
+	}
+	if opts.Kinds == nil {
+		opts.Kinds = NewKinds(typ, "")
 	}
 	d := &Decoder{opts: opts, batch: batchBytes}
 	if err := d.root.compile(typ, opts); err != nil {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -21,6 +20,7 @@ type jsonList struct {
 	kind, apiVersion string
 	meta             metav1.ListMeta
 	items            bool
+	count, told      int           // of the items, and of those that tell their kind
 	size             int           // of the last item
 	between          []byte        // what ends an item and begins the next one, as far as it has been seen
 	status           metav1.Status // the members of what turns out to be one
@@ -53,26 +53,34 @@ func (l *jsonList) end() error {
 		return err
 	}
 	if !l.items {
-		return fmt.Errorf("%s without items", l.kind)
+		return fmt.Errorf("%.100s without items", l.kind)
 	}
 	return nil
 }
 
-// check says whether the kind is that of a list of objects.
-func (l *jsonList) check() error { return checkList(l.kind, &l.status) }
+// check says whether the kind is that of a list of the objects. What all items say of themselves goes before what a list of them
+// is called: a custom resource's may have any name.
+func (l *jsonList) check() error {
+	err := l.d.checkList(l.kind, l.apiVersion, &l.status)
+	if _, ok := err.(*KindError); ok && l.count > 0 && l.told == l.count {
+		return nil
+	}
+	return err
+}
 
-func checkList(kind string, status *metav1.Status) error {
+// checkList says whether kind is that of a list of d's objects.
+func (d *Decoder) checkList(kind, apiVersion string, status *metav1.Status) error {
 	switch {
 	case kind == "":
 		return errors.New("no list: it has no kind")
 	case kind == "Status":
-		return apierrors.FromObject(status)
+		return statusError(status)
 	case kind == "Table":
 		return errors.New("a Table, which is made for people, not a list")
 	case !strings.HasSuffix(kind, "List"):
-		return fmt.Errorf("no list: it is a %s", kind)
+		return fmt.Errorf("no list: it is a %.100s", kind)
 	}
-	return nil
+	return d.opts.Kinds.list(kind, apiVersion)
 }
 
 // members reads what stands between the braces, and the closing one.
@@ -242,6 +250,12 @@ func (d *Decoder) item(raw []byte, base int64) (Event, error) {
 }
 
 func (l *jsonList) pass(ev Event) error {
+	if err := l.d.sameKind(&ev.Object.Ident); err != nil {
+		return err
+	}
+	if l.count++; ev.Object.Ident.Kind != "" {
+		l.told++
+	}
 	l.d.root.complete(&ev.Object, l.kind, l.apiVersion)
 	return l.yield(ev.Object)
 }

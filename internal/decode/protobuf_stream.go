@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -49,11 +48,11 @@ func (l *protobufList) read() error {
 			return err
 		}
 	}
-	if err := checkList(l.kind, &l.status); err != nil {
+	if err := l.d.checkList(l.kind, l.apiVersion, &l.status); err != nil {
 		return err
 	}
 	if !l.found {
-		return fmt.Errorf("%s without items", l.kind)
+		return fmt.Errorf("%.100s without items", l.kind)
 	}
 	return nil
 }
@@ -78,7 +77,7 @@ func (l *protobufList) readList() error {
 		return l.status.Unmarshal(raw)
 	}
 	if l.kind != "" {
-		if err := checkList(l.kind, nil); err != nil {
+		if err := l.d.checkList(l.kind, l.apiVersion, nil); err != nil {
 			return err
 		}
 	}
@@ -212,16 +211,17 @@ func (d *Decoder) event(typ string, object []byte) (Event, error) {
 		if err != nil {
 			return Event{}, fmt.Errorf("a bookmark: %w", err)
 		}
+		o.Kind, o.APIVersion = u.kind, u.apiVersion
 		return bookmark(&o)
 	case typ == "ERROR":
 		var s metav1.Status
 		if u.kind != "Status" {
-			return Event{}, fmt.Errorf("an ERROR event with a %q, not a Status", u.kind)
+			return Event{}, fmt.Errorf("an ERROR event with a %.100q, not a Status", u.kind)
 		}
 		if err := s.Unmarshal(u.raw); err != nil {
 			return Event{}, fmt.Errorf("an ERROR event: %w", err)
 		}
-		return Event{}, apierrors.FromObject(&s)
+		return Event{}, statusError(&s)
 	}
 	return Event{}, unknownType(typ)
 }

@@ -170,7 +170,7 @@ func TestProtobufWatch(t *testing.T) {
 		}
 		want := []Event{
 			{Type: "ADDED", Object: Object{Value: wantCarp(1), Ident: kind}}, {Type: "MODIFIED", Object: Object{Value: wantCarp(2), Ident: kind}},
-			{Type: "BOOKMARK", ResourceVersion: "9", InitialEventsEnd: true}, {Type: "DELETED", Object: Object{Value: wantCarp(1), Ident: kind}},
+			{Type: "BOOKMARK", Object: Object{Ident: kind}, ResourceVersion: "9", InitialEventsEnd: true}, {Type: "DELETED", Object: Object{Value: wantCarp(1), Ident: kind}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", how, diff)
@@ -192,7 +192,7 @@ func TestProtobufWatchBroken(t *testing.T) {
 		"empty":          {[]byte{0, 0, 0, 0}, 0, `an event "": invalid protobuf: an object begins with ""`},
 		"no magic":       {frameOf(t, "ADDED", []byte("{}xx")), 0, `an event "ADDED": invalid protobuf: an object begins with "{}xx"`},
 		"unknown type":   {frameOf(t, "WEIRD", protobufOf(t, newCarp(1))), 0, `an event of unknown type "WEIRD"`},
-		"another kind":   {append(bytes.Clone(good), frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}}))...), 1, "a CarpList of testapigroup.apimachinery.k8s.io/v1 after a Carp of testapigroup.apimachinery.k8s.io/v1"},
+		"another kind":   {append(bytes.Clone(good), frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}}))...), 1, "want Carp (the kind of *v1.Carp; set HTTP.Kind if it is called otherwise), got CarpList"},
 		"an error alone": {frameOf(t, "ERROR", protobufOf(t, newCarp(1))), 0, `an ERROR event with a "Carp", not a Status`},
 	} {
 		events := 0

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -82,7 +81,7 @@ func (w *watchStream) take(raw []byte, base int64) error {
 
 // pass yields an event, unless it is of another kind than those before it.
 func (w *watchStream) pass(ev Event) error {
-	if err := w.sameKind(ev.Object.Ident.Kind, ev.Object.Ident.APIVersion); err != nil {
+	if err := w.sameKind(&ev); err != nil {
 		return err
 	}
 	if ev.InitialEventsEnd {
@@ -193,7 +192,11 @@ func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
 	case err != nil:
 		return Event{}, err
 	case typ == "" && kind == "Status":
-		return Event{}, statusError(raw[:p.pos])
+		return Event{}, statusOf(raw[:p.pos])
+	case typ == "" && start < 0 && kind != "":
+		return Event{}, fmt.Errorf("no event: it is a %.100s", kind)
+	case typ == "" && start < 0:
+		return Event{}, errors.New("no event: it has neither a type nor an object")
 	case start < 0:
 		return Event{}, fmt.Errorf("an event %.40q without an object", typ)
 	}
@@ -208,7 +211,7 @@ func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
 		case typ == "BOOKMARK":
 			return bookmarkJSON(object)
 		case typ == "ERROR":
-			return Event{}, statusError(object)
+			return Event{}, statusOf(object)
 		case !isChange(typ):
 			return Event{}, unknownType(typ)
 		}
@@ -225,16 +228,24 @@ func isChange(typ string) bool { return typ == "ADDED" || typ == "MODIFIED" || t
 
 func unknownType(typ string) error { return fmt.Errorf("an event of unknown type %.40q", typ) }
 
-// sameKind checks that a watch is about one kind of objects.
-func (w *watchStream) sameKind(kind, apiVersion string) error {
+// sameKind checks that a watch is about one kind of objects, which is that of their source, and in one version.
+func (w *watchStream) sameKind(ev *Event) error {
+	id := &ev.Object.Ident
 	switch {
-	case kind == "":
-	case kind == "Table" || kind == "Status":
-		return fmt.Errorf("a %s in the place of an object", kind)
+	case id.Kind == "" || id.Kind == w.kind && id.APIVersion == w.apiVersion:
+		return nil
+	case id.Kind == "Table" || id.Kind == "Status":
+		return fmt.Errorf("a %s in the place of an object", id.Kind)
+	}
+	if err := w.d.sameKind(id); err != nil {
+		return err
+	}
+	switch {
+	case ev.Type == "BOOKMARK":
 	case w.kind == "":
-		w.kind, w.apiVersion = kind, apiVersion
-	case kind != w.kind || apiVersion != w.apiVersion:
-		return fmt.Errorf("a %s of %s after a %s of %s", kind, apiVersion, w.kind, w.apiVersion)
+		w.kind, w.apiVersion = id.Kind, id.APIVersion
+	default:
+		return fmt.Errorf("a %.100s of %.100s after a %.100s of %.100s", id.Kind, id.APIVersion, w.kind, w.apiVersion)
 	}
 	return nil
 }
@@ -253,16 +264,8 @@ func bookmark(o *metav1.PartialObjectMetadata) (Event, error) {
 	}
 	return Event{
 		Type:             "BOOKMARK",
+		Object:           Object{Ident: Ident{APIVersion: o.APIVersion, Kind: o.Kind}},
 		ResourceVersion:  o.ResourceVersion,
 		InitialEventsEnd: o.Annotations[metav1.InitialEventsAnnotationKey] == "true",
 	}, nil
-}
-
-// statusError is the error that the JSON of a Status holds.
-func statusError(raw []byte) error {
-	var s metav1.Status
-	if err := unmarshal(raw, &s); err != nil || s.Kind != "Status" {
-		return fmt.Errorf("an ERROR event without a Status: %.200q", raw)
-	}
-	return apierrors.FromObject(&s)
 }

@@ -1,0 +1,209 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+)
+
+// A part is a projection of whatever collection it is asked of: it has no TypeMeta.
+type part struct {
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+// A talk is a server that answers a list and a watch with what was last said to be the answer; a watch then stays open.
+type talk struct {
+	list, watch string
+	asked       []string
+	at          []time.Time
+}
+
+func (s *talk) client() *http.Client {
+	return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		what, body, rest := "list", s.list, io.Reader(strings.NewReader(""))
+		if q := r.URL.Query(); q.Get("watch") != "" {
+			what, body, rest = "watch", s.watch, untilDone{r.Context()}
+			if q.Get("sendInitialEvents") != "" {
+				what = "stream"
+			}
+		}
+		s.asked, s.at = append(s.asked, what), append(s.at, time.Now())
+		return &http.Response{
+			StatusCode: 200, Status: "200 OK", Request: r, Header: contentType("application/json"), Body: io.NopCloser(io.MultiReader(strings.NewReader(body), rest)),
+		}, nil
+	})}
+}
+
+type untilDone struct{ context.Context }
+
+func (u untilDone) Read([]byte) (int, error) {
+	<-u.Done()
+	return 0, u.Err()
+}
+
+const (
+	configMaps     = `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"namespace":"ns","name":"c","resourceVersion":"5"}}]}`
+	configMapAdded = `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","name":"c","resourceVersion":"10"}}}` + "\n"
+	wrongGadgets   = "want a list of Gadget (the kind of *lw_test.gadget; set HTTP.Kind if it is called otherwise), got ConfigMapList"
+)
+
+// A URL of another collection is a request that fails, whose error says both kinds and the URL.
+func TestHTTPKind(t *testing.T) {
+	server := &talk{list: configMaps, watch: configMapAdded}
+	read := func(t *testing.T, src lw.Source[*gadget]) (list, watch error, n int) {
+		a, _, list := listAll(t.Context(), src, metav1.ListOptions{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		b, watch := watchAll(ctx, src, metav1.ListOptions{})
+		return list, watch, len(a.what) + len(a.errs) + len(b.what) + len(b.errs)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		list, watch, n := read(t, &lw.HTTP[*gadget]{URL: "http://me:secret@server/configmaps?x=y", Client: server.client()})
+		if want := "lw: HTTP: GET http://me:xxxxx@server/configmaps?x=y: " + wrongGadgets; list == nil || list.Error() != want {
+			t.Errorf("list: error %v, want %s", list, want)
+		}
+		want := "lw: HTTP: GET http://me:xxxxx@server/configmaps?x=y: want Gadget (the kind of *lw_test.gadget; set HTTP.Kind if it is called otherwise), got ConfigMap"
+		if watch == nil || watch.Error() != want || n != 0 {
+			t.Errorf("watch: error %v, want %s; %d objects and events", watch, want, n)
+		}
+		// What it is called is for its user to say.
+		list, watch, n = read(t, &lw.HTTP[*gadget]{URL: "http://server/configmaps", Client: server.client(), Kind: "ConfigMap"})
+		if list != nil || !errors.Is(watch, context.DeadlineExceeded) || n != 2 {
+			t.Errorf("of kind ConfigMap: errors %v, %v, %d objects and events", list, watch, n)
+		}
+	})
+}
+
+// What a list of a projection's source told is what its watches must be about, in this and in later requests.
+func TestHTTPKindOfProjection(t *testing.T) {
+	server := &talk{list: configMaps, watch: strings.ReplaceAll(configMapAdded, "ConfigMap", "Secret")}
+	src := &lw.HTTP[*part]{URL: "http://server/configmaps", Client: server.client()}
+	if got, _, err := listAll(t.Context(), src, metav1.ListOptions{}); err != nil || len(got.what) != 1 {
+		t.Fatalf("list: %v, error %v", got, err)
+	}
+	want := "lw: HTTP: GET http://server/configmaps: want ConfigMap (as before), got Secret"
+	for range 2 {
+		if got, err := watchAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.what)+len(got.errs) > 0 {
+			t.Errorf("watch: %v, error %v, want %s", got, err, want)
+		}
+	}
+	server.list = strings.ReplaceAll(configMaps, "ConfigMap", "Secret")
+	want = "lw: HTTP: GET http://server/configmaps: want a list of ConfigMap (as before), got SecretList"
+	if got, _, err := listAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.what)+len(got.errs) > 0 {
+		t.Errorf("list: %v, error %v, want %s", got, err, want)
+	}
+}
+
+// An informer of another collection never syncs: it reports each failure, waits, and says so to those who wait.
+func TestInformerOfAnotherKind(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
+		synctest.Test(t, func(t *testing.T) {
+			end := `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+			for name, server := range map[string]*talk{"empty": {list: strings.Split(configMaps, "[")[0] + "[]}", watch: end}, "not empty": {list: configMaps, watch: configMapAdded + end}} {
+				errs := &errorLog{}
+				inf := lw.NewInformer(&lw.HTTP[*gadget]{URL: "http://server/configmaps", Client: server.client()}, &lw.Options{List: mode, OnError: errs.add})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- inf.Run(ctx) }()
+				wait, give := context.WithTimeout(ctx, 10*time.Minute)
+				err := inf.WaitForSync(wait)
+				give()
+				if err == nil || !strings.Contains(err.Error(), "GET http://server/configmaps: want ") || !strings.Contains(err.Error(), "got ConfigMap") {
+					t.Errorf("mode %v, %s: the wait: %v", mode, name, err)
+				}
+				if s := inf.Status(); s.Synced || len(s.SetAside) > 0 || s.Err == nil || inf.Store().Len() > 0 {
+					t.Errorf("mode %v, %s: status %+v with %d objects", mode, name, s, inf.Store().Len())
+				}
+				if n := len(server.asked); n != len(errs.all()) || n < 10 || n > 60 {
+					t.Errorf("mode %v, %s: %d requests in ten minutes, %d errors", mode, name, n, len(errs.all()))
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// A watch that turns to another kind ends, is reported, and is not believed; what was there stays.
+func TestWatchOfAnotherKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &talk{list: gadgetListAt("9", gadgetA), watch: configMapAdded}
+		errs := &errorLog{}
+		inf := lw.NewInformer(&lw.HTTP[*gadget]{URL: "http://server/gadgets", Client: server.client()}, &lw.Options{List: lw.ListPages, OnError: errs.add})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- inf.Run(ctx) }()
+		if err := inf.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		sleep(10 * time.Minute)
+		if n := len(server.asked); n < 10 || n > 120 {
+			t.Errorf("%d requests in ten minutes", n)
+		}
+		got := map[string]bool{}
+		for g := range inf.Store().All() {
+			got[g.Name] = true
+		}
+		if diff := cmp.Diff(map[string]bool{"a": true}, got); diff != "" {
+			t.Errorf("the store (-want +got):\n%s", diff)
+		}
+		for _, err := range errs.all() {
+			if !strings.Contains(err.Error(), "GET http://server/gadgets: want Gadget (the kind of *lw_test.gadget; set HTTP.Kind if it is called otherwise), got ConfigMap") {
+				t.Errorf("reported: %v", err)
+			}
+		}
+		if s := inf.Status(); s.Failures == 0 || s.Err == nil {
+			t.Errorf("status %+v", s)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func gadgetListAt(version, items string) string {
+	return fmt.Sprintf(`{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":%q},"items":[%s]}`, version, items)
+}
+
+// A Status where a list or an event was expected is an error with words, and with the response's code where it has none.
+func TestHTTPStatusWithoutWords(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"kind":"Status"}`: "the server answered with a Status, without a message",
+		`{"kind":"Status","status":"Failure","reason":"Gone"}`: `the server answered with a Status, status "Failure", reason "Gone", without a message`,
+		`{"kind":"Status","status":"Success","message":"ok"}`:  `the server answered with a Status, status "Success", message "ok"`,
+		`{"kind":"Status","message":"no"}`:                     "no",
+	} {
+		for code, header := range map[int]http.Header{200: {}, 203: contentType("application/json")} {
+			c, _, _ := answer(code, header, body)
+			src := &lw.HTTP[*gadget]{URL: "http://server/gadgets", Client: c}
+			_, _, list := listAll(t.Context(), src, metav1.ListOptions{})
+			_, watch := watchAll(t.Context(), src, metav1.ListOptions{})
+			for op, err := range map[string]error{"list": list, "watch": watch} {
+				status, ok := errors.AsType[*apierrors.StatusError](err)
+				if !ok || err.Error() != want || status.Status().Code != int32(code) {
+					t.Errorf("%s of %d %s: error %v (%T), want %s with the code", op, code, body, err, err, want)
+				}
+			}
+		}
+	}
+	c, _, _ := answer(200, contentType("application/json"), `{"type":"ERROR","object":{"kind":"Status"}}`)
+	_, err := watchAll(t.Context(), &lw.HTTP[*gadget]{URL: "http://server/gadgets", Client: c}, metav1.ListOptions{})
+	if status, ok := errors.AsType[*apierrors.StatusError](err); !ok || err.Error() == "" || status.Status().Code != 200 {
+		t.Errorf("an ERROR event: %v", err)
+	}
+}

@@ -1,0 +1,222 @@
+package decode
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// A projection is a type that tells no kind.
+type projection struct {
+	metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+}
+
+func (p *projection) Unmarshal(b []byte) error { return new(metav1.PartialObjectMetadata).Unmarshal(b) }
+
+type generic[T any] struct {
+	metav1.TypeMeta
+	V T
+}
+
+func TestKindOf(t *testing.T) {
+	type inner struct{ sink }
+	type émile struct{ metav1.TypeMeta }
+	type named struct{ TypeMeta metav1.TypeMeta }
+	for typ, want := range map[reflect.Type]string{
+		reflect.TypeFor[*sink](): "Sink", reflect.TypeFor[*carp.Carp](): "Carp", reflect.TypeFor[*émile](): "Émile", reflect.TypeFor[*metav1.Status](): "Status",
+		reflect.TypeFor[*projection](): "", reflect.TypeFor[*generic[int]](): "", reflect.TypeFor[*inner](): "", reflect.TypeFor[*named](): "",
+		reflect.TypeFor[*unstructured.Unstructured](): "", reflect.TypeFor[*metav1.PartialObjectMetadata](): "", reflect.TypeFor[*string](): "", reflect.TypeFor[*struct{ metav1.TypeMeta }](): "",
+	} {
+		if got := KindOf(typ); got != want {
+			t.Errorf("%v: %q, want %q", typ, got, want)
+		}
+	}
+}
+
+// An answer is what a source is told in one response.
+type answer struct {
+	how  string // list, watch or stream
+	data string
+	want string // how its error begins; "": it has none
+	n    int    // how many objects are yielded
+}
+
+func (a answer) protobuf() bool {
+	return strings.HasPrefix(a.data, magic) || strings.HasPrefix(a.data, "\x00")
+}
+
+// told has one decoder after another read the answers, of which each knows what the ones before were told.
+func (a answer) told(d *Decoder) (n int, err error) {
+	enc := JSON
+	if a.protobuf() {
+		enc = Protobuf
+	}
+	switch r := strings.NewReader(a.data); a.how {
+	case "list":
+		_, err = d.List(r, enc, func(Object) error { n++; return nil })
+	case "watch":
+		err = d.Watch(r, enc, func(Event) error { n++; return nil })
+	case "stream":
+		err = d.WatchList(r, enc, func(Event) error { n++; return nil })
+	}
+	return n, err
+}
+
+// obj is an object of a kind, in a version; "" leaves it out.
+func kindly(kind, version string) string {
+	tell := ""
+	if kind != "" {
+		tell = fmt.Sprintf(`"kind":%q,"apiVersion":%q,`, kind, version)
+	}
+	return `{` + tell + `"metadata":{"name":"a","resourceVersion":"1"}}`
+}
+
+func kindlyEvent(kind, version string) string {
+	return `{"type":"ADDED","object":` + kindly(kind, version) + "}\n"
+}
+
+func kindlyBookmark(kind, version string) string {
+	return strings.Replace(kindlyEvent(kind, version), "ADDED", "BOOKMARK", 1)
+}
+
+func kindlyList(kind, version string, items ...string) string {
+	return fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{},"items":[%s]}`, kind, version, strings.Join(items, ","))
+}
+
+// customList is kindlyList as servers write custom resources.
+func customList(kind, version string, items ...string) string {
+	return fmt.Sprintf(`{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":{}}`, version, strings.Join(items, ","), kind)
+}
+
+func TestKinds(t *testing.T) {
+	message := func(kind, version string, m interface{ Marshal() ([]byte, error) }) []byte {
+		u := &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: kind, APIVersion: version}, Raw: mustMarshal(t, m)}
+		return append([]byte(magic), mustMarshal(t, u)...)
+	}
+	meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}}
+	wireEvent := func(kind, version string) string {
+		return string(frameOf(t, "ADDED", message(kind, version, meta)))
+	}
+	wireBookmark := func(kind, version string) string {
+		return string(frameOf(t, "BOOKMARK", message(kind, version, meta)))
+	}
+	wireList := func(kind, version string) string {
+		return string(message(kind, version, &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{*meta, *meta}}))
+	}
+	plain := kindly("", "")
+	for name, tt := range map[string]struct {
+		typ     reflect.Type
+		kind    string // HTTP.Kind
+		answers []answer
+	}{
+		"of the type": {reflect.TypeFor[*sink](), "", []answer{
+			{"list", kindlyList("SinkList", "v1", plain, plain), "", 2}, {"watch", kindlyEvent("Sink", "v1") + kindlyEvent("Sink", "v1"), "", 2},
+			{"list", customList("SinkList", "v1", kindly("Sink", "v1")), "", 1}, {"stream", kindlyEvent("Sink", "v1") + kindlyBookmark("Sink", "v1"), "", 2},
+			{"list", kindlyList("List", "v1", kindly("Sink", "v1"), plain), "", 2}, {"watch", kindlyEvent("", ""), "", 1},
+		}},
+		"another list": {reflect.TypeFor[*sink](), "", []answer{
+			{"list", kindlyList("ConfigMapList", "v1", plain), "want a list of Sink (the kind of *decode.sink; set HTTP.Kind if it is called otherwise), got ConfigMapList", 0},
+			{"list", kindlyList("ConfigMapList", "v1"), "want a list of Sink (", 0}, {"list", customList("ConfigMapList", "v1", kindly("ConfigMap", "v1")), "want Sink (", 0},
+			{"list", customList("ConfigMapList", "v1"), "want a list of Sink (", 0}, {"list", customList("ConfigMapList", "v1", plain), "want a list of Sink (", 1},
+			{"list", kindlyList("List", "v1", kindly("ConfigMap", "v1")), "want Sink (", 0}, {"list", kindlyList("SinkList", "v1", plain, kindly("ConfigMap", "v1")), "want Sink (", 1},
+			{"list", customList("ConfigMapList", "v1", kindly("Sink", "v1"), plain), "want a list of Sink (", 2},
+			{"list", kindlyList("SinkList", "v1", `{"kind":"ConfigMap","apiVersion":"v1","metadata":[]}`), "want Sink (", 0},
+			{"list", kindlyList("SinkList", "v1"), "", 0},
+		}},
+		"another name of a custom list": {reflect.TypeFor[*sink](), "", []answer{
+			{"list", customList("SinksList", "v1", kindly("Sink", "v1"), kindly("Sink", "v1")), "", 2}, {"list", customList("SinksList", "v1"), "want a list of Sink (", 0},
+		}},
+		"another event": {reflect.TypeFor[*sink](), "", []answer{
+			{"list", kindlyList("SinkList", "v1", plain), "", 1},
+			{"watch", kindlyEvent("ConfigMap", "v1"), "want Sink (the kind of *decode.sink; set HTTP.Kind if it is called otherwise), got ConfigMap", 0},
+			{"watch", kindlyEvent("Sink", "v1") + kindlyEvent("ConfigMap", "v1"), "want Sink (", 1}, {"stream", kindlyEvent("ConfigMap", "v1"), "want Sink (", 0},
+			{"watch", kindlyBookmark("ConfigMap", "v1"), "want Sink (", 0}, {"stream", kindlyBookmark("ConfigMap", "v1"), "want Sink (", 0},
+			{"watch", `{"type":"ADDED","object":{"kind":"ConfigMap","metadata":[]}}`, "want Sink (", 0},
+		}},
+		"protobuf": {reflect.TypeFor[*carp.Carp](), "", []answer{
+			{"list", wireList("CarpList", "g/v1"), "", 2}, {"watch", wireEvent("Carp", "g/v1") + wireBookmark("Carp", "g/v1"), "", 2}, {"stream", wireEvent("Carp", "g/v1"), "", 1},
+			{"list", wireList("PikeList", "g/v1"), "want a list of Carp (the kind of *v1.Carp; set HTTP.Kind if it is called otherwise), got PikeList", 0},
+			{"watch", wireEvent("Pike", "g/v1"), "want Carp (", 0}, {"stream", wireEvent("Pike", "g/v1"), "want Carp (", 0}, {"stream", wireBookmark("Pike", "g/v1"), "want Carp (", 0},
+			{"list", wireList("CarpList", "h/v1"), `want a list of Carp of API group "g" (as before), got CarpList of "h"`, 0}, {"watch", wireEvent("Carp", "g/v2"), "", 1},
+		}},
+		"of another name": {reflect.TypeFor[*sink](), "Basin", []answer{
+			{"list", kindlyList("SinkList", "v1", plain), "want a list of Basin (HTTP.Kind), got SinkList", 0}, {"list", kindlyList("BasinList", "v1", plain), "", 1},
+			{"watch", kindlyEvent("Sink", "v1"), "want Basin (HTTP.Kind), got Sink", 0}, {"watch", kindlyEvent("Basin", "v1"), "", 1},
+		}},
+		"a projection": {reflect.TypeFor[*projection](), "", []answer{
+			{"list", kindlyList("List", "v1", plain), "", 1}, {"watch", kindlyEvent("", ""), "", 1}, {"list", kindlyList("ServiceList", "v1"), "", 0},
+			{"watch", kindlyEvent("Secret", "v1"), "want Service (as before), got Secret", 0}, {"watch", kindlyEvent("Service", "v1"), "", 1},
+			{"list", kindlyList("SecretList", "v1", plain), "want a list of Service (as before), got SecretList", 0}, {"list", kindlyList("List", "v1", kindly("Secret", "v1")), "want Service (", 0},
+			{"list", wireList("SecretList", "v1"), "want a list of Service (", 0}, {"stream", wireEvent("Secret", "v1"), "want Service (", 0}, {"list", wireList("ServiceList", "v1"), "", 2},
+		}},
+		"a projection of what its watch tells": {reflect.TypeFor[*projection](), "", []answer{
+			{"stream", kindlyEvent("Secret", "v1"), "", 1}, {"list", kindlyList("ServiceList", "v1"), "want a list of Secret (as before), got ServiceList", 0},
+		}},
+		"a projection of what the items tell": {reflect.TypeFor[*projection](), "", []answer{
+			{"list", customList("OddList", "g/v1", kindly("Widget", "g/v1")), "", 1}, {"watch", kindlyEvent("Widget", "g/v1"), "", 1}, {"watch", kindlyEvent("Odd", "g/v1"), "want Widget (as before), got Odd", 0},
+		}},
+		"a projection of a kind": {reflect.TypeFor[*projection](), "Service", []answer{{"list", kindlyList("SecretList", "v1"), "want a list of Service (HTTP.Kind), got SecretList", 0}}},
+		"untyped": {reflect.TypeFor[*unstructured.Unstructured](), "", []answer{
+			{"list", kindlyList("ServiceList", "v1", plain), "", 1}, {"watch", kindlyEvent("Secret", "v1"), "want Service (as before), got Secret", 0}, {"watch", kindlyEvent("Service", "v1"), "", 1},
+		}},
+		"untyped, of a kind": {reflect.TypeFor[*unstructured.Unstructured](), "Secret", []answer{
+			{"list", kindlyList("ServiceList", "v1", plain), "want a list of Secret (HTTP.Kind), got ServiceList", 0}, {"watch", kindlyEvent("Secret", "v1"), "", 1},
+		}},
+		"metadata": {reflect.TypeFor[*metav1.PartialObjectMetadata](), "", []answer{
+			{"list", kindlyList("PartialObjectMetadataList", "meta.k8s.io/v1", kindly("PartialObjectMetadata", "meta.k8s.io/v1")), "", 1}, {"watch", kindlyEvent("PartialObjectMetadata", "meta.k8s.io/v1"), "", 1},
+			{"list", kindlyList("PodList", "v1", plain), "", 1}, {"watch", kindlyEvent("Pod", "v1"), "", 1}, {"watch", wireEvent("PartialObjectMetadata", "meta.k8s.io/v1"), "", 1},
+			{"list", kindlyList("SecretList", "v1"), "want a list of Pod (as before), got SecretList", 0}, {"list", wireList("PartialObjectMetadataList", "meta.k8s.io/v1"), "", 2},
+		}},
+		"groups": {reflect.TypeFor[*sink](), "", []answer{
+			{"list", `{"kind":"SinkList","items":[]}`, "", 0}, {"list", kindlyList("List", "v1"), "", 0}, {"list", kindlyList("SinkList", "apps/v1"), "", 0}, {"watch", kindlyEvent("Sink", "apps/v2"), "", 1},
+			{"watch", kindlyEvent("Sink", "v1"), `want Sink of API group "apps" (as before), got Sink of ""`, 0}, {"list", kindlyList("SinkList", "more/v1"), `want a list of Sink of API group "apps" (as before), got SinkList of "more"`, 0},
+			{"list", `{"kind":"SinkList","items":[],"apiVersion":"more/v1"}`, `want a list of Sink of API group "apps"`, 0}, {"watch", kindlyEvent("Sink", "apps/v1") + kindlyEvent("Sink", "apps/v2"), "a Sink of apps/v2 after a Sink of apps/v1", 1},
+		}},
+		"what is no object": {reflect.TypeFor[*projection](), "", []answer{
+			{"watch", kindlyEvent("Table", "meta.k8s.io/v1"), "a Table in the place of an object", 0}, {"watch", kindlyBookmark("Status", "v1"), "a Status in the place of an object", 0}, {"watch", kindlyEvent("Pod", "v1"), "", 1},
+		}},
+	} {
+		for _, workers := range []int{-1, 2} {
+			kinds := NewKinds(tt.typ, tt.kind)
+			var kept *Decoder
+			for i, a := range tt.answers {
+				d, err := New(tt.typ, Options{Kinds: kinds, Workers: workers})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if kept == nil {
+					kept = d
+				}
+				d.batch = 1
+				// It is the source that remembers, whichever decoder reads, and however often.
+				for _, d := range []*Decoder{d, kept} {
+					if n, err := a.told(d); n != a.n || (err == nil) != (a.want == "") || err != nil && !strings.HasPrefix(err.Error(), a.want) {
+						t.Errorf("%s, %d workers, answer %d: %d objects, error %v; want %d, %q", name, workers, i, n, err, a.n, a.want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What is told of an error is short, whatever a response says.
+func TestKindErrorIsShort(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	d := newDecoder[*projection](t, Options{})
+	for _, data := range []string{
+		kindlyList(long, "v1"), kindlyList("PodList", "v1"), kindlyList(long+"List", "v1"), kindlyEvent(long, "v1"), kindlyEvent("Pod", long+"/v1"), `{"type":"` + long + `"}`, `{"kind":"` + long + `"}`,
+		`{"type":"ERROR","object":{"kind":"` + long + `"}}`,
+	} {
+		for _, how := range []string{"list", "watch"} {
+			if _, err := (answer{how: how, data: data}).told(d); err != nil && len(err.Error()) > 500 {
+				t.Errorf("%s of %.40s: %d bytes: %.100v", how, data, len(err.Error()), err)
+			}
+		}
+	}
+}
