@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -47,6 +48,13 @@ func (p *parser) unexpected(want string) error {
 		return p.syntax("end of input, want %s", want)
 	}
 	return p.syntax("%q, want %s", p.data[p.pos], want)
+}
+
+// isWrong reports whether err, with which the parser has ended, is for a byte that no more bytes behind data can put right. A word,
+// a number or an escape that data ends in might go on, but not behind one of these.
+func (p *parser) isWrong(err error) bool {
+	_, ok := err.(*SyntaxError)
+	return ok && p.pos < len(p.data) && bytes.ContainsAny(p.data[p.pos:], " \t\r\n{}[],:\"")
 }
 
 // next skips white space and returns the byte after it without consuming it; 0, which no value begins with, at the end.

@@ -25,9 +25,10 @@ type buffer struct {
 	data  []byte // what has been read and not been passed is data[pos:]
 	pos   int
 	limit int
-	base  int64 // the offset of data[0] in the stream
-	err   error // of r; it stays
-	least int   // the least memory to read into, unless limit is less
+	base  int64        // the offset of data[0] in the stream
+	err   error        // of r; it stays
+	least int          // the least memory to read into, unless limit is less
+	waits func() error // asked before more of a value is read; nil: nobody
 }
 
 func (b *buffer) reset(r io.Reader, limit, least int) {
@@ -155,6 +156,11 @@ func (b *buffer) enclosed() ([]byte, error) {
 				return b.take(n), nil
 			}
 		}
+		if b.waits != nil {
+			if err := b.waits(); err != nil {
+				return nil, err
+			}
+		}
 		if err := b.fill(); err != nil {
 			return nil, b.cut(err)
 		}
@@ -200,25 +206,29 @@ func unquoted(s []byte) int {
 	return i
 }
 
-// line returns the bytes up to the next line break without passing them. It returns nil where no line break comes, and where there
-// may be a whole value without one: nobody may wait for a byte that the server has no need to send.
-func (b *buffer) line() []byte {
+// line returns the bytes up to the next line break, and that, without passing them. Where there may be a whole value without one it
+// returns what there is, since nobody may wait for a byte that the server has no need to send; whole is false then, and where the
+// stream ends.
+func (b *buffer) line() (line []byte, whole bool) {
 	for n := 0; ; {
 		rest := b.data[b.pos:]
 		if i := bytes.IndexByte(rest[n:], '\n'); i >= 0 {
-			return rest[: n+i : n+i]
+			return rest[: n+i+1 : n+i+1], true
 		}
 		if n = len(rest); n > 0 {
 			switch rest[n-1] {
 			case '}', ' ', '\t', '\r':
-				return nil
+				return rest, false
 			}
 		}
 		if b.fill() != nil {
-			return nil // whole values before the error come first, and then it comes again
+			return b.data[b.pos:], false // whole values before the error come first, and then it comes again
 		}
 	}
 }
+
+// held returns what has been read and not been passed.
+func (b *buffer) held() []byte { return b.data[b.pos:] }
 
 // holdsLine reports whether data has a line that looks like a whole value.
 func (b *buffer) holdsLine() bool {

@@ -280,6 +280,42 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 	}
 }
 
+// What cannot become an event is an error at once, however the line goes on: nobody waits for bytes that may never come.
+func TestInvalidLinesAreNotHeldBack(t *testing.T) {
+	event := `{"type":"ADDED","object":` + sinkA + "}\n"
+	for _, line := range []string{
+		"{\"type\": oops\n", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{oops\n", "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"str\":\"no end\n", "{\"type\":\"\\x\n", "{{\n", "{{}",
+		`{"type":"ADDED","object":{"metadata":{[]}`, `{"type":"ADDED","object":{"metadata":{}] {}`, "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"i8\":300},\"metadata\":{oops\n", "<html>", "{\"object\":{},\"type\":tru\n",
+	} {
+		for _, size := range []int{1, 7, 1 << 10} {
+			for _, list := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					r, w := io.Pipe()
+					var err error
+					told := 0
+					go func() {
+						d := newDecoder[*sink](t, Options{Workers: 2})
+						watch := d.Watch
+						if list {
+							watch = d.WatchList
+						}
+						err = watch(r, JSON, func(Event) error { told++; return nil })
+						r.Close()
+					}()
+					for b := []byte(event + line); len(b) > 0; b = b[min(size, len(b)):] {
+						_, _ = w.Write(b[:min(size, len(b))])
+					}
+					synctest.Wait() // and nothing more comes
+					if _, ok := err.(*SyntaxError); !ok || told != 1 {
+						t.Errorf("%q in pieces of %d: %d events, error %v", line, size, told, err)
+					}
+					w.Close()
+				})
+			}
+		}
+	}
+}
+
 // An event says that another one is there if the whole of that is, but for initial events.
 func TestMore(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -118,28 +119,62 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 	if c != '{' {
 		return false, &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}
 	}
-	line := b.line()
+	line, whole := b.line()
 	ahead, err := w.ahead()
 	if err != nil {
 		return false, err
 	}
 	base := b.offset()
-	if line != nil && ahead {
+	if whole && ahead {
 		return true, w.crew.add(b.take(len(line)), base)
 	}
-	if line != nil {
+	if !ahead {
 		ev, err := w.d.frame(line, base)
 		if err == nil {
 			b.pos += w.d.p.pos
 			return true, w.pass(ev)
 		}
+		if w.d.p.isWrong(err) {
+			return false, err // whatever follows
+		}
 		// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
 	}
+	b.waits = w.checked()
 	raw, err := b.value()
+	b.waits = nil
 	if err != nil {
+		if wrong := w.d.wrongSyntax(b.held(), b.offset()); wrong != nil {
+			err = wrong
+		}
 		return false, err
 	}
 	return true, w.take(raw, base)
+}
+
+// checked returns what looks at the start of an event before more of it is awaited: the line that it ends in may be wrong, and all
+// that comes. It looks again and again at what it has seen, but in all at no more than a few times what there is.
+func (w *watchStream) checked() func() error {
+	seen := 0
+	return func() error {
+		held := w.d.buf.held()
+		if seen > maxLooks*len(held) || len(held) == 0 || !bytes.ContainsAny(held[len(held)-1:], "\n} \t\r") {
+			return nil
+		}
+		seen += len(held)
+		return w.d.wrongSyntax(held, w.d.buf.offset())
+	}
+}
+
+// maxLooks is how many times its bytes the start of an event is looked at.
+const maxLooks = 16
+
+// wrongSyntax returns the syntax error in the start of a value, if there is one that nothing can put right which follows.
+func (d *Decoder) wrongSyntax(start []byte, base int64) error {
+	d.p.reset(start, base)
+	if err := d.p.skip(); d.p.isWrong(err) {
+		return err
+	}
+	return nil
 }
 
 // line decodes the event that raw is.
@@ -159,6 +194,7 @@ func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
 		obj       Object
 		start     = -1 // of the object
 		decoded   bool
+		odd       error // a type or a kind that is no string
 		p         = &d.p
 	)
 	p.reset(raw, base)
@@ -184,6 +220,9 @@ func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
 		default:
 			err = p.skip()
 		}
+		if _, ok := err.(*FieldError); ok {
+			odd, err = err, nil
+		}
 		if err == nil {
 			more, err = p.more('}')
 		}
@@ -191,6 +230,8 @@ func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
 	switch {
 	case err != nil:
 		return Event{}, err
+	case odd != nil:
+		return Event{}, odd
 	case typ == "" && kind == "Status":
 		return Event{}, statusOf(raw[:p.pos])
 	case typ == "" && start < 0 && kind != "":

@@ -1,0 +1,214 @@
+package decode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+)
+
+// Whatever an object is made of, its decoding ends soon after it has been stopped, and is no error of the object's.
+func TestStopWhen(t *testing.T) {
+	const n = 20 * tickEvery
+	list := func(item string) []byte { return []byte(`{"kind":"SinkList","items":[` + item + `]}`) }
+	spec := func(spec string) []byte { return list(`{"metadata":{"name":"a"},"spec":` + spec + `}`) }
+	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
+	big := newCarp(1)
+	for i := range n {
+		big.Finalizers = append(big.Finalizers, "x")
+		big.Labels[fmt.Sprint(i)] = "y"
+	}
+	sinks, carps := reflect.TypeFor[*sink](), reflect.TypeFor[*carp.Carp]()
+	labels := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Labels: big.Labels}}
+	finalizers := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Finalizers: big.Finalizers}}
+	whole := func(c *carp.Carp) []byte {
+		return protobufOf(t, &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, Items: []carp.Carp{*c}})
+	}
+	var keys strings.Builder
+	for i := range n {
+		fmt.Fprintf(&keys, `"%d":"x",`, i)
+	}
+	pairs := strings.TrimSuffix(keys.String(), ",")
+	for name, tt := range map[string]struct {
+		typ  reflect.Type
+		data []byte
+	}{
+		"elements": {sinks, spec(`{"deep":[[` + many("1") + `]]}`)}, "strings": {sinks, spec(`{"strs":[` + many(`"x"`) + `]}`)}, "structs": {sinks, spec(`{"structs":[` + many("{}") + `]}`)},
+		"a map of strings": {sinks, spec(`{"m":{` + pairs + `}}`)}, "a map": {sinks, spec(`{"mb":{` + strings.ReplaceAll(pairs, `"x"`, `"eHg="`) + `}}`)}, "anything": {sinks, spec(`{"any":[` + many("1") + `]}`)},
+		"members of anything": {sinks, spec(`{"any":{` + pairs + `}}`)}, "what is not wanted": {sinks, spec(`{"unknown":[` + many("[]") + `]}`)},
+		"untyped":                 {reflect.TypeFor[*unstructured.Unstructured](), list(`{"kind":"Sink","x":[` + many("1") + `]}`)},
+		"after what does not fit": {sinks, spec(`{"i8":300,"any":[` + many("1") + `],"unknown":[` + many("[]") + `]}`)},
+		"fields":                  {carps, whole(finalizers)}, "entries": {carps, whole(labels)},
+		"messages": {reflect.TypeFor[*nest](), append(enveloped(t, "NestList", uint64(n*4+4)), fieldOfBytes(2, bytes.Repeat([]byte{3<<3 | wireBytes, 2, 1<<3 | wireBytes, 0}, n))...)},
+	} {
+		enc := JSON
+		if bytes.HasPrefix(tt.data, []byte(magic)) {
+			enc = Protobuf
+		}
+		for _, opts := range []Options{{Workers: -1}, {Workers: -1, Share: true}, {Workers: 2}} {
+			d, err := New(tt.typ, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			enough := errors.New("enough")
+			var asked int
+			d.StopWhen(func() error { asked++; return enough })
+			told := 0
+			_, err = d.List(bytes.NewReader(tt.data), enc, func(Object) error { told++; return nil })
+			if !errors.Is(err, enough) || told > 0 || asked > 6 && opts.Workers < 0 {
+				t.Errorf("%s, %+v: error %v, asked %d times, %d objects", name, opts, err, asked, told)
+			}
+			d.StopWhen(nil)
+			if _, err := d.List(bytes.NewReader(tt.data), enc, func(Object) error { told++; return nil }); err != nil || told != 1 {
+				t.Errorf("%s, %+v: %d objects when it may go on, error %v", name, opts, told, err)
+			}
+		}
+	}
+}
+
+// allocated returns how many bytes f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// What is wrong deep inside an object costs what its bytes cost, and its error is short and tells both ends of the way there.
+func TestDeepErrors(t *testing.T) {
+	name := func(i int) string { return fmt.Sprintf("name-%d-%s", i, strings.Repeat("x", 200)) }
+	deep := func(levels int, last string) []byte {
+		var b strings.Builder
+		for i := range levels {
+			fmt.Fprintf(&b, `{%q:`, name(i))
+		}
+		return []byte(b.String() + last + strings.Repeat("}", levels))
+	}
+	const levels = 4000
+	for how, tt := range map[string]struct {
+		d    *Decoder
+		data func(levels int) []byte
+		ends []string // of the error
+	}{
+		"anything": {
+			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + string(deep(levels, "1e400")) + `}}`) },
+			[]string{"spec.any.name-0-", "strconv.ParseFloat: parsing \"1e400\": value out of range"},
+		},
+		"untyped": {newDecoder[*unstructured.Unstructured](t, Options{}), func(levels int) []byte { return deep(levels, "[0,1e400]") }, []string{"name-0-", "value out of range"}},
+		"a large name": {
+			newDecoder[*sink](t, Options{}), func(levels int) []byte {
+				return []byte(`{"spec":{"any":{"` + strings.Repeat("é", levels*100) + `":1e400}}}`)
+			}, []string{"spec.any.éé", "value out of range"},
+		},
+		"a large value": {
+			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + strings.Repeat("9", levels*200) + `}}`) }, []string{"spec.any: at byte ", gap},
+		},
+		"protobuf": {
+			newDecoder[*nest](t, Options{Share: true}), func(levels int) []byte { return nested(2*levels, 4, []byte{4<<3 | wireBytes, 9}) }, []string{"named.named.", "unexpected EOF"},
+		},
+	} {
+		read := func(levels int) (o Object, bytes uint64) {
+			data := tt.data(levels)
+			bytes = allocated(func() {
+				if tt.d.root.typ == reflect.TypeFor[*nest]() {
+					o = messageOf(tt.d, data)
+				} else if _, err := decodeOne(tt.d, data); err != nil {
+					o.Err = err
+				}
+			})
+			return o, bytes
+		}
+		_, few := read(levels / 4)
+		o, many := read(levels)
+		if _, ok := o.Err.(*FieldError); !ok {
+			t.Errorf("%s: %T %.200v", how, o.Err, o.Err)
+			continue
+		}
+		text := o.Err.Error()
+		if len(text) > 6<<10 || !strings.HasPrefix(text, tt.ends[0]) || !strings.HasSuffix(text, tt.ends[1]) && !strings.Contains(text, tt.ends[1]) {
+			t.Errorf("%s: %d bytes of error: %.300s … %s", how, len(text), text, text[max(0, len(text)-200):])
+		}
+		if many > 8*few+1<<20 {
+			t.Errorf("%s: %d bytes are allocated, and %d for a fourth of it", how, many, few)
+		}
+	}
+}
+
+func TestPath(t *testing.T) {
+	for want, names := range map[string][]string{
+		"": nil, "a": {"a"}, "spec.containers[0].image": {"spec", "containers", "[0]", "image"}, "[0][1]": {"[0]", "[1]"}, "[0].a": {"[0]", "a"},
+		"a." + strings.Repeat("x", maxName) + gap: {"a", strings.Repeat("x", maxName+1)}, strings.Repeat("y", maxName): {strings.Repeat("y", maxName)},
+		strings.Repeat("z", maxName-1) + gap: {strings.Repeat("z", maxName-1) + "éé"},
+	} {
+		var e error = &FieldError{}
+		for i := len(names) - 1; i >= 0; i-- {
+			e = in(names[i], e)
+		}
+		if got := e.(*FieldError).Path(); got != want {
+			t.Errorf("%q: %s", names, got)
+		}
+	}
+	// The two ends of a long way are told, without what is between them.
+	e := &FieldError{}
+	for i := 999; i >= 0; i-- {
+		_ = in(fmt.Sprint(i), e)
+	}
+	path := e.Path()
+	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") || !strings.Contains(path, "."+gap+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
+		t.Errorf("%d bytes: %s", len(path), path)
+	}
+	// What just fits is told whole.
+	e = &FieldError{}
+	for range 2 * maxPath / maxName / 2 {
+		_ = in(strings.Repeat("n", maxName), e)
+	}
+	if path := e.Path(); strings.Contains(path, gap) || strings.Count(path, "n") != maxPath {
+		t.Errorf("%d bytes: %s", len(path), path)
+	}
+}
+
+// Values within values that may be shared are looked at once more each, but not again at each level around them, and the lines of
+// an event that comes in small pieces a few times each.
+func TestLooksAreLinear(t *testing.T) {
+	nest := func(levels int) []byte {
+		return []byte(strings.Repeat(`{"next":{"spec":{"strs":["a","b"]},"x":`, levels) + "1" + strings.Repeat("}}", levels))
+	}
+	deeper := func(levels int) []byte {
+		return []byte(strings.Repeat(`{"spec":{"self":{"a":{"list":[{"ptrs":[{}]}]}}},"next":`, levels) + "{}" + strings.Repeat("}", levels))
+	}
+	lines := func(n int) []byte {
+		return []byte(`{"type":"ADDED","object":{"kind":"Sink","metadata":{},"x":[` + strings.Repeat("\n[],", n) + "\n[]]}}\n")
+	}
+	ticks := func(d *Decoder, read func(*Decoder) error) uint64 {
+		if err := read(d); err != nil {
+			t.Error(err)
+		}
+		return d.p.ticks
+	}
+	for how, read := range map[string]func(n int) uint64{
+		"unknown members": func(n int) uint64 {
+			return ticks(newDecoder[*sink](t, Options{Share: true}), func(d *Decoder) error { _, err := decodeOne(d, nest(n)); return err })
+		},
+		"values": func(n int) uint64 {
+			return ticks(newDecoder[*sink](t, Options{Share: true}), func(d *Decoder) error { _, err := decodeOne(d, deeper(n)); return err })
+		},
+		"lines": func(n int) uint64 {
+			return ticks(newDecoder[*sink](t, Options{}), func(d *Decoder) error {
+				return d.Watch(iotest.OneByteReader(bytes.NewReader(lines(n))), JSON, func(Event) error { return nil })
+			})
+		},
+	} {
+		if few, many := read(1000), read(4000); many > 6*few {
+			t.Errorf("%s: %d brackets are looked at, and %d of a fourth of it", how, many, few)
+		}
+	}
+}
