@@ -116,7 +116,7 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 // List reads a list from r and yields its objects in turn. An error of yield ends it and is returned.
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
 	d.buf.reset(r, d.opts.Limit, listBuffer)
-	defer d.buf.reset(nil, 0, 0)
+	defer d.done()
 	c := newCrew(d)
 	defer c.stop()
 	if enc == Protobuf {
@@ -138,7 +138,7 @@ func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (met
 // An error of yield ends it and is returned.
 func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) error {
 	d.buf.reset(r, d.opts.Limit, minBuffer)
-	defer d.buf.reset(nil, 0, 0)
+	defer d.done()
 	w := watchStream{d: d, yield: yield}
 	return w.read(enc)
 }
@@ -146,7 +146,7 @@ func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) erro
 // WatchList is Watch for a stream that begins with all objects that there are, until a bookmark that ends them.
 func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) error {
 	d.buf.reset(r, d.opts.Limit, listBuffer)
-	defer d.buf.reset(nil, 0, 0)
+	defer d.done()
 	w := watchStream{d: d, initial: true, crew: newCrew(d), yield: yield}
 	defer func() { w.crew.stop() }()
 	return w.read(enc)

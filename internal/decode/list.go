@@ -168,6 +168,7 @@ func (l *jsonList) itemsLeft() error {
 		if err := l.item(); err != nil {
 			return err
 		}
+		l.d.passed()
 		if more, err := l.more(']'); !more {
 			return err
 		}

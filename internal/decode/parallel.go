@@ -210,6 +210,7 @@ func (c *crew) help(d *Decoder) {
 	d.p.stop = c.d.p.stop
 	for b = range c.work {
 		c.run(d, b)
+		d.passed()
 		b.done <- struct{}{}
 	}
 	b = nil

@@ -150,7 +150,6 @@ func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p place) error {
 	if *to == nil {
 		room, _ = w.alike(m.tag)
 	}
-	m.word = ""
 	name, wanted, err := m.entry(d, w, typ, addressOf(&m.word))
 	if wanted {
 		if *to == nil {
@@ -158,6 +157,7 @@ func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p place) error {
 		}
 		(*to)[name] = m.word
 	}
+	m.word = ""
 	return err
 }
 

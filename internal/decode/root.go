@@ -185,6 +185,7 @@ func (d *Decoder) object() (Object, error) {
 			return Object{}, err
 		}
 	}
+	defer d.settle()
 	v := reflect.New(d.root.elem)
 	err := d.root.json(d, placeOf(v))
 	if err == errMerge {
@@ -262,6 +263,7 @@ func (d *Decoder) message(data []byte) (Object, error) {
 	if !d.root.wired {
 		d.root.compileWire()
 	}
+	defer d.settle()
 	v := reflect.New(d.root.elem)
 	var err error
 	if d.root.message != nil {

@@ -10,6 +10,7 @@ type sliceType struct {
 	again  decoder // for a slice that already has elements, which a duplicate name merges into
 	empty  reflect.Value
 	last   int // how many elements the last slice had
+	room   int // for how many there is memory in advance
 	elems  *maker
 	work   *maker // whose slice is of zero values; nil while in use: a type may contain itself
 	copied *maker // whose slice is what is copied
@@ -24,6 +25,7 @@ func (c *compiler) slice(t reflect.Type, drop drops) (decoder, error) {
 		return nil, err
 	}
 	s := &sliceType{typ: t, elem: elem, last: 1, elems: c.makers.of(t.Elem(), c.share), copied: makerOf(t.Elem()), again: fallback(t), empty: reflect.MakeSlice(t, 0, 0)}
+	s.room = max(1, min(maxRoom, keepElements/max(1, int(t.Elem().Size()))))
 	if len(drop) > 0 {
 		s.again = nil
 	}
@@ -115,7 +117,7 @@ func (s *sliceType) decodeRest(d *Decoder, p place, room header, n int) error {
 	}
 	have := w.slice.Len()
 	w.slice.SetLen(n)
-	s.last = min(n, maxRoom)
+	s.last = min(n, s.room)
 	switch {
 	case err != nil:
 	case n == have:
@@ -130,7 +132,7 @@ func (s *sliceType) decodeRest(d *Decoder, p place, room header, n int) error {
 		*s.copied.head = header{}
 	}
 	w.slice.Clear()
-	if have <= maxRoom {
+	if have <= s.room {
 		w.slice.SetLen(have)
 		s.work = w
 	}

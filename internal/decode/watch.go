@@ -44,6 +44,7 @@ func (w *watchStream) read(enc Encoding) error {
 func (w *watchStream) all(next func() (more bool, err error)) error {
 	for initial := w.initial; ; {
 		more, err := next()
+		w.d.passed()
 		if !more || err != nil {
 			return w.crew.finish(err)
 		}

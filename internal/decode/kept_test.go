@@ -1,0 +1,92 @@
+package decode
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+)
+
+// What a large object needed is given back: a decoder is kept for as long as its source.
+func TestWorkingMemoryIsGivenBack(t *testing.T) {
+	const n = 1 << 18
+	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
+	pairs := func(value string) string {
+		var b strings.Builder
+		for i := range n / 4 {
+			fmt.Fprintf(&b, `"%d":%s,`, i, value)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	spec := func(spec string) string {
+		return `{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a"},"spec":` + spec + `}`
+	}
+	big := newCarp(1)
+	for range n {
+		big.Finalizers = append(big.Finalizers, "some finalizer")
+	}
+	big.Labels["large"] = strings.Repeat("x", 16*n)
+	sinks, carps, untyped := reflect.TypeFor[*sink](), reflect.TypeFor[*carp.Carp](), reflect.TypeFor[*unstructured.Unstructured]()
+	for name, tt := range map[string]struct {
+		typ  reflect.Type
+		data string
+		wire *carp.Carp
+	}{
+		"untyped elements": {untyped, spec(`[` + many("0") + `]`), nil}, "untyped members": {untyped, spec(`{` + pairs("{}") + `}`), nil},
+		"strings": {sinks, spec(`{"strs":[` + many(`"a"`) + `]}`), nil}, "structs": {sinks, spec(`{"list":[` + many(`{}`)[:3*n/16-1] + `]}`), nil}, "a map": {sinks, spec(`{"m":{` + pairs(`"a"`) + `}}`), nil},
+		"a string": {sinks, spec(`{"str":"` + strings.Repeat("xxxxxxxx", n) + `\n"}`), nil}, "no more than a large one": {sinks, spec(`{"unknown":"` + strings.Repeat("xxxxxxxx", n) + `"}`), nil},
+		"structs by the thousand": {sinks, spec(`{"list":[` + many(`{}`)[:3*1000-1] + `],"structs":[` + many(`{}`)[:3*1000-1] + `],"self":{"a":{"list":[` + many(`{}`)[:3*1000-1] + `]}}}`), nil},
+		"protobuf":                {carps, "", big},
+	} {
+		if tt.typ == sinks && !validJSON(tt.data) {
+			t.Fatalf("%s: the test's own data is no JSON", name)
+		}
+		for _, live := range []bool{false, true} {
+			d, err := New(tt.typ, Options{Workers: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			small, large, enc := spec(`{"str":"x\n","strs":["a"],"m":{"a":"b"},"list":[{}]}`), tt.data, JSON
+			frame := func(data string) io.Reader { return strings.NewReader(`{"type":"ADDED","object":` + data + "}\n") }
+			if tt.wire != nil {
+				enc, small, large = Protobuf, string(protobufOf(t, newCarp(1))), string(protobufOf(t, tt.wire))
+				frame = func(data string) io.Reader { return bytes.NewReader(frameOf(t, "ADDED", []byte(data))) }
+			}
+			read := func(data string) {
+				told := func(Event) error { return nil }
+				r := frame(data)
+				if live { // the stream stays open, with nothing more to be read
+					r = io.MultiReader(r, frame(small), frame(small))
+				}
+				if err := d.Watch(r, enc, told); err != nil {
+					t.Error(err)
+				}
+			}
+			heap := func() int64 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				return int64(m.HeapAlloc)
+			}
+			for range 3 {
+				read(small)
+			}
+			before := heap()
+			read(large)
+			if kept := heap() - before; kept > 1<<20 {
+				t.Errorf("%s, live %v: %d bytes are kept after an object of %d", name, live, kept, len(large))
+			}
+			runtime.KeepAlive(d)
+			runtime.KeepAlive(large)
+		}
+	}
+}
+
+func validJSON(s string) bool { p := &parser{}; p.reset([]byte(s), 0); return p.whole() == nil }
