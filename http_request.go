@@ -143,7 +143,7 @@ func sameOrigin(a, b *url.URL) bool {
 		}
 		return map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+	return a.Scheme == b.Scheme && a.Hostname() == b.Hostname() && port(a) == port(b)
 }
 
 // url returns the URL of the collection with the query of opts.
