@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -119,7 +120,7 @@ func TestErrorKinds(t *testing.T) {
 func TestDefaultBackoff(t *testing.T) {
 	for failures, base := range map[int]time.Duration{
 		0: 800 * time.Millisecond, 1: 800 * time.Millisecond, 2: 1600 * time.Millisecond, 5: 12800 * time.Millisecond,
-		6: 25600 * time.Millisecond, 7: 30 * time.Second, 1000: 30 * time.Second, 1 << 60: 30 * time.Second,
+		6: 25600 * time.Millisecond, 7: 30 * time.Second, 1000: 30 * time.Second, math.MaxInt: 30 * time.Second,
 	} {
 		var least, most time.Duration = time.Hour, 0
 		for range 1000 {

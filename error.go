@@ -17,6 +17,20 @@ var ErrStopped = errors.New("lw: stopped")
 // epoch before it end with this error.
 var ErrRewound = errors.New("the server went back in time")
 
+// ErrPermanent is what errors.Is finds in the error of a [Source] that no retry can mend: a malformed URL, a selector that does
+// not parse, a field to drop that T does not have. A [Reflector] and an [Informer] end with such an error at once. A Source of
+// your own returns one by wrapping it beside the cause: fmt.Errorf("%w: %w", lw.ErrPermanent, err).
+var ErrPermanent = errors.New("lw: no retry can help")
+
+// permanent returns err, which says what is wrong, as an ErrPermanent.
+func permanent(err error) error { return permanentError{err} }
+
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+func (e permanentError) Is(target error) bool { return target == ErrPermanent }
+
 // An Error says what failed, where. It reaches Options.OnError once, and is found by errors.As in what the waits return.
 // It unwraps to the cause: the API's status error (errors.As to apierrors.APIStatus), the network's or the decoder's.
 type Error struct {

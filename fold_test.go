@@ -172,7 +172,7 @@ func (r *reader) learn(deltas []Delta[*ball]) error {
 func TestCursorModel(t *testing.T) {
 	ctx := context.Background()
 	var told, folded, woken, passed int // so that the test cannot be green without having seen all
-	rapid.Check(t, func(t *rapid.T) {
+	history := func(t *rapid.T) {
 		q := NewFIFO[*ball]()
 		truth := map[Key]*ball{}
 		version := 0
@@ -342,9 +342,13 @@ func TestCursorModel(t *testing.T) {
 				}
 			}
 		}
-	})
-	if told == 0 || folded == 0 || woken == 0 || passed == 0 {
-		t.Errorf("told %d deltas, folded %d times, woke up %d times, passed chunks %d times: the histories prove nothing",
-			told, folded, woken, passed)
 	}
+	// A round with -short is twenty histories, of which now and then none wakes a cursor that has fallen behind.
+	for range 20 {
+		if rapid.Check(t, history); t.Failed() || told > 0 && folded > 0 && woken > 0 && passed > 0 {
+			return
+		}
+	}
+	t.Errorf("told %d deltas, folded %d times, woke up %d times, passed chunks %d times: the histories prove nothing",
+		told, folded, woken, passed)
 }

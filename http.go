@@ -39,7 +39,8 @@ type HTTP[T Object] struct {
 	// of empty objects. A T that does not tell (without a TypeMeta, or *unstructured.Unstructured) is of any kind, but of one
 	// kind only; so is the API group of any T. *metav1.PartialObjectMetadata may come as itself in addition.
 	Kind string
-	// Header is added to every request.
+	// Header is added to every request to the scheme, host and port of URL. It is not sent on to where a redirect leads, since
+	// it may hold a key.
 	Header http.Header
 	// Drop names fields that nobody needs, by their path in JSON: "metadata.managedFields" is often half of an object. They
 	// are passed over in the bytes and are empty in T. What follows the path of a map is one key of it, dots and all.
@@ -57,7 +58,9 @@ type HTTP[T Object] struct {
 }
 
 // List lists the collection, or the page that opts asks for. It returns an error that errors.As finds as an APIStatus where the
-// server refused, with Retry-After in its details, and never takes a list that is cut off for a whole one.
+// server refused, with Retry-After in its details, and never takes a list that is cut off for a whole one. Every error names the
+// URL, without a password and with no more of its query than the selectors. It is an [ErrPermanent] where the URL, a selector or
+// a path of Drop is wrong, or T is no pointer to a struct.
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta
@@ -71,8 +74,8 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 	return listMeta, err
 }
 
-// Watch watches the collection. An ERROR event is returned as the status error that it holds. An object without a name or a
-// resource version is an event with Err; one of another kind than the source's ends the watch.
+// Watch watches the collection. An ERROR event is an error that errors.As finds as the APIStatus that it holds. An object without a
+// name or a resource version is an event with Err; one of another kind than the source's ends the watch.
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
 	return h.do(ctx, opts, func(d *decode.Decoder, body *body) error {
@@ -118,7 +121,7 @@ func (h *HTTP[T]) object(o decode.Object) (T, error) {
 func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*decode.Decoder, *body) error) error {
 	d, err := h.take()
 	if err != nil {
-		return fmt.Errorf("lw: HTTP: %w", err)
+		return permanent(fmt.Errorf("lw: HTTP: %s: %w", shown(h.URL), err))
 	}
 	defer h.put(d)
 	accept := h.Accept
@@ -127,14 +130,8 @@ func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*de
 	}
 	d.StopWhen(ctx.Err)
 	defer d.StopWhen(nil)
-	r := request{base: h.URL, client: h.Client, accept: accept, header: h.Header, protobuf: d.Protobuf()}
-	err = r.do(ctx, opts, func(body *body) error {
-		err := read(d, body)
-		if wrong, ok := err.(*decode.KindError); ok {
-			return fmt.Errorf("GET %s: %w", redacted(h.URL), wrong)
-		}
-		return err
-	})
+	r := request{base: h.URL, of: typeName[T](), client: h.Client, accept: accept, header: h.Header, protobuf: d.Protobuf()}
+	err = r.do(ctx, opts, func(body *body) error { return read(d, body) })
 	if s, ok := err.(stopped); ok {
 		return s.error
 	}
@@ -163,7 +160,15 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	if d != nil {
 		return d, nil
 	}
-	return decode.New(reflect.TypeFor[T](), decode.Options{Drop: h.Drop, Share: h.Share, Kinds: kinds})
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("cannot decode into %v: want a pointer to a struct", t)
+	}
+	d, err := decode.New(t, decode.Options{Drop: h.Drop, Share: h.Share, Kinds: kinds})
+	if err != nil && len(h.Drop) > 0 {
+		err = fmt.Errorf("Drop: %w", err)
+	}
+	return d, err
 }
 
 func (h *HTTP[T]) put(d *decode.Decoder) {

@@ -23,14 +23,14 @@ const (
 
 // check returns an error for a response that is not the one asked for: the API's status error where the server refused, with
 // Retry-After in it, or one that shows what the server sent instead.
-func (r *request) check(resp *http.Response) error {
+func (r *request) check(resp *http.Response, watching bool) error {
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		switch t := mediaType(resp); {
 		case t == jsonType || t == protobufType && r.protobuf:
 			return nil
 		default:
-			return fmt.Errorf("lw: HTTP: %s with content type %q, want %q: %s",
-				resp.Status, resp.Header.Get("Content-Type"), r.accept, quote(readSome(resp.Body, maxQuote)))
+			return fmt.Errorf("%s with content type %q, want %s as %q: %s", resp.Status, resp.Header.Get("Content-Type"),
+				r.wanted(watching), r.accept, quote(readSome(resp.Body, maxQuote)))
 		}
 	}
 	text := readSome(resp.Body, maxErrorBody)
@@ -38,6 +38,9 @@ func (r *request) check(resp *http.Response) error {
 	if status, ok := decode.Status(text, encodingOf(resp)); ok && status.Status != metav1.StatusSuccess {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
+		}
+		if status.Message == "" {
+			status.Message = strings.TrimSpace(fmt.Sprintf("the server answered %s %s", resp.Status, status.Reason))
 		}
 		if wait > 0 {
 			if status.Details == nil {
@@ -49,8 +52,15 @@ func (r *request) check(resp *http.Response) error {
 		}
 		return &apierrors.StatusError{ErrStatus: *status}
 	}
-	return apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method, schema.GroupResource{}, "",
-		quote(text), wait, true)
+	said := quote(text)
+	err := error(apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method, schema.GroupResource{}, "", said, wait, true))
+	if said != "" && !strings.Contains(err.Error(), said) {
+		err = fmt.Errorf("%w: %q", err, said)
+	}
+	if resp.Request.URL.Scheme == "http" && strings.Contains(strings.ToUpper(said), "HTTPS") {
+		err = fmt.Errorf("%w (%s)", err, speaksTLS)
+	}
+	return err
 }
 
 // readSome returns the first n bytes of r at most. What the reading fails of does not matter beside what it is read for.

@@ -71,10 +71,10 @@ func TestHTTPKind(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		list, watch, n := read(t, &lw.HTTP[*gadget]{URL: "http://me:secret@server/configmaps?x=y", Client: server.client()})
-		if want := "lw: HTTP: GET http://me:xxxxx@server/configmaps?x=y: " + wrongGadgets; list == nil || list.Error() != want {
+		if want := "lw: HTTP: http://me:xxxxx@server/configmaps: " + wrongGadgets; list == nil || list.Error() != want {
 			t.Errorf("list: error %v, want %s", list, want)
 		}
-		want := "lw: HTTP: GET http://me:xxxxx@server/configmaps?x=y: want Gadget (the kind of *lw_test.gadget; set HTTP.Kind if it is called otherwise), got ConfigMap"
+		want := "lw: HTTP: http://me:xxxxx@server/configmaps: want Gadget (the kind of *lw_test.gadget; set HTTP.Kind if it is called otherwise), got ConfigMap"
 		if watch == nil || watch.Error() != want || n != 0 {
 			t.Errorf("watch: error %v, want %s; %d objects and events", watch, want, n)
 		}
@@ -93,14 +93,14 @@ func TestHTTPKindOfProjection(t *testing.T) {
 	if got, _, err := listAll(t.Context(), src, metav1.ListOptions{}); err != nil || len(got.what) != 1 {
 		t.Fatalf("list: %v, error %v", got, err)
 	}
-	want := "lw: HTTP: GET http://server/configmaps: want ConfigMap (as before), got Secret"
+	want := "lw: HTTP: http://server/configmaps: want ConfigMap (as before), got Secret"
 	for range 2 {
 		if got, err := watchAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.what)+len(got.errs) > 0 {
 			t.Errorf("watch: %v, error %v, want %s", got, err, want)
 		}
 	}
 	server.list = strings.ReplaceAll(configMaps, "ConfigMap", "Secret")
-	want = "lw: HTTP: GET http://server/configmaps: want a list of ConfigMap (as before), got SecretList"
+	want = "lw: HTTP: http://server/configmaps: want a list of ConfigMap (as before), got SecretList"
 	if got, _, err := listAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.what)+len(got.errs) > 0 {
 		t.Errorf("list: %v, error %v, want %s", got, err, want)
 	}
@@ -120,7 +120,7 @@ func TestInformerOfAnotherKind(t *testing.T) {
 				wait, give := context.WithTimeout(ctx, 10*time.Minute)
 				err := inf.WaitForSync(wait)
 				give()
-				if err == nil || !strings.Contains(err.Error(), "GET http://server/configmaps: want ") || !strings.Contains(err.Error(), "got ConfigMap") {
+				if err == nil || !strings.Contains(err.Error(), "http://server/configmaps: want ") || !strings.Contains(err.Error(), "got ConfigMap") {
 					t.Errorf("mode %v, %s: the wait: %v", mode, name, err)
 				}
 				if s := inf.Status(); s.Synced || len(s.SetAside) > 0 || s.Err == nil || inf.Store().Len() > 0 {
@@ -162,7 +162,7 @@ func TestWatchOfAnotherKind(t *testing.T) {
 			t.Errorf("the store (-want +got):\n%s", diff)
 		}
 		for _, err := range errs.all() {
-			if !strings.Contains(err.Error(), "GET http://server/gadgets: want Gadget (the kind of *lw_test.gadget; set HTTP.Kind if it is called otherwise), got ConfigMap") {
+			if !strings.Contains(err.Error(), "http://server/gadgets: want Gadget (the kind of *lw_test.gadget; set HTTP.Kind if it is called otherwise), got ConfigMap") {
 				t.Errorf("reported: %v", err)
 			}
 		}
@@ -195,7 +195,7 @@ func TestHTTPStatusWithoutWords(t *testing.T) {
 			_, watch := watchAll(t.Context(), src, metav1.ListOptions{})
 			for op, err := range map[string]error{"list": list, "watch": watch} {
 				status, ok := errors.AsType[*apierrors.StatusError](err)
-				if !ok || err.Error() != want || status.Status().Code != int32(code) {
+				if !ok || err.Error() != "lw: HTTP: http://server/gadgets: "+want || status.Status().Code != int32(code) {
 					t.Errorf("%s of %d %s: error %v (%T), want %s with the code", op, code, body, err, err, want)
 				}
 			}

@@ -52,7 +52,7 @@ func TestHTTPProtobuf(t *testing.T) {
 	}
 
 	_, _, err = listAll(t.Context(), source(403, string(object("Status", &metav1.Status{Status: "Failure", Reason: metav1.StatusReasonForbidden, Message: "no"}))), metav1.ListOptions{})
-	if !apierrors.IsForbidden(err) || err.Error() != "no" {
+	if !apierrors.IsForbidden(err) || err.Error() != "lw: HTTP: http://server/: no" {
 		t.Errorf("a refusal in protobuf: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-lw/lw/internal/decode"
@@ -27,6 +28,7 @@ func decodeError(key Key, err error) error { return &Error{Op: "decode", Key: ke
 // A request is what an HTTP source asks for, whatever its type.
 type request struct {
 	base     string
+	of       string // the name of T
 	client   *http.Client
 	accept   string
 	header   http.Header
@@ -38,11 +40,16 @@ type body struct {
 	ctx      context.Context
 	r        io.ReadCloser
 	encoding decode.Encoding
+	begins   []byte // what of its beginning an error may have to be explained by
+	room     [512]byte
 }
 
 // Read reads; what fails because ctx is done fails as ctx.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
+	if len(b.begins) < len(b.room) {
+		b.begins = append(b.begins, p[:min(n, len(b.room)-len(b.begins))]...)
+	}
 	if err != nil && err != io.EOF && b.ctx.Err() != nil {
 		err = b.ctx.Err()
 	}
@@ -57,24 +64,17 @@ func (b *body) Close() error { return b.r.Close() }
 func (r *request) do(ctx context.Context, opts metav1.ListOptions, read func(*body) error) error {
 	u, err := r.url(opts)
 	if err != nil {
-		return err
+		return permanent(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return fmt.Errorf("lw: HTTP: %w", err)
+		return permanent(r.failed(u, err))
 	}
 	maps.Copy(req.Header, r.header.Clone())
 	req.Header.Set("Accept", r.accept)
-	client := r.client
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
+	resp, err := r.confined().Do(req)
 	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return fmt.Errorf("lw: HTTP: %w", err)
+		return r.unanswered(ctx, u, err)
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -87,55 +87,101 @@ func (r *request) do(ctx context.Context, opts metav1.ListOptions, read func(*bo
 		}
 		resp.Body.Close()
 	}()
-	if err := r.check(resp); err != nil {
-		return err
+	if err := r.check(resp, opts.Watch); err != nil {
+		return r.refused(u, resp, opts.Watch, err)
 	}
-	err = read(&body{ctx, resp.Body, encodingOf(resp)})
-	switch err := err.(type) {
+	b := &body{ctx: ctx, r: resp.Body, encoding: encodingOf(resp)}
+	b.begins = b.room[:0]
+	switch err := read(b).(type) {
+	case nil, stopped:
+		return err
 	case *apierrors.StatusError:
 		if err.ErrStatus.Code == 0 {
 			err.ErrStatus.Code = int32(resp.StatusCode)
 		}
-		return err
-	case nil, stopped, apierrors.APIStatus:
-		return err
+		return r.unread(u, resp, b, opts.Watch, err)
+	default:
+		return r.unread(u, resp, b, opts.Watch, err)
 	}
-	return fmt.Errorf("lw: HTTP: %w", err)
 }
 
-// redacted returns a source's URL as errors tell it, without a password and without what a request adds.
-func redacted(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return "the collection's URL" // which no request has been sent to
+// confined returns the client, which sends the headers of the request to no other server than the URL's own: they may hold
+// what proves who we are. Once a redirect has led away they are not sent again, not even to where it leads back: who sent us
+// there is who chose what is asked for.
+func (r *request) confined() *http.Client {
+	client := r.client
+	if client == nil {
+		client = http.DefaultClient
 	}
-	return u.Redacted()
+	if len(r.header) == 0 {
+		return client
+	}
+	own := *client
+	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		home := via[0].URL
+		away := func(r *http.Request) bool { return !sameOrigin(home, r.URL) }
+		if away(req) || slices.ContainsFunc(via, away) {
+			for name := range r.header {
+				if name != "Accept" { // which is not what r.header says
+					delete(req.Header, name)
+				}
+			}
+		}
+		if client.CheckRedirect != nil {
+			return client.CheckRedirect(req, via)
+		}
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("stopped after %d redirects", maxRedirects)
+		}
+		return nil
+	}
+	return &own
+}
+
+// maxRedirects is how many net/http follows where it is told nothing else.
+const maxRedirects = 10
+
+// sameOrigin reports whether both URLs are of one server.
+func sameOrigin(a, b *url.URL) bool {
+	port := func(u *url.URL) string {
+		if p := u.Port(); p != "" {
+			return p
+		}
+		return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return a.Scheme == b.Scheme && a.Hostname() == b.Hostname() && port(a) == port(b)
 }
 
 // url returns the URL of the collection with the query of opts.
-func (r *request) url(opts metav1.ListOptions) (string, error) {
+func (r *request) url(opts metav1.ListOptions) (*url.URL, error) {
 	if r.base == "" {
-		return "", errors.New("lw: HTTP: no URL")
+		return nil, errors.New("lw: HTTP: no URL")
 	}
 	u, err := url.Parse(r.base)
 	if err != nil {
-		return "", fmt.Errorf("lw: HTTP: %w", err)
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // the rest is the URL, whole
+		}
+		return nil, fmt.Errorf("lw: HTTP: URL %q: %w", shown(r.base), err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("lw: HTTP: URL %q: want http://host/… or https://host/…", u.Redacted())
+		return nil, fmt.Errorf("lw: HTTP: URL %q: want http://host/… or https://host/…", shown(r.base))
 	}
 	opts.TypeMeta = metav1.TypeMeta{}
 	params, err := queryparams.Convert(&opts)
 	if err != nil {
-		return "", fmt.Errorf("lw: HTTP: list options: %w", err)
+		return nil, r.failed(u, fmt.Errorf("list options: %w", err))
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", fmt.Errorf("lw: HTTP: URL %q: %w", u.Redacted(), err)
+		return nil, fmt.Errorf("lw: HTTP: URL %q: its query: %w", shown(r.base), err)
 	}
 	maps.Copy(query, params)
+	if err := checkSelectors(query.Get("labelSelector"), query.Get("fieldSelector")); err != nil {
+		return nil, r.failed(u, err)
+	}
 	u.RawQuery = query.Encode()
-	return u.String(), nil
+	return u, nil
 }
 
 const (

@@ -68,7 +68,10 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 }
 
 // Run follows the collection until ctx is done, and then returns nil: with all goroutines gone, after the handler calls that
-// run have returned, and with no call to come. A second call returns [ErrStarted].
+// run have returned, and with no call to come. Whatever fails is tried again for as long as that. Only what can never work ends
+// Run before, as cancel does, with an *[Error] that is an [ErrPermanent]: a URL or a selector that does not parse, a field to
+// drop that T does not have, a T that is no pointer to a struct. Waits, Options.OnError and Status say it too. A second call
+// returns [ErrStarted].
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.start() {
 		return ErrStarted

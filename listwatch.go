@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -44,12 +46,19 @@ func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.Li
 	if isNil(c) {
 		panic("lw: FromClient: nil client")
 	}
+	mustBeFuncs("FromClient", tweak)
 	lw := &ListWatch[T, L]{
-		ListFunc: func(ctx context.Context, opts metav1.ListOptions) (L, error) {
-			return c.List(ctx, tweaked(opts, tweak))
+		ListFunc: func(ctx context.Context, opts metav1.ListOptions) (list L, err error) {
+			if opts, err = tweaked(opts, tweak); err != nil {
+				return list, fmt.Errorf("lw: FromClient: %w", err)
+			}
+			return c.List(ctx, opts)
 		},
-		WatchFunc: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, tweaked(opts, tweak))
+		WatchFunc: func(ctx context.Context, opts metav1.ListOptions) (w watch.Interface, err error) {
+			if opts, err = tweaked(opts, tweak); err != nil {
+				return nil, fmt.Errorf("lw: FromClient: %w", err)
+			}
+			return c.Watch(ctx, opts)
 		},
 	}
 	lw.fake.Store(isFake(c))
@@ -75,7 +84,7 @@ func (lw *ListWatch[T, L]) hints() hints {
 // both types.
 func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if lw.ListFunc == nil {
-		return metav1.ListMeta{}, errors.New("lw: ListWatch: nil ListFunc")
+		return metav1.ListMeta{}, permanent(errors.New("lw: ListWatch: nil ListFunc"))
 	}
 	list, err := lw.ListFunc(ctx, opts)
 	if err != nil {
@@ -146,7 +155,7 @@ func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 // cannot stream a list.
 func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if lw.WatchFunc == nil {
-		return errors.New("lw: ListWatch: nil WatchFunc")
+		return permanent(errors.New("lw: ListWatch: nil WatchFunc"))
 	}
 	w, err := lw.WatchFunc(ctx, opts)
 	if err != nil {
@@ -260,11 +269,12 @@ func keyOfAny(obj any) Key {
 }
 
 // WithListOptions returns a Source that passes the options of every request through each tweak, to narrow it by a label or
-// field selector.
+// field selector. A selector that does not parse is an [ErrPermanent].
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
 	if isNil(src) {
 		panic("lw: WithListOptions: nil source")
 	}
+	mustBeFuncs("WithListOptions", tweak)
 	return &optioned[T]{src, tweak}
 }
 
@@ -276,18 +286,53 @@ type optioned[T Object] struct {
 func (o *optioned[T]) hints() hints { return hintsOf(o.src) }
 
 func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
-	return o.src.List(ctx, tweaked(opts, o.tweak), yield)
+	opts, err := tweaked(opts, o.tweak)
+	if err != nil {
+		return metav1.ListMeta{}, fmt.Errorf("lw: WithListOptions: %w", err)
+	}
+	return o.src.List(ctx, opts, yield)
 }
 
 func (o *optioned[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
-	return o.src.Watch(ctx, tweaked(opts, o.tweak), yield)
+	opts, err := tweaked(opts, o.tweak)
+	if err != nil {
+		return fmt.Errorf("lw: WithListOptions: %w", err)
+	}
+	return o.src.Watch(ctx, opts, yield)
 }
 
-func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) metav1.ListOptions {
+func mustBeFuncs(constructor string, tweak []func(*metav1.ListOptions)) {
+	for _, f := range tweak {
+		if f == nil {
+			panic("lw: " + constructor + ": nil function")
+		}
+	}
+}
+
+// tweaked returns opts as each tweak has left it. Selectors that no server can parse are an ErrPermanent.
+func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1.ListOptions, error) {
 	for _, f := range tweak {
 		f(&opts)
 	}
-	return opts
+	if err := checkSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {
+		return opts, permanent(err)
+	}
+	return opts, nil
+}
+
+// checkSelectors parses both as a server does.
+func checkSelectors(label, field string) error {
+	if label != "" {
+		if _, err := labels.Parse(label); err != nil {
+			return fmt.Errorf("label selector %q: %w", label, err)
+		}
+	}
+	if field != "" {
+		if _, err := fields.ParseSelector(field); err != nil {
+			return fmt.Errorf("field selector %q: %w", field, err)
+		}
+	}
+	return nil
 }
 
 // ListOf is an [ObjectList] for sources that have no list type of their own.

@@ -86,8 +86,9 @@ func newReflector[T Object](src Source[T], to target[T], opts *Options) *Reflect
 	return &Reflector[T]{src: src, target: to, opts: opts, board: board{born: time.Now()}}
 }
 
-// Run keeps the sink in step until ctx is done, and then returns nil with all goroutines gone. A second call returns
-// [ErrStarted].
+// Run keeps the sink in step until ctx is done, and then returns nil with all goroutines gone. Whatever fails is tried again for
+// as long as that: only an [ErrPermanent] of the source, which no retry can mend, ends Run before, and is returned as the *[Error]
+// that Options.OnError and Status tell as well. A second call returns [ErrStarted].
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrStarted
@@ -105,6 +106,9 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			break
+		}
+		if errors.Is(done.err, ErrPermanent) {
+			return r.giveUp(done)
 		}
 		r.settle(ctx, done)
 	}
@@ -208,6 +212,15 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		pause = max(pause, r.opts.Backoff(failures), retryAfter(o.err))
 	}
 	r.pause(ctx, pause)
+}
+
+// giveUp reports what no retry can mend, and returns it.
+func (r *Reflector[T]) giveUp(o outcome) error {
+	failures := r.board.failed() + 1
+	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: failures, Err: o.err}
+	r.board.fail(failures, err)
+	r.opts.OnError(err)
+	return err
 }
 
 // report hands err to OnError, with the informer's name.

@@ -3,6 +3,7 @@
 package clientgo
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 
@@ -14,8 +15,12 @@ import (
 
 // HTTP returns a source of the collection resource, of one namespace or, if that is "", of all (or of the cluster's scope). It
 // uses config's server, credentials and TLS, but neither its rate limits, which count requests and so have no say in a watch,
-// nor its timeout, which would cut every watch.
+// nor its timeout, which would cut every watch. It fails where config is nil or contradicts itself, and where resource has no
+// version or no name.
 func HTTP[T lw.Object](config *rest.Config, resource schema.GroupVersionResource, namespace string) (*lw.HTTP[T], error) {
+	if config == nil {
+		return nil, errors.New("clientgo: HTTP: nil config")
+	}
 	config = rest.CopyConfig(config)
 	config.Timeout = 0
 	client, err := rest.HTTPClientFor(config)

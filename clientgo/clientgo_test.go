@@ -209,6 +209,23 @@ func TestHTTPNeedsAResource(t *testing.T) {
 	if _, err := clientgo.HTTP[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1"}, schema.GroupVersionResource{}, ""); err == nil {
 		t.Error("no error without a resource")
 	}
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	if _, err := clientgo.HTTP[*corev1.Pod](nil, pods, ""); err == nil || err.Error() != "clientgo: HTTP: nil config" {
+		t.Errorf("without a config: %v", err)
+	}
+	for name, config := range map[string]*rest.Config{
+		"a host":        {Host: "http://[::1"},
+		"a certificate": {Host: "https://h", TLSClientConfig: rest.TLSClientConfig{CAFile: "/no/such/file"}},
+	} {
+		if _, err := clientgo.HTTP[*corev1.Pod](config, pods, ""); err == nil || !strings.HasPrefix(err.Error(), "clientgo: HTTP: ") {
+			t.Errorf("%s that is none: %v", name, err)
+		}
+	}
+	for _, resource := range []schema.GroupVersionResource{{Version: "v1"}, {Resource: "pods"}} {
+		if _, err := clientgo.HTTP[*corev1.Pod](&rest.Config{Host: "http://h"}, resource, ""); err == nil || !strings.Contains(err.Error(), "needs a version and a resource") {
+			t.Errorf("%v: %v", resource, err)
+		}
+	}
 	src, err := clientgo.HTTP[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:8001/k8s/clusters/c1"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "ns")
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func ExampleServer_Requests() {
 		fmt.Println(r.Verb, r.Plural, r.Options.Limit, r.Code)
 	}
 	// Output:
-	// later
+	// lw: HTTP: http://apiserver/apis/example.com/v1/jobs: later
 	// listed a
 	// list jobs 500 429
 	// list jobs 500 200

@@ -205,4 +205,18 @@ var bugs = []bug{
 		"	delete(a.held, key)\n	return ok", "	return ok")},
 	{name: "items that cannot be decoded are skipped", edits: one("http.go",
 		"			obj, err := h.object(o)\n", "			obj, err := h.object(o)\n			if err != nil {\n				return nil\n			}\n")},
+
+	// What HTTP sends and says.
+	{name: "what can never work is tried again", run: "TestRunEndsWithWhatCanNeverWork", edits: one(policyFile,
+		"		if errors.Is(done.err, ErrPermanent) {", "		if false {")},
+	{name: "a bad selector is left to the server", run: "TestRunEndsWithWhatCanNeverWork", edits: one("listwatch.go",
+		"	if err := checkSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {", "	if err := checkSelectors(\"\", opts.FieldSelector); err != nil {")},
+	{name: "headers follow redirects to other hosts", run: "TestHTTPHeaderStaysAtHome", edits: one("http_request.go",
+		"				if name != \"Accept\" {", "				if false {")},
+	{name: "headers follow redirects that lead back", run: "TestHTTPHeaderStaysAtHome", edits: one("http_request.go",
+		"slices.ContainsFunc(via, away)", "slices.ContainsFunc(via[:1], away)")},
+	{name: "errors of HTTP show passwords", run: "TestHTTPErrorsShowNoSecrets", edits: one("http_explain.go",
+		"	return u.Redacted()", "	return u.String()")},
+	{name: "errors of HTTP show keys of the query", run: "TestHTTPErrorsShowNoSecrets", edits: one("http_explain.go",
+		"			query.Del(name)", "			_ = name")},
 }

@@ -1,0 +1,183 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// mapped is an object that no JSON object is decoded into.
+type mapped map[string]string
+
+func (m *mapped) GetNamespace() string       { return "" }
+func (m *mapped) GetName() string            { return (*m)["name"] }
+func (m *mapped) GetUID() types.UID          { return "" }
+func (m *mapped) GetResourceVersion() string { return "" }
+
+// What can never work ends Run at once, with an error that says why, as do the waits, Status and OnError.
+func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
+	t.Run("no URL", func(t *testing.T) { endsAtOnce(t, &lw.HTTP[*gadget]{}, "stream", "HTTP: no URL") })
+	for name, tt := range map[string]struct {
+		url  string
+		drop string
+		want string
+	}{
+		"no scheme":              {"://", "", `HTTP: URL "://": missing protocol scheme`},
+		"no host":                {"server/pods", "", `HTTP: URL "server/pods": want http://host/`},
+		"another scheme":         {"ftp://user:secret@server/?token=secret", "", `HTTP: URL "ftp://user:xxxxx@server/": want http://host/`},
+		"a space":                {"http://user:secret@ser ver/p@ds?token=secret", "", `HTTP: URL "http://xxxxx@ds": invalid character " " in host name`},
+		"a port that is none":    {"http://server:secret/", "", `invalid port ":secret" after host`},
+		"a query that is none":   {"http://server/?a=%zz", "", `HTTP: URL "http://server/": its query: invalid URL escape "%zz"`},
+		"a label selector in it": {"http://server/x?labelSelector=a%3D%3D%3D", "", `HTTP: http://server/x?labelSelector=a%3D%3D%3D: label selector "a===": `},
+		"a field selector in it": {"http://server/x?fieldSelector=a", "", `HTTP: http://server/x?fieldSelector=a: field selector "a": `},
+		"a field that T has not": {"http://user:secret@server/x", "spec.sise", `HTTP: http://user:xxxxx@server/x: Drop: spec: struct { Size int "json:\"size\"" } has no "sise" to drop`},
+	} {
+		src := &lw.HTTP[*gadget]{URL: tt.url, Client: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			t.Errorf("%s: a request is sent", name)
+			return nil, errors.New("no")
+		})}}
+		if tt.drop != "" {
+			src.Drop = []string{tt.drop}
+		}
+		t.Run(name, func(t *testing.T) { endsAtOnce(t, src, "stream", tt.want) })
+		t.Run(name+", transformed", func(t *testing.T) {
+			same := func(g *gadget) (*gadget, error) { return g, nil }
+			endsAtOnce(t, lw.Transform(lw.WithListOptions(src, func(*metav1.ListOptions) {}), same), "stream", tt.want)
+		})
+	}
+	t.Run("a type that is no struct", func(t *testing.T) {
+		endsAtOnce(t, &lw.HTTP[*mapped]{URL: "http://server/x"}, "stream", "HTTP: http://server/x: cannot decode into *lw_test.mapped: want a pointer to a struct")
+	})
+	t.Run("a type that is no pointer", func(t *testing.T) {
+		endsAtOnce(t, &lw.HTTP[metav1.Object]{URL: "http://server/x"}, "stream", "cannot decode into v1.Object: want a pointer to a struct")
+	})
+	t.Run("a selector of WithListOptions", func(t *testing.T) {
+		endsAtOnce(t, lw.WithListOptions(lw.NewMemory[*Widget](), func(o *metav1.ListOptions) { o.LabelSelector = "a in b" }), "stream",
+			`WithListOptions: label selector "a in b": `)
+		endsAtOnce(t, lw.WithListOptions(lw.NewMemory[*Widget](), func(o *metav1.ListOptions) { o.FieldSelector = "a" }), "stream",
+			`WithListOptions: field selector "a": `)
+	})
+	t.Run("a selector of FromClient", func(t *testing.T) {
+		endsAtOnce(t, lw.FromClient(&applianceClient{}, func(o *metav1.ListOptions) { o.LabelSelector = "a in b" }), "stream",
+			`FromClient: label selector "a in b": `)
+		src := lw.FromClient(&applianceClient{}, func(o *metav1.ListOptions) { o.FieldSelector = "a" })
+		if _, _, err := listAll(t.Context(), src, metav1.ListOptions{}); !matches(err, `lw: FromClient: field selector "a": `) || !errors.Is(err, lw.ErrPermanent) {
+			t.Errorf("List: %v", err)
+		}
+	})
+	t.Run("a ListWatch without a function", func(t *testing.T) {
+		type lists = lw.ListWatch[*appliance, *lw.ListOf[*appliance]]
+		w := func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			return nil, apierrors.NewBadRequest("no")
+		}
+		endsAtOnce(t, &lists{WatchFunc: w}, "list", "ListWatch: nil ListFunc")
+		endsAtOnce(t, &lists{}, "stream", "ListWatch: nil WatchFunc")
+	})
+	t.Run("a foreign source", func(t *testing.T) {
+		endsAtOnce(t, hopeless{lw.NewMemory[*Widget](), errors.Join(errors.New("no such shard"), lw.ErrPermanent)}, "stream", "no such shard")
+	})
+}
+
+type hopeless struct {
+	lw.Source[*Widget]
+	err error
+}
+
+func (h hopeless) Watch(context.Context, metav1.ListOptions, func(lw.WatchEvent[*Widget]) error) error {
+	return h.err
+}
+
+// endsAtOnce fails if Run does not end with want, which op failed of.
+func endsAtOnce[T lw.Object](t *testing.T, src lw.Source[T], op, want string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var told errorLog
+		inf := lw.NewInformer(src, &lw.Options{Name: "x", OnError: told.add})
+		reg := inf.AddHandler(lw.Handler[T]{Add: func(T) {}})
+		ended := make(chan error, 1)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { ended <- inf.Run(ctx) }()
+		wait := inf.WaitForSync(t.Context())
+		err := <-ended
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Run ended after %v with %v", took, err)
+		}
+		var e *lw.Error
+		if !errors.As(err, &e) || e.Op != op || e.Failures != 1 || e.Informer != "x" || !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), want) ||
+			strings.Contains(fmt.Sprint(err, wait), "secret@") || strings.Contains(fmt.Sprint(err, wait), "=secret") {
+			t.Errorf("Run: %v\nwant %q", err, want)
+		}
+		if errs := told.all(); slices.Index(errs, err) != len(errs)-1 || op == "stream" && len(errs) > 1 {
+			t.Errorf("OnError was told %v, want what Run returned at the end: %v", errs, err)
+		}
+		if s := inf.Status(); s.Phase != lw.Stopped || s.Err != err || s.Failures != 1 || s.Synced {
+			t.Errorf("Status %+v", s)
+		}
+		for _, err := range []error{wait, inf.WaitForSync(t.Context()), reg.WaitForSync(t.Context())} {
+			if !errors.Is(err, lw.ErrPermanent) || !errors.Is(err, lw.ErrStopped) || !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
+				t.Errorf("WaitForSync: %v", err)
+			}
+		}
+	})
+}
+
+// A Reflector ends as an Informer does, also long after it has synced, and what is no ErrPermanent is tried for as long as it takes.
+func TestReflectorEndsWithWhatCanNeverWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lw.NewMemory(widget("a", 1))
+		selector := ""
+		src := lw.WithListOptions(server, func(o *metav1.ListOptions) { o.FieldSelector = selector })
+		store := lw.NewIndexer[*Widget]()
+		ended := make(chan error, 1)
+		r := lw.NewReflector(src, store, &lw.Options{OnError: func(error) {}})
+		go func() { ended <- r.Run(t.Context()) }()
+		sleep(time.Minute)
+		server.Fail(errors.New("down"))
+		sleep(time.Hour)
+		if store.Len() != 1 || len(ended) != 0 {
+			t.Fatalf("%d objects", store.Len())
+		}
+		selector = "a"
+		server.Fail(nil)
+		sleep(time.Hour)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), `lw: Widget: stream (failure `) {
+				t.Errorf("Run: %v", err)
+			}
+		default:
+			t.Error("Run goes on")
+		}
+	})
+}
+
+func TestTweaksAreFunctions(t *testing.T) {
+	for name, f := range map[string]func(){
+		"WithListOptions": func() { lw.WithListOptions(lw.NewMemory[*Widget](), nil, nil) },
+		"FromClient":      func() { lw.FromClient(&applianceClient{}, func(*metav1.ListOptions) {}, nil) },
+	} {
+		func() {
+			defer func() {
+				if got, want := recover(), "lw: "+name+": nil function"; got != want {
+					t.Errorf("panic %v, want %q", got, want)
+				}
+			}()
+			f()
+		}()
+	}
+}
