@@ -197,11 +197,10 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 		},
 		failed: func(key Key, err error) { r.aside.add(key, err, false, r.report) },
+		taken:  func() { r.board.replaced(epoch, r.aside.clone()) },
 	})
 	r.position, r.expected = positionAt(got.version), len(objs)
 	r.listed, r.relist, r.doubt, r.probe = true, false, false, false
-	r.board.setSetAside(r.aside.clone())
-	r.board.replaced(epoch)
 	if r.opts.Metrics != nil {
 		r.opts.Metrics.Replaced(r.opts.Name, len(objs), changed)
 	}

@@ -260,9 +260,16 @@ func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	if to.version == "" || w.hints.loose {
 		to = r.position // what a fake stamps on its objects is no version of its collection
 	}
+	if !w.moved {
+		w.moved = true
+		r.board.recovered()
+	}
+	// Who waits for the version learns of it in apply, and then what Status says is true already.
 	wasAside := false
 	if ev.Type != watch.Bookmark && ev.Err == nil && len(r.aside.errs) > 0 {
-		wasAside = r.aside.remove(key)
+		if wasAside = r.aside.remove(key); wasAside {
+			r.board.setSetAside(r.aside.clone())
+		}
 	}
 	report := to.version
 	if r.aside.holds() {
@@ -270,17 +277,12 @@ func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	}
 	existed, known, err := r.target.apply(ev, key, report)
 	r.position = to
-	if !w.moved {
-		w.moved = true
-		r.board.recovered()
-	}
 	switch {
 	case err != nil:
 		r.aside.add(key, err, true, r.report)
 		r.board.setSetAside(r.aside.clone())
-	case wasAside:
-		r.board.setSetAside(r.aside.clone())
-	case !known || w.opaque || w.hints.partial || ev.Err != nil || ev.Type == watch.Bookmark:
+		r.target.held(ev.ResourceVersion)
+	case wasAside || !known || w.opaque || w.hints.partial || ev.Err != nil || ev.Type == watch.Bookmark:
 	case ev.Type == watch.Added && existed:
 		// What the event says is true and was applied; that it was sent this way means that others were not sent.
 		return protocolErrorf("ADDED event of %s, which was there already", keyString(key))

@@ -1,22 +1,34 @@
 package lw
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Status is what an [Informer] or a [Reflector] is doing, as of one moment.
+// Status is what an [Informer] or a [Reflector] is doing, as of one moment. Who has waited (for the sync, or for a version)
+// finds in it what the wait has promised.
+//
+// [Status.Healthy] is what a readiness probe wants to know. It is red until Synced, when Phase is Stopped, and once requests
+// have failed for a minute on end, which Since tells: then the store is whole, but may be out of date. Nothing else makes
+// it red. A watch that breaks is resumed, and the objects of SetAside hide no others: those are for an alert, as is a Pending
+// that only grows, which is that of a handler that hangs. A quiet collection has an old LastEvent.
+//
+// A liveness probe wants no more than that Phase is not Stopped: a restart mends no server, and costs it a list.
 type Status struct {
+	Informer        string // Options.Name
 	Phase           Phase
 	Synced          bool          // a whole list of a real state is in the store
 	ResourceVersion string        // the store's: every event up to it has been applied
 	Objects         int           // in the store
 	LastEvent       time.Time     // when the server was last heard on a watch; zero: never
-	Failures        int           // requests that failed in a row; 0 once the server makes progress
+	Failures        int           // requests that failed in a row; 0 once the server makes progress, as by a whole list
 	Err             error         // the last failure, an *Error; nil while Failures is 0
+	Since           time.Time     // of the first failure since the server made progress; zero while Failures is 0
 	SetAside        map[Key]error // objects that could not be decoded, transformed or indexed, and why; nil: none
 	Lists           uint64        // requests for a list, of which each page is one
 	Watches         uint64        // requests for a watch or a streamed list
@@ -24,6 +36,65 @@ type Status struct {
 	Mode            ListMode      // how the last list was asked for; before the first: Options.List
 	Pending         int           // changes that wait for the slowest handler
 	Epoch           int           // how often the server went back in time
+}
+
+// staleAfter is how long requests may fail on end before the store counts as out of date: by then the longest default backoff
+// has been waited, and what came after it has failed as well.
+const staleAfter = time.Minute
+
+// Healthy returns nil if the store can be relied on: it has synced, is not stopped, and requests have not failed for a minute on
+// end by now. Otherwise it says why not; errors.Is and errors.As find [ErrStopped] and what Err is in it.
+func (s Status) Healthy() error {
+	switch {
+	case s.Phase == Stopped:
+		return &statusError{status: s, cause: ErrStopped}
+	case !s.Synced:
+		return &statusError{what: s.unsynced(), status: s}
+	case s.Failures > 0 && time.Since(s.Since) >= staleAfter:
+		return &statusError{what: "out of date since " + s.Since.Format(time.RFC3339), status: s}
+	}
+	return nil
+}
+
+// unsynced says what is done instead.
+func (s Status) unsynced() string {
+	if s.Phase == Idle {
+		return "not synced, since Run has not been called"
+	}
+	return fmt.Sprintf("not synced (%s, mode %s)", s.Phase, s.Mode)
+}
+
+// statusError says what is wrong, with the last failure and the cause, where there is one.
+type statusError struct {
+	what   string // may be empty where there is a cause
+	status Status
+	cause  error
+}
+
+// Error returns "lw: <informer>: <what>: <the last failure>: <cause>".
+func (e *statusError) Error() string {
+	name := "lw: " + e.status.Informer
+	text := []string{name}
+	if e.what != "" {
+		text = append(text, e.what)
+	}
+	if err := e.status.Err; err != nil {
+		text = append(text, strings.TrimPrefix(err.Error(), name+": ")) // the name stands in front already
+	}
+	if e.cause != nil {
+		text = append(text, strings.TrimPrefix(e.cause.Error(), "lw: "))
+	}
+	return strings.Join(text, ": ")
+}
+
+// Unwrap returns the last failure and the cause.
+func (e *statusError) Unwrap() (errs []error) {
+	for _, err := range []error{e.status.Err, e.cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }
 
 // Phase is what a reflector is doing.
@@ -69,6 +140,7 @@ type board struct {
 	watches  uint64        //
 	failures int           //
 	err      error         //
+	since    time.Time     // of the first failure; zero while failures is 0
 	mode     ListMode      //
 	setAside map[Key]error // replaced, not changed
 	epoch    int           //
@@ -78,7 +150,7 @@ func (b *board) status(mode ListMode) Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := Status{
-		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err,
+		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since,
 		SetAside: maps.Clone(b.setAside), Lists: b.lists, Watches: b.watches, Events: b.events.Load(), Mode: b.mode, Epoch: b.epoch,
 	}
 	if s.Mode == ListAuto {
@@ -127,24 +199,25 @@ func (b *board) fail(failures int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures, b.err = failures, err
+	if b.since.IsZero() {
+		b.since = time.Now()
+	}
 }
 
 func (b *board) recovered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures, b.err = 0, nil
+	b.recoveredLocked()
 }
 
-func (b *board) failed() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failures
-}
+func (b *board) recoveredLocked() { b.failures, b.err, b.since = 0, nil, time.Time{} }
 
-func (b *board) replaced(epoch bool) {
+// replaced notes that a whole list has been taken over. It comes before anybody can learn of that in another way.
+func (b *board) replaced(epoch bool, setAside map[Key]error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.synced = true
+	b.synced, b.phase, b.setAside = true, Watching, setAside
+	b.recoveredLocked()
 	if epoch {
 		b.epoch++
 	}

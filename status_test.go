@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 )
@@ -39,9 +41,9 @@ func TestStatusOfEachPhase(t *testing.T) {
 		"watching": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{events(added("b", "11"), bookmark("20"))}}, lw.ListPages, true, false,
 			lw.Status{Phase: lw.Watching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, LastEvent: born}, nil},
 		"waiting to list": {&script{lists: []reply{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Lists: 1, Failures: 1}, down},
+			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Lists: 1, Failures: 1, Since: born}, down},
 		"waiting to watch": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1}, down},
+			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1, Since: born}, down},
 		"stopped": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{forever()}}, lw.ListPages, true, true,
 			lw.Status{Phase: lw.Stopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1}, nil},
 	} {
@@ -59,6 +61,7 @@ func TestStatusOfEachPhase(t *testing.T) {
 					synctest.Wait()
 				}
 				got := inf.Status()
+				tc.want.Informer = "Widget"
 				if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
 					t.Errorf("status (-want +got):\n%s", diff)
 				}
@@ -68,6 +71,218 @@ func TestStatusOfEachPhase(t *testing.T) {
 				cancel()
 				if tc.run {
 					<-ran
+				}
+			})
+		})
+	}
+}
+
+// What a wait promises, Status shows, however early it is asked. OnError is called at the worst moments: when the list that makes
+// the sync is in the store, and has been told of.
+func TestStatusAfterWaitForSync(t *testing.T) {
+	broken := &lw.Error{Op: "decode", Key: key("b"), Err: errors.New("not a widget")}
+	twice := stamped("a", 1, "9")
+	last := reply{obj: []*Widget{twice, twice}, bad: []error{broken}, meta: metav1.ListMeta{ResourceVersion: "10"}}
+	for name, tc := range map[string]struct {
+		src   *script
+		epoch int
+	}{
+		"at first":         {&script{lists: []reply{{err: errors.New("connection refused")}, last}}, 0},
+		"in another epoch": {&script{lists: []reply{list("20", twice), last}, watches: []stream{expired(), forever()}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var inf *lw.Informer[*Widget]
+				looked := 0
+				inf = lw.NewInformer[*Widget](tc.src, &lw.Options{List: lw.ListPages, OnError: func(err error) {
+					if !strings.Contains(err.Error(), "twice") {
+						return
+					}
+					looked++
+					if err := inf.WaitForSync(canceled(t)); err != nil {
+						t.Errorf("WaitForSync: %v", err)
+					}
+					want := lw.Status{
+						Informer: "Widget", Phase: lw.Watching, Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
+						SetAside: map[lw.Key]error{key("b"): broken}, Epoch: tc.epoch,
+					}
+					ignored := cmpopts.IgnoreFields(lw.Status{}, "Lists", "Watches")
+					if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
+						t.Errorf("status (-want +got):\n%s", diff)
+					}
+				}})
+				start(t, inf)
+				sleep(time.Hour)
+				if looked != 1 {
+					t.Errorf("looked %d times", looked)
+				}
+			})
+		})
+	}
+}
+
+// The same of a wait for a version: an object that it covers is not set aside any more, and the server makes progress.
+// DetectMutation calls OnError between the change of the store and all else.
+func TestStatusAfterWaitForResourceVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: "11", Err: &lw.Error{Op: "decode", Key: key("a"), Err: errors.New("not a widget")}}
+		good := lw.WatchEvent[*Widget]{Type: watch.Modified, Object: stamped("a", 3, "12"), ResourceVersion: "12"}
+		var inf *lw.Informer[*Widget]
+		watches := 0
+		src := &script{lists: []reply{list("10", stamped("a", 1, "9"))}, watch: func() stream {
+			switch watches++; watches {
+			case 1:
+				return stream{events: []lw.WatchEvent[*Widget]{broken}, err: errors.New("reset")}
+			case 2, 3:
+				return stream{err: errors.New("connection refused")}
+			}
+			if s := inf.Status(); len(s.SetAside) != 1 || s.Failures != 2 || s.Since.IsZero() {
+				t.Errorf("status before: %+v", s)
+			}
+			w, _ := inf.Store().Get(key("a"))
+			w.Size = 2 // which nobody may, and the event that follows finds
+			return stream{events: []lw.WatchEvent[*Widget]{good}, open: true}
+		}}
+		looked := 0
+		backoff := func(int) time.Duration { return 700 * time.Millisecond }
+		inf = lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, DetectMutation: true, Backoff: backoff, OnError: func(err error) {
+			if !strings.Contains(err.Error(), "mutation") {
+				return
+			}
+			looked++
+			if err := inf.WaitForResourceVersion(canceled(t), "12"); err != nil {
+				t.Errorf("WaitForResourceVersion: %v", err)
+			}
+			if s := inf.Status(); s.SetAside != nil || s.Failures != 0 || s.Err != nil || !s.Since.IsZero() {
+				t.Errorf("status: %+v", s)
+			}
+		}})
+		start(t, inf)
+		sleep(time.Minute)
+		if looked != 1 {
+			t.Errorf("looked %d times", looked)
+		}
+	})
+}
+
+// A wait that ends because of an object that is set aside names why, however early: also where an index panicked at it.
+func TestWaitSaysWhatIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		waited := make(chan error, 1)
+		var got error
+		inf := lw.NewInformer(m, &lw.Options{OnPanic: func(*lw.Panic) {}, OnError: func(error) {
+			// The wait may end from here on. If it has, it must have said why.
+			time.Sleep(time.Millisecond)
+			select {
+			case got = <-waited:
+			default:
+			}
+		}})
+		lw.NewIndex(inf, func(w *Widget) int { return 1 / (w.Size - 2) })
+		start(t, inf)
+		synctest.Wait()
+		go func() { waited <- inf.WaitForResourceVersion(t.Context(), "3") }()
+		synctest.Wait()
+		w := update(t, m, "a", 2)
+		if w.ResourceVersion != "3" {
+			t.Fatalf("the version is %s", w.ResourceVersion)
+		}
+		sleep(time.Second)
+		if got == nil {
+			got = <-waited
+		}
+		var p *lw.Panic
+		if !errors.As(got, &p) || p.Key != key("a") {
+			t.Errorf("WaitForResourceVersion: %v", got)
+		}
+	})
+}
+
+// What a readiness probe sees while a server goes away and comes back.
+func TestStatusHealthy(t *testing.T) {
+	down := errors.New("connection refused")
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		m.Fail(down)
+		inf := lw.NewInformer(m, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return 7 * time.Second }})
+		healthy := func(when, want string, is error) {
+			t.Helper()
+			synctest.Wait()
+			err := inf.Status().Healthy()
+			if got := fmt.Sprint(err); got != want || is != nil && !errors.Is(err, is) {
+				t.Errorf("%s:\n%s\nwant\n%s", when, got, want)
+			}
+		}
+		healthy("before Run", "lw: Widget: not synced, since Run has not been called", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		healthy("never synced", "lw: Widget: not synced (waiting, mode pages): list: connection refused", down)
+		m.Fail(nil)
+		sleep(8 * time.Second)
+		healthy("synced", "<nil>", nil)
+		sleep(time.Minute)
+
+		m.Fail(down)
+		m.Disconnect()
+		since := time.Now().Format(time.RFC3339)
+		sleep(59 * time.Second)
+		healthy("a blip", "<nil>", nil)
+		if s := inf.Status(); s.Failures == 0 || !errors.Is(s.Err, down) {
+			t.Errorf("status in a blip: %+v", s)
+		}
+		sleep(2 * time.Second)
+		healthy("an outage", "lw: Widget: out of date since "+since+": list (failure 9 in a row): connection refused", down)
+		m.Fail(nil)
+		sleep(20 * time.Second)
+		healthy("after it", "<nil>", nil)
+		cancel()
+		<-ran
+		healthy("stopped", "lw: Widget: stopped", lw.ErrStopped)
+	})
+}
+
+// A whole list is progress: what failed before is over. The pauses go on to grow where watches fail after each list.
+func TestListEndsFailures(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				refused := 0
+				var pauses []int
+				fails := func() bool { refused++; return refused <= 3 }
+				end := bookmark("10")
+				end.InitialEventsEnd = true
+				src := &script{
+					list: func() reply {
+						if fails() {
+							return reply{err: errors.New("connection refused")}
+						}
+						return list("10", stamped("a", 1, "9"))
+					},
+					stream: func() stream {
+						if fails() {
+							return stream{err: errors.New("connection refused")}
+						}
+						return stream{events: []lw.WatchEvent[*Widget]{end}, after: 5 * time.Second, err: apierrors.NewResourceExpired("too old")}
+					},
+					watch: func() stream { return expiredAfter(5 * time.Second) },
+				}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+					pauses = append(pauses, n)
+					return time.Second
+				}})
+				start(t, inf)
+				if err := inf.WaitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if s := inf.Status(); s.Failures != 0 || s.Err != nil || !s.Since.IsZero() || s.Healthy() != nil {
+					t.Errorf("status after a whole list: %+v, %v", s, s.Healthy())
+				}
+				sleep(20 * time.Second)
+				if len(pauses) < 5 || !slices.IsSorted(pauses) || pauses[0] != 1 || pauses[4] < 5 {
+					t.Errorf("pauses after so many failures: %v", pauses)
 				}
 			})
 		})

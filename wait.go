@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -51,40 +50,11 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context) error {
 // unsynced says why a wait for sync ended with cause.
 func (c *informerCore) unsynced(cause error) error {
 	s := c.status()
-	return &syncError{informer: c.opts.Name, status: s, cause: cause}
-}
-
-// syncError is why a wait for sync ended without it.
-type syncError struct {
-	informer string
-	status   Status
-	cause    error
-}
-
-func (e *syncError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "lw: %s: ", e.informer)
-	switch {
-	case e.status.Synced:
-		fmt.Fprintf(&b, "handler not synced (%d changes pending)", e.status.Pending)
-	case e.status.Phase == Idle:
-		b.WriteString("not synced, since Run has not been called")
-	default:
-		fmt.Fprintf(&b, "not synced (%s, mode %s)", e.status.Phase, e.status.Mode)
+	what := s.unsynced()
+	if s.Synced {
+		what = fmt.Sprintf("handler not synced (%d changes pending)", s.Pending)
 	}
-	if err := e.status.Err; err != nil {
-		// The informer's name stands in front already.
-		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(err.Error(), "lw: "+e.informer+": "))
-	}
-	fmt.Fprintf(&b, ": %s", strings.TrimPrefix(e.cause.Error(), "lw: "))
-	return b.String()
-}
-
-func (e *syncError) Unwrap() []error {
-	if e.status.Err == nil {
-		return []error{e.cause}
-	}
-	return []error{e.status.Err, e.cause}
+	return &statusError{what: what, status: s, cause: cause}
 }
 
 // WaitForResourceVersion waits until the store shows the collection as it was at version or later, so that after a write, with
