@@ -67,7 +67,7 @@ type watching[T Object] struct {
 	guard     *guard
 	health    *time.Timer
 
-	hints   hints
+	hints   SourceHints
 	started bool
 	opaque  bool          // it began without a version: what it sends cannot be checked, and it cannot be resumed
 	ev      WatchEvent[T] // the one at hand: here, since a pointer to a parameter would cost an allocation each
@@ -117,8 +117,8 @@ const (
 // event takes what the source yields.
 func (w *watching[T]) event(ev WatchEvent[T]) error {
 	if !w.started {
-		w.started, w.hints = true, hintsOf(w.r.src)
-		w.opaque = w.opaque || w.hints.loose
+		w.started, w.hints = true, HintsOf(w.r.src)
+		w.opaque = w.opaque || w.hints.Unversioned
 	}
 	w.held++
 	if ev.More && w.held%lookEvery == 0 {
@@ -189,7 +189,7 @@ func withoutBody[T Object](ev WatchEvent[T]) WatchEvent[T] {
 		return ev
 	}
 	id := &Meta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: ev.ResourceVersion}
-	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, meta: id}
+	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, Identity: id}
 }
 
 // apply makes one change of a live watch.
@@ -257,7 +257,7 @@ func (w *watching[T]) check(ev *WatchEvent[T], key Key, to position) error {
 // has not been applied.
 func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	r := w.r
-	if to.version == "" || w.hints.loose {
+	if to.version == "" || w.hints.Unversioned {
 		to = r.position // what a fake stamps on its objects is no version of its collection
 	}
 	if !w.moved {
@@ -282,7 +282,7 @@ func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 		r.aside.add(key, err, true, r.report)
 		r.board.setSetAside(r.aside.clone())
 		r.target.held(ev.ResourceVersion)
-	case wasAside || !known || w.opaque || w.hints.partial || ev.Err != nil || ev.Type == watch.Bookmark:
+	case wasAside || !known || w.opaque || w.hints.Partial || ev.Err != nil || ev.Type == watch.Bookmark:
 	case ev.Type == watch.Added && existed:
 		// What the event says is true and was applied; that it was sent this way means that others were not sent.
 		return protocolErrorf("ADDED event of %s, which was there already", keyString(key))
@@ -308,7 +308,7 @@ func (w *watching[T]) ended(err error, took time.Duration) outcome {
 	o.early = time.Since(w.requested) < w.timeout
 	o.progress = w.moved || took >= healthyAfter || !o.early
 	o.quiet = err == errDoubt
-	o.opaque = w.opaque || hintsOf(r.src).loose
+	o.opaque = w.opaque || HintsOf(r.src).Unversioned
 	if _, ordered := r.position.before(r.position); !ordered || o.opaque {
 		o.silent, o.early = false, false // without an order there is nothing to find out
 	}

@@ -188,7 +188,7 @@ var bugs = []bug{
 	{name: "old events are believed before the end of the initial events", run: "TestBadInitialEvents|TestOldInitialEvents", edits: one(listFile,
 		"	if before && !again {", "	if before && !again && false {")},
 	{name: "initial events may begin with a change", run: "TestOldInitialEvents", edits: one(listFile,
-		"|| h.partial && !first {", "|| h.partial || first {")},
+		"|| h.Partial && !first {", "|| h.Partial || first {")},
 	{name: "expired watch is resumed", id: "B38", edits: one(policyFile,
 		"return verdict{relist: true, failed: true, wait: o.again}", "return verdict{failed: true, wait: true}")},
 	{name: "failure is not reported", edits: one(policyFile,
