@@ -61,7 +61,15 @@ func (c *informerCore) unsynced(cause error) error {
 // the version that it returned, every read shows it. It returns nil at once if that is so. Otherwise it returns the cause of
 // ctx, [ErrStopped], [ErrRewound] if the server went back in time meanwhile, an error if version or the server's versions are
 // not decimal numbers and so have no order, and an error that wraps those of Status.SetAside if an object on the way could not
-// be applied.
+// be applied. Give ctx a deadline: a version may never come.
+//
+// It is meant for the version of an object that this collection shows, as its write returned it, or of a list of it. A server
+// tells nobody of a write that his selector or namespace leaves out, nor of one to another resource. Such a version is only known
+// to be passed when something else happens, or when a bookmark comes: from kube-apiserver within a minute or so, from a server
+// without bookmarks not before a later write.
+//
+// A delete returns no version to wait for. Wait until [Reader.Get] does not find the object, or finds another UID: a Delete of
+// a [Handler] says when to look.
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", inf.opts.Name, version, err)
@@ -87,7 +95,19 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 	if errors.Is(err, errHeld) {
 		err = errors.Join(append([]error{err}, inf.r.board.asideErrors()...)...)
 	}
-	return fmt.Errorf("lw: %s: waiting for resource version %s at %s: %w", inf.opts.Name, version, inf.store.ResourceVersion(), err)
+	return inf.unreached(version, err)
+}
+
+// unreached says why a wait for version ended with cause.
+func (c *informerCore) unreached(version string, cause error) error {
+	s := c.status()
+	what := "waiting for resource version " + version
+	if s.Synced {
+		what += fmt.Sprintf(" at %s, until an object of this collection or a bookmark has it (%s)", s.ResourceVersion, s.Phase)
+	} else {
+		what += ": " + s.unsynced()
+	}
+	return &statusError{what: what, status: s, cause: cause}
 }
 
 // errHeld says that a version has come, but that the store may not report it.
