@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,6 +50,37 @@ func ExampleNewInformer() {
 	// 3 widgets, 2 of size 2
 	// 3 of size 2
 	// a went from 1 to 2
+}
+
+// A readiness probe. A liveness probe asks whether Phase is Stopped, and nothing else.
+func ExampleStatus_Healthy() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	widgets := lw.NewInformer(server, nil)
+
+	ready := func(w http.ResponseWriter, _ *http.Request) {
+		if err := widgets.Status().Healthy(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+	probe := func() {
+		answer := httptest.NewRecorder()
+		ready(answer, nil)
+		fmt.Println(answer.Code, strings.TrimSpace(answer.Body.String()))
+	}
+
+	probe()
+	go widgets.Run(ctx)
+	if err := widgets.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	probe()
+
+	// Output:
+	// 503 lw: Widget: not synced, since Run has not been called
+	// 200
 }
 
 // Events is what a handler is told, for a loop.

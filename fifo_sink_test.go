@@ -54,7 +54,7 @@ func TestSink(t *testing.T) {
 			deltas{{Type: Deleted, Cause: Watch, Old: a1, ResourceVersion: "2"}}},
 		{"deleted of the unknown is nothing", nil, apply(watch.Deleted, a1, "2"), nil},
 		{"deleted by key", replace("1", a1), func(q *FIFO[*ball]) {
-			q.Apply(WatchEvent[*ball]{Type: watch.Deleted, ResourceVersion: "2", meta: &Meta{Namespace: "default", Name: "a"}})
+			q.Apply(WatchEvent[*ball]{Type: watch.Deleted, ResourceVersion: "2", Identity: &Meta{Namespace: "default", Name: "a"}})
 		}, deltas{{Type: Deleted, Cause: Watch, Old: a1, ResourceVersion: "2"}}},
 		{"a bookmark is nothing", replace("1", a1), apply(watch.Bookmark, nil, "7"), nil},
 		{"an error is nothing", replace("1", a1), func(q *FIFO[*ball]) {

@@ -217,25 +217,32 @@ func (c *caller[T]) resync() bool {
 	return true
 }
 
+// gone reports whether no call may start any more. A call starts when it has returned false: a Remove that comes later does not
+// wait for it.
+func (c *caller[T]) gone() bool { return c.reg.removed.Load() }
+
 // tell makes the call that d asks for. It returns false when the handler is gone.
 func (c *caller[T]) tell(d *Delta[T]) (more bool) {
-	// Here the call starts: a Remove that comes later does not wait for it.
-	if c.reg.removed.Load() {
-		return false
-	}
 	if c.inf.opts.OnPanic == nil {
-		c.dispatch(d)
-		return true
+		return c.dispatch(d)
 	}
-	return c.recovering(d.Key(), func() { c.dispatch(d) })
+	return c.recovering(d.Key(), func() bool { return c.dispatch(d) })
 }
 
-func (c *caller[T]) dispatch(d *Delta[T]) {
+func (c *caller[T]) dispatch(d *Delta[T]) (more bool) {
+	if c.gone() {
+		return false
+	}
 	typ := d.Type
 	if f := c.h.Filter; f != nil {
 		was := typ != Added && f(d.Old)
+		if typ == Updated && c.gone() {
+			return false
+		}
 		is := typ != Deleted && f(d.New)
 		switch {
+		case c.gone(): // what comes next is another call
+			return false
 		case was && is:
 			typ = Updated
 		case is:
@@ -243,7 +250,7 @@ func (c *caller[T]) dispatch(d *Delta[T]) {
 		case was:
 			typ = Deleted
 		default:
-			return
+			return true
 		}
 	}
 	switch {
@@ -254,6 +261,7 @@ func (c *caller[T]) dispatch(d *Delta[T]) {
 	case typ == Deleted && c.h.Delete != nil:
 		c.h.Delete(d.Old)
 	}
+	return true
 }
 
 // synced makes the call that is about no object.
@@ -261,26 +269,25 @@ func (c *caller[T]) synced() (more bool) {
 	if c.h.Synced == nil {
 		return true
 	}
-	if c.reg.removed.Load() {
+	if c.gone() {
 		return false
 	}
 	if c.inf.opts.OnPanic == nil {
 		c.h.Synced()
 		return true
 	}
-	return c.recovering(Key{}, c.h.Synced)
+	return c.recovering(Key{}, func() bool { c.h.Synced(); return true })
 }
 
 // recovering calls f and hands a panic to OnPanic; the handler goes on with the next event.
-func (c *caller[T]) recovering(key Key, f func()) (more bool) {
+func (c *caller[T]) recovering(key Key, f func() bool) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.inf.opts.OnPanic(&Panic{Informer: c.inf.opts.Name, Handler: c.h.Name, Key: key, Value: v, Stack: debug.Stack()})
 			more = true
 		}
 	}()
-	f()
-	return true
+	return f()
 }
 
 // pending is what is left of the snapshot and what waits in the log.

@@ -40,6 +40,12 @@ func (c *calls) note(what string, objs ...*Widget) {
 	c.got = append(c.got, what)
 }
 
+func (c *calls) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.got)
+}
+
 // mustBe compares the calls since the last mustBe.
 func (c *calls) mustBe(t *testing.T, want ...string) {
 	t.Helper()
@@ -340,6 +346,77 @@ func TestCallsFromTheReader(t *testing.T) {
 			t.Errorf("the index holds %d", byName.Len("a"))
 		}
 	})
+}
+
+// No call starts after Remove: what a Filter that has removed its handler returns is of no consequence, nor is what one that is
+// slow returns after somebody else has.
+func TestRemoveInAFilter(t *testing.T) {
+	all := []string{
+		"filter a1", "add a1", "synced",
+		"filter a1", "filter a2", "update a1 a2",
+		"filter a2", "filter a2", "update a2 a2", // a resync
+		"filter a2", "delete a2",
+		"filter b1", "add b1",
+	}
+	for i, call := range all {
+		if !strings.HasPrefix(call, "filter") {
+			continue
+		}
+		for _, how := range []string{"by itself", "with OnPanic", "by another", "by the stop"} {
+			t.Run(fmt.Sprintf("%d %s %s", i, call, how), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := lw.NewMemory(widget("a", 1))
+					opts := &lw.Options{}
+					if how == "with OnPanic" {
+						opts.OnPanic = func(p *lw.Panic) { t.Error(p) }
+					}
+					inf := lw.NewInformer(m, opts)
+					ctx, cancel := context.WithCancel(t.Context())
+					ran := make(chan error, 1)
+					go func() { ran <- inf.Run(ctx) }()
+					synctest.Wait()
+
+					got := &calls{}
+					regs := make(chan *lw.Registration, 1)
+					h := got.handler()
+					h.Resync = time.Minute
+					h.Filter = func(w *Widget) bool {
+						if got.note("filter", w); got.len() != i+1 {
+							return true
+						}
+						switch how {
+						case "by another":
+							removed := make(chan struct{})
+							go func() { (<-regs).Remove(); close(removed) }()
+							<-removed
+						case "by the stop":
+							cancel()
+							time.Sleep(time.Second)
+						default:
+							(<-regs).Remove()
+						}
+						return true
+					}
+					reg := inf.AddHandler(h)
+					regs <- reg
+					synctest.Wait()
+					update(t, m, "a", 2)
+					sleep(time.Minute + time.Second)
+					remove(t, m, "a")
+					create(t, m, "b", 1)
+					<-reg.Done()
+					if err := reg.WaitForSync(t.Context()); (err == nil) != (i > 2) {
+						t.Errorf("WaitForSync: %v", err)
+					}
+					if diff := cmp.Diff(all[:i+1], got.take()); diff != "" {
+						t.Errorf("calls (-want +got):\n%s", diff)
+					}
+					cancel()
+					<-ran
+				})
+			})
+		}
+	}
 }
 
 // EveryUpdate and a handler in time are told the same; the net effect of what a blocked one missed is told otherwise.

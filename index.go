@@ -147,7 +147,8 @@ type Indexed[T Object] interface {
 // An Index finds the objects of a collection by a value that each has. It changes together with the collection: a read of
 // one after a read of the other is never older.
 //
-// A value is listed for as long as an object has it. One that is not equal to itself, a NaN, is not.
+// A value is listed for as long as an object has it. One that is not equal to itself, such as a NaN, is left out: nothing could
+// look it up. The object is found under its other values, if it has any.
 type Index[K comparable, T Object] struct {
 	groups *table.Groups[K, T]
 }

@@ -13,8 +13,8 @@ import (
 
 // informerTarget is an informer as its reflector sees it: the only writer of its store.
 type informerTarget[T Object] struct {
-	inf  *Informer[T]
-	held bool // a version has come that is not reported
+	inf   *Informer[T]
+	ahead bool // a version has come that is not reported
 
 	// doubted are the keys of objects that were kept, because nobody could read what came in their place, when the server went
 	// back: another version of the same name may come.
@@ -35,9 +35,13 @@ func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (e
 	default:
 		existed, err = t.set(key, ev.Object, ev.ResourceVersion, version)
 	}
-	t.reached(ev.ResourceVersion, err == nil && version != "")
+	if err == nil {
+		t.reached(ev.ResourceVersion, version != "")
+	}
 	return existed, true, err
 }
+
+func (t *informerTarget[T]) held(version string) { t.reached(version, false) }
 
 func (t *informerTarget[T]) notify() { t.inf.log.notify() }
 
@@ -178,6 +182,7 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 	if err != nil {
 		return 0, key, err
 	}
+	l.taken()
 	t.tellLocked(changes, l.reached)
 	inf.mu.Unlock()
 	inf.log.notify()
@@ -242,10 +247,10 @@ func (t *informerTarget[T]) reached(version string, reported bool) {
 	w := &t.inf.waits
 	switch {
 	case !reported && version != "":
-		t.held = true
+		t.ahead = true
 		w.hold(version)
-	case t.held:
-		t.held = false
+	case t.ahead:
+		t.ahead = false
 		w.hold("")
 	}
 	if w.any() {

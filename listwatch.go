@@ -75,9 +75,10 @@ func isFake(c any) bool {
 	return ok
 }
 
-func (lw *ListWatch[T, L]) hints() hints {
+// Hints are what is known of a fake clientset; of another client there are none.
+func (lw *ListWatch[T, L]) Hints() SourceHints {
 	fake := lw.fake.Load()
-	return hints{noStream: fake, loose: fake}
+	return SourceHints{NoStream: fake, Unversioned: fake}
 }
 
 // List calls ListFunc and yields the items of its result. An item of another type than T is yielded as an error that names
@@ -283,7 +284,7 @@ type optioned[T Object] struct {
 	tweak []func(*metav1.ListOptions)
 }
 
-func (o *optioned[T]) hints() hints { return hintsOf(o.src) }
+func (o *optioned[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts, err := tweaked(opts, o.tweak)

@@ -73,6 +73,9 @@ func MetaOf[T Object](obj T) Meta {
 // A Source is used by one [Reflector] at a time, and calls yield from the goroutine that called it. Both methods return soon
 // after ctx is done. They pass opts on as they are; the meaning of its fields is that of the Kubernetes API
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/).
+//
+// A Source that wraps another hands on the events as they came, or with all their fields, and is a [Hinter], whose hints are
+// [HintsOf] the one inside.
 type Source[T Object] interface {
 	// List yields each object of the collection, or of the page that opts asks for, in turn; err is set instead of obj for
 	// one that cannot be decoded, as an [*Error] with its Key where that is known. It returns the list's metadata. An error
@@ -87,18 +90,20 @@ type Source[T Object] interface {
 // A WatchEvent is one change that a [Source] saw.
 type WatchEvent[T Object] struct {
 	Type             watch.EventType // Added, Modified, Deleted or Bookmark; an ERROR event is Watch's error
-	Object           T               // zero for a Bookmark and where Err is set; may be zero for Deleted, see Key
+	Object           T               // zero for a Bookmark and where Err is set; may be zero for Deleted, see Identity
 	ResourceVersion  string          // the version of the collection that this event leads to
 	InitialEventsEnd bool            // the bookmark that ends the initial events of a streamed list
 	// More says that the source has the next event at hand and yields it without waiting, so that handlers may be woken once
 	// for both: after 1024 events or about half a millisecond at the latest. Reads show each event at once all the same.
 	More bool
-	// omitted: what is Deleted behind a transform that leaves it out was Added before.
-	omitted bool
+	// Omitted says of a Deleted that the server has sent an Added, whose object is left out on the way, as [Transform] may: there
+	// need not be anything to delete.
+	Omitted bool
 	Err     error // the object could not be decoded or transformed: an *Error, with the Key where it is known
 
-	// meta identifies the object of a Deleted event that carries none: a transform's, of which only the key is left.
-	meta *Meta
+	// Identity is that of a Deleted which carries no object, as behind a [Transform]. It is nil where Object is set, and must
+	// not be changed.
+	Identity *Meta
 }
 
 // Key returns the key of the object that the event is about, also of a Deleted that carries no object; it is zero for a
@@ -108,8 +113,8 @@ func (e *WatchEvent[T]) Key() Key {
 	switch {
 	case e.Object != zero:
 		return KeyOf(e.Object)
-	case e.meta != nil:
-		return e.meta.Key()
+	case e.Identity != nil:
+		return e.Identity.Key()
 	case e.Err != nil:
 		return keyOfError(e.Err)
 	}
@@ -121,8 +126,8 @@ func (e *WatchEvent[T]) id() (id Meta) {
 	var zero T
 	if e.Object != zero {
 		id = MetaOf(e.Object)
-	} else if e.meta != nil {
-		id = *e.meta
+	} else if e.Identity != nil {
+		id = *e.Identity
 	}
 	return id
 }
@@ -143,22 +148,24 @@ func typeName[T any]() string {
 	return t.Name()
 }
 
-// hints is what the sources of this package tell a reflector beyond what [Source] says.
-type hints struct {
-	// noStream: the source cannot stream its initial list, and trying would only cost time.
-	noStream bool
-	// loose: resource versions mean nothing (a fake clientset stamps none on its objects), so events are believed in the
-	// order of their arrival.
-	loose bool
-	// partial: the source leaves objects out, so that an object may be modified or deleted that was never added.
-	partial bool
+// SourceHints are what a [Source] knows of itself that no answer shows. The zero value says nothing.
+type SourceHints struct {
+	// NoStream: the source cannot stream its initial list, and to try would only cost time.
+	NoStream bool
+	// Unversioned: resource versions mean nothing, as those of a fake clientset, which stamps none on its objects. Events are
+	// believed in the order of their arrival.
+	Unversioned bool
+	// Partial: the source leaves objects out, so that one may be modified or deleted that was never added.
+	Partial bool
 }
 
-type hinter interface{ hints() hints }
+// A Hinter is a [Source] that has hints. Hints is called in the goroutine that reads from the server, and is to be quick.
+type Hinter interface{ Hints() SourceHints }
 
-func hintsOf(src any) hints {
-	if h, ok := src.(hinter); ok {
-		return h.hints()
+// HintsOf returns the hints of src; the zero value where it is no [Hinter].
+func HintsOf[T Object](src Source[T]) SourceHints {
+	if h, ok := src.(Hinter); ok {
+		return h.Hints()
 	}
-	return hints{}
+	return SourceHints{}
 }

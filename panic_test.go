@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -89,6 +90,92 @@ func TestOnPanicInFilter(t *testing.T) {
 		got.mustBe(t, "add b1", "synced")
 		if panics != 1 {
 			t.Errorf("%d panics, want 1", panics)
+		}
+	})
+}
+
+// An object that an index panicked at holds back the version, as any that is set aside does, until a later version of it comes
+// in; and no list takes it away meanwhile, or shows another version of it.
+func TestPanicInIndexHoldsTheVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 1))
+		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
+		bySize := lw.NewIndex(inf, func(w *Widget) int { return 10 / (w.Size - 5) })
+		got := &calls{}
+		h := got.handler()
+		h.Synced = nil
+		inf.AddHandler(h)
+		start(t, inf)
+		got.sorted(t, "add a1", "add b1")
+		mustStay := func(when, version string, b int) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(map[lw.Key]int{key("a"): 1, key("b"): b}, sizes(inf.Store())); diff != "" {
+				t.Errorf("%s: store (-want +got):\n%s", when, diff)
+			}
+			if bySize.Len(-2) != 1+map[int]int{1: 1}[b] {
+				t.Errorf("%s: the index holds %d", when, bySize.Len(-2))
+			}
+			if s := inf.Status(); s.ResourceVersion != version || len(s.SetAside) != 1 {
+				t.Errorf("%s: version %s, want %s; set aside: %v", when, s.ResourceVersion, version, s.SetAside)
+			}
+			var p *lw.Panic
+			if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); !errors.As(err, &p) {
+				t.Errorf("%s: WaitForResourceVersion: %v", when, err)
+			}
+		}
+		before := m.ResourceVersion()
+		update(t, m, "a", 5)
+		mustStay("after the event", before, 1)
+		update(t, m, "b", 2)
+		got.mustBe(t, "update b1 b2")
+		mustStay("after another object's", before, 2)
+		m.Disconnect()
+		m.Compact()
+		sleep(time.Minute)
+		got.mustBe(t)
+		mustStay("after a list", before, 2)
+		update(t, m, "a", 6)
+		got.mustBe(t, "update a1 a6")
+		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
+			t.Error(err)
+		}
+		if s := inf.Status(); s.ResourceVersion != m.ResourceVersion() || s.SetAside != nil {
+			t.Errorf("in the end: %+v", s)
+		}
+	})
+}
+
+// The same of an object at which an index panics only in a list: what the store has of it stays, and nothing that it has not
+// comes in.
+func TestPanicInIndexWithinALaterList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists: []reply{
+				list("10", stamped("a", 1, "8"), stamped("b", 1, "9"), stamped("gone", 1, "7")),
+				list("20", stamped("a", 5, "18"), stamped("b", 2, "19"), stamped("c", 5, "20")),
+			},
+			watches: []stream{expiredAfter(time.Minute), forever()},
+		}
+		var panics []lw.Key
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(p *lw.Panic) { panics = append(panics, p.Key) }})
+		lw.NewIndex(inf, func(w *Widget) int { return 10 / (w.Size - 5) })
+		got := &calls{}
+		inf.AddHandler(got.handler())
+		start(t, inf)
+		synctest.Wait()
+		got.take()
+		sleep(2 * time.Minute)
+		got.mustBe(t, "delete gone1", "update b1 b2")
+		if diff := cmp.Diff(map[lw.Key]int{key("a"): 1, key("b"): 2}, sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]lw.Key{key("a"), key("c")}, panics); diff != "" {
+			t.Errorf("panicked at (-want +got):\n%s", diff)
+		}
+		aside := inf.Status().SetAside
+		if len(aside) != 2 || aside[key("a")] == nil || aside[key("c")] == nil {
+			t.Errorf("set aside: %v", aside)
 		}
 	})
 }

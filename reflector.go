@@ -39,6 +39,7 @@ type Reflector[T Object] struct {
 	probe    bool     // the next step is to ask for the server's version
 	refused  int      // older states that were refused in a row
 	relisted bool     // a list was taken over since the last progress of a watch
+	failures int      // requests that failed in a row, which a list alone does not end: watches may fail after each
 	stream   streamMemory
 	aside    aside
 }
@@ -49,8 +50,10 @@ type target[T Object] interface {
 	replace(l replacement[T]) (changed int)
 	// apply makes the change ev, of which key is the key, and moves the reported version to version, if that is not empty. An
 	// event with Err changes no object. It returns whether the object was there before; known is false where the target cannot
-	// tell. An error means that nothing has changed, and that the object is to be set aside.
+	// tell. An error means that nothing has changed, and that the object is to be set aside, which held follows.
 	apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error)
+	// held notes that version has come, of an event that apply has failed at, and is not going to be reported.
+	held(version string)
 	// notify wakes those who wait for what was applied. It follows an apply without delay, unless more events do.
 	notify()
 	// get returns what the target holds under key; ok is false also where it cannot tell.
@@ -69,6 +72,7 @@ type replacement[T Object] struct {
 	distrust  bool                     // equal versions may be different objects
 	duplicate func(key Key)            // told of a key that objs holds twice
 	failed    func(key Key, err error) // told of an object that could not be indexed; it stays as it was
+	taken     func()                   // called once nothing can fail any more, before anybody is told that the list is there
 }
 
 // NewReflector returns a Reflector from src to sink. It panics if either is nil.
@@ -118,6 +122,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 // Status returns what the reflector is doing.
 func (r *Reflector[T]) Status() Status {
 	s := r.board.status(r.opts.List)
+	s.Informer = r.opts.Name
 	s.ResourceVersion = r.target.version()
 	return s
 }
@@ -185,40 +190,39 @@ const relistAfter = 5
 func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	if o.progress {
 		r.board.recovered()
-		r.relisted = false
+		r.failures, r.relisted = 0, false
 	}
 	o.again = r.relisted
-	failures := r.board.failed()
-	v := decide(o, failures)
+	v := decide(o, r.failures)
 	r.relist = r.relist || v.relist
 	r.doubt = r.doubt || v.doubt
 	r.probe = r.probe || v.probe
 	if v.failed {
-		failures++
+		r.failures++
 		if o.err == nil {
 			o.err = errEmptyWatch
 		}
 	}
 	if o.err != nil && !o.quiet {
-		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: failures, Err: o.err}
+		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
 		if v.failed {
-			r.board.fail(failures, err)
+			r.board.fail(r.failures, err)
 		}
 		r.opts.OnError(err)
 	}
 	pause := r.pace.due(time.Now())
 	if v.wait {
 		r.board.setPhase(Waiting)
-		pause = max(pause, r.opts.Backoff(failures), retryAfter(o.err))
+		pause = max(pause, r.opts.Backoff(r.failures), retryAfter(o.err))
 	}
 	r.pause(ctx, pause)
 }
 
 // giveUp reports what no retry can mend, and returns it.
 func (r *Reflector[T]) giveUp(o outcome) error {
-	failures := r.board.failed() + 1
-	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: failures, Err: o.err}
-	r.board.fail(failures, err)
+	r.failures++
+	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
+	r.board.fail(r.failures, err)
 	r.opts.OnError(err)
 	return err
 }

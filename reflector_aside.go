@@ -93,6 +93,7 @@ func (s *sinkTarget[T]) replace(l replacement[T]) int {
 		}
 	}
 	s.sink.Replace(objs, l.version)
+	l.taken()
 	s.at.set(l.version)
 	return len(objs)
 }
@@ -111,6 +112,9 @@ func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (exist
 	}
 	return existed, known, nil
 }
+
+// held does nothing: nobody waits for a version of a Sink.
+func (s *sinkTarget[T]) held(string) {}
 
 // notify does nothing: a Sink sees what is More for itself.
 func (s *sinkTarget[T]) notify() {}

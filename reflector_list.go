@@ -36,7 +36,7 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 		return r.follow(ctx, true)
 	case r.opts.List == ListWhole:
 		return r.pages(ctx, 0)
-	case r.opts.List == ListPages || r.stream.off || r.stream.skip || hintsOf(r.src).noStream:
+	case r.opts.List == ListPages || r.stream.off || r.stream.skip || HintsOf(r.src).NoStream:
 		return r.pages(ctx, r.opts.PageSize)
 	default:
 		return r.follow(ctx, true)
@@ -192,16 +192,15 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 	}
 	objs := got.all()
 	changed := r.target.replace(replacement[T]{
-		objs: objs, version: version, reached: got.version, keep: got.bad, epoch: epoch, distrust: epoch || hintsOf(r.src).loose,
+		objs: objs, version: version, reached: got.version, keep: got.bad, epoch: epoch, distrust: epoch || HintsOf(r.src).Unversioned,
 		duplicate: func(key Key) {
 			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 		},
 		failed: func(key Key, err error) { r.aside.add(key, err, false, r.report) },
+		taken:  func() { r.board.replaced(epoch, r.aside.clone()) },
 	})
 	r.position, r.expected = positionAt(got.version), len(objs)
 	r.listed, r.relist, r.doubt, r.probe = true, false, false, false
-	r.board.setSetAside(r.aside.clone())
-	r.board.replaced(epoch)
 	if r.opts.Metrics != nil {
 		r.opts.Metrics.Replaced(r.opts.Name, len(objs), changed)
 	}
@@ -278,12 +277,12 @@ func (g *gathered[T]) fail(err error) {
 }
 
 // change applies an initial event, or a change that happened while they were being sent.
-func (g *gathered[T]) change(ev *WatchEvent[T], h hints) error {
+func (g *gathered[T]) change(ev *WatchEvent[T], h SourceHints) error {
 	key := ev.Key()
 	if ev.Type != watch.Added {
 		g.index()
 	}
-	if !h.loose && ev.ResourceVersion != "" {
+	if !h.Unversioned && ev.ResourceVersion != "" {
 		if err := g.check(ev, key, h); err != nil {
 			return err
 		}
@@ -320,7 +319,7 @@ func (g *gathered[T]) index() {
 
 // check refuses an event of before. The objects of a list have versions in any order; a change is newer than all that has come,
 // and of an object that has come.
-func (g *gathered[T]) check(ev *WatchEvent[T], key Key, h hints) error {
+func (g *gathered[T]) check(ev *WatchEvent[T], key Key, h SourceHints) error {
 	to, newest, before := positionAt(ev.ResourceVersion), g.newest, false
 	if newest.version == "" {
 		g.newest = to
@@ -331,7 +330,7 @@ func (g *gathered[T]) check(ev *WatchEvent[T], key Key, h hints) error {
 	}
 	i, known := g.at[key]
 	switch {
-	case ev.omitted || ev.Type == watch.Added && !known:
+	case ev.Omitted || ev.Type == watch.Added && !known:
 		return nil // an object of the list, which a Transform may have left out
 	case ev.Type == watch.Added:
 		held := positionAt(g.objs[i].GetResourceVersion())
@@ -346,7 +345,7 @@ func (g *gathered[T]) check(ev *WatchEvent[T], key Key, h hints) error {
 		return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
 	}
 	first := newest.version == "" && len(g.bad) == 0
-	if known || g.bad[key] != nil || g.bad[Key{}] != nil || h.partial && !first {
+	if known || g.bad[key] != nil || g.bad[Key{}] != nil || h.Partial && !first {
 		return nil
 	}
 	return protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))

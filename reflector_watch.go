@@ -67,7 +67,7 @@ type watching[T Object] struct {
 	guard     *guard
 	health    *time.Timer
 
-	hints   hints
+	hints   SourceHints
 	started bool
 	opaque  bool          // it began without a version: what it sends cannot be checked, and it cannot be resumed
 	ev      WatchEvent[T] // the one at hand: here, since a pointer to a parameter would cost an allocation each
@@ -117,8 +117,8 @@ const (
 // event takes what the source yields.
 func (w *watching[T]) event(ev WatchEvent[T]) error {
 	if !w.started {
-		w.started, w.hints = true, hintsOf(w.r.src)
-		w.opaque = w.opaque || w.hints.loose
+		w.started, w.hints = true, HintsOf(w.r.src)
+		w.opaque = w.opaque || w.hints.Unversioned
 	}
 	w.held++
 	if ev.More && w.held%lookEvery == 0 {
@@ -189,7 +189,7 @@ func withoutBody[T Object](ev WatchEvent[T]) WatchEvent[T] {
 		return ev
 	}
 	id := &Meta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: ev.ResourceVersion}
-	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, meta: id}
+	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, Identity: id}
 }
 
 // apply makes one change of a live watch.
@@ -257,12 +257,19 @@ func (w *watching[T]) check(ev *WatchEvent[T], key Key, to position) error {
 // has not been applied.
 func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	r := w.r
-	if to.version == "" || w.hints.loose {
+	if to.version == "" || w.hints.Unversioned {
 		to = r.position // what a fake stamps on its objects is no version of its collection
 	}
+	if !w.moved {
+		w.moved = true
+		r.board.recovered()
+	}
+	// Who waits for the version learns of it in apply, and then what Status says is true already.
 	wasAside := false
 	if ev.Type != watch.Bookmark && ev.Err == nil && len(r.aside.errs) > 0 {
-		wasAside = r.aside.remove(key)
+		if wasAside = r.aside.remove(key); wasAside {
+			r.board.setSetAside(r.aside.clone())
+		}
 	}
 	report := to.version
 	if r.aside.holds() {
@@ -270,17 +277,12 @@ func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	}
 	existed, known, err := r.target.apply(ev, key, report)
 	r.position = to
-	if !w.moved {
-		w.moved = true
-		r.board.recovered()
-	}
 	switch {
 	case err != nil:
 		r.aside.add(key, err, true, r.report)
 		r.board.setSetAside(r.aside.clone())
-	case wasAside:
-		r.board.setSetAside(r.aside.clone())
-	case !known || w.opaque || w.hints.partial || ev.Err != nil || ev.Type == watch.Bookmark:
+		r.target.held(ev.ResourceVersion)
+	case wasAside || !known || w.opaque || w.hints.Partial || ev.Err != nil || ev.Type == watch.Bookmark:
 	case ev.Type == watch.Added && existed:
 		// What the event says is true and was applied; that it was sent this way means that others were not sent.
 		return protocolErrorf("ADDED event of %s, which was there already", keyString(key))
@@ -306,7 +308,7 @@ func (w *watching[T]) ended(err error, took time.Duration) outcome {
 	o.early = time.Since(w.requested) < w.timeout
 	o.progress = w.moved || took >= healthyAfter || !o.early
 	o.quiet = err == errDoubt
-	o.opaque = w.opaque || hintsOf(r.src).loose
+	o.opaque = w.opaque || HintsOf(r.src).Unversioned
 	if _, ordered := r.position.before(r.position); !ordered || o.opaque {
 		o.silent, o.early = false, false // without an order there is nothing to find out
 	}

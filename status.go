@@ -8,15 +8,25 @@ import (
 	"time"
 )
 
-// Status is what an [Informer] or a [Reflector] is doing, as of one moment.
+// Status is what an [Informer] or a [Reflector] is doing, as of one moment. Who has waited (for the sync, or for a version)
+// finds in it what the wait has promised.
+//
+// [Status.Healthy] is what a readiness probe wants to know. It is red until Synced, when Phase is Stopped, and once requests
+// have failed for a minute on end, which Since tells: then the store is whole, but may be out of date. Nothing else makes
+// it red. A watch that breaks is resumed, and the objects of SetAside hide no others: those are for an alert, as is a Pending
+// that only grows, which is that of a handler that hangs. A quiet collection has an old LastEvent.
+//
+// A liveness probe wants no more than that Phase is not Stopped: a restart mends no server, and costs it a list.
 type Status struct {
+	Informer        string // Options.Name
 	Phase           Phase
 	Synced          bool          // a whole list of a real state is in the store
 	ResourceVersion string        // the store's: every event up to it has been applied
 	Objects         int           // in the store
 	LastEvent       time.Time     // when the server was last heard on a watch; zero: never
-	Failures        int           // requests that failed in a row; 0 once the server makes progress
+	Failures        int           // requests that failed in a row; 0 once the server makes progress, as by a whole list
 	Err             error         // the last failure, an *Error; nil while Failures is 0
+	Since           time.Time     // of the first failure since the server made progress; zero while Failures is 0
 	SetAside        map[Key]error // objects that could not be decoded, transformed or indexed, and why; nil: none
 	Lists           uint64        // requests for a list, of which each page is one
 	Watches         uint64        // requests for a watch or a streamed list
@@ -69,6 +79,7 @@ type board struct {
 	watches  uint64        //
 	failures int           //
 	err      error         //
+	since    time.Time     // of the first failure; zero while failures is 0
 	mode     ListMode      //
 	setAside map[Key]error // replaced, not changed
 	epoch    int           //
@@ -78,7 +89,7 @@ func (b *board) status(mode ListMode) Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := Status{
-		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err,
+		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since,
 		SetAside: maps.Clone(b.setAside), Lists: b.lists, Watches: b.watches, Events: b.events.Load(), Mode: b.mode, Epoch: b.epoch,
 	}
 	if s.Mode == ListAuto {
@@ -127,24 +138,25 @@ func (b *board) fail(failures int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures, b.err = failures, err
+	if b.since.IsZero() {
+		b.since = time.Now()
+	}
 }
 
 func (b *board) recovered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures, b.err = 0, nil
+	b.recoveredLocked()
 }
 
-func (b *board) failed() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failures
-}
+func (b *board) recoveredLocked() { b.failures, b.err, b.since = 0, nil, time.Time{} }
 
-func (b *board) replaced(epoch bool) {
+// replaced notes that a whole list has been taken over. It comes before anybody can learn of that in another way.
+func (b *board) replaced(epoch bool, setAside map[Key]error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.synced = true
+	b.synced, b.phase, b.setAside = true, Watching, setAside
+	b.recoveredLocked()
 	if epoch {
 		b.epoch++
 	}

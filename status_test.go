@@ -39,9 +39,9 @@ func TestStatusOfEachPhase(t *testing.T) {
 		"watching": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{events(added("b", "11"), bookmark("20"))}}, lw.ListPages, true, false,
 			lw.Status{Phase: lw.Watching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, LastEvent: born}, nil},
 		"waiting to list": {&script{lists: []reply{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Lists: 1, Failures: 1}, down},
+			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Lists: 1, Failures: 1, Since: born}, down},
 		"waiting to watch": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1}, down},
+			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1, Since: born}, down},
 		"stopped": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{forever()}}, lw.ListPages, true, true,
 			lw.Status{Phase: lw.Stopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1}, nil},
 	} {
@@ -59,6 +59,7 @@ func TestStatusOfEachPhase(t *testing.T) {
 					synctest.Wait()
 				}
 				got := inf.Status()
+				tc.want.Informer = "Widget"
 				if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
 					t.Errorf("status (-want +got):\n%s", diff)
 				}

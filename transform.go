@@ -35,9 +35,10 @@ type transformed[T, U Object] struct {
 	listing map[Key]Key // what renamed is going to be when the list that is read has ended; nil: none is
 }
 
-func (t *transformed[T, U]) hints() hints {
-	h := hintsOf(t.src)
-	h.partial = true
+// Hints are those of the source, and that objects may be left out.
+func (t *transformed[T, U]) Hints() SourceHints {
+	h := HintsOf(t.src)
+	h.Partial = true
 	return h
 }
 
@@ -150,7 +151,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 		t.lists()
 	}
 	return t.src.Watch(ctx, opts, func(ev WatchEvent[T]) error {
-		out := WatchEvent[U]{Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd, Err: ev.Err, More: ev.More, omitted: ev.omitted}
+		out := WatchEvent[U]{Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd, Err: ev.Err, More: ev.More, Omitted: ev.Omitted}
 		var zero T
 		switch {
 		case ev.Err != nil:
@@ -160,7 +161,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 				t.listed()
 			}
 		case ev.Object == zero || ev.Type == watch.Deleted:
-			out.meta = t.gone(ev.id())
+			out.Identity = t.gone(ev.id())
 		default:
 			id := MetaOf(ev.Object)
 			obj, stays, err := t.apply(ev.Object)
@@ -171,7 +172,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 				out.Object = obj
 			default:
 				// Left out: to those behind f it is deleted, if they ever knew it.
-				out.Type, out.meta, out.omitted = watch.Deleted, t.gone(id), ev.Type == watch.Added
+				out.Type, out.Identity, out.Omitted = watch.Deleted, t.gone(id), ev.Type == watch.Added
 			}
 		}
 		return yield(out)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -51,47 +50,26 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context) error {
 // unsynced says why a wait for sync ended with cause.
 func (c *informerCore) unsynced(cause error) error {
 	s := c.status()
-	return &syncError{informer: c.opts.Name, status: s, cause: cause}
-}
-
-// syncError is why a wait for sync ended without it.
-type syncError struct {
-	informer string
-	status   Status
-	cause    error
-}
-
-func (e *syncError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "lw: %s: ", e.informer)
-	switch {
-	case e.status.Synced:
-		fmt.Fprintf(&b, "handler not synced (%d changes pending)", e.status.Pending)
-	case e.status.Phase == Idle:
-		b.WriteString("not synced, since Run has not been called")
-	default:
-		fmt.Fprintf(&b, "not synced (%s, mode %s)", e.status.Phase, e.status.Mode)
+	what := s.unsynced()
+	if s.Synced {
+		what = fmt.Sprintf("handler not synced (%d changes pending)", s.Pending)
 	}
-	if err := e.status.Err; err != nil {
-		// The informer's name stands in front already.
-		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(err.Error(), "lw: "+e.informer+": "))
-	}
-	fmt.Fprintf(&b, ": %s", strings.TrimPrefix(e.cause.Error(), "lw: "))
-	return b.String()
-}
-
-func (e *syncError) Unwrap() []error {
-	if e.status.Err == nil {
-		return []error{e.cause}
-	}
-	return []error{e.status.Err, e.cause}
+	return &statusError{what: what, status: s, cause: cause}
 }
 
 // WaitForResourceVersion waits until the store shows the collection as it was at version or later, so that after a write, with
 // the version that it returned, every read shows it. It returns nil at once if that is so. Otherwise it returns the cause of
 // ctx, [ErrStopped], [ErrRewound] if the server went back in time meanwhile, an error if version or the server's versions are
 // not decimal numbers and so have no order, and an error that wraps those of Status.SetAside if an object on the way could not
-// be applied.
+// be applied. Give ctx a deadline: a version may never come.
+//
+// It is meant for the version of an object that this collection shows, as its write returned it, or of a list of it. A server
+// tells nobody of a write that his selector or namespace leaves out, nor of one to another resource. Such a version is only known
+// to be passed when something else happens, or when a bookmark comes: from kube-apiserver within a minute or so, from a server
+// without bookmarks not before a later write.
+//
+// A delete returns no version to wait for. Wait until [Reader.Get] does not find the object, or finds another UID: a Delete of
+// a [Handler] says when to look.
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", inf.opts.Name, version, err)
@@ -117,7 +95,19 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 	if errors.Is(err, errHeld) {
 		err = errors.Join(append([]error{err}, inf.r.board.asideErrors()...)...)
 	}
-	return fmt.Errorf("lw: %s: waiting for resource version %s at %s: %w", inf.opts.Name, version, inf.store.ResourceVersion(), err)
+	return inf.unreached(version, err)
+}
+
+// unreached says why a wait for version ended with cause.
+func (c *informerCore) unreached(version string, cause error) error {
+	s := c.status()
+	what := "waiting for resource version " + version
+	if s.Synced {
+		what += fmt.Sprintf(" at %s, until an object of this collection or a bookmark has it (%s)", s.ResourceVersion, s.Phase)
+	} else {
+		what += ": " + s.unsynced()
+	}
+	return &statusError{what: what, status: s, cause: cause}
 }
 
 // errHeld says that a version has come, but that the store may not report it.

@@ -1,7 +1,13 @@
 package lwtest_test
 
 import (
+	"context"
+	"reflect"
 	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
@@ -40,6 +46,98 @@ func subject(wrap func(lw.Source[*Widget]) lw.Source[*Widget]) lwtest.Subject[*W
 			{Labels: "even=yes", Matches: func(w *Widget) bool { return w.Size%2 == 0 }},
 			{Fields: "metadata.namespace=lwtest-a", Matches: func(w *Widget) bool { return w.Namespace == "lwtest-a" }},
 		},
+	}
+}
+
+// wrapper is a source as somebody else may write one: it makes each event anew, of what can be seen from outside.
+type wrapper struct{ src lw.Source[*Widget] }
+
+func (w *wrapper) Hints() lw.SourceHints { return lw.HintsOf(w.src) }
+
+func (w *wrapper) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	return w.src.List(ctx, opts, yield)
+}
+
+func (w *wrapper) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	return w.src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+		var out lw.WatchEvent[*Widget]
+		from, to := reflect.ValueOf(ev), reflect.ValueOf(&out).Elem()
+		for i := range from.NumField() {
+			if from.Type().Field(i).IsExported() {
+				to.Field(i).Set(from.Field(i))
+			}
+		}
+		return yield(out)
+	})
+}
+
+func TestWrapper(t *testing.T) {
+	same := func(w *Widget) (*Widget, error) { return w, nil }
+	lwtest.Source(t, func() lwtest.Subject[*Widget] {
+		return subject(func(src lw.Source[*Widget]) lw.Source[*Widget] { return &wrapper{lw.Transform(src, same)} })
+	})
+}
+
+// An informer of a wrapped Transform, which leaves objects out, goes on as without the wrapper: no error, no second list.
+func TestInformerOfWrapper(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				name := func(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
+				m := lw.NewMemory(newWidget(name("a"), 0), newWidget(name("b"), 1))
+				even := func(w *Widget) (*Widget, error) {
+					if w.Size%2 != 0 {
+						return nil, nil
+					}
+					return w, nil
+				}
+				var errs []error
+				inf := lw.NewInformer[*Widget](&wrapper{lw.Transform(m, even)}, &lw.Options{List: mode, OnError: func(err error) { errs = append(errs, err) }})
+				var told []string
+				inf.AddHandler(lw.Handler[*Widget]{
+					Add:    func(w *Widget) { told = append(told, "add "+w.Name) },
+					Update: func(_, w *Widget) { told = append(told, "update "+w.Name) },
+					Delete: func(w *Widget) { told = append(told, "delete "+w.Name) },
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- inf.Run(ctx) }()
+				synctest.Wait()
+				put := func(write func(*Widget) (*Widget, error), n string, size int) {
+					t.Helper()
+					w := newWidget(name(n), size)
+					if old, ok := m.Get(name(n)); ok {
+						w.Meta = old.Meta
+					}
+					if _, err := write(w); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				put(m.Create, "c", 3) // is left out
+				put(m.Update, "b", 2) // comes in
+				put(m.Update, "a", 1) // goes out
+				put(m.Update, "c", 5) // stays out
+				for _, n := range []string{"a", "b", "c"} {
+					if err := m.Delete(name(n)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				synctest.Wait()
+				if diff := cmp.Diff([]string{"add a", "add b", "delete a", "delete b"}, told); diff != "" {
+					t.Errorf("told (-want +got):\n%s", diff)
+				}
+				s := inf.Status()
+				if len(errs) > 0 || s.Lists+s.Watches != map[lw.ListMode]uint64{lw.ListPages: 2, lw.ListStream: 1}[mode] {
+					t.Errorf("%d lists, %d watches, errors %v", s.Lists, s.Watches, errs)
+				}
+				if s.ResourceVersion != m.ResourceVersion() {
+					t.Errorf("the version is %s, the server's %s", s.ResourceVersion, m.ResourceVersion())
+				}
+				cancel()
+				<-ran
+			})
+		})
 	}
 }
 

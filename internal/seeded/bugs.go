@@ -36,6 +36,8 @@ const (
 	watchFile    = "reflector_watch.go"
 	listFile     = "reflector_list.go"
 	policyFile   = "reflector.go"
+	statusFile   = "status.go"
+	healthyFile  = "status_healthy.go"
 	groupsFile   = "internal/table/groups.go"
 	indexFile    = "internal/table/index.go"
 	replaceFile  = "internal/table/replace.go"
@@ -77,6 +79,10 @@ var bugs = []bug{
 		"		t.doubted = keep\n", "		_ = keep\n")},
 	{name: "late index misses an object", edits: one(indexFile,
 		"	d.replace(nil, all)\n	s.lock()", "	d.replace(nil, all[:len(all)/2])\n	s.lock()")},
+	{name: "value that no map finds stays in an index", run: "TestIndexOfNaN", edits: one(indexFile,
+		"		if value != value {\n			continue\n		}\n", "")},
+	{name: "object at which an index panicked goes with the next list", run: "TestPanicInIndex", edits: one(targetFile,
+		"		keep[key] = err\n", "		_ = err\n")},
 
 	// From the store to the handlers.
 	{name: "net change merges delete and add into one call", id: "B06", edits: one("fold.go",
@@ -137,6 +143,22 @@ var bugs = []bug{
 		"c.inf.opts.OnPanic(&Panic{Informer: c.inf.opts.Name, Handler: c.h.Name, Key: key, Value: v, Stack: debug.Stack()})", "_ = debug.Stack")},
 	{name: "panic of a handler ends it", edits: one(handlerFile,
 		"			more = true\n", "")},
+	{name: "call of a handler that its filter has removed", run: "TestRemoveInAFilter", edits: one(handlerFile,
+		"		case c.gone(): // what comes next is another call\n			return false\n", "")},
+	{name: "second call of a filter that has removed its handler", run: "TestRemoveInAFilter", edits: one(handlerFile,
+		"		if typ == Updated && c.gone() {\n			return false\n		}\n", "")},
+
+	// What waits and Status say.
+	{name: "status says less than the wait for the sync", run: "TestStatusAfterWaitForSync", edits: one(targetFile,
+		"	l.taken()\n	t.tellLocked(changes, l.reached)\n	inf.mu.Unlock()\n", "	t.tellLocked(changes, l.reached)\n	inf.mu.Unlock()\n	defer l.taken()\n")},
+	{name: "failures outlive a whole list", run: "TestListEndsFailures", edits: one(statusFile,
+		"setAside = true, Watching, setAside\n	b.recoveredLocked()\n", "setAside = true, Watching, setAside\n")},
+	{name: "a blip is no health", run: "TestStatusHealthy", edits: one(healthyFile,
+		"const staleAfter = time.Minute", "const staleAfter = time.Second")},
+	{name: "bookmark wakes nobody who waits for its version", run: "TestWhatEndsAWait", edits: one(targetFile,
+		"	if err == nil {\n		t.reached(", "	if err == nil && ev.Type != watch.Bookmark {\n		t.reached(")},
+	{name: "version passes an object at which an index panicked", run: "TestPanicInIndex", edits: one(watchFile,
+		"		r.aside.add(key, err, true, r.report)\n", "		r.aside.add(key, err, false, r.report)\n")},
 
 	// What the reflector makes of answers.
 	{name: "watch from the last item's version", id: "B09", edits: one(listFile,
@@ -188,13 +210,13 @@ var bugs = []bug{
 	{name: "old events are believed before the end of the initial events", run: "TestBadInitialEvents|TestOldInitialEvents", edits: one(listFile,
 		"	if before && !again {", "	if before && !again && false {")},
 	{name: "initial events may begin with a change", run: "TestOldInitialEvents", edits: one(listFile,
-		"|| h.partial && !first {", "|| h.partial || first {")},
+		"|| h.Partial && !first {", "|| h.Partial || first {")},
 	{name: "expired watch is resumed", id: "B38", edits: one(policyFile,
 		"return verdict{relist: true, failed: true, wait: o.again}", "return verdict{failed: true, wait: true}")},
 	{name: "failure is not reported", edits: one(policyFile,
-		"			r.board.fail(failures, err)\n		}\n		r.opts.OnError(err)", "			r.board.fail(failures, err)\n		}")},
+		"			r.board.fail(r.failures, err)\n		}\n		r.opts.OnError(err)", "			r.board.fail(r.failures, err)\n		}")},
 	{name: "Retry-After is ignored", run: "TestBoundedRetries", edits: one(policyFile,
-		"r.opts.Backoff(failures), retryAfter(o.err))", "r.opts.Backoff(failures), retryAfter(nil))")},
+		"r.opts.Backoff(r.failures), retryAfter(o.err))", "r.opts.Backoff(r.failures), retryAfter(nil))")},
 	{name: "silent watch is never ended", edits: one(watchFile,
 		"	overdue = 30 * time.Second", "	overdue = 30 * time.Hour")},
 	{name: "list that hangs is never ended", edits: one(listFile,

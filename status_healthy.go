@@ -1,0 +1,66 @@
+package lw
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// staleAfter is how long requests may fail on end before the store counts as out of date: by then the longest default backoff
+// has been waited, and what came after it has failed as well.
+const staleAfter = time.Minute
+
+// Healthy returns nil if the store can be relied on: it has synced, is not stopped, and requests have not failed for a minute on
+// end by now. Otherwise it says why not; errors.Is and errors.As find [ErrStopped] and what Err is in it.
+func (s Status) Healthy() error {
+	switch {
+	case s.Phase == Stopped:
+		return &statusError{status: s, cause: ErrStopped}
+	case !s.Synced:
+		return &statusError{what: s.unsynced(), status: s}
+	case s.Failures > 0 && time.Since(s.Since) >= staleAfter:
+		return &statusError{what: "out of date since " + s.Since.Format(time.RFC3339), status: s}
+	}
+	return nil
+}
+
+// unsynced says what is done instead.
+func (s Status) unsynced() string {
+	if s.Phase == Idle {
+		return "not synced, since Run has not been called"
+	}
+	return fmt.Sprintf("not synced (%s, mode %s)", s.Phase, s.Mode)
+}
+
+// statusError says what is wrong, with the last failure and the cause, where there is one.
+type statusError struct {
+	what   string // may be empty where there is a cause
+	status Status
+	cause  error
+}
+
+// Error returns "lw: <informer>: <what>: <the last failure>: <cause>".
+func (e *statusError) Error() string {
+	name := "lw: " + e.status.Informer
+	text := []string{name}
+	if e.what != "" {
+		text = append(text, e.what)
+	}
+	if err := e.status.Err; err != nil {
+		text = append(text, strings.TrimPrefix(err.Error(), name+": ")) // the name stands in front already
+	}
+	if e.cause != nil {
+		text = append(text, strings.TrimPrefix(e.cause.Error(), "lw: "))
+	}
+	return strings.Join(text, ": ")
+}
+
+// Unwrap returns the last failure and the cause.
+func (e *statusError) Unwrap() (errs []error) {
+	for _, err := range []error{e.status.Err, e.cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}

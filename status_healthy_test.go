@@ -1,0 +1,105 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// What a readiness probe sees while a server goes away and comes back.
+func TestStatusHealthy(t *testing.T) {
+	down := errors.New("connection refused")
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		m.Fail(down)
+		inf := lw.NewInformer(m, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return 7 * time.Second }})
+		healthy := func(when, want string, is error) {
+			t.Helper()
+			synctest.Wait()
+			err := inf.Status().Healthy()
+			if got := fmt.Sprint(err); got != want || is != nil && !errors.Is(err, is) {
+				t.Errorf("%s:\n%s\nwant\n%s", when, got, want)
+			}
+		}
+		healthy("before Run", "lw: Widget: not synced, since Run has not been called", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		healthy("never synced", "lw: Widget: not synced (waiting, mode pages): list: connection refused", down)
+		m.Fail(nil)
+		sleep(8 * time.Second)
+		healthy("synced", "<nil>", nil)
+		sleep(time.Minute)
+
+		m.Fail(down)
+		m.Disconnect()
+		since := time.Now().Format(time.RFC3339)
+		sleep(59 * time.Second)
+		healthy("a blip", "<nil>", nil)
+		if s := inf.Status(); s.Failures == 0 || !errors.Is(s.Err, down) {
+			t.Errorf("status in a blip: %+v", s)
+		}
+		sleep(2 * time.Second)
+		healthy("an outage", "lw: Widget: out of date since "+since+": list (failure 9 in a row): connection refused", down)
+		m.Fail(nil)
+		sleep(20 * time.Second)
+		healthy("after it", "<nil>", nil)
+		cancel()
+		<-ran
+		healthy("stopped", "lw: Widget: stopped", lw.ErrStopped)
+	})
+}
+
+// A whole list is progress: what failed before is over. The pauses go on to grow where watches fail after each list.
+func TestListEndsFailures(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				refused := 0
+				var pauses []int
+				fails := func() bool { refused++; return refused <= 3 }
+				end := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: "10", InitialEventsEnd: true}
+				src := &script{
+					list: func() reply {
+						if fails() {
+							return reply{err: errors.New("connection refused")}
+						}
+						return list("10", stamped("a", 1, "9"))
+					},
+					stream: func() stream {
+						if fails() {
+							return stream{err: errors.New("connection refused")}
+						}
+						return stream{events: []lw.WatchEvent[*Widget]{end}, after: 5 * time.Second, err: apierrors.NewResourceExpired("too old")}
+					},
+					watch: func() stream { return expiredAfter(5 * time.Second) },
+				}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+					pauses = append(pauses, n)
+					return time.Second
+				}})
+				start(t, inf)
+				if err := inf.WaitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if s := inf.Status(); s.Failures != 0 || s.Err != nil || !s.Since.IsZero() || s.Healthy() != nil {
+					t.Errorf("status after a whole list: %+v, %v", s, s.Healthy())
+				}
+				sleep(20 * time.Second)
+				if len(pauses) < 5 || !slices.IsSorted(pauses) || pauses[0] != 1 || pauses[4] < 5 {
+					t.Errorf("pauses after so many failures: %v", pauses)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// A wait for a version that is in vain says what it waits for, and what the informer is doing instead.
+func TestWaitForResourceVersionSaysWhy(t *testing.T) {
+	down := errors.New("connection refused")
+	never := errors.New("out of patience")
+	for name, tc := range map[string]struct {
+		src  *script
+		run  bool
+		want string
+		is   []error
+	}{
+		"before Run": {&script{}, false,
+			"lw: Widget: waiting for resource version 12: not synced, since Run has not been called: out of patience", []error{never}},
+		"before the sync": {&script{lists: []reply{{err: down}}}, true,
+			"lw: Widget: waiting for resource version 12: not synced (waiting, mode pages): list: connection refused: out of patience", []error{never, down}},
+		"nothing happens": {&script{lists: []reply{list("10")}}, true,
+			"lw: Widget: waiting for resource version 12 at 10, until an object of this collection or a bookmark has it (watching): out of patience", []error{never}},
+		"the server is gone": {&script{lists: []reply{list("10")}, watches: []stream{{err: down}}}, true,
+			"lw: Widget: waiting for resource version 12 at 10, until an object of this collection or a bookmark has it (waiting): watch: connection refused: out of patience",
+			[]error{never, down}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Hour }}
+				inf := lw.NewInformer[*Widget](tc.src, opts)
+				if tc.run {
+					start(t, inf)
+				}
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, never)
+				defer cancel()
+				err := inf.WaitForResourceVersion(ctx, "12")
+				if got := fmt.Sprint(err); got != tc.want {
+					t.Errorf("it said\n%s\nwant\n%s", got, tc.want)
+				}
+				for _, is := range tc.is {
+					if !errors.Is(err, is) {
+						t.Errorf("it is not %v", is)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Whatever brings the version ends the wait: an event, one that changes nothing here, a bookmark, or a later list.
+func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
+	at := func(rv string, ev lw.WatchEvent[*Widget]) stream {
+		ev.ResourceVersion = rv
+		return stream{events: []lw.WatchEvent[*Widget]{ev}, open: true}
+	}
+	full := list("10", stamped("a", 1, "9"))
+	for name, tc := range map[string]struct {
+		lists []reply
+		then  stream
+	}{
+		"an object":             {[]reply{full}, at("12", added("b", "12"))},
+		"a later object":        {[]reply{full}, at("13", added("b", "13"))},
+		"a deletion":            {[]reply{full}, at("12", lw.WatchEvent[*Widget]{Type: watch.Deleted, Object: stamped("a", 1, "9")})},
+		"a bookmark":            {[]reply{full}, at("12", lw.WatchEvent[*Widget]{Type: watch.Bookmark})},
+		"a later one":           {[]reply{full}, at("100", lw.WatchEvent[*Widget]{Type: watch.Bookmark})},
+		"a list":                {[]reply{full, list("12", stamped("a", 1, "9"))}, expired()},
+		"a list with a bad one": {[]reply{full, {obj: full.obj, bad: []error{&lw.Error{Op: "decode", Key: key("b"), Err: errors.New("bad")}}, meta: metav1.ListMeta{ResourceVersion: "12"}}}, expired()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				watches := 0
+				src := &script{lists: tc.lists, watch: func() stream {
+					switch watches++; watches {
+					case 1:
+						return stream{after: time.Minute}
+					case 2:
+						return tc.then
+					}
+					return forever()
+				}}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+				start(t, inf)
+				synctest.Wait()
+				before := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if err := inf.WaitForResourceVersion(ctx, "12"); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(before); took < time.Minute || took > 2*time.Minute {
+					t.Errorf("it took %v", took)
+				}
+				if err := inf.WaitForResourceVersion(canceled(t), "12"); err != nil {
+					t.Errorf("a second wait: %v", err)
+				}
+				if err := inf.WaitForResourceVersion(canceled(t), "101"); !errors.Is(err, context.Canceled) {
+					t.Errorf("a wait for more: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// What a wait promises, Status shows, however early it is asked. OnError is called at the worst moments: when the list that makes
+// the sync is in the store, and has been told of.
+func TestStatusAfterWaitForSync(t *testing.T) {
+	broken := &lw.Error{Op: "decode", Key: key("b"), Err: errors.New("not a widget")}
+	twice := stamped("a", 1, "9")
+	last := reply{obj: []*Widget{twice, twice}, bad: []error{broken}, meta: metav1.ListMeta{ResourceVersion: "10"}}
+	for name, tc := range map[string]struct {
+		src   *script
+		epoch int
+	}{
+		"at first":         {&script{lists: []reply{{err: errors.New("connection refused")}, last}}, 0},
+		"in another epoch": {&script{lists: []reply{list("20", twice), last}, watches: []stream{expired(), forever()}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var inf *lw.Informer[*Widget]
+				looked := 0
+				inf = lw.NewInformer[*Widget](tc.src, &lw.Options{List: lw.ListPages, OnError: func(err error) {
+					if !strings.Contains(err.Error(), "twice") {
+						return
+					}
+					looked++
+					if err := inf.WaitForSync(canceled(t)); err != nil {
+						t.Errorf("WaitForSync: %v", err)
+					}
+					want := lw.Status{
+						Informer: "Widget", Phase: lw.Watching, Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
+						SetAside: map[lw.Key]error{key("b"): broken}, Epoch: tc.epoch,
+					}
+					ignored := cmpopts.IgnoreFields(lw.Status{}, "Lists", "Watches")
+					if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
+						t.Errorf("status (-want +got):\n%s", diff)
+					}
+				}})
+				start(t, inf)
+				sleep(time.Hour)
+				if looked != 1 {
+					t.Errorf("looked %d times", looked)
+				}
+			})
+		})
+	}
+}
+
+// The same of a wait for a version: an object that it covers is not set aside any more, and the server makes progress.
+// DetectMutation calls OnError between the change of the store and all else.
+func TestStatusAfterWaitForResourceVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: "11", Err: &lw.Error{Op: "decode", Key: key("a"), Err: errors.New("not a widget")}}
+		good := lw.WatchEvent[*Widget]{Type: watch.Modified, Object: stamped("a", 3, "12"), ResourceVersion: "12"}
+		var inf *lw.Informer[*Widget]
+		watches := 0
+		src := &script{lists: []reply{list("10", stamped("a", 1, "9"))}, watch: func() stream {
+			switch watches++; watches {
+			case 1:
+				return stream{events: []lw.WatchEvent[*Widget]{broken}, err: errors.New("reset")}
+			case 2, 3:
+				return stream{err: errors.New("connection refused")}
+			}
+			if s := inf.Status(); len(s.SetAside) != 1 || s.Failures != 2 || s.Since.IsZero() {
+				t.Errorf("status before: %+v", s)
+			}
+			w, _ := inf.Store().Get(key("a"))
+			w.Size = 2 // which nobody may, and the event that follows finds
+			return stream{events: []lw.WatchEvent[*Widget]{good}, open: true}
+		}}
+		looked := 0
+		backoff := func(int) time.Duration { return 700 * time.Millisecond }
+		inf = lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, DetectMutation: true, Backoff: backoff, OnError: func(err error) {
+			if !strings.Contains(err.Error(), "mutation") {
+				return
+			}
+			looked++
+			if err := inf.WaitForResourceVersion(canceled(t), "12"); err != nil {
+				t.Errorf("WaitForResourceVersion: %v", err)
+			}
+			if s := inf.Status(); s.SetAside != nil || s.Failures != 0 || s.Err != nil || !s.Since.IsZero() {
+				t.Errorf("status: %+v", s)
+			}
+		}})
+		start(t, inf)
+		sleep(time.Minute)
+		if looked != 1 {
+			t.Errorf("looked %d times", looked)
+		}
+	})
+}
+
+// A wait that ends because of an object that is set aside names why, however early: also where an index panicked at it.
+func TestWaitSaysWhatIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		waited := make(chan error, 1)
+		var got error
+		inf := lw.NewInformer(m, &lw.Options{OnPanic: func(*lw.Panic) {}, OnError: func(error) {
+			// The wait may end from here on. If it has, it must have said why.
+			time.Sleep(time.Millisecond)
+			select {
+			case got = <-waited:
+			default:
+			}
+		}})
+		lw.NewIndex(inf, func(w *Widget) int { return 1 / (w.Size - 2) })
+		start(t, inf)
+		synctest.Wait()
+		go func() { waited <- inf.WaitForResourceVersion(t.Context(), "3") }()
+		synctest.Wait()
+		w := update(t, m, "a", 2)
+		if w.ResourceVersion != "3" {
+			t.Fatalf("the version is %s", w.ResourceVersion)
+		}
+		sleep(time.Second)
+		if got == nil {
+			got = <-waited
+		}
+		var p *lw.Panic
+		if !errors.As(got, &p) || p.Key != key("a") {
+			t.Errorf("WaitForResourceVersion: %v", got)
+		}
+	})
+}
