@@ -28,6 +28,7 @@ type Reflector[T Object] struct {
 	started atomic.Bool
 	pace    pacer
 	board   board
+	log     *failureLog
 
 	// What follows belongs to the goroutine of Run.
 
@@ -40,6 +41,8 @@ type Reflector[T Object] struct {
 	refused  int      // older states that were refused in a row
 	relisted bool     // a list was taken over since the last progress of a watch
 	stream   streamMemory
+	sparse   bool      // pages were empty, one after the other: the list is asked for at once
+	denied   time.Time // when we were last told that we may not list; zero: we may
 	aside    aside
 }
 
@@ -83,7 +86,9 @@ func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflect
 }
 
 func newReflector[T Object](src Source[T], to target[T], opts *Options) *Reflector[T] {
-	return &Reflector[T]{src: src, target: to, opts: opts, board: board{born: time.Now()}}
+	r := &Reflector[T]{src: src, target: to, opts: opts, board: board{born: time.Now()}, log: newFailureLog(opts)}
+	r.aside.board = &r.board
+	return r
 }
 
 // Run keeps the sink in step until ctx is done, and then returns nil with all goroutines gone. A second call returns
@@ -93,6 +98,8 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		return ErrStarted
 	}
 	defer r.board.setPhase(Stopped)
+	r.log.start()
+	defer r.log.stop()
 	for ctx.Err() == nil {
 		var done outcome
 		switch {
@@ -180,7 +187,7 @@ const relistAfter = 5
 // settle reports how a request ended, and pauses as long as that asks for.
 func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	if o.progress {
-		r.board.recovered()
+		r.recovered()
 		r.relisted = false
 	}
 	o.again = r.relisted
@@ -189,6 +196,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.relist = r.relist || v.relist
 	r.doubt = r.doubt || v.doubt
 	r.probe = r.probe || v.probe
+	if !r.denied.IsZero() && time.Since(r.denied) < askAgain {
+		r.doubt, r.probe = false, false
+	}
 	if v.failed {
 		failures++
 		if o.err == nil {
@@ -208,6 +218,15 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		pause = max(pause, r.opts.Backoff(failures), retryAfter(o.err))
 	}
 	r.pause(ctx, pause)
+}
+
+// askAgain is for how long a server that forbids lists is not asked for its version.
+const askAgain = time.Hour
+
+// recovered notes that the server makes progress.
+func (r *Reflector[T]) recovered() {
+	r.board.recovered()
+	r.log.recovered()
 }
 
 // report hands err to OnError, with the informer's name.
