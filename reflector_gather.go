@@ -1,7 +1,7 @@
 package lw
 
 import (
-	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -253,4 +253,4 @@ func (g *gathered[T]) check(ev *WatchEvent[T], key Key, h hints) (older bool, er
 }
 
 // errEmptyPages says that to ask for pages is of no use.
-var errEmptyPages = errors.New("too many pages in a row were empty")
+var errEmptyPages = fmt.Errorf("%d pages in a row were empty", maxEmpty)
