@@ -150,9 +150,9 @@ func TestObjectsWithoutAKey(t *testing.T) {
 		return errs
 	}
 	for want, errs := range map[string][]error{
-		"one":                                        bad("one"),
-		"one; two":                                   bad("one", "two"),
-		"one (and 2 more without a key)":             bad("one", "one", "one"),
+		"one":                            bad("one"),
+		"one; two":                       bad("one", "two"),
+		"one (and 2 more without a key)": bad("one", "one", "one"),
 		"one; two; three (and 3 more without a key)": bad("one", "two", "one", "three", "four", "five"),
 		strings.Repeat("x", 300) + "...; two":        bad(strings.Repeat("x", 100_000), "two"),
 	} {
