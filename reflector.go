@@ -14,7 +14,8 @@ import (
 type Sink[T Object] interface {
 	// Replace makes objs the whole content, as it was at resourceVersion.
 	Replace(objs []T, resourceVersion string)
-	// Apply makes one change: Added, Modified, Deleted, or a Bookmark that only moves the resource version.
+	// Apply makes one change: Added, Modified, Deleted, or a Bookmark that only moves the resource version. The event's
+	// resource version is empty while an object before it could not be applied.
 	Apply(ev WatchEvent[T])
 }
 

@@ -103,9 +103,14 @@ func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (exist
 	if known && ev.Type != watch.Bookmark {
 		_, existed = g.Get(key)
 	}
-	s.sink.Apply(*ev)
 	if version != "" {
+		s.sink.Apply(*ev)
 		s.at.set(version)
+	} else if ev.Type != watch.Bookmark {
+		// What is set aside holds the version: to the sink that is one that it is not told.
+		held := *ev
+		held.ResourceVersion = ""
+		s.sink.Apply(held)
 	}
 	return existed, known, nil
 }
