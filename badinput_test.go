@@ -71,7 +71,7 @@ func TestBadInput(t *testing.T) {
 		},
 		"objects of a list that nobody can name": {
 			lists: []reply{{obj: good.obj, meta: good.meta, bad: []error{errors.New("bad one"), errors.New("bad two")}}},
-			errs:  []string{"decode: bad one (and 1 more without a key)"},
+			errs:  []string{"decode: bad one; bad two"},
 			aside: []lw.Key{{}}, log: []string{"list limit 500", "watch 20"}, want: a2,
 		},
 		"an object of a list that cannot be decoded": {
@@ -200,8 +200,8 @@ func TestBadInitialEvents(t *testing.T) {
 			nil, 0, map[lw.Key]int{key("b"): 3},
 		},
 		"one that was good and is bad": {
-			initial(added("b", "15"), lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: "19", Err: bad}),
-			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{},
+			initial(added("a", "14"), added("b", "15"), lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: "19", Err: bad}),
+			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{key("a"): 1},
 		},
 		"two of one key": {
 			initial(added("a", "15"), added("a", "19")),

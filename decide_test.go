@@ -225,7 +225,7 @@ func TestGuard(t *testing.T) {
 
 // What is set aside is told once for what is known, and always for an event; while one is held the version is.
 func TestAside(t *testing.T) {
-	var a aside
+	a := aside{board: &board{}}
 	var told []string
 	report := func(err *Error) { told = append(told, err.Error()) }
 	bad, worse := errors.New("bad"), errors.New("worse")
@@ -239,10 +239,10 @@ func TestAside(t *testing.T) {
 	a.add(two, bad, true, report)
 	a.add(two, bad, true, report) // another version
 	a.listed(map[Key]error{two: bad}, report)
-	if !a.holds() || !slices.Equal([]Key{two}, keys(a.errs)) {
-		t.Errorf("after a list: %v, holds: %v", a.errs, a.holds())
+	if !a.holds() || !slices.Equal([]Key{two}, keys(a.board.setAside)) {
+		t.Errorf("after a list: %v, holds: %v", a.board.setAside, a.holds())
 	}
-	if !a.remove(two) || a.remove(two) || a.holds() {
+	if !a.remove(two) || a.remove(two) || a.holds() || !a.empty() {
 		t.Error("it is still there after it was removed")
 	}
 	want := []string{"lw: decode one: bad", "lw: decode one: worse", "lw: decode two: bad", "lw: decode two: bad"}

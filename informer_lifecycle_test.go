@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,7 +342,7 @@ func TestNobodyWaitsForASlowHandler(t *testing.T) {
 // lw.WaitForSync joins what each of the syncers that did not sync says.
 func TestWaitForSyncOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := errors.New("connection refused")
+		var down error = syscall.ECONNREFUSED
 		good := run(t, lw.NewMemory[*Widget](), &lw.Options{Name: "good"})
 		failing := lw.NewMemory[*Widget]()
 		failing.Fail(down)

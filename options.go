@@ -1,7 +1,6 @@
 package lw
 
 import (
-	"context"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -9,8 +8,12 @@ import (
 
 // Options tune an [Informer] or a [Reflector]. Nil and the zero value mean the defaults.
 type Options struct {
-	Name   string       // in errors, logs and metrics; default: T's name
-	Logger *slog.Logger // default: slog.Default()
+	Name string // in errors, logs and metrics; default: T's name
+
+	// Logger is told, at Info, of the first sync and of each recovery, with how long they took, and where OnError is nil, at
+	// Warn, of failures: the first of a kind at once, and then at growing intervals, with how many there have been.
+	// Default: slog.Default(), and nothing is logged where OnError is set.
+	Logger *slog.Logger
 
 	List         ListMode      // how the initial list is asked for; default: ListAuto
 	PageSize     int64         // objects a page; default: 500
@@ -22,7 +25,7 @@ type Options struct {
 	Backoff func(failures int) time.Duration
 
 	// OnError is told of every failure once, as an *Error, in the goroutine that reads from the server: it should not block.
-	// Default: a log record.
+	// Default: see Logger.
 	OnError func(err error)
 	// OnPanic is told of a panic in a callback of a handler or of an index, in that callback's goroutine; the handler goes
 	// on with the next event, and an object that an index panicked at is set aside. Default (nil): the panic crashes the
@@ -72,7 +75,7 @@ func (m ListMode) String() string {
 	return "unknown"
 }
 
-// withDefaults returns a copy of o in which no field but Metrics and OnPanic is zero.
+// withDefaults returns a copy of o in which no field but Logger, OnError, Metrics and OnPanic is zero: see newFailureLog.
 func (o *Options) withDefaults(name string) *Options {
 	var d Options
 	if o != nil {
@@ -81,7 +84,7 @@ func (o *Options) withDefaults(name string) *Options {
 	if d.Name == "" {
 		d.Name = name
 	}
-	if d.Logger == nil {
+	if d.Logger == nil && d.OnError == nil {
 		d.Logger = slog.Default()
 	}
 	if d.PageSize <= 0 {
@@ -95,12 +98,6 @@ func (o *Options) withDefaults(name string) *Options {
 	}
 	if d.Backoff == nil {
 		d.Backoff = defaultBackoff
-	}
-	if d.OnError == nil {
-		logger := d.Logger
-		d.OnError = func(err error) {
-			logger.LogAttrs(context.Background(), slog.LevelWarn, "lw: informer failed", slog.Any("error", err))
-		}
 	}
 	return &d
 }

@@ -399,11 +399,45 @@ func (w *proof) settle() {
 	for _, l := range w.told {
 		l.open()
 	}
+	if w.useless() {
+		w.mustSayUseless()
+		w.put("usable", "x", 1)
+	}
 	before := w.inf.Status()
 	time.Sleep(calm)
 	synctest.Wait()
 	w.flood = false
-	w.quiet(int(before.Lists + before.Watches))
+	w.quiet(requests(before))
+}
+
+func requests(s lw.Status) int { return int(s.Lists + s.Probes + s.Watches) }
+
+// useless reports whether a list has objects, but none that can be used: that is no list, so nothing recovers by it.
+func (w *proof) useless() bool {
+	bad := 0
+	for _, p := range w.last {
+		switch {
+		case w.selector != "" && p.Group != "x":
+		case w.expect(p, 1).Bad:
+			bad++
+		default:
+			return false // also one that the transform leaves out: it was read
+		}
+	}
+	return bad > 0
+}
+
+// mustSayUseless checks that a copy that needs such a list, and no other, says why it has none.
+func (w *proof) mustSayUseless() {
+	time.Sleep(calm)
+	synctest.Wait()
+	s := w.inf.Status()
+	if s.Failures == 0 && s.Synced {
+		return // a watch told it of the bad objects
+	}
+	if s.Err == nil || !strings.Contains(s.Err.Error(), "can be used") && !strings.Contains(s.Err.Error(), "cannot be used") {
+		panic(fmt.Sprintf("all objects are bad, and the copy says: %+v", s))
+	}
 }
 
 func (w *proof) quiet(before int) {
@@ -416,7 +450,7 @@ func (w *proof) quiet(before int) {
 	q := oracle.Quiet{
 		Copy: w.copy, Items: describeAll(w.inf.Store().List()), Version: s.ResourceVersion,
 		Synced: s.Synced, Failures: s.Failures, Pending: s.Pending,
-		Requests: int(s.Lists+s.Watches) - before, Most: 60,
+		Requests: requests(s) - before, Most: 60,
 	}
 	for key := range s.SetAside {
 		q.SetAside = append(q.SetAside, key)

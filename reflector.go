@@ -14,7 +14,8 @@ import (
 type Sink[T Object] interface {
 	// Replace makes objs the whole content, as it was at resourceVersion.
 	Replace(objs []T, resourceVersion string)
-	// Apply makes one change: Added, Modified, Deleted, or a Bookmark that only moves the resource version.
+	// Apply makes one change: Added, Modified, Deleted, or a Bookmark that only moves the resource version. The event's
+	// resource version is empty while an object before it could not be applied.
 	Apply(ev WatchEvent[T])
 }
 
@@ -28,6 +29,7 @@ type Reflector[T Object] struct {
 	started atomic.Bool
 	pace    pacer
 	board   board
+	log     *failureLog
 
 	// What follows belongs to the goroutine of Run.
 
@@ -41,6 +43,8 @@ type Reflector[T Object] struct {
 	relisted bool     // a list was taken over since the last progress of a watch
 	failures int      // requests that failed in a row, which a list alone does not end: watches may fail after each
 	stream   streamMemory
+	sparse   bool      // pages were empty, one after the other: the list is asked for at once
+	denied   time.Time // when we were last told that we may not list; zero: we may
 	aside    aside
 }
 
@@ -87,7 +91,9 @@ func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflect
 }
 
 func newReflector[T Object](src Source[T], to target[T], opts *Options) *Reflector[T] {
-	return &Reflector[T]{src: src, target: to, opts: opts, board: board{born: time.Now()}}
+	r := &Reflector[T]{src: src, target: to, opts: opts, board: board{born: time.Now()}, log: newFailureLog(opts)}
+	r.aside.board = &r.board
+	return r
 }
 
 // Run keeps the sink in step until ctx is done, and then returns nil with all goroutines gone. Whatever fails is tried again for
@@ -98,6 +104,8 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		return ErrStarted
 	}
 	defer r.board.setPhase(Stopped)
+	r.log.start()
+	defer r.log.stop()
 	for ctx.Err() == nil {
 		var done outcome
 		switch {
@@ -189,7 +197,7 @@ const relistAfter = 5
 // settle reports how a request ended, and pauses as long as that asks for.
 func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	if o.progress {
-		r.board.recovered()
+		r.recovered()
 		r.failures, r.relisted = 0, false
 	}
 	o.again = r.relisted
@@ -197,6 +205,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.relist = r.relist || v.relist
 	r.doubt = r.doubt || v.doubt
 	r.probe = r.probe || v.probe
+	if !r.denied.IsZero() && time.Since(r.denied) < askAgain {
+		r.doubt, r.probe = false, false
+	}
 	if v.failed {
 		r.failures++
 		if o.err == nil {
@@ -225,6 +236,15 @@ func (r *Reflector[T]) giveUp(o outcome) error {
 	r.board.fail(r.failures, err)
 	r.opts.OnError(err)
 	return err
+}
+
+// askAgain is for how long a server that forbids lists is not asked for its version.
+const askAgain = time.Hour
+
+// recovered notes that the server makes progress.
+func (r *Reflector[T]) recovered() {
+	r.board.recovered()
+	r.log.recovered()
 }
 
 // report hands err to OnError, with the informer's name.

@@ -1,29 +1,27 @@
 package lw
 
 import (
-	"maps"
-
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // aside are the objects that could not be decoded, transformed or indexed. In the target each stays as it was, until a later
-// version or a list can be applied.
+// version or a list can be applied. It belongs to the goroutine of Run; what of it others may read is the board's.
 type aside struct {
-	errs map[Key]error
-	// held are those of errs whose watch event was not applied. While there is one, the version that is reported stays
-	// before it: other objects may be newer, but no read is older than it says.
+	board *board
+	// held are those whose watch event was not applied. While there is one, the version that is reported stays before it:
+	// other objects may be newer, but no read is older than it says.
 	held map[Key]struct{}
 }
 
 func (a *aside) holds() bool { return len(a.held) > 0 }
 
+// empty reports whether nothing is set aside.
+func (a *aside) empty() bool { return len(a.board.setAside) == 0 }
+
 // add sets key aside. It tells report of it, but of a failure that is known already.
 func (a *aside) add(key Key, err error, hold bool, report func(*Error)) {
-	known := a.errs[key]
-	if a.errs == nil {
-		a.errs = map[Key]error{}
-	}
-	a.errs[key] = err
+	known := a.board.setAside[key]
+	a.board.addAside(key, err)
 	if hold {
 		if a.held == nil {
 			a.held = map[Key]struct{}{}
@@ -35,17 +33,20 @@ func (a *aside) add(key Key, err error, hold bool, report func(*Error)) {
 	}
 }
 
-// remove forgets key, and reports whether it was set aside.
+// remove forgets key, and reports whether it was set aside. It comes before the change is made: who learns of the change
+// finds in Status that the object is set aside no more.
 func (a *aside) remove(key Key) bool {
-	_, ok := a.errs[key]
-	delete(a.errs, key)
+	if _, ok := a.board.setAside[key]; !ok {
+		return false
+	}
 	delete(a.held, key)
-	return ok
+	a.board.removeAside(key)
+	return true
 }
 
 // listed makes bad all that is set aside. What was held and is still bad stays held.
 func (a *aside) listed(bad map[Key]error, report func(*Error)) {
-	for key := range a.errs {
+	for key := range a.board.setAside {
 		if _, ok := bad[key]; !ok {
 			a.remove(key)
 		}
@@ -57,13 +58,6 @@ func (a *aside) listed(bad map[Key]error, report func(*Error)) {
 
 // release lets the reported version go on: it means nothing any more.
 func (a *aside) release() { clear(a.held) }
-
-func (a *aside) clone() map[Key]error {
-	if len(a.errs) == 0 {
-		return nil
-	}
-	return maps.Clone(a.errs)
-}
 
 // asError is err as an Error of the object key. A source's own is copied, since the reflector writes its name into it.
 func asError(key Key, err error) *Error {
@@ -106,9 +100,14 @@ func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (exist
 	if known && ev.Type != watch.Bookmark {
 		_, existed = g.Get(key)
 	}
-	s.sink.Apply(*ev)
 	if version != "" {
+		s.sink.Apply(*ev)
 		s.at.set(version)
+	} else if ev.Type != watch.Bookmark {
+		// What is set aside holds the version: to the sink that is one that it is not told.
+		held := *ev
+		held.ResourceVersion = ""
+		s.sink.Apply(held)
 	}
 	return existed, known, nil
 }

@@ -1,11 +1,15 @@
 package lw
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,12 +18,14 @@ import (
 
 // Names of what a reflector does, in Error.Op and in Metrics.
 const (
-	opList     = "list"
-	opStream   = "stream"
-	opWatch    = "watch"
-	opDecode   = "decode"
-	opIndex    = "index"
-	opMutation = "mutation"
+	opList      = "list"
+	opProbe     = "probe" // a list, to Error and Metrics
+	opStream    = "stream"
+	opWatch     = "watch"
+	opDecode    = "decode"
+	opTransform = "transform"
+	opIndex     = "index"
+	opMutation  = "mutation"
 )
 
 // maxRetryAfter is the longest pause that a server may ask for; a longer one is taken for a mistake.
@@ -65,29 +71,108 @@ func unusable[T Object](obj T) error {
 	return nil
 }
 
-// manyErrors is what is wrong with several objects of which no key is known, and so is told as one: a list may be full of them.
-type manyErrors struct {
-	first error
-	more  int
+const (
+	// maxReasons is how many different reasons are told of what is wrong with several objects, and maxReason how many bytes of
+	// each.
+	maxReasons = 3
+	maxReason  = 300
+)
+
+// reasons is what is wrong with so many objects: the first few reasons that differ.
+type reasons struct {
+	errs []error
+	n    int
 }
+
+func (r *reasons) add(err error) {
+	r.n++
+	if len(r.errs) >= maxReasons {
+		return
+	}
+	text := err.Error()
+	for _, known := range r.errs {
+		if known.Error() == text {
+			return
+		}
+	}
+	r.errs = append(r.errs, err)
+}
+
+func (r *reasons) String() string {
+	var b strings.Builder
+	for i, err := range r.errs {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		text := strings.TrimPrefix(err.Error(), "lw: ")
+		if len(text) > maxReason {
+			text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// manyErrors is what is wrong with several objects of which no key is known, and so is told as one: a list may be full of them.
+type manyErrors struct{ reasons }
 
 func (m *manyErrors) Error() string {
-	return fmt.Sprintf("%v (and %d more without a key)", m.first, m.more)
+	if more := m.n - len(m.errs); more > 0 {
+		return fmt.Sprintf("%s (and %d more without a key)", &m.reasons, more)
+	}
+	return m.String()
 }
 
-func (m *manyErrors) Unwrap() error { return m.first }
+func (m *manyErrors) Unwrap() []error { return m.errs }
 
 // oneMore adds err to what is known already.
 func oneMore(known, err error) error {
-	if m, ok := known.(*manyErrors); ok {
-		m.more++
-		return m
+	m, ok := known.(*manyErrors)
+	if !ok {
+		m = &manyErrors{}
+		m.add(causeOfObject(known))
 	}
-	if e, ok := known.(*Error); ok {
-		known = e.Err
-	}
-	return &manyErrors{first: known, more: 1}
+	m.add(causeOfObject(err))
+	return m
 }
+
+// causeOfObject is err without what is said of all of them.
+func causeOfObject(err error) error {
+	if e, ok := err.(*Error); ok && e.Key == (Key{}) {
+		return e.Err
+	}
+	return err
+}
+
+// uselessError says that a list has objects, but none that can be used.
+type uselessError struct{ reasons }
+
+func newUselessError(bad map[Key]error) error {
+	e := &uselessError{}
+	keys := slices.SortedFunc(maps.Keys(bad), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, key := range keys {
+		if m, ok := bad[key].(*manyErrors); ok {
+			for _, err := range m.errs {
+				e.add(err)
+			}
+			e.n += m.n - len(m.errs)
+			continue
+		}
+		e.add(asError(key, bad[key]))
+	}
+	return e
+}
+
+func (e *uselessError) Error() string {
+	if e.n == 1 {
+		return fmt.Sprintf("the list has one object, which cannot be used: %s", &e.reasons)
+	}
+	return fmt.Sprintf("the list has %d objects, of which none can be used, such as: %s", e.n, &e.reasons)
+}
+
+func (e *uselessError) Unwrap() []error { return e.errs }
 
 // isLost reports whether err means that a watch cannot go on from where it stood. An object that the server cannot read any more
 // is in the way of every watch that starts before it was removed.

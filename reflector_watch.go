@@ -18,6 +18,11 @@ const (
 	healthyAfter = 10 * time.Second
 	// overdue is how long after its timeout a watch may still end by itself.
 	overdue = 30 * time.Second
+	// sureAfter is for how many SyncBudgets a streamed list may go on with events that may be of its objects, but may also
+	// tell of new ones. A server that does not know of streamed lists sends these for as long as the collection is in use;
+	// one that does sends its objects in an order that is not that of their versions, but for those that were all
+	// created in the order of their names and never changed.
+	sureAfter = 6
 )
 
 func (r *Reflector[T]) watch(ctx context.Context) outcome { return r.follow(ctx, false) }
@@ -39,6 +44,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 		opts.SendInitialEvents = ptr(true)
 		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 		w.guard = newGuard(cancel, r.opts.SyncBudget, errNoEnd)
+		w.limit()
 		r.board.setMode(ListStream)
 		r.board.setPhase(Streaming)
 	} else {
@@ -75,11 +81,29 @@ type watching[T Object] struct {
 	held    uint64        // events since
 	signs   uint64        // those of them that are a sign of life
 	initial *gathered[T]  // nil once the initial events have ended
+	limits  []*time.Timer // of the initial events
+	strict  atomic.Bool   // only what is certainly an object of the list is a sign of life
 	moved   bool          // the position, or an initial event came
+}
+
+// limit bounds the time of the initial events, whatever comes.
+func (w *watching[T]) limit() {
+	cancel := w.cancel
+	w.limits = append(w.limits, time.AfterFunc(w.timeout+overdue, func() { cancel(errNoEnd) }))
+	if w.r.opts.List != ListStream { // where there is another way to list
+		w.limits = append(w.limits, time.AfterFunc(sureAfter*w.r.opts.SyncBudget, func() { w.strict.Store(true) }))
+	}
+}
+
+func (w *watching[T]) unlimit() {
+	for _, t := range w.limits {
+		t.Stop()
+	}
 }
 
 // live watches over what is a plain watch from now on.
 func (w *watching[T]) live() {
+	w.unlimit()
 	w.r.board.setPhase(Watching)
 	w.opaque = w.r.position.version == ""
 	if w.guard == nil {
@@ -87,18 +111,19 @@ func (w *watching[T]) live() {
 	} else {
 		w.guard.change(w.timeout+overdue, errSilent)
 	}
-	g, doubt, board, cancel := w.guard, w.r.doubt, &w.r.board, w.cancel
+	g, r, doubt, cancel := w.guard, w.r, w.r.doubt, w.cancel
 	before := g.count.Load()
 	w.health = time.AfterFunc(healthyAfter, func() {
 		if doubt && g.count.Load() == before {
 			cancel(errDoubt)
 		} else {
-			board.recovered()
+			r.recovered()
 		}
 	})
 }
 
 func (w *watching[T]) stop() {
+	w.unlimit()
 	w.guard.stop()
 	if w.health != nil {
 		w.health.Stop()
@@ -155,11 +180,15 @@ func (w *watching[T]) take(ev *WatchEvent[T]) error {
 	r := w.r
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
-		w.signs++
 		w.moved = true
-		return w.initial.change(ev, w.hints)
+		made, err := w.initial.change(ev, w.hints)
+		if made == sureProgress || made == someProgress && !w.strict.Load() {
+			w.signs++
+		}
+		return err
 	case watch.Bookmark:
 		if !ev.InitialEventsEnd {
+			w.initial.changes = w.initial.changes || ev.ResourceVersion != ""
 			return nil // no progress of the list
 		}
 		w.signs++
@@ -215,7 +244,6 @@ func (w *watching[T]) apply(ev *WatchEvent[T]) error {
 			}
 		}
 		r.aside.add(key, ev.Err, true, r.report)
-		r.board.setSetAside(r.aside.clone())
 		return w.advance(ev, key, to)
 	}
 	if err := w.check(ev, key, to); err != nil {
@@ -262,14 +290,12 @@ func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	}
 	if !w.moved {
 		w.moved = true
-		r.board.recovered()
+		r.recovered()
 	}
 	// Who waits for the version learns of it in apply, and then what Status says is true already.
 	wasAside := false
-	if ev.Type != watch.Bookmark && ev.Err == nil && len(r.aside.errs) > 0 {
-		if wasAside = r.aside.remove(key); wasAside {
-			r.board.setSetAside(r.aside.clone())
-		}
+	if ev.Type != watch.Bookmark && ev.Err == nil && !r.aside.empty() {
+		wasAside = r.aside.remove(key)
 	}
 	report := to.version
 	if r.aside.holds() {
@@ -280,7 +306,6 @@ func (w *watching[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	switch {
 	case err != nil:
 		r.aside.add(key, err, true, r.report)
-		r.board.setSetAside(r.aside.clone())
 		r.target.held(ev.ResourceVersion)
 	case wasAside || !known || w.opaque || w.hints.Partial || ev.Err != nil || ev.Type == watch.Bookmark:
 	case ev.Type == watch.Added && existed:

@@ -29,6 +29,7 @@ type Status struct {
 	Since           time.Time     // of the first failure since the server made progress; zero while Failures is 0
 	SetAside        map[Key]error // objects that could not be decoded, transformed or indexed, and why; nil: none
 	Lists           uint64        // requests for a list, of which each page is one
+	Probes          uint64        // requests for the server's version: lists of at most one object
 	Watches         uint64        // requests for a watch or a streamed list
 	Events          uint64        // watch events, bookmarks and initial ones included
 	Mode            ListMode      // how the last list was asked for; before the first: Options.List
@@ -76,12 +77,13 @@ type board struct {
 	phase    Phase         // guarded by mu, as all below
 	synced   bool          //
 	lists    uint64        //
+	probes   uint64        //
 	watches  uint64        //
 	failures int           //
 	err      error         //
 	since    time.Time     // of the first failure; zero while failures is 0
 	mode     ListMode      //
-	setAside map[Key]error // replaced, not changed
+	setAside map[Key]error // changed by the reflector's goroutine alone, which reads it without mu
 	epoch    int           //
 }
 
@@ -90,7 +92,7 @@ func (b *board) status(mode ListMode) Status {
 	defer b.mu.Unlock()
 	s := Status{
 		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since,
-		SetAside: maps.Clone(b.setAside), Lists: b.lists, Watches: b.watches, Events: b.events.Load(), Mode: b.mode, Epoch: b.epoch,
+		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Events: b.events.Load(), Mode: b.mode, Epoch: b.epoch,
 	}
 	if s.Mode == ListAuto {
 		s.Mode = mode
@@ -127,9 +129,12 @@ func (b *board) setMode(m ListMode) {
 func (b *board) requested(op string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if op == opList {
+	switch op {
+	case opList:
 		b.lists++
-	} else {
+	case opProbe:
+		b.probes++
+	default:
 		b.watches++
 	}
 }
@@ -152,20 +157,31 @@ func (b *board) recovered() {
 func (b *board) recoveredLocked() { b.failures, b.err, b.since = 0, nil, time.Time{} }
 
 // replaced notes that a whole list has been taken over. It comes before anybody can learn of that in another way.
-func (b *board) replaced(epoch bool, setAside map[Key]error) {
+func (b *board) replaced(epoch bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.synced, b.phase, b.setAside = true, Watching, setAside
+	b.synced, b.phase = true, Watching
 	b.recoveredLocked()
 	if epoch {
 		b.epoch++
 	}
 }
 
-func (b *board) setSetAside(m map[Key]error) {
+func (b *board) addAside(key Key, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.setAside = m
+	if b.setAside == nil {
+		b.setAside = map[Key]error{}
+	}
+	b.setAside[key] = err
+}
+
+func (b *board) removeAside(key Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if delete(b.setAside, key); len(b.setAside) == 0 {
+		b.setAside = nil
+	}
 }
 
 // versionCell is a resource version that one goroutine sets and any may read.

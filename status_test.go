@@ -145,7 +145,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// Without OnError failures are logged, by Options.Logger if there is one, else by slog's default.
+// Without OnError failures and the sync are logged, by Options.Logger if there is one, else by slog's default.
 func TestLogger(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		t.Run(fmt.Sprint("own ", own), func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestLogger(t *testing.T) {
 				src := &script{lists: []reply{{err: errors.New("connection refused")}, list("10")}}
 				start(t, lw.NewInformer[*Widget](src, opts))
 				sleep(time.Minute)
-				if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") ||
+				if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "level=INFO") ||
 					!strings.Contains(got, "lw: parts: list: connection refused") {
 					t.Errorf("logged %q", got)
 				}

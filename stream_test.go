@@ -3,6 +3,7 @@ package lw_test
 import (
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,8 @@ func TestStreamedList(t *testing.T) {
 	whole := events(added("a", "19"), end("20"))
 	cut := stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}}
 	reset := stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}, err: errors.New("reset")}
-	refused := stream{err: errors.New("connection refused")}
+	refused := stream{err: syscall.ECONNREFUSED}
+	unknown := stream{err: errors.New("strconv.Atoi: parsing \"\": invalid syntax")}
 	invalid := stream{err: apierrors.NewInvalid(schema.GroupKind{}, "", nil)}
 	forbidden := stream{err: apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no role"))}
 	busy := stream{err: apierrors.NewTooManyRequests("later", 1)}
@@ -33,21 +35,23 @@ func TestStreamedList(t *testing.T) {
 		log     []string
 		mode    lw.ListMode
 	}{
-		"it ends as it should":     {[]stream{whole}, []string{"stream"}, lw.ListStream},
-		"it is empty":              {[]stream{events(end("20"))}, []string{"stream"}, lw.ListStream},
-		"invalid":                  {[]stream{invalid}, paged("stream"), lw.ListPages},
-		"bad request":              {[]stream{{err: apierrors.NewBadRequest("no streams")}}, paged("stream"), lw.ListPages},
-		"forbidden":                {[]stream{forbidden}, paged("stream"), lw.ListPages},
-		"too many requests":        {[]stream{busy, whole}, []string{"stream", "stream"}, lw.ListStream},
-		"an internal error, twice": {[]stream{internal}, paged("stream", "stream"), lw.ListPages},
-		"unreachable, then there":  {[]stream{refused, refused, refused, whole}, []string{"stream", "stream", "stream", "stream"}, lw.ListStream},
-		"cut once":                 {[]stream{cut, whole}, []string{"stream", "stream"}, lw.ListStream},
-		"cut without an event":     {[]stream{{}}, paged("stream", "stream"), lw.ListPages},
-		"cut twice":                {[]stream{cut}, paged("stream", "stream"), lw.ListPages},
-		"broken twice":             {[]stream{reset}, paged("stream", "stream"), lw.ListPages},
-		"no end bookmark":          {[]stream{events(added("a", "9"), bookmark("20"))}, paged("stream"), lw.ListPages},
-		"nothing at all":           {[]stream{forever()}, paged("stream"), lw.ListPages},
-		"expired":                  {[]stream{expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
+		"it ends as it should":       {[]stream{whole}, []string{"stream"}, lw.ListStream},
+		"it is empty":                {[]stream{events(end("20"))}, []string{"stream"}, lw.ListStream},
+		"invalid":                    {[]stream{invalid}, paged("stream"), lw.ListPages},
+		"bad request":                {[]stream{{err: apierrors.NewBadRequest("no streams")}}, paged("stream"), lw.ListPages},
+		"forbidden":                  {[]stream{forbidden}, paged("stream"), lw.ListPages},
+		"too many requests":          {[]stream{busy, whole}, []string{"stream", "stream"}, lw.ListStream},
+		"an internal error, twice":   {[]stream{internal}, paged("stream", "stream"), lw.ListPages},
+		"unreachable, then there":    {[]stream{refused, refused, refused, whole}, []string{"stream", "stream", "stream", "stream"}, lw.ListStream},
+		"an error that nobody knows": {[]stream{unknown}, paged("stream", "stream"), lw.ListPages},
+		"unknown, then there":        {[]stream{unknown, whole}, []string{"stream", "stream"}, lw.ListStream},
+		"cut once":                   {[]stream{cut, whole}, []string{"stream", "stream"}, lw.ListStream},
+		"cut without an event":       {[]stream{{}}, paged("stream", "stream"), lw.ListPages},
+		"cut twice":                  {[]stream{cut}, paged("stream", "stream"), lw.ListPages},
+		"broken twice":               {[]stream{reset}, paged("stream", "stream"), lw.ListPages},
+		"no end bookmark":            {[]stream{events(added("a", "9"), bookmark("20"))}, paged("stream"), lw.ListPages},
+		"nothing at all":             {[]stream{forever()}, paged("stream"), lw.ListPages},
+		"expired":                    {[]stream{expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -126,6 +126,7 @@ func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, y
 	if opts.Continue == "" {
 		t.lists()
 	}
+	omitted := omittedIn(ctx)
 	meta, err := t.src.List(ctx, opts, func(obj T, err error) error {
 		if err != nil {
 			return yield(zero, t.aside(err))
@@ -135,6 +136,7 @@ func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, y
 			return yield(zero, err)
 		}
 		if !stays {
+			omitted()
 			return nil
 		}
 		return yield(out, nil)

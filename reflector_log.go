@@ -1,0 +1,233 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// logEvery is how long a failure that goes on is not told again; it doubles each time, up to logSeldom.
+	logEvery  = time.Minute
+	logSeldom = time.Hour
+	// logForget is after how long without a failure the next one is a new one.
+	logForget = 10 * time.Minute
+	// maxLogged is how many kinds of failures are told at once until there is calm. The texts of more may differ only in
+	// what does not matter.
+	maxLogged = 8
+	// maxSignature is how many bytes of an error's text say of which kind it is.
+	maxSignature = 300
+)
+
+// failureLog is what an informer logs. It is told of all that fails, and tells little of it: an outage of an hour has the same
+// few causes again and again.
+type failureLog struct {
+	logger *slog.Logger // nil: nothing is logged
+	name   string
+	warn   bool // failures are logged, since nobody else is told of them
+
+	mu       sync.Mutex
+	stopped  bool      // guarded by mu, as all below
+	born     time.Time // when Run was called
+	synced   bool
+	requests ledger
+	objects  ledger
+}
+
+// newFailureLog returns the log that opts ask for, and lets opts.OnError tell it.
+func newFailureLog(opts *Options) *failureLog {
+	user := opts.OnError
+	l := &failureLog{logger: opts.Logger, name: opts.Name, warn: user == nil}
+	switch {
+	case l.logger == nil:
+	case user == nil:
+		opts.OnError = l.failed
+	default:
+		opts.OnError = func(err error) {
+			l.failed(err)
+			user(err)
+		}
+	}
+	return l
+}
+
+func (l *failureLog) start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.born = time.Now()
+}
+
+// stop waits for what is being logged; nothing is after it.
+func (l *failureLog) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+}
+
+// failed is an OnError.
+func (l *failureLog) failed(err error) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		e = &Error{Informer: l.name, Op: opList, Err: err}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case e.Op == opMutation || errors.Is(err, ErrRewound):
+		l.writeLocked(e, " failed", nil) // each matters
+	case e.Key != (Key{}) || e.Op == opDecode || e.Op == opTransform || e.Op == opIndex:
+		l.noteLocked(&l.objects, e)
+	default:
+		g := &l.requests
+		g.watch = g.watch || e.Op == opWatch
+		g.told = l.noteLocked(g, e) || g.told
+	}
+}
+
+// noteLocked counts e in g, and returns whether it was told of.
+func (l *failureLog) noteLocked(g *ledger, e *Error) bool {
+	now := time.Now()
+	tell, again := g.note(e, now)
+	if !tell {
+		return false
+	}
+	verb := " failed"
+	if again {
+		verb = " still fails"
+	}
+	l.writeLocked(e, verb, []slog.Attr{slog.Int("failures", g.count), slog.Duration("for", now.Sub(g.since))})
+	return true
+}
+
+func (l *failureLog) writeLocked(e *Error, verb string, more []slog.Attr) {
+	if !l.warn || l.stopped {
+		return
+	}
+	msg := "lw: " + l.name + ": " + e.Op
+	attrs := []slog.Attr{slog.String("informer", l.name), slog.String("op", e.Op)}
+	if e.Key != (Key{}) {
+		msg += " of " + keyString(e.Key)
+		attrs = append(attrs, slog.String("key", keyString(e.Key)))
+	}
+	attrs = append(append(attrs, slog.Any("error", e)), more...)
+	l.logger.LogAttrs(context.Background(), slog.LevelWarn, msg+verb, attrs...)
+}
+
+// listed notes that a whole list of so many objects was taken over. It ends an outage in which no watch has failed: of one
+// that has, the next watch will tell.
+func (l *failureLog) listed(op string, objects int, version string) {
+	if l.logger == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := !l.synced
+	l.synced = true
+	if !first {
+		if !l.requests.watch {
+			l.recoveredLocked()
+		}
+		return
+	}
+	l.infoLocked("synced", time.Since(l.born), l.requests.count,
+		slog.String("op", op), slog.Int("objects", objects), slog.String("version", version))
+	if !l.requests.watch {
+		l.requests.end()
+	}
+}
+
+// recovered notes that the server makes progress.
+func (l *failureLog) recovered() {
+	if l.logger == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recoveredLocked()
+}
+
+// recoveredLocked tells of the end of the failures that were told of.
+func (l *failureLog) recoveredLocked() {
+	if g := &l.requests; g.told {
+		l.infoLocked("works again", time.Since(g.since), g.count)
+		g.end()
+	}
+}
+
+func (l *failureLog) infoLocked(what string, took time.Duration, failures int, more ...slog.Attr) {
+	if l.stopped {
+		return
+	}
+	attrs := append([]slog.Attr{slog.String("informer", l.name)}, more...)
+	attrs = append(attrs, slog.Int("failures", failures), slog.Duration("took", took))
+	l.logger.LogAttrs(context.Background(), slog.LevelInfo, "lw: "+l.name+": "+what, attrs...)
+}
+
+// ledger is what a log knows of failures.
+type ledger struct {
+	known map[string]struct{} // the kinds that were told of
+	every time.Duration       // how long one of these is not told again
+	next  time.Time           // when it is
+	last  time.Time           // the last failure
+	since time.Time           // the first that has not ended
+	count int                 // of those that have not ended
+	told  bool                // of one of these
+	watch bool                // one of these was a watch's
+}
+
+// note counts e, and returns whether to tell of it, and whether it was told of before. Flapping is told no more often than a
+// lasting failure: what is known is forgotten after some calm, not at a recovery.
+func (g *ledger) note(e *Error, now time.Time) (tell, again bool) {
+	if !g.last.IsZero() && now.Sub(g.last) >= logForget {
+		g.known = nil
+		if !g.told {
+			g.count = 0
+		}
+	}
+	g.last = now
+	if g.count++; g.count == 1 {
+		g.since = now
+	}
+	kind := signature(e)
+	_, again = g.known[kind]
+	switch {
+	case !again && len(g.known) < maxLogged:
+		if g.known == nil {
+			g.known, g.every, g.next = map[string]struct{}{}, logEvery, now.Add(logEvery)
+		}
+		g.known[kind] = struct{}{}
+	case !now.Before(g.next):
+		g.every = min(2*g.every, logSeldom)
+		g.next = now.Add(g.every)
+	default:
+		return false, again
+	}
+	return true, again
+}
+
+// end forgets the failures that have ended.
+func (g *ledger) end() { g.count, g.told, g.watch = 0, false, false }
+
+// signature is the kind of failure that e is. Numbers, such as ports, times and versions, make no kinds.
+func signature(e *Error) string {
+	text := e.Err.Error()
+	text = text[:min(len(text), maxSignature)]
+	var b strings.Builder
+	b.WriteString(e.Op)
+	b.WriteByte(' ')
+	b.WriteString(keyString(e.Key))
+	b.WriteByte(' ')
+	number := false
+	for _, c := range text {
+		if digit := '0' <= c && c <= '9'; !digit {
+			b.WriteRune(c)
+		} else if !number {
+			b.WriteByte('#')
+		}
+		number = '0' <= c && c <= '9'
+	}
+	return b.String()
+}

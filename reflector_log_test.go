@@ -1,0 +1,273 @@
+package lw_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// logbook is a logger whose lines can be looked at, without their time.
+type logbook struct{ bytes.Buffer }
+
+func (b *logbook) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+func (b *logbook) lines() []string {
+	if b.Len() == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+func (b *logbook) count(part string) int { return strings.Count(b.String(), part) }
+
+// What is logged of a life with a failure in it, word by word.
+func TestLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists: []reply{{err: syscall.ECONNREFUSED}, {err: syscall.ECONNREFUSED}, list("10", stamped("a", 1, "9")), list("20", stamped("a", 1, "9"), stamped("b", 1, "15"))},
+			watches: []stream{
+				{after: time.Minute, err: apierrors.NewResourceExpired("too old resource version: 10 (12)")},
+				{events: []lw.WatchEvent[*Widget]{
+					{Type: watch.Modified, ResourceVersion: "21", Err: &lw.Error{Op: "decode", Key: key("b"), Err: errors.New("the size is a text")}},
+				}, open: true},
+			},
+		}
+		var book logbook
+		start(t, lw.NewInformer[*Widget](src, &lw.Options{
+			Name: "parts", Logger: book.logger(), List: lw.ListPages, Backoff: func(int) time.Duration { return time.Second },
+		}))
+		sleep(5 * time.Minute)
+		want := []string{
+			`level=WARN msg="lw: parts: list failed" informer=parts op=list error="lw: parts: list: connection refused" failures=1 for=0s`,
+			`level=INFO msg="lw: parts: synced" informer=parts op=list objects=1 version=10 failures=2 took=2s`,
+			`level=WARN msg="lw: parts: watch failed" informer=parts op=watch error="lw: parts: watch: too old resource version: 10 (12)" failures=1 for=0s`,
+			`level=WARN msg="lw: parts: decode of default/b failed" informer=parts op=decode key=default/b error="lw: parts: decode default/b: the size is a text" failures=1 for=0s`,
+			`level=INFO msg="lw: parts: works again" informer=parts failures=1 took=0s`,
+		}
+		if diff := cmp.Diff(want, book.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A failure that lasts is logged when it begins, when it becomes another one, at growing intervals and when it has ended; however
+// often it is tried, and whatever numbers are in its text.
+func TestLogOfLastingFailures(t *testing.T) {
+	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	forbidden := apierrors.NewForbidden(widgets, "", errors.New("no role"))
+	n := 0
+	numbered := func() error {
+		n++
+		return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset by peer", 30000+n)
+	}
+	synced := func(src *script) *script {
+		src.lists = []reply{list("10", stamped("a", 1, "9"))}
+		return src
+	}
+	fail := func(err func() error) *script {
+		return &script{list: func() reply { return reply{err: err()} }, stream: func() stream { return stream{err: err()} }}
+	}
+	always := func(err error) func() error { return func() error { return err } }
+	for name, tc := range map[string]struct {
+		src         *script
+		mode        lw.ListMode
+		least, most int // lines in an hour
+		errors      int // at least
+	}{
+		"403":             {fail(always(forbidden)), lw.ListAuto, 4, 9, 150},
+		"401":             {fail(always(apierrors.NewUnauthorized("no token"))), lw.ListAuto, 4, 9, 150},
+		"404":             {fail(always(apierrors.NewNotFound(widgets, ""))), lw.ListAuto, 4, 9, 150},
+		"unreachable":     {fail(always(syscall.ECONNREFUSED)), lw.ListAuto, 4, 8, 100},
+		"another port":    {fail(numbered), lw.ListPages, 4, 8, 100},
+		"endless 410":     {synced(&script{watch: expired}), lw.ListPages, 4, 9, 100},
+		"a watch is cut":  {synced(&script{watch: func() stream { n++; return cutAfter(bookmark(fmt.Sprint(10+n)), time.Minute) }}), lw.ListPages, 4, 15, 50},
+		"and at once":     {synced(&script{watch: func() stream { n++; return cutAfter(bookmark(fmt.Sprint(10+n)), time.Second) }}), lw.ListPages, 4, 15, 500},
+		"each is another": {fail(func() error { n++; return errors.New(strings.Repeat("x", n%200+1)) }), lw.ListPages, 8, 15, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var book logbook
+				m := &meter{}
+				inf := lw.NewInformer[*Widget](tc.src, &lw.Options{Logger: book.logger(), List: tc.mode, Metrics: m})
+				start(t, inf)
+				sleep(time.Hour)
+				failed := 0
+				for _, line := range m.got {
+					if strings.HasPrefix(line, "Widget list") || strings.HasPrefix(line, "Widget watch") || strings.HasPrefix(line, "Widget stream") {
+						failed += 1 - strings.Count(line, "<nil>")
+					}
+				}
+				if lines := book.lines(); len(lines) < tc.least || len(lines) > tc.most || failed < tc.errors {
+					t.Errorf("%d lines for %d failed requests, want %d to %d for %d:\n%s", len(lines), failed, tc.least, tc.most, tc.errors, &book)
+				}
+			})
+		})
+	}
+}
+
+func cutAfter(ev lw.WatchEvent[*Widget], d time.Duration) stream {
+	return stream{events: []lw.WatchEvent[*Widget]{ev}, after: d, err: errors.New("unexpected end")}
+}
+
+// The intervals grow from a minute on, each line says how many there were, and the last that it is over. After some calm a
+// failure is a new one.
+func TestLogIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		begin := time.Now()
+		var book logbook
+		var at []string
+		handler := slog.NewTextHandler(&book, nil)
+		logger := slog.New(&timed{handler, func(msg string) {
+			at = append(at, fmt.Sprint(time.Since(begin).Round(time.Second), " ", msg))
+		}})
+		run(t, m, &lw.Options{Logger: logger, Backoff: func(int) time.Duration { return 10 * time.Second }})
+		outage := func(d time.Duration) {
+			m.Fail(syscall.ECONNREFUSED)
+			m.Disconnect()
+			sleep(d)
+			m.Fail(nil)
+			sleep(time.Minute)
+		}
+		outage(9 * time.Minute)
+		sleep(20 * time.Minute)
+		outage(20 * time.Second)
+		want := []string{
+			"0s lw: Widget: synced",
+			"0s lw: Widget: watch failed",  // the server closed it
+			"10s lw: Widget: watch failed", // it is down
+			"1m0s lw: Widget: watch still fails", "3m0s lw: Widget: watch still fails", "7m0s lw: Widget: watch still fails",
+			"9m20s lw: Widget: works again",
+			"30m0s lw: Widget: watch failed", "30m40s lw: Widget: works again",
+		}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		if got := book.count("failures=55"); got != 1 {
+			t.Errorf("the end does not say how many there were:\n%s", &book)
+		}
+	})
+}
+
+// timed tells of each record.
+type timed struct {
+	slog.Handler
+	tell func(msg string)
+}
+
+func (h *timed) Handle(ctx context.Context, r slog.Record) error {
+	h.tell(r.Message)
+	return h.Handler.Handle(ctx, r)
+}
+
+// Of objects that cannot be read, such as all of a resource whose schema has changed, the first few are logged.
+func TestLogOfBadObjects(t *testing.T) {
+	for n, most := range map[int]int{3: 3, 5000: 8} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := reply{obj: []*Widget{stamped("a", 1, "9")}, meta: metav1.ListMeta{ResourceVersion: "10"}}
+				for i := range n {
+					r.bad = append(r.bad, &lw.Error{Op: "decode", Key: key(fmt.Sprint("bad-", i)), Err: errors.New("the size is a text")})
+				}
+				var book logbook
+				inf := run(t, &script{lists: []reply{r}}, &lw.Options{Logger: book.logger(), List: lw.ListPages})
+				if got := book.count("level=WARN"); got != most || len(inf.Status().SetAside) != n {
+					t.Errorf("%d lines for %d objects:\n%s", got, n, &book)
+				}
+			})
+		})
+	}
+}
+
+// Who has an OnError is told of each failure once, and logs what he likes; to a Logger of his go syncs and recoveries.
+func TestLogBesideOnError(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		t.Run(fmt.Sprint("a logger ", own), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var book logbook
+				var errs errorLog
+				opts := &lw.Options{List: lw.ListPages, OnError: errs.add}
+				if own {
+					opts.Logger = book.logger()
+				} else {
+					before := slog.Default()
+					slog.SetDefault(book.logger())
+					defer slog.SetDefault(before)
+				}
+				src := &script{lists: []reply{{err: errors.New("down")}, {err: errors.New("down")}, list("10")},
+					watches: []stream{{err: errors.New("down")}, {err: errors.New("down")}, forever()}}
+				start(t, lw.NewInformer[*Widget](src, opts))
+				sleep(time.Minute)
+				if n := len(errs.all()); n != 4 {
+					t.Errorf("OnError was told of %d failures: %v", n, errs.all())
+				}
+				want := 0
+				if own {
+					want = 2 // synced, and works again
+				}
+				if book.count("level=INFO") != want || book.count("level=WARN") != 0 {
+					t.Errorf("log:\n%s", &book)
+				}
+			})
+		})
+	}
+}
+
+// A new epoch, and an object that was changed in the cache, are logged each time.
+func TestLogOfEpochs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		version := 1000
+		src := &script{list: func() reply { version--; return list(fmt.Sprint(version / 10)) }, watch: func() stream { return expiredAfter(time.Minute) }}
+		var book logbook
+		inf := lw.NewInformer[*Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages})
+		start(t, inf)
+		sleep(30 * time.Minute)
+		if n := inf.Status().Epoch; n < 2 || book.count("went back in time") != n {
+			t.Errorf("%d epochs, log:\n%s", n, &book)
+		}
+	})
+}
+
+// Nothing is logged once Run has returned.
+func TestNoLogAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var book logbook
+		src := &script{lists: []reply{list("10")}, watches: []stream{{err: errors.New("down")}, forever()}}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- inf.Run(ctx) }()
+		sleep(5 * time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		before := book.Len()
+		sleep(time.Hour)
+		if book.Len() != before || book.count("works again") != 0 {
+			t.Errorf("log:\n%s", &book)
+		}
+	})
+}
