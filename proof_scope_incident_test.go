@@ -86,7 +86,7 @@ type scopeProof struct {
 	*proof
 	world  scopeWorld
 	writes int
-	armed  string // the incident
+	armed  string   // the incident
 	later  []func() // when the next command is done
 }
 
