@@ -25,6 +25,7 @@ import (
 type options struct {
 	packages string
 	file     string
+	match    string
 	sample   int
 	seed     uint64
 	only     int
@@ -40,6 +41,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.packages, "package", ". ./internal/table ./internal/decode", "packages to mutate, with spaces between them")
 	flag.StringVar(&o.file, "file", "", "only files whose path matches this `expression`")
+	flag.StringVar(&o.match, "match", "", "only mutants whose line, as -list prints it, matches this `expression`")
 	flag.IntVar(&o.sample, "sample", 0, "so many mutants of each package; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 1, "which sample")
 	flag.IntVar(&o.only, "mutant", 0, "only the mutant of this `number`, with what the tests print")
@@ -61,6 +63,10 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
+	match, err := regexp.Compile(o.match)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	packages, err := load(strings.Fields(o.packages))
 	if err != nil {
@@ -74,7 +80,7 @@ func run(o options) error {
 	if stale := markEquivalents(all); len(stale) > 0 && o.packages == flag.Lookup("package").DefValue {
 		return fmt.Errorf("known equivalents that no mutant is any more: %q", stale)
 	}
-	chosen := choose(all, file, o)
+	chosen := choose(all, file, match, o)
 	if o.list {
 		for _, m := range chosen {
 			fmt.Println(m)
@@ -113,12 +119,12 @@ func number(p *pkg, before int) []*mutant {
 }
 
 // choose draws the mutants of a run; those that are known to change nothing are not drawn.
-func choose(all []*mutant, file *regexp.Regexp, o options) (out []*mutant) {
+func choose(all []*mutant, file, match *regexp.Regexp, o options) (out []*mutant) {
 	of := map[*pkg][]*mutant{}
 	var order []*pkg
 	for _, m := range all {
 		switch {
-		case o.only != 0 && o.only != m.id, o.only == 0 && m.equivalent, !file.MatchString(m.file.name):
+		case o.only != 0 && o.only != m.id, o.only == 0 && m.equivalent, !file.MatchString(m.file.name), !match.MatchString(m.String()):
 			continue
 		case of[m.file.pkg] == nil:
 			order = append(order, m.file.pkg)

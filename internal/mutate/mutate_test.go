@@ -18,7 +18,7 @@ func TestZoo(t *testing.T) {
 	}
 	packages[0].find()
 	all := number(packages[0], 0)
-	w, err := newWorkshop(o, packages, choose(all, regexp.MustCompile(""), o))
+	w, err := newWorkshop(o, packages, choose(all, every, every, o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,16 +97,18 @@ func TestEquivalents(t *testing.T) {
 			t.Errorf("%s %s: no reason", e.file, e.was)
 		}
 	}
-	for _, m := range choose(all, regexp.MustCompile(""), options{}) {
+	for _, m := range choose(all, every, every, options{}) {
 		if m.equivalent {
 			t.Errorf("drawn: %s", m)
 		}
 	}
-	a, b := choose(all, regexp.MustCompile(""), options{sample: 5, seed: 1}), choose(all, regexp.MustCompile(""), options{sample: 5, seed: 1})
+	a, b := choose(all, every, every, options{sample: 5, seed: 1}), choose(all, every, every, options{sample: 5, seed: 1})
 	if len(a) != 15 || cmp.Diff(names(a), names(b)) != "" {
 		t.Errorf("a sample is drawn differently: %v, %v", names(a), names(b))
 	}
 }
+
+var every = regexp.MustCompile("")
 
 func names(list []*mutant) (out []string) {
 	for _, m := range list {
