@@ -241,4 +241,10 @@ var bugs = []bug{
 		"	return u.Redacted()", "	return u.String()")},
 	{name: "errors of HTTP show keys of the query", run: "TestHTTPErrorsShowNoSecrets", edits: one("http_explain.go",
 		"			query.Del(name)", "			_ = name")},
+
+	// What the small scopes find: each needs a few commands, in one order, and one fault at one place.
+	{name: "list that takes the last object away is not believed", run: "TestSmallScope$", edits: one(listFile,
+		"	objs := got.all()\n", "	objs := got.all()\n	if len(objs) == 0 && r.listed {\n		r.position, r.relist = positionAt(got.version), false\n		return nil\n	}\n")},
+	{name: "event that comes twice is believed twice", run: "TestSmallScope$", edits: one(watchFile,
+		"ok && held.GetResourceVersion() != ev.ResourceVersion || !ok", "ok && held != *new(T) || !ok")},
 }

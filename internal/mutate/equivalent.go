@@ -1,0 +1,55 @@
+package main
+
+// An equivalent is a mutant that somebody has looked at and that changes nothing that a test may look at.
+type equivalent struct {
+	file     string // from the module's root
+	function string
+	was, is  string // as the report prints them; is "": removed
+	why      string
+}
+
+// markEquivalents marks the mutants that are known to change nothing, and returns the entries that fit none.
+func markEquivalents(all []*mutant) (stale []string) {
+	type place struct{ file, function, was, is string }
+	at := map[place][]*mutant{}
+	for _, m := range all {
+		is := ""
+		if m.is != "" {
+			is = oneLine(m.is)
+		}
+		p := place{m.file.name, m.function, oneLine(m.was), is}
+		at[p] = append(at[p], m)
+	}
+	for _, e := range equivalents {
+		is := ""
+		if e.is != "" {
+			is = oneLine(e.is)
+		}
+		found := at[place{e.file, e.function, oneLine(e.was), is}]
+		if len(found) == 0 {
+			stale = append(stale, e.file+" "+e.function+": "+e.was+" -> "+e.is)
+		}
+		for _, m := range found {
+			m.equivalent = true
+		}
+	}
+	return stale
+}
+
+const (
+	speed  = "only speed: what is left out saves work, and its result is the same without it"
+	memory = "only memory: what is cleared is overwritten or dropped soon, and nobody reads it before"
+)
+
+var equivalents = []equivalent{
+	{"fifo.go", "(*FIFO).wakeLocked", "clear(q.parked)", "", memory},
+	{"fold.go", "(*netChange).add", "1", "(1) - 1", speed},
+	{"http.go", "(*HTTP).put", "h.idle = d", "", speed},
+	{"options.go", "defaultBackoff", "failures < 7", "failures <= 7", "the seventh pause is the longest there is either way"},
+	{"reflector.go", "(*Reflector).pause", "return", "", "a timer of no time fires at once"},
+	{"reflector.go", "(position).after", "err == nil", "true", "with an error the order is 0"},
+	{"reflector.go", "decimal", "return n", "return *new(uint64)", speed},
+	{"reflector_errors.go", "retryAfter", "!ok || seconds <= 0", "!ok && seconds <= 0", "without a delay the seconds are 0, and none is below"},
+	{"reflector_errors.go", "retryAfter", "seconds <= 0", "seconds < 0", "no seconds are no pause"},
+	{"reflector_watch.go", "(*watching).ended", "o.opaque", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt"},
+}

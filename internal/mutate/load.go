@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A pkg is a package to mutate, with its types.
+type pkg struct {
+	path    string // for import
+	dir     string
+	name    string
+	root    string // of the module
+	fset    *token.FileSet
+	files   []*source
+	types   *types.Package
+	info    *types.Info
+	imports types.Importer
+	mutants []*mutant
+}
+
+// A source is one file of a package.
+type source struct {
+	pkg  *pkg
+	name string // from the module's root
+	path string
+	text string
+	tree *ast.File
+	// sites are the places that mutants change.
+	sites []*site
+}
+
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath, Dir, Name, Export, ForTest string
+	GoFiles, TestGoFiles, XTestGoFiles     []string
+	Deps                                   []string
+	Module                                 *struct{ Dir, Path string }
+}
+
+func goList(args ...string) (out []listed, err error) {
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Name,Export,ForTest,GoFiles,TestGoFiles,XTestGoFiles,Deps,Module"}, args...)...)
+	cmd.Stderr = os.Stderr
+	data, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(data))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+}
+
+// load parses packages and finds the types of all that is in them.
+func load(patterns []string) ([]*pkg, error) {
+	wanted, err := goList(patterns...)
+	if err != nil {
+		return nil, err
+	}
+	deps, err := goList(append([]string{"-deps", "-export", "os", "strconv", "sync/atomic"}, patterns...)...) // of the scaffold too
+	if err != nil {
+		return nil, err
+	}
+	exports := map[string]string{}
+	for _, d := range deps {
+		exports[d.ImportPath] = d.Export
+	}
+	var out []*pkg
+	for _, l := range wanted {
+		p := &pkg{path: l.ImportPath, dir: l.Dir, name: l.Name, root: l.Module.Dir, fset: token.NewFileSet()}
+		p.imports = importer.ForCompiler(p.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+		for _, name := range l.GoFiles {
+			if err := p.read(name); err != nil {
+				return nil, err
+			}
+		}
+		p.info = &types.Info{
+			Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
+		}
+		trees := make([]*ast.File, len(p.files))
+		for i, f := range p.files {
+			trees[i] = f.tree
+		}
+		conf := types.Config{Importer: p.imports}
+		if p.types, err = conf.Check(p.path, p.fset, trees, p.info); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func (p *pkg) read(name string) error {
+	f := &source{pkg: p, path: filepath.Join(p.dir, name)}
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return err
+	}
+	f.text = string(data)
+	if f.name, err = filepath.Rel(p.root, f.path); err != nil {
+		return err
+	}
+	f.tree, err = parser.ParseFile(p.fset, f.path, data, parser.ParseComments|parser.SkipObjectResolution)
+	p.files = append(p.files, f)
+	return err
+}
+
+// of returns the source of a node.
+func (f *source) of(n ast.Node) string { return f.text[f.offset(n.Pos()):f.offset(n.End())] }
+
+func (f *source) offset(pos token.Pos) int { return f.pkg.fset.PositionFor(pos, false).Offset }
+
+// typeText returns how t is written in f, or "" where it cannot be.
+func (f *source) typeText(t types.Type) string {
+	if !nameable(t) {
+		return ""
+	}
+	ok := true
+	text := types.TypeString(t, func(p *types.Package) string {
+		if p == f.pkg.types {
+			return ""
+		}
+		for _, im := range f.tree.Imports {
+			if strings.Trim(im.Path.Value, `"`) != p.Path() {
+				continue
+			}
+			if im.Name != nil {
+				return im.Name.Name
+			}
+			return p.Name()
+		}
+		ok = false
+		return ""
+	})
+	if !ok {
+		return ""
+	}
+	return text
+}
+
+// nameable reports whether t is a number's type that a program can name.
+func nameable(t types.Type) bool {
+	switch t := t.(type) {
+	case *types.Basic:
+		return t.Info()&types.IsUntyped == 0 && t.Kind() != types.Invalid
+	case *types.Alias:
+		return nameable(t.Rhs())
+	case *types.Named:
+		_, ok := t.Underlying().(*types.Basic)
+		return ok
+	case *types.TypeParam:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Everything but the figures: a package whose mutants are known, and what becomes of each.
+func TestZoo(t *testing.T) {
+	o := options{parallel: 2, patience: 10 * time.Second, memory: 8}
+	packages, err := load([]string{"./testdata/zoo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages[0].find()
+	all := number(packages[0], 0)
+	w, err := newWorkshop(o, packages, choose(all, every, every, o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	if err := w.build(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.trace(); err != nil {
+		t.Fatal(err)
+	}
+	w.tryAll()
+	got := map[string]string{}
+	for _, m := range all {
+		what := fmt.Sprintf("%s: %s %s -> %s", m.function, m.kind, m.was, m.is)
+		got[what] = m.verdict.String()
+	}
+	const clamp, count, hangs, unseen, survives = "caught by TestClamp", "caught by TestCount", "caught: the tests hang", "no test comes by it", "SURVIVED"
+	panics := got["Count: condition decided i == len(list) -> false"] // its text is the runtime's
+	want := map[string]string{
+		"Clamp: condition decided n > most -> true":                                               clamp,
+		"Clamp: condition decided n > most -> false":                                              clamp,
+		"Clamp: boundary moved n > most -> n >= most":                                             survives, // it changes nothing
+		"Clamp: result zeroed return most -> return *new(int)":                                    clamp,
+		"Clamp: result zeroed return n -> return *new(int)":                                       clamp,
+		"Count: constant changed 0 -> (0) + 1":                                                    panics,
+		"Count: condition decided i == len(list) -> true":                                         count,
+		"Count: condition decided i == len(list) -> false":                                        panics,
+		"Count: break and continue break -> ":                                                     panics,
+		"Count: break and continue break -> continue":                                             hangs,
+		"Count: condition decided list[i] == v && len(list) > 0 -> false":                         count,
+		"Count: condition decided list[i] == v && len(list) > 0 -> true":                          count,
+		"Count: condition decided list[i] == v -> true":                                           count,
+		"Count: condition decided len(list) > 0 -> true":                                          survives, // it is true
+		"Count: boundary moved len(list) > 0 -> len(list) >= 0":                                   survives,
+		"Count: && and || swapped list[i] == v && len(list) > 0 -> list[i] == v || len(list) > 0": count,
+		"Count: statement removed n++ -> ":                                                        count,
+		"Count: arithmetic changed n++ -> n--":                                                    count,
+		"Count: statement removed i++ -> ":                                                        hangs,
+		"Count: arithmetic changed i++ -> i--":                                                    panics,
+		"Count: result zeroed return n -> return *new(uint8)":                                     count,
+		"Forgotten: condition decided ok -> true":                                                 unseen,
+		"Forgotten: condition decided ok -> false":                                                unseen,
+		"Edge: constant changed wide -> (wide) * 2":                                               "not tried", // it does not compile
+		"Edge: constant changed wide -> (wide) / 2":                                               "caught by TestEdge",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if panics == survives || panics == unseen {
+		t.Errorf("a panic is %q", panics)
+	}
+	if len(w.stillborn) != 1 || len(w.failing) != 0 {
+		t.Errorf("%v are not Go, %v fail by themselves", w.stillborn, w.failing)
+	}
+}
+
+// Every entry fits the code, has a reason, and what it names is not drawn.
+func TestEquivalents(t *testing.T) {
+	packages, err := load([]string{"../..", "../table", "../decode"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*mutant
+	for _, p := range packages {
+		p.find()
+		all = append(all, number(p, len(all))...)
+	}
+	if len(all) < 8000 {
+		t.Errorf("%d mutants, want 8000", len(all))
+	}
+	for _, e := range markEquivalents(all) {
+		t.Errorf("no mutant is %s", e)
+	}
+	for _, e := range equivalents {
+		if e.why == "" {
+			t.Errorf("%s %s: no reason", e.file, e.was)
+		}
+	}
+	for _, m := range choose(all, every, every, options{}) {
+		if m.equivalent {
+			t.Errorf("drawn: %s", m)
+		}
+	}
+	a, b := choose(all, every, every, options{sample: 5, seed: 1}), choose(all, every, every, options{sample: 5, seed: 1})
+	if len(a) != 15 || cmp.Diff(names(a), names(b)) != "" {
+		t.Errorf("a sample is drawn differently: %v, %v", names(a), names(b))
+	}
+}
+
+var every = regexp.MustCompile("")
+
+func names(list []*mutant) (out []string) {
+	for _, m := range list {
+		out = append(out, m.String())
+	}
+	return out
+}

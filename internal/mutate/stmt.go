@@ -1,0 +1,150 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"strings"
+)
+
+// statements makes the mutants of a list of statements.
+func (f *finder) statements(list []ast.Stmt) {
+	for i, s := range list {
+		was := f.file.of(s)
+		remove := func() { f.add(s, s, stmt, "", statement, was, "", "") }
+		switch s := s.(type) {
+		case *ast.ExprStmt:
+			if !isPanic(s.X) {
+				remove()
+			}
+		case *ast.AssignStmt:
+			if s.Tok != token.DEFINE && !isBlank(s.Lhs) {
+				remove()
+			}
+		case *ast.IncDecStmt:
+			remove()
+			other := map[token.Token]string{token.INC: "--", token.DEC: "++"}[s.Tok]
+			f.add(s, s, stmt, "", arithmetic, was, f.file.of(s.X)+other, f.file.of(s.X)+other)
+		case *ast.SendStmt, *ast.GoStmt, *ast.DeferStmt, *ast.RangeStmt:
+			remove()
+		case *ast.BranchStmt:
+			f.branch(s, was)
+		case *ast.ReturnStmt:
+			f.returned(s, was, i == len(list)-1)
+		}
+	}
+}
+
+func isPanic(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	name, ok := call.Fun.(*ast.Ident)
+	return ok && name.Name == "panic"
+}
+
+func isFunc(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.FuncDecl, *ast.FuncLit:
+		return true
+	}
+	return false
+}
+
+func isBlank(list []ast.Expr) bool {
+	for _, e := range list {
+		if name, ok := e.(*ast.Ident); !ok || name.Name != "_" {
+			return false
+		}
+	}
+	return true
+}
+
+// caseBody leaves out all that a case does, where it is more than one statement that is left out by itself.
+func (f *finder) caseBody(list []ast.Stmt) {
+	if len(list) < 2 {
+		return
+	}
+	last := list[len(list)-1]
+	if b, ok := last.(*ast.BranchStmt); ok && b.Tok == token.FALLTHROUGH {
+		return
+	}
+	was := f.file.text[f.file.offset(list[0].Pos()):f.file.offset(last.End())]
+	f.add(list[0], last, stmt, "", body, was, "", "")
+}
+
+// branch turns a break into a continue, and the other way round.
+func (f *finder) branch(s *ast.BranchStmt, was string) {
+	if s.Tok != token.BREAK && s.Tok != token.CONTINUE {
+		return
+	}
+	f.add(s, s, stmt, "", loop, was, "", "")
+	if !f.inLoop() {
+		return
+	}
+	is := strings.Replace(was, "break", "continue", 1)
+	if s.Tok == token.CONTINUE {
+		is = strings.Replace(was, "continue", "break", 1)
+	}
+	f.add(s, s, stmt, "", loop, was, is, is)
+}
+
+// returned leaves out a return, or makes one of its results the zero value.
+func (f *finder) returned(s *ast.ReturnStmt, was string, last bool) {
+	if len(s.Results) == 0 {
+		if !last || !isFunc(f.parent(0)) {
+			f.add(s, s, stmt, "", statement, was, "", "")
+		}
+		return
+	}
+	types := f.results()
+	zero := func(i int) string { return "*new(" + f.file.of(types[i]) + ")" }
+	if len(s.Results) != len(types) { // the results of a call
+		all := make([]string, len(types))
+		for i := range types {
+			all[i] = zero(i)
+		}
+		text := "return " + strings.Join(all, ", ")
+		f.add(s, s, stmt, "", result, was, text, text)
+		return
+	}
+	for i, e := range s.Results {
+		tv := f.info.Types[e]
+		if name, ok := types[i].(*ast.Ident); ok && name.Name == "bool" {
+			if tv.Value != nil {
+				f.replaceResult(s, was, i, "!"+f.file.of(e))
+			} else {
+				f.condition(e, true, true)
+			}
+			continue
+		}
+		if tv.IsNil() || isEmpty(e) || tv.Value != nil && isNumber(tv.Type) {
+			continue // it is zero, or has mutants of its own
+		}
+		if name, ok := e.(*ast.Ident); ok && name.Name == "zero" {
+			continue
+		}
+		f.replaceResult(s, was, i, zero(i))
+	}
+}
+
+func (f *finder) replaceResult(s *ast.ReturnStmt, was string, at int, with string) {
+	list := make([]string, len(s.Results))
+	for i, e := range s.Results {
+		list[i] = f.file.of(e)
+	}
+	list[at] = with
+	text := "return " + strings.Join(list, ", ")
+	f.add(s, s, stmt, "", result, was, text, text)
+}
+
+// isEmpty reports whether e is T{} or "".
+func isEmpty(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.CompositeLit:
+		return len(e.Elts) == 0
+	case *ast.BasicLit:
+		return e.Value == `""`
+	}
+	return false
+}

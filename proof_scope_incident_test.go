@@ -1,0 +1,256 @@
+package lw_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/oracle"
+)
+
+// A scopeIncident is what goes wrong once in a small history.
+type scopeIncident struct {
+	name string
+	do   func(w *scopeProof)
+	// early: it may be there before the informer begins.
+	early bool
+	// triggers are what makes the informer come by it.
+	triggers []string
+}
+
+const (
+	justSo      = ""            // it happens by itself
+	onRewatch   = "+disconnect" // the watch ends
+	onRelist    = "+relist"     // the watch ends, and its history is gone
+	longTime    = 4 * time.Minute
+	manyRefused = 1 << 30
+)
+
+// scopeIncidents are all faults of the proofs, and what else the proofs have as commands.
+func scopeIncidents(s scopeWorld) (out []scopeIncident) {
+	for _, f := range proofFaults {
+		if s.http && f.web == nil || !s.http && f.direct == nil {
+			continue
+		}
+		in := scopeIncident{name: f.id + " " + f.name, early: f.id != "F16", triggers: triggersOf(f.name)}
+		in.do = func(w *scopeProof) {
+			switch s := w.server.(type) {
+			case *direct:
+				f.direct(w.proof, s, 1)
+			case *web:
+				f.web(w.proof, s.server, 1)
+			}
+		}
+		out = append(out, in)
+	}
+	own := func(name string, do func(w *scopeProof)) {
+		out = append(out, scopeIncident{name: name, do: do, triggers: []string{justSo}})
+	}
+	own("disconnect", func(w *scopeProof) { w.server.line().Disconnect() })
+	own("compaction", func(w *scopeProof) { w.age() })
+	own("relist", func(w *scopeProof) { w.server.line().Disconnect(); w.age() })
+	own("bookmark", func(w *scopeProof) { w.server.line().Bookmark() })
+	own("touch", func(w *scopeProof) { w.touch(1) })
+	own("outage", func(w *scopeProof) { w.outage(false) })
+	own("outage and compaction", func(w *scopeProof) { w.outage(true) })
+	for back := range uint64(4) {
+		own(fmt.Sprintf("rewind by %d", back+1), func(w *scopeProof) { w.rewind(back + 1) })
+	}
+	own("restart", func(w *scopeProof) { w.server.clear(); w.stop(); w.begin() })
+	own("join", func(w *scopeProof) { w.join(false) })
+	own("events", func(w *scopeProof) { w.doEvents(nil) })
+	own("index", func(w *scopeProof) { w.doIndex(nil) })
+	own("hold", func(w *scopeProof) { w.doHold(nil) })
+	if s.http || s.turns {
+		own("bad object", func(w *scopeProof) { w.spoil("a") })
+		own("bad object of another name", func(w *scopeProof) { w.spoil("d") })
+	}
+	return out
+}
+
+// triggersOf says what a fault waits for: a list, a watch, or nothing.
+func triggersOf(name string) []string {
+	verb, rest, _ := strings.Cut(name, " ")
+	switch {
+	case verb == "list", verb == "stream", verb == "a", verb == "an", verb == "limit", verb == "duplicate":
+		return []string{onRelist}
+	case verb == "watch" && rest != "cache begins anew":
+		return []string{onRewatch, onRelist}
+	}
+	return []string{justSo}
+}
+
+// scopeProof is a proof whose commands are words.
+type scopeProof struct {
+	*proof
+	world  scopeWorld
+	writes int
+	armed  string   // the incident
+	later  []func() // when the next command is done
+}
+
+func newScopeProof(s scopeWorld, server partServer) *scopeProof {
+	w := &scopeProof{world: s, proof: &proof{
+		server: server, log: oracle.New(), last: map[lw.Key]*Part{}, byName: map[string]*oracle.Handler{}, seq: true, mode: s.mode, turns: s.turns,
+	}}
+	if s.selector {
+		w.selector = "group=x"
+	}
+	if s.full {
+		for i, name := range []string{"a", "b", "c"} {
+			w.put(name, "x", i)
+		}
+	}
+	return w
+}
+
+// begin starts a copy, with a handler that filters beside the one that is told everything.
+func (w *scopeProof) begin() {
+	w.start()
+	w.join(true)
+}
+
+func (w *scopeProof) join(filter bool) {
+	o := oracle.Handler{Lossless: true}
+	if filter {
+		o.Filter = func(i oracle.Item) bool { return i.Content[len(i.Content)-1]%2 == 0 }
+	}
+	l := w.listen(o)
+	h := l.handler()
+	if filter {
+		h.Filter = func(p *Part) bool { return o.Filter(*describe(p)) }
+	}
+	l.block()
+	w.register(l, h)
+	l.open()
+}
+
+// step does what a word says, and all that it leads to.
+func (w *scopeProof) step(text string) {
+	verb, name, _ := strings.Cut(text, " ")
+	switch verb {
+	case "start":
+		w.begin()
+		w.settled()
+		return
+	case "time":
+		time.Sleep(longTime)
+		w.settled()
+		return
+	case "create", "update":
+		w.write(name)
+	case "delete":
+		w.remove(name)
+	case "recreate":
+		w.remove(name)
+		w.write(name)
+	default:
+		w.incident(text)
+		return
+	}
+	w.settled()
+	w.after()
+	w.look()
+}
+
+// write writes an object in a way that no write before it did: it moves to the other group, and a filter and a transform that
+// leaves some out see it come and go.
+func (w *scopeProof) write(name string) {
+	sizes := []int{1, 2, 3, 0}
+	if w.turns {
+		sizes = []int{1, sizeLeftOut, 2, sizeBad}
+	}
+	size := sizes[w.writes%len(sizes)]
+	w.writes++
+	group := "x"
+	if p := w.last[lw.Key{Namespace: "default", Name: name}]; p != nil && p.Group == "x" {
+		group = "y"
+	}
+	w.put(name, group, size)
+}
+
+func (w *scopeProof) incident(text string) {
+	name, trigger, _ := strings.Cut(strings.TrimPrefix(text, "["), "]")
+	for _, in := range scopeIncidents(w.world) {
+		if in.name != name {
+			continue
+		}
+		w.armed = name
+		in.do(w)
+		switch trigger {
+		case onRewatch:
+			w.server.line().Disconnect()
+		case onRelist:
+			w.server.line().Disconnect()
+			w.age()
+		}
+		if w.inf != nil {
+			w.settled()
+		}
+		return
+	}
+	panic("there is no incident " + text)
+}
+
+// cameBy counts the incident, but for one that nothing came by.
+func (w *scopeProof) cameBy() {
+	if d, ok := w.server.(*direct); ok {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if len(d.next) > 0 {
+			return
+		}
+	}
+	if w.armed != "" {
+		w.injected = append(w.injected, w.armed)
+	}
+}
+
+func (w *scopeProof) after() {
+	for _, f := range w.later {
+		f()
+	}
+	w.later = nil
+}
+
+// outage is a server that cannot be reached until the next command is done, whose history may be gone by then.
+func (w *scopeProof) outage(gone bool) {
+	switch s := w.server.(type) {
+	case *direct:
+		s.inject(directFault{list: true, watch: true, stream: true, times: manyRefused, err: errRefused()})
+	case *web:
+		s.server.SetDown(true)
+	}
+	w.server.line().Disconnect()
+	w.later = append(w.later, func() {
+		if gone {
+			w.age()
+		}
+		w.server.clear()
+	})
+}
+
+// rewind is a server that goes back to a backup.
+func (w *scopeProof) rewind(back uint64) {
+	w.settle()
+	w.log.Rewinds(func() uint64 {
+		now := w.server.line().Version()
+		version := now - min(back, now-1)
+		if version == now || w.server.line().Rewind(version) != nil {
+			return 0
+		}
+		w.reload()
+		return version
+	})
+	w.settle()
+}
+
+// spoil writes an object that cannot be decoded, or not be transformed.
+func (w *scopeProof) spoil(name string) {
+	if _, overHTTP := w.server.(*web); overHTTP {
+		w.put(name, "x", sizeBroken)
+	} else {
+		w.put(name, "x", sizeBad)
+	}
+}

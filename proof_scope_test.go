@@ -1,0 +1,253 @@
+package lw_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/oracle"
+)
+
+// Small scopes: not some histories of any length, but all short ones. A fault that any history shows, a short one shows nearly
+// always. docs/proof.md says what is in a scope, and how to run more of it.
+
+var (
+	scopeFlag   = flag.Int("scope", 2, "TestSmallScope: `commands` of the longest history")
+	historyFlag = flag.String("history", "", "TestSmallScope: run this `history` only, as a failure printed it")
+)
+
+// TestSmallScope runs every history of up to so many commands over two keys with each incident at each place, against a server
+// whose answers are function calls. Nothing is drawn at random.
+func TestSmallScope(t *testing.T) {
+	scope{
+		server: func() partServer { return newDirect() },
+		worlds: []scopeWorld{
+			{mode: lw.ListAuto}, {mode: lw.ListPages},
+			{mode: lw.ListAuto, full: true, less: 1}, {mode: lw.ListPages, full: true, turns: true, less: 1},
+			{mode: lw.ListAuto, selector: true, less: 1},
+		},
+	}.run(t)
+}
+
+// TestSmallScopeHTTP is the same of one command less behind HTTP.
+func TestSmallScopeHTTP(t *testing.T) {
+	scope{
+		server: func() partServer { return newWeb() },
+		worlds: []scopeWorld{{mode: lw.ListAuto, http: true, less: 1}, {mode: lw.ListPages, full: true, http: true, less: 2}},
+	}.run(t)
+}
+
+// A scope is a set of histories.
+type scope struct {
+	server func() partServer
+	worlds []scopeWorld
+}
+
+// A scopeWorld is what a history begins with.
+type scopeWorld struct {
+	mode     lw.ListMode
+	full     bool // a, b and c are there; else nothing is
+	selector bool
+	turns    bool // with a transform
+	http     bool
+	less     int // its histories are so many commands shorter
+}
+
+func (s scopeWorld) String() string {
+	words := []string{map[lw.ListMode]string{lw.ListAuto: "auto", lw.ListPages: "pages"}[s.mode]}
+	for _, w := range []struct {
+		is   bool
+		word string
+	}{{s.full, "full"}, {s.selector, "selector"}, {s.turns, "transform"}, {s.http, "http"}} {
+		if w.is {
+			words = append(words, w.word)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// A scopeHistory is a sequence of steps, of which one at most is an incident.
+type scopeHistory struct {
+	world scopeWorld
+	steps []string
+}
+
+func (h scopeHistory) String() string { return h.world.String() + ": " + strings.Join(h.steps, "; ") }
+
+// run runs all of the scope, on all processors.
+func (s scope) run(t *testing.T) {
+	todo := make(chan scopeHistory)
+	var (
+		mu     sync.Mutex
+		counts = map[string]int{}
+		faults = map[string]int{}
+		failed int
+		met    = map[string]int{}
+		wait   sync.WaitGroup
+	)
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			for h := range todo {
+				result, injected, err := s.try(t, h)
+				mu.Lock()
+				counts[h.world.String()]++
+				for _, id := range injected {
+					faults[id]++
+				}
+				for id, n := range result.Premises {
+					met[id] += n
+				}
+				if err != nil {
+					if failed++; failed <= 5 {
+						t.Errorf("%v\nagain: go test -run '^%s$' . -history '%s'", err, t.Name(), h)
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all := 0
+	add := func(h scopeHistory) { todo <- h; all++ }
+	if *historyFlag != "" {
+		s.parse(t, *historyFlag, add)
+	} else {
+		s.each(add)
+	}
+	close(todo)
+	wait.Wait()
+	if *historyFlag == "" && *scopeFlag-s.worlds[0].less >= 2 {
+		s.guard(t, met, faults)
+	}
+	t.Logf("all %d histories of up to %d commands, each with %d incidents; %d failed: %v", all, *scopeFlag, len(faults), failed, counts)
+}
+
+// parse reads a history as a failure prints it.
+func (s scope) parse(t *testing.T, text string, yield func(scopeHistory)) {
+	in, steps, _ := strings.Cut(text, ": ")
+	for _, world := range s.worlds {
+		if world.String() == in {
+			yield(scopeHistory{world, strings.Split(steps, "; ")})
+			return
+		}
+	}
+	t.Errorf("%s has no histories of %q, but of %v", t.Name(), in, s.worlds)
+}
+
+// guard fails a scope that puts nothing to the test.
+func (s scope) guard(t *testing.T, met, faults map[string]int) {
+	for _, id := range strings.Fields("S1 S2 S11 H1 H3 H4 H6 H7 H8 A2 Y2 R1 R2 R3 R5 R7 R9 R12 R13 G1 L1 L2 L3 L4 L5") {
+		if met[id] == 0 {
+			t.Errorf("no history put %s to the test", id)
+		}
+	}
+	for _, world := range s.worlds {
+		for _, in := range scopeIncidents(world) {
+			if faults[in.name] == 0 {
+				t.Errorf("no history came by the incident %q", in.name)
+			}
+		}
+	}
+}
+
+// each calls yield for all histories, always in the same order.
+func (s scope) each(yield func(scopeHistory)) {
+	for _, world := range s.worlds {
+		for n := range max(1, *scopeFlag-world.less+1) {
+			scopeCommands(n, world.full, func(commands []string) { world.each(commands, yield) })
+		}
+	}
+}
+
+// scopeCommands yields all sequences of n writes to a and b that change something.
+func scopeCommands(n int, full bool, yield func([]string)) {
+	there := map[string]bool{"a": full, "b": full}
+	var steps []string
+	var next func()
+	next = func() {
+		if len(steps) == n {
+			yield(steps)
+			return
+		}
+		for _, name := range []string{"a", "b"} {
+			was := there[name]
+			verbs := []string{"create"}
+			if was {
+				verbs = []string{"update", "delete", "recreate"}
+			}
+			for _, verb := range verbs {
+				there[name] = verb != "delete"
+				steps = append(steps, verb+" "+name)
+				next()
+				steps = steps[:len(steps)-1]
+			}
+			there[name] = was
+		}
+	}
+	next()
+}
+
+// each yields commands alone, and with each incident at each place, after which time passes or does not.
+func (s scopeWorld) each(commands []string, yield func(scopeHistory)) {
+	history := func(steps ...string) {
+		yield(scopeHistory{s, slices.Clone(steps)})
+	}
+	insert := func(at int, what ...string) {
+		steps := append([]string{"start"}, commands[:max(at, 0)]...)
+		if at < 0 {
+			steps = append(what, "start")
+		} else {
+			steps = append(steps, what...)
+		}
+		history(append(steps, commands[max(at, 0):]...)...)
+	}
+	insert(0)
+	for _, in := range scopeIncidents(s) {
+		name := "[" + in.name + "]"
+		if in.early {
+			insert(-1, name)
+		}
+		for at := range len(commands) + 1 {
+			for _, trigger := range in.triggers {
+				insert(at, name+trigger)
+				if at < len(commands) { // at the end time passes anyway
+					insert(at, name+trigger, "time")
+				}
+			}
+		}
+	}
+}
+
+// try runs one history in a bubble of its own.
+func (s scope) try(t *testing.T, h scopeHistory) (result oracle.Result, injected []string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+		}()
+		w := newScopeProof(h.world, s.server())
+		for _, step := range h.steps {
+			w.step(step)
+		}
+		w.after()
+		w.cameBy()
+		w.settle()
+		w.end()
+		result, injected = w.log.Check(func(ref any) oracle.Item { return *describe(ref.(*Part)) }), w.injected
+	})
+	if err == nil && len(result.Violations) > 0 {
+		err = fmt.Errorf("%v", result.Violations[0])
+	}
+	return result, injected, err
+}

@@ -1,0 +1,212 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// unreadable is an error event, or an item of a list, of an object that cannot be decoded.
+func unreadable(name string) error {
+	return &lw.Error{Op: "decode", Key: key(name), Err: errors.New(name + " is no widget")}
+}
+
+func badEvent(name, rv string) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: rv, Err: unreadable(name)}
+}
+
+// badList is a list of which so many objects cannot be decoded.
+func badList(rv string, bad string, objs ...*Widget) reply {
+	return reply{obj: objs, bad: []error{unreadable(bad)}, meta: metav1.ListMeta{ResourceVersion: rv}}
+}
+
+// waitFor waits for a version for so long.
+func waitFor(t *testing.T, inf *lw.Informer[*Widget], version string, d time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return inf.WaitForResourceVersion(ctx, version)
+}
+
+func mustBeHeld(t *testing.T, inf *lw.Informer[*Widget], version string) {
+	t.Helper()
+	var e *lw.Error
+	if err := waitFor(t, inf, version, time.Second); !errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a wait for %s ends with %v, want the error of the object that is set aside", version, err)
+	}
+}
+
+// A list that still lacks what an event before it could not apply does not move the reported version: the object in the store is
+// older than the list. The next list that has it does.
+func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9"), stamped("b", 1, "8")), badList("20", "b", stamped("a", 2, "15")), list("30", stamped("a", 2, "15"), stamped("b", 3, "11"))},
+			watches: []stream{
+				{events: []lw.WatchEvent[*Widget]{badEvent("b", "11")}, err: expired().err}, expiredAfter(time.Minute), forever(),
+			},
+		}
+		inf, _ := paged(t, src, 30*time.Second)
+		mustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20")
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 2, "b": 1})
+		mustBeHeld(t, inf, "11")
+		mustBeHeld(t, inf, "20")
+		if err := waitFor(t, inf, "21", time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a wait for what has not come ends with %v", err)
+		}
+		sleep(time.Minute)
+		mustHold(t, inf.Store(), "30", map[string]int{"a": 2, "b": 3})
+		if err := waitFor(t, inf, "30", 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A bad object that only a list has does not hold the version of that list: nothing in the store is older than it says, but for
+// that object. Nor does one that was held and is gone.
+func TestListWithABadObjectIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists:   []reply{badList("10", "b", stamped("a", 1, "9")), list("20", stamped("a", 1, "9"))},
+			watches: []stream{{events: []lw.WatchEvent[*Widget]{badEvent("c", "11")}, after: time.Minute, err: expired().err}, forever()},
+		}
+		inf, _ := paged(t, src, time.Second)
+		mustBeHeld(t, inf, "11")
+		if err := waitFor(t, inf, "10", 0); err != nil {
+			t.Error(err)
+		}
+		sleep(2 * time.Minute)
+		mustHold(t, inf.Store(), "20", map[string]int{"a": 1})
+		if n := len(inf.Status().SetAside); n != 0 {
+			t.Errorf("%d objects are set aside, want none", n)
+		}
+		if err := waitFor(t, inf, "20", 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An object at which an index panics, in an event, is one of those: it holds the version, and a list that has the same version
+// of it leaves it as it was.
+func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9"), stamped("b", 1, "8")), list("20", stamped("a", 1, "9"), stamped("b", -1, "11")), list("30", stamped("a", 1, "9"), stamped("b", 2, "25"))},
+			watches: []stream{
+				{events: []lw.WatchEvent[*Widget]{modified(stamped("b", -1, "11")), added("c", "12")}, after: time.Minute, err: expired().err}, expiredAfter(time.Minute), forever(),
+			},
+		}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
+		lw.NewIndex(inf, func(w *Widget) int {
+			if w.Size < 0 {
+				panic("negative")
+			}
+			return w.Size
+		})
+		start(t, inf)
+		sleep(time.Second)
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 1, "b": 1, "c": 1})
+		mustBeHeld(t, inf, "11")
+		mustBeHeld(t, inf, "12")
+		if inf.Status().SetAside[key("b")] == nil {
+			t.Error("b is not set aside")
+		}
+		sleep(time.Minute)
+		mustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20")
+		if w, ok := inf.Store().Get(key("b")); !ok || w.Size != 1 {
+			t.Errorf("after a list with the bad version the store holds %v, want b as it was", w)
+		}
+		if inf.Status().SetAside[key("b")] == nil {
+			t.Error("after a list with the bad version b is not set aside")
+		}
+		sleep(time.Minute)
+		mustHold(t, inf.Store(), "30", map[string]int{"a": 1, "b": 2})
+		if n := len(inf.Status().SetAside); n != 0 {
+			t.Errorf("%d objects are set aside, want none", n)
+		}
+	})
+}
+
+// A version that was held means nothing in a new epoch: who waits for one below it waits until it comes.
+func TestNewEpochForgetsWhatWasHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := list("5", stamped("a", 2, "4"))
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9"), stamped("b", 1, "8")), old, old, old, old, list("6", stamped("a", 3, "6"))},
+			watches: []stream{
+				{events: []lw.WatchEvent[*Widget]{badEvent("b", "50")}, err: expired().err},
+				{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 3, "6"))}, open: true},
+			},
+		}
+		inf, _ := paged(t, src, time.Hour)
+		if s := inf.Status(); s.Epoch != 1 || len(s.SetAside) != 0 {
+			t.Fatalf("status: %+v", s)
+		}
+		mustHold(t, inf.Store(), "6", map[string]int{"a": 3})
+		if err := waitFor(t, inf, "30", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a wait for a version to come ends with %v", err)
+		}
+	})
+}
+
+// The same where what was held has been applied since.
+func TestWhatIsNotHeldAnyMoreIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fed{events: make(chan lw.WatchEvent[*Widget]), version: "10", objs: []*Widget{stamped("b", 1, "8")}}
+		inf := run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		src.send(badEvent("b", "50"))
+		mustBeHeld(t, inf, "50")
+		src.send(modified(stamped("b", 2, "51")))
+		if err := waitFor(t, inf, "51", 0); err != nil {
+			t.Error(err)
+		}
+		src.send(badEvent("b", "60"))
+		mustBeHeld(t, inf, "60")
+		mustBeHeld(t, inf, "55")
+		src.send(deleted(stamped("b", 2, "61")))
+		if err := waitFor(t, inf, "61", 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// fed is a source whose watches yield what the test sends.
+type fed struct {
+	events  chan lw.WatchEvent[*Widget]
+	version string
+	objs    []*Widget
+}
+
+func (f *fed) send(ev lw.WatchEvent[*Widget]) {
+	f.events <- ev
+	synctest.Wait()
+}
+
+func (f *fed) List(_ context.Context, _ metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	for _, w := range f.objs {
+		if err := yield(w, nil); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	return metav1.ListMeta{ResourceVersion: f.version}, nil
+}
+
+func (f *fed) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	for {
+		select {
+		case ev := <-f.events:
+			if err := yield(ev); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+)
+
+// slowList is a source whose list takes its time before each item and before its end. Its watches are silent.
+type slowList struct {
+	pauses   []time.Duration // one more than there are items
+	requests []context.Context
+}
+
+func (s *slowList) List(ctx context.Context, _ metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	s.requests = append(s.requests, ctx)
+	for i, d := range s.pauses {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return metav1.ListMeta{}, ctx.Err()
+		}
+		if i == len(s.pauses)-1 {
+			break
+		}
+		if err := yield(stamped(fmt.Sprint("w", i), 1, "9"), nil); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	return metav1.ListMeta{ResourceVersion: "10"}, nil
+}
+
+func (s *slowList) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*Widget]) error) error {
+	s.requests = append(s.requests, ctx)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Hour):
+		return io.ErrUnexpectedEOF
+	}
+}
+
+// A list may take as long as it likes while items come: only one of which nothing is heard for 90 s is given up, and that
+// before three minutes have gone by.
+func TestListPatience(t *testing.T) {
+	minute := time.Minute
+	for name, tc := range map[string]struct {
+		pauses []time.Duration
+		synced time.Duration // 0: it never is
+	}{
+		"quick":                    {[]time.Duration{0, 0}, 0 + time.Millisecond},
+		"nothing for a while":      {[]time.Duration{80 * time.Second, 0}, 80 * time.Second},
+		"slow at the end":          {[]time.Duration{0, 80 * time.Second}, 80 * time.Second},
+		"an item a minute":         {[]time.Duration{minute, minute, minute, minute, minute, minute}, 6 * minute},
+		"nothing for three of it":  {[]time.Duration{3 * minute, 0}, 0},
+		"nothing after three more": {[]time.Duration{minute, minute, 3 * minute}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &slowList{pauses: tc.pauses}
+				errs := &errorLog{}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.add})
+				start(t, inf)
+				if tc.synced == 0 {
+					sleep(10 * time.Second)
+					for _, d := range tc.pauses {
+						sleep(d)
+					}
+					if len(errs.all()) == 0 || len(src.requests) < 2 {
+						t.Errorf("%d requests, errors %v: the list was not given up", len(src.requests), errs.all())
+					}
+					errs.mustHave(t, "made no progress")
+					return
+				}
+				began := time.Now()
+				if err := inf.WaitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > tc.synced+time.Second || len(errs.all()) != 0 {
+					t.Errorf("synced after %v, want %v; errors %v", took, tc.synced, errs.all())
+				}
+			})
+		})
+	}
+}
+
+// When a request has ended its context is done: what a source has begun for it ends too.
+func TestRequestsAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &slowList{pauses: []time.Duration{0, 0}}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		start(t, inf)
+		sleep(3 * time.Hour)
+		if len(src.requests) < 4 {
+			t.Fatalf("%d requests", len(src.requests))
+		}
+		for i, ctx := range src.requests[:len(src.requests)-1] {
+			if ctx.Err() == nil {
+				t.Errorf("request %d has ended, but its context is not done", i)
+			}
+		}
+	})
+}
+
+// streamed runs an informer of src that chooses how it lists, for so long.
+func streamed(t *testing.T, src *script, d time.Duration) {
+	t.Helper()
+	inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return 20 * time.Second }})
+	start(t, inf)
+	sleep(d)
+}
+
+// Two cut streams in a row are enough to ask for pages, and at once; but one cut does not count any more once a stream was
+// whole.
+func TestCutStreamsAreCountedInARow(t *testing.T) {
+	cut := stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}}
+	whole := stream{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: time.Minute, err: expired().err}
+	corrupt := stream{err: apierrors.NewInternalError(errors.New("etcd"))}
+	for name, tc := range map[string]struct {
+		streams []stream
+		lists   []reply
+		want    []string
+	}{
+		"one, then whole, then one": {
+			[]stream{cut, whole, cut, whole, cut, forever()}, []reply{list("10", stamped("a", 1, "9"))},
+			[]string{"stream", "stream", "stream", "stream", "stream", "stream"},
+		},
+		"two in a row": {
+			[]stream{cut, cut}, []reply{list("10", stamped("a", 1, "9"))},
+			[]string{"stream", "stream", "list limit 500", "watch 10"},
+		},
+		"two that the server failed at, and pages that fail": {
+			[]stream{corrupt, corrupt, corrupt, whole}, []reply{{err: apierrors.NewInternalError(errors.New("etcd"))}},
+			[]string{"stream", "stream", "list limit 500", "stream", "stream"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				src := &script{lists: tc.lists, watches: []stream{forever()}}
+				src.stream = func() stream { n++; return tc.streams[min(n, len(tc.streams))-1] }
+				streamed(t, src, 4*time.Minute)
+				got := src.log()
+				mustBegin(t, got, tc.want)
+				at := src.requests()
+				for i, what := range got[:len(tc.want)] {
+					if i > 0 && what == "list limit 500" && at[i].Sub(at[i-1]) > 5*time.Second {
+						t.Errorf("pages were asked for %v after the stream was cut, want at once", at[i].Sub(at[i-1]))
+					}
+				}
+			})
+		})
+	}
+}
+
+func mustBegin(t *testing.T, got, want []string) {
+	t.Helper()
+	if len(got) < len(want) || fmt.Sprint(got[:len(want)]) != fmt.Sprint(want) {
+		t.Errorf("requests: %q, want first %q", got, want)
+	}
+}
