@@ -394,17 +394,19 @@ func TestBookmarks(t *testing.T) {
 	meta := func(version string, annotations map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{ResourceVersion: version, Annotations: annotations}
 	}
-	end := func(value string) map[string]string { return map[string]string{metav1.InitialEventsAnnotationKey: value, "other": "true"} }
+	end := func(value string) map[string]string {
+		return map[string]string{metav1.InitialEventsAnnotationKey: value, "other": "true"}
+	}
 	for name, tt := range map[string]struct {
 		meta metav1.ObjectMeta
 		want told
 	}{
-		"plain":             {meta("5", nil), told{version: "5"}},
-		"the end":           {meta("5", end("true")), told{version: "5", end: true}},
-		"not the end":       {meta("5", end("false")), told{version: "5"}},
-		"no value":          {meta("5", end("")), told{version: "5"}},
-		"another annotation": {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}), told{version: "5"}},
-		"no version":        {meta("", nil), told{err: "a bookmark without a resource version"}},
+		"plain":                    {meta("5", nil), told{version: "5"}},
+		"the end":                  {meta("5", end("true")), told{version: "5", end: true}},
+		"not the end":              {meta("5", end("false")), told{version: "5"}},
+		"no value":                 {meta("5", end("")), told{version: "5"}},
+		"another annotation":       {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}), told{version: "5"}},
+		"no version":               {meta("", nil), told{err: "a bookmark without a resource version"}},
 		"an end without a version": {meta("", end("true")), told{err: "a bookmark without a resource version"}},
 	} {
 		c := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: tt.meta}
