@@ -159,3 +159,18 @@ func TestShareMerges(t *testing.T) {
 		t.Error("labels are not shared any more")
 	}
 }
+
+// A pointer's message that comes twice is merged with Share as without, the last one over the first one.
+func TestMessageTwice(t *testing.T) {
+	meta := func(num byte, s string) []byte { return fieldOfBytes(2, fieldOfBytes(1, fieldOfBytes(num, []byte(s)))) }
+	data := append(append(meta(1, "a name of some length, to be shared"), meta(3, "a namespace of some length")...), meta(3, "b")...)
+	want := &nest{One: &nest{ObjectMeta: metav1.ObjectMeta{Name: "a name of some length, to be shared", Namespace: "b"}}}
+	for _, share := range []bool{false, true} {
+		d := newDecoder[*nest](t, Options{Share: share})
+		for i := range 4 {
+			if o := messageOf(d, data); o.Err != nil || !reflect.DeepEqual(want, o.Value) {
+				t.Errorf("share %v, object %d: error %v (-want +got):\n%s", share, i, o.Err, cmp.Diff(want, o.Value))
+			}
+		}
+	}
+}

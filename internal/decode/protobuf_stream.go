@@ -136,11 +136,43 @@ func (w *watchStream) nextProtobuf() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	frame, err := b.exactly(uint64(binary.BigEndian.Uint32(head)))
+	size := uint64(binary.BigEndian.Uint32(head))
+	if string(head) == magic && size > uint64(b.limit) {
+		return false, w.d.noEvent()
+	}
+	frame, err := b.exactly(size)
 	if err != nil {
 		return false, err
 	}
 	return true, w.take(frame, 0)
+}
+
+// noEvent is the error for an object that stands where frames should, as the answer to another request does.
+func (d *Decoder) noEvent() error {
+	var u unknown
+	for {
+		num, typ, err := d.buf.field()
+		switch {
+		case err == io.EOF && u.kind == "Status":
+			return statusError(&metav1.Status{})
+		case err != nil:
+			return d.buf.cut(err)
+		case num == 1 && typ == wireBytes:
+			err = d.buf.message(func(data []byte) error { return u.typeMeta(d, data) })
+		case num == 2 && typ == wireBytes && u.kind == "Status":
+			var s metav1.Status
+			if err = d.buf.message(s.Unmarshal); err == nil {
+				return statusError(&s)
+			}
+		case num == 2 && typ == wireBytes:
+			return fmt.Errorf("no event: it is a %.100s", u.kind)
+		default:
+			err = d.buf.skipField(typ)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // holdsFrame reports whether data has a whole frame.

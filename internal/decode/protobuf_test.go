@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -200,6 +202,40 @@ func TestProtobufWatchBroken(t *testing.T) {
 		if text := fmt.Sprint(err); events != tt.events || (err == nil) != (tt.err == "") || err != nil && text != tt.err {
 			t.Errorf("%s: %d events, error %q; want %d, %q", name, events, text, tt.events, tt.err)
 		}
+	}
+}
+
+// An object in the place of frames is told as what it is, however large its first bytes would be as a length.
+func TestProtobufWithoutFrames(t *testing.T) {
+	status := func(s metav1.Status) []byte {
+		u := &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "Status", APIVersion: "v1"}, Raw: mustMarshal(t, &s)}
+		return append([]byte(magic), mustMarshal(t, u)...)
+	}
+	forbidden := status(metav1.Status{Status: "Failure", Reason: "Forbidden", Code: 403, Message: "no"})
+	for name, tt := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"a Status":              {forbidden, "no"},
+		"a Status without one":  {enveloped(t, "Status", 0)[:len(enveloped(t, "Status", 0))-2], "the server answered with a Status, without a message"},
+		"a Status of no words":  {status(metav1.Status{Reason: "Gone"}), `the server answered with a Status, reason "Gone", without a message`},
+		"a Status that is cut":  {forbidden[:30], "cut off at byte 30: unexpected EOF"},
+		"a broken Status":       {append(enveloped(t, "Status", 2), 0x0a, 0x7f), "unexpected EOF"},
+		"an object":             {protobufOf(t, newCarp(1)), "no event: it is a Carp"},
+		"a list":                {carpList(t, 2), "no event: it is a CarpList"},
+		"behind a frame":        {append(frameOf(t, "ADDED", protobufOf(t, newCarp(1))), forbidden...), "no"},
+		"nothing but the start": {[]byte(magic), "cut off at byte 4: unexpected EOF"},
+		"groups":                {append([]byte(magic), 3<<3|wireGroup), "invalid protobuf: wire type 3 at byte 5"},
+	} {
+		for _, r := range []io.Reader{bytes.NewReader(tt.data), iotest.OneByteReader(bytes.NewReader(tt.data))} {
+			if g := readWatch(newDecoder[*carp.Carp](t, Options{}), r, Protobuf); g.end != tt.want {
+				t.Errorf("%s: %s, want %s", name, g.end, tt.want)
+			}
+		}
+	}
+	// It is a length where there is room for so much.
+	if g := readWatch(newDecoder[*carp.Carp](t, Options{Limit: math.MaxInt32}), bytes.NewReader(forbidden), Protobuf); !strings.HasPrefix(g.end, "cut off at byte") {
+		t.Errorf("with room for it: %s", g.end)
 	}
 }
 

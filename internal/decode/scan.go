@@ -206,23 +206,22 @@ func unquoted(s []byte) int {
 	return i
 }
 
-// line returns the bytes up to the next line break, and that, without passing them. Where there may be a whole value without one it
-// returns what there is, since nobody may wait for a byte that the server has no need to send; whole is false then, and where the
-// stream ends.
-func (b *buffer) line() (line []byte, whole bool) {
+// line returns the bytes up to the next line break, and that, without passing them. It returns nil where no line break comes, and
+// where there may be a whole value without one: nobody may wait for a byte that the server has no need to send.
+func (b *buffer) line() []byte {
 	for n := 0; ; {
 		rest := b.data[b.pos:]
 		if i := bytes.IndexByte(rest[n:], '\n'); i >= 0 {
-			return rest[: n+i+1 : n+i+1], true
+			return rest[: n+i+1 : n+i+1]
 		}
 		if n = len(rest); n > 0 {
 			switch rest[n-1] {
 			case '}', ' ', '\t', '\r':
-				return rest, false
+				return nil
 			}
 		}
 		if b.fill() != nil {
-			return b.data[b.pos:], false // whole values before the error come first, and then it comes again
+			return nil // whole values before the error come first, and then it comes again
 		}
 	}
 }

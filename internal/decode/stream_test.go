@@ -384,3 +384,90 @@ func TestReadErrors(t *testing.T) {
 type onlyZero struct{}
 
 func (onlyZero) Read([]byte) (int, error) { return 0, nil }
+
+// A bookmark without a version promises nothing, and only the annotation's value "true" ends the initial events.
+func TestBookmarks(t *testing.T) {
+	type told struct {
+		version, err string
+		end          bool
+	}
+	meta := func(version string, annotations map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{ResourceVersion: version, Annotations: annotations}
+	}
+	end := func(value string) map[string]string {
+		return map[string]string{metav1.InitialEventsAnnotationKey: value, "other": "true"}
+	}
+	for name, tt := range map[string]struct {
+		meta metav1.ObjectMeta
+		want told
+	}{
+		"plain":                    {meta("5", nil), told{version: "5"}},
+		"the end":                  {meta("5", end("true")), told{version: "5", end: true}},
+		"not the end":              {meta("5", end("false")), told{version: "5"}},
+		"no value":                 {meta("5", end("")), told{version: "5"}},
+		"another annotation":       {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}), told{version: "5"}},
+		"no version":               {meta("", nil), told{err: "a bookmark without a resource version"}},
+		"an end without a version": {meta("", end("true")), told{err: "a bookmark without a resource version"}},
+	} {
+		c := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: tt.meta}
+		data, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for enc, stream := range map[Encoding]string{JSON: `{"type":"BOOKMARK","object":` + string(data) + "}\n", Protobuf: string(frameOf(t, "BOOKMARK", protobufOf(t, c)))} {
+			for _, list := range []bool{false, true} {
+				d := newDecoder[*carp.Carp](t, Options{})
+				watch := d.Watch
+				if list {
+					watch = d.WatchList
+				}
+				var got told
+				err := watch(strings.NewReader(stream), enc, func(e Event) error {
+					got.version, got.end = e.ResourceVersion, e.InitialEventsEnd
+					if e.Type != "BOOKMARK" || e.Object.Value != nil || e.Object.Err != nil {
+						t.Errorf("%s: %+v", name, e)
+					}
+					return nil
+				})
+				if err != nil {
+					got.err = err.Error()
+				}
+				if got != tt.want {
+					t.Errorf("%s, encoding %d, list %v: %+v, want %+v", name, enc, list, got, tt.want)
+				}
+			}
+		}
+	}
+}
+
+// A list whose length ends inside one of its fields has lost its frame: what follows would be taken for something else.
+func TestProtobufListEndsInField(t *testing.T) {
+	whole := carpList(t, 3)
+	var u runtime.Unknown
+	if err := u.Unmarshal(whole[4:]); err != nil {
+		t.Fatal(err)
+	}
+	ends := map[int]bool{len(u.Raw): true} // where fields of the list end
+	w := &wire{data: u.Raw}
+	for !w.done() {
+		ends[w.pos] = true
+		if _, _, err := w.field(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.bytes(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apiVersion := mustMarshal(t, &runtime.Unknown{TypeMeta: u.TypeMeta})
+	head := len(magic) + 2 + int(apiVersion[1])
+	for n := range len(u.Raw) + 1 {
+		data := binary.AppendUvarint(append([]byte(magic), append(apiVersion[:head-len(magic):head-len(magic)], 2<<3|wireBytes)...), uint64(n))
+		data = append(data, u.Raw...)
+		g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(data), Protobuf)
+		if inField := fmt.Sprintf("invalid protobuf: a list of %d bytes ends in a field", n); !ends[n] && g.end != inField {
+			t.Errorf("%d bytes of %d: %s, want %s", n, len(u.Raw), g.end, inField)
+		} else if ends[n] && strings.Contains(g.end, "ends in a field") {
+			t.Errorf("%d bytes of %d, where a field ends: %s", n, len(u.Raw), g.end)
+		}
+	}
+}

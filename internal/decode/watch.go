@@ -120,16 +120,16 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 	if c != '{' {
 		return false, &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}
 	}
-	line, whole := b.line()
+	line := b.line()
 	ahead, err := w.ahead()
 	if err != nil {
 		return false, err
 	}
 	base := b.offset()
-	if whole && ahead {
+	if line != nil && ahead {
 		return true, w.crew.add(b.take(len(line)), base)
 	}
-	if !ahead {
+	if line != nil {
 		ev, err := w.d.frame(line, base)
 		if err == nil {
 			b.pos += w.d.p.pos
