@@ -110,10 +110,15 @@ func ExampleInformer_WaitForSync() {
 	server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("no role allows it")))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	widgets := lw.NewInformer(server, &lw.Options{OnError: func(error) {}, List: lw.ListPages})
+	widgets := lw.NewInformer(server, &lw.Options{
+		OnError: func(error) {}, List: lw.ListPages, Backoff: func(int) time.Duration { return time.Hour },
+	})
 	go widgets.Run(ctx)
+	for widgets.Status().Phase != lw.Waiting {
+		time.Sleep(time.Millisecond) // only so that what is printed is the same each time
+	}
 
-	patience, done := context.WithTimeout(ctx, 200*time.Millisecond)
+	patience, done := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer done()
 	err := widgets.WaitForSync(patience)
 	fmt.Println(err)

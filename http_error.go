@@ -57,7 +57,7 @@ func (r *request) check(resp *http.Response, watching bool) error {
 	if said != "" && !strings.Contains(err.Error(), said) {
 		err = fmt.Errorf("%w: %q", err, said)
 	}
-	if resp.Request.URL.Scheme == "http" && strings.Contains(strings.ToUpper(said), "HTTPS") {
+	if resp.Request.URL.Scheme == "http" && strings.Contains(said, "HTTPS") {
 		err = fmt.Errorf("%w (%s)", err, speaksTLS)
 	}
 	return err

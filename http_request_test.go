@@ -3,12 +3,14 @@ package lw_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-lw/lw"
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +48,11 @@ func TestHTTPRequest(t *testing.T) {
 	}
 	if got := asked.Header.Get("Accept") + " " + asked.Header.Get("X-Other"); got != "application/json o" {
 		t.Errorf("headers %q", got)
+	}
+	asWatch := opts
+	asWatch.Watch = true
+	if _, _, err := listAll(t.Context(), src, asWatch); err != nil || query().Has("watch") {
+		t.Errorf("a list asks to watch: %v, error %v", query(), err)
 	}
 	want.Set("watch", "true")
 	_, _ = watchAll(t.Context(), src, opts)
@@ -112,16 +119,23 @@ func TestHTTPRefusals(t *testing.T) {
 		is     func(error) bool
 		delay  int
 	}{
-		"a status":              {403, contentType("application/json"), strings.ReplaceAll(strings.ReplaceAll(status, "TooManyRequests", "Forbidden"), "429", "403"), "slow down", apierrors.IsForbidden, 0},
-		"a status, to wait":     {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, status, "slow down", apierrors.IsTooManyRequests, 7},
-		"its own wait":          {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, strings.Replace(status, `"code"`, `"details":{"retryAfterSeconds":3},"code"`, 1), "slow down", apierrors.IsTooManyRequests, 3},
-		"text":                  {401, contentType("text/plain"), "Unauthorized", "credentials", apierrors.IsUnauthorized, 0},
-		"text, to wait":         {503, http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}, "starting", "currently unable", apierrors.IsServiceUnavailable, 5},
-		"a wait that is none":   {503, http.Header{"Retry-After": {"soon"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
-		"gone":                  {410, contentType("application/json"), `{"kind":"Status","status":"Failure","reason":"Expired","code":410}`, "", apierrors.IsResourceExpired, 0},
-		"not found":             {404, contentType("text/html"), "<html>", "could not find", apierrors.IsNotFound, 0},
-		"a status that is none": {500, contentType("application/json"), `{"kind":"Status"`, "an error on the server", apierrors.IsInternalError, 0},
-		"a redirect to nowhere": {304, nil, "", "304", func(error) bool { return true }, 0},
+		"a status":                {403, contentType("application/json"), strings.ReplaceAll(strings.ReplaceAll(status, "TooManyRequests", "Forbidden"), "429", "403"), "slow down", apierrors.IsForbidden, 0},
+		"a status, to wait":       {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, status, "slow down", apierrors.IsTooManyRequests, 7},
+		"its own wait":            {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, strings.Replace(status, `"code"`, `"details":{"retryAfterSeconds":3},"code"`, 1), "slow down", apierrors.IsTooManyRequests, 3},
+		"text":                    {401, contentType("text/plain"), "Unauthorized", "credentials", apierrors.IsUnauthorized, 0},
+		"text, to wait":           {503, http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}, "starting", "currently unable", apierrors.IsServiceUnavailable, 5},
+		"a wait that is none":     {503, http.Header{"Retry-After": {"soon"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
+		"gone":                    {410, contentType("application/json"), `{"kind":"Status","status":"Failure","reason":"Expired","code":410}`, "", apierrors.IsResourceExpired, 0},
+		"not found":               {404, contentType("text/html"), "<html>", "could not find", apierrors.IsNotFound, 0},
+		"a status that is none":   {500, contentType("application/json"), `{"kind":"Status"`, "an error on the server", apierrors.IsInternalError, 0},
+		"a success that is none":  {403, contentType("application/json"), `{"kind":"Status","status":"Success","code":200}`, "Success", apierrors.IsForbidden, 0},
+		"text that says it all":   {403, contentType("text/plain"), "no way", "lw: HTTP: http://server/gadgets: no way", apierrors.IsForbidden, 0},
+		"text of an unknown kind": {418, contentType("text/plain"), "short\nand stout", `: "short and stout"`, apierrors.IsUnexpectedServerError, 0},
+		"a list":                  {300, contentType("application/json"), gadgetList(""), "300", apierrors.IsUnexpectedServerError, 0},
+		"to wait before now":      {503, http.Header{"Retry-After": {"-5"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
+		"to wait for ever":        {503, http.Header{"Retry-After": {"99999999999"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
+		"to wait until last year": {503, http.Header{"Retry-After": {"Fri, 31 Dec 1999 23:59:59 GMT"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
+		"a redirect to nowhere":   {304, nil, "", "304", func(error) bool { return true }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, closed := answer(tt.code, tt.header, tt.body)
@@ -151,8 +165,39 @@ func TestHTTPRetryAfterDate(t *testing.T) {
 		if delay, ok := apierrors.SuggestsClientDelay(err); !ok || delay != 9 {
 			t.Errorf("asks to wait %d s, want 9", delay)
 		}
+		time.Sleep(400 * time.Millisecond) // the header has whole seconds: what is left is rounded
+		_, _, err = listAll(t.Context(), &lw.HTTP[*gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
+		if delay, ok := apierrors.SuggestsClientDelay(err); !ok || delay != 9 {
+			t.Errorf("asks to wait %d s after 0.4 s, want 9", delay)
+		}
 	})
 }
+
+// A refusal that has no end is read as far as an error is long.
+func TestHTTPEndlessRefusal(t *testing.T) {
+	for _, code := range []int{200, 500} {
+		read := 0
+		endless := readerFunc(func(p []byte) (int, error) {
+			if read += len(p); read > 10<<20 {
+				return 0, errors.New("read on")
+			}
+			return copy(p, strings.Repeat("no ", len(p)/3+1)), nil
+		})
+		c := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			res := response(r, code, contentType("text/html"), "")
+			res.Body = io.NopCloser(endless)
+			return res, nil
+		})}
+		_, _, err := listAll(t.Context(), &lw.HTTP[*gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
+		if !matches(err, "no no no") || len(err.Error()) > 600 || read > 1<<20 {
+			t.Errorf("%d: read %d bytes for an error of %d", code, read, len(fmt.Sprint(err)))
+		}
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestHTTPContentType(t *testing.T) {
 	for typ, body := range map[string]string{
@@ -167,7 +212,7 @@ func TestHTTPContentType(t *testing.T) {
 		_, werr := watchAll(t.Context(), src, metav1.ListOptions{})
 		for want, err := range map[string]error{"a list of gadget objects": err, "a stream of watch events of gadget objects": werr} {
 			want = fmt.Sprintf("lw: HTTP: http://server/gadgets: 200 OK with content type %q, want %s as", typ, want)
-			if !matches(err, want) || len(err.Error()) > 500 || !strings.Contains(err.Error(), quoted) {
+			if !matches(err, want) || len(err.Error()) > 500 || !strings.Contains(err.Error(), quoted) || !utf8.ValidString(err.Error()) {
 				t.Errorf("%s: got %v", typ, err)
 			}
 		}

@@ -318,3 +318,77 @@ func TestHTTPYieldStops(t *testing.T) {
 		t.Errorf("watch: error %v after %d calls, closed %v", err, calls, *closed)
 	}
 }
+
+// A request may be made while another one is read: each has a decoder of its own.
+func TestHTTPRequestWithinARequest(t *testing.T) {
+	list := gadgetList(gadgetA + "," + strings.ReplaceAll(gadgetA, `"a"`, `"b"`))
+	c := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		return response(r, 200, contentType("application/json"), list), nil
+	})}
+	src := &lw.HTTP[*gadget]{URL: "http://server/", Client: c}
+	var got []string
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(outer *gadget, err error) error {
+		got = append(got, outer.Name)
+		_, inner := src.List(t.Context(), metav1.ListOptions{}, func(g *gadget, err error) error {
+			got = append(got, outer.Name+g.Name)
+			return err
+		})
+		return errors.Join(err, inner)
+	})
+	if diff := cmp.Diff([]string{"a", "aa", "ab", "b", "ba", "bb"}, got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// What a decoder has learned of a type is kept for the next request.
+func TestHTTPKeepsItsDecoder(t *testing.T) {
+	c := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		return response(r, 200, contentType("application/json"), gadgetList(gadgetA)), nil
+	})}
+	list := func(src *lw.HTTP[*gadget]) {
+		if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*gadget, error) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh := testing.AllocsPerRun(10, func() { list(&lw.HTTP[*gadget]{URL: "http://server/", Client: c}) })
+	kept := &lw.HTTP[*gadget]{URL: "http://server/", Client: c}
+	again := testing.AllocsPerRun(10, func() { list(kept) })
+	if again > fresh/2 {
+		t.Errorf("a list takes %v allocations, of a new source %v", again, fresh)
+	}
+}
+
+// With Share objects have their equal parts in common.
+func TestHTTPShare(t *testing.T) {
+	labelled := strings.ReplaceAll(gadgetA, `"namespace"`, `"labels":{"app":"web","tier":"the one in front"},"namespace"`)
+	list := gadgetList(strings.Repeat(labelled+",", 3) + labelled) // what is seen for the second time is kept
+	for _, share := range []bool{true, false} {
+		c, _, _ := answer(200, contentType("application/json"), list)
+		var got []map[string]string
+		_, err := (&lw.HTTP[*gadget]{URL: "http://server/", Client: c, Share: share}).List(t.Context(), metav1.ListOptions{}, func(g *gadget, err error) error {
+			got = append(got, g.Labels)
+			return err
+		})
+		if err != nil || len(got) != 4 || got[3]["app"] != "web" {
+			t.Fatalf("labels %v, error %v", got, err)
+		}
+		got[2]["app"] = "changed"
+		if shared := got[3]["app"] == "changed"; shared != share {
+			t.Errorf("with Share %v the objects share their labels: %v", share, shared)
+		}
+	}
+}
+
+// A source that has the next event at hand says so: the frames of one read but for the last.
+func TestHTTPSaysMore(t *testing.T) {
+	event := `{"type":"ADDED","object":` + gadgetA + "}\n"
+	c, _, _ := answer(200, contentType("application/json"), event+event+event)
+	var more []bool
+	err := (&lw.HTTP[*gadget]{URL: "http://server/", Client: c}).Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[*gadget]) error {
+		more = append(more, ev.More)
+		return nil
+	})
+	if diff := cmp.Diff([]bool{true, true, false}, more); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}

@@ -257,7 +257,8 @@ func TestListWatchBadEvents(t *testing.T) {
 				t.Fatalf("the watch ended with %v after %v", err, got)
 			}
 			var e *lw.Error
-			if !errors.As(got[0].Err, &e) || e.Op != "decode" || e.Key != tc.key || e.Err.Error() != tc.err || got[0].Key() != tc.key {
+			if !errors.As(got[0].Err, &e) || e.Op != "decode" || e.Key != tc.key || e.Err.Error() != tc.err || got[0].Key() != tc.key ||
+				(got[0].ResourceVersion == "11") != (tc.ev.Object == other) {
 				t.Errorf("the event's error is %v", got[0].Err)
 			}
 		})
@@ -470,5 +471,22 @@ func TestListOfCopies(t *testing.T) {
 	var none *lw.ListOf[*appliance]
 	if none.DeepCopyObject() != nil {
 		t.Error("the copy of nil is something")
+	}
+}
+
+// What a list says of itself is what List returns; an error of ListFunc is List's.
+func TestListWatchMeta(t *testing.T) {
+	left := int64(7)
+	want := metav1.ListMeta{ResourceVersion: "10", Continue: "c", RemainingItemCount: &left}
+	list := &lw.ListOf[*appliance]{ListMeta: want}
+	var fails error
+	src := &lw.ListWatch[*appliance, *lw.ListOf[*appliance]]{ListFunc: func(context.Context, metav1.ListOptions) (*lw.ListOf[*appliance], error) { return list, fails }}
+	got, err := src.List(t.Context(), metav1.ListOptions{}, nil)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	fails = errors.New("down")
+	if _, err := src.List(t.Context(), metav1.ListOptions{}, nil); err != fails {
+		t.Errorf("got %v, want what ListFunc returned", err)
 	}
 }

@@ -374,3 +374,54 @@ func TestMemoryExpired(t *testing.T) {
 		t.Errorf("List of a version to come = %v, want %d", err, http.StatusGatewayTimeout)
 	}
 }
+
+// A UID of the writer's own is kept, by an update that leaves it out as well.
+func TestMemoryKeepsUIDs(t *testing.T) {
+	mine := widget("a", 1)
+	mine.UID = "mine"
+	m := lw.NewMemory(mine)
+	updated, err := m.Update(widget("a", 2))
+	if got, ok := m.Get(key("a")); err != nil || !ok || updated.UID != "mine" || got.UID != "mine" || got.Size != 2 {
+		t.Errorf("updated to %+v, got %+v, error %v", updated, got, err)
+	}
+}
+
+// All is of the state of its call, however late and however far the loop runs.
+func TestMemoryAllIsOneState(t *testing.T) {
+	m := lw.NewMemory(widget("a", 1), widget("b", 1))
+	all := m.All()
+	if err := m.Delete(key("b")); err != nil {
+		t.Fatal(err)
+	}
+	m.Compact()
+	for range 2 {
+		var got []string
+		for w := range all {
+			got = append(got, w.Name)
+		}
+		if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" {
+			t.Errorf("all (-want +got):\n%s", diff)
+		}
+	}
+	for w := range all {
+		if w.Name != "a" {
+			t.Errorf("%s after the loop has ended", w.Name)
+		}
+		break
+	}
+}
+
+// A list ends soon after its context, and a watch refuses what a list refuses.
+func TestMemoryRequestsEnd(t *testing.T) {
+	m := lw.NewMemory(widget("a", 1), widget("b", 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	_, err := m.List(ctx, metav1.ListOptions{}, func(*Widget, error) error { n++; cancel(); return nil })
+	if !errors.Is(err, context.Canceled) || n != 1 {
+		t.Errorf("List = %v after %d objects", err, n)
+	}
+	err = m.Watch(t.Context(), metav1.ListOptions{LabelSelector: "l"}, nil)
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "Widget has no GetLabels") {
+		t.Errorf("Watch with a label selector on a type without labels: %v", err)
+	}
+}

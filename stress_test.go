@@ -26,7 +26,7 @@ func TestStress(t *testing.T) {
 		duration /= 5
 	}
 	s := newStress(t)
-	ctx, cancel := context.WithTimeout(context.Background(), duration)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var users sync.WaitGroup
 	for _, use := range []func(context.Context){
@@ -42,10 +42,18 @@ func TestStress(t *testing.T) {
 			}
 		})
 	}
+	// On a machine that is busy with something else it goes on until it has proved something.
+	enough := func() bool { return s.truth.Judged() >= 100 && s.told.Load() >= 100 }
+	for begun := time.Now(); !t.Failed(); time.Sleep(duration / 100) {
+		if took := time.Since(begun); took >= duration && (enough() || took > 100*duration) {
+			break
+		}
+	}
+	cancel()
 	users.Wait()
 	s.settle()
 	t.Logf("%d uses, %d reads judged", s.uses.Load(), s.truth.Judged())
-	if s.truth.Judged() < 100 || s.told.Load() < 100 {
+	if !enough() {
 		t.Errorf("only %d reads were judged and %d handler calls made", s.truth.Judged(), s.told.Load())
 	}
 }

@@ -63,7 +63,7 @@ func (f *follower[T]) stop() {
 			f.t.Errorf("%s: Run returned %v", f.name(), err)
 		}
 		f.ended <- err
-	case <-time.After(5 * time.Second):
+	case <-time.After(5 * time.Second * slowdown):
 		f.t.Errorf("%s: Run did not return within 5 s of its cancellation", f.name())
 	}
 	f.client.http.CloseIdleConnections()

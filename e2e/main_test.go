@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait: for a server that starts, a store that catches up. It is for a busy machine; nothing takes a
-// tenth of it on an idle one.
-const patience = 60 * time.Second
+// tenth of it on an idle one. Under the race detector, which makes the client several times slower, it is longer.
+const patience = 60 * time.Second * slowdown
 
 // on runs test once for each kind, as a subtest with the kind's name: "go test -run /generic" runs those of one kind.
 func on(t *testing.T, test func(t *testing.T, kind servers.Kind), kinds ...servers.Kind) {

@@ -1,0 +1,6 @@
+//go:build !race
+
+package e2e_test
+
+// slowdown is by how much longer a wait may take.
+const slowdown = 1
