@@ -117,6 +117,22 @@ func TestBadInput(t *testing.T) {
 			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Modified, stamped("x", 9, "15"), "15"), forever()},
 			errs: []string{"watch: protocol error: MODIFIED event of default/x, which was not there"}, log: relisted, want: a2,
 		},
+		"an object that is added twice": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Added, stamped("a", 9, "15"), "15"), forever()},
+			errs: []string{"watch: protocol error: ADDED event of default/a, which was there already"}, log: relisted, want: a2,
+		},
+		"a change of the version that the object has": {
+			lists: []reply{list("10", stamped("a", 1, "10")), good}, watches: []stream{event(watch.Modified, stamped("a", 9, "10"), "10"), forever()},
+			errs: []string{"watch: protocol error: MODIFIED event of default/a at resource version 10 came after 10"}, log: relisted, want: a2,
+		},
+		"a change of the list's version, of an object that is not there": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Modified, stamped("x", 9, "10"), "10"), forever()},
+			errs: []string{"watch: protocol error: MODIFIED event of default/x at resource version 10 came after 10"}, log: relisted, want: a2,
+		},
+		"an event of an older version that cannot be decoded": {
+			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{{events: []lw.WatchEvent[*Widget]{broken(key("a"), "8")}, open: true}, forever()},
+			errs: []string{"watch: protocol error: MODIFIED event of default/a at resource version 8 came after 10"}, log: relisted, want: a2,
+		},
 		"a deletion of what was never there": {
 			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Deleted, stamped("x", 9, "15"), "15"), forever()},
 			errs: []string{"watch: protocol error: DELETED event of default/x, which was not there"}, log: relisted, want: a2,

@@ -75,7 +75,7 @@ func TestLongVersionsOfLists(t *testing.T) {
 
 // A server whose versions have no order cannot be asked where it stands: short watches are just resumed, and no wait for a
 // version ends well.
-func TestVersionsWithoutAnOrder(t *testing.T) {
+func TestWatchesWithoutAnOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &script{
 			lists: []reply{list("abc", stamped("a", 1, "xyz"))},
@@ -98,7 +98,7 @@ func TestVersionsWithoutAnOrder(t *testing.T) {
 
 // After a watch that ended early the next one is on trial: one that says something is left alone from then on, and so is the one
 // after it.
-func TestDoubtIsLifted(t *testing.T) {
+func TestDoubtIsLiftedByLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &script{
 			lists: []reply{list("10", stamped("a", 1, "9"))},

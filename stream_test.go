@@ -96,6 +96,8 @@ func TestStreamIsRemembered(t *testing.T) {
 	}{
 		"refused": {[]stream{{err: apierrors.NewBadRequest("x")}}, []string{"stream", "list limit 500", "watch 20", "list limit 500", "watch 30"}},
 		"cut":     {[]stream{{}, whole, events(end("40"))}, []string{"stream", "stream", "stream"}},
+		// Two cuts are too many in a row, not in a life.
+		"cut now and then": {[]stream{{}, whole, {}, events(added("a", "39"), end("40"))}, []string{"stream", "stream", "stream", "stream"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

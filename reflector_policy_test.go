@@ -1,0 +1,248 @@
+package lw_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/go-lw/lw"
+)
+
+// Which watches are progress: after the others the pauses grow.
+func TestNoProgress(t *testing.T) {
+	for name, tc := range map[string]struct {
+		watch    stream
+		timeout  time.Duration
+		progress bool
+	}{
+		"closed at once":                 {stream{}, 0, false},
+		"closed soon":                    {stream{after: 9 * time.Second}, 0, false},
+		"closed after a while":           {stream{after: 11 * time.Second}, 0, true},
+		"closed when it was asked to be": {stream{after: time.Second}, time.Millisecond, true},
+		"closed sooner than that":        {stream{after: time.Second / 2}, time.Millisecond, false},
+		"a bookmark":                     {stream{events: []lw.WatchEvent[*Widget]{bookmark("20")}, after: time.Second}, 0, true},
+		"a bookmark without a version":   {stream{events: []lw.WatchEvent[*Widget]{bookmark("")}, after: time.Second}, 0, false},
+		"a bookmark of before":           {stream{events: []lw.WatchEvent[*Widget]{bookmark("5")}, after: time.Second}, 0, false},
+		"an event":                       {stream{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, after: time.Second}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{tc.watch, tc.watch, forever()}}
+				var asked []int
+				inf := lw.NewInformer[*Widget](src, &lw.Options{
+					List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {},
+					Backoff: func(n int) time.Duration { asked = append(asked, n); return 10 * time.Second },
+				})
+				if !tc.progress {
+					start(t, inf)
+					sleep(45 * time.Second)
+					if diff := cmp.Diff([]int{1, 2}, asked); diff != "" {
+						t.Errorf("backoffs (-want +got):\n%s", diff)
+					}
+					return
+				}
+				src.watches = src.watches[:1]
+				if src.watches[0].events != nil {
+					src.watches = []stream{tc.watch, forever()} // what it says is news once
+				}
+				start(t, inf)
+				sleep(8 * time.Second)
+				if len(src.watches) == 1 {
+					sleep(5 * time.Minute)
+				}
+				if len(asked) != 0 || inf.Status().Failures != 0 {
+					t.Errorf("backoffs %v, status %+v", asked, inf.Status())
+				}
+			})
+		})
+	}
+}
+
+// Also where no pause is asked for, requests are few.
+func TestNoBackoffIsBounded(t *testing.T) {
+	down := errors.New("down")
+	full := func() reply { return list("10", stamped("a", 1, "9")) }
+	for name, src := range map[string]*script{
+		"lists fail":       {list: func() reply { return reply{err: down} }},
+		"watches fail":     {list: full, watch: func() stream { return stream{err: down} }},
+		"watches are gone": {list: full, watch: expired},
+		"streams fail":     {list: func() reply { return reply{err: down} }, stream: func() stream { return stream{err: down} }},
+		"probes fail": {list: full, watch: func() stream {
+			return stream{after: 11 * time.Second, err: down}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mode := lw.ListPages
+				if src.stream != nil {
+					mode = lw.ListAuto
+				}
+				start(t, lw.NewInformer[*Widget](src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return 0 }}))
+				sleep(10 * time.Minute)
+				mustBeBounded(t, src.requests())
+				if len(src.requests()) < 50 {
+					t.Errorf("only %d requests", len(src.requests()))
+				}
+			})
+		})
+	}
+}
+
+// A list that must follow at once does so once; after progress it may again.
+func TestRelistAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := func(evs ...lw.WatchEvent[*Widget]) stream {
+			return stream{events: evs, after: 30 * time.Second, err: apierrors.NewResourceExpired("x")}
+		}
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9")), list("20", stamped("a", 1, "9")), list("30", stamped("a", 1, "9")), list("40", stamped("a", 1, "9"))},
+			watches: []stream{
+				expired(),               // listed at once
+				expired(),               // that has not helped
+				lost(bookmark("35")),    // progress: listed at once
+				{open: true}, forever(), // and well from then on
+			},
+		}
+		var asked []int
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+			asked = append(asked, n)
+			return 20 * time.Second
+		}})
+		start(t, inf)
+		sleep(2 * time.Minute)
+		if diff := cmp.Diff([]int{2}, asked); diff != "" {
+			t.Errorf("backoffs (-want +got):\n%s", diff)
+		}
+		mustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20", "list limit 500", "watch 30", "list limit 500", "watch 40")
+	})
+}
+
+// A server that has shown that it is the same is not doubted any more.
+func TestDoubtIsLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9"))},
+			watches: []stream{
+				{err: apierrors.NewInternalError(errors.New("etcd"))},
+				{events: []lw.WatchEvent[*Widget]{bookmark("20")}, after: 2 * time.Minute}, // to its end
+				forever(),
+			},
+		}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: time.Minute, OnError: func(error) {}})
+		start(t, inf)
+		sleep(150 * time.Second)
+		mustLog(t, src, "list limit 500", "watch 10", "watch 10", "watch 20")
+	})
+}
+
+// Versions without an order are resumed from as any, but nobody can be asked what they mean. Without a version a watch cannot be
+// resumed, and each is followed by a list.
+func TestVersionsWithoutAnOrder(t *testing.T) {
+	unversioned := func(name string, size int) *Widget { return stamped(name, size, "") }
+	for name, tc := range map[string]struct {
+		src  *script
+		want map[string]int
+		rv   string
+		log  []string
+		errs int
+	}{
+		"words": {&script{
+			lists:   []reply{list("ten", stamped("a", 1, "nine"))},
+			watches: []stream{{after: 15 * time.Second}, {events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "eleven"))}, after: 15 * time.Second}, forever()},
+		}, map[string]int{"a": 2}, "eleven", []string{"list limit 500", "watch ten", "watch ten", "watch eleven"}, 0},
+		"none": {&script{
+			lists: []reply{list("", unversioned("a", 1)), list("", unversioned("a", 3), unversioned("b", 1))},
+			watches: []stream{{events: []lw.WatchEvent[*Widget]{
+				{Type: "ADDED", Object: unversioned("a", 1)}, modified(unversioned("a", 2)), {Type: "MODIFIED", Object: unversioned("c", 2)},
+			}, after: 15 * time.Second}, forever()},
+		}, map[string]int{"a": 3, "b": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, 0},
+		"none, and each watch is short": {&script{lists: []reply{list("", unversioned("a", 1))}, watches: []stream{{}, forever()}},
+			map[string]int{"a": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf, errs := paged(t, tc.src, time.Minute)
+				mustHold(t, inf.Store(), tc.rv, tc.want)
+				mustLog(t, tc.src, tc.log...)
+				if len(errs.all()) != tc.errs {
+					t.Errorf("errors: %v", errs.all())
+				}
+			})
+		})
+	}
+}
+
+// What is gone need not be read, if it is told what it is and when; otherwise it is a bad object as any, or a reason to list.
+func TestDeletionThatCannotBeDecoded(t *testing.T) {
+	gone := func(name, rv string) lw.WatchEvent[*Widget] {
+		return lw.WatchEvent[*Widget]{Type: "DELETED", ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: lw.Key{Namespace: "default", Name: name}, Err: errors.New("not a widget")}}
+	}
+	first, second := list("10", stamped("a", 1, "8"), stamped("b", 1, "9")), list("30", stamped("b", 2, "20"))
+	for name, tc := range map[string]struct {
+		event lw.WatchEvent[*Widget]
+		log   []string
+		want  map[string]int
+		rv    string
+		aside int
+	}{
+		"with key and version": {gone("a", "11"), []string{"list limit 500", "watch 10"}, map[string]int{"b": 1}, "11", 0},
+		"without a version":    {gone("a", ""), []string{"list limit 500", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
+		"without a name":       {gone("", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 30"}, map[string]int{"b": 2}, "30", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: []reply{first, second}, watches: []stream{events(tc.event), forever()}}
+				inf, _ := paged(t, src, 5*time.Second)
+				mustLog(t, src, tc.log...)
+				mustHold(t, inf.Store(), tc.rv, tc.want)
+				if n := len(inf.Status().SetAside); n != tc.aside {
+					t.Errorf("%d are set aside", n)
+				}
+			})
+		})
+	}
+}
+
+// An older state is refused three times, however it is found: each time the next request is a list.
+func TestOlderStateIsRefused(t *testing.T) {
+	older := list("5", stamped("a", 0, "4"))
+	full := list("10", stamped("a", 1, "9"))
+	for name, tc := range map[string]struct {
+		lists  []reply
+		epochs int
+		rv     string
+	}{
+		"twice":                       {[]reply{full, older, older, list("12", stamped("a", 2, "11"))}, 0, "12"},
+		"three times":                 {[]reply{full, older, older, older, list("12", stamped("a", 2, "11"))}, 0, "12"},
+		"four times":                  {[]reply{full, older, older, older, older}, 1, "5"},
+		"three times, and once again": {[]reply{full, older, older, older, list("12", stamped("a", 2, "11")), older, list("13", stamped("a", 3, "13"))}, 0, "13"},
+	} {
+		for _, probe := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					first := expired()
+					if probe {
+						first = stream{after: 20 * time.Second} // silent, and early
+					}
+					src := &script{lists: tc.lists, watches: []stream{first, forever()}}
+					if name == "three times, and once again" {
+						src.watches = []stream{first, expiredAfter(time.Minute), forever()}
+					}
+					inf, _ := paged(t, src, 5*time.Minute)
+					if s := inf.Status(); s.Epoch != tc.epochs || s.ResourceVersion != tc.rv {
+						t.Errorf("status: %+v", s)
+					}
+					asked := slices.Contains(src.log(), "list limit 1")
+					if asked != probe && name != "three times, and once again" {
+						t.Errorf("requests: %v", src.log())
+					}
+				})
+			})
+		}
+	}
+}
