@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -185,10 +186,22 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 	if epoch {
 		r.aside.release()
 	}
+	// What stays as it was may be older than the list, and then so is the version that is reported.
+	was := maps.Clone(r.aside.held)
 	r.aside.listed(got.bad, r.report)
+	stays := func(key Key) (version string) {
+		_, hold := was[key]
+		if _, there := r.target.get(key); !epoch && (hold || there) {
+			r.aside.hold(key)
+		}
+		if r.aside.holds() {
+			return r.target.version()
+		}
+		return got.version
+	}
 	version := got.version
-	if r.aside.holds() {
-		version = r.target.version()
+	for key := range got.bad {
+		version = stays(key)
 	}
 	objs := got.all()
 	changed := r.target.replace(replacement[T]{
@@ -196,7 +209,10 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 		duplicate: func(key Key) {
 			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 		},
-		failed: func(key Key, err error) { r.aside.add(key, err, false, r.report) },
+		failed: func(key Key, err error) (version string) {
+			r.aside.add(key, err, false, r.report)
+			return stays(key)
+		},
 		taken:  func() { r.board.replaced(epoch, r.aside.clone()) },
 	})
 	r.position, r.expected = positionAt(got.version), len(objs)
