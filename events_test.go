@@ -140,6 +140,48 @@ func TestEventsEnd(t *testing.T) {
 	})
 }
 
+// What a loop or a handler has had goes with it, whenever it ends.
+func TestEventsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), nil)
+		mustBe := func(when string, all, waiting int) {
+			t.Helper()
+			synctest.Wait()
+			if gotAll, gotWaiting := lw.Followers(inf); gotAll != all || gotWaiting != waiting {
+				t.Errorf("%s: %d consumers, %d of them waiting, want %d and %d", when, gotAll, gotWaiting, all, waiting)
+			}
+		}
+		loop := func(ctx context.Context) {
+			for range inf.Events(ctx) {
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go loop(ctx)
+		early := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) {}})
+		gone := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) {}})
+		mustBe("before Run", 3, 3)
+		gone.Remove()
+		mustBe("without the handler", 2, 2)
+		cancel()
+		mustBe("without the loop", 1, 1)
+
+		start(t, inf)
+		mustBe("synced", 1, 0)
+		ctx, cancel = context.WithCancel(t.Context())
+		go loop(ctx)
+		mustBe("with another loop", 2, 0)
+		cancel()
+		mustBe("without it", 1, 0)
+		for range inf.Events(t.Context()) {
+			mustBe("within a loop", 2, 0)
+			break
+		}
+		mustBe("after it", 1, 0)
+		early.Remove()
+		mustBe("in the end", 0, 0)
+	})
+}
+
 // A loop that is far behind sees the net effect of what waits.
 func TestEventsOfASlowLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

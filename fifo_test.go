@@ -100,6 +100,24 @@ func TestLimit(t *testing.T) {
 		{"more than the limit for one that waits", cursorOptions{}, true, 5000, 5000},
 		{"too much for one that waits", cursorOptions{limit: 2}, true, 3 * wakingGrace, 1},
 	}
+	t.Run("what was woken and has read is slow as any", func(t *testing.T) {
+		q := NewFIFO[*ball]()
+		c := q.Subscribe()
+		c.wait()
+		old := newBall("a", 1, 0)
+		q.push(Delta[*ball]{Type: Added, New: old, Cause: Watch})
+		if got, err := c.Next(t.Context()); err != nil || len(got) != 1 {
+			t.Fatalf("Next = %d deltas, %v", len(got), err)
+		}
+		for i := range defaultLimit + 1 {
+			next := newBall("a", 1, i+1)
+			q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: Watch})
+			old = next
+		}
+		if got, err := c.Next(t.Context()); err != nil || len(got) != 1 || got[0].New != old {
+			t.Errorf("Next = %d deltas, %v; want the net change", len(got), err)
+		}
+	})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			q := NewFIFO[*ball]()
@@ -135,6 +153,33 @@ func TestPositionPassesWhatCancelsOut(t *testing.T) {
 	if len(part) != 0 || told != q.position() || err != nil {
 		t.Errorf("next = %v, %d, %v; want no deltas up to %d", part, told, err, q.position())
 	}
+}
+
+// TestNextReturnsSomething: what cancels out is not worth a return of Next, which has no position to tell.
+func TestNextReturnsSomething(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewFIFO[*ball]()
+		c := q.subscribe(cursorOptions{limit: 1})
+		b := newBall("a", 1, 1)
+		q.push(Delta[*ball]{Type: Added, New: b})
+		q.push(Delta[*ball]{Type: Deleted, Old: b})
+		got := make(chan []string, 1)
+		go func() {
+			deltas, err := c.Next(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			got <- versions(deltas)
+		}()
+		synctest.Wait()
+		if len(got) > 0 {
+			t.Errorf("Next = %v of what has cancelled out", <-got)
+		}
+		q.push(numbered(7))
+		if diff := cmp.Diff([]string{"7"}, <-got); diff != "" {
+			t.Errorf("Next (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestNextWaits(t *testing.T) {

@@ -3,6 +3,7 @@ package lw
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -168,6 +169,35 @@ func (r *reader) learn(deltas []Delta[*ball]) error {
 	return nil
 }
 
+// checkFIFO checks, while nobody uses q, what its fields promise each other.
+func checkFIFO(t interface{ Fatalf(string, ...any) }, q *FIFO[*ball]) {
+	if got := int(q.live.Load()); got != len(q.cursors) {
+		t.Fatalf("live = %d of %d cursors", got, len(q.cursors))
+	}
+	if got := int(q.sleepers.Load()); got != len(q.parked) {
+		t.Fatalf("sleepers = %d of %d that are parked", got, len(q.parked))
+	}
+	for _, c := range q.cursors {
+		if parked := slices.Contains(q.parked, c); c.parked.Load() != parked {
+			t.Fatalf("a cursor says that it is parked: %v, its FIFO: %v", c.parked.Load(), parked)
+		}
+		if c.waking.Load() && c.parked.Load() {
+			t.Fatalf("a cursor is parked and was woken")
+		}
+		if c.draining != nil && c.draining.places != nil {
+			t.Fatalf("what is handed out keeps what was needed to make it")
+		}
+		for _, n := range []*netChange[*ball]{c.draining, c.folded} {
+			if n != nil && (n.live > len(n.entries) || len(n.entries) > 2*n.live+chunkSize+1) {
+				t.Fatalf("%d changes in %d places", n.live, len(n.entries))
+			}
+		}
+	}
+	if q.tail != nil && q.tail.swept > chunkSize {
+		t.Fatalf("%d slots are swept", q.tail.swept)
+	}
+}
+
 // TestCursorModel runs random histories past cursors that start anywhere, read whenever, and fall behind at will.
 func TestCursorModel(t *testing.T) {
 	ctx := context.Background()
@@ -309,6 +339,9 @@ func TestCursorModel(t *testing.T) {
 			},
 			"wait": func(t *rapid.T) {
 				r := pick(t)
+				if !r.parts && rapid.Bool().Draw(t, "reads first") {
+					readAll(t, r)
+				}
 				r.cursor.wait()
 				r.parked = !r.parts && len(r.pending) == 0 || r.parked
 			},
@@ -321,6 +354,7 @@ func TestCursorModel(t *testing.T) {
 				readers = without(readers, r)
 			},
 			"": func(t *rapid.T) {
+				checkFIFO(t, q)
 				for _, r := range readers {
 					if n := r.cursor.Pending(); n < 0 || !r.parts && n > len(r.pending) {
 						t.Fatalf("Pending = %d of %d", n, len(r.pending))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 )
@@ -159,6 +160,105 @@ func TestFilterMatrix(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A handler that removes itself in the call of the last object is not synced: the call that says so does not come.
+func TestRemoveInTheLastAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := run(t, lw.NewMemory(widget("a", 1)), nil)
+		got := &calls{}
+		h := got.handler()
+		regs := make(chan *lw.Registration, 1)
+		add := h.Add
+		h.Add = func(w *Widget) { add(w); (<-regs).Remove() }
+		reg := inf.AddHandler(h)
+		regs <- reg
+		<-reg.Done()
+		got.mustBe(t, "add a1")
+		if err := reg.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("WaitForSync: %v", err)
+		}
+	})
+}
+
+// Objects are told apart by their UID, not by what was there before them: one in the place of another, without a deletion in
+// between, is two calls; one that went out of the collection and comes back is added.
+func TestStoryFollowsTheUID(t *testing.T) {
+	other := stamped("a", 2, "12")
+	other.UID = "another"
+	modified := func(w *Widget) lw.WatchEvent[*Widget] {
+		return lw.WatchEvent[*Widget]{Type: watch.Modified, Object: w, ResourceVersion: w.ResourceVersion}
+	}
+	for name, tc := range map[string]struct {
+		events []lw.WatchEvent[*Widget]
+		want   []string
+	}{
+		"another object in its place": {[]lw.WatchEvent[*Widget]{modified(other)}, []string{"add a1", "synced", "delete a1", "add a2"}},
+		"out and in": {[]lw.WatchEvent[*Widget]{modified(stamped("a", -1, "12")), modified(stamped("a", 3, "13")), modified(stamped("a", 4, "14"))},
+			[]string{"add a1", "synced", "delete a1", "add a3", "update a3 a4"}},
+		"never in": {[]lw.WatchEvent[*Widget]{modified(stamped("a", -1, "12")), modified(stamped("a", -2, "13"))},
+			[]string{"add a1", "synced", "delete a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{
+					lists:   []reply{list("10", stamped("a", 1, "9"))},
+					watches: []stream{{after: time.Second}, {events: tc.events, open: true}},
+				}
+				positive := lw.Transform(src, func(w *Widget) (*Widget, error) {
+					if w.Size < 0 {
+						return nil, nil
+					}
+					return w, nil
+				})
+				inf := lw.NewInformer(positive, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+				got := &calls{}
+				inf.AddHandler(got.handler())
+				start(t, inf)
+				sleep(time.Minute)
+				got.mustBe(t, tc.want...)
+			})
+		})
+	}
+}
+
+// A resync that is due while changes wait tells these first, and is of what they have led to; then the story goes on.
+func TestResyncAfterWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := run(t, m, nil)
+		got := &calls{}
+		h := got.handler()
+		h.Resync = time.Minute
+		block := make(chan struct{})
+		told := h.Update
+		h.Update = func(old, w *Widget) {
+			told(old, w)
+			if w.Size == 2 {
+				<-block
+			}
+		}
+		inf.AddHandler(h)
+		got.mustBe(t, "add a1", "synced")
+		update(t, m, "a", 2)
+		got.mustBe(t, "update a1 a2")
+		sleep(90 * time.Second)
+		update(t, m, "a", 3)
+		create(t, m, "b", 1)
+		synctest.Wait()
+		close(block)
+		synctest.Wait()
+		calls := got.take()
+		if len(calls) != 4 {
+			t.Fatalf("calls: %v", calls)
+		}
+		slices.Sort(calls[2:]) // a resync has no order
+		if diff := cmp.Diff([]string{"update a2 a3", "add b1", "update a3 a3", "update b1 b1"}, calls); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		update(t, m, "a", 4)
+		got.mustBe(t, "update a3 a4")
+	})
 }
 
 // Each handler is told again in its own period, however busy it is in between, and nobody else with it.

@@ -140,7 +140,7 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 			break
 		}
 		// Without the object that an index has panicked at, which stays as it was.
-		l.failed(key, err)
+		l.version = l.failed(key, err)
 		if keep == nil {
 			keep = map[Key]error{}
 		}

@@ -130,11 +130,18 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 		update(t, m, "b", 2)
 		got.mustBe(t, "update b1 b2")
 		mustStay("after another object's", before, 2)
+		m.Fail(errors.New("down"))
 		m.Disconnect()
+		update(t, m, "b", 1)
 		m.Compact()
+		m.Fail(nil)
+		lists := inf.Status().Watches
 		sleep(time.Minute)
-		got.mustBe(t)
-		mustStay("after a list", before, 2)
+		if lists == inf.Status().Watches {
+			t.Error("there was no list")
+		}
+		got.mustBe(t, "update b2 b1")
+		mustStay("after a list", before, 1)
 		update(t, m, "a", 6)
 		got.mustBe(t, "update a1 a6")
 		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {

@@ -69,14 +69,15 @@ type target[T Object] interface {
 // replacement is a whole list on its way into a target.
 type replacement[T Object] struct {
 	objs      []T
-	version   string                   // to report
-	reached   string                   // of the list, of which something may have been set aside
-	keep      map[Key]error            // keys that stay as they are although objs lacks them
-	epoch     bool                     // the server went back in time
-	distrust  bool                     // equal versions may be different objects
-	duplicate func(key Key)            // told of a key that objs holds twice
-	failed    func(key Key, err error) // told of an object that could not be indexed; it stays as it was
-	taken     func()                   // called once nothing can fail any more, before anybody is told that the list is there
+	version   string        // to report
+	reached   string        // of the list, of which something may have been set aside
+	keep      map[Key]error // keys that stay as they are although objs lacks them
+	epoch     bool          // the server went back in time
+	distrust  bool          // equal versions may be different objects
+	duplicate func(key Key) // told of a key that objs holds twice
+	// failed is told of an object that could not be indexed, which stays as it was, and returns the version to report then.
+	failed func(key Key, err error) (version string)
+	taken  func() // called once nothing can fail any more, before anybody is told that the list is there
 }
 
 // NewReflector returns a Reflector from src to sink. It panics if either is nil.

@@ -23,14 +23,19 @@ func (a *aside) add(key Key, err error, hold bool, report func(*Error)) {
 	known := a.board.setAside[key]
 	a.board.addAside(key, err)
 	if hold {
-		if a.held == nil {
-			a.held = map[Key]struct{}{}
-		}
-		a.held[key] = struct{}{}
+		a.hold(key)
 	}
 	if known == nil || hold || known.Error() != err.Error() {
 		report(asError(key, err))
 	}
+}
+
+// hold keeps the reported version before what key, which is set aside, is now.
+func (a *aside) hold(key Key) {
+	if a.held == nil {
+		a.held = map[Key]struct{}{}
+	}
+	a.held[key] = struct{}{}
 }
 
 // remove forgets key, and reports whether it was set aside. It comes before the change is made: who learns of the change

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -254,10 +255,22 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 	if epoch {
 		r.aside.release()
 	}
+	// What stays as it was may be older than the list, and then so is the version that is reported.
+	was := maps.Clone(r.aside.held)
 	r.aside.listed(got.bad, r.report)
+	stays := func(key Key) (version string) {
+		_, hold := was[key]
+		if _, there := r.target.get(key); !epoch && (hold || there) {
+			r.aside.hold(key)
+		}
+		if r.aside.holds() {
+			return r.target.version()
+		}
+		return got.version
+	}
 	version := got.version
-	if r.aside.holds() {
-		version = r.target.version()
+	for key := range got.bad {
+		version = stays(key)
 	}
 	objs := got.objs
 	changed := r.target.replace(replacement[T]{
@@ -265,8 +278,11 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 		duplicate: func(key Key) {
 			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 		},
-		failed: func(key Key, err error) { r.aside.add(key, err, false, r.report) },
-		taken:  func() { r.board.replaced(epoch) },
+		failed: func(key Key, err error) (version string) {
+			r.aside.add(key, err, false, r.report)
+			return stays(key)
+		},
+		taken: func() { r.board.replaced(epoch) },
 	})
 	r.position, r.expected = positionAt(got.version), len(objs)
 	r.listed, r.relist, r.doubt, r.probe = true, false, false, false

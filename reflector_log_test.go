@@ -153,6 +153,8 @@ func TestLogIntervals(t *testing.T) {
 		}
 		outage(9 * time.Minute)
 		sleep(20 * time.Minute)
+		update(t, m, "a", 2) // a watch on which nothing was heard would be followed by a question
+		synctest.Wait()
 		outage(20 * time.Second)
 		want := []string{
 			"0s lw: Widget: synced",

@@ -230,7 +230,7 @@ var bugs = []bug{
 	{name: "version stays held back", edits: one(asideFile,
 		"	delete(a.held, key)\n	a.board", "	a.board")},
 	{name: "relist reports a version past a bad event", run: "TestHeldVersion", edits: one(listFile,
-		"	if r.aside.holds() {\n		version", "	if false {\n		version")},
+		"		if r.aside.holds() {\n			return r.target.version()", "		if false {\n			return r.target.version()")},
 	{name: "version of before holds in another epoch", run: "TestHeldVersion", edits: one(listFile,
 		"	if epoch {\n		r.aside.release()", "	if false {\n		r.aside.release()")},
 	{name: "sink's version passes what is set aside", run: "TestAsideBehindASink", edits: one(asideFile,
