@@ -26,15 +26,11 @@ func (d *Decoder) settle() {
 	}
 }
 
-// passed gives back the bytes of a large piece of a stream, before the next one is awaited.
-func (d *Decoder) passed() {
-	if len(d.p.data) > keepWork {
-		d.p.data = nil
-	}
-}
+// passed lets go of the bytes of a piece of a stream before the next one is awaited: they may be a part of many more.
+func (d *Decoder) passed() { d.p.data = nil }
 
 // done gives back what is of no use after a stream.
 func (d *Decoder) done() {
-	d.p.data = nil
+	d.passed()
 	d.buf.reset(nil, 0, 0)
 }

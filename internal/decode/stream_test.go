@@ -284,7 +284,7 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"
 	for _, line := range []string{
-		"{\"type\": oops\n", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{oops\n", "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"str\":\"no end\n", "{\"type\":\"\\x\n", "{{\n", "{{}",
+		"{\"type\": oops\n", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{oops\n", "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"str\":\"no end\n", "{\"type\":\"\\x\n", "{{\n", "{{}", "{\"type\": oops\n{\"typ", "{\"type\":oops\n{\"typ",
 		`{"type":"ADDED","object":{"metadata":{[]}`, `{"type":"ADDED","object":{"metadata":{}] {}`, "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"i8\":300},\"metadata\":{oops\n", "<html>", "{\"object\":{},\"type\":tru\n",
 	} {
 		for _, size := range []int{1, 7, 1 << 10} {

@@ -152,16 +152,20 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 	return true, w.take(raw, base)
 }
 
-// checked returns what looks at the start of an event before more of it is awaited: the line that it ends in may be wrong, and all
-// that comes. It looks again and again at what it has seen, but in all at no more than a few times what there is.
+// checked returns what looks at the start of an event before more of it is awaited: its last line may be wrong, or all that has
+// come if that looks like an end. It looks again and again at what it has seen, but in all at no more than a few times what there is.
 func (w *watchStream) checked() func() error {
-	seen := 0
+	last, seen := 0, 0
 	return func() error {
 		held := w.d.buf.held()
-		if seen > maxLooks*len(held) || len(held) == 0 || !bytes.ContainsAny(held[len(held)-1:], "\n} \t\r") {
+		if n := len(held); n > 0 && !bytes.ContainsAny(held[n-1:], "} \t\r") {
+			held = held[:bytes.LastIndexByte(held, '\n')+1]
+		}
+		if len(held) <= last || seen > maxLooks*len(held) {
 			return nil
 		}
-		seen += len(held)
+		last = len(held)
+		seen += last
 		return w.d.wrongSyntax(held, w.d.buf.offset())
 	}
 }
