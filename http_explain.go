@@ -87,7 +87,7 @@ func (r *request) unread(u *url.URL, resp *http.Response, b *body, watching bool
 
 // redirected says where the response came from if that is not where it was asked for.
 func redirected(u *url.URL, resp *http.Response, err error) error {
-	if resp.Request == nil || resp.Request.URL.Host == u.Host && resp.Request.URL.Path == u.Path {
+	if resp.Request.URL.Host == u.Host && resp.Request.URL.Path == u.Path {
 		return err
 	}
 	return fmt.Errorf("redirected to %s: %w", shown(resp.Request.URL.String()), err)

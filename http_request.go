@@ -76,6 +76,9 @@ func (r *request) do(ctx context.Context, opts metav1.ListOptions, read func(*bo
 	if err != nil {
 		return r.unanswered(ctx, u, err)
 	}
+	if resp.Request == nil {
+		resp.Request = req // which not every http.RoundTripper sees to
+	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
