@@ -413,6 +413,26 @@ func TestEmptyPages(t *testing.T) {
 			}
 		})
 	})
+	// Until that does not work either.
+	t.Run("many, and all at once fails", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			src := sparse(100_000, 100_000, true)
+			paged, whole := src.list, 0
+			src.list = func() reply {
+				if src.options[len(src.options)-1].Limit == 0 {
+					if whole++; whole == 1 {
+						return reply{err: errors.New("too much")}
+					}
+				}
+				return paged()
+			}
+			inf := run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			mustHold(t, inf.Store(), "10", map[string]int{"all": 1})
+			if log := src.log(); len(log) < 42 || log[20] != "list" || log[21] != "list limit 500" || log[41] != "list" {
+				t.Errorf("requests: %v", log)
+			}
+		})
+	})
 	// A server that does not give more at once is waited for, as for any list that makes no progress.
 	t.Run("many, whatever is asked for", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
