@@ -296,3 +296,27 @@ func TestDecimal(t *testing.T) {
 		}
 	}
 }
+
+// A guard whose time was up in the moment in which it was given more has not waited for that long, and does not say so.
+func TestGuardGivenMoreInTheLastMoment(t *testing.T) {
+	for range 200 { // which of both comes first is a matter of chance
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			g := newGuard(cancel, 10*time.Second, errors.New("late"))
+			defer g.stop()
+			time.Sleep(5 * time.Second)
+			g.heard(1)
+			time.Sleep(5 * time.Second)
+			g.change(time.Minute, errors.New("later"))
+			time.Sleep(59 * time.Second)
+			if ctx.Err() != nil {
+				t.Fatalf("it was ended by %v", context.Cause(ctx))
+			}
+			time.Sleep(time.Minute)
+			if context.Cause(ctx).Error() != "later" {
+				t.Fatalf("it was ended by %v", context.Cause(ctx))
+			}
+		})
+	}
+}

@@ -44,8 +44,9 @@
 //     is bounded by the number of objects, never by that of events. EveryUpdate opts out. (TestSlowHandlersHurtNobody)
 //  9. Late handlers get one snapshot as Adds, then exactly the changes after it. Joining costs the pipeline O(1).
 //     (TestLateHandlers)
-//  10. Sync tells the truth. Synced means that a whole list of a real state is in the store. A failed wait says what the informer
-//     was doing and unwraps to the API error and to the context's cause. (TestSyncTellsTheTruth)
+//  10. Sync tells the truth. Synced means that a whole list of a real state is in the store; a list of which no object can be used
+//     has failed. A failed wait says what the informer was doing and unwraps to the API error and to the context's cause.
+//     (TestSyncTellsTheTruth)
 //  11. Nothing is swallowed. Every failed request, broken stream, undecodable object, failed transform reaches OnError once, and
 //     Status. One bad object never hides the others: it stays as it was, is named in Status.SetAside, and is retried with its
 //     next version or a relist. The resource version that is reported never passes an event that was not applied.
@@ -54,9 +55,9 @@
 //  13. Stop is prompt and complete. Run returns within milliseconds of cancel from any state, but for a handler call that is
 //     running, with all goroutines gone, and no callback runs after it. Remove may be called from inside the handler.
 //     (TestStopIsPromptAndComplete)
-//  14. Bounded retries. No server behaviour makes a hot loop: at most 10 requests in a second and 60 in a minute, pages of one
-//     list counted once; exponential backoff with jitter that grows for as long as the outage lasts, Retry-After respected, and
-//     reset only by progress. (TestBoundedRetries)
+//  14. Bounded retries. No server behaviour makes a hot loop: at most 10 requests in a second and 60 in a minute, the pages of one
+//     list that bring an item counted once; exponential backoff with jitter that grows for as long as the outage lasts,
+//     Retry-After respected, and reset only by progress. (TestBoundedRetries)
 //  15. Read your writes. WaitForResourceVersion returns when every later read is at least as new. Resource versions are compared
 //     as unbounded decimals (https://kep.k8s.io/5504), with a clear error where they are opaque. (TestReadYourWrites)
 package lw

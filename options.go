@@ -17,7 +17,7 @@ type Options struct {
 
 	List         ListMode      // how the initial list is asked for; default: ListAuto
 	PageSize     int64         // objects a page; default: 500
-	SyncBudget   time.Duration // a streamed list without progress for so long falls back to pages; default: 10 s
+	SyncBudget   time.Duration // a streamed list without an object for so long falls back to pages; default: 10 s
 	WatchTimeout time.Duration // a watch lasts so long to twice as long, drawn anew each time; default: 5 min
 
 	// Backoff returns the pause after so many failures in a row, from 1 on. A server's Retry-After is waited for where it is

@@ -1,14 +1,18 @@
 package lw_test
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 )
@@ -245,4 +249,149 @@ func TestOlderStateIsRefused(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A Sink that can be asked what it holds is checked against as an informer's store is.
+func TestSinkThatCanBeAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events []lw.WatchEvent[*Widget]
+		log    []string
+	}{
+		"an object that is added twice":        {[]lw.WatchEvent[*Widget]{added("a", "11")}, []string{"list", "watch 10", "list", "watch 30"}},
+		"a change of what was never there":     {[]lw.WatchEvent[*Widget]{modified(stamped("x", 1, "11"))}, []string{"list", "watch 10", "list", "watch 30"}},
+		"one version of two objects":           {[]lw.WatchEvent[*Widget]{modified(stamped("a", 2, "11")), modified(stamped("b", 2, "11"))}, []string{"list", "watch 10"}},
+		"one version of one object":            {[]lw.WatchEvent[*Widget]{modified(stamped("a", 2, "11")), modified(stamped("a", 3, "11"))}, []string{"list", "watch 10", "list", "watch 30"}},
+		"a bookmark, and then a change by one": {[]lw.WatchEvent[*Widget]{bookmark("20"), modified(stamped("a", 2, "21"))}, []string{"list", "watch 10"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{
+					lists:   []reply{list("10", stamped("a", 1, "8"), stamped("b", 1, "9")), list("30", stamped("a", 3, "20"))},
+					watches: []stream{events(tc.events...), forever()},
+				}
+				store := lw.NewIndexer[*Widget]()
+				r := lw.NewReflector[*Widget](src, store, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- r.Run(ctx) }()
+				sleep(5 * time.Second)
+				mustLog(t, src, tc.log...)
+				if want := store.ResourceVersion(); r.Status().ResourceVersion != want {
+					t.Errorf("the reflector reports %s, the store %s", r.Status().ResourceVersion, want)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A connection that was good and broke is no failure in a row: what Status says stays well.
+func TestBrokenConnectionIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9"))},
+			watches: []stream{
+				{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, after: time.Second, err: errors.New("reset")}, forever(),
+			},
+		}
+		inf, errs := paged(t, src, 2*time.Second)
+		if s := inf.Status(); s.Failures != 0 || s.Err != nil || s.Phase != lw.Watching || len(errs.all()) != 1 {
+			t.Errorf("status %+v, errors %v", s, errs.all())
+		}
+	})
+}
+
+// The server counts a watch's timeout from the request on: one that has streamed its list for a while ends no earlier for that.
+func TestTimeoutOfAStream(t *testing.T) {
+	for range 20 { // the timeout is drawn
+		synctest.Test(t, func(t *testing.T) {
+			src := &sprinkler{script: script{lists: []reply{list("10")}}, gap: 5 * time.Second, event: func(n int) lw.WatchEvent[*Widget] {
+				switch n {
+				case 0, 1, 2:
+					return added("w"+strconv.Itoa(n), strconv.Itoa(9-n))
+				case 3:
+					return end("10")
+				default:
+					return bookmark(strconv.Itoa(10 + n))
+				}
+			}}
+			ended := &closing{sprinkler: src, after: 42 * time.Second}
+			inf := lw.NewInformer[*Widget](ended, &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }})
+			start(t, inf)
+			sleep(58 * time.Second)
+			if s := inf.Status(); s.Probes != 0 || s.Watches != 2 || s.Phase != lw.Watching {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	}
+}
+
+// closing is a sprinkler whose stream the server closes.
+type closing struct {
+	*sprinkler
+	after time.Duration
+}
+
+func (c *closing) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	if opts.SendInitialEvents == nil {
+		return c.sprinkler.Watch(ctx, opts, yield)
+	}
+	in, cancel := context.WithTimeout(ctx, c.after)
+	defer cancel()
+	if err := c.sprinkler.Watch(in, opts, yield); ctx.Err() != nil || in.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// What follows a stream that failed for no known reason is believed only if it works: pages that fail as well say nothing of
+// streams.
+func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
+	for name, err := range map[string]error{"an unknown error": errors.New("what"), "an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				src := &script{lists: []reply{{err: errors.New("down")}}, stream: func() stream {
+					if n++; n <= 2 {
+						return stream{err: err}
+					}
+					return events(added("a", "19"), end("20"))
+				}}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}})
+				start(t, inf)
+				sleep(time.Minute)
+				mustLog(t, src, "stream", "stream", "list limit 500", "stream")
+				if s := inf.Status(); !s.Synced || s.Mode != lw.ListStream {
+					t.Errorf("status: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// Who was forbidden to list and has listed since is asked for the server's version again.
+func TestListEndsTheBanOnQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("no role"))
+		streams := 0
+		src := &script{
+			lists: []reply{{err: forbidden}, list("20", stamped("a", 1, "19")), list("20")},
+			stream: func() stream {
+				if streams++; streams == 1 {
+					return stream{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: 5 * time.Second}
+				}
+				return stream{err: apierrors.NewBadRequest("no streams any more")}
+			},
+			// The script counts the streams.
+			watches: []stream{{}, {after: 20 * time.Second}, expiredAfter(20 * time.Second), {}, {after: 20 * time.Second}, forever()},
+		}
+		inf := run(t, src, &lw.Options{OnError: func(error) {}})
+		sleep(5 * time.Minute)
+		if s := inf.Status(); s.Probes != 2 || s.Lists != 1 {
+			t.Errorf("%d probes, %d lists: %v", s.Probes, s.Lists, src.log())
+		}
+	})
 }

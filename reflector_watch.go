@@ -353,12 +353,14 @@ type guard struct {
 	patience time.Duration //
 	cause    error         //
 	seen     uint64        // count when the timer was set
+	due      time.Time     // when it is to look
 }
 
 func newGuard(cancel context.CancelCauseFunc, patience time.Duration, cause error) *guard {
 	g := &guard{cancel: cancel, patience: patience, cause: cause}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.due = time.Now().Add(patience)
 	g.timer = time.AfterFunc(patience, g.look)
 	return g
 }
@@ -367,7 +369,7 @@ func newGuard(cancel context.CancelCauseFunc, patience time.Duration, cause erro
 func (g *guard) change(patience time.Duration, cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.patience, g.cause, g.seen = patience, cause, g.count.Load()
+	g.patience, g.cause, g.seen, g.due = patience, cause, g.count.Load(), time.Now().Add(patience)
 	g.timer.Reset(patience)
 }
 
@@ -375,10 +377,10 @@ func (g *guard) look() {
 	g.mu.Lock()
 	cause := g.cause
 	switch n := g.count.Load(); {
-	case g.timer == nil:
-		cause = nil
+	case g.timer == nil || time.Now().Before(g.due):
+		cause = nil // stopped, or given more patience while this was on its way
 	case n != g.seen:
-		g.seen, cause = n, nil
+		g.seen, g.due, cause = n, time.Now().Add(g.patience), nil
 		g.timer.Reset(g.patience)
 	}
 	g.mu.Unlock()
