@@ -213,7 +213,7 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 			r.aside.add(key, err, false, r.report)
 			return stays(key)
 		},
-		taken:  func() { r.board.replaced(epoch, r.aside.clone()) },
+		taken: func() { r.board.replaced(epoch, r.aside.clone()) },
 	})
 	r.position, r.expected = positionAt(got.version), len(objs)
 	r.listed, r.relist, r.doubt, r.probe = true, false, false, false
