@@ -7,6 +7,16 @@ func Followers[T Object](inf *Informer[T]) (all, waiting int) {
 	return int(inf.log.live.Load()) + len(inf.waiting), len(inf.waiting)
 }
 
+// Copies returns how many copies the search for mutations has.
+func Copies[T Object](inf *Informer[T]) int {
+	inf.check.mu.Lock()
+	defer inf.check.mu.Unlock()
+	return len(inf.check.copies)
+}
+
+// Waits returns how many waits for a version there are, as the writer of the store sees it.
+func Waits[T Object](inf *Informer[T]) int { return int(inf.waits.n.Load()) }
+
 // Renamed returns how many names the result of a Transform remembers.
 func Renamed[T Object](src Source[T]) int { return src.(interface{ names() int }).names() }
 

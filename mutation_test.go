@@ -59,6 +59,40 @@ func TestDetectMutation(t *testing.T) {
 	}
 }
 
+// There is a copy of each object in the cache, and of none that is not, whatever brought it in or took it out.
+func TestCopiesOfWhatIsCached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 1), widget("c", 5))
+		inf := lw.NewInformer(m, &lw.Options{
+			DetectMutation: true, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}, Backoff: func(int) time.Duration { return time.Millisecond },
+		})
+		lw.NewIndex(inf, func(w *Widget) int { return 10 / (w.Size - 5) })
+		mustBe := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if copies, n := lw.Copies(inf), inf.Store().Len(); copies != want || n != want {
+				t.Errorf("%s: %d copies of %d objects, want %d", when, copies, n, want)
+			}
+		}
+		start(t, inf)
+		mustBe("a list with one at which an index panics", 2)
+		update(t, m, "a", 2)
+		mustBe("an update", 2)
+		update(t, m, "a", 5)
+		mustBe("an update at which an index panics", 2)
+		create(t, m, "d", 5)
+		mustBe("an object at which an index panics", 2)
+		create(t, m, "e", 1)
+		mustBe("an object", 3)
+		remove(t, m, "e")
+		mustBe("a deletion", 2)
+		relist(t, m, func() { create(t, m, "e", 1); create(t, m, "f", 1); update(t, m, "b", 2); update(t, m, "c", 1) })
+		mustBe("a list that brings some", 5)
+		relist(t, m, func() { remove(t, m, "e"); remove(t, m, "f"); update(t, m, "b", 5) })
+		mustBe("a list that lacks some", 3)
+	})
+}
+
 // relist makes the informers of m list again, after change.
 func relist(t *testing.T, m *lw.Memory[*Widget], change func()) {
 	m.Fail(errors.New("down"))

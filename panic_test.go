@@ -180,6 +180,14 @@ func TestPanicInIndexWithinALaterList(t *testing.T) {
 		if diff := cmp.Diff([]lw.Key{key("a"), key("c")}, panics); diff != "" {
 			t.Errorf("panicked at (-want +got):\n%s", diff)
 		}
+		// The store still has the a of before: it must not say that it shows what was written at 18.
+		if got := inf.Store().ResourceVersion(); got != "10" {
+			t.Errorf("the version is %s, want 10", got)
+		}
+		var p *lw.Panic
+		if err := inf.WaitForResourceVersion(t.Context(), "18"); !errors.As(err, &p) {
+			t.Errorf("WaitForResourceVersion: %v", err)
+		}
 		aside := inf.Status().SetAside
 		if len(aside) != 2 || aside[key("a")] == nil || aside[key("c")] == nil {
 			t.Errorf("set aside: %v", aside)

@@ -65,8 +65,8 @@ func (c *informerCore) unsynced(cause error) error {
 //
 // It is meant for the version of an object that this collection shows, as its write returned it, or of a list of it. A server
 // tells nobody of a write that his selector or namespace leaves out, nor of one to another resource. Such a version is only known
-// to be passed when something else happens, or when a bookmark comes: from kube-apiserver within a minute or so, from a server
-// without bookmarks not before a later write.
+// to be passed when something else happens, or when a bookmark comes: from kube-apiserver within a minute or so, and 2 s before
+// the end of a watch, which a short Options.WatchTimeout brings sooner; from a server without bookmarks not before a later write.
 //
 // A delete returns no version to wait for. Wait until [Reader.Get] does not find the object, or finds another UID: a Delete of
 // a [Handler] says when to look.

@@ -109,6 +109,9 @@ func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
 				if err := inf.WaitForResourceVersion(canceled(t), "101"); !errors.Is(err, context.Canceled) {
 					t.Errorf("a wait for more: %v", err)
 				}
+				if n := lw.Waits(inf); n != 0 {
+					t.Errorf("%d waits are left", n)
+				}
 			})
 		})
 	}
@@ -200,6 +203,49 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 			t.Errorf("looked %d times", looked)
 		}
 	})
+}
+
+// A list with an object that nobody can read does not end waits for its writing while the store shows what it was before, in
+// the same epoch. Where there was nothing before, nobody can have waited.
+func TestVersionOfAListWithABadObject(t *testing.T) {
+	bad := func(rv string, objs ...*Widget) reply {
+		r := list(rv, objs...)
+		r.bad = []error{&lw.Error{Op: "decode", Key: key("b"), Err: errors.New("not a widget")}}
+		return r
+	}
+	a, b := stamped("a", 1, "8"), stamped("b", 1, "9")
+	for name, tc := range map[string]struct {
+		lists []reply
+		want  []string // after each list
+	}{
+		"it was not there":     {[]reply{list("10", a), bad("20", a)}, []string{"10", "20"}},
+		"at first":             {[]reply{bad("10", a), bad("20", a)}, []string{"10", "20"}},
+		"it stays as it was":   {[]reply{list("10", a, b), bad("20", a), bad("30", a)}, []string{"10", "10", "10"}},
+		"it can be read again": {[]reply{list("10", a, b), bad("20", a), list("30", a, stamped("b", 2, "18"))}, []string{"10", "10", "30"}},
+		"it is gone":           {[]reply{list("10", a, b), bad("20", a), list("30", a)}, []string{"10", "10", "30"}},
+		"in another epoch":     {[]reply{list("30", a, b), bad("20", a), bad("20", a), bad("20", a), bad("20", a)}, []string{"30", "30", "30", "30", "20"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: tc.lists, watch: func() stream { return expiredAfter(time.Hour) }}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{
+					List: lw.ListWhole, OnError: func(error) {}, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Hour },
+				})
+				start(t, inf)
+				var got []string
+				for n := range tc.want {
+					for src.listed() <= n {
+						sleep(time.Minute)
+					}
+					synctest.Wait()
+					got = append(got, inf.Store().ResourceVersion())
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("versions (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // A wait that ends because of an object that is set aside names why, however early: also where an index panicked at it.

@@ -161,6 +161,8 @@ var bugs = []bug{
 		"const staleAfter = time.Minute", "const staleAfter = time.Second")},
 	{name: "bookmark wakes nobody who waits for its version", run: "TestWhatEndsAWait", edits: one(targetFile,
 		"	if err == nil {\n		t.reached(", "	if err == nil && ev.Type != watch.Bookmark {\n		t.reached(")},
+	{name: "list passes what it could not bring in", run: "TestVersionOfAListWithABadObject|TestPanicInIndex", edits: one(listFile,
+		"; !epoch && (hold || there) {", "; !epoch && hold && there {")},
 	{name: "version passes an object at which an index panicked", run: "TestPanicInIndex", edits: one(watchFile,
 		"		r.aside.add(key, err, true, r.report)\n", "		r.aside.add(key, err, false, r.report)\n")},
 
