@@ -168,3 +168,38 @@ func mustBegin(t *testing.T, got, want []string) {
 		t.Errorf("requests: %q, want first %q", got, want)
 	}
 }
+
+// lateStream is a source whose streamed lists say nothing for a while.
+type lateStream struct {
+	script
+	pause time.Duration
+}
+
+func (s *lateStream) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	if opts.SendInitialEvents != nil {
+		select {
+		case <-time.After(s.pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.script.Watch(ctx, opts, yield)
+}
+
+// Without an option a stream may say nothing for ten seconds, and has to give way to pages before twenty have gone by.
+func TestDefaultSyncBudget(t *testing.T) {
+	for pause, want := range map[time.Duration][]string{
+		9500 * time.Millisecond: {"stream"},
+		21 * time.Second:        {"list limit 500", "watch 10"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &lateStream{pause: pause, script: script{lists: []reply{list("10", stamped("a", 1, "9"))}}}
+			src.stream = func() stream { return events(added("a", "9"), end("10")) }
+			inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}})
+			start(t, inf)
+			sleep(22 * time.Second)
+			mustLog(t, &src.script, want...)
+			mustHold(t, inf.Store(), "10", map[string]int{"a": 1})
+		})
+	}
+}

@@ -52,4 +52,15 @@ var equivalents = []equivalent{
 	{"reflector_errors.go", "retryAfter", "!ok || seconds <= 0", "!ok && seconds <= 0", "without a delay the seconds are 0, and none is below"},
 	{"reflector_errors.go", "retryAfter", "seconds <= 0", "seconds < 0", "no seconds are no pause"},
 	{"reflector_watch.go", "(*watching).ended", "o.opaque", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt"},
+
+	{"internal/table/bitset.go", "(bitset).count", "n += bits.OnesCount64(word)", "", speed},
+	{"internal/table/groups.go", "(*Groups).leave", "at != last", "true", "the last member takes its own place, and is popped"},
+	{"internal/table/index.go", "(*draftOf).replace", "g.members[shard].are(position, values)", "false", speed},
+	{"internal/table/index.go", "(*draftOf).replace", "continue", "", speed},
+	{"internal/table/index.go", "(*draftOf).unlock", "d.values[0] = none", "", memory},
+	{"internal/table/index.go", "distinct", "clear(values[n:])", "", memory},
+	{"internal/table/members.go", "(*members).spare", "1 + len(m.free)", "1 - len(m.free)", speed},
+	{"internal/table/replace.go", "(*Store).diff", "len(objs)/shards", "len(objs) * shards", memory},
+	{"internal/table/table.go", "newTable", "2", "(2) + 1", speed},
+	{"internal/table/vector.go", "(*Vector).ownRoot", "v.rootEra != v.era", "true", speed},
 }
