@@ -14,8 +14,12 @@ func Copies[T Object](inf *Informer[T]) int {
 	return len(inf.check.copies)
 }
 
-// Waits returns how many waits for a version there are, as the writer of the store sees it.
-func Waits[T Object](inf *Informer[T]) int { return int(inf.waits.n.Load()) }
+// Waits returns how many waits for a version there are, and how many the writer of the store knows of.
+func Waits[T Object](inf *Informer[T]) (n, noted int) {
+	inf.waits.mu.Lock()
+	defer inf.waits.mu.Unlock()
+	return len(inf.waits.waits), int(inf.waits.n.Load())
+}
 
 // Renamed returns how many names the result of a Transform remembers.
 func Renamed[T Object](src Source[T]) int { return src.(interface{ names() int }).names() }

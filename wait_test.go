@@ -109,7 +109,7 @@ func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
 				if err := inf.WaitForResourceVersion(canceled(t), "101"); !errors.Is(err, context.Canceled) {
 					t.Errorf("a wait for more: %v", err)
 				}
-				if n := lw.Waits(inf); n != 0 {
+				if n, _ := lw.Waits(inf); n != 0 {
 					t.Errorf("%d waits are left", n)
 				}
 			})
