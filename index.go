@@ -109,7 +109,7 @@ func (x *Indexer[T]) set(obj T, rv string) (old T, replaced bool) { return x.sto
 
 // remove deletes key and moves the reported version to rv ("" leaves it).
 func (x *Indexer[T]) remove(key Key, rv string) (old T, deleted bool) {
-	return x.store.Remove(key, rv)
+	return x.store.Remove(key, rv, nil)
 }
 
 // progress moves only the reported version ("" leaves it).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -29,27 +30,25 @@ func WaitForSync(ctx context.Context, syncers ...Syncer) error {
 	return errors.Join(errs...)
 }
 
-// WaitForSync waits until a whole list of a real state is in the store. Otherwise it returns why not: what the informer was
-// doing, its last failure and the cause of ctx, all of which errors.Is and errors.As find, or [ErrStopped]. It does not wait
-// for handlers; see [Registration.WaitForSync].
-func (inf *Informer[T]) WaitForSync(ctx context.Context) error {
+// waitForSync waits until the hub has its first whole content.
+func (c *hubCore) waitForSync(ctx context.Context) error {
 	select {
-	case <-inf.synced:
+	case <-c.synced:
 		return nil
 	default:
 	}
 	select {
-	case <-inf.synced:
+	case <-c.synced:
 		return nil
-	case <-inf.stopped:
-		return inf.unsynced(ErrStopped)
+	case <-c.stopped:
+		return c.unsynced(ErrStopped)
 	case <-ctx.Done():
-		return inf.unsynced(context.Cause(ctx))
+		return c.unsynced(context.Cause(ctx))
 	}
 }
 
 // unsynced says why a wait for sync ended with cause.
-func (c *informerCore) unsynced(cause error) error {
+func (c *hubCore) unsynced(cause error) error {
 	s := c.status()
 	return &syncError{informer: c.opts.Name, status: s, cause: cause}
 }
@@ -87,25 +86,21 @@ func (e *syncError) Unwrap() []error {
 	return []error{e.status.Err, e.cause}
 }
 
-// WaitForResourceVersion waits until the store shows the collection as it was at version or later, so that after a write, with
-// the version that it returned, every read shows it. It returns nil at once if that is so. Otherwise it returns the cause of
-// ctx, [ErrStopped], [ErrRewound] if the server went back in time meanwhile, an error if version or the server's versions are
-// not decimal numbers and so have no order, and an error that wraps those of Status.SetAside if an object on the way could not
-// be applied.
-func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
+// waitForResourceVersion waits until reported, the version that the store reports, is version or later.
+func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, reported func() string) error {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", inf.opts.Name, version, err)
+		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", c.opts.Name, version, err)
 	}
-	w := inf.waits.add(version)
-	defer inf.waits.remove(w)
-	inf.waits.moved(inf.store.ResourceVersion(), isClosed(inf.synced))
+	w := c.waits.add(version)
+	defer c.waits.remove(w)
+	c.waits.moved(reported(), isClosed(c.synced))
 	var err error
 	select {
 	case err = <-w.done:
 	default:
 		select {
 		case err = <-w.done:
-		case <-inf.stopped:
+		case <-c.stopped:
 			err = ErrStopped
 		case <-ctx.Done():
 			err = context.Cause(ctx)
@@ -115,9 +110,9 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 		return nil
 	}
 	if errors.Is(err, errHeld) {
-		err = errors.Join(append([]error{err}, inf.r.board.asideErrors()...)...)
+		err = errors.Join(append([]error{err}, slices.Collect(maps.Values(c.status().SetAside))...)...)
 	}
-	return fmt.Errorf("lw: %s: waiting for resource version %s at %s: %w", inf.opts.Name, version, inf.store.ResourceVersion(), err)
+	return fmt.Errorf("lw: %s: waiting for resource version %s at %s: %w", c.opts.Name, version, reported(), err)
 }
 
 // errHeld says that a version has come, but that the store may not report it.
