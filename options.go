@@ -30,8 +30,8 @@ type Options struct {
 	OnPanic func(p *Panic)
 	Metrics Metrics // default: none
 
-	// DetectMutation keeps a copy of every object, and reports one that somebody changed in the cache to OnError, with a
-	// diff. It is for tests: it doubles the memory.
+	// DetectMutation keeps a copy of every object, and reports one that somebody changed in the cache to OnError, with the
+	// paths of what is different. Package lwtest has the whole diff. It is for tests: it doubles the memory.
 	DetectMutation bool
 }
 
