@@ -15,7 +15,7 @@ var ErrStopped = errors.New("lw: stopped")
 // ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in time (a restored backup, a
 // wiped store), a consistent read confirmed it, and the store now shows the older state. Waits for a resource version of the
 // epoch before it end with this error.
-var ErrRewound = errors.New("the server went back in time")
+var ErrRewound = errors.New("lw: the server went back in time")
 
 // An Error says what failed, where. It reaches Options.OnError once, and is found by errors.As in what the waits return.
 // It unwraps to the cause: the API's status error (errors.As to apierrors.APIStatus), the network's or the decoder's.

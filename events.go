@@ -5,29 +5,9 @@ import (
 	"iter"
 )
 
-// An Event is one change, as [Informer.Events] yields it. Its objects are shared and must not be changed.
-type Event[T Object] struct {
-	Type    EventType
-	Old     T    // the object of the event before; zero for Added
-	New     T    // zero for Deleted
-	Initial bool // Added only: an object of the first list, or of the store when the iteration began
-	Cause   Cause
-}
-
-// Object returns New, or Old of a Deleted.
-func (e Event[T]) Object() T {
-	if e.Type == Deleted {
-		return e.Old
-	}
-	return e.New
-}
-
-// Key returns the object's key.
-func (e Event[T]) Key() Key { return KeyOf(e.Object()) }
-
 // events is a consumer that needs no goroutine of its own: the loop is one.
-func (h *hub[T]) events(ctx context.Context) iter.Seq[Event[T]] {
-	return func(yield func(Event[T]) bool) {
+func (h *hub[T]) events(ctx context.Context) iter.Seq[Delta[T]] {
+	return func(yield func(Delta[T]) bool) {
 		s := &subscription[T]{}
 		h.subscribe(s)
 		defer h.unsubscribe(s)
@@ -40,8 +20,9 @@ func (h *hub[T]) events(ctx context.Context) iter.Seq[Event[T]] {
 		}
 		// What is there to be read does not keep the loop going once it is to end.
 		over := func() bool { return ctx.Err() != nil || isClosed(h.stopped) }
-		for obj := range s.snapshot.All() {
-			if over() || !yield(Event[T]{Type: Added, New: obj, Initial: true, Cause: Initial}) {
+		first := Delta[T]{Type: Added, Cause: Initial, Initial: true, ResourceVersion: s.snapshot.ResourceVersion()}
+		for first.New = range s.snapshot.All() {
+			if over() || !yield(first) {
 				return
 			}
 		}
@@ -52,7 +33,7 @@ func (h *hub[T]) events(ctx context.Context) iter.Seq[Event[T]] {
 				return
 			}
 			for _, d := range part {
-				if over() || !yield(Event[T]{Type: d.Type, Old: d.Old, New: d.New, Initial: d.Initial, Cause: d.Cause}) {
+				if over() || !yield(d) {
 					return
 				}
 			}

@@ -58,7 +58,7 @@ func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.
 // Events returns a sequence of all changes, beginning with the content of the store (or of the first list) as Added. Each
 // iteration begins anew, and goes on until ctx is done, the informer has stopped, or its loop ends. As with a handler, a loop
 // that is more than 1024 changes behind sees the net effect of those that wait.
-func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Event[T]] { return inf.hub.events(ctx) }
+func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return inf.hub.events(ctx) }
 
 // WaitForSync waits until a whole list of a real state is in the store. Otherwise it returns why not: what the informer was
 // doing, its last failure and the cause of ctx, all of which errors.Is and errors.As find, or [ErrStopped]. It does not wait

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -69,7 +70,7 @@ func (m ListMode) String() string {
 	case ListWhole:
 		return "whole"
 	}
-	return "unknown"
+	return fmt.Sprintf("ListMode(%d)", int(m))
 }
 
 // withDefaults returns a copy of o in which no field but Metrics and OnPanic is zero.

@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -53,7 +54,7 @@ func (p Phase) String() string {
 	case Stopped:
 		return "stopped"
 	}
-	return "unknown"
+	return fmt.Sprintf("Phase(%d)", int(p))
 }
 
 // board is where a reflector's goroutine notes what Status tells.
