@@ -2,6 +2,7 @@ package lw
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,7 @@ type Cursor[T Object] struct {
 	folded   *netChange[T]
 	draining *netChange[T] // the batch that is being handed out
 	buf      []Delta[T]    // the part of it that was handed out last
-	out      int           // deltas that poll and pollMore have handed out since the last poll, which says that they are done
+	out      int           // deltas that were handed out and that no later call has said are done
 }
 
 // cursorOptions tune a cursor; the zero value is what Subscribe uses.
@@ -129,12 +130,13 @@ func (c *Cursor[T]) next(ctx context.Context) (part []Delta[T], told uint64, err
 // poll returns what waits, or the first part of it, without blocking: at most a chunk. With it, everything before the position
 // told has been handed out. The part is valid until the next poll or wait; it is empty if nothing waits, though told may have
 // moved. The error is ErrStopped when nothing will come.
-func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) { return c.read(true) }
+func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) {
+	return c.pollTo(math.MaxUint64, true)
+}
 
-// pollMore is poll for a consumer that is not done yet with what it got before.
-func (c *Cursor[T]) pollMore() (part []Delta[T], told uint64, err error) { return c.read(false) }
-
-func (c *Cursor[T]) read(done bool) (part []Delta[T], told uint64, err error) {
+// pollTo is poll that reads the log up to position bound only. If the appender has folded what comes after bound into what
+// waits before it, told ends beyond bound. Done says that the caller has processed what it was handed before.
+func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], told uint64, err error) {
 	if c.parked.Load() {
 		c.q.mu.Lock()
 		c.q.unparkLocked(c)
@@ -142,6 +144,9 @@ func (c *Cursor[T]) read(done bool) (part []Delta[T], told uint64, err error) {
 	}
 	stopped := c.q.closed.Load() // before end, so that what was pushed before Close is seen
 	end := c.q.end.Load()
+	if bound < end {
+		end, stopped = bound, false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if done {
@@ -159,7 +164,7 @@ func (c *Cursor[T]) read(done bool) (part []Delta[T], told uint64, err error) {
 	}
 	if c.waking.Load() {
 		c.waking.Store(false)
-		c.taken.Store(end)
+		c.taken.Store(max(end, c.pos))
 	}
 	if c.draining != nil {
 		if part = c.drainLocked(); len(part) > 0 {

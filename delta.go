@@ -1,5 +1,7 @@
 package lw
 
+import "fmt"
+
 // An EventType says what happened to an object.
 type EventType uint8
 
@@ -18,7 +20,7 @@ func (t EventType) String() string {
 	case Deleted:
 		return "deleted"
 	}
-	return "unknown"
+	return fmt.Sprintf("EventType(%d)", uint8(t))
 }
 
 // A Cause says how a change became known.
@@ -42,14 +44,15 @@ func (c Cause) String() string {
 	case Resync:
 		return "resync"
 	}
-	return "unknown"
+	return fmt.Sprintf("Cause(%d)", uint8(c))
 }
 
-// A Delta is one change of one object. Its objects are shared and must not be changed.
+// A Delta is one change of one object, as [Informer.Events] yields it and a [Cursor] returns it. Its objects are shared and must
+// not be changed.
 type Delta[T Object] struct {
 	Type            EventType
 	Cause           Cause  // of a net change: the cause of its last part
-	Initial         bool   // Added only: the object is of the first list
+	Initial         bool   // Added only: the object is of the first list, or of the snapshot that a late consumer begins with
 	Old             T      // what the consumer was told last; zero for Added
 	New             T      // zero for Deleted
 	ResourceVersion string // of the collection, after the change

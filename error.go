@@ -15,7 +15,7 @@ var ErrStopped = errors.New("lw: stopped")
 // ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in time (a restored backup, a
 // wiped store), a consistent read confirmed it, and the store now shows the older state. Waits for a resource version of the
 // epoch before it end with this error.
-var ErrRewound = errors.New("the server went back in time")
+var ErrRewound = errors.New("lw: the server went back in time")
 
 // ErrPermanent is what errors.Is finds in the error of a [Source] that no retry can mend: a malformed URL, a selector that does
 // not parse, a field to drop that T does not have. A [Reflector] and an [Informer] end with such an error at once. A Source of

@@ -15,7 +15,7 @@ import (
 )
 
 // collect runs a loop over events that ends after so many, and returns what it saw.
-func collect(seq func(func(lw.Event[*Widget]) bool), most int) []string {
+func collect(seq func(func(lw.Delta[*Widget]) bool), most int) []string {
 	var got []string
 	for ev := range seq {
 		s := fmt.Sprintf("%s %s %s%d", ev.Cause, ev.Type, ev.Key().Name, ev.Object().Size)

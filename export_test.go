@@ -2,9 +2,9 @@ package lw
 
 // Followers returns how many consumers inf has, and how many of them wait for its first list.
 func Followers[T Object](inf *Informer[T]) (all, waiting int) {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	return int(inf.log.live.Load()) + len(inf.waiting), len(inf.waiting)
+	inf.hub.mu.Lock()
+	defer inf.hub.mu.Unlock()
+	return int(inf.hub.log.live.Load()) + len(inf.hub.waiting), len(inf.hub.waiting)
 }
 
 // Copies returns how many copies the search for mutations has.
@@ -16,9 +16,9 @@ func Copies[T Object](inf *Informer[T]) int {
 
 // Waits returns how many waits for a version there are, and how many the writer of the store knows of.
 func Waits[T Object](inf *Informer[T]) (n, noted int) {
-	inf.waits.mu.Lock()
-	defer inf.waits.mu.Unlock()
-	return len(inf.waits.waits), int(inf.waits.n.Load())
+	inf.hub.waits.mu.Lock()
+	defer inf.hub.waits.mu.Unlock()
+	return len(inf.hub.waits.waits), int(inf.hub.waits.n.Load())
 }
 
 // Renamed returns how many names the result of a Transform remembers.

@@ -36,13 +36,13 @@ type Handler[T Object] struct {
 
 // A Registration is a handler's place at an informer.
 type Registration struct {
-	informer *informerCore
-	removed  atomic.Bool
-	synced   chan struct{} // closed when the handler has been told the whole collection
-	gone     chan struct{} // closed by the first Remove
-	done     chan struct{} // closed when no call runs and none will
-	once     sync.Once
-	pending  func() int
+	hub     *hubCore
+	removed atomic.Bool
+	synced  chan struct{} // closed when the handler has been told the whole collection
+	gone    chan struct{} // closed by the first Remove
+	done    chan struct{} // closed when no call runs and none will
+	once    sync.Once
+	pending func() int
 }
 
 // Remove ends the registration: no call starts after it returns. A call that runs goes on; see [Registration.Done]. Remove may
@@ -50,7 +50,7 @@ type Registration struct {
 func (r *Registration) Remove() {
 	r.removed.Store(true)
 	r.once.Do(func() { close(r.gone) })
-	r.informer.forget(r)
+	r.hub.unregister(r)
 }
 
 // Done returns a channel that is closed when the last call has returned, after [Registration.Remove] or the informer's stop.
@@ -69,9 +69,9 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	case <-r.synced:
 		return nil
 	case <-r.done:
-		return r.informer.unsynced(ErrStopped)
+		return r.hub.unsynced(ErrStopped)
 	case <-ctx.Done():
-		return r.informer.unsynced(context.Cause(ctx))
+		return r.hub.unsynced(context.Cause(ctx))
 	}
 }
 
@@ -85,67 +85,38 @@ func (r *Registration) Pending() int {
 	return r.pending()
 }
 
-// An Event is one change, as [Informer.Events] yields it. Its objects are shared and must not be changed.
-type Event[T Object] struct {
-	Type    EventType
-	Old     T    // the object of the event before; zero for Added
-	New     T    // zero for Deleted
-	Initial bool // Added only: an object of the first list, or of the store when the iteration began
-	Cause   Cause
-}
-
-// Object returns New, or Old of a Deleted.
-func (e Event[T]) Object() T {
-	if e.Type == Deleted {
-		return e.Old
-	}
-	return e.New
-}
-
-// Key returns the object's key.
-func (e Event[T]) Key() Key { return KeyOf(e.Object()) }
-
-// feed is what an informer gives a consumer: a snapshot, and a cursor for what comes after it.
-type feed[T Object] struct {
-	opts    cursorOptions
-	joining func(snap *Snapshot[T]) // called, under the informer's mu, just before joined is closed; may be nil
-	joined  chan struct{}           // closed when the others are set
-	snap    *Snapshot[T]
-	cursor  *Cursor[T]
-}
-
-// caller is a handler at work, in its own goroutine.
-type caller[T Object] struct {
+// A handlerRunner makes the calls of one handler, in a goroutine of its own.
+type handlerRunner[T Object] struct {
 	h    Handler[T]
-	inf  *Informer[T]
+	hub  *hub[T]
 	reg  *Registration
-	feed *feed[T]
+	sub  *subscription[T]
 	left atomic.Int64 // objects of the snapshot that are still to be told
 }
 
 // run tells the handler its snapshot, then what comes, until it is removed.
-func (c *caller[T]) run() {
-	defer close(c.reg.done)
-	defer c.inf.leave(c)
+func (r *handlerRunner[T]) run() {
+	defer close(r.reg.done)
+	defer func() { r.hub.unregister(r.reg); r.hub.unsubscribe(r.sub) }()
 	select {
-	case <-c.feed.joined:
-	case <-c.reg.gone:
+	case <-r.sub.started:
+	case <-r.reg.gone:
 		return
 	}
-	if !c.first() {
+	if !r.first() {
 		return
 	}
 	var resync <-chan time.Time
-	if c.h.Resync > 0 {
+	if r.h.Resync > 0 {
 		// Ticks keep their distance however late one is taken, and those that nobody took are one.
-		ticker := time.NewTicker(c.h.Resync)
+		ticker := time.NewTicker(r.h.Resync)
 		defer ticker.Stop()
 		resync = ticker.C
 	}
 	for {
-		part, _, err := c.feed.cursor.poll()
+		part, _, err := r.sub.cursor.poll()
 		for i := range part {
-			if !c.tell(&part[i]) {
+			if !r.tell(&part[i]) {
 				return
 			}
 		}
@@ -155,7 +126,7 @@ func (c *caller[T]) run() {
 		if len(part) > 0 {
 			select {
 			case <-resync: // also when there is always something to read
-				if !c.resync() {
+				if !r.resync() {
 					return
 				}
 			default:
@@ -163,54 +134,57 @@ func (c *caller[T]) run() {
 			continue
 		}
 		select {
-		case <-c.feed.cursor.wait():
+		case <-r.sub.cursor.wait():
 		case <-resync:
-			if !c.resync() {
+			if !r.resync() {
 				return
 			}
-		case <-c.reg.gone:
+		case <-r.reg.gone:
 			return
 		}
 	}
 }
 
 // first tells the snapshot. It returns false when the handler is gone.
-func (c *caller[T]) first() bool {
-	snap := c.feed.snap
-	c.feed.snap = nil // what has been told needs no second copy
+func (r *handlerRunner[T]) first() bool {
+	snap := r.sub.snapshot
+	r.sub.snapshot = nil // only needed while the initial Adds are told
 	d := Delta[T]{Type: Added, Cause: Initial, Initial: true}
 	for d.New = range snap.All() {
-		if !c.tell(&d) {
+		if !r.tell(&d) {
 			return false
 		}
-		c.left.Add(-1)
+		r.left.Add(-1)
 	}
-	if !c.synced() {
+	if !r.synced() {
 		return false
 	}
-	close(c.reg.synced)
+	close(r.reg.synced)
 	return true
 }
 
-// resync tells what waits, and then every object as its own update: the two are cut from the log and the store at one point,
-// so that no object is older than what the handler knows.
-func (c *caller[T]) resync() bool {
-	waiting, snap, at := c.inf.cut(c.feed.cursor)
-	for i := range waiting {
-		if !c.tell(&waiting[i]) {
+// resync tells what waits, and then every object as its own update. Both are of one point, so that no object is older than what
+// the handler knows.
+func (r *handlerRunner[T]) resync() bool {
+	backlog, at, err := r.hub.readToCut(r.sub.cursor, r.hub.cut())
+	for i := range backlog {
+		if !r.tell(&backlog[i]) {
 			return false
 		}
 	}
+	if err != nil {
+		return true // the next poll returns it as well, and ends the handler
+	}
 	d := Delta[T]{Type: Updated, Cause: Resync}
-	for obj := range snap.All() {
+	for obj := range at.snapshot.All() {
 		// What has changed since waits in the log, and is told from there.
-		if c.inf.log.position() != at {
-			if now, ok := c.inf.store.Get(KeyOf(obj)); !ok || now != obj {
+		if r.hub.log.position() != at.position {
+			if now, ok := r.hub.store.Get(KeyOf(obj)); !ok || now != obj {
 				continue
 			}
 		}
 		d.Old, d.New = obj, obj
-		if !c.tell(&d) {
+		if !r.tell(&d) {
 			return false
 		}
 	}
@@ -219,29 +193,29 @@ func (c *caller[T]) resync() bool {
 
 // gone reports whether no call may start any more. A call starts when it has returned false: a Remove that comes later does not
 // wait for it.
-func (c *caller[T]) gone() bool { return c.reg.removed.Load() }
+func (r *handlerRunner[T]) gone() bool { return r.reg.removed.Load() }
 
 // tell makes the call that d asks for. It returns false when the handler is gone.
-func (c *caller[T]) tell(d *Delta[T]) (more bool) {
-	if c.inf.opts.OnPanic == nil {
-		return c.dispatch(d)
+func (r *handlerRunner[T]) tell(d *Delta[T]) (more bool) {
+	if r.hub.opts.OnPanic == nil {
+		return r.dispatch(d)
 	}
-	return c.recovering(d.Key(), func() bool { return c.dispatch(d) })
+	return r.recovering(d.Key(), func() bool { return r.dispatch(d) })
 }
 
-func (c *caller[T]) dispatch(d *Delta[T]) (more bool) {
-	if c.gone() {
+func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
+	if r.gone() {
 		return false
 	}
 	typ := d.Type
-	if f := c.h.Filter; f != nil {
+	if f := r.h.Filter; f != nil {
 		was := typ != Added && f(d.Old)
-		if typ == Updated && c.gone() {
+		if typ == Updated && r.gone() {
 			return false
 		}
 		is := typ != Deleted && f(d.New)
 		switch {
-		case c.gone(): // what comes next is another call
+		case r.gone(): // what comes next is another call
 			return false
 		case was && is:
 			typ = Updated
@@ -254,36 +228,36 @@ func (c *caller[T]) dispatch(d *Delta[T]) (more bool) {
 		}
 	}
 	switch {
-	case typ == Added && c.h.Add != nil:
-		c.h.Add(d.New)
-	case typ == Updated && c.h.Update != nil:
-		c.h.Update(d.Old, d.New)
-	case typ == Deleted && c.h.Delete != nil:
-		c.h.Delete(d.Old)
+	case typ == Added && r.h.Add != nil:
+		r.h.Add(d.New)
+	case typ == Updated && r.h.Update != nil:
+		r.h.Update(d.Old, d.New)
+	case typ == Deleted && r.h.Delete != nil:
+		r.h.Delete(d.Old)
 	}
 	return true
 }
 
 // synced makes the call that is about no object.
-func (c *caller[T]) synced() (more bool) {
-	if c.h.Synced == nil {
+func (r *handlerRunner[T]) synced() (more bool) {
+	if r.h.Synced == nil {
 		return true
 	}
-	if c.gone() {
+	if r.gone() {
 		return false
 	}
-	if c.inf.opts.OnPanic == nil {
-		c.h.Synced()
+	if r.hub.opts.OnPanic == nil {
+		r.h.Synced()
 		return true
 	}
-	return c.recovering(Key{}, func() bool { c.h.Synced(); return true })
+	return r.recovering(Key{}, func() bool { r.h.Synced(); return true })
 }
 
-// recovering calls f and hands a panic to OnPanic; the handler goes on with the next event.
-func (c *caller[T]) recovering(key Key, f func() bool) (more bool) {
+// recovering calls f and hands a panic to OnPanic. The handler goes on with the next event.
+func (r *handlerRunner[T]) recovering(key Key, f func() bool) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.inf.opts.OnPanic(&Panic{Informer: c.inf.opts.Name, Handler: c.h.Name, Key: key, Value: v, Stack: debug.Stack()})
+			r.hub.opts.OnPanic(&Panic{Informer: r.hub.opts.Name, Handler: r.h.Name, Key: key, Value: v, Stack: debug.Stack()})
 			more = true
 		}
 	}()
@@ -291,11 +265,11 @@ func (c *caller[T]) recovering(key Key, f func() bool) (more bool) {
 }
 
 // pending is what is left of the snapshot and what waits in the log.
-func (c *caller[T]) pending() int {
+func (r *handlerRunner[T]) pending() int {
 	select {
-	case <-c.feed.joined:
+	case <-r.sub.started:
 		// First what is left of the snapshot: what comes after it is not done before that.
-		return int(c.left.Load()) + c.feed.cursor.undone()
+		return int(r.left.Load()) + r.sub.cursor.undone()
 	default:
 		return 0
 	}

@@ -28,9 +28,11 @@ type Reader[T Object] interface {
 	Snapshot() *Snapshot[T]
 }
 
-// An Indexer is a collection that its user writes: a [Reader], and a [Sink] for a [Reflector]. It is safe for many readers and
-// many writers, which wait for each other only where they change the same eighth of the keys, the same values of an index, or
-// the resource version.
+// An Indexer is an in-memory store of a collection that its user writes: a [Reader], and a [Sink] for a [Reflector]. Its indexes
+// are made by [NewIndex] and [NewMultiIndex]; without one it is a store alone.
+//
+// It is safe for many readers and many writers. Readers wait for nobody. Writers wait for each other only where they change the
+// same shard, which is an eighth of the keys, the same values of an index, or the resource version.
 type Indexer[T Object] struct {
 	store *table.Store[T]
 }
@@ -40,7 +42,7 @@ var (
 	_ Reader[*Meta] = (*Snapshot[*Meta])(nil)
 )
 
-// NewIndexer returns an Indexer that holds objs; the last one counts of those that have the same key.
+// NewIndexer returns an Indexer that holds objs. If several have the same key, the last one wins.
 func NewIndexer[T Object](objs ...T) *Indexer[T] {
 	x := &Indexer[T]{store: table.NewStore(KeyOf[T])}
 	x.store.Replace(objs, "", table.Changes[T]{})
@@ -65,10 +67,10 @@ func (x *Indexer[T]) Len() int { return x.store.Len() }
 func (x *Indexer[T]) ResourceVersion() string { return x.store.Version() }
 
 // Snapshot returns the present state.
-func (x *Indexer[T]) Snapshot() *Snapshot[T] { return (*Snapshot[T])(x.store.Snapshot()) }
+func (x *Indexer[T]) Snapshot() *Snapshot[T] { return &Snapshot[T]{x.store.Snapshot()} }
 
 // snapshotLocked is Snapshot for an informer that holds its lock.
-func (x *Indexer[T]) snapshotLocked() *Snapshot[T] { return (*Snapshot[T])(x.store.SnapshotLocked()) }
+func (x *Indexer[T]) snapshotLocked() *Snapshot[T] { return &Snapshot[T]{x.store.SnapshotLocked()} }
 
 // Set makes obj the object of its key, and returns the one before. It panics if obj is the zero T. A panic of an index's
 // function comes out of Set, which then has changed nothing.
@@ -109,7 +111,7 @@ func (x *Indexer[T]) set(obj T, rv string) (old T, replaced bool) { return x.sto
 
 // remove deletes key and moves the reported version to rv ("" leaves it).
 func (x *Indexer[T]) remove(key Key, rv string) (old T, deleted bool) {
-	return x.store.Remove(key, rv)
+	return x.store.Remove(key, rv, nil)
 }
 
 // progress moves only the reported version ("" leaves it).
@@ -139,7 +141,7 @@ func notOlder[T Object](a, b T) bool {
 
 func (x *Indexer[T]) indexer() *Indexer[T] { return x }
 
-// An Indexed is what an index can be made of: an [*Indexer] or an [*Informer].
+// An Indexed is what an index can be made of: an [*Indexer] or an [*Informer]. It cannot be implemented elsewhere.
 type Indexed[T Object] interface {
 	indexer() *Indexer[T]
 }
@@ -207,24 +209,24 @@ func (ix *Index[K, T]) Keys() iter.Seq[K] {
 
 // A Snapshot is one state of a collection: a [Reader] whose answers never change. It keeps the objects of that state in memory,
 // and costs writers, once, a copy of the parts that they change.
-type Snapshot[T Object] table.Snapshot[T]
-
-func (s *Snapshot[T]) table() *table.Snapshot[T] { return (*table.Snapshot[T])(s) }
+type Snapshot[T Object] struct {
+	content *table.Snapshot[T]
+}
 
 // Get returns the object of key.
-func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) { return s.table().Get(key) }
+func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) { return s.content.Get(key) }
 
 // List returns all objects, in no order, in a slice that is the caller's.
-func (s *Snapshot[T]) List() []T { return s.table().List() }
+func (s *Snapshot[T]) List() []T { return s.content.List() }
 
 // All yields the objects, in no order.
-func (s *Snapshot[T]) All() iter.Seq[T] { return s.table().Each }
+func (s *Snapshot[T]) All() iter.Seq[T] { return s.content.Each }
 
 // Len returns the number of objects.
-func (s *Snapshot[T]) Len() int { return s.table().Len() }
+func (s *Snapshot[T]) Len() int { return s.content.Len() }
 
 // ResourceVersion returns the version of the collection that the objects are of.
-func (s *Snapshot[T]) ResourceVersion() string { return s.table().Version() }
+func (s *Snapshot[T]) ResourceVersion() string { return s.content.Version() }
 
 // Snapshot returns s.
 func (s *Snapshot[T]) Snapshot() *Snapshot[T] { return s }

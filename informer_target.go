@@ -11,10 +11,12 @@ import (
 	"github.com/go-lw/lw/internal/table"
 )
 
-// informerTarget is an informer as its reflector sees it: the only writer of its store.
+// An informerTarget is the hub of an informer as its reflector sees it. It is the hub's only writer.
 type informerTarget[T Object] struct {
-	inf   *Informer[T]
-	ahead bool // a version has come that is not reported
+	hub   *hub[T]
+	opts  *Options
+	check *mutationDetector[T] // nil: not asked for
+	ahead bool                 // a version has come that is not reported
 
 	// doubted are the keys of objects that were kept, because nobody could read what came in their place, when the server went
 	// back: another version of the same name may come.
@@ -23,15 +25,14 @@ type informerTarget[T Object] struct {
 
 // apply changes the store, then tells the handlers.
 func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
-	inf := t.inf
 	switch {
 	case ev.Err != nil:
 	case ev.Type == watch.Bookmark:
-		if version != "" {
-			inf.store.progress(version)
-		}
+		t.hub.progress(version)
 	case ev.Type == watch.Deleted:
-		existed = t.delete(key, ev.ResourceVersion, version)
+		var old T
+		old, existed = t.hub.remove(key, ev.ResourceVersion, version)
+		t.compared(old)
 	default:
 		existed, err = t.set(key, ev.Object, ev.ResourceVersion, version)
 	}
@@ -43,58 +44,34 @@ func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (e
 
 func (t *informerTarget[T]) held(version string) { t.reached(version, false) }
 
-func (t *informerTarget[T]) notify() { t.inf.log.notify() }
+func (t *informerTarget[T]) notify() { t.hub.notify() }
 
-func (t *informerTarget[T]) set(key Key, obj T, at, version string) (existed bool, err error) {
-	inf := t.inf
+func (t *informerTarget[T]) set(key Key, obj T, version, report string) (existed bool, err error) {
 	t.copied(obj)
-	old, existed, same, err := t.store(key, obj, version)
+	old, existed, err := t.trySet(key, obj, version, report)
 	if err != nil {
 		t.dropped(obj)
 		return false, err
 	}
-	if d := (Delta[T]{Type: Updated, Cause: Watch, Old: old, New: obj, ResourceVersion: at}); existed && same {
-		inf.log.put(d) // nearly always, and without the closure, nor a look at old
-	} else {
-		emit(d, inf.log.put)
-	}
-	inf.mu.Unlock()
 	t.compared(old)
 	return existed, nil
 }
 
-// store sets obj, and leaves mu locked unless it fails.
-func (t *informerTarget[T]) store(key Key, obj T, version string) (old T, existed, same bool, err error) {
-	if t.inf.opts.OnPanic != nil {
+// trySet is the hub's set. An index's panic is an error, for those who asked for that.
+func (t *informerTarget[T]) trySet(key Key, obj T, version, report string) (old T, existed bool, err error) {
+	if t.opts.OnPanic != nil {
 		at := key
 		defer t.recovered(&at, &err)
 	}
-	old, existed, same = t.inf.store.store.Put(key, obj, version)
-	return old, existed, same, nil
-}
-
-// stampOf is what the store remembers of an object: UIDs are random, so two that differ have different hashes but for one time
-// in four billion, of the few times that an object comes back under its name without a deletion in between.
-func stampOf[T Object](obj T) (version uint64, identity string) {
-	return decimal(obj.GetResourceVersion()), string(obj.GetUID())
-}
-
-func (t *informerTarget[T]) delete(key Key, at, version string) bool {
-	inf := t.inf
-	old, existed := inf.store.store.Remove(key, version)
-	if existed {
-		inf.log.put(Delta[T]{Type: Deleted, Cause: Watch, Old: old, ResourceVersion: at})
-	}
-	inf.mu.Unlock()
-	t.compared(old)
-	return existed
+	old, existed = t.hub.set(key, obj, version, report)
+	return old, existed, nil
 }
 
 // recovered makes an error of a panic in an index's function, which has changed nothing, for those who asked for that.
 func (t *informerTarget[T]) recovered(key *Key, err *error) {
 	if v := recover(); v != nil {
-		p := &Panic{Informer: t.inf.opts.Name, Handler: "index", Key: *key, Value: v, Stack: debug.Stack()}
-		t.inf.opts.OnPanic(p)
+		p := &Panic{Informer: t.opts.Name, Handler: "index", Key: *key, Value: v, Stack: debug.Stack()}
+		t.opts.OnPanic(p)
 		*err = &Error{Op: opIndex, Key: *key, Err: p}
 	}
 }
@@ -102,34 +79,33 @@ func (t *informerTarget[T]) recovered(key *Key, err *error) {
 // copied and compared are the two ends of an object's time in the cache, for DetectMutation; dropped is for one that did not
 // come in.
 func (t *informerTarget[T]) copied(obj T) {
-	if t.inf.check != nil {
-		t.inf.check.add(obj)
+	if t.check != nil {
+		t.check.add(obj)
 	}
 }
 
 func (t *informerTarget[T]) compared(obj T) {
 	var zero T
-	if t.inf.check != nil && obj != zero {
-		t.inf.check.remove(obj)
+	if t.check != nil && obj != zero {
+		t.check.remove(obj)
 	}
 }
 
 func (t *informerTarget[T]) dropped(obj T) {
-	if t.inf.check == nil {
+	if t.check == nil {
 		return
 	}
-	if now, ok := t.inf.store.Get(KeyOf(obj)); !ok || now != obj {
-		t.inf.check.forget(obj)
+	if now, ok := t.hub.store.Get(KeyOf(obj)); !ok || now != obj {
+		t.check.forget(obj)
 	}
 }
 
 // replace makes a whole list the store's content. Nothing is told of the first one: each handler that waits for it walks the
 // store on its own, as one that comes later does. Of a later one the differences are told, what is gone first.
 func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
-	inf := t.inf
-	if inf.check != nil {
+	if t.check != nil {
 		for _, obj := range l.objs {
-			inf.check.add(obj)
+			t.check.add(obj)
 		}
 	}
 	objs, keep := l.objs, maps.Clone(l.keep)
@@ -147,14 +123,14 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 		keep[key] = err
 		objs = slices.DeleteFunc(slices.Clone(objs), func(obj T) bool { return KeyOf(obj) == key })
 	}
-	if inf.check != nil {
+	if t.check != nil {
 		for _, obj := range l.objs {
 			t.dropped(obj)
 		}
 	}
 	if l.epoch {
 		t.doubted = keep
-		inf.waits.fail(ErrRewound)
+		t.hub.waits.fail(ErrRewound)
 	}
 	t.reached(l.reached, l.version == l.reached)
 	return changed
@@ -162,9 +138,7 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 
 // try replaces the content, and tells of it. An error is that of the object key; then nothing has changed.
 func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (changed int, key Key, err error) {
-	inf := t.inf
 	var duplicates []Key
-	var changes []change[T]
 	to := table.Changes[T]{
 		Same: func(old, new T) bool {
 			_, doubted := t.doubted[KeyOf(new)]
@@ -174,18 +148,13 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 		Newer:     notOlder[T],
 		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },
 		Duplicate: func(key Key) { duplicates = append(duplicates, key) },
+		Done:      l.taken,
 	}
-	if isClosed(inf.synced) || inf.check != nil {
-		to.Change = func(old, new T) { changes = append(changes, change[T]{old, new}) }
+	if t.opts.OnPanic != nil {
+		to.Trying = func(obj T) { key = KeyOf(obj) }
+		defer t.recovered(&key, &err)
 	}
-	changed, err = t.storeAll(objs, l.version, to, &key)
-	if err != nil {
-		return 0, key, err
-	}
-	l.taken()
-	t.tellLocked(changes, l.reached)
-	inf.mu.Unlock()
-	inf.log.notify()
+	changed, changes := t.hub.replace(objs, l.reached, l.version, t.check != nil, to)
 	for _, c := range changes {
 		t.compared(c.old)
 	}
@@ -193,36 +162,6 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 		l.duplicate(key)
 	}
 	return changed, key, nil
-}
-
-// storeAll replaces the content, and leaves mu locked unless it fails; then key is that of the object at which it did.
-func (t *informerTarget[T]) storeAll(objs []T, version string, to table.Changes[T], key *Key) (changed int, err error) {
-	if t.inf.opts.OnPanic != nil {
-		to.Trying = func(obj T) { *key = KeyOf(obj) }
-		defer t.recovered(key, &err)
-	}
-	return t.inf.store.store.Replace(objs, version, to), nil
-}
-
-// change is one difference that a list makes; old or new is zero.
-type change[T Object] struct{ old, new T }
-
-// tellLocked lets the consumers that wait for the first list begin, or tells of the changes that a later one brought.
-func (t *informerTarget[T]) tellLocked(changes []change[T], version string) {
-	inf := t.inf
-	if !isClosed(inf.synced) {
-		close(inf.synced)
-		for _, f := range inf.waiting {
-			inf.joinLocked(f)
-		}
-		inf.waiting = nil
-		return
-	}
-	d := Delta[T]{Cause: Relist, ResourceVersion: version}
-	for _, c := range changes {
-		d.Old, d.New = c.old, c.new
-		emit(d, inf.log.put)
-	}
 }
 
 // sameVersion reports whether a list says nothing new about an object. Versions are compared, unless they mean nothing: then
@@ -238,13 +177,13 @@ func sameVersion[T Object](old, new T, distrust bool) bool {
 	return version != "" && !distrust || reflect.DeepEqual(old, new)
 }
 
-func (t *informerTarget[T]) get(key Key) (T, bool) { return t.inf.store.Get(key) }
+func (t *informerTarget[T]) get(key Key) (T, bool) { return t.hub.store.Get(key) }
 
-func (t *informerTarget[T]) version() string { return t.inf.store.ResourceVersion() }
+func (t *informerTarget[T]) version() string { return t.hub.store.ResourceVersion() }
 
 // reached notes that the reflector stands at version, and whether the store reports it.
 func (t *informerTarget[T]) reached(version string, reported bool) {
-	w := &t.inf.waits
+	w := &t.hub.waits
 	switch {
 	case !reported && version != "":
 		t.ahead = true

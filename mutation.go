@@ -2,12 +2,12 @@ package lw
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -106,24 +106,57 @@ func (m *mutationDetector[T]) compare(obj T, c any) (changed bool) {
 	if reflect.DeepEqual(c, now) {
 		return false
 	}
-	diff := cmp.Diff(c, now, cmp.Exporter(func(reflect.Type) bool { return true }))
-	if diff == "" {
-		return false // equal in all that its types call equal
+	paths, more := changedPaths(decoded(c), decoded(now))
+	if len(paths) == 0 {
+		return false // two forms of equal values
 	}
-	m.report(&Error{Op: opMutation, Key: KeyOf(obj), Err: errors.New("a cached object was changed (-cached +now):\n" + diff)})
+	m.report(&Error{Op: opMutation, Key: KeyOf(obj), Err: &mutationError{paths: paths, more: more, cached: c, now: copyOf(obj)}})
 	return true
 }
 
-// encoded is the copy of an object that cannot copy itself.
+// A mutationError says that somebody has changed a cached object.
+type mutationError struct {
+	paths       []string // what is different, at most maxPaths of them
+	more        int      // how many more there are
+	cached, now any      // copies of the object as it came into the cache, and as it was found
+}
+
+func (e *mutationError) Error() string {
+	text := "a cached object was changed: " + strings.Join(e.paths, "; ")
+	if e.more > 0 {
+		text += fmt.Sprintf("; and %d more", e.more)
+	}
+	return text
+}
+
+// Objects returns copies of the object as it came into the cache and as it was found, for lwtest's diff.
+func (e *mutationError) Objects() (cached, now any) { return decoded(e.cached), decoded(e.now) }
+
+// encoded is the copy of an object that cannot copy itself: its JSON.
 type encoded string
 
 func copyOf(obj any) any {
 	if o, ok := obj.(runtime.Object); ok {
 		return o.DeepCopyObject()
 	}
-	b, err := json.MarshalIndent(obj, "", "\t")
+	b, err := json.Marshal(obj)
 	if err != nil {
 		return encoded(err.Error())
 	}
 	return encoded(b)
+}
+
+// decoded returns a copy in the form in which its parts can be told apart.
+func decoded(c any) any {
+	e, ok := c.(encoded)
+	if !ok {
+		return c
+	}
+	var parts any
+	d := json.NewDecoder(strings.NewReader(string(e)))
+	d.UseNumber() // a float64 has no room for a large integer
+	if d.Decode(&parts) != nil {
+		return string(e)
+	}
+	return parts
 }

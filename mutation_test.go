@@ -52,7 +52,7 @@ func TestDetectMutation(t *testing.T) {
 			if len(found) != 1 {
 				t.Fatalf("found %v, want one", found)
 			}
-			if e := found[0]; e.Informer != "widgets" || e.Key != key("a") || !strings.Contains(e.Error(), "66") || !strings.Contains(e.Error(), "-cached +now") {
+			if e := found[0]; e.Informer != "widgets" || e.Key != key("a") || !strings.Contains(e.Error(), "a cached object was changed: Size: 1 is now 66") {
 				t.Errorf("found %v", e)
 			}
 		})
@@ -165,7 +165,7 @@ func TestDetectMutationOfAPITypes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if found := errs.mutations(); len(found) != 1 || !strings.Contains(found[0].Error(), `"changed"`) {
+	if found := errs.mutations(); len(found) != 1 || !strings.Contains(found[0].Error(), `Labels["app"]: "web" is now "changed"`) {
 		t.Errorf("found %v", found)
 	}
 }

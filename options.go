@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -33,8 +34,8 @@ type Options struct {
 	OnPanic func(p *Panic)
 	Metrics Metrics // default: none
 
-	// DetectMutation keeps a copy of every object, and reports one that somebody changed in the cache to OnError, with a
-	// diff. It is for tests: it doubles the memory.
+	// DetectMutation keeps a copy of every object, and reports one that somebody changed in the cache to OnError, with the
+	// paths of what is different. Package lwtest has the whole diff. It is for tests: it doubles the memory.
 	DetectMutation bool
 }
 
@@ -72,7 +73,7 @@ func (m ListMode) String() string {
 	case ListWhole:
 		return "whole"
 	}
-	return "unknown"
+	return fmt.Sprintf("ListMode(%d)", int(m))
 }
 
 // withDefaults returns a copy of o in which no field but Logger, OnError, Metrics and OnPanic is zero: see newFailureLog.

@@ -1,8 +1,8 @@
 package lw
 
 import (
+	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +64,7 @@ func (p Phase) String() string {
 	case Stopped:
 		return "stopped"
 	}
-	return "unknown"
+	return fmt.Sprintf("Phase(%d)", int(p))
 }
 
 // board is where a reflector's goroutine notes what Status tells.
@@ -200,11 +200,4 @@ func (c *versionCell) get() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.version
-}
-
-// asideErrors returns why objects are set aside.
-func (b *board) asideErrors() []error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Collect(maps.Values(b.setAside))
 }

@@ -95,7 +95,7 @@ func TestPhaseAndModeStrings(t *testing.T) {
 	for m := lw.ListAuto; m <= lw.ListWhole+1; m++ {
 		got = append(got, m.String())
 	}
-	want := []string{"idle", "listing", "streaming", "watching", "waiting", "stopped", "unknown", "auto", "stream", "pages", "whole", "unknown"}
+	want := []string{"idle", "listing", "streaming", "watching", "waiting", "stopped", "Phase(6)", "auto", "stream", "pages", "whole", "ListMode(4)"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,27 +29,25 @@ func WaitForSync(ctx context.Context, syncers ...Syncer) error {
 	return errors.Join(errs...)
 }
 
-// WaitForSync waits until a whole list of a real state is in the store. Otherwise it returns why not: what the informer was
-// doing, its last failure and the cause of ctx, all of which errors.Is and errors.As find, or [ErrStopped]. It does not wait
-// for handlers; see [Registration.WaitForSync].
-func (inf *Informer[T]) WaitForSync(ctx context.Context) error {
+// waitForSync waits until the hub has its first whole content.
+func (c *hubCore) waitForSync(ctx context.Context) error {
 	select {
-	case <-inf.synced:
+	case <-c.synced:
 		return nil
 	default:
 	}
 	select {
-	case <-inf.synced:
+	case <-c.synced:
 		return nil
-	case <-inf.stopped:
-		return inf.unsynced(ErrStopped)
+	case <-c.stopped:
+		return c.unsynced(ErrStopped)
 	case <-ctx.Done():
-		return inf.unsynced(context.Cause(ctx))
+		return c.unsynced(context.Cause(ctx))
 	}
 }
 
 // unsynced says why a wait for sync ended with cause.
-func (c *informerCore) unsynced(cause error) error {
+func (c *hubCore) unsynced(cause error) error {
 	s := c.status()
 	what := s.unsynced()
 	if s.Synced {
@@ -57,33 +56,21 @@ func (c *informerCore) unsynced(cause error) error {
 	return &statusError{what: what, status: s, cause: cause}
 }
 
-// WaitForResourceVersion waits until the store shows the collection as it was at version or later, so that after a write, with
-// the version that it returned, every read shows it. It returns nil at once if that is so. Otherwise it returns the cause of
-// ctx, [ErrStopped], [ErrRewound] if the server went back in time meanwhile, an error if version or the server's versions are
-// not decimal numbers and so have no order, and an error that wraps those of Status.SetAside if an object on the way could not
-// be applied. Give ctx a deadline: a version may never come.
-//
-// It is meant for the version of an object that this collection shows, as its write returned it, or of a list of it. A server
-// tells nobody of a write that his selector or namespace leaves out, nor of one to another resource. Such a version is only known
-// to be passed when something else happens, or when a bookmark comes: from kube-apiserver within a minute or so, and 2 s before
-// the end of a watch, which a short Options.WatchTimeout brings sooner; from a server without bookmarks not before a later write.
-//
-// A delete returns no version to wait for. Wait until [Reader.Get] does not find the object, or finds another UID: a Delete of
-// a [Handler] says when to look.
-func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
+// waitForResourceVersion waits until reported, the version that the store reports, is version or later.
+func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, reported func() string) error {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", inf.opts.Name, version, err)
+		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", c.opts.Name, version, err)
 	}
-	w := inf.waits.add(version)
-	defer inf.waits.remove(w)
-	inf.waits.moved(inf.store.ResourceVersion(), isClosed(inf.synced))
+	w := c.waits.add(version)
+	defer c.waits.remove(w)
+	c.waits.moved(reported(), isClosed(c.synced))
 	var err error
 	select {
 	case err = <-w.done:
 	default:
 		select {
 		case err = <-w.done:
-		case <-inf.stopped:
+		case <-c.stopped:
 			err = ErrStopped
 		case <-ctx.Done():
 			err = context.Cause(ctx)
@@ -93,13 +80,13 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 		return nil
 	}
 	if errors.Is(err, errHeld) {
-		err = errors.Join(append([]error{err}, inf.r.board.asideErrors()...)...)
+		err = errors.Join(append([]error{err}, slices.Collect(maps.Values(c.status().SetAside))...)...)
 	}
-	return inf.unreached(version, err)
+	return c.unreached(version, err)
 }
 
 // unreached says why a wait for version ended with cause.
-func (c *informerCore) unreached(version string, cause error) error {
+func (c *hubCore) unreached(version string, cause error) error {
 	s := c.status()
 	what := "waiting for resource version " + version
 	if s.Synced {

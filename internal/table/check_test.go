@@ -35,13 +35,6 @@ func stampOf(o *obj) (version uint64, identity string) {
 	return version, o.one
 }
 
-// told is what an owner does after each write: it lets others see the change. Without an owner there is nothing to do.
-func told(s *Store[*obj]) {
-	if s.owner != nil {
-		s.owner.Unlock()
-	}
-}
-
 // check fails the test if the store is not what its own comments say, or an index not what its function gives.
 func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 	t.Helper()

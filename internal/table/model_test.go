@@ -87,8 +87,8 @@ func (m *model) bump(t *rapid.T) string {
 func (m *model) set(t *rapid.T) { m.put(t, m.object(t, m.key(t))) }
 
 func (m *model) put(t *rapid.T, o *obj) {
-	old, replaced, same := m.store.Put(o.key, o, m.bump(t))
-	told(m.store)
+	var same bool
+	old, replaced := m.store.Put(o.key, o, m.bump(t), func(_ *obj, _, identical bool) { same = identical })
 	if want, ok := m.want[o.key]; old != want || replaced != ok {
 		t.Fatalf("Put(%v) = %v, %v, want %v, %v", o, old, replaced, want, ok)
 	} else if ok && m.store.owner != nil && same != (old.one == o.one) {
@@ -100,8 +100,7 @@ func (m *model) put(t *rapid.T, o *obj) {
 func (m *model) remove(t *rapid.T) { m.delete(t, m.key(t)) }
 
 func (m *model) delete(t *rapid.T, key Key) {
-	old, removed := m.store.Remove(key, m.bump(t))
-	told(m.store)
+	old, removed := m.store.Remove(key, m.bump(t), nil)
 	if want, ok := m.want[key]; old != want || removed != ok {
 		t.Fatalf("Remove(%v) = %v, %v, want %v, %v", key, old, removed, want, ok)
 	}
@@ -208,7 +207,6 @@ func (m *model) replace(t *rapid.T) {
 			}
 		},
 	})
-	told(m.store)
 	if changed != changes {
 		t.Fatalf("Replace() = %d, want %d", changed, changes)
 	}

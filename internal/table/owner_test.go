@@ -24,36 +24,62 @@ func TestOwner(t *testing.T) {
 			}
 			add(o.one)
 		}))
-		held := func(what string) {
+		told := 0
+		held := func() {
 			t.Helper()
+			told++
 			if mu.TryLock() {
-				t.Errorf("%s has not left the lock locked", what)
-			}
-			mu.Unlock()
-		}
-		a, b, bad := &obj{key: Key{Name: "a"}}, &obj{key: Key{Name: "b"}}, &obj{key: Key{Name: "bad"}, one: "bad"}
-		s.Set(a, "1")
-		held("Set")
-		s.Remove(a.key, "2")
-		held("Remove")
-		s.Remove(a.key, "3")
-		held("Remove of nothing")
-		s.Progress("3.5")
-		if !mu.TryLock() {
-			t.Fatal("Progress has left the lock locked")
-		}
-		mu.Unlock()
-
-		var tried *obj
-		c := Changes[*obj]{Trying: func(o *obj) { tried = o }}
-		c.Change = func(_, new *obj) {
-			if mu.TryLock() {
-				t.Errorf("told of %v without the lock", new)
+				t.Error("told of a change without the lock")
 				mu.Unlock()
 			}
 		}
-		s.Replace([]*obj{a, b}, "4", c)
-		held("Replace")
+		free := func(after string, calls int) {
+			t.Helper()
+			if !mu.TryLock() {
+				t.Fatalf("%s has left the lock locked", after)
+			}
+			mu.Unlock()
+			if told != calls {
+				t.Errorf("%d calls after %s, want %d", told, after, calls)
+			}
+			told = 0
+		}
+		shows := func(key Key, want *obj) {
+			t.Helper()
+			if got, _ := s.Get(key); got != want {
+				t.Errorf("told of a change before Get shows it: %v, want %v", got, want)
+			}
+		}
+		a, b, bad := &obj{key: Key{Name: "a"}}, &obj{key: Key{Name: "b"}}, &obj{key: Key{Name: "bad"}, one: "bad"}
+		s.Put(a.key, a, "1", func(old *obj, replaced, _ bool) {
+			held()
+			shows(a.key, a)
+			if old != nil || replaced {
+				t.Errorf("Put has replaced %v, %v", old, replaced)
+			}
+		})
+		free("Put", 1)
+		s.Remove(a.key, "2", func(old *obj) {
+			held()
+			shows(a.key, nil)
+			if old != a {
+				t.Errorf("Remove of %v", old)
+			}
+		})
+		free("Remove", 1)
+		s.Remove(a.key, "3", func(*obj) { held() })
+		free("Remove of nothing", 0)
+		s.Progress("3.5")
+		free("Progress", 0)
+
+		var tried *obj
+		c := Changes[*obj]{Trying: func(o *obj) { tried = o }, Duplicate: func(Key) { held() }, Done: held}
+		c.Change = func(_, new *obj) {
+			held()
+			shows(new.key, new)
+		}
+		s.Replace([]*obj{a, b, b}, "4", c)
+		free("Replace", 4)
 		func() {
 			defer func() {
 				if v := recover(); v != "bad" || tried != bad {
@@ -62,10 +88,7 @@ func TestOwner(t *testing.T) {
 			}()
 			s.Replace([]*obj{a, bad, b}, "5", c)
 		}()
-		if !mu.TryLock() {
-			t.Fatal("a Replace that has failed has left the lock locked")
-		}
-		mu.Unlock()
+		free("a Replace that has failed", 0)
 
 		gate := make(chan struct{})
 		go s.Add(NewGroups(func(*obj, func(int) bool) { <-gate }))
@@ -73,7 +96,6 @@ func TestOwner(t *testing.T) {
 		go func() {
 			for i := range 3 {
 				s.Set(&obj{key: Key{Name: strconv.Itoa(i)}}, "")
-				mu.Unlock()
 			}
 		}()
 		synctest.Wait()

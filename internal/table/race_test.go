@@ -75,11 +75,10 @@ func (s *session) write(writer int, done *atomic.Bool) {
 			}
 			s.store.Replace(all, strconv.Itoa(n), Changes[*obj]{Same: func(old, new *obj) bool { return old.version == new.version }})
 		case o == nil:
-			s.store.Remove(of.key(), version)
+			s.store.Remove(of.key(), version, nil)
 		default:
 			s.store.Set(o, version)
 		}
-		told(s.store)
 	}
 }
 
@@ -270,7 +269,6 @@ func TestSessions(t *testing.T) {
 				for i := range span {
 					if o := s.object(3*span-1, number{writer, i}); o != nil {
 						s.store.Set(o, strconv.Itoa(3*span-1))
-						told(s.store)
 					}
 				}
 			}
@@ -322,7 +320,7 @@ func TestClaims(t *testing.T) {
 			for n := writer; !done.Load(); n += 3 {
 				for i, o := range objects(100, n) {
 					if i%5 == n%5 {
-						s.Remove(o.key, "")
+						s.Remove(o.key, "", nil)
 					} else {
 						s.Set(o, "")
 					}

@@ -20,30 +20,30 @@ type Changes[T comparable] struct {
 	Change func(old, new T)
 	// Duplicate is told, before Change is, of each object whose key an earlier one has. nil: nobody wants to know.
 	Duplicate func(Key)
+	// Done is called after the last Change. nil: nobody wants to know.
+	Done func()
 }
 
-// Replace makes objs the content, and version the version, at once. It returns how many objects are new, changed or gone. It
-// holds no mutex, but for an owner's when all that may fail is done, while it calls any of the functions. Same, Newer, Keep,
-// Trying and those of the indexes must not write to the store. If one of these panics nothing has changed.
+// Replace makes objs the content, and version the version, at once. It returns how many objects are new, changed or gone.
+// Change, Duplicate and Done are called with the lock of the store's owner held, or with no lock if there is no owner. All other
+// functions, and those of the indexes, are called without a lock, and must not write to the store. If one of these panics
+// nothing has changed.
 func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 	var none T
 	if slices.Contains(objs, none) {
 		panic("lw: no object to store")
 	}
-	r, duplicates := s.prepare(objs, version, c)
-	for _, key := range duplicates {
-		if c.Duplicate != nil {
-			c.Duplicate(key)
-		}
+	s.claim()
+	defer s.release()
+	r, unique := s.diff(objs, c)
+	var duplicates []Key
+	if !unique {
+		// Rare enough to begin again.
+		objs, duplicates = s.distinct(objs, c)
+		r, _ = s.diff(objs, c)
 	}
-	if c.Change != nil {
-		for _, d := range r.gone {
-			c.Change(d.old, none)
-		}
-		for _, d := range r.put {
-			c.Change(d.old, d.new)
-		}
-	}
+	r.drop(c)
+	r.commit(r.drafts(c), version, func() { r.tell(c, duplicates) })
 	return len(r.gone) + len(r.put)
 }
 
@@ -69,28 +69,11 @@ type staged[T comparable] struct {
 	seen   bitset // positions of which there was an object
 }
 
-func (s *Store[T]) prepare(objs []T, version string, c Changes[T]) (*replace[T], []Key) {
-	s.claim()
-	done := false
-	defer func() {
-		if done && s.owner != nil {
-			s.shards[0].claims.releaseLocked() // its lock stays locked
-		} else {
-			s.release()
-		}
-	}()
-	r, unique := s.diff(objs, c)
-	var duplicates []Key
-	if !unique {
-		// Rare enough to begin again.
-		objs, duplicates = s.distinct(objs, c)
-		r, _ = s.diff(objs, c)
-	}
-	r.drop(c)
-
-	// Here the indexes' functions are called. What follows does not fail.
-	drafts := make([]draft[T], len(*s.indexes.Load()))
-	for i, ix := range *s.indexes.Load() {
+// drafts calls the indexes' functions. What follows does not fail.
+func (r *replace[T]) drafts(c Changes[T]) []draft[T] {
+	indexes := *r.store.indexes.Load()
+	drafts := make([]draft[T], len(indexes))
+	for i, ix := range indexes {
 		drafts[i] = ix.draft()
 		drafts[i].grow(len(r.put))
 		for _, d := range r.put {
@@ -100,9 +83,28 @@ func (s *Store[T]) prepare(objs []T, version string, c Changes[T]) (*replace[T],
 			drafts[i].compute(d.new)
 		}
 	}
-	r.commit(drafts, version)
-	done = true
-	return r, duplicates
+	return drafts
+}
+
+// tell says what has changed.
+func (r *replace[T]) tell(c Changes[T], duplicates []Key) {
+	var none T
+	for _, key := range duplicates {
+		if c.Duplicate != nil {
+			c.Duplicate(key)
+		}
+	}
+	if c.Change != nil {
+		for _, d := range r.gone {
+			c.Change(d.old, none)
+		}
+		for _, d := range r.put {
+			c.Change(d.old, d.new)
+		}
+	}
+	if c.Done != nil {
+		c.Done()
+	}
 }
 
 // diff stages objs, without what is gone. It reports whether each has a key of its own, and gives up if not.
@@ -267,8 +269,8 @@ func (r *replace[T]) drop(c Changes[T]) {
 	}
 }
 
-// commit puts in place what was staged.
-func (r *replace[T]) commit(drafts []draft[T], version string) {
+// commit puts in place what was staged, and calls tell when all of it can be seen.
+func (r *replace[T]) commit(drafts []draft[T], version string, tell func()) {
 	s := r.store
 	indexes := *s.indexes.Load()
 	for i, ix := range indexes {
@@ -309,7 +311,11 @@ func (r *replace[T]) commit(drafts []draft[T], version string) {
 		ix.unlock(allStripes)
 	}
 	s.unlockVersion()
-	if s.owner == nil {
+	if s.owner != nil {
+		tell() // before anybody else sees the change
 		s.unlock()
+		return
 	}
+	s.unlock()
+	tell()
 }

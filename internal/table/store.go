@@ -64,10 +64,10 @@ func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
 	return s
 }
 
-// NewOwned returns an empty store with one lock, which is its owner's. Set, Remove and Replace leave it locked when they
-// return, so that nobody who takes it sees the change before its owner has told of it; they lock it after the functions of
-// the indexes have been called, before the change can be seen, and wait for nothing meanwhile but other locks. It is for one
-// writer at a time, which is faster with one lock than with three.
+// NewOwned returns an empty store with one lock, its owner's. Put, Remove and Replace take it after the indexes' functions
+// have returned and before the change can be seen. They hold it while they call the function that tells the owner of the
+// change, and release it before they return: who holds the lock sees the change and what the owner made of it, or neither.
+// The store is for one writer at a time, which is faster with one lock than with three.
 //
 // stampOf tells the version and the identity of an object, as a [Stamp] has them. Of versions that are told neither Same of a
 // Replace is asked, nor is the object before looked at.
@@ -148,13 +148,13 @@ func (s *Store[T]) stamp(obj T) (st Stamp) {
 
 // Set makes obj the object of its key, and moves the version, unless that is "". It returns the object before, if any.
 func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
-	old, replaced, _ = s.Put(s.keyOf(obj), obj, version)
-	return old, replaced
+	return s.Put(s.keyOf(obj), obj, version, nil)
 }
 
-// Put is Set for who knows the key of obj. It also returns whether obj is known to be of the same identity as old, if stamps
-// tell.
-func (s *Store[T]) Put(key Key, obj T, version string) (old T, replaced, same bool) {
+// Put is like Set, for callers that already have the key of obj. It calls changed, unless that is nil, with the owner's lock
+// held, when the change can be seen. Identical says that the stamps of old and obj have one identity; it is false where there
+// are no stamps, and means nothing unless replaced is true.
+func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, replaced, identical bool)) (old T, replaced bool) {
 	var none T
 	if obj == none {
 		panic("lw: no object to store")
@@ -169,6 +169,7 @@ func (s *Store[T]) Put(key Key, obj T, version string) (old T, replaced, same bo
 	at := table.Find(hash, key)
 	known := at >= 0
 	var position int
+	var same bool
 	if known {
 		position = table.position(at)
 		// Both at once, since both wait for memory.
@@ -195,12 +196,16 @@ func (s *Store[T]) Put(key Key, obj T, version string) (old T, replaced, same bo
 		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed), st)
 	}
 	s.show(w, version)
+	if changed != nil {
+		changed(old, old != none, same)
+	}
 	s.end(sh, w)
-	return old, old != none, same
+	return old, old != none
 }
 
-// Remove removes the object of key, and moves the version, unless that is "". It returns the object.
-func (s *Store[T]) Remove(key Key, version string) (old T, removed bool) {
+// Remove removes the object of key, and moves the version, unless that is "". It returns the object. If there was one it calls
+// changed, unless that is nil, with the owner's lock held, when the change can be seen.
+func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, removed bool) {
 	var none T
 	hash := hashOf(s.seed, key)
 	number := int(hash % shards)
@@ -220,6 +225,9 @@ func (s *Store[T]) Remove(key Key, version string) (old T, removed bool) {
 			s.show(w, version)
 			if sparse(&sh.objs) {
 				s.rebuild(number)
+			}
+			if changed != nil {
+				changed(old)
 			}
 			s.end(sh, w)
 			return old, true
@@ -317,14 +325,15 @@ func (s *Store[T]) show(w *writer[T], version string) {
 	}
 }
 
-// end lets go of what begin took, but for an owner's lock.
+// end releases what begin took.
 func (s *Store[T]) end(sh *shard[T], w *writer[T]) {
 	if s.owner == nil {
 		sh.mu.Unlock()
 		s.writers.Put(w)
-	} else {
-		s.writer = w
+		return
 	}
+	s.writer = w // before the lock is released: the next writer may begin at once
+	sh.mu.Unlock()
 }
 
 // lock takes the locks of all shards: no writer is in the middle of a change.
@@ -373,12 +382,8 @@ func (s *Store[T]) release() {
 	for i := range s.gates() {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		sh.claims.releaseLocked()
+		sh.claims.claimed = false
+		sh.claims.freed.Broadcast()
 		sh.mu.Unlock()
 	}
-}
-
-func (c *claims) releaseLocked() {
-	c.claimed = false
-	c.freed.Broadcast()
 }

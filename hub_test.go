@@ -1,0 +1,191 @@
+package lw
+
+import (
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/table"
+)
+
+// newTestHub returns a hub that has its first content: objs, at version "1".
+func newTestHub(mu *sync.Mutex, objs ...*ball) *hub[*ball] {
+	h := newHub[*ball]((&Options{}).withDefaults("ball"), mu)
+	h.status = func() Status { return Status{} }
+	h.replace(objs, "1", "1", false, table.Changes[*ball]{})
+	return h
+}
+
+// A replica is what a consumer knows from the deltas that it was handed.
+type replica map[Key]*ball
+
+func (r replica) apply(t *testing.T, deltas []Delta[*ball]) {
+	t.Helper()
+	for _, d := range deltas {
+		if was := r[d.Key()]; was != d.Old {
+			t.Fatalf("%v of %v, want of %v", d.Type, d.Old, was)
+		}
+		if d.New == nil {
+			delete(r, d.Key())
+		} else {
+			r[d.Key()] = d.New
+		}
+	}
+}
+
+func contentOf(s *Snapshot[*ball]) replica {
+	all := replica{}
+	for b := range s.All() {
+		all[KeyOf(b)] = b
+	}
+	return all
+}
+
+// TestReadToCut expects that what a consumer has read up to a cut amounts to the cut's snapshot, while a writer writes and the log
+// folds what a slow consumer has not read.
+func TestReadToCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestHub(new(sync.Mutex), newBall("0", 0, 1))
+		s := &subscription[*ball]{opts: cursorOptions{limit: 1}}
+		h.subscribe(s)
+		defer h.unsubscribe(s)
+		known := contentOf(s.snapshot)
+
+		var done atomic.Bool
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			for version := 2; !done.Load(); version++ {
+				b := newBall(strconv.Itoa(rand.N(20)), 0, version)
+				if rand.N(4) == 0 {
+					h.remove(KeyOf(b), b.ResourceVersion, b.ResourceVersion)
+				} else {
+					h.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
+				}
+				if rand.N(1000) == 0 {
+					h.replace([]*ball{b}, b.ResourceVersion, b.ResourceVersion, false, table.Changes[*ball]{})
+				}
+			}
+		})
+		for range 3000 {
+			backlog, at, err := h.readToCut(s.cursor, h.cut())
+			if err != nil {
+				t.Fatal(err)
+			}
+			known.apply(t, backlog)
+			if want := contentOf(at.snapshot); !maps.Equal(known, want) {
+				t.Fatalf("read up to position %d (-snapshot +read):\n%s", at.position, cmp.Diff(want, known, sameBall))
+			}
+		}
+		done.Store(true)
+		writer.Wait()
+	})
+}
+
+// TestReadToCutOfAFoldedLog expects a later cut where the log was folded past the one that was asked for.
+func TestReadToCutOfAFoldedLog(t *testing.T) {
+	h := newTestHub(new(sync.Mutex))
+	s := &subscription[*ball]{opts: cursorOptions{limit: 1}}
+	h.subscribe(s)
+	defer h.unsubscribe(s)
+	write := func(from, to int) {
+		for version := from; version < to; version++ {
+			b := newBall(strconv.Itoa(version%3), 0, version)
+			h.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
+		}
+	}
+	write(2, 20)
+	at := h.cut()
+	write(20, 20+2*chunkSize)
+	known := replica{}
+	backlog, reached, err := h.readToCut(s.cursor, at)
+	known.apply(t, backlog)
+	if err != nil || reached.position <= at.position {
+		t.Fatalf("reached position %d, asked for %d, error %v: nothing was folded", reached.position, at.position, err)
+	}
+	if diff := cmp.Diff(contentOf(reached.snapshot), known, sameBall); diff != "" {
+		t.Errorf("read up to position %d (-snapshot +read):\n%s", reached.position, diff)
+	}
+}
+
+// TestReadToCutOfAClosedCursor expects the cursor's error, and no wait.
+func TestReadToCutOfAClosedCursor(t *testing.T) {
+	h := newTestHub(new(sync.Mutex))
+	s := &subscription[*ball]{}
+	h.subscribe(s)
+	b := newBall("a", 1, 2)
+	h.set(KeyOf(b), b, "2", "2")
+	h.unsubscribe(s)
+	if _, _, err := h.readToCut(s.cursor, h.cut()); err != ErrStopped {
+		t.Errorf("error %v, want %v", err, ErrStopped)
+	}
+}
+
+// TestSubscriptions expects that a subscription begins with the first content, whether it was there before or came later, and that
+// one which has ended before holds nothing.
+func TestSubscriptions(t *testing.T) {
+	h := newHub[*ball]((&Options{}).withDefaults("ball"), new(sync.Mutex))
+	early, gone := &subscription[*ball]{}, &subscription[*ball]{}
+	h.subscribe(early)
+	h.subscribe(gone)
+	h.unsubscribe(gone)
+	if isClosed(early.started) || len(h.waiting) != 1 {
+		t.Fatalf("before the first content: started %v, %d wait", isClosed(early.started), len(h.waiting))
+	}
+	a := newBall("a", 1, 1)
+	h.replace([]*ball{a}, "1", "1", false, table.Changes[*ball]{})
+	late := &subscription[*ball]{}
+	h.subscribe(late)
+	if isClosed(gone.started) {
+		t.Error("a subscription that has ended was started")
+	}
+	for name, s := range map[string]*subscription[*ball]{"early": early, "late": late} {
+		if !isClosed(s.started) {
+			t.Fatalf("%s: not started", name)
+		}
+		if diff := cmp.Diff(replica{KeyOf(a): a}, contentOf(s.snapshot), sameBall); diff != "" {
+			t.Errorf("%s: snapshot (-want +got):\n%s", name, diff)
+		}
+		if n := s.cursor.Pending(); n != 0 {
+			t.Errorf("%s: %d changes wait beside the snapshot", name, n)
+		}
+		h.unsubscribe(s)
+	}
+	if n := len(h.log.cursors); n != 0 {
+		t.Errorf("%d cursors are left", n)
+	}
+}
+
+// TestHubsOfOneLock expects that who holds the lock of two hubs sees both at one point: a writer that writes to one after the
+// other is never seen to be further with the second.
+func TestHubsOfOneLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		first, second := newTestHub(&mu), newTestHub(&mu)
+		var done atomic.Bool
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			for version := 2; !done.Load(); version++ {
+				b := newBall("a", 0, version)
+				first.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
+				second.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
+			}
+		})
+		for range 2000 {
+			mu.Lock()
+			a, b := first.store.snapshotLocked(), second.store.snapshotLocked()
+			mu.Unlock()
+			v, w := decimal(a.ResourceVersion()), decimal(b.ResourceVersion())
+			if v != w && v != w+1 {
+				t.Fatalf("one hub is at %d and the other at %d", v, w)
+			}
+		}
+		done.Store(true)
+		writer.Wait()
+	})
+}
