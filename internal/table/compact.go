@@ -16,8 +16,8 @@ func (s *Store[T]) rebuildLocked(number int) {
 	sh := &s.shards[number]
 	current := &s.tables.Load()[number]
 	table, moved := compacted(current.Load(), &sh.objs, s.versionIDOf != nil)
-	// A reader may come between the indexes, or before the table is stored. It sees the same objects
-	// before and after each step.
+	// A reader may come between the indexes, or before the table is stored. It sees the same
+	// objects before and after each step.
 	for _, ix := range *s.indexes.Load() {
 		ix.lock(allStripes)
 		ix.resize(number, moved, table.room())

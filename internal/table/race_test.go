@@ -15,7 +15,8 @@ import (
 // before that, and each must show a state that there was.
 //
 // Change n of a writer is to its object n%span. In round n/span it stores version n of the object;
-// with deletes, it deletes the object if the round is odd. So a state follows from its number alone.
+// with deletes, it deletes the object if the round is odd. So a state follows from its number
+// alone.
 const span = 40
 
 type session struct {

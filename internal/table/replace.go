@@ -320,8 +320,8 @@ func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) {
 		tables[number].Store(st.table)
 	}
 
-	// Swap the pointers, under all locks in their order. A Get sees the whole change at the store of
-	// s.tables; all other reads wait for the locks.
+	// Swap the pointers, under all locks in their order. A Get sees the whole change at the store
+	// of s.tables; all other reads wait for the locks.
 	s.lock()
 	s.lockVersion()
 	for _, ix := range indexes {
