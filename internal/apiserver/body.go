@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A body is the body of a list or a stream, on its way to the client. It is compressed if the
-// client accepts gzip and the body is large, as a real server does.
+// A body is the body of a list or a stream, on its way to the client. If the client accepts gzip,
+// streamed lists and large lists are compressed, as on a real server.
 type body struct {
 	w           http.ResponseWriter
 	acceptsGzip bool
@@ -30,8 +30,8 @@ func newBody(w http.ResponseWriter, r *http.Request, contentType string) *body {
 	return &body{w: w, acceptsGzip: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
 }
 
-// start sends the headers, once. It is called when the body gets too large to wait for its end, or
-// at the end: then it has a Content-Length.
+// start sends the headers, once. A stream calls it at its beginning. The headers of a list wait
+// until the body is complete and its length known, or until it is too long to wait for.
 func (b *body) start(compress bool) {
 	if b.started {
 		return

@@ -168,8 +168,8 @@ func Set(path, value string) UnitEffect {
 	}
 }
 
+// set changes the member at a path of decoded JSON; see Set.
 func set(at any, path []string, value string) error {
-	// set changes the member at a path of decoded JSON; see Set.
 	for {
 		m, ok := at.(map[string]any)
 		switch {
