@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An answer is a list or a stream on its way to the client: units that pass through the filters of a fault. It belongs to the
-// goroutine of its request.
+// An answer is a list or a stream on its way to the client: a series of units, which pass through
+// the filters of the faults. It belongs to the goroutine of its request.
 type answer struct {
 	codec
 	ctx     context.Context
@@ -16,33 +16,34 @@ type answer struct {
 	stream  bool
 	filters []filter
 
-	offered int    // units that came from the server
-	items   int    // items that were written
-	sent    []Unit // the last maxSent, oldest first
-	held    []held
-	message []byte // of a protobuf list, which is written when it is whole
+	seen    int    // how many units the server has passed to send
+	items   int    // how many items of a JSON list were written
+	sent    []Unit // the last units that were sent, at most maxSent, oldest first
+	delayed []delayed
+	message []byte // a protobuf list, which is written when it is complete
 
 	// Guarded by Server.mu.
 	pending []UnitEffect // what Interrupt asks for
 	wake    context.CancelFunc
 }
 
-// A filter is what a fault does to some of an answer's units.
+// A filter is what a fault does to those units of an answer that match. n is the number of the
+// unit, or Start.
 type filter struct {
 	match func(n int, u Unit) bool
 	do    []UnitEffect
 }
 
-// held is a unit that waits for others to go first.
-type held struct {
+// A delayed is a unit that is sent later.
+type delayed struct {
 	unit Unit
-	left int
+	left int // how many units go before it
 }
 
-// maxSent is how far back Replay can go.
+// maxSent is how many units back Replay can reach.
 const maxSent = 32
 
-// An ending is how an answer ends otherwise than it should.
+// An ending is the error of an answer that a fault ends early.
 type ending string
 
 const (
@@ -53,6 +54,7 @@ const (
 
 func (e ending) Error() string { return "apiserver: " + string(e) }
 
+// answer returns the answer to the request, of which nothing is sent yet.
 func (x *exchange) answer(f format, stream bool) *answer {
 	return &answer{
 		codec:   codec{&x.collection.Resource, f},
@@ -63,16 +65,17 @@ func (x *exchange) answer(f format, stream bool) *answer {
 	}
 }
 
-// open is the moment before the first unit.
+// open applies the filters for the moment before the first unit.
 func (a *answer) open() error { return a.filter(Start, Unit{none: true}) }
 
-// send passes a unit on through the filters.
+// send passes a unit through the filters and sends what they leave.
 func (a *answer) send(u Unit) error {
-	n := a.offered
-	a.offered++
+	n := a.seen
+	a.seen++
 	return a.filter(n, u)
 }
 
+// filter applies the filters that match to unit n, and sends it.
 func (a *answer) filter(n int, u Unit) error {
 	for _, f := range a.filters {
 		if !f.match(n, u) {
@@ -85,6 +88,7 @@ func (a *answer) filter(n int, u Unit) error {
 	return a.put(u)
 }
 
+// apply applies effects at u until one of them ends the answer, which its error says.
 func (a *answer) apply(do []UnitEffect, u *Unit) error {
 	for _, effect := range do {
 		if err := effect(a, u); err != nil {
@@ -94,7 +98,7 @@ func (a *answer) apply(do []UnitEffect, u *Unit) error {
 	return nil
 }
 
-// put writes a unit, and those after it that have waited for it.
+// put sends a unit, and then the units that have waited for this one.
 func (a *answer) put(u Unit) error {
 	if u.none {
 		return nil
@@ -106,18 +110,20 @@ func (a *answer) put(u Unit) error {
 		a.sent = append(a.sent[:0], a.sent[maxSent/2:]...)
 	}
 	a.sent = append(a.sent, u)
-	for i := range a.held {
-		if a.held[i].left--; a.held[i].left > 0 {
+	for i := range a.delayed {
+		if a.delayed[i].left--; a.delayed[i].left > 0 {
 			continue
 		}
-		h := a.held[i].unit
-		a.held = append(a.held[:i:i], a.held[i+1:]...)
-		h.Version = max(h.Version, u.Version) // a bookmark that came later would say as much
+		h := a.delayed[i].unit
+		a.delayed = append(a.delayed[:i:i], a.delayed[i+1:]...)
+		h.Version = max(h.Version, u.Version) // as the bookmark would have if it came only now
 		return a.put(h)
 	}
 	return nil
 }
 
+// encode writes a unit. A stream is written unit by unit, a JSON list item by item. A protobuf list
+// is gathered in message, because its length stands before it.
 func (a *answer) encode(u Unit) error {
 	switch {
 	case a.stream:
@@ -138,8 +144,8 @@ func (a *answer) encode(u Unit) error {
 	})
 }
 
-// half writes the first half of a unit.
-func (a *answer) half(u Unit) error {
+// writeHalf writes the first half of the bytes of a unit.
+func (a *answer) writeHalf(u Unit) error {
 	if u.none {
 		return nil
 	}
@@ -155,7 +161,7 @@ func (a *answer) half(u Unit) error {
 	return a.encode(u)
 }
 
-// begin writes what comes before a list's items, and returns what comes after them.
+// begin writes what comes before the items of a list, and returns what comes after them.
 func (a *answer) begin(meta metav1.ListMeta) (tail []byte, err error) {
 	head, tail, err := a.listHead(meta)
 	if err != nil {
@@ -165,14 +171,16 @@ func (a *answer) begin(meta metav1.ListMeta) (tail []byte, err error) {
 		a.message = head
 		return nil, nil
 	}
-	return tail, a.raw(head)
+	return tail, a.writeBytes(head)
 }
 
-func (a *answer) raw(data []byte) error {
+// writeBytes writes data as it is.
+func (a *answer) writeBytes(data []byte) error {
 	return a.body.write(func(b []byte) ([]byte, error) { return append(b, data...), nil })
 }
 
-// finish ends the answer: as it should for nil, after which tail is still written.
+// finish ends the answer. If err is nil it writes tail and ends properly. If err is an ending it
+// does what that says. It returns any other error.
 func (a *answer) finish(err error, tail []byte) error {
 	if !a.stream && a.format.proto() {
 		apiVersion, kind := a.kind()
@@ -180,23 +188,23 @@ func (a *answer) finish(err error, tail []byte) error {
 		if err == nil {
 			tail = appendEnvelope(nil, apiVersion, kind+"List", a.message)
 		} else {
-			// The envelope promises more than there will be.
+			// The list was cut. Its envelope announces more bytes than will come.
 			whole := appendEnvelope(nil, apiVersion, kind+"List", append(a.message, make([]byte, missing)...))
-			if err := a.raw(whole[:len(whole)-missing]); err != nil {
+			if err := a.writeBytes(whole[:len(whole)-missing]); err != nil {
 				return err
 			}
 		}
 	}
 	switch err {
 	case nil:
-		if err := a.raw(tail); err != nil {
+		if err := a.writeBytes(tail); err != nil {
 			return err
 		}
 		return a.body.close()
 	case endCut:
 		return a.body.close()
 	case endBreak:
-		_ = a.body.flush() // the client may have gone first
+		_ = a.body.flush() // fails if the client has gone already
 		panic(http.ErrAbortHandler)
 	case endStall:
 		if err := a.body.flush(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
-// The test's server has one kind of each sort. Metadata stands in for a generated type: it is one.
+// The test's server has one kind of each sort. PartialObjectMetadata serves as the generated type.
 var resources = []apiserver.Resource{
 	{Resource: "pods", Kind: "Pod", Fields: []string{"spec.nodeName"}, Proto: apiserver.Proto[metav1.PartialObjectMetadata]()},
 	{Resource: "nodes", Kind: "Node", Cluster: true},
@@ -102,7 +102,8 @@ func (b *bench) request(method, url string, body io.Reader, header ...string) (*
 	return b.client.Do(req)
 }
 
-// list says what a list shows: "200 rv=4 a@2 b@4", or the status that was answered: "410 Expired: …".
+// list says what a list shows: "200 rv=4 a@2 b@4", or the status that was answered: "410 Expired:
+// …".
 func (b *bench) list(query string) string {
 	b.Helper()
 	resp, err := b.do(query)
@@ -150,8 +151,8 @@ func (b *bench) page(resp *http.Response) (out page) {
 	return out
 }
 
-// A stream is an open watch, which says what it tells: "ADDED a@2", "BOOKMARK @4 end", "ERROR 410 too old …", and then how it ended:
-// "EOF" or "broken".
+// A stream is an open watch. It notes its events as "ADDED a@2", "BOOKMARK @4 end" or "ERROR 410
+// too old …", and then how it ended: "EOF" or "broken".
 type stream struct {
 	b    *bench
 	resp *http.Response
@@ -236,7 +237,7 @@ func say(line string) string {
 	return out
 }
 
-// all waits until nothing happens any more but by time, and returns what was said.
+// all waits until nothing more happens unless time passes. It returns all notes.
 func (s *stream) all() []string {
 	synctest.Wait()
 	s.mu.Lock()
@@ -244,7 +245,7 @@ func (s *stream) all() []string {
 	return slices.Clone(s.said)
 }
 
-// news is what was said since the last news.
+// news returns the notes since the last call of news.
 func (s *stream) news() []string {
 	said := s.all()
 	s.mu.Lock()

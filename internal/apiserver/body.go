@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// A body is what a client reads of a list or a stream. It is compressed where the client offers that and it is worth it.
+// A body is the body of a list or a stream, on its way to the client. If the client accepts gzip,
+// streamed lists and large lists are compressed, as on a real server.
 type body struct {
-	w       http.ResponseWriter
-	offered bool
-	buf     []byte // what came before start, and what has not been handed on since
-	started bool
-	gz      *gzip.Writer
+	w           http.ResponseWriter
+	acceptsGzip bool
+	buf         []byte // what was written and not passed on yet
+	started     bool   // the headers were sent
+	gz          *gzip.Writer
 }
 
-// Sizes in bytes: a list is compressed above the first, and written on in pieces of the second.
+// A list is compressed if it has more bytes than compressAbove. It is passed on in pieces of
+// pieceSize bytes.
 const (
 	compressAbove = 128 << 10
 	pieceSize     = 32 << 10
@@ -25,29 +27,31 @@ const (
 func newBody(w http.ResponseWriter, r *http.Request, contentType string) *body {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-cache, private")
-	return &body{w: w, offered: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
+	return &body{w: w, acceptsGzip: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
 }
 
-// start sends the headers. Without it they wait until the body has a length, or is too long to have one.
+// start sends the headers, once. A stream calls it at its beginning. The headers of a list wait
+// until the body is complete and its length known, or until it is too long to wait for.
 func (b *body) start(compress bool) {
 	if b.started {
 		return
 	}
 	b.started = true
-	if compress && b.offered {
+	if compress && b.acceptsGzip {
 		b.w.Header().Set("Content-Encoding", "gzip")
 		b.w.Header().Add("Vary", "Accept-Encoding")
-		b.gz, _ = gzip.NewWriterLevel(b.w, gzip.BestSpeed) // the level is valid
+		b.gz, _ = gzip.NewWriterLevel(b.w, gzip.BestSpeed) // fails only for an invalid level
 	}
 	b.w.WriteHeader(http.StatusOK)
 }
 
-// An encodeError is what write returns where there is nothing to write, and so something else can be.
+// An encodeError says that a unit could not be encoded. Nothing of it was written, so another
+// answer can be sent in its place.
 type encodeError struct{ error }
 
 func (e encodeError) Unwrap() error { return e.error }
 
-// write calls add to append to the body.
+// write calls add with the buffer, to which add appends.
 func (b *body) write(add func([]byte) ([]byte, error)) error {
 	buf, err := add(b.buf)
 	if err != nil {
@@ -58,13 +62,13 @@ func (b *body) write(add func([]byte) ([]byte, error)) error {
 		b.start(true)
 	}
 	if b.started && len(b.buf) >= pieceSize {
-		return b.hand()
+		return b.writeBuffered()
 	}
 	return nil
 }
 
-// hand passes on what is buffered.
-func (b *body) hand() (err error) {
+// writeBuffered passes on what is in the buffer.
+func (b *body) writeBuffered() (err error) {
 	if b.gz != nil {
 		_, err = b.gz.Write(b.buf)
 	} else {
@@ -74,10 +78,10 @@ func (b *body) hand() (err error) {
 	return err
 }
 
-// flush sends all that was written.
+// flush sends everything that was written.
 func (b *body) flush() error {
 	b.start(false)
-	if err := b.hand(); err != nil {
+	if err := b.writeBuffered(); err != nil {
 		return err
 	}
 	if b.gz != nil {
@@ -94,7 +98,7 @@ func (b *body) close() error {
 		b.w.Header().Set("Content-Length", strconv.Itoa(len(b.buf)))
 		b.start(false)
 	}
-	if err := b.hand(); err != nil || b.gz == nil {
+	if err := b.writeBuffered(); err != nil || b.gz == nil {
 		return err
 	}
 	return b.gz.Close()

@@ -9,26 +9,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Fault says which requests go wrong, and how. A request meets the first fault that was injected, matches it and is not used up.
+// A Fault says which requests go wrong, and how. A request meets the first injected fault that
+// matches it and is not used up.
 type Fault struct {
-	Verb     Verb                 // "": every one
-	Resource string               // "": every one
-	Match    func(r Request) bool // nil: every one; called without a lock, in the request's goroutine
-	Skip     int                  // so many requests that match are spared first
-	Times    int                  // 0: once; below 0: until Clear
-	Do       Effect               // nil: nothing, which spares the request what was injected later
+	Verb     Verb   // "": every verb
+	Resource string // "": every resource
+	// Match is called in the goroutine of the request, without a lock. nil: every request.
+	Match func(r Request) bool
+	Skip  int // how many requests that match are left alone first
+	Times int // how many requests go wrong after that; 0: one, negative: all until Clear
+	// Do is what happens to the request. nil: nothing happens, not even what was injected later.
+	Do Effect
 }
 
-// An Effect is what a fault does to a request. Combine several with [All].
+// An Effect is what a fault does to a request. It runs in the goroutine of the request. Combine
+// several with [All].
 type Effect func(x *exchange)
 
-// armed is a fault with what it has seen; the counts are guarded by Server.mu.
+// An armed is a fault that was injected. Server.mu guards its counts.
 type armed struct {
 	Fault
 	skipped, done int
 }
 
-// Inject makes requests to come go wrong.
+// Inject lets requests to come go wrong as f says.
 func (s *Server) Inject(f Fault) {
 	if f.Do == nil {
 		f.Do = func(*exchange) {}
@@ -38,7 +42,7 @@ func (s *Server) Inject(f Fault) {
 	s.faults = append(s.faults, &armed{Fault: f})
 }
 
-// Clear takes back all faults that are not used up. Streams that are stalled stay so.
+// Clear removes all faults that are not used up. Streams that are stalled stay stalled.
 func (s *Server) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,12 +56,13 @@ func (s *Server) Armed() int {
 	return len(s.faults)
 }
 
-// faultOf returns what the first fault that matches req does, or nil.
+// faultOf returns the effect of the first fault that matches req, or nil.
 func (s *Server) faultOf(req Request) Effect {
 	s.mu.Lock()
 	faults := slices.Clone(s.faults)
 	s.mu.Unlock()
-	// Match is a caller's function, so it is called without the lock; take decides under it.
+	// Match is a function of the user, so it is called without the lock. After that take decides
+	// under the lock.
 	for _, f := range faults {
 		if f.matches(req) && s.take(f) {
 			return f.Do
@@ -70,7 +75,7 @@ func (f *armed) matches(r Request) bool {
 	return (f.Verb == "" || f.Verb == r.Verb) && (f.Resource == "" || f.Resource == r.Resource) && (f.Match == nil || f.Match(r))
 }
 
-// take counts a request that matches f, and reports whether f is what happens to it.
+// take counts a request that matches f. It reports whether f happens to that request.
 func (s *Server) take(f *armed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +94,7 @@ func (s *Server) take(f *armed) bool {
 	return true
 }
 
-// All does one effect after the other.
+// All applies the effects one after the other.
 func All(effects ...Effect) Effect {
 	return func(x *exchange) {
 		for _, do := range effects {
@@ -98,12 +103,14 @@ func All(effects ...Effect) Effect {
 	}
 }
 
-// Fail answers with err: its Status, with Retry-After where it has one, or 500 for an error that is none of an API server.
+// Fail answers with the Status of err, with Retry-After if it has one. An error that is not an API
+// server's is answered with 500.
 func Fail(err error) Effect {
 	return func(x *exchange) { x.instead = func() { x.fail(err) } }
 }
 
-// Reply answers with a body of its own: a proxy's HTML page, or half an object. Content-Type is text/plain if contentType is "".
+// Reply answers with a given body, such as a proxy's HTML page, or half an object. An empty
+// contentType means text/plain.
 func Reply(code int, contentType, body string) Effect {
 	return func(x *exchange) {
 		x.instead = func() {
@@ -115,18 +122,18 @@ func Reply(code int, contentType, body string) Effect {
 	}
 }
 
-// Header adds a header to the answer, such as a Retry-After.
+// Header adds a header to the answer, such as Retry-After.
 func Header(key, value string) Effect {
 	return func(x *exchange) { x.w.Header().Set(key, value) }
 }
 
-// Reset closes the connection without an answer. A client of net/http tries again by itself on a new connection where it had
-// used this one before.
+// Reset closes the connection without an answer. If a client of net/http has used that connection
+// before, it repeats the request by itself on a new one.
 func Reset(x *exchange) {
 	x.instead = func() {
 		conn, _, err := http.NewResponseController(x.w).Hijack()
 		if err != nil {
-			panic(http.ErrAbortHandler) // HTTP/2: its streams are reset one by one
+			panic(http.ErrAbortHandler) // in HTTP/2 this resets the one stream
 		}
 		reset(conn)
 	}
@@ -140,11 +147,12 @@ func Hang(x *exchange) {
 	}
 }
 
-// Delay answers after d, or with nothing if the client goes before that.
+// Delay answers after d. If the client goes away before that, there is no answer.
 func Delay(d time.Duration) Effect {
 	return func(x *exchange) { x.wait = func(ctx context.Context) bool { return sleep(ctx, d) } }
 }
 
+// sleep waits for d. It returns false as soon as ctx is done.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -156,10 +164,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Rewrite makes the server understand another request than was sent. The log shows what was sent.
+// Rewrite changes the request that the server understands. The log shows what the client has sent.
 func Rewrite(f func(r *Request)) Effect { return func(x *exchange) { f(&x.req) } }
 
-// IgnoreStream is a server that does not know of streamed lists: it ignores the parameters, and watches.
+// IgnoreStream answers as a server that does not know streamed lists: it ignores their parameters,
+// and answers with a plain watch.
 func IgnoreStream(x *exchange) {
 	if x.req.Verb == Stream {
 		x.req.Verb = Watch
@@ -167,7 +176,8 @@ func IgnoreStream(x *exchange) {
 	x.req.Options.SendInitialEvents, x.req.Options.ResourceVersionMatch = nil, ""
 }
 
-// AnyVersion is a server that ignores what version a read asks for: with [Lag], one that goes back in time.
+// AnyVersion answers as a server that ignores which version a read asks for. Together with [Lag] it
+// is a server that goes back in time.
 func AnyVersion(x *exchange) {
 	o := &x.req.Options
 	o.ResourceVersion, o.ResourceVersionMatch = "0", ""
@@ -176,24 +186,26 @@ func AnyVersion(x *exchange) {
 	}
 }
 
-// Lag answers lists, and the initial events of watches, from a replica that is n versions behind, as a server may that is
-// asked for any version. What it has not got to is too large for it. The events after them are those of the server itself.
+// Lag answers lists, and the initial events of watches, from a replica that is n versions behind. A
+// real server does that if a request accepts any version. A request for a version that the replica
+// has not reached fails as too large. The events after the initial ones come from the server
+// itself.
 func Lag(n uint64) Effect { return func(x *exchange) { x.lag = n } }
 
-// ListMeta changes the metadata of a list: its resourceVersion, its continue token.
+// ListMeta changes the metadata of a list, such as its resourceVersion or its continue token.
 func ListMeta(f func(m *metav1.ListMeta)) Effect { return func(x *exchange) { x.listMeta = f } }
 
-// At does something to the unit number n of a list or a stream: the first is 0. See [Start].
+// At applies effects at unit n of a list or a stream. The first unit is 0; see also [Start].
 func At(n int, do ...UnitEffect) Effect {
 	return func(x *exchange) {
 		x.filters = append(x.filters, filter{func(i int, _ Unit) bool { return i == n }, do})
 	}
 }
 
-// Start is the place before the first unit, at which also an answer without units can be cut, stalled or added to.
+// Start is the place before the first unit. There is one even in an answer without units.
 const Start = -1
 
-// On does something to every unit that matches.
+// On applies effects at every unit that matches.
 func On(match func(u Unit) bool, do ...UnitEffect) Effect {
 	return func(x *exchange) {
 		x.filters = append(x.filters, filter{func(i int, u Unit) bool { return i != Start && match(u) }, do})

@@ -22,7 +22,7 @@ import (
 
 var podsResource = schema.GroupResource{Resource: "pods"}
 
-// TestRequestFaults asks for a list that meets the fault, and for one after it that must not.
+// TestRequestFaults requests a list that meets the fault, and then one that must not.
 func TestRequestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -38,7 +38,8 @@ func TestRequestFaults(t *testing.T) {
 		{"503", Fault{Do: Fail(apierrors.NewServiceUnavailable("down"))}, "503 ServiceUnavailable: down"},
 		{"HTML", Fault{Do: Reply(200, "text/html", "<html>login</html>")}, "200 <html>login</html>"},
 		{"reset", Fault{Do: Reset}, "error"},
-		{"lag", Fault{Do: Lag(1)}, "200 rv=4 a@2 b@3 c@4"}, // a consistent read is not a replica's to answer
+		// A replica does not answer consistent reads.
+		{"lag", Fault{Do: Lag(1)}, "200 rv=4 a@2 b@3 c@4"},
 		{"lag, any version", Fault{Do: All(AnyVersion, Lag(1))}, "200 rv=3 a@2 b@3"},
 		{"truncated", Fault{Do: At(2, Cut)}, "200 rv= malformed"},
 		{"broken", Fault{Do: At(1, Break)}, "200 rv= broken"},
@@ -55,7 +56,8 @@ func TestRequestFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(b *bench) {
 				b.create("a", "b", "c")
-				// A connection of its own, or net/http would try again where it is reset.
+				// A connection of its own, because net/http repeats a request on a used one that is
+				// reset.
 				b.client.Transport.(*http.Transport).DisableKeepAlives = true
 				b.Inject(c.fault)
 				if diff := cmp.Diff(c.want, b.list("")); diff != "" {
@@ -75,7 +77,7 @@ func TestRequestFaults(t *testing.T) {
 	}
 }
 
-// TestStreamFaults opens a streamed list that meets the fault, of a, b and c, and then has d created.
+// TestStreamFaults opens a streamed list of a, b and c that meets the fault, and then creates d.
 func TestStreamFaults(t *testing.T) {
 	const streamed = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 	bookmark := func(b Unit) bool { return b.Type == watch.Bookmark }

@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-// Start serves on a port: "127.0.0.1:0". stop closes it with all its connections, and returns when no request is served any more.
+// Start serves on an address such as "127.0.0.1:0". stop closes the port with all its connections.
+// It returns when no request is being served any more.
 func (s *Server) Start(address string) (url string, stop func(), err error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -21,20 +22,23 @@ func (s *Server) Start(address string) (url string, stop func(), err error) {
 	return "http://" + l.Addr().String(), s.serve(l), nil
 }
 
-// Client returns a client whose connections are pipes in memory: any host is this server. Nothing of it leaves the synctest
-// bubble in which Client is called. [Server.Close] ends what it has started.
+// Client returns a client whose connections are pipes in memory. Every host name is this server.
+// All its goroutines belong to the synctest bubble in which Client is called. [Server.Close] ends
+// them.
 func (s *Server) Client() *http.Client {
 	pipes := &pipes{server: s, conns: make(chan net.Conn), closed: make(chan struct{})}
 	s.serve(pipes)
 	return &http.Client{Transport: &http.Transport{DialContext: pipes.dial}}
 }
 
-// URL is where a collection is for a [Server.Client]; namespace may be empty.
+// URL returns the address of a collection for the client of [Server.Client]. An empty namespace
+// means all namespaces.
 func (s *Server) URL(resource, namespace string) string {
 	return "http://apiserver" + s.Collection(resource).URL(namespace)
 }
 
-// Close ends what Start and Client have started, with all connections, and returns when no request is served any more.
+// Close closes everything that Start and Client have opened. It returns when no request is being
+// served any more.
 func (s *Server) Close() {
 	s.mu.Lock()
 	fronts := s.fronts
@@ -45,7 +49,8 @@ func (s *Server) Close() {
 	}
 }
 
-// SetDown makes the server one that does not run, or run again: connections are refused, and those that are open break.
+// SetDown stops the server as if it did not run, or starts it again. While it is down it refuses
+// connections. Going down breaks the open ones.
 func (s *Server) SetDown(down bool) {
 	s.mu.Lock()
 	s.down = down
@@ -65,31 +70,34 @@ func (s *Server) isDown() bool {
 	return s.down
 }
 
-// A front is a listener with the connections that came in by it.
+// A front is a listener with the connections that it has accepted.
 type front struct {
 	net.Listener
 	server *Server
 	http   *http.Server
-	served sync.WaitGroup // Serve, and each connection that it has taken
+	served sync.WaitGroup // counts Serve, and the connections that it has accepted
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards conns
 	conns map[net.Conn]struct{}
 }
 
+// serve answers the connections of l. stop closes l and all of them, and waits for their requests.
 func (s *Server) serve(l net.Listener) (stop func()) {
 	f := &front{Listener: l, server: s, conns: map[net.Conn]struct{}{}}
 	f.http = &http.Server{
 		Handler:   s,
 		ConnState: f.track,
-		ErrorLog:  log.New(io.Discard, "", 0), // it would only tell of the connections that a fault breaks
+		// It would only report connections that a fault broke.
+		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	s.mu.Lock()
 	s.fronts = append(s.fronts, f)
 	s.mu.Unlock()
-	f.served.Go(func() { _ = f.http.Serve(f) }) // it ends with ErrServerClosed
+	f.served.Go(func() { _ = f.http.Serve(f) }) // the error is always ErrServerClosed
 	return f.stop
 }
 
+// track is called by net/http, in its own goroutines, when a connection is opened or closed.
 func (f *front) track(conn net.Conn, state http.ConnState) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +111,8 @@ func (f *front) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Accept resets what comes in while the server is down, which is as near to a closed port as one that is to be kept gets.
+// Accept returns the next connection. While the server is down it resets what comes in: the port
+// must be kept, and this is as close to a closed port as an open one gets.
 func (f *front) Accept() (net.Conn, error) {
 	for {
 		conn, err := f.Listener.Accept()
@@ -123,19 +132,19 @@ func (f *front) breakAll() {
 }
 
 func (f *front) stop() {
-	_ = f.http.Close() // what it cannot close is closed
+	_ = f.http.Close() // it closes all that can be closed, whatever error it returns
 	f.served.Wait()
 }
 
-// reset closes a connection so that the other side sees it break.
+// reset closes a connection without a proper end, so that the other side gets an error.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // it fails where there is nothing to reset any more
+		_ = tcp.SetLinger(0) // fails only if there is nothing left to reset
 	}
 	_ = conn.Close()
 }
 
-// pipes is a listener on which a client of the same process dials.
+// pipes is a listener to which clients in the same process connect with dial.
 type pipes struct {
 	server *Server
 	conns  chan net.Conn

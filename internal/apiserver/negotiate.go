@@ -19,6 +19,7 @@ const (
 	formats
 )
 
+// proto reports whether the format is protobuf; partial, whether it has only the metadata.
 func (f format) proto() bool   { return f == fullProto || f == partialProto }
 func (f format) partial() bool { return f == partialJSON || f == partialProto }
 
@@ -28,7 +29,7 @@ const (
 	typeProtoWatch = typeProto + ";stream=watch"
 )
 
-// contentType is the media type of an answer, of a stream or not.
+// contentType returns the media type of an answer. stream says whether the answer is a stream.
 func (f format) contentType(stream bool) string {
 	switch {
 	case !f.proto():
@@ -39,8 +40,9 @@ func (f format) contentType(stream bool) string {
 	return typeProto
 }
 
-// negotiate picks the format that an Accept header likes best among those that the resource has. partial is the kind that
-// as= may ask for.
+// negotiate returns the format that an Accept header prefers among those that the resource has. ok
+// is false if there is none. partial is the kind of partial metadata that the header may ask for
+// with as=: "PartialObjectMetadata", with List after it for a list.
 func (r *Resource) negotiate(accept, partial string) (f format, ok bool) {
 	if accept == "" {
 		return fullJSON, true

@@ -15,35 +15,39 @@ import (
 	"github.com/go-lw/lw/internal/history"
 )
 
-// An Object is one version of an object as the server keeps it. It is shared and must not be changed.
+// An Object is one version of an object on the server. It is shared and must not be changed.
 type Object struct {
 	Key     types.NamespacedName
 	UID     types.UID
 	Version uint64
 	Labels  map[string]string
-	JSON    []byte // as a GET answers it
+	JSON    []byte // what a GET answers
 }
 
-// stored is an object in the history: the version and the UID stand in the history's part, and are stamped on by encode.
+// stored is an object in the history. The history has its version and UID; encode writes them into
+// the JSON.
 type stored = history.Object[*content]
 
-// content is an object's JSON, cut where the server has to write into it.
+// content is the JSON of an object, in the pieces between which the server writes.
 type content struct {
-	meta   metav1.ObjectMeta // without UID and resourceVersion
-	rest   []byte            // the members beside kind, apiVersion, metadata and status, each with a comma before it
-	status []byte            // the status member, with a comma before it; may be empty
+	meta metav1.ObjectMeta // without UID and resourceVersion
+	// rest is all members but kind, apiVersion, metadata and status, with a comma before each.
+	rest   []byte
+	status []byte // the status member after a comma, or empty
 
-	// encodings are what was made last of this content, for each format: most versions are encoded once and sent often.
+	// encodings has the last encoding in each format. Most versions are encoded once and sent to
+	// many clients.
 	encodings [formats]atomic.Pointer[encoding]
 }
 
+// An encoding is a content in one format, with the version that stands in it.
 type encoding struct {
 	version uint64
 	data    []byte
 }
 
-// parse cuts an object's JSON. It returns the metadata's UID and resource version apart from the content, for they are not part
-// of what an update changes.
+// parse takes the JSON of an object to pieces. It returns the UID and the resource version of the
+// metadata beside the content, because an update does not change them.
 func (r *Resource) parse(data []byte) (c *content, uid types.UID, version string, err error) {
 	compact := bytes.NewBuffer(make([]byte, 0, len(data)))
 	if err := json.Compact(compact, data); err != nil {
@@ -76,7 +80,7 @@ func (r *Resource) parse(data []byte) (c *content, uid types.UID, version string
 	return c, uid, version, nil
 }
 
-// expect accepts want and, as a typed client leaves it out, the empty string.
+// expect returns an error unless value is want, or empty, because typed clients leave it empty.
 func expect(name string, value []byte, want string) error {
 	var got string
 	if err := json.Unmarshal(value, &got); err != nil {
@@ -88,12 +92,14 @@ func expect(name string, value []byte, want string) error {
 	return nil
 }
 
+// appendMember appends a comma and a member to an object.
 func appendMember(b, name, value []byte) []byte {
 	b = append(append(append(b, ','), name...), ':')
 	return append(b, value...)
 }
 
-// members yields the names, in their quotes, and the values of an object in valid and compact JSON.
+// members yields the names, with their quotes, and the values of an object. The JSON must be valid
+// and compact.
 func members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for rest := object[1:]; rest[0] != '}'; {
@@ -111,7 +117,7 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// valueLen returns the length of the value that b begins with.
+// valueLen returns the length of the value at the beginning of b.
 func valueLen(b []byte) int {
 	depth := 0
 	for i := 0; i < len(b); i++ {
@@ -129,7 +135,7 @@ func valueLen(b []byte) int {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return i // of a number or a literal, at the end of what holds it
+				return i // the end of a number or literal, and of the array or object around it
 			}
 			if depth--; depth == 0 {
 				return i + 1
@@ -143,13 +149,14 @@ func valueLen(b []byte) int {
 	return len(b)
 }
 
-// same reports whether an update changes nothing, so that it makes no version.
+// same reports whether an update changes nothing, and so makes no version.
 func same(old, updated *stored) bool {
 	a, b := old.Value, updated.Value
 	return bytes.Equal(a.rest, b.rest) && bytes.Equal(a.status, b.status) && bytes.Equal(mustJSON(&a.meta), mustJSON(&b.meta))
 }
 
-// encode returns obj in a format, as of version: the object's own, or for a deleted one the deletion's. The result is shared.
+// encode returns obj in a format. version goes into its metadata: the object's own, or in the event
+// of a deletion that of the deletion. The result is shared and must not be changed.
 func (r *Resource) encode(obj *stored, version uint64, f format) ([]byte, error) {
 	cache := &obj.Value.encodings[f]
 	if e := cache.Load(); e != nil && e.version == version {
@@ -180,14 +187,14 @@ func (r *Resource) encode(obj *stored, version uint64, f format) ([]byte, error)
 	return data, nil
 }
 
-// head is an object's JSON up to its metadata.
+// head returns the JSON of an object up to its metadata.
 func (r *Resource) head() []byte {
 	return []byte(`{"kind":"` + r.Kind + `","apiVersion":"` + r.apiVersion() + `","metadata":`)
 }
 
 const partialHead = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":`
 
-// mustJSON is for types of apimachinery that always have a JSON form.
+// mustJSON encodes types of apimachinery that always can be encoded.
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

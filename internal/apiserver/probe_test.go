@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestProbes are the facts that were measured on a real API server, by their numbers in the catalogue. The end-to-end tests hold
-// real servers to the same.
+// TestProbes expects what was measured on a real API server. The names are numbers in the catalogue
+// of facts. The end-to-end tests expect the same of real servers.
 func TestProbes(t *testing.T) {
 	const streamed = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	expectList := func(b *bench, query, want string) {

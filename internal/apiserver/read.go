@@ -13,7 +13,7 @@ import (
 	"github.com/go-lw/lw/internal/history"
 )
 
-// list answers with a list, or a page of one.
+// list answers with a list, or with one page of a list.
 func (x *exchange) list() error {
 	f, err := x.negotiate("PartialObjectMetadataList")
 	if err != nil {
@@ -48,6 +48,7 @@ func (x *exchange) list() error {
 		}
 		err = a.send(Unit{Key: obj.Key, Version: obj.Version, obj: obj})
 	}
+	// If nothing was sent yet the client can get a proper error.
 	if bad := (encodeError{}); errors.As(err, &bad) && !a.body.started {
 		return bad
 	}
@@ -55,15 +56,18 @@ func (x *exchange) list() error {
 	return nil
 }
 
-// end finishes an answer that has begun, so that an error has no other way to the client than a broken connection.
+// end finishes an answer that has begun. Its status was sent already, so an error can only be shown
+// to the client by breaking the connection.
 func (x *exchange) end(a *answer, err error, tail []byte) {
 	if a.finish(err, tail) != nil && x.r.Context().Err() == nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// behind returns the options that make the history answer a list as a replica does that lags: any version is its own, and one
-// that it has not got to is too large. What names a version exactly, or asks for the newest, is not its to answer.
+// behind returns options with which the history answers a list as a replica does that lags. A
+// replica answers a request for any version with its own, and one for a version that it has not
+// reached with "too large". It does not answer requests for an exact or for the newest version: a
+// real server passes these to etcd.
 func (x *exchange) behind(opts metav1.ListOptions) (metav1.ListOptions, error) {
 	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
 		opts.ResourceVersionMatch == "" && opts.Limit > 0 && opts.ResourceVersion != "0"
@@ -85,7 +89,7 @@ func (x *exchange) behind(opts metav1.ListOptions) (metav1.ListOptions, error) {
 	return opts, nil
 }
 
-// replica is the version of a replica that lags.
+// replica returns the version that a lagging replica has reached.
 func (x *exchange) replica() uint64 {
 	h := x.collection.history
 	now := h.Version()
@@ -122,7 +126,8 @@ func (x *exchange) watch(s *Server) error {
 			err = endCut
 		}
 	}
-	// The initial events of a streamed list go out together with the bookmark that ends them, unless it never comes.
+	// The initial events of a streamed list are sent together with the bookmark that ends them, so
+	// they are not flushed one by one. Without the bookmark nobody could tell when to flush.
 	together := x.req.Verb == Stream && opts.AllowWatchBookmarks
 	for err == nil {
 		if !together {
@@ -140,8 +145,8 @@ func (x *exchange) watch(s *Server) error {
 			}
 		case errors.Is(err, io.EOF):
 			err = endCut
-		case a.ctx.Err() != nil:
-		case ctx.Err() != nil:
+		case a.ctx.Err() != nil: // the client has gone
+		case ctx.Err() != nil: // Interrupt has cancelled the wait
 			var do []UnitEffect
 			do, ctx = s.interrupted(a)
 			err = a.apply(do, &Unit{none: true})
@@ -153,7 +158,7 @@ func (x *exchange) watch(s *Server) error {
 	return nil
 }
 
-// refuse ends a stream with an ERROR event.
+// refuse ends a stream with an ERROR event that has the Status of err.
 func (a *answer) refuse(err error) error {
 	if err := a.send(Unit{Type: watch.Error, status: statusOf(err)}); err != nil {
 		return err
@@ -161,8 +166,9 @@ func (a *answer) refuse(err error) error {
 	return endCut
 }
 
-// initial returns, for a replica that lags, the events of its state and the options to go on with. A watch that it has
-// not got to is silent until it has, and so is one that starts later.
+// initial returns, for a replica that lags, the events of its state and the options to go on with.
+// A plain watch from a given version needs nothing here. A replica that has not reached that
+// version is silent until it has, and a client cannot tell that from a watch that was opened later.
 func (x *exchange) initial() ([]Unit, metav1.ListOptions, error) {
 	opts := x.req.Options
 	stream := x.req.Verb == Stream
@@ -171,11 +177,11 @@ func (x *exchange) initial() ([]Unit, metav1.ListOptions, error) {
 	}
 	want, err := history.ParseVersion(opts.ResourceVersion)
 	if err != nil {
-		return nil, opts, nil // the history refuses it
+		return nil, opts, nil // the history will reject it
 	}
 	have := x.replica()
 	if want > have {
-		// In the stream, as everything that is about a version.
+		// A server reports errors about the version of a watch in the stream.
 		return []Unit{{Type: watch.Error, status: statusOf(tooLarge(want, have))}}, opts, nil
 	}
 	page, err := x.collection.history.List(x.req.Namespace, metav1.ListOptions{
@@ -197,7 +203,8 @@ func (x *exchange) initial() ([]Unit, metav1.ListOptions, error) {
 	return units, opts, nil
 }
 
-// attach makes a stream one that Interrupt finds, and returns the context that its waits end with.
+// attach registers a stream so that Interrupt finds it. The stream waits with the context that
+// attach returns, which Interrupt cancels.
 func (s *Server) attach(a *answer, req Request) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,6 +214,7 @@ func (s *Server) attach(a *answer, req Request) context.Context {
 	return ctx
 }
 
+// detach undoes attach.
 func (s *Server) detach(a *answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +222,7 @@ func (s *Server) detach(a *answer) {
 	a.wake()
 }
 
-// interrupted returns what an Interrupt asks for, and the context for the next waits.
+// interrupted returns the effects that Interrupt asks for, and the context to go on with.
 func (s *Server) interrupted(a *answer) ([]UnitEffect, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

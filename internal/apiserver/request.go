@@ -10,34 +10,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Verb is what a request wants.
+// A Verb says what a request wants.
 type Verb string
 
 const (
 	List   Verb = "list"
-	Watch  Verb = "watch"  // from a resource version on
-	Stream Verb = "stream" // a watch that begins with the list: sendInitialEvents
+	Watch  Verb = "watch"  // from a resource version
+	Stream Verb = "stream" // a watch that begins with the list: sendInitialEvents (KEP-3157)
 	Get    Verb = "get"
 	Create Verb = "create"
 	Update Verb = "update"
 	Delete Verb = "delete"
 )
 
-// A Request is what a client asked for.
+// A Request is a request of a client, and how it was answered.
 type Request struct {
 	Verb      Verb
 	Resource  string
 	Namespace string // "": all
 	Name      string
 	Options   metav1.ListOptions // of a list, a watch or a stream
-	Query     string             // as it came
-	Accept    string
-	Time      time.Time
-	// Code is the HTTP status of the answer; 0 while there is none, and for good where the connection was cut before it.
+	Query     string             // the query of the URL
+	Accept    string             // the header
+	Time      time.Time          // when it came
+	// Code is the HTTP status of the answer. It is 0 as long as there is none, and stays 0 if the
+	// connection was cut before the answer.
 	Code int
 }
 
-// newRequest reads r. The Request is good for the log also where there is an error.
+// newRequest reads r. If there is an error, the Request is still good for the log.
 func newRequest(r *http.Request, t target) (*Request, error) {
 	req := &Request{
 		Resource:  t.collection.Resource.Resource,
@@ -106,14 +107,15 @@ func (req *Request) parse(r *http.Request) error {
 	return nil
 }
 
-// isTrue is how an API server reads a flag: what is not false is true, also a flag without a value.
+// isTrue reads a flag of a query: "0" and "false" are false, as is a flag that is not there, and
+// other values are true. An empty value is false here, but true for a real server.
 func isTrue(v string) bool { return v != "" && v != "0" && v != "false" }
 
-// maxLog is how many requests are kept. The counts are of all.
+// maxLog is the number of requests that are kept. The counts go on.
 const maxLog = 4096
 
-// note adds req to the log.
-func (s *Server) note(req *Request) {
+// logRequest adds req to the log and counts it.
+func (s *Server) logRequest(req *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts[req.Verb]++
@@ -123,7 +125,8 @@ func (s *Server) note(req *Request) {
 	s.log = append(s.log, req)
 }
 
-// Requests returns the last requests, of the verbs that are given or all, in the order in which they came.
+// Requests returns the last requests, oldest first, of the given verbs, or of all verbs if none is
+// given.
 func (s *Server) Requests(verbs ...Verb) []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,22 +139,25 @@ func (s *Server) Requests(verbs ...Verb) []Request {
 	return out
 }
 
-// Count returns how many requests of a verb came.
+// Count returns the number of all requests of a verb so far.
 func (s *Server) Count(verb Verb) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts[verb]
 }
 
-// A recorder notes the status of an answer in the log.
+// A recorder writes the status of an answer to the log.
 type recorder struct {
 	http.ResponseWriter
 	server  *Server
 	request *Request
 }
 
+// Unwrap gives http.ResponseController the methods of the ResponseWriter: Flush and Hijack.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// WriteHeader records the status before it sends it, so that a client that has the answer finds its
+// status in the log.
 func (w *recorder) WriteHeader(code int) {
 	w.server.mu.Lock()
 	w.request.Code = code

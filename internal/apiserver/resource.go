@@ -17,26 +17,26 @@ import (
 	"github.com/go-lw/lw/internal/history"
 )
 
-// A Resource is a kind of objects that a server serves.
+// A Resource describes the objects of one kind that a server serves.
 type Resource struct {
 	Group    string // "" for the core group
 	Version  string // default: v1
-	Resource string // the plural in the path
+	Resource string // the plural, as in the path
 	Kind     string
-	// Cluster: the objects have no namespace.
+	// Cluster is set if the objects have no namespace.
 	Cluster bool
-	// Custom: the items of a JSON list carry their kind and apiVersion, as those of a custom resource do and those of a
-	// built-in one do not.
+	// Custom is set for a custom resource. The items of its JSON lists have kind and apiVersion;
+	// those of a built-in resource do not.
 	Custom bool
-	// Fields are the paths that field selectors may use beside metadata.name and metadata.namespace: spec.nodeName. They are
-	// not in the metadata.
+	// Fields are the paths that field selectors may use, such as spec.nodeName, besides
+	// metadata.name and metadata.namespace. Paths into the metadata do not work.
 	Fields []string
-	// Proto returns the protobuf message of an object that is given as JSON; see [Proto]. Nil: no protobuf but for partial
-	// metadata, as for a custom resource.
+	// Proto returns the protobuf message of an object that is given as JSON; see [Proto]. nil: the
+	// resource has protobuf for partial metadata only, as a custom resource.
 	Proto func(object []byte) ([]byte, error)
 }
 
-// Proto returns a [Resource]'s Proto for a generated type: Proto[corev1.Pod]().
+// Proto returns the Proto of a [Resource] whose type is generated: Proto[corev1.Pod]().
 func Proto[T any, P interface {
 	*T
 	Marshal() ([]byte, error)
@@ -62,13 +62,14 @@ func (r *Resource) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: r.Group, Kind: r.Kind}
 }
 
-// A Collection is the objects of one [Resource] on a server. Its methods are what the HTTP interface does, without the way there.
+// A Collection is the objects of one [Resource] on a server. Its methods do what HTTP requests do,
+// without HTTP. It is safe for concurrent use.
 type Collection struct {
 	Resource Resource
 	history  *history.Collection[*content]
 }
 
-// URL returns the path of the collection, of one namespace where it is not empty.
+// URL returns the path of the collection, or of one namespace in it if namespace is not empty.
 func (c *Collection) URL(namespace string) string {
 	base := "/apis/" + c.Resource.Group
 	if c.Resource.Group == "" {
@@ -81,8 +82,9 @@ func (c *Collection) URL(namespace string) string {
 	return base + "/" + c.Resource.Resource
 }
 
-// Create adds an object, which is JSON ([]byte) or encodes to it. The server sets UID, resourceVersion, creationTimestamp and
-// generation, and a name from generateName. Its errors are those of an API server: AlreadyExists, Invalid, BadRequest.
+// Create adds an object, which is JSON ([]byte) or can be encoded as JSON. The server sets UID,
+// resourceVersion, creationTimestamp and generation, and makes a name from generateName. Errors are
+// those of an API server: AlreadyExists, Invalid, BadRequest.
 func (c *Collection) Create(obj any) (Object, error) {
 	in, _, err := c.decode(obj)
 	if err != nil {
@@ -91,8 +93,9 @@ func (c *Collection) Create(obj any) (Object, error) {
 	return c.public(c.create(in))
 }
 
-// Update replaces an object. It fails with NotFound, and with Conflict where obj carries another resourceVersion or UID than
-// the server's object. An update that changes nothing makes no version.
+// Update replaces an object. It fails with NotFound, and with Conflict if obj has a resourceVersion
+// or a UID that is not that of the server's object. An update that changes nothing makes no
+// version.
 func (c *Collection) Update(obj any) (Object, error) {
 	in, version, err := c.decode(obj)
 	if err != nil {
@@ -101,7 +104,8 @@ func (c *Collection) Update(obj any) (Object, error) {
 	return c.public(c.update(in, version))
 }
 
-// Delete removes an object, and returns it with the version of the deletion. It fails with NotFound.
+// Delete removes an object. It returns the object with the version of the deletion. It fails with
+// NotFound.
 func (c *Collection) Delete(key types.NamespacedName) (Object, error) {
 	last, version, err := c.history.Delete(key, history.Preconditions{})
 	if err != nil {
@@ -110,13 +114,13 @@ func (c *Collection) Delete(key types.NamespacedName) (Object, error) {
 	return c.object(last, version)
 }
 
-// Get returns the current object of key. It fails with NotFound.
+// Get returns the current object of key, or the error NotFound.
 func (c *Collection) Get(key types.NamespacedName) (Object, error) {
 	return c.public(c.history.Get(key))
 }
 
-// StateAt returns the objects of a version in the order of their keys: the truth that a client is compared with. It fails with
-// Expired where that version is compacted.
+// StateAt returns the objects at a version in the order of their paths. Tests compare clients with
+// it. Its errors are those of [history.Collection.StateAt].
 func (c *Collection) StateAt(version uint64) ([]Object, error) {
 	state, err := c.history.StateAt(version)
 	if err != nil {
@@ -131,12 +135,14 @@ func (c *Collection) StateAt(version uint64) ([]Object, error) {
 	return out, nil
 }
 
-// Compact forgets the states before version, of this collection alone; see [history.Line.Compact] for the whole server.
+// Compact forgets the states before version in this collection alone. [history.Line.Compact] does
+// so for the whole server.
 func (c *Collection) Compact(version uint64) { c.history.Compact(version) }
 
-// Disconnect ends the open watches of this collection cleanly.
+// Disconnect ends the open watches of this collection, cleanly.
 func (c *Collection) Disconnect() { c.history.Disconnect() }
 
+// public returns a result of the history as an Object.
 func (c *Collection) public(obj *stored, err error) (Object, error) {
 	if err != nil {
 		return Object{}, err
@@ -144,12 +150,14 @@ func (c *Collection) public(obj *stored, err error) (Object, error) {
 	return c.object(obj, obj.Version)
 }
 
+// object returns obj as an Object with the given version.
 func (c *Collection) object(obj *stored, version uint64) (Object, error) {
 	data, err := c.Resource.encode(obj, version, fullJSON)
 	return Object{Key: obj.Key, UID: obj.UID, Version: version, Labels: obj.Labels, JSON: data}, err
 }
 
-// decode returns an object to write, and the resource version that it carries.
+// decode returns the object to write that obj describes, and the resource version in it, 0 if there
+// is none.
 func (c *Collection) decode(obj any) (stored, uint64, error) {
 	data, ok := obj.([]byte)
 	if !ok {
@@ -180,6 +188,7 @@ func (c *Collection) decode(obj any) (stored, uint64, error) {
 	return in, rv, nil
 }
 
+// create stores in, with the fields that a server sets.
 func (c *Collection) create(in stored) (*stored, error) {
 	meta := &in.Value.meta
 	for {
@@ -202,12 +211,13 @@ func (c *Collection) create(in stored) (*stored, error) {
 	}
 }
 
-// suffix is what the server adds to a generateName.
+// suffix returns five random characters, which the server appends to a generateName.
 func suffix() string {
 	return strconv.FormatUint(1<<25+rand.Uint64N(1<<29), 32)[:5]
 }
 
-// update writes in where the stored object has its version, or any version where that is 0.
+// update replaces the stored object by in, if that still has the given version. 0 means any
+// version.
 func (c *Collection) update(in stored, version uint64) (*stored, error) {
 	if err := c.check(in); err != nil {
 		return nil, err
@@ -217,7 +227,8 @@ func (c *Collection) update(in stored, version uint64) (*stored, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What the server set is not the client's to change; the generation counts the changes beside metadata and status.
+		// A client cannot change what the server has set. The generation counts the changes to
+		// anything but metadata and status.
 		value := &content{meta: in.Value.meta, rest: in.Value.rest, status: in.Value.status}
 		value.meta.CreationTimestamp = old.Value.meta.CreationTimestamp
 		value.meta.Generation = old.Value.meta.Generation
@@ -228,7 +239,8 @@ func (c *Collection) update(in stored, version uint64) (*stored, error) {
 		next.Value = value
 		pre := history.Preconditions{Version: version}
 		if version == 0 {
-			pre.Version = old.Version // or the generation would not be that of what is replaced
+			// Otherwise the generation might be computed from another object than in replaces.
+			pre.Version = old.Version
 		}
 		out, err := c.history.Update(next, pre)
 		if version == 0 && apierrors.IsConflict(err) && (in.UID == "" || in.UID == old.UID) {
@@ -238,6 +250,7 @@ func (c *Collection) update(in stored, version uint64) (*stored, error) {
 	}
 }
 
+// check rejects an object whose name or namespace is not possible.
 func (c *Collection) check(in stored) error {
 	switch {
 	case in.Key.Name == "":
@@ -252,6 +265,7 @@ func (c *Collection) check(in stored) error {
 	return nil
 }
 
+// invalid is the answer to an object with a bad field: Invalid, with the field as its cause.
 func (c *Collection) invalid(name, field, msg string) error {
 	err := apierrors.NewInvalid(c.Resource.groupKind(), name, nil)
 	err.ErrStatus.Message += field + ": " + msg
@@ -259,7 +273,8 @@ func (c *Collection) invalid(name, field, msg string) error {
 	return err
 }
 
-// fieldsOf takes the members at paths such as spec.nodeName out of a content. What is not there is the empty string.
+// fieldsOf returns the members of a content at paths such as spec.nodeName. A member that is not
+// there is the empty string.
 func fieldsOf(c *content, paths []string) map[string]string {
 	object := append(append([]byte("{"), bytes.TrimPrefix(append(c.rest[:len(c.rest):len(c.rest)], c.status...), []byte(","))...), '}')
 	out := make(map[string]string, len(paths))
@@ -269,6 +284,8 @@ func fieldsOf(c *content, paths []string) map[string]string {
 	return out
 }
 
+// fieldOf returns the member at a path within a value: strings without quotes, anything else as
+// JSON.
 func fieldOf(value []byte, path []string) string {
 	if len(path) == 0 {
 		var s string

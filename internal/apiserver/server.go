@@ -1,10 +1,11 @@
-// Package apiserver is an API server for tests and examples: package history behind HTTP, as a real one speaks it, with faults on
-// demand. It lists, watches, reads and writes objects of any kind, in JSON and protobuf. It has no admission, validation, defaults,
-// finalizers, patches or subresources: an object is what was written.
+// Package apiserver is an API server for tests and examples: package history behind HTTP, with
+// faults on demand. It lists, watches, reads and writes objects of any kind, in JSON and protobuf,
+// as https://kubernetes.io/docs/reference/using-api/api-concepts/ describes. It has no admission,
+// validation, defaults, finalizers, patches or subresources: an object is what a client wrote.
 //
-// A [Server] is an http.Handler. [Server.Start] gives it a port, [Server.Client] a client over in-memory connections, on which
-// time is that of a synctest bubble. Faults are scripted with [Server.Inject], for requests to come, and [Server.Interrupt],
-// for streams that are open.
+// A [Server] is an http.Handler. [Server.Start] gives it a port. [Server.Client] returns a client
+// over connections in memory, which work within a synctest bubble and its time. [Server.Inject]
+// scripts faults for requests to come, and [Server.Interrupt] for streams that are open.
 package apiserver
 
 import (
@@ -22,30 +23,32 @@ import (
 	"github.com/go-lw/lw/internal/history"
 )
 
-// Options are what a server is made with.
+// Options configure a server.
 type Options struct {
 	Resources []Resource
-	// Window is how many changes of a collection are kept for watches to resume from. 0: all, until they are compacted.
+	// Window is the number of changes that a collection keeps for watches to resume from. 0: all
+	// are kept until they are compacted.
 	Window int
 }
 
-// A Server serves collections that share one line of resource versions. It is safe for concurrent use.
+// A Server serves collections that share one line of resource versions. It is safe for concurrent
+// use.
 type Server struct {
-	// Line is the server's resource versions. Its methods do to all collections what happens to a real server: Compact, Rewind
-	// to a backup, Wipe, Advance, Disconnect, Bookmark.
+	// Line is the server's resource versions. Its methods do to all collections what happens to a
+	// real server: Compact, Rewind (to a backup), Wipe, Advance, Disconnect and Bookmark.
 	Line        *history.Line
 	collections []*Collection
 
-	mu      sync.Mutex
-	faults  []*armed
-	log     []*Request // the last maxLog
+	mu      sync.Mutex // guards the fields below
+	faults  []*armed   // those that are not used up, in the order of Inject
+	log     []*Request // the last requests, at most maxLog
 	counts  map[Verb]int
-	streams map[*answer]Request // the open ones, with what they answer
+	streams map[*answer]Request // the open watches and streams, with the requests they answer
 	fronts  []*front
 	down    bool
 }
 
-// New returns a server without objects. It panics on a Resource without Resource or Kind.
+// New returns a server without objects. It panics if a Resource has no Resource or no Kind.
 func New(opts Options) *Server {
 	s := &Server{
 		Line:    history.NewLine(),
@@ -69,7 +72,7 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Collection returns the collection of a plural. It panics where the server has none.
+// Collection returns the collection with a plural name. It panics if the server has none.
 func (s *Server) Collection(resource string) *Collection {
 	i := slices.IndexFunc(s.collections, func(c *Collection) bool { return c.Resource.Resource == resource })
 	if i < 0 {
@@ -78,13 +81,15 @@ func (s *Server) Collection(resource string) *Collection {
 	return s.collections[i]
 }
 
-// A target is what a path names.
+// A target is what the path of a request names. The name in key is empty for a collection, and the
+// namespace for all namespaces.
 type target struct {
 	collection *Collection
 	key        types.NamespacedName
 }
 
-// find parses /api/v1/…, /apis/<group>/<version>/…: [namespaces/<namespace>/]<plural>[/<name>].
+// find parses a path: /api/v1/… or /apis/<group>/<version>/…, and after that
+// [namespaces/<namespace>/]<plural>[/<name>].
 func (s *Server) find(path string) (t target, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	var group string
@@ -117,16 +122,17 @@ func (s *Server) find(path string) (t target, ok bool) {
 	return t, false
 }
 
-// ServeHTTP answers a request, and does to it what a fault says that it matches.
+// ServeHTTP answers a request. If a fault matches the request, it first does to the request what
+// the fault says.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.find(r.URL.Path)
 	if !ok {
-		http.NotFound(w, r) // as a real server says it: in text
+		http.NotFound(w, r) // in plain text, as a real server
 		return
 	}
 	req, err := newRequest(r, t)
 	asked := *req
-	s.note(req) // from here on the log's, which the recorder writes to
+	s.logRequest(req) // from here on req belongs to the log, and only the recorder writes to it
 	recorder := &recorder{ResponseWriter: w, server: s, request: req}
 	x := &exchange{w: recorder, r: r, req: asked, collection: t.collection}
 	if err != nil {
@@ -146,16 +152,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.serve(s)
 }
 
-// An exchange is a request on its way through the server, and what a fault has made of it.
+// An exchange is a request while the server answers it, with what a fault has changed. It belongs
+// to the goroutine of the request.
 type exchange struct {
 	w          http.ResponseWriter
 	r          *http.Request
-	req        Request // as the server understands it
+	req        Request // as the server understands it, which a fault may have changed
 	collection *Collection
 
-	wait     func(ctx context.Context) bool // before anything else; false: the client has gone
-	instead  func()                         // answers instead of the server
-	lag      uint64                         // how many versions the replica is behind
+	// The effects of a fault; see Effect.
+	// wait is called before anything else. It returns false if the client has gone.
+	wait     func(ctx context.Context) bool
+	instead  func() // answers in place of the server
+	lag      uint64 // how many versions behind the replica is that answers
 	listMeta func(m *metav1.ListMeta)
 	filters  []filter
 }
@@ -164,7 +173,8 @@ func (x *exchange) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: x.req.Namespace, Name: x.req.Name}
 }
 
-// negotiate returns the format of the answer, and the error of a request for another.
+// negotiate returns the format of the answer. The error is NotAcceptable if the client accepts none
+// that the server has. partial is the kind that the client may ask for with as=, or "".
 func (x *exchange) negotiate(partial string) (format, error) {
 	f, ok := x.collection.Resource.negotiate(x.r.Header.Get("Accept"), partial)
 	if !ok {
@@ -173,12 +183,13 @@ func (x *exchange) negotiate(partial string) (format, error) {
 	return f, nil
 }
 
-// fail answers with err's Status.
+// fail answers with the Status of err.
 func (x *exchange) fail(err error) {
 	f, _ := x.collection.Resource.negotiate(x.r.Header.Get("Accept"), "")
 	writeStatus(x.w, f, statusOf(err))
 }
 
+// serve answers the request as the server does.
 func (x *exchange) serve(s *Server) {
 	var err error
 	switch x.req.Verb {

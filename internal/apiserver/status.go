@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusOf returns err as the Status that tells a client of it.
+// statusOf returns err as a Status. An error that is not an API server's is an InternalError.
 func statusOf(err error) *metav1.Status {
 	var status metav1.Status
 	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
@@ -28,7 +28,7 @@ func statusOf(err error) *metav1.Status {
 	return &status
 }
 
-// writeStatus answers with a Status.
+// writeStatus answers with a Status, and with Retry-After if the Status has it.
 func writeStatus(w http.ResponseWriter, f format, status *metav1.Status) {
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
@@ -37,13 +37,15 @@ func writeStatus(w http.ResponseWriter, f format, status *metav1.Status) {
 	if f.proto() {
 		message, err := status.Marshal()
 		if err != nil {
-			panic(err) // its messages have no field that can fail
+			panic(err) // cannot happen: no field of a Status can fail
 		}
 		body = appendEnvelope(nil, status.APIVersion, status.Kind, message)
 	}
 	writeBody(w, f.contentType(false), int(status.Code), body)
 }
 
+// writeBody answers with a whole body. A client that has gone gets nothing, and nobody needs to
+// know.
 func writeBody(w http.ResponseWriter, contentType string, code int, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -51,6 +53,7 @@ func writeBody(w http.ResponseWriter, contentType string, code int, body []byte)
 	_, _ = w.Write(body)
 }
 
+// notAcceptable is the answer to an Accept header that names no format of the resource.
 func notAcceptable() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Code:    http.StatusNotAcceptable,
@@ -59,7 +62,7 @@ func notAcceptable() error {
 	}}
 }
 
-// tooLarge is what a replica answers that has not got as far as the request wants.
+// tooLarge is the answer of a replica that has not reached the version that a request wants.
 func tooLarge(want, have uint64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", want, have), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{

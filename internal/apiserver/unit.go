@@ -9,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A UnitEffect is what a fault does at one unit of an answer, before that is sent. One that is done where there is no unit, at
-// the [Start] or by [Server.Interrupt], has nothing to drop or to change.
+// A UnitEffect is what a fault does at one unit of an answer, before the unit is sent. It runs in
+// the goroutine of the answer. At the [Start], and by [Server.Interrupt], there is no unit: effects
+// that drop or change one then do nothing.
 type UnitEffect func(a *answer, u *Unit) error
 
-// Interrupt does something to the open watches and streams that match, between two of their events, and returns how many these
-// are. It returns before it is done. A nil match is every one.
+// Interrupt applies effects to the open watches and streams whose requests match, between two of
+// their events. It returns how many match, perhaps before the effects have happened. A nil match
+// means all.
 func (s *Server) Interrupt(match func(r Request) bool, do ...UnitEffect) int {
 	type open struct {
 		a *answer
@@ -40,21 +42,21 @@ func (s *Server) Interrupt(match func(r Request) bool, do ...UnitEffect) int {
 	return n
 }
 
-// Cut ends the answer before the unit: a stream cleanly, a list within its JSON.
+// Cut ends the answer before the unit: a stream cleanly, a list in the middle of its JSON.
 func Cut(*answer, *Unit) error { return endCut }
 
-// Break sends half of the unit and breaks the connection.
+// Break sends half of the unit and then breaks the connection.
 func Break(a *answer, u *Unit) error {
-	if err := a.half(*u); err != nil {
+	if err := a.writeHalf(*u); err != nil {
 		return err
 	}
 	return endBreak
 }
 
-// Stall sends nothing from the unit on, and leaves the connection open.
+// Stall sends neither the unit nor anything after it, and leaves the connection open.
 func Stall(*answer, *Unit) error { return endStall }
 
-// Wait holds up the unit, and all after it.
+// Wait delays the unit and everything after it by d.
 func Wait(d time.Duration) UnitEffect {
 	return func(a *answer, _ *Unit) error {
 		if err := a.body.flush(); err != nil {
@@ -73,19 +75,20 @@ func Drop(_ *answer, u *Unit) error {
 	return nil
 }
 
-// Hold sends the unit after the n that follow it, and not at all if there are fewer. A bookmark then has the version of the
-// last of them, as a late one would.
+// Hold sends the unit after the n units that follow it, or never if fewer follow. A bookmark then
+// gets the version of the last of them, as a late bookmark would have.
 func Hold(n int) UnitEffect {
 	return func(a *answer, u *Unit) error {
 		if !u.none {
-			a.held = append(a.held, held{*u, n})
+			a.delayed = append(a.delayed, delayed{*u, n})
 			u.none = true
 		}
 		return nil
 	}
 }
 
-// Replay sends again, after the unit, the one that was sent so many before it: 0 is the unit itself.
+// Replay sends the unit and then a unit again that was sent before: 0 is this unit, 1 the one
+// before it.
 func Replay(back int) UnitEffect {
 	return func(a *answer, u *Unit) error {
 		if err := a.put(*u); err != nil {
@@ -99,7 +102,8 @@ func Replay(back int) UnitEffect {
 	}
 }
 
-// Insert sends units before the unit: a stream's with a Type, and with Object where they are no bookmark.
+// Insert sends units before the unit. In a stream they need a Type, and an Object unless they are
+// bookmarks.
 func Insert(units ...Unit) UnitEffect {
 	return func(a *answer, _ *Unit) error {
 		for _, u := range units {
@@ -111,7 +115,7 @@ func Insert(units ...Unit) UnitEffect {
 	}
 }
 
-// Error sends an ERROR event with err's Status instead of the unit, and ends the stream.
+// Error sends an ERROR event with the Status of err in place of the unit, and ends the stream.
 func Error(err error) UnitEffect {
 	return func(a *answer, _ *Unit) error {
 		if err := a.put(Unit{Type: watch.Error, status: statusOf(err)}); err != nil {
@@ -121,7 +125,7 @@ func Error(err error) UnitEffect {
 	}
 }
 
-// Frame sends bytes instead of the unit, with no framing of their own.
+// Frame sends data in place of the unit, without adding framing to it.
 func Frame(data string) UnitEffect {
 	return func(_ *answer, u *Unit) error {
 		u.Frame = []byte(data)
@@ -137,8 +141,8 @@ func Type(t watch.EventType) UnitEffect {
 	}
 }
 
-// Set changes a member of the unit's object to a JSON value: Set("metadata.name", `7`). The value "" removes it, and the path ""
-// is the whole object.
+// Set changes a member of the unit's object to a JSON value: Set("metadata.name", `7`). An empty
+// value removes the member. An empty path means the whole object.
 func Set(path, value string) UnitEffect {
 	return func(a *answer, u *Unit) error {
 		if u.none {
@@ -164,6 +168,7 @@ func Set(path, value string) UnitEffect {
 	}
 }
 
+// set changes the member at a path of decoded JSON; see Set.
 func set(at any, path []string, value string) error {
 	for {
 		m, ok := at.(map[string]any)

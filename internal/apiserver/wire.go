@@ -13,16 +13,17 @@ import (
 	"github.com/go-lw/lw/internal/history"
 )
 
-// A Unit is one step of an answer: an event of a stream or an item of a list.
+// A Unit is one event of a stream, or one item of a list.
 type Unit struct {
 	Type    watch.EventType // "" for an item of a list
 	Key     types.NamespacedName
 	Version uint64
-	End     bool // the bookmark that ends the initial events of a streamed list
+	End     bool // whether it is the bookmark that ends the initial events of a streamed list
 
-	// Object replaces the object, with JSON that need not be one.
+	// Object, if set, is sent in place of the object. It should be JSON but may be anything.
 	Object []byte
-	// Frame replaces all that is sent for the unit: the frame of a stream with what delimits it, or the item.
+	// Frame, if set, is sent in place of everything that belongs to the unit: in a stream the
+	// length or the line break as well.
 	Frame []byte
 
 	obj    *stored
@@ -30,6 +31,7 @@ type Unit struct {
 	none   bool // there is nothing to send
 }
 
+// unitOf returns the unit that an event of the history is sent as.
 func unitOf(ev history.Event[*content]) Unit {
 	u := Unit{Type: ev.Type, Version: ev.Version, End: ev.InitialEventsEnd, obj: ev.Object}
 	if ev.Object != nil {
@@ -39,12 +41,18 @@ func unitOf(ev history.Event[*content]) Unit {
 }
 
 // A codec encodes the units of one answer.
+//
+// JSON streams are lines, each with {"type", "object"}. Protobuf streams are messages WatchEvent,
+// each after its length in four bytes. An object, a list or a Status in protobuf is wrapped in an
+// envelope: four magic bytes and a message runtime.Unknown, which has the kind and the bytes of the
+// object. In a list only the whole has an envelope. See
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
 type codec struct {
 	res    *Resource
 	format format
 }
 
-// kind returns what an object of the answer says of itself.
+// kind returns the apiVersion and kind of the objects in the answer.
 func (c codec) kind() (apiVersion, kind string) {
 	if c.format.partial() {
 		return "meta.k8s.io/v1", "PartialObjectMetadata"
@@ -71,7 +79,7 @@ func (c codec) json(u Unit) ([]byte, error) {
 	}), nil
 }
 
-// proto returns the unit's object as a protobuf message, with its kind.
+// proto returns the unit's object as a protobuf message, and the kind for its envelope.
 func (c codec) proto(u Unit) (message []byte, apiVersion, kind string, err error) {
 	apiVersion, kind = c.kind()
 	switch {
@@ -85,7 +93,9 @@ func (c codec) proto(u Unit) (message []byte, apiVersion, kind string, err error
 			convert = Proto[metav1.PartialObjectMetadata]()
 		}
 		if message, err = convert(u.Object); err != nil {
-			message = []byte{1<<3 | 7} // what is no object in JSON is none in protobuf: there is no wire type 7
+			// The JSON is not an object of the type. Its counterpart is a message that no decoder
+			// accepts: there is no wire type 7.
+			message = []byte{1<<3 | 7}
 		}
 		return message, apiVersion, kind, nil
 	case u.status != nil:
@@ -95,11 +105,12 @@ func (c codec) proto(u Unit) (message []byte, apiVersion, kind string, err error
 		message, err = c.res.encode(u.obj, u.Version, c.format)
 		return message, apiVersion, kind, err
 	}
-	// An object's metadata is its first field, whatever its kind.
+	// Metadata is field 1 of every kind of object. So PartialObjectMetadata does for all.
 	message, err = (&metav1.PartialObjectMetadata{ObjectMeta: bookmark(u)}).Marshal()
 	return message, apiVersion, kind, err
 }
 
+// bookmark returns the metadata of a bookmark, which has nothing else.
 func bookmark(u Unit) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(u.Version, 10)}
 	if u.End {
@@ -108,7 +119,8 @@ func bookmark(u Unit) metav1.ObjectMeta {
 	return meta
 }
 
-// appendFrame appends the unit as a frame of a stream: a line of JSON, or a length and a message.
+// appendFrame appends the unit as a frame of a stream: a line of JSON, or a length and a protobuf
+// message.
 func (c codec) appendFrame(b []byte, u Unit) ([]byte, error) {
 	if u.Frame != nil {
 		return append(b, u.Frame...), nil
@@ -132,6 +144,7 @@ func (c codec) appendFrame(b []byte, u Unit) ([]byte, error) {
 		Type:   string(u.Type),
 		Object: runtime.RawExtension{Raw: appendEnvelope(nil, apiVersion, kind, message)},
 	}
+	// The length stands before the message, in network byte order.
 	b = binary.BigEndian.AppendUint32(b, uint32(event.Size()))
 	start := len(b)
 	b = append(b, make([]byte, event.Size())...)
@@ -139,19 +152,21 @@ func (c codec) appendFrame(b []byte, u Unit) ([]byte, error) {
 	return b, err
 }
 
-// appendItem appends the unit as an item of a list, without what separates items.
+// appendItem appends the unit as an item of a list, without a comma between items. Items of
+// built-in resources leave out kind and apiVersion in JSON.
 func (c codec) appendItem(b []byte, u Unit) ([]byte, error) {
 	if u.Frame != nil {
 		return append(b, u.Frame...), nil
 	}
 	if c.format.proto() {
 		message, _, _, err := c.proto(u)
-		b = append(b, 2<<3|2) // items: the second field of every list
+		b = append(b, 2<<3|2) // items are field 2 of every list; wire type 2: a length follows
 		b = binary.AppendUvarint(b, uint64(len(message)))
 		return append(b, message...), err
 	}
 	object, err := c.json(u)
 	if err == nil && c.format == fullJSON && !c.res.Custom && u.Object == nil {
+		// The encoding begins with kind and apiVersion. Leave out everything before the metadata.
 		const metadata = `"metadata":`
 		b = append(b, '{')
 		return append(b, object[len(c.res.head())-len(metadata):]...), nil
@@ -159,11 +174,12 @@ func (c codec) appendItem(b []byte, u Unit) ([]byte, error) {
 	return append(b, object...), err
 }
 
-// listHead returns a list's bytes up to its items, and those after them. The envelope of a protobuf list is not part of them,
-// for it needs the length of the whole.
+// listHead returns the bytes of a list before its items, and those after them. In protobuf, head
+// does not have the envelope, because that needs the length of the whole list.
 func (c codec) listHead(meta metav1.ListMeta) (head, tail []byte, err error) {
 	if c.format.proto() {
 		message, err := meta.Marshal()
+		// The list's metadata is field 1, of wire type 2: a length and a message.
 		head = append([]byte{1<<3 | 2}, binary.AppendUvarint(nil, uint64(len(message)))...)
 		return append(head, message...), nil, err
 	}
@@ -173,14 +189,14 @@ func (c codec) listHead(meta metav1.ListMeta) (head, tail []byte, err error) {
 	return append(head, `,"items":[`...), []byte("]}\n"), nil
 }
 
-// appendEnvelope appends a protobuf message as it stands alone: behind the magic number and its kind.
+// appendEnvelope appends a protobuf message in its envelope.
 func appendEnvelope(b []byte, apiVersion, kind string, message []byte) []byte {
 	b = append(b, 'k', '8', 's', 0)
 	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: message}
 	size := unknown.Size()
 	b = append(b, make([]byte, size)...)
 	if _, err := unknown.MarshalToSizedBuffer(b[len(b)-size:]); err != nil {
-		panic(err) // the buffer has the size that it asked for
+		panic(err) // cannot happen: the buffer has the size that the message asked for
 	}
 	return b
 }

@@ -280,7 +280,7 @@ func TestGzip(t *testing.T) {
 	})
 }
 
-// TestProtoListFaults breaks lists whose length stands before them.
+// TestProtoListFaults breaks protobuf lists, which are sent after their length.
 func TestProtoListFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   Effect
@@ -327,7 +327,8 @@ func TestProtoListFaults(t *testing.T) {
 	}
 }
 
-// TestUnencodable has a type that rejects what was stored, which must not look like an empty collection or a lost connection.
+// TestUnencodable uses a type that cannot encode what was stored. To the client that must not look
+// like an empty collection or a lost connection.
 func TestUnencodable(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		broken := func([]byte) ([]byte, error) { return nil, fmt.Errorf("no such field") }

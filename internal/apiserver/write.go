@@ -14,7 +14,7 @@ import (
 	"github.com/go-lw/lw/internal/history"
 )
 
-// maxBody is the size of the largest object that is accepted, as a real server has it.
+// maxBody is the size in bytes of the largest object that is accepted, as on a real server.
 const maxBody = 3 << 20
 
 // get answers with an object.
@@ -26,6 +26,7 @@ func (x *exchange) get() error {
 	return x.object(http.StatusOK, obj)
 }
 
+// object answers with an object, in the format that the client accepts.
 func (x *exchange) object(code int, obj *stored) error {
 	f, err := x.negotiate("PartialObjectMetadata")
 	if err != nil {
@@ -43,7 +44,8 @@ func (x *exchange) object(code int, obj *stored) error {
 	return nil
 }
 
-// put creates or updates the object of the request's body.
+// put creates or updates the object in the request's body. What the body leaves out is taken from
+// the path.
 func (x *exchange) put() error {
 	body, err := x.body()
 	if err != nil {
@@ -81,7 +83,7 @@ func (x *exchange) put() error {
 	return x.object(http.StatusOK, obj)
 }
 
-// remove deletes an object, if the preconditions of the body hold.
+// remove deletes an object if the preconditions in the request's body hold.
 func (x *exchange) remove() error {
 	body, err := x.body()
 	if err != nil {
@@ -121,11 +123,12 @@ func (x *exchange) remove() error {
 	return nil
 }
 
+// details name an object in a Status.
 func details(r *Resource, key types.NamespacedName, uid types.UID) *metav1.StatusDetails {
 	return &metav1.StatusDetails{Name: key.Name, Group: r.Group, Kind: r.Resource, UID: uid}
 }
 
-// body reads the request's body, which must be JSON where there is one.
+// body reads the request's body. If it is not empty it must be JSON.
 func (x *exchange) body() ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxBody))
 	if _, ok := err.(*http.MaxBytesError); ok {

@@ -148,8 +148,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestReplay writes, compacts, cuts and restores at random, and folds what a client is told: after each step that is the state
-// of the version that it was told last.
+// TestReplay writes, compacts, disconnects and restores at random, and applies the events that a
+// client gets. After each step that must give the state at the last version that the client has.
 func TestReplay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.SampledFrom([]string{"put", "put", "put", "delete", "advance", "cut", "bookmark"}), 1, 40).Draw(rt, "steps")
@@ -232,7 +232,8 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// BenchmarkWatch is the cost of one event through HTTP over a port, with a reader that only counts lines.
+// BenchmarkWatch is the cost of one event through HTTP over a port, with a reader that only counts
+// lines.
 func BenchmarkWatch(b *testing.B) {
 	srv := New(Options{Resources: resources})
 	url, stop, err := srv.Start("127.0.0.1:0")

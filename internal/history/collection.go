@@ -8,8 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Collection is the objects of one kind in all their versions. It is safe for concurrent use. Its errors are those of an
-// API server: they answer to k8s.io/apimachinery/pkg/api/errors.
+// A Collection is the objects of one kind with all their versions. It is safe for concurrent use.
+// Its errors are those of an API server, as k8s.io/apimachinery/pkg/api/errors has them.
+//
+// Each key has a row with its revisions. The log has the changes in the order of their versions. A
+// past state is computed from the rows; a watch reads the log.
 type Collection[V any] struct {
 	line *Line
 	opts Options[V]
@@ -17,26 +20,33 @@ type Collection[V any] struct {
 	// The rest is guarded by line.mu.
 
 	rows   map[types.NamespacedName]*row[V]
-	sorted []*row[V] // by path; while unsorted is set, new rows stand at the end
-	// unsorted saves a load of many objects from a sort after each.
+	sorted []*row[V] // by path, unless unsorted is set
+	// unsorted says that new rows were added at the end of sorted. They are sorted in when the next
+	// state is computed, so that a load of many objects does not sort after each.
 	unsorted bool
 
-	log     []Change[V] // those after oldest
-	dropped uint64      // how many changes were before log[0], so that a watch can count where it stands
-	oldest  uint64      // the oldest version whose state is kept
+	log []Change[V] // the changes after version oldest
+	// compacted is the number of changes that are no longer in the log. A watch counts the changes
+	// from the first one ever, so its place stays right when the log is cut at its beginning.
+	compacted uint64
+	oldest    uint64 // the oldest version whose state is known
 
-	state   []*Object[V] // that of version stateOf; shared with callers, and never changed
+	state   []*Object[V] // the state at stateOf; shared with callers, and never changed
 	stateOf uint64       // 0: none
 
-	cuts    uint64        // how often all watches were ended
-	changed chan struct{} // closed at the next change; nil while nobody waits
+	disconnects uint64        // how many times all watches were ended
+	changed     chan struct{} // closed at the next change; nil while no watch waits
 }
 
-// A row is an object in its versions, and those after it of the same key.
+// A row is all versions of one key, across deletions and new creations.
 type row[V any] struct {
-	path      string
-	revisions []revision[V] // rising; of those up to Collection.oldest only the last
-	dead      bool          // no revision is left
+	path string
+	// revisions are in the order of their versions. Of those up to Collection.oldest only the last
+	// is kept.
+	revisions []revision[V]
+	// dead says that no revision is left. The row then has no object at any version, and is about
+	// to be removed from Collection.sorted.
+	dead bool
 }
 
 type revision[V any] struct {
@@ -44,7 +54,7 @@ type revision[V any] struct {
 	obj     *Object[V] // nil: deleted
 }
 
-// at returns the row's object at version, or nil.
+// at returns the object at version, or nil if there was none.
 func (r *row[V]) at(version uint64) *Object[V] {
 	for i := len(r.revisions) - 1; i >= 0; i-- {
 		if rev := r.revisions[i]; rev.version <= version {
@@ -54,7 +64,7 @@ func (r *row[V]) at(version uint64) *Object[V] {
 	return nil
 }
 
-// pathOf is what a server sorts by: its key in etcd.
+// pathOf returns what lists are sorted by: the end of the object's key in etcd.
 func pathOf(key types.NamespacedName) string {
 	if key.Namespace == "" {
 		return key.Name
@@ -62,7 +72,7 @@ func pathOf(key types.NamespacedName) string {
 	return key.Namespace + "/" + key.Name
 }
 
-// NewCollection returns an empty collection on line.
+// NewCollection returns an empty collection whose writes take versions of line.
 func NewCollection[V any](line *Line, opts Options[V]) *Collection[V] {
 	c := &Collection[V]{line: line, opts: opts, rows: map[types.NamespacedName]*row[V]{}, oldest: firstVersion}
 	line.mu.Lock()
@@ -74,14 +84,14 @@ func NewCollection[V any](line *Line, opts Options[V]) *Collection[V] {
 // Version returns the current version of the collection's line.
 func (c *Collection[V]) Version() uint64 { return c.line.Version() }
 
-// Oldest returns the oldest version whose state is kept.
+// Oldest returns the oldest version whose state is known.
 func (c *Collection[V]) Oldest() uint64 {
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
 	return c.oldest
 }
 
-// Get returns the current object of key. It fails with NotFound.
+// Get returns the current object of key, or the error NotFound.
 func (c *Collection[V]) Get(key types.NamespacedName) (*Object[V], error) {
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
@@ -99,34 +109,35 @@ func (c *Collection[V]) currentLocked(key types.NamespacedName) *Object[V] {
 	return r.revisions[len(r.revisions)-1].obj
 }
 
-// StateAt returns the objects of a version in the order of their keys. The slice is shared and must not be changed. It fails
-// with Expired where that version is compacted, and with the error of a too large resource version where it is not there
-// yet.
+// StateAt returns the objects at a version in the order of their paths. The slice is shared and
+// must not be changed. The error is Expired if that version was compacted. It is a Timeout with the
+// cause "ResourceVersionTooLarge" if the line has not reached that version.
 func (c *Collection[V]) StateAt(version uint64) ([]*Object[V], error) {
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
-	if err := c.keptLocked(version); err != nil {
+	if err := c.checkVersionLocked(version); err != nil {
 		return nil, err
 	}
 	return c.stateLocked(version), nil
 }
 
-// Changes returns the changes in (after, until] in their order. It fails as StateAt does.
+// Changes returns the changes in (after, until] in the order of their versions. Its errors are
+// those of StateAt, for either version.
 func (c *Collection[V]) Changes(after, until uint64) ([]Change[V], error) {
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
-	if err := c.keptLocked(after); err != nil {
+	if err := c.checkVersionLocked(after); err != nil {
 		return nil, err
 	}
-	if err := c.keptLocked(until); err != nil {
+	if err := c.checkVersionLocked(until); err != nil {
 		return nil, err
 	}
 	from, to := c.afterLocked(after), c.afterLocked(until)
 	return slices.Clone(c.log[min(from, to):to]), nil
 }
 
-// keptLocked returns nil where the state of version is known.
-func (c *Collection[V]) keptLocked(version uint64) error {
+// checkVersionLocked returns nil if the state at version is known.
+func (c *Collection[V]) checkVersionLocked(version uint64) error {
 	switch {
 	case version > c.line.now:
 		return errTooLarge(version, c.line.now)
@@ -141,9 +152,10 @@ func (c *Collection[V]) afterLocked(version uint64) int {
 	return sort.Search(len(c.log), func(i int) bool { return c.log[i].Version > version })
 }
 
-// stateLocked keeps its last result: the pages of one list, and lists between two writes, share it.
+// stateLocked returns the state at version, which must be known. It keeps the last result, because
+// the pages of a list ask for one state, and so do all lists between two writes.
 func (c *Collection[V]) stateLocked(version uint64) []*Object[V] {
-	// All versions since the last change have one state.
+	// The versions between two changes all have the same state. Take the oldest of them.
 	if i := c.afterLocked(version); i > 0 {
 		version = c.log[i-1].Version
 	} else {
@@ -163,6 +175,7 @@ func (c *Collection[V]) stateLocked(version uint64) []*Object[V] {
 	return state
 }
 
+// sortLocked brings sorted into the order of the paths.
 func (c *Collection[V]) sortLocked() {
 	if !c.unsorted {
 		return

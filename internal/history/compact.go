@@ -2,22 +2,24 @@ package history
 
 import "slices"
 
-// Compact is [Line.Compact] for this collection alone.
+// Compact is like [Line.Compact], for this collection alone.
 func (c *Collection[V]) Compact(version uint64) {
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
 	c.compactLocked(version)
 }
 
-// Disconnect is [Line.Disconnect] for this collection alone.
+// Disconnect is like [Line.Disconnect], for this collection alone.
 func (c *Collection[V]) Disconnect() {
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
-	c.cutLocked()
+	c.disconnectLocked()
 }
 
 func (c *Collection[V]) oldestLocked() uint64 { return c.oldest }
 
+// compactLocked forgets the states before version. Only rows with a change up to version can lose
+// revisions, so it walks the log and not the rows.
 func (c *Collection[V]) compactLocked(version uint64) {
 	version = min(version, c.line.now)
 	if version <= c.oldest {
@@ -26,7 +28,8 @@ func (c *Collection[V]) compactLocked(version uint64) {
 	n := c.afterLocked(version)
 	for _, change := range c.log[:n] {
 		c.trimLocked(change, func(revs []revision[V]) []revision[V] {
-			// All but the last of those up to version go, and that too if it says that there is nothing.
+			// The state at version needs only the last revision up to version. If that is a
+			// deletion it is not needed either.
 			keep := 0
 			for keep+1 < len(revs) && revs[keep+1].version <= version {
 				keep++
@@ -38,14 +41,15 @@ func (c *Collection[V]) compactLocked(version uint64) {
 		})
 	}
 	c.sorted = slices.DeleteFunc(c.sorted, func(r *row[V]) bool { return r.dead })
-	// A copy, so that what was compacted becomes garbage.
+	// A copy, because a subslice would keep the compacted changes in memory.
 	c.log = slices.Clone(c.log[n:])
-	c.dropped += uint64(n)
+	c.compacted += uint64(n)
 	c.oldest = version
 	c.state, c.stateOf = nil, 0
 	c.wakeLocked()
 }
 
+// rewindLocked forgets everything after version, as if it had never been written.
 func (c *Collection[V]) rewindLocked(version uint64) {
 	n := c.afterLocked(version)
 	for _, change := range c.log[n:] {
@@ -63,7 +67,8 @@ func (c *Collection[V]) rewindLocked(version uint64) {
 	c.state, c.stateOf = nil, 0
 }
 
-// trimLocked passes the revisions of change's row through f, and removes the row when none is left.
+// trimLocked passes the revisions of change's key through f. If none is left it marks the row dead,
+// and the caller removes it from c.sorted.
 func (c *Collection[V]) trimLocked(change Change[V], f func([]revision[V]) []revision[V]) {
 	obj := change.New
 	if obj == nil {
@@ -71,14 +76,15 @@ func (c *Collection[V]) trimLocked(change Change[V], f func([]revision[V]) []rev
 	}
 	r := c.rows[obj.Key]
 	if r == nil {
-		return // an earlier change of the same key has removed it
+		return // an earlier change of the same key has already removed the row
 	}
 	if r.revisions = f(r.revisions); len(r.revisions) == 0 {
-		r.dead = true // and so nothing at any version, until it leaves c.sorted
+		r.dead = true
 		delete(c.rows, obj.Key)
 	}
 }
 
+// wipeLocked removes all objects and all history. compacted stays: all watches end anyway.
 func (c *Collection[V]) wipeLocked() {
 	clear(c.rows)
 	c.sorted, c.unsorted = nil, false
@@ -86,12 +92,13 @@ func (c *Collection[V]) wipeLocked() {
 	c.state, c.stateOf = nil, 0
 }
 
-func (c *Collection[V]) cutLocked() {
-	c.cuts++
+// disconnectLocked ends all open watches.
+func (c *Collection[V]) disconnectLocked() {
+	c.disconnects++
 	c.wakeLocked()
 }
 
-// wakeLocked lets every watch that waits look again.
+// wakeLocked wakes the watches that wait, so that they look again.
 func (c *Collection[V]) wakeLocked() {
 	if c.changed != nil {
 		close(c.changed)

@@ -1,11 +1,14 @@
-// Package history keeps collections of objects in all their versions, as the storage of an API server does: one line of
-// resource versions, the state at each of them, the changes between any two, pages, watches, and compaction.
+// Package history models the storage of an API server: collections of objects with all their
+// versions. It has one line of resource versions, and answers for the state at each version, the
+// changes between two versions, lists in pages, watches, and compaction. It follows
+// https://kubernetes.io/docs/reference/using-api/api-concepts/.
 //
-// It knows neither HTTP nor what an object looks like. An [Object] is what a front end wants to keep with its identity, its
-// labels and its fields beside it; nothing writes the resource version into the value: a front end stamps it with
-// Object.Version, or with Event.Version for a deletion, when it hands the object out.
+// It knows neither HTTP nor what an object looks like. A front end gives it an [Object], which has
+// a value, and beside that the identity, labels and fields of the value. History never writes a
+// resource version into a value. The front end does that when it sends the object: it is
+// Object.Version, or Event.Version in the event of a deletion.
 //
-// Nothing here has a goroutine, and no function that a caller gave is called with a lock held.
+// The package starts no goroutine, and calls no function of a caller while it holds a lock.
 package history
 
 import (
@@ -13,36 +16,40 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An Object is one version of an object. It is shared by all who read it and must not be changed.
+// An Object is one version of an object. All who read it share it, so it must not be changed.
 type Object[V any] struct {
 	Key     types.NamespacedName
-	UID     types.UID         // drawn by Create where it is empty
-	Version uint64            // the version that wrote it; set by Create and Update
-	Labels  map[string]string // what label selectors see
-	Fields  map[string]string // what field selectors see beside metadata.name and metadata.namespace
+	UID     types.UID         // if empty, Create makes one
+	Version uint64            // the version of the write that made it; set by Create and Update
+	Labels  map[string]string // for label selectors
+	Fields  map[string]string // for field selectors, besides metadata.name and metadata.namespace
 	Value   V
 }
 
-// A Change is one version of a collection.
+// A Change is one write to a collection. It is shared and must not be changed.
 type Change[V any] struct {
 	Version  uint64
 	Old, New *Object[V] // Old is nil for a creation, New for a deletion
 }
 
-// Options are what a collection is made with.
+// Options configure a collection.
 type Options[V any] struct {
 	// Resource names the collection in errors.
 	Resource schema.GroupResource
-	// Fields are the names that a field selector may use beside metadata.name and metadata.namespace.
+	// Fields are the names that a field selector may use, besides metadata.name and
+	// metadata.namespace.
 	Fields []string
-	// Same reports whether an update from old to new, which has no version yet, changes nothing, and so makes no version. It
-	// may be called more than once for an update. Nil: every update makes a version.
+	// Same reports whether an update from old to new changes nothing. Such an update makes no
+	// version. Same is called without a lock, perhaps more than once for an update, and new.Version
+	// is not set yet. nil: every update makes a version.
 	Same func(old, new *Object[V]) bool
-	// Window is how many changes are kept; older ones are compacted. 0: all, until Compact.
+	// Window is the number of changes to keep; older ones are compacted now and then. 0: all are
+	// kept until Compact is called.
 	Window int
 }
 
-// Preconditions are what a write requires of the object that it replaces. The zero value requires nothing.
+// Preconditions must hold for the current object, or a write of it fails with Conflict. An empty or
+// zero field requires nothing.
 type Preconditions struct {
 	UID     types.UID
 	Version uint64

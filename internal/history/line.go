@@ -4,30 +4,31 @@ import (
 	"sync"
 )
 
-// A Line is a server's resource versions: one counter for all of its collections, of which each write takes the next.
-// It is safe for concurrent use.
+// A Line is the resource versions of a server: one counter for all of its collections. Each write
+// takes the next version. A Line is safe for concurrent use.
 type Line struct {
-	mu          sync.Mutex // guards the line and all that its collections hold
-	now         uint64
+	mu          sync.Mutex // guards the Line, and all fields of its collections
+	now         uint64     // the version of the last write
 	collections []member
-	created     uint64 // how many objects were created; never goes back, so that no two share a UID
-	bookmarks   uint64 // how often Bookmark was called
+	created     uint64 // how many objects were ever created; never goes back, so no UID comes twice
+	bookmarks   uint64 // how many times Bookmark was called
 }
 
-// A member is a Collection without its type parameter.
+// A member is a Collection without its type parameter. All its methods need Line.mu.
 type member interface {
 	oldestLocked() uint64
 	compactLocked(version uint64)
 	rewindLocked(version uint64)
 	wipeLocked()
-	cutLocked()
+	disconnectLocked()
 	wakeLocked()
 }
 
-// firstVersion is the version of a line that nothing was written to. It is not 0, which means "any" in a request.
+// firstVersion is the version of a new line. It is not 0, because "0" in a request means any
+// version.
 const firstVersion = 1
 
-// NewLine returns a line that stands at version 1, where every collection is empty.
+// NewLine returns a line at version 1, at which every collection is empty.
 func NewLine() *Line { return &Line{now: firstVersion} }
 
 // Version returns the current version.
@@ -37,15 +38,17 @@ func (l *Line) Version() uint64 {
 	return l.now
 }
 
-// Advance moves the line on by n versions that change none of its collections, as writes elsewhere in the server do.
+// Advance raises the version by n without a change to any collection. A real server does so when
+// other kinds of objects are written.
 func (l *Line) Advance(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now += n
 }
 
-// Compact forgets the states before version, in every collection. A later version than the current one means the current
-// one. An open watch that has yet to read one of the changes that go ends with Expired; one that has read them goes on.
+// Compact forgets the states before version, in all collections. If version is later than the
+// current one it means the current one. An open watch goes on if it has read all changes up to
+// version; otherwise it ends with Expired.
 func (l *Line) Compact(version uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,9 +57,9 @@ func (l *Line) Compact(version uint64) {
 	}
 }
 
-// Rewind goes back to the state of version, as a server does that is restored from a backup, and ends every watch. Later
-// writes take the same versions again. It fails with Expired if a collection has compacted that state, and with the error of
-// a too large resource version if it is not there yet.
+// Rewind goes back to the state at version and ends all watches, as when a server is restored from
+// a backup. Later writes take the same versions a second time. Rewind fails with Expired if a
+// collection has compacted that state, and as StateAt does if the line has not reached version.
 func (l *Line) Rewind(version uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,32 +74,33 @@ func (l *Line) Rewind(version uint64) error {
 	l.now = max(version, firstVersion)
 	for _, c := range l.collections {
 		c.rewindLocked(version)
-		c.cutLocked()
+		c.disconnectLocked()
 	}
 	return nil
 }
 
-// Wipe removes every object and all history, goes back to version 1 and ends every watch.
+// Wipe removes all objects and all history, goes back to version 1 and ends all watches.
 func (l *Line) Wipe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now = firstVersion
 	for _, c := range l.collections {
 		c.wipeLocked()
-		c.cutLocked()
+		c.disconnectLocked()
 	}
 }
 
-// Disconnect ends every open watch: its Next returns io.EOF.
+// Disconnect ends all open watches: their Next returns io.EOF.
 func (l *Line) Disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.collections {
-		c.cutLocked()
+		c.disconnectLocked()
 	}
 }
 
-// Bookmark makes every open watch that allows bookmarks send one as soon as it has nothing else to send.
+// Bookmark makes all open watches that allow bookmarks send one as soon as they have sent all
+// changes.
 func (l *Line) Bookmark() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

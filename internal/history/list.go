@@ -7,17 +7,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Page is what List returns.
+// A Page is the answer to a list request.
 type Page[V any] struct {
-	Version   uint64 // of the state that all pages of a list show
-	Items     []*Object[V]
-	Continue  string // the token of the next page; empty on the last
-	Remaining *int64 // how many objects follow; nil on the last page and, as a real server has it, with a selector
+	Version  uint64 // of the state; all pages of one list show the same state
+	Items    []*Object[V]
+	Continue string // the token for the next page; empty on the last page
+	// Remaining is the number of objects after this page. It is nil on the last page, and always if
+	// there is a selector, as a real server leaves it out then.
+	Remaining *int64
 }
 
-// List answers a list request in the state that opts asks for, in the order of the keys. An empty namespace means all.
-// A limit is ignored with resourceVersion "0", as a server with a watch cache does. List does not wait for a version that is
-// not there yet, but fails with a Timeout that says so.
+// List answers a list request, with the objects in the order of their paths. An empty namespace
+// means all namespaces. opts chooses the state:
+//
+//   - no resource version: the current one
+//   - a token (Continue): the state that the first page showed
+//   - a resource version with Exact, or with a limit and no match: the state at that version
+//   - any other resource version: the current one, which is not older than requested
+//
+// A limit is ignored with resource version "0", as servers with a watch cache do. List fails with
+// Expired if the state was compacted. If the line has not reached the version, List does not wait
+// as a server does for some seconds, but fails at once, as StateAt does.
 func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V], error) {
 	if err := validateList(opts); err != nil {
 		return Page[V]{}, err
@@ -51,7 +61,7 @@ func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V]
 	return page, nil
 }
 
-// count returns how many of objs match, or nil where that is not told.
+// count returns how many of objs match, or nil if a server does not count them.
 func (f filter[V]) count(objs []*Object[V]) *int64 {
 	if f.selects() {
 		return nil
@@ -68,7 +78,8 @@ func (f filter[V]) count(objs []*Object[V]) *int64 {
 	return &n
 }
 
-// listed returns the version that a list request is answered at, and the part of its state that may come.
+// listed returns the version of the state that answers a list request, and the objects of that
+// state that are not on earlier pages. They are not filtered yet.
 func (c *Collection[V]) listed(opts metav1.ListOptions) (uint64, []*Object[V], error) {
 	if opts.Continue != "" {
 		return c.continued(opts)
@@ -77,6 +88,7 @@ func (c *Collection[V]) listed(opts metav1.ListOptions) (uint64, []*Object[V], e
 	if err != nil {
 		return 0, nil, apierrors.NewBadRequest(err.Error())
 	}
+	// If there is a limit, an unset match means Exact: a legacy rule of the API.
 	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.ResourceVersionMatch == "" && opts.Limit > 0
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
@@ -91,6 +103,7 @@ func (c *Collection[V]) listed(opts metav1.ListOptions) (uint64, []*Object[V], e
 	return version, c.stateLocked(version), nil
 }
 
+// continued is listed for a request that has a token.
 func (c *Collection[V]) continued(opts metav1.ListOptions) (uint64, []*Object[V], error) {
 	if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
 		return 0, nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
@@ -101,6 +114,8 @@ func (c *Collection[V]) continued(opts metav1.ListOptions) (uint64, []*Object[V]
 	}
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
+	// A plain token names the version of the first page. So all pages show one state, as long as
+	// that is not compacted.
 	version := c.line.now
 	if t.Version != inconsistent {
 		version = uint64(t.Version)

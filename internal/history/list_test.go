@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// newThings returns a collection with versions 2 to 6: a, b and c created, b updated to label new, a deleted.
+// newThings returns a collection with versions 2 to 6: a, b and c created, b updated to label new,
+// a deleted.
 func newThings(t *testing.T) (*Line, *Collection[string]) {
 	line := NewLine()
 	c := NewCollection(line, Options[string]{

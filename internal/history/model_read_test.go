@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A watcher folds what a watch tells of, which must be what its filter shows of the states.
+// A watcher applies the events of a watch to a state, which must become what the watch's filter
+// selects of the collection's state.
 type watcher struct {
 	w     *Watch[int]
 	match func(types.NamespacedName, content) bool
@@ -43,7 +44,7 @@ func (m *model) Watch(t *rapid.T) {
 	m.watches = append(m.watches, w)
 }
 
-// Drain reads what the watches have to tell, and compares where that leads to.
+// Drain reads all events of the watches, and compares the states that they lead to.
 func (m *model) Drain(t *rapid.T) {
 	m.watches = slices.DeleteFunc(m.watches, func(w *watcher) bool {
 		return rapid.IntRange(0, 3).Draw(t, "drain") > 0 && m.drain(t, w)
@@ -83,7 +84,7 @@ func (m *model) drain(t *rapid.T, w *watcher) bool {
 	return false
 }
 
-// take folds ev and returns its version, or 0 for one of the initial state.
+// take applies ev and returns its version, or 0 for an event of the initial state.
 func (w *watcher) take(t *rapid.T, ev Event[int], seen uint64) uint64 {
 	old, known := w.seen[ev.Object.Key]
 	if (ev.Type == watch.Added) == known {
@@ -167,7 +168,7 @@ func (m *model) Pages(t *rapid.T) {
 	}
 }
 
-// restOfPages goes on with the token of the error, which shows what is left as it is now.
+// restOfPages goes on with the token of the error. The rest of the pages show the current state.
 func (m *model) restOfPages(t *rapid.T, namespace string, opts metav1.ListOptions,
 	match func(types.NamespacedName, content) bool, before []*Object[int], err error,
 ) {

@@ -238,7 +238,7 @@ func inOrder(objs []*Object[int]) bool {
 	return slices.IsSortedFunc(objs, func(a, b *Object[int]) int { return cmp.Compare(pathOf(a.Key), pathOf(b.Key)) })
 }
 
-// Check compares every state that is kept, and the changes between two of them.
+// Check compares every state that is kept, and the changes between any two of them.
 func (m *model) Check(t *rapid.T) {
 	if got := m.line.Version(); got != m.now {
 		t.Fatalf("version %d, want %d", got, m.now)
@@ -295,8 +295,8 @@ func (m *model) checkState(t *rapid.T, v uint64) {
 	}
 }
 
-// TestModel compares a collection with a model that holds every state in full: each kept state, the changes, the pages of a
-// list, and what each watch adds up to.
+// TestModel compares a collection with a model that holds every state in full: each kept state, the
+// changes, the pages of a list, and what each watch adds up to.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel()

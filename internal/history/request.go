@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ParseVersion returns a resource version as a number: "" and "0" are 0.
+// ParseVersion returns a resource version as a number. "" and "0" are both 0.
 func ParseVersion(resourceVersion string) (uint64, error) {
 	if resourceVersion == "" || resourceVersion == "0" {
 		return 0, nil
@@ -26,16 +26,17 @@ func ParseVersion(resourceVersion string) (uint64, error) {
 	return v, nil
 }
 
-// FormatVersion returns a version as a resource version.
+// FormatVersion returns a version as a string, as metadata.resourceVersion has it.
 func FormatVersion(version uint64) string { return strconv.FormatUint(version, 10) }
 
-// A filter is the part of a collection that a request is about.
+// A filter selects the objects of a collection that a request is about.
 type filter[V any] struct {
-	namespace string
-	labels    labels.Selector // nil: everything
-	fields    fields.Selector // nil: everything
+	namespace string          // "": all
+	labels    labels.Selector // nil: all
+	fields    fields.Selector // nil: all
 }
 
+// newFilter parses the selectors of a request. Its errors are BadRequest.
 func (c *Collection[V]) newFilter(namespace string, opts metav1.ListOptions) (filter[V], error) {
 	f := filter[V]{namespace: namespace}
 	if opts.LabelSelector != "" {
@@ -65,10 +66,10 @@ const (
 	fieldNamespace = "metadata.namespace"
 )
 
-// selects reports whether the filter has a selector beside the namespace.
+// selects reports whether the filter has a selector. A namespace is not one.
 func (f filter[V]) selects() bool { return f.labels != nil || f.fields != nil }
 
-// matches is false for nil.
+// matches reports whether the filter selects obj. It is false for nil.
 func (f filter[V]) matches(obj *Object[V]) bool {
 	return obj != nil &&
 		(f.namespace == "" || f.namespace == obj.Key.Namespace) &&
@@ -76,7 +77,7 @@ func (f filter[V]) matches(obj *Object[V]) bool {
 		(f.fields == nil || f.fields.Matches(objectFields[V]{obj}))
 }
 
-// objectFields are the fields.Fields of an object.
+// objectFields lets a field selector read the fields of an object.
 type objectFields[V any] struct{ obj *Object[V] }
 
 func (o objectFields[V]) Has(name string) bool {
@@ -94,7 +95,7 @@ func (o objectFields[V]) Get(name string) string {
 	return o.obj.Fields[name]
 }
 
-// validateList and validateWatch refuse the combinations of options that a server refuses.
+// validateList rejects the combinations of options that a server rejects for a list.
 func validateList(opts metav1.ListOptions) error {
 	var errs field.ErrorList
 	path := field.NewPath("resourceVersionMatch")
@@ -121,6 +122,7 @@ func validateList(opts metav1.ListOptions) error {
 	return nil
 }
 
+// validateWatch rejects the combinations of options that a server rejects for a watch.
 func validateWatch(opts metav1.ListOptions) error {
 	var errs field.ErrorList
 	path := field.NewPath("resourceVersionMatch")
@@ -147,14 +149,17 @@ func validateWatch(opts metav1.ListOptions) error {
 
 var matches = []metav1.ResourceVersionMatch{metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan}
 
-// A token is where a list goes on: a version and the path of the first object that may come.
+// A token says where the next page of a list begins. A client must not look into it, but real
+// servers use this form, and so do we. Start is the path of the last object of the page before,
+// with a zero byte after it, which makes it the first path that may follow.
 type token struct {
 	API     string `json:"v"`
 	Version int64  `json:"rv"`
 	Start   string `json:"start"`
 }
 
-// inconsistent is the version of a token that takes whatever state is current.
+// inconsistent is the version of a token whose next page shows the state that is current when the
+// page is asked for.
 const inconsistent = -1
 
 const tokenAPI = "meta.k8s.io/v1"
@@ -163,7 +168,7 @@ func (t token) encode() string {
 	t.API = tokenAPI
 	b, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // two strings and a number
+		panic(err) // cannot happen: it has two strings and a number
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }

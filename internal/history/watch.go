@@ -9,44 +9,58 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// An Event is what a watch tells of: a change as its selector sees it, or a bookmark.
+// An Event is what a watch sends: a change as the watch's selectors see it, or a bookmark.
 type Event[V any] struct {
-	Type             watch.EventType // Added, Modified, Deleted or Bookmark
-	Object           *Object[V]      // nil for a Bookmark; for Deleted the last that matched, of an older version
-	Version          uint64          // what the object's resource version is to say
-	Initial          bool            // part of the state that the watch began with, not a change
-	InitialEventsEnd bool            // the bookmark that ends the initial events of a streamed list
+	Type watch.EventType // Added, Modified, Deleted or Bookmark
+	// Object is nil for a Bookmark. For Deleted it is the last object that matched the selectors;
+	// its own Version is older than the event's.
+	Object *Object[V]
+	// Version is the resource version to send, in the object or bookmark.
+	Version uint64
+	// Initial is set if the object is part of the state at which the watch began.
+	Initial bool
+	// InitialEventsEnd marks the bookmark after the initial events of a streamed list (KEP-3157).
+	InitialEventsEnd bool
 }
 
-// A Watch is a cursor into a collection's history. It holds no buffer of its own, and nothing has to be closed.
-// It is for one goroutine at a time.
+// A Watch is a cursor into the log of a collection. It buffers nothing and need not be closed. It
+// is for one goroutine at a time.
 type Watch[V any] struct {
 	c         *Collection[V]
 	filter    filter[V]
-	bookmarks bool // allowed
+	bookmarks bool // the client allows them
 
-	initial []*Object[V] // what is left of the state that it began with
-	ending  bool         // the end bookmark is due after them
-	from    uint64       // the version that it has told all of, or is not told before
-	next    uint64       // how many changes of the collection were before the next one to look at
+	// The events come in this order: initial, the end bookmark if ending is set, then the log.
+	initial []*Object[V] // what is left of the state at which the watch began
+	ending  bool
+	// version is the version up to which all changes were sent. If the watch began at a version
+	// that the line has not reached, it is that version, and changes up to it are not sent.
+	version uint64
+	// next is the number, from the first change ever, of the next change to look at. The change is
+	// log[next-compacted].
+	next uint64
 
-	opened     time.Time
-	deadline   time.Time // zero: none
-	bookmarkAt time.Time // when the next is due
-	asked      uint64    // Line.bookmarks that were answered
-	cuts       uint64    // Collection.cuts when it was opened
-	err        error     // what it ended with
+	opened        time.Time
+	deadline      time.Time // zero: none
+	bookmarkAt    time.Time // when the next bookmark is due
+	bookmarksSeen uint64    // Line.bookmarks when the last bookmark was sent
+	disconnects   uint64    // Collection.disconnects when the watch was opened
+	err           error     // how the watch ended
 }
 
-// bookmarkEvery and bookmarkBefore are when a server sends bookmarks: this often, and this long before the end of a watch.
+// A server sends a bookmark once in bookmarkEvery, and bookmarkBefore the end of a watch.
 const (
 	bookmarkEvery  = time.Minute
 	bookmarkBefore = 2 * time.Second
 )
 
-// Watch answers a watch request. The error is for a request that is not valid; that its version is too old or too large is
-// the error of the first Next, as a real server says it in the stream. A plain watch from a version that is not there yet is
-// silent until the line has passed it. The time of opts.TimeoutSeconds runs from here on; without one the watch has no end.
+// Watch answers a watch request. It returns an error if the request is not valid.
+//
+// If the version is compacted, the first Next returns Expired: a real server sends that in the
+// stream as well. If the line has not reached the version, a streamed list ends in the same way
+// with a Timeout. A plain watch sends nothing until the line has passed that version.
+//
+// opts.TimeoutSeconds counts from this call. Without it the watch does not end by itself.
 func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch[V], error) {
 	if err := validateWatch(opts); err != nil {
 		return nil, err
@@ -67,43 +81,49 @@ func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch
 
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
-	w.cuts, w.asked = c.cuts, c.line.bookmarks
+	w.disconnects, w.bookmarksSeen = c.disconnects, c.line.bookmarks
 	stream := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+	// A streamed list (KEP-3157) begins with the current state, and a bookmark ends that. A plain
+	// watch from "0" or from no version begins with the current state as well, without the
+	// bookmark. With sendInitialEvents=false it begins at the current version and sends no state.
 	switch {
 	case stream && version > c.line.now:
 		w.err = errTooLarge(version, c.line.now)
 	case stream, opts.SendInitialEvents == nil && version == 0:
-		w.from = c.line.now
-		w.initial = c.stateLocked(w.from)
+		w.version = c.line.now
+		w.initial = c.stateLocked(w.version)
 		w.ending = stream && w.bookmarks
 	case version == 0:
-		w.from = c.line.now
+		w.version = c.line.now
 	case version < c.oldest:
 		w.err = errTooOld(version, c.oldest)
 	default:
-		w.from = version
+		w.version = version
 	}
-	w.next = c.dropped + uint64(c.afterLocked(w.from))
+	w.next = c.compacted + uint64(c.afterLocked(w.version))
 	return w, nil
 }
 
-// nextBookmark returns when the bookmark after one at t is due.
+// nextBookmark returns when the bookmark after t is due.
 func (w *Watch[V]) nextBookmark(t time.Time) time.Time {
 	at := t.Add(bookmarkEvery)
 	if w.deadline.IsZero() {
 		return at
 	}
 	before := w.deadline.Add(-bookmarkBefore)
-	// A watch of three seconds or less gets none.
+	// A watch of three seconds or less gets no bookmark before its end.
 	if before.After(t) && before.Before(at) && before.Sub(w.opened) >= bookmarkBefore {
 		return before
 	}
 	return at
 }
 
-// Next returns the next event, and waits for it. The error is io.EOF at the end of the watch, ctx's once that is done, or
-// the status that a server would send as an ERROR event; the last one has ended the watch, and is returned again by later
-// calls. A watch that is so far behind that its next change was compacted ends with Expired: no change is ever skipped.
+// Next waits for the next event and returns it. It returns io.EOF at the end of the watch, and
+// ctx's error when ctx is done. Any other error is the status that a server sends as an ERROR
+// event. Such an error and io.EOF are final: later calls return the same.
+//
+// If a change was compacted before the watch has read it, the watch ends with Expired. So a watch
+// never skips a change.
 func (w *Watch[V]) Next(ctx context.Context) (Event[V], error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -122,7 +142,8 @@ func (w *Watch[V]) Next(ctx context.Context) (Event[V], error) {
 	}
 }
 
-// wait returns when the collection has changed, a bookmark or the end is due, or ctx is done.
+// wait returns when the collection has changed, when a bookmark or the end is due, or when ctx is
+// done.
 func (w *Watch[V]) wait(ctx context.Context, changed <-chan struct{}) {
 	wake := w.deadline
 	if w.bookmarks && (wake.IsZero() || w.bookmarkAt.Before(wake)) {
@@ -141,16 +162,17 @@ func (w *Watch[V]) wait(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// poll looks at one change. It returns the event of it, or nothing and, where there is nothing more to look at, a channel
-// that is closed when there is.
+// poll looks at the next initial object, change or bookmark. It returns the event for it and true.
+// It returns false if there is none, or the filter does not match. changed is nil if there is more
+// to look at; otherwise it is closed when that may have changed.
 func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 	now := time.Now()
 	w.c.line.mu.Lock()
 	defer w.c.line.mu.Unlock()
 	switch {
-	case w.err != nil:
+	case w.err != nil: // it has ended
 		return ev, false, nil
-	case w.cuts != w.c.cuts, !w.deadline.IsZero() && !now.Before(w.deadline):
+	case w.disconnects != w.c.disconnects, !w.deadline.IsZero() && !now.Before(w.deadline):
 		w.err = io.EOF
 		return ev, false, nil
 	case len(w.initial) > 0:
@@ -159,32 +181,38 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 		return Event[V]{Type: watch.Added, Object: obj, Version: obj.Version, Initial: true}, w.filter.matches(obj), nil
 	case w.ending:
 		w.ending = false
-		return Event[V]{Type: watch.Bookmark, Version: w.from, InitialEventsEnd: true}, true, nil
-	case w.next < w.c.dropped:
-		w.err = errTooOld(w.from, w.c.oldest)
+		return Event[V]{Type: watch.Bookmark, Version: w.version, InitialEventsEnd: true}, true, nil
+	case w.next < w.c.compacted: // its next change is gone
+		w.err = errTooOld(w.version, w.c.oldest)
 		return ev, false, nil
 	}
-	if i := w.next - w.c.dropped; i < uint64(len(w.c.log)) {
+	if i := w.next - w.c.compacted; i < uint64(len(w.c.log)) {
 		change := w.c.log[i]
 		w.next++
-		if change.Version <= w.from { // it was opened at a version that was not there yet
+		// Only a watch that began at a version beyond the line's end meets such changes.
+		if change.Version <= w.version {
 			return ev, false, nil
 		}
-		w.from = change.Version
+		w.version = change.Version
 		ev, ok = w.event(change)
 		return ev, ok, nil
 	}
-	if w.bookmarks && w.from <= w.c.line.now && (w.asked != w.c.line.bookmarks || !now.Before(w.bookmarkAt)) {
-		w.asked, w.bookmarkAt = w.c.line.bookmarks, w.nextBookmark(now)
+	// All changes were sent, so a bookmark may name the line's version, which writes to other
+	// collections have raised as well.
+	if w.bookmarks && w.version <= w.c.line.now && (w.bookmarksSeen != w.c.line.bookmarks || !now.Before(w.bookmarkAt)) {
+		w.bookmarksSeen, w.bookmarkAt = w.c.line.bookmarks, w.nextBookmark(now)
 		return Event[V]{Type: watch.Bookmark, Version: w.c.line.now}, true, nil
 	}
 	if !now.Before(w.bookmarkAt) {
-		w.bookmarkAt = w.nextBookmark(now) // not sent, or not allowed: a past time would not be waited for
+		// The bookmark was due but is not allowed, or the line has not reached the watch's version.
+		// Next must not wait for a time that is past.
+		w.bookmarkAt = w.nextBookmark(now)
 	}
 	return ev, false, w.c.waitLocked()
 }
 
-// event returns change as the filter sees it.
+// event returns change as the filter sees it. An object that begins to match is Added, and one that
+// stops matching is Deleted. ok is false if it matches neither before nor after.
 func (w *Watch[V]) event(change Change[V]) (Event[V], bool) {
 	was, is := w.filter.matches(change.Old), w.filter.matches(change.New)
 	ev := Event[V]{Object: change.New, Version: change.Version}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// read returns what w tells of in the next d, as "ADDED@2 a old", and what it ended with.
+// read returns the events of w in the next d, as "ADDED@2 a old", and what it ended with.
 func read(t *testing.T, w *Watch[string], d time.Duration) (events []string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -169,8 +169,8 @@ func TestWatchOptions(t *testing.T) {
 	}
 }
 
-// TestWatchAhead: a watch from a version that is not there yet tells nothing, no bookmark either, until the line has passed
-// it.
+// TestWatchAhead: a watch from a version that the line has not reached sends nothing, not even a
+// bookmark, until the line has passed that version.
 func TestWatchAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, c := newThings(t)
@@ -245,7 +245,8 @@ func TestBookmarks(t *testing.T) {
 	}
 }
 
-// TestBookmarkOnDemand: a bookmark comes after what it covers, also after other collections' versions.
+// TestBookmarkOnDemand: a bookmark comes after what it covers, also after other collections'
+// versions.
 func TestBookmarkOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, c := newThings(t)
@@ -310,8 +311,8 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestSlowWatch: a watch that did not read a change before it was compacted ends with Expired, after what it could still
-// tell.
+// TestSlowWatch: a watch that has not read a change before it was compacted ends with Expired,
+// after the events that it can still send.
 func TestSlowWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, c := newThings(t)
@@ -326,7 +327,7 @@ func TestSlowWatch(t *testing.T) {
 	})
 }
 
-// TestManyWatches: what is written while watches read is told to each, in order, once.
+// TestManyWatches: each watch sends each change that is written meanwhile, in order and once.
 func TestManyWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const watches, writes = 8, 200

@@ -73,7 +73,8 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestUID: an object keeps its UID, one that is created anew has another, also after the line went back.
+// TestUID: an object keeps its UID; one that is created anew has another, also after the line went
+// back.
 func TestUID(t *testing.T) {
 	line, c := newThings(t)
 	before := line.Version()
@@ -97,7 +98,7 @@ func TestUID(t *testing.T) {
 	}
 }
 
-// TestUpdateRace: a write while Same looks at the object is seen by it.
+// TestUpdateRace: an update notices a write that happens while Same compares the object.
 func TestUpdateRace(t *testing.T) {
 	var c *Collection[string]
 	interfere := "one"

@@ -6,7 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// obj is an object of the tests: one version of one key, with the values that the indexes give for it.
+// obj is an object of the tests: one version of one key, with the values that the indexes give for
+// it.
 type obj struct {
 	key     Key
 	version int
@@ -27,15 +28,16 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
-// stampOf knows the version of two objects of three.
-func stampOf(o *obj) (version uint64, identity string) {
+// versionIDOf knows the version of two objects of three.
+func versionIDOf(o *obj) (version uint64, identity string) {
 	if o.version%3 != 0 {
 		version = uint64(o.version)
 	}
 	return version, o.one
 }
 
-// check fails the test if the store is not what its own comments say, or an index not what its function gives.
+// check fails the test if the store breaks one of its invariants, or if an index differs from what
+// its function returns for the objects.
 func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 	t.Helper()
 	for i := range s.shards {
@@ -50,7 +52,7 @@ func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 		}
 		for p := range used {
 			o := sh.objs.At(p)
-			at := table.at(p)
+			at := table.entryAt(p)
 			key := table.key(at)
 			if got := unbox[*obj](table.load(at), s.boxed); got != o {
 				t.Fatalf("%v: the table has %v, the vector %v", key, got, o)
@@ -60,9 +62,9 @@ func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 			}
 			if o != nil {
 				// The version of what a Replace with Distrust has kept is not believed any more.
-				got, want := table.stamp(p), s.stamp(o)
-				if got != want && got != (Stamp{Identity: want.Identity}) {
-					t.Fatalf("%v has stamp %v", o, got)
+				got, want := table.versionID(p), s.versionID(o)
+				if got != want && got != (VersionID{Identity: want.Identity}) {
+					t.Fatalf("%v has VersionID %v", o, got)
 				}
 			}
 			if got := table.Find(hashOf(s.seed, key), key); got != at {
@@ -117,7 +119,7 @@ func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 				if ms != &m.first[p] {
 					more[ms] = true
 				}
-				if g.membership(ms.group.members[ms.at]) != ms || ms.group.objs.At(int(ms.at)) != objs.At(p) {
+				if g.membership(ms.group.members[ms.place]) != ms || ms.group.objs.At(int(ms.place)) != objs.At(p) {
 					t.Fatalf("shard %d, position %d: not where it should be in %v", i, p, ms.group.value)
 				}
 			}

@@ -1,29 +1,35 @@
 package table
 
-// sparse reports whether so many of a shard's objects were deleted that it is worth compacting.
+// sparse reports whether a shard has so many deleted objects that compacting it is worth the time.
 func sparse[T comparable](objs *Vector[T]) bool {
 	const spare = 16
 	live, dead := objs.Live(), objs.Len()-objs.Live()
 	return dead > live+spare || live == 0 && dead > 0
 }
 
-// rebuild makes room in a shard for a third more objects than it has, and takes the deleted ones out. The caller holds the
-// shard's lock, and no stripe's. Nothing that a reader can see changes.
-func (s *Store[T]) rebuild(number int) {
+// rebuildLocked gives a shard a new Table with room for a third more objects than it has, and takes
+// the holes of deleted objects out of the Vector. Readers see no difference.
+//
+// The caller holds the shard's lock and no stripe: the memberships of the shard's objects move, and
+// that needs all stripes of each index (see members).
+func (s *Store[T]) rebuildLocked(number int) {
 	sh := &s.shards[number]
-	at := &s.tables.Load()[number]
-	table, moved := compacted(at.Load(), &sh.objs, s.stampOf != nil)
+	current := &s.tables.Load()[number]
+	table, moved := compacted(current.Load(), &sh.objs, s.versionIDOf != nil)
+	// A reader may come between the indexes, or before the table is stored. It sees the same
+	// objects before and after each step.
 	for _, ix := range *s.indexes.Load() {
 		ix.lock(allStripes)
 		ix.resize(number, moved, table.room())
 		ix.unlock(allStripes)
 	}
-	at.Store(table)
+	current.Store(table)
 }
 
-// compacted returns a table with more room in place of t, and, if it had to take holes out of objs, each position's new one,
-// which is -1 for a hole.
-func compacted[T comparable](t *Table, objs *Vector[T], stamped bool) (_ *Table, moved []int32) {
+// compacted returns a table to use in place of t, with more room. If objs has holes, it takes them
+// out and returns the new position of each old one, -1 for a hole. Otherwise moved is nil. If no
+// object is left, the table is nil.
+func compacted[T comparable](t *Table, objs *Vector[T], withIDs bool) (_ *Table, moved []int32) {
 	if objs.Len() > objs.Live() {
 		moved = make([]int32, objs.Len())
 		var hole T
@@ -37,13 +43,14 @@ func compacted[T comparable](t *Table, objs *Vector[T], stamped bool) (_ *Table,
 				moved[p] = -1
 			}
 		}
+		// Snapshots keep the chunks of the old vector, and the old table with the positions in it.
 		*objs = dense
 	}
 	if objs.Len() == 0 && t != nil {
 		return nil, moved
 	}
-	return t.rebuilt(grown(objs.Len()), moved, stamped), moved
+	return t.rebuilt(grown(objs.Len()), moved, withIDs), moved
 }
 
-// grown returns the number of keys to make room for when a table of n is full.
+// grown returns the number of keys that a table gets room for when n objects have filled it.
 func grown(n int) int { return n + n/3 + 4 }

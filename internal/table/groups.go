@@ -8,59 +8,69 @@ import (
 	"sync"
 )
 
+// stripes is the number of locks of an index.
 const stripes = 8
 
-// Groups is an index: it groups a store's objects by the values that a function gives for each. An object belongs to each of
-// its values once.
+// Groups is an index: it groups the objects of a store by the values that a function returns for
+// each of them. An object is in the group of each of its values once.
 //
-// The readers of a group wait for the writers of its stripe, and for nobody else.
+// A group belongs to a stripe, chosen by the hash of its value. The lock of the stripe guards what
+// readers see of the group. Readers of a group wait only for writers that change a group of the
+// same stripe.
 type Groups[K, T comparable] struct {
-	value   func(T) K // nil: values is set
+	value   func(T) K // for objects with one value each; nil: values is set
 	values  func(obj T, add func(K) bool)
 	seed    maphash.Seed
 	stripes [stripes]stripe[K, T]
 
 	members [shards]members[K, T]
 
-	// A Replace works on copies of what readers see, and publishes them at its end. These are its own, as all members are
-	// while it lasts, since it has claimed every shard.
+	// A Replace works on copies of what readers see, and publishes them at its end. The fields for
+	// that, here and below, are used only while it has claimed all shards. The members are not
+	// copied, because readers do not see them.
 	staging bool
-	staged  []*group[K, T]
+	staged  []*group[K, T] // the groups that have a copy
 }
 
+// A stripe is an eighth of the values of an index. mu guards groups, and objs and members of each
+// of them.
 type stripe[K, T comparable] struct {
 	mu     sync.Mutex
 	groups map[K]*group[K, T]
-	next   map[K]*group[K, T] // a Replace's copy; nil while it would be the same
+	next   map[K]*group[K, T] // a Replace's copy of groups; nil if the Replace has not changed it
 
-	_ [64]byte // so that two stripes share no cache line
+	_ [64]byte // padding, so that no two stripes share a cache line
 }
 
-// A group is the objects of one value. It is never empty while it can be seen.
+// A group is the objects of one value. A group that a reader can find has at least one object.
 type group[K, T comparable] struct {
 	value   K
 	stripe  *stripe[K, T]
 	number  int // of the stripe
 	objs    Vector[T]
-	members []member // beside objs
-	coming  int      // how many a Replace is going to add
+	members []member // members[i] leads to the membership of objs.At(i)
+	coming  int      // how many objects the Replace at work is going to add
 
-	staged bool
+	staged bool      // next is in use
 	next   Vector[T] // a Replace's copy of objs
 }
 
-// NewGroups returns an index that is empty until it is added to a store. values calls add with each value of obj, and may
-// ignore the result; a value that is not equal to itself (NaN) is left out. It is called once for each version of each object,
-// by the goroutine that writes it, which holds no mutex.
+// NewGroups returns an index for objects with any number of values. It is empty until it is added
+// to a store.
+//
+// values calls add with each value of obj, and may ignore what add returns. A value that occurs
+// twice counts once, and a value that is not equal to itself (NaN) is left out. values is called
+// once for each version of each object, by the goroutine that writes it, with no mutex held.
 func NewGroups[K, T comparable](values func(obj T, add func(K) bool)) *Groups[K, T] {
 	return &Groups[K, T]{values: values, seed: maphash.MakeSeed()}
 }
 
-// NewGroupsOfOne is [NewGroups] for objects that have one value each.
+// NewGroupsOfOne is like [NewGroups], for objects that have one value each.
 func NewGroupsOfOne[K, T comparable](value func(T) K) *Groups[K, T] {
 	return &Groups[K, T]{value: value, seed: maphash.MakeSeed()}
 }
 
+// stripeOf returns the number of the stripe of value.
 func (g *Groups[K, T]) stripeOf(value K) int {
 	return int(maphash.Comparable(g.seed, value) % stripes)
 }
@@ -87,7 +97,7 @@ func (g *Groups[K, T]) Len(value K) int {
 	return 0
 }
 
-// Values returns the values that any object has, in no order.
+// Values returns the values that at least one object has, in no order.
 func (g *Groups[K, T]) Values() []K {
 	g.lock(allStripes)
 	defer g.unlock(allStripes)
@@ -102,25 +112,33 @@ func (g *Groups[K, T]) Values() []K {
 	return values
 }
 
-// set is a set of stripes.
+// A set is a set of stripes, one bit for each.
 type set uint8
 
 const allStripes = set(1<<stripes - 1)
 
+// lock locks the stripes in which, in ascending order.
 func (g *Groups[K, T]) lock(which set) {
 	for ; which != 0; which &= which - 1 {
 		g.stripes[bits.TrailingZeros8(uint8(which))].mu.Lock()
 	}
 }
 
+// unlock unlocks the stripes in which.
 func (g *Groups[K, T]) unlock(which set) {
 	for ; which != 0; which &= which - 1 {
 		g.stripes[bits.TrailingZeros8(uint8(which))].mu.Unlock()
 	}
 }
 
-// stripesFor returns the stripes that a put, or a drop if values is nil, is going to change, and whether values are those
-// that the object has.
+// stripesFor returns the stripes to lock for putting an object with these values at a position, or
+// for removing the object there if values is nil. same reports whether the object there has the
+// same values already, in the same order.
+//
+// These are the stripes of the old and of the new values. If the memberships may have to move to
+// make room for the new ones, it is all stripes (see members). The caller holds the shard's lock,
+// so the memberships of the object do not change; the group of a membership and the value of a
+// group never do.
 func (g *Groups[K, T]) stripesFor(shard, position int, values []K) (which set, same bool) {
 	m := &g.members[shard]
 	n := 0
@@ -142,17 +160,18 @@ func (g *Groups[K, T]) stripesFor(shard, position int, values []K) (which set, s
 	return which, false
 }
 
-// put makes obj the object at a position, with values; same says that they are those that it has. The caller holds the locks
-// of stripesFor.
+// put makes obj the object at a position, with these values. same is what stripesFor returned. The
+// caller holds the shard's lock and the stripes of stripesFor, or has claimed all shards.
 func (g *Groups[K, T]) put(shard, position int, obj T, values []K, same bool) {
 	m := &g.members[shard]
 	if same {
+		// Most updates change no value: the object only takes the place of the old one.
 		for ms := m.of(position); ms != nil; ms = m.next(ms) {
-			g.objs(ms.group).Set(int(ms.at), obj)
+			g.objs(ms.group).Set(int(ms.place), obj)
 		}
 		return
 	}
-	g.drop(shard, position)
+	g.remove(shard, position)
 	m.grow(len(values))
 	var last *membership[K, T]
 	for _, value := range values {
@@ -160,8 +179,8 @@ func (g *Groups[K, T]) put(shard, position int, obj T, values []K, same bool) {
 	}
 }
 
-// drop removes the object at a position. The caller holds the locks of stripesFor.
-func (g *Groups[K, T]) drop(shard, position int) {
+// remove removes the object at a position from its groups. The locks are as for put.
+func (g *Groups[K, T]) remove(shard, position int) {
 	m := &g.members[shard]
 	if m.of(position) == nil {
 		return
@@ -172,7 +191,7 @@ func (g *Groups[K, T]) drop(shard, position int) {
 	m.clear(position)
 }
 
-// group returns the group of value, to join.
+// group returns the group of value. It makes the group if there is none, for an object that joins.
 func (g *Groups[K, T]) group(value K) *group[K, T] {
 	number := g.stripeOf(value)
 	st := &g.stripes[number]
@@ -184,26 +203,29 @@ func (g *Groups[K, T]) group(value K) *group[K, T] {
 	return b
 }
 
-// join makes obj, at a position, a member of b, and returns its membership; last is the one before, or nil.
+// join makes obj, which is at a position, a member of b. It returns the new membership. last is the
+// membership that the object joined before this one, or nil if it is the first.
 func (g *Groups[K, T]) join(shard, position int, last *membership[K, T], b *group[K, T], obj T) *membership[K, T] {
 	objs := g.objs(b)
 	ms, member := g.members[shard].add(shard, position, last)
-	ms.group, ms.at = b, int32(objs.Len())
+	ms.group, ms.place = b, int32(objs.Len())
 	objs.Append(obj)
 	b.members = append(b.members, member)
 	return ms
 }
 
-// leave takes a member out of its group, where the last one takes its place.
+// leave takes a member out of its group. The last member of the group moves to its place. That one
+// may belong to another shard, whose lock the caller does not hold; the lock of the stripe is
+// enough to change its membership's place.
 func (g *Groups[K, T]) leave(ms *membership[K, T]) {
-	b, at := ms.group, int(ms.at)
+	b, place := ms.group, int(ms.place)
 	objs := g.objs(b)
 	last := objs.Len() - 1
-	if at != last {
-		objs.Set(at, objs.At(last))
+	if place != last {
+		objs.Set(place, objs.At(last))
 		moved := b.members[last]
-		b.members[at] = moved
-		g.membership(moved).at = int32(at)
+		b.members[place] = moved
+		g.membership(moved).place = int32(place)
 	}
 	objs.Pop()
 	b.members = b.members[:last]
@@ -212,13 +234,14 @@ func (g *Groups[K, T]) leave(ms *membership[K, T]) {
 	}
 	if last == 0 {
 		delete(g.change(b.stripe), b.value)
-		// A map keeps the memory of the most keys that it ever had.
+		// A map never gives back memory, so an empty one is replaced.
 		if !g.staging && len(b.stripe.groups) == 0 {
 			b.stripe.groups = nil
 		}
 	}
 }
 
+// membership returns the membership that a member leads to.
 func (g *Groups[K, T]) membership(of member) *membership[K, T] {
 	m := &g.members[of.shard]
 	if of.more {
@@ -227,13 +250,13 @@ func (g *Groups[K, T]) membership(of member) *membership[K, T] {
 	return &m.first[of.index]
 }
 
-// objs returns b's objects, or a Replace's copy of them, to change.
+// objs returns the objects of b for changing them: during a Replace, a copy.
 func (g *Groups[K, T]) objs(b *group[K, T]) *Vector[T] {
 	if !g.staging {
 		return &b.objs
 	}
 	if !b.staged {
-		b.stripe.mu.Lock() // against View
+		b.stripe.mu.Lock() // View changes b.objs.era
 		b.next = b.objs.Fork()
 		b.stripe.mu.Unlock()
 		b.staged = true
@@ -242,7 +265,7 @@ func (g *Groups[K, T]) objs(b *group[K, T]) *Vector[T] {
 	return &b.next
 }
 
-// groupsOf returns the groups of a stripe, or a Replace's copy of them, to read.
+// groupsOf returns the groups of a stripe for reading: during a Replace, its copy if there is one.
 func (g *Groups[K, T]) groupsOf(st *stripe[K, T]) map[K]*group[K, T] {
 	if st.next != nil {
 		return st.next
@@ -250,7 +273,7 @@ func (g *Groups[K, T]) groupsOf(st *stripe[K, T]) map[K]*group[K, T] {
 	return st.groups
 }
 
-// change returns the groups of a stripe, or a Replace's copy of them, to change.
+// change returns the groups of a stripe for changing them: during a Replace, a copy.
 func (g *Groups[K, T]) change(st *stripe[K, T]) map[K]*group[K, T] {
 	to := &st.groups
 	if g.staging {
@@ -264,7 +287,7 @@ func (g *Groups[K, T]) change(st *stripe[K, T]) map[K]*group[K, T] {
 	return *to
 }
 
-// publish shows what was staged. The caller holds the locks of all stripes.
+// publish puts the copies that a Replace has made in place. The caller holds all stripes.
 func (g *Groups[K, T]) publish() {
 	for _, b := range g.staged {
 		b.objs, b.next, b.staged = b.next, Vector[T]{}, false
@@ -280,8 +303,8 @@ func (g *Groups[K, T]) publish() {
 	}
 }
 
-// resize makes room for n positions in a shard, of which p becomes moved[p], if that is not nil. The caller holds the locks
-// of all stripes, or has claimed all shards.
+// resize makes room for n positions in a shard. If moved is not nil, position p becomes moved[p].
+// The caller holds all stripes, or has claimed all shards.
 func (g *Groups[K, T]) resize(shard int, moved []int32, n int) {
 	g.members[shard].resize(shard, moved, n)
 }

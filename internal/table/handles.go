@@ -2,13 +2,16 @@ package table
 
 import "unique"
 
-// handles knows some handles, which is faster than to make them: most lists are in the order of their namespaces.
+// handles caches the handles that a Replace needs. Making a handle takes a lookup in a table that
+// the whole program shares. Most lists come in the order of their namespaces, so the last handle is
+// checked first.
 type handles struct {
 	last   unique.Handle[string]
 	lastOf string
 	all    map[string]unique.Handle[string]
 }
 
+// handle returns the handle of a namespace.
 func (h *handles) handle(of string) unique.Handle[string] {
 	if h.all != nil && h.lastOf == of {
 		return h.last

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestHash expects that each bit of a key counts, of either string, at any length, and that it changes half of the hash.
+// TestHash expects that each bit of a key counts, of either string, at any length, and that it
+// changes half of the hash.
 func TestHash(t *testing.T) {
 	s := newSeed()
 	seen := make(map[uint64]Key)
@@ -45,8 +46,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHashSpread expects that names that are numbered fall evenly on the shards, by the low bits, and on a table's places, by
-// the high ones.
+// TestHashSpread expects that names that are numbered fall evenly on the shards, by the low bits,
+// and on a table's places, by the high ones.
 func TestHashSpread(t *testing.T) {
 	s := newSeed()
 	const n, parts = 100_000, 64

@@ -2,18 +2,23 @@ package table
 
 import "slices"
 
-// index is a [Groups] to a store, which knows nothing of its values.
+// index is a [Groups] without the type of its values, so that a store can have indexes of different
+// types.
 type index[T comparable] interface {
 	draft() draft[T]
+	// lock and unlock are for the stripes in which. The order is ascending.
 	lock(which set)
 	unlock(which set)
+	// resize gives a shard room for n positions; see Groups.resize.
 	resize(shard int, moved []int32, n int)
+	// stage lets the next draft.replace work on copies, and publish puts these in place.
 	stage()
 	publish()
 }
 
-// Add adds an index, which is complete from the first moment on. A panic of its function leaves the store without it. The
-// function must not write to the store.
+// Add adds an index. Readers of the index find it complete, because nobody has it before Add
+// returns. Writers wait meanwhile, and every later write updates it. If the index's function
+// panics, the store stays without the index. The function must not write to the store.
 func (s *Store[T]) Add(ix index[T]) {
 	s.claim()
 	defer s.release()
@@ -41,29 +46,35 @@ func (s *Store[T]) Add(ix index[T]) {
 	s.indexes.Store(&indexes)
 }
 
-// A draft is what a writer is going to change in one index: the values of the objects that it writes, in their order.
+// A draft is what one write is going to change in one index. It collects the values of the objects
+// that the write stores, in their order. A write uses it like this: compute for each object with no
+// lock held, then lock, put or remove, and unlock. A Replace calls compute and then replace.
 type draft[T comparable] interface {
 	// grow makes room for the values of n objects.
 	grow(n int)
 	// compute calls the user's function for the next object. If that panics nothing has changed.
 	compute(obj T)
-	// lock takes the locks that putting the only object at a position needs, or dropping what is there if none was computed.
+	// lock locks the stripes that putting the computed object at a position needs. If no object
+	// was computed these are the stripes that removing the object there needs.
 	lock(shard, position int)
-	unlock() // and forget what was computed
-	// put and drop make the change that lock was called for.
+	// unlock undoes lock, and clears what was computed.
+	unlock()
+	// put and remove make the change that lock was called for.
 	put(shard, position int, obj T)
-	drop(shard, position int)
-	// replace makes all changes; put are the objects that were computed. The caller has claimed all shards.
+	remove(shard, position int)
+	// replace makes all changes of a Replace. put are the objects that were computed. The caller
+	// has claimed all shards.
 	replace(gone, put []difference[T])
 }
 
+// draftOf is the draft of a Groups.
 type draftOf[K, T comparable] struct {
 	groups *Groups[K, T]
 	values []K
-	add    func(K) bool // appends to values; here so that it is allocated once
-	ends   []int        // values[ends[i-1]:ends[i]] are object i's
-	locked set
-	same   bool // what lock found
+	add    func(K) bool // appends to values; a field so that it is allocated only once
+	ends   []int        // values[ends[i-1]:ends[i]] are the values of object i
+	locked set          // the stripes that lock has locked
+	same   bool         // whether lock found that the object's values do not change
 }
 
 func (g *Groups[K, T]) draft() draft[T] {
@@ -94,8 +105,9 @@ func (d *draftOf[K, T]) compute(obj T) {
 	d.ends = append(d.ends, len(d.values))
 }
 
-// distinct removes, in place, what occurs a second time, and what is not equal to itself, which no map finds again. It
-// panics for an interface whose value cannot be compared, before that can do harm.
+// distinct removes duplicates from values, in place. It also removes values that are not equal to
+// themselves (NaN), which no map would find again. If K is an interface, and the type in it cannot
+// be compared, distinct panics. At that point the write has changed nothing yet.
 func distinct[K comparable](values []K) []K {
 	const many = 16 // from here a map is faster than looking through the list
 	var seen map[K]struct{}
@@ -122,6 +134,7 @@ func distinct[K comparable](values []K) []K {
 	return values[:n]
 }
 
+// of returns the values of object i; none if no object was computed.
 func (d *draftOf[K, T]) of(i int) []K {
 	if len(d.ends) == 0 {
 		return nil
@@ -142,14 +155,15 @@ func (d *draftOf[K, T]) put(shard, position int, obj T) {
 	d.groups.put(shard, position, obj, d.of(0), d.same)
 }
 
-func (d *draftOf[K, T]) drop(shard, position int) { d.groups.drop(shard, position) }
+func (d *draftOf[K, T]) remove(shard, position int) { d.groups.remove(shard, position) }
 
 func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 	g := d.groups
 	for i := range gone {
-		g.drop(int(gone[i].shard), int(gone[i].position))
+		g.remove(int(gone[i].shard), int(gone[i].position))
 	}
-	// First all leave, then all join, so that each value is looked up once, and each group grows once.
+	// First all objects leave the groups they were in, then all join. So each value is looked up
+	// once, and each group grows once.
 	var none T
 	joining := make([]int32, 0, len(put))
 	for i := range put {
@@ -160,7 +174,7 @@ func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 				g.put(shard, position, c.new, values, true)
 				continue
 			}
-			g.drop(shard, position)
+			g.remove(shard, position)
 		}
 		joining = append(joining, int32(i))
 	}
@@ -197,7 +211,7 @@ func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 func (d *draftOf[K, T]) unlock() {
 	d.groups.unlock(d.locked)
 	if len(d.values) == 1 {
-		// What clear would do, but for a call for each index of each write.
+		// This is what clear does, without a call for each index of each write.
 		var none K
 		d.values[0] = none
 	} else {

@@ -1,24 +1,33 @@
 package table
 
-// members says of the objects of one shard in which groups of one index they are. The shard's lock guards it; but any
-// shard's writer may find, with the lock of a group's stripe, a membership of that group and change its field at. So what
-// moves memberships needs, beside the shard's lock, those of all stripes.
+// members knows in which groups of one index the objects of one shard are.
+//
+// The memberships of an object are a linked list: the first one is in first, the others are in
+// more. They are indexed, not allocated one by one, so that the garbage collector has less to
+// follow.
+//
+// The shard's lock guards members, with one exception. When an object leaves a group, the last
+// member of that group moves to its place, and place is updated in the membership of that member,
+// which may be of any shard. The lock of the group's stripe guards this field. So whoever moves
+// memberships in memory (grow, resize) needs the shard's lock and all stripes: a writer of another
+// shard might be about to update one of them.
 type members[K, T comparable] struct {
-	first []membership[K, T] // by position, as many as the shard's table has room for
-	more  []membership[K, T] // those of objects that have more than one
-	free  []int32            // what is unused in more
+	first []membership[K, T] // by position; as long as the room of the shard's table
+	more  []membership[K, T] // the second and further memberships of objects
+	free  []int32            // the indexes in more that are unused
 }
 
-// A membership is one object's place in one group. Without a group it is none.
+// A membership is one object in one group. Without a group it is unused.
 type membership[K, T comparable] struct {
 	group *group[K, T]
-	at    int32
-	next  int32 // in more, plus one: the same object's next one; 0 if there is none
+	place int32 // the index of the object in the group
+	next  int32 // one more than the index in more of the object's next membership; 0: none
 }
 
-// A member is the way from a group to a [membership].
+// A member leads from a group to a [membership]. It is an index and not a pointer, so that a resize
+// can move memberships, and so that it takes 8 bytes without a pointer for the garbage collector.
 type member struct {
-	index int32
+	index int32 // in more or first of the shard's members
 	shard uint8
 	more  bool
 }
@@ -31,7 +40,7 @@ func (m *members[K, T]) of(position int) *membership[K, T] {
 	return nil
 }
 
-// next returns the same object's next membership, or nil.
+// next returns the next membership of the same object, or nil.
 func (m *members[K, T]) next(ms *membership[K, T]) *membership[K, T] {
 	if ms.next == 0 {
 		return nil
@@ -39,8 +48,9 @@ func (m *members[K, T]) next(ms *membership[K, T]) *membership[K, T] {
 	return &m.more[ms.next-1]
 }
 
-// are reports whether values are those of the object at a position, in the same order. Another order costs a little time, no
-// more.
+// are reports whether values are those of the object at a position, in the same order. A caller
+// that takes the same values in another order for a change does a little more work and nothing
+// wrong.
 func (m *members[K, T]) are(position int, values []K) bool {
 	ms := m.of(position)
 	for _, value := range values {
@@ -52,7 +62,8 @@ func (m *members[K, T]) are(position int, values []K) bool {
 	return ms == nil
 }
 
-// spare returns how many values the object at a position may get before memberships have to move.
+// spare returns how many values the object at a position can get before grow has to move
+// memberships: as many as it has, and the free ones.
 func (m *members[K, T]) spare(position int) int {
 	n := 1 + len(m.free)
 	for ms := &m.first[position]; ms.next != 0; ms = m.next(ms) {
@@ -61,7 +72,7 @@ func (m *members[K, T]) spare(position int) int {
 	return n
 }
 
-// grow makes room for the n values of an object that has none yet.
+// grow makes room for n values of an object that has none. It may move all memberships in more.
 func (m *members[K, T]) grow(n int) {
 	if n -= 1 + len(m.free); n <= 0 {
 		return
@@ -73,7 +84,8 @@ func (m *members[K, T]) grow(n int) {
 	}
 }
 
-// add returns a new membership of the object at a position, of which last is the last one, or nil. There must be room.
+// add returns a new membership of the object at a position. last is the membership before it, or
+// nil if it is the first. There must be room; see grow.
 func (m *members[K, T]) add(shard, position int, last *membership[K, T]) (*membership[K, T], member) {
 	if last == nil {
 		return &m.first[position], member{int32(position), uint8(shard), false}
@@ -85,7 +97,7 @@ func (m *members[K, T]) add(shard, position int, last *membership[K, T]) (*membe
 	return &m.more[i], member{i, uint8(shard), true}
 }
 
-// clear ends the memberships of the object at a position. They have left their groups.
+// clear frees the memberships of the object at a position. They have left their groups.
 func (m *members[K, T]) clear(position int) {
 	for ms := &m.first[position]; ; {
 		next := ms.next
@@ -98,7 +110,8 @@ func (m *members[K, T]) clear(position int) {
 	}
 }
 
-// resize makes room for n positions, of which p becomes moved[p], if that is not nil.
+// resize makes room for n positions. If moved is not nil, position p becomes moved[p], more is
+// compacted, and the groups' members are updated to lead to the new places.
 func (m *members[K, T]) resize(shard int, moved []int32, n int) {
 	if moved == nil && n == len(m.first) {
 		return
@@ -117,13 +130,13 @@ func (m *members[K, T]) resize(shard int, moved []int32, n int) {
 		}
 		last := &first[to]
 		*last = *ms
-		last.group.members[last.at] = member{to, uint8(shard), false}
+		last.group.members[last.place] = member{to, uint8(shard), false}
 		for ms = m.next(ms); ms != nil; ms = m.next(ms) {
 			i := int32(len(more))
 			more = append(more, *ms)
 			last.next = i + 1
 			last = &more[i]
-			last.group.members[last.at] = member{i, uint8(shard), true}
+			last.group.members[last.place] = member{i, uint8(shard), true}
 		}
 	}
 	*m = members[K, T]{first: first, more: more}

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestModel runs random operations on a store and on a map, and compares all that can be read, also from snapshots that were
-// taken long before.
+// TestModel runs random operations on a store and on a map, and compares all that can be read, also
+// from snapshots that were taken long before.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
@@ -21,7 +21,7 @@ func TestModel(t *testing.T) {
 			keys: rapid.SampledFrom([]int{3, 40, 400}).Draw(rt, "keys"),
 		}
 		if rapid.Bool().Draw(rt, "owned") {
-			m.store = NewOwned(keyOf, stampOf, new(sync.Mutex))
+			m.store = NewOwned(keyOf, versionIDOf, new(sync.Mutex))
 		} else {
 			m.store = NewStore(keyOf)
 		}
@@ -248,7 +248,8 @@ func (m *model) snapshot(t *rapid.T) {
 	}
 }
 
-// panic makes an index panic in each of the writes that call it, and expects that nothing has changed.
+// panic makes an index panic in each of the writes that call it, and expects that nothing has
+// changed.
 func (m *model) panic(t *rapid.T) {
 	bad := m.object(t, m.key(t))
 	values := func(o *obj, add func(string) bool) {

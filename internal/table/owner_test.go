@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 )
 
-// TestOwner expects that an owner's lock is free while functions are called and while a write waits for a long one, and held
-// from before the change can be seen.
+// TestOwner expects that an owner's lock is free while functions are called and while a write waits
+// for a long one, and held from before the change can be seen.
 func TestOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		s := NewOwned(keyOf, stampOf, &mu)
+		s := NewOwned(keyOf, versionIDOf, &mu)
 		s.Add(NewGroups(func(o *obj, add func(string) bool) {
 			if !mu.TryLock() {
 				t.Error("an index's function was called under the lock")

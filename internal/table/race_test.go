@@ -10,11 +10,13 @@ import (
 	"time"
 )
 
-// In TestSessions each of some writers makes one change after another, and each reader notes the last change of each writer
-// that it has seen. No later read of any kind may show a state before it, and each must be a state that there was.
+// In TestSessions several writers make one change after another. Each reader remembers the last
+// change of each writer that it has seen. None of its later reads, of any kind, may show a state
+// before that, and each must show a state that there was.
 //
-// Change n of a writer is to its object n%span. In round n/span it stores version n of it; with deletes, it deletes it if the
-// round is odd. So a state follows from its number alone.
+// Change n of a writer is to its object n%span. In round n/span it stores version n of the object;
+// with deletes, it deletes the object if the round is odd. So a state follows from its number
+// alone.
 const span = 40
 
 type session struct {
@@ -105,7 +107,8 @@ func (r *reader) get(o *obj, of number) error {
 	return nil
 }
 
-// all checks the objects for which in is true. If exact is not negative they must be those of that state, else of some state.
+// all checks the objects for which in is true. They must be those of the state exact, or of any
+// state if exact is negative.
 func (r *reader) all(what string, objs []*obj, exact int, in func(*obj) bool) error {
 	type found [span]*obj
 	byWriter := make([]found, r.writers)
@@ -133,7 +136,8 @@ func (r *reader) all(what string, objs []*obj, exact int, in func(*obj) bool) er
 			}
 			return true
 		}
-		// The state that is shown is at most two rounds past the newest object in it; or it is the one seen, or near it.
+		// The state that is shown is at most two rounds past the newest object in it; or it is the
+		// one seen, or near it.
 		newest := r.seen[writer]
 		for _, o := range byWriter[writer] {
 			if o != nil {
@@ -161,8 +165,8 @@ func (r *reader) all(what string, objs []*obj, exact int, in func(*obj) bool) er
 	return nil
 }
 
-// await reads the version, or the object of a writer's next change, until that change shows: most often this is while it is
-// still being made.
+// await reads the version, or the object of a writer's next change, until that change shows: most
+// often this is while it is still being made.
 func (r *reader) await(writer int) error {
 	seen := r.seen[writer]
 	if r.versions && rand.N(2) == 0 {
@@ -260,7 +264,7 @@ func TestSessions(t *testing.T) {
 		t.Run(fmt.Sprintf("writers=%d,versions=%v,deletes=%v,owned=%v", s.writers, s.versions, s.deletes, s.owned), func(t *testing.T) {
 			s.store = NewStore(keyOf)
 			if s.owned {
-				s.store = NewOwned(keyOf, stampOf, new(sync.Mutex))
+				s.store = NewOwned(keyOf, versionIDOf, new(sync.Mutex))
 			}
 			s.group, s.parity = NewGroups(byGroup), NewGroups(byParity)
 			s.store.Add(s.group)
@@ -304,7 +308,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestClaims has writers beside one that replaces all and one that adds indexes, and looks at what is left.
+// TestClaims runs writers beside a goroutine that replaces all objects and one that adds indexes,
+// and checks what is left.
 func TestClaims(t *testing.T) {
 	s := NewStore(keyOf)
 	var done atomic.Bool
@@ -345,7 +350,8 @@ func TestClaims(t *testing.T) {
 	check(t, s, indexes...)
 }
 
-// TestProgress has one that moves the version, and expects to see that, beside writers and snapshots of the same objects.
+// TestProgress moves the version and expects to read it back, beside writers and snapshots of the
+// same objects.
 func TestProgress(t *testing.T) {
 	s := NewStore(keyOf)
 	var done atomic.Bool

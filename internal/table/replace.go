@@ -2,32 +2,37 @@ package table
 
 import "slices"
 
-// Changes says what Replace has to know of its objects, and whom to tell.
+// Changes tells Replace how to compare objects and keys, and what to call. Every function may be
+// nil.
 type Changes[T comparable] struct {
-	// Same reports that new is no change of old, which then keeps its place. It is asked where stamps do not tell, and always
-	// if Distrust is true. nil: they are the same object.
+	// Same reports whether new does not differ from old. Old then stays in its place. Replace asks
+	// it only about two objects whose VersionIDs do not decide, or about all if Distrust is true.
+	// nil: only the same object is the same.
 	Same     func(old, new T) bool
 	Distrust bool
-	// Newer reports whether b counts, rather than a, of two objects of one key. nil: it does.
+	// Newer reports whether b, rather than a, is the one to store, if a list has both for one key.
+	// nil: the later one in the list is stored.
 	Newer func(a, b T) bool
-	// Keep names keys that stay although no object has them. nil: none.
+	// Keep reports whether key stays although the list has no object of it. nil: none stays.
 	Keep func(Key) bool
-	// Trying is told of each object before the functions of the indexes are called with it, so that one can say at which they
-	// panicked. nil: nobody wants to know.
+	// Trying is called with each object before the functions of the indexes are called with it. So
+	// if one of them panics, the caller knows the object.
 	Trying func(T)
-	// Change is told of each difference when all of it can be seen: (old, zero) of all that is gone, then (old, new) and
-	// (zero, new) in the order of the objects. nil: nobody wants to know.
+	// Change is called for each difference when all of them can be seen: first (old, zero) for each
+	// object that is gone, then (old, new) and (zero, new) in the order of the list.
 	Change func(old, new T)
-	// Duplicate is told, before Change is, of each object whose key an earlier one has. nil: nobody wants to know.
+	// Duplicate is called, before Change, for each object whose key an earlier one in the list has.
 	Duplicate func(Key)
-	// Done is called after the last Change. nil: nobody wants to know.
+	// Done is called after the last Change.
 	Done func()
 }
 
-// Replace makes objs the content, and version the version, at once. It returns how many objects are new, changed or gone.
-// Change, Duplicate and Done are called with the lock of the store's owner held, or with no lock if there is no owner. All other
-// functions, and those of the indexes, are called without a lock, and must not write to the store. If one of these panics
-// nothing has changed.
+// Replace makes objs the whole content and version the version, at one point. It returns how many
+// objects are new, changed or gone. It panics if one of objs is the zero T.
+//
+// Change, Duplicate and Done are called with the owner's lock held, or with no lock if there is no
+// owner. All other functions, and those of the indexes, are called with no lock held, and must not
+// write to the store. If one of these panics, nothing has changed.
 func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 	var none T
 	if slices.Contains(objs, none) {
@@ -38,38 +43,42 @@ func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 	r, unique := s.diff(objs, c)
 	var duplicates []Key
 	if !unique {
-		// Rare enough to begin again.
+		// Duplicates are rare, so it is cheapest to begin again without them.
 		objs, duplicates = s.distinct(objs, c)
 		r, _ = s.diff(objs, c)
 	}
-	r.drop(c)
-	r.commit(r.drafts(c), version, func() { r.tell(c, duplicates) })
+	r.stageDeletions(c)
+	r.commit(r.drafts(c), version, func() { r.notify(c, duplicates) })
 	return len(r.gone) + len(r.put)
 }
 
-// replace is the work that a Replace does on a store that it has claimed.
+// replace is the work of one Replace, on a store that it has claimed. It stages the new state of
+// each shard beside the one that readers use. Only commit changes what readers see.
 type replace[T comparable] struct {
 	store     *Store[T]
 	next      [shards]staged[T]
-	gone, put []difference[T]
+	gone, put []difference[T] // put: new and changed objects, in the order of the list
 
 	namespaces handles
 }
 
+// A difference is one object that a Replace adds, changes or removes. Old is zero for an addition,
+// new for a removal.
 type difference[T comparable] struct {
 	shard, position int32
 	old, new        T
 }
 
-// staged is what a shard is going to be. Until it differs it is what the shard is.
+// staged is the next state of a shard. As long as that does not differ it shares the table and the
+// vector of the shard, which must not be changed. fork gives it copies of its own.
 type staged[T comparable] struct {
 	forked bool
 	table  *Table
 	objs   *Vector[T]
-	seen   bitset // positions of which there was an object
+	seen   bitset // the positions whose key the list has
 }
 
-// drafts calls the indexes' functions. What follows does not fail.
+// drafts calls the functions of the indexes. Nothing after it can fail.
 func (r *replace[T]) drafts(c Changes[T]) []draft[T] {
 	indexes := *r.store.indexes.Load()
 	drafts := make([]draft[T], len(indexes))
@@ -86,8 +95,8 @@ func (r *replace[T]) drafts(c Changes[T]) []draft[T] {
 	return drafts
 }
 
-// tell says what has changed.
-func (r *replace[T]) tell(c Changes[T], duplicates []Key) {
+// notify calls the functions of c that report changes.
+func (r *replace[T]) notify(c Changes[T], duplicates []Key) {
 	var none T
 	for _, key := range duplicates {
 		if c.Duplicate != nil {
@@ -107,7 +116,8 @@ func (r *replace[T]) tell(c Changes[T], duplicates []Key) {
 	}
 }
 
-// diff stages objs, without what is gone. It reports whether each has a key of its own, and gives up if not.
+// diff compares objs with the store, and stages what is new or changed. It does not look for
+// objects that are gone. unique is false if two of objs have the same key; then diff has given up.
 func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 	r = &replace[T]{store: s}
 	tables := s.tables.Load()
@@ -117,9 +127,12 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 		r.next[i] = staged[T]{table: tables[i].Load(), objs: &sh.objs}
 		was += sh.objs.Live()
 	}
-	r.put = make([]difference[T], 0, max(0, len(objs)-was)) // as many are new at least
-	// A batch at a time, and each step for the whole of it: a step waits for memory, and the processor goes on to the next
-	// object meanwhile if there is little to do for each.
+	r.put = make([]difference[T], 0, max(0, len(objs)-was)) // at least so many are new
+	// Most of the time goes into cache misses: on the object, the entry of its key, the old
+	// object's VersionID. A loop that does all steps for one object would wait for each miss in
+	// turn. So the list is taken in batches, and each step runs through the whole batch. The
+	// iterations of such a short loop do not depend on each other: while the load of one waits for
+	// memory the processor already starts those of the next.
 	var b batch
 	for len(objs) > 0 {
 		n := min(len(objs), len(b.keys))
@@ -130,7 +143,7 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 			b.hashes[i] = hashOf(s.seed, b.keys[i])
 		}
 		for i, obj := range objs[:n] {
-			b.stamps[i] = s.stamp(obj)
+			b.ids[i] = s.versionID(obj)
 		}
 		for i := range n {
 			table := r.next[b.hashes[i]%shards].table
@@ -146,88 +159,99 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 	return r, true
 }
 
-// A batch is what a Replace knows of the next few objects.
+// A batch is what a Replace has found out about the next few objects. Its size lets it stay in the
+// fastest cache.
 type batch struct {
 	keys   [64]Key
 	hashes [64]uint64
-	stamps [64]Stamp
+	ids    [64]VersionID
 	tables [64]*Table
-	found  [64]int // entries of tables
+	found  [64]int // what tables[i].Find returned
 }
 
-// stage stages obj, which is number i of b. It reports false if there was an object of the same key. A shard of which
-// nothing is staged yet gets room for as many new keys.
+// stage stages obj, which is object i of batch b. It returns false if an earlier object of the list
+// has the same key. If stage has to fork the shard for a new key, it makes room for as many new
+// keys as room says.
 func (r *replace[T]) stage(obj T, b *batch, i, room int, c Changes[T]) bool {
 	var none T
 	number := int(b.hashes[i] % shards)
 	st := &r.next[number]
-	at := b.found[i]
-	if st.table != b.tables[i] || at < 0 && st.forked && st.table.position(^at) >= 0 {
-		// The shard has been forked, or it may have got the same key, since the batch was looked up.
-		at = st.table.Find(b.hashes[i], b.keys[i])
+	entry := b.found[i]
+	if st.table != b.tables[i] || entry < 0 && st.forked && st.table.position(^entry) >= 0 {
+		// The batch was looked up before its first object was staged. Since then the shard may have
+		// been forked, or the empty entry may have been taken, perhaps by the same key. If it is
+		// still empty the key is not there, because a search ends at the first empty entry.
+		entry = st.table.Find(b.hashes[i], b.keys[i])
 	}
-	if at < 0 {
+	if entry < 0 {
 		r.fork(number, room)
 		if st.table.full() {
-			st.table = st.table.rebuilt(grown(st.objs.Len()), nil, r.store.stampOf != nil)
+			st.table = st.table.rebuilt(grown(st.objs.Len()), nil, r.store.versionIDOf != nil)
 		}
 		position := st.objs.Len()
 		st.objs.Append(obj)
-		st.table.add(b.hashes[i], r.namespaces.handle(b.keys[i].Namespace), b.keys[i].Name, box(obj, r.store.boxed), b.stamps[i])
+		st.table.add(b.hashes[i], r.namespaces.handle(b.keys[i].Namespace), b.keys[i].Name, box(obj, r.store.boxed), b.ids[i])
 		st.seen.add(position)
 		r.put = append(r.put, difference[T]{int32(number), int32(position), none, obj})
 		return true
 	}
-	position := st.table.position(at)
+	position := st.table.position(entry)
 	if st.seen.has(position) {
 		return false
 	}
 	st.seen.add(position)
-	old := unbox[T](st.table.load(at), r.store.boxed) // which is at hand, unlike what the vector has
-	if old == obj || old != none && r.same(st.table.stamp(position), b.stamps[i], old, obj, c) {
+	// From the table, whose entry was just read. The vector would be another cache miss.
+	old := unbox[T](st.table.load(entry), r.store.boxed)
+	if old == obj || old != none && r.same(st.table.versionID(position), b.ids[i], old, obj, c) {
 		return true
 	}
 	if !st.forked {
 		r.fork(number, 0)
-		at = st.table.at(position)
+		entry = st.table.entryAt(position)
 	}
-	st.table.setStamp(position, b.stamps[i])
+	st.table.setVersionID(position, b.ids[i])
 	st.objs.Set(position, obj)
-	st.table.store(at, box(obj, r.store.boxed))
+	st.table.store(entry, box(obj, r.store.boxed))
 	r.put = append(r.put, difference[T]{int32(number), int32(position), old, obj})
 	return true
 }
 
-// same reports whether obj, with the stamp is, is no change of old, with the stamp was.
-func (r *replace[T]) same(was, is Stamp, old, obj T, c Changes[T]) bool {
+// same reports whether obj, with the VersionID is, does not differ from old, with the VersionID
+// was. If both versions are known it does not read the objects.
+func (r *replace[T]) same(was, is VersionID, old, obj T, c Changes[T]) bool {
 	if was.Version != 0 && is.Version != 0 && !c.Distrust {
 		return was == is
 	}
 	return c.Same != nil && c.Same(old, obj)
 }
 
-// fork gives a shard's stage a copy of its own, with room for more objects.
+// fork gives the staged state of a shard a table and a vector of its own, with room for more
+// objects.
+//
+// No writer is at work, but a Snapshot may be taken at any time, and that counts an era in the
+// vector. So the vector is forked under the shard's lock.
 func (r *replace[T]) fork(number, room int) {
 	st := &r.next[number]
 	if st.forked {
 		return
 	}
 	sh := &r.store.shards[number]
-	sh.mu.Lock() // against Snapshot
+	sh.mu.Lock()
 	objs := sh.objs.Fork()
 	sh.mu.Unlock()
 	st.forked, st.objs = true, &objs
-	st.table = st.table.rebuilt(max(objs.Len(), room)+room/8+4, nil, r.store.stampOf != nil)
+	st.table = st.table.rebuilt(max(objs.Len(), room)+room/8+4, nil, r.store.versionIDOf != nil)
 }
 
-// distinct returns objs with one object for each key, in the place of the first, and the keys of which there was another.
+// distinct returns objs with one object for each key, in the place of the first one. It also
+// returns the key of each further object.
 func (s *Store[T]) distinct(objs []T, c Changes[T]) (distinct []T, duplicates []Key) {
-	at := make(map[Key]int, len(objs))
+	indexes := make(map[Key]int, len(objs))
 	for _, obj := range objs {
 		key := s.keyOf(obj)
-		i, dup := at[key]
+		i, dup := indexes[key]
 		if !dup {
-			at[key] = len(distinct)
+			indexes[key] = len(distinct)
 			distinct = append(distinct, obj)
 			continue
 		}
@@ -239,8 +263,8 @@ func (s *Store[T]) distinct(objs []T, c Changes[T]) (distinct []T, duplicates []
 	return distinct, duplicates
 }
 
-// drop stages that what diff has not seen is gone.
-func (r *replace[T]) drop(c Changes[T]) {
+// stageDeletions stages the removal of the objects that diff has not seen in the list.
+func (r *replace[T]) stageDeletions(c Changes[T]) {
 	var none T
 	for i := range r.next {
 		st := &r.next[i]
@@ -253,26 +277,29 @@ func (r *replace[T]) drop(c Changes[T]) {
 			if old == none || st.seen.has(position) {
 				continue
 			}
-			at := st.table.at(position)
-			// The key is that of the table, not the one that the object has now: nobody should change that, but somebody may.
-			if c.Keep != nil && c.Keep(st.table.key(at)) {
+			entry := st.table.entryAt(position)
+			// The table has the key under which the object was stored. The object's own name may
+			// have been changed since, though nobody should do that.
+			if c.Keep != nil && c.Keep(st.table.key(entry)) {
 				if c.Distrust {
-					// Its version means something else from now on.
-					st.table.setStamp(position, Stamp{Identity: st.table.stamp(position).Identity})
+					// What this version names is another state from now on.
+					st.table.setVersionID(position, VersionID{Identity: st.table.versionID(position).Identity})
 				}
 				continue
 			}
-			st.table.store(at, value{})
+			st.table.store(entry, value{})
 			st.objs.Set(position, none)
 			r.gone = append(r.gone, difference[T]{int32(i), int32(position), old, none})
 		}
 	}
 }
 
-// commit puts in place what was staged, and calls tell when all of it can be seen.
-func (r *replace[T]) commit(drafts []draft[T], version string, tell func()) {
+// commit puts in place what was staged, at one point, and calls notify when all of it can be seen.
+func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) {
 	s := r.store
 	indexes := *s.indexes.Load()
+	// Prepare the indexes and the array of tables. This takes time in proportion to the changes, so
+	// no lock is held. It touches only copies, and what nobody but writers looks at.
 	for i, ix := range indexes {
 		ix.stage()
 		for number := range r.next {
@@ -283,9 +310,9 @@ func (r *replace[T]) commit(drafts []draft[T], version string, tell func()) {
 	tables := new([shards]atomicTable)
 	for number := range r.next {
 		st := &r.next[number]
-		if st.forked && sparse(st.objs) {
+		if st.forked && sparse(st.objs) { // many objects are gone
 			var moved []int32
-			st.table, moved = compacted(st.table, st.objs, s.stampOf != nil)
+			st.table, moved = compacted(st.table, st.objs, s.versionIDOf != nil)
 			for _, ix := range indexes {
 				ix.resize(number, moved, st.table.room())
 			}
@@ -293,12 +320,14 @@ func (r *replace[T]) commit(drafts []draft[T], version string, tell func()) {
 		tables[number].Store(st.table)
 	}
 
+	// Swap the pointers, under all locks in their order. A Get sees the whole change at the store
+	// of s.tables; all other reads wait for the locks.
 	s.lock()
 	s.lockVersion()
 	for _, ix := range indexes {
 		ix.lock(allStripes)
 	}
-	s.forget()
+	s.forgetSnapshotLocked()
 	for i := range r.next {
 		if st := &r.next[i]; st.forked {
 			s.shards[i].objs = *st.objs
@@ -312,10 +341,10 @@ func (r *replace[T]) commit(drafts []draft[T], version string, tell func()) {
 	}
 	s.unlockVersion()
 	if s.owner != nil {
-		tell() // before anybody else sees the change
+		notify() // under the lock, so before anybody else sees the change
 		s.unlock()
 		return
 	}
 	s.unlock()
-	tell()
+	notify()
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDuplicateOfOneBatch has a key twice in one batch of a list that has several: first among new objects, then among known ones.
+// TestDuplicateOfOneBatch replaces by a list of several batches, one of which has a key twice:
+// first among new objects, then among known ones.
 func TestDuplicateOfOneBatch(t *testing.T) {
 	key := func(i int) Key { return Key{Name: strconv.Itoa(i)} }
 	for _, twice := range []int{10, 150, 290} {

@@ -1,16 +1,21 @@
 package table
 
-// A Snapshot is the whole content of a [Store] at one moment. It never changes.
+// A Snapshot is the whole content of a [Store] at one moment. It never changes. It copies no
+// object: it consists of views, and of tables that tell the positions of keys in them.
 type Snapshot[T comparable] struct {
-	seed    seed
-	tables  [shards]*Table // still in use: they know a key's position, the views what was there
+	seed seed
+	// tables may still be in use by the store. They tell only where a key is: positions never
+	// change within a table. What was there at the moment of the snapshot is in the views. A key
+	// that was added later has a position beyond the end of its view.
+	tables  [shards]*Table
 	views   [shards]View[T]
 	n       int
 	version string
 }
 
-// Snapshot returns the present state. It costs a lock per shard or the owner's, and nothing if nothing has changed since the
-// last call.
+// Snapshot returns the present state. It takes the locks of all shards, or the owner's, for a few
+// loads and stores for each shard. If nothing has changed since the last call it takes no lock and
+// returns the same Snapshot.
 func (s *Store[T]) Snapshot() *Snapshot[T] {
 	if snap := s.snapshot.Load(); snap != nil {
 		return snap
@@ -20,7 +25,8 @@ func (s *Store[T]) Snapshot() *Snapshot[T] {
 	return s.SnapshotLocked()
 }
 
-// SnapshotLocked is Snapshot for who holds the lock of the store's owner.
+// SnapshotLocked is like Snapshot. The caller must hold the owner's lock, or those of all shards if
+// the store has no owner.
 func (s *Store[T]) SnapshotLocked() *Snapshot[T] {
 	s.lockVersion()
 	defer s.unlockVersion()
@@ -39,21 +45,21 @@ func (s *Store[T]) SnapshotLocked() *Snapshot[T] {
 	return snap
 }
 
-// Get returns the object of key.
+// Get returns the object that key had in the state.
 func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) {
 	hash := hashOf(s.seed, key)
 	table := s.tables[hash%shards]
-	if at := table.Find(hash, key); at >= 0 {
-		obj = s.views[hash%shards].At(table.position(at))
+	if entry := table.Find(hash, key); entry >= 0 {
+		obj = s.views[hash%shards].At(table.position(entry))
 	}
 	var none T
 	return obj, obj != none
 }
 
-// Len returns the number of objects.
+// Len returns the number of objects in the state.
 func (s *Snapshot[T]) Len() int { return s.n }
 
-// Version returns the version of the state.
+// Version returns the version that the store reported in the state.
 func (s *Snapshot[T]) Version() string { return s.version }
 
 // Each yields the objects, in no order, until yield returns false.
@@ -65,7 +71,7 @@ func (s *Snapshot[T]) Each(yield func(T) bool) {
 	}
 }
 
-// List returns the objects, in no order, in a slice of its own.
+// List returns the objects, in no order, in a slice that is the caller's.
 func (s *Snapshot[T]) List() []T {
 	list := make([]T, 0, s.n)
 	for i := range s.views {

@@ -6,54 +6,69 @@ import (
 	"unique"
 )
 
-// shards is how many writers can be at work at once. Each costs every snapshot a lock, and an empty store 150 bytes.
+// shards is the number of writers that can work at the same time. Each shard costs a snapshot one
+// lock, and an empty store 150 bytes.
 const shards = 8
 
-// A Store holds objects by key, each once. The zero value of T is no object. It is safe for many readers and many writers;
-// the package's comment says what a reader may rely on.
+// A Store holds at most one object for each key. The zero value of T is not an object. A Store is
+// safe for many readers and many writers; the package comment says what a reader may rely on.
 type Store[T comparable] struct {
-	keyOf   func(T) Key
-	stampOf func(T) (version uint64, identity string) // of a Stamp; nil: there are none
-	seed    seed
-	boxed   bool // isBoxed[T]()
+	keyOf       func(T) Key
+	versionIDOf func(T) (version uint64, identity string) // nil: the objects have no VersionID
+	seed        seed
+	boxed       bool // isBoxed[T]()
 
-	// tables is replaced as a whole by a Replace. Each of its elements is changed under the shard's lock.
+	// tables are the shards' tables. A writer replaces one element, under the lock of that shard. A
+	// Replace replaces the array, so that all its changes are seen at one point.
 	tables  atomic.Pointer[[shards]atomicTable]
 	shards  [shards]shard[T]
-	indexes atomic.Pointer[[]index[T]] // changed under all shards' locks
+	indexes atomic.Pointer[[]index[T]] // changed under the locks of all shards
 
-	// owner is the lock of a store that has an owner, and then that of all shards and of the version; nil: each has its own.
-	owner     *sync.Mutex
-	versionMu sync.Mutex
-	version   string
+	// owner is the lock of a store that has an owner. It then stands for the locks of all shards
+	// and of the version. If it is nil each shard has a lock of its own.
+	owner *sync.Mutex
 
-	// snapshot is the present state, if somebody has asked for it since it came about. It is set under all shards' locks and
-	// the version's. Who changes anything under one of them clears it before that can be seen.
+	versionMu sync.Mutex // guards version in a store without an owner
+	version   string     // the reported version
+
+	// snapshot is the present state, if anybody has asked for it since the last change. It is set
+	// under the locks of all shards and of the version. A writer holds one of them, so nobody can
+	// set it during the write. The writer clears it before anybody can see the change: otherwise a
+	// Get could show the change, and a Snapshot after it the state before.
 	snapshot atomic.Pointer[Snapshot[T]]
 
-	writers sync.Pool  // of *writer[T]
-	writer  *writer[T] // of a store with an owner; nil while it is in use, and if its user has panicked
+	writers sync.Pool // of *writer[T], in a store without an owner
+	// writer is the one of a store with an owner. It is nil while in use, and after a panic of an
+	// index's function.
+	writer *writer[T]
 }
 
 type atomicTable = atomic.Pointer[Table]
 
+// A shard is the objects of an eighth of all keys. mu guards claims and objs, and the writer's part
+// of the shard's Table.
 type shard[T comparable] struct {
-	mu      *sync.Mutex
-	claims  *claims
-	objs    Vector[T] // by position; a deleted object leaves a hole
+	mu     *sync.Mutex // &own, or the owner's lock
+	claims *claims     // &ownGate, or the ownGate of shard 0 in a store with an owner
+	objs   Vector[T]   // by position; a deleted object leaves a hole
+
 	own     sync.Mutex
 	ownGate claims
 
-	_ [64]byte // so that two shards share no cache line
+	// Padding, so that no two shards share a cache line. Writers of different shards would
+	// otherwise take the line from each other with each lock.
+	_ [64]byte
 }
 
-// claims makes the writers of a shard wait, those of all shards in a store that has an owner. The shard's lock guards it.
+// claims lets a long write keep the other writers waiting without holding a mutex. A store without
+// an owner has claims for each shard, a store with an owner has one. The shard's lock guards it.
 type claims struct {
 	claimed bool
-	freed   sync.Cond // claimed was cleared
+	freed   sync.Cond // signals that claimed was cleared
 }
 
-// NewStore returns an empty store of objects that keyOf knows the key of. It is for many writers at once.
+// NewStore returns an empty store of objects whose keys keyOf returns. It is for many writers at a
+// time.
 func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
 	s := newStore(keyOf)
 	for i := range s.shards {
@@ -64,16 +79,19 @@ func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
 	return s
 }
 
-// NewOwned returns an empty store with one lock, its owner's. Put, Remove and Replace take it after the indexes' functions
-// have returned and before the change can be seen. They hold it while they call the function that tells the owner of the
-// change, and release it before they return: who holds the lock sees the change and what the owner made of it, or neither.
+// NewOwned returns an empty store that has one lock, its owner's, for all shards. Put, Remove and
+// Replace take it after the functions of the indexes have returned. While they hold it they make
+// the change visible and call the owner's callback. They release it before they return. So whoever
+// holds the lock sees both a change and what the owner made of it, or neither.
+//
 // The store is for one writer at a time, which is faster with one lock than with three.
 //
-// stampOf tells the version and the identity of an object, as a [Stamp] has them. Of versions that are told neither Same of a
-// Replace is asked, nor is the object before looked at.
-func NewOwned[T comparable](keyOf func(T) Key, stampOf func(T) (version uint64, identity string), owner *sync.Mutex) *Store[T] {
+// versionIDOf returns the version and the identity of an object, as a [VersionID] has them; the
+// store keeps only a hash of the identity. Two objects whose versions are both known (not 0) are
+// compared by them: Replace neither calls Same nor reads the old object.
+func NewOwned[T comparable](keyOf func(T) Key, versionIDOf func(T) (version uint64, identity string), owner *sync.Mutex) *Store[T] {
 	s := newStore(keyOf)
-	s.owner, s.stampOf = owner, stampOf
+	s.owner, s.versionIDOf = owner, versionIDOf
 	for i := range s.shards {
 		s.shards[i].mu, s.shards[i].claims = owner, &s.shards[0].ownGate
 	}
@@ -90,11 +108,14 @@ func newStore[T comparable](keyOf func(T) Key) *Store[T] {
 }
 
 // Get returns the object of key. It takes no lock and does not allocate.
+//
+// In a large store it mostly waits for memory twice: for the entry, and for the bytes of the name.
+// It does not read the object.
 func (s *Store[T]) Get(key Key) (obj T, ok bool) {
 	hash := hashOf(s.seed, key)
 	table := s.tables.Load()[hash%shards].Load()
-	if at := table.Find(hash, key); at >= 0 {
-		obj = unbox[T](table.load(at), s.boxed)
+	if entry := table.Find(hash, key); entry >= 0 {
+		obj = unbox[T](table.load(entry), s.boxed)
 	}
 	var none T
 	return obj, obj != none
@@ -121,7 +142,7 @@ func (s *Store[T]) Version() string {
 	return s.version
 }
 
-// Progress sets the version. Unlike the other writes it does not leave an owner's lock locked.
+// Progress sets only the version. It does not wait for long writes.
 func (s *Store[T]) Progress(version string) {
 	mu := s.versionLock()
 	mu.Lock()
@@ -130,6 +151,7 @@ func (s *Store[T]) Progress(version string) {
 	s.version = version
 }
 
+// versionLock returns the lock that guards the version.
 func (s *Store[T]) versionLock() *sync.Mutex {
 	if s.owner != nil {
 		return s.owner
@@ -137,23 +159,26 @@ func (s *Store[T]) versionLock() *sync.Mutex {
 	return &s.versionMu
 }
 
-// stamp returns the stamp of obj.
-func (s *Store[T]) stamp(obj T) (st Stamp) {
-	if s.stampOf != nil {
-		version, identity := s.stampOf(obj)
-		st = Stamp{version, uint32(hashText(s.seed, identity))}
+// versionID returns the VersionID of obj. It is zero if the store has no function for it.
+func (s *Store[T]) versionID(obj T) (id VersionID) {
+	if s.versionIDOf != nil {
+		version, identity := s.versionIDOf(obj)
+		id = VersionID{version, uint32(hashText(s.seed, identity))}
 	}
-	return st
+	return id
 }
 
-// Set makes obj the object of its key, and moves the version, unless that is "". It returns the object before, if any.
+// Set makes obj the object of its key, and sets the version unless version is "". It returns the
+// object that obj replaces, if any. Set panics if obj is the zero T.
 func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
 	return s.Put(s.keyOf(obj), obj, version, nil)
 }
 
-// Put is like Set, for callers that already have the key of obj. It calls changed, unless that is nil, with the owner's lock
-// held, when the change can be seen. Identical says that the stamps of old and obj have one identity; it is false where there
-// are no stamps, and means nothing unless replaced is true.
+// Put is like Set, for callers that already have the key of obj.
+//
+// If changed is not nil, Put calls it when the change can be seen, before it releases the shard's
+// lock, which is the owner's if there is one. identical reports whether old and obj have the same
+// identity. It is false if the store has no VersionIDs, and means nothing if replaced is false.
 func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, replaced, identical bool)) (old T, replaced bool) {
 	var none T
 	if obj == none {
@@ -162,40 +187,46 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 	hash := hashOf(s.seed, key)
 	number := int(hash % shards)
 	sh := &s.shards[number]
-	st := s.stamp(obj)
+	id := s.versionID(obj)
 	w := s.begin(sh, obj)
 
 	table := s.tables.Load()[number].Load()
-	at := table.Find(hash, key)
-	known := at >= 0
+	entry := table.Find(hash, key)
+	known := entry >= 0
 	var position int
 	var same bool
 	if known {
-		position = table.position(at)
-		// Both at once, since both wait for memory.
+		position = table.position(entry)
+		// The vector and the VersionID are looked up side by side: neither load depends on the
+		// other, so the processor waits for both cache misses at the same time.
 		old = sh.objs.At(position)
-		same = s.stampOf != nil && table.stamp(position).Identity == st.Identity
+		same = s.versionIDOf != nil && table.versionID(position).Identity == id.Identity
 	} else {
 		if table.full() {
-			s.rebuild(number)
+			s.rebuildLocked(number)
 			table = s.tables.Load()[number].Load()
 		}
 		position = sh.objs.Len()
 	}
 
-	s.lockFor(w, number, position, version)
+	// Take the remaining locks, then change everything. Only Get reads without these locks, and all
+	// that it can see is one store: that of the value, or of the head of a new entry. So the order
+	// of the stores between here and the unlocking does not matter. (The Get of an earlier Snapshot
+	// may find a new entry too. It ignores that, because the position is beyond the end of its
+	// view.)
+	s.lockForWrite(w, number, position, version)
 	for _, d := range w.drafts {
 		d.put(number, position, obj)
 	}
 	if known {
 		sh.objs.Set(position, obj)
-		table.store(at, box(obj, s.boxed))
-		table.setStamp(position, st)
+		table.store(entry, box(obj, s.boxed))
+		table.setVersionID(position, id)
 	} else {
 		sh.objs.Append(obj)
-		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed), st)
+		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed), id)
 	}
-	s.show(w, version)
+	s.setVersionAndUnlock(w, version)
 	if changed != nil {
 		changed(old, old != none, same)
 	}
@@ -203,8 +234,9 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 	return old, old != none
 }
 
-// Remove removes the object of key, and moves the version, unless that is "". It returns the object. If there was one it calls
-// changed, unless that is nil, with the owner's lock held, when the change can be seen.
+// Remove removes the object of key, and sets the version unless version is "". It returns the
+// object. If there was one and changed is not nil, Remove calls changed when the removal can be
+// seen, before it releases the shard's lock, which is the owner's if there is one.
 func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, removed bool) {
 	var none T
 	hash := hashOf(s.seed, key)
@@ -213,18 +245,19 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 	w := s.begin(sh, none)
 
 	table := s.tables.Load()[number].Load()
-	if at := table.Find(hash, key); at >= 0 {
-		position := table.position(at)
+	if entry := table.Find(hash, key); entry >= 0 {
+		position := table.position(entry)
 		if old = sh.objs.At(position); old != none {
-			s.lockFor(w, number, position, version)
+			s.lockForWrite(w, number, position, version)
 			for _, d := range w.drafts {
-				d.drop(number, position)
+				d.remove(number, position)
 			}
 			sh.objs.Set(position, none)
-			table.store(at, value{})
-			s.show(w, version)
+			table.store(entry, value{})
+			s.setVersionAndUnlock(w, version)
+			// After the stripes are unlocked, because rebuildLocked takes all of them.
 			if sparse(&sh.objs) {
-				s.rebuild(number)
+				s.rebuildLocked(number)
 			}
 			if changed != nil {
 				changed(old)
@@ -243,12 +276,14 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 	return old, false
 }
 
-// A writer is the memory that one write needs.
+// A writer is the memory that one write needs. Writers are reused.
 type writer[T comparable] struct {
 	drafts []draft[T] // one for each index
 }
 
-// begin computes what the indexes need to know of obj, if it is one, and locks the shard.
+// begin locks the shard for a write of obj, or for a removal if obj is zero. Before that it
+// computes the values of obj in each index, with no lock held: the functions are the user's, may
+// take long and may panic.
 func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
 	var none T
 	w := s.takeWriter()
@@ -263,7 +298,8 @@ func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
 		if !sh.claims.claimed && len(*s.indexes.Load()) == len(w.drafts) {
 			return w
 		}
-		// Somebody is at a long write, or has added an index.
+		// A long write has claimed the shard, or an index was added while the values were computed.
+		// A claim may end with a new index, so the loop looks again after both.
 		for sh.claims.claimed {
 			sh.claims.freed.Wait()
 		}
@@ -271,6 +307,7 @@ func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
 	}
 }
 
+// takeWriter returns a writer that nobody uses.
 func (s *Store[T]) takeWriter() *writer[T] {
 	if s.owner == nil {
 		return s.writers.Get().(*writer[T])
@@ -283,39 +320,45 @@ func (s *Store[T]) takeWriter() *writer[T] {
 	return w
 }
 
-// lockFor takes, with the shard's lock held, the others that a write to a position needs.
-func (s *Store[T]) lockFor(w *writer[T], number, position int, version string) {
+// lockForWrite takes the locks that a write to a position needs beside the shard's, which the
+// caller holds: the version's, if the write sets it, and the stripes of each index. It also forgets
+// the cached snapshot, which must happen before the change can be seen.
+func (s *Store[T]) lockForWrite(w *writer[T], number, position int, version string) {
 	if version != "" {
 		s.lockVersion()
 	}
 	for _, d := range w.drafts {
 		d.lock(number, position)
 	}
-	s.forget()
+	s.forgetSnapshotLocked()
 }
 
-// lockVersion takes the lock of the version, for who holds that of a shard.
+// lockVersion locks the version, for callers that hold the lock of a shard. That is already the
+// version's lock if the store has an owner.
 func (s *Store[T]) lockVersion() {
 	if s.owner == nil {
 		s.versionMu.Lock()
 	}
 }
 
+// unlockVersion undoes lockVersion.
 func (s *Store[T]) unlockVersion() {
 	if s.owner == nil {
 		s.versionMu.Unlock()
 	}
 }
 
-// forget says that the present state is about to change.
-func (s *Store[T]) forget() {
+// forgetSnapshotLocked clears the cached snapshot, because the state is about to change. The caller
+// holds the lock of a shard. The load comes first because it is cheaper than a store, and under
+// steady writes there is no snapshot to clear.
+func (s *Store[T]) forgetSnapshotLocked() {
 	if s.snapshot.Load() != nil {
 		s.snapshot.Store(nil)
 	}
 }
 
-// show sets the version and lets go of what lockFor took, when all is changed.
-func (s *Store[T]) show(w *writer[T], version string) {
+// setVersionAndUnlock sets the version and releases the locks that lockForWrite took.
+func (s *Store[T]) setVersionAndUnlock(w *writer[T], version string) {
 	for _, d := range w.drafts {
 		d.unlock()
 	}
@@ -325,18 +368,18 @@ func (s *Store[T]) show(w *writer[T], version string) {
 	}
 }
 
-// end releases what begin took.
+// end releases the shard and the writer that begin returned.
 func (s *Store[T]) end(sh *shard[T], w *writer[T]) {
 	if s.owner == nil {
 		sh.mu.Unlock()
 		s.writers.Put(w)
 		return
 	}
-	s.writer = w // before the lock is released: the next writer may begin at once
+	s.writer = w // before the lock is released: the next write may begin at once
 	sh.mu.Unlock()
 }
 
-// lock takes the locks of all shards: no writer is in the middle of a change.
+// lock takes the locks of all shards. While they are held no writer is in the middle of a change.
 func (s *Store[T]) lock() {
 	if s.owner != nil {
 		s.owner.Lock()
@@ -347,6 +390,7 @@ func (s *Store[T]) lock() {
 	}
 }
 
+// unlock undoes lock.
 func (s *Store[T]) unlock() {
 	if s.owner != nil {
 		s.owner.Unlock()
@@ -357,7 +401,8 @@ func (s *Store[T]) unlock() {
 	}
 }
 
-// gates returns how many shards have claims of their own.
+// gates returns the number of shards that have claims of their own: all, or the first if the store
+// has an owner.
 func (s *Store[T]) gates() int {
 	if s.owner != nil {
 		return 1
@@ -365,7 +410,8 @@ func (s *Store[T]) gates() int {
 	return shards
 }
 
-// claim keeps all writers waiting until release, without a lock.
+// claim keeps all writers waiting until release is called. It returns with no lock held. Two claims
+// take the shards in the same order, so they cannot wait for each other.
 func (s *Store[T]) claim() {
 	for i := range s.gates() {
 		sh := &s.shards[i]
@@ -378,6 +424,7 @@ func (s *Store[T]) claim() {
 	}
 }
 
+// release ends a claim and wakes the writers that wait for it.
 func (s *Store[T]) release() {
 	for i := range s.gates() {
 		sh := &s.shards[i]

@@ -10,54 +10,85 @@ import (
 // Key names an object.
 type Key = types.NamespacedName
 
-// A Table maps keys to values and to their position in a [Vector]. It is an open-addressed array of entries, which only grows,
-// so that a reader needs no lock: one writer at a time may change it while any number of readers look things up. A deleted key
-// keeps its entry until the Table is rebuilt. A nil *Table is empty.
+// A Table maps keys to values, and to positions in a [Vector]. It is a hash table with open
+// addressing and linear probing. One writer at a time may change it, while any number of readers
+// look up keys without a lock. A nil *Table is empty.
 //
-// It knows nothing of the type of its values, so that it is compiled once for all.
+// A reader may be anywhere in the Table while the writer changes it, so these invariants hold at
+// each moment:
+//
+//   - An entry whose head is not 0 is complete. The writer fills namespace, name and value with
+//     plain stores, and then stores head atomically. A reader loads head first, so it sees all of
+//     the key or an empty entry.
+//   - The key of an entry never changes, so that it can be read with plain loads. Only the value
+//     changes: one word, which is loaded and stored atomically.
+//   - A full entry never becomes empty, because a search ends at the first empty one. A deleted key
+//     keeps its entry, with an empty value.
+//   - A key keeps its position, which no other key ever gets in this Table. A [Snapshot] relies on
+//     that: it finds positions in a Table that goes on changing.
+//
+// When a Table is full, or has too many deleted keys, the writer builds another one and the store's
+// pointer moves to that. The old one does not change any more. A Get that still reads it finds what
+// was current when the pointer moved, which was during that Get.
+//
+// A Table does not know the type of its values, so it is compiled once, not once for each T.
 type Table struct {
-	// A third of the entries stays empty to keep the searches short. An entry has all that a Get needs, since what a Get costs
-	// is the memory that it waits for.
+	// entries is the hash table. A third of it stays empty, so that searches are short.
 	entries []entry
-	used    int // positions that have a key; the writer's
-	// What only a writer reads is apart, by position. One of the two is there, records if there are stamps.
+	// used is the number of positions that have a key, deleted ones included.
+	used int
+
+	// What only a writer reads is kept by position, outside the entries. One of the two slices is
+	// nil: hashes if the objects have a VersionID, else records.
 	records []record
 	hashes  []uint32
 }
 
-// A Stamp is what a writer compares of two objects of one key. The table keeps it, because to look at the object before, in
-// memory that nobody has touched for long, costs more than all else that a write does.
-type Stamp struct {
-	Version  uint64 // of objects of one identity, the same only if they are the same version; 0: it cannot be told
-	Identity uint32 // a hash of what another object of the same key has another one of
+// A VersionID identifies one version of an object among all objects of the same key. A writer
+// compares the VersionIDs of two objects in place of the objects: the object that is already in the
+// store was most likely last touched long ago, and the cache miss of reading it costs more than the
+// rest of the write.
+type VersionID struct {
+	// Version differs between two versions of objects that have the same Identity. 0 means that it
+	// is not known.
+	Version uint64
+	// Identity is a hash of what tells an object from a later one of the same key, such as a UID.
+	Identity uint32
 }
 
-// A record is a stamp, and the upper half of the hash of its key.
+// A record is a VersionID and the upper half of the hash of the key. Four fit in a cache line.
 type record struct {
 	version  uint64
 	identity uint32
 	hash     uint32
 }
 
-// An entry is one key of a [Table], in half a cache line.
+// An entry is one key of a [Table] in 32 bytes, half a cache line. It has all that a Get needs,
+// except for the bytes of the name.
 type entry struct {
-	// head is the key's tag above the position plus one; 0 is empty. It is stored after the rest, and publishes it.
+	// head is 0 in an empty entry. Otherwise its upper half is the key's tag (see tagOf), and its
+	// lower half is the position plus one. It is stored last, and that publishes the entry.
 	head atomic.Uint64
-	// namespace is a handle because all objects of a namespace then share one string, for only as long as one is left, and
-	// because it is half the size.
+	// namespace is a handle, which is half the size of a string. All objects of a namespace share
+	// one copy of it, which is freed with the last of them.
 	namespace unique.Handle[string]
 	name      name
 	value     value
 }
 
-// tagOf returns what tells most keys apart without a look at them: of the lower half of the hash what has not chosen the shard,
-// and the length of the name.
+// tagOf returns 32 bits that differ for most keys: 16 bits of the hash and the length of the name.
+// A search compares the tag, which is in the entry, before it reads a name somewhere else in
+// memory. So it reads the name of a wrong key once in some 65,000 times. The length also completes
+// the entry's name, which is a pointer to its bytes.
+//
+// The bits come from the lower half of the hash. The lowest three are left out, because they have
+// chosen the shard: all keys of a Table have the same ones.
 func tagOf(hash uint64, name string) uint64 { return hash>>3&0xffff<<16 | shortLength(name) }
 
-// newTable returns a table with room for n keys.
-func newTable(n int, stamped bool) *Table {
+// newTable returns an empty table with room for n keys, with VersionIDs if withIDs is true.
+func newTable(n int, withIDs bool) *Table {
 	t := &Table{entries: make([]entry, n+n/2+2)}
-	if stamped {
+	if withIDs {
 		t.records = make([]record, n)
 	} else {
 		t.hashes = make([]uint32, n)
@@ -65,7 +96,7 @@ func newTable(n int, stamped bool) *Table {
 	return t
 }
 
-// room returns how many keys the table has or may get.
+// room returns the number of keys that the table can hold, those that it has included.
 func (t *Table) room() int {
 	if t == nil {
 		return 0
@@ -73,15 +104,17 @@ func (t *Table) room() int {
 	return len(t.records) + len(t.hashes)
 }
 
-// full reports whether the table has no room for a key more.
+// full reports whether the table has no room for another key.
 func (t *Table) full() bool { return t == nil || t.used == t.room() }
 
-// home returns where a search for a key begins. The lower half of its hash has chosen the shard; the upper, as a fraction of 1,
-// chooses the entry.
+// home returns the entry at which the search for a key begins. The upper half of the key's hash,
+// taken as a fraction of 1, chooses it: that is a multiplication and a shift, where a remainder
+// would need a division. It also means that entries are nearly in the order of their hashes.
 func (t *Table) home(upper uint32) int { return int(uint64(upper) * uint64(len(t.entries)) >> 32) }
 
-// Find returns the entry of key, which may be a deleted one. If there is none it is negative, and its complement is the empty
-// entry that the key would get.
+// Find returns the index of the entry of key. The value of that entry is empty if key is deleted.
+// If there is no entry, Find returns the complement of the index of the empty entry at which the
+// search ended. That one is the key's if it is added next.
 func (t *Table) Find(hash uint64, key Key) int {
 	if t == nil {
 		return -1
@@ -102,8 +135,8 @@ func (t *Table) Find(hash uint64, key Key) int {
 	}
 }
 
-// at returns the entry of a position.
-func (t *Table) at(position int) int {
+// entryAt returns the entry of a position, for a writer that does not have the key.
+func (t *Table) entryAt(position int) int {
 	for i := t.home(t.hash(position)); ; {
 		if t.position(i) == position {
 			return i
@@ -114,7 +147,7 @@ func (t *Table) at(position int) int {
 	}
 }
 
-// position returns the position of the key of an entry, -1 if that is empty.
+// position returns the position of the key of an entry, or -1 if the entry is empty.
 func (t *Table) position(entry int) int { return int(uint32(t.entries[entry].head.Load())) - 1 }
 
 // key returns the key of an entry.
@@ -123,24 +156,24 @@ func (t *Table) key(entry int) Key {
 	return Key{Namespace: e.namespace.Value(), Name: e.name.string(e.head.Load() >> 32 & 0xffff)}
 }
 
-// load returns the value of an entry. It is one that was stored at some moment of the call.
+// load returns the value of an entry, as it was at some moment of the call.
 func (t *Table) load(entry int) value { return t.entries[entry].value.load() }
 
 func (t *Table) store(entry int, v value) { t.entries[entry].value.store(v) }
 
-// stamp returns the stamp of a position.
-func (t *Table) stamp(position int) (st Stamp) {
+// versionID returns the VersionID at a position. It is zero if the table has none.
+func (t *Table) versionID(position int) (id VersionID) {
 	if t.records != nil {
 		r := &t.records[position]
-		st = Stamp{r.version, r.identity}
+		id = VersionID{r.version, r.identity}
 	}
-	return st
+	return id
 }
 
-func (t *Table) setStamp(position int, st Stamp) {
+func (t *Table) setVersionID(position int, id VersionID) {
 	if t.records != nil {
 		r := &t.records[position]
-		r.version, r.identity = st.Version, st.Identity
+		r.version, r.identity = id.Version, id.Identity
 	}
 }
 
@@ -152,11 +185,11 @@ func (t *Table) hash(position int) uint32 {
 	return t.hashes[position]
 }
 
-// add puts a key that the table lacks into a table that is not full, at the next position.
-func (t *Table) add(hash uint64, namespace unique.Handle[string], name string, v value, st Stamp) {
+// add gives a new key the next position. The table must not be full and must not have the key.
+func (t *Table) add(hash uint64, namespace unique.Handle[string], name string, v value, id VersionID) {
 	upper := uint32(hash >> 32)
 	if t.records != nil {
-		t.records[t.used] = record{st.Version, st.Identity, upper}
+		t.records[t.used] = record{id.Version, id.Identity, upper}
 	} else {
 		t.hashes[t.used] = upper
 	}
@@ -164,7 +197,9 @@ func (t *Table) add(hash uint64, namespace unique.Handle[string], name string, v
 	t.place(upper, namespace, nameOf(name), v, tagOf(hash, name)<<32|uint64(t.used))
 }
 
-// place fills the first empty entry for a hash.
+// place fills the first empty entry for a hash. The head is stored last: at that moment readers can
+// find the key, and everything that they read of the entry was stored before. The value needs no
+// atomic store for the same reason.
 func (t *Table) place(upper uint32, namespace unique.Handle[string], name name, v value, head uint64) {
 	i := t.home(upper)
 	for t.entries[i].head.Load() != 0 {
@@ -177,14 +212,18 @@ func (t *Table) place(upper uint32, namespace unique.Handle[string], name name, 
 	e.head.Store(head)
 }
 
-// rebuilt returns a copy with room for n keys, with stamps if stamped is true. Position p becomes moved[p], and the key is left
-// out where that is negative; the positions that are left are the first ones. A nil moved keeps all as it is.
-func (t *Table) rebuilt(n int, moved []int32, stamped bool) *Table {
-	next := newTable(n, stamped)
+// rebuilt returns a copy of t with room for n keys, with VersionIDs if withIDs is true. The copy
+// has no readers yet, and the caller keeps writers away from t.
+//
+// Position p becomes moved[p]. A key whose moved[p] is negative is left out; the others must get
+// the positions from 0 without a gap. If moved is nil, all keys keep their positions.
+func (t *Table) rebuilt(n int, moved []int32, withIDs bool) *Table {
+	next := newTable(n, withIDs)
 	if t == nil {
 		return next
 	}
-	// In the order of the entries, which is about that of the hashes, so that next is filled from one end to the other.
+	// The entries are nearly in the order of their hashes, so next is filled from one end to the
+	// other, and the processor fetches the memory of both ahead of the loop.
 	for i := range t.entries {
 		e := &t.entries[i]
 		head := e.head.Load()
@@ -198,7 +237,7 @@ func (t *Table) rebuilt(n int, moved []int32, stamped bool) *Table {
 				continue
 			}
 		}
-		if stamped {
+		if withIDs {
 			next.records[to] = t.records[from]
 		} else {
 			next.hashes[to] = t.hashes[from]

@@ -7,7 +7,8 @@ import (
 	"unique"
 )
 
-// TestTableCollisions has keys of the same hash, of which many begin to be searched for at the last slot.
+// TestTableCollisions uses keys with equal hashes. The searches for many of them begin at the last
+// entry.
 func TestTableCollisions(t *testing.T) {
 	const n = 40
 	for _, hash := range []uint64{0, 1 << 40, 1<<64 - 1} {
@@ -21,7 +22,7 @@ func TestTableCollisions(t *testing.T) {
 			if at := table.Find(hash, key(i)); at >= 0 {
 				t.Fatalf("found %v before it was added, at %d", key(i), at)
 			}
-			table.add(hash, unique.Make(key(i).Namespace), key(i).Name, number(i), Stamp{uint64(i), uint32(2 * i)})
+			table.add(hash, unique.Make(key(i).Namespace), key(i).Name, number(i), VersionID{uint64(i), uint32(2 * i)})
 		}
 		if !table.full() {
 			t.Errorf("not full with %d keys", n)
@@ -39,8 +40,8 @@ func TestTableCollisions(t *testing.T) {
 			if at < 0 || position < 0 {
 				return at < 0 && position < 0
 			}
-			return table.position(at) == position && table.at(position) == at && table.key(at) == key(i) &&
-				unbox[int](table.load(at), true) == i && table.stamp(position) == Stamp{uint64(i), uint32(2 * i)}
+			return table.position(at) == position && table.entryAt(position) == at && table.key(at) == key(i) &&
+				unbox[int](table.load(at), true) == i && table.versionID(position) == VersionID{uint64(i), uint32(2 * i)}
 		}
 		for i := range n {
 			if !is(table, i, i) {
@@ -56,7 +57,8 @@ func TestTableCollisions(t *testing.T) {
 	}
 }
 
-// TestNameLengths has names of each kind: short ones, of which an entry knows the length, and those that are longer than it can.
+// TestNameLengths uses names of each kind: short ones, whose length is in their entry, and ones too
+// long for that.
 func TestNameLengths(t *testing.T) {
 	var names []string
 	for _, n := range []int{0, 1, 253, longName - 1, longName, longName + 1, 1 << 20} {
@@ -66,7 +68,7 @@ func TestNameLengths(t *testing.T) {
 	seed := newSeed()
 	for _, name := range names {
 		key := Key{Name: name}
-		table.add(hashOf(seed, key), unique.Make(""), name, box(name, true), Stamp{})
+		table.add(hashOf(seed, key), unique.Make(""), name, box(name, true), VersionID{})
 	}
 	for _, table := range []*Table{table, table.rebuilt(2*len(names), nil, false)} {
 		for i, name := range names {

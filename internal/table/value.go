@@ -7,26 +7,30 @@ import (
 	"unsafe"
 )
 
-// A value is an object as a [Table] holds it: one word that readers load while a writer stores it. This file is the only one
-// that knows what the word is, and what a name is, and the only one with unsafe.
+// A value is an object as a [Table] holds it: one word, so that readers can load it atomically
+// while a writer stores another one. This file is the only one that knows what a value and a name
+// consist of, and the only one with unsafe.
 //
-// If T is a pointer type it is the object itself, else a pointer to a copy that nobody changes; nil is no object. An
-// atomic.Pointer would do the same if Go could name the type that T points to, and an atomic.Value is twice the size and,
-// when it is first stored, several times slower.
+// If T is a pointer type, the word is the object itself. Otherwise it points to a copy of the
+// object that nobody changes. nil means that there is no object.
 //
-// What makes it safe: a word is only ever read as the T that it was made of, since a Table belongs to one Store of one T;
-// a pointer of any type has the size and layout of an unsafe.Pointer, and is seen by the garbage collector as such; and every
-// access that can meet another is atomic.
+// An atomic.Pointer would do if Go had a name for the type that T points to. An atomic.Value is
+// twice the size, and its first store is several times slower.
+//
+// It is safe for three reasons. A Table belongs to one Store of one T, so a word is always read as
+// the T that it was made from. A pointer of any type has the size and layout of an unsafe.Pointer,
+// and the garbage collector sees it as a pointer. And each access that can meet another one is
+// atomic.
 type value struct{ p unsafe.Pointer }
 
 func (v *value) load() value { return value{atomic.LoadPointer(&v.p)} }
 
 func (v *value) store(w value) { atomic.StorePointer(&v.p, w.p) }
 
-// isBoxed reports whether T's values are pointers to copies.
+// isBoxed reports whether values of T are pointers to copies.
 func isBoxed[T any]() bool { return reflect.TypeFor[T]().Kind() != reflect.Pointer }
 
-// box returns the value of obj, where boxed is isBoxed[T]().
+// box returns the value of obj. boxed must be isBoxed[T]().
 func box[T comparable](obj T, boxed bool) value {
 	if !boxed {
 		return value{*(*unsafe.Pointer)(unsafe.Pointer(&obj))}
@@ -39,7 +43,7 @@ func box[T comparable](obj T, boxed bool) value {
 	return value{unsafe.Pointer(&copied)}
 }
 
-// unbox returns what box was called with.
+// unbox returns the object that v was made from by box. boxed must be isBoxed[T]().
 func unbox[T comparable](v value, boxed bool) (obj T) {
 	switch {
 	case !boxed:
@@ -50,23 +54,27 @@ func unbox[T comparable](v value, boxed bool) (obj T) {
 	return obj
 }
 
-// A name is a string that is never changed once it has been made, in one word: who has one knows its length, up to longName.
-// From there on the word points to the string as a whole.
+// A name is an immutable string in one word: a pointer to its bytes. Its length is in the tag of
+// the entry, up to longName. Longer strings are rare; for them the word points to a string header,
+// which has the length.
 type name struct{ p unsafe.Pointer }
 
+// longName is the length from which a name's tag does not have the exact length.
 const longName = math.MaxUint16
 
-// shortLength is the length of a name of s, or longName.
+// shortLength returns the length that the tag of a key named s has: len(s), but at most longName.
 func shortLength(s string) uint64 { return uint64(min(len(s), longName)) }
 
+// nameOf returns s as a name.
 func nameOf(s string) name {
 	if len(s) >= longName {
-		long := s // in here, or every name would be moved to the heap
+		long := s // declared here: the address of s itself would move every s to the heap
 		return name{unsafe.Pointer(&long)}
 	}
 	return name{unsafe.Pointer(unsafe.StringData(s))}
 }
 
+// string returns the name as a string. short is the shortLength of that string.
 func (n name) string(short uint64) string {
 	if short == longName {
 		return *(*string)(n.p)

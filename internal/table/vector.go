@@ -1,25 +1,42 @@
 package table
 
-// chunkSize is how many values are copied at most for one write after a View: 2 KiB of pointers.
+// chunkSize is the number of values in a chunk, and so how many are copied at most for one write
+// after a View: 2 KiB of pointers.
 const chunkSize = 256
 
-// A Vector is a list of values in chunks, of which a [View] can be taken at any time at no cost: a chunk that a View may
-// show is copied before it is next written to, and only then. The zero value of T is a hole, which views skip.
+// A Vector is a list of values that can be viewed at any time at the same small cost, whatever its
+// length. It is copied on write: values are in chunks, the root is a slice of pointers to chunks,
+// and a [View] shares both with the Vector. The zero value of T is a hole, which views skip.
+//
+// A writer must not change what a View can show. The Vector counts eras for this: each View ends
+// one. A chunk has the era in which it was made. If that is the present era no View has seen the
+// chunk, and the writer changes it in place. If it is an earlier one the writer first copies the
+// chunk, and the copy is of the present era. The root has an era as well (rootEra).
+//
+// So taking a View copies nothing, the first write to a chunk after a View copies that chunk once,
+// and further writes to it copy nothing until the next View. It does not matter whether the View is
+// still in use: to know that, readers would have to write.
+//
+// A Vector is used by one goroutine at a time; a View by any number, at the same time as its
+// Vector.
 //
 // A Vector has one user at a time; a View has any number.
 type Vector[T comparable] struct {
 	chunks []*chunk[T]
 	n      int
-	live   int // values that are no hole
+	live   int // values that are not holes
 
-	reserved int // how many values there are going to be
-	// era counts the views. What was made in an earlier era is shared with one, and must not be changed.
+	// reserved is the length that the Vector is known to grow to; see Reserve.
+	reserved int
+	// era is the number of views so far. What was made in an earlier era is shared with a view.
 	era, rootEra uint64
 }
 
+// A chunk is up to chunkSize values; only the last chunk of a Vector has fewer. Appending to the
+// last chunk changes vals, so a chunk is copied for that too if a View shares it.
 type chunk[T comparable] struct {
-	era  uint64 // the Vector's alone: a View never looks at it
-	vals []T    // chunkSize of them, but for the last chunk
+	era  uint64 // read by the Vector alone, so that a View needs no lock
+	vals []T
 }
 
 // Len returns the number of values and holes.
@@ -33,9 +50,9 @@ func (v *Vector[T]) At(i int) T { return v.chunks[i/chunkSize].vals[i%chunkSize]
 
 // Set changes the value at i.
 func (v *Vector[T]) Set(i int, val T) {
-	at := &v.own(i / chunkSize).vals[i%chunkSize]
-	v.live += one(val) - one(*at)
-	*at = val
+	slot := &v.own(i / chunkSize).vals[i%chunkSize]
+	v.live += one(val) - one(*slot)
+	*slot = val
 }
 
 // one is 0 for a hole.
@@ -47,24 +64,25 @@ func one[T comparable](val T) int {
 	return 1
 }
 
-// Reserve says that n values are going to be added, so that they get no more room than they need.
+// Reserve announces that n values are going to be added. The last chunk then gets no more room than
+// they need.
 func (v *Vector[T]) Reserve(n int) { v.reserved = v.n + n }
 
 // Append adds a value at the end.
 func (v *Vector[T]) Append(val T) {
-	at := v.n / chunkSize
-	if at == len(v.chunks) {
+	last := v.n / chunkSize
+	if last == len(v.chunks) {
 		v.ownRoot()
 		v.chunks = append(v.chunks, &chunk[T]{era: v.era})
 	}
-	c := v.own(at)
+	c := v.own(last)
 	if len(c.vals) == cap(c.vals) {
 		room := chunkSize
 		switch {
 		case v.n < v.reserved:
 			room = len(c.vals) + v.reserved - v.n
-		case at == 0:
-			// The first chunk is all that a small vector has, so it grows by doubling.
+		case last == 0:
+			// A small vector has only this chunk, so the chunk grows by doubling.
 			room = max(1, 2*len(c.vals))
 		}
 		c.vals = append(make([]T, 0, min(room, chunkSize)), c.vals...)
@@ -78,23 +96,23 @@ func (v *Vector[T]) Append(val T) {
 func (v *Vector[T]) Pop() {
 	v.n--
 	v.live -= one(v.At(v.n))
-	at := v.n / chunkSize
+	i := v.n / chunkSize
 	if v.n%chunkSize == 0 {
 		v.ownRoot()
-		v.chunks[at] = nil
-		v.chunks = v.chunks[:at]
+		v.chunks[i] = nil
+		v.chunks = v.chunks[:i]
 		return
 	}
-	c := v.own(at)
+	c := v.own(i)
 	last := len(c.vals) - 1
 	clear(c.vals[last:])
 	c.vals = c.vals[:last]
-	if at == 0 && cap(c.vals) >= 8 && cap(c.vals) >= 4*last {
+	if i == 0 && cap(c.vals) >= 8 && cap(c.vals) >= 4*last {
 		c.vals = append(make([]T, 0, 2*last), c.vals...)
 	}
 }
 
-// own returns chunk i, which no View shows.
+// own returns chunk i for changing it. If a View may show the chunk, own replaces it by a copy.
 func (v *Vector[T]) own(i int) *chunk[T] {
 	c := v.chunks[i]
 	if c.era == v.era {
@@ -106,6 +124,7 @@ func (v *Vector[T]) own(i int) *chunk[T] {
 	return c
 }
 
+// ownRoot copies the slice of chunks if a View may share it. The copy has room for one more chunk.
 func (v *Vector[T]) ownRoot() {
 	if v.rootEra != v.era {
 		v.chunks = append(make([]*chunk[T], 0, len(v.chunks)+1), v.chunks...)
@@ -113,19 +132,21 @@ func (v *Vector[T]) ownRoot() {
 	}
 }
 
-// View returns the values as they are now.
+// View returns the values as they are now. It begins a new era: all chunks are shared from here on.
 func (v *Vector[T]) View() View[T] {
 	v.era++
 	return View[T]{chunks: v.chunks, n: v.n, live: v.live}
 }
 
-// Fork returns a Vector of the same values. Both may be viewed, but only one of them changed from then on.
+// Fork returns a Vector of the same values. Both may be viewed, but only one of them may be changed
+// from then on. A Replace changes the fork while readers take views of the original.
 func (v *Vector[T]) Fork() Vector[T] {
 	v.era++
 	return Vector[T]{chunks: v.chunks, n: v.n, live: v.live, era: v.era, rootEra: v.rootEra}
 }
 
-// A View is what a [Vector] held at one moment. It never changes.
+// A View is the content of a [Vector] at one moment. It never changes, and reading it takes no
+// lock.
 type View[T comparable] struct {
 	chunks  []*chunk[T]
 	n, live int
@@ -142,7 +163,7 @@ func (v View[T]) At(i int) (val T) {
 	return val
 }
 
-// Each yields the values until yield returns false, and reports whether it never did.
+// Each yields the values until yield returns false. It reports whether it yielded all of them.
 func (v View[T]) Each(yield func(T) bool) bool {
 	var hole T
 	for _, c := range v.chunks {
@@ -155,7 +176,7 @@ func (v View[T]) Each(yield func(T) bool) bool {
 	return true
 }
 
-// AppendTo appends the values to dst.
+// AppendTo appends the values to dst and returns the extended slice.
 func (v View[T]) AppendTo(dst []T) []T {
 	var hole T
 	for _, c := range v.chunks {
