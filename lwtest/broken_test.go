@@ -45,7 +45,8 @@ func (b broken) Watch(ctx context.Context, opts metav1.ListOptions, yield yieldE
 	return b.watch(b.Source, ctx, opts, yield)
 }
 
-// events makes a broken source whose watches do something else with their events, of which n is the number.
+// events makes a broken source whose watches do something else with their events, of which n is the
+// number.
 func events(f func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error) broken {
 	return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
 		n := -1
@@ -348,8 +349,8 @@ func TestBrokenSources(t *testing.T) {
 				})
 				return tb
 			}
-			// Every run finds that the source is broken. By what it finds it is up to chance: of some runs one must be by what
-			// the source is named for.
+			// Every run finds that the source is broken. By what it finds it is up to chance: of
+			// some runs one must be by what the source is named for.
 			says := regexp.MustCompile("lwtest: .*(" + tc.says + ")")
 			var out string
 			for range 6 {
