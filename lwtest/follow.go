@@ -261,7 +261,7 @@ func refusesStreams(err error) bool {
 }
 
 // pending returns the first change whose event f must still receive, or nil. It advances f.next
-// past the changes that f's selector does not see.
+// past the changes that f's selector does not see, and past a last change that is optional.
 func (h *history[T]) pending(f *follower[T]) *change[T] {
 	for ; f.next < len(h.changes); f.next++ {
 		c := h.changes[f.next]
