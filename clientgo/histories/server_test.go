@@ -127,7 +127,8 @@ func (s *script) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	}), nil
 }
 
-// stream is a watch.Interface of what a function sends until the watch is over, which it is after its time.
+// stream is a watch.Interface of what a function sends until the watch is over, which it is after
+// its time.
 type stream struct {
 	cancel context.CancelFunc
 	events chan watch.Event
