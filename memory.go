@@ -27,7 +27,7 @@ import (
 //   - Its errors are a server's, made by k8s.io/apimachinery/pkg/api/errors.
 //
 // A watch that starts at a list's resource version sees everything that was written after the
-// list. So a test may write at any moment, and needs not wait until an informer watches.
+// list. So a test may write at any moment, and does not have to wait until an informer watches.
 //
 // Any number of informers and writers may use a Memory at the same time. A Memory copies the
 // objects that it is given and the objects that it returns, so the caller may change both. A T

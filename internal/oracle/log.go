@@ -70,7 +70,7 @@ type Log struct {
 	order       []any        // the keys of refs, in the order in which they came
 }
 
-// New returns an empty log, of a server that stands at version 1 without objects.
+// New returns an empty log of a server that is at version 1 and has no objects.
 func New() *Log { return &Log{truth: newTruth(), refs: map[any]Item{}} }
 
 // next returns a new moment. The caller holds mu.
