@@ -17,27 +17,35 @@ import (
 	"github.com/go-lw/lw/internal/history"
 )
 
-// Memory is a [Source] held in memory, with the semantics of a real API server: one line of resource versions, every version
-// kept until [Memory.Compact], lists in pages of one version, watches from any kept version, streamed lists, bookmarks, and
-// a server's errors (those of k8s.io/apimachinery/pkg/api/errors). A watch that starts at a list's resource version misses
-// nothing that was written in between, so that a test with it does not race.
+// Memory is a [Source] whose objects are in memory. It behaves as an API server does:
 //
-// It is safe for concurrent use by any number of informers and writers. It keeps copies and hands out copies, so that what it
-// was given and has handed out belongs to the caller; where T has no DeepCopyObject the copy is of the struct alone, and what
-// its maps, slices and pointers hold must not be changed. It has no goroutine and needs no closing. Label selectors work for
-// a T with GetLabels, field selectors for metadata.name and metadata.namespace.
+//   - One sequence of resource versions orders all writes. Every version is kept until
+//     [Memory.Compact].
+//   - All pages of a list show one version. A watch may start from any version that is kept.
+//   - It supports streamed lists and bookmarks. Label selectors work for a T with GetLabels, field
+//     selectors for metadata.name and metadata.namespace.
+//   - Its errors are a server's, made by k8s.io/apimachinery/pkg/api/errors.
+//
+// A watch that starts at a list's resource version sees everything that was written after the
+// list. So a test may write at any moment, and does not have to wait until an informer watches.
+//
+// Any number of informers and writers may use a Memory at the same time. A Memory copies the
+// objects that it is given and the objects that it returns, so the caller may change both. A T
+// without DeepCopyObject is copied as a struct only: the content of its maps, slices and pointers
+// is shared, and must not be changed. A Memory has no goroutine and needs no closing.
 type Memory[T Object] struct {
 	line    *history.Line
 	objects *history.Collection[T]
 	copier  copier[T]
 
 	mu      sync.Mutex
-	failure error // what requests fail with; guarded by mu
+	failure error // the error of every List and Watch, set by Fail; guarded by mu
 }
 
-// NewMemory returns a Memory that holds objs, each created in turn. T must be able to take a UID and a resource version: it
-// is a metav1.Object, as every API type is, or a pointer to a struct that embeds [Meta]. NewMemory panics where it is
-// neither, and where an object of objs cannot be created.
+// NewMemory returns a Memory that contains objs, created one after the other. A Memory writes UIDs
+// and resource versions into a T, so T must be a metav1.Object, as every API type is, or a pointer
+// to a struct that embeds [Meta]. NewMemory panics if T is neither, or if one of objs cannot be
+// created.
 func NewMemory[T Object](objs ...T) *Memory[T] {
 	copier, err := newCopier[T]()
 	if err != nil {
@@ -47,7 +55,8 @@ func NewMemory[T Object](objs ...T) *Memory[T] {
 	m := &Memory[T]{line: history.NewLine(), copier: copier}
 	m.objects = history.NewCollection(m.line, history.Options[T]{
 		Resource: plural.GroupResource(),
-		// What is kept has neither UID nor resource version, so this compares what a user can write.
+		// Stored values have neither UID nor resource version (see write), so this compares only
+		// what a caller can change.
 		Same: func(old, new *history.Object[T]) bool { return reflect.DeepEqual(old.Value, new.Value) },
 	})
 	for _, obj := range objs {
@@ -58,15 +67,19 @@ func NewMemory[T Object](objs ...T) *Memory[T] {
 	return m
 }
 
-// Create adds a copy of obj, with the next resource version and, where obj has none, a UID, and returns a copy of that. It
-// fails with AlreadyExists, or with Invalid where obj has no name.
+// Create stores a copy of obj under the next resource version, and gives it a UID if it has none.
+// It returns a copy of the stored object. It fails with AlreadyExists, with Invalid if obj has no
+// name, and with BadRequest if obj is nil.
 func (m *Memory[T]) Create(obj T) (T, error) {
 	return m.write("create", obj, m.objects.Create)
 }
 
-// Update replaces the object of obj's key by a copy of obj with the next resource version and returns a copy of that. An
-// update that changes nothing makes no version. It fails with NotFound; with Conflict where obj carries another resource
-// version than the current object's, or another UID; obj may leave out either.
+// Update replaces the object that has obj's key by a copy of obj, under the next resource version,
+// and returns a copy of the stored object. An update that changes nothing makes no new version.
+//
+// It fails with NotFound. It fails with Conflict if obj's resource version or UID is not that of
+// the current object; an empty one is not compared. It fails with BadRequest if obj is nil or its
+// resource version is not a decimal number.
 func (m *Memory[T]) Update(obj T) (T, error) {
 	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
 		version, err := history.ParseVersion(obj.GetResourceVersion())
@@ -77,6 +90,8 @@ func (m *Memory[T]) Update(obj T) (T, error) {
 	})
 }
 
+// write copies obj without its UID and resource version, and passes the copy to store. op names the
+// operation in errors.
 func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*history.Object[T], error)) (T, error) {
 	var zero T
 	if obj == zero {
@@ -86,7 +101,7 @@ func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*hist
 	if key.Name == "" {
 		return zero, apierrors.NewInvalid(schema.GroupKind{Kind: typeName[T]()}, "", nameRequired)
 	}
-	value, err := m.copier.stamped(obj, "", "")
+	value, err := m.copier.withIdentity(obj, "", "")
 	if err != nil {
 		return zero, fmt.Errorf("lw: Memory: %s %s: %w", op, keyString(key), err)
 	}
@@ -97,7 +112,7 @@ func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*hist
 	return m.handOut(stored, stored.Version), nil
 }
 
-// Delete removes the object of key at once: finalizers are not looked at. It fails with NotFound.
+// Delete removes the object of key at once: finalizers are ignored. It fails with NotFound.
 func (m *Memory[T]) Delete(key Key) error {
 	_, _, err := m.objects.Delete(key, history.Preconditions{})
 	return err
@@ -112,11 +127,12 @@ func (m *Memory[T]) Get(key Key) (obj T, ok bool) {
 	return m.handOut(stored, stored.Version), true
 }
 
-// All returns copies of the objects of one state, that of the call, in the order of their keys.
+// All returns the objects as they are when it is called, as copies and in the order of their keys.
 func (m *Memory[T]) All() iter.Seq[T] {
 	page, err := m.objects.List("", metav1.ListOptions{})
 	if err != nil {
-		panic("lw: Memory: All: " + err.Error()) // the plainest list cannot fail
+		// A list without options has nothing that could be invalid or expired.
+		panic("lw: Memory: All: " + err.Error())
 	}
 	return func(yield func(T) bool) {
 		for _, obj := range page.Items {
@@ -127,22 +143,22 @@ func (m *Memory[T]) All() iter.Seq[T] {
 	}
 }
 
-// ResourceVersion returns the version of the last write.
+// ResourceVersion returns the resource version of the last write.
 func (m *Memory[T]) ResourceVersion() string { return history.FormatVersion(m.line.Version()) }
 
-// Compact forgets all states but the current one: a list or watch from an older resource version fails with 410 Expired, and
-// so does an open watch that has not told of all changes yet.
+// Compact forgets all versions but the current one. A list or watch from an older resource version
+// then fails with 410 Expired. So does an open watch that has not yet yielded all changes.
 func (m *Memory[T]) Compact() { m.line.Compact(m.line.Version()) }
 
-// Disconnect ends every open watch, as a server does at the end of a watch's time.
+// Disconnect ends every open watch without an error, as a server does when a watch's time is over.
 func (m *Memory[T]) Disconnect() { m.line.Disconnect() }
 
-// Bookmark makes every open watch that allows bookmarks send one now. By themselves they are sent every minute and two
-// seconds before the end of a watch's time.
+// Bookmark makes every open watch that allows bookmarks send one now. Without it such a watch sends
+// one every minute, and one two seconds before its time is over.
 func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 
-// Rewind goes back to the state of an older resource version and ends every open watch, as a server does that is restored
-// from a backup. It fails with Expired where that state was compacted.
+// Rewind returns to the state of an older resource version and ends every open watch, as a server
+// does when it is restored from a backup. It fails with Expired if that state was compacted.
 func (m *Memory[T]) Rewind(resourceVersion string) error {
 	version, err := history.ParseVersion(resourceVersion)
 	if err != nil {
@@ -151,7 +167,8 @@ func (m *Memory[T]) Rewind(resourceVersion string) error {
 	return m.line.Rewind(version)
 }
 
-// Fail makes every List and Watch from now on fail with err, until Fail(nil), and ends every open watch. Writes go on.
+// Fail makes every List and Watch fail with err until Fail(nil) is called. If err is not nil it
+// also ends every open watch. Writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()
 	m.failure = err
@@ -167,7 +184,8 @@ func (m *Memory[T]) failing() error {
 	return m.failure
 }
 
-// List yields a copy of each object of the list or page that opts asks for, in the order of their keys.
+// List yields a copy of each object of the list or page that opts asks for, in the order of their
+// keys.
 func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if err := m.failing(); err != nil {
 		return metav1.ListMeta{}, err
@@ -194,8 +212,9 @@ func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield fun
 	}, nil
 }
 
-// Watch yields each event, with a copy of its object, until ctx is done, opts.TimeoutSeconds have passed, or the watch is
-// ended by Disconnect, Fail, Rewind or Compact. A slow yield loses nothing, but for a Compact in the meantime.
+// Watch yields each event, with a copy of its object, until ctx is done, opts.TimeoutSeconds have
+// passed, or Disconnect, Fail, Rewind or Compact ends the watch. However slow yield is, no event is
+// lost: after a Compact the watch fails with 410 Expired instead of skipping one.
 func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if err := selectable[T](opts); err != nil {
 		return err
@@ -204,7 +223,8 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 	if err != nil {
 		return err
 	}
-	// After the watch is open, so that a Fail at the same time either is seen here or ends the watch.
+	// Look for a failure only when the watch is open: a concurrent Fail has then either set it
+	// before this line, or finds the open watch and ends it.
 	if err := m.failing(); err != nil {
 		return err
 	}
@@ -230,11 +250,12 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 	}
 }
 
-// handOut returns a copy of a kept object as of version.
+// handOut returns a copy of a stored object, with its UID and with version as resource version.
 func (m *Memory[T]) handOut(obj *history.Object[T], version uint64) T {
-	out, err := m.copier.stamped(obj.Value, obj.UID, history.FormatVersion(version))
+	out, err := m.copier.withIdentity(obj.Value, obj.UID, history.FormatVersion(version))
 	if err != nil {
-		panic("lw: Memory: " + err.Error()) // what is kept is itself such a copy
+		// The stored value was made by withIdentity itself, so it can be copied again.
+		panic("lw: Memory: " + err.Error())
 	}
 	return out
 }

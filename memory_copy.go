@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A copier copies a T, and writes a UID and a resource version into the copy.
+// A copier copies a T and writes a UID and a resource version into the copy.
 type copier[T Object] struct {
-	meta []int // the index of the embedded Meta; nil where T is a metav1.Object
+	meta []int // the reflect index of the embedded Meta; nil if T is a metav1.Object
 }
 
-// newCopier returns an error for a T that it cannot write to.
+// newCopier fails if T cannot be copied, or has no UID and resource version to write. A
+// metav1.Object is copied by its DeepCopyObject if it is a runtime.Object, else as a struct; any
+// other T is a pointer to a struct that embeds Meta.
 func newCopier[T Object]() (copier[T], error) {
 	t := reflect.TypeFor[T]()
 	if t.Implements(reflect.TypeFor[metav1.Object]()) {
@@ -32,8 +34,9 @@ func newCopier[T Object]() (copier[T], error) {
 	return copier[T]{}, fmt.Errorf("%s has neither metav1.Object nor an embedded lw.Meta", typeName[T]())
 }
 
-// embeddedMeta returns the index of the Meta that struct t embeds, also through other structs, but not through a pointer,
-// which two copies would share.
+// embeddedMeta returns the reflect index of the Meta that struct t embeds, directly or through
+// other embedded structs, or nil. It does not follow pointers: two copies would share what they
+// point to.
 func embeddedMeta(t reflect.Type) []int {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -50,8 +53,8 @@ func embeddedMeta(t reflect.Type) []int {
 	return nil
 }
 
-// stamped returns a copy of obj with uid and resourceVersion.
-func (c copier[T]) stamped(obj T, uid types.UID, resourceVersion string) (T, error) {
+// withIdentity returns a copy of obj that has uid and resourceVersion.
+func (c copier[T]) withIdentity(obj T, uid types.UID, resourceVersion string) (T, error) {
 	if c.meta != nil {
 		out, v := shallow(obj)
 		m := v.FieldByIndex(c.meta).Addr().Interface().(*Meta)
@@ -73,7 +76,8 @@ func (c copier[T]) stamped(obj T, uid types.UID, resourceVersion string) (T, err
 	return out, nil
 }
 
-// shallow returns a copy of the struct that obj points to, and that struct.
+// shallow copies the struct that obj points to. It returns the pointer to the copy, and the copy as
+// a settable Value.
 func shallow[T any](obj T) (T, reflect.Value) {
 	from := reflect.ValueOf(obj)
 	to := reflect.New(from.Type().Elem())
@@ -83,6 +87,7 @@ func shallow[T any](obj T) (T, reflect.Value) {
 
 type labeled interface{ GetLabels() map[string]string }
 
+// labelsOf returns the labels of obj, or nil if T has no GetLabels.
 func labelsOf[T any](obj T) map[string]string {
 	if l, ok := any(obj).(labeled); ok {
 		return l.GetLabels()
@@ -90,7 +95,8 @@ func labelsOf[T any](obj T) map[string]string {
 	return nil
 }
 
-// selectable refuses a label selector on a type that has no labels, which would select nothing and say nothing.
+// selectable returns an error if opts has a label selector and T has no labels. Without this error
+// such a selector would silently select nothing.
 func selectable[T Object](opts metav1.ListOptions) error {
 	if opts.LabelSelector == "" || reflect.TypeFor[T]().Implements(reflect.TypeFor[labeled]()) {
 		return nil

@@ -19,7 +19,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A follower copies a Memory in the way of a reflector: pages, then watches, and the list again after 410.
+// A follower copies a Memory in the way of a reflector: pages, then watches, and the list again
+// after 410.
 type follower struct {
 	m    *lw.Memory[*Widget]
 	opts metav1.ListOptions
@@ -90,7 +91,8 @@ func (f *follower) take(ev lw.WatchEvent[*Widget]) error {
 	return nil
 }
 
-// TestMemoryFollowers: whatever is written, compacted and cut meanwhile, a follower ends with what the Memory holds.
+// TestMemoryFollowers: whatever is written, compacted and cut meanwhile, a follower ends with what
+// the Memory holds.
 func TestMemoryFollowers(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -156,7 +156,8 @@ func TestMemoryWriteErrors(t *testing.T) {
 	}
 }
 
-// TestMemoryNoOp: an update that changes nothing makes no version, whatever resource version it leaves out.
+// TestMemoryNoOp: an update that changes nothing makes no version, whatever resource version it
+// leaves out.
 func TestMemoryNoOp(t *testing.T) {
 	m := lw.NewMemory(widget("a", 1))
 	before, _ := m.Get(lw.Key{Namespace: "default", Name: "a"})
@@ -168,7 +169,8 @@ func TestMemoryNoOp(t *testing.T) {
 	}
 }
 
-// TestMemoryCopies: what was given and what was handed out may be changed, also in depth, and nobody else sees it.
+// TestMemoryCopies: what was given and what was handed out may be changed, also in depth, and
+// nobody else sees it.
 func TestMemoryCopies(t *testing.T) {
 	given := partial("a", map[string]string{"l": "1"})
 	m := lw.NewMemory(given)
@@ -235,7 +237,8 @@ func TestMemoryYieldError(t *testing.T) {
 	}
 }
 
-// startWatch runs a watch in a goroutine of the bubble and returns what it told so far, and its end.
+// startWatch runs a watch in a goroutine of the bubble and returns what it told so far, and its
+// end.
 func startWatch(ctx context.Context, m *lw.Memory[*Widget], opts metav1.ListOptions) (told func() []string, end <-chan error) {
 	var mu sync.Mutex
 	var events []string

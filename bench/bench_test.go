@@ -10,8 +10,9 @@ import (
 	"github.com/go-lw/lw/bench/internal/rows"
 )
 
-// BenchmarkRows measures each side of each case that needs no network. An iteration is one run of a side, of which the
-// samples are reported by their keys: an operation, an object or an event costs cpu nanoseconds, allocs and bytes.
+// BenchmarkRows measures each side of each case that needs no network. An iteration is one run of a
+// side, of which the samples are reported by their keys: an operation, an object or an event costs
+// cpu nanoseconds, allocs and bytes.
 //
 //	go test -bench 'Rows/pipeline.*/side=lw$' -count 10 | benchstat -
 func BenchmarkRows(b *testing.B) {

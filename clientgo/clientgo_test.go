@@ -48,7 +48,8 @@ func pod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// A fake clientset streams no lists and stamps no versions. It syncs at once all the same, and what is written to it arrives.
+// A fake clientset streams no lists and stamps no versions. It syncs at once all the same, and what
+// is written to it arrives.
 func TestFakeClientset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pods []runtime.Object

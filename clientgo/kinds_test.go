@@ -30,8 +30,8 @@ import (
 	"github.com/go-lw/lw/internal/decode"
 )
 
-// Every kind of k8s.io/api, filled with random values, is decoded as apimachinery's decoders decode it, from JSON and from
-// protobuf, with and without shared parts.
+// Every kind of k8s.io/api, filled with random values, is decoded as apimachinery's decoders decode
+// it, from JSON and from protobuf, with and without shared parts.
 func TestKinds(t *testing.T) {
 	const objects, seed = 8, 1
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), serializer.NewCodecFactory(scheme.Scheme))

@@ -87,7 +87,8 @@ func (c *client) clientset(t testing.TB) *kubernetes.Clientset {
 	return set
 }
 
-// configMaps is the ConfigMaps of a namespace (or of all, "") as the client's wire sees them, and their path.
+// configMaps returns a source of the ConfigMaps of a namespace ("" for all) over the client's wire,
+// and their path.
 func configMaps(t testing.TB, c *client, namespace string) (lw.Source[*corev1.ConfigMap], string) {
 	path := collection("configmaps", namespace)
 	return source(t, c, path, func(set kubernetes.Interface) lw.Source[*corev1.ConfigMap] {
@@ -124,7 +125,8 @@ func collection(resource, namespace string) string {
 	return "/api/v1/namespaces/" + namespace + "/" + resource
 }
 
-// followConfigMaps starts one informer for each wire on the ConfigMaps of a namespace, and waits until all have synced.
+// followConfigMaps starts one informer for each wire on the ConfigMaps of a namespace, and waits
+// until all have synced.
 func followConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
 	t.Helper()
 	all := startConfigMaps(t, s, namespace, opts, over...)

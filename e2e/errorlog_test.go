@@ -39,7 +39,8 @@ func (l *errorLog) has(match func(error) bool) bool {
 	return false
 }
 
-// misuses returns what no error may be: another type than *lw.Error, one without a cause or an operation, one told twice.
+// misuses returns the errors that are wrong: not a *lw.Error, without a cause or an operation, or
+// reported twice.
 func (l *errorLog) misuses() []string {
 	var wrong []string
 	seen := map[error]bool{}

@@ -15,8 +15,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// TestTooManyInFlight takes all places of the server's max-in-flight filter, which answers 429 with Retry-After and a body that
-// is no Status.
+// TestTooManyInFlight takes all places of the server's max-in-flight filter, which answers 429 with
+// Retry-After and a body that is no Status.
 func TestTooManyInFlight(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "in-flight"
@@ -70,7 +70,8 @@ func TestTooManyInFlight(t *testing.T) {
 	}, servers.Generic)
 }
 
-// occupy keeps n requests to path running: lists of a version of the future, which block for 3 s each.
+// occupy keeps n requests to path running: lists of a version of the future, which block for 3 s
+// each.
 func occupy(t testing.TB, s *servers.Server, token, path string, n int) (release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -94,8 +95,8 @@ func occupy(t testing.TB, s *servers.Server, token, path string, n int) (release
 	return release
 }
 
-// TestStorageInitializing restarts a server with so many objects that its watch cache takes a while to fill: until then it
-// answers lists and watches with 429.
+// TestStorageInitializing restarts a server with so many objects that its watch cache takes a while
+// to fill: until then it answers lists and watches with 429.
 func TestStorageInitializing(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, objects = "initializing", 20_000

@@ -16,7 +16,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// uncached makes the server read ConfigMaps from etcd for each request. What etcd has compacted is then gone at once.
+// uncached makes the server read ConfigMaps from etcd for each request. So a version that etcd has
+// compacted expires at once.
 const uncached = "--watch-cache-sizes=configmaps#0"
 
 // TestExpiredWatch compacts the version that watches are about to be resumed from.
@@ -57,8 +58,8 @@ func TestExpiredWatch(t *testing.T) {
 	}, servers.Generic)
 }
 
-// TestExpiredPages compacts the version of a list between its pages, once and then twice in a row: then the list has to be
-// asked for as a whole.
+// TestExpiredPages compacts the version of a list between its pages, once and then twice in a row:
+// then the list has to be asked for as a whole.
 func TestExpiredPages(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, objects, pageSize = "expired-pages", 50, 10

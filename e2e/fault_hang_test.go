@@ -11,8 +11,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// TestFrozenDuringWatch freezes the server under open watches for a few seconds. Nothing is lost, and nothing has to be asked
-// for again.
+// TestFrozenDuringWatch freezes the server under open watches for a few seconds. Nothing is lost,
+// and nothing has to be asked for again.
 func TestFrozenDuringWatch(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "frozen-watch"
@@ -53,7 +53,8 @@ func stillFrozen(t testing.TB, r *servers.Reader) {
 	}
 }
 
-// TestFrozenForLong freezes the server for longer than a watch may be silent: the watch has to be given up.
+// TestFrozenForLong freezes the server for longer than a watch may be silent: the watch has to be
+// given up.
 func TestFrozenForLong(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "frozen-long"
@@ -125,8 +126,8 @@ func TestFrozenDuringList(t *testing.T) {
 	}, servers.Generic)
 }
 
-// TestEtcdDown stops etcd under the server: writes and consistent reads fail, open watches stay open, and go on when it is
-// back.
+// TestEtcdDown stops etcd under the server: writes and consistent reads fail, open watches stay
+// open, and go on when it is back.
 func TestEtcdDown(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "etcd-down"
@@ -176,8 +177,8 @@ func TestEtcdDown(t *testing.T) {
 	}, servers.Generic)
 }
 
-// TestEtcdWiped replaces the server's storage by an empty one, as a restored backup does: its versions begin again, and those
-// that the informers know are of a future that will not come.
+// TestEtcdWiped replaces the server's storage by an empty one, as a restored backup does: its
+// versions begin again, and those that the informers know are of a future that will not come.
 func TestEtcdWiped(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "etcd-wiped"

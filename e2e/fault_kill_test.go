@@ -11,7 +11,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// TestKillDuringWatch kills the server under open watches, up to three times, while somebody writes.
+// TestKillDuringWatch kills the server under open watches, up to three times, while somebody
+// writes.
 func TestKillDuringWatch(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "kill-watch"
@@ -61,8 +62,8 @@ func TestKillDuringWatch(t *testing.T) {
 		for _, f := range all {
 			f.same(r)
 			f.paced()
-			// A server that comes back knows what its clients missed, or says that it does not, which costs a list or a
-			// streamed one.
+			// A server that comes back knows what its clients missed, or says that it does not,
+			// which costs a list or a streamed one.
 			elapsed := time.Since(f.start)
 			f.bounded(2*outages, 1+outages*attempts(elapsed/3))
 		}
@@ -115,7 +116,8 @@ func TestKillDuringFirstList(t *testing.T) {
 					if got := f.Store().Len(); got != objects {
 						t.Errorf("%s: %d objects after the first sync, want %d", f.name(), got, objects)
 					}
-					// The first event says that all is well; else the watch would have to be open for a while.
+					// The first event says that all is well; else the watch would have to be open
+					// for a while.
 					after := create(t, r, path, configMap(namespace, "after", "a"))
 					f.same(r)
 					remove(t, r, path+"/"+after.Name)
@@ -128,8 +130,9 @@ func TestKillDuringFirstList(t *testing.T) {
 	}, servers.Generic)
 }
 
-// TestMissedWhileDown changes the collection while the server is down, so that no watch can tell: after the restart the versions
-// that the informers stand at are too old, and a list has to show what became of each object.
+// TestMissedWhileDown changes the collection while the server is down, so that no watch can tell:
+// after the restart the versions that the informers stand at are too old, and a list has to show
+// what became of each object.
 func TestMissedWhileDown(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "missed"

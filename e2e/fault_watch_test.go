@@ -9,7 +9,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// TestWatchTimeout lets every watch end after a second or two, while somebody writes: each is resumed where it ended.
+// TestWatchTimeout lets every watch end after a second or two, while somebody writes: each is
+// resumed where it ended.
 func TestWatchTimeout(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "watch-timeout"
@@ -35,8 +36,8 @@ func TestWatchTimeout(t *testing.T) {
 	}, servers.Kinds...)
 }
 
-// watchesTimedOut checks that no watch was told as an error. A streamed list may have been: its second is short for a busy
-// server.
+// watchesTimedOut checks that the end of a watch was never reported as an error. That of a streamed
+// list may have been: a second is short for a busy server.
 func watchesTimedOut[T lw.Object](t *testing.T, f *follower[T]) {
 	t.Helper()
 	for _, err := range f.errs.all() {
@@ -46,7 +47,8 @@ func watchesTimedOut[T lw.Object](t *testing.T, f *follower[T]) {
 	}
 }
 
-// TestQuietWatchTimeout lets watches end at their time-out on a collection that nobody writes to: that is no failure.
+// TestQuietWatchTimeout lets watches end at their time-out on a collection that nobody writes to:
+// that is no failure.
 func TestQuietWatchTimeout(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "quiet"

@@ -35,8 +35,8 @@ type followOptions struct {
 	view func(object map[string]any) map[string]any
 }
 
-// follow starts an informer on src, which sends its requests through c. path is where an independent reader finds the same
-// collection.
+// follow starts an informer on src, which sends its requests through c. path is where an
+// independent reader finds the same collection.
 func follow[T lw.Object](t testing.TB, c *client, path string, src lw.Source[T], opts followOptions) *follower[T] {
 	t.Helper()
 	f := &follower[T]{t: t, client: c, path: path, opts: opts, start: time.Now(), errs: &errorLog{}, ended: make(chan error, 1)}
@@ -91,8 +91,9 @@ func (f *follower[T]) synced() {
 	}
 }
 
-// same waits until the store is what an independent reader sees, while nobody writes, and then checks all that has to be true
-// of a store that is in step: each object in full, both handlers' replays, the indexes, and the status.
+// same waits until the store equals what an independent reader sees, while nobody writes. Then it
+// checks everything else of the informer: each object in full, the replays of both handlers, the
+// indexes, and the status.
 func (f *follower[T]) same(r *servers.Reader) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -147,7 +148,8 @@ func (f *follower[T]) same(r *servers.Reader) {
 	f.healthy(len(want))
 }
 
-// recovered waits until the status says that all is well, which it may say a moment after the store has caught up.
+// recovered waits until the status shows no failure. That may be a moment after the store has
+// caught up.
 func (f *follower[T]) recovered() {
 	f.t.Helper()
 	eventually(f.t, patience, func() string {
@@ -192,7 +194,7 @@ func (f *follower[T]) view(object map[string]any) map[string]any {
 // calls returns how often each function of the handler that was there from the start was called.
 func (f *follower[T]) calls() (adds, updates, deletes int) { return f.early.calls() }
 
-// told waits until OnError has been told of an error that matches, and checks that what is said fits what is known.
+// told waits until OnError has received an error that matches. what names that error.
 func (f *follower[T]) told(what string, match func(error) bool) {
 	f.t.Helper()
 	eventually(f.t, patience, func() string {
@@ -203,8 +205,9 @@ func (f *follower[T]) told(what string, match func(error) bool) {
 	})
 }
 
-// bounded checks that the informer has made at most so many lists, first pages or whole, and so many watches and streams; and
-// that it has not asked for the server's version more often than once a watch.
+// bounded checks that the informer has made at most so many lists, watches and streams, and has not
+// asked for the server's version more than once for each watch. Of a list in pages only the first
+// page counts.
 func (f *follower[T]) bounded(lists, watches int) {
 	f.t.Helper()
 	if n := f.client.count(isVerb(verbList)); n > lists {
@@ -219,9 +222,10 @@ func (f *follower[T]) bounded(lists, watches int) {
 	}
 }
 
-// paced checks the bound that holds whatever a server does: a burst, then one request in 1.1 s. The pages that follow a first
-// one are not counted. client-go's client repeats a request that met a 429 by itself, after the second that the server asks
-// for.
+// paced checks the bound that holds whatever a server does: a burst, then one request in 1.1 s.
+// Pages after the first one of a list are not counted. With client-go's client the bound is one
+// request a second: after a 429 that client repeats the request by itself, when the second is over
+// that the server asks for.
 func (f *follower[T]) paced() {
 	f.t.Helper()
 	elapsed := time.Since(f.start)
@@ -234,8 +238,8 @@ func (f *follower[T]) paced() {
 	}
 }
 
-// attempts returns the most requests that fit in a time in which each fails at once: pauses of the default backoff, at their
-// shortest. The pauses are 0.4, 0.8, 1.6 … 15 s.
+// attempts returns the largest number of requests in a time in which each fails at once. Between
+// them are the pauses of the default backoff at their shortest: 0.4, 0.8, 1.6 … 15 s.
 func attempts(outage time.Duration) int {
 	n := 1
 	for pause := 400 * time.Millisecond; outage >= pause; n++ {

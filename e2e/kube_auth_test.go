@@ -42,7 +42,8 @@ func allow(t testing.TB, r *servers.Reader, namespace string) (revoke func()) {
 	return func() { remove(t, r, path+"/reader") }
 }
 
-// TestPermission starts informers that may not read, lets them, forbids it again and allows it again.
+// TestPermission starts informers that may not read, lets them, forbids it again and allows it
+// again.
 func TestPermission(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "permission"
@@ -119,7 +120,8 @@ func TestBadToken(t *testing.T) {
 	}, servers.Kube)
 }
 
-// TestPriorityAndFairness gives the user's lists and watches no place at all in the server: each is answered with 429.
+// TestPriorityAndFairness gives the user's lists and watches no place at all in the server: each is
+// answered with 429.
 func TestPriorityAndFairness(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, flow = "fairness", "/apis/flowcontrol.apiserver.k8s.io/v1/"

@@ -30,8 +30,8 @@ type widget struct {
 
 const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// defineWidgets creates a CRD of the plural, whose size may be an integer or a string, and waits until it is served. It returns
-// the path of the resource in the namespace.
+// defineWidgets creates a CRD of the plural, whose size may be an integer or a string, and waits
+// until it is served. It returns the path of the resource in the namespace.
 func defineWidgets(t testing.TB, r *servers.Reader, plural, namespace string) string {
 	t.Helper()
 	kind := "W" + plural[1:]
@@ -78,8 +78,8 @@ type watcher interface {
 	calls() (adds, updates, deletes int)
 }
 
-// followWidgets follows a custom resource in every form: typed, unstructured and metadata only, over lw.HTTP and over the
-// dynamic and the metadata client, streamed and in pages.
+// followWidgets follows a custom resource in every form: typed, unstructured and metadata only,
+// over lw.HTTP and over the dynamic and the metadata client, streamed and in pages.
 func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace string) []watcher {
 	t.Helper()
 	resource := schema.GroupVersionResource{Group: "lw.test", Version: "v1", Resource: plural}
@@ -123,8 +123,8 @@ func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace stri
 	return all
 }
 
-// TestCustomResource follows a custom resource in every form, while its objects are written, and while its definition is
-// deleted and created again.
+// TestCustomResource follows a custom resource in every form, while its objects are written, and
+// while its definition is deleted and created again.
 func TestCustomResource(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, plural = "custom", "widgets"
@@ -187,8 +187,9 @@ func TestCustomResource(t *testing.T) {
 	}, servers.Kube)
 }
 
-// TestObjectThatDoesNotFit serves an object that cannot be a widget, before the list and during the watch. It is set aside with
-// its name; the others are not touched, and it comes in when it has been repaired.
+// TestObjectThatDoesNotFit serves an object that cannot be a widget, before the list and during the
+// watch. It is set aside with its name; the others are not touched, and it comes in when it has
+// been repaired.
 func TestObjectThatDoesNotFit(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, plural = "misfit", "wonders"

@@ -1,7 +1,7 @@
 // Package e2e_test runs lw against real API servers on loopback and disturbs them.
 //
-// The servers are built by "go run ./cmd/build" in this directory. A test whose server is not built is skipped; with
-// LW_E2E_REQUIRED=1 it fails.
+// The servers are built by "go run ./cmd/build" in this directory. A test whose server is not built
+// is skipped; with LW_E2E_REQUIRED=1 it fails.
 package e2e_test
 
 import (
@@ -30,11 +30,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience bounds every wait: for a server that starts, a store that catches up. It is for a busy machine; nothing takes a
-// tenth of it on an idle one. Under the race detector, which makes the client several times slower, it is longer.
+// patience bounds every wait: for a server that starts, a store that catches up. It is for a busy
+// machine; nothing takes a tenth of it on an idle one. It is longer under the race detector, which
+// makes the client several times slower.
 const patience = 60 * time.Second * slowdown
 
-// on runs test once for each kind, as a subtest with the kind's name: "go test -run /generic" runs those of one kind.
+// on runs test once for each kind, as a subtest with the kind's name: "go test -run /generic" runs
+// those of one kind.
 func on(t *testing.T, test func(t *testing.T, kind servers.Kind), kinds ...servers.Kind) {
 	t.Parallel()
 	for _, kind := range kinds {
@@ -89,7 +91,8 @@ func stopShared() {
 	}
 }
 
-// newServer returns a server of a test's own that is not started, and skips the test if it is not built.
+// newServer returns a server for this test alone. It does not start it. It skips the test if the
+// server is not built.
 func newServer(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
 	t.Helper()
 	s, err := servers.New(kind, t.TempDir(), args...)
@@ -108,7 +111,8 @@ func startServer(t testing.TB, kind servers.Kind, args ...string) *servers.Serve
 	return s
 }
 
-// required ends the test if err is not nil: it skips it where a server is not built and does not have to be.
+// required ends the test if err is not nil. If the reason is a server that is not built, and need
+// not be, it skips the test; otherwise the test fails.
 func required(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
@@ -127,8 +131,8 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// eventually calls met every 10 ms until it returns "", and fails the test with what it returned last when that takes longer
-// than d.
+// eventually calls met every 10 ms until it returns "". If that takes longer than d it fails the
+// test with the last result of met.
 func eventually(t testing.TB, d time.Duration, met func() string) {
 	t.Helper()
 	deadline := time.Now().Add(d)

@@ -20,8 +20,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// TestQuickstart runs examples/quickstart -url as its reader would, on a cluster behind a proxy that adds the credentials, as
-// kubectl proxy does.
+// TestQuickstart runs examples/quickstart -url as its reader would, on a cluster behind a proxy
+// that adds the credentials, as kubectl proxy does.
 func TestQuickstart(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "quickstart"
@@ -76,7 +76,8 @@ func TestQuickstart(t *testing.T) {
 	}, servers.Kube)
 }
 
-// proxy serves s over plain HTTP on loopback and adds the admin's token to each request. It returns its URL.
+// proxy serves s over plain HTTP on loopback and adds the admin's token to each request. It returns
+// its URL.
 func proxy(t testing.TB, s *servers.Server) string {
 	t.Helper()
 	target, err := url.Parse(s.URL)

@@ -50,8 +50,8 @@ type trigger struct {
 	do    func()
 }
 
-// after calls do, once, while the answer to a request of the verb is being read: after so many bytes, or at its end if bytes
-// is -1.
+// after calls do once, while the answer to a request of the verb is being read: when so many bytes
+// have been read, or at the end if bytes is -1.
 func (r *recorder) after(verb string, bytes int64, do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

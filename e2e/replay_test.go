@@ -25,8 +25,9 @@ func newReplay[T lw.Object](name string) *replay[T] {
 	return &replay[T]{name: name, objects: map[lw.Key]T{}}
 }
 
-// handler returns a handler that checks the story of each object: Add, Updates that begin with the object of the call before
-// and rise, Delete of the last object; another UID is another object.
+// handler returns a handler that checks its calls. For each object there must be an Add, then
+// Updates, then a Delete. The old object of a call is that of the call before, versions rise, and
+// an Update does not change the UID.
 func (r *replay[T]) handler() lw.Handler[T] {
 	return lw.Handler[T]{
 		Name: r.name,
@@ -86,7 +87,8 @@ func (r *replay[T]) wrong() []string {
 	return append([]string(nil), r.faults...)
 }
 
-// diff returns how the replay differs from the objects of a store, "" if it does not: the objects must be the same pointers.
+// diff returns how the replay differs from the objects of a store, "" if it does not: the objects
+// must be the same pointers.
 func (r *replay[T]) diff(store iter.Seq[T]) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

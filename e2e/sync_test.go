@@ -17,8 +17,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// TestEveryWire follows ConfigMaps and Pods over every wire with every way to list, through creations, updates, deletions and
-// a recreation.
+// TestEveryWire follows ConfigMaps and Pods over every wire with every way to list, through
+// creations, updates, deletions and a recreation.
 func TestEveryWire(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, objects, pageSize = "every-wire", 30, 7
@@ -92,7 +92,8 @@ func inStep[T, U lw.Object](t *testing.T, r *servers.Reader, a []*follower[T], b
 	}
 }
 
-// checkCalls checks what a handler that was there from the start was told. No change is far enough behind to be folded.
+// checkCalls checks what a handler that was there from the start was told. No change is far enough
+// behind to be folded.
 func checkCalls[T lw.Object](t *testing.T, f *follower[T], adds, updates, deletes int) {
 	t.Helper()
 	gotAdds, gotUpdates, gotDeletes := f.calls()
@@ -101,8 +102,8 @@ func checkCalls[T lw.Object](t *testing.T, f *follower[T], adds, updates, delete
 	}
 }
 
-// checkWire checks that the requests were what the follower's wire and mode say: one list of the right kind, one watch, in the
-// right encoding.
+// checkWire checks that the requests were what the follower's wire and mode say: one list of the
+// right kind, one watch, in the right encoding.
 func checkWire[T lw.Object](t *testing.T, f *follower[T], pageSize, objects int) {
 	t.Helper()
 	want := map[string]int{verbWatch: 1}
@@ -133,7 +134,8 @@ func checkWire[T lw.Object](t *testing.T, f *follower[T], pageSize, objects int)
 	}
 }
 
-// TestSelectors follows what a label selector and a field selector let through, while objects come into sight and leave it.
+// TestSelectors follows what a label selector and a field selector let through, while objects come
+// into sight and leave it.
 func TestSelectors(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, other = "selectors", "selectors-2"
@@ -249,7 +251,9 @@ func TestReadYourWrites(t *testing.T) {
 			}
 			for _, f := range all {
 				if i%3 == 2 && kind.Name == servers.Kube.Name {
-					continue // another writer may have made the list's version, and no event of this collection would lead there
+					// Another writer may have made the list's version. Then no event of this
+					// collection has that version.
+					continue
 				}
 				if err := f.WaitForResourceVersion(within(t, patience), written.ResourceVersion); err != nil {
 					t.Fatalf("%s: write %d: %v", f.name(), i, err)
@@ -274,8 +278,8 @@ func TestReadYourWrites(t *testing.T) {
 	}, servers.Kinds...)
 }
 
-// TestBookmarks lets a collection rest while others are written: a bookmark has to move its version, and the next watch begins
-// there.
+// TestBookmarks lets a collection rest while others are written: a bookmark has to move its
+// version, and the next watch begins there.
 func TestBookmarks(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "bookmarks"

@@ -23,7 +23,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// A webSocketSource lists as lw.HTTP does and watches over a WebSocket, as browsers do. It is a Source that lw does not know.
+// A webSocketSource lists as lw.HTTP does and watches over a WebSocket, as browsers do. It is a
+// Source that lw does not know.
 type webSocketSource struct {
 	list   *lw.HTTP[*corev1.ConfigMap]
 	config *rest.Config
@@ -104,7 +105,8 @@ func parseEvent(frame []byte) (lw.WatchEvent[*corev1.ConfigMap], error) {
 	return event, nil
 }
 
-// TestWebSocket follows a collection over WebSockets, through time-outs, a restart, and a version that expired.
+// TestWebSocket follows a collection over WebSockets, through time-outs, a restart, and a version
+// that expired.
 func TestWebSocket(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "websocket"

@@ -73,7 +73,7 @@ func write(t testing.TB, r *servers.Reader, method, path string, obj object) *se
 	return o
 }
 
-// A churn writes ConfigMaps at random, through every disturbance of its server, until it is stopped.
+// A churn writes random ConfigMaps until it is stopped, whatever happens to its server.
 type churn struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -156,8 +156,9 @@ func hasCode(err error, code int) bool {
 	return ok && status.Code == code
 }
 
-// seed puts n ConfigMaps straight into etcd, each of about size bytes that do not compress well: a test that disturbs a server in
-// the middle of a list needs more than what the sockets hold.
+// seed writes n ConfigMaps directly into etcd. Each has about size bytes that do not compress well:
+// a test that disturbs a server in the middle of a list needs a list that the socket buffers cannot
+// hold.
 func seed(t testing.TB, s *servers.Server, namespace string, n, size int) {
 	t.Helper()
 	values := make(map[string][]byte, n)
@@ -188,8 +189,8 @@ func stored(t testing.TB, obj object, uid, filler string) []byte {
 	return data
 }
 
-// watchError opens a watch by itself and returns the code of the ERROR event that it ends with, or of the answer, 0 if neither
-// comes within a few seconds.
+// watchError opens a watch of its own. It returns the code of the ERROR event that ends the watch,
+// or the status of the answer, or 0 if neither comes within a few seconds.
 func watchError(t testing.TB, r *servers.Reader, path string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -45,7 +45,8 @@ func (b broken) Watch(ctx context.Context, opts metav1.ListOptions, yield yieldE
 	return b.watch(b.Source, ctx, opts, yield)
 }
 
-// events makes a broken source whose watches do something else with their events, of which n is the number.
+// events makes a broken source whose watches do something else with their events, of which n is the
+// number.
 func events(f func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error) broken {
 	return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
 		n := -1

@@ -1,12 +1,17 @@
-// Package lwtest helps to test what is built on package lw.
+// Package lwtest helps to test programs that use package lw.
 //
-// [Source] checks an implementation of [lw.Source] for list/watch consistency: that of an aggregated API, a proxy in front of an
-// API server, or a collection that is none of Kubernetes at all. It draws histories of writes, lists, pages, watches and
-// streamed lists, and compares what the source says with what was written. When it finds a history that goes wrong it shrinks
-// it, prints it step by step, and says how to run it again.
+// [Server] is an API server for the tests of a controller. It speaks HTTP and has the resource
+// versions, the history and the errors of a real server. [Server.Inject] adds faults. [Outages] are
+// the failures that every controller meets some day; a test can run its controller through each of
+// them in a loop.
 //
-// [Server] is an API server for the tests of a controller: real HTTP, a real server's versions, history and errors, and faults on
-// demand. [Outages] are the ones that every controller meets some day; a test that runs it through each of them is a loop.
+// [Source] checks an implementation of [lw.Source] for list/watch consistency. The implementation
+// may be in front of an aggregated API, a proxy of an API server, or a collection outside
+// Kubernetes. Source makes random histories of writes, lists, pages, watches and streamed lists,
+// and compares what the source yields with what was written. If a history fails, Source shrinks it,
+// prints it step by step, and says how to run it again.
 //
-// Package lw itself depends on nothing that this package needs.
+// [MutationDiff] shows what a program changed in a cached object.
+//
+// Package lw does not depend on the packages that lwtest needs.
 package lwtest

@@ -13,35 +13,37 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A follower is a watch, resumed where it ended for as long as the history goes on.
+// A follower is a watch that the history keeps open: when it ends, it is resumed from its position.
+// A goroutine of its own runs Watch and collects the events; the history takes and checks them in
+// rapid's goroutine.
 type follower[T lw.Object] struct {
-	id       int
-	opts     metav1.ListOptions
-	selects  func(T) bool
-	position string // all up to it was told; "" while the initial events of a stream come in
-	next     int    // the first change that was not told, or need not be
-	ends     int    // in a row, without an event
-	more     bool   // the last event has said that another one is at hand
+	id           int
+	opts         metav1.ListOptions
+	selects      func(T) bool
+	position     string // every event up to it was received; "" during the initial events of a stream
+	next         int    // index of the first change whose event is to come, or may come
+	emptyEnds    int    // how often Watch ended since the last event
+	promisedMore bool   // the last event had More set, so another must follow it at once
 
-	// Of a streamed list: what its initial events add up to, in no order.
-	initial map[lw.Key]T
-	least   int // so many changes must be in it
+	// For a streamed list, until its initial events end; nil otherwise.
+	initial    map[lw.Key]T // the objects that the initial events have shown so far
+	minChanges int          // the list must contain at least the first minChanges changes
 
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when Watch has returned
 
-	mu     sync.Mutex
-	events []lw.WatchEvent[T] // that were not looked at yet; guarded by mu, as all below
-	came   chan struct{}      // is sent to when one has come
-	err    error              // what Watch has returned
-	wrong  string
+	mu      sync.Mutex         // guards what follows
+	events  []lw.WatchEvent[T] // received, and not yet checked
+	arrived chan struct{}      // receives a value when events is no longer empty
+	err     error              // the result of Watch
+	wrong   string             // what Watch did that it must not do; "" for nothing
 }
 
 func (f *follower[T]) String() string {
 	return fmt.Sprintf("watch %d (%s)", f.id, describe(f.opts))
 }
 
-// watch opens a watch from a version that was seen.
+// watch opens a watch from a known version.
 func (h *history[T]) watch(rt *rapid.T) {
 	sel := h.drawSelector(rt)
 	h.open(&follower[T]{selects: sel.Matches, position: h.drawVersion(rt), opts: metav1.ListOptions{
@@ -49,7 +51,7 @@ func (h *history[T]) watch(rt *rapid.T) {
 	}})
 }
 
-// stream opens a streamed list, while the collection is written to.
+// stream opens a streamed list and makes writes while it comes in.
 func (h *history[T]) stream(rt *rapid.T) {
 	sel, yes := h.drawSelector(rt), true
 	f := &follower[T]{selects: sel.Matches, initial: map[lw.Key]T{}, opts: metav1.ListOptions{
@@ -59,7 +61,7 @@ func (h *history[T]) stream(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "not older") {
 		f.opts.ResourceVersion = h.drawVersion(rt)
 	} else {
-		f.least = len(h.changes)
+		f.minChanges = len(h.changes)
 	}
 	writes := h.writes(rt, 2)
 	h.open(f)
@@ -69,55 +71,58 @@ func (h *history[T]) stream(rt *rapid.T) {
 	h.catchUp()
 }
 
-// stop cancels one of the watches.
+// stop cancels one of the watches, which must then return.
 func (h *history[T]) stop(rt *rapid.T) {
-	if len(h.follows) == 0 {
+	if len(h.followers) == 0 {
 		rt.Skip("no watch")
 	}
-	i := rapid.IntRange(0, len(h.follows)-1).Draw(rt, "watch")
-	f := h.follows[i]
+	i := rapid.IntRange(0, len(h.followers)-1).Draw(rt, "watch")
+	f := h.followers[i]
 	f.cancel()
 	h.step("cancel %v", f)
 	if !f.wait(h.Patience, f.ended) {
 		h.rt.Fatal(h.report("%v goes on after its context was cancelled", f))
 	}
-	h.follows = append(h.follows[:i], h.follows[i+1:]...)
+	h.followers = append(h.followers[:i], h.followers[i+1:]...)
 }
 
 // maxFollowers is how many watches are open at a time.
 const maxFollowers = 4
 
+// open starts f. If there are too many followers it drops the oldest one.
 func (h *history[T]) open(f *follower[T]) {
-	if len(h.follows) == maxFollowers {
-		h.follows[0].cancel()
-		h.follows = h.follows[1:]
+	if len(h.followers) == maxFollowers {
+		h.followers[0].cancel()
+		h.followers = h.followers[1:]
 	}
-	h.follow++
-	f.id = h.follow
+	h.opened++
+	f.id = h.opened
 	f.opts.Watch = true
-	h.follows = append(h.follows, f)
+	h.followers = append(h.followers, f)
 	h.resume(f)
 }
 
-// resume calls Watch from where f stands.
+// resume starts Watch in a new goroutine: from f's position, or from the beginning for a streamed
+// list whose initial events have not ended.
 func (h *history[T]) resume(f *follower[T]) {
 	if f.initial == nil {
 		f.opts.ResourceVersion = f.position
 		f.opts.SendInitialEvents, f.opts.ResourceVersionMatch = nil, ""
-		for f.next < len(h.changes) && h.changes[f.next].may(f.position) {
+		// Skip the changes up to the position. Then step back over deletions whose version is not
+		// known: the watch may send such a deletion or not.
+		for f.next < len(h.changes) && h.changes[f.next].possibleAt(f.position) {
 			f.next++
 		}
-		// A deletion at an unknown version may come or not.
-		for f.next > 0 && !h.changes[f.next-1].must(f.position) {
+		for f.next > 0 && !h.changes[f.next-1].certainAt(f.position) {
 			f.next--
 		}
 	}
 	h.step("open %v", f)
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
-	ended, came := make(chan struct{}), make(chan struct{}, 1)
+	ended, arrived := make(chan struct{}), make(chan struct{}, 1)
 	f.mu.Lock()
-	f.ended, f.came, f.err = ended, came, nil
+	f.ended, f.arrived, f.err = ended, arrived, nil
 	f.mu.Unlock()
 	opts := f.opts
 	go func() {
@@ -131,7 +136,7 @@ func (h *history[T]) resume(f *follower[T]) {
 			}
 			f.events = append(f.events, ev)
 			select {
-			case came <- struct{}{}:
+			case arrived <- struct{}{}:
 			default:
 			}
 			return nil
@@ -143,7 +148,7 @@ func (h *history[T]) resume(f *follower[T]) {
 	}()
 }
 
-// wait waits for c.
+// wait waits for c, for d at most, and reports whether it came.
 func (f *follower[T]) wait(d time.Duration, c <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -155,8 +160,9 @@ func (f *follower[T]) wait(d time.Duration, c <-chan struct{}) bool {
 	}
 }
 
-// take returns what has come, and whether the watch has ended before that.
-func (f *follower[T]) take() (events []lw.WatchEvent[T], ended bool, err error, wrong string) {
+// takeEvents returns the events since the last call, whether Watch has returned, its error, and
+// what it did wrong. If ended is true no further events come.
+func (f *follower[T]) takeEvents() (events []lw.WatchEvent[T], ended bool, err error, wrong string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	events, f.events = f.events, nil
@@ -168,26 +174,28 @@ func (f *follower[T]) take() (events []lw.WatchEvent[T], ended bool, err error, 
 	return events, ended, f.err, f.wrong
 }
 
-// catchUp waits until every watch has told all changes.
+// catchUp waits until every watch has sent all changes. It drops the watches that cannot be
+// resumed.
 func (h *history[T]) catchUp() {
-	for i := 0; i < len(h.follows); {
-		if f := h.follows[i]; h.catch(f) {
+	for i := 0; i < len(h.followers); {
+		if f := h.followers[i]; h.catchUpOne(f) {
 			i++
 		} else {
-			h.follows = append(h.follows[:i], h.follows[i+1:]...)
+			h.followers = append(h.followers[:i], h.followers[i+1:]...)
 		}
 	}
 }
 
-// catch waits until f has told all changes. It returns false if f has ended for good, as it may.
-func (h *history[T]) catch(f *follower[T]) bool {
+// catchUpOne waits until f has received all changes, and checks its events. It returns false if f
+// has ended and may not be resumed, for example because its version has expired.
+func (h *history[T]) catchUpOne(f *follower[T]) bool {
 	deadline := time.NewTimer(h.Patience)
 	defer deadline.Stop()
 	for {
-		events, ended, err, wrong := f.take()
+		events, ended, err, wrong := f.takeEvents()
 		for _, ev := range events {
-			f.ends, f.more = 0, ev.More
-			if err := h.told(f, ev); err != nil {
+			f.emptyEnds, f.promisedMore = 0, ev.More
+			if err := h.checkEvent(f, ev); err != nil {
 				h.rt.Fatal(h.report("%v: %v", f, err))
 			}
 		}
@@ -195,17 +203,17 @@ func (h *history[T]) catch(f *follower[T]) bool {
 			h.rt.Fatal(h.report("%v: %s", f, wrong))
 		}
 		all := f.initial == nil && h.pending(f) == nil && !ended
-		if all && !f.more {
+		if all && !f.promisedMore {
 			return true
 		}
 		if ended {
-			if !h.again(f, err) {
+			if !h.resumeAfter(f, err) {
 				return false
 			}
 			continue
 		}
 		select {
-		case <-f.came:
+		case <-f.arrived:
 		case <-f.ended:
 		case <-deadline.C:
 			if all {
@@ -219,8 +227,9 @@ func (h *history[T]) catch(f *follower[T]) bool {
 	}
 }
 
-// again resumes a watch that has ended with err, if it may.
-func (h *history[T]) again(f *follower[T], err error) bool {
+// resumeAfter resumes a watch that has ended with err. It returns false if the watch may not be
+// resumed: its version has expired, or the source refuses to stream.
+func (h *history[T]) resumeAfter(f *follower[T], err error) bool {
 	version := f.position
 	if f.initial != nil {
 		version = f.opts.ResourceVersion
@@ -236,8 +245,8 @@ func (h *history[T]) again(f *follower[T], err error) bool {
 		}
 	}
 	h.step("%v has ended: %v", f, err)
-	if f.ends++; f.ends > 10 {
-		h.rt.Fatal(h.report("%v has ended %d times in a row without an event: %v", f, f.ends, err))
+	if f.emptyEnds++; f.emptyEnds > 10 {
+		h.rt.Fatal(h.report("%v has ended %d times in a row without an event: %v", f, f.emptyEnds, err))
 	}
 	if f.initial != nil {
 		f.initial = map[lw.Key]T{}
@@ -246,16 +255,17 @@ func (h *history[T]) again(f *follower[T], err error) bool {
 	return true
 }
 
-// refusesStreams reports whether err is the answer of a server that cannot stream lists.
+// refusesStreams reports whether err is an answer of a server that cannot stream lists.
 func refusesStreams(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsForbidden(err)
 }
 
-// pending returns the first change that f has to tell and has not.
+// pending returns the first change whose event f must still receive, or nil. It advances f.next
+// past the changes that f's selector does not see, and past a last change that is optional.
 func (h *history[T]) pending(f *follower[T]) *change[T] {
 	for ; f.next < len(h.changes); f.next++ {
 		c := h.changes[f.next]
-		if typ, _ := f.sees(c); typ == "" || f.optional(c) && f.next == len(h.changes)-1 {
+		if typ, _ := f.eventOf(c); typ == "" || f.optional(c) && f.next == len(h.changes)-1 {
 			continue
 		}
 		return c
@@ -263,11 +273,13 @@ func (h *history[T]) pending(f *follower[T]) *change[T] {
 	return nil
 }
 
-// optional reports whether c is a deletion that may have been before f began, as far as is known.
-func (f *follower[T]) optional(c *change[T]) bool { return c.version == "" && c.may(f.position) }
+// optional reports whether c may have been made before f's position, as far as is known. Only a
+// deletion of unknown version can be optional: its event may come or not.
+func (f *follower[T]) optional(c *change[T]) bool { return c.version == "" && c.possibleAt(f.position) }
 
-// sees returns the type of the event that tells f of a change and its object; "" for none.
-func (f *follower[T]) sees(c *change[T]) (watch.EventType, T) {
+// eventOf returns the type and the object of the event that f must receive for c. The type is "" if
+// f's selector matches neither the old nor the new object.
+func (f *follower[T]) eventOf(c *change[T]) (watch.EventType, T) {
 	var zero T
 	was, is := c.old != zero && f.selects(c.old), c.new != zero && f.selects(c.new)
 	switch {
@@ -281,24 +293,26 @@ func (f *follower[T]) sees(c *change[T]) (watch.EventType, T) {
 	return "", zero
 }
 
-// told compares an event with what is to come. The error says what is wrong with it.
-func (h *history[T]) told(f *follower[T], ev lw.WatchEvent[T]) error {
+// checkEvent compares an event with the one that must come next. It returns an error that says what
+// is wrong, and otherwise moves f's position on.
+func (h *history[T]) checkEvent(f *follower[T], ev lw.WatchEvent[T]) error {
 	switch {
 	case ev.Err != nil:
 		return fmt.Errorf("event with an error: %w", ev.Err)
 	case f.initial != nil:
-		return h.toldInitial(f, ev)
+		return h.checkInitial(f, ev)
 	}
 	what := fmt.Sprintf("%s event of %v at %q", ev.Type, ev.Key(), ev.ResourceVersion)
 	if err := valid(ev.ResourceVersion); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if ev.Type == watch.Bookmark {
-		return h.toldBookmark(f, ev)
+		return h.checkBookmark(f, ev)
 	}
 	if compare(ev.ResourceVersion, f.position) <= 0 {
 		return fmt.Errorf("%s, after %s", what, f.position)
 	}
+	// Skip an optional deletion if this is not its event.
 	for c := h.pending(f); c != nil; c = h.pending(f) {
 		if f.optional(c) && !(ev.Type == watch.Deleted && ev.Key() == c.key) {
 			f.next++
@@ -307,7 +321,7 @@ func (h *history[T]) told(f *follower[T], ev lw.WatchEvent[T]) error {
 		break
 	}
 	if f.next == len(h.changes) {
-		// The last change may be a deletion of an unknown version, which pending passes over.
+		// pending skips a last change that is a deletion of unknown version. This may be its event.
 		if n := len(h.changes); n > 0 && ev.Type == watch.Deleted && ev.Key() == h.changes[n-1].key && f.optional(h.changes[n-1]) {
 			f.next = n - 1
 		} else {
@@ -315,13 +329,13 @@ func (h *history[T]) told(f *follower[T], ev lw.WatchEvent[T]) error {
 		}
 	}
 	c := h.changes[f.next]
-	typ, obj := f.sees(c)
+	typ, obj := f.eventOf(c)
 	switch {
 	case ev.Type != typ || ev.Key() != c.key:
 		return fmt.Errorf("%s, want %s of the %v", what, typ, c)
 	case c.version != "" && ev.ResourceVersion != c.version:
 		return fmt.Errorf("%s, want it of the %v", what, c)
-	case c.version == "" && !c.can(ev.ResourceVersion):
+	case c.version == "" && !c.couldBeAt(ev.ResourceVersion):
 		return fmt.Errorf("%s, want it of the %v and not after %s", what, c, c.until)
 	}
 	if typ != watch.Deleted {
@@ -334,15 +348,18 @@ func (h *history[T]) told(f *follower[T], ev lw.WatchEvent[T]) error {
 		return fmt.Errorf("%s has UID %q, want %s", what, ev.Object.GetUID(), obj.GetUID())
 	}
 	if c.version == "" {
+		// The event has the deletion's version, which Delete does not return.
 		c.version = ev.ResourceVersion
 	}
 	f.next++
 	f.position = ev.ResourceVersion
-	h.saw(f.position)
+	h.addVersion(f.position)
 	return nil
 }
 
-func (h *history[T]) toldBookmark(f *follower[T], ev lw.WatchEvent[T]) error {
+// checkBookmark checks a bookmark after the initial events: it must be asked for, and must not be
+// ahead of an event that has not come.
+func (h *history[T]) checkBookmark(f *follower[T], ev lw.WatchEvent[T]) error {
 	c := h.pending(f)
 	switch {
 	case !f.opts.AllowWatchBookmarks:
@@ -351,16 +368,18 @@ func (h *history[T]) toldBookmark(f *follower[T], ev lw.WatchEvent[T]) error {
 		return fmt.Errorf("the bookmark at %s ends initial events that were not asked for", ev.ResourceVersion)
 	case compare(ev.ResourceVersion, f.position) < 0:
 		return fmt.Errorf("a bookmark at %s, after %s", ev.ResourceVersion, f.position)
-	case c != nil && c.must(ev.ResourceVersion):
+	case c != nil && c.certainAt(ev.ResourceVersion):
 		return fmt.Errorf("a bookmark at %s that is ahead of the %v, which was not told", ev.ResourceVersion, c)
 	}
 	f.position = ev.ResourceVersion
-	h.saw(f.position)
+	h.addVersion(f.position)
 	return nil
 }
 
-// toldInitial takes an event of a streamed list that has not ended: of the list, or of a change that came in between.
-func (h *history[T]) toldInitial(f *follower[T], ev lw.WatchEvent[T]) error {
+// checkInitial takes one of the initial events of a streamed list: an object of the list, a change
+// that was made meanwhile, or the bookmark that ends them. At that bookmark the objects must be a
+// state of the collection at the bookmark's version.
+func (h *history[T]) checkInitial(f *follower[T], ev lw.WatchEvent[T]) error {
 	switch ev.Type {
 	case watch.Deleted:
 		delete(f.initial, ev.Key())
@@ -389,13 +408,13 @@ func (h *history[T]) toldInitial(f *follower[T], ev lw.WatchEvent[T]) error {
 	for _, obj := range f.initial {
 		objs = append(objs, obj)
 	}
-	if err := h.matches(version, objs, f.selects, f.least); err != nil {
+	if err := h.matches(version, objs, f.selects, f.minChanges); err != nil {
 		return fmt.Errorf("the initial events at %s: %w", version, err)
 	}
 	f.initial, f.position, f.next = nil, version, 0
-	for f.next < len(h.changes) && h.changes[f.next].must(version) {
+	for f.next < len(h.changes) && h.changes[f.next].certainAt(version) {
 		f.next++
 	}
-	h.saw(version)
+	h.addVersion(version)
 	return nil
 }

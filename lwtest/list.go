@@ -11,21 +11,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// listed is what a List has yielded and returned.
+// listed is what a List yielded and returned.
 type listed[T lw.Object] struct {
 	objs []T
 	meta metav1.ListMeta
 	err  error
 }
 
-// read calls List. between is called once, while it yields, after so many objects.
+// read calls List and collects what it yields. When List has yielded after objects, and while its
+// yield runs, between is called in rapid's goroutine; it may be nil. read fails the history if List
+// yields an error or no object, yields concurrently, or yields after it has returned.
 func (h *history[T]) read(opts metav1.ListOptions, after int, between func()) listed[T] {
 	var r listed[T]
 	var wrong error
 	var busy, over atomic.Bool
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	h.serve("List", func(here func(func())) {
+	h.callServing("List", func(here func(func())) {
 		r.meta, r.err = h.Source().List(ctx, opts, func(obj T, err error) error {
 			var zero T
 			switch {
@@ -58,7 +60,7 @@ func (h *history[T]) read(opts metav1.ListOptions, after int, between func()) li
 	return r
 }
 
-// mustList is a read that has no reason to fail.
+// mustList reads a list and fails the history if List returns an error.
 func (h *history[T]) mustList(opts metav1.ListOptions) ([]T, metav1.ListMeta) {
 	r := h.read(opts, 0, nil)
 	if r.err == nil {
@@ -70,6 +72,7 @@ func (h *history[T]) mustList(opts metav1.ListOptions) ([]T, metav1.ListMeta) {
 	return r.objs, r.meta
 }
 
+// describe returns opts as a few words for the report: "list of 2 at 17".
 func describe(opts metav1.ListOptions) string {
 	s := "list"
 	switch {
@@ -96,14 +99,15 @@ func describe(opts metav1.ListOptions) string {
 	return s
 }
 
-// list reads the whole collection, at some version or other, while it is written to.
+// list reads the whole collection in one response, at a version that it draws, and writes to the
+// collection meanwhile.
 func (h *history[T]) list(rt *rapid.T) {
 	sel := h.drawSelector(rt)
 	opts := metav1.ListOptions{LabelSelector: sel.Labels, FieldSelector: sel.Fields}
-	least := 0
+	minChanges := 0
 	switch rapid.SampledFrom([]string{"newest", "any", "not older", "not older, unsaid", "exact"}).Draw(rt, "which") {
 	case "newest":
-		least = len(h.changes)
+		minChanges = len(h.changes)
 	case "any":
 		opts.ResourceVersion = "0"
 	case "not older":
@@ -138,15 +142,15 @@ func (h *history[T]) list(rt *rapid.T) {
 	case r.meta.Continue != "":
 		h.rt.Fatal(h.report("%s is not whole, and no limit was asked for", describe(opts)))
 	case compare(version, h.truth.start) < 0:
-		return // from before the history
+		return // older than the history: its state is not known
 	}
-	if err := h.matches(version, r.objs, sel.Matches, least); err != nil {
+	if err := h.matches(version, r.objs, sel.Matches, minChanges); err != nil {
 		h.rt.Fatal(h.report("%s, at %s: %v", describe(opts), version, err))
 	}
-	h.saw(version)
+	h.addVersion(version)
 }
 
-// pages reads the collection page by page, and writes to it between them.
+// pages reads the collection in pages, and writes to it between them.
 func (h *history[T]) pages(rt *rapid.T) {
 	sel := h.drawSelector(rt)
 	opts := metav1.ListOptions{LabelSelector: sel.Labels, FieldSelector: sel.Fields, Limit: rapid.Int64Range(1, 3).Draw(rt, "limit")}
@@ -156,7 +160,7 @@ func (h *history[T]) pages(rt *rapid.T) {
 		writes = append(writes, h.writes(rt, 2))
 	}
 	compactAfter := rapid.IntRange(0, 3).Draw(rt, "compact after page")
-	least := len(h.changes)
+	minChanges := len(h.changes)
 	var objs []T
 	version := ""
 	for page := 1; ; page++ {
@@ -192,13 +196,13 @@ func (h *history[T]) pages(rt *rapid.T) {
 			h.compact(rt)
 		}
 	}
-	if err := h.matches(version, objs, sel.Matches, least); err != nil {
+	if err := h.matches(version, objs, sel.Matches, minChanges); err != nil {
 		h.rt.Fatal(h.report("the pages at %s: %v", version, err))
 	}
-	h.saw(version)
+	h.addVersion(version)
 }
 
-// refuse lets yield end a list or a watch, by an error or by the end of the context.
+// refuse ends a list or a watch from within yield: yield returns an error, or cancels the context.
 func (h *history[T]) refuse(rt *rapid.T) {
 	if len(h.now()) == 0 {
 		rt.Skip("nothing would be yielded")
@@ -221,7 +225,7 @@ func (h *history[T]) refuse(rt *rapid.T) {
 		return err
 	}
 	if rapid.Bool().Draw(rt, "watch") {
-		h.look()
+		h.listNow()
 		from = h.newest()
 		h.put(h.drawKey(rt))
 		name, run = "Watch", func() error {

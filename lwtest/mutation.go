@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// MutationDiff returns the whole difference between a cached object and what somebody made of it, as go-cmp prints it, for an
-// error that lw.Options.DetectMutation has reported to OnError. The error itself names the first few fields. For any other error
-// it returns "".
+// MutationDiff returns the whole difference between an object as it was cached and as it is now,
+// printed by go-cmp. err is an error that lw.Options.DetectMutation reported to OnError; its own
+// text names only the first few fields that changed. For any other error MutationDiff returns "".
 func MutationDiff(err error) string {
 	var mutation interface {
 		error

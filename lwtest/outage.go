@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An Outage is something that goes wrong with a server, and is over by itself after [Outage.Lasts] at most.
+// An Outage is a failure of a server that ends by itself.
 type Outage struct {
 	Name  string
-	Lasts time.Duration
-	Do    func(s *Server)
+	Lasts time.Duration   // the failure is over at most so long after Do
+	Do    func(s *Server) // starts the failure, and returns at once
 }
 
-// Outages returns what a controller should survive: each of them happens to clients of real API servers, and none loses what was
-// written. A test that runs in a synctest bubble can afford all of them:
+// Outages returns the failures that a controller should survive. Each of them happens to clients of
+// real API servers, and in none is a write lost. In a synctest bubble time costs nothing, so a test
+// can run all of them:
 //
 //	for _, outage := range lwtest.Outages() {
 //		t.Run(outage.Name, func(t *testing.T) {
@@ -31,8 +32,9 @@ type Outage struct {
 //		})
 //	}
 //
-// An informer pauses longer the longer an outage lasts, up to a minute and a half, and finds a watch that is silent for good only
-// when its time is over: give it some minutes.
+// Give the controller some minutes after an outage. An informer's pauses between requests grow
+// with the length of the outage, up to a minute and a half. And it notices a silent watch only
+// when the watch's time is over.
 func Outages() []Outage {
 	objects := schema.GroupResource{Resource: "objects"}
 	return []Outage{
@@ -42,7 +44,7 @@ func Outages() []Outage {
 			s.Error(apierrors.NewResourceExpired("too old resource version"))
 		}},
 		{"the history was compacted", time.Minute, func(s *Server) {
-			// What is written while nobody watches is never told.
+			// No watch can resume: the versions of the minute without a connection are gone.
 			s.SetDown(true)
 			s.after(time.Minute, func() {
 				s.Compact()
@@ -74,7 +76,8 @@ func Outages() []Outage {
 		{"answers are slow for a minute", time.Minute, func(s *Server) { s.breakReads(time.Minute, Delay(5*time.Second)) }},
 		{"requests are not answered for a minute", time.Minute, func(s *Server) {
 			s.breakReads(time.Minute, Hang())
-			// Whoever waits for an answer that late gets none from a server that has forgotten the request.
+			// After the minute nobody answers the requests that hang, so their clients would wait
+			// for ever. Break their connections, as a server does that restarts.
 			s.after(time.Minute, s.breakAll)
 		}},
 		{"the watch is silent for a minute", time.Minute, func(s *Server) {
@@ -96,7 +99,7 @@ func Outages() []Outage {
 	}
 }
 
-// until injects f, and takes it back after d.
+// until injects f for d. Afterwards the fault stays in the server's list, but matches nothing.
 func (s *Server) until(d time.Duration, f Fault) {
 	over := time.Now().Add(d)
 	match := f.Match
@@ -104,7 +107,8 @@ func (s *Server) until(d time.Duration, f Fault) {
 	s.Inject(f)
 }
 
-// breakReads does effect to the reads of the next d, to those that are open too.
+// breakReads applies effect to all reads for d. It breaks the open watches, so that they are
+// requested again and meet the effect too.
 func (s *Server) breakReads(d time.Duration, effect Effect) {
 	for _, verb := range []Verb{List, Watch, Stream, Get} {
 		s.until(d, Fault{Verb: verb, Times: -1, Effect: effect})
@@ -112,4 +116,5 @@ func (s *Server) breakReads(d time.Duration, effect Effect) {
 	s.Break()
 }
 
+// refuseReads answers all reads with err for d.
 func (s *Server) refuseReads(d time.Duration, err error) { s.breakReads(d, Fail(err)) }

@@ -15,35 +15,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Resource is a kind of objects that a [Server] serves.
+// A Resource is a type of objects that a [Server] serves.
 type Resource struct {
 	Group   string // "" for the core group
 	Version string // default: v1
-	Plural  string // as it stands in URLs: pods
+	Plural  string // the name in URLs, such as pods
 	Kind    string
 	Cluster bool // the objects have no namespace
-	// Fields are the paths that field selectors may use beside metadata.name and metadata.namespace: spec.nodeName.
+
+	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
+	// metadata.namespace may always be used.
 	Fields []string
 }
 
-// A Server is an API server in memory: it lists, watches, reads and writes objects over HTTP, in JSON, with the versions,
-// history, pages, bookmarks, streamed lists, selectors and errors of a real one. It has no admission, validation, defaults,
-// patches or subresources: an object is what was written.
+// A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in
+// JSON. It has the resource versions, history, pages, bookmarks, streamed lists, selectors and
+// errors of a real server. It has no admission, validation, defaults, patches or subresources: an
+// object is stored as it was written.
 //
-// Faults are asked for: [Server.Inject] for requests to come, [Server.Cut] and the methods beside it for what is open. What a
-// test itself reads and writes by a [Collection] never meets one. A Server is safe for concurrent use.
+// A Server fails only when a test makes it fail. [Server.Inject] adds faults for future requests;
+// [Server.Cut], [Server.Break], [Server.Stall] and [Server.Error] act on open watches. The methods
+// of a [Collection], which the test itself uses, never meet a fault. A Server is safe for
+// concurrent use.
 type Server struct {
 	server *apiserver.Server
 	client *http.Client
 	ctx    context.Context // done when the server is closed
 	cancel context.CancelFunc
 
+	// The goroutines that end outages. They are started under mu and not after cancel, so that
+	// close can wait for all of them.
 	mu     sync.Mutex
-	timers sync.WaitGroup // of outages that heal; started under mu, and not after cancel
+	timers sync.WaitGroup
 }
 
-// NewServer returns a server of resources that is closed when the test ends. Made in a synctest bubble, it lives in the bubble's
-// time. It panics on a Resource without Plural or Kind.
+// NewServer returns a server of resources, and closes it when the test ends. A server that is made
+// in a synctest bubble uses the bubble's clock. NewServer panics on a Resource without Plural or
+// Kind.
 func NewServer(t testing.TB, resources ...Resource) *Server {
 	var opts apiserver.Options
 	for _, r := range resources {
@@ -85,53 +93,57 @@ func (s *Server) after(d time.Duration, f func()) {
 	})
 }
 
-// Client returns a client of the server, whose connections do not leave the process. In a rest.Config its Transport is the
-// Transport, and [Server.URL] the Host.
+// Client returns an HTTP client whose connections go to the server, within the process. For a
+// rest.Config take its Transport as the Transport and [Server.URL] as the Host.
 func (s *Server) Client() *http.Client { return s.client }
 
-// URL returns where the server is for its [Server.Client].
+// URL returns the server's URL. Only the [Server.Client] reaches it.
 func (s *Server) URL() string { return "http://apiserver" }
 
-// Listen serves on a port of the loopback interface too, for programs that bring a client of their own, and returns its URL. It is
-// of no use in a synctest bubble.
+// Listen makes the server reachable on a port of the loopback interface too, for programs that have
+// their own client, and returns its URL. It cannot be used in a synctest bubble.
 func (s *Server) Listen() (url string, err error) {
 	url, _, err = s.server.Start("127.0.0.1:0")
 	return url, err
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers one request. It makes a Server an [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.server.ServeHTTP(w, r) }
 
-// ResourceVersion returns the version of the last write.
+// ResourceVersion returns the resource version of the last write.
 func (s *Server) ResourceVersion() string { return strconv.FormatUint(s.server.Line.Version(), 10) }
 
-// A Collection is the objects of one [Resource] on a server, for the test itself. T is any type with the JSON of the Resource's
-// objects, of which the zero value of its struct can be decoded into.
+// A Collection reads and writes the objects of one [Resource] directly, for the test itself: no
+// request is made and no fault is met. T is a pointer to a struct that encoding/json can read the
+// Resource's objects into and write them from.
 type Collection[T lw.Object] struct {
 	server *Server
 	*typed[T]
 }
 
-// Objects returns the collection of a plural as objects of type T. It panics where the server has none.
+// Objects returns the collection of the resource with that plural, as objects of type T. It panics
+// if the server has no such resource, or if T is not a pointer to a struct.
 func Objects[T lw.Object](s *Server, plural string) *Collection[T] {
 	return &Collection[T]{server: s, typed: newTyped[T](s.server.Collection(plural))}
 }
 
-// URL returns where the collection is, of one namespace where that is not empty.
+// URL returns the URL of the collection, limited to a namespace unless that is "".
 func (c *Collection[T]) URL(namespace string) string {
 	return c.server.URL() + c.collection.URL(namespace)
 }
 
-// Source returns the collection as a source over HTTP, with all that can go wrong on the way.
+// Source returns a source that reads the collection over HTTP. Its requests meet the injected
+// faults.
 func (c *Collection[T]) Source() *lw.HTTP[T] {
 	return &lw.HTTP[T]{URL: c.URL(""), Client: c.server.Client()}
 }
 
-// Create adds an object, and returns it as it is stored. It fails with AlreadyExists or Invalid.
+// Create adds an object and returns it as it is stored. It fails with AlreadyExists or Invalid.
 func (c *Collection[T]) Create(obj T) (T, error) { return c.decode(c.collection.Create(obj)) }
 
-// Update replaces an object, and returns it as it is stored. It fails with NotFound, and with Conflict where obj carries another
-// resource version than that. An update that changes nothing makes no version.
+// Update replaces an object and returns it as it is stored. An update that changes nothing makes no
+// new version. It fails with NotFound, and with Conflict if obj has a resource version that is not
+// the stored object's.
 func (c *Collection[T]) Update(obj T) (T, error) { return c.decode(c.collection.Update(obj)) }
 
 // Delete removes an object at once. It fails with NotFound.
@@ -143,12 +155,14 @@ func (c *Collection[T]) Delete(key lw.Key) error {
 // Get returns an object. It fails with NotFound.
 func (c *Collection[T]) Get(key lw.Key) (T, error) { return c.decode(c.collection.Get(key)) }
 
-// All yields the objects as they were when the loop began, in the order of their keys. It panics where one cannot be decoded.
+// All yields the objects as they were when the loop began, in the order of their keys. It panics if
+// one of them cannot be decoded into a T.
 func (c *Collection[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		objs, err := c.collection.StateAt(c.server.server.Line.Version())
 		if err != nil {
-			panic(fmt.Sprintf("lwtest: All: %v", err)) // the present state is always there
+			// The current version is never compacted.
+			panic(fmt.Sprintf("lwtest: All: %v", err))
 		}
 		for _, o := range objs {
 			obj, err := c.decode(o, nil)
@@ -162,28 +176,28 @@ func (c *Collection[T]) All() iter.Seq[T] {
 	}
 }
 
-// A Verb is what a request wants.
+// A Verb is the kind of a request.
 type Verb string
 
 const (
 	List   Verb = "list"
-	Watch  Verb = "watch"  // from a resource version on
-	Stream Verb = "stream" // a watch that begins with the list
+	Watch  Verb = "watch"  // a watch from a resource version
+	Stream Verb = "stream" // a streamed list: a watch that begins with the list
 	Get    Verb = "get"
 	Create Verb = "create"
 	Update Verb = "update"
 	Delete Verb = "delete"
 )
 
-// A Request is one that came in.
+// A Request is a request that the server received.
 type Request struct {
 	Verb      Verb
-	Plural    string // of the resource
-	Namespace string // "": all
+	Plural    string // the resource's plural
+	Namespace string // "" for all namespaces
 	Name      string
-	Options   metav1.ListOptions // of a List, Watch or Stream
+	Options   metav1.ListOptions // for List, Watch and Stream
 	Time      time.Time
-	Code      int // the HTTP status of the answer; 0 while there is none
+	Code      int // the HTTP status of the answer; 0 until there is one
 }
 
 func requestOf(r apiserver.Request) Request {
@@ -193,8 +207,8 @@ func requestOf(r apiserver.Request) Request {
 	}
 }
 
-// Requests returns the last requests, some thousands of them, of verbs, or all where there are none, in the order in which they
-// came.
+// Requests returns the requests with one of verbs, or all requests if there are no verbs, in the
+// order in which they came. The server remembers some thousands of the last ones.
 func (s *Server) Requests(verbs ...Verb) []Request {
 	var of []apiserver.Verb
 	for _, v := range verbs {

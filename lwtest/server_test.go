@@ -63,7 +63,8 @@ func TestHTTP(t *testing.T) {
 	})
 }
 
-// controller is one that has a bug where it does not follow the server: it notes each job's size in the status.
+// controller is one that has a bug where it does not follow the server: it notes each job's size in
+// the status.
 func controller(ctx context.Context, c *lwtest.Collection[*Job]) error {
 	inf := lw.NewInformer(c.Source(), &lw.Options{OnError: func(error) {}})
 	work := func(j *Job) {

@@ -15,24 +15,29 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Source checks a source for list/watch consistency, by random histories. subject is called at the start of each, and returns
-// the source under test and the means to write to it; the collection need not be empty.
+// Source checks a source for list/watch consistency with random histories of writes and reads. It
+// calls subject at the start of each history. subject returns the source under test and functions
+// that write to its collection, which need not be empty.
 //
-// It checks that
-//   - a list, whatever version was asked for and however, shows the state of the version that it reports, no more and no less,
-//     and is not older than it may be; all pages of a list show one state;
-//   - a watch from any version tells exactly the changes after it, each once, in order, under the version that made it; the
-//     version of a Deleted event is that of the deletion;
-//   - a streamed list ends with a bookmark that says so, and what came before it is the state of its version; a source that
-//     cannot stream lists refuses, with a 4xx status;
-//   - a bookmark is not ahead of an event that was not told;
-//   - 410 Expired comes only for versions that [Subject.Compact] was called after;
-//   - List and Watch return soon after their context is done, and return the error of yield, which is not called after that;
-//   - a selector leaves out what it does not match, and objects that begin or cease to match are told as Added and Deleted.
+// Source checks that
+//   - a list shows exactly the state of the version that it reports, and that version is not older
+//     than the request allows; all pages of a list show one state;
+//   - a watch from any version yields exactly the changes after that version, each once, in order,
+//     and with the version of the change; a Deleted event has the version of the deletion;
+//   - a streamed list ends with the bookmark that marks the end of the initial events, and the
+//     events before it add up to the state of the bookmark's version; a source that cannot stream
+//     lists refuses with a 4xx status;
+//   - a bookmark does not pass over an event that has not been yielded;
+//   - 410 Expired comes only for versions before a call of [Subject.Compact];
+//   - List and Watch return soon after their context is done; if yield returns an error they return
+//     that error and do not call yield again;
+//   - lists and watches with a selector contain only the objects that match; an object that begins
+//     to match comes as Added, one that no longer matches as Deleted.
 //
-// The number of histories is that of -rapid.checks, 100 by default; -rapid.steps is how long they are. A history that goes
-// wrong is shrunk and printed; rapid says how to run it again. What depends on the moment at which a goroutine runs may not go
-// wrong again: rapid calls it flaky then, and prints the history that it found first.
+// The flag -rapid.checks is the number of histories, 100 by default; -rapid.steps is their length.
+// A history that fails is shrunk and printed, and rapid says how to run it again. A failure that
+// depends on when a goroutine runs may not happen again: rapid then calls the test flaky, and
+// prints the history that failed first.
 func Source[T lw.Object](t testing.TB, subject func() Subject[T]) {
 	t.Helper()
 	var unstreamed atomic.Bool
@@ -55,7 +60,7 @@ func Source[T lw.Object](t testing.TB, subject func() Subject[T]) {
 			"disconnect": h.disconnect,
 			"bookmark":   h.bookmark,
 			"": func(*rapid.T) {
-				if !h.lazy {
+				if !h.mayLag {
 					h.catchUp()
 				}
 			},
@@ -67,44 +72,47 @@ func Source[T lw.Object](t testing.TB, subject func() Subject[T]) {
 	}
 }
 
-// history is one run of a source, and what is known of it. All but the yield of its followers runs in the goroutine of rapid.
+// A history is one random run: the source, the writes so far, and the open watches. Its methods and
+// fields are used in rapid's goroutine only. Watch and List run in goroutines of their own; what
+// they need from the history goes through follower.mu or callServing.
 type history[T lw.Object] struct {
 	rt *rapid.T
 	Subject[T]
 	*truth[T]
-	steps      []string
-	versions   []string // that were seen, oldest first
-	floor      string   // versions up to this one may have expired; "": none
-	n          int      // makes each written content another one
-	lazy       bool     // watches may fall behind
-	follows    []*follower[T]
-	follow     int // followers so far
-	unstreamed *atomic.Bool
-	failing    bool
+	steps      []string       // what was done, for the report
+	versions   []string       // every version that the source has shown, oldest first
+	compacted  string         // versions up to this one may have expired; "" before the first Compact
+	n          int            // number of writes; passed to Subject.Object
+	mayLag     bool           // the history does not wait for the watches after each step
+	followers  []*follower[T] // the open watches, oldest first
+	opened     int            // number of watches opened so far
+	unstreamed *atomic.Bool   // set when the source refuses to stream; shared by all histories
+	failing    bool           // a failure was reported
 }
 
 func newHistory[T lw.Object](rt *rapid.T, s Subject[T], unstreamed *atomic.Bool) *history[T] {
 	h := &history[T]{rt: rt, Subject: s, truth: &truth[T]{equal: s.Equal}, unstreamed: unstreamed}
-	h.lazy = rapid.Bool().Draw(rt, "watches may fall behind")
+	h.mayLag = rapid.Bool().Draw(rt, "watches may fall behind")
 	objs, meta := h.mustList(metav1.ListOptions{})
 	state := map[lw.Key]T{}
 	for _, obj := range objs {
 		state[lw.KeyOf(obj)] = obj
 	}
 	h.states, h.truth.start = []map[lw.Key]T{state}, meta.ResourceVersion
-	h.saw(meta.ResourceVersion)
+	h.addVersion(meta.ResourceVersion)
 	h.step("start with %d objects at %s", len(objs), meta.ResourceVersion)
 	return h
 }
 
+// all is the selector that matches every object.
 func all[T lw.Object](T) bool { return true }
 
-// step notes what was done, for the report of a failure.
+// step adds a line to the report of a failure.
 func (h *history[T]) step(format string, args ...any) {
 	h.steps = append(h.steps, fmt.Sprintf(format, args...))
 }
 
-// report ends the history as one that went wrong.
+// report marks the history as failed and returns the text of the failure, with all steps.
 func (h *history[T]) report(format string, args ...any) string {
 	h.failing = true
 	var b strings.Builder
@@ -115,8 +123,9 @@ func (h *history[T]) report(format string, args ...any) string {
 	return b.String()
 }
 
-// saw notes a version that a watch may start at.
-func (h *history[T]) saw(version string) {
+// addVersion adds a version that the source has shown, from which a watch may start. It fails the
+// history if the version is not decimal.
+func (h *history[T]) addVersion(version string) {
 	if err := valid(version); err != nil {
 		h.rt.Fatal(h.report("%v", err))
 	}
@@ -125,10 +134,10 @@ func (h *history[T]) saw(version string) {
 	}
 }
 
-// newest is the newest version that was seen. Whatever is written now comes after it.
+// newest returns the newest known version. The next write gets a newer one.
 func (h *history[T]) newest() string { return h.versions[len(h.versions)-1] }
 
-// drawVersion draws one of the last versions, the newest first.
+// drawVersion draws one of the last 12 known versions. A failing history shrinks to the newest.
 func (h *history[T]) drawVersion(rt *rapid.T) string {
 	i := rapid.IntRange(0, min(len(h.versions), 12)-1).Draw(rt, "versions back")
 	return h.versions[len(h.versions)-1-i]
@@ -193,30 +202,32 @@ func (h *history[T]) put(key lw.Key) {
 	var err error
 	h.call(op, func() { stored, err = write(obj) })
 	if err == nil {
-		err = h.wrote(key, stored, h.newest())
+		err = h.addWrite(key, stored, h.newest())
 	}
 	if err != nil {
 		h.rt.Fatal(h.report("%s %v: %v", op, key, err))
 	}
 	h.step("%s %v: it is at %s", strings.ToLower(op), key, stored.GetResourceVersion())
-	h.saw(stored.GetResourceVersion())
+	h.addVersion(stored.GetResourceVersion())
 }
 
+// remove deletes the object of key.
 func (h *history[T]) remove(key lw.Key) {
 	var zero T
 	var err error
 	h.call("Delete", func() { err = h.Delete(key) })
 	if err == nil {
-		err = h.wrote(key, zero, h.newest())
+		err = h.addWrite(key, zero, h.newest())
 	}
 	if err != nil {
 		h.rt.Fatal(h.report("Delete %v: %v", key, err))
 	}
 	h.step("delete %v", key)
-	h.look() // which tells at which version it is gone
+	h.listNow() // bounds the version of the deletion, which Delete does not return
 }
 
-// writes draws n writes, which are to be made later: what each does depends on what is there then.
+// writes draws at most most writes, to be made later. Whether such a write creates, updates or
+// deletes depends on what exists then.
 func (h *history[T]) writes(rt *rapid.T, most int) []func() {
 	var writes []func()
 	for range rapid.IntRange(0, most).Draw(rt, "writes") {
@@ -232,11 +243,14 @@ func (h *history[T]) writes(rt *rapid.T, most int) []func() {
 	return writes
 }
 
-// call runs f, which should not take long.
-func (h *history[T]) call(name string, f func()) { h.serve(name, func(func(func())) { f() }) }
+// call runs f, a call of a Subject's function called name, in a goroutine of its own. It fails the
+// history if f does not return within Patience, and panics as f does.
+func (h *history[T]) call(name string, f func()) { h.callServing(name, func(func(func())) { f() }) }
 
-// serve is call for an f that has something to do here: what it passes to here runs in rapid's goroutine, while f waits.
-func (h *history[T]) serve(name string, f func(here func(func()))) {
+// callServing is like call, for an f that needs rapid's goroutine meanwhile: a function that f
+// passes to here runs in that goroutine while f waits for it. Patience starts anew after each.
+// After a failure here does nothing, so that f is not blocked for ever.
+func (h *history[T]) callServing(name string, f func(here func(func()))) {
 	done, work, gone := make(chan any, 1), make(chan func()), make(chan struct{})
 	defer close(gone)
 	go func() {
@@ -268,12 +282,14 @@ func (h *history[T]) serve(name string, f func(here func(func()))) {
 	}
 }
 
-// expired reports whether err is 410, which may be only if version is one that was compacted; "" stands for none in particular.
+// expired reports whether err is 410 Expired or Gone. It fails the history if the source must not
+// answer so, because version was not compacted. The version "" stands for an unknown one, which may
+// have been compacted if any was.
 func (h *history[T]) expired(op, version string, err error) bool {
 	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		return false
 	}
-	if h.floor == "" || version != "" && compare(version, h.floor) > 0 {
+	if h.compacted == "" || version != "" && compare(version, h.compacted) > 0 {
 		h.rt.Fatal(h.report("%s at %q: 410 for a version that was not compacted: %v", op, version, err))
 	}
 	h.step("%s at %q has expired", op, version)
@@ -284,20 +300,21 @@ func (h *history[T]) compact(rt *rapid.T) {
 	if h.Compact == nil {
 		rt.Skip("no Compact")
 	}
-	// What is not known of a deletion's version could not be told from what has expired.
-	h.look()
-	h.floor = h.newest()
+	// List first: it bounds the versions of all deletions by a version that may still be read.
+	h.listNow()
+	h.compacted = h.newest()
 	h.call("Compact", h.Compact)
-	h.step("compact up to %s", h.floor)
+	h.step("compact up to %s", h.compacted)
 }
 
-// look lists, and so sees at which version everything is done.
-func (h *history[T]) look() {
+// listNow lists the collection and checks that all changes are in it. It thereby finds a version
+// that every change is not later than.
+func (h *history[T]) listNow() {
 	objs, meta := h.mustList(metav1.ListOptions{})
 	if err := h.matches(meta.ResourceVersion, objs, all[T], len(h.changes)); err != nil {
 		h.rt.Fatal(h.report("a list at %s: %v", meta.ResourceVersion, err))
 	}
-	h.saw(meta.ResourceVersion)
+	h.addVersion(meta.ResourceVersion)
 }
 
 func (h *history[T]) disconnect(rt *rapid.T) {
@@ -316,20 +333,21 @@ func (h *history[T]) bookmark(rt *rapid.T) {
 	h.step("bookmark")
 }
 
-// end lets all watches come to the end: after one more write, that which they are told last is what they should be told last.
+// end lets all watches catch up, at the end of the history. It makes one more write first: a watch
+// that yields too many events, or the wrong one last, is noticed only when another one must follow.
 func (h *history[T]) end() {
 	h.step("the end")
 	h.put(h.Keys[0])
 	h.catchUp()
-	h.look()
+	h.listNow()
 }
 
 func (h *history[T]) close() {
-	for _, f := range h.follows {
+	for _, f := range h.followers {
 		f.cancel()
 	}
-	// Once it has failed, what hangs may go on to do so.
-	for _, f := range h.follows {
+	// After a failure a watch that hangs is no further failure.
+	for _, f := range h.followers {
 		if !f.wait(h.Patience, f.ended) && !h.failing {
 			h.rt.Error(h.report("%v goes on after its context was cancelled", f))
 		}

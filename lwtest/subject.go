@@ -7,53 +7,59 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// A Subject is a source under test, and the way to write to its collection. Nobody else may write to it while it is tested.
-// The first five fields are required.
+// A Subject is a source under test, with functions that write to its collection. Nothing else may
+// write to the collection during the test. Source, Object, Create, Update and Delete are required.
 //
-// All functions may be called from any goroutine, but not two at once, while the source lists and watches, also from within its
-// yield: a source that holds a lock over yield which a writer needs is reported as one that hangs.
+// The functions are called from any goroutine, one at a time, while lists and watches run. A write
+// is also made while the source's yield runs: a source that holds a lock during yield which a
+// writer needs is reported as one that hangs.
 type Subject[T lw.Object] struct {
-	// Source returns the source under test, as one informer has it. It is called for each list and each watch, which go on at the
-	// same time.
+	// Source returns the source under test as one informer would use it. It is called for each list
+	// and each watch, and these run at the same time.
 	Source func() lw.Source[T]
 
-	// Object returns a new object of key to write, whose content depends on n.
+	// Object returns a new object of key to write. Its content must depend on n.
 	Object func(key lw.Key, n int) T
-	// Create and Update write obj, and return it as it is stored, with UID and resource version. An Update replaces whatever
-	// version is there. It may store nothing where nothing changes, and returns the stored object then too.
+	// Create and Update write obj and return it as it is stored, with its UID and resource version.
+	// Update replaces the object whatever version that has. If nothing changes it may store
+	// nothing, and returns the stored object.
 	Create func(obj T) (T, error)
 	Update func(obj T) (T, error)
 	// Delete removes an object at once.
 	Delete func(key lw.Key) error
 
-	// Compact makes the source forget the states before the present one, so that older versions may expire: only after it may
-	// the source answer 410. Nil: not tested.
+	// Compact makes the source forget all versions but the current one, so that older versions may
+	// expire. Without a call of Compact the source must not answer 410. If it is nil, expiry is not
+	// tested.
 	Compact func()
-	// Disconnect ends the open watches. Nil: not tested.
+	// Disconnect ends the open watches. If it is nil, the test ends none.
 	Disconnect func()
-	// Bookmark makes the source send bookmarks to the watches that allow them. Nil: they come when they come.
+	// Bookmark makes the source send a bookmark to every watch that allows bookmarks. If it is nil,
+	// the source sends them when it likes.
 	Bookmark func()
-	// Close is called at the end of each history. Nil: nothing is.
+	// Close is called at the end of each history. It may be nil.
 	Close func()
 
-	// Keys are those that are written. Nil: four in two namespaces.
+	// Keys are the keys of the objects that are written. Default: four keys in two namespaces.
 	Keys []lw.Key
-	// Selectors are used by some of the lists and watches. Nil: none is.
+	// Selectors are used by some of the lists and watches. Default: none.
 	Selectors []Selector[T]
-	// Equal reports whether obj, which the source has yielded, is what Create or Update returned as stored; both are of one
-	// version. Nil: equality.Semantic.DeepEqual of apimachinery.
+	// Equal reports whether obj, as the source yielded it, equals stored, as Create or Update
+	// returned it. Both have the same version. Default: equality.Semantic.DeepEqual of
+	// apimachinery.
 	Equal func(stored, obj T) bool
-	// Patience is how long is waited for what must come, or end. 0: 5 s. It delays nothing while the source is right.
+	// Patience is how long the test waits for an event, or for the end of a call, before it fails.
+	// It does not delay the test of a correct source. Default: 5 seconds.
 	Patience time.Duration
 }
 
-// A Selector is one that a source understands, and what it means. One of its strings may be empty.
+// A Selector is a selector that the source supports. Labels or Fields may be empty.
 type Selector[T lw.Object] struct {
 	Labels, Fields string
-	Matches        func(obj T) bool
+	Matches        func(obj T) bool // reports whether the selector matches obj
 }
 
-// withDefaults panics where a required field is missing.
+// withDefaults returns s with the defaults filled in. It panics if a required field is missing.
 func (s Subject[T]) withDefaults() Subject[T] {
 	if s.Source == nil || s.Object == nil || s.Create == nil || s.Update == nil || s.Delete == nil {
 		panic("lwtest: Source: a Subject needs Source, Object, Create, Update and Delete")

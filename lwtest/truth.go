@@ -11,25 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// truth is what was written to the collection, and so what a source must say of it.
+// truth is what was written to the collection, and therefore what a source must show.
 type truth[T lw.Object] struct {
 	equal   func(stored, obj T) bool
 	changes []*change[T]
-	states  []map[lw.Key]T // states[n] is what is there after n changes
-	start   string         // a version of states[0]
+	states  []map[lw.Key]T // states[n] is the collection after the first n changes
+	start   string         // a version at which the collection was states[0]
 }
 
-// A change is one write. The version of a deletion is not told to the one who deletes: it becomes known, or narrowed down, by
-// what the source says.
+// A change is one write. Delete does not return the version of a deletion, so that is not known at
+// first. It is in the interval (after, until], and each list, page or event of the source narrows
+// the interval or ends it with the version itself.
 type change[T lw.Object] struct {
 	key      lw.Key
-	old, new T      // zero: not there
-	version  string // "": not known, but after one and not later than the other
-	after    string
-	until    string // "": no bound
+	old, new T      // zero if the object did not exist before, or does not exist after
+	version  string // "" if it is not known
+	after    string // the change was made after this version
+	until    string // and not later than this one; "": no bound
 }
 
-// compare orders two versions, which were found to be decimal when they were seen first.
+// compare orders two versions. Both have passed valid, so they are decimal.
 func compare(a, b string) int {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	if err != nil {
@@ -54,32 +55,35 @@ func (c *change[T]) String() string {
 	return verb + " " + c.key.String() + at
 }
 
-// must reports whether the change is certain to have been made at version, may whether it is possible.
-func (c *change[T]) must(version string) bool {
+// certainAt reports whether the collection at version certainly contains the change.
+func (c *change[T]) certainAt(version string) bool {
 	if c.version != "" {
 		return compare(c.version, version) <= 0
 	}
 	return c.until != "" && compare(c.until, version) <= 0
 }
 
-func (c *change[T]) may(version string) bool {
+// possibleAt reports whether the collection at version may contain the change.
+func (c *change[T]) possibleAt(version string) bool {
 	if c.version != "" {
 		return compare(c.version, version) <= 0
 	}
 	return compare(c.after, version) < 0
 }
 
-// can reports whether a deletion that is not known better can have been at version.
-func (c *change[T]) can(version string) bool {
+// couldBeAt reports whether version is possible as the version of a change whose version is not
+// known.
+func (c *change[T]) couldBeAt(version string) bool {
 	return compare(version, c.after) > 0 && (c.until == "" || compare(version, c.until) <= 0)
 }
 
-// now is the state after all changes.
+// now returns the state after all changes. It must not be changed.
 func (tr *truth[T]) now() map[lw.Key]T { return tr.states[len(tr.states)-1] }
 
-// wrote notes that obj is stored under key now, or nothing if it is zero, later than the version after. It says what is wrong
-// with the version.
-func (tr *truth[T]) wrote(key lw.Key, obj T, after string) error {
+// addWrite adds the change that stored obj under key, or deleted key if obj is zero, after the
+// version after. It returns an error if obj's version or UID cannot be right. A write that changed
+// nothing, whose version is that of the old object, adds no change.
+func (tr *truth[T]) addWrite(key lw.Key, obj T, after string) error {
 	var zero T
 	old := tr.now()[key]
 	c := &change[T]{key: key, old: old, new: obj, after: after}
@@ -89,7 +93,7 @@ func (tr *truth[T]) wrote(key lw.Key, obj T, after string) error {
 			return err
 		}
 		if old != zero && old.GetResourceVersion() == c.version {
-			return nil // nothing has changed
+			return nil // nothing changed
 		}
 		if compare(c.version, c.after) <= 0 {
 			return fmt.Errorf("it returned resource version %s after %s", c.version, c.after)
@@ -106,6 +110,7 @@ func (tr *truth[T]) wrote(key lw.Key, obj T, after string) error {
 	return nil
 }
 
+// valid returns an error unless version can be ordered, which means that it is decimal.
 func valid(version string) error {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return fmt.Errorf("resource version %q: %w", version, err)
@@ -113,25 +118,31 @@ func valid(version string) error {
 	return nil
 }
 
-// matches compares what a source says to be all objects at version with what can have been there. It says what is wrong, and
-// otherwise learns from it when objects were deleted. at least so many changes must have been made.
-func (tr *truth[T]) matches(version string, objs []T, selects func(T) bool, least int) error {
+// matches checks that objs are all the selected objects of the collection at version. version must
+// include at least the first minChanges changes.
+//
+// The changes that are certain at version give a lower bound lo of the states that are possible,
+// and the changes that are possible an upper bound hi. One of states[lo] to states[hi] must equal
+// objs; if none does, the error says how objs differ from the last of them. If some do, matches
+// narrows the intervals of the deletions whose version is not known: those before the first state
+// that fits were made by version, those from the last one on were made after it.
+func (tr *truth[T]) matches(version string, objs []T, selects func(T) bool, minChanges int) error {
 	lo := 0
 	for i, c := range tr.changes {
-		if c.must(version) {
+		if c.certainAt(version) {
 			lo = i + 1
 		}
 	}
 	hi := lo
-	for hi < len(tr.changes) && tr.changes[hi].may(version) {
+	for hi < len(tr.changes) && tr.changes[hi].possibleAt(version) {
 		hi++
 	}
-	if hi < least {
-		return fmt.Errorf("version %s is from before the %v", version, tr.changes[least-1])
+	if hi < minChanges {
+		return fmt.Errorf("version %s is from before the %v", version, tr.changes[minChanges-1])
 	}
 	first, last := -1, -1
 	var why error
-	for n := max(lo, least); n <= hi; n++ {
+	for n := max(lo, minChanges); n <= hi; n++ {
 		err := tr.differs(tr.states[n], objs, selects)
 		switch {
 		case err == nil && first < 0:
@@ -157,7 +168,7 @@ func (tr *truth[T]) matches(version string, objs []T, selects func(T) bool, leas
 	return nil
 }
 
-// differs says how objs differ from what of state is selected.
+// differs returns an error that says how objs differ from the selected objects of state.
 func (tr *truth[T]) differs(state map[lw.Key]T, objs []T, selects func(T) bool) error {
 	var wrong []string
 	seen := map[lw.Key]bool{}
@@ -190,7 +201,7 @@ func (tr *truth[T]) differs(state map[lw.Key]T, objs []T, selects func(T) bool) 
 	return fmt.Errorf("%s", strings.Join(wrong, "; "))
 }
 
-// same says how obj differs from what is stored.
+// same returns an error that says how obj differs from the stored object.
 func (tr *truth[T]) same(stored, obj T) error {
 	key := lw.KeyOf(stored)
 	switch {
@@ -206,6 +217,7 @@ func (tr *truth[T]) same(stored, obj T) error {
 	return nil
 }
 
+// show returns obj as JSON, for an error.
 func show(obj any) string {
 	b, err := json.Marshal(obj)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
-// typed reads and writes a collection in objects of type T.
+// typed makes objects of type T from the JSON of a collection.
 type typed[T lw.Object] struct{ collection *apiserver.Collection }
 
 func newTyped[T lw.Object](c *apiserver.Collection) *typed[T] {
@@ -19,8 +19,8 @@ func newTyped[T lw.Object](c *apiserver.Collection) *typed[T] {
 	return &typed[T]{c}
 }
 
-// decode makes a T of what a collection returns. As with a generated client, and as from lw.HTTP, Kind and APIVersion are empty
-// where T has a struct for them, and stay in an unstructured one.
+// decode makes a T from the results of a method of the collection. Like a generated client and
+// lw.HTTP it empties Kind and APIVersion if T has a TypeMeta; an unstructured object keeps them.
 func (t *typed[T]) decode(o apiserver.Object, err error) (T, error) {
 	var zero T
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package histories puts client-go's informer and lw's through the same histories and judges both by the same rules. Its tests keep
-// the table in docs/client-go.md:
+// Package histories runs client-go's informer and lw's through the same histories, and judges both
+// by the same rules. The result is the table in docs/client-go.md, which
 //
 //	cd clientgo && go test ./histories -update
 //
-// writes it anew, and without -update they fail where it no longer says what happens. -histories=N is how many random histories
-// are run, -v prints the table.
+// writes. Without -update the tests fail if the table differs from the result. -histories=N is the
+// number of random histories; -v prints the table.
 package histories

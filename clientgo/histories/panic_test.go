@@ -18,8 +18,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// panics are what goes wrong in a user's own functions. Each is run in a process of its own, which prints "goes on" if the informer
-// has told of the object that comes after the one at fault.
+// panics are what goes wrong in a user's own functions. Each is run in a process of its own, which
+// prints "goes on" if the informer has told of the object that comes after the one at fault.
 var panics = []struct {
 	name         string
 	clientGo, lw func(ctx context.Context, m *lw.Memory[*corev1.ConfigMap], told func(name string))

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// random puts both informers, at the same time, through one random history of a server that is right: writes, watches that end,
-// refusals, compaction. It returns the rules that each breaks.
+// random puts both informers, at the same time, through one random history of a server that is
+// right: writes, watches that end, refusals, compaction. It returns the rules that each breaks.
 func random(t *testing.T, seed uint64) (broken []map[string]string) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 0))

@@ -35,9 +35,10 @@ func id(c *corev1.ConfigMap) string { return string(c.UID) + "@" + c.ResourceVer
 
 // script is a server that says what it was told to, whatever it was asked for.
 type script struct {
-	lists   []answer
-	watches [][]step // each one is what a watch sends, in order, before it waits; the last counts for all that follow
-	streams []step   // what a streamed list sends; nil: it is refused
+	lists []answer
+	// watches[n] is what watch n sends before it waits. Later watches send what the last one sends.
+	watches [][]step
+	streams []step // what a streamed list sends; nil: it is refused
 
 	mu       sync.Mutex
 	listed   int
@@ -127,7 +128,8 @@ func (s *script) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	}), nil
 }
 
-// stream is a watch.Interface of what a function sends until the watch is over, which it is after its time.
+// stream is a watch.Interface of what a function sends until the watch is over, which it is after
+// its time.
 type stream struct {
 	cancel context.CancelFunc
 	events chan watch.Event

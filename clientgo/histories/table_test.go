@@ -110,7 +110,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// always is what client-go breaks in each of three tries: now and then it breaks more, as its goroutines happen to run.
+// always is what client-go breaks in each of three tries: now and then it breaks more, as its
+// goroutines happen to run.
 func always(t *testing.T, h history) map[string]string {
 	broken := h.judge(t, followClientGo)
 	for range 2 {

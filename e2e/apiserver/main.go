@@ -1,6 +1,6 @@
-// Command apiserver serves core/v1 ConfigMaps, Pods, Secrets, Nodes and Namespaces with the k8s.io/apiserver generic server:
-// the registry, watch cache and etcd storage that kube-apiserver runs, without its authentication, admission and validation.
-// It is not kube-apiserver.
+// Command apiserver serves core/v1 ConfigMaps, Pods, Secrets, Nodes and Namespaces with the
+// k8s.io/apiserver generic server. That is the registry, watch cache and etcd storage of
+// kube-apiserver, without its authentication, admission and validation. It is not kube-apiserver.
 //
 //	apiserver --etcd-servers=… --secure-port=…   the server
 //	apiserver etcd …                             etcd, with etcd's own flags
@@ -41,8 +41,8 @@ func main() {
 func run(ctx context.Context) error {
 	running := options.NewServerRunOptions()
 	serving := options.NewSecureServingOptions()
-	// Objects are stored as protobuf, as kube-apiserver does. The deserializer also reads JSON, so that a test can seed a
-	// collection by writing JSON to etcd.
+	// Objects are stored as protobuf, as in kube-apiserver. The deserializer also reads JSON, so a
+	// test can seed a collection by writing JSON to etcd.
 	codec := codecs.CodecForVersions(protobuf.NewSerializer(scheme, scheme), codecs.UniversalDeserializer(),
 		corev1.SchemeGroupVersion, internalVersion)
 	etcd := options.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", codec))

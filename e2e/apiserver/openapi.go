@@ -5,8 +5,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// freeForm has one schema without structure for each kind and its list, which is what managed fields need at least. The
-// namer asks by the Go name, the type converter by the name that the namer makes of it.
+// freeForm returns a schema without structure for each kind and its list. Managed fields need that at
+// least. Each schema has two names: the namer asks for the Go name, the type converter for the name
+// that the namer makes from it.
 func freeForm(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	all := map[string]common.OpenAPIDefinition{}
 	for _, kind := range []string{"ConfigMap", "Pod", "Secret", "Node", "Namespace"} {

@@ -50,8 +50,8 @@ var (
 
 func init() {
 	utilruntime.Must(corev1.AddToScheme(scheme))
-	// The v1 types are the internal types too: an object is then already of the version that it is converted to, and the
-	// scheme needs no conversions.
+	// The v1 types are the internal types too. So an object already has the version that it would be
+	// converted to, and the scheme needs no conversions.
 	for _, r := range resources {
 		scheme.AddKnownTypes(internalVersion, r.object(), r.list())
 	}
@@ -91,7 +91,7 @@ func storages(opts generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
 	return all, nil
 }
 
-// attrs returns what selectors can ask for.
+// attrs returns a function that returns the labels and fields of an object, for selectors.
 func attrs(namespaced bool) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		m, err := meta.Accessor(obj)

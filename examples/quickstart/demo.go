@@ -13,7 +13,8 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
-// demo follows the embedded server through its troubles.
+// demo starts the embedded server and follows its pods. A writer changes them, and twice in between
+// something goes wrong with the server. At the end demo compares the informer with the server.
 func demo(ctx context.Context, objects, changes int) error {
 	server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod"}}})
 	pods := server.Collection("pods")
@@ -75,10 +76,10 @@ func demo(ctx context.Context, objects, changes int) error {
 	return compare(server, f)
 }
 
-// writer changes random pods, at a rate that a person can follow.
+// writer changes random pods, slowly enough for a person to follow.
 type writer struct {
 	pods                *apiserver.Collection
-	live, next, changes int
+	live, next, changes int // next is the number of the next new pod
 }
 
 func (w *writer) write(ctx context.Context, n int) {
@@ -95,10 +96,10 @@ func (w *writer) change(i int) {
 	p := newPod(i)
 	switch r := rand.IntN(20); {
 	case r == 0:
-		w.pods.Delete(lw.KeyOf(p)) // NotFound: it was deleted before
+		w.pods.Delete(lw.KeyOf(p)) // may fail with NotFound: the pod may be deleted already
 	case r == 1:
 		w.pods.Delete(lw.KeyOf(p))
-		w.pods.Create(p) // another pod of the same name
+		w.pods.Create(p) // another pod with the same name: it has a new UID
 	case r == 2:
 		w.pods.Create(newPod(w.next))
 		w.next++
@@ -109,7 +110,8 @@ func (w *writer) change(i int) {
 	}
 }
 
-// compare checks that the store, and what the handler was told, are what the server has.
+// compare checks that the informer's store, and the replica that a handler has built from its
+// calls, equal the server's collection.
 func compare(server *apiserver.Server, f *follower[*Pod]) error {
 	truth, err := server.Collection("pods").StateAt(server.Line.Version())
 	if err != nil {
@@ -121,7 +123,7 @@ func compare(server *apiserver.Server, f *follower[*Pod]) error {
 		if err := json.Unmarshal(obj.JSON, &p); err != nil {
 			return err
 		}
-		p.Kind, p.APIVersion = "", "" // an informer of one kind does not repeat it in each object
+		p.Kind, p.APIVersion = "", "" // lw.HTTP leaves them empty, as client-go does
 		want[obj.Key.String()] = p
 	}
 	got := map[string]Pod{}
@@ -132,7 +134,7 @@ func compare(server *apiserver.Server, f *follower[*Pod]) error {
 		return fmt.Errorf("the store differs from the server (-server +store):\n%s", diff)
 	}
 	told := map[string]Pod{}
-	for key, p := range f.told {
+	for key, p := range f.replica {
 		told[key.String()] = *p
 	}
 	if diff := cmp.Diff(want, told); diff != "" {

@@ -13,24 +13,28 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// follower is an informer with an index, a handler that counts and one that keeps what it is told, and a reader.
+// follower is an informer with an index and two handlers. One handler counts its calls, the other
+// builds a replica of the collection from them. A goroutine reads the store and the index
+// meanwhile.
 type follower[T lw.Object] struct {
 	informer *lw.Informer[T]
 	replayed *lw.Registration
 	index    *lw.Index[string, T]
 	indexed  string
-	told     map[lw.Key]T // written by the handler; read after the informer has stopped
+	replica  map[lw.Key]T // written by the replay handler; read when the informer has stopped
 	line     line
 	start    time.Time
 	traffic  traffic
 
 	adds, updates, deletes, lookups, backwards atomic.Int64
 
-	outages []time.Duration // written by recovery
+	outages []time.Duration // how long each recovery took; written by recovery
 }
 
+// newFollower returns a follower of src whose index has the keys that key returns. indexed is the
+// name of these keys in the report.
 func newFollower[T lw.Object](src lw.Source[T], indexed string, key func(T) string) *follower[T] {
-	f := &follower[T]{indexed: indexed, told: map[lw.Key]T{}, start: time.Now()}
+	f := &follower[T]{indexed: indexed, replica: map[lw.Key]T{}, start: time.Now()}
 	f.informer = lw.NewInformer(src, &lw.Options{
 		Metrics: &f.traffic,
 		OnError: func(err error) { f.line.print("  %v", err) },
@@ -44,14 +48,15 @@ func newFollower[T lw.Object](src lw.Source[T], indexed string, key func(T) stri
 	})
 	f.replayed = f.informer.AddHandler(lw.Handler[T]{
 		Name:   "replay",
-		Add:    func(obj T) { f.told[lw.KeyOf(obj)] = obj },
-		Update: func(_, obj T) { f.told[lw.KeyOf(obj)] = obj },
-		Delete: func(obj T) { delete(f.told, lw.KeyOf(obj)) },
+		Add:    func(obj T) { f.replica[lw.KeyOf(obj)] = obj },
+		Update: func(_, obj T) { f.replica[lw.KeyOf(obj)] = obj },
+		Delete: func(obj T) { delete(f.replica, lw.KeyOf(obj)) },
 	})
 	return f
 }
 
-// run follows until ctx is done, and then closes the channel that it returns.
+// run starts the informer and the reader. When ctx is done and both have ended, it closes the
+// channel that it returns.
 func (f *follower[T]) run(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	read := make(chan struct{})
@@ -64,7 +69,8 @@ func (f *follower[T]) run(ctx context.Context) <-chan struct{} {
 	return done
 }
 
-// read looks things up all the while, and shows how it goes.
+// read looks up every key of the index once a millisecond, and shows the status line ten times a
+// second.
 func (f *follower[T]) read(ctx context.Context) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -78,7 +84,8 @@ func (f *follower[T]) read(ctx context.Context) {
 		snap := f.informer.Store().Snapshot()
 		for key := range f.index.Keys() {
 			for obj := range f.index.Lookup(key) {
-				// The index is read after the snapshot: what it shows may be newer, but never older.
+				// The index is read after the snapshot, so its object is the snapshot's or a newer
+				// one. Two different objects with one version would be an error of the library.
 				if old, ok := snap.Get(lw.KeyOf(obj)); ok && old != obj && old.GetResourceVersion() == obj.GetResourceVersion() {
 					f.backwards.Add(1)
 				}
@@ -91,14 +98,17 @@ func (f *follower[T]) read(ctx context.Context) {
 	}
 }
 
+// show shows the informer's status in the status line.
 func (f *follower[T]) show() {
 	s := f.informer.Status()
 	f.line.show("%6.1fs  %-9s  version %-8s  %6d objects  +%d ~%d -%d  %d waiting  %d lookups", time.Since(f.start).Seconds(), s.Phase,
 		s.ResourceVersion, s.Objects, f.adds.Load(), f.updates.Load(), f.deletes.Load(), s.Pending, f.lookups.Load())
 }
 
+// since returns the time since the follower was made.
 func (f *follower[T]) since() time.Duration { return time.Since(f.start).Round(time.Millisecond) }
 
+// keys returns the number of keys in the index.
 func (f *follower[T]) keys() (n int) {
 	for range f.index.Keys() {
 		n++
@@ -106,7 +116,8 @@ func (f *follower[T]) keys() (n int) {
 	return n
 }
 
-// recovery waits, in a goroutine, until the store shows the server's version: the trouble that began then is over.
+// recovery starts a goroutine that waits until the store shows version, and then prints how long
+// that took since began. The channel receives the result of the wait.
 func (f *follower[T]) recovery(ctx context.Context, began time.Time, version string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -121,7 +132,7 @@ func (f *follower[T]) recovery(ctx context.Context, began time.Time, version str
 	return done
 }
 
-// report prints what has happened.
+// report prints a summary. changes is the number of writes, or 0 if it is not known.
 func (f *follower[T]) report(changes int) {
 	f.line.end()
 	s := f.informer.Status()
@@ -148,7 +159,7 @@ func (f *follower[T]) report(changes int) {
 	}
 }
 
-// traffic counts lists. It is a lw.Metrics.
+// traffic counts lists. It implements lw.Metrics.
 type traffic struct{ streams, replaced atomic.Int64 }
 
 func (t *traffic) Request(_, op string, _ time.Duration, err error) {
@@ -159,7 +170,8 @@ func (t *traffic) Request(_, op string, _ time.Duration, err error) {
 
 func (t *traffic) Replaced(string, int, int) { t.replaced.Add(1) }
 
-// followCluster follows any collection until ctx is done. Metadata is all that it asks the server for.
+// followCluster follows the collection at url until ctx is done. It asks the server only for the
+// metadata of the objects, so it works for a collection of any type.
 func followCluster(ctx context.Context, url string) error {
 	f := newFollower(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url}, "namespace", lw.Namespace[*metav1.PartialObjectMetadata])
 	done := f.run(ctx)

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// line is the last line of a terminal, which is written again and again; elsewhere it is a line each second.
+// line is a status line. On a terminal it is the last line, which show overwrites. Elsewhere show
+// prints at most one line a second.
 type line struct {
-	mu    sync.Mutex
-	shown bool
-	last  time.Time
+	mu    sync.Mutex // guards what follows
+	shown bool       // the status line is on the terminal
+	last  time.Time  // when a line was printed, if the output is not a terminal
 }
 
 var isTerminal = func() bool {
@@ -19,7 +20,7 @@ var isTerminal = func() bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }()
 
-// show replaces the line.
+// show replaces the status line.
 func (l *line) show(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,7 +34,7 @@ func (l *line) show(format string, args ...any) {
 	}
 }
 
-// print prints above the line.
+// print prints a line that stays. The next show puts the status line below it.
 func (l *line) print(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +45,7 @@ func (l *line) print(format string, args ...any) {
 	l.shown = false
 }
 
-// end leaves the line as it is.
+// end keeps the status line as it is, and begins a new line.
 func (l *line) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,10 +1,16 @@
-// Command quickstart shows an informer at work. It starts an API server on loopback, follows its pods over HTTP while a writer
-// changes them, cuts the watch, compacts the history, and checks at the end that the informer's copy is what the server has.
+// Command quickstart shows an informer at work. It starts an API server on the loopback interface
+// and follows the server's pods over HTTP while a writer changes them. Meanwhile it breaks the
+// watch and compacts the history. At the end it checks that the informer's store equals the server.
 //
 //	go run ./examples/quickstart
-//	go run ./examples/quickstart -url http://127.0.0.1:8001/api/v1/pods   # a real cluster's, behind kubectl proxy; ends with Ctrl-C
 //
-// It exits with 0 if the copies are equal, and with 1 and the difference if not.
+// With -url it follows a collection of a real cluster instead, until Ctrl-C:
+//
+//	kubectl proxy &
+//	go run ./examples/quickstart -url http://127.0.0.1:8001/api/v1/pods
+//
+// It exits with 0 if the store equals the server. Otherwise it prints the difference and exits with
+// 1.
 package main
 
 import (

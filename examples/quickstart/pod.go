@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Pod is the part of a pod that this program cares for. A type of one's own saves the memory of all the rest; *corev1.Pod
-// works as well.
+// Pod has the fields of a pod that this program uses. A small type of your own saves the memory of
+// the other fields; *corev1.Pod works as well.
 type Pod struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -22,13 +22,13 @@ type Pod struct {
 	} `json:"status"`
 }
 
-// Container is what runs in a pod.
+// Container has the fields of a container that this program uses.
 type Container struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
 }
 
-// newPod is a pod as a scheduler leaves it.
+// newPod returns pod number i, as it is when the scheduler has chosen a node for it.
 func newPod(i int) *Pod {
 	p := &Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	p.Namespace = []string{"shop", "billing", "search"}[i%3]

@@ -1,5 +1,5 @@
-// Package leak fails a package's tests when they leave goroutines behind. Tests in a synctest bubble are checked by the bubble
-// itself; this is for all the others.
+// Package leak fails the tests of a package if they leave goroutines behind. A synctest bubble
+// checks that by itself; this package is for all other tests.
 package leak
 
 import (
@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// patience is how long goroutines that are about to end may take, on a busy machine.
+// patience is how long goroutines may take to end after the tests, on a busy machine.
 const patience = 5 * time.Second
 
-// Main runs the tests of a package and exits, with 1 if goroutines are left: call it from TestMain.
+// Main runs the tests of a package and exits, with status 1 if goroutines are left. Call it from
+// TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -26,8 +27,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// left returns the stacks of the goroutines that do not end within d, but for this one and those of the runtime and of package
-// testing.
+// left waits up to d for goroutines to end, and returns the stacks of those that do not. The
+// calling goroutine and those of the runtime and of package testing are not among them.
 func left(d time.Duration) []string {
 	for deadline := time.Now().Add(d); ; time.Sleep(10 * time.Millisecond) {
 		stacks := running()
@@ -37,9 +38,11 @@ func left(d time.Duration) []string {
 	}
 }
 
+// running returns the stacks of the goroutines that left counts.
 func running() (stacks []string) {
 	buf := make([]byte, 1<<20)
 	for {
+		// Stack truncates without notice: a full buffer means that it was too small.
 		n := runtime.Stack(buf, true)
 		if n < len(buf) {
 			buf = buf[:n]
@@ -48,14 +51,14 @@ func running() (stacks []string) {
 		buf = make([]byte, 2*len(buf))
 	}
 	for i, stack := range strings.Split(strings.TrimSpace(string(buf)), "\n\n") {
-		if i > 0 && !ours(stack) { // the first is this one
+		if i > 0 && !ours(stack) { // the first stack is that of the calling goroutine
 			stacks = append(stacks, stack)
 		}
 	}
 	return stacks
 }
 
-// ours reports whether a goroutine belongs to what runs the tests.
+// ours reports whether a goroutine belongs to the runtime or to package testing.
 func ours(stack string) bool {
 	for _, f := range []string{"testing.(*M).", "testing.runFuzzing(", "testing.tRunner.func", "os/signal.", "runtime.ensureSigM", "runtime/trace."} {
 		if strings.Contains(stack, f) {

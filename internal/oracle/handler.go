@@ -5,32 +5,35 @@ import (
 	"time"
 )
 
-// A Handler is a registration with all that it was told.
+// A Handler is a registration with all calls of its callbacks.
 type Handler struct {
 	Name   string
 	Copy   int
-	Filter func(Item) bool // nil: everything
-	Resync time.Duration   // 0: it did not ask for that
-	// Lossless: it was never so far behind that changes may have been told as their net effect.
+	Filter func(Item) bool // nil: every object
+	Resync time.Duration   // 0: no resync
+
+	// Lossless: the handler was never so far behind that its deltas may have been folded.
 	Lossless bool
-	// First: it was there before the copy held anything, and is lossless: what it was told is the story that others are held to.
+	// First: the handler is lossless and was registered before the copy had any object. The calls
+	// of all other handlers are compared with its calls.
 	First bool
-	// Loop: it is a loop in a goroutine that the copy does not wait for, which may be in its body when the copy has ended.
+	// Loop: the handler is a loop over events in a goroutine of its own. The copy does not wait for
+	// the loop, so its body may still run when the copy has ended.
 	Loop bool
 
-	Call, Ret int    // of the registration; Call is 0 before it
+	Call, Ret int    // the moments of the registration; Call is 0 before it
 	Before    string // the copy's version at Call
 
 	log       *Log
-	told      []*Call
-	synced    []int // when its Synced was called
-	removed   int   // when Remove had returned; 0: it has not
-	mayRun    bool  // a call may have started before that and be recorded after it
-	panics    int   // callbacks that panicked
-	recovered int   // panics that were reported
+	calls     []*Call
+	synced    []int // the moments at which its Synced was called
+	removed   int   // the moment at which Remove had returned; 0: it has not
+	mayRun    bool  // one call may have begun before removed and be recorded after it
+	panics    int   // number of callbacks that panicked
+	recovered int   // number of panics that the copy reported
 }
 
-// Kind is what a callback says.
+// Kind is the kind of a callback.
 type Kind string
 
 // The kinds of callbacks.
@@ -40,22 +43,24 @@ const (
 	Delete Kind = "delete"
 )
 
-// A Call is one callback. During it the copy is read, to see that it shows the change.
+// A Call is one call of a callback. The callback may read the copy, to check that it shows the
+// change.
 type Call struct {
 	Kind     Kind
 	Old, New *Item
 	At       time.Time
-	Initial  int // 1: it says that it is of the first list; -1: that it is not; 0: it does not say
+	Initial  int // 1: marked as part of the first list; -1: marked as not; 0: there is no mark
 
 	Read    bool  // Seen and Grouped were read during the call
-	Seen    *Item // what the copy had under the key
-	Grouped bool  // the index of New's group has what the copy has
+	Seen    *Item // the copy's object of the key; nil: none
+	Grouped bool  // the copy's index and its store show the same for New's group
 	Version string
 
 	call, ret int
 }
 
-// Handlers records that a handler is about to be registered; it is told by the methods of what is returned.
+// Handlers records that a handler is about to be registered. The methods of the result record what
+// follows.
 func (l *Log) Handlers(h Handler) *Handler {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,16 +76,16 @@ func (h *Handler) Registered() {
 	h.Ret = h.log.next()
 }
 
-// Calls records the beginning of a callback. Its result ends it.
+// Calls records the beginning of a callback. The caller calls end when the callback returns.
 func (h *Handler) Calls(c Call) (end func()) {
 	l := h.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.call = l.next()
-	h.told = append(h.told, &c)
+	h.calls = append(h.calls, &c)
 	for _, item := range []*Item{c.Old, c.New} {
 		if item != nil {
-			l.see(*item)
+			l.remember(*item)
 		}
 	}
 	return func() {
@@ -90,14 +95,15 @@ func (h *Handler) Calls(c Call) (end func()) {
 	}
 }
 
-// Syncs records that the handler was told that it has been told all.
+// Syncs records that the handler's Synced was called.
 func (h *Handler) Syncs() {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
 	h.synced = append(h.synced, h.log.next())
 }
 
-// Removed records that Remove has returned. Where a call may have started that has not come to record itself, one is let pass.
+// Removed records that Remove has returned. mayRun says that a callback may have begun before that
+// and not have recorded itself yet; one such call is allowed.
 func (h *Handler) Removed(mayRun bool) {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
@@ -106,35 +112,35 @@ func (h *Handler) Removed(mayRun bool) {
 	}
 }
 
-// Panics records that a callback is about to panic, and Recovers that a panic of the handler was reported.
+// Panics records that a callback is about to panic.
 func (h *Handler) Panics() {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
 	h.panics++
 }
 
-// Recovers records that a panic of the handler was reported.
+// Recovers records that the copy reported a panic of the handler.
 func (h *Handler) Recovers() {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
 	h.recovered++
 }
 
-// Falls records that the handler may have fallen so far behind that what it is told is the net effect.
+// Falls records that the handler may be so far behind that its deltas are folded.
 func (h *Handler) Falls() {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
 	h.Lossless = false
 }
 
-// Told returns what the calls so far add up to.
+// Told returns the objects that the calls so far add up to.
 func (h *Handler) Told() map[Key]Item {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
-	return fold(h.told, h.log.seq)
+	return fold(h.calls, h.log.seq)
 }
 
-// fold is what calls before a moment add up to.
+// fold returns the objects that the calls up to a moment add up to.
 func fold(calls []*Call, until int) map[Key]Item {
 	told := map[Key]Item{}
 	for _, c := range calls {
@@ -149,6 +155,7 @@ func fold(calls []*Call, until int) map[Key]Item {
 	return told
 }
 
+// resyncs reports whether c is a resync: an Update whose old and new object are the same pointer.
 func (h *Handler) resyncs(c *Call) bool {
 	return c.Kind == Update && c.Old != nil && c.New != nil && c.Old.Ref == c.New.Ref
 }
@@ -165,15 +172,16 @@ func (c *Call) String() string {
 	return string(c.Kind) + " nothing"
 }
 
-// checkHandlers checks each handler's story: H1 to H7, H9, H10, H12, M3 by Lossless, Z1, Z2, G4.
+// checkHandlers checks the calls of each handler: H1 to H7, H9, H10, H12, M3 by Lossless, Z1, Z2,
+// G4.
 func (l *Log) checkHandlers(r *Result) {
 	for _, h := range l.handlers {
-		s := &story{l: l, r: r, h: h, told: map[Key]*Call{}, gone: map[Key]*Item{}, again: map[Key][]time.Time{}}
-		for i, c := range h.told {
+		s := &story{l: l, r: r, h: h, present: map[Key]*Call{}, deleted: map[Key]*Item{}, resyncTimes: map[Key][]time.Time{}}
+		for i, c := range h.calls {
 			if i > 0 {
-				s.turn(h.told[i-1], c)
+				s.checkSequential(h.calls[i-1], c)
 			}
-			s.tell(c)
+			s.checkCall(c)
 		}
 		r.met("H12")
 		if h.panics != h.recovered {
@@ -182,19 +190,19 @@ func (l *Log) checkHandlers(r *Result) {
 	}
 }
 
-// A story is a handler's callbacks up to one of them.
+// A story is the state that a handler's calls so far add up to.
 type story struct {
-	l     *Log
-	r     *Result
-	h     *Handler
-	told  map[Key]*Call // the call that told what is there
-	gone  map[Key]*Item
-	again map[Key][]time.Time // resyncs
-	open  bool                // a call had not returned when Remove had
+	l           *Log
+	r           *Result
+	h           *Handler
+	present     map[Key]*Call       // the last Add or Update of each object that exists
+	deleted     map[Key]*Item       // the last Delete of each key
+	resyncTimes map[Key][]time.Time // when each object that exists was resynced
+	lastRan     bool                // a call ended after Remove had returned: no other may begin
 }
 
-// turn checks that c came after the call before it had returned.
-func (s *story) turn(before, c *Call) {
+// checkSequential checks that c began after the call before it had returned.
+func (s *story) checkSequential(before, c *Call) {
 	s.r.met("H1")
 	if before.ret == 0 || before.ret > c.call {
 		s.r.fail(c.call, "H1", "%s: %s during %s", s.h.Name, c, before)
@@ -205,8 +213,10 @@ func (s *story) fail(c *Call, id, format string, args ...any) {
 	s.r.fail(c.call, id, "%s: %s: %s", s.h.Name, c, fmt.Sprintf(format, args...))
 }
 
-func (s *story) tell(c *Call) {
-	s.ended(c)
+// checkCall checks one call against the calls before it and against the server, and adds it to the
+// story.
+func (s *story) checkCall(c *Call) {
+	s.checkAfterEnd(c)
 	wellFormed := map[Kind]bool{
 		Add:    c.Old == nil && c.New != nil,
 		Update: c.Old != nil && c.New != nil,
@@ -226,20 +236,21 @@ func (s *story) tell(c *Call) {
 	}
 	if c.New != nil {
 		s.r.met("H6")
-		if !s.l.truth.had(*c.New) {
+		if !s.l.truth.wrote(*c.New) {
 			s.fail(c, "H6", "the server never had that")
 		}
-		s.initial(c)
+		s.checkInitial(c)
 	}
-	s.first(c)
+	s.checkVisible(c)
 }
 
-// ended checks that nothing is told after the end: H9, G4.
-func (s *story) ended(c *Call) {
+// checkAfterEnd checks that no call begins after Remove has returned, or after the end of the copy:
+// H9, G4.
+func (s *story) checkAfterEnd(c *Call) {
 	if s.h.removed != 0 {
 		s.r.met("H9")
-		ran := s.h.mayRun && !s.open
-		s.open = s.open || c.ret == 0 || c.ret > s.h.removed
+		ran := s.h.mayRun && !s.lastRan
+		s.lastRan = s.lastRan || c.ret == 0 || c.ret > s.h.removed
 		if c.call > s.h.removed && !ran {
 			s.fail(c, "H9", "after Remove had returned")
 		}
@@ -257,18 +268,18 @@ func (s *story) ended(c *Call) {
 func (s *story) add(c *Call) {
 	key := c.New.Key
 	s.r.met("H1")
-	if before := s.told[key]; before != nil {
+	if before := s.present[key]; before != nil {
 		s.fail(c, "H1", "was told already: %s", before)
 	}
-	if last := s.gone[key]; last != nil && s.ordered(c) && s.h.Filter == nil && last.Version >= c.New.Version {
+	if last := s.deleted[key]; last != nil && s.versionsRise(c) && s.h.Filter == nil && last.Version >= c.New.Version {
 		s.fail(c, "H2", "was deleted at version %d", last.Version)
 	}
-	s.told[key] = c
+	s.present[key] = c
 }
 
 func (s *story) update(c *Call) {
 	key := c.New.Key
-	before := s.told[key]
+	before := s.present[key]
 	s.r.met("H1")
 	s.r.met("H3")
 	s.r.met("H4")
@@ -281,10 +292,10 @@ func (s *story) update(c *Call) {
 		s.fail(c, "H4", "the handler was told last: %s", before)
 	case s.h.resyncs(c):
 		s.resync(c)
-	case s.ordered(c) && c.Old.Version >= c.New.Version:
+	case s.versionsRise(c) && c.Old.Version >= c.New.Version:
 		s.fail(c, "H2", "versions do not rise")
 	}
-	s.told[key] = c
+	s.present[key] = c
 }
 
 func (s *story) resync(c *Call) {
@@ -294,9 +305,10 @@ func (s *story) resync(c *Call) {
 		return
 	}
 	s.r.met("Z2")
-	at := append(s.again[c.New.Key], c.At)
-	s.again[c.New.Key] = at
-	// A round may be late and the next one not, and within a round an object's turn differs.
+	at := append(s.resyncTimes[c.New.Key], c.At)
+	s.resyncTimes[c.New.Key] = at
+	// One round of resyncs may be late and the next not, and the order of the objects differs from
+	// round to round. So two resyncs may come soon after each other, but not five in one period.
 	const most = 4
 	if n := len(at); n > most && at[n-1].Sub(at[n-1-most]) < s.h.Resync {
 		s.fail(c, "Z2", "%d resyncs within %v, the period is %v", most+1, at[n-1].Sub(at[n-1-most]), s.h.Resync)
@@ -306,25 +318,26 @@ func (s *story) resync(c *Call) {
 func (s *story) delete(c *Call) {
 	key := c.Old.Key
 	s.r.met("H5")
-	switch before := s.told[key]; {
+	switch before := s.present[key]; {
 	case before == nil:
 		s.fail(c, "H1", "was never added")
 	case before.New.Ref != c.Old.Ref:
 		s.fail(c, "H5", "the handler was told last: %s", before)
 	}
-	delete(s.told, key)
-	delete(s.again, key)
-	s.gone[key] = c.Old
+	delete(s.present, key)
+	delete(s.resyncTimes, key)
+	s.deleted[key] = c.Old
 }
 
-// ordered reports whether versions have to rise, as they do until the server goes back in time.
-func (s *story) ordered(c *Call) bool {
+// versionsRise reports whether the versions of an object must rise. They must until the server goes
+// back in time.
+func (s *story) versionsRise(c *Call) bool {
 	s.r.met("H2")
 	return s.l.truth.at(c.call).epoch == 0
 }
 
-// first checks that the copy showed the change, or a later one, during the call: H7.
-func (s *story) first(c *Call) {
+// checkVisible checks that during the call the copy showed the change, or a later one: H7.
+func (s *story) checkVisible(c *Call) {
 	if !c.Read || s.l.truth.at(c.call).epoch > 0 {
 		return
 	}
@@ -334,7 +347,7 @@ func (s *story) first(c *Call) {
 		item = c.Old
 	}
 	switch {
-	case c.Seen == nil && c.New != nil && !s.missing(c):
+	case c.Seen == nil && c.New != nil && !s.deletedByNow(c):
 		s.fail(c, "H7", "the copy does not have it")
 	case c.Seen != nil && c.Seen.Version < item.Version:
 		s.fail(c, "H7", "the copy has %s", c.Seen)
@@ -345,19 +358,19 @@ func (s *story) first(c *Call) {
 	}
 }
 
-// missing reports whether the server has deleted the object of c.New, by the end of the call.
-func (s *story) missing(c *Call) bool {
+// deletedByNow reports whether the server had deleted the object of c.New by the end of the call.
+func (s *story) deletedByNow(c *Call) bool {
 	top := s.l.truth.at(max(c.ret, c.call))
-	for _, cell := range s.l.truth.epochs[top.epoch].cells[c.New.Key] {
-		if cell.version > c.New.Version && cell.version <= top.version && cell.item == nil && !cell.bad {
+	for _, rev := range s.l.truth.epochs[top.epoch].revisions[c.New.Key] {
+		if rev.version > c.New.Version && rev.version <= top.version && rev.item == nil && !rev.bad {
 			return true
 		}
 	}
 	return false
 }
 
-// initial checks that the objects of the first list say so, and no others: H10.
-func (s *story) initial(c *Call) {
+// checkInitial checks that calls are marked as initial before Synced and not after it: H10.
+func (s *story) checkInitial(c *Call) {
 	if c.Initial == 0 || len(s.h.synced) == 0 {
 		return
 	}
@@ -367,7 +380,7 @@ func (s *story) initial(c *Call) {
 	}
 }
 
-// IsSynced reports whether the handler was told that it is synced.
+// IsSynced reports whether the handler's Synced was called.
 func (h *Handler) IsSynced() bool {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()

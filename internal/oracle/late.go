@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// checkLate checks what handlers are told against the state that they began with, and against each other: A1, A2, Y2, Y3, Y4,
-// H11, M1. That the calls add up to the copy (H8, L3) is checked where it is quiet.
+// checkLate checks the state that each handler begins with, and compares the calls of the handlers
+// with each other: A1, A2, Y2, Y3, Y4, H11, M1. Whether the calls add up to the copy (H8, L3) is
+// checked at quiet moments.
 func (l *Log) checkLate(r *Result) {
 	for _, h := range l.handlers {
 		l.checkSynced(r, h)
@@ -20,7 +21,7 @@ func (l *Log) checkLate(r *Result) {
 	}
 }
 
-// checkSynced checks that a handler hears once that it is synced, and after the copy is.
+// checkSynced checks that the Synced of a handler is called once only.
 func (l *Log) checkSynced(r *Result, h *Handler) {
 	if len(h.synced) == 0 {
 		return
@@ -31,17 +32,19 @@ func (l *Log) checkSynced(r *Result, h *Handler) {
 	}
 }
 
-// batch are the calls before the handler was told that this was all.
+// batch splits the calls of a handler: those before its Synced was called, which are its initial
+// Adds, and the rest.
 func (h *Handler) batch() (batch, rest []*Call) {
-	for i, c := range h.told {
+	for i, c := range h.calls {
 		if c.call > h.synced[0] {
-			return h.told[:i], h.told[i:]
+			return h.calls[:i], h.calls[i:]
 		}
 	}
-	return h.told, nil
+	return h.calls, nil
 }
 
-// checkBatch checks that a handler begins with one state, which the copy may have had when it was registered.
+// checkBatch checks that the initial Adds of a handler are one state, one that the copy may have
+// had while the handler was registered.
 func (l *Log) checkBatch(r *Result, h *Handler) {
 	r.met("A1")
 	r.met("Y2")
@@ -56,9 +59,10 @@ func (l *Log) checkBatch(r *Result, h *Handler) {
 	}
 	version, err := ParseVersion(h.Before)
 	if err != nil {
-		return // a read says so
+		return // checkReads reports such a version
 	}
-	// The copy had its version before, and the handler came in at that or a later state; which one is the copy's to choose.
+	// The handler joined at the version that the copy had before the registration, or at any later
+	// one. All of them are right, so try each.
 	top := l.truth.at(read.Ret)
 	for i := range top.epoch + 1 {
 		for _, v := range append([]uint64{version}, l.truth.changes(i, 0, l.truth.epochs[i].top)...) {
@@ -77,7 +81,9 @@ func orNone(version string) string {
 	return version
 }
 
-// checkSame checks that a handler was told of each object the end of the story that the first handler was told.
+// checkSame compares the calls of h with those of the first handler, key by key. h may have been
+// registered later: then its calls about a key must be the end of the first handler's calls, after
+// an Add that shows the object as it was at that place.
 func (l *Log) checkSame(r *Result, first, h *Handler) {
 	if !h.Lossless || len(first.synced) == 0 || !first.Lossless {
 		return
@@ -85,17 +91,17 @@ func (l *Log) checkSame(r *Result, first, h *Handler) {
 	r.met("A2")
 	r.met("M1")
 	keys := map[Key]bool{}
-	for _, c := range slices.Concat(first.told, h.told) {
+	for _, c := range slices.Concat(first.calls, h.calls) {
 		keys[c.key()] = true
 	}
 	batch, rest := h.batch()
 	began := fold(batch, l.seq)
 	for _, key := range sorted(keys) {
-		whole := words(first.told, key, h.Filter, nil)
-		mine := words(rest, key, nil, h)
+		whole := changesOf(first.calls, key, h.Filter, nil)
+		mine := changesOf(rest, key, nil, h)
 		item, had := began[key]
 		if had {
-			mine = append([]word{{text: "add " + item.String(), now: &item}}, mine...)
+			mine = append([]change{{text: "add " + item.String(), now: &item}}, mine...)
 		}
 		if l.follows(whole, mine, had, h) {
 			continue
@@ -105,12 +111,12 @@ func (l *Log) checkSame(r *Result, first, h *Handler) {
 	}
 }
 
-// end is when the handler was told last.
+// end returns the moment of the handler's last call.
 func (h *Handler) end(l *Log) int {
-	if len(h.told) == 0 {
+	if len(h.calls) == 0 {
 		return l.seq
 	}
-	return h.told[len(h.told)-1].call
+	return h.calls[len(h.calls)-1].call
 }
 
 func (c *Call) key() Key {
@@ -123,14 +129,14 @@ func (c *Call) key() Key {
 	return Key{}
 }
 
-// A word is one call about a key, as all handlers should be told it.
-type word struct {
+// A change is one call about a key, in a form that is equal for all handlers.
+type change struct {
 	text string
-	now  *Item // after it
+	now  *Item // the object after the call; nil: it does not exist
 }
 
-// text is the last words: those before them are the same for all.
-func text(words []word) string {
+// text returns the last changes as text. Earlier ones do not differ between the handlers.
+func text(words []change) string {
 	const most = 8
 	var all []string
 	if n := len(words); n > most {
@@ -143,8 +149,10 @@ func text(words []word) string {
 	return "[" + strings.Join(all, "; ") + "]"
 }
 
-// words are the calls about key, but for resyncs, as a handler with filter would be told them.
-func words(calls []*Call, key Key, filter func(Item) bool, h *Handler) (words []word) {
+// changesOf returns the calls about key, without resyncs, as a handler with filter would get them:
+// an Update by which the object begins to match the filter is an Add, one by which it ceases to
+// match is a Delete.
+func changesOf(calls []*Call, key Key, filter func(Item) bool, h *Handler) (words []change) {
 	in := func(item *Item) bool { return item != nil && (filter == nil || filter(*item)) }
 	for _, c := range calls {
 		if c.key() != key || h.resyncs(c) {
@@ -152,22 +160,24 @@ func words(calls []*Call, key Key, filter func(Item) bool, h *Handler) (words []
 		}
 		switch was, is := in(c.Old), in(c.New); {
 		case was && is:
-			words = append(words, word{"update " + c.Old.String() + " to " + c.New.String(), c.New})
+			words = append(words, change{"update " + c.Old.String() + " to " + c.New.String(), c.New})
 		case is:
-			words = append(words, word{"add " + c.New.String(), c.New})
+			words = append(words, change{"add " + c.New.String(), c.New})
 		case was:
-			words = append(words, word{"delete " + c.Old.String(), nil})
+			words = append(words, change{"delete " + c.Old.String(), nil})
 		}
 	}
 	return words
 }
 
-// follows reports whether mine is the end of whole, or of a beginning of it: each of the two may be behind. A handler that began
-// with the object as it was after a word is told that object as an Add.
-func (l *Log) follows(whole, mine []word, had bool, h *Handler) bool {
-	same := func(whole, mine []word) bool {
+// follows reports whether mine is what a handler must get that joins somewhere in whole. For every
+// place i of whole: if the handler began with the object, had is set and mine begins with the Add
+// of the object as it was at i; and then mine must continue as whole does after i. Either handler
+// may be behind the other, so only the common length is compared.
+func (l *Log) follows(whole, mine []change, had bool, h *Handler) bool {
+	same := func(whole, mine []change) bool {
 		n := min(len(whole), len(mine))
-		return slices.EqualFunc(whole[:n], mine[:n], func(a, b word) bool { return a.text == b.text })
+		return slices.EqualFunc(whole[:n], mine[:n], func(a, b change) bool { return a.text == b.text })
 	}
 	for i := range len(whole) + 1 {
 		var now *Item
@@ -181,16 +191,19 @@ func (l *Log) follows(whole, mine []word, had bool, h *Handler) bool {
 			return true
 		}
 	}
-	// The first handler has not come as far as to what this one began with.
+	// No place fits. That is right only if the first handler is so far behind that it has not yet
+	// reached the object that this handler began with.
 	return had && len(mine) > 0 && (len(whole) == 0 || whole[len(whole)-1].now == nil || whole[len(whole)-1].now.Version < mine[0].now.Version) &&
 		!h.caughtUp(l)
 }
 
-// caughtUp reports whether there was a quiet moment after the handler was synced, at which the first one had been told all.
+// caughtUp reports whether there was a quiet moment after the handler was synced. By then the first
+// handler has received everything.
 func (h *Handler) caughtUp(l *Log) bool {
 	return slices.ContainsFunc(l.quiets, func(q Quiet) bool { return q.Copy == h.Copy && q.seq > h.synced[0] })
 }
 
+// sorted returns the keys in order.
 func sorted(keys map[Key]bool) []Key {
 	var all []Key
 	for key := range keys {

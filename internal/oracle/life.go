@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// promptly is how long the end of a copy may take, in which no callback runs.
-const promptly = time.Second
+// stopLimit is how long a copy may take to end when no callback runs.
+const stopLimit = time.Second
 
-// checkLife checks what must be so once the faults have ended, and at the end: L1 to L6, H8, R14, G1.
+// checkLife checks what must hold long after the last fault, and at the end of each copy: L1 to L6,
+// H8, R14, G1.
 func (l *Log) checkLife(r *Result) {
 	for _, q := range l.quiets {
 		l.checkQuiet(r, q)
@@ -21,12 +22,14 @@ func (l *Log) checkLife(r *Result) {
 	}
 	for _, s := range l.stops {
 		r.met("G1")
-		if s.Took > promptly {
+		if s.Took > stopLimit {
 			r.fail(s.Ret, "G1", "the end took %v", s.Took)
 		}
 	}
 }
 
+// checkQuiet checks that at a quiet moment the copy equals the server, apart from bad objects, and
+// that it has no failures, no work left, and made no needless requests.
 func (l *Log) checkQuiet(r *Result, q Quiet) {
 	at := l.truth.at(q.seq)
 	state, bad := l.truth.state(at)
@@ -69,13 +72,13 @@ func (l *Log) checkQuiet(r *Result, q Quiet) {
 	}
 	for _, h := range l.handlers {
 		if h.Copy == q.Copy && h.Ret < q.seq && (h.removed == 0 || h.removed > q.seq) {
-			l.checkTold(r, q, h)
+			l.checkNetEffect(r, q, h)
 		}
 	}
 }
 
-// checkTold checks that what a handler was told adds up to the copy.
-func (l *Log) checkTold(r *Result, q Quiet, h *Handler) {
+// checkNetEffect checks that the calls of a handler add up to the objects of the copy.
+func (l *Log) checkNetEffect(r *Result, q Quiet, h *Handler) {
 	r.met("L4")
 	if len(h.synced) == 0 || h.synced[0] > q.seq {
 		r.fail(q.seq, "L4", "%s was not told that it is synced", h.Name)
@@ -83,8 +86,8 @@ func (l *Log) checkTold(r *Result, q Quiet, h *Handler) {
 	}
 	r.met("H8")
 	r.met("L3")
-	told := fold(h.told, q.seq)
-	if !equal(told, &Read{Items: q.Items, Of: nil}) && h.Filter == nil || h.Filter != nil && !equal(told, &Read{Items: kept(q.Items, h.Filter)}) {
+	told := fold(h.calls, q.seq)
+	if !equal(told, &Read{Items: q.Items, Of: nil}) && h.Filter == nil || h.Filter != nil && !equal(told, &Read{Items: filtered(q.Items, h.Filter)}) {
 		got := make([]Item, 0, len(told))
 		for _, item := range told {
 			got = append(got, item)
@@ -93,7 +96,8 @@ func (l *Log) checkTold(r *Result, q Quiet, h *Handler) {
 	}
 }
 
-func kept(items []Item, f func(Item) bool) (out []Item) {
+// filtered returns the items that f selects.
+func filtered(items []Item, f func(Item) bool) (out []Item) {
 	for _, item := range items {
 		if f(item) {
 			out = append(out, item)

@@ -1,8 +1,19 @@
-// Package oracle decides from the record of a run whether a copy of a collection kept its promises.
+// Package oracle decides from the record of a test run whether a copy of a collection kept its
+// promises. The copy is an informer; the ids of the promises (S1, H4, …) are explained in
+// docs/proof.md.
 //
-// A [Log] is the record: what the server wrote, and each read, callback, registration, wait, request and error with the resource
-// versions that were reported. [Log.Check] replays the server's writes and holds everything else against them. It knows nothing
-// of how the copy is made, and needs no search: a read that names its version has one right answer.
+// A [Log] is the record: what the server wrote, and each read, callback, registration, wait,
+// request and error, with the resource versions that were reported. [Log.Check] replays the
+// server's writes and compares everything else with them. It knows nothing of how the copy works.
+//
+// Every entry of the log gets a moment: a number that rises by one with each entry. An entry that
+// takes time, such as a read or a callback, has the moments of its beginning and its end, and took
+// effect somewhere in between. Usually such a record is checked by a search for an order of all
+// entries that explains them. No search is needed here: a read reports the version that it shows,
+// so it has one right answer, the server's state at that version.
+//
+// A server that is restored from a backup uses its version numbers a second time. So a state is
+// named by a point, the epoch and the version; the epoch counts the restores.
 package oracle
 
 import (
@@ -20,58 +31,60 @@ import (
 // Key names an object.
 type Key = types.NamespacedName
 
-// An Item is one object as somebody saw it.
+// An Item is one object as a server, a read or a callback showed it.
 type Item struct {
 	Key     Key
 	UID     types.UID
 	Version uint64
-	Content string // all else that the object says
-	Ref     any    // the object in memory, to tell it from an equal one; nil: not known
+	Content string // the rest of the object
+	Ref     any    // the pointer to the object, which differs from that of an equal one; or nil
 }
 
-// is reports whether both are the same version of the same object.
+// is reports whether i and o are the same version of the same object.
 func (i Item) is(o Item) bool {
 	return i.Key == o.Key && i.UID == o.UID && i.Version == o.Version && i.Content == o.Content
 }
 
-// String is the item without what differs from run to run: its place in memory.
+// String returns the item without its Ref, which differs from run to run.
 func (i Item) String() string {
 	return fmt.Sprintf("%s@%d(%s %s)", i.Key.Name, i.Version, i.UID, i.Content)
 }
 
-// A Log is the record of a run. Its methods are safe for concurrent use; the order in which they are called is the order of what
-// happened.
+// A Log is the record of a run. Its methods are safe for concurrent use. The order of the calls is
+// the order of the entries.
 type Log struct {
-	mu       sync.Mutex
-	seq      int // guarded by mu, as all below
-	truth    truth
-	reads    []*Read
-	handlers []*Handler
-	waits    []*Wait
-	requests []*Request
-	reports  []Report
-	gave     []any // objects that a source yielded, to be transformed once each
-	turned   []any // objects that were transformed
-	quiets   []Quiet
-	rests    []rest
-	stops    []Stop
-	refs     map[any]Item // each object that was ever seen, as it was then
-	order    []any        // of refs
+	mu          sync.Mutex // guards what follows
+	seq         int        // the last moment
+	truth       truth
+	reads       []*Read
+	handlers    []*Handler
+	waits       []*Wait
+	requests    []*Request
+	reports     []Report
+	yielded     []any // objects that a source yielded, to be transformed once each
+	transformed []any // objects that were transformed
+	quiets      []Quiet
+	rests       []rest
+	stops       []Stop
+	refs        map[any]Item // each object that was ever shown, as it was then
+	order       []any        // the keys of refs, in the order in which they came
 }
 
-// New returns an empty log, of a server that stands at version 1 without objects.
+// New returns an empty log of a server that is at version 1 and has no objects.
 func New() *Log { return &Log{truth: newTruth(), refs: map[any]Item{}} }
 
+// next returns a new moment. The caller holds mu.
 func (l *Log) next() int { l.seq++; return l.seq }
 
-// Tick returns a new moment, after all that was recorded so far.
+// Tick returns a new moment, after all entries so far.
 func (l *Log) Tick() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next()
 }
 
-// ParseVersion returns the number of a resource version: 0 for "", and an error for what is none.
+// ParseVersion returns the number of a resource version, 0 for "", or an error if it is not
+// decimal.
 func ParseVersion(s string) (uint64, error) {
 	if s == "" {
 		return 0, nil
@@ -79,16 +92,20 @@ func ParseVersion(s string) (uint64, error) {
 	return strconv.ParseUint(s, 10, 64)
 }
 
-// A Write is one version of one object, as a reader is to see it.
+// A Write is one version of one object, as a reader must see it.
 type Write struct {
 	Version uint64
 	Key     Key
-	Item    *Item // nil: there is none
-	Bad     bool  // it is there, but cannot be decoded or transformed: a reader may go on to see what was before
+	Item    *Item // nil: the object was deleted, or is bad
+
+	// Bad: the object exists, but cannot be decoded or transformed. A reader may still show the
+	// version before it.
+	Bad bool
 }
 
-// Writes records what do writes. It is called with the log locked, so that nobody can record what follows from a write before
-// the write itself; it must not use the log.
+// Writes calls do, which writes to the server, and records the writes that do returns. do is called
+// with the log locked, so that no consequence of a write can be recorded before the write itself.
+// do must not use the log.
 func (l *Log) Writes(do func() []Write) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,14 +114,16 @@ func (l *Log) Writes(do func() []Write) {
 	}
 }
 
-// Moves records that the server's version moved on without a write to the collection.
+// Moves calls do, which raises the server's version without a write to the collection, and records
+// the version that do returns. As in Writes the log is locked.
 func (l *Log) Moves(do func() uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.truth.move(l.next(), do())
 }
 
-// Rewinds records that the server went back to the state of a version; 0 says that it did not.
+// Rewinds calls do, which returns the server to the state of an older version, and records the
+// version that do returns; 0 means that nothing happened. As in Writes the log is locked.
 func (l *Log) Rewinds(do func() uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,14 +132,14 @@ func (l *Log) Rewinds(do func() uint64) {
 	}
 }
 
-// State returns what the server has now, by key, and the keys of which the object is bad.
+// State returns the server's objects now, by key, and the keys whose object is bad.
 func (l *Log) State() (items map[Key]Item, bad map[Key]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.truth.state(l.truth.now())
 }
 
-// Epoch returns how often the server went back.
+// Epoch returns how often the server went back in time.
 func (l *Log) Epoch() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,22 +148,27 @@ func (l *Log) Epoch() int {
 
 // A Read is what one call showed. Call and Ret are the moments before and after it.
 type Read struct {
-	Session   string
-	Copy      int // which of several copies of the collection, one after the other, was read
+	Session   string // the reader; its reads never go back
+	Copy      int    // the number of the copy: a run may have several, one after the other
 	Call, Ret int
-	What      string
-	Version   string // that the read reported, or the copy just before it where Lower is set
-	Lower     bool   // Version is a lower bound only
-	Items     []Item
-	Of        func(Item) bool // which of a state's objects the read shows; nil: all
-	Held      bool            // of a snapshot that was taken before: it shows its version, however old
-	family    string          // of its violations; S1 where it is ""
+	What      string // names the read in violations
+
+	// Version is the version that the read reported. A read that reports none has that of the copy
+	// just before it. If the copy was not at rest this is only a lower bound, and Lower is set.
+	Version string
+	Lower   bool
+
+	Items []Item
+	Of    func(Item) bool // the objects of a state that the read must show; nil: all
+	Held  bool            // the read is of an older snapshot, so it may show an old state
+
+	family string // the id of its violations; "" means S1
 }
 
-// Index makes the read one of an index, whose violations are S2.
+// Index returns r as the read of an index, whose violations are S2.
 func (r Read) Index() Read { r.family = "S2"; return r }
 
-// Reads records a read.
+// Reads records a read. If Ret is 0 the read ends now.
 func (l *Log) Reads(r Read) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,12 +177,12 @@ func (l *Log) Reads(r Read) {
 	}
 	l.reads = append(l.reads, &r)
 	for _, item := range r.Items {
-		l.see(item)
+		l.remember(item)
 	}
 }
 
-// see notes what an object is when it is seen first.
-func (l *Log) see(item Item) {
+// remember keeps an object as it is when it is first shown, for checkObjects.
+func (l *Log) remember(item Item) {
 	if item.Ref == nil {
 		return
 	}
@@ -173,10 +197,10 @@ type Report struct {
 	Seq     int
 	Copy    int
 	Err     error
-	Rewound bool // it says that the server went back
+	Rewound bool // the error says that the server went back in time
 }
 
-// Reports records an error that was reported.
+// Reports records an error that the copy reported.
 func (l *Log) Reports(r Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,21 +208,22 @@ func (l *Log) Reports(r Report) {
 	l.reports = append(l.reports, r)
 }
 
-// A Quiet is a moment at which the copy should have caught up with a server that has let it.
+// A Quiet describes a copy at a moment long after the last fault, when it must have caught up with
+// the server.
 type Quiet struct {
 	Copy     int
 	Items    []Item
 	Version  string
 	Synced   bool
-	Failures int
-	Pending  int
-	SetAside []Key
-	Requests int // since the faults ended; more than Most is too many
-	Most     int
+	Failures int   // requests in a row that failed
+	Pending  int   // deltas that a handler has not taken
+	SetAside []Key // the objects that the copy reports as set aside
+	Requests int   // since the faults ended
+	Most     int   // the largest number of Requests that is allowed
 	seq      int
 }
 
-// Quiets records such a moment.
+// Quiets records the state of a copy at a quiet moment.
 func (l *Log) Quiets(q Quiet) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +231,8 @@ func (l *Log) Quiets(q Quiet) {
 	l.quiets = append(l.quiets, q)
 }
 
-// Rests records that nothing moved, and that so many changes waited for a handler that could have taken them.
+// Rests records a moment at which no goroutine could run. pending is the number of deltas that
+// waited for a handler which was free to take them.
 func (l *Log) Rests(pending int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +241,8 @@ func (l *Log) Rests(pending int) {
 
 type rest struct{ pending, seq int }
 
-// A Stop is the end of a copy: it was told to end at Call and had ended at Ret, after Took.
+// A Stop is the end of a copy: its context was cancelled at Call, and it had ended at Ret, after
+// Took.
 type Stop struct {
 	Copy      int
 	Call, Ret int
@@ -230,12 +257,11 @@ func (l *Log) Stops(s Stop) {
 	l.stops = append(l.stops, s)
 }
 
-// A Violation is a promise that was not kept: the id of the catalogue, and what happened, in words that are the same in each run
-// of one history.
+// A Violation is a promise that was not kept.
 type Violation struct {
-	ID   string
-	Text string
-	Seq  int // when
+	ID   string // the promise's id in docs/proof.md
+	Text string // what happened; the same in each run of the same history
+	Seq  int    // the moment
 }
 
 func (v Violation) String() string { return v.ID + ": " + v.Text }
@@ -243,17 +269,18 @@ func (v Violation) String() string { return v.ID + ": " + v.Text }
 // A Result is what Check found.
 type Result struct {
 	Violations []Violation    // in the order in which they happened
-	Premises   map[string]int // how often each invariant could have been violated
+	Premises   map[string]int // by id, how often the promise could have been broken
 }
 
+// met counts one occasion at which the promise id could have been broken.
 func (r *Result) met(id string) { r.Premises[id]++ }
 
 func (r *Result) fail(seq int, id, format string, args ...any) {
 	r.Violations = append(r.Violations, Violation{ID: id, Text: fmt.Sprintf(format, args...), Seq: seq})
 }
 
-// Check holds the record against what the server had. Objects that were seen are described again with now, to find those that
-// were changed since; nil leaves that out.
+// Check compares the record with what the server had. It calls now for each object that was shown,
+// to find objects that were changed since; a nil now skips that.
 func (l *Log) Check(now func(ref any) Item) Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,7 +301,7 @@ func (l *Log) Check(now func(ref any) Item) Result {
 	return r
 }
 
-// show prints items in the order of their keys.
+// show returns items as text, in the order of their keys.
 func show(items []Item) string {
 	items = slices.Clone(items)
 	slices.SortFunc(items, func(a, b Item) int {

@@ -15,7 +15,8 @@ type ref struct{ now Item }
 
 func key(name string) Key { return Key{Namespace: "ns", Name: name} }
 
-// item is a version of an object; its UID is that of its name's first incarnation unless uid is given.
+// item is a version of an object; its UID is that of its name's first incarnation unless uid is
+// given.
 func item(name string, version uint64, uid ...string) *Item {
 	i := Item{Key: key(name), UID: types.UID("uid-" + name), Version: version, Content: fmt.Sprint("v", version)}
 	if len(uid) > 0 {

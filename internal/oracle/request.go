@@ -7,38 +7,33 @@ import (
 	"time"
 )
 
-// Verb is what a request is.
+// Verb is the kind of a request.
 type Verb string
 
 // The verbs.
 const (
 	List   Verb = "list"
 	Watch  Verb = "watch"
-	Stream Verb = "stream" // a watch that begins with the list
+	Stream Verb = "stream" // a streamed list: a watch that begins with the list
 )
 
-// A Request is one call of a source, with what it gave.
+// A Request is one call of a source and its result.
 type Request struct {
 	Verb     Verb
 	Copy     int
-	Version  string // that was asked for
+	Version  string // the resource version that was asked for
 	Limit    int64
 	Continue string
 	At       time.Time
 
-	// Of a list's answer.
-	Listed string // the version
-	More   string // the token of the next page
-	// Of any request's.
-	Err error
-	// Refused: the copy has refused something of the answer.
-	Refused bool
-	// Invalid: the server says that the request makes no sense.
-	Invalid bool
-	// Lost: the server says that the version is of no use any more.
-	Lost bool
-	// Injected: the answer is that of a fault.
-	Injected bool
+	Listed string // the version of a list
+	More   string // the continue token of a list
+
+	Err      error
+	Refused  bool // the copy refused something in the answer, by an error from yield
+	Invalid  bool // the server answered that the request is invalid
+	Lost     bool // the server answered that the version is lost: expired, or too large
+	Injected bool // the answer was made by a fault
 
 	log       *Log
 	events    []Event
@@ -48,11 +43,11 @@ type Request struct {
 // An Event is what a watch yielded.
 type Event struct {
 	Version string
-	End     bool // of the initial events
-	Refused bool // the copy has ended the watch because of it
+	End     bool // the bookmark that ends the initial events
+	Refused bool // the copy returned an error from yield, which ends the watch
 }
 
-// Requests records the beginning of a request, which the methods of what is returned tell more of.
+// Requests records the beginning of a request. The methods of the result record what follows.
 func (l *Log) Requests(q Request) *Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,14 +56,14 @@ func (l *Log) Requests(q Request) *Request {
 	return &q
 }
 
-// Yields records an event that was handed to the copy.
+// Yields records an event that was passed to the copy.
 func (q *Request) Yields(e Event) {
 	q.log.mu.Lock()
 	defer q.log.mu.Unlock()
 	q.events = append(q.events, e)
 }
 
-// Ends records the end of the request, after set has written what it ended with.
+// Ends records the end of the request. set writes the result into it; it runs with the log locked.
 func (q *Request) Ends(set func(*Request)) {
 	q.log.mu.Lock()
 	defer q.log.mu.Unlock()
@@ -76,30 +71,31 @@ func (q *Request) Ends(set func(*Request)) {
 	q.ret = q.log.next()
 }
 
-// Gives records that a source yielded an object that is to be transformed, and Turns that it was.
+// Gives records that a source yielded an object that must be transformed.
 func (l *Log) Gives(ref any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.gave = append(l.gave, ref)
+	l.yielded = append(l.yielded, ref)
 }
 
 // Turns records that an object was transformed.
 func (l *Log) Turns(ref any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turned = append(l.turned, ref)
+	l.transformed = append(l.transformed, ref)
 }
 
-// checkTransforms checks that each object was transformed once, and no other: T1, T2.
+// checkTransforms checks that each object that a source yielded was transformed once, and no other
+// object: T1, T2.
 func (l *Log) checkTransforms(r *Result) {
-	if len(l.turned) == 0 {
+	if len(l.transformed) == 0 {
 		return
 	}
 	left := map[any]int{}
-	for _, ref := range l.gave {
+	for _, ref := range l.yielded {
 		left[ref]++
 	}
-	for _, ref := range l.turned {
+	for _, ref := range l.transformed {
 		r.met("T1")
 		r.met("T2")
 		left[ref]--
@@ -116,38 +112,43 @@ func (l *Log) checkTransforms(r *Result) {
 	}
 }
 
-// checkRequests follows where each copy stands by what it was given, and checks where its watches start and what is done after
-// each answer: R1, R2, R3, R5, R6, R7, R9, R13.
+// checkRequests computes the position of each copy from the answers that it received. It checks
+// that each watch starts there, and that the next request is a right reaction to the answer before
+// it: R1, R2, R3, R5, R6, R7, R9, R13.
 func (l *Log) checkRequests(r *Result) {
-	at := map[int]*stand{}
+	at := map[int]*positionModel{}
 	for _, q := range l.requests {
 		s := at[q.Copy]
 		if s == nil {
-			s = &stand{l: l, r: r}
+			s = &positionModel{l: l, r: r}
 			at[q.Copy] = s
 		}
-		s.begins(q)
-		s.ends(q)
+		s.checkStart(q)
+		s.applyResult(q)
 		s.last = q
 	}
 }
 
-// A stand is where a copy must stand by what it was given.
-type stand struct {
+// A positionModel computes the position of one copy: the version from which its next watch must
+// start.
+type positionModel struct {
 	l *Log
 	r *Result
 
-	listed  bool
-	at      uint64 // the newest version that it was given
-	older   uint64 // the version of the last whole answer, if that was older
-	refused int    // such answers in a row
-	pages   uint64 // the version of the pages so far
-	mixed   bool   // they are of more than one
-	broken  int    // requests that failed since a watch moved the position
+	listed  bool   // a whole list has come
+	at      uint64 // the position: the newest version of an event, a bookmark or a whole list
+	older   uint64 // the version of the last whole list, if that is older than at; otherwise 0
+	refused int    // number of such older lists in a row
+	pages   uint64 // the version of the first page of a list
+	mixed   bool   // a later page has another version
+	broken  int    // failed requests since a watch last moved the position
 	last    *Request
 }
 
-func (s *stand) begins(q *Request) {
+// checkStart checks a request when it begins. A copy makes one request at a time. A watch must
+// start at the position. It may start at the version of an older list only if that was at least the
+// fourth older answer in a row: then the server has gone back in time.
+func (s *positionModel) checkStart(q *Request) {
 	s.r.met("R13")
 	if s.last != nil && (s.last.ret == 0 || s.last.ret > q.call) {
 		s.r.fail(q.call, "R1", "%s while %s is open", q, s.last)
@@ -155,7 +156,7 @@ func (s *stand) begins(q *Request) {
 	if q.Invalid && !q.Injected {
 		s.r.fail(q.call, "R13", "%s is not valid: %v", q, q.Err)
 	}
-	s.after(q)
+	s.checkFollows(q)
 	if q.Verb != Watch {
 		return
 	}
@@ -180,11 +181,14 @@ func (s *stand) begins(q *Request) {
 	}
 }
 
-// suspicious is how many requests in a row must have failed before a copy may doubt its version.
+// suspicious is the number of failed requests in a row after which a copy may list again although
+// its version is not known to be lost.
 const suspicious = 4
 
-// after checks that q is what has to follow the request before it.
-func (s *stand) after(q *Request) {
+// checkFollows checks that q is a right reaction to a watch before it. If the watch's version was
+// lost, a list must follow. If the watch only broke, another watch must follow, which resumes it; a
+// probe, which is a list with limit 1, may come in between.
+func (s *positionModel) checkFollows(q *Request) {
 	if s.last == nil || s.last.Verb != Watch {
 		return
 	}
@@ -198,7 +202,9 @@ func (s *stand) after(q *Request) {
 	}
 }
 
-func (s *stand) ends(q *Request) {
+// applyResult applies the answer to q. The initial events of a stream do not move the position:
+// only the bookmark that ends them does, because the list is not complete before.
+func (s *positionModel) applyResult(q *Request) {
 	live := q.Verb != Stream
 	moved := false
 	for _, e := range q.events {
@@ -206,7 +212,7 @@ func (s *stand) ends(q *Request) {
 		switch {
 		case err != nil:
 		case e.End && !live:
-			s.whole(version)
+			s.applyWhole(version)
 			live = true
 		case e.Refused:
 		case !live: // an initial event moves nothing
@@ -222,17 +228,18 @@ func (s *stand) ends(q *Request) {
 		s.broken++
 	}
 	if q.Verb == List && q.Err == nil {
-		s.answered(q)
+		s.applyList(q)
 	}
 }
 
-// answered takes the answer of a list.
-func (s *stand) answered(q *Request) {
+// applyList applies the answer to a list. Pages count only when the last has come, and only if all
+// have the same version.
+func (s *positionModel) applyList(q *Request) {
 	version, err := ParseVersion(q.Listed)
 	if err != nil {
 		return
 	}
-	if q.Limit == 1 { // a probe
+	if q.Limit == 1 { // a probe: it asks only for the server's version
 		if version < s.at {
 			s.refused++
 		}
@@ -244,12 +251,13 @@ func (s *stand) answered(q *Request) {
 	s.r.met("R7")
 	s.mixed = s.mixed || s.pages != version
 	if q.More == "" && !s.mixed {
-		s.whole(version)
+		s.applyWhole(version)
 	}
 }
 
-// whole takes an answer that shows a whole state.
-func (s *stand) whole(version uint64) {
+// applyWhole applies a whole list of version. An older one than the position does not move it: the
+// copy must refuse it, until checkStart believes it.
+func (s *positionModel) applyWhole(version uint64) {
 	s.listed = true
 	if version >= s.at {
 		s.at, s.older, s.refused = version, 0, 0
@@ -269,12 +277,14 @@ func (q *Request) String() string {
 	return fmt.Sprintf("a %s from %q", q.Verb, q.Version)
 }
 
+// The most requests that a copy may make, whatever the server answers.
 const (
 	perSecond = 10
 	perMinute = 60
 )
 
-// checkRate checks that no server makes a copy ask too often: R8.
+// checkRate checks that no copy makes requests too often: R8. The pages of a list after the first
+// are not counted.
 func (l *Log) checkRate(r *Result) {
 	at := map[int][]time.Time{}
 	for _, q := range l.requests {
@@ -295,11 +305,12 @@ func (l *Log) checkRate(r *Result) {
 	}
 }
 
-// checkReports checks that what ended a request was reported once, before the next one: R12.
+// checkReports checks that the error of each failed request was reported once, before the copy's
+// next request: R12.
 func (l *Log) checkReports(r *Result) {
 	for i, q := range l.requests {
 		if q.Err == nil || q.ret == 0 || errors.Is(q.Err, context.Canceled) || errors.Is(q.Err, context.DeadlineExceeded) {
-			continue // the copy itself has ended it
+			continue // the copy itself ended it
 		}
 		until := l.seq + 1
 		for _, next := range l.requests[i+1:] {
@@ -324,7 +335,7 @@ func (l *Log) checkReports(r *Result) {
 	}
 }
 
-// endedBefore reports whether a copy was told to end before a moment.
+// endedBefore reports whether a copy's context was cancelled before a moment.
 func (l *Log) endedBefore(number, seq int) bool {
 	for _, s := range l.stops {
 		if s.Copy == number && s.Call < seq {

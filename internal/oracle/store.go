@@ -6,21 +6,27 @@ import (
 	"slices"
 )
 
-// checkReads checks that each read shows one state of the server, the one of its version, and that none is older than a read
-// that had returned before it began: S1 (and S8, which follows from it), S2, S4, S5, S7, S9, S11, D1, Y1, G6, W1.
+// checkReads checks that each read shows one state of the server, that of its version, and that no
+// read is older than a read or a wait that had returned before it began: S1 (and S8, which follows
+// from it), S2, S4, S5, S7, S9, S11, D1, Y1, G6, W1.
+//
+// It goes through the reads in the order in which they began. bounds is a list of lower bounds by
+// moment: each wait and each checked read adds one at the moment at which it returned. Before a
+// read, low takes in all bounds of earlier moments, so it is the oldest point that the read may
+// show. A reader's own last read bounds its next one even if the two overlap in time.
 func (l *Log) checkReads(r *Result) {
 	byCall := slices.SortedStableFunc(slices.Values(l.reads), func(a, b *Read) int { return cmp.Compare(a.Call, b.Call) })
-	floor := l.floors()
-	next := 0                     // of floor
-	var low lowest                // what every read from now on has to show
-	session := map[string]point{} // what each session has seen
+	bounds := l.waitBounds()
+	next := 0                     // the first of bounds that low does not include
+	var low lowerBound            // the bound for every read from now on
+	session := map[string]point{} // the newest point that each session has seen
 	for _, read := range byCall {
-		for next < len(floor) && floor[next].seq < read.Call {
-			low.raise(floor[next])
+		for next < len(bounds) && bounds[next].seq < read.Call {
+			low.raise(bounds[next])
 			next++
 		}
 		if read.Held {
-			l.checkHeld(r, read)
+			l.checkSnapshot(r, read)
 			continue
 		}
 		from := low.at
@@ -34,50 +40,52 @@ func (l *Log) checkReads(r *Result) {
 		}
 		session[read.Session] = p
 		if p != (point{}) {
-			// It counts for all once it has returned.
-			at := slices.IndexFunc(floor[next:], func(f floorAt) bool { return f.seq > read.Ret })
+			// It bounds the reads of all sessions from the moment at which it returned.
+			at := slices.IndexFunc(bounds[next:], func(f bound) bool { return f.seq > read.Ret })
 			if at < 0 {
-				at = len(floor) - next
+				at = len(bounds) - next
 			}
-			floor = slices.Insert(floor, next+at, floorAt{read.Ret, p, "a read by " + read.Session, read.Copy})
+			bounds = slices.Insert(bounds, next+at, bound{read.Ret, p, "a read by " + read.Session, read.Copy})
 		}
 	}
 }
 
-// A floorAt is a state that later reads may not be older than, from a moment on.
-type floorAt struct {
+// A bound says that no read that begins after moment seq may show an older point than at.
+type bound struct {
 	seq  int
 	at   point
 	why  string
 	copy int
 }
 
-// lowest is the newest floor.
-type lowest struct {
+// A lowerBound is the newest of the bounds that were added to it.
+type lowerBound struct {
 	at   point
 	why  string
 	copy int
 }
 
-func (w *lowest) raise(f floorAt) {
+func (w *lowerBound) raise(f bound) {
 	if w.at.before(f.at) {
 		w.at, w.why, w.copy = f.at, f.why, f.copy
 	}
 }
 
-// floors are those that do not come from reads: waits that were told that a version has come.
-func (l *Log) floors() (floor []floorAt) {
+// waitBounds returns the bounds that successful waits for a version set, in the order of time.
+func (l *Log) waitBounds() (bounds []bound) {
 	for _, w := range l.waits {
 		if w.Err == nil && w.Version != 0 {
-			floor = append(floor, floorAt{w.Ret, point{w.Epoch, w.Version}, "a wait for it", w.Copy})
+			bounds = append(bounds, bound{w.Ret, point{w.Epoch, w.Version}, "a wait for it", w.Copy})
 		}
 	}
-	slices.SortStableFunc(floor, func(a, b floorAt) int { return cmp.Compare(a.seq, b.seq) })
-	return floor
+	slices.SortStableFunc(bounds, func(a, b bound) int { return cmp.Compare(a.seq, b.seq) })
+	return bounds
 }
 
-// witness returns the oldest state that is not before from and is the one that read shows.
-func (l *Log) witness(r *Result, read *Read, from point, low lowest, own bool) (point, bool) {
+// witness returns the oldest point that is not before from and whose state is what read shows. If
+// there is none it reports the violation and returns false. own says that from comes from the same
+// session.
+func (l *Log) witness(r *Result, read *Read, from point, low lowerBound, own bool) (point, bool) {
 	version, err := ParseVersion(read.Version)
 	if err != nil {
 		r.fail(read.Ret, "S9", "%s reports version %q", read.What, read.Version)
@@ -108,7 +116,8 @@ func (l *Log) witness(r *Result, read *Read, from point, low lowest, own bool) (
 	return point{}, false
 }
 
-// candidates are the versions of an epoch that the read may be of.
+// candidates returns the versions of an epoch that the read may show: its own, or all from its
+// lower bound on.
 func (l *Log) candidates(read *Read, epoch int, version uint64) []uint64 {
 	if !read.Lower {
 		return []uint64{version}
@@ -116,21 +125,24 @@ func (l *Log) candidates(read *Read, epoch int, version uint64) []uint64 {
 	return append([]uint64{version}, l.truth.changes(epoch, version, l.truth.epochs[epoch].top)...)
 }
 
-// shows reports whether read shows the state of p. Where an object was bad the copy may hold back its version: then nothing may
-// be older than p, but for what is bad.
+// shows reports whether read shows the state of p.
+//
+// While an object is bad, the copy may hold back the version that it reports. It then shows newer
+// content than that of p. So each object is checked alone: it may be that of p or of any later
+// version, and only a bad object may be older.
 func (l *Log) shows(read *Read, p point) bool {
 	state, bad := l.truth.state(p)
 	if len(bad) == 0 && equal(state, read) {
 		return true
 	}
-	if !l.truth.clouded(p, read.Ret) {
+	if !l.truth.badSince(p, read.Ret) {
 		return false
 	}
 	got := map[Key]*Item{}
 	for i := range read.Items {
 		got[read.Items[i].Key] = &read.Items[i]
 	}
-	keys := maps.Clone(l.truth.epochs[p.epoch].cells)
+	keys := maps.Clone(l.truth.epochs[p.epoch].revisions)
 	for key := range got {
 		if _, ok := keys[key]; !ok {
 			return false
@@ -144,9 +156,10 @@ func (l *Log) shows(read *Read, p point) bool {
 	return true
 }
 
-// mayBe reports whether key may hold got in a copy that holds back its version at p.
+// mayBe reports whether got may be the content of key in a copy that holds back its version at p. A
+// nil got means that the read does not show the key.
 func (l *Log) mayBe(read *Read, p point, key Key, got *Item) bool {
-	matches := func(c cell) bool {
+	matches := func(c revision) bool {
 		there := c.item != nil && !c.bad && (read.Of == nil || read.Of(*c.item))
 		return there == (got != nil) && (!there || c.item.is(*got))
 	}
@@ -156,13 +169,14 @@ func (l *Log) mayBe(read *Read, p point, key Key, got *Item) bool {
 		if i > p.epoch {
 			from = 0
 		}
-		if first := l.truth.cell(point{i, from}, key); i == p.epoch && (first.bad || matches(first)) {
-			// What was there before it went bad may stay, as may a state without the object.
-			if matches(first) || got == nil || l.truth.had(*got) {
+		if first := l.truth.revisionAt(point{i, from}, key); i == p.epoch && (first.bad || matches(first)) {
+			// The copy may keep the version from before the object went bad. If it never had one,
+			// it shows nothing.
+			if matches(first) || got == nil || l.truth.wrote(*got) {
 				return true
 			}
 		}
-		for _, c := range l.truth.epochs[i].cells[key] {
+		for _, c := range l.truth.epochs[i].revisions[key] {
 			if c.version > from && l.truth.reached(point{i, c.version}, read.Ret) && matches(c) {
 				return true
 			}
@@ -171,6 +185,7 @@ func (l *Log) mayBe(read *Read, p point, key Key, got *Item) bool {
 	return false
 }
 
+// equal reports whether read shows exactly those objects of state that read.Of selects.
 func equal(state map[Key]Item, read *Read) bool {
 	n := 0
 	for _, want := range state {
@@ -185,7 +200,7 @@ func equal(state map[Key]Item, read *Read) bool {
 	return n == len(read.Items)
 }
 
-// unique checks that no key is shown twice.
+// unique checks that read shows no key twice.
 func (l *Log) unique(r *Result, read *Read) bool {
 	r.met("S7")
 	seen := map[Key]bool{}
@@ -199,8 +214,9 @@ func (l *Log) unique(r *Result, read *Read) bool {
 	return true
 }
 
-// checkEmpty checks a read of a copy that says it has no version yet.
-func (l *Log) checkEmpty(r *Result, read *Read, from point, low lowest) bool {
+// checkEmpty checks a read of a copy that reports no version yet. That is right only before the
+// first sync, and only without objects.
+func (l *Log) checkEmpty(r *Result, read *Read, from point, low lowerBound) bool {
 	for _, w := range l.waits {
 		if w.Sync && w.Err == nil && w.Copy == read.Copy && w.Ret < read.Call {
 			r.fail(read.Ret, "Y1", "%s has no version, though the copy had synced", read.What)
@@ -219,8 +235,10 @@ func (l *Log) checkEmpty(r *Result, read *Read, from point, low lowest) bool {
 	return true
 }
 
-// explain names the promise that a read without a witness breaks.
-func (l *Log) explain(r *Result, read *Read, version uint64, from point, low lowest, own bool) {
+// explain reports which promise a read without a witness breaks. If the read shows a right state
+// that is too old, the violation names what the read had to be as new as. Otherwise its version is
+// unknown to the server, or its content is wrong.
+func (l *Log) explain(r *Result, read *Read, version uint64, from point, low lowerBound, own bool) {
 	top := l.truth.at(read.Ret)
 	older := false
 	known := false
@@ -256,8 +274,9 @@ func (l *Log) explain(r *Result, read *Read, version uint64, from point, low low
 	}
 }
 
-// checkHeld checks a read of a snapshot that was taken before: it shows its version, however old that is.
-func (l *Log) checkHeld(r *Result, read *Read) {
+// checkSnapshot checks a read of a snapshot that was taken earlier: it must still show the state of
+// its version, however old that is.
+func (l *Log) checkSnapshot(r *Result, read *Read) {
 	r.met("S11")
 	version, err := ParseVersion(read.Version)
 	if err != nil || version == 0 {
@@ -277,7 +296,7 @@ func (l *Log) checkHeld(r *Result, read *Read) {
 	r.fail(read.Ret, "S11", "%s of version %d has become %s", read.What, version, show(read.Items))
 }
 
-// checkObjects checks that nobody changed an object that was handed out: S6.
+// checkObjects checks that no object that the copy showed was changed afterwards: S6.
 func (l *Log) checkObjects(r *Result, now func(ref any) Item) {
 	if now == nil {
 		return

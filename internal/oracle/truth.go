@@ -6,14 +6,14 @@ import (
 	"sort"
 )
 
-// truth is everything that the server ever had. Each time that it went back in time a new epoch begins, in which its versions
-// mean something else.
+// truth is everything that the server ever had. A new epoch begins each time that the server goes
+// back in time, because from then on the same version numbers stand for other states.
 type truth struct {
-	epochs []*epoch
-	marks  []mark
+	epochs    []*epoch
+	positions []position
 }
 
-// A point is one state of the server.
+// A point names one state of the server.
 type point struct {
 	epoch   int
 	version uint64
@@ -23,57 +23,62 @@ func (p point) before(q point) bool {
 	return p.epoch < q.epoch || p.epoch == q.epoch && p.version < q.version
 }
 
-// A mark says where the server stood from a moment on.
-type mark struct {
+// A position says at which point the server was from moment seq on.
+type position struct {
 	seq int
 	at  point
 }
 
 type epoch struct {
-	seq   int // when it began
-	top   uint64
-	cells map[Key][]cell // rising versions
-	bad   []uint64       // versions that wrote a bad object, rising
+	seq       int                // when it began
+	top       uint64             // its newest version
+	revisions map[Key][]revision // rising versions
+	bad       []uint64           // versions that wrote a bad object, rising
 }
 
-// A cell is what a key held from a version on.
-type cell struct {
+// A revision is the content of a key from a version on.
+type revision struct {
 	version uint64
-	item    *Item
+	item    *Item // nil: the object does not exist, or is bad
 	bad     bool
 }
 
 func newTruth() truth {
 	return truth{
-		epochs: []*epoch{{top: 1, cells: map[Key][]cell{}}},
-		marks:  []mark{{0, point{0, 1}}},
+		epochs:    []*epoch{{top: 1, revisions: map[Key][]revision{}}},
+		positions: []position{{0, point{0, 1}}},
 	}
 }
 
-func (t *truth) now() point { return t.marks[len(t.marks)-1].at }
+// now returns the server's current point.
+func (t *truth) now() point { return t.positions[len(t.positions)-1].at }
 
+// last returns the current epoch.
 func (t *truth) last() *epoch { return t.epochs[len(t.epochs)-1] }
 
+// write adds a revision at moment seq.
 func (t *truth) write(seq int, w Write) {
 	e := t.last()
-	e.cells[w.Key] = append(e.cells[w.Key], cell{w.Version, w.Item, w.Bad})
+	e.revisions[w.Key] = append(e.revisions[w.Key], revision{w.Version, w.Item, w.Bad})
 	if w.Bad {
 		e.bad = append(e.bad, w.Version)
 	}
 	t.move(seq, w.Version)
 }
 
+// move sets the server's version at moment seq.
 func (t *truth) move(seq int, version uint64) {
 	t.last().top = version
-	t.marks = append(t.marks, mark{seq, point{len(t.epochs) - 1, version}})
+	t.positions = append(t.positions, position{seq, point{len(t.epochs) - 1, version}})
 }
 
+// rewind begins a new epoch with the revisions of the current one up to version.
 func (t *truth) rewind(seq int, version uint64) {
 	old := t.last()
-	e := &epoch{seq: seq, top: version, cells: make(map[Key][]cell, len(old.cells))}
-	for key, cells := range old.cells {
-		n := sort.Search(len(cells), func(i int) bool { return cells[i].version > version })
-		e.cells[key] = slices.Clone(cells[:n])
+	e := &epoch{seq: seq, top: version, revisions: make(map[Key][]revision, len(old.revisions))}
+	for key, revisions := range old.revisions {
+		n := sort.Search(len(revisions), func(i int) bool { return revisions[i].version > version })
+		e.revisions[key] = slices.Clone(revisions[:n])
 	}
 	for _, v := range old.bad {
 		if v <= version {
@@ -84,33 +89,33 @@ func (t *truth) rewind(seq int, version uint64) {
 	t.move(seq, version)
 }
 
-// at returns where the server stood at a moment.
+// at returns the server's point at a moment.
 func (t *truth) at(seq int) point {
-	n := sort.Search(len(t.marks), func(i int) bool { return t.marks[i].seq > seq })
-	return t.marks[n-1].at
+	n := sort.Search(len(t.positions), func(i int) bool { return t.positions[i].seq > seq })
+	return t.positions[n-1].at
 }
 
-// reached reports whether the server had been at p by a moment.
+// reached reports whether the server was at p at that moment or before.
 func (t *truth) reached(p point, seq int) bool {
 	top := t.at(seq)
 	return p.epoch < top.epoch && p.version <= t.epochs[p.epoch].top || p.epoch == top.epoch && p.version <= top.version
 }
 
-// cell returns what key held at p.
-func (t *truth) cell(p point, key Key) cell {
-	cells := t.epochs[p.epoch].cells[key]
-	n := sort.Search(len(cells), func(i int) bool { return cells[i].version > p.version })
+// revisionAt returns the content of key at p. It is the zero revision if key was never written.
+func (t *truth) revisionAt(p point, key Key) revision {
+	revisions := t.epochs[p.epoch].revisions[key]
+	n := sort.Search(len(revisions), func(i int) bool { return revisions[i].version > p.version })
 	if n == 0 {
-		return cell{}
+		return revision{}
 	}
-	return cells[n-1]
+	return revisions[n-1]
 }
 
-// state returns the objects of p, and the keys of which the object is bad.
+// state returns the objects that exist at p, and the keys whose object is bad.
 func (t *truth) state(p point) (items map[Key]Item, bad map[Key]bool) {
 	items, bad = map[Key]Item{}, map[Key]bool{}
-	for key := range t.epochs[p.epoch].cells {
-		switch c := t.cell(p, key); {
+	for key := range t.epochs[p.epoch].revisions {
+		switch c := t.revisionAt(p, key); {
 		case c.bad:
 			bad[key] = true
 		case c.item != nil:
@@ -120,19 +125,19 @@ func (t *truth) state(p point) (items map[Key]Item, bad map[Key]bool) {
 	return items, bad
 }
 
-// had reports whether item is a version that the server wrote, in any epoch.
-func (t *truth) had(item Item) bool {
+// wrote reports whether the server wrote exactly item, in any epoch.
+func (t *truth) wrote(item Item) bool {
 	for i := range t.epochs {
-		if c := t.cell(point{i, item.Version}, item.Key); c.item != nil && c.version == item.Version && c.item.is(item) {
+		if c := t.revisionAt(point{i, item.Version}, item.Key); c.item != nil && c.version == item.Version && c.item.is(item) {
 			return true
 		}
 	}
 	return false
 }
 
-// clouded reports whether p, or a state between p and the moment, has an object that is bad, so that a copy may hold back its
-// version.
-func (t *truth) clouded(p point, seq int) bool {
+// badSince reports whether an object is bad at p or at a point between p and the moment. If so, a
+// copy may have held back the version that it reports.
+func (t *truth) badSince(p point, seq int) bool {
 	_, bad := t.state(p)
 	if len(bad) > 0 {
 		return true
@@ -148,13 +153,13 @@ func (t *truth) clouded(p point, seq int) bool {
 	return false
 }
 
-// changes returns the versions in (from, until] of an epoch that wrote something, rising.
+// changes returns the versions in (from, until] of an epoch that wrote an object, in rising order.
 func (t *truth) changes(epoch int, from, until uint64) []uint64 {
 	seen := map[uint64]bool{}
-	for _, cells := range t.epochs[epoch].cells {
-		for i := len(cells) - 1; i >= 0 && cells[i].version > from; i-- {
-			if cells[i].version <= until {
-				seen[cells[i].version] = true
+	for _, revisions := range t.epochs[epoch].revisions {
+		for i := len(revisions) - 1; i >= 0 && revisions[i].version > from; i-- {
+			if revisions[i].version <= until {
+				seen[revisions[i].version] = true
 			}
 		}
 	}

@@ -2,21 +2,21 @@ package oracle
 
 import "time"
 
-// A Wait is one call that waited: for a version, or for the first sync if Sync is set.
+// A Wait is one call that waited for a version of the copy, or for a sync if Sync is set.
 type Wait struct {
 	Copy      int
 	Who       string
 	Sync      bool
 	Version   uint64
-	Epoch     int // of the version
-	Handler   *Handler
+	Epoch     int      // the epoch of Version
+	Handler   *Handler // the handler whose sync was awaited; nil: none
 	Call, Ret int
 	Err       error
 	Took      time.Duration
-	Limit     time.Duration // its context's
+	Limit     time.Duration // the timeout of the wait's context
 }
 
-// Waits records a wait that has ended.
+// Waits records a wait that has ended. If Ret is 0 it ended now.
 func (l *Log) Waits(w Wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,8 +26,9 @@ func (l *Log) Waits(w Wait) {
 	l.waits = append(l.waits, &w)
 }
 
-// checkWaits checks that waits end in time, and that those for a handler's sync end after it: W2, Y2, Y3. That what is read
-// after a wait is new enough (W1, W3, Y1) is checked with the reads.
+// checkWaits checks that waits end in time, that no wait for a version ends before the server has
+// that version, and that a wait for a handler's sync ends after the sync: W1 to W3, Y2, Y3. Whether
+// a read after a wait is new enough (W1, W3, Y1) is checked with the reads.
 func (l *Log) checkWaits(r *Result) {
 	for _, w := range l.waits {
 		r.met("W2")

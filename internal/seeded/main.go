@@ -1,10 +1,11 @@
-// Seeded shows that the tests can fail: it puts one bug after the other into the library, runs the tests that should catch it, and
-// prints who did. It ends with an error if a bug survives.
+// Seeded shows that the tests can fail. It puts one bug after the other into the library, runs the
+// tests that should catch it, and prints the test that did. It exits with an error if a bug
+// survives.
 //
-//	go run ./internal/seeded            # all of them
-//	go run ./internal/seeded relist     # those whose name matches
+//	go run ./internal/seeded            # all bugs
+//	go run ./internal/seeded relist     # the bugs whose name matches
 //
-// Nothing is written to the tree: the changed file is one of a build overlay.
+// The source tree is not changed: go test reads the changed files through a build overlay.
 package main
 
 import (
@@ -42,13 +43,14 @@ type options struct {
 	timeout time.Duration
 }
 
-// verdict is what became of a bug.
+// verdict is the result for one bug.
 type verdict struct {
-	caught string // by whom; "": it survived
+	caught string // what caught it; "": it survived
 	took   time.Duration
-	err    error // it could not be tried
+	err    error // why it could not be tried
 }
 
+// run tries the bugs whose name matches, parallel of them at a time, and prints a table.
 func run(match *regexp.Regexp, parallel int, opts options) error {
 	root, err := moduleRoot()
 	if err != nil {
@@ -94,6 +96,7 @@ func moduleRoot() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// report prints a table of the bugs, and returns how many survived or could not be tried.
 func report(todo []bug, verdicts []verdict) (survived int) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "bug\tcatalogue\tfile\tcaught by\tafter")
@@ -118,7 +121,7 @@ func (v verdict) String() string {
 	return v.caught
 }
 
-// try runs the tests with b in the code.
+// try runs the tests that should catch b, with b in the code.
 func try(b bug, root, dir string, opts options) (v verdict) {
 	overlay, err := b.overlay(root, dir)
 	if err != nil {
@@ -158,7 +161,8 @@ var (
 	races     = regexp.MustCompile(`DATA RACE`)
 )
 
-// catcher names what made the tests fail: an invariant, or a test.
+// catcher returns from the output of go test what failed: the id of a broken promise of the proof,
+// a data race, a test, a panic.
 func catcher(text string) string {
 	var by []string
 	if m := violation.FindStringSubmatch(text); m != nil {
@@ -179,7 +183,8 @@ func catcher(text string) string {
 	return strings.Join(by, ", ")
 }
 
-// overlay writes what the build needs to see b.
+// overlay writes the files of b and a build overlay that puts them in the place of the originals.
+// It returns the path of the overlay.
 func (b bug) overlay(root, dir string) (path string, err error) {
 	changed := map[string]string{}
 	for _, e := range b.edits {
@@ -234,7 +239,7 @@ func leaveOut(root string, replace map[string]string) error {
 	return err
 }
 
-// apply returns source with the edit.
+// apply returns source with the edit applied. It fails unless the old text occurs exactly once.
 func (e edit) apply(source string) (string, error) {
 	if n := strings.Count(source, e.old); n != 1 {
 		return "", fmt.Errorf("%s has %d times %q, want once: the code has moved on, and the bug has to follow", e.file, n, e.old)

@@ -11,9 +11,11 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
-// faults are what goes wrong in a world. All of them can be seen by the client, so that it must show nothing wrong at any time,
-// and has to catch up when they are over. Not among them are a server that leaves an event out, which cannot be seen, and objects
-// that cannot be decoded, which stay set aside until there is a better version of them.
+// faults are the failures that a world injects. A client can detect each of them, so it must never
+// show anything wrong, and must catch up when the faults are over.
+//
+// Two faults are not among them. A client cannot detect that a server leaves out an event. And an
+// object that cannot be decoded stays set aside until it has a newer version.
 var faults = []struct {
 	name string
 	do   func(w *world)
@@ -29,8 +31,9 @@ var faults = []struct {
 	{"delay", func(w *world) { w.inject("", apiserver.Delay(upTo(w.rnd, w.pauses))) }},
 	{"lagging replica", func(w *world) { w.inject("", apiserver.Lag(1+w.rnd.Uint64N(20))) }},
 	{"replica without order", func(w *world) {
-		// Not a watch: one that begins anew as if it were resumed cannot always be told from one that goes on. Not what asks for
-		// the newest state: where that is older too, the server has gone back in time.
+		// Only for lists that ask for a version. A watch that begins elsewhere than it was asked to
+		// cannot always be detected. And a server whose newest state is older has gone back in
+		// time, which is another fault.
 		verb := []apiserver.Verb{apiserver.List, apiserver.Stream}[w.rnd.IntN(2)]
 		w.server.Inject(apiserver.Fault{
 			Verb: verb, Times: 1 + w.rnd.IntN(3),
@@ -78,26 +81,29 @@ var faults = []struct {
 	{"backup restored", (*world).rewind},
 }
 
-// inject makes one to three requests to come go wrong.
+// inject adds a fault for the next one to three requests.
 func (w *world) inject(verb apiserver.Verb, do apiserver.Effect) {
 	w.server.Inject(apiserver.Fault{Verb: verb, Times: 1 + w.rnd.IntN(3), Do: do})
 }
 
-// interrupt makes the open watches go wrong.
+// interrupt applies a fault to the open watches.
 func (w *world) interrupt(do apiserver.UnitEffect) { w.server.Interrupt(nil, do) }
 
-// at makes the next list, stream or watch go wrong at one of its first units.
+// at applies a fault to one of the next lists, streams or watches, at one of its first objects or
+// events.
 func (w *world) at(do apiserver.UnitEffect) {
 	verb := []apiserver.Verb{apiserver.List, apiserver.Stream, apiserver.Watch}[w.rnd.IntN(3)]
 	w.inject(verb, apiserver.At(w.rnd.IntN(5)-1, do))
 }
 
-// onWatch makes the next watch go wrong at one of its first events.
+// onWatch applies a fault to one of the first events of a watch. It ends the open watches, so that
+// the next one comes soon.
 func (w *world) onWatch(do apiserver.UnitEffect) {
 	w.inject(apiserver.Watch, apiserver.At(w.rnd.IntN(4), do))
 	w.server.Line.Disconnect()
 }
 
+// refusal returns one of the errors with which a server refuses a request.
 func (w *world) refusal() error {
 	things := schema.GroupResource{Group: "example.com", Resource: "things"}
 	return []error{
@@ -112,8 +118,10 @@ func (w *world) refusal() error {
 	}[w.rnd.IntN(8)]
 }
 
-// rewind restores the server from a backup that is some versions old, and waits until that was noticed: once the server has
-// come to the versions again that a client has seen, nothing tells it that they mean something else.
+// rewind restores the server from a backup that is some versions old, and waits until the informers
+// have noticed. It must not go on before: when the server's new writes have reached the version
+// that a client has seen, the client can no longer notice that the version stands for another
+// state.
 func (w *world) rewind() {
 	for _, h := range w.handlers {
 		h.Rewound()
@@ -123,11 +131,12 @@ func (w *world) rewind() {
 		now := w.server.Line.Version()
 		to := now - min(now-1, back)
 		if w.server.Line.Rewind(to) != nil {
-			return 0, nil // compacted
+			return 0, nil // that version was compacted
 		}
 		state, err := w.things.StateAt(to)
 		if err != nil {
-			panic(fmt.Sprintf("soak: state at %d: %v", to, err)) // of the test server
+			// A mistake of the test server, not of the informer.
+			panic(fmt.Sprintf("soak: state at %d: %v", to, err))
 		}
 		objects := map[string]uint64{}
 		for _, obj := range state {

@@ -1,15 +1,22 @@
-// Command soak follows servers with informers for a long time, under random writes and faults, and checks what they show.
+// Command soak follows servers with informers for a long time, under random writes and faults, and
+// checks what the informers show.
 //
 //	go run ./internal/soak -for 30m
 //
-// Most of it are histories: a server, an informer over HTTP and its readers and handlers, in a synctest bubble of their own, where
-// hours take milliseconds. Beside them one bigger world lives for as long as the soak does, in real time. Every read is compared
-// with what the server had at the version that the read shows; every handler's calls must make sense and add up; when the faults
-// end, all must catch up; when an informer stops, nothing of it may be left. Once a minute soak prints what it has done and what
-// the process holds. It exits with 1 at the first violation, which it prints with the seed of its history, and where heap or
-// goroutines have grown in the end.
+// It runs one history after the other. A history is a world: a server, informers over HTTP, readers
+// and handlers. It runs in a synctest bubble, where hours take milliseconds. Meanwhile one bigger
+// world runs in real time, as long as the soak does.
 //
-// The same seed draws the same history, but goroutines are scheduled anew: run it with GOMAXPROCS=1 and some -times.
+// Every read is compared with the server's state at the version that the read reports. The calls of
+// every handler must be possible and must add up to the collection. When the faults end, everything
+// must catch up. When an informer stops, no goroutine may be left.
+//
+// From time to time soak prints what it has done, and the memory and goroutines of the process. It
+// exits with 1 at the first violation, which it prints with the seed of its history, or if memory
+// or goroutines have grown in the end.
+//
+// The same seed gives the same history, but goroutines run in another order each time. To repeat a
+// failure use GOMAXPROCS=1 and -times.
 package main
 
 import (
@@ -31,11 +38,12 @@ var (
 )
 
 func main() {
-	// A bubble needs a *testing.T, which this is the way to get outside of go test.
+	// A synctest bubble needs a *testing.T. Outside of go test only testing.Main provides one.
 	testing.Main(func(string, string) (bool, error) { return true, nil },
 		[]testing.InternalTest{{Name: "Soak", F: soak}}, nil, nil)
 }
 
+// soak runs the history of -seed, or histories and the long world until the time is over.
 func soak(t *testing.T) {
 	tally := &tally{faults: map[string]int{}}
 	if *seed != 0 {
@@ -79,7 +87,7 @@ func soak(t *testing.T) {
 		}
 		if time.Since(note) > *duration/30 {
 			note = time.Now()
-			samples = append(samples, take())
+			samples = append(samples, takeSample())
 			report(samples, tally)
 		}
 	}
@@ -87,7 +95,7 @@ func soak(t *testing.T) {
 	if err := long.err(); err != nil {
 		t.Errorf("the long world: %v", err)
 	}
-	samples = append(samples, take())
+	samples = append(samples, takeSample())
 	report(samples, tally)
 	long.stop()
 	if err := long.err(); err != nil && !t.Failed() {
@@ -97,7 +105,7 @@ func soak(t *testing.T) {
 	if err := growth(samples); err != nil {
 		t.Error(err)
 	}
-	// The test's own goroutines are the main one and this one.
+	// The main goroutine and this one are the test's own. The limit leaves room for two more.
 	time.Sleep(100 * time.Millisecond)
 	if n := runtime.NumGoroutine(); n > 4 {
 		t.Errorf("%d goroutines are left", n)
@@ -106,6 +114,7 @@ func soak(t *testing.T) {
 
 func silent(string, ...any) {}
 
+// report prints the last sample and the tally.
 func report(samples []sample, tally *tally) {
 	s := samples[len(samples)-1]
 	fmt.Fprintf(os.Stdout, "%s heap %d KiB, %d goroutines; %v\n",

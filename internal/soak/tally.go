@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A tally is what a soak has done so far.
+// A tally counts what a soak has done so far.
 type tally struct {
 	histories, steps, reads, calls, errors atomic.Uint64
 
@@ -40,7 +40,7 @@ func (t *tally) injected() (n int) {
 	return n
 }
 
-// byFault is how often each fault was injected.
+// byFault returns how often each fault was injected, as text.
 func (t *tally) byFault() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,29 +51,31 @@ func (t *tally) byFault() string {
 	return strings.Join(out, ", ")
 }
 
-// A sample is what the process holds at one moment.
+// A sample is the memory and the goroutines of the process at one moment.
 type sample struct {
 	at         time.Time
 	heap       uint64 // bytes that are reachable
 	goroutines int
 }
 
-func take() sample {
+// takeSample collects garbage and takes a sample.
+func takeSample() sample {
 	runtime.GC()
-	runtime.GC() // the first one moves what pools hold, the second frees it
+	runtime.GC() // a sync.Pool gives its objects up only at the second collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return sample{time.Now(), m.HeapAlloc, runtime.NumGoroutine()}
 }
 
-// growth compares the medians of the first and the last third of samples: heap and goroutines must not have grown by more than
-// a tenth and a little. Fewer than nine samples say nothing.
+// growth compares the medians of the first and the last third of samples. It returns an error if
+// the heap has grown by more than a tenth and 4 MiB, or if there are more than 20 goroutines more.
+// It does not judge fewer than nine samples.
 func growth(samples []sample) error {
 	if len(samples) < 9 {
 		return nil
 	}
 	third := len(samples) / 3
-	// What comes up at the start, such as pools and the first world, is no growth.
+	// The first sample is left out: at the start pools and the first world still grow.
 	first, last := samples[1:1+third], samples[len(samples)-third:]
 	const slackBytes, slackGoroutines = 4 << 20, 20
 	h0, h1 := median(first, func(s sample) uint64 { return s.heap }), median(last, func(s sample) uint64 { return s.heap })

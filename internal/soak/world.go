@@ -19,7 +19,7 @@ import (
 	"github.com/go-lw/lw/internal/witness"
 )
 
-// A Thing is what the servers serve.
+// A Thing is an object of the servers.
 type Thing struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -29,49 +29,51 @@ type Thing struct {
 	} `json:"spec"`
 }
 
+// hash returns the hash of all fields of t.
 func hash(t *Thing) uint64 {
 	return witness.Hash(t.Namespace, t.Name, string(t.UID), t.ResourceVersion, strconv.Itoa(t.Spec.Size), t.Spec.Text)
 }
 
-// shape is how big a world is and how fast its time goes.
+// shape is the size of a world, and how fast things happen in it.
 type shape struct {
-	names    int           // how many objects there may be
+	names    int           // the largest number of objects
 	pauses   time.Duration // the longest pause between two steps
 	reads    time.Duration // the longest pause between two reads of a reader
-	watch    time.Duration // the longest Options.WatchTimeout
-	patience time.Duration // to catch up after the faults
+	watch    time.Duration // the longest Options.WatchTimeout, less 2 seconds
+	patience time.Duration // how long the informers may take to catch up after the faults
 }
 
-// A world is a server, two informers that follow it over HTTP, and those who read, write, handle and wait.
+// A world is a server, two informers that follow it over HTTP, and their readers, handlers and
+// waits. One goroutine calls step, settle and stop.
 type world struct {
 	shape
-	rnd    *rand.Rand // of the goroutine that calls step
+	rnd    *rand.Rand // used only by the goroutine that calls step
 	server *apiserver.Server
 	things *apiserver.Collection
 	truth  *witness.Truth
 	inf    *lw.Informer[*Thing]
-	other  *lw.Informer[*Thing] // of the same server, with a handler that is blocked for good
+	other  *lw.Informer[*Thing] // follows the same server; its handler blocks until the end
 	sizes  *lw.Index[int, *Thing]
 	tally  *tally
 	trace  func(format string, args ...any)
 
 	ctx      context.Context
 	cancel   context.CancelFunc
-	running  sync.WaitGroup // readers and waits
-	blocked  chan struct{}  // closed to let the other informer's handler go
-	stopped  sync.WaitGroup // of both Runs
+	running  sync.WaitGroup // the readers and the waits
+	blocked  chan struct{}  // closed at the end, to free the handler of other
+	stopped  sync.WaitGroup // both calls of Run
 	handlers []*handler
 
 	mu         sync.Mutex
 	violations []error // guarded by mu
 }
 
-// A handler is one with its story and a gate in front of its calls.
+// A handler of inf, with its story. Each call first waits for the gate.
 type handler struct {
 	*witness.Story[*Thing]
-	reg  *lw.Registration
-	gate atomic.Pointer[chan struct{}] // closed to let calls through
-	shut bool
+	reg    *lw.Registration
+	gate   atomic.Pointer[chan struct{}] // calls go on when this channel is closed
+	closed bool
 }
 
 func newWorld(rnd *rand.Rand, sh shape, tally *tally, trace func(string, ...any)) *world {
@@ -92,7 +94,7 @@ func newWorld(rnd *rand.Rand, sh shape, tally *tally, trace func(string, ...any)
 	for _, inf := range []*lw.Informer[*Thing]{w.inf, w.other} {
 		w.stopped.Go(func() {
 			if err := inf.Run(w.ctx); err != nil {
-				w.violated(fmt.Errorf("Run: %w", err))
+				w.fail(fmt.Errorf("Run: %w", err))
 			}
 		})
 	}
@@ -117,7 +119,8 @@ func (w *world) follow() *lw.Informer[*Thing] {
 	})
 }
 
-func (w *world) violated(err error) {
+// fail records a violation, which ends the soak.
+func (w *world) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.violations = append(w.violations, err)
@@ -146,11 +149,11 @@ func (w *world) step() {
 		w.trace("fault: %s", f.name)
 		f.do(w)
 	case n < 80:
-		w.join()
+		w.addHandler()
 	case n < 82:
-		w.leave()
+		w.removeHandler()
 	case n < 84:
-		w.block()
+		w.toggleHandler()
 	case n < 86:
 		w.wait()
 	default:
@@ -159,7 +162,7 @@ func (w *world) step() {
 }
 
 func (w *world) pause(most time.Duration) {
-	// Mostly short: what is interesting happens close together.
+	// Mostly short pauses: events that come close together find more mistakes.
 	d := upTo(w.rnd, most)
 	if w.rnd.IntN(4) > 0 {
 		d /= 100
@@ -167,6 +170,7 @@ func (w *world) pause(most time.Duration) {
 	w.sleep(d)
 }
 
+// sleep pauses for d, or until the world is stopped.
 func (w *world) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -195,7 +199,8 @@ func (w *world) put() (version uint64) {
 			obj, err = w.things.Update(thing)
 		}
 		if err != nil {
-			panic(fmt.Sprintf("soak: put %v: %v", key, err)) // of the test server
+			// A mistake of the test server, not of the informer.
+			panic(fmt.Sprintf("soak: put %v: %v", key, err))
 		}
 		if obj.Version <= before {
 			return 0, 0 // an update that changes nothing
@@ -206,26 +211,28 @@ func (w *world) put() (version uint64) {
 	})
 }
 
+// remove deletes an object, if it exists.
 func (w *world) remove() {
 	key := w.key()
 	w.truth.Write(key.String(), func() (uint64, uint64) {
 		obj, err := w.things.Delete(key)
 		if err != nil {
-			return 0, 0 // it is not there
+			return 0, 0 // the object does not exist
 		}
 		w.trace("server: remove %v at %d", key, obj.Version)
 		return obj.Version, 0
 	})
 }
 
-// read compares what the store shows with what the server had, again and again, and more seldom while nothing moves.
+// read compares the store with the server until the end. It reads less often while the version does
+// not change.
 func (w *world) read(rnd *rand.Rand) {
 	seen, most := "", w.reads
 	for w.ctx.Err() == nil {
 		r := w.truth.Begin()
 		snap := w.inf.Store().Snapshot()
 		if err := w.truth.End(r, snap.ResourceVersion(), stateOf(snap.All())); err != nil {
-			w.violated(err)
+			w.fail(err)
 			return
 		}
 		if version := snap.ResourceVersion(); version != seen {
@@ -244,11 +251,12 @@ func stateOf(things iter.Seq[*Thing]) (state witness.State) {
 	return state
 }
 
-func (w *world) join() {
+// addHandler adds a handler to inf. If there are six already it removes one first.
+func (w *world) addHandler() {
 	if len(w.handlers) >= 6 {
-		w.leave()
+		w.removeHandler()
 	}
-	h := &handler{Story: witness.NewStory(hash, w.violated)}
+	h := &handler{Story: witness.NewStory(hash, w.fail)}
 	if _, _, epoch := w.truth.Now(); epoch > 0 {
 		h.Rewound()
 	}
@@ -274,7 +282,8 @@ func (w *world) join() {
 	w.handlers = append(w.handlers, h)
 }
 
-func (w *world) leave() {
+// removeHandler removes a handler. It must not be called any more when Done is closed.
+func (w *world) removeHandler() {
 	if len(w.handlers) == 0 {
 		return
 	}
@@ -286,34 +295,37 @@ func (w *world) leave() {
 	calls := h.Calls()
 	w.sleep(time.Millisecond)
 	if h.Calls() != calls {
-		w.violated(errors.New("a handler was called after it was done"))
+		w.fail(errors.New("a handler was called after it was done"))
 	}
 	w.tally.calls.Add(calls)
 	w.handlers = append(w.handlers[:i], w.handlers[i+1:]...)
 }
 
-func (w *world) block() {
+// toggleHandler blocks the calls of a handler, or lets them go on if they are blocked.
+func (w *world) toggleHandler() {
 	if len(w.handlers) == 0 {
 		return
 	}
 	h := w.handlers[w.rnd.IntN(len(w.handlers))]
-	if h.shut {
+	if h.closed {
 		h.open()
 		return
 	}
 	gate := make(chan struct{})
 	h.gate.Store(&gate)
-	h.shut = true
+	h.closed = true
 }
 
+// open lets blocked calls go on.
 func (h *handler) open() {
-	if h.shut {
+	if h.closed {
 		close(*h.gate.Load())
-		h.shut = false
+		h.closed = false
 	}
 }
 
-// wait writes, and reads what it wrote.
+// wait makes a write and waits, in a goroutine, until inf shows it. Reads after that must be at
+// least as new.
 func (w *world) wait() {
 	version := w.put()
 	if version == 0 {
@@ -324,16 +336,17 @@ func (w *world) wait() {
 		ctx, cancel := context.WithTimeout(w.ctx, w.patience)
 		defer cancel()
 		if w.inf.WaitForResourceVersion(ctx, strconv.FormatUint(version, 10)) != nil {
-			return // a fault, a rewind or the end; what must come in the end is checked there
+			return // a fault, a rewind or the end of the world; settle checks that inf catches up
 		}
 		got, err := strconv.ParseUint(w.inf.Store().ResourceVersion(), 10, 64)
 		if _, _, now := w.truth.Now(); now == epoch && (err != nil || got < version) {
-			w.violated(fmt.Errorf("a wait for version %d ended at %d (%v)", version, got, err))
+			w.fail(fmt.Errorf("a wait for version %d ended at %d (%v)", version, got, err))
 		}
 	})
 }
 
-// settle ends all faults and checks that the informer and the handlers catch up.
+// settle ends all faults and waits until the informers and the handlers have caught up. Then it
+// compares the index with the store.
 func (w *world) settle() {
 	w.trace("settle")
 	w.server.Clear()
@@ -349,7 +362,7 @@ func (w *world) settle() {
 			break
 		}
 		if time.Now().After(deadline) || w.ctx.Err() != nil {
-			w.violated(fmt.Errorf("%v after the faults: %w; %+v", w.patience, err, w.inf.Status()))
+			w.fail(fmt.Errorf("%v after the faults: %w; %+v", w.patience, err, w.inf.Status()))
 			return
 		}
 		w.sleep(w.patience / 500)
@@ -361,12 +374,12 @@ func (w *world) settle() {
 	}
 	for size := range 5 {
 		if n := w.sizes.Len(size); n != bySize[size] {
-			w.violated(fmt.Errorf("the index has %d things of size %d, the store %d", n, size, bySize[size]))
+			w.fail(fmt.Errorf("the index has %d things of size %d, the store %d", n, size, bySize[size]))
 		}
 	}
 }
 
-// behind says what has not caught up.
+// behind returns an error that says what has not caught up with the server, or nil.
 func (w *world) behind() error {
 	version, state, _ := w.truth.Now()
 	for _, inf := range []*lw.Informer[*Thing]{w.inf, w.other} {
@@ -389,7 +402,7 @@ func (w *world) behind() error {
 	return nil
 }
 
-// stop ends the informer, which must not take long, and then the server.
+// stop stops the informers, which must not take long, and then the server.
 func (w *world) stop() {
 	for _, h := range w.handlers {
 		h.open()
@@ -400,11 +413,12 @@ func (w *world) stop() {
 	close(w.blocked)
 	w.stopped.Wait()
 	if d := time.Since(began); d > 5*time.Second {
-		w.violated(fmt.Errorf("Run returned %v after its context was done", d))
+		w.fail(fmt.Errorf("Run returned %v after its context was done", d))
 	}
 	w.running.Wait()
 	w.server.Close()
 	w.tally.reads.Add(w.truth.Judged())
 }
 
+// upTo returns a random duration in [0, d).
 func upTo(rnd *rand.Rand, d time.Duration) time.Duration { return time.Duration(rnd.Int64N(int64(d))) }

@@ -9,53 +9,55 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A Story is what one handler was told. It checks that each object's part is (Add Update* Delete)*, that an update begins where
-// the last call ended and stays with one UID, and that versions rise.
+// A Story checks the calls of one handler while they come. The calls for a key must be (Add Update*
+// Delete)*. The old object of an Update or Delete must be the one of the call before. An Update
+// must not change the UID, and versions must rise. A Story is safe for concurrent use.
 type Story[T lw.Object] struct {
 	fail func(error)
 	hash func(T) uint64
 
 	mu      sync.Mutex
-	told    map[lw.Key]T
-	gone    map[lw.Key]string // the version of the last object of a key that is not there
-	rewound bool              // versions may fall, until every object was told anew
+	present map[lw.Key]T
+	deleted map[lw.Key]string // the version of the last object of a key that is not there
+	rewound bool              // versions are no longer checked
 	calls   uint64
 }
 
-// NewStory returns a Story that hands what is wrong to fail. hash is an object's hash, as it stands in a [Truth].
+// NewStory returns a Story that passes each mistake to fail, which is called with the Story locked.
+// hash returns the hash of an object that the [Truth] uses too.
 func NewStory[T lw.Object](hash func(T) uint64, fail func(error)) *Story[T] {
-	return &Story[T]{fail: fail, hash: hash, told: map[lw.Key]T{}, gone: map[lw.Key]string{}}
+	return &Story[T]{fail: fail, hash: hash, present: map[lw.Key]T{}, deleted: map[lw.Key]string{}}
 }
 
-// Rewound says that the server has gone back in time, or is going to, so that versions tell nothing any more.
+// Rewound ends the check of versions: the server has gone back in time, or is about to.
 func (s *Story[T]) Rewound() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rewound = true
 }
 
-// Add is a handler's Add.
+// Add is the handler's Add callback.
 func (s *Story[T]) Add(obj T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
 	key := lw.KeyOf(obj)
-	if _, ok := s.told[key]; ok {
+	if _, ok := s.present[key]; ok {
 		s.fail(fmt.Errorf("%v was added twice", key))
 	}
-	if last, ok := s.gone[key]; ok {
+	if last, ok := s.deleted[key]; ok {
 		s.mustRiseLocked(key, last, obj.GetResourceVersion())
 	}
-	s.told[key] = obj
+	s.present[key] = obj
 }
 
-// Update is a handler's Update.
+// Update is the handler's Update callback.
 func (s *Story[T]) Update(old, obj T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
 	key := lw.KeyOf(obj)
-	last, ok := s.told[key]
+	last, ok := s.present[key]
 	switch {
 	case !ok:
 		s.fail(fmt.Errorf("%v was updated and never added", key))
@@ -66,22 +68,23 @@ func (s *Story[T]) Update(old, obj T) {
 	case old != obj:
 		s.mustRiseLocked(key, old.GetResourceVersion(), obj.GetResourceVersion())
 	}
-	s.told[key] = obj
+	s.present[key] = obj
 }
 
-// Delete is a handler's Delete.
+// Delete is the handler's Delete callback.
 func (s *Story[T]) Delete(last T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
 	key := lw.KeyOf(last)
-	if told, ok := s.told[key]; !ok || told != last {
+	if told, ok := s.present[key]; !ok || told != last {
 		s.fail(fmt.Errorf("%v was deleted as %s, which is not what was told of it", key, last.GetResourceVersion()))
 	}
-	delete(s.told, key)
-	s.gone[key] = last.GetResourceVersion()
+	delete(s.present, key)
+	s.deleted[key] = last.GetResourceVersion()
 }
 
+// mustRiseLocked fails unless version to of key is newer than from. The caller holds mu.
 func (s *Story[T]) mustRiseLocked(key lw.Key, from, to string) {
 	if s.rewound {
 		return
@@ -91,18 +94,18 @@ func (s *Story[T]) mustRiseLocked(key lw.Key, from, to string) {
 	}
 }
 
-// State is what all calls add up to.
+// State returns the hash of the objects that all calls so far add up to.
 func (s *Story[T]) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var state State
-	for _, obj := range s.told {
+	for _, obj := range s.present {
 		state.Add(s.hash(obj))
 	}
 	return state
 }
 
-// Calls returns how many calls there were.
+// Calls returns the number of calls.
 func (s *Story[T]) Calls() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

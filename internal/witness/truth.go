@@ -1,5 +1,6 @@
-// Package witness checks on line what concurrent readers and handlers see of a collection against what its writers did to it.
-// It keeps a hash of every state instead of the states, so that it can follow a server for hours.
+// Package witness checks, while a test runs, what concurrent readers and handlers see of a
+// collection against what was written to it. It keeps one hash for each state of the collection
+// instead of the objects, so it can follow a server for hours.
 package witness
 
 import (
@@ -11,31 +12,36 @@ import (
 	"sync"
 )
 
-// A Truth is what a server's collection was at each of its versions. It is safe for concurrent use.
+// A Truth knows the state of a server's collection at each version. It is safe for concurrent use.
 //
-// Reads are sessions of [Truth.Begin] and [Truth.End]. While the server may be behind what readers have seen, between
-// [Truth.Rewind] and [Truth.Settled], reads are not judged.
+// A reader calls [Truth.Begin] before a read and [Truth.End] after it. Between [Truth.Rewind] and
+// [Truth.Settled] reads are not judged: the server is then older than what readers have seen.
+//
+// The hash of a state is the sum of the hashes of its objects. So a write changes it by the
+// difference of two hashes, and the order of the objects does not matter.
 type Truth struct {
-	keep int // states at least
+	keep int // the number of the last writes whose states are kept at least
 
-	mu       sync.RWMutex // held for writing while the server is written to
-	versions []uint64     // of the writes, rising
-	sums     []uint64     // of the state from each of them on
-	objects  map[string]uint64
-	latest   uint64 // the highest version that a read has shown
-	epoch    int
-	rewound  bool
-	judged   uint64
+	mu       sync.RWMutex      // guards what follows; locked also while the server is written to
+	versions []uint64          // the versions of the writes, in rising order
+	sums     []uint64          // sums[i] is the hash of the state at versions[i]
+	objects  map[string]uint64 // the hash of each object that exists, by key
+	latest   uint64            // the newest version that a read has shown
+	epoch    int               // number of rewinds
+	rewound  bool              // Rewind was called, and Settled not yet
+	judged   uint64            // number of reads that were compared with a state
 }
 
-// New returns the truth of a collection that is empty at version first. It keeps the states of the last keep writes at least.
+// New returns the Truth of a collection that is empty at version first. It keeps the states of at
+// least the last keep writes.
 func New(first uint64, keep int) *Truth {
 	return &Truth{keep: keep, versions: []uint64{first}, sums: []uint64{0}, objects: map[string]uint64{}}
 }
 
 var seed = maphash.MakeSeed()
 
-// Hash returns the hash of an object, or of anything else that parts tell apart. It is never 0.
+// Hash returns the hash of an object that parts describe. It is never 0, and it differs from
+// process to process.
 func Hash(parts ...string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -46,15 +52,16 @@ func Hash(parts ...string) uint64 {
 	return h.Sum64() | 1
 }
 
-// A State is the hash of a set of objects.
+// A State is the hash of a set of objects: the sum of their hashes.
 type State uint64
 
 // Add adds an object's hash.
 func (s *State) Add(hash uint64) { *s += State(hash) }
 
-// Write calls write, which changes the object of key on the server, and returns the version of the change and the object's new
-// hash, or 0 for a deletion. Writes that fail or change nothing return version 0. Nothing is judged while write runs, so that
-// no reader can know of a version that the Truth does not.
+// Write calls write, which changes the object of key on the server. write returns the version of
+// the change and the object's new hash, which is 0 for a deletion. A write that fails or changes
+// nothing returns version 0. No read is judged while write runs, so a reader cannot show a version
+// that the Truth does not know.
 func (t *Truth) Write(key string, write func() (version, hash uint64)) (version uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,13 +84,14 @@ func (t *Truth) Write(key string, write func() (version, hash uint64)) (version 
 	return version
 }
 
-// Rewind calls rewind, which takes the server back to an older version. objects are the hashes of what it then has.
+// Rewind calls rewind, which returns the server to an older version. rewind returns that version
+// and the hash of each object that the server then has, or nil objects if the server refused.
 func (t *Truth) Rewind(rewind func() (version uint64, objects map[string]uint64)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	version, objects := rewind()
 	if objects == nil {
-		return // it was refused
+		return // the server refused
 	}
 	var state State
 	for _, hash := range objects {
@@ -94,7 +102,7 @@ func (t *Truth) Rewind(rewind func() (version uint64, objects map[string]uint64)
 	t.rewound = true
 }
 
-// Settled says that every reader is past the last Rewind.
+// Settled says that every reader has noticed the last Rewind. Reads are judged again.
 func (t *Truth) Settled() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +111,7 @@ func (t *Truth) Settled() {
 	}
 }
 
-// Now returns the version of the last write, the state since then, and how often the server was rewound.
+// Now returns the version of the last write, the state since then, and the number of rewinds.
 func (t *Truth) Now() (version uint64, state State, epoch int) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -111,7 +119,7 @@ func (t *Truth) Now() (version uint64, state State, epoch int) {
 	return t.versions[last], State(t.sums[last]), t.epoch
 }
 
-// Judged returns how many reads were compared with a state of the server.
+// Judged returns the number of reads that were compared with a state of the server.
 func (t *Truth) Judged() uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -131,14 +139,16 @@ func (t *Truth) Begin() Read {
 	return Read{t.epoch, t.latest}
 }
 
-// End is called after a read that has shown state at version: it is an error if the server had another state then, and if a
-// read that was over before this one began has shown a later version. The empty version is that of a reader that has no list yet.
+// End is called after a read that showed state at version. It returns an error if the server had
+// another state at that version, or if a read that ended before this one began showed a newer
+// version. The version of a reader that has no list yet is "".
 func (t *Truth) End(r Read, version string, state State) error {
 	return t.EndWithin(r, version, version, state)
 }
 
-// EndWithin is called after a read that does not say its version, but was made between two that do: the server must have had
-// state at one of from to to.
+// EndWithin is like End, for a read that reports no version. from and to are the versions of the
+// reader before and after the read: the server must have had state at one of the versions from from
+// to to.
 func (t *Truth) EndWithin(r Read, from, to string, state State) error {
 	first, err := parse(from)
 	if err != nil {
@@ -160,7 +170,7 @@ func (t *Truth) EndWithin(r Read, from, to string, state State) error {
 	case last == 0 && state != 0:
 		return errors.New("a read shows objects before the first list")
 	case first < t.versions[0]:
-		return nil // before the first list, or no longer known
+		return nil // the reader has no list yet, or the state is no longer kept
 	}
 	t.latest = max(t.latest, last)
 	t.judged++
@@ -172,7 +182,7 @@ func (t *Truth) EndWithin(r Read, from, to string, state State) error {
 	return fmt.Errorf("a read at version %d to %d shows what the server never had then", first, last)
 }
 
-// indexLocked returns where the last write up to version stands.
+// indexLocked returns the index in versions of the last write up to version.
 func (t *Truth) indexLocked(version uint64) int {
 	i, found := slices.BinarySearch(t.versions, version)
 	if !found {
@@ -181,7 +191,7 @@ func (t *Truth) indexLocked(version uint64) int {
 	return i
 }
 
-// parse returns 0 for the version of a reader that has no list yet.
+// parse returns the number of a version, which is 0 for the version "" of a reader without a list.
 func parse(version string) (uint64, error) {
 	if version == "" {
 		return 0, nil

@@ -1,4 +1,5 @@
-// Command compare measures lw and client-go in turn, on the same objects, and prints how they relate.
+// Command compare measures lw and client-go in turn, with the same objects, and prints their
+// ratios.
 package main
 
 import (
@@ -71,7 +72,7 @@ func run() error {
 	return nil
 }
 
-// measureAll runs those of cases that have a wanted row.
+// measureAll runs the cases that have a wanted row.
 func measureAll(cfg compare.Config, cases []compare.Case, wanted func(row int) bool) (*compare.Report, error) {
 	var results []compare.Result
 	for _, c := range cases {
@@ -88,7 +89,7 @@ func measureAll(cfg compare.Config, cases []compare.Case, wanted func(row int) b
 	return compare.NewReport(cfg, results), nil
 }
 
-// earlier reads the reports of files, as one.
+// earlier reads the reports in files and combines them.
 func earlier(files []string) (*compare.Report, error) {
 	var all *compare.Report
 	for _, name := range files {
@@ -119,7 +120,7 @@ func hasRow(c *compare.Case, wanted func(row int) bool) bool {
 	return false
 }
 
-// rowSet parses a list of numbers and ranges: 1-9,12.
+// rowSet parses a list of numbers and ranges, such as 1-9,12. An empty list selects all rows.
 func rowSet(s string) (func(row int) bool, error) {
 	if s == "" {
 		return func(int) bool { return true }, nil

@@ -1,5 +1,5 @@
-// Command scale measures how the cost of lw and client-go grows with the number of objects, handlers and indexes, and draws
-// it.
+// Command scale measures how the cost of lw and of client-go grows with the number of objects,
+// handlers and indexes, and draws the results.
 package main
 
 import (

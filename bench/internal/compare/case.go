@@ -1,4 +1,5 @@
-// Package compare runs the same work on several implementations in turn, and says how they relate.
+// Package compare runs the same work with several implementations in turn, and computes the ratios
+// of their costs.
 package compare
 
 import (
@@ -16,14 +17,17 @@ import (
 
 // Config says how much to measure.
 type Config struct {
-	Rounds int // at least; a case that takes a short time has more of them, unless Short is true
+	// Rounds is the least number of rounds of a case. A short case has more, unless Short is set.
+	Rounds int
 	Short  bool
-	Log    io.Writer // progress
-	// Profile is a directory for a CPU profile of the last run of each side; "": none. A run that is profiled is slower.
+	Log    io.Writer // receives the progress
+	// Profile is a directory for a CPU profile of the last run of each side. "" means none.
+	// Profiling makes a run slower.
 	Profile string
 }
 
-// ProfileOf returns the file for a profile of a side, without its extension, or "" if none is wanted.
+// ProfileOf returns the path for a profile of a side, without its extension, or "" if no profile is
+// wanted.
 func (c Config) ProfileOf(name, side string) string {
 	if c.Profile == "" {
 		return ""
@@ -35,7 +39,7 @@ func fileName(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "-")
 }
 
-// N returns full, or short where little time is to be spent.
+// N returns full, or short if c.Short is set.
 func (c Config) N(full, short int) int {
 	if c.Short {
 		return short
@@ -43,28 +47,30 @@ func (c Config) N(full, short int) int {
 	return full
 }
 
-// A Case is work that several sides do. What it compares is said in the doc comment of the function that makes it.
+// A Case is work that several sides do. The doc comment of the function that returns the Case says
+// what it compares.
 type Case struct {
 	Name  string
 	Lines []Line
-	// Once: one round is enough, because what is measured is not time.
+	// Once: one round is enough, because the case does not measure time.
 	Once bool
-	// Profiles: the sides write profiles themselves.
+	// Profiles: the sides write their profiles themselves.
 	Profiles bool
-	// Setup makes what all rounds need, and the sides. Sides that are not needed for a long time keep nothing in memory.
+	// Setup prepares what all rounds need, and returns the sides. It is called just before the case
+	// runs, and done after it, so that no other case's data are in memory. done may be nil.
 	Setup func(c Config) (sides []Side, done func())
 }
 
-// A Side is one implementation of a case's work. Measure does it once and returns what it has cost, by key.
+// A Side is one implementation of a case's work. Measure does the work once and returns its costs.
 type Side struct {
 	Name    string
 	Measure func() Sample
 }
 
-// A Sample is what one run of a side has cost, by a key that lines name.
+// A Sample is the costs of one run of a side. Its keys are those that the lines of the case name.
 type Sample = map[string]float64
 
-// The names of sides that lines compare unless they say otherwise.
+// The names of the usual sides. A line compares LW with ClientGo unless it names others.
 const (
 	ClientGo          = "client-go"
 	LW                = "lw"
@@ -73,18 +79,19 @@ const (
 
 // A Line is one line of the table: one value of a case's samples.
 type Line struct {
-	Row   int    // of the goal table
-	What  string // of which the unit is Unit
-	Unit  Unit
-	Key   string
+	Row   int    // the row of the goal table
+	What  string // what the value is
+	Unit  Unit   // the unit of the value
+	Key   string // the value's key in a Sample
 	Base  string // the side to compare with; default: client-go
-	Side  string // default: lw
+	Side  string // the side that is compared; default: lw
 	Third string // another side to show; default: none
 	Goal  Goal
-	Chart bool // one of those that README's chart shows
+	Chart bool // README's chart shows the line
 }
 
-// A Goal is what a line's ratio or value must reach. The zero Goal is none: the line is there to be known.
+// A Goal is what a line's ratio or value must reach. The zero Goal means that there is none: the
+// line is only shown.
 type Goal struct {
 	kind  goalKind
 	value float64
@@ -106,12 +113,13 @@ func TimesLess(x float64) Goal { return Goal{timesLess, x} }
 // TimesMore asks that the side does at least x times as much as its base.
 func TimesMore(x float64) Goal { return Goal{timesMore, x} }
 
-// Part asks that the side needs at most the part x of its base.
+// Part asks that the side needs at most x times as much as its base; x is less than 1.
 func Part(x float64) Goal { return Goal{part, x} }
 
-// Most asks for a value of at most v, whatever the base's is.
+// Most asks for a value of at most v, whatever the value of the base is.
 func Most(v float64) Goal { return Goal{most, v} }
 
+// describe returns g as text.
 func (g Goal) describe(u Unit) string {
 	switch g.kind {
 	case timesLess, timesMore:
@@ -124,7 +132,8 @@ func (g Goal) describe(u Unit) string {
 	return ""
 }
 
-// ratio is how many times better side is than base, or for a [Part] what part of base it is.
+// ratio returns how many times better side is than base. For a [Part] it returns side divided by
+// base.
 func (g Goal) ratio(base, side float64) float64 {
 	if g.kind == timesMore || g.kind == part {
 		return side / base
@@ -144,7 +153,7 @@ func (g Goal) met(ratio, side float64) bool {
 	return true
 }
 
-// A Result is what a line came to: medians over the rounds.
+// A Result is the result of a line: medians over the rounds.
 type Result struct {
 	Row   int      `json:"row"`
 	What  string   `json:"what"`
@@ -152,20 +161,22 @@ type Result struct {
 	Base  float64  `json:"clientGo"`
 	Third *float64 `json:"controllerRuntime,omitempty"`
 	Side  float64  `json:"lw"`
-	Ratio *float64 `json:"ratio,omitempty"` // nil where a value is 0
+	Ratio *float64 `json:"ratio,omitempty"` // nil if it is infinite or not a number
 	Low   *float64 `json:"ratioLow,omitempty"`
 	High  *float64 `json:"ratioHigh,omitempty"`
 	Goal  string   `json:"goal,omitempty"`
 	Met   *bool    `json:"met,omitempty"`
-	Bar   *Bar     `json:"bar,omitempty"` // of those that the chart shows
+	Bar   *Bar     `json:"bar,omitempty"` // nil if the chart does not show the line
 }
 
-// A Bar is a ratio, and the one that it has to reach, as the number of times that a side is better.
+// A Bar is a bar of the chart: how many times better the side is than its base, and how many times
+// better it must be.
 type Bar struct {
 	Times float64 `json:"times"`
 	Goal  float64 `json:"goal,omitempty"` // 0: none
 }
 
+// bar returns the bar of a line, or nil if it has none.
 func (l Line) bar(ratio float64) *Bar {
 	if !l.Chart || finite(ratio) == nil {
 		return nil
@@ -180,14 +191,15 @@ func (l Line) bar(ratio float64) *Bar {
 }
 
 const (
-	// moreTime is for how long a case is measured if that takes no more than moreRounds times as many rounds: a median of a few
-	// short ones says what else the machine did in that second.
+	// A case has Config.Rounds rounds at least. Then it goes on for moreTime in all, or up to
+	// moreRounds times as many rounds. The median of a few short rounds would show what else the
+	// machine did in that second.
 	moreTime   = 12 * time.Second
 	moreRounds = 5
 )
 
-// Run measures all sides of c in turn, as often as cfg says or more often, and returns the results of its lines. Each round
-// begins with another side, so that none always comes after the same one.
+// Run measures all sides of c in turn, in cfg.Rounds rounds or more, and returns the results of its
+// lines. Each round begins with another side, so that no side always comes after the same one.
 func (c *Case) Run(cfg Config) []Result {
 	sides, done := c.Setup(cfg)
 	if done != nil {
@@ -219,6 +231,7 @@ func (c *Case) Run(cfg Config) []Result {
 	return results
 }
 
+// result computes the result of a line from the samples of each side.
 func (l Line) result(samples map[string][]Sample) Result {
 	values := func(side string) []float64 {
 		if len(samples[side]) == 0 {
@@ -235,7 +248,7 @@ func (l Line) result(samples map[string][]Sample) Result {
 		return values
 	}
 	base, side := values(or(l.Base, ClientGo)), values(or(l.Side, LW))
-	// The ratio of a round is free of what the machine did between rounds.
+	// Take the ratio within each round: the machine may be slower in one round than in another.
 	ratios := make([]float64, len(side))
 	for i := range side {
 		ratios[i] = l.Goal.ratio(base[i], side[i])
@@ -266,6 +279,7 @@ func median(values []float64) float64 {
 	return values[n/2]
 }
 
+// finite returns nil for an infinite v or NaN, which JSON cannot encode.
 func finite(v float64) *float64 {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/go-lw/lw/bench/internal/draw"
 )
 
-// SVG draws the results that have a bar.
+// SVG draws a chart of the results that have a bar.
 func (r *Report) SVG(w io.Writer) error {
 	var bars []draw.Bar
 	for i := range r.Results {

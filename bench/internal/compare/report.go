@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// A Report is what a comparison came to, and where.
+// A Report is the results of a comparison, and the conditions in which they were measured.
 type Report struct {
 	Go       string            `json:"go"`
 	CPUs     int               `json:"cpus"`
@@ -37,13 +37,13 @@ func NewReport(cfg Config, results []Result) *Report {
 	return r
 }
 
-// Read returns the report that [Report.JSON] has written.
+// Read reads a report that [Report.JSON] wrote.
 func Read(r io.Reader) (*Report, error) {
 	report := new(Report)
 	return report, json.NewDecoder(r).Decode(report)
 }
 
-// Add adds what another run has measured.
+// Add adds the results of another run.
 func (r *Report) Add(o *Report) {
 	r.Results = append(r.Results, o.Results...)
 	r.Rounds, r.Short = min(r.Rounds, o.Rounds), r.Short || o.Short
@@ -77,7 +77,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// Missed returns how many of the lines that have a goal miss it.
+// Missed returns the number of lines that miss their goal, and the number of lines with a goal.
 func (r *Report) Missed() (missed, of int) {
 	for i := range r.Results {
 		if met := r.Results[i].Met; met != nil {
@@ -90,6 +90,7 @@ func (r *Report) Missed() (missed, of int) {
 	return missed, of
 }
 
+// cells returns the columns of a result.
 func (r *Result) cells() []string {
 	u := r.Unit
 	third, ratio, rounds, met := "", "", "", ""

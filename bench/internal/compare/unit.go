@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A Unit is what a line's values are of.
+// A Unit is the unit of a line's values.
 type Unit string
 
-// Durations are in nanoseconds and sizes in bytes; they are printed in what reads best.
+// The units. Durations are in nanoseconds and sizes in bytes; they are printed with a prefix.
 const (
 	Nanoseconds Unit = "ns"
 	Bytes       Unit = "B"
@@ -33,6 +33,8 @@ func (u Unit) format(v float64) string {
 	return number(v)
 }
 
+// scaled formats v with the largest of units that leaves it at least 1. step is the factor between
+// two units.
 func scaled(v, step float64, units ...string) string {
 	for math.Abs(v) >= step && len(units) > 1 {
 		v, units = v/step, units[1:]
@@ -40,7 +42,7 @@ func scaled(v, step float64, units ...string) string {
 	return number(v) + " " + units[0]
 }
 
-// number formats v with three digits, as many as the noise leaves to be believed.
+// number formats v with about three digits. More would be noise.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsInf(v, 0):

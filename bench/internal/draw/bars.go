@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// A Bar is a ratio beside the one that it must reach.
+// A Bar is a ratio and the ratio that it must reach.
 type Bar struct {
 	Label string
 	Ratio float64
 	Goal  float64 // 0: none
-	Value string  // what the ratio is of, such as "503 µs → 42 µs"
+	Value string  // the two values, such as "503 µs → 42 µs"
 }
 
-// Bars draws ratios from 1 up, on a logarithmic scale.
+// Bars draws bars on a logarithmic scale that begins at 1. A bar that misses its goal has another
+// color.
 func Bars(w io.Writer, title, note string, bars []Bar) error {
 	const (
 		width, left, right = 980.0, 372.0, 730.0
@@ -58,6 +59,7 @@ func Bars(w io.Writer, title, note string, bars []Bar) error {
 	return c.finish(w, width, bottom+14, summary(title, bars))
 }
 
+// summary returns the chart as a sentence.
 func summary(title string, bars []Bar) string {
 	parts := make([]string, len(bars))
 	for i, b := range bars {

@@ -1,4 +1,4 @@
-// Package draw draws charts as SVG that can be read on light and on dark pages.
+// Package draw draws SVG charts that are readable on light and on dark pages.
 package draw
 
 import (
@@ -10,7 +10,8 @@ import (
 	"strconv"
 )
 
-// canvas is an SVG image in the making. Colors are classes, so that a page's scheme decides.
+// canvas collects the elements of an SVG image. Colors are CSS classes, so that they can follow the
+// color scheme of the page.
 type canvas struct {
 	bytes.Buffer
 }
@@ -49,7 +50,7 @@ func (c *canvas) rect(class string, x, y, w, h float64) {
 	fmt.Fprintf(c, "<rect class=%q x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\"/>\n", class, x, y, w, h)
 }
 
-// finish writes the image. What it shows is said in words too, for those who cannot see it.
+// finish writes the image. title describes the image for readers who cannot see it.
 func (c *canvas) finish(w io.Writer, width, height float64, title string) error {
 	_, err := fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\">\n<title>%s</title>\n%s%s</svg>\n",
 		width, height, width, height, html.EscapeString(title), style, c.String())

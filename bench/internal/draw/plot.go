@@ -7,23 +7,24 @@ import (
 	"strings"
 )
 
-// A Panel is a plot of nanoseconds, on a logarithmic scale, over steps that are drawn evenly.
+// A Panel is a plot of nanoseconds on a logarithmic scale. The steps on the x axis have equal
+// distances.
 type Panel struct {
 	Title string
-	X     string   // what the steps are
+	X     string   // the name of the x axis
 	Steps []string // names of the steps
 	Lines []Line
 }
 
-// A Line is the values of one side at each step; NaN where it was not measured.
+// A Line is the value of one side at each step. NaN means that it was not measured.
 type Line struct {
 	Name   string
-	Second bool // of the second color; lines of one color are told apart by dashes
-	Dashed bool
+	Second bool // drawn in the second color
+	Dashed bool // distinguishes lines of one color
 	Values []float64
 }
 
-// Panels draws panels side by side, so many in a row.
+// Panels draws panels side by side, perRow in a row.
 func Panels(w io.Writer, title string, perRow int, panels []Panel) error {
 	const width, height, top = 460.0, 300.0, 44.0
 	var c canvas
@@ -62,7 +63,7 @@ func (p Panel) draw(c *canvas, x, y, width, height float64) {
 	}
 	c.text("note", "middle", (left+right)/2, bottom+34, p.X)
 
-	var ends []float64 // of the names that stand already, so that none covers another
+	var ends []float64 // the heights of the names drawn so far, so that none covers another
 	for _, l := range p.Lines {
 		class := "line a"
 		if l.Second {
@@ -92,7 +93,7 @@ func (p Panel) draw(c *canvas, x, y, width, height float64) {
 	}
 }
 
-// duration formats a power of ten of nanoseconds.
+// duration formats v nanoseconds, where v is a power of ten.
 func duration(v float64) string {
 	units := []string{"ns", "µs", "ms", "s"}
 	i := 0

@@ -1,4 +1,5 @@
-// Package feed plays a collection of pods, whose objects exist already, to informers of both kinds.
+// Package feed provides a collection of pods to informers of lw and of client-go, without a server
+// and without decoding: all objects exist already.
 package feed
 
 import (
@@ -15,34 +16,37 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A Feed stands for a server and the decoder in front of it. It is an [lw.Source], which hands over each object in the
-// goroutine that would have decoded it, and by [Feed.ListWatch] what client-go's generated clients are: functions that return
-// a whole list, and an unbuffered channel of events.
+// A Feed stands for a server and a decoder. It is an [lw.Source] that yields each object in the
+// goroutine that would have decoded it. [Feed.PodListWatch] has the form of client-go's generated
+// clients: functions that return a whole list, and an unbuffered channel of events.
 type Feed struct {
 	list     []*corev1.Pod
-	podList  *corev1.PodList // of list; only where List is asked for by client-go
+	podList  *corev1.PodList // list, in the form that client-go lists; nil if stream is set
 	version  string
-	stream   bool
+	stream   bool // streamed lists are answered
 	watching chan struct{}
 	play     chan func(Emit) error
-	more     bool // the next event is at hand, as it is to a decoder that has read both from the socket
+
+	// more is the More of the next event: another event follows at once. A decoder knows that if it
+	// has read both events from the socket.
+	more bool
 }
 
-// Emit hands one event to the informer. Its error ends the watch.
+// Emit passes one event to the informer. An error ends the watch.
 type Emit func(typ watch.EventType, pod *corev1.Pod) error
 
 var _ lw.Source[*corev1.Pod] = (*Feed)(nil)
 
-// New returns a feed of list at version. With stream it answers streamed lists, otherwise it refuses them as a server does
-// that has none.
+// New returns a feed of list at version. If stream is set it answers streamed lists. Otherwise it
+// refuses them, as a server without streamed lists does.
 func New(list []*corev1.Pod, version string, stream bool) *Feed {
 	f := &Feed{stream: stream, watching: make(chan struct{}, 100), play: make(chan func(Emit) error)}
 	f.Set(list, version)
 	return f
 }
 
-// Set makes list what the next list shows. What a list response of client-go's needs is made now: it stands for what the
-// decoder has made.
+// Set sets the content of the next list. It also prepares client-go's form of the list now, so that
+// this is not measured: it stands for the work of the decoder.
 func (f *Feed) Set(list []*corev1.Pod, version string) {
 	f.list, f.version = list, version
 	f.podList = nil
@@ -54,17 +58,17 @@ func (f *Feed) Set(list []*corev1.Pod, version string) {
 	}
 }
 
-// Forget lets go of the list, so that only the informer keeps its objects.
+// Forget drops the list, so that only the informer keeps its objects in memory.
 func (f *Feed) Forget() { f.list, f.podList = nil, nil }
 
-// Watching waits until the informer watches; each watch counts once.
+// Watching waits until the informer watches. Each call waits for another watch.
 func (f *Feed) Watching() { <-f.watching }
 
-// Play runs script in the goroutine that reads from the server. It returns when script has begun.
+// Play runs script in the goroutine of the watch. It returns when script has begun.
 func (f *Feed) Play(script func(Emit) error) { f.play <- script }
 
-// Send plays pods as modified, and returns at once. Each is in the processor's cache when it is handed over, as a decoder
-// leaves it.
+// Send sends pods as Modified events, without waiting for the end. Like a decoder it has each pod
+// in the processor's cache when it passes it on.
 func (f *Feed) Send(pods []*corev1.Pod) {
 	f.Play(func(emit Emit) error {
 		for i, pod := range pods {
@@ -77,7 +81,8 @@ func (f *Feed) Send(pods []*corev1.Pod) {
 	})
 }
 
-// Warm reads what tells the pod from others, and returns 0, which the compiler does not know.
+// Warm reads the fields of a pod that an informer reads, to load them into the processor's cache.
+// It returns 0, but the compiler does not know that and cannot remove the reads.
 func Warm(pod *corev1.Pod) int {
 	sum := 0
 	for _, s := range [...]string{pod.Namespace, pod.Name, string(pod.UID), pod.ResourceVersion} {
@@ -86,7 +91,7 @@ func Warm(pod *corev1.Pod) int {
 	return sum >> 32
 }
 
-// Expire ends the watch as a server does that has forgotten the version where it stood.
+// Expire ends the watch with 410 Expired.
 func (f *Feed) Expire() {
 	f.Play(func(Emit) error { return apierrors.NewResourceExpired("too old resource version") })
 }
@@ -112,14 +117,15 @@ func (f *Feed) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw
 	})
 }
 
-// serve is a watch: the initial events, if they are asked for, then what is played.
+// serve runs a watch: it sends the initial events if opts asks for them, and then runs the scripts
+// of Play. end sends the bookmark that ends the initial events.
 func (f *Feed) serve(ctx context.Context, opts metav1.ListOptions, emit Emit, end func() error) error {
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		if !f.stream {
 			return errNoStream
 		}
 		for _, pod := range f.list {
-			f.more = true // at the latest the end of the initial events
+			f.more = true // at least the bookmark follows
 			if err := emit(watch.Added, pod); err != nil {
 				return err
 			}
@@ -142,7 +148,7 @@ func (f *Feed) serve(ctx context.Context, opts metav1.ListOptions, emit Emit, en
 	}
 }
 
-// PodListWatch is the feed as a generated client has it.
+// PodListWatch returns the feed in the form of a generated client.
 func (f *Feed) PodListWatch() *lw.ListWatch[*corev1.Pod, *corev1.PodList] {
 	return &lw.ListWatch[*corev1.Pod, *corev1.PodList]{ListFunc: f.listPods, WatchFunc: f.watchPods}
 }
@@ -179,7 +185,8 @@ func (f *Feed) watchPods(ctx context.Context, opts metav1.ListOptions) (watch.In
 	return w, nil
 }
 
-// channelWatch is as client-go's StreamWatcher: a goroutine that decodes, and a channel without a buffer.
+// channelWatch is like client-go's StreamWatcher: a goroutine that decodes, and an unbuffered
+// channel.
 type channelWatch struct {
 	events chan watch.Event
 	cancel context.CancelFunc

@@ -13,18 +13,19 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A Handler is what both kinds of handlers can do.
+// A Handler has what handlers of lw and of client-go have in common.
 type Handler struct {
 	Add    func(pod *corev1.Pod)
 	Update func(old, new *corev1.Pod)
 	Resync time.Duration
-	// EveryUpdate is lw's; client-go's handlers are always told of everything.
+	// EveryUpdate is lw's. client-go's handlers always receive every update.
 	EveryUpdate bool
 }
 
-// An Informer is one of either kind that runs on a feed.
+// An Informer is a running informer of lw or of client-go on a feed.
 type Informer interface {
-	// AddHandler returns when the handler is registered; synced waits until it has been told the whole collection.
+	// AddHandler registers a handler. synced waits until the handler has received the whole
+	// collection.
 	AddHandler(h Handler) (synced func())
 	// WaitForSync waits until the store has the whole list.
 	WaitForSync()
@@ -32,7 +33,7 @@ type Informer interface {
 	Stop()
 }
 
-// LW returns lw's informer on src, which is f or what it is wrapped in. It runs.
+// LW starts an informer of lw on src, which is a Feed or a wrapper of one.
 func LW(src lw.Source[*corev1.Pod]) Informer {
 	inf := lw.NewInformer(src, &lw.Options{OnError: func(error) {}})
 	i := &lwInformer{Informer: inf}
@@ -56,8 +57,9 @@ func (i *lwInformer) AddHandler(h Handler) (synced func()) {
 func (i *lwInformer) WaitForSync() { must(i.Informer.WaitForSync(i.ctx)) }
 func (i *lwInformer) Stop()        { i.stop() }
 
-// ClientGo returns a SharedIndexInformer on f, with default feature gates and no index, as the factory of an API group makes
-// one but for its index by namespace. It looks each resync period for handlers that want a resync; 0: never. It runs.
+// ClientGo starts a SharedIndexInformer on f, with the default feature gates. It is like one of an
+// API group's factory, but without the index by namespace. resync is how often it checks for
+// handlers that want a resync; 0 means never.
 func ClientGo(f *Feed, resync time.Duration) Informer {
 	inf := NewSharedInformer(f, resync)
 	i := &clientGo{SharedIndexInformer: inf}
@@ -65,7 +67,7 @@ func ClientGo(f *Feed, resync time.Duration) Informer {
 	return i
 }
 
-// NewSharedInformer returns a SharedIndexInformer on f that has not been started.
+// NewSharedInformer returns a SharedIndexInformer on f. It does not start it.
 func NewSharedInformer(f *Feed, resync time.Duration) cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
@@ -114,8 +116,8 @@ func (i *clientGo) wait(synced cache.InformerSynced) {
 
 func (i *clientGo) Stop() { i.stop() }
 
-// start runs in the background until stop is called, which waits for its end. ctx ends then, or after minutes: what has
-// not happened until then hangs.
+// start calls run in a goroutine. stop cancels its context and waits for its end. The context ends
+// after five minutes at the latest, so that a benchmark that hangs fails.
 func start(run func(context.Context)) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	done := make(chan struct{})

@@ -1,4 +1,5 @@
-// Package measure takes the process's CPU time, wall time, allocations and heap around a piece of work.
+// Package measure measures the CPU time, wall time, allocations and heap of the process during a
+// piece of work.
 package measure
 
 import (
@@ -12,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a piece of work has cost the whole process. CPU is user and system time of all threads, the garbage
-// collector's included.
+// Usage is what a piece of work costs the whole process. CPU is the user and system time of all
+// threads, with the garbage collector.
 type Usage struct {
 	CPU, Wall     time.Duration
-	Allocs, Bytes uint64 // allocated, whatever became of it
+	Allocs, Bytes uint64 // everything that was allocated, also if it was freed since
 }
 
-// Do runs work on a heap that has just been collected.
+// Do collects garbage, then runs work and returns its usage.
 func Do(work func()) Usage {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -32,12 +33,12 @@ func Do(work func()) Usage {
 	return u
 }
 
-// Less returns what is left of u without o.
+// Less returns u minus o.
 func (u Usage) Less(o Usage) Usage {
 	return Usage{CPU: u.CPU - o.CPU, Wall: u.Wall - o.Wall, Allocs: u.Allocs - min(u.Allocs, o.Allocs), Bytes: u.Bytes - min(u.Bytes, o.Bytes)}
 }
 
-// Profile calls work, and writes a CPU profile of it to file.
+// Profile calls work and writes a CPU profile of it to file.
 func Profile(file string, work func()) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -52,7 +53,8 @@ func Profile(file string, work func()) error {
 	return f.Close()
 }
 
-// Sample returns u for each of n operations, in nanoseconds and bytes, under the keys cpu, wall, allocs and bytes.
+// Sample returns u divided by n operations, in nanoseconds and bytes, with the keys cpu, wall,
+// allocs and bytes.
 func (u Usage) Sample(n int) map[string]float64 {
 	per := 1 / float64(n)
 	return map[string]float64{
@@ -61,7 +63,8 @@ func (u Usage) Sample(n int) map[string]float64 {
 	}
 }
 
-// CPU returns the CPU time that the process has used. Unlike getrusage it is exact for threads that run.
+// CPU returns the CPU time that the process has used. Unlike getrusage it includes the current time
+// slice of running threads.
 func CPU() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
@@ -70,8 +73,8 @@ func CPU() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// Live returns the bytes of heap and stack that are in use after a collection. Two are needed: the first one may only make
-// finalizers run and empty pools.
+// Live returns the bytes of heap and stack in use after a collection. It collects twice, because
+// the first collection may only run finalizers and empty pools.
 func Live() (heap, stack uint64) {
 	runtime.GC()
 	runtime.GC()
@@ -80,8 +83,8 @@ func Live() (heap, stack uint64) {
 	return m.HeapAlloc, m.StackInuse
 }
 
-// Peak runs work and returns by how much the heap, garbage included, stood at most above where it was before, as seen each
-// half millisecond.
+// Peak runs work and returns the largest growth of the heap meanwhile, garbage included. It looks
+// every half millisecond.
 func Peak(work func()) uint64 {
 	runtime.GC()
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}

@@ -13,7 +13,8 @@ func Quantile[T float64 | time.Duration](values []T, q float64) T {
 	return values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
 }
 
-// A Histogram counts durations in buckets that are at most 1/16 wide, so that a reader may time each of millions of reads.
+// A Histogram counts durations in buckets whose width is at most 1/16 of their value. Its size is
+// fixed, so it can count millions of durations.
 type Histogram struct {
 	buckets [64 * 16]uint64
 	n       uint64
@@ -27,7 +28,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-// Merge adds what o has counted.
+// Merge adds the counts of o.
 func (h *Histogram) Merge(o *Histogram) {
 	for i, n := range o.buckets {
 		h.buckets[i] += n
@@ -39,7 +40,7 @@ func (h *Histogram) Merge(o *Histogram) {
 // Max returns the longest duration.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Quantile returns the upper end of the bucket that holds the q-quantile.
+// Quantile returns the upper end of the bucket with the q-quantile.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	left := uint64(math.Ceil(q * float64(h.n)))
 	for i, n := range h.buckets {
@@ -51,7 +52,8 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.max
 }
 
-// bucketOf numbers the buckets by the position of v's highest bit and the four bits behind it.
+// bucketOf returns the number of v's bucket, which is made of the position of v's highest bit and
+// the four bits after it.
 func bucketOf(v uint64) int {
 	if v < 16 {
 		return int(v)
@@ -60,6 +62,7 @@ func bucketOf(v uint64) int {
 	return (shift+1)*16 + int(v>>shift) - 16
 }
 
+// upperOf returns the largest value in a bucket.
 func upperOf(bucket int) uint64 {
 	if bucket < 16 {
 		return uint64(bucket)

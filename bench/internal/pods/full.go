@@ -13,12 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// replicas is how many pods a ReplicaSet of [Full] has.
+// replicas is the number of pods in a ReplicaSet of [Full].
 const replicas = 10
 
-// Full returns pod i as a cluster has it: about 8.5 KiB of JSON, of which 2.5 are managed fields, 5.4 KiB of protobuf, with
-// 10 labels and two containers. Pods of one ReplicaSet differ as they do in a cluster: in name, UID, addresses, node, times
-// and the name of their token volume.
+// Full returns pod i as it would be in a real cluster, with 10 labels and two containers. It has
+// about 8.5 KiB of JSON, 2.5 KiB of these managed fields, or 5.4 KiB of protobuf. The pods of one
+// ReplicaSet differ as in a cluster: in name, UID, addresses, node, times and the name of their
+// token volume.
 func Full(i int) *corev1.Pod {
 	set := i / replicas
 	rng := rand.New(rand.NewPCG(1, uint64(i)))

@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// Namespaces is over how many namespaces pods are spread, whatever their number.
+	// Namespaces is the number of namespaces of the pods, however many pods there are.
 	Namespaces = 100
-	// Nodes is over how many nodes pods are spread.
+	// Nodes is the number of nodes of the pods.
 	Nodes = 1000
-	// FirstVersion is the resource version of the first pod; that of pod i is i more. All versions have as many digits.
+	// FirstVersion is the resource version of the first pod; that of pod i is i more. So all
+	// versions have the same number of digits.
 	FirstVersion = 1_000_000_000
 )
 
-// Light returns n pods that are as large as a pod's own struct: what it points at is shared by all. They stand for objects
-// that have been decoded, in benchmarks of what happens after that.
+// Light returns n pods that need little more memory than the Pod struct, because they share what it
+// points to. They are for benchmarks of what happens after decoding.
 func Light(n int) []*corev1.Pod {
 	list := make([]*corev1.Pod, n)
 	for i := range list {
@@ -57,8 +58,8 @@ func light(i int) *corev1.Pod {
 // Version returns the resource version of the i-th write.
 func Version(i int) string { return strconv.Itoa(FirstVersion + i) }
 
-// Next returns n further versions of the pods of list, taken in turn: a copy of each with the resource version of write
-// number first, and so on.
+// Next returns n new versions of the pods of list, in turn. The first has the resource version of
+// write number first, the second that of the write after it, and so on.
 func Next(list []*corev1.Pod, n, first int) []*corev1.Pod {
 	next := make([]*corev1.Pod, n)
 	for i := range next {
@@ -75,7 +76,7 @@ func Touch(pod *corev1.Pod, i int) *corev1.Pod {
 	return p
 }
 
-// Again returns copies of the pods, as a list that is decoded again is made of.
+// Again returns copies of the pods, as if the same list had been decoded again.
 func Again(list []*corev1.Pod) []*corev1.Pod {
 	again := make([]*corev1.Pod, len(list))
 	for i, pod := range list {

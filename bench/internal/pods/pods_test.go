@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The goals are stated for a pod of this size; an object of another one would move every ratio of the decoders.
+// The goals are stated for a pod of this size; an object of another one would move every ratio of
+// the decoders.
 func TestFullSize(t *testing.T) {
 	for _, i := range []int{0, 17, 4711} {
 		pod := Full(i)

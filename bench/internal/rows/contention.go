@@ -12,15 +12,16 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// load is what busy has seen.
+// load is the result of busy.
 type load struct {
-	measure.Histogram        // of the reads that were timed
-	reads, writes     uint64 // all of them
+	measure.Histogram        // the durations of the reads that were timed
+	reads, writes     uint64 // the numbers of all reads and writes
 	took              time.Duration
 }
 
-// busy runs readers and background until work has returned and the time is over. Each of these is called again and again,
-// background by one goroutine. One read of so many is timed: a clock costs more than a Get.
+// busy calls read in many goroutines, and background in one, again and again. It ends when work has
+// returned and atLeast is over. Of oneOf reads only one is timed, because reading the clock takes
+// longer than a Get.
 func busy(readers, oneOf int, read func(i int), background func(i int), work func(), atLeast time.Duration) *load {
 	var stop atomic.Bool
 	var all sync.WaitGroup
@@ -65,8 +66,9 @@ func busy(readers, oneOf int, read func(i int), background func(i int), work fun
 	return l
 }
 
-// ReplaceStall is one goroutine that gets random objects of 100k with three indexes, while another replaces all of them by
-// new versions: the longest read. It includes what the scheduler and the collector do to the reader.
+// ReplaceStall measures the longest read while all objects are replaced. One goroutine gets random
+// objects of 100k, with three indexes, while another replaces all of them by new versions. The
+// longest read includes the delays by the scheduler and the garbage collector.
 func ReplaceStall() compare.Case {
 	const n = 100_000
 	return compare.Case{
@@ -100,8 +102,8 @@ func ReplaceStall() compare.Case {
 	}
 }
 
-// GetWhileWriting is 16 goroutines that get random objects of 100k as fast as they can, and one that stores new versions as
-// fast as it can, for a fixed time.
+// GetWhileWriting measures reads beside a writer. For a fixed time 16 goroutines get random objects
+// of 100k, and one stores new versions, all as fast as they can.
 func GetWhileWriting() compare.Case {
 	const n = 100_000
 	return compare.Case{
@@ -132,8 +134,8 @@ func GetWhileWriting() compare.Case {
 	}
 }
 
-// WriteWhileListing is four goroutines that list all of 200k objects as slices again and again, and one that stores new
-// versions as fast as it can, for a fixed time.
+// WriteWhileListing measures writes beside lists. For a fixed time four goroutines list all of 200k
+// objects as slices, and one stores new versions, all as fast as they can.
 func WriteWhileListing() compare.Case {
 	return compare.Case{
 		Name: "lists and a writer",

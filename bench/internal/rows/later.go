@@ -11,9 +11,9 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// LateHandler is a handler that is added to an informer of 100k pods while an event comes each millisecond: how long the call
-// takes, what the collection costs until the new handler has been told it, and the worst latency of an event to the handler
-// that was there before, in that time.
+// LateHandler adds a handler to an informer of 100k pods while an event comes every millisecond. It
+// measures the time of the call, the cost until the new handler has received all pods, and the
+// worst latency of an event to the handler that was there before, in that time.
 func LateHandler() compare.Case {
 	return compare.Case{
 		Name: "late handler",
@@ -37,7 +37,7 @@ func LateHandler() compare.Case {
 					synced()
 					return call
 				}
-				// Apart, so that the events' CPU is not counted.
+				// Measure the CPU without events, so that theirs is not counted.
 				sample := measure.Do(func() { add() }).Sample(len(list))
 				_, took := l.during(f, func() { sample["call"] = float64(add()) })
 				sample["live"] = float64(worst(took))
@@ -47,10 +47,11 @@ func LateHandler() compare.Case {
 	}
 }
 
-// Resync is a handler, which does nothing, that is told of all of 100k pods again, once a second. The CPU is the process's
-// from the end of one resync to the end of the next; otherwise it is idle. The latency is that of an event each millisecond
-// to another handler that wants no resync: the worst from 5 ms before the resync's first call until its last, compared with
-// the worst of as many events while there is no resync.
+// Resync measures a resync of 100k pods, once a second, with a handler that does nothing. The CPU
+// is that of the process from the end of one resync to the end of the next; apart from the resync
+// the process is idle. The latency is that of an event every millisecond to another handler, which
+// has no resync. It is the worst from 5 ms before the first call of the resync until its last call,
+// and is compared with the worst of as many events without a resync.
 func Resync() compare.Case {
 	return compare.Case{
 		Name: "resync",
@@ -69,15 +70,15 @@ func Resync() compare.Case {
 func resync(list []*corev1.Pod, side string) compare.Sample {
 	f := feed.New(list, pods.Version(len(list)), true)
 	l := newLive(list)
-	var first time.Time // of the calls of the resync that runs
-	told, all := 0, make(chan time.Time, 1)
+	var first time.Time // when the first call of the current resync came
+	calls, all := 0, make(chan time.Time, 1)
 	h := feed.Handler{Resync: time.Second, Update: func(old, new *corev1.Pod) {
 		if old != new {
 			return
 		}
-		if told++; told%len(list) == 1 {
+		if calls++; calls%len(list) == 1 {
 			first = time.Now()
-		} else if told%len(list) == 0 {
+		} else if calls%len(list) == 0 {
 			all <- first
 		}
 	}}
@@ -92,7 +93,7 @@ func resync(list []*corev1.Pod, side string) compare.Sample {
 	for _, wait := range waits {
 		wait()
 	}
-	// From the end of one resync to the end of the next there is just one, whenever it begins.
+	// From the end of one resync to the end of the next there is exactly one, whenever it begins.
 	<-all
 	before := measure.CPU()
 	<-all
@@ -113,9 +114,10 @@ func resync(list []*corev1.Pod, side string) compare.Sample {
 	return sample
 }
 
-// Relist is a watch that ends with 410 Gone, and a list of the same 100k pods, decoded anew, of which none has changed; until
-// an event behind it has reached the handler. It ends with the pods of the first list or of the second in the store, as the
-// side does it.
+// Relist measures a relist that changes nothing. The watch ends with 410 Gone, and the list has the
+// same 100k pods, decoded again. The measurement ends when an event after the list has reached the
+// handler. Afterwards the store has the objects of the first list or of the second, as the side
+// prefers.
 func Relist() compare.Case {
 	return compare.Case{
 		Name: "relist",

@@ -12,19 +12,21 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
+// liveEvery is the time between two events of a live stream.
 const liveEvery = time.Millisecond
 
-// live is a stream of events at a steady rate, and how long each takes to a handler. An event that the informer did not take
-// in time counts from when it was due, so that a long stop is felt by all events that fall into it.
+// live is a stream of events at a constant rate, with the latency of each event to a handler. If
+// the informer does not take an event in time, the latency counts from the time at which the event
+// was due. So a long stop shows in all events that were due during it, not only in the first.
 type live struct {
 	events []*corev1.Pod
-	sent   []time.Time // when each was due, or was sent if that was later by the timer's fault
-	took   []time.Duration
-	next   int
-	seen   atomic.Int64 // how many the handler has been told
+	sent   []time.Time     // when each event was due, or was sent if only the timer was late
+	took   []time.Duration // the latency of each event
+	next   int             // the next event to send
+	seen   atomic.Int64    // number of events that the handler has received
 }
 
-// newLive returns a stream of the versions of list's pods that are sent in twenty seconds.
+// newLive returns a stream with events for twenty seconds, which update the pods of list in turn.
 func newLive(list []*corev1.Pod) *live {
 	n := int(20 * time.Second / liveEvery)
 	return &live{events: pods.Next(list, n, len(list)+1), sent: make([]time.Time, n), took: make([]time.Duration, n)}
@@ -34,13 +36,14 @@ func newLive(list []*corev1.Pod) *live {
 func (l *live) update(old, new *corev1.Pod) {
 	i := int(l.seen.Load())
 	if old == new || i == len(l.events) || l.events[i] != new {
-		return // a resync, or an event of somebody else
+		return // a resync, or an event that is not of this stream
 	}
 	l.took[i] = time.Since(l.sent[i])
 	l.seen.Add(1)
 }
 
-// during sends while work runs, the first event at once, and returns when all have been told.
+// during sends events while work runs, the first one at once. It returns when the handler has
+// received all of them.
 func (l *live) during(f *feed.Feed, work func()) (sent []time.Time, took []time.Duration) {
 	first := l.next
 	var stop atomic.Bool
@@ -78,11 +81,12 @@ func (l *live) during(f *feed.Feed, work func()) (sent []time.Time, took []time.
 	return l.sent[first:l.next], l.took[first:l.next]
 }
 
-// worst returns the longest of took, and usual the median of the longest of each n in a row.
+// worst returns the longest of took.
 func worst(took []time.Duration) time.Duration {
 	return measure.Quantile(append([]time.Duration(nil), took...), 1)
 }
 
+// usual returns the median of the longest of each n in a row.
 func usual(took []time.Duration, n int) time.Duration {
 	n = min(n, len(took))
 	var maxima []time.Duration

@@ -15,19 +15,22 @@ import (
 )
 
 const (
-	everyUpdate = "lw" // the main side: each handler is called for each event, as client-go's are
+	everyUpdate = "lw" // each handler is called for each event, as with client-go
 	netChanges  = "lw, net changes"
 	overChannel = "lw, channel"
 )
 
-// Pipeline is a watch of 10k pods that sends modifications as fast as they are taken, to so many handlers that do nothing:
-// from the decoded event to the last call of the last handler. client-go takes the events from an unbuffered channel, as its
-// decoder gives them; lw takes them from its source's goroutine, as its HTTP source gives them. lw's handlers ask for every
-// update, so that both sides make the same number of calls. Two more sides show lw with default handlers, which are told the
-// net effect when they fall behind, and lw fed by the same channel as client-go.
+// Pipeline measures events from the decoded object to the last call of the last handler. A watch of
+// 10k pods sends Modified events as fast as they are taken, and the handlers do nothing. client-go
+// takes the events from an unbuffered channel, as it does from its decoder. lw takes them in its
+// source's goroutine, as it does from its HTTP source. lw's handlers ask for every update, so that
+// both sides make the same number of calls.
 //
-// There are more events than the processor's cache holds, so the feed reads each before it hands it over; what that costs is
-// measured alone and taken off.
+// Two more sides show lw with default handlers, which receive the net effect when they are behind,
+// and lw fed by the same channel as client-go.
+//
+// The events do not fit into the processor's cache. So the feed reads each pod before it passes it
+// on, as a decoder would have. The cost of that is measured alone and subtracted.
 func Pipeline(handlers int) compare.Case {
 	cpu := map[int]float64{1: 10, 4: 15, 16: 25}
 	name := fmt.Sprintf("%d handlers", handlers)
@@ -66,22 +69,22 @@ func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*
 	f := feed.New(list, pods.Version(len(list)), true)
 	inf := start(f)
 	defer inf.Stop()
-	var told sync.WaitGroup
+	var received sync.WaitGroup
 	var waits []func()
 	for range handlers {
-		waits = append(waits, inf.AddHandler(feed.Handler{Update: until(events[len(events)-1], &told), EveryUpdate: every}))
+		waits = append(waits, inf.AddHandler(feed.Handler{Update: until(events[len(events)-1], &received), EveryUpdate: every}))
 	}
 	for _, wait := range waits {
 		wait()
 	}
 	f.Watching()
-	told.Add(handlers)
+	received.Add(handlers)
 	used := measure.Do(func() {
 		f.Send(events)
-		told.Wait()
+		received.Wait()
 	})
-	// What the feed does is neither's. It waits for each pod before it reads the next, as it did above, where there was a
-	// handover in between.
+	// Subtract the cost of the feed, which belongs to neither side. As above, each pod is read only
+	// when the one before it has been read.
 	return used.Less(measure.Do(func() {
 		zero := 0
 		for i := range events {
@@ -90,8 +93,9 @@ func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*
 	})).Sample(len(events))
 }
 
-// Latency is one event at a time, with a pause before each so that everything sleeps: from the decoded event to the handler.
-// Both sides are stamped in the goroutine that would have decoded it.
+// Latency measures the time from a decoded event to the handler, for one event at a time. Before
+// each event there is a pause in which all goroutines go to sleep. On both sides the time begins in
+// the goroutine that would have decoded the event.
 func Latency() compare.Case {
 	return compare.Case{
 		Name: "latency",

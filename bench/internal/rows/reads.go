@@ -17,8 +17,9 @@ const (
 	snapshot = "lw, snapshot"
 )
 
-// Get is one goroutine that gets random objects of n: client-go by GetByKey with a key that is ready, and by its lister of a
-// namespace, from namespace and name; lw by a Key; controller-runtime by its cached client, which copies the object.
+// Get measures one goroutine that gets random objects of n: with client-go by GetByKey, with a key
+// string made before, and by the lister, from namespace and name; with lw by a Key; with
+// controller-runtime by its cached client, which copies the object.
 func Get(n int) compare.Case {
 	what := func(s string) string { return "Get of " + short(n) + ": " + s }
 	return compare.Case{
@@ -57,8 +58,9 @@ func Get(n int) compare.Case {
 	}
 }
 
-// List is all of 100k objects: client-go by Indexer.List and by its lister, controller-runtime by its cached client with
-// UnsafeDisableDeepCopy off, lw by List, by a loop over a snapshot's All, and by taking a Snapshot.
+// List measures listing all of 100k objects: with client-go by Indexer.List and by its lister; with
+// controller-runtime by its cached client, which copies the objects (UnsafeDisableDeepCopy is off);
+// with lw by List, by a loop over a snapshot's All, and by taking a Snapshot.
 func List() compare.Case {
 	const n = 100_000
 	return compare.Case{
@@ -82,7 +84,7 @@ func List() compare.Case {
 					check(err == nil && len(all) == n, "Lister.List")
 				}),
 				{Name: compare.ControllerRuntime, Measure: func() compare.Sample {
-					// Hundreds of megabytes: once is enough.
+					// This copies hundreds of megabytes, so once is enough.
 					return run(1, func(int) {
 						var all corev1.PodList
 						check(cached.List(context.Background(), &all) == nil && len(all.Items) == n, "cached client: List")
@@ -104,8 +106,8 @@ func List() compare.Case {
 	}
 }
 
-// Lookup is the hundredth part of n objects by an index of their namespace: client-go by ByIndex and by its lister of a
-// namespace, lw by List and by a loop over Lookup.
+// Lookup measures reading a hundredth of n objects by an index of their namespace: with client-go
+// by ByIndex and by the lister of a namespace, with lw by List and by a loop over Lookup.
 func Lookup(n int) compare.Case {
 	what := func(s string) string { return "ByIndex, " + short(n/pods.Namespaces) + " of " + short(n) + ": " + s }
 	slice := map[int]float64{10_000: 3.5, 100_000: 10}[n]

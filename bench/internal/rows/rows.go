@@ -1,4 +1,5 @@
-// Package rows is the table of what is compared: one function a case, whose doc comment says what each side does.
+// Package rows has the cases of the comparison, apart from those over HTTP. There is one function
+// for each case; its doc comment says what each side does.
 package rows
 
 import (
@@ -24,7 +25,8 @@ func Cases() []compare.Case {
 	}
 }
 
-// startOn returns a running informer of the side on f. LW's takes each event in the goroutine that would have decoded it.
+// startOn starts an informer of the side on f. That of lw takes each event in the goroutine that
+// would have decoded it.
 func startOn(f *feed.Feed, side string) feed.Informer {
 	if side == compare.LW {
 		return feed.LW(f)
@@ -32,7 +34,8 @@ func startOn(f *feed.Feed, side string) feed.Informer {
 	return feed.ClientGo(f, 0)
 }
 
-// synced returns a running informer on a streaming feed of list, of which each of the handlers has been told all.
+// synced starts an informer of the side on f, and waits until each of the handlers has received the
+// whole collection.
 func synced(f *feed.Feed, side string, handlers ...feed.Handler) feed.Informer {
 	inf := startOn(f, side)
 	var waits []func()
@@ -46,7 +49,7 @@ func synced(f *feed.Feed, side string, handlers ...feed.Handler) feed.Informer {
 	return inf
 }
 
-// both returns client-go's side and lw's, which do the same.
+// both returns the sides of client-go and of lw, which both call measure.
 func both(measure func(side string) compare.Sample) []compare.Side {
 	return []compare.Side{
 		{Name: compare.ClientGo, Measure: func() compare.Sample { return measure(compare.ClientGo) }},
@@ -54,7 +57,7 @@ func both(measure func(side string) compare.Sample) []compare.Side {
 	}
 }
 
-// until is an Update function that ends wg's wait for it at the version last.
+// until returns an Update function that calls wg.Done for the update to last.
 func until(last *corev1.Pod, wg *sync.WaitGroup) func(old, new *corev1.Pod) {
 	return func(_, new *corev1.Pod) {
 		if new == last {
@@ -63,7 +66,8 @@ func until(last *corev1.Pod, wg *sync.WaitGroup) func(old, new *corev1.Pod) {
 	}
 }
 
-// A fence is a version of a pod that is sent behind others: the handler that has been told of it has been told of all.
+// A fence is an update that is sent after others. A handler that has received it has received all
+// of them.
 type fence struct {
 	mu   sync.Mutex
 	want *corev1.Pod
@@ -80,7 +84,7 @@ func (f *fence) update(_, new *corev1.Pod) {
 	}
 }
 
-// pass sends a version of pod, that of the i-th write, and waits until the handler has been told of it.
+// pass sends a version of pod, that of the i-th write, and waits until the handler has received it.
 func (f *fence) pass(fd *feed.Feed, pod *corev1.Pod, i int) {
 	next := pods.Touch(pod, i)
 	f.mu.Lock()

@@ -13,7 +13,8 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// Scale measures how cost grows with the number of objects, handlers and indexes, as the cases of the goal table measure it.
+// Scale measures how the cost grows with the number of objects, handlers and indexes. It measures
+// in the same way as the cases of the goal table.
 func Scale(c compare.Config) []draw.Panel {
 	sizes := []int{1_000, 10_000, 100_000, 1_000_000}
 	handlers := []int{1, 4, 16, 64}
@@ -56,7 +57,7 @@ func (s scale) panel(title, x string, steps []int, sides func(c compare.Config, 
 		made := sides(s.Config, step)
 		rounds := s.Rounds
 		if step > 100_000 {
-			rounds = 1 // a collection of so much memory takes longer than the rest
+			rounds = 1 // collecting so much garbage takes longer than everything else
 		}
 		for range rounds {
 			for _, side := range made {
@@ -114,9 +115,9 @@ func lateSides(_ compare.Config, n int) []compare.Side {
 		inf := synced(feed.New(list, pods.Version(n), true), side)
 		defer inf.Stop()
 		start := time.Now()
-		told := inf.AddHandler(feed.Handler{Add: func(*corev1.Pod) {}})
+		wait := inf.AddHandler(feed.Handler{Add: func(*corev1.Pod) {}})
 		call := time.Since(start)
-		told()
+		wait()
 		return compare.Sample{"call": float64(call)}
 	})
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// stores holds the same pods in a store of each kind.
+// stores has the same pods in a store of client-go and in one of lw.
 type stores struct {
 	pods     []*corev1.Pod
 	clientGo cache.Indexer
@@ -33,7 +33,7 @@ type stores struct {
 	lw       *lw.Indexer[*corev1.Pod]
 	byNS     *lw.Index[string, *corev1.Pod]
 	keys     []lw.Key
-	strings  []string // the keys as client-go has them
+	strings  []string // the keys in client-go's form
 }
 
 const (
@@ -42,7 +42,8 @@ const (
 	byIP   = "ip"
 )
 
-// indexers are n of client-go's index functions: those of namespace, node, label and address.
+// indexers returns the first n of client-go's index functions: by namespace, node, label and
+// address.
 func indexers(n int) cache.Indexers {
 	all := []struct {
 		name string
@@ -60,7 +61,7 @@ func indexers(n int) cache.Indexers {
 	return m
 }
 
-// index makes n indexes of x by the same values, and returns the one by namespace, if any.
+// index adds n indexes by the same values to x. It returns the one by namespace, or nil if n is 0.
 func index(x lw.Indexed[*corev1.Pod], n int) (byNS *lw.Index[string, *corev1.Pod]) {
 	if n > 0 {
 		byNS = lw.NewIndex(x, lw.Namespace[*corev1.Pod])
@@ -77,8 +78,8 @@ func index(x lw.Indexed[*corev1.Pod], n int) (byNS *lw.Index[string, *corev1.Pod
 	return byNS
 }
 
-// newStores fills both stores by Replace, with so many indexes. Keys are in random order, and have strings of their own, as
-// those that come from a queue.
+// newStores fills both stores by Replace. keys and strings are in random order. They share no
+// memory with the objects, like keys that come from a work queue.
 func newStores(objects []*corev1.Pod, indexes int) *stores {
 	s := &stores{pods: objects, clientGo: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers(indexes)), lw: lw.NewIndexer[*corev1.Pod]()}
 	s.byNS = index(s.lw, indexes)
@@ -95,7 +96,8 @@ func newStores(objects []*corev1.Pod, indexes int) *stores {
 	return s
 }
 
-// boxed is objects as client-go's stores take them; its reflector has them so, and need not make it.
+// boxed returns objects as client-go's stores take them. It is not measured, because client-go's
+// reflector has them in this form already.
 func boxed(objects []*corev1.Pod) []any {
 	all := make([]any, len(objects))
 	for i, obj := range objects {
@@ -104,7 +106,8 @@ func boxed(objects []*corev1.Pod) []any {
 	return all
 }
 
-// controllerRuntime returns a cached reader of controller-runtime over a SharedIndexInformer on a feed of objects.
+// controllerRuntime returns controller-runtime's cached reader of a SharedIndexInformer on a feed
+// of objects, and a function that stops it.
 func controllerRuntime(objects []*corev1.Pod) (client.Reader, func()) {
 	ctrllog.SetLogger(logr.Discard())
 	f := feed.New(objects, pods.Version(len(objects)), true)
@@ -141,8 +144,8 @@ func controllerRuntime(objects []*corev1.Pod) (client.Reader, func()) {
 	}
 }
 
-// timed is a side that does op so often that it takes about 50 ms, and says what one costs. The number is found once: all
-// rounds do the same.
+// timed returns a side that calls op for about 50 ms, and returns the cost of one call. The number
+// of calls is found in the first round; all rounds make the same number.
 func timed(name string, op func(i int)) compare.Side {
 	n := 0
 	return compare.Side{Name: name, Measure: func() compare.Sample {
@@ -153,7 +156,9 @@ func timed(name string, op func(i int)) compare.Side {
 			}
 			if used := measure.CPU() - start; used > 5*time.Millisecond {
 				n = max(1, int(float64(try)*float64(50*time.Millisecond)/float64(used)))
-				run(n, op) // the kernel's work for memory that is used for the first time is no one's
+				// Run once without measuring: the kernel's work for memory that is used for the
+				// first time belongs to no side.
+				run(n, op)
 			}
 		}
 		return run(n, op).Sample(n)

@@ -9,9 +9,10 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// Sync is an informer's first list of 100k pods that are decoded already, until its one handler has been told of all: as a
-// streamed list, and as one response. The heap is what stands above those pods at its peak, garbage included: without it
-// nobody can do, and the collector decides when it goes.
+// Sync measures an informer's first list of 100k pods, which are decoded already, until its one
+// handler has received all of them: as a streamed list, and as one response. The peak heap is the
+// memory beside these pods, garbage included: garbage is part of the cost, and only the collector
+// decides when it goes.
 func Sync() compare.Case {
 	const list = " list"
 	return compare.Case{

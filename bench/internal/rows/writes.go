@@ -12,8 +12,8 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// Update stores new versions of 10k objects whose index values have not changed, with so many indexes: client-go by
-// Indexer.Update, lw by Indexer.Set.
+// Update measures storing new versions of 10k objects whose index values do not change: with
+// client-go by Indexer.Update, with lw by Indexer.Set.
 func Update(indexes int) compare.Case {
 	what := func(s string) string { return "update, " + indexesOf(indexes) + ": " + s }
 	return compare.Case{
@@ -24,7 +24,9 @@ func Update(indexes int) compare.Case {
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
 			s := newStores(pods.Light(10_000), indexes)
-			next := pods.Next(s.pods, 2*len(s.pods), len(s.pods)) // two versions of each, so that none is the one that is there
+			// Two versions of each object, so that an update is never by the version that is
+			// stored.
+			next := pods.Next(s.pods, 2*len(s.pods), len(s.pods))
 			return []compare.Side{
 				timed(compare.ClientGo, func(i int) { check(s.clientGo.Update(next[i%len(next)]) == nil, "Update") }),
 				timed(compare.LW, func(i int) {
@@ -43,7 +45,7 @@ func indexesOf(n int) string {
 	return fmt.Sprintf("%d indexes", n)
 }
 
-// Load fills an empty store of so many indexes with 100k objects, by Replace on both sides.
+// Load measures filling an empty store with 100k objects, by Replace on both sides.
 func Load(indexes int) compare.Case {
 	what := func(s string) string { return "bulk load of 100k, " + indexesOf(indexes) + ": " + s }
 	goal := map[int]float64{0: 0.8, 1: 2.5, 3: 2.2}[indexes]

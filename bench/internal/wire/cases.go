@@ -11,14 +11,17 @@ const (
 	shareCut = "lw, Share and Drop"
 )
 
-// Cases are the rows over loopback HTTP, of n pods of 8.5 KiB of JSON each, or 0 for the default. Both sides run in a process
-// of their own, with one handler that does nothing, on the transport that client-go makes: its typed clientset and shared
-// informer factory, and lw's HTTP source, with the same encoding forced on both. The server's CPU is not counted.
+// Cases returns the cases over HTTP on the loopback interface, with n pods of 8.5 KiB of JSON each;
+// 0 means the default. Each side runs in a process of its own, with one handler that does nothing.
+// One side is client-go's typed clientset and shared informer factory, the other lw's HTTP source.
+// Both use the transport that client-go makes, and the same encoding. The server's CPU is not
+// counted.
 func Cases(n int) []compare.Case {
 	return []compare.Case{streamJSON(n, false), listJSON(n), streamProtobuf(n), listProtobuf(n), streamJSON(n, true)}
 }
 
-// streamJSON is a streamed list, then modifications as fast as they are read, in JSON; with tls over TLS and HTTP/2.
+// streamJSON measures a streamed list, and then updates as fast as they are read, in JSON. If tls
+// is set they come over TLS and HTTP/2.
 func streamJSON(n int, tls bool) compare.Case {
 	c := compare.Case{Name: "JSON, streamed", Profiles: true, Lines: []compare.Line{
 		{Row: 1, What: "JSON watch event, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "event.cpu", Goal: compare.TimesLess(10), Chart: true},
@@ -46,8 +49,8 @@ func streamJSON(n int, tls bool) compare.Case {
 	return c
 }
 
-// listJSON is the first list where the server has no streamed ones, in JSON: client-go asks for any version and gets it in
-// one piece, lw for the newest in pages.
+// listJSON measures the first list of a server without streamed lists, in JSON. client-go asks for
+// any version and gets the list in one response. lw asks for the newest version in pages.
 func listJSON(n int) compare.Case {
 	const name = "JSON, list"
 	return compare.Case{
@@ -92,7 +95,8 @@ func listProtobuf(n int) compare.Case {
 	}
 }
 
-// setup starts a server, and makes a side of each name.
+// setup returns the Setup function of a case. It starts a server, and returns a side for each of
+// names.
 func setup(caseName string, j job, events, tls bool, names []string) func(compare.Config) ([]compare.Side, func()) {
 	return func(cfg compare.Config) ([]compare.Side, func()) {
 		j := j

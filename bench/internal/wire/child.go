@@ -26,30 +26,32 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// streamed and listed are the first part of a path: whether the server knows streamed lists.
+// The first element of a path says whether the server supports streamed lists.
 const (
 	streamed = "stream"
 	listed   = "list"
 )
 
-// A job is what a child measures.
+// A job is what a child process measures.
 type job struct {
-	URL    string // of the server
+	URL    string // the server's
 	Path   string // streamed or listed
-	CA     []byte // of a TLS server
+	CA     []byte // the certificate of a TLS server
 	Format Format
-	LW     bool // else client-go
+	LW     bool // lw, else client-go
 	Share  bool
 	Drop   []string
 	Pods   int
-	Events int // after the sync; 0: none
-	// Profile is the prefix of two files that get CPU profiles, of the sync and of the events; "": none.
+	Events int // number of events after the sync
+	// Profile is the prefix of two files for CPU profiles, of the sync and of the events. "" means
+	// no profiles.
 	Profile string
 }
 
+// childVariable is the environment variable that passes a job, as JSON, to a child process.
 const childVariable = "LW_BENCH_JOB"
 
-// run does j in a process of its own, and returns what that has measured.
+// run does j in a child process, and returns the result.
 func (j job) run() (compare.Sample, error) {
 	in, err := json.Marshal(j)
 	if err != nil {
@@ -76,8 +78,8 @@ func (j job) run() (compare.Sample, error) {
 	return sample, nil
 }
 
-// Child does the job that this process was started for, and exits. It returns where there is none. A program that runs
-// [Cases] calls it first.
+// Child does the job of a child process and exits. In any other process it returns at once. A
+// program that runs [Cases] must call it first, because run starts the same program again.
 func Child() {
 	in, ok := os.LookupEnv(childVariable)
 	if !ok {
@@ -98,7 +100,8 @@ func Child() {
 	os.Exit(0)
 }
 
-// measure runs an informer with one handler until it has been told of all pods, and then of all events.
+// measure runs an informer with one handler, until the handler has received all pods and then all
+// events.
 func (j job) measure() (compare.Sample, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -154,7 +157,7 @@ func (j job) measure() (compare.Sample, error) {
 	return sample, errors.Join(err, emitted)
 }
 
-// profiled calls work, with a CPU profile if one is wanted.
+// profiled calls work, and writes a CPU profile of it if one is wanted.
 func (j job) profiled(what string, work func()) error {
 	if j.Profile == "" {
 		work()
@@ -163,7 +166,7 @@ func (j job) profiled(what string, work func()) error {
 	return measure.Profile(j.Profile+"-"+what+".pprof", work)
 }
 
-// informer returns a function that starts the informer.
+// informer returns a function that starts the informer of j, and the HTTP client that it uses.
 func (j job) informer(ctx context.Context, add, update func(*corev1.Pod)) (start func(), _ *http.Client, err error) {
 	config := &rest.Config{Host: j.URL + "/" + j.Path, TLSClientConfig: rest.TLSClientConfig{CAData: j.CA}}
 	config.ContentType, config.AcceptContentTypes = string(j.Format), string(j.Format)
@@ -195,7 +198,8 @@ func (j job) informer(ctx context.Context, add, update func(*corev1.Pod)) (start
 	return func() { factory.StartWithContext(ctx) }, client, err
 }
 
-// failOn ends the process at an error, but for the refusal of a streamed list where that is wanted.
+// failOn returns an OnError function that ends the process. If the server has no streamed lists the
+// first error is their refusal, which is ignored.
 func failOn(path string) func(error) {
 	refusals := 0
 	return func(err error) {
@@ -207,6 +211,7 @@ func failOn(path string) func(error) {
 	}
 }
 
+// emit asks the server to send n events.
 func emit(client *http.Client, url string, n int) error {
 	resp, err := client.Post(fmt.Sprintf("%s/emit?n=%d", url, n), "", nil)
 	if err != nil {
@@ -219,7 +224,7 @@ func emit(client *http.Client, url string, n int) error {
 	return nil
 }
 
-// peakRSS returns the most memory that the process has had resident, in bytes.
+// peakRSS returns the peak resident memory of the process in bytes.
 func peakRSS() (float64, error) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package wire measures informers from the socket on: a small server plays encoded pods over loopback to one process a
-// measurement, which runs an informer of either kind and tells what it has used.
+// Package wire measures informers from the socket on. A small server sends encoded pods over the
+// loopback interface to a child process. Each measurement has its own child process, which runs an
+// informer of lw or of client-go and reports what it used.
 package wire
 
 import (
@@ -26,18 +27,19 @@ const (
 	Protobuf Format = "application/vnd.kubernetes.protobuf"
 )
 
-// A frame is an encoded watch event, of which the resource version can be set: it has always as many digits.
+// A frame is an encoded watch event. Its resource version can be overwritten in place, because all
+// versions have the same number of digits.
 type frame struct {
 	bytes     []byte
-	at        int // of the digits of the resource version
-	typeStart int
+	at        int // where the digits of the resource version begin
+	typeStart int // where the event's type begins
 }
 
-// collection is n pods of package pods in one encoding.
+// A collection has the pods of package pods in one encoding.
 type collection struct {
 	format Format
-	items  [][]byte // as they stand in a list
-	frames []frame  // ADDED events
+	items  [][]byte // the pods as items of a list
+	frames []frame  // the pods as ADDED events
 }
 
 func newCollection(format Format, n int) (*collection, error) {
@@ -64,7 +66,8 @@ func newCollection(format Format, n int) (*collection, error) {
 	return c, nil
 }
 
-// modified returns the event that pod i has a new version, that of the write-th write.
+// modified returns the MODIFIED event of pod i with the version of write number write. It is the
+// ADDED event with another type and version, so that nothing is encoded while events are measured.
 func (c *collection) modified(i, write int) []byte {
 	f := c.frames[i%len(c.frames)]
 	version := pods.Version(write)
@@ -76,7 +79,8 @@ func (c *collection) modified(i, write int) []byte {
 		copy(b[f.at+len(watch.Modified)-len(watch.Added):], version)
 		return b
 	}
-	// The type is the first field of the message, behind the frame's length: a tag, its own length, its text.
+	// A protobuf frame is the length of the message, in four bytes, and the message. The message
+	// begins with field 1, the type: a tag (0x0a), the length of the text, the text.
 	rest := f.bytes[f.typeStart+len(watch.Added):]
 	message := append([]byte{0x0a, byte(len(watch.Modified))}, watch.Modified...)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(message)+len(rest)))
@@ -85,7 +89,8 @@ func (c *collection) modified(i, write int) []byte {
 	return b
 }
 
-// encodeJSON encodes pod as a server does: an item of a list has no kind of its own, an event's object has one.
+// encodeJSON encodes pod as a server does: an item of a list has no kind and apiVersion, the object
+// of an event has both.
 func encodeJSON(pod *corev1.Pod) (item, event []byte, err error) {
 	if item, err = json.Marshal(pod); err != nil {
 		return nil, nil, err
@@ -115,7 +120,7 @@ func protobufEvent(typ watch.EventType, pod *corev1.Pod) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...), nil
 }
 
-// bookmark returns the event that ends the initial events of a streamed list.
+// bookmark returns the bookmark that ends the initial events of a streamed list.
 func (c *collection) bookmark() ([]byte, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		ResourceVersion: c.version(), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
@@ -127,10 +132,15 @@ func (c *collection) bookmark() ([]byte, error) {
 	return fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1",%s}`+"\n", object[1:]), err
 }
 
-// version is that of the collection: of its last pod.
+// version returns the collection's resource version, which is that of its last pod.
 func (c *collection) version() string { return pods.Version(len(c.items) - 1) }
 
-// list returns a list response of the pods from first to last, of which more follow if next is not empty.
+// list returns a list response with the pods from first up to, but not including, last. next is its
+// continue token.
+//
+// The items are encoded already, so they are put together by hand. In protobuf a PodList is its
+// metadata followed by field 2, length-delimited, once for each item. The response is that list
+// within a runtime.Unknown, which names the kind, after the four bytes "k8s\x00".
 func (c *collection) list(first, last int, next string) ([]byte, error) {
 	meta := metav1.ListMeta{ResourceVersion: c.version(), Continue: next}
 	var b bytes.Buffer

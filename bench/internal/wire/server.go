@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A server plays a collection of pods. It answers lists and watches as an API server does, as far as informers notice, and
-// sends modifications when it is told to. One client at a time uses it.
+// A server serves a collection of pods. Informers see no difference from an API server. It sends
+// MODIFIED events when a client asks for them. Only one client at a time may use it.
 type server struct {
 	plain, tls  *httptest.Server
 	collections map[Format]*collection
-	emit        chan int // how many modifications the open watch is to send
+	emit        chan int // the number of MODIFIED events that the open watch must send
 }
 
 func newServer(n int) (*server, error) {
@@ -30,7 +30,7 @@ func newServer(n int) (*server, error) {
 		s.collections[format] = c
 	}
 	mux := http.NewServeMux()
-	// The first part of the path says whether the server knows streamed lists.
+	// The first element of the path says whether the server supports streamed lists.
 	mux.HandleFunc("GET /{streams}/api/v1/pods", s.pods)
 	mux.HandleFunc("POST /emit", func(_ http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.FormValue("n"))
@@ -57,6 +57,7 @@ func (s *server) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.tls.Certificate().Raw})
 }
 
+// pods answers a list or a watch.
 func (s *server) pods(w http.ResponseWriter, r *http.Request) {
 	c := s.collections[JSON]
 	if strings.HasPrefix(r.Header.Get("Accept"), string(Protobuf)) {
@@ -77,7 +78,8 @@ func (s *server) pods(w http.ResponseWriter, r *http.Request) {
 	s.watch(w, r, c, initial)
 }
 
-// list answers as an API server does: from its watch cache, in one piece, if any version will do.
+// list answers a list. For version "0", which means any version, it ignores the limit, as an API
+// server does when it answers from its watch cache.
 func (s *server) list(w http.ResponseWriter, c *collection, limit, from, version string) {
 	first, _ := strconv.Atoi(from)
 	last, next := len(c.items), ""
@@ -94,7 +96,7 @@ func (s *server) list(w http.ResponseWriter, c *collection, limit, from, version
 	_, _ = w.Write(body)
 }
 
-// watch sends each event by itself, as an API server does.
+// watch sends the events of a watch. It flushes after each event, as an API server does.
 func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, initial bool) {
 	contentType := string(c.format)
 	if c.format == Protobuf {

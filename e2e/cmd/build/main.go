@@ -1,7 +1,7 @@
-// Command build builds the API servers that the tests run, from Go modules alone, into the user's cache directory. What is
-// built already is not built again.
+// Command build builds the API servers of the tests, from Go modules only, into the user's cache
+// directory. It does not build again what is there already.
 //
-//	go run ./cmd/build             both
+//	go run ./cmd/build             both servers
 //	go run ./cmd/build generic     the k8s.io/apiserver generic server, with etcd in the same binary
 //	go run ./cmd/build kube        kube-apiserver and etcd
 package main

@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// A child is a follower's process. It says "synced", is told "begin", says "begun", and then its result once it has seen the end
-// of the storm.
+// A child is the process of a follower. The two talk in lines: the child writes "synced", the
+// parent writes "begin", the child writes "begun", and its result when it has seen the end of the
+// storm.
 type child struct {
 	name string
 	cmd  *exec.Cmd
@@ -20,6 +21,7 @@ type child struct {
 	out  *bufio.Scanner
 }
 
+// startChild starts the process of a follower.
 func startChild(ctx context.Context, a assignment) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -40,11 +42,13 @@ func startChild(ctx context.Context, a assignment) (*child, error) {
 	return c, c.cmd.Start()
 }
 
+// tell writes a line to the child.
 func (c *child) tell(line string) error {
 	_, err := fmt.Fprintln(c.in, line)
 	return err
 }
 
+// expect reads a line from the child, and fails if it is another one.
 func (c *child) expect(line string) error {
 	if !c.out.Scan() {
 		return fmt.Errorf("%s ended early: %v", c.name, c.out.Err())
@@ -55,6 +59,7 @@ func (c *child) expect(line string) error {
 	return nil
 }
 
+// result reads the child's result.
 func (c *child) result() (result, error) {
 	var r result
 	if !c.out.Scan() {
@@ -63,7 +68,7 @@ func (c *child) result() (result, error) {
 	return r, json.Unmarshal(c.out.Bytes(), &r)
 }
 
-// kill ends the process. A child that is left behind ends by itself, when it finds its input closed.
+// kill ends the process. A child whose parent is gone ends by itself, because its input is closed.
 func (c *child) kill() {
 	c.cmd.Process.Kill()
 	c.cmd.Wait()

@@ -19,18 +19,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A meter takes what handlers are told in a storm.
+// A meter measures the lag of each handler call in a storm.
 type meter struct {
-	mu    sync.Mutex
-	began bool            // guarded by mu, as all below
-	lags  []time.Duration //
-	last  time.Time       //
-	ends  int             // collections whose last write has been told
-	done  chan struct{}
+	mu    sync.Mutex      // guards what follows
+	began bool            // the storm has begun
+	lags  []time.Duration // from the write to the handler call
+	last  time.Time       // of the last handler call
+	ends  int             // number of collections whose last write has come
+	done  chan struct{}   // closed when the last writes of both collections have come
 }
 
-// told is called by the handlers. Every write of a storm says when it was sent, and the last one of a collection that it is.
-func (m *meter) told(obj metav1.Object) {
+// observe is called by the handlers. Every write of a storm has the time at which it was sent in an
+// annotation. The last write of a collection is one of the object lastName.
+func (m *meter) observe(obj metav1.Object) {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +51,7 @@ func (m *meter) told(obj metav1.Object) {
 	}
 }
 
-// follow is what a child does.
+// follow is the main function of a child: it syncs, measures a storm, and prints the result.
 func follow(ctx context.Context, arg string) error {
 	var a assignment
 	if err := json.Unmarshal([]byte(arg), &a); err != nil {
@@ -67,7 +68,7 @@ func follow(ctx context.Context, arg string) error {
 	m := &meter{done: make(chan struct{})}
 	r := result{Follower: a.Follower, Encoding: a.Encoding}
 	began, cpu := time.Now(), cpuTime()
-	if err := start(ctx, c, m.told); err != nil {
+	if err := start(ctx, c, m.observe); err != nil {
 		return err
 	}
 	r.Sync, r.SyncCPU = time.Since(began).Seconds(), (cpuTime() - cpu).Seconds()
@@ -83,7 +84,7 @@ func follow(ctx context.Context, arg string) error {
 		return fmt.Errorf("the parent is gone")
 	}
 	go func() {
-		in.Scan() // until the parent is gone
+		in.Scan() // returns when the parent is gone
 		os.Exit(1)
 	}()
 	m.mu.Lock()
@@ -111,7 +112,7 @@ func follow(ctx context.Context, arg string) error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// profile starts a CPU profile if one is asked for.
+// profile starts a CPU profile if one is wanted. stop ends it.
 func profile(a assignment) (stop func(), err error) {
 	if a.Profiles == "" {
 		return func() {}, nil
@@ -129,7 +130,7 @@ func profile(a assignment) (stop func(), err error) {
 	}, nil
 }
 
-// cpuTime is what this process has used, user and system.
+// cpuTime returns the CPU time, user and system, that this process has used.
 func cpuTime() time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
@@ -138,7 +139,7 @@ func cpuTime() time.Duration {
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// peakRSS is the most memory that this process has had, in bytes.
+// peakRSS returns the peak resident memory of this process in bytes.
 func peakRSS() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

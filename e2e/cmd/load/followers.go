@@ -16,43 +16,44 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// followers start informers for Pods and ConfigMaps that tell told of each object, and return when both have synced and told of
-// all.
-var followers = map[string]func(ctx context.Context, c *connection, told func(metav1.Object)) error{
+// followers start informers for Pods and ConfigMaps. Handlers call observe with each object that is
+// added or updated. A follower returns when both informers have synced and observe has been called
+// for every object.
+var followers = map[string]func(ctx context.Context, c *connection, observe func(metav1.Object)) error{
 	"lw":            followLW,
 	"lw-FromClient": followFromClient,
 	"client-go":     followClientGo,
 }
 
-func followLW(ctx context.Context, c *connection, told func(metav1.Object)) error {
+func followLW(ctx context.Context, c *connection, observe func(metav1.Object)) error {
 	accept := ""
 	if c.config.ContentType == "application/json" {
 		accept = c.config.ContentType
 	}
 	return errorOfBoth(
-		startLW(ctx, &lw.HTTP[*corev1.Pod]{URL: c.config.Host + "/api/v1/pods", Client: c.http, Accept: accept}, told),
-		startLW(ctx, &lw.HTTP[*corev1.ConfigMap]{URL: c.config.Host + "/api/v1/configmaps", Client: c.http, Accept: accept}, told))
+		startLW(ctx, &lw.HTTP[*corev1.Pod]{URL: c.config.Host + "/api/v1/pods", Client: c.http, Accept: accept}, observe),
+		startLW(ctx, &lw.HTTP[*corev1.ConfigMap]{URL: c.config.Host + "/api/v1/configmaps", Client: c.http, Accept: accept}, observe))
 }
 
-func followFromClient(ctx context.Context, c *connection, told func(metav1.Object)) error {
+func followFromClient(ctx context.Context, c *connection, observe func(metav1.Object)) error {
 	set, err := kubernetes.NewForConfigAndClient(c.config, c.http)
 	if err != nil {
 		return err
 	}
 	return errorOfBoth(
-		startLW(ctx, lw.FromClient(set.CoreV1().Pods("")), told),
-		startLW(ctx, lw.FromClient(set.CoreV1().ConfigMaps("")), told))
+		startLW(ctx, lw.FromClient(set.CoreV1().Pods("")), observe),
+		startLW(ctx, lw.FromClient(set.CoreV1().ConfigMaps("")), observe))
 }
 
-// startLW starts an informer and returns what waits for it.
+// startLW starts an informer and returns a function that waits for its sync.
 func startLW[T interface {
 	lw.Object
 	metav1.Object
-}](ctx context.Context, src lw.Source[T], told func(metav1.Object)) func() error {
+}](ctx context.Context, src lw.Source[T], observe func(metav1.Object)) func() error {
 	informer := lw.NewInformer(src, nil)
 	handler := informer.AddHandler(lw.Handler[T]{
-		Add:    func(obj T) { told(obj) },
-		Update: func(_, obj T) { told(obj) },
+		Add:    func(obj T) { observe(obj) },
+		Update: func(_, obj T) { observe(obj) },
 	})
 	go informer.Run(ctx)
 	return func() error { return handler.WaitForSync(ctx) }
@@ -65,7 +66,7 @@ func errorOfBoth(a, b func() error) error {
 	return b()
 }
 
-func followClientGo(ctx context.Context, c *connection, told func(metav1.Object)) error {
+func followClientGo(ctx context.Context, c *connection, observe func(metav1.Object)) error {
 	set, err := kubernetes.NewForConfigAndClient(c.config, c.http)
 	if err != nil {
 		return err
@@ -74,8 +75,8 @@ func followClientGo(ctx context.Context, c *connection, told func(metav1.Object)
 	var synced []cache.InformerSynced
 	for _, informer := range []cache.SharedIndexInformer{factory.Core().V1().Pods().Informer(), factory.Core().V1().ConfigMaps().Informer()} {
 		handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { told(obj.(metav1.Object)) },
-			UpdateFunc: func(_, obj any) { told(obj.(metav1.Object)) },
+			AddFunc:    func(obj any) { observe(obj.(metav1.Object)) },
+			UpdateFunc: func(_, obj any) { observe(obj.(metav1.Object)) },
 		})
 		if err != nil {
 			return err
@@ -93,7 +94,7 @@ func followClientGo(ctx context.Context, c *connection, told func(metav1.Object)
 	return nil
 }
 
-// A connection is a follower's way to the server, which counts its requests.
+// A connection is a follower's client of the server. It counts the requests.
 type connection struct {
 	config         *rest.Config
 	http           *http.Client

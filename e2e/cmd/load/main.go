@@ -1,11 +1,13 @@
-// Command load follows 10,000 Pods and 10,000 ConfigMaps of one real API server with lw and with client-go side by side, while
-// 16 writers update them as fast as the server lets them, and prints what each follower has cost.
+// Command load follows 10,000 Pods and 10,000 ConfigMaps of one real API server with lw and with
+// client-go at the same time, while 16 writers update them as fast as they can. It prints what each
+// follower costs.
 //
 //	go run ./cmd/build generic && go run ./cmd/load
 //
-// Each follower is a process of its own with connections of its own, and is told of the same writes as the others. Server,
-// writers and followers share the machine: compare rows, do not quote them as absolute numbers. Lag is the time from before a
-// write is sent until the handler is called, and so includes the server's part, which is the same for all.
+// Each follower is a process with its own connections. All of them receive the same writes. The
+// server, the writers and the followers share the machine, so compare the rows with each other and
+// do not quote them as absolute numbers. The lag of a write is the time from just before it is sent
+// until the handler is called. It includes the server's share, which is the same for all followers.
 package main
 
 import (
@@ -109,7 +111,8 @@ func run(ctx context.Context, kind servers.Kind, cfg config) error {
 	return nil
 }
 
-// round starts one process for each follower, waits until all have synced, storms, and returns what each says of itself.
+// round starts one process for each follower, waits until all have synced, runs a storm, and
+// returns the results of the followers.
 func round(ctx context.Context, s *servers.Server, storm *storm, cfg config, encoding string) ([]result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -120,7 +123,7 @@ func round(ctx context.Context, s *servers.Server, storm *storm, cfg config, enc
 		}
 	}()
 	for _, name := range cfg.followers {
-		// One after the other, so that they do not sync at the same time.
+		// Start them one after the other: the sync of one must not slow down that of another.
 		c, err := startChild(ctx, assignment{Follower: name, Encoding: encoding, URL: s.URL, CA: s.CA, Token: servers.AdminToken,
 			Profiles: cfg.profiles})
 		if err != nil {
@@ -183,24 +186,31 @@ func printTable(rows map[string][]result) {
 	t.Flush()
 }
 
-// assignment is what a child is told to do, as the value of -child.
+// assignment is what a child must do. It is passed to the child as the value of -child.
 type assignment struct {
 	Follower, Encoding, URL, Token, Profiles string
 	CA                                       []byte
 }
 
-// result is what a follower has cost. Times are in seconds, sizes in bytes.
+// result is what a follower costs. Times are in seconds, sizes in bytes.
 type result struct {
 	Follower, Encoding string
-	Sync, SyncCPU      float64 // from the start of the informers until both have synced and their handlers have been told all
-	PeakRSS            float64 // of the process, up to the end of the sync
-	LiveHeap           float64 // after the sync and a garbage collection
-	Written            float64 // updates in the storm
-	Told               float64 // calls of handlers in the storm; of updates that came too fast only the net effect is told
-	Took               float64 // from the start of the storm until the last of them
-	StormCPU           float64
-	LagP50, LagP99     float64
-	Watches, Lists     float64 // requests since the start
+
+	// From the start of the informers until both have synced and their handlers have all objects.
+	Sync, SyncCPU float64
+
+	PeakRSS  float64 // of the process, up to the end of the sync
+	LiveHeap float64 // after the sync and a garbage collection
+	Written  float64 // updates in the storm
+
+	// Calls of the handlers in the storm. There may be fewer than updates: if updates come too fast
+	// lw's handlers get only their net effect.
+	Told float64
+
+	Took           float64 // from the start of the storm until the last of these calls
+	StormCPU       float64
+	LagP50, LagP99 float64
+	Watches, Lists float64 // requests since the start
 }
 
 func (a assignment) String() string {

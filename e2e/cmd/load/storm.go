@@ -24,7 +24,7 @@ const (
 	lastName       = "last"         // the object of each collection that is written last
 )
 
-// seed puts the objects straight into etcd, before the server starts.
+// seed writes the objects directly into etcd, before the server starts.
 func seed(ctx context.Context, s *servers.Server, objects int) error {
 	values := map[string][]byte{}
 	put := func(resource, name string, obj any) error {
@@ -61,7 +61,8 @@ func objectMeta(name string) metav1.ObjectMeta {
 	}
 }
 
-// pod returns a Pod of about 4 kB JSON: two containers with environment, probes, resources and mounts, and their status.
+// pod returns a Pod of about 4 kB JSON: two containers with environment, probes, resources and
+// mounts, and their status.
 func pod(name string) *corev1.Pod {
 	probe := &corev1.Probe{PeriodSeconds: 10, TimeoutSeconds: 1, FailureThreshold: 3, SuccessThreshold: 1,
 		ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/healthy", "--quiet"}}}}
@@ -108,7 +109,7 @@ func configMap(name string) *corev1.ConfigMap {
 	return c
 }
 
-// A storm is a number of writers, each with objects of its own.
+// A storm is a number of writers. Each has its own objects.
 type storm struct {
 	writers []*writer
 	set     *kubernetes.Clientset
@@ -116,7 +117,7 @@ type storm struct {
 }
 
 type writer struct {
-	pods []*corev1.Pod // or configMaps
+	pods []*corev1.Pod // a writer has pods or maps; a single one has both
 	maps []*corev1.ConfigMap
 }
 
@@ -146,7 +147,7 @@ func newStorm(ctx context.Context, s *servers.Server, writers int) (*storm, erro
 		if pods.Items[i].Name == lastName {
 			continue
 		}
-		// Even writers write pods, odd ones ConfigMaps.
+		// Writers with an even number write Pods, the others ConfigMaps.
 		w := storm.writers[i%((writers+1)/2)*2]
 		w.pods = append(w.pods, &pods.Items[i])
 		if writers > 1 {
@@ -157,7 +158,7 @@ func newStorm(ctx context.Context, s *servers.Server, writers int) (*storm, erro
 	return storm, nil
 }
 
-// blow writes for so long, and then the last object of each collection. written counts all of it.
+// blow writes for d, and then writes the last object of each collection. written counts all writes.
 func (s *storm) blow(ctx context.Context, d time.Duration) error {
 	s.written.Store(0)
 	blowing, cancel := context.WithTimeout(ctx, d)
@@ -184,7 +185,7 @@ func (s *storm) blow(ctx context.Context, d time.Duration) error {
 
 func (s *storm) write(ctx context.Context, w *writer) error {
 	for i := 0; ctx.Err() == nil; i++ {
-		// A write that is under way is finished: a storm that is over leaves nothing behind it.
+		// Finish a write that was begun, so that no write comes after the end of the storm.
 		finish := context.WithoutCancel(ctx)
 		if len(w.pods) > 0 {
 			if err := s.writePod(finish, w.pods[i%len(w.pods)]); err != nil {
@@ -201,21 +202,21 @@ func (s *storm) write(ctx context.Context, w *writer) error {
 }
 
 func (s *storm) writePod(ctx context.Context, p *corev1.Pod) error {
-	stamp(p)
+	markSent(p)
 	_, err := s.set.CoreV1().Pods(namespace).Update(ctx, p, metav1.UpdateOptions{})
 	s.written.Add(1)
 	return err
 }
 
 func (s *storm) writeMap(ctx context.Context, c *corev1.ConfigMap) error {
-	stamp(c)
+	markSent(c)
 	_, err := s.set.CoreV1().ConfigMaps(namespace).Update(ctx, c, metav1.UpdateOptions{})
 	s.written.Add(1)
 	return err
 }
 
-// stamp makes obj an update of whatever version is there, and says when.
-func stamp(obj metav1.Object) {
+// markSent prepares obj for an update of the current version, whatever that is, and notes the time.
+func markSent(obj metav1.Object) {
 	obj.SetResourceVersion("")
 	obj.GetAnnotations()[sentAnnotation] = strconv.FormatInt(time.Now().UnixNano(), 10)
 }

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// A Kind is an API server with its etcd, both built from a Go module beside this one.
+// A Kind is an API server and its etcd, both built from a Go module in e2e.
 type Kind struct {
 	Name     string
 	module   string // the module's directory within e2e
@@ -24,13 +24,13 @@ type Kind struct {
 	etcdArgs []string // before etcd's own arguments
 }
 
-// A binary is what one go build makes.
+// A binary is the result of one go build.
 type binary struct {
 	name, pkg, ldflags string
 }
 
-// Generic is a k8s.io/apiserver v0.37.2 generic server that serves core/v1, with etcd v3.7.0 in the same binary. It lets every
-// caller in, validates nothing, and restarts in half a second.
+// Generic is a k8s.io/apiserver v0.37.2 generic server that serves core/v1, with etcd v3.7.0 in the
+// same binary. It authenticates nobody, validates nothing, and restarts in half a second.
 var Generic = Kind{
 	Name:     "generic",
 	module:   "apiserver",
@@ -53,10 +53,11 @@ var Kube = Kind{
 // Kinds are all kinds.
 var Kinds = []Kind{Generic, Kube}
 
-// BuildCommand is what a reader runs, in e2e/, to build the binaries of k.
+// BuildCommand returns the command that builds the binaries of k. It is run in e2e/.
 func (k Kind) BuildCommand() string { return "go run ./cmd/build " + k.Name }
 
-// Binaries returns the directory of the binaries of k, and an error that wraps fs.ErrNotExist if they are not built.
+// Binaries returns the directory of the binaries of k. If they are not built it returns an error
+// that wraps fs.ErrNotExist.
 func (k Kind) Binaries() (string, error) {
 	_, dir, err := k.dirs()
 	if err != nil {
@@ -70,8 +71,9 @@ func (k Kind) Binaries() (string, error) {
 	return dir, nil
 }
 
-// Build builds the binaries of k that are missing, with at most parallel compilations at once (0: go's default), and returns
-// their directory. It needs the Go command, and minutes of CPU time when the build cache is cold.
+// Build builds the binaries of k that are missing, and returns their directory. parallel is the
+// largest number of compilations at once; 0 means the default of the go command. Build needs the go
+// command, and minutes of CPU time when the build cache is empty.
 func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, error) {
 	src, dir, err := k.dirs()
 	if err != nil {
@@ -85,7 +87,7 @@ func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, e
 		if _, err := os.Stat(path); err == nil {
 			continue
 		}
-		// A build that is interrupted leaves nothing under the final name.
+		// Build under another name first: an interrupted build must not look like a finished one.
 		unfinished := path + "." + strconv.Itoa(os.Getpid())
 		args := []string{"build", "-ldflags", b.ldflags, "-o", unfinished}
 		if parallel > 0 {
@@ -105,8 +107,8 @@ func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, e
 	return dir, nil
 }
 
-// dirs returns the directory of the module that builds k, and the one of its binaries, which is named after a hash of all that
-// goes into them.
+// dirs returns the directory of the module that builds k, and the directory of its binaries. The
+// latter's name is a hash of everything that the binaries are built from.
 func (k Kind) dirs() (src, bin string, err error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -136,7 +138,8 @@ func (k Kind) dirs() (src, bin string, err error) {
 	return src, filepath.Join(cache, "lw-e2e", fmt.Sprintf("%x", hash.Sum(nil))), nil
 }
 
-// moduleRoot returns the directory of the e2e module, which is the working directory or above it.
+// moduleRoot returns the directory of the e2e module. It looks in the working directory and above
+// it.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

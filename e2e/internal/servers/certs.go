@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// writeCerts writes tls.crt and tls.key for a server on loopback, and sa.key to sign service accounts with, to dir. It returns
-// the certificate of the authority that clients have to trust, in PEM.
+// writeCerts writes to dir tls.crt and tls.key, for a server on the loopback interface, and sa.key,
+// which signs service account tokens. It returns the certificate of the authority that clients must
+// trust, in PEM.
 func writeCerts(dir string) ([]byte, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

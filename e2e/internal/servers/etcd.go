@@ -28,7 +28,7 @@ func (s *Server) etcdReady(ctx context.Context) error {
 	return nil
 }
 
-// callEtcd calls etcd's JSON gateway, so that no etcd client is needed.
+// callEtcd calls etcd's JSON gateway. So this module needs no etcd client.
 func (s *Server) callEtcd(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -68,7 +68,8 @@ func (s *Server) Revision(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(out.Header.Revision, 10, 64)
 }
 
-// Compact makes etcd forget what was before its revision, which it returns. The API server's watch caches go on from memory.
+// Compact makes etcd forget everything before its current revision, and returns that revision. The
+// API server's watch caches still have older versions in memory.
 func (s *Server) Compact(ctx context.Context) (int64, error) {
 	revision, err := s.Revision(ctx)
 	if err != nil {
@@ -78,8 +79,9 @@ func (s *Server) Compact(ctx context.Context) (int64, error) {
 		map[string]any{"revision": strconv.FormatInt(revision, 10), "physical": true}, nil)
 }
 
-// Put writes values, by their keys, straight into etcd, up to a hundred in a transaction and so of one resource version. The API
-// servers read objects in JSON from there, with kind and apiVersion, under /registry/<resource>/<namespace>/<name>.
+// Put writes values, by key, directly into etcd. It puts up to a hundred of them into a
+// transaction; these get the same resource version. The API servers read objects from there as JSON
+// with kind and apiVersion, under the key /registry/<resource>/<namespace>/<name>.
 func (s *Server) Put(ctx context.Context, values map[string][]byte) error {
 	type put struct {
 		Key   string `json:"key"`

@@ -20,7 +20,7 @@ import (
 type process struct {
 	cmd  *exec.Cmd
 	log  string
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 }
 
 // spawn starts bin. Its output is appended to the file log.
@@ -32,11 +32,13 @@ func spawn(log, bin string, args ...string) (*process, error) {
 	defer out.Close()
 	p := &process{cmd: exec.Command(bin, args...), log: log, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	// Its own process group: an interrupt from the terminal is for the tests, which then stop it in their order.
+	// Start it in its own process group: an interrupt from the terminal must reach only the tests,
+	// which then stop their servers in the right order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The kernel sends Pdeathsig when the thread that started the child ends, so this thread must outlive it.
+		// The kernel sends Pdeathsig when the thread ends that started the child. So this thread
+		// must live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -65,8 +67,9 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends sig to p if it runs, and waits for the end of one that is killed, and until one that is stopped has stopped: on a
-// busy machine its threads go on for a while, and answer.
+// signal sends sig to p if it runs. After SIGKILL it waits until p has ended. After SIGSTOP it
+// waits until all threads of p have stopped: on a busy machine they go on for a while, and still
+// answer.
 func (p *process) signal(sig syscall.Signal) {
 	if !p.running() {
 		return
@@ -82,15 +85,17 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// stopped reports whether each thread of p has stopped, where the system tells.
+// stopped reports whether every thread of p has stopped. It reads /proc; where there is none it
+// returns true.
 func (p *process) stopped() bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.pid()))
 	for _, file := range threads {
 		stat, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
-		// The state is the first letter after the program's name, which is in parentheses and may have some itself.
+		// The state is the first letter after the program's name. The name is in parentheses, and
+		// may contain parentheses itself, so look for the last one.
 		if _, state, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " "); ok && state[0] != 'T' {
 			return false
 		}
@@ -127,8 +132,9 @@ var ports struct {
 	taken map[int]bool
 }
 
-// freePort returns a port that nobody listens on, another one each time. It is below the range from which the kernel takes the
-// local ports of outgoing connections: one of those could else be on it when a server is started again.
+// freePort returns a port that nobody listens on, a different one each time. It is below the range
+// from which the kernel takes the local ports of outgoing connections. Otherwise such a connection
+// could have taken the port when a server is restarted.
 func freePort() (int, error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()

@@ -13,14 +13,16 @@ import (
 	"time"
 )
 
-// A Reader asks a server with nothing but net/http and encoding/json: it shares no code with what is tested.
+// A Reader sends requests to a server. It uses only net/http and encoding/json, so it shares no
+// code with the library that is tested.
 type Reader struct {
 	server *Server
 	token  string
 	client *http.Client
 }
 
-// Reader returns a reader that identifies itself by token (default: AdminToken), on connections of its own.
+// Reader returns a reader that authenticates with token and has its own connections. The default
+// token is AdminToken.
 func (s *Server) Reader(token string) *Reader {
 	if token == "" {
 		token = AdminToken
@@ -32,10 +34,10 @@ func (s *Server) Reader(token string) *Reader {
 	}}}
 }
 
-// Close closes the connections that are not used.
+// Close closes the idle connections.
 func (r *Reader) Close() { r.client.CloseIdleConnections() }
 
-// A StatusError is an answer other than 2xx.
+// A StatusError is an answer with a status other than 2xx.
 type StatusError struct {
 	Code       int
 	RetryAfter string
@@ -44,8 +46,9 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Code, e.Body) }
 
-// Do sends in, as JSON if it is not nil, and returns the answer's body. Any status but 2xx is a *StatusError. contentType is
-// that of in, "" for application/json.
+// Do sends a request with in as its JSON body, or without a body if in is nil, and returns the body
+// of the answer. contentType is the type of the request's body; "" means application/json. A status
+// other than 2xx is a *StatusError.
 func (r *Reader) Do(ctx context.Context, method, path, contentType string, in any) ([]byte, error) {
 	resp, err := r.open(ctx, method, path, contentType, in)
 	if err != nil {
@@ -55,7 +58,7 @@ func (r *Reader) Do(ctx context.Context, method, path, contentType string, in an
 	return io.ReadAll(resp.Body)
 }
 
-// Get returns what is at path.
+// Get returns the body of the answer to a GET.
 func (r *Reader) Get(ctx context.Context, path string) ([]byte, error) {
 	return r.Do(ctx, http.MethodGet, path, "", nil)
 }
@@ -102,13 +105,14 @@ func (r *Reader) open(ctx context.Context, method, path, contentType string, in 
 	return resp, nil
 }
 
-// An Object is one object as the server tells it.
+// An Object is one object as the server sent it.
 type Object struct {
 	Namespace, Name, UID, ResourceVersion string
-	Content                               map[string]any // all of it but kind and apiVersion
+
+	Content map[string]any // the whole object without kind and apiVersion
 }
 
-// Key is namespace/name, or the name of an object of the cluster's scope.
+// Key returns namespace/name, or only the name of an object without a namespace.
 func (o *Object) Key() string {
 	if o.Namespace == "" {
 		return o.Name
@@ -129,13 +133,14 @@ func ParseObject(data []byte) (*Object, error) {
 	if err := json.Unmarshal(data, &o.Content); err != nil {
 		return nil, err
 	}
-	// An item of a list says neither, and the same object in a watch event says both.
+	// An item of a list has neither of them; the same object in a watch event has both.
 	delete(o.Content, "kind")
 	delete(o.Content, "apiVersion")
 	return o, nil
 }
 
-// List returns the collection at path, which may have a query, as it is now, by key, and its resource version.
+// List returns the objects of the collection at path, by key, and the collection's resource
+// version. path may have a query.
 func (r *Reader) List(ctx context.Context, path string) (map[string]*Object, string, error) {
 	body, err := r.Get(ctx, path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package servers starts real API servers with etcd as child processes on loopback, and disturbs them: they are killed,
-// frozen, restarted, compacted, wiped.
+// Package servers runs real API servers and etcd as child processes on the loopback interface. It
+// can kill, freeze, restart, compact and wipe them.
 package servers
 
 import (
@@ -12,10 +12,12 @@ import (
 	"syscall"
 )
 
-// The tokens that a Kube server knows. A Generic server lets everybody in.
+// The tokens of a Kube server. A Generic server ignores tokens.
 const (
-	AdminToken = "admin-token" // of system:masters: may do all, and is exempt from priority and fairness
-	UserToken  = "user-token"  // User, of the group users
+	// AdminToken is that of a member of system:masters, who may do everything and is exempt from
+	// priority and fairness.
+	AdminToken = "admin-token"
+	UserToken  = "user-token" // that of User, in the group users
 	User       = "user"
 )
 
@@ -26,14 +28,14 @@ type Server struct {
 	URL     string // https://127.0.0.1:port, the same after a restart
 	EtcdURL string
 	CA      []byte   // PEM
-	Args    []string // of the API server: each replaces the flag of the same name
+	Args    []string // flags of the API server; each replaces the default flag of the same name
 
 	port, peerPort int
 	bin            string
 	api, etcd      *process
 }
 
-// New prepares a server with its files in dir, and starts nothing.
+// New returns a server with its files in dir. It starts nothing.
 func New(kind Kind, dir string, args ...string) (*Server, error) {
 	bin, err := kind.Binaries()
 	if err != nil {
@@ -69,20 +71,21 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.StartAPI(ctx)
 }
 
-// Stop kills both, and is safe to call at any time.
+// Stop kills the API server and etcd. It may be called at any time.
 func (s *Server) Stop() {
 	s.KillAPI()
 	s.KillEtcd()
 }
 
-// StartEtcd starts etcd on its data, which are kept from the last time, and waits until it serves.
+// StartEtcd starts etcd with the data of its last run, and waits until it serves.
 func (s *Server) StartEtcd(ctx context.Context) error {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", s.peerPort)
 	args := append(append([]string(nil), s.Kind.etcdArgs...),
 		"--name=e2e", "--data-dir="+filepath.Join(s.Dir, "etcd"),
 		"--listen-client-urls="+s.EtcdURL, "--advertise-client-urls="+s.EtcdURL,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=e2e="+peer,
-		// A lone member that need not survive a power cut starts ten times faster so.
+		// A single member starts ten times faster with these flags. It would not survive a power
+		// cut, and need not.
 		"--unsafe-no-fsync", "--heartbeat-interval=10", "--election-timeout=100",
 		"--quota-backend-bytes=8589934592", "--log-level=warn")
 	var err error
@@ -100,14 +103,14 @@ func (s *Server) StartAPI(ctx context.Context) error {
 	return s.AwaitAPI(ctx)
 }
 
-// SpawnAPI starts the API server and does not wait for it.
+// SpawnAPI starts the API server without waiting for it.
 func (s *Server) SpawnAPI() error {
 	var err error
 	s.api, err = spawn(filepath.Join(s.Dir, "apiserver.log"), filepath.Join(s.bin, s.Kind.server.name), s.args()...)
 	return err
 }
 
-// AwaitAPI waits until the API server serves, its watch caches included.
+// AwaitAPI waits until the API server serves and its watch caches are filled.
 func (s *Server) AwaitAPI(ctx context.Context) error {
 	r := s.Reader("")
 	defer r.Close()
@@ -116,7 +119,8 @@ func (s *Server) AwaitAPI(ctx context.Context) error {
 			_, err := r.Get(ctx, "/readyz")
 			return err
 		}
-		// The generic server's /readyz doesn't wait for its watch caches, and each is filled by itself.
+		// The generic server's /readyz does not wait for the watch caches. There is one for each
+		// resource, so ask each for a list that it answers.
 		for _, resource := range []string{"configmaps", "pods", "secrets", "nodes", "namespaces"} {
 			if _, err := r.Get(ctx, "/api/v1/"+resource+"?resourceVersion=0&labelSelector=no%3Dsuch"); err != nil {
 				return err
@@ -126,19 +130,20 @@ func (s *Server) AwaitAPI(ctx context.Context) error {
 	})
 }
 
-// KillAPI kills the API server (SIGKILL) and waits for its end.
+// KillAPI kills the API server with SIGKILL and waits for its end.
 func (s *Server) KillAPI() { s.api.signal(syscall.SIGKILL) }
 
-// KillEtcd kills etcd (SIGKILL) and waits for its end.
+// KillEtcd kills etcd with SIGKILL and waits for its end.
 func (s *Server) KillEtcd() { s.etcd.signal(syscall.SIGKILL) }
 
-// FreezeAPI stops the API server's execution: its connections stay open and say nothing.
+// FreezeAPI stops the API server with SIGSTOP. Its connections stay open, and nothing comes from
+// them.
 func (s *Server) FreezeAPI() { s.api.signal(syscall.SIGSTOP) }
 
-// ThawAPI lets a frozen API server go on.
+// ThawAPI lets a frozen API server continue.
 func (s *Server) ThawAPI() { s.api.signal(syscall.SIGCONT) }
 
-// WipeEtcd deletes the data of an etcd that does not run: its revisions begin again at 1.
+// WipeEtcd deletes the data of etcd, which must not run. Its revisions then begin again at 1.
 func (s *Server) WipeEtcd() error {
 	if s.etcd.running() {
 		return errors.New("servers: etcd runs")
@@ -146,11 +151,12 @@ func (s *Server) WipeEtcd() error {
 	return os.RemoveAll(filepath.Join(s.Dir, "etcd"))
 }
 
-// APIProcess and EtcdProcess are the processes' ids, 0 before the first start.
+// APIProcess and EtcdProcess return the ids of the processes, 0 before the first start.
 func (s *Server) APIProcess() int  { return s.api.pid() }
 func (s *Server) EtcdProcess() int { return s.etcd.pid() }
 
-// args returns the API server's flags. Lists given twice add up, so a flag in s.Args takes the place of the one here.
+// args returns the API server's flags. A flag of s.Args replaces the default one: a list flag that
+// is given twice would add up.
 func (s *Server) args() []string {
 	file := func(name string) string { return filepath.Join(s.Dir, name) }
 	args := []string{
@@ -164,7 +170,7 @@ func (s *Server) args() []string {
 			"--authorization-mode=RBAC",
 			"--service-account-key-file="+file("sa.key"), "--service-account-signing-key-file="+file("sa.key"),
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",
-			// No controller makes service accounts here, which pods would need.
+			// ServiceAccount is off because no controller makes the accounts that pods would need.
 			"--disable-admission-plugins=ServiceAccount,NamespaceLifecycle,LimitRanger,ResourceQuota,PodSecurity,"+
 				"DefaultTolerationSeconds,Priority,RuntimeClass,TaintNodesByCondition",
 			"--endpoint-reconciler-type=none", "--profiling=false", "--v=1")

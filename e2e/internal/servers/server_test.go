@@ -14,7 +14,8 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
-// TestDisturbances drives every way to disturb a server without lw, so that a fault test that fails points at lw.
+// TestDisturbances drives every way to disturb a server without lw, so that a fault test that fails
+// points at lw.
 func TestDisturbances(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
