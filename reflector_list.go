@@ -7,7 +7,6 @@ import (
 	"maps"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -108,7 +107,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 		}
 	}
 	if err == nil {
-		r.denied = time.Time{}
+		r.allow()
 	} else {
 		r.sparse = false
 	}
@@ -219,15 +218,11 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	o := outcome{op: opList, err: err}
 	if err != nil {
 		if isStatus(err) && !isBusy(err) {
-			// A server that lets us watch but not list cannot be asked, and to doubt it leads nowhere.
-			r.probe, r.doubt = false, false
-		}
-		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
-			r.denied = time.Now()
+			r.deny()
 		}
 		return o
 	}
-	r.denied = time.Time{}
+	r.allow()
 	r.probe, r.doubt = false, false
 	if r.position.after(meta.ResourceVersion) {
 		r.relist = true
