@@ -44,8 +44,7 @@ type Reflector[T Object] struct {
 	failures int      // requests that failed in a row, which a list alone does not end: watches may fail after each
 	stream   streamMemory
 	sparse   bool      // pages were empty, one after the other: the list is asked for at once
-	denied   int       // how often in a row we were told that we may not list
-	askAfter time.Time // when a server that said so may be asked for its version again
+	denied   time.Time // when we were last told that we may not list; zero: we may
 	aside    aside
 }
 
@@ -207,9 +206,8 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.relist = r.relist || v.relist
 	r.doubt = r.doubt || v.doubt
 	r.probe = r.probe || v.probe
-	if r.probe && time.Now().Before(r.askAfter) {
-		// The next watch must show life all the same, by then.
-		r.probe, r.doubt = false, true
+	if !r.denied.IsZero() && time.Since(r.denied) < askAgain {
+		r.doubt, r.probe = false, false
 	}
 	if v.failed {
 		r.failures++
@@ -241,22 +239,8 @@ func (r *Reflector[T]) giveUp(o outcome) error {
 	return err
 }
 
-// A server that forbids lists is not asked for its version for a while, which doubles from askFirst to askLast. A refusal may
-// be for ever, or end with somebody's mistake in a role; until then a server that went back in time is not found out.
-const (
-	askFirst = time.Minute
-	askLast  = time.Hour
-)
-
-// deny notes that the server has refused to say its version.
-func (r *Reflector[T]) deny() {
-	r.probe, r.doubt = false, true
-	r.askAfter = time.Now().Add(min(askFirst<<min(r.denied, 6), askLast))
-	r.denied++
-}
-
-// allow notes that we may list.
-func (r *Reflector[T]) allow() { r.denied, r.askAfter = 0, time.Time{} }
+// askAgain is for how long a server that forbids lists is not asked for its version.
+const askAgain = time.Hour
 
 // recovered notes that the server makes progress.
 func (r *Reflector[T]) recovered() {

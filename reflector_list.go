@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -107,7 +108,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 		}
 	}
 	if err == nil {
-		r.allow()
+		r.denied = time.Time{}
 	} else {
 		r.sparse = false
 	}
@@ -218,11 +219,15 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	o := outcome{op: opList, err: err}
 	if err != nil {
 		if isStatus(err) && !isBusy(err) {
-			r.deny()
+			// A server that lets us watch but not list cannot be asked, and to doubt it leads nowhere.
+			r.probe, r.doubt = false, false
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
+			r.denied = time.Now()
 		}
 		return o
 	}
-	r.allow()
+	r.denied = time.Time{}
 	r.probe, r.doubt = false, false
 	if r.position.after(meta.ResourceVersion) {
 		r.relist = true

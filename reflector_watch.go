@@ -113,22 +113,11 @@ func (w *watching[T]) live() {
 	}
 	g, r, doubt, cancel := w.guard, w.r, w.r.doubt, w.cancel
 	before := g.count.Load()
-	askAfter := r.askAfter
-	silent := func() bool { return doubt && g.count.Load() == before }
 	w.health = time.AfterFunc(healthyAfter, func() {
-		wait := time.Until(askAfter)
-		if silent() && wait <= 0 {
+		if doubt && g.count.Load() == before {
 			cancel(errDoubt)
-			return
-		}
-		r.recovered()
-		if silent() {
-			// The server may not be asked yet. If the watch has ended by then this does nothing.
-			time.AfterFunc(wait, func() {
-				if silent() {
-					cancel(errDoubt)
-				}
-			})
+		} else {
+			r.recovered()
 		}
 	})
 }
