@@ -43,7 +43,8 @@ type Reflector[T Object] struct {
 	relisted bool     // a list was taken over since the last progress of a watch
 	stream   streamMemory
 	sparse   bool      // pages were empty, one after the other: the list is asked for at once
-	denied   time.Time // when we were last told that we may not list; zero: we may
+	denials  int       // questions for the server's version that it refused to answer, in a row
+	askNext  time.Time // before which it is not asked again
 	aside    aside
 }
 
@@ -197,8 +198,8 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.relist = r.relist || v.relist
 	r.doubt = r.doubt || v.doubt
 	r.probe = r.probe || v.probe
-	if !r.denied.IsZero() && time.Since(r.denied) < askAgain {
-		r.doubt, r.probe = false, false
+	if r.probe && time.Now().Before(r.askNext) {
+		r.probe, r.doubt = false, true // later
 	}
 	if v.failed {
 		failures++
@@ -220,9 +221,6 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	}
 	r.pause(ctx, pause)
 }
-
-// askAgain is for how long a server that forbids lists is not asked for its version.
-const askAgain = time.Hour
 
 // recovered notes that the server makes progress.
 func (r *Reflector[T]) recovered() {

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 )
@@ -370,28 +369,4 @@ func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Who was forbidden to list and has listed since is asked for the server's version again.
-func TestListEndsTheBanOnQuestions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("no role"))
-		streams := 0
-		src := &script{
-			lists: []reply{{err: forbidden}, list("20", stamped("a", 1, "19")), list("20")},
-			stream: func() stream {
-				if streams++; streams == 1 {
-					return stream{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: 5 * time.Second}
-				}
-				return stream{err: apierrors.NewBadRequest("no streams any more")}
-			},
-			// The script counts the streams.
-			watches: []stream{{}, {after: 20 * time.Second}, expiredAfter(20 * time.Second), {}, {after: 20 * time.Second}, forever()},
-		}
-		inf := run(t, src, &lw.Options{OnError: func(error) {}})
-		sleep(5 * time.Minute)
-		if s := inf.Status(); s.Probes != 2 || s.Lists != 1 {
-			t.Errorf("%d probes, %d lists: %v", s.Probes, s.Lists, src.log())
-		}
-	})
 }
