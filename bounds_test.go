@@ -269,6 +269,25 @@ func TestLongStream(t *testing.T) {
 	}
 }
 
+// What a Transform leaves out of a long stream is an object of the list all the same.
+func TestLongStreamThatIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &sprinkler{gap: time.Second, event: func(n int) lw.WatchEvent[*Widget] {
+			if n == 200 {
+				return end("10000")
+			}
+			return added(fmt.Sprint("w", n), strconv.Itoa(5000-n))
+		}}
+		none := lw.Transform[*Widget](src, func(*Widget) (*Widget, error) { return nil, nil })
+		inf := lw.NewInformer(none, &lw.Options{OnError: func(err error) { t.Error(err) }})
+		start(t, inf)
+		sleep(201*time.Second + 500*time.Millisecond)
+		if s := inf.Status(); !s.Synced || s.Objects != 0 || s.Mode != lw.ListStream {
+			t.Errorf("status: %+v", s)
+		}
+	})
+}
+
 // What a stream keeps before its end does not grow with the changes that come.
 func TestBusyStreamKeepsLittle(t *testing.T) {
 	for name, event := range map[string]func(n int) lw.WatchEvent[*Widget]{

@@ -80,7 +80,7 @@ func TestLogOfLastingFailures(t *testing.T) {
 	n := 0
 	numbered := func() error {
 		n++
-		return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset by peer", 30000+n)
+		return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset by peer", 9950+n)
 	}
 	synced := func(src *script) *script {
 		src.lists = []reply{list("10", stamped("a", 1, "9"))}
@@ -129,6 +129,19 @@ func TestLogOfLastingFailures(t *testing.T) {
 
 func cutAfter(ev lw.WatchEvent[*Widget], d time.Duration) stream {
 	return stream{events: []lw.WatchEvent[*Widget]{ev}, after: d, err: errors.New("unexpected end")}
+}
+
+// A failure of days is told of each hour or so.
+func TestLogOfDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var book logbook
+		src := &script{list: func() reply { return reply{err: syscall.ECONNREFUSED} }}
+		start(t, lw.NewInformer[*Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages}))
+		sleep(48 * time.Hour)
+		if n := len(book.lines()); n < 45 || n > 55 {
+			t.Errorf("%d lines in two days:\n%s", n, &book)
+		}
+	})
 }
 
 // The intervals grow from a minute on, each line says how many there were, and the last that it is over. After some calm a

@@ -330,7 +330,6 @@ func (w *watching[T]) ended(err error, took time.Duration) outcome {
 	if w.op == opStream {
 		if o.err == nil {
 			o.err = errCut
-			o.progress = true // it was cut, not broken: counts towards maxCuts whatever it brought
 		}
 		return r.streamFailed(o)
 	}
