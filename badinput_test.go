@@ -223,6 +223,12 @@ func TestBadInitialEvents(t *testing.T) {
 			initial(added("a", "15"), added("a", "19")),
 			[]string{"stream default/a: protocol error: the list holds this key twice"}, 0, map[lw.Key]int{key("a"): 1},
 		},
+		// It may be of the object that nobody can name.
+		"a change of what may have come": {
+			initial(added("a", "14"), lw.WatchEvent[*Widget]{Type: watch.Added, ResourceVersion: "15", Err: errors.New("what is it")},
+				lw.WatchEvent[*Widget]{Type: watch.Modified, Object: stamped("x", 3, "19"), ResourceVersion: "19"}),
+			[]string{"decode: what is it"}, 1, map[lw.Key]int{key("a"): 1, key("x"): 3},
+		},
 		"changes among them": {
 			initial(added("a", "15"), added("b", "16"), lw.WatchEvent[*Widget]{Type: watch.Modified, Object: stamped("a", 5, "17"), ResourceVersion: "17"}, lw.WatchEvent[*Widget]{Type: watch.Deleted, Object: stamped("b", 1, "18"), ResourceVersion: "18"}),
 			nil, 0, map[lw.Key]int{key("a"): 5},

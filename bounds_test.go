@@ -31,23 +31,20 @@ func mustBeBounded(t *testing.T, at []time.Time) {
 	}
 }
 
-// A client that may watch but not list gets its list by a stream. A quiet watch of it that is closed early leads to one question
-// for the server's version, which is refused, and not to one after each ten seconds of quiet.
+// A client that may watch but not list gets its list by a stream. A quiet watch of it that is closed early leads to a question for
+// the server's version, which is refused, and is asked again later and later: not after each ten seconds of quiet.
 func TestWatchWithoutTheRightToList(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("no role"))
-	for name, tc := range map[string]struct {
-		err            error
-		lists, watches int // in an hour, at most
-	}{
-		"forbidden":         {forbidden, 2, 14},
-		"no such method":    {apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "widgets"}, "list"), 2, 14},
-		"an internal error": {apierrors.NewInternalError(errors.New("no webhook")), 14, 14}, // once for each watch that is quiet
+	widgets := schema.GroupResource{Resource: "widgets"}
+	for name, err := range map[string]error{
+		"forbidden":         apierrors.NewForbidden(widgets, "", errors.New("no role")),
+		"no such method":    apierrors.NewMethodNotSupported(widgets, "list"),
+		"an internal error": apierrors.NewInternalError(errors.New("no webhook")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := 0
 				src := &script{
-					list: func() reply { return reply{err: tc.err} },
+					list: func() reply { return reply{err: err} },
 					stream: func() stream {
 						return stream{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: 20 * time.Second}
 					},
@@ -60,38 +57,53 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 				}
 				var errs errorLog
 				inf := run(t, src, &lw.Options{OnError: errs.add, WatchTimeout: 7 * time.Minute})
-				sleep(time.Hour)
+				healthy := 0
+				for range 360 {
+					sleep(10 * time.Second)
+					if s := inf.Status(); s.Failures == 0 && s.Err == nil && s.Phase == lw.Watching {
+						healthy++
+					}
+				}
 				s := inf.Status()
-				if s.Lists != 0 || s.Probes < 1 || s.Probes > uint64(tc.lists) || s.Watches > uint64(tc.watches) {
+				if s.Lists != 0 || s.Probes < 10 || s.Probes > 16 || s.Watches > 20 {
 					t.Errorf("in an hour: %d lists, %d probes, %d watches", s.Lists, s.Probes, s.Watches)
 				}
 				if n := len(errs.all()); n != int(s.Probes) {
 					t.Errorf("%d errors of %d probes", n, s.Probes)
 				}
-				if !s.Synced || s.Err != nil || s.Phase != lw.Watching {
-					t.Errorf("status: %+v", s)
+				if healthy < 330 {
+					t.Errorf("it was well %d times of 360", healthy)
 				}
 			})
 		})
 	}
-	// Who was allowed to list meanwhile is asked again after an hour, and then whenever there is a reason.
+	// A refusal does not hide for long that the server went back in time.
 	t.Run("for a while", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			src := &script{
-				list: func() reply { return reply{err: forbidden} },
-				stream: func() stream {
-					return stream{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: 20 * time.Second}
-				},
-				watch: func() stream { return stream{after: 7 * time.Minute} },
+				lists:   []reply{list("100", stamped("a", 1, "99")), {err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, list("10", stamped("a", 2, "9"))},
+				watches: []stream{{after: 15 * time.Second}, forever()},
 			}
-			inf := run(t, src, &lw.Options{OnError: func(error) {}, WatchTimeout: 7 * time.Minute})
-			sleep(30 * time.Minute)
-			src.mu.Lock()
-			src.list = func() reply { return list("10") }
-			src.mu.Unlock()
-			sleep(4 * time.Hour)
-			if s := inf.Status(); s.Probes < 15 {
-				t.Errorf("%d probes in four hours with a watch each seven minutes", s.Probes)
+			inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			start(t, inf)
+			sleep(2 * time.Minute)
+			if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "10" || s.Probes != 2 {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	})
+	// Nothing is asked, or interrupted, where the watch has shown life before the time has come to ask again.
+	t.Run("and then it is lively", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			src := &script{
+				lists:   []reply{list("10", stamped("a", 1, "9")), {err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}},
+				watches: []stream{{after: 15 * time.Second}, events(bookmark("20"))},
+			}
+			inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			start(t, inf)
+			sleep(5 * time.Minute)
+			if s := inf.Status(); s.Probes != 1 || s.Watches != 2 || s.ResourceVersion != "20" {
+				t.Errorf("status: %+v", s)
 			}
 		})
 	})
@@ -255,6 +267,25 @@ func TestLongStream(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a Transform leaves out of a long stream is an object of the list all the same.
+func TestLongStreamThatIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &sprinkler{gap: time.Second, event: func(n int) lw.WatchEvent[*Widget] {
+			if n == 200 {
+				return end("10000")
+			}
+			return added(fmt.Sprint("w", n), strconv.Itoa(5000-n))
+		}}
+		none := lw.Transform[*Widget](src, func(*Widget) (*Widget, error) { return nil, nil })
+		inf := lw.NewInformer(none, &lw.Options{OnError: func(err error) { t.Error(err) }})
+		start(t, inf)
+		sleep(201*time.Second + 500*time.Millisecond)
+		if s := inf.Status(); !s.Synced || s.Objects != 0 || s.Mode != lw.ListStream {
+			t.Errorf("status: %+v", s)
+		}
+	})
 }
 
 // What a stream keeps before its end does not grow with the changes that come.

@@ -58,6 +58,24 @@ func TestEndlessPages(t *testing.T) {
 	}
 }
 
+// Pages may begin with objects of one name where a Transform makes it so, and with what is no object.
+func TestPagesThatBeginAlike(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := stamped("a", 2, "9")
+		other.UID = "another"
+		page := func(token string, objs ...*Widget) reply {
+			return reply{obj: objs, meta: metav1.ListMeta{ResourceVersion: "10", Continue: token}}
+		}
+		src := &script{lists: []reply{page("x", nil, stamped("b", 1, "8")), page("y", nil, stamped("c", 1, "8")), page("z", stamped("a", 1, "8")), page("w", other), page("")}}
+		var errs errorLog
+		inf := run(t, src, &lw.Options{List: lw.ListPages, OnError: errs.add})
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 2, "b": 1, "c": 1})
+		if n := len(errs.all()); n != 2 { // the objects that are none, and the name that comes twice
+			t.Errorf("errors: %v", errs.all())
+		}
+	})
+}
+
 // A page may be empty and go on: a server may look at so many objects a page, of which a selector takes none.
 func TestEmptyPages(t *testing.T) {
 	sparse := func(pages, each int, whole bool) *script {

@@ -2,6 +2,7 @@ package lw_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing/synctest"
 	"time"
@@ -181,6 +182,9 @@ func (w *proof) reload() {
 		must(err)
 		for _, obj := range objs {
 			p := newPart(obj.Key.Name, obj.Labels["group"], 0)
+			if json.Unmarshal(obj.JSON, &p) != nil {
+				p.Size = sizeBroken
+			}
 			p.UID, p.ResourceVersion = obj.UID, history.FormatVersion(obj.Version)
 			w.last[obj.Key] = p
 		}

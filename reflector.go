@@ -44,7 +44,8 @@ type Reflector[T Object] struct {
 	failures int      // requests that failed in a row, which a list alone does not end: watches may fail after each
 	stream   streamMemory
 	sparse   bool      // pages were empty, one after the other: the list is asked for at once
-	denied   time.Time // when we were last told that we may not list; zero: we may
+	denials  int       // questions for the server's version that it refused to answer, in a row
+	askNext  time.Time // before which it is not asked again
 	aside    aside
 }
 
@@ -206,8 +207,8 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.relist = r.relist || v.relist
 	r.doubt = r.doubt || v.doubt
 	r.probe = r.probe || v.probe
-	if !r.denied.IsZero() && time.Since(r.denied) < askAgain {
-		r.doubt, r.probe = false, false
+	if r.probe && time.Now().Before(r.askNext) {
+		r.probe, r.doubt = false, true // later
 	}
 	if v.failed {
 		r.failures++
@@ -238,9 +239,6 @@ func (r *Reflector[T]) giveUp(o outcome) error {
 	r.opts.OnError(err)
 	return err
 }
-
-// askAgain is for how long a server that forbids lists is not asked for its version.
-const askAgain = time.Hour
 
 // recovered notes that the server makes progress.
 func (r *Reflector[T]) recovered() {

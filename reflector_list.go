@@ -7,7 +7,6 @@ import (
 	"maps"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -108,7 +107,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 		}
 	}
 	if err == nil {
-		r.denied = time.Time{}
+		r.answered()
 	} else {
 		r.sparse = false
 	}
@@ -219,15 +218,11 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	o := outcome{op: opList, err: err}
 	if err != nil {
 		if isStatus(err) && !isBusy(err) {
-			// A server that lets us watch but not list cannot be asked, and to doubt it leads nowhere.
-			r.probe, r.doubt = false, false
-		}
-		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
-			r.denied = time.Now()
+			r.denied()
 		}
 		return o
 	}
-	r.denied = time.Time{}
+	r.answered()
 	r.probe, r.doubt = false, false
 	if r.position.after(meta.ResourceVersion) {
 		r.relist = true
@@ -236,6 +231,24 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	}
 	return o
 }
+
+const (
+	// askAgain is after how long a server that refused to say its version is asked again. It doubles each time, up to
+	// askSeldom, which is about once for each watch that is quiet all the time.
+	askAgain  = 30 * time.Second
+	askSeldom = 5 * time.Minute
+)
+
+// denied notes that the server answers watches, but not the question for its version: it may let us watch but not list. The
+// watch goes on in doubt.
+func (r *Reflector[T]) denied() {
+	r.probe = false
+	r.askNext = time.Now().Add(min(askAgain<<min(r.denials, 10), askSeldom))
+	r.denials++
+}
+
+// answered notes that the server lets us list.
+func (r *Reflector[T]) answered() { r.denials, r.askNext = 0, time.Time{} }
 
 // takeOver makes a whole list the target's content and its version the position. An older state than one seen before is
 // refused, until it has shown itself so often that it must be the truth.

@@ -80,7 +80,7 @@ func TestLogOfLastingFailures(t *testing.T) {
 	n := 0
 	numbered := func() error {
 		n++
-		return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset by peer", 30000+n)
+		return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset by peer", 9950+n)
 	}
 	synced := func(src *script) *script {
 		src.lists = []reply{list("10", stamped("a", 1, "9"))}
@@ -131,11 +131,36 @@ func cutAfter(ev lw.WatchEvent[*Widget], d time.Duration) stream {
 	return stream{events: []lw.WatchEvent[*Widget]{ev}, after: d, err: errors.New("unexpected end")}
 }
 
+// A failure of days is told of each hour or so.
+func TestLogOfDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var book logbook
+		src := &script{list: func() reply { return reply{err: syscall.ECONNREFUSED} }}
+		start(t, lw.NewInformer[*Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages}))
+		sleep(48 * time.Hour)
+		if n := len(book.lines()); n < 45 || n > 55 {
+			t.Errorf("%d lines in two days:\n%s", n, &book)
+		}
+	})
+}
+
 // The intervals grow from a minute on, each line says how many there were, and the last that it is over. After some calm a
 // failure is a new one.
 func TestLogIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1))
+		n := 0
+		src := &script{lists: []reply{list("10", stamped("a", 1, "9"))}, watch: func() stream {
+			switch n++; {
+			case n <= 55: // nine minutes
+				return stream{err: syscall.ECONNREFUSED}
+			case n == 56:
+				return stream{events: []lw.WatchEvent[*Widget]{bookmark("20")}, after: 20 * time.Minute, err: syscall.ECONNRESET}
+			case n <= 58:
+				return stream{err: syscall.ECONNREFUSED}
+			default:
+				return events(bookmark("30"))
+			}
+		}}
 		begin := time.Now()
 		var book logbook
 		var at []string
@@ -143,26 +168,14 @@ func TestLogIntervals(t *testing.T) {
 		logger := slog.New(&timed{handler, func(msg string) {
 			at = append(at, fmt.Sprint(time.Since(begin).Round(time.Second), " ", msg))
 		}})
-		run(t, m, &lw.Options{Logger: logger, Backoff: func(int) time.Duration { return 10 * time.Second }})
-		outage := func(d time.Duration) {
-			m.Fail(syscall.ECONNREFUSED)
-			m.Disconnect()
-			sleep(d)
-			m.Fail(nil)
-			sleep(time.Minute)
-		}
-		outage(9 * time.Minute)
-		sleep(20 * time.Minute)
-		update(t, m, "a", 2) // a watch on which nothing was heard would be followed by a question
-		synctest.Wait()
-		outage(20 * time.Second)
+		start(t, lw.NewInformer[*Widget](src, &lw.Options{Logger: logger, List: lw.ListPages, WatchTimeout: time.Hour, Backoff: func(int) time.Duration { return 10 * time.Second }}))
+		sleep(31 * time.Minute)
 		want := []string{
 			"0s lw: Widget: synced",
-			"0s lw: Widget: watch failed",  // the server closed it
-			"10s lw: Widget: watch failed", // it is down
+			"0s lw: Widget: watch failed",
 			"1m0s lw: Widget: watch still fails", "3m0s lw: Widget: watch still fails", "7m0s lw: Widget: watch still fails",
-			"9m20s lw: Widget: works again",
-			"30m0s lw: Widget: watch failed", "30m40s lw: Widget: works again",
+			"9m10s lw: Widget: works again",
+			"29m10s lw: Widget: watch failed", "29m10s lw: Widget: watch failed", "29m30s lw: Widget: works again",
 		}
 		if diff := cmp.Diff(want, at); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 )
@@ -196,14 +196,19 @@ func TestDeletionThatCannotBeDecoded(t *testing.T) {
 	}{
 		"with key and version": {gone("a", "11"), []string{"list limit 500", "watch 10"}, map[string]int{"b": 1}, "11", 0},
 		"without a version":    {gone("a", ""), []string{"list limit 500", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
+		"which ends the watch": {gone("a", ""), []string{"list limit 500", "watch 10", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
 		"without a name":       {gone("", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 30"}, map[string]int{"b": 2}, "30", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				src := &script{lists: []reply{first, second}, watches: []stream{events(tc.event), forever()}}
-				inf, _ := paged(t, src, 5*time.Second)
+				src.watches[0].open = name != "which ends the watch"
+				inf, errs := paged(t, src, 5*time.Second)
 				mustLog(t, src, tc.log...)
 				mustHold(t, inf.Store(), tc.rv, tc.want)
+				if name != "with key and version" {
+					errs.mustHave(t, "not a widget")
+				}
 				if n := len(inf.Status().SetAside); n != tc.aside {
 					t.Errorf("%d are set aside", n)
 				}
@@ -372,26 +377,84 @@ func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
 	}
 }
 
-// Who was forbidden to list and has listed since is asked for the server's version again.
-func TestListEndsTheBanOnQuestions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("no role"))
-		streams := 0
-		src := &script{
-			lists: []reply{{err: forbidden}, list("20", stamped("a", 1, "19")), list("20")},
-			stream: func() stream {
-				if streams++; streams == 1 {
-					return stream{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: 5 * time.Second}
+// A question that the server is too busy for is asked again soon; one on which it hangs is given up.
+func TestQuestionsThatFail(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer reply
+		most   time.Duration
+	}{
+		"too many requests": {reply{err: apierrors.NewTooManyRequests("later", 1)}, 20 * time.Second},
+		"a broken network":  {reply{err: syscall.ECONNRESET}, 20 * time.Second},
+		"no answer":         {reply{hang: true}, 4 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{
+					lists:   []reply{list("100", stamped("a", 1, "99")), tc.answer, list("10", stamped("a", 2, "9"))},
+					watches: []stream{{after: 15 * time.Second}, forever()},
 				}
-				return stream{err: apierrors.NewBadRequest("no streams any more")}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+				start(t, inf)
+				sleep(15*time.Second + tc.most)
+				if s := inf.Status(); s.Epoch != 1 || s.Probes < 2 {
+					t.Errorf("status: %+v, requests %v", s, src.log())
+				}
+			})
+		})
+	}
+}
+
+// An outage in which streams are cut and pages fail is one: its pauses grow.
+func TestCutStreamsAreNoProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			list: func() reply { return reply{err: syscall.ECONNREFUSED} },
+			stream: func() stream {
+				return stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}, err: syscall.ECONNRESET}
 			},
-			// The script counts the streams.
-			watches: []stream{{}, {after: 20 * time.Second}, expiredAfter(20 * time.Second), {}, {after: 20 * time.Second}, forever()},
 		}
-		inf := run(t, src, &lw.Options{OnError: func(error) {}})
-		sleep(5 * time.Minute)
-		if s := inf.Status(); s.Probes != 2 || s.Lists != 1 {
-			t.Errorf("%d probes, %d lists: %v", s.Probes, s.Lists, src.log())
+		var asked []int
+		inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(n int) time.Duration {
+			asked = append(asked, n)
+			return time.Minute
+		}})
+		start(t, inf)
+		sleep(5*time.Minute + time.Second)
+		if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
+			t.Errorf("backoffs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// After its list a stream is a watch as any: measured from there, and ended when it outlives its time in silence.
+func TestStreamBecomesAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &sprinkler{script: script{lists: []reply{list("10")}}, gap: 3 * time.Second, event: func(n int) lw.WatchEvent[*Widget] {
+			switch n {
+			case 0:
+				return added("a", "9")
+			case 1:
+				return end("10")
+			}
+			time.Sleep(time.Hour)
+			return bookmark("20")
+		}}
+		m := &meter{}
+		inf := lw.NewInformer[*Widget](&closing{sprinkler: src, after: 36 * time.Second}, &lw.Options{OnError: func(error) {}, Metrics: m})
+		start(t, inf)
+		sleep(2 * time.Hour)
+		if len(m.got) < 3 || m.got[0] != "Widget replaced 1 1" || m.got[1] != "Widget stream 6s <nil>" {
+			t.Fatalf("metrics: %v", m.got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{lists: []reply{list("10")}, stream: func() stream { return events(added("a", "9"), end("10")) }}
+		m := &meter{}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}, Metrics: m})
+		start(t, inf)
+		sleep(11 * time.Minute)
+		if s := inf.Status(); s.Watches < 2 || s.Watches > 4 {
+			t.Errorf("status: %+v", s)
 		}
 	})
 }

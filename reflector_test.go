@@ -308,6 +308,10 @@ func TestPages(t *testing.T) {
 			[]reply{page("10", "x", "old"), gone, page("20", "y", "old"), gone, page("30", "", "a", "b", "c")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "list limit 2 continue y", "list", "watch 30"}, 2,
 		},
+		"the first page expires": {
+			[]reply{gone, page("20", "y", "a", "b"), page("20", "", "c")},
+			[]string{"list limit 2", "list limit 2", "list limit 2 continue y", "watch 20"}, 1,
+		},
 		"pages of two versions": {
 			[]reply{page("10", "x", "old"), page("11", "", "b"), page("20", "", "a", "b", "c")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
@@ -330,6 +334,9 @@ func TestPages(t *testing.T) {
 				mustHold(t, inf.Store(), tc.lists[len(tc.lists)-1].meta.ResourceVersion, abc)
 				if n := len(errs.all()); n != tc.errs {
 					t.Errorf("%d errors, want %d: %v", n, tc.errs, errs.all())
+				}
+				if at := src.requests(); tc.lists[0].err != nil && at[1].Sub(at[0]) < 400*time.Millisecond {
+					t.Errorf("it was tried again after %v", at[1].Sub(at[0]))
 				}
 				if n := inf.Status().Lists; n != uint64(len(tc.lists)) {
 					t.Errorf("Status counts %d lists", n)

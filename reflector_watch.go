@@ -71,7 +71,7 @@ type watching[T Object] struct {
 	timeout   time.Duration // that the server was asked for
 	cancel    context.CancelCauseFunc
 	guard     *guard
-	health    *time.Timer
+	health    []*time.Timer // that note that it stays open, and doubt that it should
 
 	hints   SourceHints
 	started bool
@@ -111,22 +111,28 @@ func (w *watching[T]) live() {
 	} else {
 		w.guard.change(w.timeout+overdue, errSilent)
 	}
-	g, r, doubt, cancel := w.guard, w.r, w.r.doubt, w.cancel
+	g, r, cancel, doubt := w.guard, w.r, w.cancel, w.r.doubt
 	before := g.count.Load()
-	w.health = time.AfterFunc(healthyAfter, func() {
-		if doubt && g.count.Load() == before {
-			cancel(errDoubt)
-		} else {
+	ask := max(healthyAfter, time.Until(r.askNext))
+	w.health = append(w.health, time.AfterFunc(healthyAfter, func() {
+		if !doubt || ask > healthyAfter || g.count.Load() != before {
 			r.recovered()
 		}
-	})
+	}))
+	if doubt {
+		w.health = append(w.health, time.AfterFunc(ask, func() {
+			if g.count.Load() == before {
+				cancel(errDoubt)
+			}
+		}))
+	}
 }
 
 func (w *watching[T]) stop() {
 	w.unlimit()
 	w.guard.stop()
-	if w.health != nil {
-		w.health.Stop()
+	for _, t := range w.health {
+		t.Stop()
 	}
 }
 
@@ -324,7 +330,6 @@ func (w *watching[T]) ended(err error, took time.Duration) outcome {
 	if w.op == opStream {
 		if o.err == nil {
 			o.err = errCut
-			o.progress = true // it was cut, not broken: counts towards maxCuts whatever it brought
 		}
 		return r.streamFailed(o)
 	}

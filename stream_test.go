@@ -48,6 +48,7 @@ func TestStreamedList(t *testing.T) {
 		"cut once":                   {[]stream{cut, whole}, []string{"stream", "stream"}, lw.ListStream},
 		"cut without an event":       {[]stream{{}}, paged("stream", "stream"), lw.ListPages},
 		"cut twice":                  {[]stream{cut}, paged("stream", "stream"), lw.ListPages},
+		"reset twice":                {[]stream{{events: reset.events, err: syscall.ECONNRESET}}, paged("stream", "stream"), lw.ListPages},
 		"broken twice":               {[]stream{reset}, paged("stream", "stream"), lw.ListPages},
 		"no end bookmark":            {[]stream{events(added("a", "9"), bookmark("20"))}, paged("stream"), lw.ListPages},
 		"nothing at all":             {[]stream{forever()}, paged("stream"), lw.ListPages},
@@ -95,7 +96,10 @@ func TestStreamIsRemembered(t *testing.T) {
 		log     []string
 	}{
 		"refused": {[]stream{{err: apierrors.NewBadRequest("x")}}, []string{"stream", "list limit 500", "watch 20", "list limit 500", "watch 30"}},
-		"cut":     {[]stream{{}, whole, events(end("40"))}, []string{"stream", "stream", "stream"}},
+		// It may have been the collection that was forbidden; since pages are not, it was the stream.
+		"forbidden":         {[]stream{{err: apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("x"))}}, []string{"stream", "list limit 500", "watch 20", "list limit 500", "watch 30"}},
+		"a state of before": {[]stream{whole, events(added("a", "9"), end("10")), events(added("a", "9"), end("10")), events(added("a", "39"), end("40"))}, []string{"stream", "stream", "stream", "stream"}},
+		"cut":               {[]stream{{}, whole, events(end("40"))}, []string{"stream", "stream", "stream"}},
 		// Two cuts are too many in a row, not in a life.
 		"cut now and then": {[]stream{{}, whole, {}, events(added("a", "39"), end("40"))}, []string{"stream", "stream", "stream", "stream"}},
 	} {
