@@ -124,7 +124,7 @@ func (c *Collection[T]) URL(namespace string) string {
 
 // Source returns the collection as a source over HTTP, with all that can go wrong on the way.
 func (c *Collection[T]) Source() *lw.HTTP[T] {
-	return &lw.HTTP[T]{URL: c.URL(""), Client: c.server.Client()}
+	return &lw.HTTP[T]{URL: c.URL(""), Client: c.server.Client(), Kind: c.collection.Resource.Kind}
 }
 
 // Create adds an object, and returns it as it is stored. It fails with AlreadyExists or Invalid.
