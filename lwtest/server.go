@@ -135,7 +135,7 @@ func (c *Collection[T]) URL(namespace string) string {
 // Source returns a source that reads the collection over HTTP. Its requests meet the injected
 // faults.
 func (c *Collection[T]) Source() *lw.HTTP[T] {
-	return &lw.HTTP[T]{URL: c.URL(""), Client: c.server.Client()}
+	return &lw.HTTP[T]{URL: c.URL(""), Client: c.server.Client(), Kind: c.collection.Resource.Kind}
 }
 
 // Create adds an object and returns it as it is stored. It fails with AlreadyExists or Invalid.

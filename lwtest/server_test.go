@@ -63,6 +63,24 @@ func TestHTTP(t *testing.T) {
 	})
 }
 
+// A task is a Job by another name.
+type task struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+// What T is called does not matter: the source's objects are of the resource's kind.
+func TestSourceOfAnotherName(t *testing.T) {
+	c := lwtest.Objects[*task](lwtest.NewServer(t, jobs), "jobs")
+	if _, err := c.Create(&task{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if _, err := c.Source().List(t.Context(), metav1.ListOptions{}, func(_ *task, err error) error { n++; return err }); err != nil || n != 1 {
+		t.Errorf("%d objects, error %v", n, err)
+	}
+}
+
 // controller is one that has a bug where it does not follow the server: it notes each job's size in
 // the status.
 func controller(ctx context.Context, c *lwtest.Collection[*Job]) error {

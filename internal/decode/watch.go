@@ -135,9 +135,6 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 			b.pos += w.d.p.pos
 			return true, w.pass(ev)
 		}
-		if w.d.p.isWrong(err) {
-			return false, err // whatever follows
-		}
 		// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
 	}
 	b.waits = w.checked()

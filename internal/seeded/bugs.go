@@ -344,8 +344,6 @@ var bugs = []bug{
 	{name: "the bytes of a large object are kept", run: "TestWorkingMemory", in: "./internal/decode", edits: one("internal/decode/settle.go",
 		"func (d *Decoder) passed() { d.p.data = nil }", "func (d *Decoder) passed() {}")},
 	{name: "an invalid line waits for the next one", run: "TestInvalidLines", in: "./internal/decode", edits: one("internal/decode/watch.go",
-		"		if w.d.p.isWrong(err) {", "		if w.d.p.isWrong(err) && b.err != nil {")},
-	{name: "an invalid line in pieces waits for the next one", run: "TestInvalidLines", in: "./internal/decode", edits: one("internal/decode/watch.go",
 		"	b.waits = w.checked()\n", "")},
 	{name: "any annotation ends the initial events", run: "TestBookmarks", in: "./internal/decode", edits: one("internal/decode/watch.go",
 		"o.Annotations[metav1.InitialEventsAnnotationKey] == \"true\",", "o.Annotations[metav1.InitialEventsAnnotationKey] != \"\",")},
