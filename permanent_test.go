@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,8 +141,12 @@ func endsAtOnce[T lw.Object](t *testing.T, src lw.Source[T], op, want string) {
 func TestReflectorEndsWithWhatCanNeverWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lw.NewMemory(widget("a", 1))
-		selector := ""
-		src := lw.WithListOptions(server, func(o *metav1.ListOptions) { o.FieldSelector = selector })
+		var broken atomic.Bool
+		src := lw.WithListOptions(server, func(o *metav1.ListOptions) {
+			if broken.Load() {
+				o.FieldSelector = "a"
+			}
+		})
 		store := lw.NewIndexer[*Widget]()
 		ended := make(chan error, 1)
 		r := lw.NewReflector(src, store, &lw.Options{OnError: func(error) {}})
@@ -152,7 +157,7 @@ func TestReflectorEndsWithWhatCanNeverWork(t *testing.T) {
 		if store.Len() != 1 || len(ended) != 0 {
 			t.Fatalf("%d objects", store.Len())
 		}
-		selector = "a"
+		broken.Store(true)
 		server.Fail(nil)
 		sleep(time.Hour)
 		select {
