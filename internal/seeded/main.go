@@ -221,7 +221,7 @@ func (b bug) overlay(root, dir string) (path string, err error) {
 }
 
 // needed are the test files of the root that the table's tests are in.
-var needed = regexp.MustCompile(`^(proof.*|contract.*|main|helpers|informer|informer_lifecycle|handler|more|epoch|badinput|status_healthy|wait|panic|index|example_memory)_test\.go$`)
+var needed = regexp.MustCompile(`^(proof.*|contract.*|main|helpers|informer|informer_lifecycle|export|handler|more|epoch|badinput|status_healthy|wait|panic|index|example_memory)_test\.go$`)
 
 // leaveOut takes the other tests out of the root's package: to compile them takes longer than to run these.
 func leaveOut(root string, replace map[string]string) error {
