@@ -184,7 +184,8 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 			return stream{events: []lw.WatchEvent[*Widget]{good}, open: true}
 		}}
 		looked := 0
-		backoff := func(int) time.Duration { return 700 * time.Millisecond }
+		// The event comes before the first look at all that is cached, which would race with the change.
+		backoff := func(int) time.Duration { return 200 * time.Millisecond }
 		inf = lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, DetectMutation: true, Backoff: backoff, OnError: func(err error) {
 			if !strings.Contains(err.Error(), "mutation") {
 				return
