@@ -1,14 +1,18 @@
 package main
 
+import "strings"
+
 // An equivalent is a mutant that somebody has looked at and that changes nothing that a test may look at.
 type equivalent struct {
 	file     string // from the module's root
 	function string
 	was, is  string // as the report prints them; is "": removed
 	why      string
+	near     string // what stands on its line, or on the three before, where the function has the same text more than once
 }
 
-// markEquivalents marks the mutants that are known to change nothing, and returns the entries that fit none.
+// markEquivalents marks the mutants that are known to change nothing, and returns the entries that fit
+// none, or some of several lines.
 func markEquivalents(all []*mutant) (stale []string) {
 	type place struct{ file, function, was, is string }
 	at := map[place][]*mutant{}
@@ -25,8 +29,13 @@ func markEquivalents(all []*mutant) (stale []string) {
 		if e.is != "" {
 			is = oneLine(e.is)
 		}
-		found := at[place{e.file, e.function, oneLine(e.was), is}]
-		if len(found) == 0 {
+		var found []*mutant
+		for _, m := range at[place{e.file, e.function, oneLine(e.was), is}] {
+			if strings.Contains(m.context(), e.near) {
+				found = append(found, m)
+			}
+		}
+		if len(found) == 0 || found[0].line != found[len(found)-1].line {
 			stale = append(stale, e.file+" "+e.function+": "+e.was+" -> "+e.is)
 		}
 		for _, m := range found {
@@ -42,25 +51,37 @@ const (
 )
 
 var equivalents = []equivalent{
-	{"fifo.go", "(*FIFO).wakeLocked", "clear(q.parked)", "", memory},
-	{"fold.go", "(*netChange).add", "1", "(1) - 1", speed},
-	{"http.go", "(*HTTP).put", "h.idle = d", "", speed},
-	{"options.go", "defaultBackoff", "failures < 7", "failures <= 7", "the seventh pause is the longest there is either way"},
-	{"reflector.go", "(*Reflector).pause", "return", "", "a timer of no time fires at once"},
-	{"reflector.go", "(position).after", "err == nil", "true", "with an error the order is 0"},
-	{"reflector.go", "decimal", "return n", "return *new(uint64)", speed},
-	{"reflector_errors.go", "retryAfter", "!ok || seconds <= 0", "!ok && seconds <= 0", "without a delay the seconds are 0, and none is below"},
-	{"reflector_errors.go", "retryAfter", "seconds <= 0", "seconds < 0", "no seconds are no pause"},
-	{"reflector_watch.go", "(*watching).ended", "o.opaque", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt"},
+	{"fifo.go", "(*FIFO).wakeLocked", "clear(q.parked)", "", memory, ""},
+	{"fold.go", "(*netChange).add", "1", "(1) - 1", speed, ""},
+	{"http.go", "(*HTTP).put", "h.idle = d", "", speed, ""},
+	{"options.go", "defaultBackoff", "failures < 7", "failures <= 7", "the seventh pause is the longest there is either way", ""},
+	{"reflector.go", "(*Reflector).pause", "return", "", "a timer of no time fires at once", ""},
+	{"reflector.go", "(position).after", "err == nil", "true", "with an error the order is 0", ""},
+	{"reflector.go", "decimal", "return n", "return *new(uint64)", speed, ""},
+	{"reflector_errors.go", "retryAfter", "!ok || seconds <= 0", "!ok && seconds <= 0", "without a delay the seconds are 0, and none is below", ""},
+	{"reflector_errors.go", "retryAfter", "seconds <= 0", "seconds < 0", "no seconds are no pause", ""},
+	{"reflector_watch.go", "(*watching).ended", "o.opaque", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt", ""},
 
-	{"internal/table/bitset.go", "(bitset).count", "n += bits.OnesCount64(word)", "", speed},
-	{"internal/table/groups.go", "(*Groups).leave", "at != last", "true", "the last member takes its own place, and is popped"},
-	{"internal/table/index.go", "(*draftOf).replace", "g.members[shard].are(position, values)", "false", speed},
-	{"internal/table/index.go", "(*draftOf).replace", "continue", "", speed},
-	{"internal/table/index.go", "(*draftOf).unlock", "d.values[0] = none", "", memory},
-	{"internal/table/index.go", "distinct", "clear(values[n:])", "", memory},
-	{"internal/table/members.go", "(*members).spare", "1 + len(m.free)", "1 - len(m.free)", speed},
-	{"internal/table/replace.go", "(*Store).diff", "len(objs)/shards", "len(objs) * shards", memory},
-	{"internal/table/table.go", "newTable", "2", "(2) + 1", speed},
-	{"internal/table/vector.go", "(*Vector).ownRoot", "v.rootEra != v.era", "true", speed},
+	{"internal/table/bitset.go", "(bitset).count", "n += bits.OnesCount64(word)", "", speed, ""},
+	{"internal/table/groups.go", "(*Groups).leave", "at != last", "true", "the last member takes its own place, and is popped", ""},
+	{"internal/table/index.go", "(*draftOf).replace", "g.members[shard].are(position, values)", "false", speed, ""},
+	{"internal/table/index.go", "(*draftOf).replace", "continue", "", speed, ""},
+	{"internal/table/index.go", "(*draftOf).unlock", "d.values[0] = none", "", memory, ""},
+	{"internal/table/index.go", "distinct", "clear(values[n:])", "", memory, ""},
+	{"internal/table/members.go", "(*members).spare", "1 + len(m.free)", "1 - len(m.free)", speed, ""},
+	{"internal/table/replace.go", "(*Store).diff", "len(objs)/shards", "len(objs) * shards", memory, ""},
+	{"internal/table/table.go", "newTable", "2", "(2) + 1", speed, ""},
+	{"internal/table/vector.go", "(*Vector).ownRoot", "v.rootEra != v.era", "true", speed, ""},
+
+	{"internal/decode/any.go", "(*Decoder).any", "64", "(64) * 2", "all sizes but 32 are taken for 64", "ParseFloat"},
+	{"internal/decode/message.go", "(*wireCompiler).field", "err == nil", "true", "with an error nobody uses the decoder", ""},
+	{"internal/decode/parse.go", "(*parser).short", "i > 1", "true", speed, ""},
+	{"internal/decode/parse.go", "(*parser).str", "size == 1", "true", speed, ""},
+	{"internal/decode/protobuf.go", "(*Decoder).messageIdent", "err != nil", "false", "what names a broken object is as good as can be", ""},
+	{"internal/decode/protobuf_stream.go", "(*protobufList).read", "err != nil", "false", "what comes next meets the same end of the stream", "io.EOF"},
+	{"internal/decode/raw.go", "(*rawField).remember", "f.at = at", "", speed, ""},
+	{"internal/decode/repeated.go", "(*wireCompiler).repeated", "err != nil", "false", "without bytes the loop ends at once, and returns the error", "w.bytes()"},
+	{"internal/decode/repeated.go", "(*wireMap).entry", `return "", false, err`, `return "", !false, err`, "with an error nobody looks at the rest", "w.message(typ)"},
+	{"internal/decode/scan.go", "(*buffer).fill", "100", "(100) / 2", "a reader that reads nothing fifty times will not read anything", ""},
+	{"internal/decode/watch.go", "(*watchStream).nextJSON", "return false, b.cut(err)", "return !false, b.cut(err)", "with an error nobody looks at the rest", ""},
 }

@@ -31,6 +31,7 @@ type options struct {
 	only     int
 	list     bool
 	race     bool
+	own      bool
 	verbose  bool
 	parallel int
 	patience time.Duration
@@ -47,6 +48,7 @@ func main() {
 	flag.IntVar(&o.only, "mutant", 0, "only the mutant of this `number`, with what the tests print")
 	flag.BoolVar(&o.list, "list", false, "print the mutants and run nothing")
 	flag.BoolVar(&o.race, "race", false, "run the tests of survivors under the race detector as well")
+	flag.BoolVar(&o.own, "own", false, "run only the tests of the mutant's own package, for a quick look")
 	flag.BoolVar(&o.verbose, "v", false, "print the verdict on each mutant")
 	flag.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "mutants at a time")
 	flag.DurationVar(&o.patience, "patience", 40*time.Second, "what a run of tests gets beside five times what it takes without a mutant")
@@ -78,7 +80,7 @@ func run(o options) error {
 		all = append(all, number(p, len(all))...)
 	}
 	if stale := markEquivalents(all); len(stale) > 0 && o.packages == flag.Lookup("package").DefValue {
-		return fmt.Errorf("known equivalents that no mutant is any more: %q", stale)
+		return fmt.Errorf("known equivalents that are no mutant any more, or more than one: %q", stale)
 	}
 	chosen := choose(all, file, match, o)
 	if o.list {

@@ -43,6 +43,12 @@ func (m *mutant) String() string {
 	return fmt.Sprintf("%s:%d %s: %s: %s %s (mutant %d)", m.file.name, m.line, m.function, m.kind, oneLine(m.was), is, m.id)
 }
 
+// context is the line that m is on, and the three before it.
+func (m *mutant) context() string {
+	lines := strings.Split(m.file.text, "\n")
+	return strings.Join(lines[max(0, m.line-4):m.line], "\n")
+}
+
 // oneLine is text in short.
 func oneLine(text string) string {
 	const most = 110

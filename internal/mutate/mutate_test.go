@@ -90,7 +90,7 @@ func TestEquivalents(t *testing.T) {
 		t.Errorf("%d mutants, want 8000", len(all))
 	}
 	for _, e := range markEquivalents(all) {
-		t.Errorf("no mutant is %s", e)
+		t.Errorf("none, or more than one, is %s", e)
 	}
 	for _, e := range equivalents {
 		if e.why == "" {

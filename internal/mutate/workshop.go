@@ -115,7 +115,7 @@ func (w *workshop) build(race bool) error {
 	return nil
 }
 
-// dependents finds the suites: first those of the mutated packages themselves.
+// dependents finds the suites: first those of the mutated packages themselves, then, where they are wanted, all others.
 func (w *workshop) dependents() error {
 	all, err := goList(append([]string{"-test", "-deps", w.packages[0].root + "/..."}, paths(w.packages)...)...)
 	if err != nil {
@@ -140,6 +140,9 @@ func (w *workshop) dependents() error {
 			w.suites = append(w.suites, s)
 			delete(byPath, p.path)
 		}
+	}
+	if w.opts.own {
+		return nil
 	}
 	others := make([]string, 0, len(byPath))
 	for path := range byPath {
