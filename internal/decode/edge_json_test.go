@@ -150,7 +150,7 @@ func TestEmbeddedPointers(t *testing.T) {
 
 // An item of an unstructured list has the kind that the list tells, unless it has one of its own.
 func TestUnstructuredItems(t *testing.T) {
-	const list = `{"kind":"SinkList","apiVersion":"v1","items":[
+	const list = `{"kind":"FishList","apiVersion":"v1","items":[
 		{"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"5"}}, {"kind":"Fish","apiVersion":"v2","metadata":{"name":"b"}},
 		{"kind":"Fish","metadata":{"name":"c"}}, {"apiVersion":"v3","metadata":{"name":"d"}}, {"n":12345678901,"f":1.5,"big":12345678901234567890,"small":7}]}`
 	d := newDecoder[*unstructured.Unstructured](t, Options{})
@@ -171,12 +171,12 @@ func TestUnstructuredItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`a Sink of v1 says "Sink" a`, `a Fish of v2 says "Fish" b`, `a Fish of  says "Fish" c`, `a  of v3 d: the object has no kind`, `a Sink of v1 says "Sink" `,
+		`a Fish of v1 says "Fish" a`, `a Fish of v2 says "Fish" b`, `a Fish of  says "Fish" c`, `a  of v3 d: the object has no kind`, `a Fish of v1 says "Fish" `,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("items (-want +got):\n%s", diff)
 	}
-	numbers := map[string]any{"kind": "Sink", "apiVersion": "v1", "n": int64(12345678901), "f": 1.5, "big": 12345678901234567890.0, "small": int64(7)}
+	numbers := map[string]any{"kind": "Fish", "apiVersion": "v1", "n": int64(12345678901), "f": 1.5, "big": 12345678901234567890.0, "small": int64(7)}
 	if diff := cmp.Diff(numbers, last); diff != "" {
 		t.Errorf("numbers (-want +got):\n%s", diff)
 	}

@@ -3,6 +3,7 @@ package decode
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -62,9 +63,9 @@ func (m message) tag(num, typ int) message {
 
 func decodeFigures(t *testing.T, data []byte) (*figures, error) {
 	t.Helper()
-	o := newDecoder[*figures](t, Options{}).message(data)
-	if o.Err != nil {
-		return nil, o.Err
+	o, err := newDecoder[*figures](t, Options{}).message(data)
+	if err = errors.Join(err, o.Err); err != nil {
+		return nil, err
 	}
 	return o.Value.(*figures), nil
 }

@@ -63,7 +63,7 @@ var equivalents = []equivalent{
 	{"reflector_watch.go", "(*watching).ended", "o.opaque", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt", ""},
 
 	{"internal/table/bitset.go", "(bitset).count", "n += bits.OnesCount64(word)", "", speed, ""},
-	{"internal/table/groups.go", "(*Groups).leave", "at != last", "true", "the last member takes its own place, and is popped", ""},
+	{"internal/table/groups.go", "(*Groups).leave", "place != last", "true", "the last member takes its own place, and is popped", ""},
 	{"internal/table/index.go", "(*draftOf).replace", "g.members[shard].are(position, values)", "false", speed, ""},
 	{"internal/table/index.go", "(*draftOf).replace", "continue", "", speed, ""},
 	{"internal/table/index.go", "(*draftOf).unlock", "d.values[0] = none", "", memory, ""},
@@ -81,7 +81,6 @@ var equivalents = []equivalent{
 	{"internal/decode/protobuf_stream.go", "(*protobufList).read", "err != nil", "false", "what comes next meets the same end of the stream", "io.EOF"},
 	{"internal/decode/raw.go", "(*rawField).remember", "f.at = at", "", speed, ""},
 	{"internal/decode/repeated.go", "(*wireCompiler).repeated", "err != nil", "false", "without bytes the loop ends at once, and returns the error", "w.bytes()"},
-	{"internal/decode/repeated.go", "(*wireMap).entry", `return "", false, err`, `return "", !false, err`, "with an error nobody looks at the rest", "w.message(typ)"},
 	{"internal/decode/scan.go", "(*buffer).fill", "100", "(100) / 2", "a reader that reads nothing fifty times will not read anything", ""},
 	{"internal/decode/watch.go", "(*watchStream).nextJSON", "return false, b.cut(err)", "return !false, b.cut(err)", "with an error nobody looks at the rest", ""},
 }
