@@ -15,6 +15,8 @@
 // The parts are usable alone: an [Indexer] is the store, a [FIFO] the way from the store to the handlers, and a [Reflector]
 // keeps any [Sink] in step with a source.
 //
+// How all this works, and in which file, is said in docs/how-it-works.md.
+//
 // # Objects are shared
 //
 // What a store or a handler hands out is shared by all readers. It must not be changed: copy an object before you change it.
