@@ -150,8 +150,10 @@ func with(change func(*lw.WatchEvent[*Part])) func(lw.WatchEvent[*Part]) []lw.Wa
 }
 
 func copied(ev lw.WatchEvent[*Part]) lw.WatchEvent[*Part] {
-	p := *ev.Object
-	ev.Object = &p
+	if ev.Object != nil {
+		p := *ev.Object
+		ev.Object = &p
+	}
 	return ev
 }
 

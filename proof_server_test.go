@@ -271,7 +271,8 @@ func (d *direct) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 				<-ctx.Done()
 				return ctx.Err()
 			case p.event != nil:
-				if err := yield(*p.event); err != nil {
+				// Each watch gets an object of its own: a Transform may change it in place.
+				if err := yield(copied(*p.event)); err != nil {
 					return err
 				}
 			case p.err == io.EOF:

@@ -120,6 +120,17 @@ func TestChecks(t *testing.T) {
 		{"S1", "an older object at a newer version",
 			func(r *run) { r.write(a2); r.write(a3); r.read("s", "3", a3) }, func(r *run) { r.write(a2); r.write(a3); r.read("s", "3", a2) }},
 		{"S1", "objects without a version", func(r *run) { r.read("s", "") }, func(r *run) { r.write(a2); r.read("s", "", a2) }},
+		{"S1", "a new copy whose version was read before its first list, at a version that wrote nothing", func(r *run) {
+			r.write(a2)
+			r.Moves(func() uint64 { return 5 })
+			r.read("s", "5", a2)
+			r.Reads(Read{Session: "t", Copy: 2, Call: r.Tick(), What: "a loop", Lower: true, Items: items([]*Item{a2})})
+		}, func(r *run) {
+			r.write(a2)
+			r.write(a3)
+			r.read("s", "3", a3)
+			r.Reads(Read{Session: "t", Copy: 2, Call: r.Tick(), What: "a loop", Lower: true, Items: items([]*Item{a2})})
+		}},
 		{"S1", "what is bad stays as it was", func(r *run) { r.write(a2); r.spoil("a", 3); r.read("s", "3", a2) },
 			func(r *run) { r.write(a2); r.write(b4); r.spoil("a", 5); r.read("s", "5", a2) }},
 		{"S1", "a version that is held back", func(r *run) { r.write(a2); r.spoil("a", 3); r.write(b4); r.read("s", "2", a2, b4) },

@@ -106,7 +106,7 @@ func (l *Log) witness(r *Result, read *Read, from point, low lowerBound, own boo
 	}
 	top := l.truth.at(read.Ret)
 	for i := from.epoch; i <= top.epoch; i++ {
-		for _, v := range l.candidates(read, i, version) {
+		for _, v := range l.candidates(read, i, version, from) {
 			if p := (point{i, v}); !p.before(from) && l.truth.reached(p, read.Ret) && l.shows(read, p) {
 				return p, true
 			}
@@ -117,10 +117,13 @@ func (l *Log) witness(r *Result, read *Read, from point, low lowerBound, own boo
 }
 
 // candidates returns the versions of an epoch that the read may show: its own, or all from its
-// lower bound on.
-func (l *Log) candidates(read *Read, epoch int, version uint64) []uint64 {
+// lower bound on. From is a bound too, and may be of a version that wrote no object.
+func (l *Log) candidates(read *Read, epoch int, version uint64, from point) []uint64 {
 	if !read.Lower {
 		return []uint64{version}
+	}
+	if epoch == from.epoch {
+		version = max(version, from.version)
 	}
 	return append([]uint64{version}, l.truth.changes(epoch, version, l.truth.epochs[epoch].top)...)
 }
