@@ -93,6 +93,11 @@ func (s scope) run(t *testing.T) {
 	)
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
+			// A bubble that fails, as after a race, ends its goroutine. The sender must not wait for it.
+			defer func() {
+				for range todo {
+				}
+			}()
 			for h := range todo {
 				result, injected, err := s.try(t, h)
 				mu.Lock()
