@@ -177,7 +177,7 @@ func TestBadInput(t *testing.T) {
 						t.Errorf("%q is not set aside", key)
 					}
 				}
-				if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != lw.Watching || status.Err != nil {
+				if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != lw.PhaseWatching || status.Err != nil {
 					t.Errorf("status: %+v", status)
 				}
 				if diff := cmp.Diff(tc.want, sizes(inf.Store())); diff != "" {
@@ -249,7 +249,7 @@ func TestBadInitialEvents(t *testing.T) {
 				if diff := cmp.Diff(tc.want, sizes(inf.Store())); diff != "" {
 					t.Errorf("store (-want +got):\n%s", diff)
 				}
-				if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != lw.Watching {
+				if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != lw.PhaseWatching {
 					t.Errorf("status: %+v", s)
 				}
 			})

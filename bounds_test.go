@@ -60,7 +60,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 				healthy := 0
 				for range 360 {
 					sleep(10 * time.Second)
-					if s := inf.Status(); s.Failures == 0 && s.Err == nil && s.Phase == lw.Watching {
+					if s := inf.Status(); s.Failures == 0 && s.Err == nil && s.Phase == lw.PhaseWatching {
 						healthy++
 					}
 				}

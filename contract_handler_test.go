@@ -306,7 +306,7 @@ func TestLateHandlers(t *testing.T) {
 				cancel()
 			}
 		}
-		want := []change{{lw.Added, "a", true, lw.Initial}, {lw.Added, "c", false, lw.Watch}}
+		want := []change{{lw.Added, "a", true, lw.CauseInitial}, {lw.Added, "c", false, lw.CauseWatch}}
 		if diff := cmp.Diff(want, changes); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}

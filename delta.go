@@ -27,21 +27,21 @@ func (t EventType) String() string {
 type Cause uint8
 
 const (
-	Initial Cause = iota + 1 // the first list, or the snapshot that a late handler starts with
-	Watch                    // an event of a watch
-	Relist                   // the comparison of a later list with what was known
-	Resync                   // nothing changed: a handler asked to be told again
+	CauseInitial Cause = iota + 1 // the first list, or the snapshot that a late handler starts with
+	CauseWatch                    // an event of a watch
+	CauseRelist                   // the comparison of a later list with what was known
+	CauseResync                   // nothing changed: a handler asked to be told again
 )
 
 func (c Cause) String() string {
 	switch c {
-	case Initial:
+	case CauseInitial:
 		return "initial"
-	case Watch:
+	case CauseWatch:
 		return "watch"
-	case Relist:
+	case CauseRelist:
 		return "relist"
-	case Resync:
+	case CauseResync:
 		return "resync"
 	}
 	return fmt.Sprintf("Cause(%d)", uint8(c))

@@ -20,7 +20,7 @@ func (h *hub[T]) events(ctx context.Context) iter.Seq[Delta[T]] {
 		}
 		// What is there to be read does not keep the loop going once it is to end.
 		over := func() bool { return ctx.Err() != nil || isClosed(h.stopped) }
-		first := Delta[T]{Type: Added, Cause: Initial, Initial: true, ResourceVersion: s.snapshot.ResourceVersion()}
+		first := Delta[T]{Type: Added, Cause: CauseInitial, Initial: true, ResourceVersion: s.snapshot.ResourceVersion()}
 		for first.New = range s.snapshot.All() {
 			if over() || !yield(first) {
 				return

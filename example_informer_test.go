@@ -52,7 +52,7 @@ func ExampleNewInformer() {
 	// a went from 1 to 2
 }
 
-// A readiness probe. A liveness probe asks whether Phase is Stopped, and nothing else.
+// A readiness probe. A liveness probe asks whether Phase is PhaseStopped, and nothing else.
 func ExampleStatus_Healthy() {
 	server := lw.NewMemory(widget("a", 1))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -114,7 +114,7 @@ func ExampleInformer_WaitForSync() {
 		OnError: func(error) {}, List: lw.ListPages, Backoff: func(int) time.Duration { return time.Hour },
 	})
 	go widgets.Run(ctx)
-	for widgets.Status().Phase != lw.Waiting {
+	for widgets.Status().Phase != lw.PhaseWaiting {
 		time.Sleep(time.Millisecond) // only so that what is printed is the same each time
 	}
 

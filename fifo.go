@@ -242,9 +242,9 @@ func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
 			next[key] = obj
 		}
 	}
-	d := Delta[T]{Type: Deleted, Cause: Relist, ResourceVersion: resourceVersion}
+	d := Delta[T]{Type: Deleted, Cause: CauseRelist, ResourceVersion: resourceVersion}
 	if !q.replaced {
-		d.Cause, d.Initial, q.replaced = Initial, true, true
+		d.Cause, d.Initial, q.replaced = CauseInitial, true, true
 	}
 	for _, key := range q.missing(next) {
 		q.tell(key, *new(T), d)
@@ -282,7 +282,7 @@ func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 	if q.closed.Load() || ev.Err != nil {
 		return
 	}
-	d := Delta[T]{Cause: Watch, ResourceVersion: ev.ResourceVersion}
+	d := Delta[T]{Cause: CauseWatch, ResourceVersion: ev.ResourceVersion}
 	switch ev.Type {
 	case watch.Added, watch.Modified:
 		if ev.Object == zero {

@@ -17,9 +17,9 @@ func updates(objects int) func(i int) Delta[*ball] {
 		b := &balls[i%objects]
 		turn := i / objects % 2
 		if i < objects { // so that no net change is none
-			return Delta[*ball]{Type: Added, Cause: Watch, New: b[1], ResourceVersion: "1"}
+			return Delta[*ball]{Type: Added, Cause: CauseWatch, New: b[1], ResourceVersion: "1"}
 		}
-		return Delta[*ball]{Type: Updated, Cause: Watch, Old: b[turn], New: b[1-turn], ResourceVersion: "2"}
+		return Delta[*ball]{Type: Updated, Cause: CauseWatch, Old: b[turn], New: b[1-turn], ResourceVersion: "2"}
 	}
 }
 

@@ -60,7 +60,7 @@ func TestBlockedCursorCostsObjects(t *testing.T) {
 	update := func(i int) {
 		old, next := current[i%objects], &ball{Meta{Name: names[i%objects], UID: "1", ResourceVersion: "1"}}
 		current[i%objects] = next
-		d := Delta[*ball]{Type: Updated, Cause: Watch, Old: old, New: next}
+		d := Delta[*ball]{Type: Updated, Cause: CauseWatch, Old: old, New: next}
 		if old == nil {
 			d.Type = Added
 		}
@@ -194,7 +194,7 @@ func TestBlockedCursorKeepsNetChange(t *testing.T) {
 	for i := range kept {
 		next := newBall("a", 1, i+1)
 		kept[i] = weak.Make(next)
-		q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: Watch})
+		q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
 		old = next
 	}
 	runtime.GC()

@@ -23,7 +23,7 @@ func TestSink(t *testing.T) {
 	}
 	type deltas = []Delta[*ball]
 	first := func(b *ball, rv string) Delta[*ball] {
-		return Delta[*ball]{Type: Added, Cause: Initial, Initial: true, New: b, ResourceVersion: rv}
+		return Delta[*ball]{Type: Added, Cause: CauseInitial, Initial: true, New: b, ResourceVersion: rv}
 	}
 	tests := []struct {
 		name   string
@@ -33,35 +33,35 @@ func TestSink(t *testing.T) {
 	}{
 		{"the first list is initial", nil, replace("5", a1, b1), deltas{first(a1, "5"), first(b1, "5")}},
 		{"a relist tells what is missing, then the rest", replace("5", a1, b1), replace("6", c1, a2), deltas{
-			{Type: Deleted, Cause: Relist, Old: b1, ResourceVersion: "6"},
-			{Type: Added, Cause: Relist, New: c1, ResourceVersion: "6"},
-			{Type: Updated, Cause: Relist, Old: a1, New: a2, ResourceVersion: "6"}}},
+			{Type: Deleted, Cause: CauseRelist, Old: b1, ResourceVersion: "6"},
+			{Type: Added, Cause: CauseRelist, New: c1, ResourceVersion: "6"},
+			{Type: Updated, Cause: CauseRelist, Old: a1, New: a2, ResourceVersion: "6"}}},
 		{"a relist is silent about the unchanged", replace("5", a1, b1), replace("6", newBall("a", 1, 1), b1), nil},
 		{"a relist tells another UID apart", replace("5", a1), replace("9", again), deltas{
-			{Type: Deleted, Cause: Relist, Old: a1, ResourceVersion: "9"},
-			{Type: Added, Cause: Relist, New: again, ResourceVersion: "9"}}},
+			{Type: Deleted, Cause: CauseRelist, Old: a1, ResourceVersion: "9"},
+			{Type: Added, Cause: CauseRelist, New: again, ResourceVersion: "9"}}},
 		{"of one key the newest counts", nil, replace("5", a2, b1, a1), deltas{first(a2, "5"), first(b1, "5")}},
-		{"added", nil, apply(watch.Added, a1, "1"), deltas{{Type: Added, Cause: Watch, New: a1, ResourceVersion: "1"}}},
+		{"added", nil, apply(watch.Added, a1, "1"), deltas{{Type: Added, Cause: CauseWatch, New: a1, ResourceVersion: "1"}}},
 		{"modified of the unknown is added", nil, apply(watch.Modified, a1, "1"),
-			deltas{{Type: Added, Cause: Watch, New: a1, ResourceVersion: "1"}}},
+			deltas{{Type: Added, Cause: CauseWatch, New: a1, ResourceVersion: "1"}}},
 		{"added of the known is updated", replace("1", a1), apply(watch.Added, a2, "2"),
-			deltas{{Type: Updated, Cause: Watch, Old: a1, New: a2, ResourceVersion: "2"}}},
+			deltas{{Type: Updated, Cause: CauseWatch, Old: a1, New: a2, ResourceVersion: "2"}}},
 		{"another UID is two", replace("1", a1), apply(watch.Modified, again, "9"), deltas{
-			{Type: Deleted, Cause: Watch, Old: a1, ResourceVersion: "9"},
-			{Type: Added, Cause: Watch, New: again, ResourceVersion: "9"}}},
+			{Type: Deleted, Cause: CauseWatch, Old: a1, ResourceVersion: "9"},
+			{Type: Added, Cause: CauseWatch, New: again, ResourceVersion: "9"}}},
 		{"the same version again is nothing", replace("1", a1), apply(watch.Modified, newBall("a", 1, 1), "1"), nil},
 		{"deleted carries what was known", replace("1", a1), apply(watch.Deleted, a2, "2"),
-			deltas{{Type: Deleted, Cause: Watch, Old: a1, ResourceVersion: "2"}}},
+			deltas{{Type: Deleted, Cause: CauseWatch, Old: a1, ResourceVersion: "2"}}},
 		{"deleted of the unknown is nothing", nil, apply(watch.Deleted, a1, "2"), nil},
 		{"deleted by key", replace("1", a1), func(q *FIFO[*ball]) {
 			q.Apply(WatchEvent[*ball]{Type: watch.Deleted, ResourceVersion: "2", Identity: &Meta{Namespace: "default", Name: "a"}})
-		}, deltas{{Type: Deleted, Cause: Watch, Old: a1, ResourceVersion: "2"}}},
+		}, deltas{{Type: Deleted, Cause: CauseWatch, Old: a1, ResourceVersion: "2"}}},
 		{"a bookmark is nothing", replace("1", a1), apply(watch.Bookmark, nil, "7"), nil},
 		{"an error is nothing", replace("1", a1), func(q *FIFO[*ball]) {
 			q.Apply(WatchEvent[*ball]{Type: watch.Deleted, Object: a2, Err: errors.New("bad")})
 		}, nil},
 		{"versions that are not stamped are news", replace("", bare), replace("", bareAgain),
-			deltas{{Type: Updated, Cause: Relist, Old: bare, New: bareAgain}}},
+			deltas{{Type: Updated, Cause: CauseRelist, Old: bare, New: bareAgain}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

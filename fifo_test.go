@@ -19,7 +19,7 @@ import (
 
 // numbered returns a delta of which the version says its place in the log.
 func numbered(i int) Delta[*ball] {
-	return Delta[*ball]{Type: Added, Cause: Watch, New: newBall(strconv.Itoa(i), i, i), ResourceVersion: strconv.Itoa(i)}
+	return Delta[*ball]{Type: Added, Cause: CauseWatch, New: newBall(strconv.Itoa(i), i, i), ResourceVersion: strconv.Itoa(i)}
 }
 
 // versions returns what the deltas lead to, in order.
@@ -105,13 +105,13 @@ func TestLimit(t *testing.T) {
 		c := q.Subscribe()
 		c.wait()
 		old := newBall("a", 1, 0)
-		q.push(Delta[*ball]{Type: Added, New: old, Cause: Watch})
+		q.push(Delta[*ball]{Type: Added, New: old, Cause: CauseWatch})
 		if got, err := c.Next(t.Context()); err != nil || len(got) != 1 {
 			t.Fatalf("Next = %d deltas, %v", len(got), err)
 		}
 		for i := range defaultLimit + 1 {
 			next := newBall("a", 1, i+1)
-			q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: Watch})
+			q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
 			old = next
 		}
 		if got, err := c.Next(t.Context()); err != nil || len(got) != 1 || got[0].New != old {
@@ -128,7 +128,7 @@ func TestLimit(t *testing.T) {
 			old := newBall("a", 1, 0)
 			for i := range tt.n {
 				next := newBall("a", 1, i+1)
-				q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: Watch})
+				q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
 				old = next
 			}
 			got, err := c.Next(t.Context())
@@ -395,7 +395,7 @@ func TestRace(t *testing.T) {
 		next := newBall(strconv.Itoa(rnd.IntN(keys)), rnd.IntN(2), version)
 		world.Lock()
 		old := truth[KeyOf(next)]
-		d := Delta[*ball]{Cause: Watch, Old: old, New: next, ResourceVersion: next.ResourceVersion}
+		d := Delta[*ball]{Cause: CauseWatch, Old: old, New: next, ResourceVersion: next.ResourceVersion}
 		if old != nil && rnd.IntN(4) == 0 {
 			d.New = nil
 			delete(truth, KeyOf(next))

@@ -32,16 +32,16 @@ func TestNetChange(t *testing.T) {
 	a1, a2, a3 := newBall("a", 1, 1), newBall("a", 1, 2), newBall("a", 1, 3)
 	b1, b2 := newBall("b", 2, 4), newBall("b", 3, 5)
 	add := func(b *ball) Delta[*ball] {
-		return Delta[*ball]{Type: Added, Cause: Watch, New: b, ResourceVersion: b.ResourceVersion}
+		return Delta[*ball]{Type: Added, Cause: CauseWatch, New: b, ResourceVersion: b.ResourceVersion}
 	}
 	initial := func(b *ball) Delta[*ball] {
-		return Delta[*ball]{Type: Added, Cause: Initial, Initial: true, New: b, ResourceVersion: b.ResourceVersion}
+		return Delta[*ball]{Type: Added, Cause: CauseInitial, Initial: true, New: b, ResourceVersion: b.ResourceVersion}
 	}
 	update := func(old, new *ball) Delta[*ball] {
-		return Delta[*ball]{Type: Updated, Cause: Watch, Old: old, New: new, ResourceVersion: new.ResourceVersion}
+		return Delta[*ball]{Type: Updated, Cause: CauseWatch, Old: old, New: new, ResourceVersion: new.ResourceVersion}
 	}
 	gone := func(b *ball, rv string) Delta[*ball] {
-		return Delta[*ball]{Type: Deleted, Cause: Watch, Old: b, ResourceVersion: rv}
+		return Delta[*ball]{Type: Deleted, Cause: CauseWatch, Old: b, ResourceVersion: rv}
 	}
 	with := func(d Delta[*ball], change func(*Delta[*ball])) Delta[*ball] { change(&d); return d }
 	type deltas = []Delta[*ball]
@@ -53,7 +53,7 @@ func TestNetChange(t *testing.T) {
 		{"updates merge", deltas{update(a1, a2), update(a2, a3)}, deltas{update(a1, a3)}},
 		{"an update of what is new is new", deltas{add(a1), update(a1, a2)}, deltas{add(a2)}},
 		{"an update of what is initial is initial", deltas{initial(a1), update(a1, a2)},
-			deltas{with(initial(a2), func(d *Delta[*ball]) { d.Cause = Watch })}},
+			deltas{with(initial(a2), func(d *Delta[*ball]) { d.Cause = CauseWatch })}},
 		{"added and deleted is nothing", deltas{add(a1), update(a1, a2), gone(a2, "9")}, nil},
 		{"deleted is told with what was told", deltas{update(a1, a2), gone(a2, "9")}, deltas{gone(a1, "9")}},
 		{"the same UID again is an update", deltas{gone(a1, "2"), add(a3)}, deltas{update(a1, a3)}},
@@ -61,12 +61,12 @@ func TestNetChange(t *testing.T) {
 		{"what came between is not told", deltas{gone(b1, "5"), add(newBall("b", 9, 6)), gone(newBall("b", 9, 6), "7")},
 			deltas{gone(b1, "7")}},
 		{"back to the same object is nothing", deltas{update(a1, a2), update(a2, a1)}, nil},
-		{"a resync is nothing", deltas{with(update(a1, a1), func(d *Delta[*ball]) { d.Cause = Resync })}, nil},
+		{"a resync is nothing", deltas{with(update(a1, a1), func(d *Delta[*ball]) { d.Cause = CauseResync })}, nil},
 		{"a second life is not initial", deltas{initial(a1), gone(a1, "2"), add(a3)}, deltas{add(a3)}},
 		{"in the order of the latest change", deltas{update(a1, a2), add(b1), update(a2, a3)},
 			deltas{add(b1), update(a1, a3)}},
-		{"a relist is a cause", deltas{update(a1, a2), with(update(a2, a3), func(d *Delta[*ball]) { d.Cause = Relist })},
-			deltas{with(update(a1, a3), func(d *Delta[*ball]) { d.Cause = Relist })}},
+		{"a relist is a cause", deltas{update(a1, a2), with(update(a2, a3), func(d *Delta[*ball]) { d.Cause = CauseRelist })},
+			deltas{with(update(a1, a3), func(d *Delta[*ball]) { d.Cause = CauseRelist })}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -226,11 +226,11 @@ func TestCursorModel(t *testing.T) {
 			uid := rapid.IntRange(1, 3).Draw(t, "uid")
 			version++
 			next := newBall(name, uid, version)
-			cause := rapid.SampledFrom([]Cause{Initial, Watch, Relist}).Draw(t, "cause")
+			cause := rapid.SampledFrom([]Cause{CauseInitial, CauseWatch, CauseRelist}).Draw(t, "cause")
 			old := truth[KeyOf(next)]
 			switch {
 			case old == nil:
-				push(Delta[*ball]{Type: Added, New: next, Cause: cause, Initial: cause == Initial})
+				push(Delta[*ball]{Type: Added, New: next, Cause: cause, Initial: cause == CauseInitial})
 			case old.UID == next.UID:
 				push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: cause})
 			default: // another one of that name comes next time, or not
@@ -304,9 +304,9 @@ func TestCursorModel(t *testing.T) {
 					version++
 					next := newBall(name, 1, version)
 					if old := truth[KeyOf(next)]; old != nil {
-						push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: Watch})
+						push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
 					} else {
-						push(Delta[*ball]{Type: Added, New: next, Cause: Watch})
+						push(Delta[*ball]{Type: Added, New: next, Cause: CauseWatch})
 					}
 				}
 				passed++

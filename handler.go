@@ -149,7 +149,7 @@ func (r *handlerRunner[T]) run() {
 func (r *handlerRunner[T]) first() bool {
 	snap := r.sub.snapshot
 	r.sub.snapshot = nil // only needed while the initial Adds are told
-	d := Delta[T]{Type: Added, Cause: Initial, Initial: true}
+	d := Delta[T]{Type: Added, Cause: CauseInitial, Initial: true}
 	for d.New = range snap.All() {
 		if !r.tell(&d) {
 			return false
@@ -175,7 +175,7 @@ func (r *handlerRunner[T]) resync() bool {
 	if err != nil {
 		return true // the next poll returns it as well, and ends the handler
 	}
-	d := Delta[T]{Type: Updated, Cause: Resync}
+	d := Delta[T]{Type: Updated, Cause: CauseResync}
 	for obj := range at.snapshot.All() {
 		// What has changed since waits in the log, and is told from there.
 		if r.hub.log.position() != at.position {

@@ -44,7 +44,7 @@ func versionAndUID[T Object](obj T) (version uint64, identity string) {
 // leads to. Consumers that wait are woken by notify.
 func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed bool) {
 	return h.store.store.Put(key, obj, report, func(old T, existed, identical bool) {
-		d := Delta[T]{Type: Updated, Cause: Watch, Old: old, New: obj, ResourceVersion: version}
+		d := Delta[T]{Type: Updated, Cause: CauseWatch, Old: old, New: obj, ResourceVersion: version}
 		if existed && identical {
 			// The fast path: emit would read old's UID, which is rarely in the cache.
 			h.log.put(d)
@@ -57,7 +57,7 @@ func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed boo
 // remove removes the object of key, and moves the reported version to report unless that is "".
 func (h *hub[T]) remove(key Key, version, report string) (old T, existed bool) {
 	return h.store.store.Remove(key, report, func(old T) {
-		h.log.put(Delta[T]{Type: Deleted, Cause: Watch, Old: old, ResourceVersion: version})
+		h.log.put(Delta[T]{Type: Deleted, Cause: CauseWatch, Old: old, ResourceVersion: version})
 	})
 }
 
@@ -75,7 +75,7 @@ type change[T Object] struct{ old, new T }
 //
 // The first replace tells the log nothing: each consumer walks a snapshot, whether it came before or comes later. Later ones
 // tell their differences, deletions first. Differences are returned after the first replace, or always if wanted is true.
-func (h *hub[T]) replace(objs []T, version, report string, wanted bool, to table.Changes[T]) (n int, changes []change[T]) {
+func (h *hub[T]) replace(objs []T, version, report string, wanted bool, to table.Changes[T]) (changes []change[T]) {
 	first := !isClosed(h.synced)
 	if !first || wanted {
 		to.Change = func(old, new T) { changes = append(changes, change[T]{old, new}) }
@@ -89,15 +89,15 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, to table
 			h.syncLocked()
 			return
 		}
-		d := Delta[T]{Cause: Relist, ResourceVersion: version}
+		d := Delta[T]{Cause: CauseRelist, ResourceVersion: version}
 		for _, c := range changes {
 			d.Old, d.New = c.old, c.new
 			emit(d, h.log.put)
 		}
 	}
-	n = h.store.store.Replace(objs, report, to)
+	h.store.store.Replace(objs, report, to)
 	h.log.notify()
-	return n, changes
+	return changes
 }
 
 // syncLocked lets all waits for sync end, and the consumers that wait begin.

@@ -189,7 +189,7 @@ func TestRemoveWhileACallRuns(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%d calls, want the one that was running", n)
 		}
-		if s := inf.Status(); s.Phase != lw.Watching {
+		if s := inf.Status(); s.Phase != lw.PhaseWatching {
 			t.Errorf("the informer is %v", s.Phase)
 		}
 	})
@@ -234,7 +234,7 @@ func TestRunCancelledBefore(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 		<-reg.Done()
-		if s := inf.Status(); s.Phase != lw.Stopped || s.Synced {
+		if s := inf.Status(); s.Phase != lw.PhaseStopped || s.Synced {
 			t.Errorf("status: %+v", s)
 		}
 		if err := inf.Run(t.Context()); err != lw.ErrStarted {

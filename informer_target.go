@@ -102,7 +102,7 @@ func (t *informerTarget[T]) dropped(obj T) {
 
 // replace makes a whole list the store's content. Nothing is told of the first one: each handler that waits for it walks the
 // store on its own, as one that comes later does. Of a later one the differences are told, what is gone first.
-func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
+func (t *informerTarget[T]) replace(l replacement[T]) {
 	if t.check != nil {
 		for _, obj := range l.objs {
 			t.check.add(obj)
@@ -110,9 +110,8 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 	}
 	objs, keep := l.objs, maps.Clone(l.keep)
 	for {
-		n, key, err := t.try(objs, keep, &l)
+		key, err := t.try(objs, keep, &l)
 		if err == nil {
-			changed = n
 			break
 		}
 		// Without the object that an index has panicked at, which stays as it was.
@@ -133,11 +132,10 @@ func (t *informerTarget[T]) replace(l replacement[T]) (changed int) {
 		t.hub.waits.fail(ErrRewound)
 	}
 	t.reached(l.reached, l.version == l.reached)
-	return changed
 }
 
 // try replaces the content, and tells of it. An error is that of the object key; then nothing has changed.
-func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (changed int, key Key, err error) {
+func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (key Key, err error) {
 	var duplicates []Key
 	to := table.Changes[T]{
 		Same: func(old, new T) bool {
@@ -154,14 +152,14 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 		to.Trying = func(obj T) { key = KeyOf(obj) }
 		defer t.recovered(&key, &err)
 	}
-	changed, changes := t.hub.replace(objs, l.reached, l.version, t.check != nil, to)
+	changes := t.hub.replace(objs, l.reached, l.version, t.check != nil, to)
 	for _, c := range changes {
 		t.compared(c.old)
 	}
 	for _, key := range duplicates {
 		l.duplicate(key)
 	}
-	return changed, key, nil
+	return key, nil
 }
 
 // sameVersion reports whether a list says nothing new about an object. Versions are compared, unless they mean nothing: then

@@ -9,7 +9,7 @@ import (
 
 // Options tune an [Informer] or a [Reflector]. Nil and the zero value mean the defaults.
 type Options struct {
-	Name string // in errors, logs and metrics; default: T's name
+	Name string // in errors and logs; default: T's name
 
 	// Logger is told, at Info, of the first sync and of each recovery, with how long they took, and where OnError is nil, at
 	// Warn, of failures: the first of a kind at once, and then at growing intervals, with how many there have been.
@@ -32,20 +32,10 @@ type Options struct {
 	// on with the next event, and an object that an index panicked at is set aside. Default (nil): the panic crashes the
 	// program, as any would.
 	OnPanic func(p *Panic)
-	Metrics Metrics // default: none
 
 	// DetectMutation keeps a copy of every object, and reports one that somebody changed in the cache to OnError, with the
 	// paths of what is different. Package lwtest has the whole diff. It is for tests: it doubles the memory.
 	DetectMutation bool
-}
-
-// Metrics receives an informer's measurements. Its methods are called in the goroutine that reads from the server.
-type Metrics interface {
-	// Request is called at the end of each request: op is list, stream or watch, took how long it was open, err nil if it
-	// ended as it should.
-	Request(informer, op string, took time.Duration, err error)
-	// Replaced is called when a whole list of so many objects was taken over, of which changed are new, changed or gone.
-	Replaced(informer string, objects, changed int)
 }
 
 // ListMode says how an initial list is asked for.
@@ -76,7 +66,7 @@ func (m ListMode) String() string {
 	return fmt.Sprintf("ListMode(%d)", int(m))
 }
 
-// withDefaults returns a copy of o in which no field but Logger, OnError, Metrics and OnPanic is zero: see newFailureLog.
+// withDefaults returns a copy of o in which no field but Logger, OnError and OnPanic is zero: see newFailureLog.
 func (o *Options) withDefaults(name string) *Options {
 	var d Options
 	if o != nil {

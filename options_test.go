@@ -14,7 +14,7 @@ func TestOptionsDefaults(t *testing.T) {
 	} {
 		d := o.withDefaults("Pod")
 		if d.Name != "Pod" || d.Logger != slog.Default() || d.List != ListAuto || d.PageSize != 500 || d.SyncBudget != 10*time.Second ||
-			d.WatchTimeout != 5*time.Minute || d.Metrics != nil || d.OnPanic != nil || d.DetectMutation {
+			d.WatchTimeout != 5*time.Minute || d.OnPanic != nil || d.DetectMutation {
 			t.Errorf("%s: %+v", name, d)
 		}
 		if pause := d.Backoff(1); pause < 400*time.Millisecond || pause >= 1200*time.Millisecond {

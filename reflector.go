@@ -52,7 +52,7 @@ type Reflector[T Object] struct {
 // target is what a reflector writes to: an informer, or a user's Sink behind a [sinkTarget].
 type target[T Object] interface {
 	// replace takes over a whole list; see replacement.
-	replace(l replacement[T]) (changed int)
+	replace(l replacement[T])
 	// apply makes the change ev, of which key is the key, and moves the reported version to version, if that is not empty. An
 	// event with Err changes no object. It returns whether the object was there before; known is false where the target cannot
 	// tell. An error means that nothing has changed, and that the object is to be set aside, which held follows.
@@ -105,7 +105,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrStarted
 	}
-	defer r.board.setPhase(Stopped)
+	defer r.board.setPhase(PhaseStopped)
 	r.log.start()
 	defer r.log.stop()
 	for ctx.Err() == nil {
@@ -216,6 +216,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 			o.err = errEmptyWatch
 		}
 	}
+	if o.err != nil && !errors.Is(o.err, errDoubt) {
+		r.board.requestFailed()
+	}
 	if o.err != nil && !o.quiet {
 		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
 		if v.failed {
@@ -225,7 +228,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	}
 	pause := r.pace.due(time.Now())
 	if v.wait {
-		r.board.setPhase(Waiting)
+		r.board.setPhase(PhaseWaiting)
 		pause = max(pause, r.opts.Backoff(r.failures), retryAfter(o.err))
 	}
 	r.pause(ctx, pause)
@@ -234,6 +237,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 // giveUp reports what no retry can mend, and returns it.
 func (r *Reflector[T]) giveUp(o outcome) error {
 	r.failures++
+	r.board.requestFailed()
 	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
 	r.board.fail(r.failures, err)
 	r.opts.OnError(err)
@@ -261,13 +265,6 @@ func (r *Reflector[T]) pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-t.C:
 	case <-ctx.Done():
-	}
-}
-
-// measure accounts for a request that has ended.
-func (r *Reflector[T]) measure(op string, start time.Time, err error) {
-	if r.opts.Metrics != nil {
-		r.opts.Metrics.Request(r.opts.Name, op, time.Since(start), err)
 	}
 }
 

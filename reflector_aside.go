@@ -82,7 +82,7 @@ type sinkTarget[T Object] struct {
 // getter is a Sink that can be asked what it holds, as an Indexer can.
 type getter[T Object] interface{ Get(key Key) (T, bool) }
 
-func (s *sinkTarget[T]) replace(l replacement[T]) int {
+func (s *sinkTarget[T]) replace(l replacement[T]) {
 	objs := l.objs
 	if g, ok := s.sink.(getter[T]); ok {
 		for key := range l.keep {
@@ -94,7 +94,6 @@ func (s *sinkTarget[T]) replace(l replacement[T]) int {
 	s.sink.Replace(objs, l.version)
 	l.taken()
 	s.at.set(l.version)
-	return len(objs)
 }
 
 func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {

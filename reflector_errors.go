@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Names of what a reflector does, in Error.Op and in Metrics.
+// Names of what a reflector does, in Error.Op.
 const (
 	opList      = "list"
-	opProbe     = "probe" // a list, to Error and Metrics
+	opProbe     = "probe" // a list, to Error
 	opStream    = "stream"
 	opWatch     = "watch"
 	opDecode    = "decode"

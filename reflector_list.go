@@ -80,7 +80,7 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 // pages lists in pages of so many objects, which all show one version, or in one response if limit is 0.
 func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	r.pace.spend(time.Now())
-	r.board.setPhase(Listing)
+	r.board.setPhase(PhaseListing)
 	mode := ListPages
 	if limit == 0 {
 		mode = ListWhole
@@ -174,7 +174,6 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.board.requested(op)
-	start := time.Now()
 	omitted := func() {
 		g.heard(1)
 		got.omit()
@@ -184,9 +183,7 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 		got.take(obj, err)
 		return nil
 	})
-	err = causeOf(ctx, err)
-	r.measure(opList, start, err)
-	return meta, err
+	return meta, causeOf(ctx, err)
 }
 
 // omittedKey is that of a function in a List's context which a Transform calls for each object that it leaves out: the list
@@ -286,7 +283,7 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 		version = stays(key)
 	}
 	objs := got.objs
-	changed := r.target.replace(replacement[T]{
+	r.target.replace(replacement[T]{
 		objs: objs, version: version, reached: got.version, keep: got.bad, epoch: epoch, distrust: epoch || HintsOf(r.src).Unversioned,
 		duplicate: func(key Key) {
 			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
@@ -300,8 +297,5 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 	r.position, r.expected = positionAt(got.version), len(objs)
 	r.listed, r.relist, r.doubt, r.probe = true, false, false, false
 	r.log.listed(op, len(objs), got.version)
-	if r.opts.Metrics != nil {
-		r.opts.Metrics.Replaced(r.opts.Name, len(objs), changed)
-	}
 	return nil
 }

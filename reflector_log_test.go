@@ -109,16 +109,10 @@ func TestLogOfLastingFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var book logbook
-				m := &meter{}
-				inf := lw.NewInformer[*Widget](tc.src, &lw.Options{Logger: book.logger(), List: tc.mode, Metrics: m})
+				inf := lw.NewInformer[*Widget](tc.src, &lw.Options{Logger: book.logger(), List: tc.mode})
 				start(t, inf)
 				sleep(time.Hour)
-				failed := 0
-				for _, line := range m.got {
-					if strings.HasPrefix(line, "Widget list") || strings.HasPrefix(line, "Widget watch") || strings.HasPrefix(line, "Widget stream") {
-						failed += 1 - strings.Count(line, "<nil>")
-					}
-				}
+				failed := int(inf.Status().Failed)
 				if lines := book.lines(); len(lines) < tc.least || len(lines) > tc.most || failed < tc.errors {
 					t.Errorf("%d lines for %d failed requests, want %d to %d for %d:\n%s", len(lines), failed, tc.least, tc.most, tc.errors, &book)
 				}

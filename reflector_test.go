@@ -124,7 +124,7 @@ func TestReflectorAlone(t *testing.T) {
 			t.Errorf("calls of the sink (-want +got):\n%s", diff)
 		}
 		for _, r := range []*lw.Reflector[*Widget]{first, second} {
-			if s := r.Status(); !s.Synced || s.Phase != lw.Watching || s.ResourceVersion != m.ResourceVersion() {
+			if s := r.Status(); !s.Synced || s.Phase != lw.PhaseWatching || s.ResourceVersion != m.ResourceVersion() {
 				t.Errorf("status: %+v", s)
 			}
 			if err := r.Run(ctx); err != lw.ErrStarted {

@@ -46,7 +46,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 		w.guard = newGuard(cancel, r.opts.SyncBudget, errNoEnd)
 		w.limit()
 		r.board.setMode(ListStream)
-		r.board.setPhase(Streaming)
+		r.board.setPhase(PhaseStreaming)
 	} else {
 		opts.ResourceVersion = r.position.version
 		w.live()
@@ -58,7 +58,6 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	err := r.src.Watch(ctx, opts, w.event)
 	err = causeOf(ctx, err)
 	w.flush()
-	r.measure(w.op, w.start, err)
 	return w.ended(err, time.Since(w.start))
 }
 
@@ -104,7 +103,7 @@ func (w *watching[T]) unlimit() {
 // live watches over what is a plain watch from now on.
 func (w *watching[T]) live() {
 	w.unlimit()
-	w.r.board.setPhase(Watching)
+	w.r.board.setPhase(PhaseWatching)
 	w.opaque = w.r.position.version == ""
 	if w.guard == nil {
 		w.guard = newGuard(w.cancel, w.timeout+overdue, errSilent)
@@ -205,7 +204,6 @@ func (w *watching[T]) take(ev *WatchEvent[T]) error {
 			return err
 		}
 		r.stream.cuts = 0
-		r.measure(opStream, w.start, nil)
 		w.initial, w.op, w.moved, w.start = nil, opWatch, false, time.Now()
 		w.live()
 	default:

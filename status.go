@@ -11,12 +11,12 @@ import (
 // Status is what an [Informer] or a [Reflector] is doing, as of one moment. Who has waited (for the sync, or for a version)
 // finds in it what the wait has promised.
 //
-// [Status.Healthy] is what a readiness probe wants to know. It is red until Synced, when Phase is Stopped, and once requests
+// [Status.Healthy] is what a readiness probe wants to know. It is red until Synced, when Phase is PhaseStopped, and once requests
 // have failed for a minute on end, which Since tells: then the store is whole, but may be out of date. Nothing else makes
 // it red. A watch that breaks is resumed, and the objects of SetAside hide no others: those are for an alert, as is a Pending
 // that only grows, which is that of a handler that hangs. A quiet collection has an old LastEvent.
 //
-// A liveness probe wants no more than that Phase is not Stopped: a restart mends no server, and costs it a list.
+// A liveness probe wants no more than that Phase is not PhaseStopped: a restart mends no server, and costs it a list.
 type Status struct {
 	Informer        string // Options.Name
 	Phase           Phase
@@ -31,6 +31,9 @@ type Status struct {
 	Lists           uint64        // requests for a list, of which each page is one
 	Probes          uint64        // requests for the server's version: lists of at most one object
 	Watches         uint64        // requests for a watch or a streamed list
+	Streams         uint64        // those of Watches for a streamed list
+	Relists         uint64        // whole lists that replaced the content, without the first
+	Failed          uint64        // requests that ended with an error, watches that were resumed included
 	Events          uint64        // watch events, bookmarks and initial ones included
 	Mode            ListMode      // how the last list was asked for; before the first: Options.List
 	Pending         int           // changes that wait for the slowest handler
@@ -41,27 +44,27 @@ type Status struct {
 type Phase int
 
 const (
-	Idle      Phase = iota // Run has not been called
-	Listing                // a list was asked for
-	Streaming              // the initial events of a streamed list come in
-	Watching               // changes come in
-	Waiting                // after a failure, before the next attempt
-	Stopped                // Run has returned, or is about to
+	PhaseIdle      Phase = iota // Run has not been called
+	PhaseListing                // a list was asked for
+	PhaseStreaming              // the initial events of a streamed list come in
+	PhaseWatching               // changes come in
+	PhaseWaiting                // after a failure, before the next attempt
+	PhaseStopped                // Run has returned, or is about to
 )
 
 func (p Phase) String() string {
 	switch p {
-	case Idle:
+	case PhaseIdle:
 		return "idle"
-	case Listing:
+	case PhaseListing:
 		return "listing"
-	case Streaming:
+	case PhaseStreaming:
 		return "streaming"
-	case Watching:
+	case PhaseWatching:
 		return "watching"
-	case Waiting:
+	case PhaseWaiting:
 		return "waiting"
-	case Stopped:
+	case PhaseStopped:
 		return "stopped"
 	}
 	return fmt.Sprintf("Phase(%d)", int(p))
@@ -79,6 +82,9 @@ type board struct {
 	lists    uint64        //
 	probes   uint64        //
 	watches  uint64        //
+	streams  uint64        // of watches
+	relists  uint64        //
+	failed   uint64        // requests that ended with an error
 	failures int           //
 	err      error         //
 	since    time.Time     // of the first failure; zero while failures is 0
@@ -92,7 +98,7 @@ func (b *board) status(mode ListMode) Status {
 	defer b.mu.Unlock()
 	s := Status{
 		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since,
-		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Events: b.events.Load(), Mode: b.mode, Epoch: b.epoch,
+		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed, Events: b.events.Load(), Mode: b.mode, Epoch: b.epoch,
 	}
 	if s.Mode == ListAuto {
 		s.Mode = mode
@@ -134,6 +140,9 @@ func (b *board) requested(op string) {
 		b.lists++
 	case opProbe:
 		b.probes++
+	case opStream:
+		b.streams++
+		b.watches++
 	default:
 		b.watches++
 	}
@@ -148,6 +157,12 @@ func (b *board) fail(failures int, err error) {
 	}
 }
 
+func (b *board) requestFailed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failed++
+}
+
 func (b *board) recovered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,7 +175,10 @@ func (b *board) recoveredLocked() { b.failures, b.err, b.since = 0, nil, time.Ti
 func (b *board) replaced(epoch bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.synced, b.phase = true, Watching
+	if b.synced {
+		b.relists++
+	}
+	b.synced, b.phase = true, PhaseWatching
 	b.recoveredLocked()
 	if epoch {
 		b.epoch++

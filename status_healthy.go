@@ -14,7 +14,7 @@ const staleAfter = time.Minute
 // end by now. Otherwise it says why not; errors.Is and errors.As find [ErrStopped] and what Err is in it.
 func (s Status) Healthy() error {
 	switch {
-	case s.Phase == Stopped:
+	case s.Phase == PhaseStopped:
 		return &statusError{status: s, cause: ErrStopped}
 	case !s.Synced:
 		return &statusError{what: s.unsynced(), status: s}
@@ -26,7 +26,7 @@ func (s Status) Healthy() error {
 
 // unsynced says what is done instead.
 func (s Status) unsynced() string {
-	if s.Phase == Idle {
+	if s.Phase == PhaseIdle {
 		return "not synced, since Run has not been called"
 	}
 	return fmt.Sprintf("not synced (%s, mode %s)", s.Phase, s.Mode)

@@ -31,19 +31,19 @@ func TestStatusOfEachPhase(t *testing.T) {
 		want lw.Status
 		err  error
 	}{
-		"idle":      {&script{}, lw.ListPages, false, false, lw.Status{Phase: lw.Idle, Mode: lw.ListPages}, nil},
-		"idle auto": {&script{}, lw.ListAuto, false, false, lw.Status{Phase: lw.Idle, Mode: lw.ListAuto}, nil},
-		"listing":   {&script{lists: []reply{{hang: true}}}, lw.ListWhole, true, false, lw.Status{Phase: lw.Listing, Mode: lw.ListWhole, Lists: 1}, nil},
+		"idle":      {&script{}, lw.ListPages, false, false, lw.Status{Phase: lw.PhaseIdle, Mode: lw.ListPages}, nil},
+		"idle auto": {&script{}, lw.ListAuto, false, false, lw.Status{Phase: lw.PhaseIdle, Mode: lw.ListAuto}, nil},
+		"listing":   {&script{lists: []reply{{hang: true}}}, lw.ListWhole, true, false, lw.Status{Phase: lw.PhaseListing, Mode: lw.ListWhole, Lists: 1}, nil},
 		"streaming": {&script{stream: func() stream { return events(added("a", "9")) }}, lw.ListAuto, true, false,
-			lw.Status{Phase: lw.Streaming, Mode: lw.ListStream, Watches: 1, Events: 1, LastEvent: born}, nil},
+			lw.Status{Phase: lw.PhaseStreaming, Mode: lw.ListStream, Watches: 1, Streams: 1, Events: 1, LastEvent: born}, nil},
 		"watching": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{events(added("b", "11"), bookmark("20"))}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.Watching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, LastEvent: born}, nil},
+			lw.Status{Phase: lw.PhaseWatching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, LastEvent: born}, nil},
 		"waiting to list": {&script{lists: []reply{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Lists: 1, Failures: 1, Since: born}, down},
+			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Lists: 1, Failures: 1, Failed: 1, Since: born}, down},
 		"waiting to watch": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.Waiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1, Since: born}, down},
+			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1, Failed: 1, Since: born}, down},
 		"stopped": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{forever()}}, lw.ListPages, true, true,
-			lw.Status{Phase: lw.Stopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1}, nil},
+			lw.Status{Phase: lw.PhaseStopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestStatusIsACopy(t *testing.T) {
 
 func TestPhaseAndModeStrings(t *testing.T) {
 	var got []string
-	for p := lw.Idle; p <= lw.Stopped+1; p++ {
+	for p := lw.PhaseIdle; p <= lw.PhaseStopped+1; p++ {
 		got = append(got, p.String())
 	}
 	for m := lw.ListAuto; m <= lw.ListWhole+1; m++ {
@@ -101,46 +101,34 @@ func TestPhaseAndModeStrings(t *testing.T) {
 	}
 }
 
-// meter is a Metrics that writes down what it is told.
-type meter struct{ got []string }
-
-func (m *meter) Request(informer, op string, took time.Duration, err error) {
-	m.got = append(m.got, fmt.Sprintf("%s %s %v %v", informer, op, took, err))
-}
-
-func (m *meter) Replaced(informer string, objects, changed int) {
-	m.got = append(m.got, fmt.Sprintf("%s replaced %d %d", informer, objects, changed))
-}
-
-func TestMetrics(t *testing.T) {
+// What an informer has asked for and been answered is counted.
+func TestStatusCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := errors.New("refused")
-		errNoStreams := apierrors.NewBadRequest("no streams")
 		src := &script{
-			lists: []reply{{err: down}, list("10", stamped("a", 1, "8"), stamped("b", 1, "9")), list("20", stamped("a", 1, "8"), stamped("b", 2, "19"), stamped("c", 1, "20"))},
+			lists: []reply{{err: errors.New("refused")}, list("10", stamped("a", 1, "8")), list("20", stamped("a", 1, "8"), stamped("c", 1, "20"))},
 			watches: []stream{
 				{}, // the script counts the stream as the first
 				{after: 20 * time.Second},
 				{events: []lw.WatchEvent[*Widget]{bookmark("15")}, after: time.Second, err: errors.New("gone")},
 				expired(), forever(),
 			},
-			stream: func() stream { return stream{after: 3 * time.Second, err: errNoStreams} },
+			stream: func() stream { return stream{after: 3 * time.Second, err: apierrors.NewBadRequest("no streams")} },
 		}
-		m := &meter{}
-		inf := lw.NewInformer[*Widget](src, &lw.Options{Metrics: m, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+		inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
 		start(t, inf)
 		sleep(3 * time.Minute)
-		want := []string{
-			"Widget stream 3s " + errNoStreams.Error(),
-			"Widget list 0s refused",
-			"Widget list 0s <nil>", "Widget replaced 2 2",
-			"Widget watch 20s <nil>", "Widget list 0s <nil>", // it was silent, so the server is asked for its version
-			"Widget watch 1s gone",
-			"Widget watch 0s too old",
-			"Widget list 0s <nil>", "Widget replaced 3 2",
+		got := inf.Status()
+		want := lw.Status{
+			Lists:   3, // refused, the first, and after the 410
+			Probes:  1, // after the watch that was silent
+			Watches: 5, Streams: 1, Relists: 1,
+			Failed: 4, // the stream, the list, the watch that broke, and the 410
+			Events: 1,
 		}
-		if diff := cmp.Diff(want, m.got); diff != "" {
-			t.Errorf("metrics (-want +got):\n%s", diff)
+		if diff := cmp.Diff(want, lw.Status{
+			Lists: got.Lists, Probes: got.Probes, Watches: got.Watches, Streams: got.Streams, Relists: got.Relists, Failed: got.Failed, Events: got.Events,
+		}); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
 		}
 	})
 }

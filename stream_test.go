@@ -65,7 +65,7 @@ func TestStreamedList(t *testing.T) {
 				sleep(2 * time.Minute)
 				mustLog(t, src, tc.log...)
 				s := inf.Status()
-				if !s.Synced || s.Mode != tc.mode || s.Phase != lw.Watching || s.Failures != 0 || s.ResourceVersion != "20" {
+				if !s.Synced || s.Mode != tc.mode || s.Phase != lw.PhaseWatching || s.Failures != 0 || s.ResourceVersion != "20" {
 					t.Errorf("status: %+v", s)
 				}
 				if told := got.take(); len(told) == 0 || told[len(told)-1] != "synced" {

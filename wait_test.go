@@ -143,10 +143,10 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 						t.Errorf("WaitForSync: %v", err)
 					}
 					want := lw.Status{
-						Informer: "Widget", Phase: lw.Watching, Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
+						Informer: "Widget", Phase: lw.PhaseWatching, Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
 						SetAside: map[lw.Key]error{key("b"): broken}, Epoch: tc.epoch,
 					}
-					ignored := cmpopts.IgnoreFields(lw.Status{}, "Lists", "Watches")
+					ignored := cmpopts.IgnoreFields(lw.Status{}, "Lists", "Watches", "Relists", "Failed")
 					if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
 						t.Errorf("status (-want +got):\n%s", diff)
 					}

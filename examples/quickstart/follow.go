@@ -24,7 +24,6 @@ type follower[T lw.Object] struct {
 	replica  map[lw.Key]T // written by the replay handler; read when the informer has stopped
 	line     line
 	start    time.Time
-	traffic  traffic
 
 	adds, updates, deletes, lookups, backwards atomic.Int64
 
@@ -36,7 +35,6 @@ type follower[T lw.Object] struct {
 func newFollower[T lw.Object](src lw.Source[T], indexed string, key func(T) string) *follower[T] {
 	f := &follower[T]{indexed: indexed, replica: map[lw.Key]T{}, start: time.Now()}
 	f.informer = lw.NewInformer(src, &lw.Options{
-		Metrics: &f.traffic,
 		OnError: func(err error) { f.line.print("  %v", err) },
 	})
 	f.index = lw.NewIndex(f.informer, key)
@@ -147,9 +145,8 @@ func (f *follower[T]) report(changes int) {
 	}
 	row("events from the server", "%d", s.Events)
 	row("told to the handlers", "%d added, %d updated, %d deleted", f.adds.Load(), f.updates.Load(), f.deletes.Load())
-	streams, relists := f.traffic.streams.Load(), max(0, f.traffic.replaced.Load()-1)
-	row("lists", "%d streamed, %d in pages; %d of them relists", streams, f.traffic.replaced.Load()-streams, relists)
-	row("watches resumed", "%d", s.Watches-uint64(streams))
+	row("requests for a list", "%d streamed, %d pages; %d relists", s.Streams, s.Lists, s.Relists)
+	row("watches resumed", "%d", s.Watches-s.Streams)
 	for i, d := range f.outages {
 		row(fmt.Sprintf("outage %d", i+1), "%v until the store showed what was written after it", d)
 	}
@@ -158,17 +155,6 @@ func (f *follower[T]) report(changes int) {
 		row("WRONG", "%d lookups showed two objects of one version", n)
 	}
 }
-
-// traffic counts lists. It implements lw.Metrics.
-type traffic struct{ streams, replaced atomic.Int64 }
-
-func (t *traffic) Request(_, op string, _ time.Duration, err error) {
-	if op == "stream" && err == nil {
-		t.streams.Add(1)
-	}
-}
-
-func (t *traffic) Replaced(string, int, int) { t.replaced.Add(1) }
 
 // followCluster follows the collection at url until ctx is done. It asks the server only for the
 // metadata of the objects, so it works for a collection of any type.

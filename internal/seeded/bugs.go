@@ -115,7 +115,7 @@ var bugs = []bug{
 		"	end := q.end.Load()\n	if end-q.tail.base == chunkSize {",
 		"	end := q.end.Load()\n	for _, c := range q.cursors {\n		if end-c.told.Load() > 8 {\n			<-c.wake\n		}\n	}\n	if end-q.tail.base == chunkSize {")},
 	{name: "handlers sleep after a broken promise of more", run: "TestMore", edits: one(watchFile,
-		"	w.flush()\n	r.measure(w.op", "	r.measure(w.op")},
+		"	w.flush()\n	return w.ended(", "	return w.ended(")},
 	{name: "handlers sleep as long as more is promised", run: "TestMore", edits: one(watchFile,
 		"		ev.More = w.held < maxHeld &&", "		ev.More = true ||")},
 	{name: "handlers sleep until there is more", edits: one(watchFile,
@@ -133,7 +133,7 @@ var bugs = []bug{
 		"r.h.Update(d.Old, d.New)", "r.h.Update(d.New, d.New)")},
 	{name: "deletion is told before the store shows it", id: "B27", edits: append(one(hubFile,
 		"	return h.store.store.Remove(key, report, func(old T) {\n		h.log.put(",
-		"	if was, ok := h.store.Get(key); ok {\n		h.log.push(Delta[T]{Type: Deleted, Cause: Watch, Old: was, ResourceVersion: version})\n		time.Sleep(1)\n	}\n"+
+		"	if was, ok := h.store.Get(key); ok {\n		h.log.push(Delta[T]{Type: Deleted, Cause: CauseWatch, Old: was, ResourceVersion: version})\n		time.Sleep(1)\n	}\n"+
 			"	return h.store.store.Remove(key, report, func(old T) {\n		_ = ("),
 		edit{hubFile, "	\"sync\"\n", "	\"sync\"\n	\"time\"\n"})},
 	{name: "filter tells an update for an add", edits: one(handlerFile,
@@ -164,7 +164,7 @@ var bugs = []bug{
 		"		Done:      l.taken,\n", ""),
 		edit{targetFile, "	for _, c := range changes {\n		t.compared(c.old)\n	}\n	for _, key := range dup", "	defer l.taken()\n	for _, c := range changes {\n		t.compared(c.old)\n	}\n	for _, key := range dup"})},
 	{name: "failures outlive a whole list", run: "TestListEndsFailures", edits: one(statusFile,
-		"b.phase = true, Watching\n	b.recoveredLocked()\n", "b.phase = true, Watching\n")},
+		"b.phase = true, PhaseWatching\n	b.recoveredLocked()\n", "b.phase = true, PhaseWatching\n")},
 	{name: "a blip is no health", run: "TestStatusHealthy", edits: one(healthyFile,
 		"const staleAfter = time.Minute", "const staleAfter = time.Second")},
 	{name: "bookmark wakes nobody who waits for its version", run: "TestWhatEndsAWait", edits: one(targetFile,
