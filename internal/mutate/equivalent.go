@@ -2,7 +2,8 @@ package main
 
 import "strings"
 
-// An equivalent is a mutant that somebody has looked at and that changes nothing that a test may look at.
+// An equivalent is a mutant that somebody has looked at and that changes nothing that a test may
+// look at.
 type equivalent struct {
 	file     string // from the module's root
 	function string
@@ -11,8 +12,8 @@ type equivalent struct {
 	near     string // what stands on its line, or on the three before, where the function has the same text more than once
 }
 
-// markEquivalents marks the mutants that are known to change nothing, and returns the entries that fit
-// none, or some of several lines.
+// markEquivalents marks the mutants that are known to change nothing, and returns the entries that
+// fit none, or some of several lines.
 func markEquivalents(all []*mutant) (stale []string) {
 	type place struct{ file, function, was, is string }
 	at := map[place][]*mutant{}
