@@ -31,6 +31,18 @@ func (e permanentError) Unwrap() error { return e.error }
 
 func (e permanentError) Is(target error) bool { return target == ErrPermanent }
 
+// The values of Error.Op.
+const (
+	opList      = "list"
+	opProbe     = "probe" // in an Error it is a list
+	opStream    = "stream"
+	opWatch     = "watch"
+	opDecode    = "decode"
+	opTransform = "transform"
+	opIndex     = "index"
+	opMutation  = "mutation"
+)
+
 // An Error says what failed, where. It reaches Options.OnError once, and is found by errors.As in what the waits return.
 // It unwraps to the cause: the API's status error (errors.As to apierrors.APIStatus), the network's or the decoder's.
 type Error struct {
@@ -99,3 +111,36 @@ func keyString(k Key) string {
 	}
 	return k.Namespace + "/" + k.Name
 }
+
+// errNoStream is the error of a Watch that was asked for a streamed list by a reflector that did not
+// know that the source has none. The reflector then lists in pages.
+var errNoStream = errors.New("lw: the source cannot stream its initial list")
+
+// A protocolError is an answer that no server may give. What follows it cannot be trusted, so the
+// reflector lists again.
+type protocolError struct{ msg string }
+
+func (e *protocolError) Error() string { return "protocol error: " + e.msg }
+
+func protocolErrorf(format string, args ...any) error {
+	return &protocolError{fmt.Sprintf(format, args...)}
+}
+
+// unusable returns the error of an object that cannot be in a collection, because it is nil or has
+// no name. It returns nil for any other object.
+func unusable[T Object](obj T) error {
+	var zero T
+	if obj == zero {
+		return &Error{Op: opDecode, Err: errors.New("the object is nil")}
+	}
+	if !named(obj) {
+		return &Error{Op: opDecode, Key: KeyOf(obj), Err: errNoName("object")}
+	}
+	return nil
+}
+
+// named reports whether obj, which is not nil, has a name. Every object of a server has one.
+func named[T Object](obj T) bool { return obj.GetName() != "" }
+
+// errNoName returns the error of what has no name: an object, or the result of a Transform.
+func errNoName(what string) error { return fmt.Errorf("the %s has no name", what) }

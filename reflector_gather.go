@@ -80,11 +80,10 @@ func (g *gathered[T]) turn(token string, from int) error {
 // sift sets aside the items of all pages that cannot stand in a collection. Those of a source that decodes whole lists have
 // left the processor's cache, and a loop that does nothing else waits for many of them at a time.
 func (g *gathered[T]) sift() {
-	var zero T
 	kept := 0
 	for i, obj := range g.objs {
-		if obj == zero || obj.GetName() == "" {
-			g.fail(unusable(obj))
+		if err := unusable(obj); err != nil {
+			g.fail(err)
 			continue
 		}
 		if kept != i {

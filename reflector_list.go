@@ -178,28 +178,12 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 		g.heard(1)
 		got.omit()
 	}
-	meta, err := r.src.List(withOmitted(ctx, omitted), opts, func(obj T, err error) error {
+	meta, err := r.src.List(withLeftOutByTransform(ctx, omitted), opts, func(obj T, err error) error {
 		g.heard(1)
 		got.take(obj, err)
 		return nil
 	})
 	return meta, causeOf(ctx, err)
-}
-
-// omittedKey is that of a function in a List's context which a Transform calls for each object that it leaves out: the list
-// makes progress, though nothing of it is seen behind the transform.
-type omittedKey struct{}
-
-func withOmitted(ctx context.Context, f func()) context.Context {
-	return context.WithValue(ctx, omittedKey{}, f)
-}
-
-// omittedIn returns the function that ctx has, or one that does nothing.
-func omittedIn(ctx context.Context) func() {
-	if f, ok := ctx.Value(omittedKey{}).(func()); ok {
-		return f
-	}
-	return func() {}
 }
 
 // ask compares the server's version with the position: a server that was restored from a backup answers a watch at a version
