@@ -44,37 +44,37 @@ func TestDecide(t *testing.T) {
 		"stream falls back":           {outcome{op: opStream, err: internal, fallback: true}, 0, verdict{}},
 		"stream falls back, again":    {outcome{op: opStream, err: internal, fallback: true}, 9, verdict{}},
 		"end":                         {outcome{op: opWatch, progress: true}, 0, verdict{}},
-		"end before its time":         {outcome{op: opWatch, progress: true, early: true}, 0, verdict{doubt: true}},
-		"end of a silent one":         {outcome{op: opWatch, progress: true, silent: true}, 0, verdict{probe: true}},
-		"end of an early silent one":  {outcome{op: opWatch, progress: true, silent: true, early: true}, 0, verdict{doubt: true, probe: true}},
+		"end before its time":         {outcome{op: opWatch, progress: true, endedEarly: true}, 0, verdict{verify: true}},
+		"end of a silent one":         {outcome{op: opWatch, progress: true, heardNothing: true}, 0, verdict{probe: true}},
+		"end of an early silent one":  {outcome{op: opWatch, progress: true, heardNothing: true, endedEarly: true}, 0, verdict{verify: true, probe: true}},
 		"empty":                       {outcome{op: opWatch}, 0, fail},
-		"empty before its time":       {outcome{op: opWatch, early: true}, 0, verdict{doubt: true, failed: true, wait: true}},
+		"empty before its time":       {outcome{op: opWatch, endedEarly: true}, 0, verdict{verify: true, failed: true, wait: true}},
 		"empty the fourth time":       {outcome{op: opWatch}, 3, fail},
 		"empty the fifth time":        {outcome{op: opWatch}, 4, verdict{failed: true, wait: true, relist: true}},
 		"empty the sixth time":        {outcome{op: opWatch}, 5, fail},
 		"empty the tenth time":        {outcome{op: opWatch}, 9, verdict{failed: true, wait: true, relist: true}},
-		"in doubt":                    {outcome{op: opWatch, err: errDoubt, quiet: true}, 0, verdict{probe: true}},
+		"in doubt":                    {outcome{op: opWatch, err: errUnverified, unreported: true}, 0, verdict{probe: true}},
 		"expired":                     {outcome{op: opWatch, err: gone}, 0, verdict{relist: true, failed: true}},
-		"expired after a list":        {outcome{op: opWatch, err: gone, again: true}, 1, verdict{relist: true, failed: true, wait: true}},
+		"expired after a list":        {outcome{op: opWatch, err: gone, relistDidNotHelp: true}, 1, verdict{relist: true, failed: true, wait: true}},
 		"gone":                        {outcome{op: opWatch, err: apierrors.NewGone("gone")}, 0, verdict{relist: true, failed: true}},
 		"protocol error":              {outcome{op: opWatch, err: proto}, 0, verdict{relist: true, failed: true}},
-		"wrapped protocol error":      {outcome{op: opWatch, err: fmt.Errorf("x: %w", proto), again: true}, 0, verdict{relist: true, failed: true, wait: true}},
-		"internal":                    {outcome{op: opWatch, err: internal}, 0, verdict{doubt: true, failed: true, wait: true}},
-		"internal after progress":     {outcome{op: opWatch, err: internal, progress: true}, 0, verdict{doubt: true, failed: true, wait: true}},
-		"internal the fifth time":     {outcome{op: opWatch, err: internal}, 4, verdict{doubt: true, failed: true, wait: true, relist: true}},
+		"wrapped protocol error":      {outcome{op: opWatch, err: fmt.Errorf("x: %w", proto), relistDidNotHelp: true}, 0, verdict{relist: true, failed: true, wait: true}},
+		"internal":                    {outcome{op: opWatch, err: internal}, 0, verdict{verify: true, failed: true, wait: true}},
+		"internal after progress":     {outcome{op: opWatch, err: internal, progress: true}, 0, verdict{verify: true, failed: true, wait: true}},
+		"internal the fifth time":     {outcome{op: opWatch, err: internal}, 4, verdict{verify: true, failed: true, wait: true, relist: true}},
 		"busy the fifth time":         {outcome{op: opWatch, err: busy}, 4, fail},
-		"broken":                      {outcome{op: opWatch, err: broken}, 0, verdict{doubt: true, failed: true, wait: true}},
-		"broken the fifth time":       {outcome{op: opWatch, err: broken}, 4, verdict{doubt: true, failed: true, wait: true}},
-		"cut off the fifth time":      {outcome{op: opWatch, err: io.ErrUnexpectedEOF}, 4, verdict{doubt: true, failed: true, wait: true}},
-		"ended the fifth time":        {outcome{op: opWatch, err: io.EOF}, 4, verdict{doubt: true, failed: true, wait: true}},
-		"garbled":                     {outcome{op: opWatch, err: garbled}, 0, verdict{doubt: true, failed: true, wait: true}},
-		"garbled the fifth time":      {outcome{op: opWatch, err: garbled}, 4, verdict{doubt: true, failed: true, wait: true, relist: true}},
-		"broken after progress":       {outcome{op: opWatch, err: broken, progress: true}, 0, verdict{doubt: true}},
-		"broken in silence":           {outcome{op: opWatch, err: broken, progress: true, silent: true}, 0, verdict{doubt: true, probe: true}},
-		"opaque":                      {outcome{op: opWatch, opaque: true, progress: true}, 0, verdict{relist: true}},
-		"opaque and empty":            {outcome{op: opWatch, opaque: true}, 0, verdict{relist: true, failed: true, wait: true}},
-		"opaque and broken":           {outcome{op: opWatch, opaque: true, progress: true, err: broken}, 0, verdict{relist: true, failed: true, wait: true}},
-		"silent, and nobody hears it": {outcome{op: opWatch, err: errSilent, progress: true, silent: true}, 0, verdict{doubt: true, probe: true}},
+		"broken":                      {outcome{op: opWatch, err: broken}, 0, verdict{verify: true, failed: true, wait: true}},
+		"broken the fifth time":       {outcome{op: opWatch, err: broken}, 4, verdict{verify: true, failed: true, wait: true}},
+		"cut off the fifth time":      {outcome{op: opWatch, err: io.ErrUnexpectedEOF}, 4, verdict{verify: true, failed: true, wait: true}},
+		"ended the fifth time":        {outcome{op: opWatch, err: io.EOF}, 4, verdict{verify: true, failed: true, wait: true}},
+		"garbled":                     {outcome{op: opWatch, err: garbled}, 0, verdict{verify: true, failed: true, wait: true}},
+		"garbled the fifth time":      {outcome{op: opWatch, err: garbled}, 4, verdict{verify: true, failed: true, wait: true, relist: true}},
+		"broken after progress":       {outcome{op: opWatch, err: broken, progress: true}, 0, verdict{verify: true}},
+		"broken in silence":           {outcome{op: opWatch, err: broken, progress: true, heardNothing: true}, 0, verdict{verify: true, probe: true}},
+		"opaque":                      {outcome{op: opWatch, noVersions: true, progress: true}, 0, verdict{relist: true}},
+		"opaque and empty":            {outcome{op: opWatch, noVersions: true}, 0, verdict{relist: true, failed: true, wait: true}},
+		"opaque and broken":           {outcome{op: opWatch, noVersions: true, progress: true, err: broken}, 0, verdict{relist: true, failed: true, wait: true}},
+		"silent, and nobody hears it": {outcome{op: opWatch, err: errSilent, progress: true, heardNothing: true}, 0, verdict{verify: true, probe: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, decide(tc.o, tc.failures), cmp.AllowUnexported(verdict{})); diff != "" {
@@ -159,13 +159,13 @@ func TestRetryAfterSeconds(t *testing.T) {
 
 // However fast it is asked, the pacer lets through 5 at once and then one each 1.1 s; time that nobody used is not saved up.
 func TestPacer(t *testing.T) {
-	var p pacer
+	var p requestLimiter
 	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := begin
 	var at []time.Duration
 	ask := func(n int) {
 		for range n {
-			now = now.Add(p.due(now))
+			now = now.Add(p.wait(now))
 			p.spend(now)
 			at = append(at, now.Sub(begin).Round(time.Millisecond))
 		}
@@ -186,22 +186,22 @@ func TestGuard(t *testing.T) {
 	late, later := errors.New("late"), errors.New("later")
 	for name, tc := range map[string]struct {
 		heard      []time.Duration // since the beginning
-		do         func(*guard)
+		do         func(*stallTimer)
 		want       error
 		from, upTo time.Duration
 	}{
 		"silence":       {nil, nil, late, 10 * time.Second, 10 * time.Second},
 		"signs of life": {[]time.Duration{5 * time.Second, 12 * time.Second}, nil, late, 22 * time.Second, 32 * time.Second},
-		"stopped":       {nil, (*guard).stop, nil, 0, 0},
-		"more patience": {nil, func(g *guard) { g.change(time.Minute, later) }, later, time.Minute, time.Minute},
-		"less patience": {nil, func(g *guard) { g.change(time.Second, later) }, later, time.Second, time.Second},
+		"stopped":       {nil, (*stallTimer).stop, nil, 0, 0},
+		"more patience": {nil, func(g *stallTimer) { g.restart(time.Minute, later) }, later, time.Minute, time.Minute},
+		"less patience": {nil, func(g *stallTimer) { g.restart(time.Second, later) }, later, time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				begin := time.Now()
-				g := newGuard(cancel, 10*time.Second, late)
+				g := newStallTimer(cancel, 10*time.Second, late)
 				if tc.do != nil {
 					tc.do(g)
 				}
@@ -228,7 +228,7 @@ func TestGuard(t *testing.T) {
 
 // What is set aside is told once for what is known, and always for an event; while one is held the version is.
 func TestAside(t *testing.T) {
-	a := aside{board: &board{}}
+	a := setAsideObjects{recorder: &statusRecorder{}}
 	var told []string
 	report := func(err *Error) { told = append(told, err.Error()) }
 	bad, worse := errors.New("bad"), errors.New("worse")
@@ -242,8 +242,8 @@ func TestAside(t *testing.T) {
 	a.add(two, bad, true, report)
 	a.add(two, bad, true, report) // another version
 	a.listed(map[Key]error{two: bad}, report)
-	if !a.holds() || !slices.Equal([]Key{two}, keys(a.board.setAside)) {
-		t.Errorf("after a list: %v, holds: %v", a.board.setAside, a.holds())
+	if !a.holds() || !slices.Equal([]Key{two}, keys(a.recorder.setAside)) {
+		t.Errorf("after a list: %v, holds: %v", a.recorder.setAside, a.holds())
 	}
 	if !a.remove(two) || a.remove(two) || a.holds() || !a.empty() {
 		t.Error("it is still there after it was removed")
@@ -306,12 +306,12 @@ func TestGuardGivenMoreInTheLastMoment(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			g := newGuard(cancel, 10*time.Second, errors.New("late"))
+			g := newStallTimer(cancel, 10*time.Second, errors.New("late"))
 			defer g.stop()
 			time.Sleep(5 * time.Second)
 			g.heard(1)
 			time.Sleep(5 * time.Second)
-			g.change(time.Minute, errors.New("later"))
+			g.restart(time.Minute, errors.New("later"))
 			time.Sleep(59 * time.Second)
 			if ctx.Err() != nil {
 				t.Fatalf("it was ended by %v", context.Cause(ctx))

@@ -47,13 +47,13 @@ func (c Cause) String() string {
 	return fmt.Sprintf("Cause(%d)", uint8(c))
 }
 
-// A Delta is one change of one object, as [Informer.Events] yields it and a [Cursor] returns it. Its objects are shared and must
-// not be changed.
+// A Delta is one change of one object, as [Informer.Events] yields it and a [Cursor] returns it.
+// Its objects are shared and must not be changed.
 type Delta[T Object] struct {
 	Type            EventType
-	Cause           Cause  // of a net change: the cause of its last part
-	Initial         bool   // Added only: the object is of the first list, or of the snapshot that a late consumer begins with
-	Old             T      // what the consumer was told last; zero for Added
+	Cause           Cause  // of folded changes: the cause of the last one
+	Initial         bool   // Added only: the object is part of what the consumer begins with
+	Old             T      // the version before, as this consumer has it; zero for Added
 	New             T      // zero for Deleted
 	ResourceVersion string // of the collection, after the change
 }
@@ -69,7 +69,8 @@ func (d Delta[T]) Object() T {
 // Key returns the key of the object.
 func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
 
-// emit calls yield with the deltas that d's Old and New make: none, one, or two where they are different objects of one name.
+// emit calls yield with the deltas that d's Old and New amount to: none, one, or two if they are
+// different objects with the same name.
 func emit[T Object](d Delta[T], yield func(Delta[T])) {
 	var zero T
 	switch {

@@ -9,20 +9,23 @@ import (
 // ErrStarted is returned by Run when it is called a second time.
 var ErrStarted = errors.New("lw: already started")
 
-// ErrStopped is the cause of a wait, or of a read from a [Cursor], that ended because the informer stopped.
+// ErrStopped is the cause if a wait, or a read from a [Cursor], ended because the informer stopped.
 var ErrStopped = errors.New("lw: stopped")
 
-// ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in time (a restored backup, a
-// wiped store), a consistent read confirmed it, and the store now shows the older state. Waits for a resource version of the
-// epoch before it end with this error.
+// ErrRewound is the cause of the [Error] that reports a new epoch. The server's state went back in
+// time, as after the restore of a backup. A consistent read has confirmed that, and the store shows
+// the older state. Waits for a resource version of the former epoch end with this error.
 var ErrRewound = errors.New("lw: the server went back in time")
 
-// ErrPermanent is what errors.Is finds in the error of a [Source] that no retry can mend: a malformed URL, a selector that does
-// not parse, a field to drop that T does not have. A [Reflector] and an [Informer] end with such an error at once. A Source of
-// your own returns one by wrapping it beside the cause: fmt.Errorf("%w: %w", lw.ErrPermanent, err).
+// ErrPermanent is in the error of a [Source] that no retry can mend: a malformed URL, a selector
+// that does not parse, a field to drop that T does not have. errors.Is finds it. Such an error ends
+// the Run of a [Reflector] and of an [Informer] at once. A Source of your own wraps it beside the
+// cause:
+//
+//	fmt.Errorf("%w: %w", lw.ErrPermanent, err)
 var ErrPermanent = errors.New("lw: no retry can help")
 
-// permanent returns err, which says what is wrong, as an ErrPermanent.
+// permanent returns err as an ErrPermanent. The text stays that of err.
 func permanent(err error) error { return permanentError{err} }
 
 type permanentError struct{ error }
@@ -34,7 +37,7 @@ func (e permanentError) Is(target error) bool { return target == ErrPermanent }
 // The values of Error.Op.
 const (
 	opList      = "list"
-	opProbe     = "probe" // in an Error it is a list
+	opProbe     = "probe" // counted apart; its Error has opList
 	opStream    = "stream"
 	opWatch     = "watch"
 	opDecode    = "decode"
@@ -43,13 +46,14 @@ const (
 	opMutation  = "mutation"
 )
 
-// An Error says what failed, where. It reaches Options.OnError once, and is found by errors.As in what the waits return.
-// It unwraps to the cause: the API's status error (errors.As to apierrors.APIStatus), the network's or the decoder's.
+// An Error says what failed, and where. Options.OnError is called with each once, and errors.As
+// finds it in the errors of waits. It unwraps to its cause: the API's status error (see
+// apierrors.APIStatus), the network's error or the decoder's.
 type Error struct {
 	Informer string // Options.Name
-	Op       string // what was tried: list, stream, watch, decode, transform, index or mutation
-	Failures int    // how many attempts have failed in a row, this one included; 0 where the failure is one object's
-	Key      Key    // the object that it is about, where it is one object and its key is known
+	Op       string // list, stream, watch, decode, transform, index or mutation
+	Failures int    // attempts that failed in a row, with this one; 0 if a single object failed
+	Key      Key    // of the object that failed; zero if it was a request, or the key is unknown
 	Err      error  // never nil
 }
 
@@ -77,11 +81,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Panic is what a callback panicked with, as it reaches Options.OnPanic.
+// A Panic describes a panic in a callback. Options.OnPanic is called with it.
 type Panic struct {
 	Informer string
 	Handler  string // Handler.Name, or the index
-	Key      Key    // the object that the callback was called for
+	Key      Key    // of the object that the callback was called with
 	Value    any    // what was passed to panic
 	Stack    []byte // debug.Stack() of the goroutine that panicked
 }
@@ -91,7 +95,7 @@ func (p *Panic) Error() string {
 	return fmt.Sprintf("lw: %s: %s panicked at %s: %v", p.Informer, p.Handler, keyString(p.Key), p.Value)
 }
 
-// Unwrap returns the value where it is an error.
+// Unwrap returns the value if it is an error.
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err
@@ -104,7 +108,7 @@ func keyOfError(err error) Key {
 	return Key{}
 }
 
-// keyString is a key as kubectl prints it: without a slash for an object of the cluster's scope.
+// keyString returns k as kubectl prints it: without a slash if the object has no namespace.
 func keyString(k Key) string {
 	if k.Namespace == "" {
 		return k.Name
@@ -112,12 +116,12 @@ func keyString(k Key) string {
 	return k.Namespace + "/" + k.Name
 }
 
-// errNoStream is the error of a Watch that was asked for a streamed list by a reflector that did not
-// know that the source has none. The reflector then lists in pages.
+// errNoStream is the error of a Watch that was asked for a streamed list but whose source has none.
+// The reflector then lists in pages.
 var errNoStream = errors.New("lw: the source cannot stream its initial list")
 
-// A protocolError is an answer that no server may give. What follows it cannot be trusted, so the
-// reflector lists again.
+// A protocolError is an answer that no correct server gives. What follows it cannot be trusted, so
+// the reflector lists again.
 type protocolError struct{ msg string }
 
 func (e *protocolError) Error() string { return "protocol error: " + e.msg }
@@ -126,21 +130,23 @@ func protocolErrorf(format string, args ...any) error {
 	return &protocolError{fmt.Sprintf(format, args...)}
 }
 
-// unusable returns the error of an object that cannot be in a collection, because it is nil or has
-// no name. It returns nil for any other object.
-func unusable[T Object](obj T) error {
+// usable reports whether obj can be in a collection: it is not nil, and has a name.
+func usable[T Object](obj T) bool {
 	var zero T
-	if obj == zero {
-		return &Error{Op: opDecode, Err: errors.New("the object is nil")}
-	}
-	if !named(obj) {
-		return &Error{Op: opDecode, Key: KeyOf(obj), Err: errNoName("object")}
-	}
-	return nil
+	return obj != zero && obj.GetName() != ""
 }
 
-// named reports whether obj, which is not nil, has a name. Every object of a server has one.
-func named[T Object](obj T) bool { return obj.GetName() != "" }
+// unusable returns nil if obj is usable, else the error that says why it is not.
+func unusable[T Object](obj T) error {
+	var zero T
+	switch {
+	case usable(obj):
+		return nil
+	case obj == zero:
+		return &Error{Op: opDecode, Err: errors.New("the object is nil")}
+	}
+	return &Error{Op: opDecode, Key: KeyOf(obj), Err: errNoName("object")}
+}
 
 // errNoName returns the error of what has no name: an object, or the result of a Transform.
 func errNoName(what string) error { return fmt.Errorf("the %s has no name", what) }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -312,16 +311,4 @@ func (q *FIFO[T]) tell(key Key, obj T, d Delta[T]) {
 	}
 	d.Old, d.New = old, obj
 	emit(d, q.push)
-}
-
-// unchanged reports whether b says nothing that a did not. Objects of a source that stamps no resource versions are always
-// news, since a change would be lost otherwise.
-func unchanged[T Object](a, b T) bool {
-	return a == b || a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID()
-}
-
-// older reports whether a is certainly older than b.
-func older[T Object](a, b T) bool {
-	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
-	return err == nil && order < 0
 }

@@ -3,7 +3,6 @@ package lw
 import (
 	"iter"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/table"
@@ -84,11 +83,7 @@ func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key
 // the one with the highest resource version counts. A panic of an index's function comes out of Replace, which then has changed
 // nothing.
 func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
-	same := func(old, new T) bool {
-		rv := new.GetResourceVersion()
-		return rv != "" && rv == old.GetResourceVersion() && new.GetUID() == old.GetUID()
-	}
-	x.replace(objs, resourceVersion, same, nil, nil, nil)
+	x.store.Replace(objs, resourceVersion, table.Changes[T]{Same: unchanged[T], Newer: notOlder[T]})
 }
 
 // Apply makes the change that ev tells of, and its resource version the reported one. It does nothing with an event that
@@ -119,24 +114,6 @@ func (x *Indexer[T]) progress(rv string) {
 	if rv != "" {
 		x.store.Progress(rv)
 	}
-}
-
-// replace makes objs the content and rv the version at once, and returns how many are new, changed or gone. An object that
-// same says is unchanged keeps its old pointer and place. keep names keys that stay although objs lacks them. Of objects of one
-// key the one with the highest resource version counts, the last where they cannot be compared; duplicate is told of the key.
-// change is called for each difference, when all can be seen: (old, zero) for all that is gone, then (old, new) and (zero, new)
-// in the order of objs. Each function but same may be nil, and is called without a lock; same and keep must not write.
-func (x *Indexer[T]) replace(objs []T, rv string, same func(old, new T) bool, keep func(Key) bool, change func(old, new T),
-	duplicate func(Key)) (changed int) {
-	return x.store.Replace(objs, rv, table.Changes[T]{
-		Same: same, Newer: notOlder[T], Keep: keep, Change: change, Duplicate: duplicate,
-	})
-}
-
-// notOlder reports whether b is not known to be an older version than a.
-func notOlder[T Object](a, b T) bool {
-	order, err := resourceversion.CompareResourceVersion(b.GetResourceVersion(), a.GetResourceVersion())
-	return err != nil || order >= 0
 }
 
 func (x *Indexer[T]) indexer() *Indexer[T] { return x }

@@ -26,7 +26,7 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	if o.DetectMutation {
 		inf.check = newMutationDetector[T](o)
 	}
-	inf.r = newReflector(src, target[T](&informerTarget[T]{hub: inf.hub, opts: o, check: inf.check}), o)
+	inf.r = newReflector(src, target[T](&informerTarget[T]{hub: inf.hub, opts: o, detector: inf.check}), o)
 	return inf
 }
 

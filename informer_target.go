@@ -2,7 +2,6 @@ package lw
 
 import (
 	"maps"
-	"reflect"
 	"runtime/debug"
 	"slices"
 
@@ -11,19 +10,20 @@ import (
 	"github.com/go-lw/lw/internal/table"
 )
 
-// An informerTarget is the hub of an informer as its reflector sees it. It is the hub's only writer.
+// An informerTarget is how the reflector of an informer sees its hub. It is the hub's only writer.
 type informerTarget[T Object] struct {
-	hub   *hub[T]
-	opts  *Options
-	check *mutationDetector[T] // nil: not asked for
-	ahead bool                 // a version has come that is not reported
+	hub         *hub[T]
+	opts        *Options
+	detector    *mutationDetector[T] // nil without Options.DetectMutation
+	holdingBack bool                 // a version has come that the store does not report
 
-	// doubted are the keys of objects that were kept, because nobody could read what came in their place, when the server went
-	// back: another version of the same name may come.
-	doubted map[Key]error
+	// distrusted are the objects that stayed as they were when the server went back in time,
+	// because their new versions could not be used. Their versions are of the former epoch, so an
+	// equal version may be another object.
+	distrusted map[Key]error
 }
 
-// apply changes the store, then tells the handlers.
+// apply changes the store, and then tells the handlers.
 func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
 	switch {
 	case ev.Err != nil:
@@ -32,32 +32,32 @@ func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (e
 	case ev.Type == watch.Deleted:
 		var old T
 		old, existed = t.hub.remove(key, ev.ResourceVersion, version)
-		t.compared(old)
+		t.leave(old)
 	default:
 		existed, err = t.set(key, ev.Object, ev.ResourceVersion, version)
 	}
 	if err == nil {
-		t.reached(ev.ResourceVersion, version != "")
+		t.reportProgress(ev.ResourceVersion, version != "")
 	}
 	return existed, true, err
 }
 
-func (t *informerTarget[T]) held(version string) { t.reached(version, false) }
+func (t *informerTarget[T]) heldBack(version string) { t.reportProgress(version, false) }
 
 func (t *informerTarget[T]) notify() { t.hub.notify() }
 
 func (t *informerTarget[T]) set(key Key, obj T, version, report string) (existed bool, err error) {
-	t.copied(obj)
+	t.enter(obj)
 	old, existed, err := t.trySet(key, obj, version, report)
 	if err != nil {
-		t.dropped(obj)
+		t.rejected(obj)
 		return false, err
 	}
-	t.compared(old)
+	t.leave(old)
 	return existed, nil
 }
 
-// trySet is the hub's set. An index's panic is an error, for those who asked for that.
+// trySet calls the hub's set. If there is an Options.OnPanic, a panic of an index is an error.
 func (t *informerTarget[T]) trySet(key Key, obj T, version, report string) (old T, existed bool, err error) {
 	if t.opts.OnPanic != nil {
 		at := key
@@ -67,7 +67,8 @@ func (t *informerTarget[T]) trySet(key Key, obj T, version, report string) (old 
 	return old, existed, nil
 }
 
-// recovered makes an error of a panic in an index's function, which has changed nothing, for those who asked for that.
+// recovered turns a panic in the function of an index into an error. The store has not changed
+// then. It must be deferred.
 func (t *informerTarget[T]) recovered(key *Key, err *error) {
 	if v := recover(); v != nil {
 		p := &Panic{Informer: t.opts.Name, Handler: "index", Key: *key, Value: v, Stack: debug.Stack()}
@@ -76,36 +77,35 @@ func (t *informerTarget[T]) recovered(key *Key, err *error) {
 	}
 }
 
-// copied and compared are the two ends of an object's time in the cache, for DetectMutation; dropped is for one that did not
-// come in.
-func (t *informerTarget[T]) copied(obj T) {
-	if t.check != nil {
-		t.check.add(obj)
+// enter, leave and rejected keep the mutation detector in step: an object enters the cache, leaves
+// it, or was not taken.
+func (t *informerTarget[T]) enter(obj T) {
+	if t.detector != nil {
+		t.detector.add(obj)
 	}
 }
 
-func (t *informerTarget[T]) compared(obj T) {
+func (t *informerTarget[T]) leave(obj T) {
 	var zero T
-	if t.check != nil && obj != zero {
-		t.check.remove(obj)
+	if t.detector != nil && obj != zero {
+		t.detector.remove(obj)
 	}
 }
 
-func (t *informerTarget[T]) dropped(obj T) {
-	if t.check == nil {
+func (t *informerTarget[T]) rejected(obj T) {
+	if t.detector == nil {
 		return
 	}
 	if now, ok := t.hub.store.Get(KeyOf(obj)); !ok || now != obj {
-		t.check.forget(obj)
+		t.detector.forget(obj)
 	}
 }
 
-// replace makes a whole list the store's content. Nothing is told of the first one: each handler that waits for it walks the
-// store on its own, as one that comes later does. Of a later one the differences are told, what is gone first.
+// replace makes a whole list the store's content. See [hub.replace] for who is told what.
 func (t *informerTarget[T]) replace(l replacement[T]) {
-	if t.check != nil {
+	if t.detector != nil {
 		for _, obj := range l.objs {
-			t.check.add(obj)
+			t.detector.add(obj)
 		}
 	}
 	objs, keep := l.objs, maps.Clone(l.keep)
@@ -114,7 +114,8 @@ func (t *informerTarget[T]) replace(l replacement[T]) {
 		if err == nil {
 			break
 		}
-		// Without the object that an index has panicked at, which stays as it was.
+		// The list is tried again without the object that an index panicked at. That object stays
+		// as it was.
 		l.version = l.failed(key, err)
 		if keep == nil {
 			keep = map[Key]error{}
@@ -122,39 +123,39 @@ func (t *informerTarget[T]) replace(l replacement[T]) {
 		keep[key] = err
 		objs = slices.DeleteFunc(slices.Clone(objs), func(obj T) bool { return KeyOf(obj) == key })
 	}
-	if t.check != nil {
+	if t.detector != nil {
 		for _, obj := range l.objs {
-			t.dropped(obj)
+			t.rejected(obj)
 		}
 	}
 	if l.epoch {
-		t.doubted = keep
+		t.distrusted = keep
 		t.hub.waits.fail(ErrRewound)
 	}
-	t.reached(l.reached, l.version == l.reached)
+	t.reportProgress(l.listed, l.version == l.listed)
 }
 
-// try replaces the content, and tells of it. An error is that of the object key; then nothing has changed.
+// try replaces the content. If err is not nil, it is of the object key, and nothing has changed.
 func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (key Key, err error) {
 	var duplicates []Key
 	to := table.Changes[T]{
 		Same: func(old, new T) bool {
-			_, doubted := t.doubted[KeyOf(new)]
-			return sameVersion(old, new, l.distrust || doubted)
+			_, doubted := t.distrusted[KeyOf(new)]
+			return sameContent(old, new, l.distrust || doubted)
 		},
 		Distrust:  l.distrust,
 		Newer:     notOlder[T],
 		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },
 		Duplicate: func(key Key) { duplicates = append(duplicates, key) },
-		Done:      l.taken,
+		Done:      l.done,
 	}
 	if t.opts.OnPanic != nil {
 		to.Trying = func(obj T) { key = KeyOf(obj) }
 		defer t.recovered(&key, &err)
 	}
-	changes := t.hub.replace(objs, l.reached, l.version, t.check != nil, to)
+	changes := t.hub.replace(objs, l.listed, l.version, t.detector != nil, to)
 	for _, c := range changes {
-		t.compared(c.old)
+		t.leave(c.old)
 	}
 	for _, key := range duplicates {
 		l.duplicate(key)
@@ -162,32 +163,20 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 	return key, nil
 }
 
-// sameVersion reports whether a list says nothing new about an object. Versions are compared, unless they mean nothing: then
-// the content is.
-func sameVersion[T Object](old, new T, distrust bool) bool {
-	version := new.GetResourceVersion()
-	if old == new {
-		return true
-	}
-	if old.GetResourceVersion() != version || old.GetUID() != new.GetUID() {
-		return false
-	}
-	return version != "" && !distrust || reflect.DeepEqual(old, new)
-}
-
 func (t *informerTarget[T]) get(key Key) (T, bool) { return t.hub.store.Get(key) }
 
 func (t *informerTarget[T]) version() string { return t.hub.store.ResourceVersion() }
 
-// reached notes that the reflector stands at version, and whether the store reports it.
-func (t *informerTarget[T]) reached(version string, reported bool) {
+// reportProgress notes that the reflector has read up to version, and whether the store reports
+// that version.
+func (t *informerTarget[T]) reportProgress(version string, reported bool) {
 	w := &t.hub.waits
 	switch {
 	case !reported && version != "":
-		t.ahead = true
+		t.holdingBack = true
 		w.hold(version)
-	case t.ahead:
-		t.ahead = false
+	case t.holdingBack:
+		t.holdingBack = false
 		w.hold("")
 	}
 	if w.any() {

@@ -16,22 +16,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxRetryAfter is the longest pause that a server may ask for; a longer one is taken for a mistake.
+// maxRetryAfter is the longest pause that a server may ask for. A longer one must be a mistake.
 const maxRetryAfter = 5 * time.Minute
 
 var (
 	errEmptyWatch = errors.New("the server closed the watch at once, without an event")
-	// errSilent is the cause of a watch that was ended because nothing was heard on it.
+	// errSilent ends a watch on which nothing was heard.
 	errSilent = errors.New("nothing was heard on the watch")
-	// errDoubt ends a watch whose server is to be asked for its version first. It is no failure.
-	errDoubt = errors.New("the watch may be on another server")
-	// errStalled is the cause of a list that was ended because it made no progress.
+	// errUnverified ends a watch whose server is to be asked for its version first. It is no
+	// failure.
+	errUnverified = errors.New("the watch may be on another server")
+	// errStalled ends a list that makes no progress.
 	errStalled = errors.New("the server made no progress")
 	errNoEnd   = errors.New("the server did not end the initial events of the streamed list")
 	errCut     = errors.New("the stream ended before its initial events did")
 )
 
-// olderError says that the server answered with an older state than one that was seen before.
+// An olderError says that the server answered with an older state than one that was seen before.
 type olderError struct{ got, seen string }
 
 func (e *olderError) Error() string {
@@ -39,13 +40,13 @@ func (e *olderError) Error() string {
 }
 
 const (
-	// maxReasons is how many different reasons are told of what is wrong with several objects, and maxReason how many bytes of
+	// maxReasons is how many different reasons an error names, and maxReason is how many bytes of
 	// each.
 	maxReasons = 3
 	maxReason  = 300
 )
 
-// reasons is what is wrong with so many objects: the first few reasons that differ.
+// reasons is what is wrong with n objects: the first few reasons that differ.
 type reasons struct {
 	errs []error
 	n    int
@@ -80,7 +81,8 @@ func (r *reasons) String() string {
 	return b.String()
 }
 
-// manyErrors is what is wrong with several objects of which no key is known, and so is told as one: a list may be full of them.
+// manyErrors is what is wrong with several objects whose keys are unknown. They are reported as
+// one, because a list may be full of them.
 type manyErrors struct{ reasons }
 
 func (m *manyErrors) Error() string {
@@ -103,7 +105,7 @@ func oneMore(known, err error) error {
 	return m
 }
 
-// causeOfObject is err without what is said of all of them.
+// causeOfObject returns err without what is the same for all objects.
 func causeOfObject(err error) error {
 	if e, ok := err.(*Error); ok && e.Key == (Key{}) {
 		return e.Err
@@ -111,7 +113,7 @@ func causeOfObject(err error) error {
 	return err
 }
 
-// uselessError says that a list has objects, but none that can be used.
+// A uselessError says that a list has objects, but none that can be used.
 type uselessError struct{ reasons }
 
 func newUselessError(bad map[Key]error) error {
@@ -141,8 +143,8 @@ func (e *uselessError) Error() string {
 
 func (e *uselessError) Unwrap() []error { return e.errs }
 
-// isLost reports whether err means that a watch cannot go on from where it stood. An object that the server cannot read any more
-// is in the way of every watch that starts before it was removed.
+// isLost reports whether a watch cannot go on from the position. An object that the server cannot
+// read any more is one reason: it is in the way of every watch that starts before its removal.
 func isLost(err error) bool {
 	var proto *protocolError
 	return isExpired(err) || isTooLarge(err) || apierrors.IsStoreReadError(err) || errors.As(err, &proto)
@@ -150,12 +152,12 @@ func isLost(err error) bool {
 
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// isTooLarge reports whether the server has not seen the version that was asked for.
+// isTooLarge reports whether the server has not reached the version that was asked for.
 func isTooLarge(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// isStatus reports whether the server itself said no, in contrast to a network that broke.
+// isStatus reports whether the server itself refused, rather than that the network broke.
 func isStatus(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
@@ -167,13 +169,14 @@ func isNetwork(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
-// isBusy reports whether the server asked for patience, which says nothing about the position.
+// isBusy reports whether the server asked for patience. That says nothing about the position.
 func isBusy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err)
 }
 
-// isRefusal reports whether the server will not stream lists: it said so (4xx), in contrast to being busy or having lost
-// the version. sure is false where it may have said no to more than that.
+// isRefusal reports whether the server refuses to stream lists: it answered with a 4xx status that
+// does not mean that it is busy or has lost the version. If sure is false, it may have refused for
+// another reason.
 func isRefusal(err error) (refused, sure bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || isExpired(err) {
@@ -190,7 +193,7 @@ func isRefusal(err error) (refused, sure bool) {
 	}
 }
 
-// retryAfter is how long the server asked to stay away.
+// retryAfter returns how long the server asked to stay away.
 func retryAfter(err error) time.Duration {
 	if err == nil {
 		return 0

@@ -11,35 +11,39 @@ import (
 )
 
 const (
-	// listPatience is how long a list may go without an item. A server that works on a big list sends nothing for a while,
-	// and gives up by itself after a minute.
+	// listPatience is how long a list may go without an item. A server that works on a big list
+	// sends nothing for a while, and gives up by itself after a minute.
 	listPatience = 90 * time.Second
-	// maxRefused is how many older states in a row are refused. A replica that lags has caught up by then, or another one
-	// has answered: every list here is a consistent read, which by its definition is never behind. What is still older is
-	// the truth: the server went back in time.
+	// maxRefused is how many lists in a row are refused because they are older than the position.
+	// Each list is a consistent read, which is by definition never behind. A replica that lags in
+	// spite of that has caught up by then, or another one has answered. If the state is still
+	// older, it is the truth: the server went back in time.
 	maxRefused = 3
-	// maxCuts is how many streams may break before their initial events end until the list is asked for in pages.
-	maxCuts = 2
-	// maxEmpty is how many pages in a row may be without an item until all is asked for at once. A server that looks at so
-	// many objects a page, whether the selector takes them or not, may send many: it is quicker when it need not stop.
+	// maxBrokenStreams is how many streamed lists in a row may break before their initial events
+	// end. Then the list is asked for in pages.
+	maxBrokenStreams = 2
+	// maxEmpty is how many pages in a row may be empty. Then the list is asked for in one response.
+	// With a selector, a server may look at a page's worth of objects and find none that match.
 	maxEmpty = 20
 )
 
-// streamMemory is what a reflector has learned about its server's streamed lists.
-type streamMemory struct {
-	off  bool // it has none
-	skip bool // it refused one: the next list is in pages, and if that works, off is set
-	cuts int  // streams in a row that broke before their initial events ended
+// streamSupport is what a reflector has learned about its server's streamed lists.
+type streamSupport struct {
+	unsupported bool // the server has none
+	// refusedOnce says that the server refused one, perhaps for another reason. The next list is in
+	// pages. If that works, streams are unsupported.
+	refusedOnce   bool
+	brokenStreams int // in a row, before their initial events ended
 }
 
-// list brings a whole list into the target, by the means that the options and the server allow.
+// list brings a whole list into the target, in the way that the options and the server allow.
 func (r *Reflector[T]) list(ctx context.Context) outcome {
 	switch {
 	case r.opts.List == ListStream:
 		return r.follow(ctx, true)
 	case r.opts.List == ListWhole:
 		return r.pages(ctx, 0)
-	case r.opts.List == ListPages || r.stream.off || r.stream.skip || HintsOf(r.src).NoStream:
+	case r.opts.List == ListPages || r.streams.unsupported || r.streams.refusedOnce || HintsOf(r.src).NoStream:
 		if r.sparse {
 			return r.pages(ctx, 0)
 		}
@@ -49,7 +53,7 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 	}
 }
 
-// streamFailed decides what follows from a streamed list that err ended too early.
+// streamFailed decides what follows from a streamed list that ended too early.
 func (r *Reflector[T]) streamFailed(o outcome) outcome {
 	if r.opts.List != ListAuto {
 		o.progress = false
@@ -59,39 +63,43 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 	refused, sure := isRefusal(o.err)
 	switch {
 	case errors.Is(o.err, errNoStream):
-		r.stream.off, o.fallback, o.quiet = true, true, true
+		r.streams.unsupported, o.fallback, o.unreported = true, true, true
 	case errors.Is(o.err, errNoEnd):
-		r.stream.off, o.fallback = true, true
+		r.streams.unsupported, o.fallback = true, true
 	case refused:
-		r.stream.off, r.stream.skip, o.fallback = sure, true, true
+		r.streams.unsupported, r.streams.refusedOnce, o.fallback = sure, true, true
 	case isBusy(o.err) || errors.As(o.err, &older) || isNetwork(o.err) && !o.progress:
 		// Nothing is wrong with streams.
 	default:
-		if r.stream.cuts++; r.stream.cuts >= maxCuts {
-			r.stream.cuts, o.fallback = 0, true
-			// What was cut is the stream's own fault. Of other errors pages may be no better: if they are, off is set.
-			r.stream.off, r.stream.skip = o.progress && !isStatus(o.err), true
+		if r.streams.brokenStreams++; r.streams.brokenStreams >= maxBrokenStreams {
+			r.streams.brokenStreams, o.fallback = 0, true
+			// A stream that was cut is the stream's own fault. After another error pages may fail
+			// as well, so unsupported is set only if they work.
+			r.streams.unsupported, r.streams.refusedOnce = o.progress && !isStatus(o.err), true
 		}
 	}
 	o.progress = false
 	return o
 }
 
-// pages lists in pages of so many objects, which all show one version, or in one response if limit is 0.
+// pages lists in pages of at most limit objects, all of one version. If limit is 0 it asks for the
+// whole list in one response.
 func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
-	r.pace.spend(time.Now())
-	r.board.setPhase(PhaseListing)
+	r.limiter.spend(time.Now())
+	r.recorder.setPhase(PhaseListing)
 	mode := ListPages
 	if limit == 0 {
 		mode = ListWhole
 	}
-	r.board.setMode(mode)
+	r.recorder.setMode(mode)
 	var err error
-	// A continue token expires when its version is compacted. Pages of two versions are never mixed: begin again, and if
-	// the collection is too large to be paged in the time that its server keeps a version, ask for all of it at once.
+	// A continue token expires when its version is compacted. Pages of two versions are never
+	// mixed, so the list begins again. If that happens twice, the collection is too large to be
+	// paged in the time that the server keeps a version. Then the list is asked for in one
+	// response.
 	size := limit
 	for attempt := 1; ; attempt++ {
-		got := r.gather()
+		got := r.newListBuilder()
 		if err = r.collect(ctx, size, got); err == nil {
 			err = r.takeOver(opList, got)
 			break
@@ -111,22 +119,22 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	} else {
 		r.sparse = false
 	}
-	if err == nil && r.stream.skip {
-		r.stream.off = true
+	if err == nil && r.streams.refusedOnce {
+		r.streams.unsupported = true
 	} else {
-		r.stream.skip = false
+		r.streams.refusedOnce = false
 	}
 	return outcome{op: opList, err: err}
 }
 
-// errMixedPages is the protocol error of pages that show different versions.
+// errMixedPages says that the pages of a list show different versions.
 var errMixedPages = &protocolError{"pages of one list have different resource versions"}
 
-// collect adds all pages to got. It is ended when no item comes for too long, however many pages do.
-func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *gathered[T]) error {
+// collect adds all pages to got. It fails if no item comes for listPatience, however many pages do.
+func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilder[T]) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	g := newGuard(cancel, listPatience, errStalled)
+	g := newStallTimer(cancel, listPatience, errStalled)
 	defer g.stop()
 	opts := metav1.ListOptions{Limit: limit}
 	for empty := 0; ; {
@@ -143,13 +151,13 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *gathered[T
 		}
 		got.pages++
 		if meta.Continue == "" {
-			got.sift()
+			got.validate()
 			return nil
 		}
 		if meta.Continue == opts.Continue {
 			return protocolErrorf("a page continues with itself")
 		}
-		if err := got.turn(meta.Continue, from); err != nil {
+		if err := got.checkPage(meta.Continue, from); err != nil {
 			return err
 		}
 		opts.Continue = meta.Continue
@@ -160,81 +168,37 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *gathered[T
 		if empty++; empty >= maxEmpty && limit > 0 {
 			return errEmptyPages
 		}
-		// It has brought nothing, so the next one counts as a request of its own.
-		r.pause(ctx, r.pace.due(time.Now()))
+		// An empty page counts against the request limit, as a server may send many.
+		r.pause(ctx, r.limiter.wait(time.Now()))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r.pace.spend(time.Now())
+		r.limiter.spend(time.Now())
 	}
 }
 
-// page makes one list request, on which g is told of each item.
-func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOptions, got *gathered[T], g *guard) (metav1.ListMeta, error) {
+// page makes one list request, adds its items to got, and tells g of each.
+func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOptions, got *listBuilder[T], g *stallTimer) (metav1.ListMeta, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.board.requested(op)
-	omitted := func() {
+	r.recorder.requested(op)
+	leftOut := func() {
 		g.heard(1)
-		got.omit()
+		got.leaveOut()
 	}
-	meta, err := r.src.List(withLeftOutByTransform(ctx, omitted), opts, func(obj T, err error) error {
+	meta, err := r.src.List(withLeftOutByTransform(ctx, leftOut), opts, func(obj T, err error) error {
 		g.heard(1)
-		got.take(obj, err)
+		got.addItem(obj, err)
 		return nil
 	})
 	return meta, causeOf(ctx, err)
 }
 
-// ask compares the server's version with the position: a server that was restored from a backup answers a watch at a version
-// of its lost future with silence.
-func (r *Reflector[T]) ask(ctx context.Context) outcome {
-	r.pace.spend(time.Now())
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	g := newGuard(cancel, listPatience, errStalled)
-	defer g.stop()
-	var ignored gathered[T]
-	meta, err := r.page(ctx, opProbe, metav1.ListOptions{Limit: 1}, &ignored, g)
-	o := outcome{op: opList, err: err}
-	if err != nil {
-		if isStatus(err) && !isBusy(err) {
-			r.denied()
-		}
-		return o
-	}
-	r.answered()
-	r.probe, r.doubt = false, false
-	if r.position.after(meta.ResourceVersion) {
-		r.relist = true
-		r.refused++
-		o.err = &olderError{got: meta.ResourceVersion, seen: r.position.version}
-	}
-	return o
-}
-
-const (
-	// askAgain is after how long a server that refused to say its version is asked again. It doubles each time, up to
-	// askSeldom, which is about once for each watch that is quiet all the time.
-	askAgain  = 30 * time.Second
-	askSeldom = 5 * time.Minute
-)
-
-// denied notes that the server answers watches, but not the question for its version: it may let us watch but not list. The
-// watch goes on in doubt.
-func (r *Reflector[T]) denied() {
-	r.probe = false
-	r.askNext = time.Now().Add(min(askAgain<<min(r.denials, 10), askSeldom))
-	r.denials++
-}
-
-// answered notes that the server lets us list.
-func (r *Reflector[T]) answered() { r.denials, r.askNext = 0, time.Time{} }
-
-// takeOver makes a whole list the target's content and its version the position. An older state than one seen before is
-// refused, until it has shown itself so often that it must be the truth.
-func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
-	if err := got.usable(); err != nil {
+// takeOver makes a whole list the target's content, and its version the position. It refuses a list
+// that is older than the position, until maxRefused lists in a row were. Then the older state must
+// be the truth, and a new epoch begins.
+func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
+	if err := got.checkUsable(); err != nil {
 		return err
 	}
 	epoch := false
@@ -245,19 +209,20 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 		epoch = true
 		r.report(&Error{Op: op, Err: fmt.Errorf("%w: from resource version %s to %s", ErrRewound, r.position.version, got.version)})
 	}
-	r.refused, r.relisted = 0, r.listed
+	r.refused, r.alreadyRelisted = 0, r.listed
 	if epoch {
-		r.aside.release()
+		r.setAside.release()
 	}
-	// What stays as it was may be older than the list, and then so is the version that is reported.
-	was := maps.Clone(r.aside.held)
-	r.aside.listed(got.bad, r.report)
+	// An object that stays as it was may be older than the list. Then the reported version stays as
+	// well.
+	was := maps.Clone(r.setAside.holding)
+	r.setAside.listed(got.bad, r.report)
 	stays := func(key Key) (version string) {
 		_, hold := was[key]
 		if _, there := r.target.get(key); !epoch && (hold || there) {
-			r.aside.hold(key)
+			r.setAside.hold(key)
 		}
-		if r.aside.holds() {
+		if r.setAside.holds() {
 			return r.target.version()
 		}
 		return got.version
@@ -268,18 +233,18 @@ func (r *Reflector[T]) takeOver(op string, got *gathered[T]) error {
 	}
 	objs := got.objs
 	r.target.replace(replacement[T]{
-		objs: objs, version: version, reached: got.version, keep: got.bad, epoch: epoch, distrust: epoch || HintsOf(r.src).Unversioned,
+		objs: objs, version: version, listed: got.version, keep: got.bad, epoch: epoch, distrust: epoch || HintsOf(r.src).Unversioned,
 		duplicate: func(key Key) {
 			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 		},
 		failed: func(key Key, err error) (version string) {
-			r.aside.add(key, err, false, r.report)
+			r.setAside.add(key, err, false, r.report)
 			return stays(key)
 		},
-		taken: func() { r.board.replaced(epoch) },
+		done: func() { r.recorder.replaced(epoch) },
 	})
 	r.position, r.expected = positionAt(got.version), len(objs)
-	r.listed, r.relist, r.doubt, r.probe = true, false, false, false
+	r.listed, r.relist, r.verify, r.probe = true, false, false, false
 	r.log.listed(op, len(objs), got.version)
 	return nil
 }

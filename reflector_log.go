@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// logEvery is how long a failure that goes on is not told again; it doubles each time, up to logSeldom.
+	// logEvery is how long a failure that goes on is not logged again. It doubles each time, up to
+	// logSeldom.
 	logEvery  = time.Minute
 	logSeldom = time.Hour
-	// logForget is after how long without a failure the next one is a new one.
+	// logForget is how long there must be no failure until the next one is new.
 	logForget = 10 * time.Minute
-	// maxLogged is how many kinds of failures are told at once until there is calm. The texts of more may differ only in
-	// what does not matter.
+	// maxLogged is how many kinds of failures are logged at once until there is calm. If there are
+	// more, their texts probably differ only in details.
 	maxLogged = 8
-	// maxSignature is how many bytes of an error's text say of which kind it is.
+	// maxSignature is how many bytes of an error's text tell its kind.
 	maxSignature = 300
 )
 
-// failureLog is what an informer logs. It is told of all that fails, and tells little of it: an outage of an hour has the same
-// few causes again and again.
+// A failureLog is what an informer logs. It hears of every failure and logs few of them: an outage
+// of an hour has the same few causes again and again.
 type failureLog struct {
 	logger *slog.Logger // nil: nothing is logged
 	name   string
-	warn   bool // failures are logged, since nobody else is told of them
+	warn   bool // failures are logged, because there is no OnError
 
 	mu       sync.Mutex
 	stopped  bool      // guarded by mu, as all below
@@ -37,7 +38,8 @@ type failureLog struct {
 	objects  ledger
 }
 
-// newFailureLog returns the log that opts ask for, and lets opts.OnError tell it.
+// newFailureLog returns the log that opts ask for. It makes opts.OnError feed the log, and call the
+// user's OnError.
 func newFailureLog(opts *Options) *failureLog {
 	user := opts.OnError
 	l := &failureLog{logger: opts.Logger, name: opts.Name, warn: user == nil}
@@ -60,14 +62,14 @@ func (l *failureLog) start() {
 	l.born = time.Now()
 }
 
-// stop waits for what is being logged; nothing is after it.
+// stop waits for a record that is being written. No record is written after it.
 func (l *failureLog) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true
 }
 
-// failed is an OnError.
+// failed has the signature of Options.OnError.
 func (l *failureLog) failed(err error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -83,11 +85,11 @@ func (l *failureLog) failed(err error) {
 	default:
 		g := &l.requests
 		g.watch = g.watch || e.Op == opWatch
-		g.told = l.noteLocked(g, e) || g.told
+		g.logged = l.noteLocked(g, e) || g.logged
 	}
 }
 
-// noteLocked counts e in g, and returns whether it was told of.
+// noteLocked counts e in g, and returns whether it was logged.
 func (l *failureLog) noteLocked(g *ledger, e *Error) bool {
 	now := time.Now()
 	tell, again := g.note(e, now)
@@ -116,8 +118,8 @@ func (l *failureLog) writeLocked(e *Error, verb string, more []slog.Attr) {
 	l.logger.LogAttrs(context.Background(), slog.LevelWarn, msg+verb, attrs...)
 }
 
-// listed notes that a whole list of so many objects was taken over. It ends an outage in which no watch has failed: of one
-// that has, the next watch will tell.
+// listed notes that a whole list was taken over. It ends an outage in which no watch has failed. If
+// a watch has failed, only a watch that makes progress ends the outage.
 func (l *failureLog) listed(op string, objects int, version string) {
 	if l.logger == nil {
 		return
@@ -149,9 +151,9 @@ func (l *failureLog) recovered() {
 	l.recoveredLocked()
 }
 
-// recoveredLocked tells of the end of the failures that were told of.
+// recoveredLocked logs the end of the failures that were logged.
 func (l *failureLog) recoveredLocked() {
-	if g := &l.requests; g.told {
+	if g := &l.requests; g.logged {
 		l.infoLocked("works again", time.Since(g.since), g.count)
 		g.end()
 	}
@@ -166,24 +168,28 @@ func (l *failureLog) infoLocked(what string, took time.Duration, failures int, m
 	l.logger.LogAttrs(context.Background(), slog.LevelInfo, "lw: "+l.name+": "+what, attrs...)
 }
 
-// ledger is what a log knows of failures.
+// A ledger is what a failureLog remembers of one group of failures.
 type ledger struct {
-	known map[string]struct{} // the kinds that were told of
-	every time.Duration       // how long one of these is not told again
-	next  time.Time           // when it is
+	known map[string]struct{} // the kinds that were logged
+	every time.Duration       // how long a known kind is not logged again
+	next  time.Time           // when a known kind is logged again
 	last  time.Time           // the last failure
-	since time.Time           // the first that has not ended
-	count int                 // of those that have not ended
-	told  bool                // of one of these
-	watch bool                // one of these was a watch's
+
+	// Of the present outage.
+
+	since  time.Time // the first failure
+	count  int       // of failures
+	logged bool      // one of them was logged
+	watch  bool      // one of them was of a watch
 }
 
-// note counts e, and returns whether to tell of it, and whether it was told of before. Flapping is told no more often than a
-// lasting failure: what is known is forgotten after some calm, not at a recovery.
+// note counts e. It returns whether to log it, and whether its kind was logged before. A failure
+// that comes and goes is logged no more often than one that lasts: known kinds are forgotten after
+// some calm, not at a recovery.
 func (g *ledger) note(e *Error, now time.Time) (tell, again bool) {
 	if !g.last.IsZero() && now.Sub(g.last) >= logForget {
 		g.known = nil
-		if !g.told {
+		if !g.logged {
 			g.count = 0
 		}
 	}
@@ -209,9 +215,10 @@ func (g *ledger) note(e *Error, now time.Time) (tell, again bool) {
 }
 
 // end forgets the failures that have ended.
-func (g *ledger) end() { g.count, g.told, g.watch = 0, false, false }
+func (g *ledger) end() { g.count, g.logged, g.watch = 0, false, false }
 
-// signature is the kind of failure that e is. Numbers, such as ports, times and versions, make no kinds.
+// signature returns the kind of failure that e is. Numbers, such as ports, times and versions, do
+// not matter for it.
 func signature(e *Error) string {
 	text := e.Err.Error()
 	text = text[:min(len(text), maxSignature)]

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// staleAfter is how long requests may fail on end before the store counts as out of date: by then the longest default backoff
-// has been waited, and what came after it has failed as well.
+// staleAfter is how long requests may fail on end until the store counts as out of date. By then
+// the longest default backoff has passed, and the attempt after it has failed as well.
 const staleAfter = time.Minute
 
-// Healthy returns nil if the store can be relied on: it has synced, is not stopped, and requests have not failed for a minute on
-// end by now. Otherwise it says why not; errors.Is and errors.As find [ErrStopped] and what Err is in it.
+// Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and requests
+// have not failed for a minute on end. Otherwise the error says what is wrong; errors.Is and
+// errors.As find [ErrStopped] and Status.Err in it.
 func (s Status) Healthy() error {
 	switch {
 	case s.Phase == PhaseStopped:
@@ -24,7 +25,7 @@ func (s Status) Healthy() error {
 	return nil
 }
 
-// unsynced says what is done instead.
+// unsynced says in which state an informer is that has not synced.
 func (s Status) unsynced() string {
 	if s.Phase == PhaseIdle {
 		return "not synced, since Run has not been called"
@@ -32,9 +33,9 @@ func (s Status) unsynced() string {
 	return fmt.Sprintf("not synced (%s, mode %s)", s.Phase, s.Mode)
 }
 
-// statusError says what is wrong, with the last failure and the cause, where there is one.
+// A statusError says what is wrong, with the last failure and the cause if there are any.
 type statusError struct {
-	what   string // may be empty where there is a cause
+	what   string // may be empty if there is a cause
 	status Status
 	cause  error
 }
@@ -47,7 +48,8 @@ func (e *statusError) Error() string {
 		text = append(text, e.what)
 	}
 	if err := e.status.Err; err != nil {
-		text = append(text, strings.TrimPrefix(err.Error(), name+": ")) // the name stands in front already
+		// The name stands in front already.
+		text = append(text, strings.TrimPrefix(err.Error(), name+": "))
 	}
 	if e.cause != nil {
 		text = append(text, strings.TrimPrefix(e.cause.Error(), "lw: "))

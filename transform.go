@@ -59,7 +59,7 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	if out == zero {
 		return zero, false, nil
 	}
-	if !named(out) {
+	if !usable(out) {
 		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, Err: errNoName("result")})
 	}
 	t.rename(key, KeyOf(out))

@@ -1,11 +1,13 @@
-// Fuzz searches with every fuzz target of the module, one after the other, for inputs that break what it checks.
+// Fuzz searches with every fuzz target of the module, one after the other, for inputs that break
+// what it checks.
 //
 //	go run ./internal/fuzz -for 1h            # each of them for an hour
 //	go run ./internal/fuzz -for 10m Protobuf  # those whose package and name match
 //
-// A search begins with the target's seeds, the corpus in testdata, and what earlier searches on this machine found worth keeping.
-// An input that fails is written to testdata, to be committed with what mends it: from then on "go test" runs it. A target that
-// fails does not keep the others from their turn. CI runs seeds and corpora alone: a search finds by chance.
+// A search begins with the target's seeds, the corpus in testdata, and what earlier searches on
+// this machine found worth keeping. An input that fails is written to testdata, to be committed
+// with what mends it: from then on "go test" runs it. A target that fails does not keep the others
+// from their turn. CI runs seeds and corpora alone: a search finds by chance.
 package main
 
 import (
@@ -92,7 +94,8 @@ func find(ctx context.Context, match *regexp.Regexp) ([]target, error) {
 	return targets, nil
 }
 
-// targetsIn reads what "go test -list" prints of a package: the names, and a line about the package.
+// targetsIn reads what "go test -list" prints of a package: the names, and a line about the
+// package.
 func targetsIn(pkg, listed string) (targets []target) {
 	for line := range strings.Lines(listed) {
 		if name := strings.TrimSpace(line); strings.HasPrefix(name, "Fuzz") {

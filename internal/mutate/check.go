@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// check leaves out of chosen those mutants of p that are not Go, and returns them: a type checker says which.
+// check leaves out of chosen those mutants of p that are not Go, and returns them: a type checker
+// says which.
 func (p *pkg) check(chosen map[*mutant]bool, most int) (stillborn []*mutant, err error) {
 	byID := map[int]*mutant{}
 	for m := range chosen {
@@ -45,7 +46,8 @@ type fault struct {
 	err      error
 }
 
-// blame returns the mutants that a fault is from: the last one before it, or what may end a function without a return.
+// blame returns the mutants that a fault is from: the last one before it, or what may end a
+// function without a return.
 func (f fault) blame(byID map[int]*mutant) (out []*mutant) {
 	if strings.Contains(f.err.Error(), "missing return") {
 		for _, m := range byID {

@@ -2,7 +2,8 @@ package main
 
 import "strings"
 
-// An equivalent is a mutant that somebody has looked at and that changes nothing that a test may look at.
+// An equivalent is a mutant that somebody has looked at and that changes nothing that a test may
+// look at.
 type equivalent struct {
 	file     string // from the module's root
 	function string
@@ -11,8 +12,8 @@ type equivalent struct {
 	near     string // what stands on its line, or on the three before, where the function has the same text more than once
 }
 
-// markEquivalents marks the mutants that are known to change nothing, and returns the entries that fit
-// none, or some of several lines.
+// markEquivalents marks the mutants that are known to change nothing, and returns the entries that
+// fit none, or some of several lines.
 func markEquivalents(all []*mutant) (stale []string) {
 	type place struct{ file, function, was, is string }
 	at := map[place][]*mutant{}
@@ -55,12 +56,12 @@ var equivalents = []equivalent{
 	{"fold.go", "(*netChange).add", "1", "(1) - 1", speed, ""},
 	{"http.go", "(*HTTP).put", "h.idle = d", "", speed, ""},
 	{"options.go", "defaultBackoff", "failures < 7", "failures <= 7", "the seventh pause is the longest there is either way", ""},
-	{"reflector.go", "(*Reflector).pause", "return", "", "a timer of no time fires at once", ""},
-	{"reflector.go", "(position).after", "err == nil", "true", "with an error the order is 0", ""},
-	{"reflector.go", "decimal", "return n", "return *new(uint64)", speed, ""},
+	{"reflector_policy.go", "(*Reflector).pause", "return", "", "a timer of no time fires at once", ""},
+	{"version.go", "(position).after", "err == nil", "true", "with an error the order is 0", ""},
+	{"version.go", "decimal", "return n", "return *new(uint64)", speed, ""},
 	{"reflector_errors.go", "retryAfter", "!ok || seconds <= 0", "!ok && seconds <= 0", "without a delay the seconds are 0, and none is below", ""},
 	{"reflector_errors.go", "retryAfter", "seconds <= 0", "seconds < 0", "no seconds are no pause", ""},
-	{"reflector_watch.go", "(*watching).ended", "o.opaque", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt", ""},
+	{"reflector_watch.go", "(*watchSession).ended", "o.noVersions", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt", ""},
 
 	{"internal/table/bitset.go", "(bitset).count", "n += bits.OnesCount64(word)", "", speed, ""},
 	{"internal/table/groups.go", "(*Groups).leave", "place != last", "true", "the last member takes its own place, and is popped", ""},

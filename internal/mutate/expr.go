@@ -7,7 +7,8 @@ import (
 	"go/types"
 )
 
-// condition makes mutants of what decides: e is taken for true, and for false, where that is wanted.
+// condition makes mutants of what decides: e is taken for true, and for false, where that is
+// wanted.
 func (f *finder) condition(e ast.Expr, isTrue, isFalse bool) {
 	e = ast.Unparen(e)
 	tv := f.info.Types[e]
@@ -108,7 +109,8 @@ func isNumber(t types.Type) bool {
 	return ok && b.Info()&types.IsNumeric != 0 && b.Info()&types.IsUntyped == 0
 }
 
-// small is up to which number a constant is counted up and down; a larger one is doubled and halved, as one more is nothing.
+// small is up to which number a constant is counted up and down; a larger one is doubled and
+// halved, as one more is nothing.
 const small = 64
 
 // constant changes a number.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// render returns a file with its chosen mutants in it, each behind its switch. An alternative is the text as it was: but one
-// mutant is ever on, and so nothing within it is.
+// render returns a file with its chosen mutants in it, each behind its switch. An alternative is
+// the text as it was: but one mutant is ever on, and so nothing within it is.
 func (f *source) render(chosen map[*mutant]bool) string {
 	var sites []*site
 	for _, s := range f.sites {

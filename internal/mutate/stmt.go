@@ -60,7 +60,8 @@ func isBlank(list []ast.Expr) bool {
 	return true
 }
 
-// caseBody leaves out all that a case does, where it is more than one statement that is left out by itself.
+// caseBody leaves out all that a case does, where it is more than one statement that is left out by
+// itself.
 func (f *finder) caseBody(list []ast.Stmt) {
 	if len(list) < 2 {
 		return

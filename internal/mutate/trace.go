@@ -17,8 +17,8 @@ type test struct {
 	seen  map[int]bool // the mutants that it comes by
 }
 
-// trace runs each test once, alone and without a mutant. One that fails here is not counted on: some count allocations, and the
-// switches of the mutants have changed what is inlined.
+// trace runs each test once, alone and without a mutant. One that fails here is not counted on:
+// some count allocations, and the switches of the mutants have changed what is inlined.
 func (w *workshop) trace() error {
 	var all []*test
 	for _, s := range w.suites {

@@ -47,7 +47,8 @@ func (w *workshop) run(s *suite, binary string, limit time.Duration, env []strin
 	defer cancel()
 	words := append([]string{binary, "-test.timeout=0", "-test.failfast"}, append(args, s.flags...)...)
 	if binary != s.race {
-		// A mutant may take all memory there is. The race detector reserves more address space than any machine has memory.
+		// A mutant may take all memory there is. The race detector reserves more address space than
+		// any machine has memory.
 		words = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, w.opts.memory<<20)}, words...)
 	}
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
@@ -95,7 +96,8 @@ func (w *workshop) tryRace() error {
 // quick is what a test takes that is run together with others.
 const quick = 500 * time.Millisecond
 
-// try runs the tests that come by m: the quick ones of its package, the others of it, and then those of the packages built from it.
+// try runs the tests that come by m: the quick ones of its package, the others of it, and then
+// those of the packages built from it.
 func (w *workshop) try(m *mutant, race bool) verdict {
 	reached := false
 	for _, s := range w.suites {

@@ -90,7 +90,8 @@ func (w *workshop) write(name, text string) (path string, err error) {
 
 func (w *workshop) close() { _ = os.RemoveAll(w.dir) }
 
-// build compiles the tests of the mutated packages, and of all of the module that are built from one of them.
+// build compiles the tests of the mutated packages, and of all of the module that are built from
+// one of them.
 func (w *workshop) build(race bool) error {
 	if len(w.suites) == 0 {
 		if err := w.dependents(); err != nil {
@@ -115,7 +116,8 @@ func (w *workshop) build(race bool) error {
 	return nil
 }
 
-// dependents finds the suites: first those of the mutated packages themselves, then, where they are wanted, all others.
+// dependents finds the suites: first those of the mutated packages themselves, then, where they are
+// wanted, all others.
 func (w *workshop) dependents() error {
 	all, err := goList(append([]string{"-test", "-deps", w.packages[0].root + "/..."}, paths(w.packages)...)...)
 	if err != nil {

@@ -31,26 +31,32 @@ func (b bug) pkg() string {
 func one(file, old, new string) []edit { return []edit{{file, old, new}} }
 
 const (
-	handlerFile  = "handler.go"
-	hubFile      = "hub.go"
-	hubHandlers  = "hub_handlers.go"
-	targetFile   = "informer_target.go"
-	watchFile    = "reflector_watch.go"
-	listFile     = "reflector_list.go"
-	gatherFile   = "reflector_gather.go"
-	asideFile    = "reflector_aside.go"
-	policyFile   = "reflector.go"
-	statusFile   = "status.go"
-	healthyFile  = "status_healthy.go"
-	groupsFile   = "internal/table/groups.go"
-	indexFile    = "internal/table/index.go"
-	replaceFile  = "internal/table/replace.go"
-	storeFile    = "internal/table/store.go"
-	vectorFile   = "internal/table/vector.go"
-	snapshotFile = "internal/table/snapshot.go"
-	tableFile    = "internal/table/table.go"
-	kindFile     = "internal/decode/kind.go"
-	shareFile    = "internal/decode/share.go"
+	handlerFile   = "handler.go"
+	hubFile       = "hub.go"
+	hubHandlers   = "hub_handlers.go"
+	targetFile    = "informer_target.go"
+	watchFile     = "reflector_watch.go"
+	eventFile     = "reflector_event.go"
+	limitFile     = "reflector_limit.go"
+	sinkFile      = "reflector_sink.go"
+	probeFile     = "reflector_probe.go"
+	versionFile   = "version.go"
+	reflectorFile = "reflector.go"
+	listFile      = "reflector_list.go"
+	gatherFile    = "reflector_builder.go"
+	asideFile     = "reflector_setaside.go"
+	policyFile    = "reflector_policy.go"
+	recorderFile  = "status_recorder.go"
+	healthyFile   = "status_healthy.go"
+	groupsFile    = "internal/table/groups.go"
+	indexFile     = "internal/table/index.go"
+	replaceFile   = "internal/table/replace.go"
+	storeFile     = "internal/table/store.go"
+	vectorFile    = "internal/table/vector.go"
+	snapshotFile  = "internal/table/snapshot.go"
+	tableFile     = "internal/table/table.go"
+	kindFile      = "internal/decode/kind.go"
+	shareFile     = "internal/decode/share.go"
 )
 
 var bugs = []bug{
@@ -82,7 +88,7 @@ var bugs = []bug{
 	{name: "version identities are believed of another epoch", run: "TestVersionsOfAnotherEpoch", edits: one(replaceFile,
 		"is.Version != 0 && !c.Distrust {", "is.Version != 0 {")},
 	{name: "versions of what was kept are believed in another epoch", run: "TestVersionsOfAnotherEpoch", edits: one(targetFile,
-		"		t.doubted = keep\n", "		_ = keep\n")},
+		"		t.distrusted = keep\n", "		_ = keep\n")},
 	{name: "late index misses an object", edits: one(indexFile,
 		"	d.replace(nil, all)\n	s.lock()", "	d.replace(nil, all[:len(all)/2])\n	s.lock()")},
 	{name: "value that no map finds stays in an index", run: "TestIndexOfNaN", edits: one(indexFile,
@@ -116,9 +122,9 @@ var bugs = []bug{
 		"	end := q.end.Load()\n	for _, c := range q.cursors {\n		if end-c.told.Load() > 8 {\n			<-c.wake\n		}\n	}\n	if end-q.tail.base == chunkSize {")},
 	{name: "handlers sleep after a broken promise of more", run: "TestMore", edits: one(watchFile,
 		"	w.flush()\n	return w.ended(", "	return w.ended(")},
-	{name: "handlers sleep as long as more is promised", run: "TestMore", edits: one(watchFile,
-		"		ev.More = w.held < maxHeld &&", "		ev.More = true ||")},
-	{name: "handlers sleep until there is more", edits: one(watchFile,
+	{name: "handlers sleep as long as more is promised", run: "TestMore", edits: one(eventFile,
+		"		ev.More = w.unflushed < maxUnflushed &&", "		ev.More = true ||")},
+	{name: "handlers sleep until there is more", edits: one(eventFile,
 		"	if !ev.More || err != nil {\n		w.flush()", "	if ev.More || err != nil {\n		w.flush()")},
 	{name: "what a handler was handed counts as told", run: "TestPending", edits: one("cursor.go",
 		"c.unreadLocked() + c.out\n", "c.unreadLocked()\n")},
@@ -161,18 +167,18 @@ var bugs = []bug{
 
 	// What waits and Status say.
 	{name: "status says less than the wait for the sync", run: "TestStatusAfterWaitForSync", edits: append(one(targetFile,
-		"		Done:      l.taken,\n", ""),
-		edit{targetFile, "	for _, c := range changes {\n		t.compared(c.old)\n	}\n	for _, key := range dup", "	defer l.taken()\n	for _, c := range changes {\n		t.compared(c.old)\n	}\n	for _, key := range dup"})},
-	{name: "failures outlive a whole list", run: "TestListEndsFailures", edits: one(statusFile,
+		"		Done:      l.done,\n", ""),
+		edit{targetFile, "	for _, c := range changes {\n		t.leave(c.old)\n	}\n	for _, key := range dup", "	defer l.done()\n	for _, c := range changes {\n		t.leave(c.old)\n	}\n	for _, key := range dup"})},
+	{name: "failures outlive a whole list", run: "TestListEndsFailures", edits: one(recorderFile,
 		"b.phase = true, PhaseWatching\n	b.recoveredLocked()\n", "b.phase = true, PhaseWatching\n")},
 	{name: "a blip is no health", run: "TestStatusHealthy", edits: one(healthyFile,
 		"const staleAfter = time.Minute", "const staleAfter = time.Second")},
 	{name: "bookmark wakes nobody who waits for its version", run: "TestWhatEndsAWait", edits: one(targetFile,
-		"	if err == nil {\n		t.reached(", "	if err == nil && ev.Type != watch.Bookmark {\n		t.reached(")},
+		"	if err == nil {\n		t.reportProgress(", "	if err == nil && ev.Type != watch.Bookmark {\n		t.reportProgress(")},
 	{name: "list passes what it could not bring in", run: "TestVersionOfAListWithABadObject|TestPanicInIndex", edits: one(listFile,
 		"; !epoch && (hold || there) {", "; !epoch && hold && there {")},
-	{name: "version passes an object at which an index panicked", run: "TestPanicInIndex", edits: one(watchFile,
-		"		r.aside.add(key, err, true, r.report)\n", "		r.aside.add(key, err, false, r.report)\n")},
+	{name: "version passes an object at which an index panicked", run: "TestPanicInIndex", edits: one(eventFile,
+		"		r.setAside.add(key, err, true, r.report)\n", "		r.setAside.add(key, err, false, r.report)\n")},
 
 	// What the reflector makes of answers.
 	{name: "watch from the last item's version", id: "B09", edits: one(listFile,
@@ -184,37 +190,37 @@ var bugs = []bug{
 		"			return errMixedPages", "			got.version = meta.ResourceVersion"),
 		edit{listFile, "		meta, err := r.page(ctx, opList, opts, got, g)\n		if err != nil {",
 			"		meta, err := r.page(ctx, opList, opts, got, g)\n		if isExpired(err) && opts.Continue != \"\" {\n			opts.Continue = \"\"\n			continue\n		}\n		if err != nil {"})},
-	{name: "deletion does not move the position", id: "B16", edits: one(watchFile,
+	{name: "deletion does not move the position", id: "B16", edits: one(eventFile,
 		"	r.position = to\n", "	if ev.Type != watch.Deleted {\n		r.position = to\n	}\n")},
 	{name: "older list is believed", id: "B17", edits: one(listFile,
 		"	maxRefused = 3", "	maxRefused = 0")},
 	{name: "no pause after empty watches", id: "B29", edits: []edit{
-		{policyFile, "return verdict{doubt: o.early, failed: true, wait: true,", "return verdict{doubt: o.early, failed: true,"},
-		{policyFile, "pacerEvery = 1100 * time.Millisecond", "pacerEvery = time.Millisecond"},
+		{policyFile, "return verdict{verify: o.endedEarly, failed: true, wait: true,", "return verdict{verify: o.endedEarly, failed: true,"},
+		{limitFile, "requestEvery = 1100 * time.Millisecond", "requestEvery = time.Millisecond"},
 	}},
-	{name: "no bound on requests that bring a little", run: "TestBoundedRetries", edits: one(policyFile,
-		"pacerEvery = 1100 * time.Millisecond", "pacerEvery = time.Millisecond")},
-	{name: "undecodable event is skipped", id: "B31", edits: one(watchFile,
-		"		r.aside.add(key, ev.Err, true, r.report)\n", "")},
+	{name: "no bound on requests that bring a little", run: "TestBoundedRetries", edits: one(limitFile,
+		"requestEvery = 1100 * time.Millisecond", "requestEvery = time.Millisecond")},
+	{name: "undecodable event is skipped", id: "B31", edits: one(eventFile,
+		"		r.setAside.add(key, ev.Err, true, r.report)\n", "")},
 	{name: "undecodable item is skipped", edits: one(gatherFile,
 		"	g.bad[key] = err\n", "	_ = err\n")},
-	{name: "version passes what is set aside", run: "TestNothingIsSwallowed", edits: one(watchFile,
-		"	if r.aside.holds() {\n		report = \"\"", "	if false {\n		report = \"\"")},
+	{name: "version passes what is set aside", run: "TestNothingIsSwallowed", edits: one(eventFile,
+		"	if r.setAside.holds() {\n		report = \"\"", "	if false {\n		report = \"\"")},
 	{name: "wait ends when the version has come, not when it is shown", id: "B32", edits: one("wait.go",
 		"w.decideLocked(errHeld)", "w.decideLocked(nil)")},
 	{name: "waits go on in a new epoch", run: "TestReadYourWrites|TestNeverBack", edits: one(targetFile,
 		"		t.hub.waits.fail(ErrRewound)", "		_ = ErrRewound")},
 	{name: "waits for the end of the initial events for ever", id: "B34", edits: one(watchFile,
-		"newGuard(cancel, r.opts.SyncBudget, errNoEnd)", "newGuard(cancel, 1<<60, errNoEnd)")},
-	{name: "old events are believed", id: "B14", edits: one(watchFile,
+		"newStallTimer(cancel, r.opts.SyncBudget, errNoEnd)", "newStallTimer(cancel, 1<<60, errNoEnd)")},
+	{name: "old events are believed", id: "B14", edits: one(eventFile,
 		"	return protocolErrorf(\"%s event of %s at resource version %s came after %s\"", "	if key.Name != \"\" {\n		return nil\n	}\n	return protocolErrorf(\"%s event of %s at resource version %s came after %s\"")},
-	{name: "old bookmarks are believed", id: "B14", edits: one(watchFile,
+	{name: "old bookmarks are believed", id: "B14", edits: one(eventFile,
 		"if ev.ResourceVersion == \"\" || ordered && !older {", "if ev.ResourceVersion == \"\" || ordered && older && false {")},
 	{name: "transform runs twice", id: "B30", edits: one("transform.go",
 		"	var zero U\n	if out, err = t.f(obj); err != nil {", "	var zero U\n	_, _ = t.f(obj)\n	if out, err = t.f(obj); err != nil {")},
 	{name: "version before the content", id: "B33", edits: one(targetFile,
 		"	case ev.Err != nil:\n	case ev.Type == watch.Bookmark:", "	case ev.Type == watch.Deleted && version != \"\" && t.hub.store.Len() > 1:\n		t.hub.progress(version)\n		return true, true, nil\n	case ev.Err != nil:\n	case ev.Type == watch.Bookmark:")},
-	{name: "unknown type of event is skipped", id: "B35", edits: one(watchFile,
+	{name: "unknown type of event is skipped", id: "B35", edits: one(eventFile,
 		"	switch ev.Type {\n	case watch.Added, watch.Modified, watch.Deleted:\n	default:\n		return protocolErrorf(",
 		"	switch ev.Type {\n	case watch.Added, watch.Modified, watch.Deleted:\n	default:\n		ev.Type = watch.Bookmark\n		if key := ev.Key(); key.Name != \"\" {\n			return nil\n		}\n		return protocolErrorf(")},
 	{name: "part of a list is shown", id: "B36", edits: one(listFile,
@@ -226,9 +232,9 @@ var bugs = []bug{
 	{name: "initial events may begin with a change", run: "TestOldInitialEvents", edits: one(gatherFile,
 		"|| h.Partial && !first {", "|| h.Partial || first {")},
 	{name: "expired watch is resumed", id: "B38", edits: one(policyFile,
-		"return verdict{relist: true, failed: true, wait: o.again}", "return verdict{failed: true, wait: true}")},
+		"return verdict{relist: true, failed: true, wait: o.relistDidNotHelp}", "return verdict{failed: true, wait: true}")},
 	{name: "failure is not reported", edits: one(policyFile,
-		"			r.board.fail(r.failures, err)\n		}\n		r.opts.OnError(err)", "			r.board.fail(r.failures, err)\n		}")},
+		"			r.recorder.fail(r.failures, err)\n		}\n		r.opts.OnError(err)", "			r.recorder.fail(r.failures, err)\n		}")},
 	{name: "Retry-After is ignored", run: "TestBoundedRetries", edits: one(policyFile,
 		"r.opts.Backoff(r.failures), retryAfter(o.err))", "r.opts.Backoff(r.failures), retryAfter(nil))")},
 	{name: "silent watch is never ended", edits: one(watchFile,
@@ -238,52 +244,52 @@ var bugs = []bug{
 	{name: "server's version is never asked for", edits: one(policyFile,
 		"	r.probe = r.probe || v.probe\n", "")},
 	{name: "version stays held back", edits: one(asideFile,
-		"	delete(a.held, key)\n	a.board", "	a.board")},
+		"	delete(a.holding, key)\n	a.recorder", "	a.recorder")},
 	{name: "relist reports a version past a bad event", run: "TestHeldVersion", edits: one(listFile,
-		"		if r.aside.holds() {\n			return r.target.version()", "		if false {\n			return r.target.version()")},
+		"		if r.setAside.holds() {\n			return r.target.version()", "		if false {\n			return r.target.version()")},
 	{name: "version of before holds in another epoch", run: "TestHeldVersion", edits: one(listFile,
-		"	if epoch {\n		r.aside.release()", "	if false {\n		r.aside.release()")},
-	{name: "sink's version passes what is set aside", run: "TestAsideBehindASink", edits: one(asideFile,
-		"		held.ResourceVersion = \"\"\n", "")},
-	{name: "sink loses what is set aside by a relist", run: "TestAsideBehindASink", edits: one(asideFile,
+		"	if epoch {\n		r.setAside.release()", "	if false {\n		r.setAside.release()")},
+	{name: "sink's version passes what is set aside", run: "TestAsideBehindASink", edits: one(sinkFile,
+		"		unversioned.ResourceVersion = \"\"\n", "")},
+	{name: "sink loses what is set aside by a relist", run: "TestAsideBehindASink", edits: one(sinkFile,
 		"if obj, ok := g.Get(key); ok {", "if obj, ok := g.Get(key); ok && false {")},
-	{name: "sink is told of what cannot be read", run: "TestAsideBehindASink", edits: one(asideFile,
+	{name: "sink is told of what cannot be read", run: "TestAsideBehindASink", edits: one(sinkFile,
 		"	if ev.Err != nil {\n		return false, false, nil", "	if false {\n		return false, false, nil")},
-	{name: "what is set aside is copied for each event", run: "TestAsideCosts", edits: one("status.go",
+	{name: "what is set aside is copied for each event", run: "TestAsideCosts", edits: one(recorderFile,
 		"	b.setAside[key] = err\n", "	b.setAside = maps.Clone(b.setAside)\n	b.setAside[key] = err\n")},
 	{name: "list of which nothing can be used is a sync", run: "TestUseless", edits: one(listFile,
-		"	if err := got.usable(); err != nil {", "	if err := got.usable(); err != nil && false {")},
+		"	if err := got.checkUsable(); err != nil {", "	if err := got.checkUsable(); err != nil && false {")},
 	{name: "changes are progress of a streamed list", run: "TestBusyStreamWithoutAnEnd", edits: one(gatherFile,
 		"	made := noProgress\n", "	made := sureProgress\n")},
 	{name: "new objects are progress of a streamed list", run: "TestBusyStreamWithoutAnEnd", edits: one(gatherFile,
 		"	case listed && !g.changes:\n		made = someProgress", "	case listed:\n		made = sureProgress")},
 	{name: "stream that fails for no known reason is tried for ever", run: "TestStreamedList", edits: one(listFile,
 		"|| isNetwork(o.err) && !o.progress:", "|| !isStatus(o.err) && !o.progress:")},
-	{name: "cut streams are counted for life", run: "TestStreamIsRemembered", edits: one(watchFile,
-		"		r.stream.cuts = 0\n", "")},
-	{name: "refused question is asked again at once", run: "TestWatchWithoutTheRightToList", edits: one(listFile,
+	{name: "cut streams are counted for life", run: "TestStreamIsRemembered", edits: one(eventFile,
+		"		r.streams.brokenStreams = 0\n", "")},
+	{name: "refused question is asked again at once", run: "TestWatchWithoutTheRightToList", edits: one(probeFile,
 		"	r.askNext = time.Now().Add(min(askAgain<<min(r.denials, 10), askSeldom))\n", "")},
 	{name: "refused question is not asked again", run: "TestWatchWithoutTheRightToList", edits: one(policyFile,
-		"		r.probe, r.doubt = false, true // later", "		r.probe, r.doubt = false, false")},
+		"		r.probe, r.verify = false, true // later", "		r.probe, r.verify = false, false")},
 	{name: "pages that alternate are followed for ever", run: "TestEndlessPages", edits: one(gatherFile,
 		"	g.tokens[token] = struct{}{}\n", "")},
 	{name: "pages that are the same are followed for ever", run: "TestEndlessPages", edits: one(gatherFile,
 		"	g.firsts[first] = struct{}{}\n", "")},
 	{name: "empty pages are a hot loop", run: "TestEndlessPages", edits: one(listFile,
-		"		r.pause(ctx, r.pace.due(time.Now()))\n", "")},
+		"		r.pause(ctx, r.limiter.wait(time.Now()))\n", "")},
 	{name: "what a transform leaves out makes a page empty", run: "TestEmptyPages", edits: one("transform.go",
 		"			leftOut()\n", "			_ = leftOut\n")},
 	{name: "list is cut after ten seconds", run: "TestSlowLists", edits: one(listFile,
 		"	listPatience = 90 * time.Second", "	listPatience = 10 * time.Second")},
 	{name: "list is cut although items come", run: "TestSlowLists", edits: one(listFile,
-		"		g.heard(1)\n		got.take(obj, err)", "		got.take(obj, err)")},
-	{name: "bookmark without a version is progress", run: "TestNoProgress", edits: one(watchFile,
+		"		g.heard(1)\n		got.addItem(obj, err)", "		got.addItem(obj, err)")},
+	{name: "bookmark without a version is progress", run: "TestNoProgress", edits: one(eventFile,
 		"if ev.ResourceVersion == \"\" || ordered && !older {", "if ordered && !older {")},
 	{name: "short watches are progress", run: "TestNoProgress", edits: one(watchFile,
-		"o.progress = w.moved || took >= healthyAfter || !o.early", "o.progress = true")},
-	{name: "object that is added twice is believed", run: "TestBadInput", edits: one(watchFile,
+		"o.progress = w.moved || took >= healthyAfter || !o.endedEarly", "o.progress = true")},
+	{name: "object that is added twice is believed", run: "TestBadInput", edits: one(eventFile,
 		"	case ev.Type == watch.Added && existed:", "	case false:")},
-	{name: "long versions are cut", run: "TestDecimal|TestPositionOrder", edits: one(policyFile,
+	{name: "long versions are cut", run: "TestDecimal|TestPositionOrder", edits: one(versionFile,
 		"	const fits = 19", "	const fits = 20")},
 	{name: "no bound on requests while waiting", run: "TestNoBackoffIsBounded", edits: one(policyFile,
 		"		pause = max(pause, r.opts.Backoff(r.failures)", "		pause = max(r.opts.Backoff(r.failures)")},
@@ -295,7 +301,7 @@ var bugs = []bug{
 		"			obj, err := h.object(o)\n", "			obj, err := h.object(o)\n			if err != nil {\n				return nil\n			}\n")},
 
 	// What HTTP sends and says.
-	{name: "what can never work is tried again", run: "TestRunEndsWithWhatCanNeverWork", edits: one(policyFile,
+	{name: "what can never work is tried again", run: "TestRunEndsWithWhatCanNeverWork", edits: one(reflectorFile,
 		"		if errors.Is(done.err, ErrPermanent) {", "		if false {")},
 	{name: "a bad selector is left to the server", run: "TestRunEndsWithWhatCanNeverWork", edits: one("listwatch.go",
 		"	if err := rest.CheckSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {", "	if err := rest.CheckSelectors(\"\", opts.FieldSelector); err != nil {")},
@@ -313,7 +319,7 @@ var bugs = []bug{
 	// What the small scopes find: each needs a few commands, in one order, and one fault at one place.
 	{name: "list that takes the last object away is not believed", run: "TestSmallScope$", edits: one(listFile,
 		"	objs := got.objs\n", "	objs := got.objs\n	if len(objs) == 0 && r.listed {\n		r.position, r.relist = positionAt(got.version), false\n		return nil\n	}\n")},
-	{name: "event that comes twice is believed twice", run: "TestSmallScope$", edits: one(watchFile,
+	{name: "event that comes twice is believed twice", run: "TestSmallScope$", edits: one(eventFile,
 		"ok && held.GetResourceVersion() != ev.ResourceVersion || !ok", "ok && held != *new(T) || !ok")},
 
 	// What the bytes become.

@@ -1,0 +1,264 @@
+package lw
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// A listBuilder collects a list: the items of its pages, or the initial events of a stream. The
+// target sees nothing of it until the list is complete.
+type listBuilder[T Object] struct {
+	objs    []T
+	bad     map[Key]error // objects that could not be decoded or transformed, and why
+	leftOut int           // objects that a Transform left out; nothing is wrong with them
+	version string        // of the whole list
+
+	// Of a stream.
+
+	places  map[Key]int // indexes into objs; nil until a sent object changes
+	newest  position    // the newest version that was sent
+	changes bool        // a change was sent, so newest need not be an object of the list
+
+	// Of pages.
+
+	pages  int
+	items  int                   // objects, including bad ones and those left out
+	tokens map[string]struct{}   // with which pages continued
+	firsts map[identity]struct{} // the first objects of the pages
+}
+
+// An identity tells the objects of a list apart.
+type identity struct {
+	key Key
+	uid types.UID
+}
+
+// newListBuilder returns a builder with room for as many objects as the last list had.
+func (r *Reflector[T]) newListBuilder() *listBuilder[T] {
+	return &listBuilder[T]{objs: make([]T, 0, r.expected+r.expected/64)}
+}
+
+// addItem adds an item of a page. It does not look at the object; validate does that later.
+func (g *listBuilder[T]) addItem(obj T, err error) {
+	g.items++
+	if err != nil {
+		g.reject(err)
+		return
+	}
+	g.objs = append(g.objs, obj)
+}
+
+// leaveOut counts an item that a Transform left out.
+func (g *listBuilder[T]) leaveOut() {
+	g.items++
+	g.leftOut++
+}
+
+// checkPage refuses a page that goes back to where the list was before. Such a list would never
+// end. The objects of the page are those from index from on, and token continues it.
+func (g *listBuilder[T]) checkPage(token string, from int) error {
+	if _, ok := g.tokens[token]; ok {
+		return protocolErrorf("a page continues where an earlier one did")
+	}
+	if g.tokens == nil {
+		g.tokens, g.firsts = map[string]struct{}{}, map[identity]struct{}{}
+	}
+	g.tokens[token] = struct{}{}
+	var zero T
+	if from == len(g.objs) || g.objs[from] == zero {
+		return nil
+	}
+	first := identity{KeyOf(g.objs[from]), g.objs[from].GetUID()}
+	if _, ok := g.firsts[first]; ok {
+		return protocolErrorf("two pages begin with %s", keyString(first.key))
+	}
+	g.firsts[first] = struct{}{}
+	return nil
+}
+
+// validate sets aside the items that cannot stand in a collection. It runs once for all pages. By
+// then the first objects have left the CPU cache, but in a loop that does nothing else the CPU
+// waits for many of them at a time.
+func (g *listBuilder[T]) validate() {
+	kept := 0
+	for i, obj := range g.objs {
+		if !usable(obj) {
+			g.reject(unusable(obj))
+			continue
+		}
+		if kept != i {
+			g.objs[kept] = obj
+		}
+		kept++
+	}
+	clear(g.objs[kept:])
+	g.objs = g.objs[:kept]
+}
+
+// checkUsable returns an error if the list has objects but none can be used. Then it is a list of
+// something else, or one that nobody here can read. To show it as empty would be wrong.
+func (g *listBuilder[T]) checkUsable() error {
+	if len(g.objs) > 0 || g.leftOut > 0 || len(g.bad) == 0 {
+		return nil
+	}
+	return newUselessError(g.bad)
+}
+
+// addEvent adds an object of a stream, or the reason why it cannot be used.
+func (g *listBuilder[T]) addEvent(obj T, err error) {
+	if err == nil {
+		err = unusable(obj)
+	}
+	if err != nil {
+		g.reject(err)
+		return
+	}
+	if g.places != nil {
+		g.places[KeyOf(obj)] = len(g.objs)
+	}
+	g.objs = append(g.objs, obj)
+}
+
+func (g *listBuilder[T]) reject(err error) {
+	if g.bad == nil {
+		g.bad = map[Key]error{}
+	}
+	key := keyOfError(err)
+	if before := g.bad[key]; before != nil && key == (Key{}) {
+		err = oneMore(before, err)
+	}
+	g.bad[key] = err
+}
+
+// A progress says what an event before the end of the initial events tells about how far the list
+// has come.
+type progress int
+
+const (
+	// noProgress: the event is a change. Changes come for as long as the collection is in use,
+	// whether the list gets on or not.
+	noProgress progress = iota
+	// someProgress: an ADDED event that is newer than all before. It is an object of the list, or
+	// one that was created just now.
+	someProgress
+	// sureProgress: an ADDED event that is older than another one. Only an object of the list is.
+	sureProgress
+)
+
+// applyEvent applies an initial event, or a change that happened while they were sent.
+func (g *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress, error) {
+	key := ev.Key()
+	if ev.Type != watch.Added {
+		g.indexPlaces()
+	}
+	if ev.Omitted {
+		g.leftOut++
+	}
+	listed := ev.Type == watch.Added || ev.Omitted
+	g.changes = g.changes || !listed
+	older := false
+	if !h.Unversioned && ev.ResourceVersion != "" {
+		var err error
+		if older, err = g.checkEvent(ev, key, h); err != nil {
+			return noProgress, err
+		}
+	}
+	made := noProgress
+	switch {
+	case listed && older:
+		made = sureProgress
+	case listed && !g.changes:
+		made = someProgress
+	}
+	if ev.Err == nil && g.places == nil && len(g.bad) == 0 {
+		g.addEvent(ev.Object, nil)
+		return made, nil
+	}
+	g.indexPlaces()
+	i, known := g.places[key]
+	if known || g.bad[key] != nil {
+		made = noProgress
+	}
+	if key != (Key{}) {
+		delete(g.bad, key)
+	}
+	switch here := ev.Err == nil && ev.Type != watch.Deleted; {
+	case known && here && unusable(ev.Object) == nil:
+		g.objs[i] = ev.Object
+		return made, nil
+	case known:
+		g.remove(i, key)
+	}
+	if ev.Err != nil || ev.Type != watch.Deleted {
+		g.addEvent(ev.Object, ev.Err)
+	}
+	return made, nil
+}
+
+// remove removes the object at i, whose key is key. It moves the last object to i, so that the
+// slice does not grow with the number of changes.
+func (g *listBuilder[T]) remove(i int, key Key) {
+	var zero T
+	last := len(g.objs) - 1
+	delete(g.places, key)
+	if i != last {
+		g.objs[i] = g.objs[last]
+		g.places[KeyOf(g.objs[i])] = i
+	}
+	g.objs[last] = zero
+	g.objs = g.objs[:last]
+}
+
+// indexPlaces fills places. Only a stream needs it, and only one that changes an object which it
+// has already sent.
+func (g *listBuilder[T]) indexPlaces() {
+	if g.places != nil {
+		return
+	}
+	g.places = make(map[Key]int, len(g.objs))
+	for i, obj := range g.objs {
+		g.places[KeyOf(obj)] = i
+	}
+}
+
+// checkEvent refuses an event that is older than an earlier one of the stream. Objects of the list
+// come with versions in any order. A change is newer than everything before it, and of an object
+// that has come. older reports whether ev is older than something that has come.
+func (g *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (older bool, err error) {
+	to, newest, before := positionAt(ev.ResourceVersion), g.newest, false
+	if newest.version == "" {
+		g.newest = to
+	} else if newer, ordered := newest.before(to); newer {
+		g.newest = to
+	} else {
+		before = ordered
+		older, _ = to.before(newest)
+	}
+	i, known := g.places[key]
+	switch {
+	case ev.Omitted || ev.Type == watch.Added && !known:
+		return older, nil // an object of the list, which a Transform may have left out
+	case ev.Type == watch.Added:
+		held := positionAt(g.objs[i].GetResourceVersion())
+		if newer, ordered := held.before(to); ordered && !newer {
+			return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, held.version)
+		}
+		return older, nil
+	}
+	// One transaction of the server's store may give several objects the same version, but not one
+	// object twice.
+	again := known && newest.version == to.version && g.objs[i].GetResourceVersion() != to.version
+	if before && !again {
+		return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
+	}
+	first := newest.version == "" && len(g.bad) == 0
+	if known || g.bad[key] != nil || g.bad[Key{}] != nil || h.Partial && !first {
+		return older, nil
+	}
+	return older, protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
+}
+
+// errEmptyPages says that pages do not get on, and the list should be asked for in one response.
+var errEmptyPages = fmt.Errorf("%d pages in a row were empty", maxEmpty)

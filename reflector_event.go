@@ -1,0 +1,202 @@
+package lw
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// event handles what the source yields. It flushes when the source says that no other event follows
+// at once.
+func (w *watchSession[T]) event(ev WatchEvent[T]) error {
+	if !w.started {
+		w.started, w.hints = true, HintsOf(w.r.src)
+		w.noVersions = w.noVersions || w.hints.Unversioned
+	}
+	w.unflushed++
+	if ev.More && w.unflushed%lookEvery == 0 {
+		ev.More = w.unflushed < maxUnflushed && w.r.recorder.now()-w.flushed < maxDelay
+	}
+	w.ev = ev
+	if ev.Err != nil {
+		w.ev = withoutBody(ev)
+	}
+	err := w.handle(&w.ev)
+	if !ev.More || err != nil {
+		w.flush()
+	}
+	return err
+}
+
+const (
+	// maxUnflushed is how many events handlers may have to wait for while the source says that more
+	// follow at once. More would make handlers count as slow.
+	maxUnflushed = defaultLimit
+	// maxDelay bounds how long handlers wait in the same case. The clock is read every lookEvery
+	// events.
+	maxDelay  = 500 * time.Microsecond
+	lookEvery = 16
+)
+
+// flush does what need not be done for each event: it counts the events and wakes whoever waits for
+// changes.
+func (w *watchSession[T]) flush() {
+	if w.unflushed == 0 {
+		return
+	}
+	w.ev = WatchEvent[T]{} // so that the object is not kept
+	w.r.target.notify()
+	w.flushed = w.r.recorder.heard(w.unflushed)
+	w.stall.heard(w.lifeSigns)
+	w.unflushed, w.lifeSigns = 0, 0
+}
+
+func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
+	if w.initial == nil {
+		w.lifeSigns++
+		return w.apply(ev)
+	}
+	r := w.r
+	switch ev.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+		w.moved = true
+		made, err := w.initial.applyEvent(ev, w.hints)
+		if made == sureProgress || made == someProgress && !w.strict.Load() {
+			w.lifeSigns++
+		}
+		return err
+	case watch.Bookmark:
+		if !ev.InitialEventsEnd {
+			w.initial.changes = w.initial.changes || ev.ResourceVersion != ""
+			return nil // no progress of the list
+		}
+		w.lifeSigns++
+		w.stall.heard(w.lifeSigns) // before live looks at it
+		w.lifeSigns = 0
+		w.initial.version = ev.ResourceVersion
+		if err := r.takeOver(opStream, w.initial); err != nil {
+			return err
+		}
+		r.streams.brokenStreams = 0
+		w.initial, w.op, w.moved, w.start = nil, opWatch, false, time.Now()
+		w.goLive()
+	default:
+		return protocolErrorf("event of unknown type %q", ev.Type)
+	}
+	return nil
+}
+
+// withoutBody turns a DELETED event whose object could not be decoded into one that has only the
+// object's identity. The content of a deleted object is not needed.
+func withoutBody[T Object](ev WatchEvent[T]) WatchEvent[T] {
+	if ev.Type != watch.Deleted || ev.ResourceVersion == "" {
+		return ev
+	}
+	key := ev.Key()
+	if key.Name == "" {
+		return ev
+	}
+	id := &Meta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: ev.ResourceVersion}
+	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, Identity: id}
+}
+
+// apply checks and makes one change of a plain watch.
+func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
+	r := w.r
+	to := positionAt(ev.ResourceVersion)
+	if ev.Type == watch.Bookmark {
+		older, ordered := r.position.before(to)
+		if ev.ResourceVersion == "" || ordered && !older {
+			return nil // a bookmark that lags promises nothing new
+		}
+		return w.advance(ev, Key{}, to)
+	}
+	key := ev.Key()
+	if ev.Err != nil {
+		if key.Name == "" {
+			// If it was set aside, it would hold back the version until a list comes by chance.
+			// Only a list can tell which object it was.
+			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object that cannot be told", ev.Type), ev.Err)
+		}
+		if ev.ResourceVersion != "" {
+			if err := w.check(ev, key, to); err != nil {
+				return err
+			}
+		}
+		r.setAside.add(key, ev.Err, true, r.report)
+		return w.advance(ev, key, to)
+	}
+	if err := w.check(ev, key, to); err != nil {
+		return err
+	}
+	return w.advance(ev, key, to)
+}
+
+// check refuses an event that no correct server sends at this position.
+func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
+	r := w.r
+	switch ev.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+	default:
+		return protocolErrorf("event of unknown type %q", ev.Type)
+	}
+	if key.Name == "" {
+		return protocolErrorf("%s event of an object without a name", ev.Type)
+	}
+	if w.noVersions {
+		return nil
+	}
+	if ev.ResourceVersion == "" {
+		return protocolErrorf("%s event of %s without a resource version", ev.Type, keyString(key))
+	}
+	if older, ordered := r.position.before(to); !ordered || older {
+		return nil
+	}
+	if ev.ResourceVersion == r.position.version {
+		// One transaction of the server's store may give several objects the same version, but not
+		// one object twice.
+		if held, ok := r.target.get(key); ok && held.GetResourceVersion() != ev.ResourceVersion || !ok && ev.Type == watch.Added {
+			return nil
+		}
+	}
+	return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, r.position.version)
+}
+
+// advance hands ev to the target and moves the position. It moves the reported version as well,
+// unless an object is set aside whose event was not applied.
+func (w *watchSession[T]) advance(ev *WatchEvent[T], key Key, to position) error {
+	r := w.r
+	if to.version == "" || w.hints.Unversioned {
+		to = r.position // the versions of a fake's objects are not versions of its collection
+	}
+	if !w.moved {
+		w.moved = true
+		r.recovered()
+	}
+	// Whoever waits for this version is woken within apply, and must then find the right SetAside
+	// in Status.
+	wasAside := false
+	if ev.Type != watch.Bookmark && ev.Err == nil && !r.setAside.empty() {
+		wasAside = r.setAside.remove(key)
+	}
+	report := to.version
+	if r.setAside.holds() {
+		report = ""
+	}
+	existed, known, err := r.target.apply(ev, key, report)
+	r.position = to
+	switch {
+	case err != nil:
+		r.setAside.add(key, err, true, r.report)
+		r.target.heldBack(ev.ResourceVersion)
+	case wasAside || !known || w.noVersions || w.hints.Partial || ev.Err != nil || ev.Type == watch.Bookmark:
+	case ev.Type == watch.Added && existed:
+		// The event is true, and was applied. But it shows that earlier events were not sent, so a
+		// list has to follow.
+		return protocolErrorf("ADDED event of %s, which was there already", keyString(key))
+	case ev.Type != watch.Added && !existed:
+		return protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// This file is the policy: what a reflector does after a request has ended. decide is the whole of
+// it, as a pure function. settle carries out what decide says.
+
+// An outcome is how a request ended.
+type outcome struct {
+	op       string // opList, opStream (until its initial events have ended) or opWatch
+	err      error  // nil: the request ended as it should
+	progress bool   // the position moved, or the watch stayed open for long enough
+
+	// Of a watch.
+
+	heardNothing     bool // no event came
+	endedEarly       bool // it ended before its timeout
+	noVersions       bool // the source gives no versions, so the watch cannot be resumed
+	relistDidNotHelp bool // there was a list since the last watch that made progress
+
+	// Of a streamed list.
+
+	fallback   bool // the list is asked for in pages at once
+	unreported bool // err is known, or no failure of the server's, so nobody is told
+}
+
+// A verdict is what follows from an outcome.
+type verdict struct {
+	relist bool // the position is of no use any more, so the next step is a list
+	verify bool // another server may answer: the next watch must deliver something or be probed
+	probe  bool // the next step is to ask for the server's version
+	failed bool // it counts as a failure in a row
+	wait   bool // there is a pause before the next step
+}
+
+// relistAfter is how many watches in a row must fail until the reflector suspects its position.
+const relistAfter = 5
+
+// decide returns what to do after a request that ended with o. failures is how many requests in a
+// row had failed before.
+func decide(o outcome, failures int) verdict {
+	switch {
+	case o.fallback:
+		return verdict{}
+	case o.op != opWatch:
+		return verdict{failed: o.err != nil, wait: o.err != nil}
+	case o.noVersions:
+		bad := o.err != nil || !o.progress
+		return verdict{relist: true, failed: bad, wait: bad}
+	case o.err == nil && o.progress:
+		return verdict{verify: o.endedEarly, probe: o.heardNothing}
+	case o.err == nil:
+		// The server takes watches and closes them at once. Perhaps it cannot serve the position.
+		relist := (failures+1)%relistAfter == 0
+		return verdict{verify: o.endedEarly, failed: true, wait: true, relist: relist}
+	case errors.Is(o.err, errUnverified):
+		return verdict{probe: true}
+	case isLost(o.err):
+		// A list usually mends it, so the first one comes at once. If that did not help, the next
+		// list waits.
+		return verdict{relist: true, failed: true, wait: o.relistDidNotHelp}
+	case isStatus(o.err):
+		relist := !isBusy(o.err) && (failures+1)%relistAfter == 0
+		return verdict{verify: !isBusy(o.err), failed: true, wait: true, relist: relist}
+	case o.progress:
+		// A good connection broke. Resume at once, but make sure that the same state answers.
+		return verdict{verify: true, probe: o.heardNothing}
+	default:
+		// A network that is down says nothing about the position. A list may get past anything
+		// else that fails again and again, such as a frame that nobody can read.
+		relist := !isNetwork(o.err) && (failures+1)%relistAfter == 0
+		return verdict{verify: true, failed: true, wait: true, relist: relist}
+	}
+}
+
+// settle records and reports how a request ended, and pauses for as long as decide and the request
+// limit ask for.
+func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
+	if o.progress {
+		r.recovered()
+		r.failures, r.alreadyRelisted = 0, false
+	}
+	o.relistDidNotHelp = r.alreadyRelisted
+	v := decide(o, r.failures)
+	r.relist = r.relist || v.relist
+	r.verify = r.verify || v.verify
+	r.probe = r.probe || v.probe
+	if r.probe && time.Now().Before(r.askNext) {
+		r.probe, r.verify = false, true // later
+	}
+	if v.failed {
+		r.failures++
+		if o.err == nil {
+			o.err = errEmptyWatch
+		}
+	}
+	if o.err != nil && !errors.Is(o.err, errUnverified) {
+		r.recorder.requestFailed()
+	}
+	if o.err != nil && !o.unreported {
+		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
+		if v.failed {
+			r.recorder.fail(r.failures, err)
+		}
+		r.opts.OnError(err)
+	}
+	pause := r.limiter.wait(time.Now())
+	if v.wait {
+		r.recorder.setPhase(PhaseWaiting)
+		pause = max(pause, r.opts.Backoff(r.failures), retryAfter(o.err))
+	}
+	r.pause(ctx, pause)
+}
+
+// giveUp reports a failure that no retry can mend, and returns it.
+func (r *Reflector[T]) giveUp(o outcome) error {
+	r.failures++
+	r.recorder.requestFailed()
+	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
+	r.recorder.fail(r.failures, err)
+	r.opts.OnError(err)
+	return err
+}
+
+// pause returns after d, or as soon as ctx is done.
+func (r *Reflector[T]) pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,77 @@
+package lw
+
+// setAsideObjects are the objects that could not be decoded, transformed or indexed. The target
+// keeps each as it was, until a later version or a list can be applied. Only the goroutine of Run
+// uses it. Status reads the copy that the recorder has.
+type setAsideObjects struct {
+	recorder *statusRecorder
+	// holding are the objects whose watch event was not applied. While there is one, the reported
+	// version stays before that event. Other objects may be newer than the reported version, but
+	// no read is older than it.
+	holding map[Key]struct{}
+}
+
+// holds reports whether an object holds back the reported version.
+func (a *setAsideObjects) holds() bool { return len(a.holding) > 0 }
+
+// empty reports whether nothing is set aside.
+func (a *setAsideObjects) empty() bool { return len(a.recorder.setAside) == 0 }
+
+// add sets key aside because of err, and calls report unless the same is known already. If hold is
+// true, key holds back the reported version.
+func (a *setAsideObjects) add(key Key, err error, hold bool, report func(*Error)) {
+	known := a.recorder.setAside[key]
+	a.recorder.addAside(key, err)
+	if hold {
+		a.hold(key)
+	}
+	if known == nil || hold || known.Error() != err.Error() {
+		report(asError(key, err))
+	}
+}
+
+// hold lets key, which is set aside, hold back the reported version.
+func (a *setAsideObjects) hold(key Key) {
+	if a.holding == nil {
+		a.holding = map[Key]struct{}{}
+	}
+	a.holding[key] = struct{}{}
+}
+
+// remove removes key, and reports whether it was set aside. It must be called before the change is
+// applied: whoever sees the change must not find the object in Status.SetAside any more.
+func (a *setAsideObjects) remove(key Key) bool {
+	if _, ok := a.recorder.setAside[key]; !ok {
+		return false
+	}
+	delete(a.holding, key)
+	a.recorder.removeAside(key)
+	return true
+}
+
+// listed replaces the set-aside objects by bad, the failures of a new list. Keys that still fail go
+// on holding back the version if they did before.
+func (a *setAsideObjects) listed(bad map[Key]error, report func(*Error)) {
+	for key := range a.recorder.setAside {
+		if _, ok := bad[key]; !ok {
+			a.remove(key)
+		}
+	}
+	for key, err := range bad {
+		a.add(key, err, false, report)
+	}
+}
+
+// release lets the reported version go on. It is called in a new epoch, in which the version that
+// was held back means nothing.
+func (a *setAsideObjects) release() { clear(a.holding) }
+
+// asError returns err as an Error of the object key. It copies an Error of the source, because the
+// reflector writes its own name into it.
+func asError(key Key, err error) *Error {
+	if e, ok := err.(*Error); ok {
+		c := *e
+		return &c
+	}
+	return &Error{Op: opDecode, Key: key, Err: err}
+}

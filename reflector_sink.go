@@ -1,0 +1,96 @@
+package lw
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// A Sink takes what a [Reflector] reads. Its methods are called by one goroutine at a time. The
+// objects are the sink's from then on. [*Indexer] and [*FIFO] are Sinks.
+//
+// A Sink may also have a method Get(Key) (T, bool) that returns what it has. The reflector then
+// notices when an event does not fit the content, and keeps objects that a list could not bring.
+type Sink[T Object] interface {
+	// Replace makes objs the whole content, as it was at resourceVersion.
+	Replace(objs []T, resourceVersion string)
+	// Apply makes one change: Added, Modified, Deleted, or a Bookmark that only moves the resource
+	// version. The event's resource version is empty while an earlier object could not be applied.
+	Apply(ev WatchEvent[T])
+}
+
+// A getter is a Sink that can be asked what it has.
+type getter[T Object] interface{ Get(key Key) (T, bool) }
+
+// A sinkTarget is a user's Sink as a target.
+type sinkTarget[T Object] struct {
+	sink     Sink[T]
+	reported versionCell
+}
+
+func (s *sinkTarget[T]) replace(l replacement[T]) {
+	objs := l.objs
+	if g, ok := s.sink.(getter[T]); ok {
+		for key := range l.keep {
+			if obj, ok := g.Get(key); ok {
+				objs = append(objs, obj)
+			}
+		}
+	}
+	s.sink.Replace(objs, l.version)
+	s.reported.set(l.version)
+	l.done()
+}
+
+func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
+	if ev.Err != nil {
+		return false, false, nil
+	}
+	g, known := s.sink.(getter[T])
+	if known && ev.Type != watch.Bookmark {
+		_, existed = g.Get(key)
+	}
+	if version != "" {
+		s.sink.Apply(*ev)
+		s.reported.set(version)
+	} else if ev.Type != watch.Bookmark {
+		// A set-aside object holds the version back, so the sink gets the change without it.
+		unversioned := *ev
+		unversioned.ResourceVersion = ""
+		s.sink.Apply(unversioned)
+	}
+	return existed, known, nil
+}
+
+// heldBack does nothing: nobody waits for a version of a Sink.
+func (s *sinkTarget[T]) heldBack(string) {}
+
+// notify does nothing: each event says in More whether another follows at once.
+func (s *sinkTarget[T]) notify() {}
+
+func (s *sinkTarget[T]) get(key Key) (obj T, ok bool) {
+	if g, can := s.sink.(getter[T]); can {
+		return g.Get(key)
+	}
+	return obj, false
+}
+
+func (s *sinkTarget[T]) version() string { return s.reported.get() }
+
+// A versionCell is a resource version that one goroutine sets and any goroutine may read.
+type versionCell struct {
+	mu      sync.Mutex
+	version string // guarded by mu
+}
+
+func (c *versionCell) set(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = version
+}
+
+func (c *versionCell) get() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
+}

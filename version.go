@@ -1,0 +1,83 @@
+package lw
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// This file has every rule about resource versions: which of two is older, and when two objects are
+// the same. A server promises only that versions of one collection can be compared for equality.
+// Versions that are decimal numbers also have an order, as of Kubernetes 1.35
+// (https://kep.k8s.io/5504). No order is assumed for any other version.
+
+// A position is a resource version together with its number, so that the hot path parses it once.
+type position struct {
+	version string
+	number  uint64 // decimal(version)
+}
+
+func positionAt(version string) position { return position{version, decimal(version)} }
+
+// before reports whether p is older than q. If known is false, one of them has no order.
+func (p position) before(q position) (older, known bool) {
+	// Each event is compared, and nearly every version fits a word.
+	if p.number != 0 && q.number != 0 {
+		return p.number < q.number, true
+	}
+	c, err := resourceversion.CompareResourceVersion(p.version, q.version)
+	return c < 0, err == nil
+}
+
+// after reports whether p is certainly newer than version.
+func (p position) after(version string) bool {
+	c, err := resourceversion.CompareResourceVersion(p.version, version)
+	return err == nil && c > 0
+}
+
+// decimal returns version as a number. It returns 0 if version is not decimal or does not fit.
+func decimal(version string) (n uint64) {
+	const fits = 19 // any number of so many digits fits
+	if version == "" || len(version) > fits || version[0] == '0' {
+		return 0
+	}
+	for i := range len(version) {
+		digit := version[i] - '0'
+		if digit > 9 {
+			return 0
+		}
+		n = 10*n + uint64(digit)
+	}
+	return n
+}
+
+// older reports whether a is certainly an older version than b.
+func older[T Object](a, b T) bool {
+	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && c < 0
+}
+
+// notOlder reports whether b may be as new as a or newer.
+func notOlder[T Object](a, b T) bool { return !older(b, a) }
+
+// sameVersion reports whether a and b say that they are the same version of the same object. Two
+// objects without a resource version say nothing, so they are the same by this rule.
+func sameVersion[T Object](a, b T) bool {
+	return a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID()
+}
+
+// unchanged reports whether b has no news compared to a. An object without a resource version is
+// always news. Otherwise a change would be lost if the source sets no versions.
+func unchanged[T Object](a, b T) bool {
+	return a == b || a.GetResourceVersion() != "" && sameVersion(a, b)
+}
+
+// sameContent is like unchanged, but it trusts the versions only as far as they mean something. It
+// compares the whole objects if they have no versions, or if distrust is true. Then equal versions
+// may be of different objects: the server went back in time, or it is a fake.
+func sameContent[T Object](a, b T, distrust bool) bool {
+	if !distrust && unchanged(a, b) {
+		return true
+	}
+	return a == b || sameVersion(a, b) && reflect.DeepEqual(a, b)
+}
