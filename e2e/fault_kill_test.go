@@ -144,7 +144,6 @@ func TestMissedWhileDown(t *testing.T) {
 			create(t, r, path, configMap(namespace, name, "before"))
 		}
 		all := followConfigMaps(t, s, namespace, followOptions{}, faultWires...)
-		before := map[string]*servers.Object{}
 		for _, f := range all {
 			f.same(r)
 		}
