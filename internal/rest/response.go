@@ -71,7 +71,8 @@ func (r *Response) Read(p []byte) (int, error) {
 // has ended while it still reads ahead.
 func (r *Response) Close() error { return r.http.Body.Close() }
 
-// Finish closes the body and releases the goroutine that would close it. It must be called once.
+// Finish closes the body, and ends the wait for the context's end: no goroutine is left when it
+// returns. It must be called once.
 func (r *Response) Finish() {
 	if !r.stopWatching() {
 		<-r.closed
