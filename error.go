@@ -34,12 +34,24 @@ func (e permanentError) Unwrap() error { return e.error }
 
 func (e permanentError) Is(target error) bool { return target == ErrPermanent }
 
+// The values of Error.Op.
+const (
+	opList      = "list"
+	opProbe     = "probe" // counted apart; its Error has opList
+	opStream    = "stream"
+	opWatch     = "watch"
+	opDecode    = "decode"
+	opTransform = "transform"
+	opIndex     = "index"
+	opMutation  = "mutation"
+)
+
 // An Error says what failed, and where. Options.OnError is called with each once, and errors.As
 // finds it in the errors of waits. It unwraps to its cause: the API's status error (see
 // apierrors.APIStatus), the network's error or the decoder's.
 type Error struct {
 	Informer string // Options.Name
-	Op       string // list, probe, stream, watch, decode, transform, index or mutation
+	Op       string // list, stream, watch, decode, transform, index or mutation
 	Failures int    // attempts that failed in a row, with this one; 0 if a single object failed
 	Key      Key    // of the object that failed; zero if it was a request, or the key is unknown
 	Err      error  // never nil
@@ -103,3 +115,38 @@ func keyString(k Key) string {
 	}
 	return k.Namespace + "/" + k.Name
 }
+
+// errNoStream is the error of a Watch that was asked for a streamed list but whose source has none.
+// The reflector then lists in pages.
+var errNoStream = errors.New("lw: the source cannot stream its initial list")
+
+// A protocolError is an answer that no correct server gives. What follows it cannot be trusted, so
+// the reflector lists again.
+type protocolError struct{ msg string }
+
+func (e *protocolError) Error() string { return "protocol error: " + e.msg }
+
+func protocolErrorf(format string, args ...any) error {
+	return &protocolError{fmt.Sprintf(format, args...)}
+}
+
+// usable reports whether obj can be in a collection: it is not nil, and has a name.
+func usable[T Object](obj T) bool {
+	var zero T
+	return obj != zero && obj.GetName() != ""
+}
+
+// unusable returns nil if obj is usable, else the error that says why it is not.
+func unusable[T Object](obj T) error {
+	var zero T
+	switch {
+	case usable(obj):
+		return nil
+	case obj == zero:
+		return &Error{Op: opDecode, Err: errors.New("the object is nil")}
+	}
+	return &Error{Op: opDecode, Key: KeyOf(obj), Err: errNoName("object")}
+}
+
+// errNoName returns the error of what has no name: an object, or the result of a Transform.
+func errNoName(what string) error { return fmt.Errorf("the %s has no name", what) }

@@ -7,65 +7,85 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/go-lw/lw/internal/decode"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/rest"
 )
 
-// HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is any pointer to a struct with the
-// JSON tags of the API's type, *unstructured.Unstructured, or *metav1.PartialObjectMetadata, for which servers send metadata
-// only.
+// HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is a
+// pointer to any struct with the JSON tags of the API's type, or *unstructured.Unstructured, or
+// *metav1.PartialObjectMetadata, for which servers send metadata only.
 //
-//	&lw.HTTP[*corev1.Pod]{URL: "http://127.0.0.1:8001/api/v1/pods"} // behind kubectl proxy
-//	&lw.HTTP[*v1.Widget]{URL: …, Client: c}                        // c from rest.HTTPClientFor(config)
+//	// behind kubectl proxy
+//	&lw.HTTP[*corev1.Pod]{URL: "http://127.0.0.1:8001/api/v1/pods"}
+//	// c is from rest.HTTPClientFor(config)
+//	&lw.HTTP[*v1.Widget]{URL: …, Client: c}
 //
-// Bytes become T once, object by object, while they arrive: memory holds neither a response nor a page. An object that does
-// not fit T is an error of its own, with its key, and the ones behind it are read on; one of more than 64 MiB ends the request.
-// As with a generated client, the Kind and APIVersion of a typed object are empty.
+// HTTP decodes a response while it arrives, one object at a time: memory holds neither a response
+// nor a page. An object that does not fit T is an error of its own, with its key, and the objects
+// after it are read all the same. An object of more than 64 MiB ends the request. As with a
+// generated client, the Kind and APIVersion of a typed object are empty.
 //
-// On four cores or more, those of a long list are decoded by up to four goroutines at once, and yielded in order by the caller's
-// all the same. Where T has an Unmarshal method of its own, it must bear to be called for different objects at the same time.
+// On four cores or more, up to four goroutines decode a long list. The objects are still yielded in
+// order, in the caller's goroutine. If T has an Unmarshal method of its own, that method may then
+// run for different objects at the same time.
 //
-// Its fields must not be changed once it is in use.
+// The fields must not be changed once the HTTP is in use.
 type HTTP[T Object] struct {
-	// URL is that of the collection, of all namespaces or of one; it may have a query, to which that of the request is added.
+	// URL is the URL of the collection, of all namespaces or of one. It may have a query, to which
+	// that of a request is added.
 	URL string
-	// Client sends the requests; nil: http.DefaultClient. It should have no Timeout, which would cut every watch.
+	// Client sends the requests; nil: http.DefaultClient. It should have no Timeout, which would
+	// end every watch.
 	Client *http.Client
-	// Accept is the Accept header; "": protobuf, if T has the Unmarshal method of generated API types, or else JSON.
+	// Accept is the Accept header; "": protobuf if T has the Unmarshal method of generated API
+	// types, else JSON.
 	Accept string
-	// Kind is the kind of the objects; "": what T is called, with a capital letter, if it is a struct with a TypeMeta. A list or
-	// an object of another kind is a request that failed: a URL of another collection never looks like an empty one or one
-	// of empty objects. A T that does not tell (without a TypeMeta, or *unstructured.Unstructured) is of any kind, but of one
-	// kind only; so is the API group of any T. *metav1.PartialObjectMetadata may come as itself in addition.
+	// Kind is the kind of the objects; "": if T is a struct with a TypeMeta, its name, with a
+	// capital letter. A request fails if it returns a list or an object of another kind, so a URL
+	// of another collection never looks like an empty one, or like one of empty objects.
+	//
+	// A T that does not tell its kind (without a TypeMeta, or *unstructured.Unstructured) may be of
+	// any kind, but all objects must be of the kind that comes first. In the same way the objects
+	// of any T must be of one API group. A *metav1.PartialObjectMetadata may also come as its own
+	// kind.
 	Kind string
-	// Header is added to every request to the scheme, host and port of URL. It is not sent on to where a redirect leads, since
-	// it may hold a key.
+	// Header is added to every request to the scheme, host and port of URL. A redirect to any other
+	// server is followed without it, since it may hold a credential. A header that net/http cannot
+	// send, such as one whose value ends in a line break, is an [ErrPermanent].
 	Header http.Header
-	// Drop names fields that nobody needs, by their path in JSON: "metadata.managedFields" is often half of an object. They
-	// are passed over in the bytes and are empty in T. What follows the path of a map is one key of it, dots and all.
-	// The server sends them all the same: as of Kubernetes 1.37 it cannot be asked to leave single fields out.
+	// Drop names fields that nobody needs, by their path in JSON: "metadata.managedFields" is often
+	// half of an object. They are skipped in the bytes, and are empty in T. After the path of a map
+	// the rest is one key of it, dots included. The server sends the fields all the same: as of
+	// Kubernetes 1.37 it cannot be asked to leave single fields out.
 	Drop []string
-	// Share lets objects share equal parts, such as the probes and tolerations of a deployment's pods, which saves memory and
-	// time. A change to one object of the store, which is forbidden anyway, then shows in others: find it with
-	// Options.DetectMutation before you set Share.
+	// Share lets objects share equal parts, such as the probes and tolerations of a deployment's
+	// pods, which saves memory and time. A change to one object of the store, which is forbidden
+	// anyway, then shows in others: use Options.DetectMutation to find such changes before you set
+	// Share.
 	Share bool
 
-	mu   sync.Mutex
-	idle *decode.Decoder // kept between requests for what it knows of the objects; nil while one uses it
-
-	kinds *decode.Kinds // what all requests must agree about; nil before the first one
+	mu sync.Mutex
+	// idle is the decoder between requests, kept for what it has learned about the objects. It is
+	// nil while a request uses it. Guarded by mu.
+	idle *decode.Decoder
+	// kinds is what all responses must agree about. It is nil before the first request. Guarded by
+	// mu.
+	kinds *decode.Kinds
 }
 
-// List lists the collection, or the page that opts asks for. It returns an error that errors.As finds as an APIStatus where the
-// server refused, with Retry-After in its details, and never takes a list that is cut off for a whole one. Every error names the
-// URL, without a password and with no more of its query than the selectors. It is an [ErrPermanent] where the URL, a selector or
-// a path of Drop is wrong, or T is no pointer to a struct.
+// List lists the collection, or the page that opts asks for. If the server refused, errors.As finds
+// an APIStatus in the error, with the seconds of Retry-After in its details. A list that is cut off
+// is an error, never a shorter list. Every error names the URL, without its password, and of its
+// query only the selectors. It is an [ErrPermanent] if the URL, a header, a selector or a path of
+// Drop is invalid, or if T is not a pointer to a struct.
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta
-	err := h.do(ctx, opts, func(d *decode.Decoder, body *body) (err error) {
-		listMeta, err = d.List(body, body.encoding, func(o decode.Object) error {
+	err := h.do(ctx, opts, func(d *decode.Decoder, resp *rest.Response) (err error) {
+		listMeta, err = d.List(resp, resp.Encoding(), func(o decode.Object) error {
 			obj, err := h.object(o)
 			return stop(yield(obj, err))
 		})
@@ -74,16 +94,17 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 	return listMeta, err
 }
 
-// Watch watches the collection. An ERROR event is an error that errors.As finds as the APIStatus that it holds. An object without a
-// name or a resource version is an event with Err; one of another kind than the source's ends the watch.
+// Watch watches the collection. An ERROR event ends it with an error in which errors.As finds the
+// event's APIStatus. An object without a name is an event with Err. An object of another kind than
+// the source's ends the watch with an error.
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
-	return h.do(ctx, opts, func(d *decode.Decoder, body *body) error {
+	return h.do(ctx, opts, func(d *decode.Decoder, resp *rest.Response) error {
 		read := d.Watch
 		if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 			read = d.WatchList
 		}
-		return read(body, body.encoding, func(e decode.Event) error {
+		return read(resp, resp.Encoding(), func(e decode.Event) error {
 			ev := WatchEvent[T]{
 				Type:             watch.EventType(e.Type),
 				ResourceVersion:  e.ResourceVersion,
@@ -93,54 +114,70 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			if ev.Type == watch.Bookmark {
 				return stop(yield(ev))
 			}
+			// An object without a resource version is yielded like any other: the reflector ends
+			// the watch, since no server may send one.
 			ev.ResourceVersion = e.Object.Ident.ResourceVersion
 			if obj, ok := e.Object.Value.(T); ok {
 				ev.ResourceVersion = obj.GetResourceVersion()
 			}
-			// One without a version is an event that no server may send: the reflector refuses it.
 			ev.Object, ev.Err = h.object(e.Object)
 			return stop(yield(ev))
 		})
 	})
 }
 
-// object returns what was decoded, or an *Error that says why it is none.
+// object returns the object that was decoded, or an *Error if there is none or it has no name.
 func (h *HTTP[T]) object(o decode.Object) (T, error) {
 	var zero T
 	if o.Err != nil {
-		return zero, decodeError(Key{Namespace: o.Ident.Namespace, Name: o.Ident.Name}, o.Err)
+		return zero, &Error{Op: opDecode, Key: Key{Namespace: o.Ident.Namespace, Name: o.Ident.Name}, Err: o.Err}
 	}
 	obj := o.Value.(T)
-	if obj.GetName() == "" {
-		return zero, decodeError(KeyOf(obj), errNoName)
+	if err := unusable(obj); err != nil {
+		return zero, err
 	}
 	return obj, nil
 }
 
-// do sends a request and passes its response to read.
-func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*decode.Decoder, *body) error) error {
+// do sends the request of opts and passes its response to read, with a decoder that nobody else
+// uses meanwhile. An error that read has from yield is returned as it is; any other is explained.
+func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*decode.Decoder, *rest.Response) error) error {
 	d, err := h.take()
 	if err != nil {
-		return permanent(fmt.Errorf("lw: HTTP: %s: %w", shown(h.URL), err))
+		return permanent(fmt.Errorf("lw: HTTP: %s: %w", rest.Redacted(h.URL), err))
 	}
 	defer h.put(d)
-	accept := h.Accept
-	if accept == "" {
-		accept = acceptFor(reflect.TypeFor[T](), d.Protobuf(), opts.Watch)
-	}
 	d.StopWhen(ctx.Err)
 	defer d.StopWhen(nil)
-	r := request{base: h.URL, of: typeName[T](), client: h.Client, accept: accept, header: h.Header, protobuf: d.Protobuf()}
-	err = r.do(ctx, opts, func(body *body) error { return read(d, body) })
+	collection := rest.Collection{
+		URL:      h.URL,
+		Objects:  typeName[T](),
+		Client:   h.Client,
+		Header:   h.Header,
+		Accept:   h.Accept,
+		Decoder:  d,
+		Metadata: reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
+	}
+	req, err := collection.Request(ctx, opts)
+	if err != nil {
+		return permanent(err)
+	}
+	resp, err := req.Send()
+	if err != nil {
+		return err
+	}
+	defer resp.Finish()
+	err = read(d, resp)
 	if s, ok := err.(stopped); ok {
 		return s.error
 	}
-	return err
+	return resp.Explain(err)
 }
 
-// stopped is an error that yield returned, which nobody may change.
+// stopped marks an error of yield, so that do returns it unchanged.
 type stopped struct{ error }
 
+// stop returns err, an error of yield or nil, marked as stopped.
 func stop(err error) error {
 	if err == nil {
 		return nil
@@ -148,6 +185,8 @@ func stop(err error) error {
 	return stopped{err}
 }
 
+// take returns the idle decoder, or a new one. So two requests at the same time, which a Source
+// need not allow, have two decoders.
 func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	h.mu.Lock()
 	d := h.idle
@@ -171,6 +210,7 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	return d, err
 }
 
+// put keeps d for the next request.
 func (h *HTTP[T]) put(d *decode.Decoder) {
 	h.mu.Lock()
 	h.idle = d

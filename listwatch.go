@@ -5,41 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/rest"
 )
 
-// Client is the part of a generated client that [FromClient] needs; clientset.CoreV1().Pods(namespace) is one.
+// Client is the part of a generated client that [FromClient] needs, such as
+// clientset.CoreV1().Pods(namespace).
 type Client[T Object, L ObjectList] interface {
-	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) // makes T inferable; it is not called
+	// Get is never called. It is here so that the compiler can infer T.
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// A ListWatch is a [Source] made of two functions, of which L is the list type. Both functions must return soon after their
-// context is done.
+// A ListWatch is a [Source] made of two functions. L is the list type. Both functions must return
+// soon after their context is done.
 type ListWatch[T Object, L ObjectList] struct {
 	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
 	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 
-	// fake: the functions are a fake clientset's, whose watches never send the end bookmark of a streamed list, panic when
-	// more than a hundred events wait, and whose objects carry no versions.
-	fake atomic.Bool
-	// refused is a fake watch that was opened for a streamed list. It may be the only one that its test has, of no use once
-	// it is stopped: so it is stopped only when the next watch turns out to be another one.
-	refused atomic.Pointer[watch.Interface]
+	fake fakeClient
 }
 
-// FromClient returns a Source over a generated client, real or fake. Each tweak may narrow the options of every request, as
-// with [WithListOptions].
+// FromClient returns a Source over a generated client, real or fake. Each tweak may narrow the
+// options of every request, as with [WithListOptions].
 //
 //	lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
 func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
@@ -61,28 +57,16 @@ func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.Li
 			return c.Watch(ctx, opts)
 		},
 	}
-	lw.fake.Store(isFake(c))
+	lw.fake.known.Store(isFake(c))
 	return lw
 }
 
-// isFake reports whether c is made of client-go's testing.Fake, which cannot be named here: its recorder of actions tells it
-// from a real client, and a fake that knows of streamed lists says itself that it has none.
-func isFake(c any) bool {
-	if f, ok := c.(interface{ IsWatchListSemanticsUnSupported() bool }); ok {
-		return f.IsWatchListSemanticsUnSupported()
-	}
-	_, ok := c.(interface{ ClearActions() })
-	return ok
-}
+// Hints returns what is known of client-go's fakes, if the functions are those of one: it has no
+// streamed lists, and its versions mean nothing. For any other client there are no hints.
+func (lw *ListWatch[T, L]) Hints() SourceHints { return lw.fake.hints() }
 
-// Hints are what is known of a fake clientset; of another client there are none.
-func (lw *ListWatch[T, L]) Hints() SourceHints {
-	fake := lw.fake.Load()
-	return SourceHints{NoStream: fake, Unversioned: fake}
-}
-
-// List calls ListFunc and yields the items of its result. An item of another type than T is yielded as an error that names
-// both types.
+// List calls ListFunc and yields the items of its result. An item of another type than T is yielded
+// as an error that names both types.
 func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if lw.ListFunc == nil {
 		return metav1.ListMeta{}, permanent(errors.New("lw: ListWatch: nil ListFunc"))
@@ -102,15 +86,16 @@ func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yi
 	return listMeta, eachItem(list, yield)
 }
 
-// eachItem yields the items of list. Where they stand in the list as values, each is copied to a place of its own, so that one
-// object that stays in the store does not keep the whole page in memory.
+// eachItem yields the items of list. If the list holds them as values, in one array, eachItem
+// copies each: a pointer into the array would keep a whole page in memory for as long as the store
+// has one of its objects.
 func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 	var zero T
 	one := func(item any) error {
 		if obj, ok := item.(T); ok && obj != zero {
 			return yield(obj, nil)
 		}
-		return yield(zero, &Error{Op: "decode", Key: keyOfAny(item), Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
+		return yield(zero, &Error{Op: opDecode, Key: keyOfAny(item), Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
 	}
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -122,7 +107,7 @@ func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 		for i := range v.Len() {
 			obj := v.Index(i).Interface().(T)
 			if obj == zero {
-				if err := yield(zero, &Error{Op: "decode", Err: fmt.Errorf("item %d of %T is nil", i, list)}); err != nil {
+				if err := yield(zero, &Error{Op: opDecode, Err: fmt.Errorf("item %d of %T is nil", i, list)}); err != nil {
 					return err
 				}
 			} else if err := yield(obj, nil); err != nil {
@@ -148,12 +133,13 @@ func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 		}
 		return nil
 	}
-	// Items of a raw type, or a list of something else: apimachinery knows how to take them out.
+	// The items are of a raw or of some other type. Apimachinery knows how to take them out.
 	return meta.EachListItemWithAlloc(list, func(item runtime.Object) error { return one(item) })
 }
 
-// Watch calls WatchFunc and yields its events until they end; the watch is stopped before Watch returns, but for a fake one that
-// cannot stream a list.
+// Watch calls WatchFunc and yields the events of its watch until they end. It stops the watch
+// before it returns, unless the watch is a client-go fake that was asked for a streamed list: that
+// one stays open until the next call.
 func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if lw.WatchFunc == nil {
 		return permanent(errors.New("lw: ListWatch: nil WatchFunc"))
@@ -165,21 +151,15 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	if w == nil {
 		return errors.New("lw: ListWatch: WatchFunc returned a nil watch")
 	}
-	if before := lw.refused.Swap(nil); before != nil && *before != w {
-		(*before).Stop()
-	}
-	if isFakeWatch(w) {
-		lw.fake.Store(true)
-		if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
-			lw.refused.Store(&w)
-			return errNoStream
-		}
+	if err := lw.fake.opened(w, opts); err != nil {
+		return err
 	}
 	defer w.Stop()
 	events := w.ResultChan()
 	for {
-		// To look for another event that is at hand, and say so, was measured: an unbuffered channel has one at best, and to
-		// wake handlers for every second event costs more than for each, when most of them are still awake.
+		// More is not set. Looking for a second event in the channel was measured: an unbuffered
+		// channel has one at best, and waking the handlers for every second event costs more than
+		// for each, since most of them are still awake then.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -198,19 +178,8 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	}
 }
 
-// errNoStream says that a source cannot stream its initial list.
-var errNoStream = errors.New("lw: the source cannot stream its initial list")
-
-// isFakeWatch reports whether w is one of apimachinery's fakes, which stream ADDED but never send the end bookmark.
-func isFakeWatch(w watch.Interface) bool {
-	switch w.(type) {
-	case *watch.RaceFreeFakeWatcher, *watch.FakeWatcher:
-		return true
-	}
-	return false
-}
-
-// typedEvent returns ev as a T's. An ERROR event is an error; an object of another type is set in Err.
+// typedEvent converts ev. An ERROR event is returned as an error. An object that is not a T is an
+// event with Err.
 func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 	out := WatchEvent[T]{Type: ev.Type}
 	switch ev.Type {
@@ -234,20 +203,14 @@ func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 		if m, err := meta.Accessor(ev.Object); err == nil && !isNil(ev.Object) {
 			out.ResourceVersion = m.GetResourceVersion()
 		}
-		out.Err = &Error{Op: "decode", Key: keyOfAny(ev.Object), Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
+		out.Err = &Error{Op: opDecode, Key: keyOfAny(ev.Object), Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
 		return out, nil
 	}
 	out.Object, out.ResourceVersion = obj, obj.GetResourceVersion()
 	return out, nil
 }
 
-// isNil reports whether v is nil, or holds a nil pointer.
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
-}
-
-// aOrNil says what v is, for an error.
+// aOrNil says in an error what v is: its type with an article, or that it is nil.
 func aOrNil(v any) string {
 	switch {
 	case v == nil:
@@ -258,6 +221,7 @@ func aOrNil(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
+// keyOfAny returns the key of obj if it has metadata, else the zero Key.
 func keyOfAny(obj any) Key {
 	if isNil(obj) {
 		return Key{}
@@ -269,8 +233,8 @@ func keyOfAny(obj any) Key {
 	return Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
-// WithListOptions returns a Source that passes the options of every request through each tweak, to narrow it by a label or
-// field selector. A selector that does not parse is an [ErrPermanent].
+// WithListOptions returns a Source that passes the options of every request to each tweak, which
+// may add a label or field selector. A selector that does not parse is an [ErrPermanent].
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
 	if isNil(src) {
 		panic("lw: WithListOptions: nil source")
@@ -279,6 +243,7 @@ func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)
 	return &optioned[T]{src, tweak}
 }
 
+// optioned is the Source of WithListOptions.
 type optioned[T Object] struct {
 	src   Source[T]
 	tweak []func(*metav1.ListOptions)
@@ -302,6 +267,7 @@ func (o *optioned[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield 
 	return o.src.Watch(ctx, opts, yield)
 }
 
+// mustBeFuncs panics in the name of constructor if a tweak is nil.
 func mustBeFuncs(constructor string, tweak []func(*metav1.ListOptions)) {
 	for _, f := range tweak {
 		if f == nil {
@@ -310,30 +276,16 @@ func mustBeFuncs(constructor string, tweak []func(*metav1.ListOptions)) {
 	}
 }
 
-// tweaked returns opts as each tweak has left it. Selectors that no server can parse are an ErrPermanent.
+// tweaked returns opts after each tweak has changed it. It fails with an ErrPermanent if a server
+// could not parse the selectors.
 func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1.ListOptions, error) {
 	for _, f := range tweak {
 		f(&opts)
 	}
-	if err := checkSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {
+	if err := rest.CheckSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {
 		return opts, permanent(err)
 	}
 	return opts, nil
-}
-
-// checkSelectors parses both as a server does.
-func checkSelectors(label, field string) error {
-	if label != "" {
-		if _, err := labels.Parse(label); err != nil {
-			return fmt.Errorf("label selector %q: %w", label, err)
-		}
-	}
-	if field != "" {
-		if _, err := fields.ParseSelector(field); err != nil {
-			return fmt.Errorf("field selector %q: %w", field, err)
-		}
-	}
-	return nil
 }
 
 // ListOf is an [ObjectList] for sources that have no list type of their own.
@@ -343,7 +295,7 @@ type ListOf[T runtime.Object] struct {
 	Items           []T `json:"items"`
 }
 
-// GetObjectKind returns the list's kind, to set and to get.
+// GetObjectKind returns the list's TypeMeta, through which its kind can be read and set.
 func (l *ListOf[T]) GetObjectKind() schema.ObjectKind { return &l.TypeMeta }
 
 // DeepCopyObject returns a copy that shares nothing with l.

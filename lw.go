@@ -169,3 +169,28 @@ func HintsOf[T Object](src Source[T]) SourceHints {
 	}
 	return SourceHints{}
 }
+
+// leftOutKey is the key of leftOutByTransform in a context.
+type leftOutKey struct{}
+
+// withLeftOutByTransform returns a context for a List, in which a Transform calls f for each object
+// that it leaves out. So a reflector sees that the list makes progress, although none of these
+// objects is yielded.
+func withLeftOutByTransform(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, leftOutKey{}, f)
+}
+
+// leftOutByTransform returns the function that ctx has from withLeftOutByTransform, or one that does
+// nothing.
+func leftOutByTransform(ctx context.Context) func() {
+	if f, ok := ctx.Value(leftOutKey{}).(func()); ok {
+		return f
+	}
+	return func() {}
+}
+
+// isNil reports whether v is nil, or holds a nil pointer.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}

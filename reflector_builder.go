@@ -82,10 +82,9 @@ func (g *listBuilder[T]) checkPage(token string, from int) error {
 // then the first objects have left the CPU cache, but in a loop that does nothing else the CPU
 // waits for many of them at a time.
 func (g *listBuilder[T]) validate() {
-	var zero T
 	kept := 0
 	for i, obj := range g.objs {
-		if obj == zero || obj.GetName() == "" {
+		if !usable(obj) {
 			g.reject(unusable(obj))
 			continue
 		}

@@ -16,18 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The values of Error.Op.
-const (
-	opList      = "list"
-	opProbe     = "probe" // a list, to Error
-	opStream    = "stream"
-	opWatch     = "watch"
-	opDecode    = "decode"
-	opTransform = "transform"
-	opIndex     = "index"
-	opMutation  = "mutation"
-)
-
 // maxRetryAfter is the longest pause that a server may ask for. A longer one must be a mistake.
 const maxRetryAfter = 5 * time.Minute
 
@@ -44,33 +32,11 @@ var (
 	errCut     = errors.New("the stream ended before its initial events did")
 )
 
-// A protocolError is an answer that no correct server gives. What follows it cannot be trusted, so
-// the collection is listed again.
-type protocolError struct{ msg string }
-
-func (e *protocolError) Error() string { return "protocol error: " + e.msg }
-
-func protocolErrorf(format string, args ...any) error {
-	return &protocolError{fmt.Sprintf(format, args...)}
-}
-
 // An olderError says that the server answered with an older state than one that was seen before.
 type olderError struct{ got, seen string }
 
 func (e *olderError) Error() string {
 	return fmt.Sprintf("the server answered with resource version %s, which is older than %s seen before", e.got, e.seen)
-}
-
-// unusable says why obj cannot stand in a collection, or nil.
-func unusable[T Object](obj T) error {
-	var zero T
-	if obj == zero {
-		return &Error{Op: opDecode, Err: errors.New("the object is nil")}
-	}
-	if key := KeyOf(obj); key.Name == "" {
-		return &Error{Op: opDecode, Key: key, Err: errors.New("the object has no name")}
-	}
-	return nil
 }
 
 const (

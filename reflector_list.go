@@ -182,32 +182,16 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.recorder.requested(op)
-	omitted := func() {
+	leftOut := func() {
 		g.heard(1)
 		got.leaveOut()
 	}
-	meta, err := r.src.List(withOmitted(ctx, omitted), opts, func(obj T, err error) error {
+	meta, err := r.src.List(withLeftOutByTransform(ctx, leftOut), opts, func(obj T, err error) error {
 		g.heard(1)
 		got.addItem(obj, err)
 		return nil
 	})
 	return meta, causeOf(ctx, err)
-}
-
-// omittedKey is the key, in the context of a List, of a function that a Transform calls for each
-// object that it leaves out. Without it the list would seem to make no progress.
-type omittedKey struct{}
-
-func withOmitted(ctx context.Context, f func()) context.Context {
-	return context.WithValue(ctx, omittedKey{}, f)
-}
-
-// omittedIn returns the function that ctx has, or one that does nothing.
-func omittedIn(ctx context.Context) func() {
-	if f, ok := ctx.Value(omittedKey{}).(func()); ok {
-		return f
-	}
-	return func() {}
 }
 
 // takeOver makes a whole list the target's content, and its version the position. It refuses a list

@@ -9,13 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Transform returns a Source of f(obj): strip fields in place, or project to a smaller type. The zero U (nil) leaves obj out of
-// the collection, an error sets it aside as an object that cannot be decoded.
+// Transform returns a Source of f(obj): f may strip fields in place, or project to a smaller type.
+// If f returns the zero U (nil), the object is left out of the collection. If f returns an error,
+// the object is set aside like one that cannot be decoded.
 //
-// f runs exactly once per version of an object that is added or modified, before anything else sees it, in the goroutine that
-// reads from the server. It may change and return obj, which nobody else holds. It is not called for a deletion: handlers are
-// told the last object they know. f may change the name, to what follows from the old one alone; it should keep the UID, and
-// the resource version unless memory counts more than cheap relists, which compare it.
+// f runs exactly once per version of an object that is added or modified, before anything else sees
+// the object, in the goroutine that reads from the server. It may change obj, which nobody else
+// has, and return it. f is not called for a deletion: handlers get the last object they know. f may
+// change the name, if the new name depends on the old key alone. It should keep the UID. It should
+// also keep the resource version, which makes relists cheap, unless the memory for it counts more.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	if isNil(src) {
 		panic("lw: Transform: nil source")
@@ -26,45 +28,51 @@ func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	return &transformed[T, U]{src: src, f: f}
 }
 
+// transformed is the Source of Transform.
 type transformed[T, U Object] struct {
 	src Source[T]
 	f   func(T) (U, error)
 
-	mu      sync.Mutex
-	renamed map[Key]Key // keys of T whose U has another one, so that a deletion finds it; guarded by mu, as all below
-	listing map[Key]Key // what renamed is going to be when the list that is read has ended; nil: none is
+	mu sync.Mutex
+	// renamed maps the key of a T to the key of its U, where the two differ: a deletion names the
+	// T, and those behind f know the U. Guarded by mu.
+	renamed map[Key]Key
+	// listing is what renamed becomes at the end of the list that is being read; nil: none is.
+	// Guarded by mu.
+	listing map[Key]Key
 }
 
-// Hints are those of the source, and that objects may be left out.
+// Hints returns those of the source, and that objects may be left out.
 func (t *transformed[T, U]) Hints() SourceHints {
 	h := HintsOf(t.src)
 	h.Partial = true
 	return h
 }
 
-// apply returns f(obj) and whether it stays in the collection.
+// apply returns f(obj), and whether that is in the collection. An error is an *Error of the object.
 func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
-	// f may change obj, so its key is taken before.
-	key := KeyOf(obj)
+	key := KeyOf(obj) // before f, which may change obj
 	var zero U
 	if out, err = t.f(obj); err != nil {
-		return zero, false, t.aside(&Error{Op: "transform", Key: key, Err: err})
+		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, Err: err})
 	}
 	if out == zero {
 		return zero, false, nil
 	}
-	if out.GetName() == "" {
-		return zero, false, t.aside(&Error{Op: "transform", Key: key, Err: errors.New("the result has no name")})
+	if !usable(out) {
+		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, Err: errNoName("result")})
 	}
 	t.rename(key, KeyOf(out))
 	return out, true, nil
 }
 
+// rename notes that the object of key from is known behind f by key to.
 func (t *transformed[T, U]) rename(from, to Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if from == to {
-		delete(t.renamed, from) // a no-op on the nil map that nearly every transform has
+		// Nearly every transform keeps all names: both maps are nil, and this does nothing.
+		delete(t.renamed, from)
 		delete(t.listing, from)
 		return
 	}
@@ -77,15 +85,26 @@ func (t *transformed[T, U]) rename(from, to Key) {
 	}
 }
 
-// lists begins a list: what it does not have is gone without a deletion, and its other key can be forgotten at the end.
-func (t *transformed[T, U]) lists() {
+// beginList is called before a list. Objects that the list does not have are gone without a
+// deletion, so endList forgets their other keys.
+func (t *transformed[T, U]) beginList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listing = map[Key]Key{}
 }
 
-// aside returns err, which is of an object that stays in the collection as it was, with the key that it is known by there.
-func (t *transformed[T, U]) aside(err error) error {
+// endList is called at the end of a whole list.
+func (t *transformed[T, U]) endList() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.listing != nil {
+		t.renamed, t.listing = t.listing, nil
+	}
+}
+
+// setAside returns err, the *Error of an object that stays in the collection as it was, with the
+// key by which the object is known behind f.
+func (t *transformed[T, U]) setAside(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	from := keyOfError(err)
@@ -102,16 +121,7 @@ func (t *transformed[T, U]) aside(err error) error {
 	return &known
 }
 
-// listed ends a list.
-func (t *transformed[T, U]) listed() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.listing != nil {
-		t.renamed, t.listing = t.listing, nil
-	}
-}
-
-// keyOf is the key under which the object of the source's key is known behind f.
+// keyOf returns the key by which the object of the source's key is known behind f.
 func (t *transformed[T, U]) keyOf(key Key) Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,25 +134,25 @@ func (t *transformed[T, U]) keyOf(key Key) Key {
 func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, yield func(U, error) error) (metav1.ListMeta, error) {
 	var zero U
 	if opts.Continue == "" {
-		t.lists()
+		t.beginList()
 	}
-	omitted := omittedIn(ctx)
+	leftOut := leftOutByTransform(ctx)
 	meta, err := t.src.List(ctx, opts, func(obj T, err error) error {
 		if err != nil {
-			return yield(zero, t.aside(err))
+			return yield(zero, t.setAside(err))
 		}
 		out, stays, err := t.apply(obj)
 		if err != nil {
 			return yield(zero, err)
 		}
 		if !stays {
-			omitted()
+			leftOut()
 			return nil
 		}
 		return yield(out, nil)
 	})
 	if err == nil && meta.Continue == "" {
-		t.listed()
+		t.endList()
 	}
 	return meta, err
 }
@@ -150,17 +160,23 @@ func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, y
 func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[U]) error) error {
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	if initial {
-		t.lists()
+		t.beginList()
 	}
 	return t.src.Watch(ctx, opts, func(ev WatchEvent[T]) error {
-		out := WatchEvent[U]{Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd, Err: ev.Err, More: ev.More, Omitted: ev.Omitted}
+		out := WatchEvent[U]{
+			Type:             ev.Type,
+			ResourceVersion:  ev.ResourceVersion,
+			InitialEventsEnd: ev.InitialEventsEnd,
+			More:             ev.More,
+			Omitted:          ev.Omitted,
+		}
 		var zero T
 		switch {
 		case ev.Err != nil:
-			out.Err = t.aside(ev.Err)
+			out.Err = t.setAside(ev.Err)
 		case ev.Type == watch.Bookmark:
 			if initial && ev.InitialEventsEnd {
-				t.listed()
+				t.endList()
 			}
 		case ev.Object == zero || ev.Type == watch.Deleted:
 			out.Identity = t.gone(ev.id())
@@ -173,7 +189,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 			case stays:
 				out.Object = obj
 			default:
-				// Left out: to those behind f it is deleted, if they ever knew it.
+				// Left out: for those behind f the object is deleted, if they ever knew it.
 				out.Type, out.Identity, out.Omitted = watch.Deleted, t.gone(id), ev.Type == watch.Added
 			}
 		}
@@ -181,7 +197,8 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 	})
 }
 
-// gone is the identity of a deleted object, of which id is that before f, as it is known behind f.
+// gone returns the identity by which a deleted object is known behind f, and forgets its other key.
+// id is its identity before f.
 func (t *transformed[T, U]) gone(id Meta) *Meta {
 	from := id.Key()
 	to := t.keyOf(from)

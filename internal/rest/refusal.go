@@ -1,4 +1,4 @@
-package lw
+package rest
 
 import (
 	"fmt"
@@ -8,34 +8,34 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-lw/lw/internal/decode"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw/internal/decode"
 )
 
 const (
-	// maxErrorBody is how much of the body of a refusal is read.
+	// maxErrorBody is how many bytes of a refusal's body are read.
 	maxErrorBody = 64 << 10
-	// maxQuote is how much of a body an error quotes.
+	// maxQuote is how many bytes of a body an error quotes.
 	maxQuote = 200
 )
 
-// check returns an error for a response that is not the one asked for: the API's status error where the server refused, with
-// Retry-After in it, or one that shows what the server sent instead.
-func (r *request) check(resp *http.Response, watching bool) error {
+// check returns the codec of a response that is one asked for. For any other response it returns an
+// error: if the server refused, its status error, with Retry-After in its details; else one that
+// shows what the server sent.
+func (r *Request) check(resp *http.Response) (*codec, error) {
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		switch t := mediaType(resp); {
-		case t == jsonType || t == protobufType && r.protobuf:
-			return nil
-		default:
-			return fmt.Errorf("%s with content type %q, want %s as %q: %s", resp.Status, resp.Header.Get("Content-Type"),
-				r.wanted(watching), r.accept, quote(readSome(resp.Body, maxQuote)))
+		if c := codecOf(resp); c != nil && c.reads(r.of.Decoder) {
+			return c, nil
 		}
+		return nil, fmt.Errorf("%s with content type %q, want %s as %q: %s", resp.Status, resp.Header.Get("Content-Type"),
+			r.wanted(), r.http.Header.Get("Accept"), quote(readSome(resp.Body, maxQuote)))
 	}
 	text := readSome(resp.Body, maxErrorBody)
-	wait := retryAfterOf(resp)
-	if status, ok := decode.Status(text, encodingOf(resp)); ok && status.Status != metav1.StatusSuccess {
+	wait := retryAfter(resp)
+	if status, ok := decode.Status(text, codecOfRefusal(resp).encoding); ok && status.Status != metav1.StatusSuccess {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}
@@ -50,7 +50,7 @@ func (r *request) check(resp *http.Response, watching bool) error {
 				status.Details.RetryAfterSeconds = int32(wait)
 			}
 		}
-		return &apierrors.StatusError{ErrStatus: *status}
+		return nil, &apierrors.StatusError{ErrStatus: *status}
 	}
 	said := quote(text)
 	err := error(apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method, schema.GroupResource{}, "", said, wait, true))
@@ -60,22 +60,24 @@ func (r *request) check(resp *http.Response, watching bool) error {
 	if resp.Request.URL.Scheme == "http" && strings.Contains(said, "HTTPS") {
 		err = fmt.Errorf("%w (%s)", err, speaksTLS)
 	}
-	return err
+	return nil, err
 }
 
-// readSome returns the first n bytes of r at most. What the reading fails of does not matter beside what it is read for.
+// readSome returns at most the first n bytes of r. It ignores read errors: an error that matters
+// more is being made.
 func readSome(r io.Reader, n int64) []byte {
 	b, _ := io.ReadAll(io.LimitReader(r, n))
 	return b
 }
 
-// quote returns the start of b in one line.
+// quote returns the start of b as one line of valid UTF-8.
 func quote(b []byte) string {
 	return strings.ToValidUTF8(strings.Join(strings.Fields(string(b[:min(len(b), maxQuote)])), " "), "")
 }
 
-// retryAfterOf returns the seconds that the response asks to wait for, which it says as such or as a time; 0 for none.
-func retryAfterOf(resp *http.Response) int {
+// retryAfter returns how many seconds the response asks to wait. The Retry-After header has either
+// seconds or a date (RFC 9110, section 10.2.3). It returns 0 if there is none.
+func retryAfter(resp *http.Response) int {
 	header := resp.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
 		return int(max(seconds, 0))

@@ -1,0 +1,105 @@
+package rest
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/go-lw/lw/internal/decode"
+)
+
+// A codec is an encoding of responses, as the server names it and as this package and
+// internal/decode read it.
+type codec struct {
+	// mediaType is what a request asks for, and what a list or a refusal in this encoding calls
+	// itself. Parameters do not count.
+	mediaType string
+	// stream is what a watch in this encoding calls itself. For JSON and protobuf it is mediaType;
+	// an encoding whose streams have no frames of their own may have a name for a sequence.
+	stream string
+	// encoding is its name in internal/decode.
+	encoding decode.Encoding
+	// reads reports whether the decoder of a collection reads it. It is not asked about a refusal,
+	// which is a metav1.Status whatever the collection holds.
+	reads func(*decode.Decoder) bool
+	// begins returns the kind of the object whose encoding begins with data, or "" where the kind
+	// does not come early. event: data begins an event of a watch instead.
+	begins func(data []byte) (kind string, event bool)
+}
+
+const jsonType = "application/json"
+
+// codecs has a row for each encoding, the preferred one first. JSON is the last: every server has
+// it, and every decoder reads it.
+var codecs = []codec{
+	{
+		mediaType: "application/vnd.kubernetes.protobuf",
+		stream:    "application/vnd.kubernetes.protobuf",
+		encoding:  decode.Protobuf,
+		reads:     (*decode.Decoder).Protobuf,
+		begins:    beginsProtobuf,
+	},
+	{
+		mediaType: jsonType,
+		stream:    jsonType,
+		encoding:  decode.JSON,
+		reads:     func(*decode.Decoder) bool { return true },
+		begins:    beginsJSON,
+	},
+}
+
+// accept returns the Accept header that asks for the encodings that the collection's decoder reads.
+// A watch asks for a stream of events. A collection of metadata asks for PartialObjectMetadata
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations). Plain
+// JSON comes last, for servers that know neither.
+func (c *Collection) accept(watching bool) string {
+	if c.Accept != "" {
+		return c.Accept
+	}
+	var params string
+	switch {
+	case c.Metadata && watching:
+		params = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	case c.Metadata:
+		params = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	}
+	if watching {
+		params += ";stream=watch"
+	}
+	var types []string
+	for _, codec := range codecs {
+		if codec.reads(c.Decoder) {
+			types = append(types, codec.mediaType+params)
+		}
+	}
+	if params != "" {
+		types = append(types, jsonType)
+	}
+	return strings.Join(types, ",")
+}
+
+// codecOf returns the codec of a response, or nil if there is none. A response without a content
+// type counts as JSON: if it is something else, its decoding fails.
+func codecOf(resp *http.Response) *codec {
+	is := resp.Header.Get("Content-Type")
+	if is == "" {
+		is = jsonType
+	} else if t, _, err := mime.ParseMediaType(is); err == nil {
+		is = t
+	}
+	for i := range codecs {
+		if c := &codecs[i]; is == c.mediaType || is == c.stream {
+			return c
+		}
+	}
+	return nil
+}
+
+// codecOfRefusal is codecOf for a response that says why there is no other. It may be of any type,
+// and what is not known is read as JSON.
+func codecOfRefusal(resp *http.Response) *codec {
+	if c := codecOf(resp); c != nil {
+		return c
+	}
+	return &codecs[len(codecs)-1]
+}

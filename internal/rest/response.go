@@ -1,0 +1,103 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/go-lw/lw/internal/decode"
+)
+
+// A Response is the response to a request that the server has accepted. Reading it reads the body,
+// whose encoding the collection's decoder reads. As soon as the request's context is done the body
+// is closed, even if the client's transport ignores contexts.
+type Response struct {
+	request *Request
+	http    *http.Response
+	codec   *codec
+
+	begins []byte // the first bytes of the body, by which Explain tells what it is
+	room   [512]byte
+
+	stopWatching func() bool   // ends the wait for the context's end; false: the context is done
+	closed       chan struct{} // closed when the body has been closed because the context is done
+}
+
+// Send sends the request. The caller must call Finish on the response. Where the server refused,
+// errors.As finds the API's status error in the error.
+func (r *Request) Send() (*Response, error) {
+	got, err := r.of.confined().Do(r.http)
+	if err != nil {
+		return nil, r.unanswered(err)
+	}
+	if got.Request == nil {
+		got.Request = r.http // an http.RoundTripper of the user's may have left it out
+	}
+	resp := &Response{request: r, http: got, closed: make(chan struct{})}
+	resp.begins = resp.room[:0]
+	resp.stopWatching = context.AfterFunc(r.http.Context(), func() {
+		defer close(resp.closed)
+		got.Body.Close()
+	})
+	if resp.codec, err = r.check(got); err != nil {
+		resp.Finish()
+		return nil, r.refused(got, err)
+	}
+	return resp, nil
+}
+
+// Encoding returns the encoding of the body.
+func (r *Response) Encoding() decode.Encoding { return r.codec.encoding }
+
+// Read reads from the body. Where that fails because the context is done, it returns the context's
+// error.
+func (r *Response) Read(p []byte) (int, error) {
+	n, err := r.http.Body.Read(p)
+	if len(r.begins) < len(r.room) {
+		r.begins = append(r.begins, p[:min(n, len(r.room)-len(r.begins))]...)
+	}
+	if err != nil && err != io.EOF {
+		if done := r.request.http.Context().Err(); done != nil {
+			err = done
+		}
+	}
+	return n, err
+}
+
+// Close closes the body, so that a Read in another goroutine fails. A decoder calls it when a list
+// has ended while it still reads ahead.
+func (r *Response) Close() error { return r.http.Body.Close() }
+
+// Finish closes the body, and ends the wait for the context's end: no goroutine is left when it
+// returns. It must be called once.
+func (r *Response) Finish() {
+	if !r.stopWatching() {
+		<-r.closed
+	}
+	r.http.Body.Close()
+}
+
+// Explain returns err, the error of decoding the response, with the URL, and with what the response
+// is instead as far as its first bytes show it. A nil err stays nil.
+func (r *Response) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if status, ok := err.(*apierrors.StatusError); ok && status.ErrStatus.Code == 0 {
+		status.ErrStatus.Code = int32(r.http.StatusCode)
+	}
+	what, hint := instead(r.codec, r.begins, r.request.watching)
+	switch _, ok := err.(*decode.KindError); {
+	case ok && hint != "":
+		// A KindError says already which kind was wanted, and which has come.
+		err = fmt.Errorf("%w (%s)", err, hint)
+	case !ok && hint != "":
+		err = fmt.Errorf("want %s, got %s (%s): %w", r.request.wanted(), what, hint, err)
+	case !ok && what != "":
+		err = fmt.Errorf("want %s, got %s: %w", r.request.wanted(), what, err)
+	}
+	return failed(r.request.url, r.request.redirected(r.http, err))
+}
