@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,7 +54,8 @@ func (r *Request) check(resp *http.Response) (*codec, error) {
 		return nil, &apierrors.StatusError{ErrStatus: *status}
 	}
 	said := quote(text)
-	err := error(apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method, schema.GroupResource{}, "", said, wait, true))
+	// The status stands for a body that says nothing.
+	err := error(apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method, schema.GroupResource{}, "", cmp.Or(said, resp.Status), wait, true))
 	if said != "" && !strings.Contains(err.Error(), said) {
 		err = fmt.Errorf("%w: %q", err, said)
 	}
