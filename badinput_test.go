@@ -154,7 +154,7 @@ func TestBadInput(t *testing.T) {
 				errs := &errorLog{}
 				inf := lw.NewInformer[*Widget](src, &lw.Options{Name: "widgets", List: lw.ListPages, OnError: errs.add})
 				s := newStory(t)
-				inf.AddHandler(s.handler())
+				inf.AddHandler(s.Handler())
 				start(t, inf)
 				sleep(time.Minute)
 				var got []string
@@ -183,7 +183,7 @@ func TestBadInput(t *testing.T) {
 				if diff := cmp.Diff(tc.want, sizes(inf.Store())); diff != "" {
 					t.Errorf("store (-want +got):\n%s", diff)
 				}
-				s.mustEqual(tc.want)
+				mustAddUp(t, s, tc.want)
 			})
 		})
 	}

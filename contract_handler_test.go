@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/witness"
 )
 
 // What the contract says of handlers.
@@ -25,13 +26,13 @@ func TestOneStoryPerObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory[*Widget]()
 		inf := lw.NewInformer(m, nil)
-		stories := []*story{newStory(t), newStory(t), newStory(t)}
-		slow := stories[1].handler()
+		stories := []*witness.Story[*Widget]{newStory(t), newStory(t), newStory(t)}
+		slow := stories[1].Handler()
 		add := slow.Add
 		slow.Add = func(w *Widget) { time.Sleep(time.Second); add(w) }
-		filtered := stories[2].handler()
+		filtered := stories[2].Handler()
 		filtered.Filter = func(w *Widget) bool { return w.Size%3 != 0 }
-		inf.AddHandler(stories[0].handler())
+		inf.AddHandler(stories[0].Handler())
 		inf.AddHandler(slow)
 		inf.AddHandler(filtered)
 		start(t, inf)
@@ -53,7 +54,7 @@ func TestOneStoryPerObject(t *testing.T) {
 				m.Disconnect()
 				late := newStory(t)
 				stories = append(stories, late)
-				inf.AddHandler(late.handler())
+				inf.AddHandler(late.Handler())
 			}
 			if i%100 == 0 {
 				sleep(10 * time.Millisecond)
@@ -69,10 +70,10 @@ func TestOneStoryPerObject(t *testing.T) {
 						want[k] = size
 					}
 				}
-				s.mustEqual(want)
+				mustAddUp(t, s, want)
 				continue
 			}
-			s.mustEqual(want)
+			mustAddUp(t, s, want)
 		}
 	})
 }

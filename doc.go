@@ -24,7 +24,7 @@
 //
 // # Contract
 //
-// Each point is proved by the test that it names, and all of them together by TestInformerModel.
+// Each point is proved by the test that it names, and all of them together by TestProof of internal/proof.
 //
 //  1. One snapshot. Every read of the store (one Get, one List, one lookup in an index) is answered from one state that the
 //     server really had, after transform and filter, and the resource version that it reports is that state's. While an object

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/witness"
 )
 
 func key(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
@@ -136,70 +136,21 @@ func (l *errorLog) mustBe(t *testing.T, target error) {
 	t.Errorf("no error is %q: %v", target, l.all())
 }
 
-// story checks what a handler is told: each object's is (Add Update* Delete)*, old is the object before, versions rise.
-type story struct {
-	fail    func(format string, args ...any)
-	told    map[lw.Key]*Widget
-	gone    map[lw.Key]*Widget
-	rewound atomic.Bool // the server went back in time, and its versions with it
+// newStory returns a check of what a handler is told, which fails t.
+func newStory(t *testing.T) *witness.Story[*Widget] {
+	return witness.NewStory[*Widget](func(err error) { t.Error(err) })
 }
 
-func newStory(t *testing.T) *story {
-	return &story{fail: t.Errorf, told: map[lw.Key]*Widget{}, gone: map[lw.Key]*Widget{}}
-}
-
-func (s *story) handler() lw.Handler[*Widget] {
-	return lw.Handler[*Widget]{Add: s.add, Update: s.update, Delete: s.delete}
-}
-
-func (s *story) add(w *Widget) {
-	k := lw.KeyOf(w)
-	if s.told[k] != nil {
-		s.fail("%s was added twice", k)
-	}
-	if last := s.gone[k]; last != nil && !s.newer(w, last) {
-		s.fail("%s was added at %s after %s", k, w.ResourceVersion, last.ResourceVersion)
-	}
-	s.told[k] = w
-}
-
-func (s *story) update(old, w *Widget) {
-	k := lw.KeyOf(w)
-	switch {
-	case s.told[k] != old || old == nil:
-		s.fail("%s was updated from %v, was told as %v", k, old, s.told[k])
-	case old.UID != w.UID:
-		s.fail("%s was updated across UIDs", k)
-	case old != w && !s.newer(w, old):
-		s.fail("%s was updated from %s to %s", k, old.ResourceVersion, w.ResourceVersion)
-	}
-	s.told[k] = w
-}
-
-func (s *story) delete(w *Widget) {
-	k := lw.KeyOf(w)
-	if s.told[k] != w || w == nil {
-		s.fail("%s was deleted as %v, was told as %v", k, w, s.told[k])
-	}
-	delete(s.told, k)
-	s.gone[k] = w
-}
-
-func (s *story) mustEqual(want map[lw.Key]int) {
+// mustAddUp checks that what a handler was told adds up to objects of these sizes.
+func mustAddUp(t *testing.T, s *witness.Story[*Widget], want map[lw.Key]int) {
+	t.Helper()
 	got := map[lw.Key]int{}
-	for k, w := range s.told {
+	for k, w := range s.Objects() {
 		got[k] = w.Size
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		s.fail("what a handler was told adds up to (-want +got):\n%s", diff)
+		t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
 	}
-}
-
-func (s *story) newer(a, b *Widget) bool { return s.rewound.Load() || newer(a, b) }
-
-func newer(a, b *Widget) bool {
-	return len(a.ResourceVersion) > len(b.ResourceVersion) ||
-		len(a.ResourceVersion) == len(b.ResourceVersion) && a.ResourceVersion > b.ResourceVersion
 }
 
 // script is a Source that gives scripted answers; the last of each kind is given again and again.

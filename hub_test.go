@@ -59,6 +59,10 @@ func TestReadToCut(t *testing.T) {
 
 		var done atomic.Bool
 		var writer sync.WaitGroup
+		defer func() {
+			done.Store(true)
+			writer.Wait()
+		}()
 		writer.Go(func() {
 			for version := 2; !done.Load(); version++ {
 				b := newBall(strconv.Itoa(rand.N(20)), 0, version)
@@ -82,8 +86,6 @@ func TestReadToCut(t *testing.T) {
 				t.Fatalf("read up to position %d (-snapshot +read):\n%s", at.position, cmp.Diff(want, known, sameBall))
 			}
 		}
-		done.Store(true)
-		writer.Wait()
 	})
 }
 

@@ -1,409 +1,389 @@
 package lw_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"math/rand/v2"
+	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
 )
 
-// TestInformerModel drives an informer with random writes, faults, handlers that join, leave and block, and time, and compares
-// it with a model that knows the truth: what a snapshot shows is what the server had at the snapshot's version; what a handler
-// was told adds up to the store; and when the faults have ended, the store is what the server has.
-//
-// Run it with GOMAXPROCS=1 for failures that shrink well, and with -rapid.checks=N for more histories.
-func TestInformerModel(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		bubble(t, rt, func(t *testing.T, rt *rapid.T) {
-			w := newWorld(t, rt)
-			defer w.stop()
-			rt.Repeat(map[string]func(*rapid.T){
-				"create":     w.create,
-				"update":     w.update,
-				"delete":     w.delete,
-				"recreate":   w.recreate,
-				"burst":      w.burst,
-				"disconnect": func(*rapid.T) { w.server.Disconnect() },
-				"compact":    func(*rapid.T) { w.server.Compact() },
-				"gap":        w.gap,
-				"rewind":     w.rewind,
-				"fail":       w.fail,
-				"join":       w.join,
-				"leave":      w.leave,
-				"block":      w.block,
-				"time":       w.time,
-				"snapshot":   w.snapshot,
-				"":           w.check,
+// A bubble does not end while a goroutine of it is left, so each test of this file also proves that Run leaves none.
+
+// A handler may come and go at any time of an informer's life; Done is closed as soon as no call can come any more.
+func TestHandlerLifetimes(t *testing.T) {
+	times := []string{"before Run", "before the sync", "while running", "after the stop"}
+	for from := range times {
+		for to := from; to < len(times); to++ {
+			t.Run(fmt.Sprintf("added %s, removed %s", times[from], times[to]), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := lw.NewMemory(widget("a", 1))
+					m.Fail(errors.New("not yet"))
+					inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					ran := make(chan error, 1)
+					got := &calls{}
+					var reg *lw.Registration
+					for now := range times {
+						switch now {
+						case 1:
+							go func() { ran <- inf.Run(ctx) }()
+						case 2:
+							m.Fail(nil)
+							sleep(time.Minute)
+						case 3:
+							cancel()
+							if err := <-ran; err != nil {
+								t.Error(err)
+							}
+						}
+						synctest.Wait()
+						if now == from {
+							reg = inf.AddHandler(got.handler())
+							synctest.Wait()
+						}
+						if now == to {
+							reg.Remove()
+							reg.Remove()
+							<-reg.Done()
+						}
+						if reg != nil && now < to && now < 3 {
+							select {
+							case <-reg.Done():
+								t.Errorf("done %s", times[now])
+							default:
+							}
+						}
+						if now == 2 {
+							update(t, m, "a", 2)
+							synctest.Wait()
+						}
+					}
+					var want []string
+					switch {
+					case from <= 2 && to == 3:
+						want = []string{"add a1", "synced", "update a1 a2"}
+					case from <= 2 && to == 2:
+						want = []string{"add a1", "synced"}
+					}
+					got.mustBe(t, want...)
+					err := reg.WaitForSync(t.Context())
+					if len(want) > 0 != (err == nil) || err != nil && !errors.Is(err, lw.ErrStopped) {
+						t.Errorf("WaitForSync: %v", err)
+					}
+				})
 			})
-			w.settle()
-		})
-	})
+		}
+	}
 }
 
-// bubble runs f in a synctest bubble inside a rapid check: a panic of f, which is how rapid ends a check, is carried over the
-// bubble's border, from a line of its own for each kind, since rapid tells failures apart by where they come from.
-func bubble(t *testing.T, rt *rapid.T, f func(*testing.T, *rapid.T)) {
-	t.Helper()
-	var p any
-	done := false
-	synctest.Test(t, func(t *testing.T) {
-		defer func() {
-			if !done {
-				p = recover()
+// AddHandler at the same time as Run, for each of many interleavings: no call is missed and none comes twice.
+func TestAddHandlerWhileStarting(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			m := lw.NewMemory(widget("a", 1), widget("b", 1))
+			inf := lw.NewInformer(m, nil)
+			var handlers [8]calls
+			for i := range handlers {
+				go inf.AddHandler(handlers[i].handler())
 			}
-		}()
-		f(t, rt)
-		done = true
-	})
-	if done {
-		return
-	}
-	switch fmt.Sprintf("%T", p) {
-	case "rapid.invalidData":
-		panic(p)
-	case "rapid.stopTest":
-		rt.Fatal(p)
-	case "<nil>":
-		rt.Fatal("the bubble's goroutine has exited")
-	default:
-		panic(p)
+			start(t, inf)
+			for i := range handlers {
+				go func() {
+					if err := inf.WaitForSync(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}()
+				handlers[i].sorted(t, "add a1", "add b1", "synced")
+			}
+		})
 	}
 }
 
-// world is a server, an informer of it, and what is known of both.
-type world struct {
-	t      *testing.T
-	server *lw.Memory[*Widget]
-	truth  map[string]map[lw.Key]int // the server's state at each version; of the present epoch
-	inf    *lw.Informer[*Widget]
-	errs   *errorLog
-	cancel context.CancelFunc
-	done   chan struct{}
-	failed bool
-	epochs int // rewinds so far
-	seen   string
-	seenAt int // the epoch of seen
-	told   []*listener
-	held   []heldSnapshot
-
-	mu     sync.Mutex
-	broken string // what the first handler that was told wrong was told; guarded by mu
-}
-
-type heldSnapshot struct {
-	snap *lw.Snapshot[*Widget]
-	want map[lw.Key]int
-}
-
-// listener is a handler with its story, and a gate to block it.
-type listener struct {
-	*story
-	reg   *lw.Registration
-	valve valve
-}
-
-// valve lets through, or makes wait until it does.
-type valve struct {
-	mu   sync.Mutex
-	shut chan struct{} // guarded by mu; nil: open
-}
-
-func (v *valve) pass() {
-	v.mu.Lock()
-	shut := v.shut
-	v.mu.Unlock()
-	if shut != nil {
-		<-shut
-	}
-}
-
-func (v *valve) close() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.shut == nil {
-		v.shut = make(chan struct{})
-	}
-}
-
-// open reports whether the valve was shut.
-func (v *valve) open() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.shut == nil {
-		return false
-	}
-	close(v.shut)
-	v.shut = nil
-	return true
-}
-
-func newWorld(t *testing.T, rt *rapid.T) *world {
-	w := &world{t: t, truth: map[string]map[lw.Key]int{}, errs: &errorLog{}, done: make(chan struct{})}
-	mode := rapid.SampledFrom([]lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListAuto}).Draw(rt, "mode")
-	n := rapid.IntRange(0, 3).Draw(rt, "preload")
-	w.server = lw.NewMemory[*Widget]()
-	w.note()
-	for i := range n {
-		w.put(fmt.Sprint(i), i)
-	}
-	w.inf = lw.NewInformer(w.server, &lw.Options{List: mode, PageSize: 2, OnError: w.errs.add})
-	ctx, cancel := context.WithCancel(context.Background())
-	w.cancel = cancel
-	go func() {
-		defer close(w.done)
-		w.inf.Run(ctx)
-	}()
-	return w
-}
-
-func (w *world) stop() {
-	for _, l := range w.told {
-		l.valve.open()
-	}
-	w.cancel()
-	<-w.done
-}
-
-func (w *world) note() {
-	state := map[lw.Key]int{}
-	for obj := range w.server.All() {
-		state[lw.KeyOf(obj)] = obj.Size
-	}
-	w.truth[w.server.ResourceVersion()] = state
-}
-
-func (w *world) put(name string, size int) {
-	obj, ok := w.server.Get(key(name))
-	if ok {
-		obj.Size = size
-		_, err := w.server.Update(obj)
-		w.must(err)
-	} else {
-		_, err := w.server.Create(widget(name, size))
-		w.must(err)
-	}
-	w.note()
-}
-
-func (w *world) must(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
-func drawName(rt *rapid.T) string {
-	return rapid.SampledFrom([]string{"0", "1", "2", "3", "4"}).Draw(rt, "name")
-}
-func drawSize(rt *rapid.T) int { return rapid.IntRange(0, 5).Draw(rt, "size") }
-
-func (w *world) create(rt *rapid.T) {
-	name, size := drawName(rt), drawSize(rt)
-	if _, ok := w.server.Get(key(name)); !ok {
-		w.put(name, size)
-	}
-}
-
-func (w *world) update(rt *rapid.T) { w.put(drawName(rt), drawSize(rt)) }
-
-func (w *world) delete(rt *rapid.T) { w.remove(drawName(rt)) }
-
-func (w *world) remove(name string) {
-	if _, ok := w.server.Get(key(name)); ok {
-		w.must(w.server.Delete(key(name)))
-		w.note()
-	}
-}
-
-func (w *world) recreate(rt *rapid.T) {
-	name, size := drawName(rt), drawSize(rt)
-	w.remove(name)
-	w.put(name, size)
-}
-
-func (w *world) burst(rt *rapid.T) {
-	name, n := drawName(rt), rapid.SampledFrom([]int{3, 10, 1500}).Draw(rt, "writes")
-	for i := range n {
-		w.put(name, i)
-		if i%200 == 0 {
-			synctest.Wait()
+// Handlers that come and go while events flow and the informer stops: each story is whole, and nobody hangs.
+func TestHandlerAbuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory[*Widget]()
+		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		var users sync.WaitGroup
+		for i := range 50 {
+			users.Go(func() {
+				for ctx.Err() == nil {
+					s := newStory(t)
+					reg := inf.AddHandler(s.Handler())
+					time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+					if i%2 == 0 {
+						_ = reg.WaitForSync(ctx)
+					}
+					reg.Remove()
+					<-reg.Done()
+				}
+			})
 		}
-	}
-}
-
-// gap is what a watch cannot see: a write whose history is gone before the informer is back.
-func (w *world) gap(rt *rapid.T) {
-	name, size, gone := drawName(rt), drawSize(rt), rapid.Bool().Draw(rt, "gone")
-	w.server.Disconnect()
-	w.remove(name)
-	if !gone {
-		w.put(name, size)
-	}
-	w.server.Compact()
-}
-
-func (w *world) rewind(rt *rapid.T) {
-	versions := slices.SortedFunc(maps.Keys(w.truth), func(a, b string) int {
-		return cmp.Or(len(a)-len(b), strings.Compare(a, b))
-	})
-	back := rapid.SampledFrom(versions[max(0, len(versions)-10):]).Draw(rt, "version")
-	if w.server.Rewind(back) != nil {
-		return // compacted
-	}
-	// Versions after it are going to mean something else.
-	maps.DeleteFunc(w.truth, func(rv string, _ map[lw.Key]int) bool { return longer(rv, back) })
-	w.epochs++
-	for _, l := range w.told {
-		l.rewound.Store(true)
-	}
-	w.note()
-	// What the informer shows until it notices is a state of the epoch before: it is compared again when it has caught up.
-	w.recover()
-}
-
-func (w *world) fail(rt *rapid.T) {
-	w.failed = rapid.Bool().Draw(rt, "fail")
-	if w.failed {
-		w.server.Fail(errors.New("connection refused"))
-	} else {
-		w.server.Fail(nil)
-	}
-}
-
-func (w *world) join(rt *rapid.T) {
-	l := &listener{story: newStory(w.t)}
-	l.fail = w.breaks
-	l.rewound.Store(w.epochs > 0)
-	every := rapid.Bool().Draw(rt, "every update")
-	h := lw.Handler[*Widget]{
-		Add:         func(obj *Widget) { l.valve.pass(); l.add(obj) },
-		Update:      func(old, obj *Widget) { l.valve.pass(); l.story.update(old, obj) },
-		Delete:      func(obj *Widget) { l.valve.pass(); l.story.delete(obj) },
-		EveryUpdate: every,
-	}
-	l.reg = w.inf.AddHandler(h)
-	w.told = append(w.told, l)
-}
-
-func (w *world) leave(rt *rapid.T) {
-	if len(w.told) == 0 {
-		return
-	}
-	i := rapid.IntRange(0, len(w.told)-1).Draw(rt, "handler")
-	l := w.told[i]
-	l.reg.Remove()
-	l.valve.open()
-	<-l.reg.Done()
-	w.told = append(w.told[:i], w.told[i+1:]...)
-}
-
-func (w *world) block(rt *rapid.T) {
-	if len(w.told) == 0 {
-		return
-	}
-	l := w.told[rapid.IntRange(0, len(w.told)-1).Draw(rt, "handler")]
-	if !l.valve.open() {
-		l.valve.close()
-	}
-}
-
-func (w *world) time(rt *rapid.T) {
-	time.Sleep(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 31 * time.Second, 6 * time.Minute}).Draw(rt, "time"))
-}
-
-func (w *world) snapshot(rt *rapid.T) {
-	snap := w.inf.Store().Snapshot()
-	w.held = append(w.held, heldSnapshot{snap, sizes(snap)})
-}
-
-// check compares the store with the truth, and the handlers that have nothing to wait for with the store.
-func (w *world) check(rt *rapid.T) {
-	if rapid.Bool().Draw(rt, "wait") {
+		last := newStory(t)
+		reg := inf.AddHandler(last.Handler())
+		for i := range 2000 {
+			name := strconv.Itoa(i % 37)
+			if _, there := m.Get(key(name)); !there {
+				create(t, m, name, i)
+			} else if i%3 == 0 {
+				remove(t, m, name)
+			} else {
+				update(t, m, name, i)
+			}
+			if i%10 == 0 {
+				sleep(time.Millisecond)
+			}
+		}
 		synctest.Wait()
-	}
-	snap := w.inf.Store().Snapshot()
-	rv := snap.ResourceVersion()
-	if rv == "" {
-		if snap.Len() != 0 {
-			rt.Fatalf("objects before the first list")
+		mustAddUp(t, last, sizes(inf.Store()))
+		cancel()
+		users.Wait()
+		<-reg.Done()
+		if err := <-ran; err != nil {
+			t.Error(err)
 		}
-		return
-	}
-	want, ok := w.truth[rv]
-	if !ok {
-		rt.Fatalf("the server never had version %s", rv)
-	}
-	if diff := gocmp.Diff(want, sizes(snap)); diff != "" {
-		rt.Fatalf("store at %s (-server +store):\n%s", rv, diff)
-	}
-	if w.seenAt == w.epochs && longer(w.seen, rv) {
-		rt.Fatalf("the store went back from version %s to %s", w.seen, rv)
-	}
-	w.seen, w.seenAt = rv, w.epochs
-	for _, h := range w.held {
-		if diff := gocmp.Diff(h.want, sizes(h.snap)); diff != "" {
-			rt.Fatalf("a snapshot changed (-then +now):\n%s", diff)
+	})
+}
+
+// After Remove no call comes; the one that runs is not waited for, and Done says when it has returned.
+func TestRemoveWhileACallRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 1))
+		inf := run(t, m, nil)
+		block := make(chan struct{})
+		n := 0
+		reg := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { n++; <-block }})
+		synctest.Wait()
+		before := time.Now()
+		reg.Remove()
+		if took := time.Since(before); took != 0 {
+			t.Errorf("Remove took %v", took)
 		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.broken != "" {
-		rt.Fatalf("a handler was told wrong: %s", w.broken)
-	}
-}
-
-func (w *world) breaks(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.broken == "" {
-		w.broken = fmt.Sprintf(format, args...)
-	}
-}
-
-// recover ends the faults and gives the informer time.
-func (w *world) recover() {
-	w.server.Fail(nil)
-	w.failed = false
-	time.Sleep(30 * time.Minute)
-	synctest.Wait()
-}
-
-// settle checks that all is well some time after the faults have ended.
-func (w *world) settle() {
-	w.recover()
-	for _, l := range w.told {
-		l.valve.open()
-	}
-	synctest.Wait()
-	if diff := gocmp.Diff(w.truth[w.server.ResourceVersion()], sizes(w.inf.Store())); diff != "" {
-		panic("the store did not catch up (-server +store):\n" + diff)
-	}
-	status := w.inf.Status()
-	if !status.Synced || status.Failures != 0 || status.Pending != 0 || status.ResourceVersion != w.server.ResourceVersion() {
-		panic(fmt.Sprintf("half an hour after the faults: %+v, server at %s", status, w.server.ResourceVersion()))
-	}
-	for _, l := range w.told {
-		if err := l.reg.WaitForSync(context.Background()); err != nil {
-			panic(err)
+		select {
+		case <-reg.Done():
+			t.Error("done while a call runs")
+		default:
 		}
-		l.mustEqual(sizes(w.inf.Store()))
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.broken != "" {
-		panic("a handler was told wrong: " + w.broken)
-	}
+		if err := reg.WaitForSync(canceled(t)); !errors.Is(err, context.Canceled) {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		close(block)
+		<-reg.Done()
+		if err := reg.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("WaitForSync of a handler that was removed before it had synced: %v", err)
+		}
+		if n != 1 {
+			t.Errorf("%d calls, want the one that was running", n)
+		}
+		if s := inf.Status(); s.Phase != lw.PhaseWatching {
+			t.Errorf("the informer is %v", s.Phase)
+		}
+	})
 }
 
-func longer(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// One handler's registrations are its own: removing one changes nothing for the other.
+func TestTwoRegistrationsOfOneHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory[*Widget]()
+		inf := run(t, m, nil)
+		got := &calls{}
+		first, second := inf.AddHandler(got.handler()), inf.AddHandler(got.handler())
+		got.mustBe(t, "synced", "synced")
+		create(t, m, "a", 1)
+		got.mustBe(t, "add a1", "add a1")
+		first.Remove()
+		<-first.Done()
+		update(t, m, "a", 2)
+		got.mustBe(t, "update a1 a2")
+		second.Remove()
+		remove(t, m, "a")
+		got.mustBe(t)
+	})
+}
+
+// Run that is cancelled before it begins asks the server for nothing, and an informer runs once.
+func TestRunCancelledBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{lists: []reply{list("10")}}
+		inf := lw.NewInformer[*Widget](src, nil)
+		reg := inf.AddHandler(lw.Handler[*Widget]{Synced: func() { t.Error("synced") }})
+		if err := inf.Run(canceled(t)); err != nil {
+			t.Error(err)
+		}
+		if n := len(src.requests()); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		<-reg.Done()
+		if s := inf.Status(); s.Phase != lw.PhaseStopped || s.Synced {
+			t.Errorf("status: %+v", s)
+		}
+		if err := inf.Run(t.Context()); err != lw.ErrStarted {
+			t.Errorf("a second Run: %v", err)
+		}
+	})
+}
+
+// What was synced stays so, and can be read, after the stop.
+func TestAfterTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := lw.NewInformer(m, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- inf.Run(ctx) }()
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		version := m.ResourceVersion()
+		cancel()
+		<-done
+		create(t, m, "b", 1)
+		if err := inf.WaitForSync(canceled(t)); err != nil {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		if err := inf.WaitForResourceVersion(canceled(t), version); err != nil {
+			t.Errorf("WaitForResourceVersion of what is there: %v", err)
+		}
+		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("WaitForResourceVersion of what never comes: %v", err)
+		}
+		if diff := cmp.Diff(map[lw.Key]int{key("a"): 1}, sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-want +got):\n%s", diff)
+		}
+		if n := lw.NewIndex(inf, lw.Namespace[*Widget]).Len("default"); n != 1 {
+			t.Errorf("an index made after the stop holds %d objects", n)
+		}
+		reg := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { t.Error("a call after the stop") }})
+		reg.Remove()
+		<-reg.Done()
+		if reg.Pending() != 0 {
+			t.Errorf("%d changes pending", reg.Pending())
+		}
+	})
+}
+
+// An index is there from its making on, before the first list and on a live informer.
+func TestIndexOfAnInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 2))
+		inf := lw.NewInformer(m, nil)
+		early := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
+		if n := early.Len(1); n != 0 {
+			t.Errorf("%d objects before Run", n)
+		}
+		start(t, inf)
+		synctest.Wait()
+		update(t, m, "b", 1)
+		synctest.Wait()
+		late := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
+		for i, ix := range []*lw.Index[int, *Widget]{early, late} {
+			if ix.Len(1) != 2 || ix.Len(2) != 0 {
+				t.Errorf("index %d: %d of size 1, %d of size 2", i, ix.Len(1), ix.Len(2))
+			}
+		}
+		remove(t, m, "a")
+		synctest.Wait()
+		if early.Len(1) != 1 || late.Len(1) != 1 {
+			t.Errorf("after a deletion: %d and %d", early.Len(1), late.Len(1))
+		}
+	})
+}
+
+// A slow handler and readers without a pause delay neither the store nor a handler that joins.
+func TestNobodyWaitsForASlowHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory[*Widget]()
+		for i := range 1000 {
+			create(t, m, strconv.Itoa(i), i)
+		}
+		inf := run(t, m, nil)
+		slow := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { time.Sleep(time.Hour) }})
+		synctest.Wait()
+		before := time.Now()
+		n := 0
+		late := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { n++ }})
+		if err := late.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w := update(t, m, "7", -1)
+		if err := inf.WaitForResourceVersion(t.Context(), w.ResourceVersion); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(before); took != 0 || n != 1000 {
+			t.Errorf("after %v a late handler was told %d objects", took, n)
+		}
+		if slow.Pending() != 1001 {
+			t.Errorf("the slow handler has %d changes to come", slow.Pending())
+		}
+		slow.Remove()
+	})
+}
+
+// lw.WaitForSync joins what each of the syncers that did not sync says.
+func TestWaitForSyncOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down error = syscall.ECONNREFUSED
+		good := run(t, lw.NewMemory[*Widget](), &lw.Options{Name: "good"})
+		failing := lw.NewMemory[*Widget]()
+		failing.Fail(down)
+		bad := lw.NewInformer(failing, &lw.Options{Name: "bad", OnError: func(error) {}})
+		start(t, bad)
+		idle := lw.NewInformer(lw.NewMemory[*Widget](), &lw.Options{Name: "idle"})
+		cause := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, cause)
+		defer cancel()
+		before := time.Now()
+		err := lw.WaitForSync(ctx, good, bad, idle)
+		if took := time.Since(before); took != 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if !errors.Is(err, down) || !errors.Is(err, cause) {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		want := "lw: bad: not synced (waiting, mode stream): stream (failure 4 in a row): connection refused: enough\n" +
+			"lw: idle: not synced, since Run has not been called: enough"
+		if got := fmt.Sprint(err); !sameButDigits(want, got) {
+			t.Errorf("WaitForSync said\n%s\nwant\n%s", got, want)
+		}
+		if err := lw.WaitForSync(ctx); err != nil {
+			t.Errorf("a wait for nobody: %v", err)
+		}
+		if err := lw.WaitForSync(ctx, good); err != nil {
+			t.Errorf("a wait that is over: %v", err)
+		}
+	})
+}
+
+// sameButDigits compares texts whose numbers are a matter of chance.
+func sameButDigits(a, b string) bool {
+	mask := func(s string) string {
+		out := []rune(s)
+		for i, r := range out {
+			if r >= '0' && r <= '9' {
+				out[i] = '#'
+			}
+		}
+		return string(out)
+	}
+	return mask(a) == mask(b)
+}

@@ -327,7 +327,7 @@ func TestPages(t *testing.T) {
 				errs := &errorLog{}
 				inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, PageSize: 2, OnError: errs.add})
 				s := newStory(t)
-				inf.AddHandler(s.handler())
+				inf.AddHandler(s.Handler())
 				start(t, inf)
 				sleep(time.Minute)
 				mustLog(t, src, tc.log...)

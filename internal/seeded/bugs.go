@@ -5,14 +5,17 @@ type bug struct {
 	name  string
 	id    string // in the catalogue's list of seeded bugs; "": not there
 	run   string // the tests; "": the proofs
-	in    string // their package; "": the root's
+	in    string // their package; "": that of the proofs where run is "", else the root
 	edits []edit // most often one
 }
 
 // An edit changes what stands in a file exactly once.
 type edit struct{ file, old, new string }
 
-const proofs = "^TestProof"
+const (
+	proofs       = "^TestProof"
+	proofPackage = "./internal/proof"
+)
 
 func (b bug) tests() string {
 	if b.run == "" {
@@ -22,10 +25,13 @@ func (b bug) tests() string {
 }
 
 func (b bug) pkg() string {
-	if b.in == "" {
-		return "."
+	switch {
+	case b.in != "":
+		return b.in
+	case b.run == "":
+		return proofPackage
 	}
-	return b.in
+	return "."
 }
 
 func one(file, old, new string) []edit { return []edit{{file, old, new}} }
@@ -130,7 +136,7 @@ var bugs = []bug{
 		"c.unreadLocked() + c.out\n", "c.unreadLocked()\n")},
 	{name: "resync shows what the handler was not told", id: "B25", edits: one(handlerFile,
 		"	for i := range backlog {\n		if !r.tell(&backlog[i]) {", "	for i := range backlog {\n		if i < 0 && !r.tell(&backlog[i]) {")},
-	{name: "content and log position of two points", run: "TestResyncAt|TestReadToCut|TestInformerModel", edits: one(hubFile,
+	{name: "content and log position of two points", run: "TestReadToCut", edits: one(hubFile,
 		"	h.mu.Lock()\n	defer h.mu.Unlock()\n	return cut[T]{h.store.snapshotLocked(), h.log.position()}",
 		"	at := cut[T]{h.store.Snapshot(), 0}\n	at.position = h.log.position()\n	return at")},
 	{name: "a cut is left where the log was folded past it", run: "TestReadToCut", edits: one(hubFile,
@@ -317,9 +323,9 @@ var bugs = []bug{
 		"			query.Del(name)", "			_ = name")},
 
 	// What the small scopes find: each needs a few commands, in one order, and one fault at one place.
-	{name: "list that takes the last object away is not believed", run: "TestSmallScope$", edits: one(listFile,
+	{name: "list that takes the last object away is not believed", run: "TestSmallScope$", in: proofPackage, edits: one(listFile,
 		"	objs := got.objs\n", "	objs := got.objs\n	if len(objs) == 0 && r.listed {\n		r.position, r.relist = positionAt(got.version), false\n		return nil\n	}\n")},
-	{name: "event that comes twice is believed twice", run: "TestSmallScope$", edits: one(eventFile,
+	{name: "event that comes twice is believed twice", run: "TestSmallScope$", in: proofPackage, edits: one(eventFile,
 		"ok && held.GetResourceVersion() != ev.ResourceVersion || !ok", "ok && held != *new(T) || !ok")},
 
 	// What the bytes become.

@@ -226,7 +226,7 @@ func (b bug) overlay(root, dir string) (path string, err error) {
 }
 
 // unneeded are test files of the root that no bug needs: what they check is not what a bug changes.
-var unneeded = regexp.MustCompile(`^(acceptance|dependencies|readme|fuzz_.*|stress)_test\.go$`)
+var unneeded = regexp.MustCompile(`^(dependencies|readme|fuzz)_test\.go$`)
 
 // leaveOut takes them out of the root's package: to compile them takes longer than to run these.
 func leaveOut(root string, replace map[string]string) error {

@@ -256,7 +256,7 @@ func (w *world) addHandler() {
 	if len(w.handlers) >= 6 {
 		w.removeHandler()
 	}
-	h := &handler{Story: witness.NewStory(hash, w.fail)}
+	h := &handler{Story: witness.NewStory[*Thing](w.fail)}
 	if _, _, epoch := w.truth.Now(); epoch > 0 {
 		h.Rewound()
 	}
@@ -395,7 +395,7 @@ func (w *world) behind() error {
 		}
 	}
 	for i, h := range w.handlers {
-		if h.reg.Pending() != 0 || h.State() != state {
+		if h.reg.Pending() != 0 || h.State(hash) != state {
 			return fmt.Errorf("handler %d of %d has %d changes to come, or adds up to another state", i+1, len(w.handlers), h.reg.Pending())
 		}
 	}

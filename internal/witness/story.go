@@ -2,6 +2,7 @@ package witness
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -14,7 +15,6 @@ import (
 // must not change the UID, and versions must rise. A Story is safe for concurrent use.
 type Story[T lw.Object] struct {
 	fail func(error)
-	hash func(T) uint64
 
 	mu      sync.Mutex
 	present map[lw.Key]T
@@ -24,9 +24,26 @@ type Story[T lw.Object] struct {
 }
 
 // NewStory returns a Story that passes each mistake to fail, which is called with the Story locked.
-// hash returns the hash of an object that the [Truth] uses too.
-func NewStory[T lw.Object](hash func(T) uint64, fail func(error)) *Story[T] {
-	return &Story[T]{fail: fail, hash: hash, present: map[lw.Key]T{}, deleted: map[lw.Key]string{}}
+func NewStory[T lw.Object](fail func(error)) *Story[T] {
+	return &Story[T]{fail: fail, present: map[lw.Key]T{}, deleted: map[lw.Key]string{}}
+}
+
+// Handler returns a handler whose calls the Story checks.
+func (s *Story[T]) Handler() lw.Handler[T] {
+	return lw.Handler[T]{Add: s.Add, Update: s.Update, Delete: s.Delete}
+}
+
+// Tell calls the callback that a handler would be called with for d, so that a Story can check the
+// deltas of a cursor or of [lw.Informer.Events].
+func (s *Story[T]) Tell(d lw.Delta[T]) {
+	switch d.Type {
+	case lw.Added:
+		s.Add(d.New)
+	case lw.Updated:
+		s.Update(d.Old, d.New)
+	case lw.Deleted:
+		s.Delete(d.Old)
+	}
 }
 
 // Rewound ends the check of versions: the server has gone back in time, or is about to.
@@ -94,13 +111,21 @@ func (s *Story[T]) mustRiseLocked(key lw.Key, from, to string) {
 	}
 }
 
-// State returns the hash of the objects that all calls so far add up to.
-func (s *Story[T]) State() State {
+// Objects returns the objects that all calls so far add up to.
+func (s *Story[T]) Objects() map[lw.Key]T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.present)
+}
+
+// State returns the hash of the objects that all calls so far add up to. hash returns the hash of
+// an object that the [Truth] uses too.
+func (s *Story[T]) State(hash func(T) uint64) State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var state State
 	for _, obj := range s.present {
-		state.Add(s.hash(obj))
+		state.Add(hash(obj))
 	}
 	return state
 }

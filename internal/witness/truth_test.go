@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/witness"
 )
 
@@ -77,38 +76,5 @@ func TestReadsInRealTime(t *testing.T) {
 	}
 	if err := truth.End(truth.Begin(), "2", states[3]); err == nil {
 		t.Error("a state that the server has not had since the rewind")
-	}
-}
-
-func TestStory(t *testing.T) {
-	a2 := &lw.Meta{Name: "a", UID: "1", ResourceVersion: "2"}
-	a5 := &lw.Meta{Name: "a", UID: "1", ResourceVersion: "5"}
-	other := &lw.Meta{Name: "a", UID: "2", ResourceVersion: "9"}
-	type story = *witness.Story[*lw.Meta]
-	for name, tc := range map[string]struct {
-		tell func(s story)
-		err  string
-	}{
-		"add, update, delete, add": {func(s story) { s.Add(a2); s.Update(a2, a5); s.Delete(a5); s.Add(other) }, ""},
-		"a resync":                 {func(s story) { s.Add(a2); s.Update(a2, a2) }, ""},
-		"added twice":              {func(s story) { s.Add(a2); s.Add(a5) }, "added twice"},
-		"updated, never added":     {func(s story) { s.Update(a2, a5) }, "never added"},
-		"updated from another":     {func(s story) { s.Add(a2); s.Update(&lw.Meta{Name: "a", UID: "1", ResourceVersion: "2"}, a5) }, "was told as"},
-		"updated across UIDs":      {func(s story) { s.Add(a2); s.Update(a2, other) }, "UID"},
-		"an update back in time":   {func(s story) { s.Add(a5); s.Update(a5, a2) }, "version 5 to 2"},
-		"an add back in time":      {func(s story) { s.Add(a5); s.Delete(a5); s.Add(a2) }, "version 5 to 2"},
-		"back after a rewind":      {func(s story) { s.Add(a5); s.Rewound(); s.Update(a5, a2) }, ""},
-		"deleted, never added":     {func(s story) { s.Delete(a2) }, "not what was told"},
-		"deleted as another":       {func(s story) { s.Add(a2); s.Delete(a5) }, "not what was told"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			s := witness.NewStory(func(m *lw.Meta) uint64 { return witness.Hash(m.ResourceVersion) },
-				func(err error) { got = append(got, err.Error()) })
-			tc.tell(s)
-			if text := strings.Join(got, "; "); (text == "") != (tc.err == "") || !strings.Contains(text, tc.err) {
-				t.Errorf("error %q, want %q", text, tc.err)
-			}
-		})
 	}
 }

@@ -1,4 +1,4 @@
-package lw_test
+package proof_test
 
 import (
 	"flag"
@@ -14,20 +14,21 @@ import (
 	"github.com/go-lw/lw/internal/oracle"
 )
 
-// Small scopes: not some histories of any length, but all short ones. A fault that any history shows, a short one shows nearly
-// always. docs/proof.md says what is in a scope, and how to run more of it.
+// Small scopes: not some histories of any length, but all short ones. A fault that any history
+// shows, a short one shows nearly always. docs/proof.md says what is in a scope, and how to run
+// more of it.
 
 var (
 	scopeFlag   = flag.Int("scope", 2, "TestSmallScope: `commands` of the longest history")
 	historyFlag = flag.String("history", "", "TestSmallScope: run this `history` only, as a failure printed it")
 )
 
-// TestSmallScope runs every history of up to so many commands over two keys with each incident at each place, against a server
-// whose answers are function calls. Nothing is drawn at random.
+// TestSmallScope runs every history of up to so many commands over two keys with each incident at
+// each place, against a server whose answers are function calls. Nothing is drawn at random.
 func TestSmallScope(t *testing.T) {
 	scope{
 		server: func() partServer { return newDirect() },
-		worlds: []scopeWorld{
+		setups: []scopeSetup{
 			{mode: lw.ListAuto}, {mode: lw.ListPages},
 			{mode: lw.ListAuto, full: true, less: 1}, {mode: lw.ListPages, full: true, turns: true, less: 1},
 			{mode: lw.ListAuto, selector: true, less: 1},
@@ -39,18 +40,18 @@ func TestSmallScope(t *testing.T) {
 func TestSmallScopeHTTP(t *testing.T) {
 	scope{
 		server: func() partServer { return newWeb() },
-		worlds: []scopeWorld{{mode: lw.ListAuto, http: true, less: 1}, {mode: lw.ListPages, full: true, http: true, less: 2}},
+		setups: []scopeSetup{{mode: lw.ListAuto, http: true, less: 1}, {mode: lw.ListPages, full: true, http: true, less: 2}},
 	}.run(t)
 }
 
 // A scope is a set of histories.
 type scope struct {
 	server func() partServer
-	worlds []scopeWorld
+	setups []scopeSetup
 }
 
-// A scopeWorld is what a history begins with.
-type scopeWorld struct {
+// A scopeSetup is what a history begins with.
+type scopeSetup struct {
 	mode     lw.ListMode
 	full     bool // a, b and c are there; else nothing is
 	selector bool
@@ -59,7 +60,7 @@ type scopeWorld struct {
 	less     int // its histories are so many commands shorter
 }
 
-func (s scopeWorld) String() string {
+func (s scopeSetup) String() string {
 	words := []string{map[lw.ListMode]string{lw.ListAuto: "auto", lw.ListPages: "pages"}[s.mode]}
 	for _, w := range []struct {
 		is   bool
@@ -74,11 +75,11 @@ func (s scopeWorld) String() string {
 
 // A scopeHistory is a sequence of steps, of which one at most is an incident.
 type scopeHistory struct {
-	world scopeWorld
+	setup scopeSetup
 	steps []string
 }
 
-func (h scopeHistory) String() string { return h.world.String() + ": " + strings.Join(h.steps, "; ") }
+func (h scopeHistory) String() string { return h.setup.String() + ": " + strings.Join(h.steps, "; ") }
 
 // run runs all of the scope, on all processors.
 func (s scope) run(t *testing.T) {
@@ -93,7 +94,8 @@ func (s scope) run(t *testing.T) {
 	)
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
-			// A bubble that fails, as after a race, ends its goroutine. The sender must not wait for it.
+			// A bubble that fails, as after a race, ends its goroutine. The sender must not wait
+			// for it.
 			defer func() {
 				for range todo {
 				}
@@ -101,7 +103,7 @@ func (s scope) run(t *testing.T) {
 			for h := range todo {
 				result, injected, err := s.try(t, h)
 				mu.Lock()
-				counts[h.world.String()]++
+				counts[h.setup.String()]++
 				for _, id := range injected {
 					faults[id]++
 				}
@@ -110,7 +112,7 @@ func (s scope) run(t *testing.T) {
 				}
 				if err != nil {
 					if failed++; failed <= 5 {
-						t.Errorf("%v\nagain: go test -run '^%s$' . -history '%s'", err, t.Name(), h)
+						t.Errorf("%v\nagain: go test -run '^%s$' ./internal/proof -history '%s'", err, t.Name(), h)
 					}
 				}
 				mu.Unlock()
@@ -126,7 +128,7 @@ func (s scope) run(t *testing.T) {
 	}
 	close(todo)
 	wait.Wait()
-	if *historyFlag == "" && *scopeFlag-s.worlds[0].less >= 2 {
+	if *historyFlag == "" && *scopeFlag-s.setups[0].less >= 2 {
 		s.guard(t, met, faults)
 	}
 	t.Logf("all %d histories of up to %d commands, each with %d incidents; %d failed: %v", all, *scopeFlag, len(faults), failed, counts)
@@ -135,13 +137,13 @@ func (s scope) run(t *testing.T) {
 // parse reads a history as a failure prints it.
 func (s scope) parse(t *testing.T, text string, yield func(scopeHistory)) {
 	in, steps, _ := strings.Cut(text, ": ")
-	for _, world := range s.worlds {
-		if world.String() == in {
-			yield(scopeHistory{world, strings.Split(steps, "; ")})
+	for _, setup := range s.setups {
+		if setup.String() == in {
+			yield(scopeHistory{setup, strings.Split(steps, "; ")})
 			return
 		}
 	}
-	t.Errorf("%s has no histories of %q, but of %v", t.Name(), in, s.worlds)
+	t.Errorf("%s has no histories of %q, but of %v", t.Name(), in, s.setups)
 }
 
 // guard fails a scope that puts nothing to the test.
@@ -151,8 +153,8 @@ func (s scope) guard(t *testing.T, met, faults map[string]int) {
 			t.Errorf("no history put %s to the test", id)
 		}
 	}
-	for _, world := range s.worlds {
-		for _, in := range scopeIncidents(world) {
+	for _, setup := range s.setups {
+		for _, in := range scopeIncidents(setup) {
 			if faults[in.name] == 0 {
 				t.Errorf("no history came by the incident %q", in.name)
 			}
@@ -162,9 +164,9 @@ func (s scope) guard(t *testing.T, met, faults map[string]int) {
 
 // each calls yield for all histories, always in the same order.
 func (s scope) each(yield func(scopeHistory)) {
-	for _, world := range s.worlds {
-		for n := range max(1, *scopeFlag-world.less+1) {
-			scopeCommands(n, world.full, func(commands []string) { world.each(commands, yield) })
+	for _, setup := range s.setups {
+		for n := range max(1, *scopeFlag-setup.less+1) {
+			scopeCommands(n, setup.full, func(commands []string) { setup.each(commands, yield) })
 		}
 	}
 }
@@ -197,8 +199,9 @@ func scopeCommands(n int, full bool, yield func([]string)) {
 	next()
 }
 
-// each yields commands alone, and with each incident at each place, after which time passes or does not.
-func (s scopeWorld) each(commands []string, yield func(scopeHistory)) {
+// each yields commands alone, and with each incident at each place, after which time passes or does
+// not.
+func (s scopeSetup) each(commands []string, yield func(scopeHistory)) {
 	history := func(steps ...string) {
 		yield(scopeHistory{s, slices.Clone(steps)})
 	}
@@ -241,7 +244,7 @@ func (s scope) try(t *testing.T, h scopeHistory) (result oracle.Result, injected
 				err = fmt.Errorf("panic: %v", p)
 			}
 		}()
-		w := newScopeProof(h.world, s.server())
+		w := newScopeRun(h.setup, s.server())
 		for _, step := range h.steps {
 			w.step(step)
 		}

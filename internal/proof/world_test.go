@@ -1,4 +1,4 @@
-package lw_test
+package proof_test
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"testing/synctest"
 	"time"
 
@@ -18,118 +17,15 @@ import (
 	"github.com/go-lw/lw/internal/oracle"
 )
 
-// The proofs drive an informer with random writes, faults, handlers, reads and time, record all that it shows and says, and let
-// package oracle decide whether it kept its promises. A failure prints the commands that led to it and a seed that repeats it.
-// docs/proof.md says what is proved, and how to run more of it.
-
-// TestProof runs against a server whose answers are function calls.
-func TestProof(t *testing.T) { prove(t, func() partServer { return newDirect() }) }
-
-// TestProofHTTP runs against a server behind HTTP.
-func TestProofHTTP(t *testing.T) { prove(t, func() partServer { return newWeb() }) }
-
-func prove(t *testing.T, server func() partServer) {
-	var c coverage
-	for range rounds {
-		rapid.Check(t, func(rt *rapid.T) {
-			result, injected := proveOne(t, rt, server)
-			if len(result.Violations) > 0 {
-				site(rt, result.Violations[0])
-			}
-			c.add(result, injected)
-		})
-	}
-	if !t.Failed() {
-		c.check(t)
-	}
-}
-
-// rounds is how often rapid's number of checks is run, which is 100 where no flag says otherwise.
-const rounds = 3
-
-// proveOne runs one history, and returns what the oracle says of it.
-func proveOne(t *testing.T, rt *rapid.T, server func() partServer) (result oracle.Result, injected []string) {
-	bubble(t, rt, func(_ *testing.T, rt *rapid.T) {
-		w := newProof(rt, server())
-		func() {
-			defer w.end()
-			rt.Repeat(w.commands())
-			w.settle()
-		}()
-		result, injected = w.log.Check(func(ref any) oracle.Item { return *describe(ref.(*Part)) }), w.injected
-	})
-	return result, injected
-}
-
-// site fails from a line of its own for each family of invariants: a history shrinks only to one that fails from the same line.
-func site(rt *rapid.T, v oracle.Violation) {
-	switch v.ID[0] {
-	case 'S', 'D':
-		rt.Fatal(v)
-	case 'H':
-		rt.Fatal(v)
-	case 'M', 'A':
-		rt.Fatal(v)
-	case 'Z':
-		rt.Fatal(v)
-	case 'R':
-		rt.Fatal(v)
-	case 'T':
-		rt.Fatal(v)
-	case 'Y', 'W':
-		rt.Fatal(v)
-	case 'G':
-		rt.Fatal(v)
-	default:
-		rt.Fatal(v)
-	}
-}
-
-// coverage guards against a proof of nothing: it counts how often each invariant could have been violated, and each fault
-// was injected.
-type coverage struct {
-	histories int
-	premises  map[string]int
-	faults    map[string]int
-}
-
-func (c *coverage) add(r oracle.Result, injected []string) {
-	if c.premises == nil {
-		c.premises, c.faults = map[string]int{}, map[string]int{}
-	}
-	c.histories++
-	for id, n := range r.Premises {
-		c.premises[id] += n
-	}
-	for _, id := range injected {
-		c.faults[id]++
-	}
-}
-
-// enough is from how many histories on all of it must have occurred.
-const enough = 80
-
-func (c *coverage) check(t *testing.T) {
-	if c.histories < enough {
-		return
-	}
-	for _, id := range strings.Fields(`S1 S2 S6 S7 S11 Y1 H1 H2 H3 H4 H5 H6 H7 H8 H9 H10 H12 A1 A2 M1 Z1 Y2 Y3 Y4 R1 R2 R3 R5 R7
-		R8 R9 R12 R13 R14 T1 T2 W1 W2 G1 G4 L1 L2 L3 L4 L5`) {
-		if c.premises[id] == 0 {
-			t.Errorf("%d histories never put %s to the test", c.histories, id)
-		}
-	}
-	t.Logf("%d histories; premises %v; faults %v", c.histories, c.premises, c.faults)
-}
-
-// proof is a server, an informer, and the record of both.
-type proof struct {
+// A world is a server, an informer, and the record of both.
+type world struct {
 	server   partServer
 	log      *oracle.Log
 	seq      bool // after each command all is done that it led to
 	mode     lw.ListMode
 	selector string
 	turns    bool // with a transform
+	down     bool // the server refuses everything
 	injected []string
 	lags     int  // faults that show older states, since all was settled
 	flood    bool // so much was written since then that a handler that comes now may be told of it as the net effect
@@ -159,8 +55,8 @@ type heldParts struct {
 	snap *lw.Snapshot[*Part]
 }
 
-func newProof(rt *rapid.T, server partServer) *proof {
-	w := &proof{server: server, log: oracle.New(), last: map[lw.Key]*Part{}, byName: map[string]*oracle.Handler{}}
+func newWorld(rt *rapid.T, server partServer) *world {
+	w := &world{server: server, log: oracle.New(), last: map[lw.Key]*Part{}, byName: map[string]*oracle.Handler{}}
 	w.seq = !rapid.Bool().Draw(rt, "concurrent")
 	w.mode = rapid.SampledFrom([]lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListAuto, lw.ListStream}).Draw(rt, "mode")
 	w.selector = rapid.SampledFrom([]string{"", "group=x"}).Draw(rt, "selector")
@@ -179,7 +75,7 @@ const (
 	turned      = 100
 )
 
-func (w *proof) transform(p *Part) (*Part, error) {
+func (w *world) transform(p *Part) (*Part, error) {
 	w.log.Turns(p)
 	switch p.Size {
 	case sizeLeftOut:
@@ -192,7 +88,7 @@ func (w *proof) transform(p *Part) (*Part, error) {
 }
 
 // expect is what a write is to an informer.
-func (w *proof) expect(p *Part, version uint64) oracle.Write {
+func (w *world) expect(p *Part, version uint64) oracle.Write {
 	out := oracle.Write{Version: version, Key: lw.KeyOf(p)}
 	if w.selector != "" && p.Group != "x" {
 		return out
@@ -216,7 +112,7 @@ func (w *proof) expect(p *Part, version uint64) oracle.Write {
 }
 
 // start begins a new copy of the collection.
-func (w *proof) start() {
+func (w *world) start() {
 	w.copy++
 	w.session = fmt.Sprintf("the main session of copy %d", w.copy)
 	number := w.copy
@@ -258,7 +154,7 @@ func (w *proof) start() {
 }
 
 // listen makes a handler that is not registered yet.
-func (w *proof) listen(o oracle.Handler) *listening {
+func (w *world) listen(o oracle.Handler) *listening {
 	w.begun++
 	o.Name, o.Copy = fmt.Sprintf("handler %d", w.begun), w.copy
 	o.Before = w.inf.Store().ResourceVersion()
@@ -270,13 +166,13 @@ func (w *proof) listen(o oracle.Handler) *listening {
 	return l
 }
 
-func (w *proof) register(l *listening, h lw.Handler[*Part]) {
+func (w *world) register(l *listening, h lw.Handler[*Part]) {
 	l.reg = w.inf.AddHandler(h)
 	l.o.Registered()
 }
 
 // stop ends the copy, and checks that it ends.
-func (w *proof) stop() {
+func (w *world) stop() {
 	call, at := w.log.Tick(), time.Now()
 	w.cancel()
 	for _, l := range w.told {
@@ -306,7 +202,7 @@ func (w *proof) stop() {
 }
 
 // end stops everything, also when a command has failed.
-func (w *proof) end() {
+func (w *world) end() {
 	w.server.clear()
 	w.stop()
 	w.waiting.Wait()
@@ -324,7 +220,7 @@ func within(c <-chan struct{}, what string) {
 }
 
 // settled ends a command.
-func (w *proof) settled() {
+func (w *world) settled() {
 	if !w.seq {
 		return
 	}
@@ -336,8 +232,8 @@ func (w *proof) settled() {
 	}
 }
 
-func (w *proof) put(name, group string, size int) {
-	key := lw.Key{Namespace: "default", Name: name}
+func (w *world) put(name, group string, size int) {
+	key := partKey(name)
 	w.log.Writes(func() []oracle.Write {
 		p := newPart(name, group, size)
 		before := w.last[key]
@@ -352,8 +248,8 @@ func (w *proof) put(name, group string, size int) {
 	})
 }
 
-func (w *proof) remove(name string) {
-	key := lw.Key{Namespace: "default", Name: name}
+func (w *world) remove(name string) {
+	key := partKey(name)
 	w.log.Writes(func() []oracle.Write {
 		if w.last[key] == nil {
 			return nil
@@ -364,7 +260,7 @@ func (w *proof) remove(name string) {
 }
 
 // touch moves the version on, as a write to another collection does.
-func (w *proof) touch(n uint64) {
+func (w *world) touch(n uint64) {
 	w.log.Moves(func() uint64 {
 		w.server.line().Advance(n)
 		return w.server.line().Version()
@@ -372,14 +268,14 @@ func (w *proof) touch(n uint64) {
 }
 
 // age makes all versions that anybody may hold too old.
-func (w *proof) age() {
+func (w *world) age() {
 	w.touch(1)
 	w.server.line().Compact(w.server.line().Version())
 }
 
-// maySeeOlder reports whether a fault may show an older state: the copy has a newer one to compare it with, and it will not be
-// shown so often that it must be believed.
-func (w *proof) maySeeOlder() bool {
+// maySeeOlder reports whether a fault may show an older state: the copy has a newer one to compare
+// it with, and it will not be shown so often that it must be believed.
+func (w *world) maySeeOlder() bool {
 	if w.inf.Store().ResourceVersion() == "" || w.lags >= 2 {
 		return false
 	}
@@ -393,9 +289,9 @@ const (
 )
 
 // settle ends the faults and checks that the copy has recovered some time later.
-func (w *proof) settle() {
+func (w *world) settle() {
 	w.server.clear()
-	w.lags = 0
+	w.lags, w.down = 0, false
 	for _, l := range w.told {
 		l.open()
 	}
@@ -412,8 +308,9 @@ func (w *proof) settle() {
 
 func requests(s lw.Status) int { return int(s.Lists + s.Probes + s.Watches) }
 
-// useless reports whether a list has objects, but none that can be used: that is no list, so nothing recovers by it.
-func (w *proof) useless() bool {
+// useless reports whether a list has objects, but none that can be used: that is no list, so
+// nothing recovers by it.
+func (w *world) useless() bool {
 	bad := 0
 	for _, p := range w.last {
 		switch {
@@ -428,7 +325,7 @@ func (w *proof) useless() bool {
 }
 
 // mustSayUseless checks that a copy that needs such a list, and no other, says why it has none.
-func (w *proof) mustSayUseless() {
+func (w *world) mustSayUseless() {
 	time.Sleep(calm)
 	synctest.Wait()
 	s := w.inf.Status()
@@ -440,7 +337,7 @@ func (w *proof) mustSayUseless() {
 	}
 }
 
-func (w *proof) quiet(before int) {
+func (w *world) quiet(before int) {
 	for _, l := range w.told {
 		if l.reg == nil && !l.o.IsSynced() && w.inf.Status().Synced {
 			l.o.Syncs() // a loop over Events is not told
@@ -460,7 +357,7 @@ func (w *proof) quiet(before int) {
 }
 
 // look reads all there is, in each way.
-func (w *proof) look() {
+func (w *world) look() {
 	w.settled()
 	call := w.log.Tick()
 	snap := w.inf.Store().Snapshot()
@@ -469,7 +366,7 @@ func (w *proof) look() {
 	})
 	w.lower("a list", nil, func() []*Part { return w.inf.Store().List() })
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		key := lw.Key{Namespace: "default", Name: name}
+		key := partKey(name)
 		w.lower("a get of "+name, func(i oracle.Item) bool { return i.Key == key }, func() []*Part {
 			if p, ok := w.inf.Store().Get(key); ok {
 				return []*Part{p}
@@ -492,8 +389,9 @@ func (w *proof) look() {
 	}
 }
 
-// lower records a read that reports no version: with all at rest it is that of the copy, else a lower bound.
-func (w *proof) lower(what string, of func(oracle.Item) bool, read func() []*Part) {
+// lower records a read that reports no version: with all at rest it is that of the copy, else a
+// lower bound.
+func (w *world) lower(what string, of func(oracle.Item) bool, read func() []*Part) {
 	call := w.log.Tick()
 	version := w.inf.Store().ResourceVersion()
 	items := describeAll(read())
@@ -504,7 +402,7 @@ func (w *proof) lower(what string, of func(oracle.Item) bool, read func() []*Par
 	w.log.Reads(r)
 }
 
-func (w *proof) rereads(h heldParts) {
+func (w *world) rereads(h heldParts) {
 	call := w.log.Tick()
 	w.log.Reads(oracle.Read{
 		Session: h.name, Copy: h.copy, Call: call, What: h.name, Held: true,

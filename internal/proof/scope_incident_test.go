@@ -1,4 +1,4 @@
-package lw_test
+package proof_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 // A scopeIncident is what goes wrong once in a small history.
 type scopeIncident struct {
 	name string
-	do   func(w *scopeProof)
+	do   func(w *scopeRun)
 	// early: it may be there before the informer begins.
 	early bool
 	// triggers are what makes the informer come by it.
@@ -20,51 +20,50 @@ type scopeIncident struct {
 }
 
 const (
-	justSo      = ""            // it happens by itself
-	onRewatch   = "+disconnect" // the watch ends
-	onRelist    = "+relist"     // the watch ends, and its history is gone
-	longTime    = 4 * time.Minute
-	manyRefused = 1 << 30
+	justSo    = ""            // it happens by itself
+	onRewatch = "+disconnect" // the watch ends
+	onRelist  = "+relist"     // the watch ends, and its history is gone
+	longTime  = 4 * time.Minute
 )
 
 // scopeIncidents are all faults of the proofs, and what else the proofs have as commands.
-func scopeIncidents(s scopeWorld) (out []scopeIncident) {
+func scopeIncidents(s scopeSetup) (out []scopeIncident) {
 	for _, f := range proofFaults {
 		if s.http && f.web == nil || !s.http && f.direct == nil {
 			continue
 		}
 		in := scopeIncident{name: f.id + " " + f.name, early: f.id != "F16", triggers: triggersOf(f.name)}
-		in.do = func(w *scopeProof) {
+		in.do = func(w *scopeRun) {
 			switch s := w.server.(type) {
 			case *direct:
-				f.direct(w.proof, s, 1)
+				f.direct(w.world, s, 1)
 			case *web:
-				f.web(w.proof, s.server, 1)
+				f.web(w.world, s.server, 1)
 			}
 		}
 		out = append(out, in)
 	}
-	own := func(name string, do func(w *scopeProof)) {
+	own := func(name string, do func(w *scopeRun)) {
 		out = append(out, scopeIncident{name: name, do: do, triggers: []string{justSo}})
 	}
-	own("disconnect", func(w *scopeProof) { w.server.line().Disconnect() })
-	own("compaction", func(w *scopeProof) { w.age() })
-	own("relist", func(w *scopeProof) { w.server.line().Disconnect(); w.age() })
-	own("bookmark", func(w *scopeProof) { w.server.line().Bookmark() })
-	own("touch", func(w *scopeProof) { w.touch(1) })
-	own("outage", func(w *scopeProof) { w.outage(false) })
-	own("outage and compaction", func(w *scopeProof) { w.outage(true) })
+	own("disconnect", func(w *scopeRun) { w.server.line().Disconnect() })
+	own("compaction", func(w *scopeRun) { w.age() })
+	own("relist", func(w *scopeRun) { w.server.line().Disconnect(); w.age() })
+	own("bookmark", func(w *scopeRun) { w.server.line().Bookmark() })
+	own("touch", func(w *scopeRun) { w.touch(1) })
+	own("outage", func(w *scopeRun) { w.outage(false) })
+	own("outage and compaction", func(w *scopeRun) { w.outage(true) })
 	for back := range uint64(4) {
-		own(fmt.Sprintf("rewind by %d", back+1), func(w *scopeProof) { w.rewind(back + 1) })
+		own(fmt.Sprintf("rewind by %d", back+1), func(w *scopeRun) { w.settle(); w.rewind(back + 1); w.settle() })
 	}
-	own("restart", func(w *scopeProof) { w.server.clear(); w.stop(); w.begin() })
-	own("join", func(w *scopeProof) { w.join(false) })
-	own("events", func(w *scopeProof) { w.doEvents(nil) })
-	own("index", func(w *scopeProof) { w.doIndex(nil) })
-	own("hold", func(w *scopeProof) { w.doHold(nil) })
+	own("restart", func(w *scopeRun) { w.server.clear(); w.stop(); w.begin() })
+	own("join", func(w *scopeRun) { w.join(false) })
+	own("events", func(w *scopeRun) { w.doEvents(nil) })
+	own("index", func(w *scopeRun) { w.doIndex(nil) })
+	own("hold", func(w *scopeRun) { w.doHold(nil) })
 	if s.http || s.turns {
-		own("bad object", func(w *scopeProof) { w.spoil("a") })
-		own("bad object of another name", func(w *scopeProof) { w.spoil("d") })
+		own("bad object", func(w *scopeRun) { w.spoil("a") })
+		own("bad object of another name", func(w *scopeRun) { w.spoil("d") })
 	}
 	return out
 }
@@ -81,17 +80,17 @@ func triggersOf(name string) []string {
 	return []string{justSo}
 }
 
-// scopeProof is a proof whose commands are words.
-type scopeProof struct {
-	*proof
-	world  scopeWorld
+// scopeRun is a proof whose commands are words.
+type scopeRun struct {
+	*world
+	setup  scopeSetup
 	writes int
 	armed  string   // the incident
 	later  []func() // when the next command is done
 }
 
-func newScopeProof(s scopeWorld, server partServer) *scopeProof {
-	w := &scopeProof{world: s, proof: &proof{
+func newScopeRun(s scopeSetup, server partServer) *scopeRun {
+	w := &scopeRun{setup: s, world: &world{
 		server: server, log: oracle.New(), last: map[lw.Key]*Part{}, byName: map[string]*oracle.Handler{}, seq: true, mode: s.mode, turns: s.turns,
 	}}
 	if s.selector {
@@ -106,12 +105,12 @@ func newScopeProof(s scopeWorld, server partServer) *scopeProof {
 }
 
 // begin starts a copy, with a handler that filters beside the one that is told everything.
-func (w *scopeProof) begin() {
+func (w *scopeRun) begin() {
 	w.start()
 	w.join(true)
 }
 
-func (w *scopeProof) join(filter bool) {
+func (w *scopeRun) join(filter bool) {
 	o := oracle.Handler{Lossless: true}
 	if filter {
 		o.Filter = func(i oracle.Item) bool { return i.Content[len(i.Content)-1]%2 == 0 }
@@ -127,7 +126,7 @@ func (w *scopeProof) join(filter bool) {
 }
 
 // step does what a word says, and all that it leads to.
-func (w *scopeProof) step(text string) {
+func (w *scopeRun) step(text string) {
 	verb, name, _ := strings.Cut(text, " ")
 	switch verb {
 	case "start":
@@ -154,9 +153,9 @@ func (w *scopeProof) step(text string) {
 	w.look()
 }
 
-// write writes an object in a way that no write before it did: it moves to the other group, and a filter and a transform that
-// leaves some out see it come and go.
-func (w *scopeProof) write(name string) {
+// write writes an object in a way that no write before it did: it moves to the other group, and a
+// filter and a transform that leaves some out see it come and go.
+func (w *scopeRun) write(name string) {
 	sizes := []int{1, 2, 3, 0}
 	if w.turns {
 		sizes = []int{1, sizeLeftOut, 2, sizeBad}
@@ -164,15 +163,15 @@ func (w *scopeProof) write(name string) {
 	size := sizes[w.writes%len(sizes)]
 	w.writes++
 	group := "x"
-	if p := w.last[lw.Key{Namespace: "default", Name: name}]; p != nil && p.Group == "x" {
+	if p := w.last[partKey(name)]; p != nil && p.Group == "x" {
 		group = "y"
 	}
 	w.put(name, group, size)
 }
 
-func (w *scopeProof) incident(text string) {
+func (w *scopeRun) incident(text string) {
 	name, trigger, _ := strings.Cut(strings.TrimPrefix(text, "["), "]")
-	for _, in := range scopeIncidents(w.world) {
+	for _, in := range scopeIncidents(w.setup) {
 		if in.name != name {
 			continue
 		}
@@ -194,7 +193,7 @@ func (w *scopeProof) incident(text string) {
 }
 
 // cameBy counts the incident, but for one that nothing came by.
-func (w *scopeProof) cameBy() {
+func (w *scopeRun) cameBy() {
 	if d, ok := w.server.(*direct); ok {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -207,21 +206,17 @@ func (w *scopeProof) cameBy() {
 	}
 }
 
-func (w *scopeProof) after() {
+func (w *scopeRun) after() {
 	for _, f := range w.later {
 		f()
 	}
 	w.later = nil
 }
 
-// outage is a server that cannot be reached until the next command is done, whose history may be gone by then.
-func (w *scopeProof) outage(gone bool) {
-	switch s := w.server.(type) {
-	case *direct:
-		s.inject(directFault{list: true, watch: true, stream: true, times: manyRefused, err: errRefused()})
-	case *web:
-		s.server.SetDown(true)
-	}
+// outage is a server that cannot be reached until the next command is done, whose history may be
+// gone by then.
+func (w *scopeRun) outage(gone bool) {
+	w.server.down()
 	w.server.line().Disconnect()
 	w.later = append(w.later, func() {
 		if gone {
@@ -231,23 +226,8 @@ func (w *scopeProof) outage(gone bool) {
 	})
 }
 
-// rewind is a server that goes back to a backup.
-func (w *scopeProof) rewind(back uint64) {
-	w.settle()
-	w.log.Rewinds(func() uint64 {
-		now := w.server.line().Version()
-		version := now - min(back, now-1)
-		if version == now || w.server.line().Rewind(version) != nil {
-			return 0
-		}
-		w.reload()
-		return version
-	})
-	w.settle()
-}
-
 // spoil writes an object that cannot be decoded, or not be transformed.
-func (w *scopeProof) spoil(name string) {
+func (w *scopeRun) spoil(name string) {
 	if _, overHTTP := w.server.(*web); overHTTP {
 		w.put(name, "x", sizeBroken)
 	} else {

@@ -1,4 +1,4 @@
-package lw_test
+package proof_test
 
 import (
 	"context"
@@ -17,9 +17,10 @@ import (
 	"github.com/go-lw/lw/internal/witness"
 )
 
-// TestStress lets real goroutines at one informer, for the race detector and for what no bubble shows: writers of the server,
-// readers of every kind, handlers, loops over Events and indexes that come and go, waits. What is read is compared with what the
-// server had, on line, and what was read once must not change.
+// TestStress lets real goroutines at one informer, for the race detector and for what no bubble
+// shows: writers of the server, readers of every kind, handlers, loops over Events and indexes that
+// come and go, waits. What is read is compared with what the server had, on line, and what was read
+// once must not change.
 func TestStress(t *testing.T) {
 	duration := 2500 * time.Millisecond
 	if testing.Short() {
@@ -60,27 +61,27 @@ func TestStress(t *testing.T) {
 
 type stress struct {
 	t      *testing.T
-	server *lw.Memory[*Widget]
+	server *lw.Memory[*Part]
 	truth  *witness.Truth
-	inf    *lw.Informer[*Widget]
-	all    *lw.Index[string, *Widget] // everything under one key
+	inf    *lw.Informer[*Part]
+	all    *lw.Index[string, *Part] // everything under one key
 	names  atomic.Int64
 	uses   atomic.Int64
 	told   atomic.Uint64
 
 	mu   sync.Mutex
-	kept map[*Widget]uint64 // some of what was read, with its hash then; guarded by mu
+	kept map[*Part]uint64 // some of what was read, with its hash then; guarded by mu
 }
 
 func newStress(t *testing.T) *stress {
-	s := &stress{t: t, server: lw.NewMemory[*Widget](), kept: map[*Widget]uint64{}}
+	s := &stress{t: t, server: lw.NewMemory[*Part](), kept: map[*Part]uint64{}}
 	s.truth = witness.New(1, 1<<20)
 	for i := range 300 {
 		s.put(strconv.Itoa(i), i)
 	}
 	s.inf = lw.NewInformer(s.server, &lw.Options{PageSize: 50, Backoff: func(int) time.Duration { return time.Millisecond },
 		OnError: func(error) {}})
-	s.all = lw.NewIndex(s.inf, func(*Widget) string { return "all" })
+	s.all = lw.NewIndex(s.inf, func(*Part) string { return "all" })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- s.inf.Run(ctx) }()
@@ -93,13 +94,13 @@ func newStress(t *testing.T) *stress {
 	return s
 }
 
-func hashWidget(w *Widget) uint64 {
-	return witness.Hash(w.Namespace, w.Name, string(w.UID), w.ResourceVersion, strconv.Itoa(w.Size))
+func hashPart(p *Part) uint64 {
+	return witness.Hash(p.Namespace, p.Name, string(p.UID), p.ResourceVersion, p.Group, strconv.Itoa(p.Size))
 }
 
-func stateOf(widgets iter.Seq[*Widget]) (state witness.State) {
-	for w := range widgets {
-		state.Add(hashWidget(w))
+func stateOf(parts iter.Seq[*Part]) (state witness.State) {
+	for p := range parts {
+		state.Add(hashPart(p))
 	}
 	return state
 }
@@ -114,15 +115,15 @@ func (s *stress) must(err error) {
 func (s *stress) put(name string, size int) (version uint64) {
 	return s.truth.Write(name, func() (uint64, uint64) {
 		before := s.server.ResourceVersion()
-		w, err := s.server.Create(widget(name, size))
+		p, err := s.server.Create(newPart(name, "x", size))
 		if err != nil {
-			w, err = s.server.Update(widget(name, size))
+			p, err = s.server.Update(newPart(name, "x", size))
 		}
 		s.must(err)
 		if err != nil || before == s.server.ResourceVersion() {
 			return 0, 0
 		}
-		return s.version(), hashWidget(w)
+		return s.version(), hashPart(p)
 	})
 }
 
@@ -138,7 +139,7 @@ func (s *stress) write(context.Context) {
 	switch rand.IntN(4) {
 	case 0:
 		s.truth.Write(name, func() (uint64, uint64) {
-			if s.server.Delete(key(name)) != nil {
+			if s.server.Delete(partKey(name)) != nil {
 				return 0, 0
 			}
 			return s.version(), 0
@@ -188,20 +189,21 @@ func (s *stress) snapshots(context.Context) {
 	r := s.truth.Begin()
 	snap := s.inf.Store().Snapshot()
 	s.must(s.truth.End(r, snap.ResourceVersion(), stateOf(snap.All())))
-	for w := range snap.All() {
-		s.keep(w)
+	for p := range snap.All() {
+		s.keep(p)
 		break
 	}
 }
 
-// lists and lookups do not say which version they are of, but it is one between those before and after.
+// lists and lookups do not say which version they are of, but it is one between those before and
+// after.
 func (s *stress) lists(context.Context) {
 	store, r := s.inf.Store(), s.truth.Begin()
 	from := store.ResourceVersion()
 	list := store.List()
-	s.must(s.truth.EndWithin(r, from, store.ResourceVersion(), stateOf(func(yield func(*Widget) bool) {
-		for _, w := range list {
-			if !yield(w) {
+	s.must(s.truth.EndWithin(r, from, store.ResourceVersion(), stateOf(func(yield func(*Part) bool) {
+		for _, p := range list {
+			if !yield(p) {
 				return
 			}
 		}
@@ -217,18 +219,19 @@ func (s *stress) lookups(context.Context) {
 
 // gets follows one object: what is read must not go back.
 func (s *stress) gets(ctx context.Context) {
-	k := key(strconv.Itoa(rand.IntN(400)))
-	last := ""
+	k := partKey(strconv.Itoa(rand.IntN(400)))
+	last := uint64(0)
 	for range 200 {
-		w, ok := s.inf.Store().Get(k)
+		p, ok := s.inf.Store().Get(k)
 		if !ok {
 			continue
 		}
-		if longer(last, w.ResourceVersion) {
-			s.t.Errorf("Get(%v) went back from version %s to %s", k, last, w.ResourceVersion)
+		version, err := strconv.ParseUint(p.ResourceVersion, 10, 64)
+		if err != nil || version < last {
+			s.t.Errorf("Get(%v) went back from version %d to %s (%v)", k, last, p.ResourceVersion, err)
 			return
 		}
-		last = w.ResourceVersion
+		last = version
 	}
 }
 
@@ -242,17 +245,17 @@ func (s *stress) held(context.Context) {
 	}
 }
 
-func (s *stress) keep(w *Widget) {
+func (s *stress) keep(p *Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.kept) < 10000 {
-		s.kept[w] = hashWidget(w)
+		s.kept[p] = hashPart(p)
 	}
 }
 
 // handlers come, are told for a while, and go. Some are slow, some are removed by themselves.
 func (s *stress) handlers(ctx context.Context) {
-	story := witness.NewStory(hashWidget, s.must)
+	story := witness.NewStory[*Part](s.must)
 	slow, own := rand.IntN(3) == 0, rand.IntN(2) == 0
 	var reg *lw.Registration
 	ready := make(chan struct{})
@@ -266,10 +269,10 @@ func (s *stress) handlers(ctx context.Context) {
 			reg.Remove()
 		}
 	}
-	reg = s.inf.AddHandler(lw.Handler[*Widget]{
-		Add:         func(w *Widget) { story.Add(w); s.keep(w); called() },
-		Update:      func(old, w *Widget) { story.Update(old, w); called() },
-		Delete:      func(w *Widget) { story.Delete(w); called() },
+	reg = s.inf.AddHandler(lw.Handler[*Part]{
+		Add:         func(p *Part) { story.Add(p); s.keep(p); called() },
+		Update:      func(old, p *Part) { story.Update(old, p); called() },
+		Delete:      func(p *Part) { story.Delete(p); called() },
 		EveryUpdate: rand.IntN(2) == 0,
 	})
 	close(ready)
@@ -289,16 +292,9 @@ func (s *stress) handlers(ctx context.Context) {
 func (s *stress) events(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, rand.N(100*time.Millisecond))
 	defer cancel()
-	story := witness.NewStory(hashWidget, s.must)
+	story := witness.NewStory[*Part](s.must)
 	for ev := range s.inf.Events(ctx) {
-		switch ev.Type {
-		case lw.Added:
-			story.Add(ev.New)
-		case lw.Updated:
-			story.Update(ev.Old, ev.New)
-		case lw.Deleted:
-			story.Delete(ev.Old)
-		}
+		story.Tell(ev)
 	}
 }
 
@@ -310,7 +306,7 @@ func (s *stress) indexes(ctx context.Context) {
 	}
 	store, r := s.inf.Store(), s.truth.Begin()
 	from := store.ResourceVersion()
-	ix := lw.NewIndex(s.inf, func(w *Widget) bool { return true })
+	ix := lw.NewIndex(s.inf, func(p *Part) bool { return true })
 	state := stateOf(ix.Lookup(true))
 	s.must(s.truth.EndWithin(r, from, store.ResourceVersion(), state))
 }
@@ -320,8 +316,8 @@ func (s *stress) settle() {
 	s.server.Fail(nil)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	story := witness.NewStory(hashWidget, s.must)
-	reg := s.inf.AddHandler(lw.Handler[*Widget]{Add: story.Add, Update: story.Update, Delete: story.Delete})
+	story := witness.NewStory[*Part](s.must)
+	reg := s.inf.AddHandler(story.Handler())
 	version, want, _ := s.truth.Now()
 	if err := errors.Join(
 		s.inf.WaitForResourceVersion(ctx, strconv.FormatUint(version, 10)),
@@ -335,7 +331,7 @@ func (s *stress) settle() {
 	reg.Remove()
 	<-reg.Done()
 	for name, got := range map[string]witness.State{
-		"store": stateOf(s.inf.Store().All()), "index": stateOf(s.all.Lookup("all")), "handler": story.State(),
+		"store": stateOf(s.inf.Store().All()), "index": stateOf(s.all.Lookup("all")), "handler": story.State(hashPart),
 	} {
 		if got != want {
 			s.t.Errorf("the %s does not show the server's state at %d", name, version)
@@ -343,9 +339,9 @@ func (s *stress) settle() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for w, hash := range s.kept {
-		if hashWidget(w) != hash {
-			s.must(fmt.Errorf("%s at %s was changed after it was read", w.Name, w.ResourceVersion))
+	for p, hash := range s.kept {
+		if hashPart(p) != hash {
+			s.must(fmt.Errorf("%s at %s was changed after it was read", p.Name, p.ResourceVersion))
 		}
 	}
 }

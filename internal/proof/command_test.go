@@ -1,4 +1,4 @@
-package lw_test
+package proof_test
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/go-lw/lw/internal/oracle"
 )
 
-// commands are what a history is made of. A command draws all that it needs before it does anything: what a draw ends, when a
-// history is shrunk, must not be half done.
-func (w *proof) commands() map[string]func(*rapid.T) {
+// commands are what a history is made of. A command draws all that it needs before it does
+// anything: what a draw ends, when a history is shrunk, must not be half done.
+func (w *world) commands() map[string]func(*rapid.T) {
 	all := map[string]func(*rapid.T){}
 	for name, c := range map[string]struct {
 		weight int
@@ -34,6 +34,7 @@ func (w *proof) commands() map[string]func(*rapid.T) {
 		"disconnect": {1, func(*rapid.T) { w.server.line().Disconnect() }},
 		"gap":        {2, w.doGap},
 		"restore":    {1, w.doRestore},
+		"outage":     {1, w.doOutage},
 		"fault":      {6, w.doFault},
 		"time":       {3, w.doTime},
 		"join":       {2, w.doJoin},
@@ -69,14 +70,14 @@ func drawPartSize(rt *rapid.T) int {
 	return rapid.SampledFrom([]int{0, 1, 2, 3, sizeLeftOut}).Draw(rt, "size")
 }
 
-func (w *proof) doPut(rt *rapid.T) {
+func (w *world) doPut(rt *rapid.T) {
 	name, group, size := drawPart(rt), drawGroup(rt), drawPartSize(rt)
 	w.put(name, group, size)
 }
 
-func (w *proof) doRelabel(rt *rapid.T) {
+func (w *world) doRelabel(rt *rapid.T) {
 	name := drawPart(rt)
-	if p := w.last[lw.Key{Namespace: "default", Name: name}]; p != nil {
+	if p := w.last[partKey(name)]; p != nil {
 		group := "x"
 		if p.Group == "x" {
 			group = "y"
@@ -85,21 +86,23 @@ func (w *proof) doRelabel(rt *rapid.T) {
 	}
 }
 
-func (w *proof) doDelete(rt *rapid.T) { w.remove(drawPart(rt)) }
+func (w *world) doDelete(rt *rapid.T) { w.remove(drawPart(rt)) }
 
-func (w *proof) doRecreate(rt *rapid.T) {
+func (w *world) doRecreate(rt *rapid.T) {
 	name, group, size := drawPart(rt), drawGroup(rt), drawPartSize(rt)
 	w.remove(name)
 	w.put(name, group, size)
 }
 
-// doBulk writes a lot at once; the most of it is more than a handler is told one by one when it is behind.
-func (w *proof) doBulk(rt *rapid.T) {
+// doBulk writes a lot at once. The most of it is more than a handler is told one by one when it is
+// behind. The copy follows it as it is written, or finds all of it at the end.
+func (w *world) doBulk(rt *rapid.T) {
 	sizes := []int{3, 10, 40}
 	if _, ok := w.server.(*direct); ok {
 		sizes = append(sizes, 1200)
 	}
 	name, n := drawPart(rt), rapid.SampledFrom(sizes).Draw(rt, "writes")
+	follow := n > 1000 && rapid.Bool().Draw(rt, "follow")
 	if n > 1000 {
 		w.flood = true
 		for _, l := range w.told {
@@ -110,11 +113,14 @@ func (w *proof) doBulk(rt *rapid.T) {
 	}
 	for i := range n {
 		w.put(name, "x", i%4)
+		if follow && i%200 == 0 {
+			synctest.Wait()
+		}
 	}
 }
 
 // doSpoil writes an object that cannot be decoded or transformed.
-func (w *proof) doSpoil(rt *rapid.T) {
+func (w *world) doSpoil(rt *rapid.T) {
 	name := drawPart(rt)
 	_, overHTTP := w.server.(*web)
 	switch {
@@ -125,16 +131,16 @@ func (w *proof) doSpoil(rt *rapid.T) {
 	}
 }
 
-func (w *proof) doTouch(rt *rapid.T) { w.touch(rapid.Uint64Range(1, 3).Draw(rt, "versions")) }
+func (w *world) doTouch(rt *rapid.T) { w.touch(rapid.Uint64Range(1, 3).Draw(rt, "versions")) }
 
-func (w *proof) doCompact(rt *rapid.T) {
+func (w *world) doCompact(rt *rapid.T) {
 	back := rapid.Uint64Range(0, 3).Draw(rt, "back")
 	now := w.server.line().Version()
 	w.server.line().Compact(now - min(back, now))
 }
 
 // doGap is what a watch cannot see: writes whose history is gone before the copy is back.
-func (w *proof) doGap(rt *rapid.T) {
+func (w *world) doGap(rt *rapid.T) {
 	what := rapid.SampledFrom([]string{"put", "delete", "recreate"}).Draw(rt, "what")
 	name, group, size := drawPart(rt), drawGroup(rt), drawPartSize(rt)
 	w.server.line().Disconnect()
@@ -150,11 +156,20 @@ func (w *proof) doGap(rt *rapid.T) {
 	w.age()
 }
 
-// doRestore is a server that goes back to a backup. Nothing is written until the copy has found out: from then on the versions
-// that it has seen mean something else, which nobody could tell it.
-func (w *proof) doRestore(rt *rapid.T) {
-	back := rapid.Uint64Range(1, 8).Draw(rt, "back")
+// doRestore is a server that goes back to a backup, while the copy is up to date or is not. Nothing
+// is written until the copy has found out: from then on the versions that it has seen mean
+// something else, which nobody could tell it.
+func (w *world) doRestore(rt *rapid.T) {
+	back, early := rapid.Uint64Range(1, 8).Draw(rt, "back"), rapid.Bool().Draw(rt, "early")
+	if !early {
+		w.settle()
+	}
+	w.rewind(back)
 	w.settle()
+}
+
+// rewind takes the server back by so many versions, if it still has that state.
+func (w *world) rewind(back uint64) {
 	w.log.Rewinds(func() uint64 {
 		now := w.server.line().Version()
 		version := now - min(back, now-1)
@@ -164,11 +179,10 @@ func (w *proof) doRestore(rt *rapid.T) {
 		w.reload()
 		return version
 	})
-	w.settle()
 }
 
 // reload reads what the server has after it went back.
-func (w *proof) reload() {
+func (w *world) reload() {
 	clear(w.last)
 	switch s := w.server.(type) {
 	case *direct:
@@ -191,7 +205,18 @@ func (w *proof) reload() {
 	}
 }
 
-func (w *proof) doFault(rt *rapid.T) {
+// doOutage begins an outage that lasts until the next one of these commands, or until the faults
+// end.
+func (w *world) doOutage(*rapid.T) {
+	if w.down = !w.down; !w.down {
+		w.server.clear()
+		return
+	}
+	w.server.down()
+	w.server.line().Disconnect()
+}
+
+func (w *world) doFault(rt *rapid.T) {
 	var can []int
 	for i, f := range proofFaults {
 		if _, overHTTP := w.server.(*web); overHTTP && f.web != nil || !overHTTP && f.direct != nil {
@@ -209,7 +234,8 @@ func (w *proof) doFault(rt *rapid.T) {
 	}
 }
 
-// uniform draws a number below n, which is at most 128, each as often as the others: rapid prefers small numbers.
+// uniform draws a number below n, which is at most 128, each as often as the others: rapid prefers
+// small numbers.
 func uniform(rt *rapid.T, n int) (i int) {
 	for _, bit := range rapid.SliceOfN(rapid.Bool(), 7, 7).Draw(rt, "number") {
 		i *= 2
@@ -220,13 +246,13 @@ func uniform(rt *rapid.T, n int) (i int) {
 	return i % n
 }
 
-func (w *proof) doTime(rt *rapid.T) {
+func (w *world) doTime(rt *rapid.T) {
 	time.Sleep(rapid.SampledFrom([]time.Duration{
 		time.Millisecond, time.Second, 31 * time.Second, 4 * time.Minute,
 	}).Draw(rt, "time"))
 }
 
-func (w *proof) doJoin(rt *rapid.T) {
+func (w *world) doJoin(rt *rapid.T) {
 	var o oracle.Handler
 	if rapid.Bool().Draw(rt, "filter") {
 		o.Filter = func(i oracle.Item) bool { return i.Content[len(i.Content)-1]%2 == 0 }
@@ -264,7 +290,7 @@ func (w *proof) doJoin(rt *rapid.T) {
 	}
 }
 
-func (w *proof) doEvents(*rapid.T) {
+func (w *world) doEvents(*rapid.T) {
 	l := w.listen(oracle.Handler{Lossless: !w.flood, Loop: true})
 	l.done = make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -276,7 +302,7 @@ func (w *proof) doEvents(*rapid.T) {
 	l.o.Registered()
 }
 
-func (w *proof) pick(rt *rapid.T) (int, *listening) {
+func (w *world) pick(rt *rapid.T) (int, *listening) {
 	if len(w.told) < 2 {
 		return 0, nil
 	}
@@ -284,7 +310,7 @@ func (w *proof) pick(rt *rapid.T) (int, *listening) {
 	return i, w.told[i]
 }
 
-func (w *proof) doLeave(rt *rapid.T) {
+func (w *world) doLeave(rt *rapid.T) {
 	i, l := w.pick(rt)
 	if l == nil {
 		return
@@ -303,7 +329,7 @@ func (w *proof) doLeave(rt *rapid.T) {
 	w.told = append(w.told[:i:i], w.told[i+1:]...)
 }
 
-func (w *proof) doBlock(rt *rapid.T) {
+func (w *world) doBlock(rt *rapid.T) {
 	_, l := w.pick(rt)
 	switch {
 	case l == nil:
@@ -315,18 +341,19 @@ func (w *proof) doBlock(rt *rapid.T) {
 }
 
 // doIndex makes an index of a copy that is at work.
-func (w *proof) doIndex(*rapid.T) {
+func (w *world) doIndex(*rapid.T) {
 	if len(w.late) < 3 {
 		w.late = append(w.late, lw.NewIndex(w.inf, func(p *Part) int { return p.Size % 2 }))
 	}
 }
 
-func (w *proof) doHold(*rapid.T) {
+func (w *world) doHold(*rapid.T) {
 	w.held = append(w.held, heldParts{fmt.Sprintf("held snapshot %d", len(w.held)+1), w.copy, w.inf.Store().Snapshot()})
 }
 
-// doIterate begins a loop over the copy, lets a write happen in the middle of it, and ends it early or not.
-func (w *proof) doIterate(rt *rapid.T) {
+// doIterate begins a loop over the copy, lets a write happen in the middle of it, and ends it early
+// or not.
+func (w *world) doIterate(rt *rapid.T) {
 	name, size, early := drawPart(rt), drawPartSize(rt), rapid.Bool().Draw(rt, "early")
 	call := w.log.Tick()
 	version := w.inf.Store().ResourceVersion()
@@ -348,7 +375,7 @@ func (w *proof) doIterate(rt *rapid.T) {
 }
 
 // doReadYourWrite writes, and waits in the background until the copy shows it.
-func (w *proof) doReadYourWrite(rt *rapid.T) {
+func (w *world) doReadYourWrite(rt *rapid.T) {
 	name, size, limit := drawPart(rt), drawPartSize(rt), rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(rt, "limit")
 	w.put(name, "x", size)
 	version := w.server.line().Version()
@@ -365,7 +392,7 @@ func (w *proof) doReadYourWrite(rt *rapid.T) {
 }
 
 // doSync waits in the background for the copy and its handlers.
-func (w *proof) doSync(rt *rapid.T) {
+func (w *world) doSync(rt *rapid.T) {
 	limit := rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "limit")
 	inf, number := w.inf, w.copy
 	wait := func(who string, s lw.Syncer, o *oracle.Handler) {
@@ -386,8 +413,9 @@ func (w *proof) doSync(rt *rapid.T) {
 }
 
 // doRestart ends the copy, in whatever state it is, and begins another one.
-func (w *proof) doRestart(*rapid.T) {
+func (w *world) doRestart(*rapid.T) {
 	w.server.clear()
+	w.down = false
 	w.stop()
 	w.start()
 }

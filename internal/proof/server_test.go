@@ -1,10 +1,11 @@
-package lw_test
+package proof_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type Part struct {
 	Size              int    `json:"size"`
 }
 
+func partKey(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
+
 func newPart(name, group string, size int) *Part {
 	p := &Part{Group: group, Size: size}
 	p.Namespace, p.Name = "default", name
@@ -39,10 +42,13 @@ const sizeBroken = -1
 // A partServer has Parts, and gives them to informers.
 type partServer interface {
 	line() *history.Line
-	// put creates or replaces p, and returns its UID and version. It returns the version before where it changed nothing.
+	// put creates or replaces p, and returns its UID and version. It returns the version before
+	// where it changed nothing.
 	put(p *Part) (types.UID, uint64)
 	remove(key lw.Key) (version uint64)
 	source() lw.Source[*Part]
+	// down refuses all requests until clear.
+	down()
 	// clear takes back the faults that have not happened yet.
 	clear()
 	close()
@@ -69,8 +75,8 @@ type directFault struct {
 	slow                time.Duration // before each event
 	lag                 uint64        // a list, or the initial events, from a state so many versions ago
 	version             *string
-	// mangle stands between the answer and the informer: it sees each event, or each item of a list as an ADDED event, and
-	// yields what it likes.
+	// mangle stands between the answer and the informer: it sees each event, or each item of a list
+	// as an ADDED event, and yields what it likes.
 	mangle func(n int, ev lw.WatchEvent[*Part], yield func(lw.WatchEvent[*Part]) error) error
 }
 
@@ -131,6 +137,10 @@ func (d *direct) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.next = nil
+}
+
+func (d *direct) down() {
+	d.inject(directFault{list: true, watch: true, stream: true, times: math.MaxInt, err: errRefused()})
 }
 
 // poke does something to each open watch.
@@ -323,6 +333,7 @@ func newWeb() *web {
 func (s *web) line() *history.Line          { return s.server.Line }
 func (s *web) source() lw.Source[*Part]     { return s.src }
 func (s *web) parts() *apiserver.Collection { return s.server.Collection("parts") }
+func (s *web) down()                        { s.server.SetDown(true) }
 func (s *web) clear()                       { s.server.Clear(); s.server.SetDown(false) }
 func (s *web) close()                       { s.src.Client.CloseIdleConnections(); s.server.Close() }
 func (s *web) put(p *Part) (types.UID, uint64) {

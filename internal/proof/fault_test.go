@@ -1,4 +1,4 @@
-package lw_test
+package proof_test
 
 import (
 	"errors"
@@ -16,15 +16,16 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
-// A proofFault is one that a server or a network may have. Ids are those of the catalogue in docs/proof.md. A fault that only a
-// broken server has is refused and reported by an informer, or changes nothing; those that no client can find out at once are in
-// wildFaults.
+// A proofFault is one that a server or a network may have. Ids are those of the catalogue in
+// docs/proof.md. A fault that only a broken server has is refused and reported by an informer, or
+// changes nothing; those that no client can find out at once are in wildFaults.
 type proofFault struct {
 	id   string
 	name string
-	// inject arms the fault, for so many requests where that makes sense. Nil: the server has no such fault.
-	web    func(w *proof, s *apiserver.Server, n int)
-	direct func(w *proof, d *direct, n int)
+	// inject arms the fault, for so many requests where that makes sense. Nil: the server has no
+	// such fault.
+	web    func(w *world, s *apiserver.Server, n int)
+	direct func(w *world, d *direct, n int)
 }
 
 var partsResource = schema.GroupResource{Group: "lw.test", Resource: "parts"}
@@ -41,10 +42,10 @@ func errRefused() error { return &net.OpError{Op: "dial", Net: "tcp", Err: sysca
 func refusal(id, name string, verb apiserver.Verb, err func() error) proofFault {
 	return proofFault{
 		id: id, name: name,
-		web: func(_ *proof, s *apiserver.Server, n int) {
+		web: func(_ *world, s *apiserver.Server, n int) {
 			s.Inject(apiserver.Fault{Verb: verb, Times: n, Do: apiserver.Fail(err())})
 		},
-		direct: func(_ *proof, d *direct, n int) {
+		direct: func(_ *world, d *direct, n int) {
 			d.inject(directFault{list: verb == apiserver.List, watch: verb == apiserver.Watch, stream: verb == apiserver.Stream, times: n, err: err()})
 		},
 	}
@@ -54,12 +55,12 @@ func refusal(id, name string, verb apiserver.Verb, err func() error) proofFault 
 func inStream(id, name string, err func() error) proofFault {
 	return proofFault{
 		id: id, name: name,
-		web: func(_ *proof, s *apiserver.Server, n int) {
+		web: func(_ *world, s *apiserver.Server, n int) {
 			if s.Interrupt(nil, apiserver.Error(err())) == 0 || n > 1 {
 				s.Inject(apiserver.Fault{Verb: apiserver.Watch, Do: apiserver.At(apiserver.Start, apiserver.Error(err()))})
 			}
 		},
-		direct: func(_ *proof, d *direct, n int) {
+		direct: func(_ *world, d *direct, n int) {
 			d.poke(directPoke{err: err()})
 			if n > 1 {
 				d.inject(directFault{watch: true, err: err()})
@@ -72,11 +73,11 @@ func inStream(id, name string, err func() error) proofFault {
 func onEvent(id, name string, do apiserver.UnitEffect, mangle func(lw.WatchEvent[*Part]) []lw.WatchEvent[*Part]) proofFault {
 	return proofFault{
 		id: id, name: name,
-		web: func(_ *proof, s *apiserver.Server, n int) {
+		web: func(_ *world, s *apiserver.Server, n int) {
 			s.Line.Disconnect()
 			s.Inject(apiserver.Fault{Verb: apiserver.Watch, Do: apiserver.At(n-1, do)})
 		},
-		direct: func(_ *proof, d *direct, n int) {
+		direct: func(_ *world, d *direct, n int) {
 			d.lines.Disconnect()
 			d.inject(directFault{watch: true, mangle: func(i int, ev lw.WatchEvent[*Part], yield func(lw.WatchEvent[*Part]) error) error {
 				if i != n-1 || ev.Type == watch.Bookmark {
@@ -97,8 +98,8 @@ func onEvent(id, name string, do apiserver.UnitEffect, mangle func(lw.WatchEvent
 func onOpen(id, name string, do apiserver.UnitEffect, p directPoke) proofFault {
 	return proofFault{
 		id: id, name: name,
-		web:    func(_ *proof, s *apiserver.Server, _ int) { s.Interrupt(nil, do) },
-		direct: func(_ *proof, d *direct, _ int) { d.poke(p) },
+		web:    func(_ *world, s *apiserver.Server, _ int) { s.Interrupt(nil, do) },
+		direct: func(_ *world, d *direct, _ int) { d.poke(p) },
 	}
 }
 
@@ -106,12 +107,12 @@ func onOpen(id, name string, do apiserver.UnitEffect, p directPoke) proofFault {
 func onItem(id, name string, do apiserver.Effect, mangle func(n int, ev lw.WatchEvent[*Part], yield func(lw.WatchEvent[*Part]) error) error) proofFault {
 	f := proofFault{id: id, name: name}
 	if do != nil {
-		f.web = func(_ *proof, s *apiserver.Server, n int) {
+		f.web = func(_ *world, s *apiserver.Server, n int) {
 			s.Inject(apiserver.Fault{Verb: apiserver.List, Match: noProbe, Times: n, Do: do})
 		}
 	}
 	if mangle != nil {
-		f.direct = func(_ *proof, d *direct, n int) { d.inject(directFault{list: true, times: n, mangle: mangle}) }
+		f.direct = func(_ *world, d *direct, n int) { d.inject(directFault{list: true, times: n, mangle: mangle}) }
 	}
 	return f
 }
@@ -122,10 +123,10 @@ func noProbe(r apiserver.Request) bool { return r.Options.Limit != 1 }
 func onStream(id, name string, do apiserver.Effect, mangle func() func(int, lw.WatchEvent[*Part], func(lw.WatchEvent[*Part]) error) error) proofFault {
 	return proofFault{
 		id: id, name: name,
-		web: func(_ *proof, s *apiserver.Server, n int) {
+		web: func(_ *world, s *apiserver.Server, n int) {
 			s.Inject(apiserver.Fault{Verb: apiserver.Stream, Times: n, Do: do})
 		},
-		direct: func(_ *proof, d *direct, n int) {
+		direct: func(_ *world, d *direct, n int) {
 			for range n {
 				d.inject(directFault{stream: true, mangle: mangle()})
 			}
@@ -168,35 +169,35 @@ var proofFaults = []proofFault{
 	refusal("F04", "list 404", apiserver.List, func() error { return apierrors.NewNotFound(partsResource, "") }),
 	refusal("F05", "list 410", apiserver.List, func() error { return apierrors.NewResourceExpired("too old") }),
 	refusal("F06", "list 504", apiserver.List, errTooLarge),
-	{"F07", "list reset", func(_ *proof, s *apiserver.Server, n int) {
+	{"F07", "list reset", func(_ *world, s *apiserver.Server, n int) {
 		s.Inject(apiserver.Fault{Verb: apiserver.List, Times: n, Do: apiserver.Reset})
-	}, func(_ *proof, d *direct, n int) {
+	}, func(_ *world, d *direct, n int) {
 		d.inject(directFault{list: true, times: n, err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}})
 	}},
-	{"F07", "refused", func(w *proof, s *apiserver.Server, n int) {
+	{"F07", "refused", func(w *world, s *apiserver.Server, n int) {
 		s.SetDown(true)
 		time.Sleep(time.Duration(n) * 5 * time.Second)
 		s.SetDown(false)
-	}, func(_ *proof, d *direct, n int) {
+	}, func(_ *world, d *direct, n int) {
 		d.poke(directPoke{err: syscall.ECONNRESET})
 		d.inject(directFault{list: true, watch: true, stream: true, times: n, err: errRefused()})
 	}},
-	{"F08", "list hangs", func(_ *proof, s *apiserver.Server, _ int) {
+	{"F08", "list hangs", func(_ *world, s *apiserver.Server, _ int) {
 		s.Inject(apiserver.Fault{Verb: apiserver.List, Do: apiserver.Hang})
-	}, func(_ *proof, d *direct, _ int) { d.inject(directFault{list: true, hang: true}) }},
+	}, func(_ *world, d *direct, _ int) { d.inject(directFault{list: true, hang: true}) }},
 	onItem("F09", "list broken", apiserver.At(1, apiserver.Break), breakAt(1, io.ErrUnexpectedEOF)),
 	onItem("F09", "list cut", apiserver.At(1, apiserver.Cut), nil),
 	onItem("F09", "list malformed", apiserver.Reply(200, "application/json", `{"items":[{"metadata":`), nil),
 	onItem("F09", "an HTML page", apiserver.Reply(200, "text/html", "<html>login</html>"), nil),
-	{"F11", "a page expires", func(w *proof, s *apiserver.Server, n int) {
+	{"F11", "a page expires", func(w *world, s *apiserver.Server, n int) {
 		s.Inject(apiserver.Fault{
 			Verb: apiserver.List, Times: n, Match: func(r apiserver.Request) bool { return r.Options.Continue != "" },
 			Do: apiserver.Rewrite(func(*apiserver.Request) { w.age() }),
 		})
-	}, func(w *proof, d *direct, n int) {
+	}, func(w *world, d *direct, n int) {
 		d.inject(directFault{list: true, page: true, times: n, before: w.age})
 	}},
-	{"F12", "limit ignored", func(_ *proof, s *apiserver.Server, n int) {
+	{"F12", "limit ignored", func(_ *world, s *apiserver.Server, n int) {
 		s.Inject(apiserver.Fault{
 			Verb: apiserver.List, Times: n, Match: noProbe, Do: apiserver.Rewrite(func(r *apiserver.Request) { r.Options.Limit = 0 }),
 		})
@@ -209,26 +210,26 @@ var proofFaults = []proofFault{
 		}
 		return yield(ev)
 	}),
-	{"F16", "list of a replica that lags", func(w *proof, s *apiserver.Server, _ int) {
+	{"F16", "list of a replica that lags", func(w *world, s *apiserver.Server, _ int) {
 		if w.maySeeOlder() {
 			s.Inject(apiserver.Fault{Verb: apiserver.List, Do: apiserver.All(apiserver.AnyVersion, apiserver.Lag(3))})
 		}
-	}, func(w *proof, d *direct, _ int) {
+	}, func(w *world, d *direct, _ int) {
 		if w.maySeeOlder() {
 			d.inject(directFault{list: true, lag: 3})
 		}
 	}},
-	{"F16", "stream of a replica that lags", func(w *proof, s *apiserver.Server, _ int) {
+	{"F16", "stream of a replica that lags", func(w *world, s *apiserver.Server, _ int) {
 		if w.maySeeOlder() {
 			s.Inject(apiserver.Fault{Verb: apiserver.Stream, Do: apiserver.All(apiserver.AnyVersion, apiserver.Lag(3))})
 		}
 	}, nil},
 	refusal("F18", "watch 500", apiserver.Watch, func() error { return apierrors.NewInternalError(errors.New("oops")) }),
 	refusal("F18", "watch 429", apiserver.Watch, func() error { return apierrors.NewTooManyRequests("later", 1) }),
-	{"F18", "watch reset", func(_ *proof, s *apiserver.Server, n int) {
+	{"F18", "watch reset", func(_ *world, s *apiserver.Server, n int) {
 		s.Line.Disconnect()
 		s.Inject(apiserver.Fault{Verb: apiserver.Watch, Times: n, Do: apiserver.Reset})
-	}, func(_ *proof, d *direct, n int) {
+	}, func(_ *world, d *direct, n int) {
 		d.lines.Disconnect()
 		d.inject(directFault{watch: true, times: n, err: syscall.ECONNRESET})
 	}},
@@ -239,40 +240,40 @@ var proofFaults = []proofFault{
 	inStream("F21", "ERROR 504", errTooLarge),
 	inStream("F21", "ERROR 403", func() error { return apierrors.NewForbidden(partsResource, "", errors.New("no")) }),
 	onOpen("F22", "clean close", apiserver.Cut, directPoke{err: io.EOF}),
-	{"F23", "watches closed at once", func(_ *proof, s *apiserver.Server, n int) {
+	{"F23", "watches closed at once", func(_ *world, s *apiserver.Server, n int) {
 		s.Line.Disconnect()
 		s.Inject(apiserver.Fault{Verb: apiserver.Watch, Times: 3 * n, Do: apiserver.At(apiserver.Start, apiserver.Cut)})
-	}, func(_ *proof, d *direct, n int) {
+	}, func(_ *world, d *direct, n int) {
 		d.lines.Disconnect()
 		d.inject(directFault{watch: true, times: 3 * n, err: io.EOF})
 	}},
 	onOpen("F24", "reset between frames", apiserver.Break, directPoke{err: io.ErrUnexpectedEOF}),
 	onEvent("F24", "reset within a frame", apiserver.Break, func(lw.WatchEvent[*Part]) []lw.WatchEvent[*Part] { return nil }).webOnly(),
 	onOpen("F25", "half-open", apiserver.Stall, directPoke{stall: true}),
-	{"F25", "half-open from the start", func(_ *proof, s *apiserver.Server, _ int) {
+	{"F25", "half-open from the start", func(_ *world, s *apiserver.Server, _ int) {
 		s.Line.Disconnect()
 		s.Inject(apiserver.Fault{Verb: apiserver.Watch, Do: apiserver.At(apiserver.Start, apiserver.Stall)})
-	}, func(_ *proof, d *direct, _ int) {
+	}, func(_ *world, d *direct, _ int) {
 		d.lines.Disconnect()
 		d.inject(directFault{watch: true, hang: true})
 	}},
-	{"F26", "slow reader", nil, func(_ *proof, d *direct, n int) {
+	{"F26", "slow reader", nil, func(_ *world, d *direct, n int) {
 		d.lines.Disconnect()
 		d.inject(directFault{watch: true, slow: time.Duration(n) * time.Second})
 	}},
-	{"F27", "rolling restart", func(_ *proof, s *apiserver.Server, n int) {
+	{"F27", "rolling restart", func(_ *world, s *apiserver.Server, n int) {
 		s.Line.Disconnect()
 		s.SetDown(true)
 		time.Sleep(5 * time.Second)
 		s.SetDown(false)
-	}, func(_ *proof, d *direct, n int) {
+	}, func(_ *world, d *direct, n int) {
 		d.lines.Disconnect()
 		d.inject(directFault{list: true, watch: true, stream: true, times: 2 * n, err: errRefused()})
 	}},
-	{"F28", "watch cache begins anew", func(_ *proof, s *apiserver.Server, n int) {
+	{"F28", "watch cache begins anew", func(_ *world, s *apiserver.Server, n int) {
 		s.Inject(apiserver.Fault{Times: 2 * n, Do: apiserver.Fail(apierrors.NewTooManyRequests("storage is (re)initializing", 1))})
 		s.Line.Disconnect()
-	}, func(_ *proof, d *direct, n int) {
+	}, func(_ *world, d *direct, n int) {
 		d.inject(directFault{list: true, watch: true, stream: true, times: 2 * n, err: apierrors.NewTooManyRequests("storage is (re)initializing", 1)})
 		d.lines.Disconnect()
 	}},
@@ -316,7 +317,7 @@ var proofFaults = []proofFault{
 	refusal("F47", "stream 422", apiserver.Stream, func() error {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
 	}),
-	{"F47", "stream ignored", func(_ *proof, s *apiserver.Server, n int) {
+	{"F47", "stream ignored", func(_ *world, s *apiserver.Server, n int) {
 		s.Inject(apiserver.Fault{Verb: apiserver.Stream, Times: n, Do: apiserver.IgnoreStream})
 	}, nil},
 }
@@ -330,7 +331,8 @@ func oldPart(rv string) *Part {
 	return p
 }
 
-// lateEnd holds the end of the initial events back until two more events have come, and gives it their version.
+// lateEnd holds the end of the initial events back until two more events have come, and gives it
+// their version.
 func lateEnd() func(int, lw.WatchEvent[*Part], func(lw.WatchEvent[*Part]) error) error {
 	var held *lw.WatchEvent[*Part]
 	left := 2

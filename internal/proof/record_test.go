@@ -1,4 +1,4 @@
-package lw_test
+package proof_test
 
 import (
 	"context"
@@ -38,7 +38,8 @@ func describeAll(parts []*Part) []oracle.Item {
 	return out
 }
 
-// recorded is a source that tells the log of each request. It stands next to the server, below all that narrows or transforms.
+// recorded is a source that tells the log of each request. It stands next to the server, below all
+// that narrows or transforms.
 type recorded struct {
 	src       lw.Source[*Part]
 	log       *oracle.Log
@@ -49,8 +50,8 @@ type recorded struct {
 	recent []time.Time // guarded by mu
 }
 
-// hot is how many requests within a second are so many that the history has to be ended: time does not pass on its own in a
-// loop without a pause.
+// hot is how many requests within a second are so many that the history has to be ended: time does
+// not pass on its own in a loop without a pause.
 const hot = 40
 
 func (s *recorded) begin(ctx context.Context, q oracle.Request) *oracle.Request {
@@ -160,7 +161,8 @@ func (l *listening) blocked() bool {
 
 var errHandlerPanics = errors.New("a handler panics")
 
-// call is every callback of a handler: it records what it is told and what the copy shows, and misbehaves as it was drawn.
+// call is every callback of a handler: it records what it is told and what the copy shows, and
+// misbehaves as it was drawn.
 func (l *listening) call(kind oracle.Kind, old, obj *Part, initial int) {
 	c := oracle.Call{Kind: kind, Old: describe(old), New: describe(obj), At: time.Now(), Initial: initial}
 	if p := cmpOr(obj, old); p != nil {

@@ -1,4 +1,4 @@
-package lw_test
+package proof_test
 
 import (
 	"go/ast"
@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// acceptance says which test here stands for a test of client-go's suite (tools/cache and its neighbours, v0.37.2), or for a case
-// that its suite lacks. After a colon: where the behaviour differs, and why it is the same or better.
+// acceptance says which test of lw stands for a test of client-go's suite (tools/cache and its
+// neighbours, v0.37.2), or for a case that its suite lacks. After a colon: where the behaviour
+// differs, and why it is the same or better.
 var acceptance = map[string]string{
 	// A reflector's life.
 	"reflector TestCloseWatchChannelOnError":  "TestListWatchStopsTheWatch",
@@ -64,7 +65,7 @@ var acceptance = map[string]string{
 	"fifo addReplace":             "TestSink",
 	"fifo Resync":                 "TestResyncTellsWhatIsThere",
 	"fifo DeleteExisting":         "TestSink",
-	"fifo UpdateResyncRace":       "TestInformerModel",
+	"fifo UpdateResyncRace":       "TestProof",
 	"fifo HasSynced":              "TestHandlerLifetimes",
 	"fifo detectLineJumpers":      "TestNextReturnsAllInOrder",
 	"fifo PopShouldUnblock":       "TestClose",
@@ -73,7 +74,7 @@ var acceptance = map[string]string{
 
 	// Processing.
 	"controller Example":                   "ExampleNewInformer",
-	"controller TestHammerController":      "TestInformerModel",
+	"controller TestHammerController":      "TestStress",
 	"controller TestUpdate":                "TestOneStoryPerObject",
 	"controller TestTransformingInformer":  "TestTransformProjects",
 	"controller …TransformingInformerRace": "TestTransformExactlyOnce",
@@ -181,7 +182,7 @@ var leftOut = map[string]string{
 // A name that stands in the table without a test would be a promise that nobody keeps.
 func TestAcceptanceTable(t *testing.T) {
 	tests := map[string]bool{}
-	for _, pattern := range []string{"*_test.go", "internal/*/*_test.go"} {
+	for _, pattern := range []string{"../../*_test.go", "../*/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

@@ -1,0 +1,12 @@
+// Package proof tests package lw as a whole, with histories instead of cases. A history is what
+// happens to a server and to an informer of it: writes, faults, time that passes, handlers that
+// come and go. Everything that the informer shows is recorded, and package oracle judges the
+// record.
+//
+//   - TestProof and TestProofHTTP draw histories at random.
+//   - TestSmallScope and TestSmallScopeHTTP run all short histories.
+//   - TestStress has no history: real goroutines use one informer at once.
+//   - TestAcceptanceTable names the test for each behaviour that client-go's own tests check.
+//
+// docs/proof.md says what is proved, and how to run more of it.
+package proof
