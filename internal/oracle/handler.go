@@ -359,11 +359,14 @@ func (s *story) checkVisible(c *Call) {
 }
 
 // deletedByNow reports whether the server had deleted the object of c.New by the end of the call.
+// The server may have gone back in time during the call, to a state from before the deletion.
 func (s *story) deletedByNow(c *Call) bool {
-	top := s.l.truth.at(max(c.ret, c.call))
-	for _, rev := range s.l.truth.epochs[top.epoch].revisions[c.New.Key] {
-		if rev.version > c.New.Version && rev.version <= top.version && rev.item == nil && !rev.bad {
-			return true
+	t, end := &s.l.truth, max(c.ret, c.call)
+	for i := t.at(c.call).epoch; i <= t.at(end).epoch; i++ {
+		for _, rev := range t.epochs[i].revisions[c.New.Key] {
+			if rev.version > c.New.Version && t.reached(point{i, rev.version}, end) && rev.item == nil && !rev.bad {
+				return true
+			}
 		}
 	}
 	return false

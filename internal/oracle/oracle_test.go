@@ -263,6 +263,19 @@ func TestChecks(t *testing.T) {
 			r.write(a2)
 			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Read: true, Grouped: true})()
 		}},
+		{"H7", "the server goes back to before a deletion", func(r *run) {
+			r.write(a2)
+			r.remove("a", 3)
+			end := r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Read: true, Grouped: true})
+			r.rewind(2)
+			end()
+		}, func(r *run) {
+			r.write(a2)
+			r.write(item("b", 3))
+			end := r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Read: true, Grouped: true})
+			r.rewind(2)
+			end()
+		}},
 		{"H7", "the index is behind", nil, func(r *run) {
 			r.write(a2)
 			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Read: true, Seen: a2})()
