@@ -3,6 +3,7 @@ package lw_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,5 +46,126 @@ func TestResyncLeavesOutWhatHasChanged(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// A resync that is due while changes wait tells these first, and is of what they have led to; then the story goes on.
+func TestResyncAfterWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := run(t, m, nil)
+		got := &calls{}
+		h := got.handler()
+		h.Resync = time.Minute
+		block := make(chan struct{})
+		told := h.Update
+		h.Update = func(old, w *Widget) {
+			told(old, w)
+			if w.Size == 2 {
+				<-block
+			}
+		}
+		inf.AddHandler(h)
+		got.mustBe(t, "add a1", "synced")
+		update(t, m, "a", 2)
+		got.mustBe(t, "update a1 a2")
+		sleep(90 * time.Second)
+		update(t, m, "a", 3)
+		create(t, m, "b", 1)
+		synctest.Wait()
+		close(block)
+		synctest.Wait()
+		calls := got.take()
+		if len(calls) != 4 {
+			t.Fatalf("calls: %v", calls)
+		}
+		slices.Sort(calls[2:]) // a resync has no order
+		if diff := cmp.Diff([]string{"update a2 a3", "add b1", "update a3 a3", "update b1 b1"}, calls); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		update(t, m, "a", 4)
+		got.mustBe(t, "update a3 a4")
+	})
+}
+
+// Each handler is told again in its own period, however busy it is in between, and nobody else with it.
+func TestResyncPeriods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := lw.NewInformer(m, nil)
+		begin := time.Now()
+		var mu sync.Mutex
+		at := map[string][]time.Duration{}
+		handler := func(name string, period, busy time.Duration) lw.Handler[*Widget] {
+			return lw.Handler[*Widget]{Resync: period, Update: func(old, new *Widget) {
+				if old != new {
+					time.Sleep(busy)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				at[name] = append(at[name], time.Since(begin))
+			}}
+		}
+		inf.AddHandler(handler("2s", 2*time.Second, 0))
+		inf.AddHandler(handler("3s", 3*time.Second, 0))
+		inf.AddHandler(handler("busy", 2*time.Second, 700*time.Millisecond))
+		inf.AddHandler(handler("never", 0, 0))
+		start(t, inf)
+		sleep(3500 * time.Millisecond)
+		update(t, m, "a", 2) // keeps the busy one busy at 4 s
+		sleep(5 * time.Second)
+		synctest.Wait()
+		want := map[string][]time.Duration{
+			"2s":   {2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second},
+			"3s":   {3 * time.Second, 6 * time.Second},
+			"busy": {2 * time.Second, 4200 * time.Millisecond, 6 * time.Second, 8 * time.Second},
+		}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("resyncs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A resync tells of what is there: of no object that the handler's filter keeps out, has been deleted, or was never told.
+func TestResyncTellsWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 2), widget("c", 3))
+		inf := run(t, m, nil)
+		got := &calls{}
+		h := got.handler()
+		h.Resync = time.Minute
+		h.Filter = func(w *Widget) bool { return w.Size%2 == 1 }
+		inf.AddHandler(h)
+		got.sorted(t, "add a1", "add c3", "synced")
+		remove(t, m, "a")
+		got.mustBe(t, "delete a1")
+		sleep(time.Minute)
+		got.mustBe(t, "update c3 c3")
+		remove(t, m, "c")
+		got.mustBe(t, "delete c3")
+		sleep(time.Hour)
+		got.mustBe(t)
+	})
+}
+
+// A handler that is blocked through several of its periods is told once when it comes back, after all that waited.
+func TestResyncOfABlockedHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := run(t, m, nil)
+		got := &calls{}
+		h := got.handler()
+		block := make(chan struct{})
+		h.Synced = func() { <-block }
+		h.Resync = time.Minute
+		inf.AddHandler(h)
+		got.mustBe(t, "add a1")
+		update(t, m, "a", 2)
+		sleep(10 * time.Minute)
+		close(block)
+		got.mustBe(t, "update a1 a2")
+		sleep(time.Minute)
+		got.mustBe(t, "update a2 a2")
 	})
 }

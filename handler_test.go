@@ -4,77 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 )
-
-// calls writes down what handlers are told: "add a1", "update a1 a2", "delete a2", "synced".
-type calls struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (c *calls) handler() lw.Handler[*Widget] {
-	return lw.Handler[*Widget]{
-		Add:    func(w *Widget) { c.note("add", w) },
-		Update: func(old, w *Widget) { c.note("update", old, w) },
-		Delete: func(w *Widget) { c.note("delete", w) },
-		Synced: func() { c.note("synced") },
-	}
-}
-
-func (c *calls) note(what string, objs ...*Widget) {
-	for _, w := range objs {
-		what += fmt.Sprintf(" %s%d", w.Name, w.Size)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.got = append(c.got, what)
-}
-
-func (c *calls) len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.got)
-}
-
-// mustBe compares the calls since the last mustBe.
-func (c *calls) mustBe(t *testing.T, want ...string) {
-	t.Helper()
-	synctest.Wait()
-	if diff := cmp.Diff(want, c.take()); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
-}
-
-// take returns the calls since the last one.
-func (c *calls) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	got := c.got
-	c.got = nil
-	return got
-}
-
-// sorted does the same where the order of the calls is nobody's business.
-func (c *calls) sorted(t *testing.T, want ...string) {
-	t.Helper()
-	synctest.Wait()
-	got := c.take()
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
-}
 
 func TestHandlerWithoutSomeFunctions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,56 +47,6 @@ func TestHandlerWithoutFunctions(t *testing.T) {
 			}()
 			inf.AddHandler(h)
 		})
-	}
-}
-
-// What a filter makes of a change, for each way that the objects before and after can stand to it.
-func TestFilterMatrix(t *testing.T) {
-	odd := func(w *Widget) bool { return w.Size%2 == 1 }
-	for name, tc := range map[string]struct {
-		sizes []int // 0 deletes
-		want  []string
-	}{
-		"add in":                    {[]int{1}, []string{"add a1"}},
-		"add out":                   {[]int{2}, nil},
-		"in to in":                  {[]int{1, 3}, []string{"add a1", "update a1 a3"}},
-		"in to out":                 {[]int{1, 2}, []string{"add a1", "delete a1"}},
-		"out to in":                 {[]int{2, 1}, []string{"add a1"}},
-		"out to out":                {[]int{2, 4}, nil},
-		"delete in":                 {[]int{1, 0}, []string{"add a1", "delete a1"}},
-		"delete out":                {[]int{2, 0}, nil},
-		"delete after leaving":      {[]int{1, 2, 0}, []string{"add a1", "delete a1"}},
-		"again in after the border": {[]int{1, 2, 3, 0}, []string{"add a1", "delete a1", "add a3", "delete a3"}},
-	} {
-		for _, when := range []string{"listed", "watched"} {
-			t.Run(name+", "+when, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					m := lw.NewMemory[*Widget]()
-					sizes := tc.sizes
-					if when == "listed" {
-						create(t, m, "a", sizes[0])
-						sizes = sizes[1:]
-					}
-					inf := run(t, m, nil)
-					got := &calls{}
-					h := got.handler()
-					h.Filter, h.Synced = odd, nil
-					inf.AddHandler(h)
-					synctest.Wait()
-					for _, size := range sizes {
-						if _, there := m.Get(key("a")); size == 0 {
-							remove(t, m, "a")
-						} else if there {
-							update(t, m, "a", size)
-						} else {
-							create(t, m, "a", size)
-						}
-						synctest.Wait()
-					}
-					got.mustBe(t, tc.want...)
-				})
-			})
-		}
 	}
 }
 
@@ -220,127 +108,6 @@ func TestStoryFollowsTheUID(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A resync that is due while changes wait tells these first, and is of what they have led to; then the story goes on.
-func TestResyncAfterWhatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1))
-		inf := run(t, m, nil)
-		got := &calls{}
-		h := got.handler()
-		h.Resync = time.Minute
-		block := make(chan struct{})
-		told := h.Update
-		h.Update = func(old, w *Widget) {
-			told(old, w)
-			if w.Size == 2 {
-				<-block
-			}
-		}
-		inf.AddHandler(h)
-		got.mustBe(t, "add a1", "synced")
-		update(t, m, "a", 2)
-		got.mustBe(t, "update a1 a2")
-		sleep(90 * time.Second)
-		update(t, m, "a", 3)
-		create(t, m, "b", 1)
-		synctest.Wait()
-		close(block)
-		synctest.Wait()
-		calls := got.take()
-		if len(calls) != 4 {
-			t.Fatalf("calls: %v", calls)
-		}
-		slices.Sort(calls[2:]) // a resync has no order
-		if diff := cmp.Diff([]string{"update a2 a3", "add b1", "update a3 a3", "update b1 b1"}, calls); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
-		update(t, m, "a", 4)
-		got.mustBe(t, "update a3 a4")
-	})
-}
-
-// Each handler is told again in its own period, however busy it is in between, and nobody else with it.
-func TestResyncPeriods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1))
-		inf := lw.NewInformer(m, nil)
-		begin := time.Now()
-		var mu sync.Mutex
-		at := map[string][]time.Duration{}
-		handler := func(name string, period, busy time.Duration) lw.Handler[*Widget] {
-			return lw.Handler[*Widget]{Resync: period, Update: func(old, new *Widget) {
-				if old != new {
-					time.Sleep(busy)
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				at[name] = append(at[name], time.Since(begin))
-			}}
-		}
-		inf.AddHandler(handler("2s", 2*time.Second, 0))
-		inf.AddHandler(handler("3s", 3*time.Second, 0))
-		inf.AddHandler(handler("busy", 2*time.Second, 700*time.Millisecond))
-		inf.AddHandler(handler("never", 0, 0))
-		start(t, inf)
-		sleep(3500 * time.Millisecond)
-		update(t, m, "a", 2) // keeps the busy one busy at 4 s
-		sleep(5 * time.Second)
-		synctest.Wait()
-		want := map[string][]time.Duration{
-			"2s":   {2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second},
-			"3s":   {3 * time.Second, 6 * time.Second},
-			"busy": {2 * time.Second, 4200 * time.Millisecond, 6 * time.Second, 8 * time.Second},
-		}
-		if diff := cmp.Diff(want, at); diff != "" {
-			t.Errorf("resyncs (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// A resync tells of what is there: of no object that the handler's filter keeps out, has been deleted, or was never told.
-func TestResyncTellsWhatIsThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1), widget("b", 2), widget("c", 3))
-		inf := run(t, m, nil)
-		got := &calls{}
-		h := got.handler()
-		h.Resync = time.Minute
-		h.Filter = func(w *Widget) bool { return w.Size%2 == 1 }
-		inf.AddHandler(h)
-		got.sorted(t, "add a1", "add c3", "synced")
-		remove(t, m, "a")
-		got.mustBe(t, "delete a1")
-		sleep(time.Minute)
-		got.mustBe(t, "update c3 c3")
-		remove(t, m, "c")
-		got.mustBe(t, "delete c3")
-		sleep(time.Hour)
-		got.mustBe(t)
-	})
-}
-
-// A handler that is blocked through several of its periods is told once when it comes back, after all that waited.
-func TestResyncOfABlockedHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1))
-		inf := run(t, m, nil)
-		got := &calls{}
-		h := got.handler()
-		block := make(chan struct{})
-		h.Synced = func() { <-block }
-		h.Resync = time.Minute
-		inf.AddHandler(h)
-		got.mustBe(t, "add a1")
-		update(t, m, "a", 2)
-		sleep(10 * time.Minute)
-		close(block)
-		got.mustBe(t, "update a1 a2")
-		sleep(time.Minute)
-		got.mustBe(t, "update a2 a2")
-	})
 }
 
 // A callback may call everything that an informer has.
@@ -446,77 +213,6 @@ func TestCallsFromTheReader(t *testing.T) {
 			t.Errorf("the index holds %d", byName.Len("a"))
 		}
 	})
-}
-
-// No call starts after Remove: what a Filter that has removed its handler returns is of no consequence, nor is what one that is
-// slow returns after somebody else has.
-func TestRemoveInAFilter(t *testing.T) {
-	all := []string{
-		"filter a1", "add a1", "synced",
-		"filter a1", "filter a2", "update a1 a2",
-		"filter a2", "filter a2", "update a2 a2", // a resync
-		"filter a2", "delete a2",
-		"filter b1", "add b1",
-	}
-	for i, call := range all {
-		if !strings.HasPrefix(call, "filter") {
-			continue
-		}
-		for _, how := range []string{"by itself", "with OnPanic", "by another", "by the stop"} {
-			t.Run(fmt.Sprintf("%d %s %s", i, call, how), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					m := lw.NewMemory(widget("a", 1))
-					opts := &lw.Options{}
-					if how == "with OnPanic" {
-						opts.OnPanic = func(p *lw.Panic) { t.Error(p) }
-					}
-					inf := lw.NewInformer(m, opts)
-					ctx, cancel := context.WithCancel(t.Context())
-					ran := make(chan error, 1)
-					go func() { ran <- inf.Run(ctx) }()
-					synctest.Wait()
-
-					got := &calls{}
-					regs := make(chan *lw.Registration, 1)
-					h := got.handler()
-					h.Resync = time.Minute
-					h.Filter = func(w *Widget) bool {
-						if got.note("filter", w); got.len() != i+1 {
-							return true
-						}
-						switch how {
-						case "by another":
-							removed := make(chan struct{})
-							go func() { (<-regs).Remove(); close(removed) }()
-							<-removed
-						case "by the stop":
-							cancel()
-							time.Sleep(time.Second)
-						default:
-							(<-regs).Remove()
-						}
-						return true
-					}
-					reg := inf.AddHandler(h)
-					regs <- reg
-					synctest.Wait()
-					update(t, m, "a", 2)
-					sleep(time.Minute + time.Second)
-					remove(t, m, "a")
-					create(t, m, "b", 1)
-					<-reg.Done()
-					if err := reg.WaitForSync(t.Context()); (err == nil) != (i > 2) {
-						t.Errorf("WaitForSync: %v", err)
-					}
-					if diff := cmp.Diff(all[:i+1], got.take()); diff != "" {
-						t.Errorf("calls (-want +got):\n%s", diff)
-					}
-					cancel()
-					<-ran
-				})
-			})
-		}
-	}
 }
 
 // EveryUpdate and a handler in time are told the same; the net effect of what a blocked one missed is told otherwise.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,10 +85,27 @@ func run(t *testing.T, src lw.Source[*Widget], opts *lw.Options) *lw.Informer[*W
 	return inf
 }
 
+// paged runs an informer of src that lists in pages for so long.
+func paged(t *testing.T, src *script, d time.Duration) (*lw.Informer[*Widget], *errorLog) {
+	t.Helper()
+	errs := &errorLog{}
+	inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: errs.add})
+	start(t, inf)
+	sleep(d)
+	synctest.Wait()
+	return inf, errs
+}
+
 // sleep lets time pass, and all that it brings about happen.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
 
 func sizes(r lw.Reader[*Widget]) map[lw.Key]int {
@@ -96,6 +114,17 @@ func sizes(r lw.Reader[*Widget]) map[lw.Key]int {
 		out[lw.KeyOf(w)] = w.Size
 	}
 	return out
+}
+
+func mustHold(t *testing.T, r lw.Reader[*Widget], rv string, want map[string]int) {
+	t.Helper()
+	got := map[string]int{}
+	for w := range r.All() {
+		got[w.Name] = w.Size
+	}
+	if diff := cmp.Diff(want, got); diff != "" || r.ResourceVersion() != rv {
+		t.Errorf("store at %s, want %s (-want +got):\n%s", r.ResourceVersion(), rv, diff)
+	}
 }
 
 // errorLog is an OnError.
@@ -134,6 +163,65 @@ func (l *errorLog) mustBe(t *testing.T, target error) {
 		}
 	}
 	t.Errorf("no error is %q: %v", target, l.all())
+}
+
+// calls writes down what handlers are told: "add a1", "update a1 a2", "delete a2", "synced".
+type calls struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (c *calls) handler() lw.Handler[*Widget] {
+	return lw.Handler[*Widget]{
+		Add:    func(w *Widget) { c.note("add", w) },
+		Update: func(old, w *Widget) { c.note("update", old, w) },
+		Delete: func(w *Widget) { c.note("delete", w) },
+		Synced: func() { c.note("synced") },
+	}
+}
+
+func (c *calls) note(what string, objs ...*Widget) {
+	for _, w := range objs {
+		what += fmt.Sprintf(" %s%d", w.Name, w.Size)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.got = append(c.got, what)
+}
+
+func (c *calls) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.got)
+}
+
+// mustBe compares the calls since the last mustBe.
+func (c *calls) mustBe(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, c.take()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// take returns the calls since the last one.
+func (c *calls) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got := c.got
+	c.got = nil
+	return got
+}
+
+// sorted does the same where the order of the calls is nobody's business.
+func (c *calls) sorted(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	got := c.take()
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
 }
 
 // newStory returns a check of what a handler is told, which fails t.
@@ -195,6 +283,26 @@ func expiredAfter(d time.Duration) stream {
 
 func added(name, rv string) lw.WatchEvent[*Widget] {
 	return lw.WatchEvent[*Widget]{Type: watch.Added, Object: stamped(name, 1, rv), ResourceVersion: rv}
+}
+
+func modified(w *Widget) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Modified, Object: w, ResourceVersion: w.ResourceVersion}
+}
+
+func deleted(w *Widget) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Deleted, Object: w, ResourceVersion: w.ResourceVersion}
+}
+
+func bookmark(rv string) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: rv}
+}
+
+func end(rv string) lw.WatchEvent[*Widget] {
+	return lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: rv, InitialEventsEnd: true}
+}
+
+func events(evs ...lw.WatchEvent[*Widget]) stream {
+	return stream{events: evs, open: true}
 }
 
 func (s *script) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
@@ -303,8 +411,28 @@ func (s *script) log() []string {
 	return log
 }
 
+func mustLog(t *testing.T, src *script, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, src.log()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
 func (s *script) requests() []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.at[:len(s.at):len(s.at)]
+}
+
+// mustBeBounded checks that requests came no faster than ten in a second and sixty in a minute.
+func mustBeBounded(t *testing.T, at []time.Time) {
+	t.Helper()
+	for i := range at {
+		if i >= 10 && at[i].Sub(at[i-10]) < time.Second {
+			t.Fatalf("more than 10 requests in a second at %d of %d", i, len(at))
+		}
+		if i >= 60 && at[i].Sub(at[i-60]) < time.Minute {
+			t.Fatalf("more than 60 requests in a minute at %d of %d", i, len(at))
+		}
+	}
 }

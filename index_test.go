@@ -3,7 +3,6 @@ package lw_test
 import (
 	"fmt"
 	"iter"
-	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -153,77 +152,6 @@ func TestMultiIndex(t *testing.T) {
 	x.Set(newRow("a", "3", "", many...))
 	if got := len(slices.Collect(tags.Keys())); got != 41 || tags.Len("7") != 1 {
 		t.Errorf("%d keys, %d of one, want 41 and 1", got, tags.Len("7"))
-	}
-}
-
-// An object is not found under a value that is not equal to itself, but is under its others. Nothing is kept of such a value, by
-// whatever way it came.
-func TestIndexOfNaN(t *testing.T) {
-	type spot struct{ x, y float64 }
-	value := func(s string) float64 {
-		f, _ := strconv.ParseFloat(s, 64)
-		return f
-	}
-	for name, make := range map[string]func(*lw.Indexer[*row]) (keys func() []float64, length func(float64) int){
-		"one value": func(x *lw.Indexer[*row]) (func() []float64, func(float64) int) {
-			ix := lw.NewIndex(x, func(r *row) float64 { return value(r.Node) })
-			return func() []float64 { return slices.Collect(ix.Keys()) }, ix.Len
-		},
-		"two values": func(x *lw.Indexer[*row]) (func() []float64, func(float64) int) {
-			ix := lw.NewMultiIndex(x, func(r *row) iter.Seq[float64] {
-				return slices.Values([]float64{math.NaN(), value(r.Node), value(r.Node)})
-			})
-			return func() []float64 { return slices.Collect(ix.Keys()) }, ix.Len
-		},
-		"many values": func(x *lw.Indexer[*row]) (func() []float64, func(float64) int) {
-			ix := lw.NewMultiIndex(x, func(r *row) iter.Seq[float64] {
-				return slices.Values(append(slices.Repeat([]float64{math.NaN()}, 20), value(r.Node), value(r.Node), math.NaN()))
-			})
-			return func() []float64 { return slices.Collect(ix.Keys()) }, ix.Len
-		},
-		"part of a value": func(x *lw.Indexer[*row]) (func() []float64, func(float64) int) {
-			ix := lw.NewMultiIndex(x, func(r *row) iter.Seq[spot] {
-				return slices.Values([]spot{{1, value(r.Node)}, {math.NaN(), 1}})
-			})
-			keys := func() (ys []float64) {
-				for key := range ix.Keys() {
-					ys = append(ys, key.y)
-				}
-				return ys
-			}
-			return keys, func(y float64) int { return ix.Len(spot{1, y}) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := lw.NewIndexer(newRow("a", "1", "NaN"), newRow("b", "1", "1.5"))
-			keys, length := make(x)
-			mustBe := func(when string, want ...float64) {
-				t.Helper()
-				if diff := cmp.Diff(want, keys()); diff != "" {
-					t.Errorf("%s: keys (-want +got):\n%s", when, diff)
-				}
-				for _, v := range want {
-					if length(v) != 1 {
-						t.Errorf("%s: %d objects of %v", when, length(v), v)
-					}
-				}
-				if n := length(math.NaN()); n != 0 {
-					t.Errorf("%s: %d objects of NaN", when, n)
-				}
-			}
-			mustBe("when it is made", 1.5)
-			x.Set(newRow("a", "2", "NaN"))
-			x.Set(newRow("b", "2", "NaN"))
-			mustBe("after two updates")
-			x.Set(newRow("c", "2", "2.5"))
-			mustBe("after an object that is new", 2.5)
-			x.Replace([]*row{newRow("a", "3", "3.5"), newRow("b", "3", "NaN"), newRow("d", "3", "NaN")}, "3")
-			mustBe("after a list", 3.5)
-			for _, name := range []string{"a", "b", "d"} {
-				x.Delete(lw.KeyOf(newRow(name, "", "")))
-			}
-			mustBe("when all are gone")
-		})
 	}
 }
 

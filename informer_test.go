@@ -195,12 +195,6 @@ func TestRemoveWhileACallRuns(t *testing.T) {
 	})
 }
 
-func canceled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
-}
-
 // One handler's registrations are its own: removing one changes nothing for the other.
 func TestTwoRegistrationsOfOneHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

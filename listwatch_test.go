@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 	"weak"
 
 	"github.com/google/go-cmp/cmp"
@@ -307,73 +306,6 @@ func TestListWatchStopsTheWatch(t *testing.T) {
 	}
 }
 
-// apimachinery's fake watchers never end a streamed list. They are found out at once, also one that a test hands out again and
-// again, and loses no event by that.
-func TestFakeWatchers(t *testing.T) {
-	type fake interface {
-		watch.Interface
-		Add(kruntime.Object)
-		Modify(kruntime.Object)
-		Delete(kruntime.Object)
-		IsStopped() bool
-	}
-	kinds := map[string]func() fake{
-		"Fake":         func() fake { return watch.NewFake() },
-		"RaceFreeFake": func() fake { return watch.NewRaceFreeFake() },
-	}
-	for kind, newFake := range kinds {
-		for _, shared := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, shared %v", kind, shared), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var made []fake
-					src := &lw.ListWatch[*appliance, *applianceList]{
-						ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
-							return &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, nil // a fake clientset has no versions
-						},
-						WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-							if len(made) == 0 || !shared {
-								made = append(made, newFake())
-							}
-							return made[len(made)-1], nil
-						},
-					}
-					errs := &errorLog{}
-					inf := lw.NewInformer(src, &lw.Options{OnError: errs.add})
-					ctx, cancel := context.WithCancel(t.Context())
-					ran := make(chan error, 1)
-					go func() { ran <- inf.Run(ctx) }()
-					before := time.Now()
-					if err := inf.WaitForSync(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					if took := time.Since(before); took != 0 {
-						t.Errorf("the sync took %v", took)
-					}
-					synctest.Wait()
-					w := made[len(made)-1]
-					w.Add(newAppliance("b", "", 1))
-					w.Modify(newAppliance("b", "", 2))
-					w.Delete(newAppliance("a", "", 1))
-					synctest.Wait()
-					if b, ok := inf.Store().Get(key("b")); !ok || b.Size != 2 || inf.Store().Len() != 1 {
-						t.Errorf("the store holds %v", inf.Store().List())
-					}
-					if len(errs.all()) != 0 {
-						t.Errorf("errors: %v", errs.all())
-					}
-					cancel()
-					<-ran
-					for i, w := range made {
-						if !w.IsStopped() {
-							t.Errorf("watch %d of %d was not stopped", i, len(made))
-						}
-					}
-				})
-			})
-		}
-	}
-}
-
 // An applianceClient is as a code generator makes them.
 type applianceClient struct {
 	options []metav1.ListOptions
@@ -394,11 +326,6 @@ func (c *applianceClient) Watch(_ context.Context, opts metav1.ListOptions) (wat
 	c.options = append(c.options, opts)
 	return c.w, nil
 }
-
-// A clientset's fake is known by its recorder.
-type recordingClient struct{ applianceClient }
-
-func (c *recordingClient) ClearActions() {}
 
 // FromClient infers all types; the tweaks see the options of each request and narrow them.
 func TestFromClient(t *testing.T) {
@@ -426,33 +353,6 @@ func TestFromClient(t *testing.T) {
 		}
 		if c.options[1].ResourceVersion != "10" {
 			t.Errorf("the watch began at %q", c.options[1].ResourceVersion)
-		}
-	})
-}
-
-// A fake clientset is not asked for a stream at all, and a hint of it passes through what is wrapped around.
-func TestFromFakeClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, w: watch.NewRaceFreeFake()}}
-		same := func(g *appliance) (*appliance, error) { return g, nil }
-		src := lw.Transform(lw.WithListOptions(lw.Source[*appliance](lw.FromClient(c))), same)
-		inf := lw.NewInformer(src, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		cancel()
-		<-ran
-		for i, o := range c.options {
-			if o.SendInitialEvents != nil {
-				t.Errorf("request %d asked for a stream", i)
-			}
-		}
-		if len(c.options) != 2 {
-			t.Errorf("%d requests, want a list and a watch", len(c.options))
 		}
 	})
 }

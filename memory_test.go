@@ -428,3 +428,16 @@ func TestMemoryRequestsEnd(t *testing.T) {
 		t.Errorf("Watch with a label selector on a type without labels: %v", err)
 	}
 }
+
+// boxed is an object that is no pointer to one.
+type boxed struct{ metav1.Object }
+
+// A type of objects that a Memory cannot write to is refused with its name.
+func TestMemoryOfWhatCannotBeWritten(t *testing.T) {
+	defer func() {
+		if v, ok := recover().(string); !ok || !strings.Contains(v, "lw: NewMemory: ") || !strings.Contains(v, "neither metav1.Object nor an embedded lw.Meta") {
+			t.Errorf("NewMemory panicked with %v", v)
+		}
+	}()
+	lw.NewMemory[boxed]()
+}

@@ -2,14 +2,13 @@ package lw_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -119,49 +118,6 @@ func streamed(t *testing.T, src *script, d time.Duration) {
 	sleep(d)
 }
 
-// Two cut streams in a row are enough to ask for pages, and at once; but one cut does not count any more once a stream was
-// whole.
-func TestCutStreamsAreCountedInARow(t *testing.T) {
-	cut := stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}}
-	whole := stream{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: time.Minute, err: expired().err}
-	corrupt := stream{err: apierrors.NewInternalError(errors.New("etcd"))}
-	for name, tc := range map[string]struct {
-		streams []stream
-		lists   []reply
-		want    []string
-	}{
-		"one, then whole, then one": {
-			[]stream{cut, whole, cut, whole, cut, forever()}, []reply{list("10", stamped("a", 1, "9"))},
-			[]string{"stream", "stream", "stream", "stream", "stream", "stream"},
-		},
-		"two in a row": {
-			[]stream{cut, cut}, []reply{list("10", stamped("a", 1, "9"))},
-			[]string{"stream", "stream", "list limit 500", "watch 10"},
-		},
-		"two that the server failed at, and pages that fail": {
-			[]stream{corrupt, corrupt, corrupt, whole}, []reply{{err: apierrors.NewInternalError(errors.New("etcd"))}},
-			[]string{"stream", "stream", "list limit 500", "stream", "stream"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := 0
-				src := &script{lists: tc.lists, watches: []stream{forever()}}
-				src.stream = func() stream { n++; return tc.streams[min(n, len(tc.streams))-1] }
-				streamed(t, src, 4*time.Minute)
-				got := src.log()
-				mustBegin(t, got, tc.want)
-				at := src.requests()
-				for i, what := range got[:len(tc.want)] {
-					if i > 0 && what == "list limit 500" && at[i].Sub(at[i-1]) > 5*time.Second {
-						t.Errorf("pages were asked for %v after the stream was cut, want at once", at[i].Sub(at[i-1]))
-					}
-				}
-			})
-		})
-	}
-}
-
 func mustBegin(t *testing.T, got, want []string) {
 	t.Helper()
 	if len(got) < len(want) || fmt.Sprint(got[:len(want)]) != fmt.Sprint(want) {
@@ -201,5 +157,44 @@ func TestDefaultSyncBudget(t *testing.T) {
 			mustLog(t, &src.script, want...)
 			mustHold(t, inf.Store(), "10", map[string]int{"a": 1})
 		})
+	}
+}
+
+// An older state is refused three times, however it is found: each time the next request is a list.
+func TestOlderStateIsRefused(t *testing.T) {
+	older := list("5", stamped("a", 0, "4"))
+	full := list("10", stamped("a", 1, "9"))
+	for name, tc := range map[string]struct {
+		lists  []reply
+		epochs int
+		rv     string
+	}{
+		"twice":                       {[]reply{full, older, older, list("12", stamped("a", 2, "11"))}, 0, "12"},
+		"three times":                 {[]reply{full, older, older, older, list("12", stamped("a", 2, "11"))}, 0, "12"},
+		"four times":                  {[]reply{full, older, older, older, older}, 1, "5"},
+		"three times, and once again": {[]reply{full, older, older, older, list("12", stamped("a", 2, "11")), older, list("13", stamped("a", 3, "13"))}, 0, "13"},
+	} {
+		for _, probe := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					first := expired()
+					if probe {
+						first = stream{after: 20 * time.Second} // silent, and early
+					}
+					src := &script{lists: tc.lists, watches: []stream{first, forever()}}
+					if name == "three times, and once again" {
+						src.watches = []stream{first, expiredAfter(time.Minute), forever()}
+					}
+					inf, _ := paged(t, src, 5*time.Minute)
+					if s := inf.Status(); s.Epoch != tc.epochs || s.ResourceVersion != tc.rv {
+						t.Errorf("status: %+v", s)
+					}
+					asked := slices.Contains(src.log(), "list limit 1")
+					if asked != probe && name != "three times, and once again" {
+						t.Errorf("requests: %v", src.log())
+					}
+				})
+			})
+		}
 	}
 }

@@ -96,27 +96,6 @@ func TestWatchesWithoutAnOrder(t *testing.T) {
 	})
 }
 
-// After a watch that ended early the next one is on trial: one that says something is left alone from then on, and so is the one
-// after it.
-func TestDoubtIsLiftedByLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &script{
-			lists: []reply{list("10", stamped("a", 1, "9"))},
-			watches: []stream{
-				{after: time.Minute, err: errors.New("reset")}, // in doubt from here on
-				{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, after: 20 * time.Minute},
-				{after: 20 * time.Minute}, forever(),
-			},
-		}
-		inf, _ := paged(t, src, 5*time.Minute)
-		mustHold(t, inf.Store(), "20", map[string]int{"a": 2})
-		before := src.log()
-		if got := before[len(before)-1]; got != "watch 10" {
-			t.Errorf("the last request is %q, want the watch that said something: %q", got, before)
-		}
-	})
-}
-
 // A bookmark does not change an object, and an old one nothing at all; one of a set aside object's version neither.
 func TestBookmarksOfBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -153,5 +132,42 @@ func TestBadEventWithoutAName(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Versions without an order are resumed from as any, but nobody can be asked what they mean. Without a version a watch cannot be
+// resumed, and each is followed by a list.
+func TestVersionsWithoutAnOrder(t *testing.T) {
+	unversioned := func(name string, size int) *Widget { return stamped(name, size, "") }
+	for name, tc := range map[string]struct {
+		src  *script
+		want map[string]int
+		rv   string
+		log  []string
+		errs int
+	}{
+		"words": {&script{
+			lists:   []reply{list("ten", stamped("a", 1, "nine"))},
+			watches: []stream{{after: 15 * time.Second}, {events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "eleven"))}, after: 15 * time.Second}, forever()},
+		}, map[string]int{"a": 2}, "eleven", []string{"list limit 500", "watch ten", "watch ten", "watch eleven"}, 0},
+		"none": {&script{
+			lists: []reply{list("", unversioned("a", 1)), list("", unversioned("a", 3), unversioned("b", 1))},
+			watches: []stream{{events: []lw.WatchEvent[*Widget]{
+				{Type: "ADDED", Object: unversioned("a", 1)}, modified(unversioned("a", 2)), {Type: "MODIFIED", Object: unversioned("c", 2)},
+			}, after: 15 * time.Second}, forever()},
+		}, map[string]int{"a": 3, "b": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, 0},
+		"none, and each watch is short": {&script{lists: []reply{list("", unversioned("a", 1))}, watches: []stream{{}, forever()}},
+			map[string]int{"a": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf, errs := paged(t, tc.src, time.Minute)
+				mustHold(t, inf.Store(), tc.rv, tc.want)
+				mustLog(t, tc.src, tc.log...)
+				if len(errs.all()) != tc.errs {
+					t.Errorf("errors: %v", errs.all())
+				}
+			})
+		})
 	}
 }

@@ -2,11 +2,13 @@ package lw_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
@@ -146,4 +148,92 @@ func TestChangesThatWereNotToCome(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A Sink that can be asked what it holds is checked against as an informer's store is.
+func TestSinkThatCanBeAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events []lw.WatchEvent[*Widget]
+		log    []string
+	}{
+		"an object that is added twice":        {[]lw.WatchEvent[*Widget]{added("a", "11")}, []string{"list", "watch 10", "list", "watch 30"}},
+		"a change of what was never there":     {[]lw.WatchEvent[*Widget]{modified(stamped("x", 1, "11"))}, []string{"list", "watch 10", "list", "watch 30"}},
+		"one version of two objects":           {[]lw.WatchEvent[*Widget]{modified(stamped("a", 2, "11")), modified(stamped("b", 2, "11"))}, []string{"list", "watch 10"}},
+		"one version of one object":            {[]lw.WatchEvent[*Widget]{modified(stamped("a", 2, "11")), modified(stamped("a", 3, "11"))}, []string{"list", "watch 10", "list", "watch 30"}},
+		"a bookmark, and then a change by one": {[]lw.WatchEvent[*Widget]{bookmark("20"), modified(stamped("a", 2, "21"))}, []string{"list", "watch 10"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{
+					lists:   []reply{list("10", stamped("a", 1, "8"), stamped("b", 1, "9")), list("30", stamped("a", 3, "20"))},
+					watches: []stream{events(tc.events...), forever()},
+				}
+				store := lw.NewIndexer[*Widget]()
+				r := lw.NewReflector[*Widget](src, store, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- r.Run(ctx) }()
+				sleep(5 * time.Second)
+				mustLog(t, src, tc.log...)
+				if want := store.ResourceVersion(); r.Status().ResourceVersion != want {
+					t.Errorf("the reflector reports %s, the store %s", r.Status().ResourceVersion, want)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A user's Sink is not told of what could not be read: it keeps what it had, where it can be asked for that, over a relist too.
+func TestAsideBehindASink(t *testing.T) {
+	bad := &lw.Error{Op: "decode", Key: key("b"), Err: errors.New("not a widget")}
+	spoiled := func() *script {
+		return &script{
+			lists: []reply{
+				list("10", stamped("a", 1, "8"), stamped("b", 1, "9")),
+				{obj: []*Widget{stamped("a", 3, "20")}, bad: []error{bad}, meta: metav1.ListMeta{ResourceVersion: "30"}},
+			},
+			watches: []stream{
+				{events: []lw.WatchEvent[*Widget]{
+					{Type: watch.Modified, ResourceVersion: "11", Err: bad}, modified(stamped("a", 2, "12")), bookmark("13"),
+				}, after: time.Second, err: expired().err},
+				events(modified(stamped("a", 4, "31"))),
+			},
+		}
+	}
+	follow := func(t *testing.T, sink lw.Sink[*Widget], look func(r *lw.Reflector[*Widget])) {
+		synctest.Test(t, func(t *testing.T) {
+			r := lw.NewReflector[*Widget](spoiled(), sink, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- r.Run(ctx) }()
+			sleep(time.Minute)
+			look(r)
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("that can be asked", func(t *testing.T) {
+		store := lw.NewIndexer[*Widget]()
+		follow(t, store, func(r *lw.Reflector[*Widget]) {
+			mustHold(t, store, "10", map[string]int{"a": 4, "b": 1})
+			if s := r.Status(); s.ResourceVersion != "10" || len(s.SetAside) != 1 {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	})
+	t.Run("that cannot", func(t *testing.T) {
+		sink := &recorder{}
+		follow(t, sink, func(r *lw.Reflector[*Widget]) {
+			want := []string{"replace a1 b1", "MODIFIED a2", "replace a3", "MODIFIED a4"}
+			if diff := cmp.Diff(want, sink.got); diff != "" {
+				t.Errorf("calls of the sink (-want +got):\n%s", diff)
+			}
+		})
+	})
 }

@@ -13,59 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 )
-
-func modified(w *Widget) lw.WatchEvent[*Widget] {
-	return lw.WatchEvent[*Widget]{Type: watch.Modified, Object: w, ResourceVersion: w.ResourceVersion}
-}
-
-func deleted(w *Widget) lw.WatchEvent[*Widget] {
-	return lw.WatchEvent[*Widget]{Type: watch.Deleted, Object: w, ResourceVersion: w.ResourceVersion}
-}
-
-func bookmark(rv string) lw.WatchEvent[*Widget] {
-	return lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: rv}
-}
-
-func end(rv string) lw.WatchEvent[*Widget] {
-	return lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: rv, InitialEventsEnd: true}
-}
-
-func events(evs ...lw.WatchEvent[*Widget]) stream {
-	return stream{events: evs, open: true}
-}
-
-// paged runs an informer of src that lists in pages for so long.
-func paged(t *testing.T, src *script, d time.Duration) (*lw.Informer[*Widget], *errorLog) {
-	t.Helper()
-	errs := &errorLog{}
-	inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: errs.add})
-	start(t, inf)
-	sleep(d)
-	synctest.Wait()
-	return inf, errs
-}
-
-func mustLog(t *testing.T, src *script, want ...string) {
-	t.Helper()
-	if diff := cmp.Diff(want, src.log()); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
-}
-
-func mustHold(t *testing.T, r lw.Reader[*Widget], rv string, want map[string]int) {
-	t.Helper()
-	got := map[string]int{}
-	for w := range r.All() {
-		got[w.Name] = w.Size
-	}
-	if diff := cmp.Diff(want, got); diff != "" || r.ResourceVersion() != rv {
-		t.Errorf("store at %s, want %s (-want +got):\n%s", r.ResourceVersion(), rv, diff)
-	}
-}
 
 // What comes in is applied, and the version that is reported is that of the last event, bookmark or list.
 func TestReflectorAppliesEvents(t *testing.T) {

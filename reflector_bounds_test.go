@@ -18,19 +18,6 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// mustBeBounded checks that requests came no faster than ten in a second and sixty in a minute.
-func mustBeBounded(t *testing.T, at []time.Time) {
-	t.Helper()
-	for i := range at {
-		if i >= 10 && at[i].Sub(at[i-10]) < time.Second {
-			t.Fatalf("more than 10 requests in a second at %d of %d", i, len(at))
-		}
-		if i >= 60 && at[i].Sub(at[i-60]) < time.Minute {
-			t.Fatalf("more than 60 requests in a minute at %d of %d", i, len(at))
-		}
-	}
-}
-
 // A client that may watch but not list gets its list by a stream. A quiet watch of it that is closed early leads to a question for
 // the server's version, which is refused, and is asked again later and later: not after each ten seconds of quiet.
 func TestWatchWithoutTheRightToList(t *testing.T) {

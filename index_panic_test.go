@@ -2,9 +2,7 @@ package lw_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,86 +11,6 @@ import (
 
 	"github.com/go-lw/lw"
 )
-
-// With OnPanic a panic costs the one call in which it happened: neither the handler nor its sync waits for it.
-func TestOnPanic(t *testing.T) {
-	cause := errors.New("no good")
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1), widget("b", 1))
-		var panics []*lw.Panic
-		inf := lw.NewInformer(m, &lw.Options{Name: "widgets", OnPanic: func(p *lw.Panic) { panics = append(panics, p) }})
-		got := &calls{}
-		h := got.handler()
-		h.Name = "fragile"
-		failing := func(f func(*Widget)) func(*Widget) {
-			return func(w *Widget) {
-				if w.Name == "a" {
-					panic(cause)
-				}
-				f(w)
-			}
-		}
-		h.Add, h.Delete = failing(h.Add), failing(h.Delete)
-		told := h.Update
-		h.Update = func(old, w *Widget) { told(old, w); panic("after " + w.Name) }
-		h.Synced = func() { got.note("synced"); panic("synced") }
-		reg := inf.AddHandler(h)
-		start(t, inf)
-		got.mustBe(t, "add b1", "synced")
-		if err := reg.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
-		update(t, m, "a", 2)
-		remove(t, m, "a")
-		remove(t, m, "b")
-		got.mustBe(t, "update a1 a2", "delete b1")
-		type seen struct {
-			Informer, Handler, Value string
-			Key                      lw.Key
-		}
-		var values []seen
-		for _, p := range panics {
-			if len(p.Stack) == 0 || !strings.Contains(p.Error(), "fragile") {
-				t.Errorf("%v has stack %q", p, p.Stack)
-			}
-			values = append(values, seen{p.Informer, p.Handler, fmt.Sprint(p.Value), p.Key})
-		}
-		want := []seen{
-			{"widgets", "fragile", "no good", key("a")},
-			{"widgets", "fragile", "synced", lw.Key{}},
-			{"widgets", "fragile", "after a", key("a")},
-			{"widgets", "fragile", "no good", key("a")},
-		}
-		if diff := cmp.Diff(want, values); diff != "" {
-			t.Fatalf("panics (-want +got):\n%s", diff)
-		}
-		if !errors.Is(panics[0], cause) {
-			t.Error("a Panic does not unwrap to the error that it was made of")
-		}
-	})
-}
-
-// The same of a Filter, whose object the handler then is not told of.
-func TestOnPanicInFilter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1), widget("b", 1))
-		panics := 0
-		inf := run(t, m, &lw.Options{OnPanic: func(*lw.Panic) { panics++ }})
-		got := &calls{}
-		h := got.handler()
-		h.Filter = func(w *Widget) bool {
-			if w.Name == "a" {
-				panic("a")
-			}
-			return true
-		}
-		inf.AddHandler(h)
-		got.mustBe(t, "add b1", "synced")
-		if panics != 1 {
-			t.Errorf("%d panics, want 1", panics)
-		}
-	})
-}
 
 // An object that an index panicked at holds back the version, as any that is set aside does, until a later version of it comes
 // in; and no list takes it away meanwhile, or shows another version of it.
@@ -234,4 +152,34 @@ func TestOnPanicInIndex(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Without OnPanic a panic of an index's function is nobody's but the program's: it comes out as it was.
+func TestPanicOfAnIndexWithoutOnPanic(t *testing.T) {
+	for name, objs := range map[string][]*Widget{"list": {widget("a", -1)}, "event": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(objs...)
+				inf := lw.NewInformer(m, nil)
+				lw.NewIndex(inf, func(w *Widget) int {
+					if w.Size < 0 {
+						panic("negative")
+					}
+					return w.Size
+				})
+				came := make(chan any, 1)
+				go func() {
+					defer func() { came <- recover() }()
+					_ = inf.Run(t.Context())
+				}()
+				synctest.Wait()
+				if name == "event" {
+					create(t, m, "a", -1)
+				}
+				if v := <-came; v != "negative" {
+					t.Errorf("Run panicked with %v", v)
+				}
+			})
+		})
+	}
 }

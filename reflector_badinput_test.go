@@ -380,3 +380,39 @@ func TestOldInitialEvents(t *testing.T) {
 		})
 	}
 }
+
+// What is gone need not be read, if it is told what it is and when; otherwise it is a bad object as any, or a reason to list.
+func TestDeletionThatCannotBeDecoded(t *testing.T) {
+	gone := func(name, rv string) lw.WatchEvent[*Widget] {
+		return lw.WatchEvent[*Widget]{Type: "DELETED", ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: lw.Key{Namespace: "default", Name: name}, Err: errors.New("not a widget")}}
+	}
+	first, second := list("10", stamped("a", 1, "8"), stamped("b", 1, "9")), list("30", stamped("b", 2, "20"))
+	for name, tc := range map[string]struct {
+		event lw.WatchEvent[*Widget]
+		log   []string
+		want  map[string]int
+		rv    string
+		aside int
+	}{
+		"with key and version": {gone("a", "11"), []string{"list limit 500", "watch 10"}, map[string]int{"b": 1}, "11", 0},
+		"without a version":    {gone("a", ""), []string{"list limit 500", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
+		"which ends the watch": {gone("a", ""), []string{"list limit 500", "watch 10", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
+		"without a name":       {gone("", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 30"}, map[string]int{"b": 2}, "30", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: []reply{first, second}, watches: []stream{events(tc.event), forever()}}
+				src.watches[0].open = name != "which ends the watch"
+				inf, errs := paged(t, src, 5*time.Second)
+				mustLog(t, src, tc.log...)
+				mustHold(t, inf.Store(), tc.rv, tc.want)
+				if name != "with key and version" {
+					errs.mustHave(t, "not a widget")
+				}
+				if n := len(inf.Status().SetAside); n != tc.aside {
+					t.Errorf("%d are set aside", n)
+				}
+			})
+		})
+	}
+}

@@ -3,6 +3,7 @@ package lw_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -209,6 +210,156 @@ func TestCancelDuringStream(t *testing.T) {
 				before := time.Now()
 				if err := <-done; err != nil || time.Since(before) != 0 {
 					t.Errorf("Run: %v after %v", err, time.Since(before))
+				}
+			})
+		})
+	}
+}
+
+// The server counts a watch's timeout from the request on: one that has streamed its list for a while ends no earlier for that.
+func TestTimeoutOfAStream(t *testing.T) {
+	for range 20 { // the timeout is drawn
+		synctest.Test(t, func(t *testing.T) {
+			src := &sprinkler{script: script{lists: []reply{list("10")}}, gap: 5 * time.Second, event: func(n int) lw.WatchEvent[*Widget] {
+				switch n {
+				case 0, 1, 2:
+					return added("w"+strconv.Itoa(n), strconv.Itoa(9-n))
+				case 3:
+					return end("10")
+				default:
+					return bookmark(strconv.Itoa(10 + n))
+				}
+			}}
+			ended := &closing{sprinkler: src, after: 42 * time.Second}
+			inf := lw.NewInformer[*Widget](ended, &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }})
+			start(t, inf)
+			sleep(58 * time.Second)
+			if s := inf.Status(); s.Probes != 0 || s.Watches != 2 || s.Phase != lw.PhaseWatching {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	}
+}
+
+// What follows a stream that failed for no known reason is believed only if it works: pages that fail as well say nothing of
+// streams.
+func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
+	for name, err := range map[string]error{"an unknown error": errors.New("what"), "an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				src := &script{lists: []reply{{err: errors.New("down")}}, stream: func() stream {
+					if n++; n <= 2 {
+						return stream{err: err}
+					}
+					return events(added("a", "19"), end("20"))
+				}}
+				inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}})
+				start(t, inf)
+				sleep(time.Minute)
+				mustLog(t, src, "stream", "stream", "list limit 500", "stream")
+				if s := inf.Status(); !s.Synced || s.Mode != lw.ListStream {
+					t.Errorf("status: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// An outage in which streams are cut and pages fail is one: its pauses grow.
+func TestCutStreamsAreNoProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			list: func() reply { return reply{err: syscall.ECONNREFUSED} },
+			stream: func() stream {
+				return stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}, err: syscall.ECONNRESET}
+			},
+		}
+		var asked []int
+		inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(n int) time.Duration {
+			asked = append(asked, n)
+			return time.Minute
+		}})
+		start(t, inf)
+		sleep(5*time.Minute + time.Second)
+		if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
+			t.Errorf("backoffs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// After its list a stream is a watch as any: counted once, and ended when it outlives its time in silence.
+func TestStreamBecomesAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &sprinkler{script: script{lists: []reply{list("10")}}, gap: 3 * time.Second, event: func(n int) lw.WatchEvent[*Widget] {
+			switch n {
+			case 0:
+				return added("a", "9")
+			case 1:
+				return end("10")
+			}
+			time.Sleep(time.Hour)
+			return bookmark("20")
+		}}
+		inf := lw.NewInformer[*Widget](&closing{sprinkler: src, after: 36 * time.Second}, &lw.Options{OnError: func(error) {}})
+		start(t, inf)
+		sleep(20 * time.Second)
+		if s := inf.Status(); s.Streams != 1 || s.Watches != 1 || s.Phase != lw.PhaseWatching || s.ResourceVersion != "10" {
+			t.Errorf("after its list: %+v", s)
+		}
+		sleep(2 * time.Hour)
+		if s := inf.Status(); s.Watches < 3 {
+			t.Errorf("after some silence: %+v", s)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{lists: []reply{list("10")}, stream: func() stream { return events(added("a", "9"), end("10")) }}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}})
+		start(t, inf)
+		sleep(11 * time.Minute)
+		if s := inf.Status(); s.Watches < 2 || s.Watches > 4 {
+			t.Errorf("status: %+v", s)
+		}
+	})
+}
+
+// Two cut streams in a row are enough to ask for pages, and at once; but one cut does not count any more once a stream was
+// whole.
+func TestCutStreamsAreCountedInARow(t *testing.T) {
+	cut := stream{events: []lw.WatchEvent[*Widget]{added("a", "9")}}
+	whole := stream{events: []lw.WatchEvent[*Widget]{added("a", "9"), end("10")}, after: time.Minute, err: expired().err}
+	corrupt := stream{err: apierrors.NewInternalError(errors.New("etcd"))}
+	for name, tc := range map[string]struct {
+		streams []stream
+		lists   []reply
+		want    []string
+	}{
+		"one, then whole, then one": {
+			[]stream{cut, whole, cut, whole, cut, forever()}, []reply{list("10", stamped("a", 1, "9"))},
+			[]string{"stream", "stream", "stream", "stream", "stream", "stream"},
+		},
+		"two in a row": {
+			[]stream{cut, cut}, []reply{list("10", stamped("a", 1, "9"))},
+			[]string{"stream", "stream", "list limit 500", "watch 10"},
+		},
+		"two that the server failed at, and pages that fail": {
+			[]stream{corrupt, corrupt, corrupt, whole}, []reply{{err: apierrors.NewInternalError(errors.New("etcd"))}},
+			[]string{"stream", "stream", "list limit 500", "stream", "stream"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				src := &script{lists: tc.lists, watches: []stream{forever()}}
+				src.stream = func() stream { n++; return tc.streams[min(n, len(tc.streams))-1] }
+				streamed(t, src, 4*time.Minute)
+				got := src.log()
+				mustBegin(t, got, tc.want)
+				at := src.requests()
+				for i, what := range got[:len(tc.want)] {
+					if i > 0 && what == "list limit 500" && at[i].Sub(at[i-1]) > 5*time.Second {
+						t.Errorf("pages were asked for %v after the stream was cut, want at once", at[i].Sub(at[i-1]))
+					}
 				}
 			})
 		})

@@ -1,0 +1,78 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A guard ends a request between its patience and twice that after the last sign of life, with its cause.
+func TestGuard(t *testing.T) {
+	late, later := errors.New("late"), errors.New("later")
+	for name, tc := range map[string]struct {
+		heard      []time.Duration // since the beginning
+		do         func(*stallTimer)
+		want       error
+		from, upTo time.Duration
+	}{
+		"silence":       {nil, nil, late, 10 * time.Second, 10 * time.Second},
+		"signs of life": {[]time.Duration{5 * time.Second, 12 * time.Second}, nil, late, 22 * time.Second, 32 * time.Second},
+		"stopped":       {nil, (*stallTimer).stop, nil, 0, 0},
+		"more patience": {nil, func(g *stallTimer) { g.restart(time.Minute, later) }, later, time.Minute, time.Minute},
+		"less patience": {nil, func(g *stallTimer) { g.restart(time.Second, later) }, later, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				begin := time.Now()
+				g := newStallTimer(cancel, 10*time.Second, late)
+				if tc.do != nil {
+					tc.do(g)
+				}
+				for _, at := range tc.heard {
+					time.Sleep(at - time.Since(begin))
+					g.heard(1)
+				}
+				if tc.want == nil {
+					time.Sleep(time.Hour)
+					if ctx.Err() != nil {
+						t.Errorf("it was ended by %v", context.Cause(ctx))
+					}
+					return
+				}
+				<-ctx.Done()
+				if took := time.Since(begin); context.Cause(ctx) != tc.want || took < tc.from || took > tc.upTo {
+					t.Errorf("it was ended after %v by %v", took, context.Cause(ctx))
+				}
+				g.stop()
+			})
+		})
+	}
+}
+
+// A guard whose time was up in the moment in which it was given more has not waited for that long, and does not say so.
+func TestGuardGivenMoreInTheLastMoment(t *testing.T) {
+	for range 200 { // which of both comes first is a matter of chance
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			g := newStallTimer(cancel, 10*time.Second, errors.New("late"))
+			defer g.stop()
+			time.Sleep(5 * time.Second)
+			g.heard(1)
+			time.Sleep(5 * time.Second)
+			g.restart(time.Minute, errors.New("later"))
+			time.Sleep(59 * time.Second)
+			if ctx.Err() != nil {
+				t.Fatalf("it was ended by %v", context.Cause(ctx))
+			}
+			time.Sleep(time.Minute)
+			if context.Cause(ctx).Error() != "later" {
+				t.Fatalf("it was ended by %v", context.Cause(ctx))
+			}
+		})
+	}
+}
