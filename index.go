@@ -72,7 +72,7 @@ func (x *Indexer[T]) All() iter.Seq[T] {
 // Len returns the number of objects.
 func (x *Indexer[T]) Len() int { return x.store.Len() }
 
-// ResourceVersion returns the resource version of the last Replace or Apply that had one, or "".
+// ResourceVersion returns the version of the last Replace, or of a later Apply that had one.
 func (x *Indexer[T]) ResourceVersion() string { return x.store.Version() }
 
 // Snapshot returns the present state. Its cost does not depend on the number of objects.
@@ -132,15 +132,15 @@ func (x *Indexer[T]) progress(rv string) {
 }
 
 // replace makes objs the content and rv the version at once, and returns how many objects are new,
-// changed or gone. The arguments are fields of table.Changes, which see. Every function but same
-// may be nil. None is called under a lock; same and keep must not write.
+// changed or gone. Every function but same may be nil. None is called under a lock; same and keep
+// must not write.
 //
-//   - same: the object is unchanged, and the stored one keeps its pointer and place.
+//   - same: the object did not change, so the stored one keeps its pointer and its place.
 //   - keep: the key stays although objs lacks it.
 //   - change: called for each difference when all of them can be seen: (old, zero) for each object
 //     that is gone, then (old, new) and (zero, new) in the order of objs.
-//   - duplicate: called with each key that objs has more than once. The object with the highest
-//     resource version is stored, or the last one if the versions cannot be compared.
+//   - duplicate: called with the key of each object whose key an earlier one has. The one with the
+//     highest resource version is stored, or the last one if the versions cannot be compared.
 func (x *Indexer[T]) replace(objs []T, rv string, same func(old, new T) bool, keep func(Key) bool, change func(old, new T),
 	duplicate func(Key)) (changed int) {
 	return x.store.Replace(objs, rv, table.Changes[T]{
