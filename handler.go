@@ -17,7 +17,7 @@ import (
 // The calls for one object are Add, any number of Updates, Delete, and so on. The old object of an
 // Update, and the last one of a Delete, is the object of the call before. For an object that was
 // deleted and created again Delete is called, and then Add. A handler that is more than 1024
-// changes behind gets the net effect of the changes that wait, one for each object.
+// changes behind is called for the net effect of the changes that wait; see [FIFO].
 //
 // A function may block: that delays only the calls of its own handler. It may call the methods of
 // the informer and of its registration, but must not wait for that registration to sync or to be
@@ -56,7 +56,7 @@ type Registration struct {
 }
 
 // Remove ends the registration: no call starts after Remove has returned. A call that is running
-// goes on; [Registration.Done] tells when it has returned. Remove may be called more than once.
+// goes on; [Registration.Done] is closed when it has returned. Remove may be called more than once.
 func (r *Registration) Remove() {
 	r.removed.Store(true)
 	r.once.Do(func() { close(r.gone) })

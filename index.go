@@ -36,7 +36,8 @@ type Reader[T Object] interface {
 // [Reader], and a [Sink] for a [Reflector]. [NewIndex] and [NewMultiIndex] make its indexes; it
 // needs none.
 //
-// All methods are safe for concurrent use. Readers never wait. Writers wait for each other only if
+// All methods are safe for concurrent use. Get takes no lock. Other reads hold locks for a few
+// loads only, and none while the caller looks at the objects. Writers wait for each other only if
 // they change the same shard (an eighth of the keys), the same values of an index, or the resource
 // version.
 type Indexer[T Object] struct {
