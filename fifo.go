@@ -369,8 +369,8 @@ func (q *FIFO[T]) pushChange(key Key, obj T, d Delta[T]) {
 	emit(d, q.push)
 }
 
-// unchanged reports whether b says nothing that a did not. Objects of a source that stamps no
-// resource versions are always news, since a change would be lost otherwise.
+// unchanged reports whether b says nothing that a did not. Objects of a source that stamps no resource versions are always
+// news, since a change would be lost otherwise.
 func unchanged[T Object](a, b T) bool {
 	return a == b || a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID()
 }

@@ -36,10 +36,9 @@ type Reader[T Object] interface {
 // [Reader], and a [Sink] for a [Reflector]. [NewIndex] and [NewMultiIndex] make its indexes; it
 // needs none.
 //
-// All methods are safe for concurrent use. Get takes no lock. Other reads hold locks for a few
-// loads only, and none while the caller looks at the objects. Writers wait for each other only if
-// they change the same shard (an eighth of the keys), the same values of an index, or the resource
-// version.
+// All methods are safe for concurrent use. Get takes no lock. Other reads take locks only to find
+// their objects, not while the caller looks at them. Writers wait for each other only if they change
+// the same shard (an eighth of the keys), the same values of an index, or the resource version.
 type Indexer[T Object] struct {
 	store *table.Store[T]
 }
@@ -132,16 +131,11 @@ func (x *Indexer[T]) progress(rv string) {
 	}
 }
 
-// replace makes objs the content and rv the version at once, and returns how many objects are new,
-// changed or gone. Every function but same may be nil. None is called under a lock; same and keep
-// must not write.
-//
-//   - same: the object did not change, so the stored one keeps its pointer and its place.
-//   - keep: the key stays although objs lacks it.
-//   - change: called for each difference when all of them can be seen: (old, zero) for each object
-//     that is gone, then (old, new) and (zero, new) in the order of objs.
-//   - duplicate: called with the key of each object whose key an earlier one has. The one with the
-//     highest resource version is stored, or the last one if the versions cannot be compared.
+// replace makes objs the content and rv the version at once, and returns how many are new, changed or gone. An object that
+// same says is unchanged keeps its old pointer and place. keep names keys that stay although objs lacks them. Of objects of one
+// key the one with the highest resource version counts, the last where they cannot be compared; duplicate is told of the key.
+// change is called for each difference, when all can be seen: (old, zero) for all that is gone, then (old, new) and (zero, new)
+// in the order of objs. Each function but same may be nil, and is called without a lock; same and keep must not write.
 func (x *Indexer[T]) replace(objs []T, rv string, same func(old, new T) bool, keep func(Key) bool, change func(old, new T),
 	duplicate func(Key)) (changed int) {
 	return x.store.Replace(objs, rv, table.Changes[T]{
