@@ -37,8 +37,9 @@ type Reader[T Object] interface {
 // needs none.
 //
 // All methods are safe for concurrent use. Get takes no lock. Other reads take locks only to find
-// their objects, not while the caller looks at them. Writers wait for each other only if they change
-// the same shard (an eighth of the keys), the same values of an index, or the resource version.
+// their objects, not while the caller looks at them. Writers wait for each other only if they
+// change the same shard (an eighth of the keys), the same values of an index, or the resource
+// version.
 type Indexer[T Object] struct {
 	store *table.Store[T]
 }
