@@ -8,54 +8,90 @@ import (
 	"sync/atomic"
 )
 
-// A Cursor is one consumer's place in a [FIFO]. Next is for one goroutine at a time, the other methods for any.
+// A Cursor is one consumer's place in a [FIFO]. One goroutine at a time may call Next; any
+// goroutine may call the other methods.
 type Cursor[T Object] struct {
+	// The deltas that the consumer has not been given yet, in their order, are those of draining,
+	// those of folded, and those of the log from pos on. Mostly draining and folded are nil: then
+	// the consumer gets slices of the chunks themselves, and nothing is copied.
+	//
+	// A backlog of more than limit deltas is folded. The consumer does that when it polls (pollTo),
+	// and the appender when a chunk is full (foldTo). The appender changes only chunk, pos and
+	// folded; everything else is changed by the consumer's goroutine, except where a comment says
+	// otherwise.
+
 	q     *FIFO[T]
 	limit uint64
-	wake  chan struct{} // one token: something may have changed since wait
+	// wake has room for one token: poll may have something to return since the last call of wait.
+	// The appender and Close send it without blocking.
+	wake chan struct{}
 
-	parked atomic.Bool // in q.parked; written under q.mu
-	closed atomic.Bool // written under q.mu
-	waking atomic.Bool // it was woken, and has not polled yet: its consumer is not slow, it has not had the processor
+	// parked says that the cursor is in q.parked: its consumer waits for a wake-up, and holds no
+	// deltas. Written under q.mu, by the consumer and by whoever wakes it.
+	parked atomic.Bool
+	// closed is written under q.mu, by Close.
+	closed atomic.Bool
+	// waking says that the consumer was woken and has not polled since. It has not had the
+	// processor yet, so its lag does not count as slowness; see slow. Set under q.mu by whoever
+	// wakes it, cleared by poll.
+	waking atomic.Bool
 
-	// Positions, written under mu. Deltas before told have been handed out; those from taken on are counted against limit.
-	told  atomic.Uint64
-	taken atomic.Uint64
+	// delivered is the position up to which the consumer has been given all deltas, as they were or
+	// folded. Written under mu, and never goes down.
+	delivered atomic.Uint64
+	// lagFrom is the position from which deltas count against limit: the end of what the consumer
+	// has been given or is being given. What came after it came during the consumer's work. Written
+	// under mu; the appender reads it in slow.
+	lagFrom atomic.Uint64
 
-	mu       sync.Mutex // taken after q.mu, and never held for longer than it takes to fold a few chunks
-	chunk    *chunk[T]  // where pos is
-	pos      uint64     // deltas before it that were not handed out are in draining and folded, those from it on in the log
+	// mu guards the fields below. It comes after q.mu in the order of the locks. It is held for no
+	// longer than it takes to fold a few chunks.
+	mu sync.Mutex
+	// pos is the position from which on the log has not been read. chunk is the chunk that it is
+	// in, or at whose end it is.
+	chunk *chunk[T]
+	pos   uint64
+	// folded is the net change of a backlog, up to pos. Later deltas may still be added to it.
+	// draining is a net change that is being given to the consumer, part by part, and does not
+	// change any more. nil: none.
 	folded   *netChange[T]
-	draining *netChange[T] // the batch that is being handed out
-	buf      []Delta[T]    // the part of it that was handed out last
-	out      int           // deltas that were handed out and that no later call has said are done
+	draining *netChange[T]
+	// buf is the last part of draining that the consumer was given. The next part reuses its
+	// memory.
+	buf []Delta[T]
+	// unacked is the number of deltas that the consumer has been given and may not be done with.
+	// The next poll acknowledges them.
+	unacked int
 }
 
-// cursorOptions tune a cursor; the zero value is what Subscribe uses.
+// cursorOptions are the settings of a cursor. Subscribe uses the zero value.
 type cursorOptions struct {
-	everyUpdate bool // never fold, whatever the memory
-	limit       int  // fold when further behind than so many deltas; default: 1024
+	everyUpdate bool // never fold, so memory grows with the backlog
+	limit       int  // fold a backlog of more deltas than this; 0: defaultLimit
 }
 
-// Next returns all that waits, in order, and waits until there is something. The deltas are valid until the next call of Next
-// and must not be changed. The error is [ErrStopped] after Close, or the cause of ctx; with an error nothing is consumed.
+// Next waits until there are deltas to read, and returns all of them in order. They are valid until
+// the next call of Next, and must not be changed. The error is [ErrStopped] after the cursor was
+// closed, or after the FIFO was closed and all deltas are read; and the cause of ctx when ctx is
+// done. A call that returns an error has read nothing.
 func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 	for {
 		first, _, err := c.next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		// Nearly always all that waits is one part. Otherwise the parts are joined, up to where the log ends now: an
-		// appender that is faster than this loop must not keep it here.
+		// Nearly always a single part has all of it, and is returned as it is. Otherwise the parts
+		// are copied into one slice, up to the present end of the log. Without that bound an
+		// appender that is faster than this loop would keep Next from returning.
 		end := c.q.end.Load()
-		if len(first) > 0 && c.told.Load() >= end {
+		if len(first) > 0 && c.delivered.Load() >= end {
 			return first, nil
 		}
 		all := slices.Clone(first)
-		for c.told.Load() < end {
+		for c.delivered.Load() < end {
 			part, _, err := c.poll()
 			if err != nil {
-				break // closed meanwhile: the next call says so
+				break // closed meanwhile; the next call returns the error
 			}
 			all = append(all, part...)
 		}
@@ -65,7 +101,8 @@ func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 	}
 }
 
-// Pending returns how many changes wait to be read, of which those that are folded count one an object.
+// Pending returns the number of changes that wait to be read. Changes that are folded count as one
+// for each object. It is 0 after Close.
 func (c *Cursor[T]) Pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,27 +112,31 @@ func (c *Cursor[T]) Pending() int {
 	return c.unreadLocked()
 }
 
+// unreadLocked is Pending for a cursor that is not closed.
 func (c *Cursor[T]) unreadLocked() int {
 	return c.draining.len() + c.folded.len() + int(c.q.end.Load()-c.pos)
 }
 
-// undone is Pending and what was handed out last, of which nobody knows how much is done.
+// undone is Pending plus the deltas that the consumer has not acknowledged. Nobody but the consumer
+// knows how many of those it is done with, so all of them count.
 func (c *Cursor[T]) undone() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() {
 		return 0
 	}
-	return c.unreadLocked() + c.out
+	return c.unreadLocked() + c.unacked
 }
 
-// Close lets go of all that waits. A Next that waits, and every later one, returns [ErrStopped].
+// Close releases the deltas that wait. A Next that is waiting and every later one return
+// [ErrStopped]. Close may be called more than once.
 func (c *Cursor[T]) Close() {
 	q := c.q
 	q.mu.Lock()
 	if !c.closed.Swap(true) {
 		if !c.parked.Load() {
-			q.tail.leaky = true
+			// The consumer may be reading slots, up to the last ones of the tail.
+			q.tail.pinned = true
 		}
 		q.unparkLocked(c)
 		q.cursors = without(q.cursors, c)
@@ -109,16 +150,18 @@ func (c *Cursor[T]) Close() {
 	c.chunk, c.folded, c.draining, c.buf = nil, nil, nil, nil
 }
 
-// next is poll that waits for something to return: deltas, or a position that has moved because changes cancelled out.
-func (c *Cursor[T]) next(ctx context.Context) (part []Delta[T], told uint64, err error) {
+// next is like poll, but waits until there is something to return: deltas, or a new position. A
+// position without deltas means that the net change was nothing, for example because an object was
+// added and deleted.
+func (c *Cursor[T]) next(ctx context.Context) (part []Delta[T], delivered uint64, err error) {
 	for {
 		if ctx.Err() != nil {
-			return nil, c.told.Load(), context.Cause(ctx)
+			return nil, c.delivered.Load(), context.Cause(ctx)
 		}
-		before := c.told.Load()
-		part, told, err = c.poll()
-		if len(part) > 0 || told != before || err != nil {
-			return part, told, err
+		before := c.delivered.Load()
+		part, delivered, err = c.poll()
+		if len(part) > 0 || delivered != before || err != nil {
+			return part, delivered, err
 		}
 		select {
 		case <-c.wait():
@@ -127,22 +170,26 @@ func (c *Cursor[T]) next(ctx context.Context) (part []Delta[T], told uint64, err
 	}
 }
 
-// poll returns what waits, or the first part of it, without blocking: at most a chunk. With it, everything before the position
-// told has been handed out. The part is valid until the next poll or wait; it is empty if nothing waits, though told may have
-// moved. The error is ErrStopped when nothing will come.
-func (c *Cursor[T]) poll() (part []Delta[T], told uint64, err error) {
+// poll returns the next deltas without blocking: all that wait, or the first part of them, at most
+// a chunk. It also acknowledges those of the poll before. The part is valid until the next poll or
+// wait. After it, the consumer has been given everything before the position delivered. The part is
+// empty if nothing waits; delivered may have moved all the same (see next). The error is ErrStopped
+// when nothing will come any more.
+func (c *Cursor[T]) poll() (part []Delta[T], delivered uint64, err error) {
 	return c.pollTo(math.MaxUint64, true)
 }
 
-// pollTo is poll that reads the log up to position bound only. If the appender has folded what comes after bound into what
-// waits before it, told ends beyond bound. Done says that the caller has processed what it was handed before.
-func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], told uint64, err error) {
+// pollTo is like poll, but reads the log only up to position bound. If the appender has folded
+// deltas after bound together with deltas before it, delivered ends up beyond bound. Done says that
+// the caller is done with the deltas that it has, and acknowledges them.
+func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered uint64, err error) {
 	if c.parked.Load() {
 		c.q.mu.Lock()
 		c.q.unparkLocked(c)
 		c.q.mu.Unlock()
 	}
-	stopped := c.q.closed.Load() // before end, so that what was pushed before Close is seen
+	// closed is loaded before end: so if it is set, end covers all that was appended before Close.
+	stopped := c.q.closed.Load()
 	end := c.q.end.Load()
 	if bound < end {
 		end, stopped = bound, false
@@ -150,38 +197,45 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], told uint6
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if done {
-		c.out = 0
+		c.unacked = 0
 	}
-	defer func() { c.out += len(part) }()
-	if c.closed.Load() { // after end: a chunk that Close has not seen may be swept under the consumer
-		return nil, c.told.Load(), ErrStopped
+	defer func() { c.unacked += len(part) }()
+	// closed is loaded after end. If it is not set, a later Close finds a tail that is not before
+	// end, and pins it unless the consumer is parked. So no slot before end is swept while the
+	// consumer reads it.
+	if c.closed.Load() {
+		return nil, c.delivered.Load(), ErrStopped
 	}
+	// Fold the backlog if it is too long, or if the appender has begun to: then the rest follows,
+	// since a delta of the log may not overtake one in folded.
 	if c.draining == nil && (c.folded != nil || c.slow(end)) {
 		c.foldToLocked(end)
 		c.folded.freeze()
 		c.draining, c.folded = c.folded, nil
-		c.taken.Store(c.pos)
+		c.lagFrom.Store(c.pos)
 	}
+	// This is the first poll after a wake-up. What came while the consumer waited for the processor
+	// does not count as lag.
 	if c.waking.Load() {
 		c.waking.Store(false)
-		c.taken.Store(max(end, c.pos))
+		c.lagFrom.Store(max(end, c.pos))
 	}
 	if c.draining != nil {
 		if part = c.drainLocked(); len(part) > 0 {
-			return part, c.told.Load(), nil
+			return part, c.delivered.Load(), nil
 		}
 	}
 	c.buf = nil
 	part = c.readLocked(end)
-	c.taken.Store(max(c.taken.Load(), c.pos))
-	c.told.Store(c.pos)
+	c.lagFrom.Store(max(c.lagFrom.Load(), c.pos))
+	c.delivered.Store(c.pos)
 	if len(part) == 0 && stopped {
 		err = ErrStopped
 	}
 	return part, c.pos, err
 }
 
-// drainLocked returns the next part of the batch, and none if there is no more.
+// drainLocked returns the next part of draining. It is empty if the rest of draining was nothing.
 func (c *Cursor[T]) drainLocked() []Delta[T] {
 	if c.buf == nil {
 		c.buf = make([]Delta[T], 0, min(c.draining.len()+1, chunkSize))
@@ -189,7 +243,8 @@ func (c *Cursor[T]) drainLocked() []Delta[T] {
 	c.buf = c.draining.drain(c.buf[:0])
 	if c.draining.len() == 0 {
 		c.draining = nil
-		c.told.Store(c.taken.Load())
+		// The log was folded up to lagFrom when draining was made.
+		c.delivered.Store(c.lagFrom.Load())
 	}
 	if len(c.buf) == 0 {
 		c.buf = nil
@@ -197,7 +252,9 @@ func (c *Cursor[T]) drainLocked() []Delta[T] {
 	return c.buf
 }
 
-// readLocked moves pos on to the end of its chunk, or to end, and returns the deltas between.
+// readLocked moves pos on to end, or to the end of its chunk if that comes first. It returns the
+// deltas that pos has passed, as a slice of the chunk's slots. The slice cannot be appended to,
+// since its capacity ends with it.
 func (c *Cursor[T]) readLocked(end uint64) []Delta[T] {
 	if c.pos >= end {
 		return nil
@@ -210,31 +267,34 @@ func (c *Cursor[T]) readLocked(end uint64) []Delta[T] {
 	return c.chunk.slots[i:n:n]
 }
 
-// slow reports whether what waits is to be folded, where end is the position of the log. A consumer that is about to be woken,
-// or was and has not had the processor yet, is not slow: folding costs many times what it takes to read the deltas, so it would
-// make a shortage of processor time worse. It is held to a limit that only guards the memory.
+// slow reports whether the backlog of a log that ends at end must be folded. Folding a delta costs
+// many times as much as reading it. So a consumer that waits for a wake-up, or was woken and has
+// not had the processor yet, gets a much higher limit, which only guards the memory: to fold its
+// backlog would make a shortage of processor time worse.
 func (c *Cursor[T]) slow(end uint64) bool {
-	behind := end - min(end, c.taken.Load())
+	behind := end - min(end, c.lagFrom.Load())
 	if c.waking.Load() || c.parked.Load() {
 		behind /= wakingGrace
 	}
 	return behind > c.limit
 }
 
-// foldTo folds the log up to position end, for a consumer that may be blocked. The appender calls it.
+// foldTo folds the backlog up to position end, on behalf of a consumer that may be blocked. The
+// appender calls it.
 func (c *Cursor[T]) foldTo(end uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() || !c.slow(end) {
-		return // closed, or caught up in the meantime
+		return // it was closed or has caught up, since grow looked at it
 	}
 	c.foldToLocked(end)
-	// Its consumer may be blocked for good, so it should not hold on to a chunk that it has passed.
+	// The consumer may never come back, so c should not keep a chunk alive that it has passed.
 	if next := c.chunk.next.Load(); next != nil && c.pos == next.base {
 		c.chunk = next
 	}
 }
 
+// foldToLocked adds the deltas of the log up to position end to folded.
 func (c *Cursor[T]) foldToLocked(end uint64) {
 	if c.folded == nil {
 		c.folded = newNetChange[T]()
@@ -246,18 +306,20 @@ func (c *Cursor[T]) foldToLocked(end uint64) {
 	}
 }
 
-// wait returns a channel that receives once poll may have something to return, or at once if it has. It is the same channel at
-// each call, and it is for the goroutine that calls poll.
+// wait returns a channel that receives a value when poll may have something to return: at once if
+// it has. It always returns the same channel. Only the goroutine that polls may call wait. It is
+// then done with the deltas that it has: their slots may be cleared.
 func (c *Cursor[T]) wait() <-chan struct{} {
 	q := c.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
-	case <-c.wake:
+	case <-c.wake: // of an earlier wait
 	default:
 	}
+	// Park first and then look at end; notify does the reverse.
 	q.parkLocked(c)
-	if c.closed.Load() || q.closed.Load() || c.told.Load() != q.end.Load() {
+	if c.closed.Load() || q.closed.Load() || c.delivered.Load() != q.end.Load() {
 		q.unparkLocked(c)
 		c.signal()
 		return c.wake
@@ -266,9 +328,10 @@ func (c *Cursor[T]) wait() <-chan struct{} {
 	return c.wake
 }
 
+// signal sends the token of wake.
 func (c *Cursor[T]) signal() {
 	select {
 	case c.wake <- struct{}{}:
-	default: // it has a token already
+	default: // there is a token already
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"iter"
 )
 
-// events is a consumer that needs no goroutine of its own: the loop is one.
+// events implements [Informer.Events]. Each iteration is a subscription of its own, and ends it. It
+// needs no goroutine of its own, unlike a handler: the loop that ranges over it reads the cursor.
 func (h *hub[T]) events(ctx context.Context) iter.Seq[Delta[T]] {
 	return func(yield func(Delta[T]) bool) {
 		s := &subscription[T]{}
@@ -18,7 +19,8 @@ func (h *hub[T]) events(ctx context.Context) iter.Seq[Delta[T]] {
 		case <-ctx.Done():
 			return
 		}
-		// What is there to be read does not keep the loop going once it is to end.
+		// Checked before each yield: once the loop must end, changes that still wait do not keep it
+		// going.
 		over := func() bool { return ctx.Err() != nil || isClosed(h.stopped) }
 		first := Delta[T]{Type: Added, Cause: CauseInitial, Initial: true, ResourceVersion: s.snapshot.ResourceVersion()}
 		for first.New = range s.snapshot.All() {

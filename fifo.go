@@ -10,53 +10,83 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A FIFO is a log of typed deltas that any number of consumers read, each at its own pace through a [Cursor]. It is a [Sink]
-// for those who build a controller of their own on a [Reflector]; then one that it is given to is its only writer.
+// A FIFO is a log of typed deltas. Any number of consumers read it, each at its own pace through a
+// [Cursor]. It is a [Sink] for a [Reflector], to build a controller on. The Reflector is then its
+// only writer.
 //
-// A consumer is told of every delta while at most 1024 of them come during its work on those it has. When more have come, they
-// are told as one net change an object, in the order of each object's latest change: nothing, if it was added and deleted
-// meanwhile; Deleted then Added, if it has another UID now. Memory is bounded by the number of objects, and no consumer delays
-// another or the writer.
+// A consumer gets every delta as long as at most 1024 come while it works on the ones that it has.
+// If more come, they are folded into their net effect: one change for each object, in the order of
+// each object's latest change. An object that was added and deleted meanwhile has no change, and
+// one that has another UID now has a Deleted and an Added. So memory is bounded by the number of
+// objects, and no consumer delays another one or the writer.
 //
 // All methods are safe for concurrent use.
 type FIFO[T Object] struct {
-	// end is how many deltas were ever pushed. It is stored after the slot of the last one is written, and so publishes it:
-	// readers take no lock to see how far they may read, the appender takes none to let them.
-	end      atomic.Uint64
-	live     atomic.Int32 // len(cursors): with no reader nothing is kept
-	sleepers atomic.Int32 // len(parked): with nobody to wake a push costs the appender one load
-	closed   atomic.Bool
+	// The log is a linked list of chunks, each with 256 slots for deltas. A position in it is the
+	// number of deltas before it. There is one appender at a time. It writes the slot at position
+	// end, and then stores end+1. A reader loads end, and reads only slots before it. So neither
+	// takes a lock, and an append costs one slot and one atomic store, however many readers there
+	// are. A slot before end never changes, except that sweepLocked clears slots that nobody reads
+	// any more.
+	//
+	// A cursor points to the chunk that it reads, and each chunk to the next one. Nothing points
+	// back, so the garbage collector frees the chunks that all cursors have passed.
+	//
+	// When a chunk is full, the appender folds the backlog of each cursor that is too far behind;
+	// see grow. It does not leave that to the consumer, which may be blocked in a callback for
+	// ever.
 
-	slow []*Cursor[T] // the appender's scratch
+	// end is the number of deltas that were ever appended, and so the position of the next one. The
+	// appender stores it after it has written the slot. That publishes the slot: who loads end sees
+	// all slots before it.
+	end atomic.Uint64
+	// live is len(cursors). While it is 0 the appender stores no deltas.
+	live atomic.Int32
+	// sleepers is len(parked). While it is 0 there is nobody to wake, and notify costs one load.
+	sleepers atomic.Int32
+	// closed is set by Close, under mu.
+	closed atomic.Bool
 
-	mu      sync.Mutex
-	tail    *chunk[T] // while there is a cursor only the appender replaces it, and so may read it without mu
-	cursors []*Cursor[T]
-	parked  []*Cursor[T]
+	// tooSlow belongs to grow, and is empty between its calls. It is a field to reuse its memory.
+	tooSlow []*Cursor[T]
 
-	// As a Sink. The lock is held while pushing, so it comes before mu.
-	write    sync.Mutex
+	// mu guards which cursors there are, and which of them wait. The appender takes it to start a
+	// chunk and to wake cursors, but not for each delta.
+	mu sync.Mutex
+	// tail is the chunk that the appender writes. It changes under mu only. While there is a
+	// cursor, only the appender changes it, and so may read it without mu.
+	tail    *chunk[T]
+	cursors []*Cursor[T] // the open cursors
+	parked  []*Cursor[T] // those of cursors that wait to be woken
+
+	// write makes Replace and Apply take turns as the appender. It comes before mu in the order of
+	// the locks. The log of an informer is not written as a Sink: there the hub's mutex does this.
+	write sync.Mutex
+	// known is the content: the last object of each key. Guarded by write, as is replaced.
 	known    map[Key]T
-	replaced bool
+	replaced bool // Replace was called before
 }
 
 const (
 	chunkSize    = 256
 	defaultLimit = 1024
-	wakingGrace  = 256 // so many times its limit may come before a cursor that was woken has polled
+	// wakingGrace multiplies the limit of a cursor that was woken and has not polled since; see
+	// Cursor.slow.
+	wakingGrace = 256
 )
 
-// A chunk is a piece of the log. Cursors hold on to the chunk that they read and chunks to the next one, so that one that all
-// have passed is garbage.
+// A chunk is a piece of the log: chunkSize deltas in a row.
 type chunk[T Object] struct {
-	base uint64 // the position of slots[0]
-	next atomic.Pointer[chunk[T]]
-	// slots are apart from next, since a consumer that blocks with some of them in its hands must not hold all that comes after.
+	base uint64                   // the position of slots[0]
+	next atomic.Pointer[chunk[T]] // nil for the tail
+	// slots are allocated apart from the chunk. A consumer gets some of them as a slice, and may
+	// block while it has it. If slots were part of the chunk, the slice would keep next alive, and
+	// with it all of the log that follows.
 	slots *[chunkSize]Delta[T]
 
-	// Guarded by FIFO.mu.
-	swept int  // slots before it are cleared
-	leaky bool // a closed cursor's consumer may still read slots, so none may be cleared
+	// Guarded by FIFO.mu; see sweepLocked.
+	swept  int  // the slots before it are cleared
+	pinned bool // the consumer of a closed cursor may still read slots, so none may be cleared
 }
 
 func newChunk[T Object](base uint64) *chunk[T] {
@@ -66,12 +96,13 @@ func newChunk[T Object](base uint64) *chunk[T] {
 // NewFIFO returns an empty FIFO.
 func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
 
-// Subscribe returns a cursor for what comes from now on. Close it when it is no longer read: until then the FIFO keeps what it
-// has not read.
+// Subscribe returns a cursor for the deltas that are appended from now on. Close the cursor when it
+// is no longer read: until then the FIFO keeps the deltas that it has not read.
 func (q *FIFO[T]) Subscribe() *Cursor[T] { return q.subscribe(cursorOptions{}) }
 
-// Close ends the log: cursors return [ErrStopped] once they have read all that was pushed before, and what is applied later is
-// ignored. It waits for a Replace or an Apply that is running.
+// Close ends the log. Cursors return [ErrStopped] after they have read all that was appended
+// before. Later calls of Replace and Apply do nothing. Close waits for a Replace or an Apply that
+// is running.
 func (q *FIFO[T]) Close() {
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -82,7 +113,9 @@ func (q *FIFO[T]) Close() {
 	q.wakeLocked()
 }
 
-// subscribe returns a cursor that starts at position, in O(1).
+// subscribe returns a cursor that starts at the end of the log. Its cost does not depend on the
+// length of the log. If the appender does not run meanwhile, the cursor starts exactly after what
+// was appended before: a hub calls subscribe under its mutex.
 func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
 	c := &Cursor[T]{q: q, limit: defaultLimit, wake: make(chan struct{}, 1)}
 	switch {
@@ -93,20 +126,22 @@ func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// The appender does not take mu for each push, but it cannot leave the tail without.
+	// An append may run at the same time. But the appender needs mu to leave the tail, so position
+	// end is in the tail or right after its last slot.
 	end := q.end.Load()
 	if q.tail == nil {
 		q.tail = newChunk[T](end)
 	}
 	c.chunk, c.pos = q.tail, end
-	c.taken.Store(end)
-	c.told.Store(end)
+	c.lagFrom.Store(end)
+	c.delivered.Store(end)
 	q.cursors = append(q.cursors, c)
 	q.live.Store(int32(len(q.cursors)))
 	return c
 }
 
-// position returns how many deltas were ever pushed; it is exact when the appender calls it.
+// position returns the number of deltas that were ever appended. It is exact if no append runs at
+// the same time.
 func (q *FIFO[T]) position() uint64 { return q.end.Load() }
 
 // push appends d and wakes the cursors that wait.
@@ -115,8 +150,9 @@ func (q *FIFO[T]) push(d Delta[T]) {
 	q.notify()
 }
 
-// put appends d. Cursors that wait learn of it at the next notify, which must follow soon, those that read at once. Callers
-// take turns: there is one appender at a time.
+// put appends d. A cursor that is being read sees d at once. A cursor that waits is woken by
+// notify, which must follow soon. The caller is the appender: it must hold a lock that keeps others
+// from calling put.
 func (q *FIFO[T]) put(d Delta[T]) {
 	if q.live.Load() == 0 && q.skip() {
 		return
@@ -125,13 +161,16 @@ func (q *FIFO[T]) put(d Delta[T]) {
 	if end-q.tail.base == chunkSize {
 		q.grow(end)
 	}
+	// First the slot, then end: readers look only at slots before end.
 	q.tail.slots[end-q.tail.base] = d
 	q.end.Store(end + 1)
 }
 
-// notify wakes the cursors that wait.
+// notify wakes the cursors that wait. It may be called from any goroutine.
 func (q *FIFO[T]) notify() {
-	// A cursor counts itself as a sleeper before it looks at end for the last time, so one of the two sees the other.
+	// No wake-up is lost. The appender stores end and then loads sleepers. A cursor that is about
+	// to wait stores sleepers and then loads end (see wait). Go's atomic operations are
+	// sequentially consistent, so at least one of the two sees the store of the other.
 	if q.sleepers.Load() != 0 {
 		q.mu.Lock()
 		q.wakeLocked()
@@ -139,20 +178,23 @@ func (q *FIFO[T]) notify() {
 	}
 }
 
-// skip moves the position without keeping anything, if there is nobody to read it.
+// skip counts a delta without storing it, because nobody would read it. It returns false, and does
+// nothing, if there is a cursor after all.
 func (q *FIFO[T]) skip() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.cursors) > 0 {
 		return false
 	}
-	q.tail = nil
+	q.tail = nil // subscribe makes the next chunk, at the position of that time
 	q.end.Add(1)
 	return true
 }
 
-// grow starts a new chunk at position end, and folds what cursors that are too slow have left behind: they may be blocked, and
-// memory must not grow with the number of deltas until they are not.
+// grow starts a new chunk at position end. It then folds the backlog of the cursors that are more
+// than their limit behind, so that a blocked consumer cannot make memory grow with the number of
+// deltas. A cursor that stays behind has only the last chunk to fold at each call, so each delta is
+// folded at most once for each slow cursor.
 func (q *FIFO[T]) grow(end uint64) {
 	q.mu.Lock()
 	next := newChunk[T](end)
@@ -160,17 +202,19 @@ func (q *FIFO[T]) grow(end uint64) {
 	q.tail = next
 	for _, c := range q.cursors {
 		if c.slow(end) {
-			q.slow = append(q.slow, c)
+			q.tooSlow = append(q.tooSlow, c)
 		}
 	}
 	q.mu.Unlock()
-	for _, c := range q.slow {
+	// Folding takes a while. Without mu, cursors can wait, start and close meanwhile.
+	for _, c := range q.tooSlow {
 		c.foldTo(end)
 	}
-	clear(q.slow)
-	q.slow = q.slow[:0]
+	clear(q.tooSlow)
+	q.tooSlow = q.tooSlow[:0]
 }
 
+// wakeLocked wakes all cursors that wait.
 func (q *FIFO[T]) wakeLocked() {
 	for _, c := range q.parked {
 		c.parked.Store(false)
@@ -182,6 +226,7 @@ func (q *FIFO[T]) wakeLocked() {
 	q.sleepers.Store(0)
 }
 
+// parkLocked adds c to the cursors that wait.
 func (q *FIFO[T]) parkLocked(c *Cursor[T]) {
 	if c.parked.Load() {
 		return
@@ -191,6 +236,7 @@ func (q *FIFO[T]) parkLocked(c *Cursor[T]) {
 	q.sleepers.Store(int32(len(q.parked)))
 }
 
+// unparkLocked removes c from the cursors that wait, without waking it.
 func (q *FIFO[T]) unparkLocked(c *Cursor[T]) {
 	if !c.parked.Load() {
 		return
@@ -200,17 +246,21 @@ func (q *FIFO[T]) unparkLocked(c *Cursor[T]) {
 	q.sleepers.Store(int32(len(q.parked)))
 }
 
-// sweepLocked clears what everybody has read of the tail. A parked cursor holds no deltas, so while all are parked nobody looks
-// at the slots before the first of them. Without it an idle log would keep the objects of its last 256 deltas.
+// sweepLocked clears the slots of the tail that all consumers are done with. Without it an idle log
+// would keep the objects of its last 256 deltas alive.
+//
+// It clears nothing unless all cursors are parked. The consumer of a parked cursor is done with the
+// deltas that it was given, and takes mu before it reads others. So nobody looks at a slot before
+// the position of the parked cursor that is furthest behind.
 func (q *FIFO[T]) sweepLocked() {
-	if q.tail == nil || q.tail.leaky || len(q.parked) < len(q.cursors) {
+	if q.tail == nil || q.tail.pinned || len(q.parked) < len(q.cursors) {
 		return
 	}
 	low := q.end.Load()
 	for _, c := range q.parked {
-		low = min(low, c.told.Load())
+		low = min(low, c.delivered.Load())
 	}
-	// A cursor that has not been woken yet may be a chunk behind.
+	// A cursor that notify has not woken yet may still be in the chunk before; then low is too.
 	if low = min(low, q.tail.base+chunkSize); low <= q.tail.base+uint64(q.tail.swept) {
 		return
 	}
@@ -226,8 +276,10 @@ func without[T comparable](s []T, v T) []T {
 	return s
 }
 
-// Replace makes objs the content: it tells what is missing as Deleted, with the last object, then what is new or has another
-// resource version in the order of objs. Of two objects with one key the one with the higher resource version counts.
+// Replace makes objs the content. It appends a Deleted, with the last object, for each object that
+// objs lacks. Then it appends an Added or Updated for each object that is new or has another
+// resource version, in the order of objs. If two of objs have the same key, the one with the higher
+// resource version counts.
 func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -246,19 +298,20 @@ func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
 		d.Cause, d.Initial, q.replaced = CauseInitial, true, true
 	}
 	for _, key := range q.missing(next) {
-		q.tell(key, *new(T), d)
+		q.pushChange(key, *new(T), d)
 	}
 	if q.known == nil {
 		q.known = make(map[Key]T, len(next))
 	}
 	for _, obj := range objs {
 		if key := KeyOf(obj); next[key] == obj {
-			q.tell(key, obj, d)
+			q.pushChange(key, obj, d)
 		}
 	}
 }
 
-// missing returns the known keys that next lacks, sorted, so that one history is always told in one way.
+// missing returns the known keys that next lacks. They are sorted, so that the same input always
+// makes the same log.
 func (q *FIFO[T]) missing(next map[Key]T) []Key {
 	var keys []Key
 	for key := range q.known {
@@ -272,8 +325,9 @@ func (q *FIFO[T]) missing(next map[Key]T) []Key {
 	return keys
 }
 
-// Apply tells of one event. Added and Modified mean that the object is there now, whatever was known; Deleted of an object that
-// is not known, a Bookmark, and an event that carries an error say nothing.
+// Apply appends the change that ev makes. Added and Modified mean the same: the object is there
+// now. Apply appends nothing for a Bookmark, an event with an Err, a Deleted of an object that is
+// not there, or a version of an object that is there already.
 func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 	var zero T
 	q.write.Lock()
@@ -290,15 +344,16 @@ func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 		if q.known == nil {
 			q.known = map[Key]T{}
 		}
-		q.tell(KeyOf(ev.Object), ev.Object, d)
+		q.pushChange(KeyOf(ev.Object), ev.Object, d)
 	case watch.Deleted:
-		q.tell(ev.Key(), zero, d)
+		q.pushChange(ev.Key(), zero, d)
 	}
 }
 
-// tell pushes what it takes to get from the object that is known under key to obj, which is zero when it is gone. The cause, the
-// resource version and, for an Added, the initial flag are those of d.
-func (q *FIFO[T]) tell(key Key, obj T, d Delta[T]) {
+// pushChange makes obj the object of key, or removes key if obj is zero, and appends the deltas of
+// that change. They have the cause and the resource version of d, and an Added has its initial
+// flag. The caller holds write.
+func (q *FIFO[T]) pushChange(key Key, obj T, d Delta[T]) {
 	var zero T
 	old, known := q.known[key]
 	if known && obj != zero && unchanged(old, obj) {

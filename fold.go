@@ -2,21 +2,37 @@ package lw
 
 import "slices"
 
-// A netChange is what a run of deltas amounts to: for each key the object before the run, the object after it, and nothing of
-// what was between. It is added to, then frozen, then drained.
+// A netChange is the net effect of a run of deltas: for each key that changed, the object before
+// the run and the object after it. What was between is forgotten. Its size depends on the number of
+// keys that changed, not on the number of deltas; that is what bounds the memory of a consumer that
+// is blocked.
+//
+// Its life has three stages: add is called for each delta, then freeze, then drain until it is
+// empty. A cursor guards it by its mutex.
 type netChange[T Object] struct {
-	// entries are in the order of each key's latest change. A key that changes again leaves its place empty (the zero Delta)
-	// and takes a new one at the end, which is cheaper than moving the others; compact removes the empty places.
+	// entries has one delta for each key that changed, from the object before the run (Old) to the
+	// object after it (New). They are in the order of each key's latest change. So what a consumer
+	// is given keeps the order of the log as far as one change for each object can: the change that
+	// came last comes last.
+	//
+	// When a key changes again, its entry moves to the end: its old place becomes the zero Delta,
+	// and a new entry is appended. That costs the same for every change, while closing the gap
+	// would move all entries after it. compact removes the empty places when there are too many.
+	//
+	// The Type of an entry is that of the last delta, not of the net change. drain computes the
+	// type from Old and New.
 	entries []Delta[T]
-	places  map[Key]int // into entries; nil once frozen
-	live    int         // entries that are not empty
+	// places has the index in entries of each key's entry. It is nil once the run is frozen.
+	places map[Key]int
+	// live is the number of entries that are not empty.
+	live int
 }
 
 func newNetChange[T Object]() *netChange[T] {
 	return &netChange[T]{places: map[Key]int{}}
 }
 
-// len returns how many keys have changed.
+// len returns the number of keys that have a net change. A nil netChange has none.
 func (n *netChange[T]) len() int {
 	if n == nil {
 		return 0
@@ -24,18 +40,21 @@ func (n *netChange[T]) len() int {
 	return n.live
 }
 
-// add appends d to the run.
+// add appends d to the run. If its key has an entry, Old of that entry stays, because it is the
+// object before the run, and New becomes that of d. If both are the same then, usually zero, the
+// key has no net change and loses its entry.
 func (n *netChange[T]) add(d Delta[T]) {
 	key := d.Key()
 	place, again := n.places[key]
 	if again {
 		before := n.entries[place]
-		// An Added tells itself whether it is initial, and what is deleted is not any more.
+		// Initial belongs to the Added that stored the object, and an Updated does not take it
+		// away. An Added has its own, and a Deleted has none.
 		if d.Type == Updated {
 			d.Initial = before.Initial
 		}
 		d.Old = before.Old
-		n.entries[place] = Delta[T]{}
+		n.entries[place] = Delta[T]{} // empty for now; filled again below if it is the last place
 		n.live--
 	}
 	if d.Old == d.New {
@@ -51,28 +70,32 @@ func (n *netChange[T]) add(d Delta[T]) {
 		n.entries = append(n.entries, d)
 	}
 	n.live++
+	// There may be as many empty places as entries, and chunkSize more, which are not worth the
+	// work. So memory follows the number of keys.
 	if len(n.entries) > 2*n.live+chunkSize {
 		n.compact()
 	}
 }
 
-// compact removes the empty places. At least as many changes have gone by as it moves entries.
+// compact removes the empty places. Since the last time, at least as many deltas were added as it
+// moves entries now, so its cost for each delta is constant.
 func (n *netChange[T]) compact() {
 	var zero T
 	n.entries = slices.DeleteFunc(n.entries, func(d Delta[T]) bool { return d.Old == zero && d.New == zero })
 	if cap(n.entries) > 8*(len(n.entries)+chunkSize) {
-		n.entries = slices.Clone(n.entries)
+		n.entries = slices.Clone(n.entries) // gives back memory after a burst
 	}
 	for i, d := range n.entries {
 		n.places[d.Key()] = i
 	}
 }
 
-// freeze ends the run. What it kept to find keys is released.
+// freeze ends the run: no delta is added any more. It releases the map, which only add needs.
 func (n *netChange[T]) freeze() { n.places = nil }
 
-// drain appends to buf the deltas of the first entries that are left, until buf is full, and forgets them. There is room in buf
-// for two.
+// drain appends to buf the deltas of the first entries, as many as fit without growing buf, and
+// removes these entries. buf needs room for two deltas: an entry makes two, a Deleted and an Added,
+// if its objects have different UIDs.
 func (n *netChange[T]) drain(buf []Delta[T]) []Delta[T] {
 	drained := 0
 	for ; drained < len(n.entries) && len(buf) < cap(buf)-1; drained++ {
@@ -83,7 +106,7 @@ func (n *netChange[T]) drain(buf []Delta[T]) []Delta[T] {
 		n.live--
 		emit(d, func(d Delta[T]) { buf = append(buf, d) })
 	}
-	clear(n.entries[:drained])
+	clear(n.entries[:drained]) // so that their objects can be freed
 	n.entries = n.entries[drained:]
 	return buf
 }

@@ -9,57 +9,70 @@ import (
 	"time"
 )
 
-// A Handler is told of every change to an informer's store. Its functions are called one at a time, in a goroutine of the
-// handler's own, after store and indexes show the change; a nil function is skipped. The objects are shared with the store and
-// must not be changed.
+// A Handler is a set of functions that an informer calls for every change to its store. They are
+// called one at a time, in a goroutine of the handler's own, after the store and its indexes show
+// the change. A nil function is skipped. The objects are shared with the store and must not be
+// changed.
 //
-// For each object it is told Add, then any number of Updates, then Delete, and so on; old is the object of the call before. An
-// object that was deleted and created again is told as Delete and Add. A handler that is more than 1024 changes behind is told
-// the net effect of those that wait.
+// The calls for one object are Add, any number of Updates, Delete, and so on. The old object of an
+// Update, and the last one of a Delete, is the object of the call before. For an object that was
+// deleted and created again Delete is called, and then Add. A handler that is more than 1024
+// changes behind is called for the net effect of the changes that wait; see [FIFO].
+//
+// A function may block: that delays only the calls of its own handler. It may call the methods of
+// the informer and of its registration, but must not wait for that registration to sync or to be
+// done.
 type Handler[T Object] struct {
 	Add    func(obj T)
 	Update func(old, new T)
 	Delete func(last T)
-	// Synced is called once, after all objects of the first list have been told to Add. For a handler that was added later
-	// that is the content of the store when it was added.
+	// Synced is called once, after Add was called for all objects of the first list. If the handler
+	// was added later, these are the objects that the store had when it was added.
 	Synced func()
-	// Filter keeps out the objects for which it is false; an update across the border is an Add or a Delete. It is called
-	// like the other functions, for the old and the new object of an update, and must always say the same of one object.
+	// Filter hides the objects for which it returns false. An Update becomes an Add if Filter hides
+	// only the old object, and a Delete if it hides only the new one. Filter is called like the
+	// other functions, for both objects of an update, and must always return the same for one
+	// object. Nil: no object is hidden.
 	Filter func(obj T) bool
-	Name   string // in panics and logs; default: "handler"
-	// Resync is how often Update(obj, obj) is called for every object; 0: never.
+	// Name is the name in panics and logs. Default: "handler".
+	Name string
+	// Resync is the interval at which Update(obj, obj) is called for every object. 0: never.
 	Resync time.Duration
-	// EveryUpdate asks for every change however far the handler is behind. Then memory grows with the number of changes
-	// that wait.
+	// EveryUpdate asks for a call for every change, however far the handler is behind. The memory
+	// then grows with the number of changes that wait.
 	EveryUpdate bool
 }
 
-// A Registration is a handler's place at an informer.
+// A Registration is a handler that was added to an informer. Its methods may be called from any
+// goroutine.
 type Registration struct {
 	hub     *hubCore
 	removed atomic.Bool
-	synced  chan struct{} // closed when the handler has been told the whole collection
-	gone    chan struct{} // closed by the first Remove
+	synced  chan struct{} // closed when the handler has had all objects of its first list
+	gone    chan struct{} // closed by the first Remove, to end the handler's goroutine
 	done    chan struct{} // closed when no call runs and none will
 	once    sync.Once
 	pending func() int
 }
 
-// Remove ends the registration: no call starts after it returns. A call that runs goes on; see [Registration.Done]. Remove may
-// be called from inside the handler, and more than once.
+// Remove ends the registration: no call starts after Remove has returned. A call that is running
+// goes on; [Registration.Done] is closed when it has returned. Remove may be called more than once.
 func (r *Registration) Remove() {
 	r.removed.Store(true)
 	r.once.Do(func() { close(r.gone) })
 	r.hub.unregister(r)
 }
 
-// Done returns a channel that is closed when the last call has returned, after [Registration.Remove] or the informer's stop.
+// Done returns a channel that is closed when no call is running and none will start: after
+// [Registration.Remove], or after the informer has stopped.
 func (r *Registration) Done() <-chan struct{} { return r.done }
 
-// WaitForSync waits until the handler has been told the whole collection. Otherwise it returns why not: what the informer was
-// doing, its last failure and the cause of ctx, all of which errors.Is and errors.As find, or [ErrStopped].
+// WaitForSync waits until Add was called for all objects of the handler's first list, and Synced
+// has returned. Otherwise it returns an error that says what the informer is doing, and wraps its
+// last failure and the cause of ctx, or [ErrStopped]; errors.Is and errors.As find them.
 func (r *Registration) WaitForSync(ctx context.Context) error {
-	// What is synced is synced, also if ctx is done or the informer has stopped.
+	// A handler that has synced stays synced, also if ctx is done or the informer has stopped. A
+	// select with several ready channels would choose at random.
 	select {
 	case <-r.synced:
 		return nil
@@ -75,9 +88,9 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Pending returns how many changes the handler has yet to be told, the objects of its first list included. Changes that it was
-// handed together count until the last of them has been told, so that 0 means that it has been told everything. It is 0 after
-// Remove.
+// Pending returns the number of changes that the handler still has to handle, including the objects
+// of its first list. The handler gets changes in groups, and a group counts until its last call has
+// returned. So 0 means that the handler has handled everything. It is 0 after Remove.
 func (r *Registration) Pending() int {
 	if r.removed.Load() {
 		return 0
@@ -85,16 +98,20 @@ func (r *Registration) Pending() int {
 	return r.pending()
 }
 
-// A handlerRunner makes the calls of one handler, in a goroutine of its own.
+// A handlerRunner makes the calls of one handler, in the goroutine of run. All methods but pending
+// are called there.
 type handlerRunner[T Object] struct {
-	h    Handler[T]
-	hub  *hub[T]
-	reg  *Registration
-	sub  *subscription[T]
-	left atomic.Int64 // objects of the snapshot that are still to be told
+	h   Handler[T]
+	hub *hub[T]
+	reg *Registration
+	sub *subscription[T]
+	// left is the number of objects of the snapshot that Add has not been called for. It is set
+	// when the subscription starts, and counted down by run.
+	left atomic.Int64
 }
 
-// run tells the handler its snapshot, then what comes, until it is removed.
+// run calls the handler for the objects of its snapshot, and then for each change, until the
+// handler is removed or the hub has stopped.
 func (r *handlerRunner[T]) run() {
 	defer close(r.reg.done)
 	defer func() { r.hub.unregister(r.reg); r.hub.unsubscribe(r.sub) }()
@@ -103,12 +120,13 @@ func (r *handlerRunner[T]) run() {
 	case <-r.reg.gone:
 		return
 	}
-	if !r.first() {
+	if !r.callInitial() {
 		return
 	}
 	var resync <-chan time.Time
 	if r.h.Resync > 0 {
-		// Ticks keep their distance however late one is taken, and those that nobody took are one.
+		// A Ticker keeps its period even if a tick is received late, and drops ticks that nobody
+		// receives. So a slow handler never has more than one resync waiting.
 		ticker := time.NewTicker(r.h.Resync)
 		defer ticker.Stop()
 		resync = ticker.C
@@ -116,7 +134,7 @@ func (r *handlerRunner[T]) run() {
 	for {
 		part, _, err := r.sub.cursor.poll()
 		for i := range part {
-			if !r.tell(&part[i]) {
+			if !r.call(&part[i]) {
 				return
 			}
 		}
@@ -125,7 +143,7 @@ func (r *handlerRunner[T]) run() {
 		}
 		if len(part) > 0 {
 			select {
-			case <-resync: // also when there is always something to read
+			case <-resync: // here too: there may always be something to read
 				if !r.resync() {
 					return
 				}
@@ -145,77 +163,83 @@ func (r *handlerRunner[T]) run() {
 	}
 }
 
-// first tells the snapshot. It returns false when the handler is gone.
-func (r *handlerRunner[T]) first() bool {
+// callInitial calls the handler for the objects of its snapshot, and then Synced. It returns false
+// if the handler was removed meanwhile.
+func (r *handlerRunner[T]) callInitial() bool {
 	snap := r.sub.snapshot
-	r.sub.snapshot = nil // only needed while the initial Adds are told
+	r.sub.snapshot = nil // only needed until the initial Adds are made
 	d := Delta[T]{Type: Added, Cause: CauseInitial, Initial: true}
 	for d.New = range snap.All() {
-		if !r.tell(&d) {
+		if !r.call(&d) {
 			return false
 		}
 		r.left.Add(-1)
 	}
-	if !r.synced() {
+	if !r.callSynced() {
 		return false
 	}
 	close(r.reg.synced)
 	return true
 }
 
-// resync tells what waits, and then every object as its own update. Both are of one point, so that no object is older than what
-// the handler knows.
+// resync calls the handler for the changes that wait, and then calls Update for every object, with
+// the object as both arguments. Backlog and snapshot are taken at one point, so that no object is
+// older than what the handler was last called with. It returns false if the handler was removed
+// meanwhile.
 func (r *handlerRunner[T]) resync() bool {
 	backlog, at, err := r.hub.readToCut(r.sub.cursor, r.hub.cut())
 	for i := range backlog {
-		if !r.tell(&backlog[i]) {
+		if !r.call(&backlog[i]) {
 			return false
 		}
 	}
 	if err != nil {
-		return true // the next poll returns it as well, and ends the handler
+		return true // the next poll returns the error too, and ends run
 	}
 	d := Delta[T]{Type: Updated, Cause: CauseResync}
 	for obj := range at.snapshot.All() {
-		// What has changed since waits in the log, and is told from there.
+		// Skip an object that has changed since: the handler gets its change from the log.
 		if r.hub.log.position() != at.position {
 			if now, ok := r.hub.store.Get(KeyOf(obj)); !ok || now != obj {
 				continue
 			}
 		}
 		d.Old, d.New = obj, obj
-		if !r.tell(&d) {
+		if !r.call(&d) {
 			return false
 		}
 	}
 	return true
 }
 
-// gone reports whether no call may start any more. A call starts when it has returned false: a Remove that comes later does not
-// wait for it.
-func (r *handlerRunner[T]) gone() bool { return r.reg.removed.Load() }
+// removed reports whether no call may start any more. A call starts when removed has returned
+// false: a Remove that comes after that does not wait for the call.
+func (r *handlerRunner[T]) removed() bool { return r.reg.removed.Load() }
 
-// tell makes the call that d asks for. It returns false when the handler is gone.
-func (r *handlerRunner[T]) tell(d *Delta[T]) (more bool) {
+// call makes the call for d, and reports a panic to OnPanic if that is set. It returns false if the
+// handler was removed.
+func (r *handlerRunner[T]) call(d *Delta[T]) (more bool) {
 	if r.hub.opts.OnPanic == nil {
 		return r.dispatch(d)
 	}
 	return r.recovering(d.Key(), func() bool { return r.dispatch(d) })
 }
 
+// dispatch applies Filter to d and calls Add, Update or Delete. It returns false if the handler was
+// removed. Filter, too, may remove the handler, so this is checked again after each call of it.
 func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
-	if r.gone() {
+	if r.removed() {
 		return false
 	}
 	typ := d.Type
 	if f := r.h.Filter; f != nil {
 		was := typ != Added && f(d.Old)
-		if typ == Updated && r.gone() {
+		if typ == Updated && r.removed() {
 			return false
 		}
 		is := typ != Deleted && f(d.New)
 		switch {
-		case r.gone(): // what comes next is another call
+		case r.removed(): // the next one is another call
 			return false
 		case was && is:
 			typ = Updated
@@ -238,12 +262,12 @@ func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 	return true
 }
 
-// synced makes the call that is about no object.
-func (r *handlerRunner[T]) synced() (more bool) {
+// callSynced calls Synced. It returns false if the handler was removed.
+func (r *handlerRunner[T]) callSynced() (more bool) {
 	if r.h.Synced == nil {
 		return true
 	}
-	if r.gone() {
+	if r.removed() {
 		return false
 	}
 	if r.hub.opts.OnPanic == nil {
@@ -253,7 +277,8 @@ func (r *handlerRunner[T]) synced() (more bool) {
 	return r.recovering(Key{}, func() bool { r.h.Synced(); return true })
 }
 
-// recovering calls f and hands a panic to OnPanic. The handler goes on with the next event.
+// recovering calls f and returns its result. If f panics it calls OnPanic and returns true, so that
+// the handler goes on with its next event.
 func (r *handlerRunner[T]) recovering(key Key, f func() bool) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -264,18 +289,21 @@ func (r *handlerRunner[T]) recovering(key Key, f func() bool) (more bool) {
 	return f()
 }
 
-// pending is what is left of the snapshot and what waits in the log.
+// pending returns the number of objects of the snapshot and of changes that the handler is not done
+// with. It is 0 before the subscription has started. Any goroutine may call it.
 func (r *handlerRunner[T]) pending() int {
 	select {
 	case <-r.sub.started:
-		// First what is left of the snapshot: what comes after it is not done before that.
+		// left is loaded first. No change is handled while there are objects left, so a 0 that is
+		// returned was true at one moment.
 		return int(r.left.Load()) + r.sub.cursor.undone()
 	default:
 		return 0
 	}
 }
 
-// validate panics on a handler that could never be called.
+// validate sets the default of Name. It panics on a Handler without a function, and on a negative
+// Resync.
 func (h *Handler[T]) validate() {
 	if h.Add == nil && h.Update == nil && h.Delete == nil && h.Synced == nil {
 		panic("lw: AddHandler: a Handler without a function")

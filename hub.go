@@ -6,24 +6,28 @@ import (
 	"github.com/go-lw/lw/internal/table"
 )
 
-// A hub is the room where a collection's content and its changes meet: the store, the log of changes, and the consumers that
-// begin with a snapshot of the store and go on with the log. It knows no source: its writer calls set, remove, progress and
-// replace, one at a time. An [Informer] is a hub and a [Reflector] that writes to it.
+// A hub ties a collection's content to its changes. It has the store, the log of changes, and the
+// subscriptions: consumers that begin with a snapshot of the store and go on with the log. It knows
+// nothing of sources. One goroutine at a time, its writer, calls set, remove, progress, replace and
+// notify. An [Informer] is a hub and a [Reflector] that writes to it.
 //
-// mu ties the store to the log. The writer changes the store and appends to the log under mu, so whoever holds mu sees both at
-// one point. mu is held for a few loads and stores, and no user code runs under it: the store calls the functions of its
-// indexes before it takes mu. Only this file takes and releases mu; the store, which it owns, does so for each write.
+// mu makes store and log one. The writer changes the store and appends to the log in one critical
+// section of mu, so a goroutine that holds mu sees both at the same point. mu is held for a few
+// loads and stores only, and no user code runs under it: the store calls the functions of its
+// indexes before it takes mu. Only this file takes and releases mu, apart from the store, which
+// owns it for its writes and calls back while it holds it.
 //
-// Hubs may share one mu. Then whoever holds it sees all of them at one point.
+// Several hubs may share one mu. A goroutine that holds it then sees all of them at one point.
 type hub[T Object] struct {
 	*hubCore
 	store *Indexer[T]
 	log   *FIFO[T]
 
 	mu      *sync.Mutex
-	waiting []*subscription[T] // consumers that came before the first content; guarded by mu
+	waiting []*subscription[T] // those that wait for the first content; guarded by mu
 }
 
+// newHub returns an empty hub. Other hubs may have the same mu.
 func newHub[T Object](opts *Options, mu *sync.Mutex) *hub[T] {
 	return &hub[T]{
 		hubCore: newHubCore(opts),
@@ -33,20 +37,25 @@ func newHub[T Object](opts *Options, mu *sync.Mutex) *hub[T] {
 	}
 }
 
-// versionAndUID returns what the store remembers of an object, so that it can compare versions without reading the object. The
-// store keeps a 32-bit hash of the UID. A collision matters only where an object is deleted and created again and nobody sees
-// the deletion: then handlers are told an Update in place of a Delete and an Add.
+// versionAndUID returns what the store remembers of each object. With it the store compares
+// versions without reading the object that it has, which is rarely in the processor's cache. The
+// store keeps only a 32-bit hash of the UID. A collision matters only if an object is deleted and
+// created again, and the deletion is not seen: then handlers get an Update instead of a Delete and
+// an Add.
 func versionAndUID[T Object](obj T) (version uint64, identity string) {
 	return decimal(obj.GetResourceVersion()), string(obj.GetUID())
 }
 
-// set stores obj under key, and moves the reported version to report unless that is "". Version is the one that the change
-// leads to. Consumers that wait are woken by notify.
+// set stores obj under key and appends the change to the log. version is the resource version that
+// the change leads to. The version that the store reports becomes report, or stays if report is "".
+// Consumers that wait are not woken until notify. A panic of an index's function comes out of set,
+// which then has changed nothing.
 func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed bool) {
 	return h.store.store.Put(key, obj, report, func(old T, existed, identical bool) {
 		d := Delta[T]{Type: Updated, Cause: CauseWatch, Old: old, New: obj, ResourceVersion: version}
 		if existed && identical {
-			// The fast path: emit would read old's UID, which is rarely in the cache.
+			// The fast path: the store knows that the UID is the same, so this is an Updated. emit
+			// would read the UID of old, which is rarely in the processor's cache.
 			h.log.put(d)
 			return
 		}
@@ -54,36 +63,43 @@ func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed boo
 	})
 }
 
-// remove removes the object of key, and moves the reported version to report unless that is "".
+// remove removes the object of key and appends the deletion to the log, if there is such an object.
+// version and report are as for set.
 func (h *hub[T]) remove(key Key, version, report string) (old T, existed bool) {
 	return h.store.store.Remove(key, report, func(old T) {
 		h.log.put(Delta[T]{Type: Deleted, Cause: CauseWatch, Old: old, ResourceVersion: version})
 	})
 }
 
-// progress moves only the reported version.
+// progress changes only the reported version, as set does.
 func (h *hub[T]) progress(report string) { h.store.progress(report) }
 
-// notify wakes the consumers that wait for changes.
+// notify wakes the consumers that wait for changes. The writer calls it after its last change, or
+// now and then if many come in a row.
 func (h *hub[T]) notify() { h.log.notify() }
 
-// change is one difference that a replace makes. Old or new is zero.
+// A change is one difference that a replace makes: old is zero for a new object, new for one that
+// is gone.
 type change[T Object] struct{ old, new T }
 
-// replace makes objs the whole content and report the reported version, as to asks for. Version is the one that the changes
-// lead to. To.Done is called with mu held, when the store has the list and nobody knows of it yet.
+// replace makes objs the whole content and report the reported version, and appends the differences
+// to the log, deletions first. version is the resource version that the changes lead to. The spec
+// says how to compare and what to keep; its Done is called under mu, when the store has the content
+// and no consumer or wait has learned of it.
 //
-// The first replace tells the log nothing: each consumer walks a snapshot, whether it came before or comes later. Later ones
-// tell their differences, deletions first. Differences are returned after the first replace, or always if wanted is true.
-func (h *hub[T]) replace(objs []T, version, report string, wanted bool, to table.Changes[T]) (changes []change[T]) {
+// The first replace appends nothing to the log. Every consumer begins with a snapshot, also those
+// that have waited for the content, and all of it would be in the log a second time.
+//
+// replace returns the differences, unless it is the first one and wanted is false.
+func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec table.Changes[T]) (changes []change[T]) {
 	first := !isClosed(h.synced)
 	if !first || wanted {
-		to.Change = func(old, new T) { changes = append(changes, change[T]{old, new}) }
+		spec.Change = func(old, new T) { changes = append(changes, change[T]{old, new}) }
 	}
-	done := to.Done
-	to.Done = func() {
+	done := spec.Done
+	spec.Done = func() {
 		if done != nil {
-			done() // before anybody learns of it
+			done()
 		}
 		if first {
 			h.syncLocked()
@@ -95,12 +111,12 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, to table
 			emit(d, h.log.put)
 		}
 	}
-	h.store.store.Replace(objs, report, to)
+	h.store.store.Replace(objs, report, spec)
 	h.log.notify()
 	return changes
 }
 
-// syncLocked lets all waits for sync end, and the consumers that wait begin.
+// syncLocked ends all waits for sync, and starts the subscriptions that wait for the first content.
 func (h *hub[T]) syncLocked() {
 	close(h.synced)
 	for _, s := range h.waiting {
@@ -109,16 +125,18 @@ func (h *hub[T]) syncLocked() {
 	h.waiting = nil
 }
 
-// A subscription is a consumer's place at a hub: a snapshot of the store, and a cursor for the changes after it.
+// A subscription is a consumer's place at a hub: a snapshot of the store, and a cursor for the
+// changes after it. Both are taken at one point, so no change is missed or seen twice.
 type subscription[T Object] struct {
 	opts     cursorOptions
-	starting func(snap *Snapshot[T]) // called under the hub's mu just before started is closed; nil: nobody asks
+	starting func(snap *Snapshot[T]) // called under hub.mu before started is closed; may be nil
 	started  chan struct{}           // closed when snapshot and cursor are set
 	snapshot *Snapshot[T]
 	cursor   *Cursor[T]
 }
 
-// subscribe starts s: now, or with the first content.
+// subscribe starts s at once if the hub has its first content, else when that comes. The consumer
+// waits for started, and must call unsubscribe in the end.
 func (h *hub[T]) subscribe(s *subscription[T]) {
 	s.started = make(chan struct{})
 	h.mu.Lock()
@@ -130,6 +148,7 @@ func (h *hub[T]) subscribe(s *subscription[T]) {
 	}
 }
 
+// beginLocked starts s at the present point.
 func (h *hub[T]) beginLocked(s *subscription[T]) {
 	s.snapshot, s.cursor = h.store.snapshotLocked(), h.log.subscribe(s.opts)
 	if s.starting != nil {
@@ -138,7 +157,7 @@ func (h *hub[T]) beginLocked(s *subscription[T]) {
 	close(s.started)
 }
 
-// unsubscribe closes the subscription's cursor, or removes the subscription from those that wait.
+// unsubscribe closes the cursor of s, or removes s from the subscriptions that wait.
 func (h *hub[T]) unsubscribe(s *subscription[T]) {
 	h.mu.Lock()
 	h.waiting = without(h.waiting, s)
@@ -148,35 +167,37 @@ func (h *hub[T]) unsubscribe(s *subscription[T]) {
 	}
 }
 
-// A cut is one point of a collection: its content, and the log position up to which changes are in it.
+// A cut is one point of a collection: its content, and the position of the log up to which all
+// changes are in that content.
 type cut[T Object] struct {
 	snapshot *Snapshot[T]
 	position uint64
 }
 
-// cut returns the present point. It costs the same however many objects and changes there are.
+// cut returns the present point. Its cost does not depend on the number of objects or changes.
 func (h *hub[T]) cut() cut[T] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return cut[T]{h.store.snapshotLocked(), h.log.position()}
 }
 
-// readToCut reads what waits at c up to the cut at, and returns that cut, or a later one that it has read up to. An error is
-// that of the cursor, which then has nothing more to say.
+// readToCut reads the deltas that wait at c, up to the cut at. It returns them and the cut that it
+// has reached: at, or a later one if the appender has folded deltas from before and after at
+// together. An error is that of the cursor, which has no more deltas then.
 func (h *hub[T]) readToCut(c *Cursor[T], at cut[T]) (backlog []Delta[T], reached cut[T], err error) {
 	for {
-		told := c.told.Load()
-		for told < at.position {
+		delivered := c.delivered.Load()
+		for delivered < at.position {
 			var part []Delta[T]
-			if part, told, err = c.pollTo(at.position, len(backlog) == 0); err != nil {
+			if part, delivered, err = c.pollTo(at.position, len(backlog) == 0); err != nil {
 				return backlog, at, err
 			}
 			backlog = append(backlog, part...)
 		}
-		if told == at.position {
+		if delivered == at.position {
 			return backlog, at, nil
 		}
-		// The appender has folded what came after the cut into what waited before it: only a newer cut has all of that.
+		// The net change that was read has changes from after the cut. A newer cut has them all.
 		at = h.cut()
 	}
 }

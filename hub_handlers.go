@@ -2,27 +2,33 @@ package lw
 
 import "sync"
 
-// A hubCore is what of a hub does not depend on T, so that the compiler makes it once and not for each type: the registrations
-// with their goroutines, and the waits.
+// A hubCore is the part of a hub that does not depend on T: the registrations with their
+// goroutines, and the waits. The compiler generates its code once, not once for each T.
 type hubCore struct {
 	opts    *Options
-	status  func() Status // what the hub's owner says of it in the errors of waits
-	synced  chan struct{} // closed when the first whole content is in the store
-	stopped chan struct{} // closed when the handlers are about to be removed
+	status  func() Status // the status of the hub's owner, for the errors of waits
+	synced  chan struct{} // closed when the store has its first whole content
+	stopped chan struct{} // closed by stop, before it removes the handlers
 	waits   versionWaits
 
-	regMu   sync.Mutex
-	phase   lifecycle                // guarded by regMu, as all below
-	regs    map[*Registration]func() // with what runs in the handler's goroutine
-	running sync.WaitGroup           // of these goroutines; they are started under regMu
+	// regMu guards the fields below. It is the first of the locks: hub.mu is taken under it, but no
+	// callback runs under it.
+	regMu sync.Mutex
+	phase lifecycle
+	// regs has the registrations that were not removed, each with the function that its goroutine
+	// runs.
+	regs map[*Registration]func()
+	// running counts these goroutines. They start under regMu, so none starts after stop.
+	running sync.WaitGroup
 }
 
+// A lifecycle is the phase of a hub. It only goes forward.
 type lifecycle int
 
 const (
-	notStarted lifecycle = iota
-	started
-	ended
+	notStarted lifecycle = iota // handlers may be registered, but have no goroutine
+	started                     // every handler has a goroutine
+	ended                       // no handler can be registered any more
 )
 
 func newHubCore(opts *Options) *hubCore {
@@ -31,7 +37,8 @@ func newHubCore(opts *Options) *hubCore {
 	}
 }
 
-// start lets the handlers that were registered before it run. It returns false unless it is the first call.
+// start starts the goroutines of the handlers that were registered before. It returns false, and
+// does nothing, unless it is the first call.
 func (c *hubCore) start() bool {
 	c.regMu.Lock()
 	defer c.regMu.Unlock()
@@ -45,7 +52,7 @@ func (c *hubCore) start() bool {
 	return true
 }
 
-// stop removes all handlers, without waiting for calls that run.
+// stop removes all handlers. It does not wait for calls that are running.
 func (c *hubCore) stop() {
 	c.regMu.Lock()
 	c.phase = ended
@@ -55,13 +62,15 @@ func (c *hubCore) stop() {
 	}
 	close(c.stopped)
 	c.regMu.Unlock()
+	// Without regMu, which Remove takes.
 	for _, reg := range regs {
 		reg.Remove()
 	}
 }
 
-// register runs run in a goroutine of its own, from start on, until reg is removed. It calls subscribe first, unless the hub
-// has stopped: then reg is done at once.
+// register adds reg, and runs run in a goroutine of its own: at once, or from start on. It calls
+// subscribe before that, under regMu. If the hub has stopped it calls neither, and reg is removed
+// and done at once.
 func (c *hubCore) register(reg *Registration, subscribe, run func()) {
 	c.regMu.Lock()
 	defer c.regMu.Unlock()
@@ -77,8 +86,9 @@ func (c *hubCore) register(reg *Registration, subscribe, run func()) {
 	}
 }
 
-// unregister forgets reg. Before start reg has no goroutine, so run is called here: reg has been removed, and all that run does
-// is to release what reg holds.
+// unregister removes reg from regs, if it is there. If the hub has not started, reg has no
+// goroutine that could clean up. Then unregister calls run itself: run finds that reg was removed,
+// and only unsubscribes.
 func (c *hubCore) unregister(reg *Registration) {
 	c.regMu.Lock()
 	run, ok := c.regs[reg]
@@ -90,7 +100,7 @@ func (c *hubCore) unregister(reg *Registration) {
 	}
 }
 
-// pending returns how many changes wait for the slowest handler.
+// pending returns the number of changes that wait for the slowest handler.
 func (c *hubCore) pending() (most int) {
 	c.regMu.Lock()
 	counts := make([]func() int, 0, len(c.regs))
@@ -98,13 +108,14 @@ func (c *hubCore) pending() (most int) {
 		counts = append(counts, reg.pending)
 	}
 	c.regMu.Unlock()
+	// Without regMu: counting takes the locks of the cursors, and these may be folding.
 	for _, count := range counts {
 		most = max(most, count())
 	}
 	return most
 }
 
-// addHandler registers h, whose calls are made by a goroutine of its own.
+// addHandler implements [Informer.AddHandler].
 func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 	handler.validate()
 	reg := &Registration{
@@ -121,7 +132,7 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 	return reg
 }
 
-// close ends the hub: it removes the handlers, ends the log, and waits for the handler calls that run.
+// close removes the handlers, ends the log, and waits until no handler call is running.
 func (h *hub[T]) close() {
 	h.stop()
 	h.log.Close()

@@ -6,16 +6,33 @@ import (
 	"sync"
 )
 
-// An Informer keeps a typed, indexed copy of a collection in step with its [Source], and tells handlers of every change.
+// An Informer keeps a typed, indexed copy of a collection in step with its [Source], and calls
+// handlers for every change.
 //
-// The objects that it hands out, by reads and to handlers, are shared by all and must not be changed; copy one before.
+// All readers and handlers share the objects. They must not be changed: copy an object first. All
+// methods are safe for concurrent use.
 type Informer[T Object] struct {
 	hub   *hub[T]
 	r     *Reflector[T]
-	check *mutationDetector[T] // nil: not asked for
+	check *mutationDetector[T] // nil unless Options.DetectMutation is set
 }
 
-// NewInformer returns an informer of src's collection, which does nothing until [Informer.Run]. It panics if src is nil.
+// AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
+// *Informer is one, whatever its T, so a program can keep informers of different types in one
+// slice: to run all of them, to wait for them, and to report their status.
+type AnyInformer interface {
+	// Run is [Informer.Run].
+	Run(ctx context.Context) error
+	// WaitForSync is [Informer.WaitForSync].
+	WaitForSync(ctx context.Context) error
+	// Status is [Informer.Status]. Its field Informer has the informer's name.
+	Status() Status
+}
+
+var _ AnyInformer = (*Informer[*Meta])(nil)
+
+// NewInformer returns an informer of the collection of src. It does nothing until [Informer.Run].
+// NewInformer panics if src is nil. A nil opts means the defaults.
 func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	if isNil(src) {
 		panic("lw: NewInformer: nil source")
@@ -30,10 +47,13 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	return inf
 }
 
-// Run follows the collection until ctx is done, and then returns nil: with all goroutines gone, after the handler calls that
-// run have returned, and with no call to come. Whatever fails is tried again for as long as that. Only what can never work ends
-// Run before, as cancel does, with an *[Error] that is an [ErrPermanent]: a URL or a selector that does not parse, a field to
-// drop that T does not have, a T that is no pointer to a struct. Waits, Options.OnError and Status say it too. A second call
+// Run follows the collection until ctx is done, and then returns nil. When it returns, all its
+// goroutines are gone, no handler call is running and none will start.
+//
+// Whatever fails is retried as long as ctx is not done. The only exception is an [ErrPermanent] of
+// the source, which no retry can mend: a URL or a selector that does not parse, a field to drop
+// that T does not have, a T that is no pointer to a struct. Then Run ends as if ctx was done, and
+// returns the error as an *[Error]. Waits, Options.OnError and Status report it too. A second call
 // returns [ErrStarted].
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
@@ -48,44 +68,60 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	return err
 }
 
-// Store returns the copy of the collection. It is empty until the informer has synced.
+// Store returns the copy of the collection. It is empty until the informer has synced. It may be
+// read at any time, also after Run has returned.
 func (inf *Informer[T]) Store() Reader[T] { return inf.hub.store }
 
 func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 
-// AddHandler registers h, before Run or at any time after. A handler that is added after the first list begins with the store's
-// content, then is told what changes; joining takes the informer constant time. After the informer has stopped it returns a
-// registration that is done. It panics on a Handler without a function.
+// AddHandler registers h. It may be called before Run, and at any time after.
+//
+// A handler that is added after the first list gets the content of the store as Adds, and then the
+// changes. Adding one delays the informer by a constant time. After the informer has stopped
+// AddHandler returns a registration that is done. It panics on a Handler without a function, and on
+// one with a negative Resync.
 func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.addHandler(h) }
 
-// Events returns a sequence of all changes, beginning with the content of the store (or of the first list) as Added. Each
-// iteration begins anew, and goes on until ctx is done, the informer has stopped, or its loop ends. As with a handler, a loop
-// that is more than 1024 changes behind sees the net effect of those that wait.
+// Events returns a sequence of all changes. It begins with the content of the store, or of the
+// first list if that is still to come, as Added. Each iteration begins anew. It ends when ctx is
+// done, when the informer has stopped, or when the loop ends.
+//
+// As with a [Handler], a loop that is more than 1024 changes behind gets the net effect of the
+// changes that wait, one for each object. The loop's body may block: that delays nobody else.
 func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return inf.hub.events(ctx) }
 
-// WaitForSync waits until a whole list of a real state is in the store. Otherwise it returns why not: what the informer was
-// doing, its last failure and the cause of ctx, all of which errors.Is and errors.As find, or [ErrStopped]. It does not wait
-// for handlers; see [Registration.WaitForSync].
+// WaitForSync waits until a whole list of a real state is in the store. Otherwise it returns an
+// error that says what the informer is doing, and wraps its last failure and the cause of ctx, or
+// [ErrStopped]; errors.Is and errors.As find them. It does not wait for handlers: see
+// [Registration.WaitForSync].
 func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.waitForSync(ctx) }
 
-// WaitForResourceVersion waits until the store shows the collection as it was at version or later, so that after a write, with
-// the version that it returned, every read shows it. It returns nil at once if that is so. Otherwise it returns the cause of
-// ctx, [ErrStopped], [ErrRewound] if the server went back in time meanwhile, an error if version or the server's versions are
-// not decimal numbers and so have no order, and an error that wraps those of Status.SetAside if an object on the way could not
-// be applied. Give ctx a deadline: a version may never come.
+// WaitForResourceVersion waits until the store shows the collection as it was at version or later.
+// After a write, wait for the version that the write returned: then every read shows the write. It
+// returns nil at once if the store is there already.
 //
-// It is meant for the version of an object that this collection shows, as its write returned it, or of a list of it. A server
-// tells nobody of a write that his selector or namespace leaves out, nor of one to another resource. Such a version is only known
-// to be passed when something else happens, or when a bookmark comes: from kube-apiserver within a minute or so, and 2 s before
-// the end of a watch, which a short Options.WatchTimeout brings sooner; from a server without bookmarks not before a later write.
+// Give ctx a deadline, since a version may never come. The error is
+//   - the cause of ctx;
+//   - [ErrStopped] if the informer has stopped;
+//   - [ErrRewound] if the server went back in time meanwhile;
+//   - an error if version or the versions of the server are not decimal numbers, and so have no
+//     order;
+//   - an error that wraps those of Status.SetAside if an object on the way could not be applied.
 //
-// A delete returns no version to wait for. Wait until [Reader.Get] does not find the object, or finds another UID: a Delete of
-// a [Handler] says when to look.
+// version should be that of an object that this collection shows, as its write returned it, or that
+// of a list of the collection. A server sends no event for a write that the source's selector or
+// namespace leaves out, or for a write to another resource. Such a version is known to have passed
+// only when something else happens in the collection, or with a bookmark. kube-apiserver sends a
+// bookmark about every minute, and 2 s before the end of a watch; a short Options.WatchTimeout
+// makes that sooner. A server without bookmarks shows it only with the next write.
+//
+// A delete returns no version to wait for. Wait until [Reader.Get] does not find the object, or
+// finds one with another UID. The Delete function of a [Handler] says when to look.
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
 	return inf.hub.waitForResourceVersion(ctx, version, inf.hub.store.ResourceVersion)
 }
 
-// Status returns what the informer is doing.
+// Status returns what the informer is doing at this moment.
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.Status()
 	s.Objects = inf.hub.store.Len()

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Namespace returns the namespace of obj. It is a key function for [NewIndex]: NewIndex(pods, lw.Namespace[*corev1.Pod]).
+// Namespace returns the namespace of obj. It is a key function for [NewIndex]:
+// NewIndex(pods, lw.Namespace[*corev1.Pod]).
 func Namespace[T Object](obj T) string { return obj.GetNamespace() }
 
 // OwnerUIDs yields the UIDs of the owners of obj. It is a key function for [NewMultiIndex]:
@@ -23,7 +24,7 @@ func OwnerUIDs[T metav1.Object](obj T) iter.Seq[types.UID] {
 	}
 }
 
-// Select yields the objects of seq whose labels sel matches.
+// Select yields the objects of seq whose labels match sel.
 func Select[T interface{ GetLabels() map[string]string }](seq iter.Seq[T], sel labels.Selector) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for obj := range seq {

@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Object is what a collection holds: a comparable (pointer) type that knows its identity. Every API type is one, and so is a
-// small struct of your own that embeds [Meta]. Objects in a store are shared by all its readers and must not be changed.
+// Object is the constraint on the objects of a collection: a comparable type, in practice a
+// pointer, that knows its identity. Every Kubernetes API type is one, and so is a pointer to a
+// struct of your own that embeds [Meta]. All readers of a store share its objects, so they must not
+// be changed.
 type Object interface {
 	comparable
 	GetNamespace() string
@@ -20,13 +22,13 @@ type Object interface {
 	GetResourceVersion() string
 }
 
-// ObjectList is a list type of an API, such as *corev1.PodList or *[ListOf].
+// ObjectList is the constraint on the list types of an API, such as *corev1.PodList or *[ListOf].
 type ObjectList interface {
 	runtime.Object
 	metav1.ListInterface
 }
 
-// Key names an object within its collection. Namespace is empty for objects of the cluster's scope.
+// Key names an object within its collection. Namespace is empty for cluster-scoped objects.
 type Key = types.NamespacedName
 
 // KeyOf returns the key of obj.
@@ -34,7 +36,8 @@ func KeyOf[T Object](obj T) Key {
 	return Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// Meta is an object's identity, to embed in the result of a [Transform].
+// Meta is an object's identity. Embed it in a struct to make a pointer to that struct an [Object],
+// for example in the result type of a [Transform].
 type Meta struct {
 	Namespace       string
 	Name            string
@@ -42,22 +45,22 @@ type Meta struct {
 	ResourceVersion string
 }
 
-// GetNamespace returns the namespace, which is empty for an object of the cluster's scope.
+// GetNamespace returns the namespace. It is empty for a cluster-scoped object.
 func (m *Meta) GetNamespace() string { return m.Namespace }
 
 // GetName returns the name.
 func (m *Meta) GetName() string { return m.Name }
 
-// GetUID returns the UID, which tells an object from a later one of the same name.
+// GetUID returns the UID. It differs between an object and a later one of the same name.
 func (m *Meta) GetUID() types.UID { return m.UID }
 
-// GetResourceVersion returns the version of the collection that wrote this version of the object.
+// GetResourceVersion returns the resource version that the server gave this version of the object.
 func (m *Meta) GetResourceVersion() string { return m.ResourceVersion }
 
 // Key returns the key.
 func (m *Meta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
 
-// MetaOf returns the identity of obj.
+// MetaOf returns a copy of the identity of obj.
 func MetaOf[T Object](obj T) Meta {
 	return Meta{
 		Namespace:       obj.GetNamespace(),
@@ -67,47 +70,58 @@ func MetaOf[T Object](obj T) Meta {
 	}
 }
 
-// A Source lists and watches one collection. [*ListWatch], [*HTTP] and [*Memory] are Sources, and so are the results of
-// [WithListOptions] and [Transform].
+// A Source lists and watches one collection. [*ListWatch], [*HTTP] and [*Memory] are Sources, and
+// so are the results of [WithListOptions] and [Transform].
 //
-// A Source is used by one [Reflector] at a time, and calls yield from the goroutine that called it. Both methods return soon
-// after ctx is done. They pass opts on as they are; the meaning of its fields is that of the Kubernetes API
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/).
+// One [Reflector] at a time uses a Source. List and Watch call yield in the goroutine that called
+// them, and return soon after ctx is done. They pass opts on unchanged; its fields mean what they
+// mean in the Kubernetes API (https://kubernetes.io/docs/reference/using-api/api-concepts/).
 //
-// A Source that wraps another hands on the events as they came, or with all their fields, and is a [Hinter], whose hints are
-// [HintsOf] the one inside.
+// A Source that wraps another one passes the events on as they are, or copies all their fields. It
+// is also a [Hinter], and returns [HintsOf] the Source that it wraps.
 type Source[T Object] interface {
-	// List yields each object of the collection, or of the page that opts asks for, in turn; err is set instead of obj for
-	// one that cannot be decoded, as an [*Error] with its Key where that is known. It returns the list's metadata. An error
-	// from yield ends it and is returned.
+	// List calls yield for each object of the collection, or of the page that opts asks for, and
+	// returns the metadata of the list. For an object that cannot be decoded it passes err instead
+	// of obj: an [*Error], with its Key if that is known. If yield returns an error, List ends and
+	// returns that error.
 	List(ctx context.Context, opts metav1.ListOptions, yield func(obj T, err error) error) (metav1.ListMeta, error)
-	// Watch yields each event in turn until the server ends the stream (nil), the stream breaks, or yield returns an error,
-	// which is returned. Events come in the order of their versions; only the objects of a streamed list, each an Added one,
-	// come before them in any order.
+	// Watch calls yield for each event. It returns nil when the server has ended the stream, and an
+	// error if the stream breaks. If yield returns an error, Watch ends and returns that error.
+	// Events come in the order of their resource versions. Only the objects of a streamed list come
+	// before them in any order, each as an Added event.
 	Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error
 }
 
-// A WatchEvent is one change that a [Source] saw.
+// A WatchEvent is one event of a watch, as a [Source] yields it.
 type WatchEvent[T Object] struct {
-	Type             watch.EventType // Added, Modified, Deleted or Bookmark; an ERROR event is Watch's error
-	Object           T               // zero for a Bookmark and where Err is set; may be zero for Deleted, see Identity
-	ResourceVersion  string          // the version of the collection that this event leads to
-	InitialEventsEnd bool            // the bookmark that ends the initial events of a streamed list
-	// More says that the source has the next event at hand and yields it without waiting, so that handlers may be woken once
-	// for both: after 1024 events or about half a millisecond at the latest. Reads show each event at once all the same.
+	// Type is Added, Modified, Deleted or Bookmark. An ERROR event of the server is not yielded:
+	// Watch returns it as its error.
+	Type watch.EventType
+	// Object is the object after the event, or the last state of a Deleted one. It is zero for a
+	// Bookmark and if Err is set. For a Deleted it may be zero too; see Identity.
+	Object T
+	// ResourceVersion is the version of the collection right after this event.
+	ResourceVersion string
+	// InitialEventsEnd marks the Bookmark that ends the initial events of a streamed list.
+	InitialEventsEnd bool
+	// More says that the source already has the next event and yields it without waiting. The
+	// handlers are then woken once for several events: after at most 1024 of them or about half a
+	// millisecond. Reads of the store show each event at once all the same.
 	More bool
-	// Omitted says of a Deleted that the server has sent an Added, whose object is left out on the way, as [Transform] may: there
-	// need not be anything to delete.
+	// Omitted marks a Deleted that stands for an Added event of the server whose object a source
+	// such as [Transform] left out. There may be nothing to delete.
 	Omitted bool
-	Err     error // the object could not be decoded or transformed: an *Error, with the Key where it is known
+	// Err says that the object could not be decoded or transformed. It is an *[Error], with the Key
+	// if that is known.
+	Err error
 
-	// Identity is that of a Deleted which carries no object, as behind a [Transform]. It is nil where Object is set, and must
-	// not be changed.
+	// Identity is the identity of a Deleted that has no Object, such as one that a [Transform]
+	// yields. It is nil if Object is set, and must not be changed.
 	Identity *Meta
 }
 
-// Key returns the key of the object that the event is about, also of a Deleted that carries no object; it is zero for a
-// Bookmark.
+// Key returns the key of the event's object, taken from Object, Identity or Err, whichever is set.
+// It is zero for a Bookmark, and if an Err does not know its key.
 func (e *WatchEvent[T]) Key() Key {
 	var zero T
 	switch {
@@ -121,7 +135,7 @@ func (e *WatchEvent[T]) Key() Key {
 	return Key{}
 }
 
-// id returns what is known of the identity of the object that the event is about.
+// id returns the identity of the event's object, or the zero Meta if the event has none.
 func (e *WatchEvent[T]) id() (id Meta) {
 	var zero T
 	if e.Object != zero {
@@ -132,11 +146,11 @@ func (e *WatchEvent[T]) id() (id Meta) {
 	return id
 }
 
-// InitialEventsEnd is the annotation of the bookmark that ends the initial events of a streamed list
-// (https://kep.k8s.io/3157).
+// initialEventsEnd is the annotation of the bookmark that ends the initial events of a streamed
+// list (https://kep.k8s.io/3157).
 const initialEventsEnd = metav1.InitialEventsAnnotationKey
 
-// typeName is T's name without its package and pointer, as users say it: Pod.
+// typeName returns T's name without its package and pointer, such as Pod.
 func typeName[T any]() string {
 	t := reflect.TypeFor[T]()
 	for t.Kind() == reflect.Pointer {
@@ -148,21 +162,24 @@ func typeName[T any]() string {
 	return t.Name()
 }
 
-// SourceHints are what a [Source] knows of itself that no answer shows. The zero value says nothing.
+// SourceHints are facts about a [Source] that its answers do not show. The zero value gives no
+// hint.
 type SourceHints struct {
-	// NoStream: the source cannot stream its initial list, and to try would only cost time.
+	// NoStream: the source cannot stream a list, and trying would only cost time.
 	NoStream bool
-	// Unversioned: resource versions mean nothing, as those of a fake clientset, which stamps none on its objects. Events are
-	// believed in the order of their arrival.
+	// Unversioned: the resource versions mean nothing. A fake clientset, for example, sets none on
+	// its objects. The reflector then takes events in the order in which they arrive.
 	Unversioned bool
-	// Partial: the source leaves objects out, so that one may be modified or deleted that was never added.
+	// Partial: the source leaves objects out, so a Modified or Deleted event may be about an object
+	// that was never Added.
 	Partial bool
 }
 
-// A Hinter is a [Source] that has hints. Hints is called in the goroutine that reads from the server, and is to be quick.
+// A Hinter is a [Source] with hints. Hints must be quick: the goroutine that reads from the server
+// calls it.
 type Hinter interface{ Hints() SourceHints }
 
-// HintsOf returns the hints of src; the zero value where it is no [Hinter].
+// HintsOf returns the hints of src, or the zero value if src is not a [Hinter].
 func HintsOf[T Object](src Source[T]) SourceHints {
 	if h, ok := src.(Hinter); ok {
 		return h.Hints()

@@ -11,16 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// mutationPeriod is how often all cached objects are compared with their copies. An object is compared once more when it leaves
-// the cache, and all when the informer stops, so that no change goes unseen.
+// mutationPeriod is the interval at which all cached objects are compared with their copies. An
+// object is also compared when it leaves the cache, and all are when the informer stops. So every
+// change is found that lasts until then.
 const mutationPeriod = time.Second
 
-// mutationDetector keeps a copy of each cached object, to find those that somebody changed.
+// A mutationDetector implements Options.DetectMutation. It keeps a copy of each cached object, and
+// reports the objects that no longer equal their copies. The reflector's goroutine calls add,
+// remove and forget; watch compares in a goroutine of its own.
 type mutationDetector[T Object] struct {
 	report func(*Error)
 
-	mu     sync.Mutex
-	copies map[T]any // guarded by mu
+	mu sync.Mutex
+	// copies has the copy of each object: a deep copy, or encoded JSON. Guarded by mu, which is not
+	// held while objects are compared.
+	copies map[T]any
 }
 
 func newMutationDetector[T Object](opts *Options) *mutationDetector[T] {
@@ -30,7 +35,7 @@ func newMutationDetector[T Object](opts *Options) *mutationDetector[T] {
 	}
 }
 
-// add copies obj, which nobody else holds yet.
+// add copies obj. It is called before obj enters the cache, when nobody else can change it yet.
 func (m *mutationDetector[T]) add(obj T) {
 	c := copyOf(obj)
 	m.mu.Lock()
@@ -38,7 +43,7 @@ func (m *mutationDetector[T]) add(obj T) {
 	m.copies[obj] = c
 }
 
-// remove compares an object that has left the cache for the last time.
+// remove compares obj, which has left the cache, for the last time.
 func (m *mutationDetector[T]) remove(obj T) {
 	m.mu.Lock()
 	c, ok := m.copies[obj]
@@ -49,14 +54,15 @@ func (m *mutationDetector[T]) remove(obj T) {
 	}
 }
 
-// forget drops the copy of an object that never came into the cache.
+// forget removes the copy of an object that did not enter the cache after all.
 func (m *mutationDetector[T]) forget(obj T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.copies, obj)
 }
 
-// watch compares all objects again and again. The function that it returns ends that with a last look.
+// watch starts a goroutine that compares all objects every mutationPeriod. stop makes it compare
+// once more and end, and returns when it has ended.
 func (m *mutationDetector[T]) watch() (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -76,6 +82,7 @@ func (m *mutationDetector[T]) watch() (stop func()) {
 	return func() { close(quit); <-done }
 }
 
+// sweep compares all objects.
 func (m *mutationDetector[T]) sweep() {
 	m.mu.Lock()
 	all := make(map[T]any, len(m.copies))
@@ -87,7 +94,7 @@ func (m *mutationDetector[T]) sweep() {
 		if !m.compare(obj, c) {
 			continue
 		}
-		// Reported once: what it is now is what the next look compares with.
+		// Compare with the present content from now on, so that a change is reported once.
 		c := copyOf(obj)
 		m.mu.Lock()
 		if _, ok := m.copies[obj]; ok {
@@ -97,7 +104,7 @@ func (m *mutationDetector[T]) sweep() {
 	}
 }
 
-// compare reports obj if it is not what its copy says.
+// compare reports obj if it differs from its copy c.
 func (m *mutationDetector[T]) compare(obj T, c any) (changed bool) {
 	now := any(obj)
 	if _, ok := c.(encoded); ok {
@@ -108,19 +115,20 @@ func (m *mutationDetector[T]) compare(obj T, c any) (changed bool) {
 	}
 	paths, more := changedPaths(decoded(c), decoded(now))
 	if len(paths) == 0 {
-		return false // two forms of equal values
+		return false // only the form differs, such as the time zone of an equal time
 	}
 	m.report(&Error{Op: opMutation, Key: KeyOf(obj), Err: &mutationError{paths: paths, more: more, cached: c, now: copyOf(obj)}})
 	return true
 }
 
-// A mutationError says that somebody has changed a cached object.
+// A mutationError says that a cached object was changed.
 type mutationError struct {
-	paths       []string // what is different, at most maxPaths of them
-	more        int      // how many more there are
+	paths       []string // the fields that differ, at most maxPaths; see changedPaths
+	more        int      // the number of fields that differ and are not in paths
 	cached, now any      // copies of the object as it came into the cache, and as it was found
 }
 
+// Error names the fields that differ.
 func (e *mutationError) Error() string {
 	text := "a cached object was changed: " + strings.Join(e.paths, "; ")
 	if e.more > 0 {
@@ -129,24 +137,28 @@ func (e *mutationError) Error() string {
 	return text
 }
 
-// Objects returns copies of the object as it came into the cache and as it was found, for lwtest's diff.
+// Objects returns copies of the object as it entered the cache and as it was found.
+// lwtest.MutationDiff uses it.
 func (e *mutationError) Objects() (cached, now any) { return decoded(e.cached), decoded(e.now) }
 
-// encoded is the copy of an object that cannot copy itself: its JSON.
+// encoded is the copy of an object that has no DeepCopyObject: its JSON.
 type encoded string
 
+// copyOf returns a copy that shares nothing with obj. Fields that JSON leaves out are not compared
+// for an object that has no DeepCopyObject.
 func copyOf(obj any) any {
 	if o, ok := obj.(runtime.Object); ok {
 		return o.DeepCopyObject()
 	}
 	b, err := json.Marshal(obj)
 	if err != nil {
-		return encoded(err.Error())
+		return encoded(err.Error()) // equal until the object changes to one that can be encoded
 	}
 	return encoded(b)
 }
 
-// decoded returns a copy in the form in which its parts can be told apart.
+// decoded returns the copy c in a form that changedPaths can walk: JSON is decoded into maps and
+// slices.
 func decoded(c any) any {
 	e, ok := c.(encoded)
 	if !ok {

@@ -14,28 +14,34 @@ import (
 )
 
 const (
-	// maxPaths is how many differences of one object are named. More do not help to find who makes them.
+	// maxPaths is the most differences of one object that are named. More do not help to find the
+	// code that made them.
 	maxPaths = 10
-	// maxValue is how many bytes of a value are shown.
+	// maxValue is the most bytes of a value that are shown.
 	maxValue = 60
 )
 
-// changedPaths returns where now differs from was, as "Spec.Replicas: 3 is now 4", and how many differences it does not name.
+// changedPaths returns the differences between was and now, each as "Spec.Replicas: 3 is now 4",
+// and the number of differences that it does not name.
 //
-// A general library for differences calls methods by their names. That keeps the linker from removing unused methods in the whole
-// program, so this walk calls none: only times and quantities are compared by their values, all else as it is in memory.
+// It is a walk of its own instead of a diff library, because such a library looks up methods by
+// their names through reflection. That keeps the linker from removing unused methods in the whole
+// program, which makes it megabytes larger. Here only times and quantities are compared by value,
+// and all else as it is in memory.
 func changedPaths(was, now any) (paths []string, more int) {
 	w := pathWalk{seen: map[[2]uintptr]bool{}}
 	w.compare("", reflect.ValueOf(was), reflect.ValueOf(now))
 	return w.paths, w.more
 }
 
+// A pathWalk is the state of one changedPaths.
 type pathWalk struct {
 	paths []string
 	more  int
-	seen  map[[2]uintptr]bool // pairs of pointers that are compared already: objects may have cycles
+	seen  map[[2]uintptr]bool // the pairs of pointers that were compared: objects may have cycles
 }
 
+// differ notes a difference at path.
 func (w *pathWalk) differ(path, was, now string) {
 	if len(w.paths) == maxPaths {
 		w.more++
@@ -47,6 +53,8 @@ func (w *pathWalk) differ(path, was, now string) {
 	w.paths = append(w.paths, fmt.Sprintf("%s: %s is now %s", path, was, now))
 }
 
+// compare notes the differences between was and now, which are at path. A value that is not valid
+// stands for an element that one of two maps lacks.
 func (w *pathWalk) compare(path string, was, now reflect.Value) {
 	if !was.IsValid() || !now.IsValid() || was.Type() != now.Type() {
 		if was.IsValid() || now.IsValid() {
@@ -91,7 +99,7 @@ func (w *pathWalk) compare(path string, was, now reflect.Value) {
 			w.differ(path, show(was), show(now))
 		}
 	case reflect.Float32, reflect.Float64:
-		if a, b := was.Float(), now.Float(); a != b && (a == a || b == b) { // a NaN is as it was
+		if a, b := was.Float(), now.Float(); a != b && (a == a || b == b) { // a NaN equals itself
 			w.differ(path, show(was), show(now))
 		}
 	default:
@@ -101,6 +109,8 @@ func (w *pathWalk) compare(path string, was, now reflect.Value) {
 	}
 }
 
+// compareElements compares two slices or arrays. If their lengths differ, the slices as a whole do:
+// one element that was inserted would otherwise make all later ones differ.
 func (w *pathWalk) compareElements(path string, was, now reflect.Value) {
 	if was.Kind() == reflect.Slice && was.IsNil() != now.IsNil() || was.Len() != now.Len() {
 		w.differ(path, show(was), show(now))
@@ -111,6 +121,8 @@ func (w *pathWalk) compareElements(path string, was, now reflect.Value) {
 	}
 }
 
+// compareMaps compares two maps key by key, in the order of their keys, so that the report is the
+// same each time.
 func (w *pathWalk) compareMaps(path string, was, now reflect.Value) {
 	keys := was.MapKeys()
 	for _, key := range now.MapKeys() {
@@ -119,7 +131,7 @@ func (w *pathWalk) compareMaps(path string, was, now reflect.Value) {
 		}
 	}
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(show(a), show(b)) })
-	// The maps of decoded JSON stand for structs.
+	// A map of decoded JSON is an object of JSON: its keys are shown as fields.
 	fields := was.Type().Key().Kind() == reflect.String && was.Type().Elem().Kind() == reflect.Interface
 	for _, key := range keys {
 		name := path + "[" + show(key) + "]"
@@ -130,7 +142,7 @@ func (w *pathWalk) compareMaps(path string, was, now reflect.Value) {
 	}
 }
 
-// first reports whether the walk has not been at this pair of pointers or maps.
+// first reports whether it is called for the first time with this pair of pointers or maps.
 func (w *pathWalk) first(was, now reflect.Value) bool {
 	pair := [2]uintptr{was.Pointer(), now.Pointer()}
 	if w.seen[pair] {
@@ -140,7 +152,8 @@ func (w *pathWalk) first(was, now reflect.Value) bool {
 	return true
 }
 
-// equalValues compares values of which one has several forms in memory. Known is false for all others.
+// equalValues compares values of types that have several forms in memory for one value. known is
+// false for all other types.
 func equalValues(was, now reflect.Value) (equal, known bool) {
 	if was.Kind() != reflect.Struct || !was.CanInterface() {
 		return false, false
@@ -154,6 +167,7 @@ func equalValues(was, now reflect.Value) (equal, known bool) {
 	return false, false
 }
 
+// join appends the name of a field to path.
 func join(path, name string) string {
 	if path == "" {
 		return name
@@ -161,7 +175,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// show returns v for a person, in at most maxValue bytes and a mark that there are more.
+// show returns v for a person to read. It is cut after maxValue bytes, and then ends with an
+// ellipsis.
 func show(v reflect.Value) string {
 	if !v.IsValid() {
 		return "absent"

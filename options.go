@@ -7,48 +7,61 @@ import (
 	"time"
 )
 
-// Options tune an [Informer] or a [Reflector]. Nil and the zero value mean the defaults.
+// Options are the settings of an [Informer] or a [Reflector]. A nil *Options and the zero value of
+// each field mean the default. An Options is copied, so one value may serve many informers.
 type Options struct {
-	Name string // in errors and logs; default: T's name
+	// Name is the name in errors and logs. Default: the name of T, such as Pod.
+	Name string
 
-	// Logger is told, at Info, of the first sync and of each recovery, with how long they took, and where OnError is nil, at
-	// Warn, of failures: the first of a kind at once, and then at growing intervals, with how many there have been.
-	// Default: slog.Default(), and nothing is logged where OnError is set.
+	// Logger gets messages of level Info for the first sync and for each recovery, with how long it
+	// took. If OnError is nil it also gets failures, at level Warn: the first failure of a kind at
+	// once, the next ones at growing intervals, with their number. Default: slog.Default() if
+	// OnError is nil; if OnError is set, nothing is logged.
 	Logger *slog.Logger
 
-	List         ListMode      // how the initial list is asked for; default: ListAuto
-	PageSize     int64         // objects a page; default: 500
-	SyncBudget   time.Duration // a streamed list without an object for so long falls back to pages; default: 10 s
-	WatchTimeout time.Duration // a watch lasts so long to twice as long, drawn anew each time; default: 5 min
+	// List says how to request a list. Default: ListAuto.
+	List ListMode
+	// PageSize is the number of objects in a page. Default: 500.
+	PageSize int64
+	// SyncBudget is how long a streamed list may go without an object before it falls back to
+	// pages. Default: 10 s.
+	SyncBudget time.Duration
+	// WatchTimeout is the least duration of a watch. Each watch lasts a random duration in
+	// [WatchTimeout, 2*WatchTimeout), so that the watches of many informers do not end together.
+	// Default: 5 min.
+	WatchTimeout time.Duration
 
-	// Backoff returns the pause after so many failures in a row, from 1 on. A server's Retry-After is waited for where it is
-	// longer. Default: 0.8 s doubling to 30 s, of which a random half is taken off or added.
+	// Backoff returns the pause after that many failures in a row; failures is at least 1. A longer
+	// Retry-After of the server takes precedence. Default: a random duration between half and one
+	// and a half times a base, which doubles from 0.8 s to 30 s.
 	Backoff func(failures int) time.Duration
 
-	// OnError is told of every failure once, as an *Error, in the goroutine that reads from the server: it should not block.
-	// Default: see Logger.
+	// OnError is called once for every failure, with an *[Error], in the goroutine that reads from
+	// the server. It should not block. Default: failures are logged; see Logger.
 	OnError func(err error)
-	// OnPanic is told of a panic in a callback of a handler or of an index, in that callback's goroutine; the handler goes
-	// on with the next event, and an object that an index panicked at is set aside. Default (nil): the panic crashes the
-	// program, as any would.
+	// OnPanic is called when a callback of a handler or the function of an index panics, in the
+	// goroutine that called it. A handler then goes on with its next event. An object at which an
+	// index panicked is set aside. Default: the panic crashes the program, as any panic does.
 	OnPanic func(p *Panic)
 
-	// DetectMutation keeps a copy of every object, and reports one that somebody changed in the cache to OnError, with the
-	// paths of what is different. Package lwtest has the whole diff. It is for tests: it doubles the memory.
+	// DetectMutation finds code that changes cached objects. The informer keeps a copy of every
+	// object, compares, and reports each change to OnError with the paths of the fields that
+	// differ; package lwtest has the whole diff. It doubles the memory, so it is for tests.
 	DetectMutation bool
 }
 
-// ListMode says how an initial list is asked for.
+// ListMode says how an informer requests a list.
 type ListMode int
 
 const (
-	// ListAuto streams the list where the server can, and falls back to pages, for good, where it cannot.
+	// ListAuto streams the list. If the server cannot stream lists it uses pages from then on.
 	ListAuto ListMode = iota
-	// ListStream always streams the list, as the initial events of the watch (https://kep.k8s.io/3157).
+	// ListStream always streams the list: its objects are the initial events of the watch
+	// (https://kep.k8s.io/3157).
 	ListStream
-	// ListPages lists in pages of Options.PageSize, all of one resource version.
+	// ListPages requests pages of Options.PageSize objects, all of one resource version.
 	ListPages
-	// ListWhole asks for the list in one response.
+	// ListWhole requests the list in one response.
 	ListWhole
 )
 
@@ -66,7 +79,8 @@ func (m ListMode) String() string {
 	return fmt.Sprintf("ListMode(%d)", int(m))
 }
 
-// withDefaults returns a copy of o in which no field but Logger, OnError and OnPanic is zero: see newFailureLog.
+// withDefaults returns a copy of o with the defaults filled in. OnPanic may still be nil, and so
+// may one of Logger and OnError: newFailureLog sets OnError if it is nil.
 func (o *Options) withDefaults(name string) *Options {
 	var d Options
 	if o != nil {
@@ -93,8 +107,9 @@ func (o *Options) withDefaults(name string) *Options {
 	return &d
 }
 
-// defaultBackoff doubles from 0.8 s to 30 s and draws from the half below to the half above that, so that informers that a
-// server has lost at the same moment do not come back at the same moment.
+// defaultBackoff returns a random duration between half and one and a half times a base, which
+// doubles from 0.8 s to 30 s. Without the randomness all informers that a server lost at one moment
+// would come back at one moment.
 func defaultBackoff(failures int) time.Duration {
 	const first, most = 800 * time.Millisecond, 30 * time.Second
 	d := most

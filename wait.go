@@ -12,16 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// A Syncer can be waited for; an [*Informer] and a [*Registration] are Syncers.
+// A Syncer is something that can be waited for. An [*Informer] and a [*Registration] are Syncers.
 type Syncer interface {
 	WaitForSync(ctx context.Context) error
 }
 
-// WaitForSync waits for all syncers. Its error joins those of the ones that did not sync.
+// WaitForSync waits until all syncers have synced. If some do not, its error joins theirs. Give ctx
+// a deadline: a server that refuses lists is asked again and again.
 func WaitForSync(ctx context.Context, syncers ...Syncer) error {
 	var errs []error
 	for _, s := range syncers {
-		// One after the other costs nothing: all of them share ctx, and those that are synced return at once.
+		// Waiting for one after the other takes no longer than waiting for all at once: they share
+		// ctx, and a Syncer that has synced returns at once.
 		if err := s.WaitForSync(ctx); err != nil {
 			errs = append(errs, err)
 		}
@@ -29,7 +31,7 @@ func WaitForSync(ctx context.Context, syncers ...Syncer) error {
 	return errors.Join(errs...)
 }
 
-// waitForSync waits until the hub has its first whole content.
+// waitForSync implements [Informer.WaitForSync].
 func (c *hubCore) waitForSync(ctx context.Context) error {
 	select {
 	case <-c.synced:
@@ -46,7 +48,8 @@ func (c *hubCore) waitForSync(ctx context.Context) error {
 	}
 }
 
-// unsynced says why a wait for sync ended with cause.
+// unsynced returns the error of a wait for sync that ended with cause. It is also that of a
+// handler's wait: then the hub itself may have synced.
 func (c *hubCore) unsynced(cause error) error {
 	s := c.status()
 	what := s.unsynced()
@@ -56,15 +59,19 @@ func (c *hubCore) unsynced(cause error) error {
 	return &statusError{what: what, status: s, cause: cause}
 }
 
-// waitForResourceVersion waits until reported, the version that the store reports, is version or later.
+// waitForResourceVersion implements [Informer.WaitForResourceVersion]. reported returns the version
+// that the store reports.
 func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, reported func() string) error {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", c.opts.Name, version, err)
 	}
 	w := c.waits.add(version)
 	defer c.waits.remove(w)
+	// The store may have the version already. If not, the writer decides the wait later: it was
+	// added before this look, so the writer finds it.
 	c.waits.moved(reported(), isClosed(c.synced))
 	var err error
+	// A wait that is decided has its result, also if ctx is done or the hub has stopped.
 	select {
 	case err = <-w.done:
 	default:
@@ -85,7 +92,7 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, re
 	return c.unreached(version, err)
 }
 
-// unreached says why a wait for version ended with cause.
+// unreached returns the error of a wait for version that ended with cause.
 func (c *hubCore) unreached(version string, cause error) error {
 	s := c.status()
 	what := "waiting for resource version " + version
@@ -97,26 +104,35 @@ func (c *hubCore) unreached(version string, cause error) error {
 	return &statusError{what: what, status: s, cause: cause}
 }
 
-// errHeld says that a version has come, but that the store may not report it.
+// errHeld is the cause of a wait whose version has come, but is not reported because an object is
+// set aside. Nobody knows when it will be.
 var errHeld = errors.New("it has come, but an object that it covers is set aside")
 
-// versionWaits are the waits for a resource version.
+// versionWaits are the calls of WaitForResourceVersion that wait. The writer decides them when the
+// reported version changes.
 type versionWaits struct {
-	n atomic.Int32 // len(waits), so that nothing is done for each event while nobody waits
+	// n is len(waits). The writer loads it for each event, so that an event costs no more than that
+	// while nobody waits.
+	n atomic.Int32
 
 	mu    sync.Mutex
-	waits []*versionWait // guarded by mu, as all below
-	held  string         // the newest version that has come but is not reported; "": none
+	waits []*versionWait // guarded by mu, as is unreported
+	// unreported is the newest version that has come, while it is not reported because an object is
+	// set aside. "": none.
+	unreported string
 }
 
+// A versionWait is one call of WaitForResourceVersion.
 type versionWait struct {
 	version string
-	done    chan error // buffered: one verdict is sent
-	decided bool       // guarded by versionWaits.mu
+	done    chan error // receives the result, once; it has room for it, so the writer never waits
+	decided bool       // the result was sent; guarded by versionWaits.mu
 }
 
+// any reports whether there is a wait to decide.
 func (v *versionWaits) any() bool { return v.n.Load() > 0 }
 
+// add adds a wait for version.
 func (v *versionWaits) add(version string) *versionWait {
 	w := &versionWait{version: version, done: make(chan error, 1)}
 	v.mu.Lock()
@@ -126,6 +142,7 @@ func (v *versionWaits) add(version string) *versionWait {
 	return w
 }
 
+// remove removes a wait that is over.
 func (v *versionWaits) remove(w *versionWait) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -133,14 +150,16 @@ func (v *versionWaits) remove(w *versionWait) {
 	v.n.Store(int32(len(v.waits)))
 }
 
-// hold notes that version has come but is not reported.
+// hold notes that version has come but is not reported. "" ends that.
 func (v *versionWaits) hold(version string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.held = version
+	v.unreported = version
 }
 
-// moved decides the waits that end now that the store reports version.
+// moved decides the waits that end when the store reports version. A wait for that version or an
+// older one ends well, if the store has synced. It fails if the versions have no order, or if its
+// version has come but is not reported.
 func (v *versionWaits) moved(version string, synced bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -154,13 +173,13 @@ func (v *versionWaits) moved(version string, synced bool) {
 				continue
 			}
 		}
-		if c, err := resourceversion.CompareResourceVersion(v.held, w.version); err == nil && c >= 0 {
+		if c, err := resourceversion.CompareResourceVersion(v.unreported, w.version); err == nil && c >= 0 {
 			w.decideLocked(errHeld)
 		}
 	}
 }
 
-// fail ends all waits.
+// fail ends all waits with err.
 func (v *versionWaits) fail(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -169,6 +188,7 @@ func (v *versionWaits) fail(err error) {
 	}
 }
 
+// decideLocked sends the result of w, unless it has one.
 func (w *versionWait) decideLocked(err error) {
 	if !w.decided {
 		w.decided = true
@@ -176,6 +196,7 @@ func (w *versionWait) decideLocked(err error) {
 	}
 }
 
+// isClosed reports whether c is closed. Nothing is ever sent on c.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

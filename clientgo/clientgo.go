@@ -1,5 +1,6 @@
-// Package clientgo joins lw to k8s.io/client-go: it makes sources from a rest.Config. A generated client needs nothing of it:
-// lw.FromClient(clientset.CoreV1().Pods("")) is a source. It is a module of its own, so that lw does not depend on client-go.
+// Package clientgo joins lw to k8s.io/client-go: [HTTP] makes a source of a rest.Config. A program
+// with a generated client does not need it, because lw.FromClient(clientset.CoreV1().Pods("")) is a
+// source. The package is a module of its own, so that lw does not depend on client-go.
 package clientgo
 
 import (
@@ -13,10 +14,15 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// HTTP returns a source of the collection resource, of one namespace or, if that is "", of all (or of the cluster's scope). It
-// uses config's server, credentials and TLS, but neither its rate limits, which count requests and so have no say in a watch,
-// nor its timeout, which would cut every watch. It fails where config is nil or contradicts itself, and where resource has no
-// version or no name.
+// HTTP returns a source of the collection resource in namespace. If namespace is "" it is the
+// collection of all namespaces, or that of a cluster-scoped resource.
+//
+// HTTP uses the server, the credentials and the TLS settings of config, and does not change config.
+// It ignores config's rate limits, which count requests and so have no effect on a watch, and its
+// timeout, which would end every watch.
+//
+// It returns an error if config is nil or contradicts itself, or if resource has no version or no
+// name. It makes no request.
 func HTTP[T lw.Object](config *rest.Config, resource schema.GroupVersionResource, namespace string) (*lw.HTTP[T], error) {
 	if config == nil {
 		return nil, errors.New("clientgo: HTTP: nil config")
