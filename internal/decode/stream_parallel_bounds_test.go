@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -9,63 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/iotest"
-	"testing/synctest"
 )
-
-// When yield has had enough, all ends: also a Read that would wait forever. The bubble finds what is left.
-func TestCrewEndsWithYield(t *testing.T) {
-	enough := errors.New("enough")
-	for _, batch := range []int{1, 500, batchBytes} {
-		for _, stop := range []int{1, 2, 40, 100} {
-			for name, give := range map[string]func() error{
-				"error": func() error { return enough }, "EOF": func() error { return io.EOF }, "panic": func() error { panic(enough) },
-				"goexit": func() error { runtime.Goexit(); return nil },
-			} {
-				synctest.Test(t, func(t *testing.T) {
-					data := stonesOf(100, false, func(_ int, item string) string { return item })
-					r, w := io.Pipe()
-					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }() // and then no more
-					d := newDecoder[*stone](t, Options{Workers: 2})
-					d.batch = batch
-					got := tell(func(yield func(any) error) error {
-						n := 0
-						_, err := d.List(r, JSON, func(o Object) error {
-							_ = yield(o)
-							if n++; n == stop {
-								return give()
-							}
-							return nil
-						})
-						return err
-					})
-					want := map[string]story{
-						"error": {end: fmt.Sprintf("%T enough", enough)}, "EOF": {end: fmt.Sprintf("%T EOF", io.EOF)}, "panic": {panic: enough, gone: true}, "goexit": {gone: true},
-					}[name]
-					if n := len(got.told); n != stop || got.end != want.end || got.panic != want.panic || got.gone != want.gone {
-						t.Errorf("batches of %d, %s: %d items, then %q, panic %v, gone %v", batch, name, n, got.end, got.panic, got.gone)
-					}
-				})
-			}
-		}
-	}
-}
-
-// A Read that panics does so in the caller's goroutine, and one that fails comes after what was read before.
-func TestCrewReadFails(t *testing.T) {
-	data := stonesOf(100, false, func(_ int, item string) string { return item })
-	broken := errors.New("broken")
-	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
-		d := newDecoder[*stone](t, Options{Workers: 2})
-		got := tell(func(yield func(any) error) error {
-			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:strings.LastIndex(data, "]")]), last)), JSON, func(o Object) error { return yield(o) })
-			return err
-		})
-		if failed := strings.HasSuffix(got.end, ": broken") && len(got.told) == 100; name == "error" && !failed || name == "panic" && got.panic != broken {
-			t.Errorf("%s: %d items, then %s, panic %v", name, len(got.told), got.end, got.panic)
-		}
-	}
-}
 
 // A helper that is lost to what it decodes is replaced.
 func TestCrewLosesHelper(t *testing.T) {
@@ -83,10 +26,6 @@ func TestCrewLosesHelper(t *testing.T) {
 		t.Errorf("%d objects, then %s", len(got.objects), got.end)
 	}
 }
-
-type panicReader struct{ v any }
-
-func (r panicReader) Read([]byte) (int, error) { panic(r.v) }
 
 // However slow yield is, a bounded part of the stream is read ahead of it.
 func TestCrewIsBounded(t *testing.T) {

@@ -6,102 +6,18 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// newCarp returns carp i, with something in every field.
-func newCarp(i int) *carp.Carp {
-	one, yes := int64(i), true
-	c := "c"
-	at := metav1.NewTime(time.Unix(1700000000+int64(i), 0))
-	return &carp.Carp{
-		TypeMeta: metav1.TypeMeta{Kind: "Carp", APIVersion: "testapigroup.apimachinery.k8s.io/v1"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: fmt.Sprintf("carp-%d", i), UID: "u", ResourceVersion: fmt.Sprint(100 + i), Generation: 3, CreationTimestamp: at,
-			DeletionTimestamp: &at, DeletionGracePeriodSeconds: &one, Labels: map[string]string{"a": "b", "app": "carp"}, Finalizers: []string{"x/y", "z"},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "Pond", Name: "p", UID: "pu", Controller: &yes}, {Name: "q"}},
-			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:app":{}}}}`)}},
-		},
-		Spec: carp.CarpSpec{
-			RestartPolicy: "Always", TerminationGracePeriodSeconds: &one, NodeSelector: map[string]string{"os": "linux"}, HostPID: true, NodeName: "node",
-		},
-		Status: carp.CarpStatus{
-			Phase: "Running", StartTime: &at, Conditions: []carp.CarpCondition{{Type: "Ready", Status: "True", LastProbeTime: at}, {Type: "Other"}, {}},
-			Infos: []carp.CarpInfo{{A: -1, B: "b", C: &c, Data: "d"}, {A: 1 << 40}},
-		},
-	}
-}
-
 var carpGV = schema.GroupVersion{Group: "testapigroup.apimachinery.k8s.io", Version: "v1"}
-
-// protobufOf returns o as a server writes it.
-func protobufOf(t testing.TB, o runtime.Object) []byte {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(carpGV, &carp.Carp{}, &carp.CarpList{})
-	metav1.AddToGroupVersion(scheme, carpGV)
-	var b bytes.Buffer
-	if err := protobuf.NewSerializer(scheme, scheme).Encode(o, &b); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// frameOf returns a watch event as a server writes it.
-func frameOf(t testing.TB, typ string, object []byte) []byte {
-	t.Helper()
-	b, err := (&metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: object}}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
-}
-
-func carpList(t testing.TB, n int) []byte {
-	l := &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "c"}}
-	for i := range n {
-		l.Items = append(l.Items, *newCarp(i))
-	}
-	return protobufOf(t, l)
-}
-
-// wantCarp is carp i as it comes from a server.
-func wantCarp(i int) *carp.Carp {
-	c := newCarp(i)
-	c.TypeMeta = metav1.TypeMeta{}
-	return c
-}
-
-func TestProtobufIsCompiled(t *testing.T) {
-	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*metav1.PartialObjectMetadata](t, Options{}), newDecoder[*metav1.Status](t, Options{})} {
-		d.root.compileWire()
-		if d.root.message == nil {
-			t.Errorf("%v is not compiled", d.root.typ)
-		}
-	}
-}
-
-func TestOnlyOneEncodingIsCompiled(t *testing.T) {
-	d := newDecoder[*carp.Carp](t, Options{})
-	if o := messageOf(d, mustMarshal(t, newCarp(1))); o.Err != nil || d.root.json != nil || d.root.message == nil {
-		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", o.Err, d.root.json != nil, d.root.message != nil)
-	}
-	d = newDecoder[*carp.Carp](t, Options{})
-	if _, err := decodeOne(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil || d.root.json == nil || d.root.wired {
-		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", err, d.root.json != nil, d.root.wired)
-	}
-}
 
 func TestProtobufList(t *testing.T) {
 	for name, d := range map[string]*Decoder{
@@ -239,92 +155,83 @@ func TestProtobufWithoutFrames(t *testing.T) {
 	}
 }
 
-func TestProtobufObjectThatDoesNotFit(t *testing.T) {
-	c := newCarp(1)
-	meta, _ := c.ObjectMeta.Marshal()
-	spec := []byte{3<<3 | wireVarint, 1} // restartPolicy as a number
-	raw := append(append([]byte{1<<3 | wireBytes, byte(len(meta)), byte(len(meta) >> 7)}, meta...), 2<<3|wireBytes, byte(len(spec)))
-	raw[1] |= 0x80
-	raw = append(raw, spec...)
-	for name, d := range map[string]*Decoder{"compiled": newDecoder[*carp.Carp](t, Options{}), "own": ownUnmarshal(t)} {
-		o := messageOf(d, raw)
-		want := Ident{Namespace: "ns", Name: "carp-1", UID: "u", ResourceVersion: "101"}
-		if o.Err == nil || o.Ident != want {
-			t.Errorf("%s: %+v, error %v; want %+v", name, o.Ident, o.Err, want)
-		}
-	}
+// bytesField is a field of a protobuf message, which says that it has so many bytes.
+func bytesField(num int, n int, data []byte) []byte {
+	out := binary.AppendUvarint(nil, uint64(num)<<3|2)
+	return append(binary.AppendUvarint(out, uint64(n)), data...)
 }
 
-func TestProtobufDrop(t *testing.T) {
-	d := newDecoder[*carp.Carp](t, Options{Drop: []string{"metadata.managedFields", "metadata.labels.app", "spec.nodeSelector", "status.conditions.lastProbeTime"}})
-	o := messageOf(d, mustMarshal(t, newCarp(1)))
-	want := wantCarp(1)
-	want.ManagedFields, want.Spec.NodeSelector = nil, nil
-	delete(want.Labels, "app")
-	for i := range want.Status.Conditions {
-		want.Status.Conditions[i].LastProbeTime = metav1.Time{}
-	}
-	if diff := cmp.Diff(want, o.Value); o.Err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", o.Err, diff)
-	}
-}
-
-// messageOf decodes the message data; an abort is the object's error here.
-func messageOf(d *Decoder, data []byte) Object {
-	o, err := d.message(data)
-	if err != nil {
-		return Object{Err: err}
-	}
-	return o
-}
-
-func mustMarshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
-	t.Helper()
-	b, err := m.Marshal()
+// A list that is said to end in the middle of a field is broken, wherever that is, and however much comes behind.
+func TestProtobufListThatEndsInAField(t *testing.T) {
+	list := &carp.CarpList{ListMeta: metav1.ListMeta{ResourceVersion: "77"}, Items: []carp.Carp{*newCarp(1), *newCarp(2)}}
+	raw, err := list.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
-}
-
-// FuzzProtobufObject compares the compiled decoder with the generated one. That one does not look at the bounds and wire types in
-// the entries of maps, so what it reads from such bytes is compared as it would write it.
-func FuzzProtobufObject(f *testing.F) {
-	f.Add(mustMarshal(f, newCarp(1)))
-	f.Add(mustMarshal(f, &carp.Carp{}))
-	f.Add([]byte{0x0a, 0x00, 0x12, 0x00, 0x0b, 0x0c})
-	f.Add([]byte("C\xec\xec\xec\xec\xec\xec0"))
-	f.Add(append(mustMarshal(f, newCarp(1)), mustMarshal(f, newCarp(2))...))
-	decoders := []*Decoder{newDecoder[*carp.Carp](f, Options{}), newDecoder[*carp.Carp](f, Options{Share: true})}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		want := &carp.Carp{}
-		wantErr := want.Unmarshal(data)
-		for _, d := range decoders {
-			checkMessage(t, d, data, want, wantErr)
+	// The list's metadata, then its items.
+	whole := map[int]bool{0: true}
+	for at := 0; at < len(raw); {
+		_, size := binary.Uvarint(raw[at+1:])
+		n, _ := binary.Uvarint(raw[at+1:])
+		at += 1 + size + int(n)
+		whole[at] = true
+	}
+	d := newDecoder[*carp.Carp](t, Options{})
+	for n := range len(raw) + 1 {
+		kind := bytesField(2, len("CarpList"), []byte("CarpList"))
+		data := append([]byte("k8s\x00"), bytesField(1, len(kind), kind)...)
+		data = append(data, bytesField(2, n, raw)...)
+		items := 0
+		_, err := d.List(bytes.NewReader(data), Protobuf, func(Object) error { items++; return nil })
+		if whole[n] && n < len(raw) {
+			continue // what follows is taken for fields of the envelope
 		}
-	})
-}
-
-// checkMessage checks that d decodes data, several times, to what the generated code does.
-func checkMessage(t *testing.T, d *Decoder, data []byte, want *carp.Carp, wantErr error) {
-	for i := range 3 { // what it expects comes from what it has read
-		if o := messageOf(d, mustMarshal(t, newCarp(i))); o.Err != nil || !reflect.DeepEqual(wantCarp(i), o.Value) {
-			t.Fatalf("error %v (-want +got):\n%s", o.Err, cmp.Diff(wantCarp(i), o.Value))
+		if (err == nil) != (n == len(raw)) {
+			t.Fatalf("a list of %d bytes that is said to have %d: %d items, error %v", len(raw), n, items, err)
 		}
 	}
-	for range 3 {
-		o := messageOf(d, data)
-		if wantErr == nil && o.Err != nil {
-			data = mustMarshal(t, want)
-			want = &carp.Carp{}
-			wantErr = want.Unmarshal(data)
-			o = messageOf(d, data)
+}
+
+// A stream that ends too early is an error wherever it ends: never a shorter list.
+func TestCutProtobufList(t *testing.T) {
+	data := carpList(t, 3)
+	d := newDecoder[*carp.Carp](t, Options{})
+	for n := range len(data) - 16 { // what comes last are fields of the envelope that nobody needs
+		items := 0
+		if _, err := d.List(bytes.NewReader(data[:n]), Protobuf, func(Object) error { items++; return nil }); err == nil {
+			t.Fatalf("%d of %d bytes are a list of %d", n, len(data), items)
 		}
-		if (o.Err == nil) != (wantErr == nil) {
-			t.Fatalf("got error %v, want %v", o.Err, wantErr)
+	}
+}
+
+// A list whose length ends inside one of its fields has lost its frame: what follows would be taken for something else.
+func TestProtobufListEndsInField(t *testing.T) {
+	whole := carpList(t, 3)
+	var u runtime.Unknown
+	if err := u.Unmarshal(whole[4:]); err != nil {
+		t.Fatal(err)
+	}
+	ends := map[int]bool{len(u.Raw): true} // where fields of the list end
+	w := &wire{data: u.Raw}
+	for !w.done() {
+		ends[w.pos] = true
+		if _, _, err := w.field(); err != nil {
+			t.Fatal(err)
 		}
-		if o.Err == nil && !reflect.DeepEqual(want, o.Value) {
-			t.Fatalf("(-want +got):\n%s", cmp.Diff(want, o.Value))
+		if _, err := w.bytes(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apiVersion := mustMarshal(t, &runtime.Unknown{TypeMeta: u.TypeMeta})
+	head := len(magic) + 2 + int(apiVersion[1])
+	for n := range len(u.Raw) + 1 {
+		data := binary.AppendUvarint(append([]byte(magic), append(apiVersion[:head-len(magic):head-len(magic)], 2<<3|wireBytes)...), uint64(n))
+		data = append(data, u.Raw...)
+		g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(data), Protobuf)
+		if inField := fmt.Sprintf("invalid protobuf: a list of %d bytes ends in a field", n); !ends[n] && g.end != inField {
+			t.Errorf("%d bytes of %d: %s, want %s", n, len(u.Raw), g.end, inField)
+		} else if ends[n] && strings.Contains(g.end, "ends in a field") {
+			t.Errorf("%d bytes of %d, where a field ends: %s", n, len(u.Raw), g.end)
 		}
 	}
 }

@@ -2,10 +2,8 @@ package decode
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
-	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -200,29 +198,4 @@ func podFrames(n int) (frames []byte, each int) {
 		fmt.Fprintf(&b, "{\"type\":\"MODIFIED\",\"object\":%s}\n", podJSON(i))
 	}
 	return b.Bytes(), b.Len() / n
-}
-
-func TestPodsSameAsApimachinery(t *testing.T) {
-	for _, opts := range []Options{{}, {Share: true}} {
-		d := newDecoder[*pod](t, opts)
-		frames, _ := podFrames(500)
-		i := 0
-		err := d.Watch(bytes.NewReader(frames), JSON, func(e Event) error {
-			want := &pod{}
-			if err := unmarshal(podJSON(i), want); err != nil {
-				return err
-			}
-			want.TypeMeta = metav1.TypeMeta{}
-			wantJSON, _ := json.Marshal(want)
-			gotJSON, _ := json.Marshal(e.Object.Value)
-			if e.Object.Err != nil || !bytes.Equal(wantJSON, gotJSON) {
-				t.Fatalf("share %v, pod %d: %v\n got %s\nwant %s", opts.Share, i, e.Object.Err, gotJSON, wantJSON)
-			}
-			i++
-			return nil
-		})
-		if err != nil || i != 500 {
-			t.Fatalf("share %v: %d events, error %v", opts.Share, i, err)
-		}
-	}
 }

@@ -58,3 +58,21 @@ func TestListMembers(t *testing.T) {
 		}
 	}
 }
+
+// What else a list has, of whatever sort, before its items and behind them, is passed.
+func TestUnknownMembersOfLists(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	for _, value := range []string{`[1,[2],{"a":"]"}]`, `[]`, `{}`, `{"a":{"b":"}"}}`, `"x"`, `""`, `"\"]"`, `1`, `-1.5e3`, `true`, `false`, `null`} {
+		for _, list := range []string{
+			`{"kind":"SinkList","other":` + value + `,"metadata":{"resourceVersion":"5"},"items":[` + sinkA + `]}`,
+			`{"kind":"SinkList","metadata":{"resourceVersion":"5"},"items":[` + sinkA + `],"other":` + value + `}`,
+			`{"other":` + value + ` , "items" : [` + sinkA + `] , "metadata":{"resourceVersion":"5"},"kind":"SinkList"}`,
+		} {
+			n := 0
+			meta, err := d.List(strings.NewReader(list), JSON, func(o Object) error { n++; return o.Err })
+			if err != nil || n != 1 || meta.ResourceVersion != "5" {
+				t.Errorf("%s: %d items at %q, error %v", list, n, meta.ResourceVersion, err)
+			}
+		}
+	}
+}

@@ -3,7 +3,6 @@ package decode
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -216,99 +215,6 @@ func TestCrewProtobuf(t *testing.T) {
 			t.Errorf("a stream, %s: %s", name, cmp.Diff(alone, crew, cmp.AllowUnexported(reading{})))
 		}
 	}
-}
-
-// endsOnce has an end that nobody may read again.
-type endsOnce struct {
-	r     io.Reader
-	ended bool
-	io.Closer
-}
-
-func (r *endsOnce) Read(p []byte) (int, error) {
-	if r.ended {
-		return 0, errors.New("read behind the end")
-	}
-	n, err := r.r.Read(p)
-	r.ended = err != nil
-	return n, err
-}
-
-// What has arrived is told while the stream waits, and after the initial events there is no crew.
-func TestCrewHoldsNothingBack(t *testing.T) {
-	const n, end = 20, 10
-	for _, watch := range []bool{false, true} {
-		for way := range 4 {
-			closes, lines := way&1 > 0, way&2 > 0
-			var parts []string // each ends with an object
-			data := stonesOf(n, watch, func(i int, item string) string {
-				if lines {
-					item = strings.ReplaceAll(item, ":{", ":\n{")
-				}
-				if i == end && watch {
-					item = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`
-				}
-				parts = append(parts, item)
-				return item
-			})
-			synctest.Test(t, func(t *testing.T) {
-				r, w := io.Pipe()
-				told := 0
-				go func() {
-					defer w.Close()
-					for i, part := range parts {
-						cut := strings.Index(data, part) + len(part)
-						_, _ = io.WriteString(w, data[:cut/2])
-						_, _ = io.WriteString(w, data[cut/2:cut])
-						data = data[cut:]
-						if synctest.Wait(); told != i+1 {
-							t.Errorf("watch %v: %d of %d were told", watch, told, i+1)
-						}
-					}
-					_, _ = io.WriteString(w, data)
-				}()
-				var from io.Reader = struct{ io.Reader }{r}
-				if closes {
-					from = r
-				}
-				d := newDecoder[*stone](t, Options{Workers: 2})
-				var err error
-				if watch {
-					err = d.WatchList(from, JSON, func(ev Event) error {
-						told++
-						if _, crew := d.buf.r.(*crew); told > end+2 && (crew || cap(d.buf.data) > minBuffer) {
-							t.Errorf("event %d: a crew is there: %v, with %d bytes", told, crew, cap(d.buf.data))
-						}
-						return nil
-					})
-				} else {
-					_, err = d.List(from, JSON, func(Object) error { told++; return nil })
-				}
-				if told != n || err != nil {
-					t.Errorf("%d were told, error %v", told, err)
-				}
-			})
-		}
-	}
-}
-
-// What a Read that waits returns in the end follows what is read alone meanwhile.
-func TestCrewGuessesWrong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		told := 0
-		go func() {
-			data := strings.ReplaceAll(stonesOf(20, true, func(_ int, item string) string { return item }), ":{", ":\n{")
-			_, _ = io.WriteString(w, data)
-			synctest.Wait()
-			w.Close()
-		}()
-		d := newDecoder[*stone](t, Options{Workers: 2})
-		err := d.WatchList(&endsOnce{r: r, Closer: r}, JSON, func(Event) error { told++; return nil })
-		if told != 20 || err != nil {
-			t.Errorf("%d were told, error %v", told, err)
-		}
-	})
 }
 
 // The first event after the end of the initial ones waits for those that are still under way.

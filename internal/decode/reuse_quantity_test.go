@@ -3,9 +3,7 @@ package decode
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // A quantity that was decoded before is equal to the first one and shares no memory with it.
@@ -23,27 +21,6 @@ func TestQuantityTwice(t *testing.T) {
 				t.Errorf("%s, try %d: %v, want %v", in, i, &got, &want)
 			}
 			got.Add(one)
-		}
-	}
-}
-
-func TestIntOrString(t *testing.T) {
-	type object struct {
-		V intstr.IntOrString  `json:"v"`
-		P *intstr.IntOrString `json:"p"`
-	}
-	d := newDecoder[*object](t, Options{})
-	for _, v := range []string{`1`, `"http"`, `""`, `null`, `-0`, `2147483648`, `1.5`, `1e2`, `true`, `{}`, `"a\u00e9\ud800"`} {
-		data := []byte(`{"v":` + v + `,"p":` + v + `}`)
-		var want object
-		wantErr := unmarshal(data, &want)
-		got, err := decodeOne(d, data)
-		if (err == nil) != (wantErr == nil) {
-			t.Errorf("%s: error %v, want %v", v, err, wantErr)
-		} else if err == nil {
-			if diff := cmp.Diff(&want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", v, diff)
-			}
 		}
 	}
 }

@@ -26,20 +26,6 @@ func newCompiler(share bool) *compiler {
 	return &compiler{share: share, makers: makers{}, done: map[reflect.Type]*lateDecoder{}}
 }
 
-// makers are one for each type of values, of which an object has its memory in one piece. Values that objects share have memory of
-// their own: they would keep that of the first object alive.
-type makers map[reflect.Type]*maker
-
-func (all makers) of(t reflect.Type, share bool) *maker {
-	if share {
-		return makerOf(t)
-	}
-	if all[t] == nil {
-		all[t] = batchOf(t)
-	}
-	return all[t]
-}
-
 // A lateDecoder is a struct's decoder, which is needed before it is there where a type contains itself.
 type lateDecoder struct{ decoder }
 

@@ -135,3 +135,20 @@ func (f *stringField) remember(d *Decoder, b []byte, plain bool) string {
 	f.at = at
 	return s
 }
+
+// A boxPool is a pool of strings in interfaces, which are one more piece of memory.
+type boxPool struct{ table []any }
+
+func (p *boxPool) get(b []byte) any {
+	if len(b) > maxIntern {
+		return string(b)
+	}
+	if p.table == nil {
+		p.table = make([]any, internSlots)
+	}
+	at := &p.table[maphash.Bytes(seed, b)%internSlots]
+	if s, ok := (*at).(string); !ok || s != string(b) {
+		*at = string(b)
+	}
+	return *at
+}

@@ -1,26 +1,16 @@
 package decode
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
-
-// mustDecode decodes data as one object of type T.
-func mustDecode[T any](t *testing.T, d *Decoder, data []byte) T {
-	t.Helper()
-	v, err := decodeOne(d, data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v.(T)
-}
 
 func TestShare(t *testing.T) {
 	for share, want := range map[bool]bool{false: false, true: true} {
@@ -97,78 +87,6 @@ func TestShareIsBounded(t *testing.T) {
 	}
 }
 
-func TestIntern(t *testing.T) {
-	d := newDecoder[*pod](t, Options{})
-	a, b := mustDecode[*pod](t, d, podJSON(1)), mustDecode[*pod](t, d, podJSON(2))
-	// A place of the table holds one string, so by chance two may displace each other.
-	shared, all := 0, 0
-	for name, value := range a.Labels {
-		if all++; sameMemory(value, b.Labels[name]) {
-			shared++
-		}
-	}
-	if shared < all/2 {
-		t.Errorf("%d of %d equal strings share memory", shared, all)
-	}
-	long := fmt.Sprintf(`{"metadata":{"name":"%s"}}`, strings.Repeat("x", maxIntern+1))
-	if sameMemory(mustDecode[*pod](t, d, []byte(long)).Name, mustDecode[*pod](t, d, []byte(strings.Replace(long, "x", "y", 1))).Name) {
-		t.Error("different strings share memory")
-	}
-}
-
-// No string of an object may stand in the bytes that it was read from, which are overwritten.
-func TestNothingAliasesTheInput(t *testing.T) {
-	for _, opts := range []Options{{}, {Share: true}} {
-		d := newDecoder[*sink](t, opts)
-		for _, spec := range specs {
-			data := []byte(`{"metadata":{"name":"a"},"spec":` + spec + `}`)
-			got, err := decodeOne(d, data)
-			if err != nil {
-				continue
-			}
-			want, _ := decodeOne(newDecoder[*sink](t, Options{}), []byte(string(data)))
-			for i := range data {
-				data[i] = '#'
-			}
-			clear(d.p.scratch[:cap(d.p.scratch)])
-			if !reflect.DeepEqual(want, got) {
-				t.Errorf("share %v: %s changed with its input", opts.Share, spec)
-			}
-		}
-	}
-}
-
-func TestDrop(t *testing.T) {
-	d := newDecoder[*pod](t, Options{Drop: []string{
-		"metadata.managedFields", "metadata.labels.app.example/label-1", "spec.containers.env", "status.containerStatuses.state.running", "spec.volumes",
-	}})
-	got := mustDecode[*pod](t, d, podJSON(1))
-	want := &pod{}
-	if err := unmarshal(podJSON(1), want); err != nil {
-		t.Fatal(err)
-	}
-	want.TypeMeta = metav1.TypeMeta{}
-	want.ManagedFields, want.Spec.Volumes = nil, nil
-	delete(want.Labels, "app.example/label-1")
-	for i := range want.Spec.Containers {
-		want.Spec.Containers[i].Env = nil
-	}
-	for i := range want.Status.ContainerStatuses {
-		want.Status.ContainerStatuses[i].State.Running = nil
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	for _, path := range []string{"spec.containerz", "spec.nodeName.x", "x", "metadata.creationTimestamp.time", ""} {
-		if _, err := New(reflect.TypeFor[*pod](), Options{Drop: []string{path}}); err == nil {
-			t.Errorf("%q was taken for a field", path)
-		}
-	}
-}
-
-// sameMemory reports whether two strings are one.
-func sameMemory(a, b string) bool { return a == b && unsafe.StringData(a) == unsafe.StringData(b) }
-
 // What is added to a shared map or slice later in an object's message is in no other object.
 func TestSharedRunGoesOn(t *testing.T) {
 	base := &carp.Carp{ObjectMeta: metav1.ObjectMeta{
@@ -198,5 +116,63 @@ func TestSharedRunGoesOn(t *testing.T) {
 	a, b := all[2].ObjectMeta, all[5].ObjectMeta
 	if reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() || &a.Finalizers[0] != &b.Finalizers[0] {
 		t.Error("equal labels and finalizers are not shared")
+	}
+}
+
+// What is shared is guessed by what came last in its field, too.
+func TestGuessShared(t *testing.T) {
+	d := newDecoder[*sink](t, Options{Share: true})
+	long := `{"refKind":"a kind of some length","refName":"x"}`
+	raw := []string{`[` + long + `]`, `[` + long + `,` + long + `]`, `[` + long + ` ]`, `[` + long, `[` + long + `]]`, `[]`, `null`,
+		strings.Repeat("1", 30), `"` + strings.Repeat("x", 40) + `"`, `[` + strings.Replace(long, "x", "y", 1) + `]`}
+	for _, a := range raw {
+		for _, b := range raw {
+			for _, s := range []string{a, a, b, b, a, b, a} {
+				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"structs":`+s+`,"strs":["`+strings.Repeat("z", 30)+`"]}}`))
+			}
+		}
+	}
+}
+
+// A message that comes twice is merged with Share as without, and what others share stays as it is.
+func TestShareMerges(t *testing.T) {
+	var first, second carp.Carp
+	grace, yes := int64(30), true
+	first.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:app":{}}}}`)}}
+	first.Labels, first.Finalizers = map[string]string{"app": "a label to share", "a": "b"}, []string{"example.com/first", "example.com/second"}
+	first.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "some-name", Controller: &yes}}
+	first.Spec = carp.CarpSpec{NodeSelector: map[string]string{"kubernetes.io/os": "linux"}, TerminationGracePeriodSeconds: &grace}
+	second.Labels, second.Finalizers = map[string]string{"app": "b", "c": "d"}, []string{"example.com/third"}
+	second.ManagedFields, second.OwnerReferences = []metav1.ManagedFieldsEntry{{Manager: "n"}}, []metav1.OwnerReference{{Kind: "Node"}}
+	second.Spec = carp.CarpSpec{NodeSelector: map[string]string{"arch": "amd64"}, HostPID: true}
+	a, b := mustMarshal(t, &first), mustMarshal(t, &second)
+	d := newDecoder[*carp.Carp](t, Options{Share: true})
+	for i, data := range [][]byte{a, a, a, append(bytes.Clone(a), b...), a, append(bytes.Clone(b), a...), append(bytes.Clone(a), a...), a, b} {
+		var want carp.Carp
+		if err := want.Unmarshal(data); err != nil {
+			t.Fatal(err)
+		}
+		if o := messageOf(d, data); o.Err != nil || !reflect.DeepEqual(&want, o.Value) {
+			t.Errorf("object %d: error %v (-want +got):\n%s", i, o.Err, cmp.Diff(&want, o.Value))
+		}
+	}
+	o := messageOf(d, a)
+	if again := messageOf(d, a); reflect.ValueOf(o.Value.(*carp.Carp).Labels).Pointer() != reflect.ValueOf(again.Value.(*carp.Carp).Labels).Pointer() {
+		t.Error("labels are not shared any more")
+	}
+}
+
+// A pointer's message that comes twice is merged with Share as without, the last one over the first one.
+func TestMessageTwice(t *testing.T) {
+	meta := func(num byte, s string) []byte { return fieldOfBytes(2, fieldOfBytes(1, fieldOfBytes(num, []byte(s)))) }
+	data := append(append(meta(1, "a name of some length, to be shared"), meta(3, "a namespace of some length")...), meta(3, "b")...)
+	want := &nest{One: &nest{ObjectMeta: metav1.ObjectMeta{Name: "a name of some length, to be shared", Namespace: "b"}}}
+	for _, share := range []bool{false, true} {
+		d := newDecoder[*nest](t, Options{Share: share})
+		for i := range 4 {
+			if o := messageOf(d, data); o.Err != nil || !reflect.DeepEqual(want, o.Value) {
+				t.Errorf("share %v, object %d: error %v (-want +got):\n%s", share, i, o.Err, cmp.Diff(want, o.Value))
+			}
+		}
 	}
 }

@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"hash/maphash"
 	"strconv"
 )
 
@@ -116,21 +115,4 @@ func (d *Decoder) anySlice(drop drops) ([]any, error) {
 	clear(d.pairs[base:])
 	d.pairs = d.pairs[:base]
 	return s, err
-}
-
-// A boxPool is a pool of strings in interfaces, which are one more piece of memory.
-type boxPool struct{ table []any }
-
-func (p *boxPool) get(b []byte) any {
-	if len(b) > maxIntern {
-		return string(b)
-	}
-	if p.table == nil {
-		p.table = make([]any, internSlots)
-	}
-	at := &p.table[maphash.Bytes(seed, b)%internSlots]
-	if s, ok := (*at).(string); !ok || s != string(b) {
-		*at = string(b)
-	}
-	return *at
 }

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -12,52 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 )
-
-// decodeOne decodes data as one object.
-func decodeOne(d *Decoder, data []byte) (any, error) {
-	d.p.reset(data, 0)
-	o, err := d.object()
-	if err == nil {
-		err = d.p.end()
-	}
-	if err == nil {
-		err = o.Err
-	}
-	return o.Value, err
-}
-
-func newDecoder[T any](t testing.TB, opts Options) *Decoder {
-	t.Helper()
-	d, err := New(reflect.TypeFor[T](), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// checkSame checks that d decodes data as apimachinery does, or refuses it as apimachinery does.
-func checkSame(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, d *Decoder, data []byte) {
-	t.Helper()
-	want := &sink{}
-	wantErr := unmarshal(data, want)
-	want.TypeMeta = metav1.TypeMeta{}
-	got, err := decodeOne(d, data)
-	switch {
-	case isNull(data):
-		if err == nil {
-			t.Fatalf("a null was decoded")
-		}
-	case (err == nil) != (wantErr == nil):
-		t.Fatalf("%s:\n got error %v\nwant error %v", data, err, wantErr)
-	case err == nil && !reflect.DeepEqual(want, got):
-		t.Fatalf("%s: (-want +got):\n%s", data, cmp.Diff(fmt.Sprintf("%#v", want), fmt.Sprintf("%#v", got)))
-	}
-}
-
-func isNull(data []byte) bool { return strings.TrimSpace(string(data)) == "null" }
 
 // specs are values of spec, each with what makes it special.
 var specs = []string{
@@ -192,4 +147,29 @@ func FuzzJSON(f *testing.F) {
 			checkSame(t, d, before)
 		}
 	})
+}
+
+func TestPodsSameAsApimachinery(t *testing.T) {
+	for _, opts := range []Options{{}, {Share: true}} {
+		d := newDecoder[*pod](t, opts)
+		frames, _ := podFrames(500)
+		i := 0
+		err := d.Watch(bytes.NewReader(frames), JSON, func(e Event) error {
+			want := &pod{}
+			if err := unmarshal(podJSON(i), want); err != nil {
+				return err
+			}
+			want.TypeMeta = metav1.TypeMeta{}
+			wantJSON, _ := json.Marshal(want)
+			gotJSON, _ := json.Marshal(e.Object.Value)
+			if e.Object.Err != nil || !bytes.Equal(wantJSON, gotJSON) {
+				t.Fatalf("share %v, pod %d: %v\n got %s\nwant %s", opts.Share, i, e.Object.Err, gotJSON, wantJSON)
+			}
+			i++
+			return nil
+		})
+		if err != nil || i != 500 {
+			t.Fatalf("share %v: %d events, error %v", opts.Share, i, err)
+		}
+	}
 }

@@ -1,0 +1,115 @@
+package decode
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"pgregory.net/rapid"
+)
+
+// The values of one object that are made in one piece are not those of another, nor of each other: everything that was decoded is
+// the same at the end, and nobody can append to one slice into the next.
+func TestBatches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, err := New(reflect.TypeFor[*sink](), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []any
+		few := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return genSpec(t, 2) }), 1, 3).Draw(t, "specs")
+		for range 12 {
+			data := []byte(`{"metadata":{"name":"a"},"spec":` + rapid.SampledFrom(few).Draw(t, "spec") + `}`)
+			v, err := decodeOne(d, data)
+			if err != nil {
+				continue
+			}
+			full(t, reflect.ValueOf(v))
+			w := &sink{}
+			if err := unmarshal(data, w); err != nil {
+				t.Fatal(err)
+			}
+			w.TypeMeta = metav1.TypeMeta{}
+			got, want = append(got, v), append(want, w)
+		}
+		if !reflect.DeepEqual(want, got) {
+			t.Fatal(cmp.Diff(fmt.Sprintf("%#v", want), fmt.Sprintf("%#v", got)))
+		}
+	})
+}
+
+// The same in protobuf, with as many of each as chance has it.
+func TestBatchesOfMessages(t *testing.T) {
+	for _, share := range []bool{false, true} {
+		d := newDecoder[*carp.Carp](t, Options{Share: share})
+		var got, want []any
+		for i := range 100 {
+			c := newCarp(i)
+			few := i / 4 * 7
+			c.OwnerReferences = slices.Repeat(c.OwnerReferences, few%5)
+			c.ManagedFields = slices.Repeat(c.ManagedFields, few%3)
+			c.Status.Conditions = slices.Repeat(c.Status.Conditions, few%4)
+			c.Status.Infos = slices.Repeat(c.Status.Infos, few%6)
+			data := mustMarshal(t, c)
+			w := &carp.Carp{}
+			if err := w.Unmarshal(data); err != nil {
+				t.Fatal(err)
+			}
+			o := messageOf(d, data)
+			if o.Err != nil {
+				t.Fatal(o.Err)
+			}
+			full(t, reflect.ValueOf(o.Value))
+			got, want = append(got, o.Value), append(want, w)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("share %v: (-want +got):\n%s", share, diff)
+		}
+	}
+}
+
+// full checks that no slice of structs in v has room behind its elements.
+func full(t interface{ Fatalf(string, ...any) }, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			full(t, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			full(t, v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Struct && v.Cap() > v.Len() {
+			t.Fatalf("%v of %d has room for %d", v.Type(), v.Len(), v.Cap())
+		}
+		for i := range v.Len() {
+			full(t, v.Index(i))
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			full(t, v.MapIndex(k))
+		}
+	}
+}
+
+// A type of which objects have different numbers of values is not made in one piece for long.
+func TestBatchesGiveUp(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	m := batchOf(reflect.TypeFor[Reference]())
+	unused := 0
+	for i := range 20 * trial {
+		d.objects++
+		for range 1 + 30*(i/2%2) { // 1 1 31 31 1 1 …
+			m.take(d, 1)
+		}
+		unused += m.left.len
+	}
+	if most := 20 * trial * 16 / maxUnused; unused > most {
+		t.Errorf("%d values were made in vain, want no more than %d", unused, most)
+	}
+}
