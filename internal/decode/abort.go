@@ -14,10 +14,10 @@ func (p *parser) tick() error {
 	if p.ticks++; p.ticks%tickEvery != 0 {
 		return nil
 	}
-	return p.ask()
+	return p.checkStop()
 }
 
-func (p *parser) ask() error {
+func (p *parser) checkStop() error {
 	if p.stop == nil {
 		return nil
 	}

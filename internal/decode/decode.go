@@ -75,8 +75,8 @@ type Decoder struct {
 	opts    Options
 	buf     buffer
 	p       parser
-	strings pool
-	boxes   boxPool
+	strings stringPool
+	boxed   boxedStrings
 
 	objects uint64 // how many have been begun
 
@@ -88,14 +88,14 @@ type Decoder struct {
 
 	kind, apiVersion string         // of the object that is being decoded
 	kinds            [2]stringField // that make them
-	types            stringField    // that makes those of events
+	eventTypes       stringField    // that makes those of events
 
 	// Stacks of what is decoded before it is known how much it is.
-	words []string
-	pairs []pair
+	stringStack []string
+	pairStack   []pair
 
 	batch   int        // so many bytes of a list are decoded by one goroutine at a time
-	helpers []*Decoder // of the crew that decoded the last page of a list
+	workers []*Decoder // of the crew that decoded the last page of a list
 }
 
 // New returns a Decoder of objects of type typ, which is a pointer.
@@ -116,21 +116,21 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 // List reads a list from r and yields its objects in turn. An error of yield ends it and is returned.
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
 	d.buf.reset(r, d.opts.Limit, listBuffer)
-	defer d.done()
-	c := newCrew(d)
-	defer c.stop()
+	defer d.releaseStream()
+	pool := newWorkerPool(d)
+	defer pool.stop()
 	if enc == Protobuf {
-		l := protobufList{d: d, crew: c, yield: yield}
+		l := protobufList{d: d, pool: pool, yield: yield}
 		err := l.read()
-		c.keep(&l.meta)
+		pool.keepWorkers(&l.meta)
 		return l.meta, err
 	}
-	l := jsonList{d: d, crew: c, yield: yield}
+	l := jsonList{d: d, pool: pool, yield: yield}
 	err := l.read()
-	if err == errDone {
+	if err == errReadAlone {
 		err = nil
 	}
-	c.keep(&l.meta)
+	pool.keepWorkers(&l.meta)
 	return l.meta, err
 }
 
@@ -138,7 +138,7 @@ func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (met
 // An error of yield ends it and is returned.
 func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) error {
 	d.buf.reset(r, d.opts.Limit, minBuffer)
-	defer d.done()
+	defer d.releaseStream()
 	w := watchStream{d: d, yield: yield}
 	return w.read(enc)
 }
@@ -146,9 +146,9 @@ func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) erro
 // WatchList is Watch for a stream that begins with all objects that there are, until a bookmark that ends them.
 func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) error {
 	d.buf.reset(r, d.opts.Limit, listBuffer)
-	defer d.done()
-	w := watchStream{d: d, initial: true, crew: newCrew(d), yield: yield}
-	defer func() { w.crew.stop() }()
+	defer d.releaseStream()
+	w := watchStream{d: d, initial: true, pool: newWorkerPool(d), yield: yield}
+	defer func() { w.pool.stop() }()
 	return w.read(enc)
 }
 
@@ -156,7 +156,7 @@ func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) 
 func Status(data []byte, enc Encoding) (*metav1.Status, bool) {
 	var s metav1.Status
 	if enc == Protobuf {
-		var u unknown
+		var u envelope
 		err := u.open(&Decoder{}, data)
 		return &s, err == nil && u.kind == "Status" && s.Unmarshal(u.raw) == nil
 	}

@@ -72,14 +72,14 @@ func checkPieces(t *testing.T, d *Decoder, helpers []*Decoder, data []byte, enc 
 	check("with its end", iotest.DataErrReader(bytes.NewReader(data)))
 	d.opts.Workers, d.batch = len(helpers), 1
 	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "byte by byte": bytewise(), "byte by byte, to be closed": io.NopCloser(bytewise())} {
-		d.helpers = slices.Clone(helpers)
+		d.workers = slices.Clone(helpers)
 		check("by a crew, "+name, r)
 	}
 	return whole
 }
 
 // helpersOf returns what helps d in a crew, which would otherwise be made again for each list.
-func helpersOf(t testing.TB, d *Decoder) []*Decoder {
+func workersOf(t testing.TB, d *Decoder) []*Decoder {
 	var all []*Decoder
 	for range 2 {
 		helper, err := New(d.root.typ, d.opts)
@@ -100,7 +100,7 @@ func FuzzWatchJSON(f *testing.F) {
 	f.Add([]byte(` {"type" : "ADDED" , "object" : {} } {"type":"ADDED","object":{"a":"` + "\xff" + `"}}[]`))
 	f.Add([]byte("{\"type\":0\" \n"))
 	d := newDecoder[*sink](f, Options{})
-	helpers := helpersOf(f, d)
+	helpers := workersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got := checkPieces(t, d, helpers, data, JSON, readWatch)
 		// Every event that was decoded is one that apimachinery decodes, to the same object.
@@ -139,7 +139,7 @@ func FuzzListJSON(f *testing.F) {
 	f.Add([]byte(`{"kind":"SinkList","items":null}`))
 	f.Add([]byte(`{"kind":"SinkList","items":[1 2]}`))
 	d := newDecoder[*sink](f, Options{})
-	helpers := helpersOf(f, d)
+	helpers := workersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got := checkPieces(t, d, helpers, data, JSON, readList)
 		if got.end != "<nil>" {
@@ -175,7 +175,7 @@ func FuzzWatchProtobuf(f *testing.F) {
 	f.Add(append(frameOf(f, "ADDED", protobufOf(f, newCarp(1))), frameOf(f, "BOOKMARK", protobufOf(f, newCarp(2)))...))
 	f.Add([]byte{0, 0, 0, 2, 0x0a, 0, 0xff, 0xff, 0xff, 0xff})
 	d := newDecoder[*carp.Carp](f, Options{})
-	helpers := helpersOf(f, d)
+	helpers := workersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got := checkPieces(t, d, helpers, data, Protobuf, readWatch)
 		if len(got.errs) > 0 {
@@ -202,7 +202,7 @@ func FuzzListProtobuf(f *testing.F) {
 	f.Add(carpList(f, 0))
 	f.Add([]byte("k8s\x00\x0a\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\x7f"))
 	d := newDecoder[*carp.Carp](f, Options{})
-	helpers := helpersOf(f, d)
+	helpers := workersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checkPieces(t, d, helpers, data, Protobuf, readList)
 	})

@@ -76,7 +76,7 @@ func wantCarp(i int) *carp.Carp {
 
 // messageOf decodes the message data; an abort is the object's error here.
 func messageOf(d *Decoder, data []byte) Object {
-	o, err := d.message(data)
+	o, err := d.decodeMessage(data)
 	if err != nil {
 		return Object{Err: err}
 	}

@@ -23,7 +23,7 @@ func mustDecode[T any](t *testing.T, d *Decoder, data []byte) T {
 // decodeOne decodes data as one object.
 func decodeOne(d *Decoder, data []byte) (any, error) {
 	d.p.reset(data, 0)
-	o, err := d.object()
+	o, err := d.decodeObject()
 	if err == nil {
 		err = d.p.end()
 	}

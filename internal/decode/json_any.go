@@ -8,26 +8,26 @@ import (
 // An anyField decodes values of type any: objects are map[string]any, arrays []any, whole numbers int64.
 type anyField struct{ drop drops }
 
-func (f *anyField) decode(d *Decoder, p place) error {
-	v, err := d.any(f.drop)
+func (f *anyField) decode(d *Decoder, p pointer) error {
+	v, err := d.decodeAny(f.drop)
 	if err == nil {
 		*as[any](p) = v
 	}
 	return err
 }
 
-func (d *Decoder) any(drop drops) (any, error) {
+func (d *Decoder) decodeAny(drop drops) (any, error) {
 	switch c := d.p.next(); c {
 	case '{':
-		return d.anyMap(drop)
+		return d.decodeAnyMap(drop)
 	case '[':
-		return d.anySlice(drop)
+		return d.decodeAnySlice(drop)
 	case '"':
 		b, err := d.p.str()
 		if err != nil {
 			return nil, err
 		}
-		return d.boxes.get(b), nil
+		return d.boxed.get(b), nil
 	case 't':
 		return true, d.p.literal("true")
 	case 'f':
@@ -40,11 +40,11 @@ func (d *Decoder) any(drop drops) (any, error) {
 		return nil, err
 	}
 	if bytes.IndexByte(number, '.') < 0 {
-		if n, err := strconv.ParseInt(text(number), 10, 64); err == nil {
+		if n, err := strconv.ParseInt(unsafeString(number), 10, 64); err == nil {
 			return n, nil
 		}
 	}
-	n, err := strconv.ParseFloat(text(number), 64)
+	n, err := strconv.ParseFloat(unsafeString(number), 64)
 	return n, d.mismatch(err)
 }
 
@@ -54,9 +54,9 @@ type pair struct {
 	value any
 }
 
-func (d *Decoder) anyMap(drop drops) (map[string]any, error) {
+func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 	empty, err := d.p.open('}')
-	base := len(d.pairs)
+	base := len(d.pairStack)
 	for more := !empty; more && err == nil; {
 		if err = d.p.tick(); err != nil {
 			break
@@ -75,44 +75,44 @@ func (d *Decoder) anyMap(drop drops) (map[string]any, error) {
 		} else {
 			m := pair{}
 			m.name, _, _ = d.strings.get(b)
-			if m.value, err = d.any(rest); err != nil {
+			if m.value, err = d.decodeAny(rest); err != nil {
 				err = in(m.name, err)
 			}
-			d.pairs = append(d.pairs, m)
+			d.pairStack = append(d.pairStack, m)
 		}
 		if err == nil {
 			more, err = d.p.more('}')
 		}
 	}
-	m := make(map[string]any, len(d.pairs)-base)
-	for _, p := range d.pairs[base:] {
+	m := make(map[string]any, len(d.pairStack)-base)
+	for _, p := range d.pairStack[base:] {
 		m[p.name] = p.value
 	}
-	clear(d.pairs[base:])
-	d.pairs = d.pairs[:base]
+	clear(d.pairStack[base:])
+	d.pairStack = d.pairStack[:base]
 	return m, err
 }
 
-func (d *Decoder) anySlice(drop drops) ([]any, error) {
+func (d *Decoder) decodeAnySlice(drop drops) ([]any, error) {
 	empty, err := d.p.open(']')
-	base := len(d.pairs)
+	base := len(d.pairStack)
 	for more := !empty; more && err == nil; {
 		m := pair{}
 		if err = d.p.tick(); err != nil {
 			break
 		}
-		if m.value, err = d.any(drop); err != nil {
-			err = inElement(len(d.pairs)-base, err)
+		if m.value, err = d.decodeAny(drop); err != nil {
+			err = inElement(len(d.pairStack)-base, err)
 			break
 		}
-		d.pairs = append(d.pairs, m)
+		d.pairStack = append(d.pairStack, m)
 		more, err = d.p.more(']')
 	}
-	s := make([]any, 0, len(d.pairs)-base)
-	for _, p := range d.pairs[base:] {
+	s := make([]any, 0, len(d.pairStack)-base)
+	for _, p := range d.pairStack[base:] {
 		s = append(s, p.value)
 	}
-	clear(d.pairs[base:])
-	d.pairs = d.pairs[:base]
+	clear(d.pairStack[base:])
+	d.pairStack = d.pairStack[:base]
 	return s, err
 }

@@ -13,21 +13,21 @@ import (
 
 // A decoder decodes the JSON value that is next into the value at p. What it does to that value is what apimachinery's decoder
 // does, which is encoding/json with case-sensitive names and whole numbers as int64.
-type decoder func(d *Decoder, p place) error
+type decoder func(d *Decoder, p pointer) error
 
 // A compiler makes the decoders of one root type.
 type compiler struct {
-	share  bool
-	makers makers
-	done   map[reflect.Type]*lateDecoder // structs without drops
+	share      bool
+	allocators allocators
+	done       map[reflect.Type]*forwardDecoder // structs without drops
 }
 
 func newCompiler(share bool) *compiler {
-	return &compiler{share: share, makers: makers{}, done: map[reflect.Type]*lateDecoder{}}
+	return &compiler{share: share, allocators: allocators{}, done: map[reflect.Type]*forwardDecoder{}}
 }
 
 // A lateDecoder is a struct's decoder, which is needed before it is there where a type contains itself.
-type lateDecoder struct{ decoder }
+type forwardDecoder struct{ decoder }
 
 var (
 	unmarshalerJSON = reflect.TypeFor[json.Unmarshaler]()
@@ -36,7 +36,7 @@ var (
 
 // compile returns the decoder of values of type t, which leaves out what drop names.
 func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
-	if dec := own(t); dec != nil {
+	if dec := specialDecoder(t); dec != nil {
 		if len(drop) > 0 {
 			return nil, fmt.Errorf("%v decodes itself: %q cannot be dropped", t, drop[0])
 		}
@@ -79,7 +79,7 @@ func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
 }
 
 // own returns the decoder of a type that has a way of its own, and nil for others.
-func own(t reflect.Type) decoder {
+func specialDecoder(t reflect.Type) decoder {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
 		return decodeTime
@@ -90,7 +90,7 @@ func own(t reflect.Type) decoder {
 	case t.Kind() == reflect.Pointer || t.Name() == "":
 		return nil // as in encoding/json, which asks the pointed-to type
 	case reflect.PointerTo(t).Implements(unmarshalerJSON):
-		return decodeOwn(t)
+		return decodeUnmarshaler(t)
 	case reflect.PointerTo(t).Implements(unmarshalerText), t == reflect.TypeFor[json.Number]():
 		return fallback(t)
 	}
@@ -99,7 +99,7 @@ func own(t reflect.Type) decoder {
 
 // fallback decodes values of type t as apimachinery does, by apimachinery.
 func fallback(t reflect.Type) decoder {
-	return func(d *Decoder, p place) error {
+	return func(d *Decoder, p pointer) error {
 		raw, err := d.p.raw()
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func fallback(t reflect.Type) decoder {
 // quoted decodes values of type t that stand in strings.
 func quoted(t reflect.Type) decoder {
 	wrapper := reflect.StructOf([]reflect.StructField{{Name: "F", Type: t, Tag: `json:"F,string"`}})
-	return func(d *Decoder, p place) error {
+	return func(d *Decoder, p pointer) error {
 		raw, err := d.p.raw()
 		if err != nil {
 			return err
@@ -122,9 +122,9 @@ func quoted(t reflect.Type) decoder {
 }
 
 // decodeOwn decodes by the UnmarshalJSON of *t.
-func decodeOwn(t reflect.Type) decoder {
+func decodeUnmarshaler(t reflect.Type) decoder {
 	f := &rawField{}
-	return func(d *Decoder, p place) error {
+	return func(d *Decoder, p pointer) error {
 		raw, err := f.raw(&d.p)
 		if err != nil {
 			return err
@@ -136,20 +136,20 @@ func decodeOwn(t reflect.Type) decoder {
 func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 	elem := t.Elem()
 	dec, err := c.compile(elem, drop)
-	m := c.makers.of(elem, c.share)
-	return func(d *Decoder, p place) error {
+	alloc := c.allocators.of(elem, c.share)
+	return func(d *Decoder, p pointer) error {
 		if null, err := d.p.null(); null {
 			if err == nil {
 				p.value(t).SetZero()
 			}
 			return err
 		}
-		return dec(d, m.target(d, p))
+		return dec(d, alloc.pointee(d, p))
 	}, err
 }
 
 // wrong is the error for the value that is next where another type of value should be.
-func (d *Decoder) wrong(want string) error {
+func (d *Decoder) wrongType(want string) error {
 	var kind string
 	switch c := d.p.next(); c {
 	case '{':

@@ -128,7 +128,7 @@ func validName(name string) bool {
 // A step is a pointer to an embedded struct on the way to a promoted field.
 type step struct {
 	offset uintptr
-	elem   *maker
+	elem   *allocator
 }
 
 // route returns how to get from a struct of type t to its field at index: through the pointers of embedded structs, and then by
@@ -136,7 +136,7 @@ type step struct {
 func route(t reflect.Type, index []int) (steps []step, offset uintptr, ok bool) {
 	for i, n := range index {
 		if i > 0 && t.Kind() == reflect.Pointer {
-			steps = append(steps, step{offset, makerOf(t.Elem())})
+			steps = append(steps, step{offset, newAllocator(t.Elem())})
 			t, offset = t.Elem(), 0
 		}
 		sf := t.Field(n)

@@ -9,29 +9,29 @@ import (
 
 // A mapType decodes maps from strings.
 type mapType struct {
-	typ  reflect.Type
-	elem decoder
-	key  stringField
-	drop drops
-	work *mapWork // nil while in use: a type may contain itself
+	typ     reflect.Type
+	elem    decoder
+	key     stringField
+	drop    drops
+	scratch *mapScratch // nil while in use: a type may contain itself
 
 	quantity resource.Quantity // the last, of quantities
 }
 
 // A mapWork puts elements into maps. Its element is zero while nobody decodes into it.
-type mapWork struct {
+type mapScratch struct {
 	typ            reflect.Type
 	key, elem, all reflect.Value // of the map; all is the map
-	elemAt, allAt  place
+	elemAt, allAt  pointer
 }
 
-func newMapWork(t reflect.Type) *mapWork {
+func newMapScratch(t reflect.Type) *mapScratch {
 	elem, all := reflect.New(t.Elem()), reflect.New(t)
-	return &mapWork{t, reflect.New(t.Key()).Elem(), elem.Elem(), all.Elem(), placeOf(elem), placeOf(all)}
+	return &mapScratch{t, reflect.New(t.Key()).Elem(), elem.Elem(), all.Elem(), pointerOf(elem), pointerOf(all)}
 }
 
 // begin makes the map at p for n elements if it is nil.
-func (w *mapWork) begin(p place, n int) {
+func (w *mapScratch) begin(p pointer, n int) {
 	if p.isNil() {
 		w.all.Set(reflect.MakeMapWithSize(w.typ, n))
 		p.set(w.typ, w.allAt.header(w.typ))
@@ -39,7 +39,7 @@ func (w *mapWork) begin(p place, n int) {
 }
 
 // insert gives the map at p, which is made for n elements if it is nil, the element under name.
-func (w *mapWork) insert(p place, name string, n int) {
+func (w *mapScratch) insert(p pointer, name string, n int) {
 	w.begin(p, n)
 	w.allAt.set(w.typ, p.header(w.typ))
 	w.key.SetString(name)
@@ -70,7 +70,7 @@ func (c *compiler) mapping(t reflect.Type, drop drops) (decoder, error) {
 }
 
 // begin consumes the opening brace, and reports whether members follow.
-func (m *mapType) begin(d *Decoder, p place) (bool, error) {
+func (m *mapType) begin(d *Decoder, p pointer) (bool, error) {
 	if d.p.next() != '{' {
 		if null, err := d.p.null(); null {
 			if err == nil {
@@ -78,7 +78,7 @@ func (m *mapType) begin(d *Decoder, p place) (bool, error) {
 			}
 			return false, err
 		}
-		return false, d.wrong("an object")
+		return false, d.wrongType("an object")
 	}
 	empty, err := d.p.open('}')
 	if empty && p.isNil() {
@@ -110,15 +110,15 @@ func (m *mapType) name(d *Decoder) (string, bool, error) {
 	return name, true, nil
 }
 
-func (m *mapType) decode(d *Decoder, p place) error {
+func (m *mapType) decode(d *Decoder, p pointer) error {
 	more, err := m.begin(d, p)
 	if !more {
 		return err
 	}
-	w := m.work
-	m.work = nil
+	w := m.scratch
+	m.scratch = nil
 	if w == nil {
-		w = newMapWork(m.typ)
+		w = newMapScratch(m.typ)
 	}
 	w.begin(p, 0)
 	for more && err == nil {
@@ -136,12 +136,12 @@ func (m *mapType) decode(d *Decoder, p place) error {
 		}
 		more, err = d.p.more('}')
 	}
-	m.work = w
+	m.scratch = w
 	return err
 }
 
 // decodeQuantities is decode without reflection. The type of the keys may have another name, which a map's memory does not tell.
-func (m *mapType) decodeQuantities(d *Decoder, p place) error {
+func (m *mapType) decodeQuantities(d *Decoder, p pointer) error {
 	more, err := m.begin(d, p)
 	to := as[map[string]resource.Quantity](p)
 	if more && *to == nil {
@@ -155,7 +155,7 @@ func (m *mapType) decodeQuantities(d *Decoder, p place) error {
 		}
 		if wanted {
 			m.quantity = resource.Quantity{}
-			if err = decodeQuantity(d, addressOf(&m.quantity)); err != nil {
+			if err = decodeQuantity(d, pointerTo(&m.quantity)); err != nil {
 				return in(name, err)
 			}
 			(*to)[name] = m.quantity
@@ -165,12 +165,12 @@ func (m *mapType) decodeQuantities(d *Decoder, p place) error {
 	return err
 }
 
-func (m *mapType) decodeStrings(d *Decoder, p place) error {
+func (m *mapType) decodeStrings(d *Decoder, p pointer) error {
 	more, err := m.begin(d, p)
 	if !more {
 		return err
 	}
-	base := len(d.words)
+	base := len(d.stringStack)
 	for more && err == nil {
 		var name string
 		var wanted bool
@@ -178,8 +178,8 @@ func (m *mapType) decodeStrings(d *Decoder, p place) error {
 			break
 		}
 		if wanted {
-			d.words = append(d.words, name, "")
-			if err = m.elem(d, addressOf(&d.words[len(d.words)-1])); err != nil {
+			d.stringStack = append(d.stringStack, name, "")
+			if err = m.elem(d, pointerTo(&d.stringStack[len(d.stringStack)-1])); err != nil {
 				err = in(name, err)
 				break
 			}
@@ -189,13 +189,13 @@ func (m *mapType) decodeStrings(d *Decoder, p place) error {
 	if err == nil {
 		to := as[map[string]string](p)
 		if *to == nil {
-			*to = make(map[string]string, (len(d.words)-base)/2)
+			*to = make(map[string]string, (len(d.stringStack)-base)/2)
 		}
-		for i := base; i < len(d.words); i += 2 {
-			(*to)[d.words[i]] = d.words[i+1]
+		for i := base; i < len(d.stringStack); i += 2 {
+			(*to)[d.stringStack[i]] = d.stringStack[i+1]
 		}
 	}
-	clear(d.words[base:])
-	d.words = d.words[:base]
+	clear(d.stringStack[base:])
+	d.stringStack = d.stringStack[:base]
 	return err
 }

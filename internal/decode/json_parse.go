@@ -52,7 +52,7 @@ func (p *parser) unexpected(want string) error {
 
 // isWrong reports whether err, with which the parser has ended, is for a byte that no more bytes behind data can put right. A word,
 // a number or an escape that data ends in might go on, but not behind one of these.
-func (p *parser) isWrong(err error) bool {
+func (p *parser) isFinal(err error) bool {
 	_, ok := err.(*SyntaxError)
 	return ok && p.pos < len(p.data) && bytes.ContainsAny(p.data[p.pos:], " \t\r\n{}[],:\"")
 }
@@ -62,11 +62,11 @@ func (p *parser) next() byte {
 	if p.pos < len(p.data) && p.data[p.pos] > ' ' {
 		return p.data[p.pos]
 	}
-	return p.space()
+	return p.skipSpace()
 }
 
 // space is next where white space may stand.
-func (p *parser) space() byte {
+func (p *parser) skipSpace() byte {
 	for p.pos < len(p.data) {
 		switch c := p.data[p.pos]; c {
 		case ' ', '\t', '\r', '\n':
@@ -113,11 +113,11 @@ func (p *parser) more(closing byte) (bool, error) {
 		p.pos++
 		return true, nil
 	}
-	return p.ends(closing)
+	return p.moreSlow(closing)
 }
 
 // ends is more where something else than a comma is next.
-func (p *parser) ends(closing byte) (bool, error) {
+func (p *parser) moreSlow(closing byte) (bool, error) {
 	switch p.next() {
 	case ',':
 		p.pos++
@@ -270,7 +270,7 @@ func (p *parser) number() ([]byte, error) {
 }
 
 // short consumes a number of a few digits and nothing else which another value or a bracket follows: most are.
-func (p *parser) short() (int32, bool) {
+func (p *parser) shortInt() (int32, bool) {
 	var n int32
 	for i, c := range p.data[p.pos:min(len(p.data), p.pos+9)] {
 		switch {
@@ -293,7 +293,7 @@ const (
 
 // plain returns the number of bytes at the start of b that stand for themselves in a string: ASCII but for the quote, the
 // backslash and control characters.
-func plain(b []byte) int {
+func plainPrefix(b []byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
@@ -319,7 +319,7 @@ func (p *parser) str() ([]byte, error) {
 	start := p.pos + 1
 	i := start
 	for {
-		i += plain(p.data[i:])
+		i += plainPrefix(p.data[i:])
 		if i >= len(p.data) {
 			p.pos = i
 			return nil, p.unexpected("the end of a string")
@@ -349,7 +349,7 @@ func (p *parser) unquote(start, i int) ([]byte, error) {
 	p.plain = false
 	out := append(p.scratch[:0], p.data[start:i]...)
 	for {
-		n := plain(p.data[i:])
+		n := plainPrefix(p.data[i:])
 		out = append(out, p.data[i:i+n]...)
 		if i += n; i >= len(p.data) {
 			p.pos = i
@@ -383,7 +383,7 @@ func (p *parser) unquote(start, i int) ([]byte, error) {
 func (p *parser) skipString() error {
 	i := p.pos + 1
 	for {
-		i += plain(p.data[i:])
+		i += plainPrefix(p.data[i:])
 		if i >= len(p.data) {
 			p.pos = i
 			return p.unexpected("the end of a string")
@@ -467,7 +467,7 @@ func hex4(b []byte) rune {
 }
 
 // whole checks that data is one JSON value.
-func (p *parser) whole() error {
+func (p *parser) wholeValue() error {
 	if err := p.skip(); err != nil {
 		return err
 	}

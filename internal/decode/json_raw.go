@@ -3,9 +3,9 @@ package decode
 // A rawField finds the ends of the values of one field. Those that are the same bytes as one of the last, as managed fields of one
 // manager mostly are, need only a comparison: an object, an array or a string ends where its bytes say, whatever follows.
 type rawField struct {
-	seen  [rawValues]rawValue
-	at    int // the value in seen that was last
-	calls int
+	seen     [rawValues]rawValue
+	last     int // the value in seen that was last
+	replaced int
 }
 
 const (
@@ -18,19 +18,19 @@ const (
 
 // A rawValue is a valid value, which has been found at some depth. It may nest too deep at a greater one.
 type rawValue struct {
-	bytes []byte
-	depth int
-	then  int // the value that followed the last time
+	bytes     []byte
+	depth     int
+	successor int // the value that followed the last time
 }
 
 // raw is the parser's raw.
 func (f *rawField) raw(p *parser) ([]byte, error) {
 	p.next()
 	rest := p.data[p.pos:]
-	guess := f.seen[f.at].then
+	guess := f.seen[f.last].successor
 	if v := &f.seen[guess]; len(v.bytes) > 0 && len(rest) >= len(v.bytes) && p.depth <= v.depth &&
 		string(rest[:len(v.bytes)]) == string(v.bytes) {
-		f.at = guess
+		f.last = guess
 		p.pos += len(v.bytes)
 		return rest[:len(v.bytes)], nil
 	}
@@ -53,12 +53,12 @@ func (f *rawField) remember(raw []byte, depth int) {
 		}
 	}
 	if at < 0 {
-		f.calls++
-		at = f.calls % rawValues
+		f.replaced++
+		at = f.replaced % rawValues
 		v := &f.seen[at]
-		v.bytes, v.depth, v.then = append(v.bytes[:0], raw...), 0, at
+		v.bytes, v.depth, v.successor = append(v.bytes[:0], raw...), 0, at
 	}
 	f.seen[at].depth = max(f.seen[at].depth, depth)
-	f.seen[f.at].then = at
-	f.at = at
+	f.seen[f.last].successor = at
+	f.last = at
 }

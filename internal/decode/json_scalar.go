@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-func (f *stringField) decode(d *Decoder, p place) error {
+func (f *stringField) decode(d *Decoder, p pointer) error {
 	if d.p.next() != '"' {
 		if null, err := d.p.null(); null {
 			return err
 		}
-		return d.wrong("a string")
+		return d.wrongType("a string")
 	}
 	s, err := f.read(d)
 	if err == nil {
@@ -25,7 +25,7 @@ func (f *stringField) decode(d *Decoder, p place) error {
 	return err
 }
 
-func decodeBool(d *Decoder, p place) error {
+func decodeBool(d *Decoder, p pointer) error {
 	switch d.p.next() {
 	case 't':
 		if err := d.p.literal("true"); err != nil {
@@ -40,27 +40,27 @@ func decodeBool(d *Decoder, p place) error {
 	case 'n':
 		return d.p.literal("null")
 	default:
-		return d.wrong("a boolean")
+		return d.wrongType("a boolean")
 	}
 	return nil
 }
 
 // isNumber reports whether the value that is next looks like a number.
-func (d *Decoder) isNumber() bool {
+func (d *Decoder) nextIsNumber() bool {
 	c := d.p.next()
 	return c == '-' || '0' <= c && c <= '9'
 }
 
 // aNumber consumes a number and returns its bytes, which are nil for a null.
-func (d *Decoder) aNumber() ([]byte, error) {
-	if d.isNumber() {
+func (d *Decoder) readNumber() ([]byte, error) {
+	if d.nextIsNumber() {
 		return d.p.number()
 	}
 	if null, err := d.p.null(); null {
 		return nil, err
 	}
 	if c := d.p.next(); c == '{' || c == '[' || c == '"' || c == 't' || c == 'f' {
-		return nil, d.wrong("a number")
+		return nil, d.wrongType("a number")
 	}
 	return d.p.number()
 }
@@ -71,9 +71,9 @@ func (d *Decoder) overflow(number []byte, t reflect.Type) error {
 
 func decodeInt(t reflect.Type) decoder {
 	size := t.Bits()
-	return func(d *Decoder, p place) error {
+	return func(d *Decoder, p pointer) error {
 		if size >= 32 {
-			if n, ok := d.p.short(); ok {
+			if n, ok := d.p.shortInt(); ok {
 				if size == 32 {
 					*as[int32](p) = n
 				} else {
@@ -82,11 +82,11 @@ func decodeInt(t reflect.Type) decoder {
 				return nil
 			}
 		}
-		number, err := d.aNumber()
+		number, err := d.readNumber()
 		if number == nil {
 			return err
 		}
-		n, err := strconv.ParseInt(text(number), 10, size)
+		n, err := strconv.ParseInt(unsafeString(number), 10, size)
 		if err != nil {
 			return d.overflow(number, t)
 		}
@@ -106,12 +106,12 @@ func decodeInt(t reflect.Type) decoder {
 
 func decodeUint(t reflect.Type) decoder {
 	size := t.Bits()
-	return func(d *Decoder, p place) error {
-		number, err := d.aNumber()
+	return func(d *Decoder, p pointer) error {
+		number, err := d.readNumber()
 		if number == nil {
 			return err
 		}
-		n, err := strconv.ParseUint(text(number), 10, size)
+		n, err := strconv.ParseUint(unsafeString(number), 10, size)
 		if err != nil {
 			return d.overflow(number, t)
 		}
@@ -131,12 +131,12 @@ func decodeUint(t reflect.Type) decoder {
 
 func decodeFloat(t reflect.Type) decoder {
 	size := t.Bits()
-	return func(d *Decoder, p place) error {
-		number, err := d.aNumber()
+	return func(d *Decoder, p pointer) error {
+		number, err := d.readNumber()
 		if number == nil {
 			return err
 		}
-		n, err := strconv.ParseFloat(text(number), size)
+		n, err := strconv.ParseFloat(unsafeString(number), size)
 		if err != nil {
 			return d.overflow(number, t)
 		}
@@ -152,7 +152,7 @@ func decodeFloat(t reflect.Type) decoder {
 // decodeBytes decodes slices of bytes, which stand as base64 or as arrays of numbers.
 func decodeBytes(t reflect.Type) decoder {
 	other := fallback(t)
-	return func(d *Decoder, p place) error {
+	return func(d *Decoder, p pointer) error {
 		if d.p.next() != '"' {
 			return other(d, p)
 		}
@@ -171,7 +171,7 @@ func decodeBytes(t reflect.Type) decoder {
 }
 
 // decodeTime does what (*metav1.Time).UnmarshalJSON does.
-func decodeTime(d *Decoder, p place) error {
+func decodeTime(d *Decoder, p pointer) error {
 	to := as[metav1.Time](p)
 	if d.p.next() != '"' {
 		null, err := d.p.null()
@@ -181,7 +181,7 @@ func decodeTime(d *Decoder, p place) error {
 			}
 			return err
 		}
-		return d.wrong("a time")
+		return d.wrongType("a time")
 	}
 	b, err := d.p.str()
 	if err != nil {
@@ -191,7 +191,7 @@ func decodeTime(d *Decoder, p place) error {
 		to.Time = at
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339, text(b))
+	t, err := time.Parse(time.RFC3339, unsafeString(b))
 	if err != nil {
 		return d.mismatch(err)
 	}
@@ -220,13 +220,13 @@ func utc(b []byte) (time.Time, bool) {
 // decodeIntOrString does what (*intstr.IntOrString).UnmarshalJSON does.
 func decodeIntOrString() decoder {
 	str, num := new(stringField), decodeInt(reflect.TypeFor[int32]())
-	return func(d *Decoder, p place) error {
+	return func(d *Decoder, p pointer) error {
 		to := as[intstr.IntOrString](p)
 		if d.p.next() == '"' {
 			to.Type = intstr.String
-			return str.decode(d, addressOf(&to.StrVal))
+			return str.decode(d, pointerTo(&to.StrVal))
 		}
 		to.Type = intstr.Int
-		return num(d, addressOf(&to.IntVal))
+		return num(d, pointerTo(&to.IntVal))
 	}
 }

@@ -21,18 +21,18 @@ type member struct {
 	name       string
 	quoted     string // the name as servers write it, with quotes and colon
 	head, mask uint64 // the first eight bytes of quoted, and which of them it has
-	then       int    // the member that followed the last time
+	successor  int    // the member that followed the last time
 	offset     uintptr
 	steps      []step
 	dec        decoder      // nil: dropped
-	text       *stringField // of dec, where it decodes a string in the struct itself: most do
+	strField   *stringField // of dec, where it decodes a string in the struct itself: most do
 }
 
 // lookAhead is how many fields an object may leave out for its next name to be found without the map.
 const lookAhead = 6
 
 // begins reports whether rest, of which head is the first eight bytes, begins with the member's name.
-func (m *member) begins(rest []byte, head uint64) bool {
+func (m *member) matches(rest []byte, head uint64) bool {
 	n := len(m.quoted)
 	return (head^m.head)&m.mask == 0 && (n <= 8 || len(rest) >= n && string(rest[8:n]) == m.quoted[8:])
 }
@@ -43,12 +43,12 @@ func (s *structType) next(p *parser, guess, at int) (int, error) {
 	if p.next() == '"' && len(p.data)-p.pos >= 8 {
 		rest := p.data[p.pos:]
 		head := binary.LittleEndian.Uint64(rest)
-		if guess < len(s.members) && s.members[guess].begins(rest, head) {
+		if guess < len(s.members) && s.members[guess].matches(rest, head) {
 			p.pos += len(s.members[guess].quoted)
 			return guess, nil
 		}
 		for i := at; i < len(s.members) && i <= at+lookAhead; i++ {
-			if s.members[i].begins(rest, head) {
+			if s.members[i].matches(rest, head) {
 				p.pos += len(s.members[i].quoted)
 				return i, nil
 			}
@@ -64,12 +64,12 @@ func (s *structType) next(p *parser, guess, at int) (int, error) {
 	return -1, nil
 }
 
-func (s *structType) decode(d *Decoder, p place) error {
+func (s *structType) decode(d *Decoder, p pointer) error {
 	if d.p.next() != '{' {
 		if null, err := d.p.null(); null {
 			return err
 		}
-		return d.wrong("an object")
+		return d.wrongType("an object")
 	}
 	empty, err := d.p.open('}')
 	at, guess := 0, &s.first
@@ -82,9 +82,9 @@ func (s *structType) decode(d *Decoder, p place) error {
 			err = d.p.skip()
 		} else {
 			m := &s.members[i]
-			*guess, guess, at = i, &m.then, i+1
-			if m.text != nil {
-				if s, ok := m.text.guess(&d.p); ok {
+			*guess, guess, at = i, &m.successor, i+1
+			if m.strField != nil {
+				if s, ok := m.strField.guess(&d.p); ok {
 					*as[string](p.field(m.offset)) = s
 					more, err = d.p.more('}')
 					continue
@@ -100,12 +100,12 @@ func (s *structType) decode(d *Decoder, p place) error {
 }
 
 // decode decodes the member's value into the struct at p.
-func (m *member) decode(d *Decoder, p place) error {
+func (m *member) decode(d *Decoder, p pointer) error {
 	if m.dec == nil {
 		return d.p.skip()
 	}
 	for _, s := range m.steps {
-		p = s.elem.target(d, p.field(s.offset))
+		p = s.elem.pointee(d, p.field(s.offset))
 	}
 	if err := m.dec(d, p.field(m.offset)); err != nil {
 		return in(m.name, err)
@@ -113,7 +113,7 @@ func (m *member) decode(d *Decoder, p place) error {
 	return nil
 }
 
-func (s *structType) index() *structType {
+func (s *structType) buildIndex() *structType {
 	s.byName = make(map[string]int, len(s.members))
 	for i := range s.members {
 		m := &s.members[i]
@@ -123,7 +123,7 @@ func (s *structType) index() *structType {
 			m.head |= uint64(m.quoted[i]) << (8 * i)
 			m.mask |= 0xff << (8 * i)
 		}
-		m.then = i + 1
+		m.successor = i + 1
 	}
 	return s
 }
@@ -140,9 +140,9 @@ func (c *compiler) structure(t reflect.Type, drop drops) (decoder, error) {
 		if late.decoder != nil {
 			return late.decoder, nil
 		}
-		return func(d *Decoder, p place) error { return late.decoder(d, p) }, nil
+		return func(d *Decoder, p pointer) error { return late.decoder(d, p) }, nil
 	}
-	late := &lateDecoder{}
+	late := &forwardDecoder{}
 	c.done[t] = late
 	s, err := c.structType(t, nil)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 			delete(left, f.name)
 		case !reachable:
 			m.steps, m.offset = nil, 0
-			m.dec = func(d *Decoder, _ place) error {
+			m.dec = func(d *Decoder, _ pointer) error {
 				if err := d.p.skip(); err != nil {
 					return err
 				}
@@ -182,9 +182,9 @@ func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 			}
 		case f.quoted:
 			m.dec = quoted(f.typ)
-		case f.typ.Kind() == reflect.String && own(f.typ) == nil && m.steps == nil && len(rest) == 0:
-			m.text = &stringField{}
-			m.dec = m.text.decode
+		case f.typ.Kind() == reflect.String && specialDecoder(f.typ) == nil && m.steps == nil && len(rest) == 0:
+			m.strField = &stringField{}
+			m.dec = m.strField.decode
 		default:
 			if m.dec, err = c.compile(f.typ, rest); err == nil && c.share {
 				m.dec = shared(f.typ, m.dec)
@@ -198,5 +198,5 @@ func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 	for path := range left {
 		return nil, fmt.Errorf("%v has no %q to drop", t, path)
 	}
-	return s.index(), nil
+	return s.buildIndex(), nil
 }

@@ -14,9 +14,9 @@ import (
 
 // Kinds holds the objects of one source to one kind, over all its responses. Its methods may be called by any goroutine.
 type Kinds struct {
-	want    string // the kind; "": that of what comes first
-	why     string // where want is from
-	partial bool   // the objects are metadata, which servers may give a kind of its own
+	want     string // the kind; "": that of what comes first
+	wantFrom string // where want is from
+	partial  bool   // the objects are metadata, which servers may give a kind of its own
 
 	mu    sync.Mutex
 	kind  string  // guarded by mu: that of what has come, where want is empty
@@ -50,10 +50,10 @@ var partialObject = reflect.TypeFor[*metav1.PartialObjectMetadata]()
 
 // NewKinds returns the Kinds of a source of objects of type typ, of which kind is the kind, or "" for the one that typ tells.
 func NewKinds(typ reflect.Type, kind string) *Kinds {
-	k := &Kinds{want: kind, why: "HTTP.Kind", partial: typ == partialObject}
+	k := &Kinds{want: kind, wantFrom: "HTTP.Kind", partial: typ == partialObject}
 	if kind == "" {
 		k.want = KindOf(typ)
-		k.why = fmt.Sprintf("the kind of %v; set HTTP.Kind if it is called otherwise", typ)
+		k.wantFrom = fmt.Sprintf("the kind of %v; set HTTP.Kind if it is called otherwise", typ)
 	}
 	return k
 }
@@ -89,7 +89,7 @@ func (k *Kinds) list(kind, apiVersion string) error {
 func (k *Kinds) check(kind, apiVersion, got, list string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	want, why := k.want, k.why
+	want, why := k.want, k.wantFrom
 	if want == "" {
 		want, why = k.kind, "as before"
 	}
@@ -114,7 +114,7 @@ func (k *Kinds) check(kind, apiVersion, got, list string) error {
 }
 
 // sameKind checks the kind of an object, which is mostly that of the one before.
-func (d *Decoder) sameKind(id *Ident) error {
+func (d *Decoder) checkKind(id *Ident) error {
 	if id.Kind == "" || id.Kind == d.lastKind && id.APIVersion == d.lastVersion {
 		return nil
 	}

@@ -15,7 +15,7 @@ const (
 	// maxText is the most bytes that are told of why a value does not fit, which may quote it.
 	maxText = 2 << 10
 	// gap stands for what is not told.
-	gap = "…"
+	ellipsis = "…"
 )
 
 // A FieldError says which value of an object does not fit its type. Err has no path of its own.
@@ -26,7 +26,7 @@ type FieldError struct {
 	// The path is found from within, and joined when it is asked for: joined at each level it would cost the square of the depth.
 	inner, outer         []string // the elements next to the value, and those next to the object; both from within
 	innerSize, outerSize int      // their bytes
-	cut                  bool     // elements between them are left out
+	elided               bool     // elements between them are left out
 }
 
 // Path is the way to the value, as in spec.containers[0].image; it is empty for the object itself.
@@ -41,8 +41,8 @@ func (e *FieldError) Path() string {
 		}
 	}
 	add(e.outer)
-	if e.cut {
-		add([]string{gap})
+	if e.elided {
+		add([]string{ellipsis})
 	}
 	add(e.inner)
 	return b.String()
@@ -65,7 +65,7 @@ func (e *FieldError) Unwrap() error { return e.Err }
 // add makes the value of the error one of element name.
 func (e *FieldError) add(name string) {
 	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "") + gap // in memory of its own
+		name = strings.ToValidUTF8(name[:maxName], "") + ellipsis // in memory of its own
 	}
 	if len(e.outer) == 0 && e.innerSize+len(name) <= maxPath/2 {
 		e.inner = append(e.inner, name)
@@ -73,7 +73,7 @@ func (e *FieldError) add(name string) {
 		return
 	}
 	e.outer = append(e.outer, name)
-	for e.outerSize += len(name); e.outerSize > maxPath/2; e.cut = true {
+	for e.outerSize += len(name); e.outerSize > maxPath/2; e.elided = true {
 		e.outerSize -= len(e.outer[0])
 		e.outer = e.outer[1:]
 	}
@@ -85,7 +85,7 @@ func fieldError(offset int64, err error) error { return &FieldError{Offset: offs
 // shorten returns err, or one that has the start of its text where that is long: it may quote all of a large value, and is kept.
 func shorten(err error) error {
 	if text := err.Error(); len(text) > maxText {
-		return errors.New(strings.ToValidUTF8(text[:maxText], "") + gap)
+		return errors.New(strings.ToValidUTF8(text[:maxText], "") + ellipsis)
 	}
 	return err
 }

@@ -46,7 +46,7 @@ func TestDeepErrors(t *testing.T) {
 			}, []string{"spec.any.éé", "value out of range"},
 		},
 		"a large value": {
-			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + strings.Repeat("9", levels*200) + `}}`) }, []string{"spec.any: at byte ", gap},
+			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + strings.Repeat("9", levels*200) + `}}`) }, []string{"spec.any: at byte ", ellipsis},
 		},
 		"protobuf": {
 			newDecoder[*nest](t, Options{Share: true}), func(levels int) []byte { return nested(2*levels, 4, []byte{4<<3 | wireBytes, 9}) }, []string{"named.named.", "unexpected EOF"},
@@ -82,8 +82,8 @@ func TestDeepErrors(t *testing.T) {
 func TestPath(t *testing.T) {
 	for want, names := range map[string][]string{
 		"": nil, "a": {"a"}, "spec.containers[0].image": {"spec", "containers", "[0]", "image"}, "[0][1]": {"[0]", "[1]"}, "[0].a": {"[0]", "a"},
-		"a." + strings.Repeat("x", maxName) + gap: {"a", strings.Repeat("x", maxName+1)}, strings.Repeat("y", maxName): {strings.Repeat("y", maxName)},
-		strings.Repeat("z", maxName-1) + gap: {strings.Repeat("z", maxName-1) + "éé"},
+		"a." + strings.Repeat("x", maxName) + ellipsis: {"a", strings.Repeat("x", maxName+1)}, strings.Repeat("y", maxName): {strings.Repeat("y", maxName)},
+		strings.Repeat("z", maxName-1) + ellipsis: {strings.Repeat("z", maxName-1) + "éé"},
 	} {
 		var e error = &FieldError{}
 		for i := len(names) - 1; i >= 0; i-- {
@@ -99,7 +99,7 @@ func TestPath(t *testing.T) {
 		_ = in(fmt.Sprint(i), e)
 	}
 	path := e.Path()
-	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") || !strings.Contains(path, "."+gap+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
+	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") || !strings.Contains(path, "."+ellipsis+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
 		t.Errorf("%d bytes: %s", len(path), path)
 	}
 	// What just fits is told whole.
@@ -107,7 +107,7 @@ func TestPath(t *testing.T) {
 	for range 2 * maxPath / maxName / 2 {
 		_ = in(strings.Repeat("n", maxName), e)
 	}
-	if path := e.Path(); strings.Contains(path, gap) || strings.Count(path, "n") != maxPath {
+	if path := e.Path(); strings.Contains(path, ellipsis) || strings.Count(path, "n") != maxPath {
 		t.Errorf("%d bytes: %s", len(path), path)
 	}
 }

@@ -10,12 +10,12 @@ import (
 const magic = "k8s\x00"
 
 // unknown is a runtime.Unknown.
-type unknown struct {
+type envelope struct {
 	apiVersion, kind string
 	raw              []byte
 }
 
-func (u *unknown) typeMeta(d *Decoder, data []byte) error {
+func (u *envelope) typeMeta(d *Decoder, data []byte) error {
 	return d.wires.each(data, func(w *wire, num, typ int) (bool, error) {
 		to := &u.apiVersion
 		switch num {
@@ -32,7 +32,7 @@ func (u *unknown) typeMeta(d *Decoder, data []byte) error {
 }
 
 // open reads the envelope of an object.
-func (u *unknown) open(d *Decoder, data []byte) error {
+func (u *envelope) open(d *Decoder, data []byte) error {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
 		return fmt.Errorf("%w: an object begins with %.4q", errWire, data)
 	}

@@ -13,22 +13,22 @@ import (
 
 // A wireDecoder decodes one occurrence of a protobuf field, of wire type typ, into the value at p. What it does to that value is
 // what the Unmarshal methods of API types do, which are generated from the same struct tags.
-type wireDecoder func(d *Decoder, w *wire, typ int, p place) error
+type wireDecoder func(d *Decoder, w *wire, typ int, p pointer) error
 
 // A messageType is what a message's decoder knows.
 type messageType struct{ fields []wireField } // by number
 
 // A wireField is a field in a messageType; one without dec is skipped.
 type wireField struct {
-	name   string
-	offset uintptr
-	dec    wireDecoder
-	text   *stringField // of dec, where it decodes a string
+	name     string
+	offset   uintptr
+	dec      wireDecoder
+	strField *stringField // of dec, where it decodes a string
 }
 
 var errTooDeep = fmt.Errorf("%w: more than %d levels", errWire, maxDepth)
 
-func (m *messageType) decode(d *Decoder, data []byte, p place) error {
+func (m *messageType) decode(d *Decoder, data []byte, p pointer) error {
 	d.depth = 0
 	w := d.wires.open(data)
 	defer d.wires.close(w)
@@ -36,7 +36,7 @@ func (m *messageType) decode(d *Decoder, data []byte, p place) error {
 }
 
 // rest decodes what is left of w.
-func (m *messageType) rest(d *Decoder, w *wire, p place) error {
+func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 	for !w.done() {
 		num, typ, err := w.field()
 		if err != nil {
@@ -44,12 +44,12 @@ func (m *messageType) rest(d *Decoder, w *wire, p place) error {
 		}
 		if num < len(m.fields) && m.fields[num].dec != nil {
 			f := &m.fields[num]
-			if f.text != nil && typ == wireBytes {
+			if f.strField != nil && typ == wireBytes {
 				b, err := w.bytes()
 				if err != nil {
 					return in(f.name, wireError(err))
 				}
-				*as[string](p.field(f.offset)) = f.text.make(d, b)
+				*as[string](p.field(f.offset)) = f.strField.intern(d, b)
 				continue
 			}
 			if err := f.dec(d, w, typ, p.field(f.offset)); err != nil {
@@ -62,7 +62,7 @@ func (m *messageType) rest(d *Decoder, w *wire, p place) error {
 	return nil
 }
 
-func (m *messageType) field(d *Decoder, w *wire, typ int, p place) error {
+func (m *messageType) field(d *Decoder, w *wire, typ int, p pointer) error {
 	b, err := w.message(typ)
 	if err != nil {
 		return err
@@ -96,13 +96,13 @@ func wireError(err error) error {
 
 // A wireCompiler makes the decoders of one root type's messages. It refuses a type that has no tags to go by.
 type wireCompiler struct {
-	share  bool
-	makers makers
-	done   map[reflect.Type]*messageType // without drops; a type may contain itself
+	share      bool
+	allocators allocators
+	done       map[reflect.Type]*messageType // without drops; a type may contain itself
 }
 
 func newWireCompiler(share bool) *wireCompiler {
-	return &wireCompiler{share: share, makers: makers{}, done: map[reflect.Type]*messageType{}}
+	return &wireCompiler{share: share, allocators: allocators{}, done: map[reflect.Type]*messageType{}}
 }
 
 // message returns the decoder of struct t.
@@ -138,9 +138,9 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 		if f.dec, err = c.field(sf.Type, num, tag[0], rest); err != nil {
 			return nil, fmt.Errorf("%v.%s: %w", t, sf.Name, err)
 		}
-		if sf.Type.Kind() == reflect.String && !ownWire(sf.Type) && tag[0] == "bytes" {
-			f.text = &stringField{}
-			f.dec = f.text.wire
+		if sf.Type.Kind() == reflect.String && !hasOwnUnmarshal(sf.Type) && tag[0] == "bytes" {
+			f.strField = &stringField{}
+			f.dec = f.strField.decodeWire
 		}
 		for len(m.fields) <= num {
 			m.fields = append(m.fields, wireField{})
@@ -154,7 +154,7 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 func (c *wireCompiler) field(t reflect.Type, num int, format string, drop drops) (dec wireDecoder, err error) {
 	tag := string(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes))
 	switch {
-	case ownWire(t):
+	case hasOwnUnmarshal(t):
 		return c.value(t, format, drop)
 	case t.Kind() == reflect.Map:
 		dec, err = c.mapping(t, tag, drop)
@@ -171,15 +171,15 @@ func (c *wireCompiler) field(t reflect.Type, num int, format string, drop drops)
 
 // ownWire reports whether values of type t are decoded by their own Unmarshal. A struct with tags is not: its Unmarshal is
 // generated from them.
-func ownWire(t reflect.Type) bool {
+func hasOwnUnmarshal(t reflect.Type) bool {
 	if !reflect.PointerTo(t).Implements(wireUnmarshaler) || t.Kind() == reflect.Pointer {
 		return false
 	}
-	return t.Kind() != reflect.Struct || !tagged(t)
+	return t.Kind() != reflect.Struct || !hasTags(t)
 }
 
 // tagged reports whether struct t has protobuf fields.
-func tagged(t reflect.Type) bool {
+func hasTags(t reflect.Type) bool {
 	for i := range t.NumField() {
 		if strings.Contains(t.Field(i).Tag.Get("protobuf"), ",") {
 			return true
@@ -192,7 +192,7 @@ func tagged(t reflect.Type) bool {
 func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDecoder, error) {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
-		return func(_ *Decoder, w *wire, typ int, p place) error {
+		return func(_ *Decoder, w *wire, typ int, p pointer) error {
 			b, err := w.message(typ)
 			if err != nil {
 				return err
@@ -205,8 +205,8 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 		}, nil
 	case t == reflect.TypeFor[resource.Quantity]():
 		return wireQuantity, nil
-	case ownWire(t):
-		return func(d *Decoder, w *wire, typ int, p place) error {
+	case hasOwnUnmarshal(t):
+		return func(d *Decoder, w *wire, typ int, p pointer) error {
 			b, err := w.message(typ)
 			if err != nil {
 				return err
@@ -218,8 +218,8 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 	case kind == reflect.Pointer:
 		elem := t.Elem()
 		dec, err := c.value(elem, format, drop)
-		m := c.makers.of(elem, c.share)
-		inner := func(d *Decoder, w *wire, typ int, p place) error { return dec(d, w, typ, m.target(d, p)) }
+		alloc := c.allocators.of(elem, c.share)
+		inner := func(d *Decoder, w *wire, typ int, p pointer) error { return dec(d, w, typ, alloc.pointee(d, p)) }
 		if c.share && elem.Kind() == reflect.Struct {
 			return sharedMessage(t, inner), err
 		}
@@ -229,14 +229,14 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 		if err != nil {
 			return nil, err
 		}
-		if !tagged(t) && t.NumField() > 0 {
+		if !hasTags(t) && t.NumField() > 0 {
 			return nil, fmt.Errorf("%v has no protobuf tags", t)
 		}
 		return m.field, nil
 	case kind == reflect.String && format == "bytes":
-		return new(stringField).wire, nil
+		return new(stringField).decodeWire, nil
 	case kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && format == "bytes":
-		return wireBlob, nil
+		return wireByteSlice, nil
 	}
 	return number(t, format)
 }
@@ -253,15 +253,15 @@ func seconds(b []byte) (int64, bool) {
 	return int64(v), err == nil && (len(rest) == 0 || string(rest) == "\x10\x00")
 }
 
-func (f *stringField) wire(d *Decoder, w *wire, typ int, p place) error {
+func (f *stringField) decodeWire(d *Decoder, w *wire, typ int, p pointer) error {
 	b, err := w.message(typ)
 	if err == nil {
-		*as[string](p) = f.make(d, b)
+		*as[string](p) = f.intern(d, b)
 	}
 	return err
 }
 
-func wireBlob(d *Decoder, w *wire, typ int, p place) error {
+func wireByteSlice(d *Decoder, w *wire, typ int, p pointer) error {
 	b, err := w.message(typ)
 	if err == nil {
 		*as[[]byte](p) = append(make([]byte, 0, len(b)), b...)

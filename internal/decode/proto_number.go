@@ -15,7 +15,7 @@ func number(t reflect.Type, format string) (wireDecoder, error) {
 	}
 	switch t.Kind() {
 	case reflect.Bool:
-		return wireInt(func(p place, v uint64) { *as[bool](p) = v != 0 }), nil
+		return wireInt(func(p pointer, v uint64) { *as[bool](p) = v != 0 }), nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return wireInt(setBits(t.Size())), nil
@@ -41,20 +41,20 @@ func packed(t reflect.Type) (typ int, ok bool) {
 }
 
 // setBits returns a setter of integers of size bytes, which drops the bits above, as generated code does.
-func setBits(size uintptr) func(place, uint64) {
+func setBits(size uintptr) func(pointer, uint64) {
 	switch size {
 	case 1:
-		return func(p place, v uint64) { *as[uint8](p) = uint8(v) }
+		return func(p pointer, v uint64) { *as[uint8](p) = uint8(v) }
 	case 2:
-		return func(p place, v uint64) { *as[uint16](p) = uint16(v) }
+		return func(p pointer, v uint64) { *as[uint16](p) = uint16(v) }
 	case 4:
-		return func(p place, v uint64) { *as[uint32](p) = uint32(v) }
+		return func(p pointer, v uint64) { *as[uint32](p) = uint32(v) }
 	}
-	return func(p place, v uint64) { *as[uint64](p) = v }
+	return func(p pointer, v uint64) { *as[uint64](p) = v }
 }
 
-func wireInt(set func(place, uint64)) wireDecoder {
-	return func(d *Decoder, w *wire, typ int, p place) error {
+func wireInt(set func(pointer, uint64)) wireDecoder {
+	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		if typ != wireVarint {
 			return w.wrongType(typ, "a varint")
 		}
@@ -68,7 +68,7 @@ func wireInt(set func(place, uint64)) wireDecoder {
 
 // wireFixed decodes size bytes, which are those of the value.
 func wireFixed(want, size int) wireDecoder {
-	return func(d *Decoder, w *wire, typ int, p place) error {
+	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		switch {
 		case typ != want:
 			return w.wrongType(typ, "a fixed number")

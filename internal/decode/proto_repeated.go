@@ -14,11 +14,11 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 	if err != nil {
 		return nil, err
 	}
-	m := c.makers.of(t.Elem(), c.share)
+	alloc := c.allocators.of(t.Elem(), c.share)
 	if each, ok := packed(t.Elem()); ok {
-		return func(d *Decoder, w *wire, typ int, p place) error {
+		return func(d *Decoder, w *wire, typ int, p pointer) error {
 			if typ != wireBytes {
-				return elem(d, w, typ, m.append(d, p, 1))
+				return elem(d, w, typ, alloc.append(d, p, 1))
 			}
 			b, err := w.bytes()
 			if err != nil {
@@ -27,36 +27,36 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 			all := d.wires.open(b)
 			defer d.wires.close(all)
 			for !all.done() && err == nil {
-				err = elem(d, all, each, m.append(d, p, 1))
+				err = elem(d, all, each, alloc.append(d, p, 1))
 			}
 			return err
 		}, nil
 	}
-	return func(d *Decoder, w *wire, typ int, p place) error {
+	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		if err := d.p.tick(); err != nil {
 			return err
 		}
 		room := 1
-		if s := as[header](p); s.len == s.cap && typ == wireBytes {
-			n, _ := w.alike(tag)
+		if s := as[sliceHeader](p); s.len == s.cap && typ == wireBytes {
+			n, _ := w.countRepeats(tag)
 			room += n
 		}
-		return elem(d, w, typ, m.append(d, p, room))
+		return elem(d, w, typ, alloc.append(d, p, room))
 	}, nil
 }
 
 // A wireMap decodes the entries of maps from strings: messages of a key, 1, and a value, 2.
 type wireMap struct {
-	typ  reflect.Type
-	tag  string
-	key  stringField
-	elem wireDecoder
-	zero reflect.Value // what a value is before it is decoded
-	drop drops
-	work *mapWork // nil while in use: a type may contain itself
+	typ     reflect.Type
+	tag     string
+	key     stringField
+	elem    wireDecoder
+	zero    reflect.Value // what a value is before it is decoded
+	drop    drops
+	scratch *mapScratch // nil while in use: a type may contain itself
 
 	// The last value, of strings and of quantities.
-	word     string
+	str      string
 	quantity resource.Quantity
 }
 
@@ -82,7 +82,7 @@ func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDeco
 }
 
 // entry consumes an entry, decodes its value into the value at elem, and reports whether it is wanted.
-func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem place) (name string, wanted bool, err error) {
+func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string, wanted bool, err error) {
 	data, err := w.message(typ)
 	if err == nil {
 		err = d.p.tick()
@@ -101,7 +101,7 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem place) (name string, 
 		case num == 1:
 			var b []byte
 			b, err = w.message(typ)
-			name = m.key.make(d, b)
+			name = m.key.intern(d, b)
 		case num == 2:
 			if again { // the last one wins: they are not merged
 				elem.value(m.typ.Elem()).Set(m.zero)
@@ -124,15 +124,15 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem place) (name string, 
 	return name, true, nil
 }
 
-func (m *wireMap) decode(d *Decoder, w *wire, typ int, p place) error {
+func (m *wireMap) decode(d *Decoder, w *wire, typ int, p pointer) error {
 	room := 0
 	if p.isNil() {
-		room, _ = w.alike(m.tag)
+		room, _ = w.countRepeats(m.tag)
 	}
-	work := m.work
-	m.work = nil
+	work := m.scratch
+	m.scratch = nil
 	if work == nil {
-		work = newMapWork(m.typ)
+		work = newMapScratch(m.typ)
 	}
 	work.elem.Set(m.zero)
 	name, wanted, err := m.entry(d, w, typ, work.elemAt)
@@ -140,31 +140,31 @@ func (m *wireMap) decode(d *Decoder, w *wire, typ int, p place) error {
 		work.insert(p, name, 1+room)
 	}
 	work.elem.SetZero()
-	m.work = work
+	m.scratch = work
 	return err
 }
 
-func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p place) error {
+func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p pointer) error {
 	to := as[map[string]string](p)
 	room := 0
 	if *to == nil {
-		room, _ = w.alike(m.tag)
+		room, _ = w.countRepeats(m.tag)
 	}
-	name, wanted, err := m.entry(d, w, typ, addressOf(&m.word))
+	name, wanted, err := m.entry(d, w, typ, pointerTo(&m.str))
 	if wanted {
 		if *to == nil {
 			*to = make(map[string]string, 1+room)
 		}
-		(*to)[name] = m.word
+		(*to)[name] = m.str
 	}
-	m.word = ""
+	m.str = ""
 	return err
 }
 
 // decodeQuantities is decode without reflection. The type of the keys may have another name, which a map's memory does not tell.
-func (m *wireMap) decodeQuantities(d *Decoder, w *wire, typ int, p place) error {
+func (m *wireMap) decodeQuantities(d *Decoder, w *wire, typ int, p pointer) error {
 	m.quantity = resource.Quantity{}
-	name, wanted, err := m.entry(d, w, typ, addressOf(&m.quantity))
+	name, wanted, err := m.entry(d, w, typ, pointerTo(&m.quantity))
 	if wanted {
 		to := as[map[string]resource.Quantity](p)
 		if *to == nil {

@@ -124,7 +124,7 @@ func (w *wire) wrongType(typ int, want string) error {
 
 // alike returns how many fields with tag follow the one whose tag has just been consumed without a gap, and where the last of them
 // ends. Elements of a repeated field do, so that their slice can be made of the right size.
-func (w *wire) alike(tag string) (n, end int) {
+func (w *wire) countRepeats(tag string) (n, end int) {
 	look := wire{data: w.data, pos: w.pos}
 	for {
 		_, err := look.bytes()

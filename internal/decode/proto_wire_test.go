@@ -65,7 +65,7 @@ func (m message) tag(num, typ int) message {
 
 func decodeFigures(t *testing.T, data []byte) (*figures, error) {
 	t.Helper()
-	o, err := newDecoder[*figures](t, Options{}).message(data)
+	o, err := newDecoder[*figures](t, Options{}).decodeMessage(data)
 	if err = errors.Join(err, o.Err); err != nil {
 		return nil, err
 	}

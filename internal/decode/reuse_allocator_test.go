@@ -28,7 +28,7 @@ func TestBatches(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			full(t, reflect.ValueOf(v))
+			checkFull(t, reflect.ValueOf(v))
 			w := &sink{}
 			if err := unmarshal(data, w); err != nil {
 				t.Fatal(err)
@@ -63,7 +63,7 @@ func TestBatchesOfMessages(t *testing.T) {
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			full(t, reflect.ValueOf(o.Value))
+			checkFull(t, reflect.ValueOf(o.Value))
 			got, want = append(got, o.Value), append(want, w)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -73,26 +73,26 @@ func TestBatchesOfMessages(t *testing.T) {
 }
 
 // full checks that no slice of structs in v has room behind its elements.
-func full(t interface{ Fatalf(string, ...any) }, v reflect.Value) {
+func checkFull(t interface{ Fatalf(string, ...any) }, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			full(t, v.Elem())
+			checkFull(t, v.Elem())
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			full(t, v.Field(i))
+			checkFull(t, v.Field(i))
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Struct && v.Cap() > v.Len() {
 			t.Fatalf("%v of %d has room for %d", v.Type(), v.Len(), v.Cap())
 		}
 		for i := range v.Len() {
-			full(t, v.Index(i))
+			checkFull(t, v.Index(i))
 		}
 	case reflect.Map:
 		for _, k := range v.MapKeys() {
-			full(t, v.MapIndex(k))
+			checkFull(t, v.MapIndex(k))
 		}
 	}
 }
@@ -100,16 +100,16 @@ func full(t interface{ Fatalf(string, ...any) }, v reflect.Value) {
 // A type of which objects have different numbers of values is not made in one piece for long.
 func TestBatchesGiveUp(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
-	m := batchOf(reflect.TypeFor[Reference]())
+	m := newBatchAllocator(reflect.TypeFor[Reference]())
 	unused := 0
-	for i := range 20 * trial {
+	for i := range 20 * trialLength {
 		d.objects++
 		for range 1 + 30*(i/2%2) { // 1 1 31 31 1 1 …
 			m.take(d, 1)
 		}
-		unused += m.left.len
+		unused += m.spare.len
 	}
-	if most := 20 * trial * 16 / maxUnused; unused > most {
+	if most := 20 * trialLength * 16 / wasteDivisor; unused > most {
 		t.Errorf("%d values were made in vain, want no more than %d", unused, most)
 	}
 }

@@ -108,4 +108,4 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-func validJSON(s string) bool { p := &parser{}; p.reset([]byte(s), 0); return p.whole() == nil }
+func validJSON(s string) bool { p := &parser{}; p.reset([]byte(s), 0); return p.wholeValue() == nil }

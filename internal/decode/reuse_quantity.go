@@ -20,7 +20,7 @@ type knownQuantity struct {
 }
 
 // decode sets the quantity at p to what raw decodes to, which inner decodes if it is not known.
-func (q *quantityPool) decode(raw []byte, p place, inner func(*resource.Quantity, []byte) error) error {
+func (q *quantityPool) decode(raw []byte, p pointer, inner func(*resource.Quantity, []byte) error) error {
 	to := as[resource.Quantity](p)
 	if len(raw) == 0 || len(raw) > maxIntern || *to != (resource.Quantity{}) {
 		return inner(to, raw)
@@ -45,7 +45,7 @@ func hasDecimal(q *resource.Quantity) bool {
 	return !reflect.ValueOf(q).Elem().FieldByName("d").Field(0).IsNil()
 }
 
-func decodeQuantity(d *Decoder, p place) error {
+func decodeQuantity(d *Decoder, p pointer) error {
 	raw, err := d.p.raw()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func decodeQuantity(d *Decoder, p place) error {
 	return d.mismatch(d.quantities.decode(raw, p, (*resource.Quantity).UnmarshalJSON))
 }
 
-func wireQuantity(d *Decoder, w *wire, typ int, p place) error {
+func wireQuantity(d *Decoder, w *wire, typ int, p pointer) error {
 	b, err := w.message(typ)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ func TestQuantityTwice(t *testing.T) {
 		var q quantityPool
 		for i := range 3 {
 			var got, want resource.Quantity
-			err := q.decode([]byte(in), addressOf(&got), (*resource.Quantity).UnmarshalJSON)
+			err := q.decode([]byte(in), pointerTo(&got), (*resource.Quantity).UnmarshalJSON)
 			if wantErr := want.UnmarshalJSON([]byte(in)); (err == nil) != (wantErr == nil) {
 				t.Fatalf("%s: error %v, want %v", in, err, wantErr)
 			}

@@ -8,16 +8,16 @@ const (
 	// maxIntern is the longest string that is remembered.
 	maxIntern = 128
 	// After trial tries, what was found less than half of the time is not looked for any more.
-	trial = 256
+	trialLength = 256
 )
 
 var seed = maphash.MakeSeed()
 
 // A pool remembers strings, so that equal ones share memory. Each place of the table holds the last string that came its way,
 // which bounds it.
-type pool struct{ table []string }
+type stringPool struct{ table []string }
 
-func (p *pool) get(b []byte) (s string, hash uint64, found bool) {
+func (p *stringPool) get(b []byte) (s string, hash uint64, found bool) {
 	if p.table == nil {
 		p.table = make([]string, internSlots)
 	}
@@ -31,18 +31,18 @@ func (p *pool) get(b []byte) (s string, hash uint64, found bool) {
 }
 
 // A meter counts how often a memory of values of one field knew a value.
-type meter struct {
+type hitRate struct {
 	tries, hits uint32
-	off         bool
+	gaveUp      bool
 }
 
-func (m *meter) count(hit bool) {
+func (m *hitRate) count(hit bool) {
 	m.tries++
 	if hit {
 		m.hits++
 	}
-	if m.tries == trial {
-		m.off = m.hits < trial/2
+	if m.tries == trialLength {
+		m.gaveUp = m.hits < trialLength/2
 		m.tries, m.hits = 0, 0
 	}
 }
@@ -52,8 +52,8 @@ func (m *meter) count(hit bool) {
 // order.
 type stringField struct {
 	seen *[seenStrings]seenString // nil before the first string, and after the field has given up
-	at   uint8                    // where in seen the last string is
-	meter
+	last uint8                    // where in seen the last string is
+	hitRate
 }
 
 // seenStrings is the number of strings that a stringField remembers the order of.
@@ -61,13 +61,13 @@ const seenStrings = 16
 
 type seenString struct {
 	string
-	then  uint8 // where in seen the string is that followed the last time
-	plain bool  // it stands for itself in JSON
+	successor uint8 // where in seen the string is that followed the last time
+	plain     bool  // it stands for itself in JSON
 }
 
 // expected returns the string that is expected to be next, and where in seen it is.
 func (f *stringField) expected() (*seenString, uint8) {
-	at := f.seen[f.at%seenStrings].then
+	at := f.seen[f.last%seenStrings].successor
 	return &f.seen[at%seenStrings], at
 }
 
@@ -82,7 +82,7 @@ func (f *stringField) guess(p *parser) (string, bool) {
 		return "", false
 	}
 	p.pos += n + 2
-	f.at = at
+	f.last = at
 	f.count(true)
 	return s.string, true
 }
@@ -100,10 +100,10 @@ func (f *stringField) read(d *Decoder) (string, error) {
 }
 
 // make returns b as a string.
-func (f *stringField) make(d *Decoder, b []byte) string {
+func (f *stringField) intern(d *Decoder, b []byte) string {
 	if f.seen != nil && len(b) > 0 {
 		if s, at := f.expected(); s.string == string(b) {
-			f.at = at
+			f.last = at
 			f.count(true)
 			return s.string
 		}
@@ -115,12 +115,12 @@ func (f *stringField) remember(d *Decoder, b []byte, plain bool) string {
 	switch {
 	case len(b) == 0:
 		return ""
-	case f.off || len(b) > maxIntern:
+	case f.gaveUp || len(b) > maxIntern:
 		return string(b)
 	}
 	s, hash, found := d.strings.get(b)
 	f.count(found)
-	if f.off {
+	if f.gaveUp {
 		f.seen = nil
 		return s
 	}
@@ -131,15 +131,15 @@ func (f *stringField) remember(d *Decoder, b []byte, plain bool) string {
 	if now := &f.seen[at]; now.string != s {
 		*now = seenString{s, at, plain}
 	}
-	f.seen[f.at%seenStrings].then = at
-	f.at = at
+	f.seen[f.last%seenStrings].successor = at
+	f.last = at
 	return s
 }
 
 // A boxPool is a pool of strings in interfaces, which are one more piece of memory.
-type boxPool struct{ table []any }
+type boxedStrings struct{ table []any }
 
-func (p *boxPool) get(b []byte) any {
+func (p *boxedStrings) get(b []byte) any {
 	if len(b) > maxIntern {
 		return string(b)
 	}

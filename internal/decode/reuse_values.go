@@ -19,7 +19,7 @@ const (
 // what is seen once never returns.
 type shareField struct {
 	typ reflect.Type
-	meter
+	hitRate
 	seen []uint64 // hashes of what was seen once
 	kept map[uint64]*sharedValue
 	size int          // of raw in kept
@@ -28,10 +28,10 @@ type shareField struct {
 
 // A sharedValue is what raw decodes to.
 type sharedValue struct {
-	raw   string
-	value header
-	depth int          // at which raw has been found valid; at a greater one it may nest too deep
-	then  *sharedValue // what followed the last time
+	raw       string
+	value     sliceHeader
+	depth     int          // at which raw has been found valid; at a greater one it may nest too deep
+	successor *sharedValue // what followed the last time
 }
 
 // guess returns the value that is expected to be next, if rest begins with it. What is kept of JSON is objects, arrays and strings,
@@ -40,13 +40,13 @@ func (f *shareField) guess(rest []byte, depth int) *sharedValue {
 	if f.last == nil {
 		return nil
 	}
-	v := f.last.then
+	v := f.last.successor
 	if n := len(v.raw); depth > v.depth || len(rest) < n || string(rest[:n]) != v.raw {
 		return nil
 	}
 	f.last = v
 	f.count(true)
-	if f.off {
+	if f.gaveUp {
 		f.forget()
 	}
 	return v
@@ -58,14 +58,14 @@ func (f *shareField) forget() { f.seen, f.kept, f.last = nil, nil, nil }
 func (f *shareField) use(v *sharedValue, depth int) {
 	v.depth = max(v.depth, depth)
 	if f.last != nil {
-		f.last.then = v
+		f.last.successor = v
 	}
 	f.last = v
 }
 
 // decode sets the value at p to what raw, which was found at depth, decodes to; inner decodes it if it is not known.
-func (f *shareField) decode(raw []byte, depth int, p place, inner func() error) error {
-	if f.last != nil && len(f.last.then.raw) == len(raw) {
+func (f *shareField) decode(raw []byte, depth int, p pointer, inner func() error) error {
+	if f.last != nil && len(f.last.successor.raw) == len(raw) {
 		if v := f.guess(raw, depth); v != nil {
 			p.set(f.typ, v.value)
 			return nil
@@ -80,10 +80,10 @@ func (f *shareField) decode(raw []byte, depth int, p place, inner func() error) 
 		p.set(f.typ, v.value)
 		return nil
 	}
-	if f.off {
+	if f.gaveUp {
 		f.forget()
 	}
-	if err := inner(); err != nil || f.off {
+	if err := inner(); err != nil || f.gaveUp {
 		return err
 	}
 	if f.seen == nil {
@@ -101,14 +101,14 @@ func (f *shareField) decode(raw []byte, depth int, p place, inner func() error) 
 	value.cap = value.len // so that nobody appends to memory which others have too
 	p.set(f.typ, value)
 	v = &sharedValue{raw: string(raw), value: value}
-	v.then = v
+	v.successor = v
 	f.kept[hash] = v
 	f.use(v, depth)
 	return nil
 }
 
 // wants reports whether values of size bytes are worth it.
-func (f *shareField) wants(size int) bool { return !f.off && size >= minShare && size <= maxShare }
+func (f *shareField) wants(size int) bool { return !f.gaveUp && size >= minShare && size <= maxShare }
 
 // errMerge ends the decoding of an object in which a shared value comes twice. The second one would be merged into the memory of
 // others, so all of the object is decoded again, sharing nothing: no server writes such objects.
@@ -122,11 +122,11 @@ func shared(t reflect.Type, inner decoder) decoder {
 		return inner
 	}
 	f := &shareField{typ: t}
-	return func(d *Decoder, p place) error {
+	return func(d *Decoder, p pointer) error {
 		if !p.isNil() {
 			return errMerge
 		}
-		if f.off {
+		if f.gaveUp {
 			return inner(d, p)
 		}
 		// Where a number ends is told by what follows, so the bytes of one may begin another.
@@ -157,7 +157,7 @@ func shared(t reflect.Type, inner decoder) decoder {
 // sharedMessage is shared for pointers of type t to messages.
 func sharedMessage(t reflect.Type, inner wireDecoder) wireDecoder {
 	f := &shareField{typ: t}
-	return func(d *Decoder, w *wire, typ int, p place) error {
+	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		if !p.isNil() {
 			return errMerge
 		}
@@ -180,14 +180,14 @@ func sharedMessage(t reflect.Type, inner wireDecoder) wireDecoder {
 // sharedRun is shared for slices and maps of type t whose elements are fields with tag, if they follow each other.
 func sharedRun(t reflect.Type, tag string, inner wireDecoder) wireDecoder {
 	f := &shareField{typ: t}
-	return func(d *Decoder, w *wire, typ int, p place) error {
+	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		if typ != wireBytes {
 			return inner(d, w, typ, p) // a number, of which each is a field
 		}
 		if !p.isNil() {
 			return errMerge
 		}
-		n, end := w.alike(tag)
+		n, end := w.countRepeats(tag)
 		each := func() error {
 			for i := range n + 1 {
 				if i > 0 {

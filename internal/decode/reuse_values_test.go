@@ -61,15 +61,15 @@ func TestShareGivesUp(t *testing.T) {
 		if !f.wants(len(raw)) {
 			return
 		}
-		if err := f.decode([]byte(raw), 0, addressOf(&v), func() error { calls++; v = []string{raw}; return nil }); err != nil || v[0] != raw {
+		if err := f.decode([]byte(raw), 0, pointerTo(&v), func() error { calls++; v = []string{raw}; return nil }); err != nil || v[0] != raw {
 			t.Fatalf("%q: got %q, error %v", raw, v, err)
 		}
 	}
-	for i := range trial {
+	for i := range trialLength {
 		decode(fmt.Sprintf("%0*d", minShare, i))
 	}
-	if !f.off || f.kept != nil || calls != trial {
-		t.Errorf("off %v, %d values kept, %d decoded", f.off, len(f.kept), calls)
+	if !f.gaveUp || f.kept != nil || calls != trialLength {
+		t.Errorf("off %v, %d values kept, %d decoded", f.gaveUp, len(f.kept), calls)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestShareIsBounded(t *testing.T) {
 	for i := range 20000 {
 		raw := fmt.Sprintf("%0*d", minShare+i%3*maxShare/4, i/4) // each value four times in a row
 		var v []string
-		if err := f.decode([]byte(raw), 0, addressOf(&v), func() error { v = []string{raw}; return nil }); err != nil || v[0] != raw {
+		if err := f.decode([]byte(raw), 0, pointerTo(&v), func() error { v = []string{raw}; return nil }); err != nil || v[0] != raw {
 			t.Fatalf("got %q, error %v", v, err)
 		}
 		if len(f.kept) > sharedValues || f.size > sharedBytes {

@@ -14,18 +14,18 @@ import (
 // A root is the compiled form of the type of the objects. Each encoding is compiled when it is first used, since most decoders see
 // only one.
 type root struct {
-	typ       reflect.Type // a pointer
-	elem      reflect.Type
-	json      decoder
-	plain     decoder // json without sharing, for what cannot be shared; nil until it is needed
-	ident     decoder // of an identity, for what the type's own decoder refuses
-	untyped   bool    // the objects are runtime.Unstructured
-	unmarshal bool    // the objects have the Unmarshal of a protobuf message
-	wired     bool
-	message   *messageType // of the objects, where they have both that and its tags; nil until wired
-	unshared  *messageType // message without sharing; nil until it is needed
-	drop      drops
-	share     bool
+	typ             reflect.Type // a pointer
+	elem            reflect.Type
+	json            decoder
+	unsharedJSON    decoder // json without sharing, for what cannot be shared; nil until it is needed
+	ident           decoder // of an identity, for what the type's own decoder refuses
+	untyped         bool    // the objects are runtime.Unstructured
+	unmarshal       bool    // the objects have the Unmarshal of a protobuf message
+	messageCompiled bool
+	message         *messageType // of the objects, where they have both that and its tags; nil until wired
+	unsharedMessage *messageType // message without sharing; nil until it is needed
+	drop            drops
+	share           bool
 }
 
 // An identity is what every object has.
@@ -52,7 +52,7 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	if len(r.drop) == 0 {
 		return nil // nothing else can be refused
 	}
-	r.compileWire()
+	r.compileMessage()
 	return r.compileJSON()
 }
 
@@ -70,16 +70,16 @@ func (r *root) decoder(share bool) (decoder, error) {
 	switch {
 	case r.untyped:
 		return decodeUnstructured, nil
-	case r.elem.Kind() == reflect.Struct && own(r.elem) == nil:
+	case r.elem.Kind() == reflect.Struct && specialDecoder(r.elem) == nil:
 		return c.root(r.elem, r.drop)
 	}
 	return c.compile(r.elem, r.drop)
 }
 
 // compileWire makes the message of a type that has something to go by. Others are left to their own Unmarshal.
-func (r *root) compileWire() {
-	r.wired = true
-	if !r.unmarshal || r.elem.Kind() != reflect.Struct || ownWire(r.elem) {
+func (r *root) compileMessage() {
+	r.messageCompiled = true
+	if !r.unmarshal || r.elem.Kind() != reflect.Struct || hasOwnUnmarshal(r.elem) {
 		return
 	}
 	if m, err := newWireCompiler(r.share).message(r.elem, r.drop); err == nil {
@@ -88,32 +88,32 @@ func (r *root) compileWire() {
 }
 
 // again decodes an object of which a value comes twice, sharing nothing, by decode, which gets its place.
-func (d *Decoder) again(decode func(place) error) (reflect.Value, error) {
+func (d *Decoder) redecode(decode func(pointer) error) (reflect.Value, error) {
 	d.objects++
 	v := reflect.New(d.root.elem)
-	return v, decode(placeOf(v))
+	return v, decode(pointerOf(v))
 }
 
 // jsonAgain decodes the object that begins at start.
-func (d *Decoder) jsonAgain(start, depth int) (v reflect.Value, err error) {
-	if d.root.plain == nil {
-		if d.root.plain, err = d.root.decoder(false); err != nil {
+func (d *Decoder) redecodeJSON(start, depth int) (v reflect.Value, err error) {
+	if d.root.unsharedJSON == nil {
+		if d.root.unsharedJSON, err = d.root.decoder(false); err != nil {
 			return v, err
 		}
 	}
 	d.p.pos, d.p.depth = start, depth
 	d.kind, d.apiVersion = "", ""
-	return d.again(func(p place) error { return d.root.plain(d, p) })
+	return d.redecode(func(p pointer) error { return d.root.unsharedJSON(d, p) })
 }
 
 // messageAgain decodes the object of which data is the message.
-func (d *Decoder) messageAgain(data []byte) (v reflect.Value, err error) {
-	if d.root.unshared == nil {
-		if d.root.unshared, err = newWireCompiler(false).message(d.root.elem, d.root.drop); err != nil {
+func (d *Decoder) redecodeMessage(data []byte) (v reflect.Value, err error) {
+	if d.root.unsharedMessage == nil {
+		if d.root.unsharedMessage, err = newWireCompiler(false).message(d.root.elem, d.root.drop); err != nil {
 			return v, err
 		}
 	}
-	return d.again(func(p place) error { return d.root.unshared.decode(d, data, p) })
+	return d.redecode(func(p pointer) error { return d.root.unsharedMessage.decode(d, data, p) })
 }
 
 // root returns the decoder of struct t which also tells the Decoder the kind and the API version. A TypeMeta stays empty: what
@@ -128,31 +128,31 @@ func (c *compiler) root(t reflect.Type, drop drops) (decoder, error) {
 		n := len(f.index) - 1
 		typeMeta[f.name] = n > 0 && t.FieldByIndex(f.index[:n]).Type == reflect.TypeFor[metav1.TypeMeta]()
 	}
-	s.keep("kind", typeMeta["kind"], func(d *Decoder) (err error) { d.kind, err = d.word(&d.kinds[0]); return err })
-	s.keep("apiVersion", typeMeta["apiVersion"], func(d *Decoder) (err error) { d.apiVersion, err = d.word(&d.kinds[1]); return err })
-	return func(d *Decoder, p place) error {
+	s.intercept("kind", typeMeta["kind"], func(d *Decoder) (err error) { d.kind, err = d.readString(&d.kinds[0]); return err })
+	s.intercept("apiVersion", typeMeta["apiVersion"], func(d *Decoder) (err error) { d.apiVersion, err = d.readString(&d.kinds[1]); return err })
+	return func(d *Decoder, p pointer) error {
 		if d.p.next() != '{' {
-			return d.wrong("an object")
+			return d.wrongType("an object")
 		}
 		return s.decode(d, p)
 	}, nil
 }
 
 // keep lets set read the member name before the field of that name does, or instead of it.
-func (s *structType) keep(name string, instead bool, set func(*Decoder) error) {
+func (s *structType) intercept(name string, instead bool, set func(*Decoder) error) {
 	i, ok := s.byName[name]
 	if !ok {
 		i = len(s.members)
 		s.members = append(s.members, member{name: name})
-		s.index()
+		s.buildIndex()
 	}
 	m := &s.members[i]
-	m.text = nil
+	m.strField = nil
 	field := m.dec
 	if instead || field == nil {
 		m.steps, m.offset, field = nil, 0, nil
 	}
-	m.dec = func(d *Decoder, p place) error {
+	m.dec = func(d *Decoder, p pointer) error {
 		d.p.next()
 		start := d.p.pos
 		if err := set(d); err != nil || field == nil {
@@ -164,18 +164,18 @@ func (s *structType) keep(name string, instead bool, set func(*Decoder) error) {
 }
 
 // word consumes a string; a null is "".
-func (d *Decoder) word(f *stringField) (string, error) {
+func (d *Decoder) readString(f *stringField) (string, error) {
 	if d.p.next() != '"' {
 		if null, err := d.p.null(); null {
 			return "", err
 		}
-		return "", d.wrong("a string")
+		return "", d.wrongType("a string")
 	}
 	return f.read(d)
 }
 
 // object decodes the object that is next. What does not fit its type is an Err; the error is for what is no JSON.
-func (d *Decoder) object() (Object, error) {
+func (d *Decoder) decodeObject() (Object, error) {
 	d.p.next()
 	start, depth := d.p.pos, d.p.depth
 	d.kind, d.apiVersion = "", ""
@@ -185,11 +185,11 @@ func (d *Decoder) object() (Object, error) {
 			return Object{}, err
 		}
 	}
-	defer d.settle()
+	defer d.releaseScratch()
 	v := reflect.New(d.root.elem)
-	err := d.root.json(d, placeOf(v))
+	err := d.root.json(d, pointerOf(v))
 	if err == errMerge {
-		v, err = d.jsonAgain(start, depth)
+		v, err = d.redecodeJSON(start, depth)
 	}
 	if err == nil {
 		return Object{Value: v.Interface(), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, nil
@@ -206,7 +206,7 @@ func (d *Decoder) object() (Object, error) {
 	d.kind, d.apiVersion = "", ""
 	d.p.pos = start
 	// What does not fit an identity either is left empty.
-	_ = d.root.ident(d, addressOf(&id))
+	_ = d.root.ident(d, pointerTo(&id))
 	d.p.pos, d.p.depth = end, depth
 	m := id.Metadata
 	return Object{Ident: Ident{d.apiVersion, d.kind, m.Namespace, m.Name, m.UID, m.ResourceVersion}, Err: err}, nil
@@ -215,11 +215,11 @@ func (d *Decoder) object() (Object, error) {
 var errNoKind = errors.New("the object has no kind")
 
 // decodeUnstructured decodes an object that is a runtime.Unstructured.
-func decodeUnstructured(d *Decoder, p place) error {
+func decodeUnstructured(d *Decoder, p pointer) error {
 	if d.p.next() != '{' {
-		return d.wrong("an object")
+		return d.wrongType("an object")
 	}
-	content, err := d.anyMap(d.root.drop)
+	content, err := d.decodeAnyMap(d.root.drop)
 	if err != nil {
 		return err
 	}
@@ -258,18 +258,18 @@ func (d *Decoder) Protobuf() bool {
 }
 
 // message decodes the object of which data is the protobuf message. What does not fit its type is an Err; the error is an abort.
-func (d *Decoder) message(data []byte) (Object, error) {
+func (d *Decoder) decodeMessage(data []byte) (Object, error) {
 	d.objects++
-	if !d.root.wired {
-		d.root.compileWire()
+	if !d.root.messageCompiled {
+		d.root.compileMessage()
 	}
-	defer d.settle()
+	defer d.releaseScratch()
 	v := reflect.New(d.root.elem)
 	var err error
 	if d.root.message != nil {
-		err = d.root.message.decode(d, data, placeOf(v))
+		err = d.root.message.decode(d, data, pointerOf(v))
 		if err == errMerge {
-			v, err = d.messageAgain(data)
+			v, err = d.redecodeMessage(data)
 		}
 	} else {
 		if err = v.Interface().(protobufUnmarshaler).Unmarshal(data); err != nil {

@@ -47,7 +47,7 @@ func TestUnstructuredItems(t *testing.T) {
 
 func TestProtobufIsCompiled(t *testing.T) {
 	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*metav1.PartialObjectMetadata](t, Options{}), newDecoder[*metav1.Status](t, Options{})} {
-		d.root.compileWire()
+		d.root.compileMessage()
 		if d.root.message == nil {
 			t.Errorf("%v is not compiled", d.root.typ)
 		}
@@ -60,7 +60,7 @@ func TestOnlyOneEncodingIsCompiled(t *testing.T) {
 		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", o.Err, d.root.json != nil, d.root.message != nil)
 	}
 	d = newDecoder[*carp.Carp](t, Options{})
-	if _, err := decodeOne(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil || d.root.json == nil || d.root.wired {
-		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", err, d.root.json != nil, d.root.wired)
+	if _, err := decodeOne(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil || d.root.json == nil || d.root.messageCompiled {
+		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", err, d.root.json != nil, d.root.messageCompiled)
 	}
 }

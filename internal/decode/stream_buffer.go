@@ -14,25 +14,25 @@ const (
 	// listBuffer is what a list begins with: its objects come without a pause, and each read has its cost.
 	listBuffer = 64 << 10
 	// keepBuffer is the most that a buffer holds on to when what it was grown for has passed.
-	keepBuffer = 256 << 10
+	maxKeptBuffer = 256 << 10
 )
 
 var errTooLarge = errors.New("more than")
 
 // A buffer reads a stream in pieces that it holds whole, and no more than limit bytes of it at a time.
 type buffer struct {
-	r     io.Reader
-	data  []byte // what has been read and not been passed is data[pos:]
-	pos   int
-	limit int
-	base  int64        // the offset of data[0] in the stream
-	err   error        // of r; it stays
-	least int          // the least memory to read into, unless limit is less
-	waits func() error // asked before more of a value is read; nil: nobody
+	r          io.Reader
+	data       []byte // what has been read and not been passed is data[pos:]
+	pos        int
+	limit      int
+	base       int64        // the offset of data[0] in the stream
+	err        error        // of r; it stays
+	minSize    int          // the least memory to read into, unless limit is less
+	beforeFill func() error // asked before more of a value is read; nil: nobody
 }
 
 func (b *buffer) reset(r io.Reader, limit, least int) {
-	*b = buffer{r: r, data: b.data[:0], limit: limit, least: least}
+	*b = buffer{r: r, data: b.data[:0], limit: limit, minSize: least}
 	if cap(b.data) < min(least, limit) || cap(b.data) > 4*least {
 		b.data = nil
 	}
@@ -46,17 +46,17 @@ func (b *buffer) fill() error {
 	if b.err != nil {
 		return b.err
 	}
-	held := len(b.data) - b.pos
-	if held >= b.limit {
+	unread := len(b.data) - b.pos
+	if unread >= b.limit {
 		return b.tooLarge()
 	}
 	switch {
-	case held == 0 && cap(b.data) > keepBuffer:
-		b.move(make([]byte, 0, b.least))
-	case held == cap(b.data):
-		b.move(make([]byte, held, min(max(2*held, b.least), b.limit)))
-	case len(b.data) == cap(b.data) || held == 0:
-		b.move(b.data[:held])
+	case unread == 0 && cap(b.data) > maxKeptBuffer:
+		b.move(make([]byte, 0, b.minSize))
+	case unread == cap(b.data):
+		b.move(make([]byte, unread, min(max(2*unread, b.minSize), b.limit)))
+	case len(b.data) == cap(b.data) || unread == 0:
+		b.move(b.data[:unread])
 	}
 	for range 100 {
 		n, err := b.r.Read(b.data[len(b.data):cap(b.data)])
@@ -102,7 +102,7 @@ func (b *buffer) peek() (byte, error) {
 func (b *buffer) value() ([]byte, error) {
 	first, err := b.peek()
 	if err != nil {
-		return nil, b.cut(err)
+		return nil, b.truncated(err)
 	}
 	switch first {
 	case '{', '[', '"':
@@ -156,13 +156,13 @@ func (b *buffer) enclosed() ([]byte, error) {
 				return b.take(n), nil
 			}
 		}
-		if b.waits != nil {
-			if err := b.waits(); err != nil {
+		if b.beforeFill != nil {
+			if err := b.beforeFill(); err != nil {
 				return nil, err
 			}
 		}
 		if err := b.fill(); err != nil {
-			return nil, b.cut(err)
+			return nil, b.truncated(err)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (b *buffer) scalar() ([]byte, error) {
 		if err := b.fill(); err == io.EOF {
 			return b.take(n), nil
 		} else if err != nil {
-			return nil, b.cut(err)
+			return nil, b.truncated(err)
 		}
 	}
 }
@@ -227,10 +227,10 @@ func (b *buffer) line() []byte {
 }
 
 // held returns what has been read and not been passed.
-func (b *buffer) held() []byte { return b.data[b.pos:] }
+func (b *buffer) unread() []byte { return b.data[b.pos:] }
 
 // holdsLine reports whether data has a line that looks like a whole value.
-func (b *buffer) holdsLine() bool {
+func (b *buffer) hasLine() bool {
 	rest := bytes.TrimLeft(b.data[b.pos:], " \t\r\n")
 	n := bytes.IndexByte(rest, '\n')
 	return n > 0 && rest[0] == '{' && rest[n-1] == '}'
@@ -243,7 +243,7 @@ func (b *buffer) exactly(n uint64) ([]byte, error) {
 	}
 	for len(b.data)-b.pos < int(n) {
 		if err := b.fill(); err != nil {
-			return nil, b.cut(err)
+			return nil, b.truncated(err)
 		}
 	}
 	return b.take(int(n)), nil
@@ -264,7 +264,7 @@ func (b *buffer) uvarint() (uint64, error) {
 		if err := b.fill(); err == io.EOF && w.pos == 0 {
 			return 0, err
 		} else if err != nil {
-			return 0, b.cut(err)
+			return 0, b.truncated(err)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func (b *buffer) field() (num, typ int, err error) {
 func (b *buffer) message(f func([]byte) error) error {
 	n, err := b.uvarint()
 	if err != nil {
-		return b.cut(err)
+		return b.truncated(err)
 	}
 	data, err := b.exactly(n)
 	if err != nil {
@@ -306,7 +306,7 @@ func (b *buffer) skipField(typ int) (err error) {
 		err = fmt.Errorf("%w: wire type %d at byte %d", errWire, typ, b.offset())
 	}
 	if err == io.EOF {
-		err = b.cut(err)
+		err = b.truncated(err)
 	}
 	return err
 }
@@ -316,7 +316,7 @@ func (b *buffer) tooLarge() error {
 }
 
 // cut is err, which a read returned, in the middle of something.
-func (b *buffer) cut(err error) error {
+func (b *buffer) truncated(err error) error {
 	if errors.Is(err, errTooLarge) || errors.Is(err, errWire) {
 		return err
 	}

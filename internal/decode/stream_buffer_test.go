@@ -43,7 +43,7 @@ func TestBufferShrinks(t *testing.T) {
 		caps = append(caps, cap(d.buf.data))
 		return nil
 	})
-	if err != nil || len(caps) != 3 || caps[0] < 4<<20 || caps[2] > keepBuffer {
+	if err != nil || len(caps) != 3 || caps[0] < 4<<20 || caps[2] > maxKeptBuffer {
 		t.Errorf("error %v, capacities %v", err, caps)
 	}
 }

@@ -15,14 +15,14 @@ import (
 // kind, so a response that is no list may be known as such only at its end.
 type jsonList struct {
 	d                *Decoder
-	crew             *crew
+	pool             *workerPool
 	yield            func(Object) error
 	kind, apiVersion string
 	meta             metav1.ListMeta
-	items            bool
-	count, told      int           // of the items, and of those that tell their kind
-	size             int           // of the last item
-	between          []byte        // what ends an item and begins the next one, as far as it has been seen
+	hasItems         bool
+	count, withKind  int           // of the items, and of those that tell their kind
+	lastSize         int           // of the last item
+	itemBoundary     []byte        // what ends an item and begins the next one, as far as it has been seen
 	status           metav1.Status // the members of what turns out to be one
 }
 
@@ -32,7 +32,7 @@ func (l *jsonList) read() error {
 		return err
 	}
 	if c, err := b.peek(); err != nil {
-		return b.cut(err)
+		return b.truncated(err)
 	} else if c == '}' {
 		b.pos++
 	} else if err := l.members(); err != nil {
@@ -47,12 +47,12 @@ func (l *jsonList) end() error {
 	if c, err := b.peek(); err == nil {
 		return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q after the end of the list", c)}
 	} else if err != io.EOF {
-		return b.cut(err)
+		return b.truncated(err)
 	}
 	if err := l.check(); err != nil {
 		return err
 	}
-	if !l.items {
+	if !l.hasItems {
 		return fmt.Errorf("%.100s without items", l.kind)
 	}
 	return nil
@@ -62,7 +62,7 @@ func (l *jsonList) end() error {
 // is called: a custom resource's may have any name.
 func (l *jsonList) check() error {
 	err := l.d.checkList(l.kind, l.apiVersion, &l.status)
-	if _, ok := err.(*KindError); ok && l.count > 0 && l.told == l.count {
+	if _, ok := err.(*KindError); ok && l.count > 0 && l.withKind == l.count {
 		return nil
 	}
 	return err
@@ -105,15 +105,15 @@ func (l *jsonList) members() error {
 func (l *jsonList) member(name string) error {
 	if name == "items" {
 		switch {
-		case l.items:
+		case l.hasItems:
 			return errors.New("a list with two items")
 		case l.kind != "":
 			if err := l.check(); err != nil {
 				return err
 			}
 		}
-		l.items = true
-		return l.crew.finish(l.readItems())
+		l.hasItems = true
+		return l.pool.drain(l.readItems())
 	}
 	b := &l.d.buf
 	base := b.offset()
@@ -123,7 +123,7 @@ func (l *jsonList) member(name string) error {
 	}
 	p := &l.d.p
 	p.reset(raw, base)
-	if err := p.whole(); err != nil {
+	if err := p.wholeValue(); err != nil {
 		return err
 	}
 	switch name {
@@ -159,16 +159,16 @@ func (l *jsonList) readItems() error {
 		b.pos++
 		return nil
 	}
-	l.crew.begin((*Decoder).item, l.pass, l.alone)
-	return l.itemsLeft()
+	l.pool.configure((*Decoder).decodeItem, l.deliver, l.readAlone)
+	return l.readRemainingItems()
 }
 
-func (l *jsonList) itemsLeft() error {
+func (l *jsonList) readRemainingItems() error {
 	for {
 		if err := l.item(); err != nil {
 			return err
 		}
-		l.d.passed()
+		l.d.releaseInput()
 		if more, err := l.more(']'); !more {
 			return err
 		}
@@ -176,11 +176,11 @@ func (l *jsonList) itemsLeft() error {
 }
 
 // alone reads the list from an item on without its crew.
-func (l *jsonList) alone() error {
-	crew := l.crew
-	defer func() { l.crew = crew }()
-	l.crew = nil
-	if err := l.itemsLeft(); err != nil {
+func (l *jsonList) readAlone() error {
+	pool := l.pool
+	defer func() { l.pool = pool }()
+	l.pool = nil
+	if err := l.readRemainingItems(); err != nil {
 		return err
 	}
 	if more, err := l.more('}'); err != nil {
@@ -197,65 +197,65 @@ func (l *jsonList) alone() error {
 // search for its end.
 func (l *jsonList) item() error {
 	b, p := &l.d.buf, &l.d.p
-	c, err := l.crew.peek(b)
+	c, err := l.pool.peek(b)
 	if err != nil {
-		return b.cut(err)
+		return b.truncated(err)
 	}
-	base, crew := b.offset(), l.crew.on()
-	if rest := b.data[b.pos:]; !crew && c == '{' && len(rest) > 2*l.size {
+	base, usePool := b.offset(), l.pool.active()
+	if rest := b.data[b.pos:]; !usePool && c == '{' && len(rest) > 2*l.lastSize {
 		p.reset(rest, base)
-		if obj, err := l.d.object(); err == nil {
-			l.size = p.pos
-			b.pos += l.size
-			return l.pass(Event{Object: obj})
+		if obj, err := l.d.decodeObject(); err == nil {
+			l.lastSize = p.pos
+			b.pos += l.lastSize
+			return l.deliver(Event{Object: obj})
 		}
 		// It may be that it is only cut off.
 	}
-	if crew && l.between != nil {
-		if i := bytes.Index(b.data[b.pos:], l.between); i >= 0 {
-			return l.crew.add(b.take(i+1), base)
+	if usePool && l.itemBoundary != nil {
+		if i := bytes.Index(b.data[b.pos:], l.itemBoundary); i >= 0 {
+			return l.pool.add(b.take(i+1), base)
 		}
 	}
 	raw, err := b.value()
 	if err != nil {
 		return err
 	}
-	if crew {
-		l.learn(raw)
-		return l.crew.add(raw, base)
+	if usePool {
+		l.learnBoundary(raw)
+		return l.pool.add(raw, base)
 	}
-	l.size = len(raw)
-	ev, err := l.d.item(raw, base)
+	l.lastSize = len(raw)
+	ev, err := l.d.decodeItem(raw, base)
 	if err != nil {
 		return err
 	}
-	return l.pass(ev)
+	return l.deliver(ev)
 }
 
 // learn learns from an item how one begins.
-func (l *jsonList) learn(item []byte) {
+func (l *jsonList) learnBoundary(item []byte) {
 	const meta = `"metadata":{`
-	if i := bytes.Index(item[:min(len(item), 256)], []byte(meta)); i >= 0 && l.between == nil {
-		l.between = append([]byte("},"), item[:i+len(meta)]...)
+	if i := bytes.Index(item[:min(len(item), 256)], []byte(meta)); i >= 0 && l.itemBoundary == nil {
+		l.itemBoundary = append([]byte("},"), item[:i+len(meta)]...)
 	}
 }
 
 // item decodes the item that raw is, as the object of an event of no type.
-func (d *Decoder) item(raw []byte, base int64) (Event, error) {
+func (d *Decoder) decodeItem(raw []byte, base int64) (Event, error) {
 	d.p.reset(raw, base)
-	obj, err := d.object()
+	obj, err := d.decodeObject()
 	if err == nil {
 		err = d.p.end()
 	}
 	return Event{Object: obj}, err
 }
 
-func (l *jsonList) pass(ev Event) error {
-	if err := l.d.sameKind(&ev.Object.Ident); err != nil {
+func (l *jsonList) deliver(ev Event) error {
+	if err := l.d.checkKind(&ev.Object.Ident); err != nil {
 		return err
 	}
 	if l.count++; ev.Object.Ident.Kind != "" {
-		l.told++
+		l.withKind++
 	}
 	l.d.root.complete(&ev.Object, l.kind, l.apiVersion)
 	return l.yield(ev.Object)
@@ -281,14 +281,14 @@ func (l *jsonList) string() (string, error) {
 // more passes a comma, or the closing bracket, and reports whether it was a comma.
 func (l *jsonList) more(closing byte) (bool, error) {
 	b := &l.d.buf
-	c, err := l.crew.peek(b)
+	c, err := l.pool.peek(b)
 	if err != nil {
-		return false, b.cut(err)
+		return false, b.truncated(err)
 	}
 	if c != ',' && c != closing {
 		return false, l.expect(closing)
 	}
-	l.crew.passed(b.take(1))
+	l.pool.addSeparator(b.take(1))
 	return c == ',', nil
 }
 
@@ -297,7 +297,7 @@ func (l *jsonList) expect(want byte) error {
 	b := &l.d.buf
 	c, err := b.peek()
 	if err != nil {
-		return b.cut(err)
+		return b.truncated(err)
 	}
 	if c != want {
 		return &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want %q", c, want)}

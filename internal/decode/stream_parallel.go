@@ -38,26 +38,26 @@ const (
 //   - A Read may wait for as long as the server has nothing to send. What is under way is passed on meanwhile.
 //
 // A nil crew is one Decoder.
-type crew struct {
-	d      *Decoder // the caller's
-	decode func(d *Decoder, raw []byte, base int64) (Event, error)
-	yield  func(Event) error
-	alone  func() error // reads from a piece on without the crew; nil: where pieces end is not guessed
-	from   int64        // the offset where it begins to work
-	err    error        // where the results end
-	gap    []byte       // what has been passed behind the last piece
+type workerPool struct {
+	d         *Decoder // the caller's
+	decode    func(d *Decoder, raw []byte, base int64) (Event, error)
+	yield     func(Event) error
+	readAlone func() error // reads from a piece on without the crew; nil: where pieces end is not guessed
+	from      int64        // the offset where it begins to work
+	err       error        // where the results end
+	separator []byte       // what has been passed behind the last piece
 
-	filling *batch   // nil: none
-	queue   []*batch // under way, the oldest first
-	ahead   int      // the bytes of those
-	free    []*batch
-	work    chan *batch   // twice as many as there are helpers; nil once all is over
-	helpers chan *Decoder // those of helpers who have not begun, or have ended; nil is one that is not yet made
+	filling     *batch   // nil: none
+	queue       []*batch // under way, the oldest first
+	queuedBytes int      // the bytes of those
+	free        []*batch
+	jobs        chan *batch   // twice as many as there are helpers; nil once all is over
+	idle        chan *Decoder // those of helpers who have not begun, or have ended; nil is one that is not yet made
 
-	r       io.Reader
-	read    chan readResult
-	reading bool   // what will be in read
-	into    []byte // where the bytes will be
+	r        io.Reader
+	readDone chan readResult
+	reading  bool   // what will be in read
+	readInto []byte // where the bytes will be
 
 	stopped atomic.Bool // the helpers work for nothing
 	running sync.WaitGroup
@@ -85,7 +85,7 @@ type readResult struct {
 }
 
 // newCrew returns a crew for what d reads, or nil where d does better alone.
-func newCrew(d *Decoder) *crew {
+func newWorkerPool(d *Decoder) *workerPool {
 	n, from := d.opts.Workers, int64(0)
 	if n == 0 {
 		// Of two or three cores the server, or the rest of the program, needs the others.
@@ -97,36 +97,36 @@ func newCrew(d *Decoder) *crew {
 	if n < 0 {
 		return nil
 	}
-	c := &crew{
-		d: d, from: from, r: d.buf.r, work: make(chan *batch, 2*n), helpers: make(chan *Decoder, n), read: make(chan readResult, 1),
+	w := &workerPool{
+		d: d, from: from, r: d.buf.r, jobs: make(chan *batch, 2*n), idle: make(chan *Decoder, n), readDone: make(chan readResult, 1),
 	}
-	for _, helper := range append(d.helpers, make([]*Decoder, n)...)[:n] {
-		c.helpers <- helper
+	for _, worker := range append(d.workers, make([]*Decoder, n)...)[:n] {
+		w.idle <- worker
 	}
-	d.helpers, d.buf.r = nil, c
-	return c
+	d.workers, d.buf.r = nil, w
+	return w
 }
 
 // begin says what the pieces are: how one is decoded, by the Decoder of whoever does that; what is to be done with what comes of
 // them, in their order and in the caller's goroutine; and how to go on alone.
-func (c *crew) begin(decode func(d *Decoder, raw []byte, base int64) (Event, error), yield func(Event) error, alone func() error) {
-	if c != nil {
-		c.decode, c.yield, c.alone = decode, yield, alone
+func (w *workerPool) configure(decode func(d *Decoder, raw []byte, base int64) (Event, error), yield func(Event) error, alone func() error) {
+	if w != nil {
+		w.decode, w.yield, w.readAlone = decode, yield, alone
 	}
 }
 
 // on reports whether the next piece is one for the crew.
-func (c *crew) on() bool { return c != nil && c.d.buf.offset() >= c.from }
+func (w *workerPool) active() bool { return w != nil && w.d.buf.offset() >= w.from }
 
 // peek is b.peek for what stands between pieces.
-func (c *crew) peek(b *buffer) (byte, error) {
-	if c == nil {
+func (w *workerPool) peek(b *buffer) (byte, error) {
+	if w == nil {
 		return b.peek()
 	}
 	for {
 		space := b.data[b.pos:]
 		space = space[:len(space)-len(bytes.TrimLeft(space, " \t\r\n"))]
-		c.passed(space)
+		w.addSeparator(space)
 		if b.pos += len(space); b.pos < len(b.data) {
 			return b.data[b.pos], nil
 		}
@@ -137,92 +137,92 @@ func (c *crew) peek(b *buffer) (byte, error) {
 }
 
 // passed remembers what has been passed between pieces for as long as it may turn out to be part of one.
-func (c *crew) passed(gap []byte) {
-	if c == nil {
+func (w *workerPool) addSeparator(gap []byte) {
+	if w == nil {
 		return
 	}
-	if c.gap = append(c.gap, gap...); len(c.queue) == 0 && c.filling == nil {
-		c.gap = c.gap[:0]
+	if w.separator = append(w.separator, gap...); len(w.queue) == 0 && w.filling == nil {
+		w.separator = w.separator[:0]
 	}
 }
 
 // add takes the next piece, which begins in the stream at base. An error is that of a piece before it, or its own.
-func (c *crew) add(raw []byte, base int64) error {
-	b := c.filling
+func (w *workerPool) add(raw []byte, base int64) error {
+	b := w.filling
 	if b == nil {
-		if last := len(c.free) - 1; last >= 0 {
-			b, c.free = c.free[last], c.free[:last]
+		if last := len(w.free) - 1; last >= 0 {
+			b, w.free = w.free[last], w.free[:last]
 		} else {
 			b = &batch{done: make(chan struct{}, 1)}
 		}
-		c.filling = b
+		w.filling = b
 	}
-	b.raw = append(b.raw, c.gap...)
-	c.gap = c.gap[:0]
+	b.raw = append(b.raw, w.separator...)
+	w.separator = w.separator[:0]
 	start := len(b.raw)
 	b.raw = append(b.raw, raw...)
 	b.pieces = append(b.pieces, piece{start, len(b.raw), base})
-	if len(b.raw) < c.d.batch {
+	if len(b.raw) < w.d.batch {
 		return nil
 	}
-	return c.flush()
+	return w.flush()
 }
 
 // flush gives the pieces that have been added to a helper.
-func (c *crew) flush() error {
-	if c.filling == nil {
-		return c.err
+func (w *workerPool) flush() error {
+	if w.filling == nil {
+		return w.err
 	}
-	for c.err == nil && len(c.queue) > 0 && (len(c.queue) == cap(c.work) || c.ahead+len(c.filling.raw) > maxAhead) {
-		c.next()
+	for w.err == nil && len(w.queue) > 0 && (len(w.queue) == cap(w.jobs) || w.queuedBytes+len(w.filling.raw) > maxAhead) {
+		w.deliverOldest()
 	}
-	if c.err != nil {
-		return c.err
+	if w.err != nil {
+		return w.err
 	}
 	select {
-	case d := <-c.helpers:
-		c.running.Go(func() { c.help(d) })
+	case d := <-w.idle:
+		w.running.Go(func() { w.runWorker(d) })
 	default:
 	}
-	c.ahead += len(c.filling.raw)
-	c.queue = append(c.queue, c.filling)
-	c.work <- c.filling
-	c.filling = nil
+	w.queuedBytes += len(w.filling.raw)
+	w.queue = append(w.queue, w.filling)
+	w.jobs <- w.filling
+	w.filling = nil
 	return nil
 }
 
 // help decodes batches until there are no more.
-func (c *crew) help(d *Decoder) {
+func (w *workerPool) runWorker(d *Decoder) {
 	var b *batch
 	defer func() {
 		if b == nil {
-			c.helpers <- d
+			w.idle <- d
 			return
 		}
 		// The decoding panicked or left the goroutine, and nobody knows what d is like now.
 		b.panicked = recover()
 		b.done <- struct{}{}
-		c.running.Go(func() { c.help(nil) })
+		w.running.Go(func() { w.runWorker(nil) })
 	}()
 	if d == nil {
-		d, _ = New(c.d.root.typ, c.d.opts) // it has no error, or there would be no c.d
+		d, _ = New(w.d.root.typ, w.d.opts) // it has no error, or there would be no w.d
 	}
-	d.p.stop = c.d.p.stop
-	for b = range c.work {
-		c.run(d, b)
-		d.passed()
+	d.p.stop = w.d.p.stop
+	for b = range w.jobs {
+		w.decodeBatch(d, b)
+		d.releaseInput()
 		b.done <- struct{}{}
 	}
 	b = nil
 }
 
 // run decodes a batch as far as that goes.
-func (c *crew) run(d *Decoder, b *batch) {
+func (w *workerPool) decodeBatch(d *Decoder, b *batch) {
 	for _, p := range b.pieces {
-		if c.stopped.Load() {
+		if w.stopped.Load() {
 			return
 		}
-		ev, err := c.decode(d, b.raw[p.start:p.end:p.end], p.base)
+		ev, err := w.decode(d, b.raw[p.start:p.end:p.end], p.base)
 		if err != nil {
 			return
 		}
@@ -231,68 +231,68 @@ func (c *crew) run(d *Decoder, b *batch) {
 }
 
 // next waits for the oldest batch and passes it on.
-func (c *crew) next() {
-	b := c.pop()
+func (w *workerPool) deliverOldest() {
+	b := w.dequeue()
 	<-b.done
-	c.pass(b)
+	w.deliver(b)
 }
 
-func (c *crew) pop() *batch {
-	b := c.queue[0]
-	c.queue = c.queue[:copy(c.queue, c.queue[1:])]
-	c.ahead -= len(b.raw)
+func (w *workerPool) dequeue() *batch {
+	b := w.queue[0]
+	w.queue = w.queue[:copy(w.queue, w.queue[1:])]
+	w.queuedBytes -= len(b.raw)
 	return b
 }
 
 // pass yields what a batch was decoded to.
-func (c *crew) pass(b *batch) {
+func (w *workerPool) deliver(b *batch) {
 	for i, p := range b.pieces {
 		var ev Event
 		if i < len(b.events) {
 			ev = b.events[i]
-		} else if ev, c.err = c.decode(c.d, b.raw[p.start:p.end:p.end], p.base); c.err != nil {
-			if c.alone != nil {
-				c.err = c.goAlone(b, p)
+		} else if ev, w.err = w.decode(w.d, b.raw[p.start:p.end:p.end], p.base); w.err != nil {
+			if w.readAlone != nil {
+				w.err = w.continueAlone(b, p)
 			}
 			return
 		} else if i == len(b.events) && b.panicked != nil {
 			panic(b.panicked)
 		}
-		if c.err = c.yield(ev); c.err != nil {
+		if w.err = w.yield(ev); w.err != nil {
 			return
 		}
 	}
 	clear(b.events)
 	b.raw, b.pieces, b.events = b.raw[:0], b.pieces[:0], b.events[:0]
-	if cap(b.raw) <= keepBuffer {
-		c.free = append(c.free, b)
+	if cap(b.raw) <= maxKeptBuffer {
+		w.free = append(w.free, b)
 	}
 }
 
 // finish passes on all that has been added. It returns the error that this ends with, or else err, which came after it.
-func (c *crew) finish(err error) error {
-	if c == nil {
+func (w *workerPool) drain(err error) error {
+	if w == nil {
 		return err
 	}
-	_ = c.flush()
-	for len(c.queue) > 0 && c.err == nil {
-		c.next()
+	_ = w.flush()
+	for len(w.queue) > 0 && w.err == nil {
+		w.deliverOldest()
 	}
-	if c.err != nil {
-		return c.err
+	if w.err != nil {
+		return w.err
 	}
 	return err
 }
 
 // keep keeps the helpers for the next page of the list, if there is one, after which they are memory for nothing.
-func (c *crew) keep(list *metav1.ListMeta) {
-	if c == nil || list.Continue == "" {
+func (w *workerPool) keepWorkers(list *metav1.ListMeta) {
+	if w == nil || list.Continue == "" {
 		return
 	}
-	c.stop()
-	for len(c.helpers) > 0 {
-		if helper := <-c.helpers; helper != nil {
-			c.d.helpers = append(c.d.helpers, helper)
+	w.stop()
+	for len(w.idle) > 0 {
+		if worker := <-w.idle; worker != nil {
+			w.d.workers = append(w.d.workers, worker)
 		}
 	}
 }

@@ -58,9 +58,9 @@ func TestCrewLargePiece(t *testing.T) {
 	large := func(item string) string { return strings.Replace(item, "stone", strings.Repeat("y", maxAhead), 1) }
 	data := stonesOf(100, false, at(50, large))
 	alone := readList(newDecoder[*stone](t, Options{Workers: -1}), strings.NewReader(data), JSON)
-	crew := readList(newDecoder[*stone](t, Options{Workers: 2}), strings.NewReader(data), JSON)
-	if !reflect.DeepEqual(alone, crew) || len(crew.objects) != 100 {
-		t.Errorf("%d objects, then %s; alone %d, then %s", len(crew.objects), crew.end, len(alone.objects), alone.end)
+	pooled := readList(newDecoder[*stone](t, Options{Workers: 2}), strings.NewReader(data), JSON)
+	if !reflect.DeepEqual(alone, pooled) || len(pooled.objects) != 100 {
+		t.Errorf("%d objects, then %s; alone %d, then %s", len(pooled.objects), pooled.end, len(alone.objects), alone.end)
 	}
 }
 
@@ -82,8 +82,8 @@ func TestCrewSize(t *testing.T) {
 		runtime.GOMAXPROCS(procs)
 		d := newDecoder[*stone](t, Options{})
 		got := 0
-		if c := newCrew(d); c != nil {
-			got = cap(c.helpers)
+		if c := newWorkerPool(d); c != nil {
+			got = cap(c.idle)
 		}
 		if got != want {
 			t.Errorf("%d cores: %d helpers, want %d", procs, got, want)
@@ -98,8 +98,8 @@ func TestCrewSize(t *testing.T) {
 			page := strings.Replace(page, `"items"`, `"metadata":{"continue":"`+token+`"},"items"`, 1)
 			told := 0
 			_, err := d.List(strings.NewReader(page), JSON, func(Object) error { told++; return nil })
-			if kept := len(d.helpers) > 0; told != n || err != nil || kept != (more && token != "") {
-				t.Errorf("%d bytes, token %q: %d objects, error %v, %d helpers are kept", len(page), token, told, err, len(d.helpers))
+			if kept := len(d.workers) > 0; told != n || err != nil || kept != (more && token != "") {
+				t.Errorf("%d bytes, token %q: %d objects, error %v, %d helpers are kept", len(page), token, told, err, len(d.workers))
 			}
 		}
 	}

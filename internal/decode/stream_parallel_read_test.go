@@ -26,7 +26,7 @@ func TestCrewEndsWithYield(t *testing.T) {
 					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }() // and then no more
 					d := newDecoder[*stone](t, Options{Workers: 2})
 					d.batch = batch
-					got := tell(func(yield func(any) error) error {
+					got := record(func(yield func(any) error) error {
 						n := 0
 						_, err := d.List(r, JSON, func(o Object) error {
 							_ = yield(o)
@@ -55,7 +55,7 @@ func TestCrewReadFails(t *testing.T) {
 	broken := errors.New("broken")
 	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
 		d := newDecoder[*stone](t, Options{Workers: 2})
-		got := tell(func(yield func(any) error) error {
+		got := record(func(yield func(any) error) error {
 			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:strings.LastIndex(data, "]")]), last)), JSON, func(o Object) error { return yield(o) })
 			return err
 		})
@@ -127,8 +127,8 @@ func TestCrewHoldsNothingBack(t *testing.T) {
 				if watch {
 					err = d.WatchList(from, JSON, func(ev Event) error {
 						told++
-						if _, crew := d.buf.r.(*crew); told > end+2 && (crew || cap(d.buf.data) > minBuffer) {
-							t.Errorf("event %d: a crew is there: %v, with %d bytes", told, crew, cap(d.buf.data))
+						if _, pooled := d.buf.r.(*workerPool); told > end+2 && (pooled || cap(d.buf.data) > minBuffer) {
+							t.Errorf("event %d: a crew is there: %v, with %d bytes", told, pooled, cap(d.buf.data))
 						}
 						return nil
 					})

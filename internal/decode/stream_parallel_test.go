@@ -46,7 +46,7 @@ type story struct {
 }
 
 // tell lists or watches and tells what was yielded, in a goroutine of its own that may end in any way.
-func tell(read func(yield func(any) error) error) (s story) {
+func record(read func(yield func(any) error) error) (s story) {
 	done := make(chan struct{})
 	go func() {
 		s.gone = true
@@ -161,7 +161,7 @@ func TestCrew(t *testing.T) {
 				d := newDecoder[*stone](t, Options{Workers: workers, Limit: 4000})
 				d.batch = batch
 				once = 0
-				return tell(func(yield func(any) error) error {
+				return record(func(yield func(any) error) error {
 					if watch {
 						return d.WatchList(r, JSON, func(ev Event) error {
 							ev.More = false // which depends on what has been read
@@ -202,17 +202,17 @@ func TestCrewProtobuf(t *testing.T) {
 	list := carpList(t, n)
 	for name, data := range map[string][]byte{"whole": list, "cut": list[:len(list)/2]} {
 		alone := readList(newDecoder[*carp.Carp](t, Options{Workers: -1}), bytes.NewReader(data), Protobuf)
-		crew := readList(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(data), Protobuf)
-		if !reflect.DeepEqual(alone, crew) || len(crew.objects) < n/3 {
-			t.Errorf("a list, %s: %s", name, cmp.Diff(alone, crew, cmp.AllowUnexported(reading{})))
+		pooled := readList(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(data), Protobuf)
+		if !reflect.DeepEqual(alone, pooled) || len(pooled.objects) < n/3 {
+			t.Errorf("a list, %s: %s", name, cmp.Diff(alone, pooled, cmp.AllowUnexported(reading{})))
 		}
 	}
 	other := frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{}))
 	for name, data := range map[string][]byte{"whole": frames, "cut": frames[:len(frames)-9], "another kind": append(bytes.Clone(frames), other...)} {
 		alone := readWatch(newDecoder[*carp.Carp](t, Options{Workers: -1}), bytes.NewReader(data), Protobuf)
-		crew := readWatch(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(data), Protobuf)
-		if !reflect.DeepEqual(alone, crew) || len(crew.objects) < n-1 {
-			t.Errorf("a stream, %s: %s", name, cmp.Diff(alone, crew, cmp.AllowUnexported(reading{})))
+		pooled := readWatch(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(data), Protobuf)
+		if !reflect.DeepEqual(alone, pooled) || len(pooled.objects) < n-1 {
+			t.Errorf("a stream, %s: %s", name, cmp.Diff(alone, pooled, cmp.AllowUnexported(reading{})))
 		}
 	}
 }

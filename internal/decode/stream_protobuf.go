@@ -11,9 +11,9 @@ import (
 // A protobufList is a list while it is read. Every list type has its metadata as field 1 and its items as field 2.
 type protobufList struct {
 	d     *Decoder
-	crew  *crew
+	pool  *workerPool
 	yield func(Object) error
-	unknown
+	envelope
 	meta   metav1.ListMeta
 	found  bool // the list in its envelope
 	status metav1.Status
@@ -40,7 +40,7 @@ func (l *protobufList) read() error {
 		case num == 1 && typ == wireBytes:
 			err = b.message(func(data []byte) error { return l.typeMeta(l.d, data) })
 		case num == 2 && typ == wireBytes:
-			err = l.crew.finish(l.readList())
+			err = l.pool.drain(l.readList())
 		default:
 			err = b.skipField(typ)
 		}
@@ -81,11 +81,11 @@ func (l *protobufList) readList() error {
 			return err
 		}
 	}
-	l.crew.begin((*Decoder).itemProtobuf, func(ev Event) error { return l.yield(ev.Object) }, nil)
+	l.pool.configure((*Decoder).decodeProtobufItem, func(ev Event) error { return l.yield(ev.Object) }, nil)
 	for b.offset() < end {
 		num, typ, err := b.field()
 		if err != nil {
-			return b.cut(err)
+			return b.truncated(err)
 		}
 		switch {
 		case num == 1 && typ == wireBytes:
@@ -106,10 +106,10 @@ func (l *protobufList) readList() error {
 }
 
 func (l *protobufList) item(data []byte) error {
-	if l.crew.on() {
-		return l.crew.add(data, 0)
+	if l.pool.active() {
+		return l.pool.add(data, 0)
 	}
-	obj, err := l.d.message(data)
+	obj, err := l.d.decodeMessage(data)
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func (l *protobufList) item(data []byte) error {
 }
 
 // itemProtobuf is item for the message of one.
-func (d *Decoder) itemProtobuf(data []byte, _ int64) (Event, error) {
-	obj, err := d.message(data)
+func (d *Decoder) decodeProtobufItem(data []byte, _ int64) (Event, error) {
+	obj, err := d.decodeMessage(data)
 	return Event{Object: obj}, err
 }
 
@@ -129,7 +129,7 @@ func (w *watchStream) nextProtobuf() (more bool, err error) {
 		if err := b.fill(); err == io.EOF {
 			return false, nil
 		} else if err != nil {
-			return false, b.cut(err)
+			return false, b.truncated(err)
 		}
 	}
 	head, err := b.exactly(4)
@@ -138,25 +138,25 @@ func (w *watchStream) nextProtobuf() (more bool, err error) {
 	}
 	size := uint64(binary.BigEndian.Uint32(head))
 	if string(head) == magic && size > uint64(b.limit) {
-		return false, w.d.noEvent()
+		return false, w.d.notFrames()
 	}
 	frame, err := b.exactly(size)
 	if err != nil {
 		return false, err
 	}
-	return true, w.take(frame, 0)
+	return true, w.handle(frame, 0)
 }
 
 // noEvent is the error for an object that stands where frames should, as the answer to another request does.
-func (d *Decoder) noEvent() error {
-	var u unknown
+func (d *Decoder) notFrames() error {
+	var u envelope
 	for {
 		num, typ, err := d.buf.field()
 		switch {
 		case err == io.EOF && u.kind == "Status":
 			return statusError(&metav1.Status{})
 		case err != nil:
-			return d.buf.cut(err)
+			return d.buf.truncated(err)
 		case num == 1 && typ == wireBytes:
 			err = d.buf.message(func(data []byte) error { return u.typeMeta(d, data) })
 		case num == 2 && typ == wireBytes && u.kind == "Status":
@@ -176,13 +176,13 @@ func (d *Decoder) noEvent() error {
 }
 
 // holdsFrame reports whether data has a whole frame.
-func (b *buffer) holdsFrame() bool {
+func (b *buffer) hasFrame() bool {
 	rest := b.data[b.pos:]
 	return len(rest) > 4 && uint64(len(rest)-4) >= uint64(binary.BigEndian.Uint32(rest))
 }
 
 // frameProtobuf decodes a WatchEvent: its type is field 1, its object field 2, in which field 1 has the bytes.
-func (d *Decoder) frameProtobuf(frame []byte, _ int64) (Event, error) {
+func (d *Decoder) decodeProtobufFrame(frame []byte, _ int64) (Event, error) {
 	var typ string
 	var object []byte
 	err := d.wires.each(frame, func(f *wire, num, wt int) (taken bool, err error) {
@@ -190,7 +190,7 @@ func (d *Decoder) frameProtobuf(frame []byte, _ int64) (Event, error) {
 		switch num {
 		case 1:
 			b, err = f.message(wt)
-			typ = d.types.make(d, b)
+			typ = d.eventTypes.intern(d, b)
 		case 2:
 			if b, err = f.message(wt); err != nil {
 				return true, err
@@ -210,18 +210,18 @@ func (d *Decoder) frameProtobuf(frame []byte, _ int64) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("a frame: %w", err)
 	}
-	return d.event(typ, object)
+	return d.decodeProtobufEvent(typ, object)
 }
 
 // event decodes an event whose object is in the envelope in object.
-func (d *Decoder) event(typ string, object []byte) (Event, error) {
-	var u unknown
+func (d *Decoder) decodeProtobufEvent(typ string, object []byte) (Event, error) {
+	var u envelope
 	if err := u.open(d, object); err != nil {
 		return Event{}, fmt.Errorf("an event %.40q: %w", typ, err)
 	}
 	switch {
 	case isChange(typ):
-		obj, err := d.message(u.raw)
+		obj, err := d.decodeMessage(u.raw)
 		if err != nil {
 			return Event{}, err
 		}

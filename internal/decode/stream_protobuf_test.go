@@ -46,7 +46,7 @@ func TestProtobufList(t *testing.T) {
 // ownUnmarshal is a decoder that does not know the tags of its type.
 func ownUnmarshal(t testing.TB) *Decoder {
 	d := newDecoder[*carp.Carp](t, Options{})
-	d.root.wired = true // by nothing
+	d.root.messageCompiled = true // by nothing
 	return d
 }
 

@@ -12,41 +12,41 @@ import (
 // A watchStream is a watch while it is read.
 type watchStream struct {
 	d                *Decoder
-	initial          bool  // it begins with the objects that there are, and they have not ended
-	crew             *crew // for those
+	initial          bool        // it begins with the objects that there are, and they have not ended
+	pool             *workerPool // for those
 	decode           func(d *Decoder, raw []byte, base int64) (Event, error)
 	yield            func(Event) error
-	more             func() bool // whether the buffer holds another event
+	hasMore          func() bool // whether the buffer holds another event
 	kind, apiVersion string      // of the first object
 }
 
 // read reads the stream to its end.
 func (w *watchStream) read(enc Encoding) error {
 	next := w.nextJSON
-	w.decode, w.more = (*Decoder).line, w.d.buf.holdsLine
+	w.decode, w.hasMore = (*Decoder).decodeLine, w.d.buf.hasLine
 	alone := func() error {
-		crew := w.crew
-		defer func() { w.crew = crew }()
-		w.crew = nil
-		return w.all(next)
+		pool := w.pool
+		defer func() { w.pool = pool }()
+		w.pool = nil
+		return w.readAll(next)
 	}
 	if enc == Protobuf {
-		next, alone, w.decode, w.more = w.nextProtobuf, nil, (*Decoder).frameProtobuf, w.d.buf.holdsFrame
+		next, alone, w.decode, w.hasMore = w.nextProtobuf, nil, (*Decoder).decodeProtobufFrame, w.d.buf.hasFrame
 	}
-	w.crew.begin(w.decode, w.pass, alone)
-	if err := w.all(next); err != errDone {
+	w.pool.configure(w.decode, w.deliver, alone)
+	if err := w.readAll(next); err != errReadAlone {
 		return err
 	}
 	return nil
 }
 
 // all reads all events.
-func (w *watchStream) all(next func() (more bool, err error)) error {
+func (w *watchStream) readAll(next func() (more bool, err error)) error {
 	for initial := w.initial; ; {
 		more, err := next()
-		w.d.passed()
+		w.d.releaseInput()
 		if !more || err != nil {
-			return w.crew.finish(err)
+			return w.pool.drain(err)
 		}
 		if initial && !w.initial {
 			if err := w.goLive(); err != nil {
@@ -58,130 +58,130 @@ func (w *watchStream) all(next func() (more bool, err error)) error {
 }
 
 // ahead reports whether the next event is one for the crew. If not, all events before it have been passed on.
-func (w *watchStream) ahead() (bool, error) {
-	if w.initial && w.crew.on() {
+func (w *watchStream) usePool() (bool, error) {
+	if w.initial && w.pool.active() {
 		return true, nil
 	}
-	return false, w.crew.finish(nil)
+	return false, w.pool.drain(nil)
 }
 
 // take decodes the event that raw is, or lets the crew do it.
-func (w *watchStream) take(raw []byte, base int64) error {
-	ahead, err := w.ahead()
+func (w *watchStream) handle(raw []byte, base int64) error {
+	pooled, err := w.usePool()
 	if err != nil {
 		return err
 	}
-	if ahead {
-		return w.crew.add(raw, base)
+	if pooled {
+		return w.pool.add(raw, base)
 	}
 	ev, err := w.decode(w.d, raw, base)
 	if err != nil {
 		return err
 	}
-	return w.pass(ev)
+	return w.deliver(ev)
 }
 
 // pass yields an event, unless it is of another kind than those before it.
-func (w *watchStream) pass(ev Event) error {
-	if err := w.sameKind(&ev); err != nil {
+func (w *watchStream) deliver(ev Event) error {
+	if err := w.checkKind(&ev); err != nil {
 		return err
 	}
 	if ev.InitialEventsEnd {
 		w.initial = false
 	}
-	ev.More = !w.initial && w.more()
+	ev.More = !w.initial && w.hasMore()
 	return w.yield(ev)
 }
 
 // goLive gives up what only the initial events were in need of.
 func (w *watchStream) goLive() error {
-	if err := w.crew.finish(nil); err != nil {
+	if err := w.pool.drain(nil); err != nil {
 		return err
 	}
-	w.crew.stop()
-	w.crew = nil
+	w.pool.stop()
+	w.pool = nil
 	b := &w.d.buf
-	b.least = minBuffer
-	held := len(b.data) - b.pos
-	b.move(make([]byte, held, max(held, min(minBuffer, b.limit))))
+	b.minSize = minBuffer
+	unread := len(b.data) - b.pos
+	b.move(make([]byte, unread, max(unread, min(minBuffer, b.limit))))
 	return nil
 }
 
 // nextJSON reads an event. Servers write each in a line, which is found much faster than the bracket that closes it.
 func (w *watchStream) nextJSON() (more bool, err error) {
 	b := &w.d.buf
-	c, err := w.crew.peek(b)
+	c, err := w.pool.peek(b)
 	if err == io.EOF {
 		return false, nil
 	}
 	if err != nil {
-		return false, b.cut(err)
+		return false, b.truncated(err)
 	}
 	if c != '{' {
 		return false, &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}
 	}
 	line := b.line()
-	ahead, err := w.ahead()
+	pooled, err := w.usePool()
 	if err != nil {
 		return false, err
 	}
 	base := b.offset()
-	if line != nil && ahead {
-		return true, w.crew.add(b.take(len(line)), base)
+	if line != nil && pooled {
+		return true, w.pool.add(b.take(len(line)), base)
 	}
 	if line != nil {
-		ev, err := w.d.frame(line, base)
+		ev, err := w.d.decodeFrame(line, base)
 		if err == nil {
 			b.pos += w.d.p.pos
-			return true, w.pass(ev)
+			return true, w.deliver(ev)
 		}
 		// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
 	}
-	b.waits = w.checked()
+	b.beforeFill = w.syntaxCheck()
 	raw, err := b.value()
-	b.waits = nil
+	b.beforeFill = nil
 	if err != nil {
-		if wrong := w.d.wrongSyntax(b.held(), b.offset()); wrong != nil {
+		if wrong := w.d.wrongSyntax(b.unread(), b.offset()); wrong != nil {
 			err = wrong
 		}
 		return false, err
 	}
-	return true, w.take(raw, base)
+	return true, w.handle(raw, base)
 }
 
 // checked returns what looks at the start of an event before more of it is awaited: its last line may be wrong, or all that has
 // come if that looks like an end. It looks again and again at what it has seen, but in all at no more than a few times what there is.
-func (w *watchStream) checked() func() error {
+func (w *watchStream) syntaxCheck() func() error {
 	last, seen := 0, 0
 	return func() error {
-		held := w.d.buf.held()
-		if n := len(held); n > 0 && !bytes.ContainsAny(held[n-1:], "} \t\r") {
-			held = held[:bytes.LastIndexByte(held, '\n')+1]
+		unread := w.d.buf.unread()
+		if n := len(unread); n > 0 && !bytes.ContainsAny(unread[n-1:], "} \t\r") {
+			unread = unread[:bytes.LastIndexByte(unread, '\n')+1]
 		}
-		if len(held) <= last || seen > maxLooks*len(held) {
+		if len(unread) <= last || seen > maxRechecks*len(unread) {
 			return nil
 		}
-		last = len(held)
+		last = len(unread)
 		seen += last
-		return w.d.wrongSyntax(held, w.d.buf.offset())
+		return w.d.wrongSyntax(unread, w.d.buf.offset())
 	}
 }
 
 // maxLooks is how many times its bytes the start of an event is looked at.
-const maxLooks = 16
+const maxRechecks = 16
 
 // wrongSyntax returns the syntax error in the start of a value, if there is one that nothing can put right which follows.
 func (d *Decoder) wrongSyntax(start []byte, base int64) error {
 	d.p.reset(start, base)
-	if err := d.p.skip(); d.p.isWrong(err) {
+	if err := d.p.skip(); d.p.isFinal(err) {
 		return err
 	}
 	return nil
 }
 
 // line decodes the event that raw is.
-func (d *Decoder) line(raw []byte, base int64) (Event, error) {
-	ev, err := d.frame(raw, base)
+func (d *Decoder) decodeLine(raw []byte, base int64) (Event, error) {
+	ev, err := d.decodeFrame(raw, base)
 	if err == nil {
 		err = d.p.end()
 	}
@@ -190,7 +190,7 @@ func (d *Decoder) line(raw []byte, base int64) (Event, error) {
 
 // frame decodes the event that raw begins with: {"type": …, "object": …}. The object is decoded where it stands if its type is
 // known by then, as it is in what servers send.
-func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
+func (d *Decoder) decodeFrame(raw []byte, base int64) (Event, error) {
 	var (
 		typ, kind string
 		obj       Object
@@ -208,14 +208,14 @@ func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
 		}
 		switch string(name) {
 		case "type":
-			typ, err = d.word(&d.types)
+			typ, err = d.readString(&d.eventTypes)
 		case "kind":
-			kind, err = d.word(&d.types)
+			kind, err = d.readString(&d.eventTypes)
 		case "object":
 			p.next()
 			start = p.pos
 			if decoded = isChange(typ); decoded {
-				obj, err = d.object()
+				obj, err = d.decodeObject()
 			} else {
 				err = p.skip()
 			}
@@ -259,7 +259,7 @@ func (d *Decoder) frame(raw []byte, base int64) (Event, error) {
 			return Event{}, unknownType(typ)
 		}
 		p.pos = start
-		if obj, err = d.object(); err != nil {
+		if obj, err = d.decodeObject(); err != nil {
 			return Event{}, err
 		}
 	}
@@ -272,7 +272,7 @@ func isChange(typ string) bool { return typ == "ADDED" || typ == "MODIFIED" || t
 func unknownType(typ string) error { return fmt.Errorf("an event of unknown type %.40q", typ) }
 
 // sameKind checks that a watch is about one kind of objects, which is that of their source, and in one version.
-func (w *watchStream) sameKind(ev *Event) error {
+func (w *watchStream) checkKind(ev *Event) error {
 	id := &ev.Object.Ident
 	switch {
 	case id.Kind == "" || id.Kind == w.kind && id.APIVersion == w.apiVersion:
@@ -280,7 +280,7 @@ func (w *watchStream) sameKind(ev *Event) error {
 	case id.Kind == "Table" || id.Kind == "Status":
 		return fmt.Errorf("a %s in the place of an object", id.Kind)
 	}
-	if err := w.d.sameKind(id); err != nil {
+	if err := w.d.checkKind(id); err != nil {
 		return err
 	}
 	switch {

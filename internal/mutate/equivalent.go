@@ -73,14 +73,14 @@ var equivalents = []equivalent{
 	{"internal/table/table.go", "newTable", "2", "(2) + 1", speed, ""},
 	{"internal/table/vector.go", "(*Vector).ownRoot", "v.rootEra != v.era", "true", speed, ""},
 
-	{"internal/decode/json_any.go", "(*Decoder).any", "64", "(64) * 2", "all sizes but 32 are taken for 64", "ParseFloat"},
+	{"internal/decode/json_any.go", "(*Decoder).decodeAny", "64", "(64) * 2", "all sizes but 32 are taken for 64", "ParseFloat"},
 	{"internal/decode/proto_message.go", "(*wireCompiler).field", "err == nil", "true", "with an error nobody uses the decoder", ""},
-	{"internal/decode/json_parse.go", "(*parser).short", "i > 1", "true", speed, ""},
+	{"internal/decode/json_parse.go", "(*parser).shortInt", "i > 1", "true", speed, ""},
 	{"internal/decode/json_parse.go", "(*parser).str", "size == 1", "true", speed, ""},
 	{"internal/decode/proto_envelope.go", "(*Decoder).messageIdent", "err != nil", "false", "what names a broken object is as good as can be", ""},
 	{"internal/decode/stream_protobuf.go", "(*protobufList).read", "err != nil", "false", "what comes next meets the same end of the stream", "io.EOF"},
-	{"internal/decode/json_raw.go", "(*rawField).remember", "f.at = at", "", speed, ""},
+	{"internal/decode/json_raw.go", "(*rawField).remember", "f.last = at", "", speed, ""},
 	{"internal/decode/proto_repeated.go", "(*wireCompiler).repeated", "err != nil", "false", "without bytes the loop ends at once, and returns the error", "w.bytes()"},
 	{"internal/decode/stream_buffer.go", "(*buffer).fill", "100", "(100) / 2", "a reader that reads nothing fifty times will not read anything", ""},
-	{"internal/decode/stream_watch.go", "(*watchStream).nextJSON", "return false, b.cut(err)", "return !false, b.cut(err)", "with an error nobody looks at the rest", ""},
+	{"internal/decode/stream_watch.go", "(*watchStream).nextJSON", "return false, b.truncated(err)", "return !false, b.truncated(err)", "with an error nobody looks at the rest", ""},
 }
