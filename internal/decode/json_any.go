@@ -5,9 +5,11 @@ import (
 	"strconv"
 )
 
-// An anyField decodes values of type any: objects are map[string]any, arrays []any, whole numbers int64.
+// An anyField decodes values of type any. As in apimachinery, objects become map[string]any, arrays
+// []any, whole numbers int64 and other numbers float64.
 type anyField struct{ drop drops }
 
+// decode decodes a value of any sort, and replaces what is at p.
 func (f *anyField) decode(d *Decoder, p pointer) error {
 	v, err := d.decodeAny(f.drop)
 	if err == nil {
@@ -16,6 +18,7 @@ func (f *anyField) decode(d *Decoder, p pointer) error {
 	return err
 }
 
+// decodeAny consumes a value of any sort and returns it, without the paths in drop.
 func (d *Decoder) decodeAny(drop drops) (any, error) {
 	switch c := d.p.next(); c {
 	case '{':
@@ -35,6 +38,8 @@ func (d *Decoder) decodeAny(drop drops) (any, error) {
 	case 'n':
 		return nil, d.p.literal("null")
 	}
+	// A number without a fraction is an int64 if it fits one. ParseInt refuses an exponent, which
+	// makes it a float64.
 	number, err := d.p.number()
 	if err != nil {
 		return nil, err
@@ -48,12 +53,15 @@ func (d *Decoder) decodeAny(drop drops) (any, error) {
 	return n, d.mismatch(err)
 }
 
-// A pair is a member of a map that is not yet made.
+// A pair is a member of an object, or an element of an array with no name, that waits on the
+// Decoder's stack.
 type pair struct {
 	name  string
 	value any
 }
 
+// decodeAnyMap consumes an object. Its members are collected on the Decoder's stack first, so that
+// the map is made of the right size. Of a name that comes twice the last value wins.
 func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 	empty, err := d.p.open('}')
 	base := len(d.pairStack)
@@ -84,6 +92,7 @@ func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 			more, err = d.p.more('}')
 		}
 	}
+	// After an error the map has what came before it. The caller does not use it.
 	m := make(map[string]any, len(d.pairStack)-base)
 	for _, p := range d.pairStack[base:] {
 		m[p.name] = p.value
@@ -93,6 +102,7 @@ func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 	return m, err
 }
 
+// decodeAnySlice consumes an array. The paths in drop hold for each element.
 func (d *Decoder) decodeAnySlice(drop drops) ([]any, error) {
 	empty, err := d.p.open(']')
 	base := len(d.pairStack)

@@ -11,30 +11,40 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A decoder decodes the JSON value that is next into the value at p. What it does to that value is what apimachinery's decoder
-// does, which is encoding/json with case-sensitive names and whole numbers as int64.
+// A decoder consumes the JSON value that is next and decodes it into the Go value at p. The result
+// is that of apimachinery's decoder, which is encoding/json with case-sensitive names, and with
+// whole numbers as int64 in an any. In particular, it merges into a value that is already there,
+// and a null leaves it or makes it nil.
+//
+// A decoder returns a FieldError for a value that does not fit, with the path from here on. It need
+// not consume the value then: decodeObject skips the whole object.
 type decoder func(d *Decoder, p pointer) error
 
-// A compiler makes the decoders of one root type.
+// A compiler makes the decoders of one root type. A decoder keeps what it learns from values, so
+// two fields of the same type have two decoders; only structs without dropped fields have one for
+// each type.
 type compiler struct {
 	share      bool
 	allocators allocators
-	done       map[reflect.Type]*forwardDecoder // structs without drops
+	// done has the decoders of structs without dropped fields.
+	done map[reflect.Type]*forwardDecoder
 }
 
 func newCompiler(share bool) *compiler {
 	return &compiler{share: share, allocators: allocators{}, done: map[reflect.Type]*forwardDecoder{}}
 }
 
-// A lateDecoder is a struct's decoder, which is needed before it is there where a type contains itself.
+// A forwardDecoder is the decoder of a struct that is still being compiled. A type that contains
+// itself, through a pointer, a slice or a map, needs it before it is there.
 type forwardDecoder struct{ decoder }
 
+// Types that decode themselves, from JSON or from a string.
 var (
 	unmarshalerJSON = reflect.TypeFor[json.Unmarshaler]()
 	unmarshalerText = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// compile returns the decoder of values of type t, which leaves out what drop names.
+// compile returns the decoder of values of type t that leaves out the paths in drop.
 func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
 	if dec := specialDecoder(t); dec != nil {
 		if len(drop) > 0 {
@@ -54,6 +64,7 @@ func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
 		return c.slice(t, drop)
 	case reflect.Map:
 		return c.mapping(t, drop)
+	// Only any: for an interface with methods nobody knows the type to make.
 	case reflect.Interface:
 		if t.NumMethod() == 0 {
 			f := &anyField{drop: drop}
@@ -78,7 +89,9 @@ func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
 	return fallback(t), nil
 }
 
-// own returns the decoder of a type that has a way of its own, and nil for others.
+// specialDecoder returns the decoder of a type whose JSON is not that of its fields, and nil for
+// all others. Three types of apimachinery come so often that they have decoders here. Others have
+// an UnmarshalJSON or UnmarshalText, which is called.
 func specialDecoder(t reflect.Type) decoder {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
@@ -88,7 +101,9 @@ func specialDecoder(t reflect.Type) decoder {
 	case t == reflect.TypeFor[intstr.IntOrString]():
 		return decodeIntOrString()
 	case t.Kind() == reflect.Pointer || t.Name() == "":
-		return nil // as in encoding/json, which asks the pointed-to type
+		// As in encoding/json: the methods are those of the type that is pointed to, and a type
+		// without a name is judged by its parts.
+		return nil
 	case reflect.PointerTo(t).Implements(unmarshalerJSON):
 		return decodeUnmarshaler(t)
 	case reflect.PointerTo(t).Implements(unmarshalerText), t == reflect.TypeFor[json.Number]():
@@ -97,7 +112,8 @@ func specialDecoder(t reflect.Type) decoder {
 	return nil
 }
 
-// fallback decodes values of type t as apimachinery does, by apimachinery.
+// fallback returns a decoder that leaves values of type t to apimachinery. It is slow, and right by
+// definition: rare types need no code of their own.
 func fallback(t reflect.Type) decoder {
 	return func(d *Decoder, p pointer) error {
 		raw, err := d.p.raw()
@@ -108,7 +124,9 @@ func fallback(t reflect.Type) decoder {
 	}
 }
 
-// quoted decodes values of type t that stand in strings.
+// quoted returns the decoder of a field with the option "string" in its tag: its value stands in a
+// JSON string. encoding/json knows this option only for a struct's field. So the value is taken for
+// a struct of one field, which has the same layout, and decoded from an object of one member.
 func quoted(t reflect.Type) decoder {
 	wrapper := reflect.StructOf([]reflect.StructField{{Name: "F", Type: t, Tag: `json:"F,string"`}})
 	return func(d *Decoder, p pointer) error {
@@ -121,7 +139,8 @@ func quoted(t reflect.Type) decoder {
 	}
 }
 
-// decodeOwn decodes by the UnmarshalJSON of *t.
+// decodeUnmarshaler returns a decoder that calls the UnmarshalJSON of *t with the bytes of the
+// value.
 func decodeUnmarshaler(t reflect.Type) decoder {
 	f := &rawField{}
 	return func(d *Decoder, p pointer) error {
@@ -133,6 +152,8 @@ func decodeUnmarshaler(t reflect.Type) decoder {
 	}
 }
 
+// pointer returns the decoder of a pointer. A null makes it nil. Any other value is decoded into
+// what it points to, or into a new value if it is nil.
 func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 	elem := t.Elem()
 	dec, err := c.compile(elem, drop)
@@ -148,7 +169,9 @@ func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 	}, err
 }
 
-// wrong is the error for the value that is next where another type of value should be.
+// wrongType returns the error for the value that is next, where a value of another type should be.
+// It consumes the value, because a syntax error in it is the worse one, and because the offset is
+// that behind the value.
 func (d *Decoder) wrongType(want string) error {
 	var kind string
 	switch c := d.p.next(); c {

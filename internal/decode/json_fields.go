@@ -8,23 +8,31 @@ import (
 	"unicode"
 )
 
-// A field is a struct's field as encoding/json knows it: one of the struct's own, or one promoted from an embedded struct.
+// A field is a struct's field as encoding/json sees it: one of the struct's own, or one that is
+// promoted from an embedded struct.
 type field struct {
-	name   string
-	index  []int // as for reflect.Type.FieldByIndex
+	// name is the name in JSON.
+	name string
+	// index is the way to the field, as for reflect.Type.FieldByIndex.
+	index []int
+	// tagged says that the name is from a tag.
 	tagged bool
-	quoted bool // the value stands in a string: `json:",string"`
+	// quoted says that the value stands in a string: `json:",string"`.
+	quoted bool
 	typ    reflect.Type
 }
 
-// fieldsOf returns the fields of struct t in the order of their declaration, after the rules by which encoding/json chooses
-// among those of one name: the least deeply embedded, then the only one that has its name from a tag, else none.
+// fieldsOf returns the fields of struct t, in the order of their declaration. Where several have
+// the same name, the rules of encoding/json choose one: the one that is embedded least deep; among
+// those, the only one that has the name from a tag; else none of them.
 func fieldsOf(t reflect.Type) []field {
 	var all []field
 	type level struct {
 		typ   reflect.Type
 		index []int
 	}
+	// The levels of embedding, breadth first. A type that has been seen at a higher level hides
+	// itself below.
 	seen := map[reflect.Type]bool{}
 	for next := []level{{typ: t}}; len(next) > 0; {
 		current := next
@@ -47,12 +55,15 @@ func fieldsOf(t reflect.Type) []field {
 				case f.name != "":
 					all = append(all, f)
 					if count[l.typ] > 1 {
-						all = append(all, f) // what is embedded twice at one depth hides itself
+						// A struct that is embedded twice at one depth has each field twice. Two of
+						// them are enough for the rule below to choose none.
+						all = append(all, f)
 					}
 				}
 			}
 		}
 	}
+	// Sort the fields of one name so that the first wins, if it is not level with the second.
 	slices.SortStableFunc(all, func(a, b field) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(len(a.index), len(b.index)), -compareBool(a.tagged, b.tagged))
 	})
@@ -67,10 +78,12 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		all = all[n:]
 	}
+	// Back in the order of declaration, which is the order in which servers write.
 	slices.SortFunc(out, func(a, b field) int { return slices.Compare(a.index, b.index) })
 	return out
 }
 
+// compareBool compares false as less than true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -81,12 +94,14 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// oneField returns what encoding/json makes of a struct field: a field, a struct whose fields are promoted, or nothing.
+// oneField returns what encoding/json makes of a struct field. It is a field, or a struct whose
+// fields are promoted, or nothing: then the name is empty and embedded is nil.
 func oneField(sf reflect.StructField) (f field, embedded reflect.Type) {
 	t := sf.Type
 	if sf.Anonymous && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	// An embedded struct that is not exported still promotes its exported fields.
 	tag := sf.Tag.Get("json")
 	if tag == "-" || !sf.IsExported() && !(sf.Anonymous && t.Kind() == reflect.Struct) {
 		return f, nil
@@ -102,6 +117,7 @@ func oneField(sf reflect.StructField) (f field, embedded reflect.Type) {
 	if name == "" {
 		f.name = sf.Name
 	}
+	// The option "string" only holds for booleans, numbers and strings, and pointers to them.
 	if slices.Contains(strings.Split(options, ","), "string") {
 		q := sf.Type
 		if q.Name() == "" && q.Kind() == reflect.Pointer {
@@ -116,6 +132,8 @@ func oneField(sf reflect.StructField) (f field, embedded reflect.Type) {
 	return f, nil
 }
 
+// validName reports whether encoding/json takes name from a tag. It ignores a tag with other
+// characters.
 func validName(name string) bool {
 	for _, r := range name {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) {
@@ -125,14 +143,17 @@ func validName(name string) bool {
 	return true
 }
 
-// A step is a pointer to an embedded struct on the way to a promoted field.
+// A step is an embedded pointer on the way to a promoted field: the offset at which it is, and an
+// allocator for the struct that it points to.
 type step struct {
 	offset uintptr
 	elem   *allocator
 }
 
-// route returns how to get from a struct of type t to its field at index: through the pointers of embedded structs, and then by
-// an offset. It reports false where an embedded pointer is to an unexported struct, which nobody outside its package can set.
+// route returns how to get from a struct of type t to its field at index: through the embedded
+// pointers in steps, and then by an offset in the last struct. It reports false if an embedded
+// pointer is to an unexported struct: encoding/json cannot set it from outside its package, and
+// makes an error of it.
 func route(t reflect.Type, index []int) (steps []step, offset uintptr, ok bool) {
 	for i, n := range index {
 		if i > 0 && t.Kind() == reflect.Pointer {

@@ -7,30 +7,42 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A mapType decodes maps from strings.
+// A mapType decodes objects into maps with string keys. Maps of strings and of quantities, which
+// most maps are, have decoders without reflection. Other elements are decoded into one working
+// value, and copied from there.
 type mapType struct {
-	typ     reflect.Type
-	elem    decoder
-	key     stringField
-	drop    drops
-	scratch *mapScratch // nil while in use: a type may contain itself
+	typ  reflect.Type
+	elem decoder
+	// key makes the names; they repeat from object to object in the same order.
+	key stringField
+	// drop has the names to leave out. They are compared with each name, since a map has no fields
+	// to compile.
+	drop drops
+	// scratch is nil while it is in use, since a type may contain itself.
+	scratch *mapScratch
 
-	quantity resource.Quantity // the last, of quantities
+	// quantity is where the elements of a map of quantities are decoded: a variable would be
+	// allocated for each.
+	quantity resource.Quantity
 }
 
-// A mapWork puts elements into maps. Its element is zero while nobody decodes into it.
+// A mapScratch puts elements into maps by reflection, without allocating for each. Its element is
+// zero while nobody decodes into it.
 type mapScratch struct {
-	typ            reflect.Type
-	key, elem, all reflect.Value // of the map; all is the map
-	elemAt, allAt  pointer
+	typ reflect.Type
+	// Variables of the types of the key, the element and the map.
+	key, elem, all reflect.Value
+	// The addresses of elem and all.
+	elemAt, allAt pointer
 }
 
+// newMapScratch returns a mapScratch for maps of type t.
 func newMapScratch(t reflect.Type) *mapScratch {
 	elem, all := reflect.New(t.Elem()), reflect.New(t)
 	return &mapScratch{t, reflect.New(t.Key()).Elem(), elem.Elem(), all.Elem(), pointerOf(elem), pointerOf(all)}
 }
 
-// begin makes the map at p for n elements if it is nil.
+// begin makes the map at p, with room for n elements, if it is nil.
 func (w *mapScratch) begin(p pointer, n int) {
 	if p.isNil() {
 		w.all.Set(reflect.MakeMapWithSize(w.typ, n))
@@ -38,7 +50,8 @@ func (w *mapScratch) begin(p pointer, n int) {
 	}
 }
 
-// insert gives the map at p, which is made for n elements if it is nil, the element under name.
+// insert sets the element under name in the map at p to elem. The map is made with room for n
+// elements if it is nil. An element that was there is replaced.
 func (w *mapScratch) insert(p pointer, name string, n int) {
 	w.begin(p, n)
 	w.allAt.set(w.typ, p.header(w.typ))
@@ -47,6 +60,8 @@ func (w *mapScratch) insert(p pointer, name string, n int) {
 	w.all.SetZero()
 }
 
+// mapping returns the decoder of maps of type t. Maps whose keys are no strings, or decode
+// themselves, are left to apimachinery.
 func (c *compiler) mapping(t reflect.Type, drop drops) (decoder, error) {
 	key := t.Key()
 	if key.Kind() != reflect.String || reflect.PointerTo(key).Implements(unmarshalerText) {
@@ -55,6 +70,7 @@ func (c *compiler) mapping(t reflect.Type, drop drops) (decoder, error) {
 		}
 		return fallback(t), nil
 	}
+	// A path to drop ends at a name of the map, so the elements have none.
 	elem, err := c.compile(t.Elem(), nil)
 	if err != nil {
 		return nil, err
@@ -69,7 +85,9 @@ func (c *compiler) mapping(t reflect.Type, drop drops) (decoder, error) {
 	return m.decode, nil
 }
 
-// begin consumes the opening brace, and reports whether members follow.
+// begin consumes the opening brace, and reports whether members follow. If none do, it has set the
+// map: to nil for a null, to an empty map for {}. A map that is already there is kept, and members
+// are added to it.
 func (m *mapType) begin(d *Decoder, p pointer) (bool, error) {
 	if d.p.next() != '{' {
 		if null, err := d.p.null(); null {
@@ -87,7 +105,8 @@ func (m *mapType) begin(d *Decoder, p pointer) (bool, error) {
 	return !empty && err == nil, err
 }
 
-// name consumes the next name, and reports whether its value is to be decoded; one that is dropped has been consumed.
+// name consumes the next name and its colon, and reports whether its value is to be decoded. It has
+// consumed the value of a name that is dropped.
 func (m *mapType) name(d *Decoder) (string, bool, error) {
 	if d.p.next() != '"' {
 		return "", false, d.p.unexpected("a name")
@@ -110,6 +129,8 @@ func (m *mapType) name(d *Decoder) (string, bool, error) {
 	return name, true, nil
 }
 
+// decode decodes an object into the map at p, element by element. After an error the scratch is not
+// kept, since its element may not be zero.
 func (m *mapType) decode(d *Decoder, p pointer) error {
 	more, err := m.begin(d, p)
 	if !more {
@@ -140,7 +161,8 @@ func (m *mapType) decode(d *Decoder, p pointer) error {
 	return err
 }
 
-// decodeQuantities is decode without reflection. The type of the keys may have another name, which a map's memory does not tell.
+// decodeQuantities is decode without reflection. It takes the map for a map[string]Quantity,
+// although the type of its keys may have another name: the memory of a map is the same for both.
 func (m *mapType) decodeQuantities(d *Decoder, p pointer) error {
 	more, err := m.begin(d, p)
 	to := as[map[string]resource.Quantity](p)
@@ -165,6 +187,8 @@ func (m *mapType) decodeQuantities(d *Decoder, p pointer) error {
 	return err
 }
 
+// decodeStrings is decode for map[string]string. Names and values are collected on the Decoder's
+// stack, so that the map is made of the right size.
 func (m *mapType) decodeStrings(d *Decoder, p pointer) error {
 	more, err := m.begin(d, p)
 	if !more {
@@ -195,6 +219,7 @@ func (m *mapType) decodeStrings(d *Decoder, p pointer) error {
 			(*to)[d.stringStack[i]] = d.stringStack[i+1]
 		}
 	}
+	// Give up the places, and clear them so that they keep no string alive.
 	clear(d.stringStack[base:])
 	d.stringStack = d.stringStack[:base]
 	return err

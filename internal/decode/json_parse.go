@@ -9,40 +9,60 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep arrays and objects may nest, as in encoding/json.
+// maxDepth is how deep arrays and objects may nest, as in encoding/json. The decoders are
+// recursive, and Go cannot recover from a stack that has overflowed.
 const maxDepth = 10000
 
-// A SyntaxError says where bytes stop to be JSON. What follows them in the stream cannot be trusted.
+// A SyntaxError says where the bytes stop to be JSON. Nobody knows where the next object begins
+// then, so it ends the stream.
 type SyntaxError struct {
-	Offset int64 // in the stream
+	// Offset is the number of the wrong byte in the stream.
+	Offset int64
 	Msg    string
 }
 
+// Error implements error.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid JSON at byte %d: %s", e.Offset, e.Msg)
 }
 
-// A parser reads JSON values from bytes and checks their syntax as it goes. It accepts what encoding/json accepts.
+// A parser reads JSON values from bytes in memory, and checks their syntax as it goes. It accepts
+// what encoding/json accepts, which is RFC 8259 with two liberties: bytes that are no UTF-8 stand
+// for U+FFFD, and so do halves of surrogate pairs.
+//
+// The methods consume what they return, from pos on. Those on the way of every value are split in
+// two: a short one for the usual case, which the compiler inlines, and another for white space and
+// the rest.
 type parser struct {
-	data    []byte
-	pos     int
-	depth   int
-	base    int64  // the offset of data[0] in the stream
-	scratch []byte // the last string that was not its own bytes
-	plain   bool   // the last string was
-	ticks   uint64
-	stop    func() error // nil: never
+	data []byte
+	pos  int
+	// depth is the number of arrays and objects around pos.
+	depth int
+	// base is the offset of data[0] in the stream, for errors.
+	base int64
+	// scratch is the memory of the last string that had escapes. The next such string overwrites
+	// it.
+	scratch []byte
+	// plain says that the last string had no escapes: its value is its own bytes.
+	plain bool
+	// ticks counts towards the next call of stop, which ends the decoding by an error; nil is never
+	// called.
+	ticks uint64
+	stop  func() error
 }
 
+// reset makes data the bytes to parse. They begin at base in the stream.
 func (p *parser) reset(data []byte, base int64) {
 	p.data, p.pos, p.depth, p.base = data, 0, 0, base
 }
 
+// syntax returns a SyntaxError for the byte at pos.
 func (p *parser) syntax(format string, args ...any) error {
 	return &SyntaxError{Offset: p.base + int64(p.pos), Msg: fmt.Sprintf(format, args...)}
 }
 
-// unexpected is the error for the byte at pos, or for the end, where want should have been.
+// unexpected returns the error for the byte at pos, or for the end of the bytes, where want should
+// be.
 func (p *parser) unexpected(want string) error {
 	if p.pos >= len(p.data) {
 		return p.syntax("end of input, want %s", want)
@@ -50,14 +70,19 @@ func (p *parser) unexpected(want string) error {
 	return p.syntax("%q, want %s", p.data[p.pos], want)
 }
 
-// isWrong reports whether err, with which the parser has ended, is for a byte that no more bytes behind data can put right. A word,
-// a number or an escape that data ends in might go on, but not behind one of these.
+// isFinal reports whether err stays an error, whatever bytes come behind data. The parser has just
+// ended with it. If pos is at the end of data, more bytes may help. If data ends with a part of a
+// literal, a number or an escape, pos is before that part, and more bytes may help too. They cannot
+// if the rest has one of the bytes below, which are in no literal, number or escape that could
+// still become right.
 func (p *parser) isFinal(err error) bool {
 	_, ok := err.(*SyntaxError)
 	return ok && p.pos < len(p.data) && bytes.ContainsAny(p.data[p.pos:], " \t\r\n{}[],:\"")
 }
 
-// next skips white space and returns the byte after it without consuming it; 0, which no value begins with, at the end.
+// next skips white space and returns the byte after it, without consuming that. At the end it
+// returns 0, with which no value begins. Every byte up to the space is white space or an error, so
+// one comparison finds the usual case.
 func (p *parser) next() byte {
 	if p.pos < len(p.data) && p.data[p.pos] > ' ' {
 		return p.data[p.pos]
@@ -65,7 +90,7 @@ func (p *parser) next() byte {
 	return p.skipSpace()
 }
 
-// space is next where white space may stand.
+// skipSpace is next where there may be white space.
 func (p *parser) skipSpace() byte {
 	for p.pos < len(p.data) {
 		switch c := p.data[p.pos]; c {
@@ -78,7 +103,7 @@ func (p *parser) skipSpace() byte {
 	return 0
 }
 
-// end checks that nothing but white space is left.
+// end checks that only white space is left.
 func (p *parser) end() error {
 	if p.next(); p.pos < len(p.data) {
 		return p.unexpected("the end")
@@ -86,7 +111,8 @@ func (p *parser) end() error {
 	return nil
 }
 
-// open consumes the bracket at pos and reports whether it is closed at once.
+// open consumes an opening bracket, which must be at pos. It reports whether the closing one
+// follows at once, and consumes that too.
 func (p *parser) open(closing byte) (empty bool, err error) {
 	p.pos++
 	if p.depth++; p.depth > maxDepth {
@@ -102,12 +128,14 @@ func (p *parser) open(closing byte) (empty bool, err error) {
 	return false, nil
 }
 
+// close consumes a closing bracket.
 func (p *parser) close() {
 	p.pos++
 	p.depth--
 }
 
-// more consumes a comma, or the closing bracket, and reports whether it was a comma.
+// more is called behind an element or a member. It consumes a comma or the closing bracket, and
+// reports whether it was a comma: then another element must follow.
 func (p *parser) more(closing byte) (bool, error) {
 	if p.pos < len(p.data) && p.data[p.pos] == ',' {
 		p.pos++
@@ -116,7 +144,7 @@ func (p *parser) more(closing byte) (bool, error) {
 	return p.moreSlow(closing)
 }
 
-// ends is more where something else than a comma is next.
+// moreSlow is more where something else than a comma is at pos.
 func (p *parser) moreSlow(closing byte) (bool, error) {
 	switch p.next() {
 	case ',':
@@ -129,7 +157,8 @@ func (p *parser) moreSlow(closing byte) (bool, error) {
 	return false, p.unexpected("a comma or " + string(closing))
 }
 
-// key consumes the name of an object's member and its colon. The result is valid until the next string is read.
+// key consumes the name of an object's member and its colon. The result is valid until the next
+// string is read.
 func (p *parser) key() ([]byte, error) {
 	if p.next() != '"' {
 		return nil, p.unexpected("a name")
@@ -141,6 +170,7 @@ func (p *parser) key() ([]byte, error) {
 	return b, err
 }
 
+// colon consumes the colon between a name and its value.
 func (p *parser) colon() error {
 	if p.next() != ':' {
 		return p.unexpected("a colon")
@@ -149,7 +179,7 @@ func (p *parser) colon() error {
 	return nil
 }
 
-// skip consumes a value.
+// skip consumes a value and checks its syntax. Nothing is made of it.
 func (p *parser) skip() error {
 	switch c := p.next(); c {
 	case '{':
@@ -191,7 +221,7 @@ func (p *parser) skip() error {
 	}
 }
 
-// raw consumes a value and returns its bytes.
+// raw consumes a value and returns its bytes, which are a part of data.
 func (p *parser) raw() ([]byte, error) {
 	p.next()
 	start := p.pos
@@ -199,8 +229,10 @@ func (p *parser) raw() ([]byte, error) {
 	return p.data[start:p.pos], err
 }
 
-// rawWithin is raw for a value of at most n bytes that begins at pos. If it is longer, or wrong, nothing is consumed. A value
-// around another one may be asked about as well, and so on, so no more than n bytes are looked at.
+// rawWithin is raw for a value that begins at pos and has at most n bytes. For a longer one, or a
+// wrong one, it consumes nothing and reports false. It never looks at more than n bytes. A value
+// within a value within a value may be asked for at each level, and would cost the square of the
+// depth otherwise.
 func (p *parser) rawWithin(n int) ([]byte, bool) {
 	start, depth, data := p.pos, p.depth, p.data
 	p.data = data[:min(len(data), start+n)]
@@ -213,6 +245,7 @@ func (p *parser) rawWithin(n int) ([]byte, bool) {
 	return data[start:p.pos], true
 }
 
+// literal consumes word.
 func (p *parser) literal(word string) error {
 	rest := p.data[p.pos:]
 	if len(rest) < len(word) || string(rest[:len(word)]) != word {
@@ -222,7 +255,8 @@ func (p *parser) literal(word string) error {
 	return nil
 }
 
-// null consumes a null if one is next.
+// null consumes a null, if one is next, and reports whether it was. A null leaves most Go values as
+// they are.
 func (p *parser) null() (bool, error) {
 	if p.next() != 'n' {
 		return false, nil
@@ -230,7 +264,8 @@ func (p *parser) null() (bool, error) {
 	return true, p.literal("null")
 }
 
-// number consumes a number and returns its bytes.
+// number consumes a number and returns its bytes: a minus, digits without a leading zero, a
+// fraction, and an exponent, of which only the digits must be there.
 func (p *parser) number() ([]byte, error) {
 	data, start, i := p.data, p.pos, p.pos
 	digits := func() bool {
@@ -269,13 +304,17 @@ func (p *parser) number() ([]byte, error) {
 	return data[start:i], nil
 }
 
-// short consumes a number of a few digits and nothing else which another value or a bracket follows: most are.
+// shortInt consumes a number of at most eight digits, if a comma or a closing bracket is right
+// behind it; else it consumes nothing. Most numbers are ports, counts and generations, and need no
+// strconv. Eight digits always fit an int32.
 func (p *parser) shortInt() (int32, bool) {
 	var n int32
 	for i, c := range p.data[p.pos:min(len(p.data), p.pos+9)] {
 		switch {
 		case '0' <= c && c <= '9':
 			n = 10*n + int32(c-'0')
+		// Something else than digits, no digit at all, or a leading zero: number decides what it
+		// is.
 		case c != ',' && c != '}' && c != ']', i == 0, i > 1 && p.data[p.pos] == '0':
 			return 0, false
 		default:
@@ -287,18 +326,24 @@ func (p *parser) shortInt() (int32, bool) {
 }
 
 const (
-	ones  = 0x0101010101010101
+	// A word of eight bytes, each of which is 1; times a byte it is a word of eight of those.
+	ones = 0x0101010101010101
+	// The highest bit of each byte.
 	highs = 0x8080808080808080
 )
 
-// plain returns the number of bytes at the start of b that stand for themselves in a string: ASCII but for the quote, the
-// backslash and control characters.
+// plainPrefix returns how many bytes at the start of b stand for themselves in a JSON string: ASCII
+// without the quote, the backslash and control characters. It takes eight bytes at a time, since
+// most of an object's bytes are in strings.
 func plainPrefix(b []byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
-		// The high bit of a byte is set in the first term where it is below 0x20, in the next two where it is the quote or
-		// the backslash, in the last where it is not ASCII. A borrow spoils only bytes above the first that is found.
+		// The usual test for a zero byte in a word, (x-1)&^x&0x80, done for eight bytes at once.
+		// The high bit of a byte of special is set by the first term if the byte is below 0x20, by
+		// the next two if it is the quote or the backslash, and by the last if it is not ASCII. A
+		// subtraction may borrow from the next higher byte and spoil that one's result. Only the
+		// lowest byte that is found counts, and that one is right.
 		quote, slash := w^ones*'"', w^ones*'\\'
 		special := ((w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash | w) & highs
 		if special != 0 {
@@ -313,8 +358,9 @@ func plainPrefix(b []byte) int {
 	return i
 }
 
-// str consumes a string and returns what it stands for, with U+FFFD for what is not UTF-8. The result is valid until the next
-// string is read.
+// str consumes a string, whose quote must be at pos, and returns what it stands for. Bytes that are
+// no UTF-8 stand for U+FFFD each. A string without escapes is returned as a part of data, without a
+// copy. The result is valid until the next string is read.
 func (p *parser) str() ([]byte, error) {
 	start := p.pos + 1
 	i := start
@@ -344,7 +390,8 @@ func (p *parser) str() ([]byte, error) {
 	}
 }
 
-// unquote is str from i on, where the first byte is that does not stand for itself.
+// unquote is str for a string that needs a copy. The first i bytes of data have been looked at, and
+// those from start on stand for themselves.
 func (p *parser) unquote(start, i int) ([]byte, error) {
 	p.plain = false
 	out := append(p.scratch[:0], p.data[start:i]...)
@@ -379,7 +426,7 @@ func (p *parser) unquote(start, i int) ([]byte, error) {
 	}
 }
 
-// skipString consumes a string.
+// skipString consumes a string. Its UTF-8 need not be checked, since JSON takes any bytes.
 func (p *parser) skipString() error {
 	i := p.pos + 1
 	for {
@@ -408,7 +455,8 @@ func (p *parser) skipString() error {
 	}
 }
 
-// escape returns the character of the escape at the start of b and its length, which is 0 where it is none.
+// escape returns the character of the escape at the start of b, and its length; the length is 0 if
+// it is no escape.
 func escape(b []byte) (rune, int) {
 	if len(b) < 2 {
 		return 0, 0
@@ -434,6 +482,8 @@ func escape(b []byte) (rune, int) {
 		if !utf16.IsSurrogate(r) {
 			return r, 6
 		}
+		// A character above U+FFFF is written as two escapes, a surrogate pair. A half without the
+		// other one stands for U+FFFD, and what follows it is read on its own.
 		if low := hex4(b[6:]); low >= 0 {
 			if r := utf16.DecodeRune(r, low); r != utf8.RuneError {
 				return r, 12
@@ -444,7 +494,7 @@ func escape(b []byte) (rune, int) {
 	return 0, 0
 }
 
-// hex4 returns the code unit of the \uXXXX at the start of b, or -1.
+// hex4 returns the UTF-16 code unit of the \uXXXX at the start of b, or -1 if there is none.
 func hex4(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1
@@ -466,7 +516,7 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// whole checks that data is one JSON value.
+// wholeValue checks that data is one JSON value, with nothing behind it but white space.
 func (p *parser) wholeValue() error {
 	if err := p.skip(); err != nil {
 		return err

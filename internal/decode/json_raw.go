@@ -1,29 +1,38 @@
 package decode
 
-// A rawField finds the ends of the values of one field. Those that are the same bytes as one of the last, as managed fields of one
-// manager mostly are, need only a comparison: an object, an array or a string ends where its bytes say, whatever follows.
+// A rawField finds the ends of the values of one field whose type decodes itself, from the bytes of
+// the value. The managed fields of one manager are the same bytes in most objects, and long. So a
+// rawField keeps the bytes of the last few values: if the input begins with those of the expected
+// one, a comparison replaces the search for the end. As in shareField, this is right only for
+// objects, arrays and strings.
 type rawField struct {
-	seen     [rawValues]rawValue
-	last     int // the value in seen that was last
+	seen [rawValues]rawValue
+	// last is the place in seen of the last value.
+	last int
+	// replaced counts the values that were put into seen. It chooses the next place, in turn.
 	replaced int
 }
 
 const (
-	// rawValues is the number of values that a rawField remembers.
+	// rawValues is how many values a rawField remembers. An object mostly has that many managers,
+	// or fewer.
 	rawValues = 4
-	// Values of fewer bytes than minRaw cost as much to compare as to read, those of more than maxRaw are not worth the memory.
+	// A value of fewer bytes than minRaw costs as much to compare as to read. One of more than
+	// maxRaw is not worth the memory.
 	minRaw = 24
 	maxRaw = 16 << 10
 )
 
-// A rawValue is a valid value, which has been found at some depth. It may nest too deep at a greater one.
+// A rawValue is the bytes of a valid value. It was found at depth, and may nest too deep at a
+// greater one.
 type rawValue struct {
-	bytes     []byte
-	depth     int
-	successor int // the value that followed the last time
+	bytes []byte
+	depth int
+	// successor is the place of the value that followed the last time.
+	successor int
 }
 
-// raw is the parser's raw.
+// raw consumes a value and returns its bytes, as the parser's raw does.
 func (f *rawField) raw(p *parser) ([]byte, error) {
 	p.next()
 	rest := p.data[p.pos:]
@@ -44,7 +53,8 @@ func (f *rawField) raw(p *parser) ([]byte, error) {
 	return raw, nil
 }
 
-// remember puts raw behind the last value.
+// remember notes that raw came after the last value. If it is not in seen, it takes the place of
+// the oldest one, in the memory of that.
 func (f *rawField) remember(raw []byte, depth int) {
 	at := -1
 	for i := range f.seen {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// decode decodes a string. As for all scalars, a null leaves the value at p as it is.
 func (f *stringField) decode(d *Decoder, p pointer) error {
 	if d.p.next() != '"' {
 		if null, err := d.p.null(); null {
@@ -25,6 +26,7 @@ func (f *stringField) decode(d *Decoder, p pointer) error {
 	return err
 }
 
+// decodeBool decodes a boolean.
 func decodeBool(d *Decoder, p pointer) error {
 	switch d.p.next() {
 	case 't':
@@ -45,13 +47,14 @@ func decodeBool(d *Decoder, p pointer) error {
 	return nil
 }
 
-// isNumber reports whether the value that is next looks like a number.
+// nextIsNumber reports whether the value that is next begins like a number.
 func (d *Decoder) nextIsNumber() bool {
 	c := d.p.next()
 	return c == '-' || '0' <= c && c <= '9'
 }
 
-// aNumber consumes a number and returns its bytes, which are nil for a null.
+// readNumber consumes a number and returns its bytes, or nil for a null. The error for another
+// value is a FieldError, that for what is no value a SyntaxError.
 func (d *Decoder) readNumber() ([]byte, error) {
 	if d.nextIsNumber() {
 		return d.p.number()
@@ -65,10 +68,14 @@ func (d *Decoder) readNumber() ([]byte, error) {
 	return d.p.number()
 }
 
+// overflow returns the error for a number that a t cannot hold. For an integer type, 1.5 and 1e3
+// are such numbers too.
 func (d *Decoder) overflow(number []byte, t reflect.Type) error {
 	return d.mismatch(fmt.Errorf("%.40s does not fit %v", number, t))
 }
 
+// decodeInt returns the decoder of integers of type t. The shortcut for short numbers is only for
+// types that hold all of them.
 func decodeInt(t reflect.Type) decoder {
 	size := t.Bits()
 	return func(d *Decoder, p pointer) error {
@@ -104,6 +111,7 @@ func decodeInt(t reflect.Type) decoder {
 	}
 }
 
+// decodeUint returns the decoder of unsigned integers of type t.
 func decodeUint(t reflect.Type) decoder {
 	size := t.Bits()
 	return func(d *Decoder, p pointer) error {
@@ -129,6 +137,7 @@ func decodeUint(t reflect.Type) decoder {
 	}
 }
 
+// decodeFloat returns the decoder of floating-point numbers of type t.
 func decodeFloat(t reflect.Type) decoder {
 	size := t.Bits()
 	return func(d *Decoder, p pointer) error {
@@ -149,7 +158,8 @@ func decodeFloat(t reflect.Type) decoder {
 	}
 }
 
-// decodeBytes decodes slices of bytes, which stand as base64 or as arrays of numbers.
+// decodeBytes returns the decoder of slices of bytes: a string in base64, as Go writes them, or an
+// array of numbers, which encoding/json also reads.
 func decodeBytes(t reflect.Type) decoder {
 	other := fallback(t)
 	return func(d *Decoder, p pointer) error {
@@ -170,7 +180,8 @@ func decodeBytes(t reflect.Type) decoder {
 	}
 }
 
-// decodeTime does what (*metav1.Time).UnmarshalJSON does.
+// decodeTime decodes a time as (*metav1.Time).UnmarshalJSON does: a null is the zero time, a string
+// is RFC 3339, and the result is in local time.
 func decodeTime(d *Decoder, p pointer) error {
 	to := as[metav1.Time](p)
 	if d.p.next() != '"' {
@@ -199,12 +210,16 @@ func decodeTime(d *Decoder, p pointer) error {
 	return nil
 }
 
-// utc returns the time of b, if it is of the form that servers write: 2006-01-02T15:04:05Z.
+// utc returns the time of b, in local time, if b has the form that servers write:
+// 2006-01-02T15:04:05Z. It reports false for other forms, and for days that the month does not
+// have; time.Parse decides on those. It takes a fraction of the time of time.Parse, and an object
+// has some ten times.
 func utc(b []byte) (time.Time, bool) {
 	if len(b) != len("2006-01-02T15:04:05Z") || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' || b[19] != 'Z' {
 		return time.Time{}, false
 	}
 	ok := true
+	// two returns the number of the two digits at at, which must be from least to most.
 	two := func(at, least, most int) int {
 		tens, units := int(b[at])-'0', int(b[at+1])-'0'
 		n := 10*tens + units
@@ -213,11 +228,13 @@ func utc(b []byte) (time.Time, bool) {
 	}
 	year, month, day := 100*two(0, 0, 99)+two(2, 0, 99), two(5, 1, 12), two(8, 1, 31)
 	hour, minute, second := two(11, 0, 23), two(14, 0, 59), two(17, 0, 59)
+	// time.Date takes February 30 for March 1 or 2, so a wrong day shows in the result.
 	at := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
 	return at.Local(), ok && at.Day() == day
 }
 
-// decodeIntOrString does what (*intstr.IntOrString).UnmarshalJSON does.
+// decodeIntOrString returns a decoder that does what (*intstr.IntOrString).UnmarshalJSON does. Only
+// the field of the type that came is set.
 func decodeIntOrString() decoder {
 	str, num := new(stringField), decodeInt(reflect.TypeFor[int32]())
 	return func(d *Decoder, p pointer) error {

@@ -2,23 +2,39 @@ package decode
 
 import "reflect"
 
-// A sliceType decodes slices. How many elements there are is known only at their end: they are decoded into memory for as many as
-// the last slice had, and copied into memory of the right size if they are fewer.
+// A sliceType decodes arrays into slices. The length of an array is known only at its end, and a
+// slice that grows as append does it would be copied several times and keep too much memory.
+//
+// So the elements are decoded into the rest of the object's batch first (see allocator), and stay
+// there if they fit, which they mostly do. Otherwise the field's scratch slice takes them, which
+// has room for as many as the last array had. At the end they are copied into memory of their exact
+// size, or the scratch slice itself becomes the result if it is exactly full.
 type sliceType struct {
-	typ        reflect.Type
-	elem       decoder
-	merge      decoder // for a slice that already has elements, which a duplicate name merges into
-	empty      reflect.Value
-	last       int // how many elements the last slice had
-	maxReserve int // for how many there is memory in advance
+	typ  reflect.Type
+	elem decoder
+	// merge is for a slice that already has elements, because its name has come twice:
+	// encoding/json then decodes into the old elements. It is apimachinery's decoder, or nil with
+	// paths to drop, which that one does not know: then the second array replaces the first.
+	merge decoder
+	// empty is a slice of no elements that is not nil, as [] is decoded.
+	empty reflect.Value
+	// last is the length of the last array, up to maxReserve, which is the most elements to have
+	// room for in advance.
+	last       int
+	maxReserve int
 	elems      *allocator
-	scratch    *allocator // whose slice is of zero values; nil while in use: a type may contain itself
-	view       *allocator // whose slice is what is copied
+	// scratch has the working slice. Its elements are zero while nobody uses it. It is nil while it
+	// is in use, since a type may contain itself: the inner array then makes one of its own.
+	scratch *allocator
+	// view is a reflected slice without memory of its own. Its header is pointed at memory that is
+	// to be copied from or to, so that reflect.Copy can do that with the right write barriers.
+	view *allocator
 }
 
-// maxRoom is the most elements that a sliceType has memory for in advance.
+// maxRoom is the greatest maxReserve. Large elements have a smaller one: see maxKeptElements.
 const maxRoom = 1024
 
+// slice returns the decoder of slices of type t. Slices of strings have one without reflection.
 func (c *compiler) slice(t reflect.Type, drop drops) (decoder, error) {
 	elem, err := c.compile(t.Elem(), drop)
 	if err != nil {
@@ -35,7 +51,8 @@ func (c *compiler) slice(t reflect.Type, drop drops) (decoder, error) {
 	return s.decode, nil
 }
 
-// begin consumes the opening bracket, and reports whether elements follow.
+// begin consumes the opening bracket, and reports whether elements follow. If none do, it has set
+// the slice: to nil for a null, to an empty one for [].
 func (s *sliceType) begin(d *Decoder, p pointer) (bool, error) {
 	if d.p.next() != '[' {
 		if null, err := d.p.null(); null {
@@ -59,6 +76,8 @@ func (s *sliceType) begin(d *Decoder, p pointer) (bool, error) {
 	return !empty && err == nil, err
 }
 
+// decode decodes an array into the slice at p. Its first elements go into what is left of the
+// object's batch.
 func (s *sliceType) decode(d *Decoder, p pointer) error {
 	more, err := s.begin(d, p)
 	if !more {
@@ -80,7 +99,8 @@ func (s *sliceType) decode(d *Decoder, p pointer) error {
 	return nil
 }
 
-// element decodes element n of those at first, and reports whether another follows.
+// element decodes the next element into place n of those that begin at first. It reports whether
+// another follows.
 func (s *sliceType) element(d *Decoder, first pointer, n int) (bool, error) {
 	if err := d.p.tick(); err != nil {
 		return false, err
@@ -91,7 +111,8 @@ func (s *sliceType) element(d *Decoder, first pointer, n int) (bool, error) {
 	return d.p.more(']')
 }
 
-// decodeRest is decode from element n on, for which there is no room. Those before are in room.
+// decodeRest goes on at element n, for which the batch has no room. It moves the n elements before,
+// which are in room, to the scratch slice.
 func (s *sliceType) decodeRest(d *Decoder, p pointer, room sliceHeader, n int) error {
 	w := s.scratch
 	s.scratch = nil
@@ -102,6 +123,7 @@ func (s *sliceType) decodeRest(d *Decoder, p pointer, room sliceHeader, n int) e
 		w.reserve(max(n+1, s.last))
 	}
 	if n > 0 {
+		// Move them, and clear what they leave: the batch must be zero where it is given back.
 		*s.view.head = sliceHeader{room.data, n, n}
 		reflect.Copy(w.slice, s.view.slice)
 		s.view.slice.Clear()
@@ -110,16 +132,20 @@ func (s *sliceType) decodeRest(d *Decoder, p pointer, room sliceHeader, n int) e
 	s.elems.giveBack(room, 0)
 	var err error
 	for more := true; more && err == nil; n++ {
+		// Twice the length each time, so that all copies together are linear.
 		if n == w.slice.Len() {
 			w.reserve(max(2*n, w.slice.Cap()))
 		}
 		more, err = s.element(d, pointer{w.head.data}, n)
 	}
+	// Now n is the number of elements, and have the length of the scratch slice.
 	have := w.slice.Len()
 	w.slice.SetLen(n)
 	s.last = min(n, s.maxReserve)
 	switch {
 	case err != nil:
+	// Exactly full: hand out the scratch slice itself. used counts these elements, so that the next
+	// object's batch has room for them.
 	case n == have:
 		*as[sliceHeader](p) = *w.head
 		*w.head = sliceHeader{}
@@ -131,6 +157,7 @@ func (s *sliceType) decodeRest(d *Decoder, p pointer, room sliceHeader, n int) e
 		reflect.Copy(s.view.slice, w.slice)
 		*s.view.head = sliceHeader{}
 	}
+	// Keep the scratch slice, all zero, unless it has grown beyond the limit.
 	w.slice.Clear()
 	if have <= s.maxReserve {
 		w.slice.SetLen(have)
@@ -139,6 +166,8 @@ func (s *sliceType) decodeRest(d *Decoder, p pointer, room sliceHeader, n int) e
 	return err
 }
 
+// decodeStrings is decode for []string. The Decoder's stack takes the elements, which nested values
+// may use above them.
 func (s *sliceType) decodeStrings(d *Decoder, p pointer) error {
 	more, err := s.begin(d, p)
 	if !more {

@@ -7,39 +7,58 @@ import (
 	"reflect"
 )
 
-// A structType is what a struct's decoder knows. The next name is looked for first where it was the last time, since most objects
-// have the fields that the one before had, and then behind the last one, since servers write members in the order in which Go
-// declares the fields.
+// A structType is the compiled form of a struct. Its decode matches the names of a JSON object to
+// the fields.
+//
+// It tries three ways, the cheapest first. An object mostly has the same members in the same order
+// as the one before, so each member remembers which one followed it. If the guess is wrong, the
+// name is looked for in the next few fields: servers write members in the order in which Go
+// declares the fields, and leave out some. Only then it is looked up in a map. The first two
+// compare the quoted name with the input as it is, which a name with an escape or with white space
+// before its colon fails; then the map has it.
 type structType struct {
 	members []member
 	byName  map[string]int
-	first   int // the member that the last object began with
+	// first is the member with which the last object began.
+	first int
 }
 
-// A member is a field in a structType.
+// A member is a field of a structType.
 type member struct {
-	name       string
-	quoted     string // the name as servers write it, with quotes and colon
-	head, mask uint64 // the first eight bytes of quoted, and which of them it has
-	successor  int    // the member that followed the last time
-	offset     uintptr
-	steps      []step
-	dec        decoder      // nil: dropped
-	strField   *stringField // of dec, where it decodes a string in the struct itself: most do
+	name string
+	// quoted is the name as servers write it, with its quotes and the colon.
+	quoted string
+	// head has the first eight bytes of quoted, and mask says which of those bytes quoted has. One
+	// comparison of a word tells nearly all names apart.
+	head, mask uint64
+	// successor is the member that followed this one in the last object.
+	successor int
+	offset    uintptr
+	// The value is at offset in the last struct of steps; mostly there are no steps, and it is in
+	// the struct itself.
+	steps []step
+	// dec decodes the value. It is nil for a field that is dropped.
+	dec decoder
+	// strField is that of dec, where dec decodes a string in the struct itself, as most do. It lets
+	// decode try the string's guess without a call through dec.
+	strField *stringField
 }
 
-// lookAhead is how many fields an object may leave out for its next name to be found without the map.
+// lookAhead is how many fields an object may leave out before its next name is looked up in the
+// map.
 const lookAhead = 6
 
-// begins reports whether rest, of which head is the first eight bytes, begins with the member's name.
+// matches reports whether rest begins with the member's quoted name. head is the first eight bytes
+// of rest.
 func (m *member) matches(rest []byte, head uint64) bool {
 	n := len(m.quoted)
 	return (head^m.head)&m.mask == 0 && (n <= 8 || len(rest) >= n && string(rest[8:n]) == m.quoted[8:])
 }
 
-// next consumes a name and its colon, and returns the number of the member of that name, which is expected to be guess, or else at
-// or soon behind it; -1 if there is none.
+// next consumes a name and its colon, and returns the number of its member, or -1 if there is none.
+// The member is expected to be guess, or else to be at at or soon behind it.
 func (s *structType) next(p *parser, guess, at int) (int, error) {
+	// The last bytes of data have no word of eight, and are left to the map.
 	if p.next() == '"' && len(p.data)-p.pos >= 8 {
 		rest := p.data[p.pos:]
 		head := binary.LittleEndian.Uint64(rest)
@@ -54,6 +73,7 @@ func (s *structType) next(p *parser, guess, at int) (int, error) {
 			}
 		}
 	}
+	// The names are case-sensitive, as in apimachinery's decoder and unlike encoding/json.
 	name, err := p.key()
 	if err != nil {
 		return -1, err
@@ -64,6 +84,9 @@ func (s *structType) next(p *parser, guess, at int) (int, error) {
 	return -1, nil
 }
 
+// decode decodes an object into the struct at p. A null leaves the struct as it is. Members that
+// have no field are skipped. A name that comes twice is decoded twice, the second time into the
+// result of the first.
 func (s *structType) decode(d *Decoder, p pointer) error {
 	if d.p.next() != '{' {
 		if null, err := d.p.null(); null {
@@ -72,6 +95,8 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 		return d.wrongType("an object")
 	}
 	empty, err := d.p.open('}')
+	// guess points to where the guess is kept, so that a wrong one is put right there: first, or
+	// the successor of the member before.
 	at, guess := 0, &s.first
 	for more := !empty; more && err == nil; {
 		var i int
@@ -83,6 +108,7 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 		} else {
 			m := &s.members[i]
 			*guess, guess, at = i, &m.successor, i+1
+			// The shortcut for strings: if the guess is right, the value costs one comparison.
 			if m.strField != nil {
 				if s, ok := m.strField.guess(&d.p); ok {
 					*as[string](p.field(m.offset)) = s
@@ -104,6 +130,7 @@ func (m *member) decode(d *Decoder, p pointer) error {
 	if m.dec == nil {
 		return d.p.skip()
 	}
+	// Make the embedded structs that are still missing.
 	for _, s := range m.steps {
 		p = s.elem.pointee(d, p.field(s.offset))
 	}
@@ -113,6 +140,8 @@ func (m *member) decode(d *Decoder, p pointer) error {
 	return nil
 }
 
+// buildIndex sets what next looks at, once all members are there. Until there has been an object,
+// each member is expected to be followed by the next one.
 func (s *structType) buildIndex() *structType {
 	s.byName = make(map[string]int, len(s.members))
 	for i := range s.members {
@@ -128,6 +157,9 @@ func (s *structType) buildIndex() *structType {
 	return s
 }
 
+// structure returns the decoder of struct t. Without drops it is one for the whole compiler,
+// because a type may contain itself, and because what it learns from one field is of use in the
+// others.
 func (c *compiler) structure(t reflect.Type, drop drops) (decoder, error) {
 	if len(drop) > 0 {
 		s, err := c.structType(t, drop)
@@ -140,6 +172,7 @@ func (c *compiler) structure(t reflect.Type, drop drops) (decoder, error) {
 		if late.decoder != nil {
 			return late.decoder, nil
 		}
+		// It is still being compiled, further up in the stack.
 		return func(d *Decoder, p pointer) error { return late.decoder(d, p) }, nil
 	}
 	late := &forwardDecoder{}
@@ -152,10 +185,13 @@ func (c *compiler) structure(t reflect.Type, drop drops) (decoder, error) {
 	return late.decoder, nil
 }
 
+// errUnexported is what encoding/json says of such a field, in other words.
 var errUnexported = errors.New("an embedded pointer to an unexported struct cannot be set")
 
+// structType compiles struct t without the paths in drop. A path that names no field is an error.
 func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 	s := &structType{}
+	// left are the paths that no field has taken.
 	left := map[string]bool{} // paths that name no field
 	for _, path := range drop {
 		left[path] = true
@@ -172,6 +208,7 @@ func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 		switch {
 		case whole:
 			delete(left, f.name)
+		// It is an error only for an object that has the member.
 		case !reachable:
 			m.steps, m.offset = nil, 0
 			m.dec = func(d *Decoder, _ pointer) error {
@@ -182,6 +219,7 @@ func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 			}
 		case f.quoted:
 			m.dec = quoted(f.typ)
+		// A plain string in the struct itself.
 		case f.typ.Kind() == reflect.String && specialDecoder(f.typ) == nil && m.steps == nil && len(rest) == 0:
 			m.strField = &stringField{}
 			m.dec = m.strField.decode

@@ -6,15 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// magic begins a protobuf object. The message behind it is a runtime.Unknown, which has the kind and the object's bytes.
+// magic begins every object and every list in protobuf. An envelope follows. That is a message,
+// runtime.Unknown: field 1 has the API version and the kind, field 2 the bytes of the object or
+// list itself. The objects in a list have no envelope: their kind follows from the list's.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding
 const magic = "k8s\x00"
 
-// unknown is a runtime.Unknown.
+// An envelope is a runtime.Unknown. raw is a part of the input.
 type envelope struct {
 	apiVersion, kind string
 	raw              []byte
 }
 
+// typeMeta reads field 1 of an envelope: a message of the API version, 1, and the kind, 2.
 func (u *envelope) typeMeta(d *Decoder, data []byte) error {
 	return d.wires.each(data, func(w *wire, num, typ int) (bool, error) {
 		to := &u.apiVersion
@@ -31,7 +35,8 @@ func (u *envelope) typeMeta(d *Decoder, data []byte) error {
 	})
 }
 
-// open reads the envelope of an object.
+// open reads the envelope of an object whose bytes are all in data. Further fields of it, which say
+// how the object is encoded, are skipped.
 func (u *envelope) open(d *Decoder, data []byte) error {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
 		return fmt.Errorf("%w: an object begins with %.4q", errWire, data)
@@ -52,10 +57,12 @@ func (u *envelope) open(d *Decoder, data []byte) error {
 	})
 }
 
-// messageIdent returns what identifies the object of which data is the message.
+// messageIdent returns what identifies the object whose message is data, for an object that cannot
+// be decoded. In every API type field 1 is the ObjectMeta, whose numbers are below. It reads as far
+// as it gets.
 func (d *Decoder) messageIdent(data []byte) Ident {
 	var id Ident
-	// What the bytes do not tell is left empty; the decoding of the object itself tells why.
+	// The decoding of the object has an error already, so this one is of no interest.
 	_ = d.wires.each(data, func(w *wire, num, typ int) (bool, error) {
 		if num != 1 {
 			return false, nil

@@ -11,23 +11,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A wireDecoder decodes one occurrence of a protobuf field, of wire type typ, into the value at p. What it does to that value is
-// what the Unmarshal methods of API types do, which are generated from the same struct tags.
+// A wireDecoder consumes one field's value, of wire type typ, and decodes it into the Go value at
+// p. The result is that of the Unmarshal methods of the API types, which are generated from the
+// same struct tags. By the rules of protobuf a field that comes twice replaces a scalar, is merged
+// into a message, and is one more element of a slice or a map.
 type wireDecoder func(d *Decoder, w *wire, typ int, p pointer) error
 
-// A messageType is what a message's decoder knows.
+// A messageType is the compiled form of a message: its fields by their number. The numbers of API
+// types are small, so a table finds a field at once, where generated code has a switch.
 type messageType struct{ fields []wireField } // by number
 
-// A wireField is a field in a messageType; one without dec is skipped.
+// A wireField is a field of a messageType. Without dec it is skipped: it is unknown, or dropped.
 type wireField struct {
-	name     string
-	offset   uintptr
-	dec      wireDecoder
-	strField *stringField // of dec, where it decodes a string
+	name   string
+	offset uintptr
+	dec    wireDecoder
+	// strField is that of dec, where dec decodes a string.
+	strField *stringField
 }
 
+// errTooDeep is for messages within messages beyond maxDepth. Generated code has no such limit, and
+// overflows the stack.
 var errTooDeep = fmt.Errorf("%w: more than %d levels", errWire, maxDepth)
 
+// decode decodes the message in data, which is an object, into the struct at p.
 func (m *messageType) decode(d *Decoder, data []byte, p pointer) error {
 	d.depth = 0
 	w := d.wires.open(data)
@@ -35,7 +42,7 @@ func (m *messageType) decode(d *Decoder, data []byte, p pointer) error {
 	return m.rest(d, w, p)
 }
 
-// rest decodes what is left of w.
+// rest decodes the fields that are left in w into the struct at p.
 func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 	for !w.done() {
 		num, typ, err := w.field()
@@ -44,6 +51,7 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 		}
 		if num < len(m.fields) && m.fields[num].dec != nil {
 			f := &m.fields[num]
+			// Strings are the most frequent fields. They need no call through dec.
 			if f.strField != nil && typ == wireBytes {
 				b, err := w.bytes()
 				if err != nil {
@@ -62,6 +70,7 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 	return nil
 }
 
+// field is the wireDecoder of a message within another one.
 func (m *messageType) field(d *Decoder, w *wire, typ int, p pointer) error {
 	b, err := w.message(typ)
 	if err != nil {
@@ -73,7 +82,9 @@ func (m *messageType) field(d *Decoder, w *wire, typ int, p pointer) error {
 	if err := d.p.tick(); err != nil {
 		return err
 	}
-	// The bytes of a message are a part of those around it, and so is its decoding.
+	// The same wire reads the inner message, since its bytes are a part of those around it: it is
+	// set back to the start of the message, and ends where the message ends. Afterwards only the
+	// end is restored. After an error nobody reads on.
 	all := w.data
 	w.data = all[:w.pos]
 	w.pos -= len(b)
@@ -85,7 +96,8 @@ func (m *messageType) field(d *Decoder, w *wire, typ int, p pointer) error {
 	return nil
 }
 
-// wireError returns err as one that can be told where in the object it is.
+// wireError makes err a FieldError, which collects the path, if it is not one. In protobuf there is
+// no offset: the errors of the wire have the byte in their text.
 func wireError(err error) error {
 	switch err.(type) {
 	case *FieldError, abort:
@@ -94,18 +106,25 @@ func wireError(err error) error {
 	return fieldError(-1, err)
 }
 
-// A wireCompiler makes the decoders of one root type's messages. It refuses a type that has no tags to go by.
+// A wireCompiler makes the decoders of one root type's messages from the protobuf tags of its
+// structs. It fails for a type that has no such tags, or that uses what no API type does. Then root
+// calls the type's Unmarshal.
 type wireCompiler struct {
 	share      bool
 	allocators allocators
-	done       map[reflect.Type]*messageType // without drops; a type may contain itself
+	// done has the messages without dropped fields, also while they are being compiled: a type may
+	// contain itself.
+	done map[reflect.Type]*messageType
 }
 
+// newWireCompiler returns a compiler of messages that share equal parts, or of messages that do
+// not.
 func newWireCompiler(share bool) *wireCompiler {
 	return &wireCompiler{share: share, allocators: allocators{}, done: map[reflect.Type]*messageType{}}
 }
 
-// message returns the decoder of struct t.
+// message compiles struct t. A tag is like `protobuf:"bytes,1,opt,name=metadata"`: format, number,
+// and what follows from the Go type. The paths in drop have the names of JSON.
 func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error) {
 	if m := c.done[t]; m != nil && len(drop) == 0 {
 		return m, nil
@@ -125,6 +144,8 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 			return nil, fmt.Errorf("%v.%s: protobuf tag %q", t, sf.Name, tag)
 		}
 		f := wireField{name: sf.Name, offset: sf.Offset}
+		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
+		// in a path.
 		rest := drop
 		if jf, embedded := oneField(sf); embedded == nil {
 			var whole bool
@@ -169,8 +190,8 @@ func (c *wireCompiler) field(t reflect.Type, num int, format string, drop drops)
 	return dec, err
 }
 
-// ownWire reports whether values of type t are decoded by their own Unmarshal. A struct with tags is not: its Unmarshal is
-// generated from them.
+// hasOwnUnmarshal reports whether values of type t are decoded by their own Unmarshal. That of a
+// struct with tags is generated from the tags, so the struct can be compiled instead.
 func hasOwnUnmarshal(t reflect.Type) bool {
 	if !reflect.PointerTo(t).Implements(wireUnmarshaler) || t.Kind() == reflect.Pointer {
 		return false
@@ -178,7 +199,7 @@ func hasOwnUnmarshal(t reflect.Type) bool {
 	return t.Kind() != reflect.Struct || !hasTags(t)
 }
 
-// tagged reports whether struct t has protobuf fields.
+// hasTags reports whether struct t has fields with protobuf tags.
 func hasTags(t reflect.Type) bool {
 	for i := range t.NumField() {
 		if strings.Contains(t.Field(i).Tag.Get("protobuf"), ",") {
@@ -188,7 +209,8 @@ func hasTags(t reflect.Type) bool {
 	return false
 }
 
-// value returns the decoder of one value of type t which is written as format says.
+// value returns the decoder of one value of type t in the given format. The format is the first
+// word of the tag.
 func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDecoder, error) {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
@@ -197,6 +219,7 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 			if err != nil {
 				return err
 			}
+			// As in (*metav1.Time).Unmarshal, the result is in local time.
 			if second, ok := seconds(b); ok {
 				*as[metav1.Time](p) = metav1.Unix(second, 0)
 				return nil
@@ -211,6 +234,7 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 			if err != nil {
 				return err
 			}
+			// Time and Quantity, which come most often, have a way of their own above.
 			return p.value(t).Addr().Interface().(protobufUnmarshaler).Unmarshal(b)
 		}, nil
 	}
@@ -229,6 +253,7 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 		if err != nil {
 			return nil, err
 		}
+		// Its fields cannot be told apart.
 		if !hasTags(t) && t.NumField() > 0 {
 			return nil, fmt.Errorf("%v has no protobuf tags", t)
 		}
@@ -241,7 +266,8 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 	return number(t, format)
 }
 
-// seconds returns the seconds in b, if it is a time as servers write it: with the seconds, and with no part of one.
+// seconds returns the seconds in b if b is a metav1.Timestamp as servers write it: field 1 with the
+// seconds since 1970, and field 2, the nanoseconds, left out or 0. Unmarshal decides on others.
 func seconds(b []byte) (int64, bool) {
 	w := wire{data: b}
 	if len(b) == 0 || b[0] != 1<<3|wireVarint {
@@ -253,6 +279,7 @@ func seconds(b []byte) (int64, bool) {
 	return int64(v), err == nil && (len(rest) == 0 || string(rest) == "\x10\x00")
 }
 
+// decodeWire decodes a string.
 func (f *stringField) decodeWire(d *Decoder, w *wire, typ int, p pointer) error {
 	b, err := w.message(typ)
 	if err == nil {
@@ -261,6 +288,8 @@ func (f *stringField) decodeWire(d *Decoder, w *wire, typ int, p pointer) error 
 	return err
 }
 
+// wireByteSlice decodes a slice of bytes into memory of its own: the input is overwritten. No bytes
+// are an empty slice, as in generated code.
 func wireByteSlice(d *Decoder, w *wire, typ int, p pointer) error {
 	b, err := w.message(typ)
 	if err == nil {

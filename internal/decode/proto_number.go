@@ -7,8 +7,10 @@ import (
 	"reflect"
 )
 
-// number returns the decoder of numbers and booleans of type t. What the tag says of them matters only where it is a format that
-// the type alone does not tell: some tags say bytes.
+// number returns the decoder of numbers and booleans of type t. The format in the tag matters only
+// for integers, which may be varints or have a fixed size. No API type has integers of a fixed size
+// or zigzag varints, and those are refused. A tag may also say bytes for a type with a name of its
+// own; then the Go type decides.
 func number(t reflect.Type, format string) (wireDecoder, error) {
 	if format != "varint" && format != "bytes" && t.Kind() < reflect.Float32 {
 		return nil, fmt.Errorf("%v as %s is not supported", t, format)
@@ -27,7 +29,8 @@ func number(t reflect.Type, format string) (wireDecoder, error) {
 	return nil, fmt.Errorf("%v as %s is not supported", t, format)
 }
 
-// packed returns the wire type of numbers and booleans of type t, which may come packed.
+// packed returns the wire type of the elements of a slice of t, if those may come packed: many
+// numbers in one field of bytes, without tags.
 func packed(t reflect.Type) (typ int, ok bool) {
 	switch kind := t.Kind(); {
 	case kind == reflect.Float64:
@@ -40,7 +43,8 @@ func packed(t reflect.Type) (typ int, ok bool) {
 	return 0, false
 }
 
-// setBits returns a setter of integers of size bytes, which drops the bits above, as generated code does.
+// setBits returns a function that sets an integer of size bytes. It drops the higher bits, as
+// generated code does: a negative int32 is a varint of 64 bits.
 func setBits(size uintptr) func(pointer, uint64) {
 	switch size {
 	case 1:
@@ -53,6 +57,7 @@ func setBits(size uintptr) func(pointer, uint64) {
 	return func(p pointer, v uint64) { *as[uint64](p) = v }
 }
 
+// wireInt returns a decoder of varints that stores them by set.
 func wireInt(set func(pointer, uint64)) wireDecoder {
 	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		if typ != wireVarint {
@@ -66,7 +71,8 @@ func wireInt(set func(pointer, uint64)) wireDecoder {
 	}
 }
 
-// wireFixed decodes size bytes, which are those of the value.
+// wireFixed returns a decoder of floating-point numbers. They are their IEEE bits in size bytes,
+// the lowest first, as in memory: so it stores them as integers.
 func wireFixed(want, size int) wireDecoder {
 	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		switch {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// repeated returns the decoder of one more element of slices of type t, whose fields have tag. Numbers may come packed, many in one
-// field.
+// repeated returns the decoder of slices of type t. Each field with tag is one more element.
+// Numbers may also come packed, many in one field; a decoder must take both, and both mixed.
 func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) (wireDecoder, error) {
 	elem, err := c.value(t.Elem(), format, drop)
 	if err != nil {
@@ -37,6 +37,7 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 			return err
 		}
 		room := 1
+		// The slice is full, and mostly has no memory yet: look ahead for how many elements follow.
 		if s := as[sliceHeader](p); s.len == s.cap && typ == wireBytes {
 			n, _ := w.countRepeats(tag)
 			room += n
@@ -45,21 +46,30 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 	}, nil
 }
 
-// A wireMap decodes the entries of maps from strings: messages of a key, 1, and a value, 2.
+// A wireMap decodes maps with string keys. Each entry is a field with tag: a message of a key,
+// field 1, and a value, field 2. Either may be missing, and is zero then. As in mapType, maps of
+// strings and of quantities do without reflection.
 type wireMap struct {
-	typ     reflect.Type
-	tag     string
-	key     stringField
-	elem    wireDecoder
-	zero    reflect.Value // what a value is before it is decoded
-	drop    drops
-	scratch *mapScratch // nil while in use: a type may contain itself
+	typ reflect.Type
+	tag string
+	// key makes the keys.
+	key  stringField
+	elem wireDecoder
+	// zero is what the value of an entry is before it is decoded.
+	zero reflect.Value
+	// drop has the keys to leave out.
+	drop drops
+	// scratch is nil while it is in use, since a type may contain itself.
+	scratch *mapScratch
 
-	// The last value, of strings and of quantities.
+	// The last value of a map of strings, and of one of quantities. A variable would be allocated
+	// for each.
 	str      string
 	quantity resource.Quantity
 }
 
+// mapping returns the decoder of maps of type t. Keys of other types, which no API has, are
+// refused.
 func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDecoder, error) {
 	if t.Key().Kind() != reflect.String {
 		return nil, fmt.Errorf("keys of %v are not supported", t)
@@ -70,7 +80,8 @@ func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDeco
 	}
 	m := &wireMap{typ: t, tag: tag, elem: elem, drop: drop, zero: reflect.Zero(t.Elem())}
 	if t.Elem().Kind() == reflect.Slice {
-		m.zero = reflect.MakeSlice(t.Elem(), 0, 0) // as in generated code, where that of any other field is nil
+		// As in generated code: a missing value that is a slice is empty, not nil.
+		m.zero = reflect.MakeSlice(t.Elem(), 0, 0)
 	}
 	switch {
 	case t == reflect.TypeFor[map[string]string]():
@@ -81,7 +92,9 @@ func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDeco
 	return m.decode, nil
 }
 
-// entry consumes an entry, decodes its value into the value at elem, and reports whether it is wanted.
+// entry consumes an entry, decodes its value into the value at elem, and returns its key. It
+// reports whether the entry is wanted. As in messageType.field, the same wire reads the entry's
+// message.
 func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string, wanted bool, err error) {
 	data, err := w.message(typ)
 	if err == nil {
@@ -93,6 +106,7 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string
 	all := w.data
 	w.data = all[:w.pos]
 	w.pos -= len(data)
+	// again is true behind the first value of the entry.
 	again := false
 	for !w.done() {
 		num, typ, err := w.field()
@@ -124,6 +138,7 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string
 	return name, true, nil
 }
 
+// decode decodes an entry into the map at p, by reflection.
 func (m *wireMap) decode(d *Decoder, w *wire, typ int, p pointer) error {
 	room := 0
 	if p.isNil() {
@@ -144,6 +159,8 @@ func (m *wireMap) decode(d *Decoder, w *wire, typ int, p pointer) error {
 	return err
 }
 
+// decodeStrings is decode for map[string]string. For the first entry it looks ahead, to make the
+// map of the right size.
 func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p pointer) error {
 	to := as[map[string]string](p)
 	room := 0
@@ -161,7 +178,8 @@ func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p pointer) error {
 	return err
 }
 
-// decodeQuantities is decode without reflection. The type of the keys may have another name, which a map's memory does not tell.
+// decodeQuantities is decode without reflection. As in mapType, the type of the keys may have
+// another name.
 func (m *wireMap) decodeQuantities(d *Decoder, w *wire, typ int, p pointer) error {
 	m.quantity = resource.Quantity{}
 	name, wanted, err := m.entry(d, w, typ, pointerTo(&m.quantity))

@@ -1,16 +1,19 @@
 package decode
 
 const (
-	// keepWork is the most bytes of each kind of working memory that a Decoder holds on to: it lives as long as its source, and
-	// the largest object that ever came is mostly gone.
+	// maxKeptBytes is the most bytes of each sort of working memory that a Decoder keeps after an
+	// object. A Decoder lives as long as its source, which may be weeks, and one object of many
+	// megabytes must not cost memory for that time.
 	maxKeptBytes = 256 << 10
-	// keepElements is that for the elements of one field.
+	// maxKeptElements is the same limit for the elements that one field decodes into.
 	maxKeptElements = maxKeptBytes / 4
-	// keepStack is the most places of a stack, of which each has up to 32 bytes.
+	// maxKeptStack is the limit for the places of a stack. A place takes up to 32 bytes.
 	maxKeptStack = maxKeptBytes / 32
 )
 
-// settle gives back what a large object needed, when it has been decoded.
+// releaseScratch is called after each object. It drops working memory that has grown too large, and
+// leaves the rest for the next object. Stacks of usual size are not cleared here: whoever uses
+// places clears them.
 func (d *Decoder) releaseScratch() {
 	if cap(d.pairStack) > maxKeptStack {
 		d.pairStack = nil
@@ -26,10 +29,11 @@ func (d *Decoder) releaseScratch() {
 	}
 }
 
-// passed lets go of the bytes of a piece of a stream before the next one is awaited: they may be a part of many more.
+// releaseInput makes the parser forget the bytes of the piece that it has parsed. They are part of
+// the buffer, and would keep a large buffer alive while the next piece is awaited, maybe for hours.
 func (d *Decoder) releaseInput() { d.p.data = nil }
 
-// done gives back what is of no use after a stream.
+// releaseStream lets go of the reader and of a large buffer after a stream.
 func (d *Decoder) releaseStream() {
 	d.releaseInput()
 	d.buf.reset(nil, 0, 0)

@@ -11,24 +11,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A root is the compiled form of the type of the objects. Each encoding is compiled when it is first used, since most decoders see
-// only one.
+// A root is the compiled form of the type of the objects. Each encoding is compiled when it is
+// first used, since most decoders see only one. A root with paths to drop is compiled at once,
+// because New has to report a path that names no field.
 type root struct {
-	typ             reflect.Type // a pointer
-	elem            reflect.Type
-	json            decoder
-	unsharedJSON    decoder // json without sharing, for what cannot be shared; nil until it is needed
-	ident           decoder // of an identity, for what the type's own decoder refuses
-	untyped         bool    // the objects are runtime.Unstructured
-	unmarshal       bool    // the objects have the Unmarshal of a protobuf message
+	// typ is the type of the objects, a pointer to elem.
+	typ  reflect.Type
+	elem reflect.Type
+	// json decodes the objects' JSON. unsharedJSON is the same without sharing, for the rare object
+	// in which a value comes twice (see errMerge); it is nil until one comes.
+	json         decoder
+	unsharedJSON decoder
+	// ident decodes only an identity. It names an object that json could not decode.
+	ident decoder
+	// untyped objects are runtime.Unstructured: maps without a Go struct.
+	untyped bool
+	// unmarshal says that the type has the Unmarshal method of a protobuf message.
+	unmarshal bool
+	// message decodes the objects' protobuf. It is nil until messageCompiled, and stays nil for a
+	// type without protobuf tags: then the type's own Unmarshal is called. unsharedMessage is to
+	// message what unsharedJSON is to json.
 	messageCompiled bool
-	message         *messageType // of the objects, where they have both that and its tags; nil until wired
-	unsharedMessage *messageType // message without sharing; nil until it is needed
+	message         *messageType
+	unsharedMessage *messageType
 	drop            drops
 	share           bool
 }
 
-// An identity is what every object has.
+// An identity has the fields that every object has and that identify it.
 type identity struct {
 	Metadata struct {
 		Namespace       string    `json:"namespace"`
@@ -38,10 +48,13 @@ type identity struct {
 	} `json:"metadata"`
 }
 
+// protobufUnmarshaler is implemented by the API types that have a protobuf encoding.
 type protobufUnmarshaler interface{ Unmarshal(data []byte) error }
 
 var wireUnmarshaler = reflect.TypeFor[protobufUnmarshaler]()
 
+// compile sets what is known from the type alone. It compiles both encodings if there is something
+// to drop, and leaves it to the first object otherwise.
 func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	if typ.Kind() != reflect.Pointer {
 		return fmt.Errorf("cannot decode into %v: want a pointer", typ)
@@ -50,12 +63,14 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
 	r.unmarshal = typ.Implements(wireUnmarshaler)
 	if len(r.drop) == 0 {
-		return nil // nothing else can be refused
+		// Only a path to drop can be refused.
+		return nil
 	}
 	r.compileMessage()
 	return r.compileJSON()
 }
 
+// compileJSON compiles the decoders of JSON. Its error can only be about a path to drop.
 func (r *root) compileJSON() (err error) {
 	if r.ident, err = newCompiler(false).root(reflect.TypeFor[identity](), nil); err != nil {
 		return err
@@ -64,7 +79,9 @@ func (r *root) compileJSON() (err error) {
 	return err
 }
 
-// decoder returns the decoder of the objects' JSON.
+// decoder returns the decoder of the objects' JSON. The decoder of a struct also sees the kind and
+// the API version. A type that has its own UnmarshalJSON, or that is no struct, is decoded without
+// them.
 func (r *root) decoder(share bool) (decoder, error) {
 	c := newCompiler(share)
 	switch {
@@ -76,7 +93,8 @@ func (r *root) decoder(share bool) (decoder, error) {
 	return c.compile(r.elem, r.drop)
 }
 
-// compileWire makes the message of a type that has something to go by. Others are left to their own Unmarshal.
+// compileMessage compiles the protobuf tags of the type, if it has such tags. Any other type is
+// decoded by its own Unmarshal, so an error is not reported.
 func (r *root) compileMessage() {
 	r.messageCompiled = true
 	if !r.unmarshal || r.elem.Kind() != reflect.Struct || hasOwnUnmarshal(r.elem) {
@@ -87,14 +105,15 @@ func (r *root) compileMessage() {
 	}
 }
 
-// again decodes an object of which a value comes twice, sharing nothing, by decode, which gets its place.
+// redecode decodes an object a second time into new memory, by a decoder that shares nothing. The
+// first attempt has ended with errMerge.
 func (d *Decoder) redecode(decode func(pointer) error) (reflect.Value, error) {
 	d.objects++
 	v := reflect.New(d.root.elem)
 	return v, decode(pointerOf(v))
 }
 
-// jsonAgain decodes the object that begins at start.
+// redecodeJSON is redecode for the JSON object that begins at start, in values nested depth deep.
 func (d *Decoder) redecodeJSON(start, depth int) (v reflect.Value, err error) {
 	if d.root.unsharedJSON == nil {
 		if d.root.unsharedJSON, err = d.root.decoder(false); err != nil {
@@ -106,7 +125,7 @@ func (d *Decoder) redecodeJSON(start, depth int) (v reflect.Value, err error) {
 	return d.redecode(func(p pointer) error { return d.root.unsharedJSON(d, p) })
 }
 
-// messageAgain decodes the object of which data is the message.
+// redecodeMessage is redecode for the protobuf message in data.
 func (d *Decoder) redecodeMessage(data []byte) (v reflect.Value, err error) {
 	if d.root.unsharedMessage == nil {
 		if d.root.unsharedMessage, err = newWireCompiler(false).message(d.root.elem, d.root.drop); err != nil {
@@ -116,13 +135,17 @@ func (d *Decoder) redecodeMessage(data []byte) (v reflect.Value, err error) {
 	return d.redecode(func(p pointer) error { return d.root.unsharedMessage.decode(d, data, p) })
 }
 
-// root returns the decoder of struct t which also tells the Decoder the kind and the API version. A TypeMeta stays empty: what
-// servers leave out of the items of a list would otherwise be in some objects and not in others.
+// root returns the decoder of struct t that also sets the Decoder's kind and apiVersion.
+//
+// The metav1.TypeMeta of the objects stays empty. Servers leave kind and API version out of the
+// items of a list, and write them into the objects of a watch. If they were kept, equal objects
+// would differ by the way on which they came.
 func (c *compiler) root(t reflect.Type, drop drops) (decoder, error) {
 	s, err := c.structType(t, drop)
 	if err != nil {
 		return nil, err
 	}
+	// typeMeta says for each field whether it comes from an embedded TypeMeta.
 	typeMeta := map[string]bool{}
 	for _, f := range fieldsOf(t) {
 		n := len(f.index) - 1
@@ -138,7 +161,9 @@ func (c *compiler) root(t reflect.Type, drop drops) (decoder, error) {
 	}, nil
 }
 
-// keep lets set read the member name before the field of that name does, or instead of it.
+// intercept calls set with the parser before the value of member name. The field of that name, if
+// there is one, then decodes the same bytes again, unless instead is true: then it keeps its zero
+// value.
 func (s *structType) intercept(name string, instead bool, set func(*Decoder) error) {
 	i, ok := s.byName[name]
 	if !ok {
@@ -147,6 +172,7 @@ func (s *structType) intercept(name string, instead bool, set func(*Decoder) err
 		s.buildIndex()
 	}
 	m := &s.members[i]
+	// The shortcut for strings would not call dec.
 	m.strField = nil
 	field := m.dec
 	if instead || field == nil {
@@ -163,7 +189,7 @@ func (s *structType) intercept(name string, instead bool, set func(*Decoder) err
 	}
 }
 
-// word consumes a string; a null is "".
+// readString consumes a string, made by f. A null is "".
 func (d *Decoder) readString(f *stringField) (string, error) {
 	if d.p.next() != '"' {
 		if null, err := d.p.null(); null {
@@ -174,7 +200,9 @@ func (d *Decoder) readString(f *stringField) (string, error) {
 	return f.read(d)
 }
 
-// object decodes the object that is next. What does not fit its type is an Err; the error is for what is no JSON.
+// decodeObject decodes the JSON object that is next. If it does not fit its type, the Object has an
+// Err and what identifies it, and the parser stands behind the object. The error result is for
+// bytes that are no JSON, or for a decoding that was stopped: then the parser stands anywhere.
 func (d *Decoder) decodeObject() (Object, error) {
 	d.p.next()
 	start, depth := d.p.pos, d.p.depth
@@ -197,15 +225,18 @@ func (d *Decoder) decodeObject() (Object, error) {
 	if isFatal(err) {
 		return Object{}, err
 	}
+	// The value does not fit. Go over all of it: the bytes behind the error may be no JSON at all,
+	// which is the worse error of the two.
 	d.p.pos, d.p.depth = start, depth
 	if err := d.p.skip(); err != nil {
 		return Object{}, err
 	}
 	end := d.p.pos
+	// Then decode it once more, as an identity.
 	id := identity{}
 	d.kind, d.apiVersion = "", ""
 	d.p.pos = start
-	// What does not fit an identity either is left empty.
+	// An error here only says that the identity does not fit either. Its fields stay empty.
 	_ = d.root.ident(d, pointerTo(&id))
 	d.p.pos, d.p.depth = end, depth
 	m := id.Metadata
@@ -214,7 +245,8 @@ func (d *Decoder) decodeObject() (Object, error) {
 
 var errNoKind = errors.New("the object has no kind")
 
-// decodeUnstructured decodes an object that is a runtime.Unstructured.
+// decodeUnstructured decodes an object that is a runtime.Unstructured: a map with all of its
+// members.
 func decodeUnstructured(d *Decoder, p pointer) error {
 	if d.p.next() != '{' {
 		return d.wrongType("an object")
@@ -229,7 +261,10 @@ func decodeUnstructured(d *Decoder, p pointer) error {
 	return nil
 }
 
-// complete gives an unstructured item of a list, if it has neither, the kind and API version that the list tells.
+// complete gives an unstructured item of a list its kind and API version. Servers may leave out
+// both in an item; then they follow from those of the list: a PodList has items of kind Pod. An
+// item that has one of the two, or a list without a kind, is left alone. An unstructured object
+// without a kind is an error, as it is for apimachinery's decoder.
 func (r *root) complete(o *Object, listKind, listVersion string) {
 	if !r.untyped || o.Err != nil {
 		return
@@ -252,12 +287,16 @@ func (r *root) complete(o *Object, listKind, listVersion string) {
 	}
 }
 
-// Protobuf reports whether the objects can be decoded from protobuf.
+// Protobuf reports whether the objects can be decoded from protobuf. A compiled message can leave
+// out fields; a type's own Unmarshal cannot.
 func (d *Decoder) Protobuf() bool {
-	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0 // which needs no message
+	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0
 }
 
-// message decodes the object of which data is the protobuf message. What does not fit its type is an Err; the error is an abort.
+// decodeMessage decodes the object whose protobuf message is data. If it does not fit its type, the
+// Object has an Err and what identifies it. The error result is for a decoding that was stopped.
+// Bytes that are no protobuf are the object's Err as well: the length of a message is written
+// before it, so the next object is found in any case.
 func (d *Decoder) decodeMessage(data []byte) (Object, error) {
 	d.objects++
 	if !d.root.messageCompiled {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusOf is the error that the JSON of a Status holds.
+// statusOf returns the error in raw, the JSON of a Status. The object of an ERROR event is one.
 func statusOf(raw []byte) error {
 	var s metav1.Status
 	if err := unmarshal(raw, &s); err != nil || s.Kind != "Status" {
@@ -17,8 +17,9 @@ func statusOf(raw []byte) error {
 	return statusError(&s)
 }
 
-// statusError is the error that s is, where something else was expected, with words in any case. Its code is what the server
-// wrote into it, which may be none.
+// statusError returns s as an error, for a place where something else was expected. Its message is
+// never empty: if the server wrote none, or calls it a success, the message says what else is in
+// it. The code stays as the server wrote it, which may be 0.
 func statusError(s *metav1.Status) error {
 	if s.Message == "" || s.Status == metav1.StatusSuccess {
 		words := []string{"the server answered with a Status"}

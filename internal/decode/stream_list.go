@@ -11,21 +11,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A jsonList is a list while it is read. Its members come in any order: a list of custom resources has its items before its
-// kind, so a response that is no list may be known as such only at its end.
+// A jsonList reads a list in JSON: an object with the members kind, apiVersion, metadata and items.
+// The items are decoded one by one while they come. The other members are small and are read whole.
+//
+// The members may come in any order. Servers write the kind of a list of built-in types first, and
+// that of custom resources behind the items. So the items of a response that is something else are
+// yielded before its kind is known, and it is the error at the end that says so.
 type jsonList struct {
 	d                *Decoder
 	pool             *workerPool
 	yield            func(Object) error
 	kind, apiVersion string
 	meta             metav1.ListMeta
-	hasItems         bool
-	count, withKind  int           // of the items, and of those that tell their kind
-	lastSize         int           // of the last item
-	itemBoundary     []byte        // what ends an item and begins the next one, as far as it has been seen
-	status           metav1.Status // the members of what turns out to be one
+	// hasItems says that the member items has come.
+	hasItems bool
+	// count is how many items have been yielded, and withKind how many of them say their kind.
+	count, withKind int
+	// lastSize is the size of the last item, as a guess at that of the next one.
+	lastSize int
+	// itemBoundary is what ends an item and begins the next one, as far as the first items show it;
+	// nil until then.
+	itemBoundary []byte
+	// status collects the members of a Status, in case the response is one.
+	status metav1.Status
 }
 
+// read reads the list to the end of the stream. It returns errReadAlone if readAlone has done that.
 func (l *jsonList) read() error {
 	b := &l.d.buf
 	if err := l.expect('{'); err != nil {
@@ -41,7 +52,8 @@ func (l *jsonList) read() error {
 	return l.end()
 }
 
-// end reads what is left behind the closing brace.
+// end reads what is behind the closing brace, which may only be white space, and checks the list as
+// a whole.
 func (l *jsonList) end() error {
 	b := &l.d.buf
 	if c, err := b.peek(); err == nil {
@@ -58,8 +70,9 @@ func (l *jsonList) end() error {
 	return nil
 }
 
-// check says whether the kind is that of a list of the objects. What all items say of themselves goes before what a list of them
-// is called: a custom resource's may have any name.
+// check checks that the kind is that of a list of the right objects. If all items say their kind,
+// and Kinds has accepted those, the name of the list does not matter: a custom resource may call
+// its list as it likes.
 func (l *jsonList) check() error {
 	err := l.d.checkList(l.kind, l.apiVersion, &l.status)
 	if _, ok := err.(*KindError); ok && l.count > 0 && l.withKind == l.count {
@@ -68,13 +81,15 @@ func (l *jsonList) check() error {
 	return err
 }
 
-// checkList says whether kind is that of a list of d's objects.
+// checkList checks that kind is that of a list of d's objects. A Status is the error that it
+// describes; status has its members.
 func (d *Decoder) checkList(kind, apiVersion string, status *metav1.Status) error {
 	switch {
 	case kind == "":
 		return errors.New("no list: it has no kind")
 	case kind == "Status":
 		return statusError(status)
+	// A table is what kubectl prints. Only a request that accepts it should get one.
 	case kind == "Table":
 		return errors.New("a Table, which is made for people, not a list")
 	case !strings.HasSuffix(kind, "List"):
@@ -83,7 +98,7 @@ func (d *Decoder) checkList(kind, apiVersion string, status *metav1.Status) erro
 	return d.opts.Kinds.list(kind, apiVersion)
 }
 
-// members reads what stands between the braces, and the closing one.
+// members reads the members that are left, and the closing brace.
 func (l *jsonList) members() error {
 	for {
 		name, err := l.string()
@@ -102,11 +117,13 @@ func (l *jsonList) members() error {
 	}
 }
 
+// member reads the value of the member name.
 func (l *jsonList) member(name string) error {
 	if name == "items" {
 		switch {
 		case l.hasItems:
 			return errors.New("a list with two items")
+		// Refuse another kind before its items are decoded, if it is known by now.
 		case l.kind != "":
 			if err := l.check(); err != nil {
 				return err
@@ -121,6 +138,8 @@ func (l *jsonList) member(name string) error {
 	if err != nil {
 		return err
 	}
+	// The buffer has only found its end. unmarshal would not say at which byte of the stream the
+	// syntax is wrong.
 	p := &l.d.p
 	p.reset(raw, base)
 	if err := p.wholeValue(); err != nil {
@@ -137,12 +156,15 @@ func (l *jsonList) member(name string) error {
 	case "metadata":
 		err = unmarshal(raw, &l.meta)
 	case "status", "message", "reason", "code", "details":
-		// Those of another object than a Status do not matter, nor whether they fit one.
+		// These are members of a Status. Other objects may have members of these names and other
+		// types, so an error says nothing.
 		_ = unmarshal(append(append(strconv.AppendQuote([]byte{'{'}, name), ':'), append(raw, '}')...), &l.status)
 	}
 	return err
 }
 
+// readItems reads the array of items. Items that are null are a list without any, which Go servers
+// write.
 func (l *jsonList) readItems() error {
 	b := &l.d.buf
 	if c, err := b.peek(); err == nil && c == 'n' {
@@ -163,6 +185,7 @@ func (l *jsonList) readItems() error {
 	return l.readRemainingItems()
 }
 
+// readRemainingItems reads items up to the closing bracket.
 func (l *jsonList) readRemainingItems() error {
 	for {
 		if err := l.item(); err != nil {
@@ -175,7 +198,8 @@ func (l *jsonList) readRemainingItems() error {
 	}
 }
 
-// alone reads the list from an item on without its crew.
+// readAlone reads the rest of the list, from an item on, without the worker pool. The pool calls it
+// if a guessed end of an item was wrong.
 func (l *jsonList) readAlone() error {
 	pool := l.pool
 	defer func() { l.pool = pool }()
@@ -193,8 +217,11 @@ func (l *jsonList) readAlone() error {
 	return l.end()
 }
 
-// item reads an object. Without a crew it is decoded where it stands if the buffer seems to hold the whole of it, which saves the
-// search for its end.
+// item reads an item and yields it, or gives it to the worker pool.
+//
+// Without a pool the item is decoded where it is, if it seems to be all in the buffer: that saves
+// the search for its end, a fifth of the time. With a pool only its end is searched, and that by a
+// guess, since this goroutine must feed all the others.
 func (l *jsonList) item() error {
 	b, p := &l.d.buf, &l.d.p
 	c, err := l.pool.peek(b)
@@ -209,8 +236,10 @@ func (l *jsonList) item() error {
 			b.pos += l.lastSize
 			return l.deliver(Event{Object: obj})
 		}
-		// It may be that it is only cut off.
+		// Either it does not fit, or it is wrong, or only cut off. Find its end and try again.
 	}
+	// A boundary that was found may be in a string of the item. Then the item is no whole value,
+	// and the pool finds out.
 	if usePool && l.itemBoundary != nil {
 		if i := bytes.Index(b.data[b.pos:], l.itemBoundary); i >= 0 {
 			return l.pool.add(b.take(i+1), base)
@@ -232,7 +261,9 @@ func (l *jsonList) item() error {
 	return l.deliver(ev)
 }
 
-// learn learns from an item how one begins.
+// learnBoundary guesses the boundary between items from the start of one: `},{"metadata":{` in most
+// lists. What is before the metadata is the same in all items of a list, kind and API version at
+// most.
 func (l *jsonList) learnBoundary(item []byte) {
 	const meta = `"metadata":{`
 	if i := bytes.Index(item[:min(len(item), 256)], []byte(meta)); i >= 0 && l.itemBoundary == nil {
@@ -240,7 +271,8 @@ func (l *jsonList) learnBoundary(item []byte) {
 	}
 }
 
-// item decodes the item that raw is, as the object of an event of no type.
+// decodeItem decodes the item whose bytes are raw. It is a function for the pool, so it returns an
+// event without a type.
 func (d *Decoder) decodeItem(raw []byte, base int64) (Event, error) {
 	d.p.reset(raw, base)
 	obj, err := d.decodeObject()
@@ -250,6 +282,8 @@ func (d *Decoder) decodeItem(raw []byte, base int64) (Event, error) {
 	return Event{Object: obj}, err
 }
 
+// deliver yields an item. It runs in the caller's goroutine and in the order of the items, so it
+// does what depends on the items before: the comparison of kinds.
 func (l *jsonList) deliver(ev Event) error {
 	if err := l.d.checkKind(&ev.Object.Ident); err != nil {
 		return err
@@ -261,7 +295,7 @@ func (l *jsonList) deliver(ev Event) error {
 	return l.yield(ev.Object)
 }
 
-// string reads a string.
+// string consumes a string, which may have escapes.
 func (l *jsonList) string() (string, error) {
 	b := &l.d.buf
 	if err := l.expect('"'); err != nil {
@@ -278,7 +312,7 @@ func (l *jsonList) string() (string, error) {
 	return string(s), err
 }
 
-// more passes a comma, or the closing bracket, and reports whether it was a comma.
+// more consumes a comma or the closing bracket, and reports whether it was a comma.
 func (l *jsonList) more(closing byte) (bool, error) {
 	b := &l.d.buf
 	c, err := l.pool.peek(b)
@@ -292,7 +326,7 @@ func (l *jsonList) more(closing byte) (bool, error) {
 	return c == ',', nil
 }
 
-// expect passes a byte.
+// expect consumes white space and the byte want.
 func (l *jsonList) expect(want byte) error {
 	b := &l.d.buf
 	c, err := b.peek()

@@ -11,84 +11,131 @@ import (
 )
 
 const (
-	// parallelFrom is the offset in a stream from which it is decoded in parallel: another Decoder of a big type takes as long
-	// to compile as a few hundred kilobytes take to decode.
+	// parallelFrom is the offset in a stream from which it is decoded in parallel. To compile
+	// another Decoder for a big type takes as long as to decode a few hundred kilobytes, so short
+	// lists are better off with one.
 	parallelFrom = 1 << 20
-	// batchBytes is how much a helper is given at a time, if that is more than a piece: some 200 microseconds of work.
+	// batchBytes is how much a worker gets at a time, if a piece is not larger: some 200
+	// microseconds of work, so that the hand-over costs little beside it.
 	batchBytes = 32 << 10
-	// maxAhead is how much is under way at most, unless a batch alone is more.
+	// maxAhead is how many bytes may be queued, unless one batch has more. It bounds the memory if
+	// yield is slow.
 	maxAhead = 4 << 20
 )
 
-// A crew decodes the pieces of a stream, which are its objects or its events, on several cores. The caller's goroutine reads the
-// stream, cuts it into pieces and yields what comes of them; in between, batches of pieces are decoded by helpers, each with a
-// Decoder of its own, because one for all would need a lock for every string.
+// A workerPool decodes the pieces of a stream, which are the objects of a list or the initial
+// events of a watch, on several cores. The caller's goroutine reads the stream, cuts it into pieces
+// and collects those in batches. Workers decode the batches, each with a Decoder of its own,
+// because a shared one would need a lock for every string. The caller's goroutine yields the
+// results, in the order of the pieces.
 //
-// Nothing but the time that it takes tells a crew from one Decoder:
+// The results are identical to those of a single Decoder. Only the timing differs. That is so
+// because:
 //
-//   - What a piece is decoded to depends on its bytes and its offset. What depends on the pieces before it, such as the kind that
-//     all of them must have, is left to yield.
-//   - Batches are passed on in their order, and none after an error. A helper stops at a piece that it cannot decode, and the
-//     caller decodes that again when its turn has come: its error, or its panic, is then the one that it always was.
-//   - To find where JSON ends takes a fifth of the time that it takes to decode it, so where a piece ends may be a guess, such as
-//     the end of a line. If a piece is a whole value, and it is known where it begins, it is known where the next one begins. If
-//     it is not, all from there on is read again by the caller, as if there were no crew, and no guess has been of any effect.
-//   - What is wrong between the pieces, a missing comma or the end of the bytes, is found by the caller while pieces before it
-//     are still under way. Its error goes through finish, which passes those on before it.
-//   - A Read may wait for as long as the server has nothing to send. What is under way is passed on meanwhile.
+//   - What a piece is decoded to depends only on its bytes and its offset. What depends on the
+//     pieces before it, such as the kind that all must have, is left to yield.
+//   - Batches are yielded in their order, and none after an error. A worker stops at a piece that
+//     it cannot decode. When its turn comes, the caller's goroutine decodes that piece again. So
+//     its error, or its panic, is the one that a single Decoder has, and comes in the same
+//     goroutine.
+//   - The end of a piece may be a guess, such as the end of a line: to find the end of JSON for
+//     certain takes a fifth of the time that it takes to decode it. Guesses are checked as they are
+//     yielded. The first piece begins where it must. If a piece is exactly one value, the next one
+//     begins where it must, too. If it is not, readAlone reads everything from the start of that
+//     piece again, without the pool, and nothing that was decoded behind it is used.
+//   - An error between pieces, such as a missing comma or the end of the stream, is found by the
+//     caller's goroutine while pieces before it are still being decoded. It goes through drain,
+//     which yields those first.
+//   - A Read may wait for as long as the server has nothing to send. What is queued is yielded
+//     meanwhile: see Read.
 //
-// A nil crew is one Decoder.
+// All methods are called in the caller's goroutine, except runWorker and decodeBatch. A nil
+// workerPool is valid, and does nothing: the caller decodes each piece itself.
 type workerPool struct {
-	d         *Decoder // the caller's
+	// d is the caller's Decoder.
+	d *Decoder
+	// These three are set by configure. readAlone is nil where the ends of pieces are not guessed.
 	decode    func(d *Decoder, raw []byte, base int64) (Event, error)
 	yield     func(Event) error
-	readAlone func() error // reads from a piece on without the crew; nil: where pieces end is not guessed
-	from      int64        // the offset where it begins to work
-	err       error        // where the results end
-	separator []byte       // what has been passed behind the last piece
+	readAlone func() error
+	// from is the offset in the stream where the pool begins to work.
+	from int64
+	// err is what has ended the results: an error of a piece, or of yield. Nothing is yielded after
+	// it.
+	err error
+	// separator has the bytes that were consumed behind the last piece. readAlone needs them if
+	// that piece turns out to be longer.
+	separator []byte
 
-	filling     *batch   // nil: none
-	queue       []*batch // under way, the oldest first
-	queuedBytes int      // the bytes of those
-	free        []*batch
-	jobs        chan *batch   // twice as many as there are helpers; nil once all is over
-	idle        chan *Decoder // those of helpers who have not begun, or have ended; nil is one that is not yet made
+	// filling collects pieces until it is large enough for a worker; nil if it has none.
+	filling *batch
+	// queue has the batches that workers have or will get, the oldest first. queuedBytes is the sum
+	// of their bytes.
+	queue       []*batch
+	queuedBytes int
+	// free has batches to use again.
+	free []*batch
+	// jobs has the batches of queue for which no worker has asked yet. It has room for twice as
+	// many as there are workers, so that a send never blocks: flush waits for the oldest batch
+	// before. It is nil after stop.
+	jobs chan *batch
+	// idle has the decoders of workers that have not been started, or have ended. A nil stands for
+	// one that has not been made.
+	idle chan *Decoder
 
-	r        io.Reader
+	// r is the stream. The pool takes its place in the Decoder's buffer, and yields results while r
+	// waits: see Read.
+	r io.Reader
+	// While reading is true a goroutine waits in r.Read(readInto), and will send the result to
+	// readDone.
 	readDone chan readResult
-	reading  bool   // what will be in read
-	readInto []byte // where the bytes will be
+	reading  bool
+	readInto []byte
 
-	stopped atomic.Bool // the helpers work for nothing
+	// stopped tells the workers that nobody needs their results any more.
+	stopped atomic.Bool
+	// running counts the workers and the goroutine that reads.
 	running sync.WaitGroup
 }
 
-// A batch is some pieces that follow each other.
+// A batch is some pieces that follow each other in the stream. It is owned by the caller's
+// goroutine until it is sent to jobs, by one worker until that sends to done, and by the caller's
+// goroutine again.
 type batch struct {
-	raw      []byte // the pieces, each with the gap before it
-	pieces   []piece
-	events   []Event // what the first pieces were decoded to
-	panicked any     // with the next one
-	done     chan struct{}
+	// raw has the pieces, each with the separator before it. They are copied out of the buffer,
+	// which goes on reading.
+	raw []byte
+	// pieces says where in raw they are.
+	pieces []piece
+	// events has what the first of the pieces were decoded to. If they are fewer, the next piece
+	// could not be decoded, or the pool was stopped.
+	events []Event
+	// panicked is what the decoding of the next piece panicked with.
+	panicked any
+	// done gets a value when the worker has finished. It has room for one, so the worker does not
+	// wait.
+	done chan struct{}
 }
 
-// A piece is raw[start:end] of its batch, and begins in the stream at base.
+// A piece is raw[start:end] of its batch. Its offset in the stream is base.
 type piece struct {
 	start, end int
 	base       int64
 }
 
+// A readResult is what a Read returned, or panicked with.
 type readResult struct {
 	n        int
 	err      error
 	panicked any
 }
 
-// newCrew returns a crew for what d reads, or nil where d does better alone.
+// newWorkerPool returns a pool for the stream that d is about to read, or nil if d does better
+// alone. It makes no goroutine and no Decoder before there is a batch for one.
 func newWorkerPool(d *Decoder) *workerPool {
 	n, from := d.opts.Workers, int64(0)
 	if n == 0 {
-		// Of two or three cores the server, or the rest of the program, needs the others.
+		// With two or three cores, the server or the rest of the program needs the others.
 		n, from = min(runtime.GOMAXPROCS(0)/2, 4), parallelFrom
 		if n < 2 {
 			return nil
@@ -107,18 +154,19 @@ func newWorkerPool(d *Decoder) *workerPool {
 	return w
 }
 
-// begin says what the pieces are: how one is decoded, by the Decoder of whoever does that; what is to be done with what comes of
-// them, in their order and in the caller's goroutine; and how to go on alone.
+// configure says what the pieces are. decode decodes one, by the Decoder of the goroutine that
+// calls it. yield gets the results in the order of the pieces, in the caller's goroutine. alone
+// reads on without the pool, up to the end of the stream.
 func (w *workerPool) configure(decode func(d *Decoder, raw []byte, base int64) (Event, error), yield func(Event) error, alone func() error) {
 	if w != nil {
 		w.decode, w.yield, w.readAlone = decode, yield, alone
 	}
 }
 
-// on reports whether the next piece is one for the crew.
+// active reports whether the next piece is one for the pool.
 func (w *workerPool) active() bool { return w != nil && w.d.buf.offset() >= w.from }
 
-// peek is b.peek for what stands between pieces.
+// peek is b.peek for the space between pieces: it remembers what it consumes.
 func (w *workerPool) peek(b *buffer) (byte, error) {
 	if w == nil {
 		return b.peek()
@@ -136,7 +184,8 @@ func (w *workerPool) peek(b *buffer) (byte, error) {
 	}
 }
 
-// passed remembers what has been passed between pieces for as long as it may turn out to be part of one.
+// addSeparator remembers what has been consumed between pieces. If no piece is waiting, none can
+// turn out to be longer, and there is nothing to remember.
 func (w *workerPool) addSeparator(gap []byte) {
 	if w == nil {
 		return
@@ -146,7 +195,8 @@ func (w *workerPool) addSeparator(gap []byte) {
 	}
 }
 
-// add takes the next piece, which begins in the stream at base. An error is that of a piece before it, or its own.
+// add takes the next piece, whose offset in the stream is base. An error is that of an earlier
+// piece, or of this one.
 func (w *workerPool) add(raw []byte, base int64) error {
 	b := w.filling
 	if b == nil {
@@ -168,7 +218,9 @@ func (w *workerPool) add(raw []byte, base int64) error {
 	return w.flush()
 }
 
-// flush gives the pieces that have been added to a helper.
+// flush gives the pieces that add has collected to a worker. If too much is queued, it yields the
+// oldest batches first, and waits for those: that is how a slow yield or slow workers hold up the
+// reading.
 func (w *workerPool) flush() error {
 	if w.filling == nil {
 		return w.err
@@ -179,6 +231,8 @@ func (w *workerPool) flush() error {
 	if w.err != nil {
 		return w.err
 	}
+	// Start another worker for this batch, as long as there are some that do not run. They are
+	// started one by one, so that a short list does not make a Decoder for each.
 	select {
 	case d := <-w.idle:
 		w.running.Go(func() { w.runWorker(d) })
@@ -191,21 +245,24 @@ func (w *workerPool) flush() error {
 	return nil
 }
 
-// help decodes batches until there are no more.
+// runWorker decodes batches by d until there are no more. A nil d means a new Decoder. It runs in a
+// goroutine of its own.
 func (w *workerPool) runWorker(d *Decoder) {
 	var b *batch
+	// b is nil at the regular end. Otherwise the decoding has panicked or called runtime.Goexit.
+	// Nobody knows in what state d is then, so another worker takes over with a new one.
 	defer func() {
 		if b == nil {
 			w.idle <- d
 			return
 		}
-		// The decoding panicked or left the goroutine, and nobody knows what d is like now.
 		b.panicked = recover()
 		b.done <- struct{}{}
 		w.running.Go(func() { w.runWorker(nil) })
 	}()
 	if d == nil {
-		d, _ = New(w.d.root.typ, w.d.opts) // it has no error, or there would be no w.d
+		// It cannot fail: the caller's Decoder was made of the same.
+		d, _ = New(w.d.root.typ, w.d.opts)
 	}
 	d.p.stop = w.d.p.stop
 	for b = range w.jobs {
@@ -216,7 +273,8 @@ func (w *workerPool) runWorker(d *Decoder) {
 	b = nil
 }
 
-// run decodes a batch as far as that goes.
+// decodeBatch decodes the pieces of a batch, up to one that has an error. The caller's goroutine
+// decodes that piece again.
 func (w *workerPool) decodeBatch(d *Decoder, b *batch) {
 	for _, p := range b.pieces {
 		if w.stopped.Load() {
@@ -230,13 +288,14 @@ func (w *workerPool) decodeBatch(d *Decoder, b *batch) {
 	}
 }
 
-// next waits for the oldest batch and passes it on.
+// deliverOldest waits for the oldest batch and yields its events.
 func (w *workerPool) deliverOldest() {
 	b := w.dequeue()
 	<-b.done
 	w.deliver(b)
 }
 
+// dequeue takes the oldest batch out of the queue.
 func (w *workerPool) dequeue() *batch {
 	b := w.queue[0]
 	w.queue = w.queue[:copy(w.queue, w.queue[1:])]
@@ -244,7 +303,11 @@ func (w *workerPool) dequeue() *batch {
 	return b
 }
 
-// pass yields what a batch was decoded to.
+// deliver yields what the pieces of b were decoded to, and sets err if that ends.
+//
+// A worker may have stopped at a piece. The piece is decoded again here, where its error or panic
+// belongs. If it fails again and its end was a guess, the guess may be to blame: then the stream is
+// read again from there. If it does not fail although the worker panicked, the panic is passed on.
 func (w *workerPool) deliver(b *batch) {
 	for i, p := range b.pieces {
 		var ev Event
@@ -262,6 +325,8 @@ func (w *workerPool) deliver(b *batch) {
 			return
 		}
 	}
+	// Use the batch again, unless a large object has grown it. Clear the events, so that they keep
+	// no objects alive.
 	clear(b.events)
 	b.raw, b.pieces, b.events = b.raw[:0], b.pieces[:0], b.events[:0]
 	if cap(b.raw) <= maxKeptBuffer {
@@ -269,7 +334,8 @@ func (w *workerPool) deliver(b *batch) {
 	}
 }
 
-// finish passes on all that has been added. It returns the error that this ends with, or else err, which came after it.
+// drain yields all pieces that have been added. It returns the error with which they end, or else
+// err, which has come behind them.
 func (w *workerPool) drain(err error) error {
 	if w == nil {
 		return err
@@ -284,7 +350,8 @@ func (w *workerPool) drain(err error) error {
 	return err
 }
 
-// keep keeps the helpers for the next page of the list, if there is one, after which they are memory for nothing.
+// keepWorkers leaves the workers' decoders to the Decoder, for the next page of the list. Without a
+// next page they would only be memory.
 func (w *workerPool) keepWorkers(list *metav1.ListMeta) {
 	if w == nil || list.Continue == "" {
 		return

@@ -6,21 +6,28 @@ import (
 	"slices"
 )
 
-// errPassed ends the reading of a stream when it is known that nothing more of it will be yielded.
+// errStopped ends the reading of a stream if nothing more of it will be yielded. The error that has
+// ended it is in err.
 var errStopped = errors.New("ended by an object before")
 
-// Read reads from the stream and passes on meanwhile what is under way. It needs a stream that can be closed, which ends a Read that
-// waits; of another one, nothing is under way when it is read.
+// Read reads from the stream, for the Decoder's buffer. While it waits it yields what has been
+// decoded, because the next bytes may come much later. The stream must have a Close, which ends a
+// Read that nobody waits for any more; from one without a Close it reads only when nothing is
+// queued.
 //
-// Pieces that do not fill a batch are given to a helper when nothing else is under way any more: a stream that comes in small
-// portions would otherwise wake one for each, which costs more than the little that it decodes.
+// A batch that is not full is given to a worker only when nothing else is queued. A stream that
+// comes in small portions would otherwise wake a worker for each, which costs more than the little
+// that it decodes.
 func (w *workerPool) Read(p []byte) (int, error) {
 	if _, ok := w.r.(io.Closer); !ok && w.drain(nil) != nil {
 		return 0, errStopped
 	}
+	// Nothing to yield: no goroutine is needed.
 	if len(w.queue) == 0 && w.filling == nil {
 		return w.r.Read(p)
 	}
+	// The Read runs beside this goroutine, which stays free to yield. p is not touched until the
+	// Read has returned.
 	w.reading, w.readInto = true, p
 	w.running.Go(func() {
 		var got readResult
@@ -34,6 +41,7 @@ func (w *workerPool) Read(p []byte) (int, error) {
 		if len(w.queue) == 0 {
 			_ = w.flush()
 		}
+		// A nil channel is never ready.
 		var done chan struct{}
 		if len(w.queue) > 0 {
 			done = w.queue[0].done
@@ -50,7 +58,7 @@ func (w *workerPool) Read(p []byte) (int, error) {
 	}
 }
 
-// got is what a Read returned.
+// finishRead returns what a Read in the other goroutine returned, or panics as it did.
 func (w *workerPool) finishRead(r readResult) (int, error) {
 	w.reading = false
 	if r.panicked != nil {
@@ -59,14 +67,15 @@ func (w *workerPool) finishRead(r readResult) (int, error) {
 	return r.n, r.err
 }
 
-// stop returns when nothing of the crew is running any more.
+// stop ends the pool. When it returns, none of its goroutines runs any more, and the buffer reads
+// from the stream again.
 func (w *workerPool) stop() {
 	if w == nil || w.jobs == nil {
 		return
 	}
 	w.stopped.Store(true)
 	if w.reading {
-		_ = w.r.(io.Closer).Close() // there is nobody to tell that it failed, and it will be closed again
+		_ = w.r.(io.Closer).Close()
 		<-w.readDone
 		w.reading = false
 	}
@@ -78,10 +87,13 @@ func (w *workerPool) stop() {
 	}
 }
 
-// errDone is the error of what has been read to its end by goAlone.
+// errReadAlone says that continueAlone has read the stream to its end, without an error. It ends
+// the callers that would read on.
 var errReadAlone = errors.New("done")
 
-// goAlone reads all from piece p of b on as if there were no crew.
+// continueAlone reads everything from piece p of b on by readAlone, without the pool. It puts the
+// bytes together again: the pieces that are queued, what was consumed between them, and the unread
+// bytes of the buffer.
 func (w *workerPool) continueAlone(b *batch, p piece) error {
 	w.stopped.Store(true)
 	buf := &w.d.buf
@@ -100,13 +112,16 @@ func (w *workerPool) continueAlone(b *batch, p piece) error {
 	return errReadAlone
 }
 
-// A leftover is a stream from a piece on.
+// A leftover is the stream from a piece on: data, then err if it is not nil, else the rest of the
+// stream.
 type leftover struct {
 	pool *workerPool
-	data []byte // what had been read
-	err  error  // that came after it
+	data []byte
+	err  error
 }
 
+// Read returns the bytes that had been read already, then those of a Read that may still be
+// waiting, then those of the stream.
 func (l *leftover) Read(p []byte) (int, error) {
 	if len(l.data) == 0 && l.pool.reading {
 		n, err := l.pool.finishRead(<-l.pool.readDone)

@@ -8,17 +8,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A protobufList is a list while it is read. Every list type has its metadata as field 1 and its items as field 2.
+// A protobufList reads a list in protobuf: magic, and an envelope with the list's message in it. In
+// every list type field 1 of that is the ListMeta, and each field 2 is an item. The envelope begins
+// with the length of the list, which the server knows, but the items are decoded while they come.
+//
+// Unlike in JSON, the length before each item says where it ends, so nothing is guessed, and the
+// kind comes before the items.
 type protobufList struct {
 	d     *Decoder
 	pool  *workerPool
 	yield func(Object) error
 	envelope
-	meta   metav1.ListMeta
-	found  bool // the list in its envelope
+	meta metav1.ListMeta
+	// found says that the envelope has a list in it.
+	found  bool
 	status metav1.Status
 }
 
+// read reads the envelope to the end of the stream.
 func (l *protobufList) read() error {
 	b := &l.d.buf
 	head, err := b.exactly(uint64(len(magic)))
@@ -37,10 +44,13 @@ func (l *protobufList) read() error {
 			return err
 		}
 		switch {
+		// The API version and the kind.
 		case num == 1 && typ == wireBytes:
 			err = b.message(func(data []byte) error { return l.typeMeta(l.d, data) })
+		// The list itself.
 		case num == 2 && typ == wireBytes:
 			err = l.pool.drain(l.readList())
+		// How the list is encoded; nothing that servers write needs it.
 		default:
 			err = b.skipField(typ)
 		}
@@ -57,7 +67,7 @@ func (l *protobufList) read() error {
 	return nil
 }
 
-// readList reads the list that stands in the envelope, without waiting for the whole of it.
+// readList reads the list in the envelope, item by item.
 func (l *protobufList) readList() error {
 	b := &l.d.buf
 	n, err := b.uvarint()
@@ -65,6 +75,7 @@ func (l *protobufList) readList() error {
 		return err
 	}
 	end := b.offset() + int64(n)
+	// A length that no stream has.
 	if int64(n) < 0 || end < 0 {
 		return fmt.Errorf("%w: a list of %d bytes", errWire, n)
 	}
@@ -76,6 +87,7 @@ func (l *protobufList) readList() error {
 		}
 		return l.status.Unmarshal(raw)
 	}
+	// An empty kind is an error too, but the end of the envelope may still bring it.
 	if l.kind != "" {
 		if err := l.d.checkList(l.kind, l.apiVersion, nil); err != nil {
 			return err
@@ -99,12 +111,15 @@ func (l *protobufList) readList() error {
 			return err
 		}
 	}
+	// The last field went beyond the list. All that follows would be taken for fields of something
+	// else.
 	if b.offset() > end {
 		return fmt.Errorf("%w: a list of %d bytes ends in a field", errWire, n)
 	}
 	return nil
 }
 
+// item yields the item whose message is data, or gives it to the worker pool.
 func (l *protobufList) item(data []byte) error {
 	if l.pool.active() {
 		return l.pool.add(data, 0)
@@ -116,15 +131,20 @@ func (l *protobufList) item(data []byte) error {
 	return l.yield(obj)
 }
 
-// itemProtobuf is item for the message of one.
+// decodeProtobufItem decodes the item whose message is data. It is a function for the pool, like
+// decodeItem.
 func (d *Decoder) decodeProtobufItem(data []byte, _ int64) (Event, error) {
 	obj, err := d.decodeMessage(data)
 	return Event{Object: obj}, err
 }
 
-// nextProtobuf reads an event, which is a frame: four bytes of length and a WatchEvent.
+// nextProtobuf reads an event and handles it. It reports false at the end of the stream. An event
+// is a frame: four bytes of length, the highest first, and a metav1.WatchEvent. The type is its
+// field 1. The object is in field 2, a runtime.RawExtension, whose field 1 has the object's magic
+// and envelope.
 func (w *watchStream) nextProtobuf() (more bool, err error) {
 	b := &w.d.buf
+	// Only here, between two frames, the stream may end.
 	if b.pos == len(b.data) {
 		if err := b.fill(); err == io.EOF {
 			return false, nil
@@ -137,6 +157,8 @@ func (w *watchStream) nextProtobuf() (more bool, err error) {
 		return false, err
 	}
 	size := uint64(binary.BigEndian.Uint32(head))
+	// An object without a frame, such as a Status. As a length, magic is 1.8 GB, so it is one only
+	// where the limit allows that.
 	if string(head) == magic && size > uint64(b.limit) {
 		return false, w.d.notFrames()
 	}
@@ -147,7 +169,8 @@ func (w *watchStream) nextProtobuf() (more bool, err error) {
 	return true, w.handle(frame, 0)
 }
 
-// noEvent is the error for an object that stands where frames should, as the answer to another request does.
+// notFrames returns the error for a stream that is one object, without frames: the answer to
+// another request, or a Status. magic has been consumed. It reads the envelope as far as it needs.
 func (d *Decoder) notFrames() error {
 	var u envelope
 	for {
@@ -175,13 +198,14 @@ func (d *Decoder) notFrames() error {
 	}
 }
 
-// holdsFrame reports whether data has a whole frame.
+// hasFrame reports whether the unread bytes have a whole frame.
 func (b *buffer) hasFrame() bool {
 	rest := b.data[b.pos:]
 	return len(rest) > 4 && uint64(len(rest)-4) >= uint64(binary.BigEndian.Uint32(rest))
 }
 
-// frameProtobuf decodes a WatchEvent: its type is field 1, its object field 2, in which field 1 has the bytes.
+// decodeProtobufFrame decodes the event in a frame. It is the decode function of a watch, which the
+// pool may call too.
 func (d *Decoder) decodeProtobufFrame(frame []byte, _ int64) (Event, error) {
 	var typ string
 	var object []byte
@@ -213,7 +237,8 @@ func (d *Decoder) decodeProtobufFrame(frame []byte, _ int64) (Event, error) {
 	return d.decodeProtobufEvent(typ, object)
 }
 
-// event decodes an event whose object is in the envelope in object.
+// decodeProtobufEvent decodes an event of type typ. object is the magic and the envelope of its
+// object.
 func (d *Decoder) decodeProtobufEvent(typ string, object []byte) (Event, error) {
 	var u envelope
 	if err := u.open(d, object); err != nil {
@@ -229,7 +254,7 @@ func (d *Decoder) decodeProtobufEvent(typ string, object []byte) (Event, error) 
 		return Event{Type: typ, Object: obj}, nil
 	case typ == "BOOKMARK":
 		var o metav1.PartialObjectMetadata
-		// Every kind has its metadata as field 1, and what else a bookmark's object has is of no interest.
+		// Field 1 of every kind is its metadata. A bookmark's object has nothing else of interest.
 		err := d.wires.each(u.raw, func(f *wire, num, wt int) (bool, error) {
 			if num != 1 {
 				return false, nil

@@ -9,15 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A watchStream is a watch while it is read.
+// A watchStream reads a watch: events one behind another, in JSON one a line, in protobuf one a
+// frame.
+//
+// A watch that begins with the initial events (KEP-3157) has two phases. In the first one events
+// come without a pause, and a worker pool may decode them. A bookmark ends it. In the second one,
+// each event is decoded and yielded at once when it is complete, and never waits for bytes behind
+// it.
 type watchStream struct {
-	d                *Decoder
-	initial          bool        // it begins with the objects that there are, and they have not ended
-	pool             *workerPool // for those
-	decode           func(d *Decoder, raw []byte, base int64) (Event, error)
-	yield            func(Event) error
-	hasMore          func() bool // whether the buffer holds another event
-	kind, apiVersion string      // of the first object
+	d *Decoder
+	// initial says that the first phase has not ended.
+	initial bool
+	// pool is for the first phase; nil without one.
+	pool *workerPool
+	// decode decodes the bytes of one event, in the stream's encoding.
+	decode func(d *Decoder, raw []byte, base int64) (Event, error)
+	yield  func(Event) error
+	// hasMore reports whether the buffer holds another event.
+	hasMore func() bool
+	// kind and apiVersion are those of the first object. All objects of a watch have the same.
+	kind, apiVersion string
 }
 
 // read reads the stream to its end.
@@ -40,7 +51,8 @@ func (w *watchStream) read(enc Encoding) error {
 	return nil
 }
 
-// all reads all events.
+// readAll reads all events that are left. next reads one, and reports false at the end of the
+// stream.
 func (w *watchStream) readAll(next func() (more bool, err error)) error {
 	for initial := w.initial; ; {
 		more, err := next()
@@ -48,6 +60,7 @@ func (w *watchStream) readAll(next func() (more bool, err error)) error {
 		if !more || err != nil {
 			return w.pool.drain(err)
 		}
+		// The bookmark has been yielded that ends the initial events.
 		if initial && !w.initial {
 			if err := w.goLive(); err != nil {
 				return err
@@ -57,7 +70,8 @@ func (w *watchStream) readAll(next func() (more bool, err error)) error {
 	}
 }
 
-// ahead reports whether the next event is one for the crew. If not, all events before it have been passed on.
+// usePool reports whether the next event is one for the pool. If not, it has yielded all events
+// before it.
 func (w *watchStream) usePool() (bool, error) {
 	if w.initial && w.pool.active() {
 		return true, nil
@@ -65,7 +79,7 @@ func (w *watchStream) usePool() (bool, error) {
 	return false, w.pool.drain(nil)
 }
 
-// take decodes the event that raw is, or lets the crew do it.
+// handle decodes and yields the event whose bytes are raw, or gives it to the pool.
 func (w *watchStream) handle(raw []byte, base int64) error {
 	pooled, err := w.usePool()
 	if err != nil {
@@ -81,7 +95,8 @@ func (w *watchStream) handle(raw []byte, base int64) error {
 	return w.deliver(ev)
 }
 
-// pass yields an event, unless it is of another kind than those before it.
+// deliver yields an event. It runs in the caller's goroutine and in the order of the events, so it
+// checks what depends on those before: that all are of one kind.
 func (w *watchStream) deliver(ev Event) error {
 	if err := w.checkKind(&ev); err != nil {
 		return err
@@ -93,7 +108,8 @@ func (w *watchStream) deliver(ev Event) error {
 	return w.yield(ev)
 }
 
-// goLive gives up what only the initial events were in need of.
+// goLive releases the worker pool and the large buffer once the initial events end. The watch may
+// last for hours, and mostly waits.
 func (w *watchStream) goLive() error {
 	if err := w.pool.drain(nil); err != nil {
 		return err
@@ -107,7 +123,9 @@ func (w *watchStream) goLive() error {
 	return nil
 }
 
-// nextJSON reads an event. Servers write each in a line, which is found much faster than the bracket that closes it.
+// nextJSON reads an event and handles it. It reports false at the end of the stream. Servers write
+// each event in a line of its own, and the end of a line is found much faster than the bracket that
+// closes the event.
 func (w *watchStream) nextJSON() (more bool, err error) {
 	b := &w.d.buf
 	c, err := w.pool.peek(b)
@@ -126,21 +144,27 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 		return false, err
 	}
 	base := b.offset()
+	// The line is a guess at the event: the pool finds out if it is wrong.
 	if line != nil && pooled {
 		return true, w.pool.add(b.take(len(line)), base)
 	}
+	// Without a pool the event is decoded from the line at once; decodeFrame finds its end.
 	if line != nil {
 		ev, err := w.d.decodeFrame(line, base)
 		if err == nil {
 			b.pos += w.d.p.pos
 			return true, w.deliver(ev)
 		}
-		// It may go on in the next line, or its end may be missing: the error must not depend on how the bytes arrive.
+		// The event may go on in the next line, or its end may be missing. Do not use this error: it
+		// would depend on the pieces in which the bytes came.
 	}
+	// No line, or not a whole event in it: count brackets.
 	b.beforeFill = w.syntaxCheck()
 	raw, err := b.value()
 	b.beforeFill = nil
 	if err != nil {
+		// The stream ended in the event. If the event was wrong before that, say so, whatever
+		// pieces the bytes came in.
 		if wrong := w.d.wrongSyntax(b.unread(), b.offset()); wrong != nil {
 			err = wrong
 		}
@@ -149,8 +173,13 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 	return true, w.handle(raw, base)
 }
 
-// checked returns what looks at the start of an event before more of it is awaited: its last line may be wrong, or all that has
-// come if that looks like an end. It looks again and again at what it has seen, but in all at no more than a few times what there is.
+// syntaxCheck returns a function that looks for a syntax error in the start of an event, before
+// more of it is awaited. An event that can only be an error must not wait for its end, which may
+// never come.
+//
+// It parses the lines that are complete, or all bytes if they look like the end of an event. Each
+// time it begins at the start of the event, but only if there is more to see than before, and in
+// all at most maxRechecks times what there is.
 func (w *watchStream) syntaxCheck() func() error {
 	last, seen := 0, 0
 	return func() error {
@@ -167,10 +196,11 @@ func (w *watchStream) syntaxCheck() func() error {
 	}
 }
 
-// maxLooks is how many times its bytes the start of an event is looked at.
+// maxRechecks is how many times its bytes the start of an event may be parsed.
 const maxRechecks = 16
 
-// wrongSyntax returns the syntax error in the start of a value, if there is one that nothing can put right which follows.
+// wrongSyntax returns the syntax error in start, the start of a value, if there is one that no
+// further bytes can put right.
 func (d *Decoder) wrongSyntax(start []byte, base int64) error {
 	d.p.reset(start, base)
 	if err := d.p.skip(); d.p.isFinal(err) {
@@ -179,7 +209,8 @@ func (d *Decoder) wrongSyntax(start []byte, base int64) error {
 	return nil
 }
 
-// line decodes the event that raw is.
+// decodeLine decodes the event that is all of raw. It is the decode function of a watch, which the
+// pool may call too.
 func (d *Decoder) decodeLine(raw []byte, base int64) (Event, error) {
 	ev, err := d.decodeFrame(raw, base)
 	if err == nil {
@@ -188,16 +219,23 @@ func (d *Decoder) decodeLine(raw []byte, base int64) (Event, error) {
 	return ev, err
 }
 
-// frame decodes the event that raw begins with: {"type": …, "object": …}. The object is decoded where it stands if its type is
-// known by then, as it is in what servers send.
+// decodeFrame decodes the event that raw begins with: {"type": …, "object": …}. The parser stands
+// behind it then.
+//
+// Servers write the type first. So the type is known when the object comes, and the object is
+// decoded where it is. Otherwise it is skipped, and decoded when the type has come. A body that is
+// a Status, without type and object, is its error.
 func (d *Decoder) decodeFrame(raw []byte, base int64) (Event, error) {
 	var (
 		typ, kind string
 		obj       Object
-		start     = -1 // of the object
-		decoded   bool
-		odd       error // a type or a kind that is no string
-		p         = &d.p
+		// start is where the object begins; -1 before it has come.
+		start   = -1
+		decoded bool
+		// odd is the error of a type or a kind that is no string. It counts only if there is no
+		// syntax error behind it.
+		odd error
+		p   = &d.p
 	)
 	p.reset(raw, base)
 	empty, err := p.open('}')
@@ -243,7 +281,9 @@ func (d *Decoder) decodeFrame(raw []byte, base int64) (Event, error) {
 	case start < 0:
 		return Event{}, fmt.Errorf("an event %.40q without an object", typ)
 	}
+	// The object was skipped. Decode it as what its type asks for.
 	if !isChange(typ) || !decoded {
+		// Whatever happens, the parser stands behind the event in the end.
 		end := p.pos
 		defer func() { p.pos = end }()
 		p.pos = start
@@ -267,11 +307,14 @@ func (d *Decoder) decodeFrame(raw []byte, base int64) (Event, error) {
 	return Event{Type: typ, Object: obj}, nil
 }
 
+// isChange reports whether typ is that of an event with an object of the source.
 func isChange(typ string) bool { return typ == "ADDED" || typ == "MODIFIED" || typ == "DELETED" }
 
+// unknownType returns the error for an event of a type that this package does not know. To ignore
+// it would lose what it says.
 func unknownType(typ string) error { return fmt.Errorf("an event of unknown type %.40q", typ) }
 
-// sameKind checks that a watch is about one kind of objects, which is that of their source, and in one version.
+// checkKind checks that all objects of the watch are of the source's kind, and of one version.
 func (w *watchStream) checkKind(ev *Event) error {
 	id := &ev.Object.Ident
 	switch {
@@ -284,6 +327,7 @@ func (w *watchStream) checkKind(ev *Event) error {
 		return err
 	}
 	switch {
+	// A bookmark's version may be another one: it has no object to decode.
 	case ev.Type == "BOOKMARK":
 	case w.kind == "":
 		w.kind, w.apiVersion = id.Kind, id.APIVersion
@@ -293,6 +337,7 @@ func (w *watchStream) checkKind(ev *Event) error {
 	return nil
 }
 
+// bookmarkJSON returns the event of a bookmark whose object is raw.
 func bookmarkJSON(raw []byte) (Event, error) {
 	var o metav1.PartialObjectMetadata
 	if err := unmarshal(raw, &o); err != nil {
@@ -301,6 +346,9 @@ func bookmarkJSON(raw []byte) (Event, error) {
 	return bookmark(&o)
 }
 
+// bookmark returns the event of a bookmark whose object is o. It must have a resource version,
+// which is all that it is for. The annotation ends the initial events only with the value "true"
+// (KEP-3157).
 func bookmark(o *metav1.PartialObjectMetadata) (Event, error) {
 	if o.ResourceVersion == "" {
 		return Event{}, errors.New("a bookmark without a resource version")
