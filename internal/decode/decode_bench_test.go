@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 )
 
-// cpuTime reports the process's CPU time, which says more than wall time on a machine with other work.
+// cpuTime reports the process's CPU time. On a machine with other work it says more than the wall
+// time.
 func cpuTime(b *testing.B) func() {
 	used := func() int64 {
 		var u syscall.Rusage
@@ -30,7 +31,8 @@ func cpuTime(b *testing.B) func() {
 	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkWatchEvent decodes watch frames of pods, in the ways of this package and in client-go's.
+// BenchmarkWatchEvent decodes watch events of pods: by this package with several options, and by
+// client-go's decoder.
 func BenchmarkWatchEvent(b *testing.B) {
 	frames, size := podFrames(500)
 	run := func(name string, opts Options) {
@@ -85,7 +87,7 @@ func BenchmarkWatchEvent(b *testing.B) {
 	})
 }
 
-// BenchmarkListItem decodes lists of 500 pods; an operation is one pod.
+// BenchmarkListItem decodes lists of 500 pods. An operation is one pod.
 func BenchmarkListItem(b *testing.B) {
 	const n = 500
 	list := []byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)

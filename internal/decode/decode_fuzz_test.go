@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A reading is what came of a stream.
+// A reading is the outcome of a stream.
 type reading struct {
 	objects []any
 	errs    []string
@@ -52,12 +52,14 @@ func readList(d *Decoder, r io.Reader, enc Encoding) (g reading) {
 	return g
 }
 
-// checkPieces checks that it does not matter in what pieces data comes, nor who decodes them.
+// checkPieces checks that the outcome does not depend on the pieces in which data comes, nor on who
+// decodes them.
 func checkPieces(t *testing.T, d *Decoder, helpers []*Decoder, data []byte, enc Encoding, read func(*Decoder, io.Reader, Encoding) reading) reading {
 	t.Helper()
 	d.opts.Workers = -1
 	first := func(r io.Reader) reading {
-		d.opts.Kinds, d.lastKind = NewKinds(d.root.typ, ""), "" // what a source has read before matters
+		// A new source: what the last one has read would matter.
+		d.opts.Kinds, d.lastKind = NewKinds(d.root.typ, ""), ""
 		return read(d, r, enc)
 	}
 	whole := first(bytes.NewReader(data))
@@ -73,12 +75,12 @@ func checkPieces(t *testing.T, d *Decoder, helpers []*Decoder, data []byte, enc 
 	d.opts.Workers, d.batch = len(helpers), 1
 	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "byte by byte": bytewise(), "byte by byte, to be closed": io.NopCloser(bytewise())} {
 		d.workers = slices.Clone(helpers)
-		check("by a crew, "+name, r)
+		check("by a pool, "+name, r)
 	}
 	return whole
 }
 
-// helpersOf returns what helps d in a crew, which would otherwise be made again for each list.
+// workersOf returns decoders for a pool of d, which would otherwise be made anew for each list.
 func workersOf(t testing.TB, d *Decoder) []*Decoder {
 	var all []*Decoder
 	for range 2 {
@@ -103,7 +105,7 @@ func FuzzWatchJSON(f *testing.F) {
 	helpers := workersOf(f, d)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got := checkPieces(t, d, helpers, data, JSON, readWatch)
-		// Every event that was decoded is one that apimachinery decodes, to the same object.
+		// apimachinery decodes every event that was decoded here, to the same object.
 		frames := json.NewDecoder(bytes.NewReader(data))
 		for _, obj := range got.objects {
 			want := &sink{}
@@ -145,7 +147,7 @@ func FuzzListJSON(f *testing.F) {
 		if got.end != "<nil>" {
 			return
 		}
-		// A list that was read to its end is one for apimachinery, with the same objects.
+		// apimachinery accepts a list that was read to its end here, with the same objects.
 		var want struct {
 			Metadata metav1.ListMeta   `json:"metadata"`
 			Items    []json.RawMessage `json:"items"`
@@ -179,7 +181,8 @@ func FuzzWatchProtobuf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got := checkPieces(t, d, helpers, data, Protobuf, readWatch)
 		if len(got.errs) > 0 {
-			return // it is not told which frames they are of
+			// Nobody knows which frames they are from.
+			return
 		}
 		for _, obj := range got.objects {
 			n := 4 + int(binary.BigEndian.Uint32(data))

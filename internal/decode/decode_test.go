@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What yield returns ends a list and a watch, as it is.
+// An error of yield ends a list and a watch, and is returned as it is.
 func TestYieldEnds(t *testing.T) {
 	stop := errors.New("enough")
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"

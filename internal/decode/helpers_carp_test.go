@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// newCarp returns carp i, with something in every field.
+// newCarp returns carp i, with a value in every field.
 func newCarp(i int) *carp.Carp {
 	one, yes := int64(i), true
 	c := "c"
@@ -67,14 +67,14 @@ func carpList(t testing.TB, n int) []byte {
 	return protobufOf(t, l)
 }
 
-// wantCarp is carp i as it comes from a server.
+// wantCarp returns carp i as it comes from a server.
 func wantCarp(i int) *carp.Carp {
 	c := newCarp(i)
 	c.TypeMeta = metav1.TypeMeta{}
 	return c
 }
 
-// messageOf decodes the message data; an abort is the object's error here.
+// messageOf decodes the message data. If the decoding is stopped, that is the object's error here.
 func messageOf(d *Decoder, data []byte) Object {
 	o, err := d.decodeMessage(data)
 	if err != nil {

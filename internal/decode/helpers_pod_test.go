@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A pod has the shape and size of a pod of a Deployment, of which k8s.io/api is no dependency here.
+// A pod has the shape and size of a Deployment's pod. k8s.io/api is no dependency of this module.
 type pod struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -142,7 +142,7 @@ type podStatus struct {
 	QOSClass string `json:"qosClass,omitempty"`
 }
 
-// podJSON returns pod i of many: about 8 KiB, of which what differs between pods of one Deployment differs.
+// podJSON returns pod i, of about 8 KiB. The pods differ where those of one Deployment do.
 func podJSON(i int) []byte {
 	app := fmt.Sprintf("app-%d", i/10)
 	containerJSON := func(name string) string {
@@ -191,7 +191,7 @@ func podJSON(i int) []byte {
 		containerJSON("server"), containerJSON("proxy"), i%50, strings.Join(conditions, ","), i%250, i/250, i%250, i/250, i%250, strings.Join(statuses, ","))
 }
 
-// podFrames returns the frames of a watch of n pods.
+// podFrames returns the events of a watch of n pods.
 func podFrames(n int) (frames []byte, each int) {
 	var b bytes.Buffer
 	for i := range n {

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A sink has a field of every sort that API types have, and of the sorts that encoding/json treats in a way of its own.
+// A sink has a field of each type that API types have, and of those that encoding/json treats in a
+// special way.
 type sink struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -90,7 +91,8 @@ type label string
 
 type inlined struct {
 	Inline string `json:"inline,omitempty"`
-	Shadow string `json:"str,omitempty"` // hidden by the one less deep
+	// Hidden by the field that is embedded less deep.
+	Shadow string `json:"str,omitempty"`
 }
 
 type Reference struct {
@@ -99,13 +101,13 @@ type Reference struct {
 	UID  *int32 `json:"refUID,omitempty"`
 }
 
-// Other and Reference both have a name that hides itself.
+// Other and Reference both have the name refName, so it is the name of neither.
 type Other struct {
 	Name string `json:"refName,omitempty"`
 	Own  string `json:"own,omitempty"`
 }
 
-// textual is text.
+// A textual decodes itself from a string.
 type textual struct{ s string }
 
 func (t *textual) UnmarshalText(b []byte) error { t.s = "text:" + string(b); return nil }

@@ -30,6 +30,8 @@ func (d *Decoder) decodeAny(drop drops) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A string in an interface is one more allocation than a string. The same ones come again
+		// and again.
 		return d.boxed.get(b), nil
 	case 't':
 		return true, d.p.literal("true")
@@ -66,6 +68,7 @@ func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 	empty, err := d.p.open('}')
 	base := len(d.pairStack)
 	for more := !empty; more && err == nil; {
+		// Members and elements may be any number, so each of them counts as a tick.
 		if err = d.p.tick(); err != nil {
 			break
 		}
@@ -73,6 +76,7 @@ func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 		if b, err = d.p.key(); err != nil {
 			break
 		}
+		// The paths that go on below this name; whole means that the path ends here.
 		var rest drops
 		var whole bool
 		if len(drop) > 0 {
@@ -97,6 +101,7 @@ func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 	for _, p := range d.pairStack[base:] {
 		m[p.name] = p.value
 	}
+	// Give up the places, and clear them so that they keep no value alive.
 	clear(d.pairStack[base:])
 	d.pairStack = d.pairStack[:base]
 	return m, err
@@ -107,6 +112,7 @@ func (d *Decoder) decodeAnySlice(drop drops) ([]any, error) {
 	empty, err := d.p.open(']')
 	base := len(d.pairStack)
 	for more := !empty; more && err == nil; {
+		// An element has no name.
 		m := pair{}
 		if err = d.p.tick(); err != nil {
 			break
@@ -118,6 +124,8 @@ func (d *Decoder) decodeAnySlice(drop drops) ([]any, error) {
 		d.pairStack = append(d.pairStack, m)
 		more, err = d.p.more(']')
 	}
+	// Of exactly the right size, since it lives as long as the object. [] is an empty slice, not
+	// nil.
 	s := make([]any, 0, len(d.pairStack)-base)
 	for _, p := range d.pairStack[base:] {
 		s = append(s, p.value)

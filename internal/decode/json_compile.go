@@ -58,6 +58,7 @@ func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
 	case reflect.Pointer:
 		return c.pointer(t, drop)
 	case reflect.Slice:
+		// A []byte is a string in base64.
 		if t.Elem().Kind() == reflect.Uint8 && len(drop) == 0 {
 			return decodeBytes(t), nil
 		}
@@ -134,6 +135,7 @@ func quoted(t reflect.Type) decoder {
 		if err != nil {
 			return err
 		}
+		// An object of one member around the bytes.
 		whole := append(append([]byte(`{"F":`), raw...), '}')
 		return d.mismatch(unmarshal(whole, p.value(wrapper).Addr().Interface()))
 	}
@@ -156,6 +158,8 @@ func decodeUnmarshaler(t reflect.Type) decoder {
 // what it points to, or into a new value if it is nil.
 func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 	elem := t.Elem()
+	// Each pointer field has a decoder of its own, but the allocator is one for all pointers to the
+	// type.
 	dec, err := c.compile(elem, drop)
 	alloc := c.allocators.of(elem, c.share)
 	return func(d *Decoder, p pointer) error {

@@ -71,7 +71,7 @@ func TestSameAsApimachinery(t *testing.T) {
 	}
 }
 
-// genSpec draws a value of spec: mostly what its fields want, sometimes not.
+// genSpec draws a value of spec: mostly one that its fields can hold, sometimes not.
 func genSpec(t *rapid.T, depth int) string {
 	names := []string{"str", "named", "strP", "flag", "flagP", "i8", "i64P", "u16", "f32", "f64", "bytes", "any", "number", "time", "qty", "qtyP", "intStr",
 		"ext", "fields", "strs", "labels", "structs", "ptrs", "deep", "array", "m", "mb", "mq", "ms", "msl", "mi", "ma", "pp", "sel", "self", "list", "refKind", "refName", "inline", "other"}
@@ -106,7 +106,8 @@ func TestSameAsApimachineryDrawn(t *testing.T) {
 			data += `,"spec":` + genSpec(t, 2)
 		}
 		for _, d := range decoders {
-			for range 3 { // what comes again is kept
+			// Values that come again are kept.
+			for range 3 {
 				checkSame(t, d, []byte(data+`}`))
 			}
 		}
@@ -133,7 +134,8 @@ func FuzzJSON(f *testing.F) {
 	for _, spec := range specs {
 		f.Add([]byte(`{"metadata":{"name":"a"},"spec":` + spec + `}`))
 	}
-	// What a decoder expects comes from what it has read: something of every sort, and then the data.
+	// A decoder guesses from what it has read. So it reads something of every sort first, and then
+	// the data.
 	before := []byte(`{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a","labels":{"x":"y"},"creationTimestamp":"2024-01-02T03:04:05Z"},"spec":{"str":"a",` +
 		`"named":"b","strP":"x","flag":true,"i32":12,"i64P":5,"qty":"100m","ext":{"a":1,"b":"some more bytes"},"fields":{"f:metadata":{"f:labels":{}}},"strs":["a","b"],` +
 		`"structs":[{"refKind":"a","refUID":1},{"refKind":"b"},{"refKind":"a"}],"ptrs":[{"refKind":"a"}],"m":{"k":"v","l":"w"},"mq":{"cpu":"1"},"list":[{"str":"a"},{"strs":["z"]}]}}`)

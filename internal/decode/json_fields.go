@@ -37,6 +37,7 @@ func fieldsOf(t reflect.Type) []field {
 	for next := []level{{typ: t}}; len(next) > 0; {
 		current := next
 		next = nil
+		// How often each type is embedded at this level.
 		count := map[reflect.Type]int{}
 		for _, l := range current {
 			count[l.typ]++
@@ -73,6 +74,8 @@ func fieldsOf(t reflect.Type) []field {
 		for n < len(all) && all[n].name == first.name {
 			n++
 		}
+		// The first one wins if it is the only one, is less deep than the second, or is tagged and
+		// the second is not.
 		if n == 1 || len(all[1].index) > len(first.index) || all[1].tagged != first.tagged {
 			out = append(out, first)
 		}
@@ -106,6 +109,7 @@ func oneField(sf reflect.StructField) (f field, embedded reflect.Type) {
 	if tag == "-" || !sf.IsExported() && !(sf.Anonymous && t.Kind() == reflect.Struct) {
 		return f, nil
 	}
+	// A tag is a name and options behind commas. Without a name, that of the Go field is the name.
 	name, options, _ := strings.Cut(tag, ",")
 	if !validName(name) {
 		name = ""
@@ -164,6 +168,8 @@ func route(t reflect.Type, index []int) (steps []step, offset uintptr, ok bool) 
 		if i < len(index)-1 && sf.Type.Kind() == reflect.Pointer && !sf.IsExported() {
 			return nil, 0, false
 		}
+		// A struct that is embedded as a value is part of the one around it, so its offset is
+		// added.
 		offset += sf.Offset
 		t = sf.Type
 	}

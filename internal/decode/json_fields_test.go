@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fieldRules are types in which encoding/json chooses among fields of one name, or leaves them out.
+// fieldRules has fields among which encoding/json chooses because they have one name, or which it
+// leaves out.
 type fieldRules struct {
 	Left
 	*Right
@@ -70,7 +71,8 @@ func TestFieldRules(t *testing.T) {
 	}
 }
 
-// quotedAll has each sort of field that may come in quotes, and those that may not.
+// quotedAll has a field of each type for which the option "string" holds, and some for which it
+// does not.
 type quotedAll struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta `json:"metadata"`
@@ -96,7 +98,7 @@ type quotedAll struct {
 	St   struct{} `json:"st,string"`
 }
 
-// outer has fields that come from structs behind pointers.
+// outer has fields that are promoted from structs behind pointers.
 type outer struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta `json:"metadata"`
@@ -113,7 +115,7 @@ type hidden struct {
 	Secret string `json:"secret"`
 }
 
-// sameAs checks that data is decoded into a T as apimachinery does.
+// sameAs checks that data is decoded into a T as apimachinery does it.
 func sameAs[T any](t *testing.T, data string) {
 	t.Helper()
 	want := new(T)

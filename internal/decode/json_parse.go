@@ -115,6 +115,7 @@ func (p *parser) end() error {
 // follows at once, and consumes that too.
 func (p *parser) open(closing byte) (empty bool, err error) {
 	p.pos++
+	// The depth counts both sorts of brackets, as in encoding/json.
 	if p.depth++; p.depth > maxDepth {
 		return false, p.syntax("more than %d levels", maxDepth)
 	}
@@ -207,6 +208,7 @@ func (p *parser) skip() error {
 			}
 		}
 		return err
+	// A string that nobody asked for is not decoded: only its end matters.
 	case '"':
 		return p.skipString()
 	case 't':
@@ -235,6 +237,7 @@ func (p *parser) raw() ([]byte, error) {
 // depth otherwise.
 func (p *parser) rawWithin(n int) ([]byte, bool) {
 	start, depth, data := p.pos, p.depth, p.data
+	// With the rest out of sight, a longer value looks cut off.
 	p.data = data[:min(len(data), start+n)]
 	err := p.skip()
 	p.data = data
@@ -279,6 +282,7 @@ func (p *parser) number() ([]byte, error) {
 		i++
 	}
 	switch {
+	// A leading zero is the only digit before the fraction.
 	case i < len(data) && data[i] == '0':
 		i++
 	case !digits():
@@ -291,6 +295,7 @@ func (p *parser) number() ([]byte, error) {
 			return nil, p.unexpected("a digit")
 		}
 	}
+	// An upper-case letter and its lower-case one differ in the bit 0x20.
 	if i < len(data) && data[i]|0x20 == 'e' {
 		if i++; i < len(data) && (data[i] == '+' || data[i] == '-') {
 			i++
@@ -375,6 +380,8 @@ func (p *parser) str() ([]byte, error) {
 			p.pos = i + 1
 			p.plain = true
 			return p.data[start:i], nil
+		// Not ASCII. A valid character stands for itself; the first invalid byte needs a copy with
+		// U+FFFD in its place.
 		case c >= utf8.RuneSelf:
 			r, size := utf8.DecodeRune(p.data[i:])
 			if r == utf8.RuneError && size == 1 {
@@ -394,6 +401,7 @@ func (p *parser) str() ([]byte, error) {
 // those from start on stand for themselves.
 func (p *parser) unquote(start, i int) ([]byte, error) {
 	p.plain = false
+	// Strings with escapes are rare, so one piece of memory serves all of them, one after another.
 	out := append(p.scratch[:0], p.data[start:i]...)
 	for {
 		n := plainPrefix(p.data[i:])
@@ -412,6 +420,7 @@ func (p *parser) unquote(start, i int) ([]byte, error) {
 			out = utf8.AppendRune(out, r)
 			i += size
 		case c == '\\':
+			// The escape is replaced by the character that it stands for, in UTF-8.
 			r, size := escape(p.data[i:])
 			if size == 0 {
 				p.pos = i
@@ -439,6 +448,7 @@ func (p *parser) skipString() error {
 		case c == '"':
 			p.pos = i + 1
 			return nil
+		// Skipped byte by byte, since no quote or backslash can be in a character.
 		case c >= utf8.RuneSelf:
 			i++
 		case c == '\\':

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Strings and numbers at their edges, as apimachinery decodes or refuses them.
+// Strings and numbers at the edges of their rules are decoded or refused as apimachinery does it.
 func TestEdgesAsApimachinery(t *testing.T) {
 	var specs []string
 	for _, s := range []string{
@@ -35,7 +35,7 @@ func TestEdgesAsApimachinery(t *testing.T) {
 	}
 }
 
-// No object that is cut off is taken for one, wherever that is.
+// An object that is cut off is an error, wherever it is cut.
 func TestCutObjects(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	for _, whole := range []string{
@@ -52,7 +52,7 @@ func TestCutObjects(t *testing.T) {
 	}
 }
 
-// An error says where it is.
+// A syntax error has the offset of the wrong byte.
 func TestOffsets(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	for _, data := range []string{

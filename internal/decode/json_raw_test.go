@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The ends of values that decode themselves are guessed by their bytes. They may be all that is left, be the beginning of others,
-// and nest too deep in one place but not in another.
+// The end of a value that decodes itself is guessed from its bytes. The bytes may be all that is
+// left, be the start of another value, and nest too deep in one place but not in another.
 func TestGuessRaw(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	long := `{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}`

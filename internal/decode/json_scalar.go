@@ -26,7 +26,8 @@ func (f *stringField) decode(d *Decoder, p pointer) error {
 	return err
 }
 
-// decodeBool decodes a boolean.
+// decodeBool decodes a boolean. The first byte says which literal it can only be, and literal
+// checks the rest.
 func decodeBool(d *Decoder, p pointer) error {
 	switch d.p.next() {
 	case 't':
@@ -79,6 +80,7 @@ func (d *Decoder) overflow(number []byte, t reflect.Type) error {
 func decodeInt(t reflect.Type) decoder {
 	size := t.Bits()
 	return func(d *Decoder, p pointer) error {
+		// The result of shortInt fits both types, so it needs no check.
 		if size >= 32 {
 			if n, ok := d.p.shortInt(); ok {
 				if size == 32 {
@@ -93,6 +95,8 @@ func decodeInt(t reflect.Type) decoder {
 		if number == nil {
 			return err
 		}
+		// ParseInt checks the range, and that the number has neither a fraction nor an exponent. It
+		// keeps no string.
 		n, err := strconv.ParseInt(unsafeString(number), 10, size)
 		if err != nil {
 			return d.overflow(number, t)
@@ -170,6 +174,7 @@ func decodeBytes(t reflect.Type) decoder {
 		if err != nil {
 			return err
 		}
+		// The result is new memory, since the input is overwritten by what comes next.
 		b := make([]byte, base64.StdEncoding.DecodedLen(len(s)))
 		n, err := base64.StdEncoding.Decode(b, s)
 		if err != nil {
@@ -198,6 +203,7 @@ func decodeTime(d *Decoder, p pointer) error {
 	if err != nil {
 		return err
 	}
+	// Nearly all times are in UTC and in whole seconds.
 	if at, ok := utc(b); ok {
 		to.Time = at
 		return nil
@@ -236,6 +242,7 @@ func utc(b []byte) (time.Time, bool) {
 // decodeIntOrString returns a decoder that does what (*intstr.IntOrString).UnmarshalJSON does. Only
 // the field of the type that came is set.
 func decodeIntOrString() decoder {
+	// A decoder for each of the two, which the first byte chooses between.
 	str, num := new(stringField), decodeInt(reflect.TypeFor[int32]())
 	return func(d *Decoder, p pointer) error {
 		to := as[intstr.IntOrString](p)

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Times of the form that servers write are what time.Parse makes of them.
+// A time in the form that servers write is decoded as time.Parse does it.
 func TestTimes(t *testing.T) {
 	check := func(s string) {
 		want, err := time.Parse(time.RFC3339, s)
@@ -43,7 +43,7 @@ func TestTimes(t *testing.T) {
 	})
 }
 
-// Short numbers are read without strconv.
+// Short numbers are decoded without strconv, and to the same values.
 func TestShortNumbers(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	for _, n := range []string{"0", "00", "01", "-0", "-1", "7", "10", "1234567", "12345678", "123456789", "2147483647", "2147483648", "1.0", "1e2", "1 ", " 1", "1\n", "1x", "", "-"} {

@@ -2,8 +2,9 @@ package decode
 
 import "testing"
 
-// Names are guessed by what came last, so each of these is decoded behind each other: names that begin others, in other orders,
-// twice, escaped, in another case, cut off and with white space.
+// Each object guesses its names from the one before. So each of these is decoded behind each other
+// one: with names that begin other names, in other orders, twice, with escapes, in another case,
+// cut off, and with white space.
 func TestGuessNames(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	specs := []string{

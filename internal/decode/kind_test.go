@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A projection is a type that tells no kind.
+// A projection is a type that does not say its kind.
 type projection struct {
 	metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 }
@@ -39,19 +39,22 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// An answer is what a source is told in one response.
+// An answer is one response to a source.
 type answer struct {
-	how  string // list, watch or stream
+	// How it is read: list, watch or stream.
+	how  string
 	data string
-	want string // how its error begins; "": it has none
-	n    int    // how many objects are yielded
+	// How the error begins; "" if there is none.
+	want string
+	// The number of objects that are yielded.
+	n int
 }
 
 func (a answer) protobuf() bool {
 	return strings.HasPrefix(a.data, magic) || strings.HasPrefix(a.data, "\x00")
 }
 
-// told has one decoder after another read the answers, of which each knows what the ones before were told.
+// read reads the answer by d.
 func (a answer) read(d *Decoder) (n int, err error) {
 	enc := JSON
 	if a.protobuf() {
@@ -68,7 +71,7 @@ func (a answer) read(d *Decoder) (n int, err error) {
 	return n, err
 }
 
-// obj is an object of a kind, in a version; "" leaves it out.
+// kindObject returns an object of a kind in a version; "" leaves either out.
 func kindObject(kind, version string) string {
 	tell := ""
 	if kind != "" {
@@ -89,7 +92,7 @@ func kindList(kind, version string, items ...string) string {
 	return fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{},"items":[%s]}`, kind, version, strings.Join(items, ","))
 }
 
-// customList is kindlyList as servers write custom resources.
+// customList is like kindList, in the form in which servers write lists of custom resources.
 func customList(kind, version string, items ...string) string {
 	return fmt.Sprintf(`{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":{}}`, version, strings.Join(items, ","), kind)
 }
@@ -111,8 +114,9 @@ func TestKinds(t *testing.T) {
 	}
 	plain := kindObject("", "")
 	for name, tt := range map[string]struct {
-		typ     reflect.Type
-		kind    string // HTTP.Kind
+		typ reflect.Type
+		// What the user has set as HTTP.Kind.
+		kind    string
 		answers []answer
 	}{
 		"of the type": {reflect.TypeFor[*sink](), "", []answer{
@@ -194,7 +198,7 @@ func TestKinds(t *testing.T) {
 					kept = d
 				}
 				d.batch = 1
-				// It is the source that remembers, whichever decoder reads, and however often.
+				// The source remembers the kind, whichever decoder reads, and however often.
 				for _, d := range []*Decoder{d, kept} {
 					if n, err := a.read(d); n != a.n || (err == nil) != (a.want == "") || err != nil && !strings.HasPrefix(err.Error(), a.want) {
 						t.Errorf("%s, %d workers, answer %d: %d objects, error %v; want %d, %q", name, workers, i, n, err, a.n, a.want)
@@ -205,7 +209,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What is told of an error is short, whatever a response says.
+// An error about a kind is short, whatever the response says.
 func TestKindErrorIsShort(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	d := newDecoder[*projection](t, Options{})

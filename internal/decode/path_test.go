@@ -19,7 +19,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What is wrong deep inside an object costs what its bytes cost, and its error is short and tells both ends of the way there.
+// An error deep inside an object costs no more than the object's bytes. It is short, and its path
+// has both ends.
 func TestDeepErrors(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("name-%d-%s", i, strings.Repeat("x", 200)) }
 	deep := func(levels int, last string) []byte {
@@ -33,7 +34,8 @@ func TestDeepErrors(t *testing.T) {
 	for how, tt := range map[string]struct {
 		d    *Decoder
 		data func(levels int) []byte
-		ends []string // of the error
+		// The parts that the error must have.
+		ends []string
 	}{
 		"anything": {
 			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + string(deep(levels, "1e400")) + `}}`) },
@@ -93,7 +95,7 @@ func TestPath(t *testing.T) {
 			t.Errorf("%q: %s", names, got)
 		}
 	}
-	// The two ends of a long way are told, without what is between them.
+	// Of a long path both ends are shown, without the middle.
 	e := &FieldError{}
 	for i := 999; i >= 0; i-- {
 		_ = in(fmt.Sprint(i), e)
@@ -102,7 +104,7 @@ func TestPath(t *testing.T) {
 	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") || !strings.Contains(path, "."+ellipsis+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
 		t.Errorf("%d bytes: %s", len(path), path)
 	}
-	// What just fits is told whole.
+	// A path that just fits is shown as a whole.
 	e = &FieldError{}
 	for range 2 * maxPath / maxName / 2 {
 		_ = in(strings.Repeat("n", maxName), e)

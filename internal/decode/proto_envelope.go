@@ -29,6 +29,7 @@ func (u *envelope) typeMeta(d *Decoder, data []byte) error {
 		default:
 			return false, nil
 		}
+		// The pool has both: they are the same for all objects of a watch.
 		b, err := w.message(typ)
 		*to, _, _ = d.strings.get(b)
 		return true, err
@@ -49,6 +50,7 @@ func (u *envelope) open(d *Decoder, data []byte) error {
 				err = u.typeMeta(d, b)
 			}
 		case 2:
+			// Not a copy: the object is decoded before the input changes.
 			u.raw, err = w.message(typ)
 		default:
 			return false, nil
@@ -75,12 +77,14 @@ func (d *Decoder) messageIdent(data []byte) Ident {
 			var s string
 			to := &s
 			switch num {
+			// The numbers are those of ObjectMeta in generated.proto of apimachinery's meta/v1.
 			case 1:
 				to = &id.Name
 			case 3:
 				to = &id.Namespace
 			case 6:
 				to = &id.ResourceVersion
+			// The UID has a type of its own, and is set below.
 			case 5:
 			default:
 				return false, nil

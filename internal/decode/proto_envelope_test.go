@@ -8,7 +8,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// What stands behind a list, or before it, is looked at too.
+// A broken field of the envelope is an error too, before the list and behind it.
 func TestBrokenEnvelopes(t *testing.T) {
 	whole := carpList(t, 2)
 	d := newDecoder[*carp.Carp](t, Options{})

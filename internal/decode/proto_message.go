@@ -49,6 +49,8 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 		if err != nil {
 			return err
 		}
+		// Field numbers beyond the table, and those without a decoder, are unknown or dropped. An
+		// unknown field is normal: the server's version may be newer than the Go type.
 		if num < len(m.fields) && m.fields[num].dec != nil {
 			f := &m.fields[num]
 			// Strings are the most frequent fields. They need no call through dec.
@@ -61,6 +63,7 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 				continue
 			}
 			if err := f.dec(d, w, typ, p.field(f.offset)); err != nil {
+				// Each message around it adds its own name, as the calls return.
 				return in(f.name, wireError(err))
 			}
 		} else if err := w.skip(typ); err != nil {
@@ -139,6 +142,7 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 		if len(tag) < 2 {
 			continue
 		}
+		// The limit only keeps the table small.
 		num, err := strconv.Atoi(tag[1])
 		if err != nil || num < 1 || num > 1000 {
 			return nil, fmt.Errorf("%v.%s: protobuf tag %q", t, sf.Name, tag)
@@ -159,6 +163,7 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 		if f.dec, err = c.field(sf.Type, num, tag[0], rest); err != nil {
 			return nil, fmt.Errorf("%v.%s: %w", t, sf.Name, err)
 		}
+		// A string in the struct itself: rest decodes it without a call through dec.
 		if sf.Type.Kind() == reflect.String && !hasOwnUnmarshal(sf.Type) && tag[0] == "bytes" {
 			f.strField = &stringField{}
 			f.dec = f.strField.decodeWire
@@ -173,6 +178,8 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 
 // field returns the decoder of field num, which is of type t.
 func (c *wireCompiler) field(t reflect.Type, num int, format string, drop drops) (dec wireDecoder, err error) {
+	// The bytes of the tag, as an encoder writes them: to look for further elements is a
+	// comparison.
 	tag := string(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes))
 	switch {
 	case hasOwnUnmarshal(t):
@@ -249,6 +256,8 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 		}
 		return inner, err
 	case kind == reflect.Struct && format == "bytes":
+		// The message may still be being compiled, if the type contains itself; its fields are
+		// there when it is used.
 		m, err := c.message(t, drop)
 		if err != nil {
 			return nil, err

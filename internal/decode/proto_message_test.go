@@ -23,9 +23,11 @@ type nest struct {
 
 func (*nest) Unmarshal([]byte) error { panic("the tags are there to be compiled") }
 
-// nested returns the message of a nest with depth-1 others within each other, by field, around the innermost.
+// nested returns the message of depth nests, each in the given field of the one around it, with
+// innermost in the last one.
 func nested(depth, field int, innermost []byte) []byte {
-	// Lengths are known from within, so the bytes are written from behind.
+	// The length of a message is known only when its content is, so the bytes are written from the
+	// end to the start.
 	var out []byte
 	put := func(b ...byte) {
 		for i := len(b) - 1; i >= 0; i-- {
@@ -44,7 +46,8 @@ func nested(depth, field int, innermost []byte) []byte {
 		size := len(out)
 		length(size)
 		put(byte(field<<3 | wireBytes))
-		if field == 4 { // the value of an entry
+		// Of a map: it is the value of an entry.
+		if field == 4 {
 			out[len(out)-1] = 2<<3 | wireBytes
 			length(len(out))
 			put(4<<3 | wireBytes)
@@ -56,14 +59,16 @@ func nested(depth, field int, innermost []byte) []byte {
 	return out
 }
 
-// Protobuf may nest as deep as JSON, and no deeper: a stack is no place for what a server sends.
+// Messages may nest as deep as JSON may, and no deeper: a server must not decide how large the
+// stack gets.
 func TestProtobufNesting(t *testing.T) {
 	meta := []byte{1<<3 | wireBytes, 3, 1<<3 | wireBytes, 1, 'a'}
 	for _, share := range []bool{false, true} {
 		for field, name := range map[int]string{2: "one", 3: "many", 4: "named"} {
 			for depth, fits := range map[int]bool{maxDepth: true, maxDepth + 1: false, 2_000_000: false} {
 				if depth > maxDepth+1 && (field != 2 || share) {
-					continue // once is enough to overflow a stack
+					// Once is enough to overflow a stack.
+					continue
 				}
 				d := newDecoder[*nest](t, Options{Share: share})
 				o := messageOf(d, append(append([]byte(nil), meta...), nested(depth, field, nil)...))
@@ -75,7 +80,7 @@ func TestProtobufNesting(t *testing.T) {
 				case !fits && o.Ident.Name != "a":
 					t.Errorf("share %v, %d levels of %q: %+v is set aside", share, depth, name, o.Ident)
 				}
-				// What was refused leaves nothing behind.
+				// An object that was refused has no effect on the next one.
 				if o := messageOf(d, nested(maxDepth, field, nil)); o.Err != nil {
 					t.Errorf("share %v, %q after %d levels: %v", share, name, depth, o.Err)
 				}
@@ -84,7 +89,7 @@ func TestProtobufNesting(t *testing.T) {
 	}
 }
 
-// Those of protobuf are what (*metav1.Time).Unmarshal makes of them.
+// A time in protobuf is decoded as (*metav1.Time).Unmarshal does it.
 func TestSeconds(t *testing.T) {
 	known := 0
 	check := func(data []byte) {
@@ -107,7 +112,8 @@ func TestSeconds(t *testing.T) {
 			check(data[:n])
 		}
 	}
-	if known != 20 { // with no nanoseconds as servers write them, and with none at all
+	// Ten with zero nanoseconds, as servers write them, and ten without any.
+	if known != 20 {
 		t.Errorf("%d times were known", known)
 	}
 }
@@ -115,7 +121,8 @@ func TestSeconds(t *testing.T) {
 func TestProtobufObjectThatDoesNotFit(t *testing.T) {
 	c := newCarp(1)
 	meta, _ := c.ObjectMeta.Marshal()
-	spec := []byte{3<<3 | wireVarint, 1} // restartPolicy as a number
+	// restartPolicy as a number.
+	spec := []byte{3<<3 | wireVarint, 1}
 	raw := append(append([]byte{1<<3 | wireBytes, byte(len(meta)), byte(len(meta) >> 7)}, meta...), 2<<3|wireBytes, byte(len(spec)))
 	raw[1] |= 0x80
 	raw = append(raw, spec...)
@@ -128,8 +135,9 @@ func TestProtobufObjectThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// FuzzProtobufObject compares the compiled decoder with the generated one. That one does not look at the bounds and wire types in
-// the entries of maps, so what it reads from such bytes is compared as it would write it.
+// FuzzProtobufObject compares the compiled decoder with the generated one. The generated one does
+// not check lengths and wire types in the entries of maps. What it reads from such bytes is
+// compared as it would write it.
 func FuzzProtobufObject(f *testing.F) {
 	f.Add(mustMarshal(f, newCarp(1)))
 	f.Add(mustMarshal(f, &carp.Carp{}))
@@ -146,9 +154,10 @@ func FuzzProtobufObject(f *testing.F) {
 	})
 }
 
-// checkMessage checks that d decodes data, several times, to what the generated code does.
+// checkMessage checks that d decodes data to what the generated code does. It does so several
+// times, because a Decoder guesses from what came before.
 func checkMessage(t *testing.T, d *Decoder, data []byte, want *carp.Carp, wantErr error) {
-	for i := range 3 { // what it expects comes from what it has read
+	for i := range 3 {
 		if o := messageOf(d, mustMarshal(t, newCarp(i))); o.Err != nil || !reflect.DeepEqual(wantCarp(i), o.Value) {
 			t.Fatalf("error %v (-want +got):\n%s", o.Err, cmp.Diff(wantCarp(i), o.Value))
 		}

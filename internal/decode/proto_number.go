@@ -76,6 +76,7 @@ func wireInt(set func(pointer, uint64)) wireDecoder {
 func wireFixed(want, size int) wireDecoder {
 	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		switch {
+		// Generated code has no conversions between wire types either.
 		case typ != want:
 			return w.wrongType(typ, "a fixed number")
 		case len(w.data)-w.pos < size:

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// numbers has a field of every sort of number that a tag may tell of.
+// numbers has a field for each sort of number that a tag can describe.
 type numbers struct {
 	Bool   bool      `protobuf:"varint,1,opt,name=bool"`
 	I32    int32     `protobuf:"varint,2,opt,name=i32"`
@@ -119,7 +119,7 @@ func repeat[T any](v T, n int) []T {
 	return all
 }
 
-// Types whose tags cannot be compiled are left to their own Unmarshal.
+// A type whose tags cannot be compiled is decoded by its own Unmarshal.
 func TestProtobufNotCompiled(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[badNumber](), reflect.TypeFor[badFormat](), reflect.TypeFor[badKeys](), reflect.TypeFor[badKind](), reflect.TypeFor[noTags](), reflect.TypeFor[largeNumber](),

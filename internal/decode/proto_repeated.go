@@ -24,6 +24,7 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) 
 			if err != nil {
 				return err
 			}
+			// Packed numbers are values without tags, one behind another, to the end of the bytes.
 			all := d.wires.open(b)
 			defer d.wires.close(all)
 			for !all.done() && err == nil {
@@ -74,6 +75,8 @@ func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDeco
 	if t.Key().Kind() != reflect.String {
 		return nil, fmt.Errorf("keys of %v are not supported", t)
 	}
+	// The tag of a map's field says only that it has entries: the format of the value is not in it.
+	// The API has maps of strings, bytes, quantities and messages, all of which are bytes.
 	elem, err := c.value(t.Elem(), "bytes", nil)
 	if err != nil {
 		return nil, err
@@ -103,6 +106,7 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string
 	if err != nil {
 		return "", false, err
 	}
+	// End the wire at the end of the entry, and go back to its start.
 	all := w.data
 	w.data = all[:w.pos]
 	w.pos -= len(data)
@@ -140,6 +144,7 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string
 
 // decode decodes an entry into the map at p, by reflection.
 func (m *wireMap) decode(d *Decoder, w *wire, typ int, p pointer) error {
+	// Only the first entry looks ahead, to make the map of the right size.
 	room := 0
 	if p.isNil() {
 		room, _ = w.countRepeats(m.tag)
@@ -154,6 +159,7 @@ func (m *wireMap) decode(d *Decoder, w *wire, typ int, p pointer) error {
 	if wanted {
 		work.insert(p, name, 1+room)
 	}
+	// The map has a copy of the element. What it points to belongs to the object now.
 	work.elem.SetZero()
 	m.scratch = work
 	return err

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// entries has maps of every sort of value that generated types have.
+// entries has maps with each sort of value that generated types have.
 type entries struct {
 	Nests      map[string]nest              `json:"nests" protobuf:"bytes,1,rep,name=nests"`
 	Strings    map[string]string            `json:"strings" protobuf:"bytes,2,rep,name=strings"`
@@ -21,13 +21,14 @@ type entries struct {
 
 func (*entries) Unmarshal([]byte) error { panic("the tags are there to be compiled") }
 
-// fieldOfBytes returns a field of bytes, with tag, around others.
+// fieldOfBytes returns field num of wire type wireBytes, with the parts as its content.
 func fieldOfBytes(num byte, parts ...[]byte) []byte {
 	all := bytes.Join(parts, nil)
 	return append(binary.AppendUvarint([]byte{num<<3 | wireBytes}, uint64(len(all))), all...)
 }
 
-// Of two values in one entry of a map the last one counts, and nothing of the first, as in generated code.
+// If an entry of a map has two values, the last one counts, and nothing of the first is kept, as in
+// generated code.
 func TestProtobufEntryOfTwoValues(t *testing.T) {
 	name := func(s string) []byte { return fieldOfBytes(1, fieldOfBytes(1, []byte(s))) }
 	namespace := func(s string) []byte { return fieldOfBytes(1, fieldOfBytes(3, []byte(s))) }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// figures has numbers of each sort that protobuf has, alone and packed, and maps.
+// figures has numbers of each format that protobuf has, single and packed, and maps.
 type figures struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta `protobuf:"bytes,1,opt,name=metadata"`
@@ -36,10 +36,10 @@ type figures struct {
 	After  string            `protobuf:"bytes,15,opt,name=after"`
 }
 
-// Unmarshal is what a type of protobuf has; this one's tags tell all.
+// Unmarshal makes figures a protobuf type. It must not be called, because the tags can be compiled.
 func (f *figures) Unmarshal([]byte) error { panic("a compiled type is decoded by its own Unmarshal") }
 
-// A message is written field by field.
+// A message is a protobuf message that is written field by field.
 type message []byte
 
 func (m message) varint(num int, v uint64) message {
@@ -58,7 +58,7 @@ func (m message) bytes(num int, b string) message {
 	return append(binary.AppendUvarint(binary.AppendUvarint(m, uint64(num)<<3|wireBytes), uint64(len(b))), b...)
 }
 
-// tag is a field's number and type, without a value.
+// tag appends the tag of a field without a value.
 func (m message) tag(num, typ int) message {
 	return binary.AppendUvarint(m, uint64(num)<<3|uint64(typ))
 }
@@ -106,7 +106,7 @@ func TestNumbersOfProtobuf(t *testing.T) {
 	}
 }
 
-// Fields that nobody knows are passed, of whatever type; what a broken one holds is an error.
+// Unknown fields are skipped, of whatever wire type. A broken one is an error.
 func TestUnknownFieldsOfProtobuf(t *testing.T) {
 	named := message{}.bytes(1, string(message{}.bytes(1, "a")))
 	group := message{}.tag(90, wireGroup).varint(1, 300).fixed32(2, 1).fixed64(3, 1).bytes(4, "xyz").tag(5, wireGroup).varint(1, 1).tag(5, wireEnd).tag(90, wireEnd)
@@ -153,15 +153,18 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 	}
 }
 
-// enveloped returns the start of an object of a kind whose message would have size bytes.
+// enveloped returns the start of an object: an envelope that says the kind, and that a message of
+// size bytes follows.
 func enveloped(t testing.TB, kind string, size uint64) []byte {
 	t.Helper()
 	b := append([]byte(magic), mustMarshal(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}})...)
-	head := len(magic) + 2 + int(b[len(magic)+1]) // what Unknown writes behind its first field is of no interest
+	// What Unknown writes behind its first field is not needed.
+	head := len(magic) + 2 + int(b[len(magic)+1])
 	return binary.AppendUvarint(append(b[:head:head], 2<<3|wireBytes), size)
 }
 
-// Lengths that no machine has memory for, or that are small where an int has 32 bits, are refused as what they are.
+// A length that is larger than any memory is refused. So is one that would be small if an int had
+// only 32 bits.
 func TestLengths(t *testing.T) {
 	tooMuch := func(at int) string { return fmt.Sprintf("more than %d bytes in one piece at byte %d", MaxObject, at) }
 	field := func(b []byte, size uint64) []byte { return binary.AppendUvarint(append(b, 2<<3|wireBytes), size) }
@@ -193,7 +196,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// The number of a field is that of its lower 32 bits, as in generated code, in the envelope and in the list as in an object.
+// The number of a field is its lower 32 bits, as in generated code: in the envelope, in the list,
+// and in an object.
 func TestFieldNumbers(t *testing.T) {
 	for num, want := range map[uint64]string{
 		1<<32 | 9: "<nil>", 0: "invalid protobuf: field number 0 at byte", 1 << 31: "invalid protobuf: field number -2147483648 at byte", 1 << 32: "invalid protobuf: field number 0 at byte",

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The values of one object that are made in one piece are not those of another, nor of each other: everything that was decoded is
-// the same at the end, and nobody can append to one slice into the next.
+// Values that were allocated in one piece are independent: objects stay as they were decoded while
+// others are decoded, and an append to one slice does not write into the next one.
 func TestBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, err := New(reflect.TypeFor[*sink](), Options{})
@@ -42,7 +42,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// The same in protobuf, with as many of each as chance has it.
+// The same in protobuf, with a different number of values in each object.
 func TestBatchesOfMessages(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		d := newDecoder[*carp.Carp](t, Options{Share: share})
@@ -72,7 +72,7 @@ func TestBatchesOfMessages(t *testing.T) {
 	}
 }
 
-// full checks that no slice of structs in v has room behind its elements.
+// checkFull checks that no slice of structs in v has a capacity beyond its length.
 func checkFull(t interface{ Fatalf(string, ...any) }, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -97,7 +97,7 @@ func checkFull(t interface{ Fatalf(string, ...any) }, v reflect.Value) {
 	}
 }
 
-// A type of which objects have different numbers of values is not made in one piece for long.
+// An allocator stops to make batches if the objects differ much in their number of values.
 func TestBatchesGiveUp(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	m := newBatchAllocator(reflect.TypeFor[Reference]())

@@ -13,7 +13,8 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// What a large object needed is given back: a decoder is kept for as long as its source.
+// The memory that a large object needed is given back, because a Decoder lives as long as its
+// source.
 func TestWorkingMemoryIsGivenBack(t *testing.T) {
 	const n = 1 << 17
 	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
@@ -65,11 +66,13 @@ func TestWorkingMemoryIsGivenBack(t *testing.T) {
 				runtime.ReadMemStats(&m)
 				return int64(m.HeapAlloc)
 			}
-			// after is told how much there is when data has been read, and with live while the next event is awaited.
+			// after gets the number of bytes that have been read, and live is true while the next
+			// event is awaited.
 			read := func(data string, after func(heap int64)) {
 				rs := []io.Reader{frame(data)}
 				if live {
-					// The last event comes together with the start of a small one, and both are in one piece of memory.
+					// The last event comes together with the start of a small one. Both are in one
+					// piece of memory.
 					rs = append(rs, frame(small), readFunc(func([]byte) (int, error) { after(heap()); return 0, io.EOF }))
 				}
 				if err := d.Watch(io.MultiReader(rs...), enc, func(Event) error { return nil }); err != nil {
@@ -94,7 +97,7 @@ func TestWorkingMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// What stands behind a large object in a list does not keep its bytes.
+// The items behind a large one in a list do not keep its bytes alive.
 func TestListBufferIsGivenBack(t *testing.T) {
 	large := `{"metadata":{"name":"` + strings.Repeat("x", 4<<20) + `"}}`
 	list := `{"kind":"SinkList","items":[` + large + `],"metadata":{"resourceVersion":"1"}}`

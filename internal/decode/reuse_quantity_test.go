@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A quantity that was decoded before is equal to the first one and shares no memory with it.
+// A quantity that was decoded before is equal to the first one, and shares no memory with it.
 func TestQuantityTwice(t *testing.T) {
 	one := resource.MustParse("1")
 	for _, in := range []string{`"250m"`, `"1Gi"`, `2`, `null`, `" 3 "`, `""`, `"x"`, `"123456789012345678901234567890"`, `"0.5"`} {

@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// Strings are guessed by what came last in their field. What stands for another string than its own bytes must not be.
+// A string is guessed from the one before it in its field. One that has an escape in JSON must not
+// be guessed.
 func TestGuessStrings(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	raw := []string{`"a"`, `"ab"`, `"\u0061"`, `"a\"b"`, `"a\\"`, `"a\\","str":"b"`, "\"\xff\"", `"\ufffd"`, "\"\ufffd\"", `"é"`, `"\n"`, "\"\n\"", `"a`, `null`, `""`, ` "a" `, `1`}
@@ -27,7 +28,7 @@ func TestGuessStrings(t *testing.T) {
 func TestIntern(t *testing.T) {
 	d := newDecoder[*pod](t, Options{})
 	a, b := mustDecode[*pod](t, d, podJSON(1)), mustDecode[*pod](t, d, podJSON(2))
-	// A place of the table holds one string, so by chance two may displace each other.
+	// A slot of the table has one string, so two strings may displace each other by chance.
 	shared, all := 0, 0
 	for name, value := range a.Labels {
 		if all++; sameMemory(value, b.Labels[name]) {
@@ -43,7 +44,7 @@ func TestIntern(t *testing.T) {
 	}
 }
 
-// No string of an object may stand in the bytes that it was read from, which are overwritten.
+// No string of an object is a part of the bytes that it was read from: those are overwritten.
 func TestNothingAliasesTheInput(t *testing.T) {
 	for _, opts := range []Options{{}, {Share: true}} {
 		d := newDecoder[*sink](t, opts)

@@ -52,7 +52,7 @@ func TestShareMessages(t *testing.T) {
 	}
 }
 
-// A field whose values do not repeat stops to look for them, and forgets those it has.
+// A field whose values do not repeat stops to look them up, and forgets those that it has.
 func TestShareGivesUp(t *testing.T) {
 	f := &shareField{typ: reflect.TypeFor[[]string]()}
 	calls := 0
@@ -87,7 +87,7 @@ func TestShareIsBounded(t *testing.T) {
 	}
 }
 
-// What is added to a shared map or slice later in an object's message is in no other object.
+// Elements that come later in an object's message are added to no other object's map or slice.
 func TestSharedRunGoesOn(t *testing.T) {
 	base := &carp.Carp{ObjectMeta: metav1.ObjectMeta{
 		Labels: map[string]string{"app": "a label to share", "b": "c"}, Finalizers: []string{"example.com/first", "example.com/second"},
@@ -119,7 +119,7 @@ func TestSharedRunGoesOn(t *testing.T) {
 	}
 }
 
-// What is shared is guessed by what came last in its field, too.
+// A shared value is guessed from the one before it in its field.
 func TestGuessShared(t *testing.T) {
 	d := newDecoder[*sink](t, Options{Share: true})
 	long := `{"refKind":"a kind of some length","refName":"x"}`
@@ -134,7 +134,8 @@ func TestGuessShared(t *testing.T) {
 	}
 }
 
-// A message that comes twice is merged with Share as without, and what others share stays as it is.
+// A message that comes twice is merged as it is without Share, and the objects that share values
+// with it do not change.
 func TestShareMerges(t *testing.T) {
 	var first, second carp.Carp
 	grace, yes := int64(30), true
@@ -162,7 +163,8 @@ func TestShareMerges(t *testing.T) {
 	}
 }
 
-// A pointer's message that comes twice is merged with Share as without, the last one over the first one.
+// A message behind a pointer that comes twice is merged as it is without Share: the last value of a
+// field wins.
 func TestMessageTwice(t *testing.T) {
 	meta := func(num byte, s string) []byte { return fieldOfBytes(2, fieldOfBytes(1, fieldOfBytes(num, []byte(s)))) }
 	data := append(append(meta(1, "a name of some length, to be shared"), meta(3, "a namespace of some length")...), meta(3, "b")...)

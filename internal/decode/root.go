@@ -60,6 +60,8 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 		return fmt.Errorf("cannot decode into %v: want a pointer", typ)
 	}
 	r.typ, r.elem, r.drop, r.share = typ, typ.Elem(), opts.Drop, opts.Share
+	// An Unstructured has UnmarshalJSON too, but it is faster to build its map here, and that can
+	// leave out fields.
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
 	r.unmarshal = typ.Implements(wireUnmarshaler)
 	if len(r.drop) == 0 {
@@ -214,8 +216,10 @@ func (d *Decoder) decodeObject() (Object, error) {
 		}
 	}
 	defer d.releaseScratch()
+	// The only allocation that each object needs. A partly decoded object is dropped with it.
 	v := reflect.New(d.root.elem)
 	err := d.root.json(d, pointerOf(v))
+	// A value that others share would have been merged into. Nothing has been written to it yet.
 	if err == errMerge {
 		v, err = d.redecodeJSON(start, depth)
 	}
@@ -282,6 +286,7 @@ func (r *root) complete(o *Object, listKind, listVersion string) {
 			m.UID, _ = meta["uid"].(string)
 			m.ResourceVersion, _ = meta["resourceVersion"].(string)
 		}
+		// The identity for the error, as far as the members are strings.
 		id := Ident{o.Ident.APIVersion, "", m.Namespace, m.Name, types.UID(m.UID), m.ResourceVersion}
 		*o = Object{Ident: id, Err: errNoKind}
 	}

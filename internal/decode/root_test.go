@@ -11,7 +11,8 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// An item of an unstructured list has the kind that the list tells, unless it has one of its own.
+// An item of an unstructured list gets the kind that follows from the list, unless it has one of
+// its own.
 func TestUnstructuredItems(t *testing.T) {
 	const list = `{"kind":"FishList","apiVersion":"v1","items":[
 		{"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"5"}}, {"kind":"Fish","apiVersion":"v2","metadata":{"name":"b"}},

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusOf returns the error in raw, the JSON of a Status. The object of an ERROR event is one.
+// statusOf returns the error in raw, the JSON of a Status. The object of an ERROR event is one, and
+// so is the body of a response that has failed.
 func statusOf(raw []byte) error {
 	var s metav1.Status
 	if err := unmarshal(raw, &s); err != nil || s.Kind != "Status" {
@@ -21,6 +22,8 @@ func statusOf(raw []byte) error {
 // never empty: if the server wrote none, or calls it a success, the message says what else is in
 // it. The code stays as the server wrote it, which may be 0.
 func statusError(s *metav1.Status) error {
+	// The text of an API error is its message alone, so an empty one would be an error without
+	// words.
 	if s.Message == "" || s.Status == metav1.StatusSuccess {
 		words := []string{"the server answered with a Status"}
 		for _, w := range []struct{ what, is string }{{"status", s.Status}, {"reason", string(s.Reason)}, {"message", s.Message}} {

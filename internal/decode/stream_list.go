@@ -42,6 +42,7 @@ func (l *jsonList) read() error {
 	if err := l.expect('{'); err != nil {
 		return err
 	}
+	// An object without any members, {}, has no kind, which end finds.
 	if c, err := b.peek(); err != nil {
 		return b.truncated(err)
 	} else if c == '}' {
@@ -177,6 +178,7 @@ func (l *jsonList) readItems() error {
 	if err := l.expect('['); err != nil {
 		return err
 	}
+	// An empty array.
 	if c, err := b.peek(); err == nil && c == ']' {
 		b.pos++
 		return nil
@@ -254,6 +256,7 @@ func (l *jsonList) item() error {
 		return l.pool.add(raw, base)
 	}
 	l.lastSize = len(raw)
+	// Its whole bytes are here, so an error is the item's own.
 	ev, err := l.d.decodeItem(raw, base)
 	if err != nil {
 		return err
@@ -291,6 +294,7 @@ func (l *jsonList) deliver(ev Event) error {
 	if l.count++; ev.Object.Ident.Kind != "" {
 		l.withKind++
 	}
+	// Only now: the kind of the list may be known, and the pool's workers do not know it.
 	l.d.root.complete(&ev.Object, l.kind, l.apiVersion)
 	return l.yield(ev.Object)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is wrong around the objects of a stream ends it, with the objects before it told.
+// A mistake around the objects of a list ends it, after the objects before the mistake.
 func TestListMembers(t *testing.T) {
 	const meta = `"metadata":{"resourceVersion":"7","continue":"c"}`
 	for data, want := range map[string]struct {
@@ -59,7 +59,8 @@ func TestListMembers(t *testing.T) {
 	}
 }
 
-// What else a list has, of whatever sort, before its items and behind them, is passed.
+// Unknown members of a list are skipped, of whatever type they are, before the items and behind
+// them.
 func TestUnknownMembersOfLists(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	for _, value := range []string{`[1,[2],{"a":"]"}]`, `[]`, `{}`, `{"a":{"b":"}"}}`, `"x"`, `""`, `"\"]"`, `1`, `-1.5e3`, `true`, `false`, `null`} {

@@ -8,8 +8,10 @@ import (
 	"testing"
 )
 
-// BenchmarkCrew decodes a list, and a stream's initial events, of 2000 pods, by one Decoder and by crews; an operation is all of
-// them. What a crew costs is the difference in CPU time; what it gains shows on as many idle cores as it has helpers, and one.
+// BenchmarkCrew decodes a list and the initial events of a stream, of 2000 pods each: by one
+// Decoder, and by worker pools of several sizes. An operation is all 2000. The CPU time says what a
+// pool costs. The wall time says what it gains, if there are idle cores for all workers and the
+// reader.
 func BenchmarkCrew(b *testing.B) {
 	const n = 2000
 	list := []byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)

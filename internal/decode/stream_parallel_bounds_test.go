@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A helper that is lost to what it decodes is replaced.
+// A worker that is lost in what it decodes is replaced.
 func TestCrewLosesHelper(t *testing.T) {
 	var left atomic.Bool
 	pebbles["leaves once"] = func() {
@@ -27,22 +27,23 @@ func TestCrewLosesHelper(t *testing.T) {
 	}
 }
 
-// However slow yield is, a bounded part of the stream is read ahead of it.
+// However slow yield is, the pool reads a bounded part of the stream ahead of it.
 func TestCrewIsBounded(t *testing.T) {
 	const workers, size = 4, 1000
 	for _, tt := range []struct{ n, item, most int }{
 		{2000, 600, (2*workers+2)*(size+600) + 2*listBuffer},
-		{20, 2 << 20, maxAhead + 8<<20}, // the buffer has twice the size of an item
+		// The buffer is twice as large as an item.
+		{20, 2 << 20, maxAhead + 8<<20},
 	} {
 		r := &countingReader{r: strings.NewReader(stonesOf(tt.n, false, func(_ int, item string) string {
 			return strings.Replace(item, "stone", strings.Repeat("y", tt.item-len(item)), 1)
 		}))}
 		d := newDecoder[*stone](t, Options{Workers: workers})
 		d.batch = size
-		told := 0
+		yielded := 0
 		_, err := d.List(io.NopCloser(r), JSON, func(o Object) error {
-			told += o.Value.(*stone).Size + len(",")
-			if ahead := int(r.n.Load()) - told; ahead > tt.most {
+			yielded += o.Value.(*stone).Size + len(",")
+			if ahead := int(r.n.Load()) - yielded; ahead > tt.most {
 				return fmt.Errorf("%d bytes are read ahead, want at most %d", ahead, tt.most)
 			}
 			return nil
@@ -53,7 +54,7 @@ func TestCrewIsBounded(t *testing.T) {
 	}
 }
 
-// What is too much to be ahead of anything is decoded in its turn all the same.
+// A piece that is larger than all that may be queued is decoded when its turn comes.
 func TestCrewLargePiece(t *testing.T) {
 	large := func(item string) string { return strings.Replace(item, "stone", strings.Repeat("y", maxAhead), 1) }
 	data := stonesOf(100, false, at(50, large))
@@ -75,7 +76,8 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// There are helpers where there are cores for them and the list is long, and for as long as it has pages.
+// A pool has workers if there are cores for them and the list is long. The list's next pages use
+// them again.
 func TestCrewSize(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for procs, want := range map[int]int{1: 0, 2: 0, 3: 0, 4: 2, 6: 3, 8: 4, 64: 4} {
@@ -96,10 +98,10 @@ func TestCrewSize(t *testing.T) {
 		page := stonesOf(n, false, same)
 		for _, token := range []string{"x", "y", ""} {
 			page := strings.Replace(page, `"items"`, `"metadata":{"continue":"`+token+`"},"items"`, 1)
-			told := 0
-			_, err := d.List(strings.NewReader(page), JSON, func(Object) error { told++; return nil })
-			if kept := len(d.workers) > 0; told != n || err != nil || kept != (more && token != "") {
-				t.Errorf("%d bytes, token %q: %d objects, error %v, %d helpers are kept", len(page), token, told, err, len(d.workers))
+			yielded := 0
+			_, err := d.List(strings.NewReader(page), JSON, func(Object) error { yielded++; return nil })
+			if kept := len(d.workers) > 0; yielded != n || err != nil || kept != (more && token != "") {
+				t.Errorf("%d bytes, token %q: %d objects, error %v, %d workers are kept", len(page), token, yielded, err, len(d.workers))
 			}
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"testing/synctest"
 )
 
-// When yield has had enough, all ends: also a Read that would wait forever. The bubble finds what is left.
+// An error of yield ends everything, even a Read that would wait for ever. The synctest bubble
+// finds goroutines that are left.
 func TestCrewEndsWithYield(t *testing.T) {
 	enough := errors.New("enough")
 	for _, batch := range []int{1, 500, batchBytes} {
@@ -23,7 +24,8 @@ func TestCrewEndsWithYield(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					data := stonesOf(100, false, func(_ int, item string) string { return item })
 					r, w := io.Pipe()
-					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }() // and then no more
+					// After these bytes nothing comes any more.
+					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }()
 					d := newDecoder[*stone](t, Options{Workers: 2})
 					d.batch = batch
 					got := record(func(yield func(any) error) error {
@@ -40,7 +42,7 @@ func TestCrewEndsWithYield(t *testing.T) {
 					want := map[string]story{
 						"error": {end: fmt.Sprintf("%T enough", enough)}, "EOF": {end: fmt.Sprintf("%T EOF", io.EOF)}, "panic": {panic: enough, gone: true}, "goexit": {gone: true},
 					}[name]
-					if n := len(got.told); n != stop || got.end != want.end || got.panic != want.panic || got.gone != want.gone {
+					if n := len(got.yielded); n != stop || got.end != want.end || got.panic != want.panic || got.gone != want.gone {
 						t.Errorf("batches of %d, %s: %d items, then %q, panic %v, gone %v", batch, name, n, got.end, got.panic, got.gone)
 					}
 				})
@@ -49,7 +51,8 @@ func TestCrewEndsWithYield(t *testing.T) {
 	}
 }
 
-// A Read that panics does so in the caller's goroutine, and one that fails comes after what was read before.
+// A Read that panics does so in the caller's goroutine. The error of a Read comes after the objects
+// that were read before it.
 func TestCrewReadFails(t *testing.T) {
 	data := stonesOf(100, false, func(_ int, item string) string { return item })
 	broken := errors.New("broken")
@@ -59,8 +62,8 @@ func TestCrewReadFails(t *testing.T) {
 			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:strings.LastIndex(data, "]")]), last)), JSON, func(o Object) error { return yield(o) })
 			return err
 		})
-		if failed := strings.HasSuffix(got.end, ": broken") && len(got.told) == 100; name == "error" && !failed || name == "panic" && got.panic != broken {
-			t.Errorf("%s: %d items, then %s, panic %v", name, len(got.told), got.end, got.panic)
+		if failed := strings.HasSuffix(got.end, ": broken") && len(got.yielded) == 100; name == "error" && !failed || name == "panic" && got.panic != broken {
+			t.Errorf("%s: %d items, then %s, panic %v", name, len(got.yielded), got.end, got.panic)
 		}
 	}
 }
@@ -69,7 +72,7 @@ type panicReader struct{ v any }
 
 func (r panicReader) Read([]byte) (int, error) { panic(r.v) }
 
-// endsOnce has an end that nobody may read again.
+// An endsOnce is a reader whose end must not be read twice.
 type endsOnce struct {
 	r     io.Reader
 	ended bool
@@ -85,13 +88,15 @@ func (r *endsOnce) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What has arrived is told while the stream waits, and after the initial events there is no crew.
+// Objects that have come are yielded while the stream waits. After the initial events there is no
+// pool any more.
 func TestCrewHoldsNothingBack(t *testing.T) {
 	const n, end = 20, 10
 	for _, watch := range []bool{false, true} {
 		for way := range 4 {
 			closes, lines := way&1 > 0, way&2 > 0
-			var parts []string // each ends with an object
+			// Each part ends with an object.
+			var parts []string
 			data := stonesOf(n, watch, func(i int, item string) string {
 				if lines {
 					item = strings.ReplaceAll(item, ":{", ":\n{")
@@ -104,7 +109,7 @@ func TestCrewHoldsNothingBack(t *testing.T) {
 			})
 			synctest.Test(t, func(t *testing.T) {
 				r, w := io.Pipe()
-				told := 0
+				yielded := 0
 				go func() {
 					defer w.Close()
 					for i, part := range parts {
@@ -112,8 +117,8 @@ func TestCrewHoldsNothingBack(t *testing.T) {
 						_, _ = io.WriteString(w, data[:cut/2])
 						_, _ = io.WriteString(w, data[cut/2:cut])
 						data = data[cut:]
-						if synctest.Wait(); told != i+1 {
-							t.Errorf("watch %v: %d of %d were told", watch, told, i+1)
+						if synctest.Wait(); yielded != i+1 {
+							t.Errorf("watch %v: %d of %d were yielded", watch, yielded, i+1)
 						}
 					}
 					_, _ = io.WriteString(w, data)
@@ -126,28 +131,29 @@ func TestCrewHoldsNothingBack(t *testing.T) {
 				var err error
 				if watch {
 					err = d.WatchList(from, JSON, func(ev Event) error {
-						told++
-						if _, pooled := d.buf.r.(*workerPool); told > end+2 && (pooled || cap(d.buf.data) > minBuffer) {
-							t.Errorf("event %d: a crew is there: %v, with %d bytes", told, pooled, cap(d.buf.data))
+						yielded++
+						if _, pooled := d.buf.r.(*workerPool); yielded > end+2 && (pooled || cap(d.buf.data) > minBuffer) {
+							t.Errorf("event %d: a pool is there: %v, with %d bytes", yielded, pooled, cap(d.buf.data))
 						}
 						return nil
 					})
 				} else {
-					_, err = d.List(from, JSON, func(Object) error { told++; return nil })
+					_, err = d.List(from, JSON, func(Object) error { yielded++; return nil })
 				}
-				if told != n || err != nil {
-					t.Errorf("%d were told, error %v", told, err)
+				if yielded != n || err != nil {
+					t.Errorf("%d were yielded, error %v", yielded, err)
 				}
 			})
 		}
 	}
 }
 
-// What a Read that waits returns in the end follows what is read alone meanwhile.
+// After a wrong guess the pool reads on alone, while a Read waits. What that Read returns in the
+// end comes behind the rest.
 func TestCrewGuessesWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		told := 0
+		yielded := 0
 		go func() {
 			data := strings.ReplaceAll(stonesOf(20, true, func(_ int, item string) string { return item }), ":{", ":\n{")
 			_, _ = io.WriteString(w, data)
@@ -155,9 +161,9 @@ func TestCrewGuessesWrong(t *testing.T) {
 			w.Close()
 		}()
 		d := newDecoder[*stone](t, Options{Workers: 2})
-		err := d.WatchList(&endsOnce{r: r, Closer: r}, JSON, func(Event) error { told++; return nil })
-		if told != 20 || err != nil {
-			t.Errorf("%d were told, error %v", told, err)
+		err := d.WatchList(&endsOnce{r: r, Closer: r}, JSON, func(Event) error { yielded++; return nil })
+		if yielded != 20 || err != nil {
+			t.Errorf("%d were yielded, error %v", yielded, err)
 		}
 	})
 }

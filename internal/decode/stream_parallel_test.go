@@ -17,7 +17,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// A stone is an object whose decoding may go wrong in ways that no other's does.
+// A stone is an object whose decoding can go wrong in ways in which no other object's can.
 type stone struct {
 	Name string
 	Size int
@@ -37,15 +37,17 @@ func (s *stone) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A story is what came of a stream, in order.
+// A story is the outcome of a stream, in order.
 type story struct {
-	told  []any
-	end   string
-	panic any // what yield, or the decoding, panicked with
+	yielded []any
+	end     string
+	// What yield or the decoding panicked with.
+	panic any
 	gone  bool
 }
 
-// tell lists or watches and tells what was yielded, in a goroutine of its own that may end in any way.
+// record reads a list or a watch and records what was yielded. It reads in a goroutine of its own,
+// which may end in any way.
 func record(read func(yield func(any) error) error) (s story) {
 	done := make(chan struct{})
 	go func() {
@@ -53,7 +55,7 @@ func record(read func(yield func(any) error) error) (s story) {
 		defer close(done)
 		defer func() { s.panic = recover() }()
 		err := read(func(v any) error {
-			s.told = append(s.told, v)
+			s.yielded = append(s.yielded, v)
 			return nil
 		})
 		s.end, s.gone = fmt.Sprintf("%T %v", err, err), false
@@ -62,10 +64,11 @@ func record(read func(yield func(any) error) error) (s story) {
 	return s
 }
 
-// tail is what stands behind the items.
+// tail is what follows the items.
 const tail = `, "metadata":{"resourceVersion":"7"}}`
 
-// stonesOf returns a list of stones, or a stream of them as a server sends them, of which f may change each.
+// stonesOf returns a list of n stones, or a stream of them as a server sends it. f may change each
+// of them.
 func stonesOf(n int, watch bool, f func(i int, item string) string) string {
 	var b strings.Builder
 	if !watch {
@@ -89,7 +92,7 @@ func stonesOf(n int, watch bool, f func(i int, item string) string) string {
 	return b.String()
 }
 
-// at replaces item i by what f makes of it.
+// at returns a function that replaces item i by what f makes of it.
 func at(i int, f func(item string) string) func(int, string) string {
 	return func(j int, item string) string {
 		if i == j {
@@ -101,7 +104,8 @@ func at(i int, f func(item string) string) func(int, string) string {
 
 func as1(s string) func(string) string { return func(string) string { return s } }
 
-// A crew tells what a Decoder alone tells, whatever happens, for every size of a batch and however the bytes come.
+// The outcome with a pool is that of a single Decoder, whatever happens, for every size of a batch
+// and however the bytes come.
 func TestCrew(t *testing.T) {
 	var once int
 	pebbles["panics"] = func() { panic("a pebble") }
@@ -153,7 +157,8 @@ func TestCrew(t *testing.T) {
 			case cut == 0:
 				batches = []int{1, 1000, batchBytes}
 			case !strings.HasPrefix(name, "looks"):
-				continue // the end is far from what differs
+				// The end is far from the piece that differs.
+				continue
 			}
 			data := strings.TrimSpace(stonesOf(100, watch, at(50, f)))
 			data = data[:len(data)-cut]
@@ -164,7 +169,8 @@ func TestCrew(t *testing.T) {
 				return record(func(yield func(any) error) error {
 					if watch {
 						return d.WatchList(r, JSON, func(ev Event) error {
-							ev.More = false // which depends on what has been read
+							// More depends on what has been read.
+							ev.More = false
 							return yield(ev)
 						})
 					}
@@ -185,7 +191,7 @@ func TestCrew(t *testing.T) {
 				} {
 					if got := read(3, batch, r); !reflect.DeepEqual(want, got) {
 						t.Errorf("%s, watch %v, cut by %d, batches of %d, %s:\n got %d things, then %s, panic %v, gone %v\nwant %d, then %s, panic %v, gone %v",
-							name, watch, cut, batch, how, len(got.told), got.end, got.panic, got.gone, len(want.told), want.end, want.panic, want.gone)
+							name, watch, cut, batch, how, len(got.yielded), got.end, got.panic, got.gone, len(want.yielded), want.end, want.panic, want.gone)
 					}
 				}
 			}
@@ -217,7 +223,7 @@ func TestCrewProtobuf(t *testing.T) {
 	}
 }
 
-// The first event after the end of the initial ones waits for those that are still under way.
+// The first event after the end of the initial ones is yielded behind all of those.
 func TestCrewInOrderAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pebbles["slow"] = func() { time.Sleep(time.Second) }
@@ -234,14 +240,14 @@ func TestCrewInOrderAfterTheEnd(t *testing.T) {
 		}()
 		d := newDecoder[*stone](t, Options{Workers: 2})
 		d.batch = 1
-		var told []string
+		var yielded []string
 		err := d.WatchList(r, JSON, func(ev Event) error {
 			if ev.Type != "BOOKMARK" {
-				told = append(told, ev.Object.Value.(*stone).Name)
+				yielded = append(yielded, ev.Object.Value.(*stone).Name)
 			}
 			return nil
 		})
-		if diff := cmp.Diff([]string{"a", "slow", "b"}, told); err != nil || diff != "" {
+		if diff := cmp.Diff([]string{"a", "slow", "b"}, yielded); err != nil || diff != "" {
 			t.Errorf("error %v (-want +got):\n%s", err, diff)
 		}
 	})

@@ -36,6 +36,8 @@ func (l *protobufList) read() error {
 		return fmt.Errorf("%w: a list begins with %.4q", errWire, head)
 	}
 	for {
+		// The end of the stream between two fields is the end of the envelope: it has no length of
+		// its own.
 		num, typ, err := b.field()
 		if err == io.EOF {
 			break
@@ -81,19 +83,23 @@ func (l *protobufList) readList() error {
 	}
 	l.found = true
 	if l.kind == "Status" {
+		// The kind came first, as servers write it: the request has failed, and this is why.
 		raw, err := b.exactly(n)
 		if err != nil {
 			return err
 		}
 		return l.status.Unmarshal(raw)
 	}
-	// An empty kind is an error too, but the end of the envelope may still bring it.
+	// Refuse another kind before its items are decoded. An empty kind is an error too, but the end
+	// of the envelope may still bring it.
 	if l.kind != "" {
 		if err := l.d.checkList(l.kind, l.apiVersion, nil); err != nil {
 			return err
 		}
 	}
 	l.pool.configure((*Decoder).decodeProtobufItem, func(ev Event) error { return l.yield(ev.Object) }, nil)
+	// The list's own fields, without waiting for the rest of it. Every item is consumed as a whole,
+	// by its length.
 	for b.offset() < end {
 		num, typ, err := b.field()
 		if err != nil {
@@ -121,6 +127,7 @@ func (l *protobufList) readList() error {
 
 // item yields the item whose message is data, or gives it to the worker pool.
 func (l *protobufList) item(data []byte) error {
+	// The offset, 0, is of no use: errors of protobuf do not have one.
 	if l.pool.active() {
 		return l.pool.add(data, 0)
 	}
@@ -162,6 +169,7 @@ func (w *watchStream) nextProtobuf() (more bool, err error) {
 	if string(head) == magic && size > uint64(b.limit) {
 		return false, w.d.notFrames()
 	}
+	// The limit of an object holds for the frame, which is a few bytes larger.
 	frame, err := b.exactly(size)
 	if err != nil {
 		return false, err
@@ -176,6 +184,7 @@ func (d *Decoder) notFrames() error {
 	for {
 		num, typ, err := d.buf.field()
 		switch {
+		// A Status without any fields.
 		case err == io.EOF && u.kind == "Status":
 			return statusError(&metav1.Status{})
 		case err != nil:
@@ -212,9 +221,11 @@ func (d *Decoder) decodeProtobufFrame(frame []byte, _ int64) (Event, error) {
 	err := d.wires.each(frame, func(f *wire, num, wt int) (taken bool, err error) {
 		var b []byte
 		switch num {
+		// Type: one of five words, which eventTypes knows after the first events.
 		case 1:
 			b, err = f.message(wt)
 			typ = d.eventTypes.intern(d, b)
+		// Object: a RawExtension, whose field 1 is Raw. The bytes are a part of the frame.
 		case 2:
 			if b, err = f.message(wt); err != nil {
 				return true, err
@@ -250,6 +261,8 @@ func (d *Decoder) decodeProtobufEvent(typ string, object []byte) (Event, error) 
 		if err != nil {
 			return Event{}, err
 		}
+		// The envelope of each object in a watch says its kind, other than that of an item in a
+		// list.
 		obj.Ident.Kind, obj.Ident.APIVersion = u.kind, u.apiVersion
 		return Event{Type: typ, Object: obj}, nil
 	case typ == "BOOKMARK":

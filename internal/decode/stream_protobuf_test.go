@@ -43,10 +43,11 @@ func TestProtobufList(t *testing.T) {
 	}
 }
 
-// ownUnmarshal is a decoder that does not know the tags of its type.
+// ownUnmarshal returns a decoder that does not use the tags of its type.
 func ownUnmarshal(t testing.TB) *Decoder {
 	d := newDecoder[*carp.Carp](t, Options{})
-	d.root.messageCompiled = true // by nothing
+	// As if compileMessage had found no tags.
+	d.root.messageCompiled = true
 	return d
 }
 
@@ -56,7 +57,7 @@ func TestProtobufListCut(t *testing.T) {
 	for n := range whole {
 		items := 0
 		m, err := d.List(bytes.NewReader(whole[:n]), Protobuf, func(Object) error { items++; return nil })
-		// What stands behind the list in its envelope is empty, so nothing is lost with it.
+		// The fields behind the list in its envelope are empty, so nothing is lost without them.
 		if err == nil && (items < 3 || m.ResourceVersion != "77" || n < len(whole)-4) {
 			t.Errorf("cut at byte %d of %d: %d items, no error", n, len(whole), items)
 		}
@@ -79,7 +80,8 @@ func TestProtobufWatch(t *testing.T) {
 	for how, r := range map[string]io.Reader{"whole": bytes.NewReader(stream), "bytes": iotest.OneByteReader(bytes.NewReader(stream))} {
 		var got []Event
 		err := newDecoder[*carp.Carp](t, Options{}).Watch(r, Protobuf, func(e Event) error {
-			e.More = false // which depends on what has been read
+			// More depends on what has been read.
+			e.More = false
 			got = append(got, e)
 			return nil
 		})
@@ -121,7 +123,8 @@ func TestProtobufWatchBroken(t *testing.T) {
 	}
 }
 
-// An object in the place of frames is told as what it is, however large its first bytes would be as a length.
+// An object where frames should be gets an error that says what it is, although its first bytes
+// would be a large length.
 func TestProtobufWithoutFrames(t *testing.T) {
 	status := func(s metav1.Status) []byte {
 		u := &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "Status", APIVersion: "v1"}, Raw: mustMarshal(t, &s)}
@@ -149,19 +152,20 @@ func TestProtobufWithoutFrames(t *testing.T) {
 			}
 		}
 	}
-	// It is a length where there is room for so much.
+	// It is a length if the limit is large enough.
 	if g := readWatch(newDecoder[*carp.Carp](t, Options{Limit: math.MaxInt32}), bytes.NewReader(forbidden), Protobuf); !strings.HasPrefix(g.end, "cut off at byte") {
 		t.Errorf("with room for it: %s", g.end)
 	}
 }
 
-// bytesField is a field of a protobuf message, which says that it has so many bytes.
+// bytesField returns a field of a protobuf message that claims to have n bytes.
 func bytesField(num int, n int, data []byte) []byte {
 	out := binary.AppendUvarint(nil, uint64(num)<<3|2)
 	return append(binary.AppendUvarint(out, uint64(n)), data...)
 }
 
-// A list that is said to end in the middle of a field is broken, wherever that is, and however much comes behind.
+// A list is an error if its length ends in the middle of a field, wherever that is and whatever
+// follows.
 func TestProtobufListThatEndsInAField(t *testing.T) {
 	list := &carp.CarpList{ListMeta: metav1.ListMeta{ResourceVersion: "77"}, Items: []carp.Carp{*newCarp(1), *newCarp(2)}}
 	raw, err := list.Marshal()
@@ -184,7 +188,8 @@ func TestProtobufListThatEndsInAField(t *testing.T) {
 		items := 0
 		_, err := d.List(bytes.NewReader(data), Protobuf, func(Object) error { items++; return nil })
 		if whole[n] && n < len(raw) {
-			continue // what follows is taken for fields of the envelope
+			// What follows is taken for fields of the envelope.
+			continue
 		}
 		if (err == nil) != (n == len(raw)) {
 			t.Fatalf("a list of %d bytes that is said to have %d: %d items, error %v", len(raw), n, items, err)
@@ -192,11 +197,12 @@ func TestProtobufListThatEndsInAField(t *testing.T) {
 	}
 }
 
-// A stream that ends too early is an error wherever it ends: never a shorter list.
+// A stream that ends too early is an error, wherever it ends. It is never a shorter list.
 func TestCutProtobufList(t *testing.T) {
 	data := carpList(t, 3)
 	d := newDecoder[*carp.Carp](t, Options{})
-	for n := range len(data) - 16 { // what comes last are fields of the envelope that nobody needs
+	// The last bytes are fields of the envelope that nobody needs.
+	for n := range len(data) - 16 {
 		items := 0
 		if _, err := d.List(bytes.NewReader(data[:n]), Protobuf, func(Object) error { items++; return nil }); err == nil {
 			t.Fatalf("%d of %d bytes are a list of %d", n, len(data), items)
@@ -204,7 +210,8 @@ func TestCutProtobufList(t *testing.T) {
 	}
 }
 
-// A list whose length ends inside one of its fields has lost its frame: what follows would be taken for something else.
+// A list whose length ends inside one of its fields is an error: what follows would be taken for
+// something else.
 func TestProtobufListEndsInField(t *testing.T) {
 	whole := carpList(t, 3)
 	var u runtime.Unknown

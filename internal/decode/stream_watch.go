@@ -155,8 +155,8 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 			b.pos += w.d.p.pos
 			return true, w.deliver(ev)
 		}
-		// The event may go on in the next line, or its end may be missing. Do not use this error: it
-		// would depend on the pieces in which the bytes came.
+		// The event may go on in the next line, or its end may be missing. Do not use this error:
+		// it would depend on the pieces in which the bytes came.
 	}
 	// No line, or not a whole event in it: count brackets.
 	b.beforeFill = w.syntaxCheck()

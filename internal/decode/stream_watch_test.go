@@ -14,7 +14,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// Only a bookmark whose annotation says "true" ends the initial events.
+// Only a bookmark whose annotation has the value "true" ends the initial events.
 func TestEndAnnotation(t *testing.T) {
 	for value, end := range map[string]bool{"true": true, "false": false, "": false, "True": false, "1": false} {
 		meta := metav1.ObjectMeta{ResourceVersion: "5", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: value}}
@@ -39,27 +39,27 @@ func TestEndAnnotation(t *testing.T) {
 	}
 }
 
-// An event is told as soon as it is there, whatever stands behind it.
+// An event is yielded as soon as it has come, whatever follows it.
 func TestEventsAreNotHeldBack(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + `}`
 	for _, event := range []string{event, strings.ReplaceAll(event, ",", ",\n")} {
 		for _, behind := range []string{"\n", "", " ", "\r", "\r\n", "\n\n", " \t"} {
 			synctest.Test(t, func(t *testing.T) {
 				r, w := io.Pipe()
-				told := 0
+				yielded := 0
 				go func() {
 					defer w.Close()
 					for i := range 3 {
 						_, _ = io.WriteString(w, event[:100])
 						_, _ = io.WriteString(w, event[100:]+behind)
-						if synctest.Wait(); told != i+1 {
-							t.Errorf("%q behind: %d events were told of %d", behind, told, i+1)
+						if synctest.Wait(); yielded != i+1 {
+							t.Errorf("%q behind: %d events were yielded, want %d", behind, yielded, i+1)
 						}
 					}
 				}()
 				if err := newDecoder[*sink](t, Options{}).Watch(r, JSON, func(e Event) error {
-					if told++; e.More {
-						t.Errorf("%q behind: event %d says that another one is there", behind, told)
+					if yielded++; e.More {
+						t.Errorf("%q behind: event %d says that another one is there", behind, yielded)
 					}
 					return nil
 				}); err != nil {
@@ -70,7 +70,8 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 	}
 }
 
-// What cannot become an event is an error at once, however the line goes on: nobody waits for bytes that may never come.
+// Bytes that cannot become an event are an error at once, however the line goes on. No bytes are
+// awaited that may never come.
 func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"
 	for _, line := range []string{
@@ -82,22 +83,22 @@ func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r, w := io.Pipe()
 					var err error
-					told := 0
+					yielded := 0
 					go func() {
 						d := newDecoder[*sink](t, Options{Workers: 2})
 						watch := d.Watch
 						if list {
 							watch = d.WatchList
 						}
-						err = watch(r, JSON, func(Event) error { told++; return nil })
+						err = watch(r, JSON, func(Event) error { yielded++; return nil })
 						r.Close()
 					}()
 					for b := []byte(event + line); len(b) > 0; b = b[min(size, len(b)):] {
 						_, _ = w.Write(b[:min(size, len(b))])
 					}
 					synctest.Wait() // and nothing more comes
-					if _, ok := err.(*SyntaxError); !ok || told != 1 {
-						t.Errorf("%q in pieces of %d: %d events, error %v", line, size, told, err)
+					if _, ok := err.(*SyntaxError); !ok || yielded != 1 {
+						t.Errorf("%q in pieces of %d: %d events, error %v", line, size, yielded, err)
 					}
 					w.Close()
 				})
@@ -106,7 +107,7 @@ func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 	}
 }
 
-// An event says that another one is there if the whole of that is, but for initial events.
+// More is true for an event if the whole next event has come, but never among the initial events.
 func TestMore(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"
 	end := `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
@@ -151,9 +152,9 @@ func TestMore(t *testing.T) {
 	}
 }
 
-// A bookmark without a version promises nothing, and only the annotation's value "true" ends the initial events.
+// A bookmark needs a resource version. Only the annotation's value "true" ends the initial events.
 func TestBookmarks(t *testing.T) {
-	type told struct {
+	type yielded struct {
 		version, err string
 		end          bool
 	}
@@ -165,15 +166,15 @@ func TestBookmarks(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		meta metav1.ObjectMeta
-		want told
+		want yielded
 	}{
-		"plain":                    {meta("5", nil), told{version: "5"}},
-		"the end":                  {meta("5", end("true")), told{version: "5", end: true}},
-		"not the end":              {meta("5", end("false")), told{version: "5"}},
-		"no value":                 {meta("5", end("")), told{version: "5"}},
-		"another annotation":       {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}), told{version: "5"}},
-		"no version":               {meta("", nil), told{err: "a bookmark without a resource version"}},
-		"an end without a version": {meta("", end("true")), told{err: "a bookmark without a resource version"}},
+		"plain":                    {meta("5", nil), yielded{version: "5"}},
+		"the end":                  {meta("5", end("true")), yielded{version: "5", end: true}},
+		"not the end":              {meta("5", end("false")), yielded{version: "5"}},
+		"no value":                 {meta("5", end("")), yielded{version: "5"}},
+		"another annotation":       {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}), yielded{version: "5"}},
+		"no version":               {meta("", nil), yielded{err: "a bookmark without a resource version"}},
+		"an end without a version": {meta("", end("true")), yielded{err: "a bookmark without a resource version"}},
 	} {
 		c := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: tt.meta}
 		data, err := json.Marshal(c)
@@ -187,7 +188,7 @@ func TestBookmarks(t *testing.T) {
 				if list {
 					watch = d.WatchList
 				}
-				var got told
+				var got yielded
 				err := watch(strings.NewReader(stream), enc, func(e Event) error {
 					got.version, got.end = e.ResourceVersion, e.InitialEventsEnd
 					if e.Type != "BOOKMARK" || e.Object.Value != nil || e.Object.Err != nil {
