@@ -18,7 +18,7 @@
 //	json_    one JSON value: its syntax, and the decoders of each sort of Go type
 //	proto_   one protobuf message: its fields, and the decoders of each sort of Go type
 //	reuse_   what one object leaves for the next: strings, shared values, memory, buffers
-//	unsafe   the only file that uses package unsafe
+//	unsafe   the only file that imports package unsafe
 //
 // The other files do not depend on the encoding: decode.go is the public face, root.go the object
 // itself, kind.go the check that all objects are of one kind, drop.go the fields to leave out,
@@ -36,7 +36,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// MaxObject is the default for Options.Limit.
+// MaxObject is the default for Options.Limit, in bytes. The API server's own limit for a request is
+// a few megabytes.
 const MaxObject = 64 << 20
 
 // An Encoding is the form in which a server writes its objects.

@@ -51,6 +51,7 @@ func (d *Decoder) decodeAny(drop drops) (any, error) {
 			return n, nil
 		}
 	}
+	// A large integer is a float64 too, as for apimachinery.
 	n, err := strconv.ParseFloat(unsafeString(number), 64)
 	return n, d.mismatch(err)
 }

@@ -11,7 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// decode decodes a string. As for all scalars, a null leaves the value at p as it is.
+// The decoders of this file are those of single values: strings, booleans, numbers, bytes and
+// times. Each looks at the first byte of the value. If that is the byte of its own sort, it decodes
+// the value and sets the Go value at p. A null leaves that as it is, except where a comment says
+// otherwise. Any other sort of value is a FieldError.
+
+// decode decodes a string.
 func (f *stringField) decode(d *Decoder, p pointer) error {
 	if d.p.next() != '"' {
 		if null, err := d.p.null(); null {
@@ -115,7 +120,8 @@ func decodeInt(t reflect.Type) decoder {
 	}
 }
 
-// decodeUint returns the decoder of unsigned integers of type t.
+// decodeUint returns the decoder of unsigned integers of type t. A minus is an error, even before a
+// 0.
 func decodeUint(t reflect.Type) decoder {
 	size := t.Bits()
 	return func(d *Decoder, p pointer) error {
@@ -141,7 +147,8 @@ func decodeUint(t reflect.Type) decoder {
 	}
 }
 
-// decodeFloat returns the decoder of floating-point numbers of type t.
+// decodeFloat returns the decoder of floating-point numbers of type t. A number that is too large
+// is an error. One that is too small is 0, and one with too many digits is rounded.
 func decodeFloat(t reflect.Type) decoder {
 	size := t.Bits()
 	return func(d *Decoder, p pointer) error {

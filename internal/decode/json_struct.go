@@ -56,7 +56,7 @@ func (m *member) matches(rest []byte, head uint64) bool {
 }
 
 // next consumes a name and its colon, and returns the number of its member, or -1 if there is none.
-// The member is expected to be guess, or else to be at at or soon behind it.
+// The number is expected to be guess, or else at, or one of the next few behind at.
 func (s *structType) next(p *parser, guess, at int) (int, error) {
 	// The last bytes of data have no word of eight, and are left to the map.
 	if p.next() == '"' && len(p.data)-p.pos >= 8 {
@@ -103,6 +103,7 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 		if i, err = s.next(&d.p, *guess, at); err != nil {
 			return err
 		}
+		// An unknown member is normal: the server's version may be newer than the Go type.
 		if i < 0 {
 			err = d.p.skip()
 		} else {
@@ -148,6 +149,7 @@ func (s *structType) buildIndex() *structType {
 		m := &s.members[i]
 		s.byName[m.name] = i
 		m.quoted = `"` + m.name + `":`
+		// The first byte is the lowest, as LittleEndian reads it from the input.
 		for i := range min(len(m.quoted), 8) {
 			m.head |= uint64(m.quoted[i]) << (8 * i)
 			m.mask |= 0xff << (8 * i)
@@ -206,6 +208,7 @@ func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 		m.steps, m.offset, reachable = route(t, f.index)
 		var err error
 		switch {
+		// The path ends here: the member has no decoder, and is skipped.
 		case whole:
 			delete(left, f.name)
 		// It is an error only for an object that has the member.

@@ -149,19 +149,19 @@ func (m *wireMap) decode(d *Decoder, w *wire, typ int, p pointer) error {
 	if p.isNil() {
 		room, _ = w.countRepeats(m.tag)
 	}
-	work := m.scratch
+	scratch := m.scratch
 	m.scratch = nil
-	if work == nil {
-		work = newMapScratch(m.typ)
+	if scratch == nil {
+		scratch = newMapScratch(m.typ)
 	}
-	work.elem.Set(m.zero)
-	name, wanted, err := m.entry(d, w, typ, work.elemAt)
+	scratch.elem.Set(m.zero)
+	name, wanted, err := m.entry(d, w, typ, scratch.elemAt)
 	if wanted {
-		work.insert(p, name, 1+room)
+		scratch.insert(p, name, 1+room)
 	}
 	// The map has a copy of the element. What it points to belongs to the object now.
-	work.elem.SetZero()
-	m.scratch = work
+	scratch.elem.SetZero()
+	m.scratch = scratch
 	return err
 }
 

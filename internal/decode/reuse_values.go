@@ -18,7 +18,7 @@ const (
 )
 
 // A shareField gives equal values of one field the same memory: the labels, probes and tolerations
-// of the pods of one Deployment are the same thousand times. It looks a value up by its bytes,
+// of the pods of one Deployment are equal. It looks a value up by its bytes,
 // before it is decoded, so a hit saves the decoding as well.
 //
 // A value is kept when it comes for the second time. Most of what comes once never comes again,

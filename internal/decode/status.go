@@ -36,5 +36,6 @@ func statusError(s *metav1.Status) error {
 		}
 		s.Message = strings.Join(words, ", ")
 	}
+	// An *apierrors.StatusError, so that IsResourceExpired and its like find the reason.
 	return apierrors.FromObject(s)
 }

@@ -147,6 +147,7 @@ func (l *jsonList) member(name string) error {
 		return err
 	}
 	switch name {
+	// A kind before the items is checked at once, so that no item of another kind is decoded.
 	case "kind":
 		err = unmarshal(raw, &l.kind)
 		if err == nil && l.kind != "" && l.kind != "Status" {
@@ -183,6 +184,7 @@ func (l *jsonList) readItems() error {
 		b.pos++
 		return nil
 	}
+	// The pool decodes pieces by decodeItem, hands results to deliver, and falls back to readAlone.
 	l.pool.configure((*Decoder).decodeItem, l.deliver, l.readAlone)
 	return l.readRemainingItems()
 }
@@ -231,6 +233,7 @@ func (l *jsonList) item() error {
 		return b.truncated(err)
 	}
 	base, usePool := b.offset(), l.pool.active()
+	// Twice the size of the last item: an attempt at an item that is cut off would be for nothing.
 	if rest := b.data[b.pos:]; !usePool && c == '{' && len(rest) > 2*l.lastSize {
 		p.reset(rest, base)
 		if obj, err := l.d.decodeObject(); err == nil {
@@ -238,7 +241,8 @@ func (l *jsonList) item() error {
 			b.pos += l.lastSize
 			return l.deliver(Event{Object: obj})
 		}
-		// Either it does not fit, or it is wrong, or only cut off. Find its end and try again.
+		// It is wrong, or only cut off, or was stopped. Find its end and try again: an error must not
+		// depend on the pieces in which the bytes came.
 	}
 	// A boundary that was found may be in a string of the item. Then the item is no whole value,
 	// and the pool finds out.
@@ -305,6 +309,7 @@ func (l *jsonList) string() (string, error) {
 	if err := l.expect('"'); err != nil {
 		return "", err
 	}
+	// value wants the quote too.
 	b.pos--
 	base := b.offset()
 	raw, err := b.value()
@@ -323,6 +328,7 @@ func (l *jsonList) more(closing byte) (bool, error) {
 	if err != nil {
 		return false, b.truncated(err)
 	}
+	// expect makes the error.
 	if c != ',' && c != closing {
 		return false, l.expect(closing)
 	}

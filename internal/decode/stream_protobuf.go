@@ -32,6 +32,7 @@ func (l *protobufList) read() error {
 	if err != nil {
 		return err
 	}
+	// JSON or an HTML page would fail here, with its first bytes in the error.
 	if string(head) != magic {
 		return fmt.Errorf("%w: a list begins with %.4q", errWire, head)
 	}
@@ -82,6 +83,7 @@ func (l *protobufList) readList() error {
 		return fmt.Errorf("%w: a list of %d bytes", errWire, n)
 	}
 	l.found = true
+	// A Status is short, and no list.
 	if l.kind == "Status" {
 		// The kind came first, as servers write it: the request has failed, and this is why.
 		raw, err := b.exactly(n)

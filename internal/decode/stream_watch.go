@@ -42,6 +42,7 @@ func (w *watchStream) read(enc Encoding) error {
 		return w.readAll(next)
 	}
 	if enc == Protobuf {
+		// The length of a frame is certain, so there is nothing to read again.
 		next, alone, w.decode, w.hasMore = w.nextProtobuf, nil, (*Decoder).decodeProtobufFrame, w.d.buf.hasFrame
 	}
 	w.pool.configure(w.decode, w.deliver, alone)
@@ -135,6 +136,7 @@ func (w *watchStream) nextJSON() (more bool, err error) {
 	if err != nil {
 		return false, b.truncated(err)
 	}
+	// Something else than an event: an HTML page, or what is left of a broken stream.
 	if c != '{' {
 		return false, &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}
 	}
@@ -320,6 +322,8 @@ func (w *watchStream) checkKind(ev *Event) error {
 	switch {
 	case id.Kind == "" || id.Kind == w.kind && id.APIVersion == w.apiVersion:
 		return nil
+	// Kinds may accept any kind, if the type does not say one. These two are never the objects of a
+	// source.
 	case id.Kind == "Table" || id.Kind == "Status":
 		return fmt.Errorf("a %s in the place of an object", id.Kind)
 	}
