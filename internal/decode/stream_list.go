@@ -241,8 +241,8 @@ func (l *jsonList) item() error {
 			b.pos += l.lastSize
 			return l.deliver(Event{Object: obj})
 		}
-		// It is wrong, or only cut off, or was stopped. Find its end and try again: an error must not
-		// depend on the pieces in which the bytes came.
+		// It is wrong, or only cut off, or was stopped. Find its end and try again: an error must
+		// not depend on the pieces in which the bytes came.
 	}
 	// A boundary that was found may be in a string of the item. Then the item is no whole value,
 	// and the pool finds out.

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// This is the only file that imports package unsafe. A compiled decoder writes through addresses: it
-// knows at compile time the offset and the type of what it writes. A reflect.Value for each field
-// and element would cost a third of the time of a whole decode.
+// This is the only file that imports package unsafe. A compiled decoder writes through addresses:
+// it knows at compile time the offset and the type of what it writes. A reflect.Value for each
+// field and element would cost a third of the time of a whole decode.
 //
 // What makes it safe:
 //
