@@ -1,23 +1,28 @@
 package decode
 
-// An abort ends the decoding of an object, of which no value is to blame.
+// An abort ends the decoding of an object because the caller has stopped it. No value of the object
+// is to blame, so it gets no path and is not the object's Err.
 type abort struct{ error }
 
-// Unwrap returns why.
+// Unwrap returns the error that the function of StopWhen returned.
 func (a abort) Unwrap() error { return a.error }
 
-// tickEvery is after how many ticks a parser asks whether it shall go on: some tens of microseconds of work.
+// tickEvery is the number of ticks after which a parser asks whether to go on. They take some tens
+// of microseconds, so that an object of many megabytes ends within a millisecond, and the calls
+// cost nothing.
 const tickEvery = 1024
 
-// tick is called for what there may be any number of in one object: brackets, elements and members. An error ends the object.
+// tick is called once for everything that one object may have any number of: brackets, elements,
+// members. An error ends the object.
 func (p *parser) tick() error {
 	if p.ticks++; p.ticks%tickEvery != 0 {
 		return nil
 	}
-	return p.ask()
+	return p.checkStop()
 }
 
-func (p *parser) ask() error {
+// checkStop asks the function of StopWhen whether to go on.
+func (p *parser) checkStop() error {
 	if p.stop == nil {
 		return nil
 	}
@@ -27,6 +32,8 @@ func (p *parser) ask() error {
 	return nil
 }
 
-// StopWhen lets what is decoded end with the error that stopped returns, within less than a millisecond even in a large object.
-// It is called now and then, by any goroutine that decodes. It holds until the next call; nil is for never.
+// StopWhen makes the decoding end with the error that stopped returns, within less than a
+// millisecond even in a large object. stopped is called now and then, by any goroutine that
+// decodes, so it must be safe for concurrent use. It holds for all following streams until the next
+// call; nil means never.
 func (d *Decoder) StopWhen(stopped func() error) { d.p.stop = stopped }

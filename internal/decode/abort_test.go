@@ -14,7 +14,8 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// Whatever an object is made of, its decoding ends soon after it has been stopped, and is no error of the object's.
+// A decoding that is stopped ends soon, whatever the object is made of. The error is not the
+// object's.
 func TestStopWhen(t *testing.T) {
 	const n = 20 * tickEvery
 	list := func(item string) []byte { return []byte(`{"kind":"SinkList","items":[` + item + `]}`) }
@@ -60,21 +61,22 @@ func TestStopWhen(t *testing.T) {
 			enough := errors.New("enough")
 			var asked int
 			d.StopWhen(func() error { asked++; return enough })
-			told := 0
-			_, err = d.List(bytes.NewReader(tt.data), enc, func(Object) error { told++; return nil })
-			if !errors.Is(err, enough) || told > 0 || asked > 6 && opts.Workers < 0 {
-				t.Errorf("%s, %+v: error %v, asked %d times, %d objects", name, opts, err, asked, told)
+			yielded := 0
+			_, err = d.List(bytes.NewReader(tt.data), enc, func(Object) error { yielded++; return nil })
+			if !errors.Is(err, enough) || yielded > 0 || asked > 6 && opts.Workers < 0 {
+				t.Errorf("%s, %+v: error %v, asked %d times, %d objects", name, opts, err, asked, yielded)
 			}
 			d.StopWhen(nil)
-			if _, err := d.List(bytes.NewReader(tt.data), enc, func(Object) error { told++; return nil }); err != nil || told != 1 {
-				t.Errorf("%s, %+v: %d objects when it may go on, error %v", name, opts, told, err)
+			if _, err := d.List(bytes.NewReader(tt.data), enc, func(Object) error { yielded++; return nil }); err != nil || yielded != 1 {
+				t.Errorf("%s, %+v: %d objects when it may go on, error %v", name, opts, yielded, err)
 			}
 		}
 	}
 }
 
-// Values within values that may be shared are looked at once more each, but not again at each level around them, and the lines of
-// an event that comes in small pieces a few times each.
+// A value that may be shared is parsed once more than others, but not again at each level around
+// it. The lines of an event that comes in small pieces are parsed a few times each. So the work
+// grows with the bytes, not with their square.
 func TestLooksAreLinear(t *testing.T) {
 	nest := func(levels int) []byte {
 		return []byte(strings.Repeat(`{"next":{"spec":{"strs":["a","b"]},"x":`, levels) + "1" + strings.Repeat("}}", levels))

@@ -1,10 +1,29 @@
-// Package decode turns the bytes of an API server's lists and watches into objects: JSON as apimachinery's serializer reads it,
-// and protobuf in the server's envelopes.
+// Package decode turns the bytes of an API server's lists and watches into objects of one Go type.
+// It reads JSON as apimachinery's serializer reads it, and protobuf in the envelopes that servers
+// use.
 //
-// A stream is read object by object, so memory holds one at a time, or a few batches where several cores decode them. Where one
-// ends is found before or apart from what it is, so one that does not fit its type never hides the next. A decoder is compiled
-// from the type once; what it makes of the bytes is what apimachinery makes of them, except that it tells where in the object
-// they do not fit.
+// A stream is read object by object. Memory holds the bytes of one object at a time, or of a few
+// batches where several cores decode them. The end of an object is found before its content is
+// interpreted, or independently of it. So an object that does not fit its type is reported, and the
+// objects behind it are still found.
+//
+// A decoder is compiled from the Go type once, when it is first needed. The compiled form is a tree
+// of functions: one for each struct, field, slice or map, each writing through an address instead
+// of a reflect.Value. Its results are those of apimachinery's decoder. The one addition is that an
+// error says where in the object the value is.
+//
+// The prefix of a file says what it deals with:
+//
+//	stream_  where one object of a stream ends and the next begins: lists, watches, several cores
+//	json_    one JSON value: its syntax, and the decoders of each sort of Go type
+//	proto_   one protobuf message: its fields, and the decoders of each sort of Go type
+//	reuse_   what one object leaves for the next: strings, shared values, memory, buffers
+//	unsafe   the only file that imports package unsafe
+//
+// The other files do not depend on the encoding: decode.go is the public face, root.go the object
+// itself, kind.go the check that all objects are of one kind, drop.go the fields to leave out,
+// path.go the position of an error in an object, abort.go its early end. An encoding such as CBOR
+// would be a set of files with a prefix of its own, and one file with the prefix stream_.
 package decode
 
 import (
@@ -17,39 +36,51 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// MaxObject is the default for Options.Limit.
+// MaxObject is the default for Options.Limit, in bytes. The API server's own limit for a request is
+// a few megabytes.
 const MaxObject = 64 << 20
 
-// An Encoding is a form of bytes.
+// An Encoding is the form in which a server writes its objects.
 type Encoding int
 
-// JSON is what every server speaks, Protobuf is smaller.
+// JSON is what every server speaks. Protobuf is smaller and faster, but only built-in types have
+// it.
 const (
 	JSON Encoding = iota
 	Protobuf
 )
 
-// Options tune a Decoder.
+// Options tune a Decoder. The zero value decodes all fields and shares nothing.
 type Options struct {
-	Drop  []string // paths of fields to leave out, such as "metadata.managedFields"
-	Share bool     // let objects share equal parts
-	Limit int      // the most bytes of one object; 0: MaxObject
-	// Workers is how many goroutines decode a list beside its caller's, from the first byte; 0: as many as a long list is worth
-	// on the cores that there are; -1: none.
+	// Drop has the paths of fields to leave out, such as "metadata.managedFields". The names are
+	// those of JSON, in both encodings. A path goes through lists and into maps.
+	Drop []string
+	// Share lets objects share the memory of equal parts. The objects must not be changed then.
+	Share bool
+	// Limit is the most bytes that one object, or one event, may have. 0 means MaxObject.
+	Limit int
+	// Workers is how many goroutines decode a list or initial events beside the caller's goroutine,
+	// from the first byte on. 0 means as many as a long list is worth on the cores that there are.
+	// -1 means none.
 	Workers int
-	// Kinds is what the kinds of the objects must be, for all decoders of a source; nil: what the type tells, for this one.
+	// Kinds checks the kinds of the objects. All decoders of one source have the same Kinds, so
+	// that they compare what they read. With nil, this Decoder gets one that knows what the type
+	// says.
 	Kinds *Kinds
 }
 
-// An Object is an object of a list or a watch.
+// An Object is an object of a list or a watch, or the reason why it could not be decoded.
 type Object struct {
-	Value any // of the type that the Decoder was made for; nil where Err is set
-	// Ident has the kind as far as the bytes tell it, and the rest where Err is set.
+	// Value is of the type that the Decoder was made for. It is nil if Err is set.
+	Value any
+	// Ident has the API version and the kind, as far as the bytes say them. The rest is set only
+	// with Err: then it names the object that has no Value.
 	Ident Ident
-	Err   error
+	// Err says why the object does not fit its type. The stream goes on behind such an object.
+	Err error
 }
 
-// Ident is what identifies an object.
+// An Ident is what identifies an object.
 type Ident struct {
 	APIVersion, Kind string
 	Namespace, Name  string
@@ -57,48 +88,68 @@ type Ident struct {
 	ResourceVersion  string
 }
 
-// An Event is an event of a watch but for ERROR.
+// An Event is an event of a watch. ERROR events are not among them: they end the watch as its
+// error.
 type Event struct {
-	Type   string // ADDED, MODIFIED, DELETED or BOOKMARK
-	Object Object // for a BOOKMARK, no more than the kind in its Ident
-	// ResourceVersion and InitialEventsEnd are a BOOKMARK's.
+	// Type is ADDED, MODIFIED, DELETED or BOOKMARK.
+	Type string
+	// Object is the changed object. A BOOKMARK has nothing in it but the API version and kind of
+	// Ident.
+	Object Object
+	// ResourceVersion and InitialEventsEnd are set for a BOOKMARK. InitialEventsEnd says that all
+	// objects that existed at the start of the watch have come:
+	// https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists
 	ResourceVersion  string
 	InitialEventsEnd bool
-	// More is whether the next event has been read already, as far as that is known. It never is of initial events.
+	// More reports whether the buffer holds the next event already, so that the caller may wait
+	// with its own work until that event. It is a hint, and always false among initial events.
 	More bool
 }
 
-// A Decoder decodes objects of one type. It keeps what helps it with the next object, strings above all, and is not safe for
-// concurrent use.
+// A Decoder decodes objects of one type. It keeps what makes the next object cheaper: its buffers,
+// the strings that it has seen, and guesses at what follows what. It is not safe for concurrent
+// use.
 type Decoder struct {
 	root    root
 	opts    Options
 	buf     buffer
 	p       parser
-	strings pool
-	boxes   boxPool
+	strings stringPool
+	boxed   boxedStrings
 
-	objects uint64 // how many have been begun
+	// objects counts the objects that have been begun. An allocator compares it with the number
+	// that it remembers, to see that a new object has begun.
+	objects uint64
 
 	quantities quantityPool
 	wires      wireStack
-	depth      int // how many messages are around the one that is being decoded
+	// depth is the number of messages around the protobuf field that is being decoded.
+	depth int
 
-	lastKind, lastVersion string // that Kinds has let pass
+	// lastKind and lastVersion are the last pair that Kinds has accepted. Nearly every object has
+	// the same pair, so that the check takes no lock.
+	lastKind, lastVersion string
 
-	kind, apiVersion string         // of the object that is being decoded
-	kinds            [2]stringField // that make them
-	types            stringField    // that makes those of events
+	// kind and apiVersion are those of the object that is being decoded; kinds makes their strings,
+	// and eventTypes those of the events' types.
+	kind, apiVersion string
+	kinds            [2]stringField
+	eventTypes       stringField
 
-	// Stacks of what is decoded before it is known how much it is.
-	words []string
-	pairs []pair
+	// Two stacks for elements and members that are collected before their number is known. A nested
+	// value uses the places above those of the value around it.
+	stringStack []string
+	pairStack   []pair
 
-	batch   int        // so many bytes of a list are decoded by one goroutine at a time
-	helpers []*Decoder // of the crew that decoded the last page of a list
+	// batch is how many bytes of a list are given to a worker at a time. Tests make it smaller.
+	batch int
+	// workers are the decoders of the workerPool that decoded the last page of a list. The next
+	// page uses them again, with all that they have learned.
+	workers []*Decoder
 }
 
-// New returns a Decoder of objects of type typ, which is a pointer.
+// New returns a Decoder of objects of type typ, which must be a pointer type. It fails if a path in
+// opts.Drop names no field.
 func New(typ reflect.Type, opts Options) (*Decoder, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = MaxObject
@@ -113,57 +164,67 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 	return d, nil
 }
 
-// List reads a list from r and yields its objects in turn. An error of yield ends it and is returned.
+// List reads a list from r and yields its objects in turn, in the caller's goroutine. It returns
+// the list's metadata. An error of yield ends the list and is returned. An object that does not fit
+// its type is yielded with Err and ends nothing.
+//
+// If r blocks and has a Close, List may close it: that is how it ends a Read that nobody waits for.
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
 	d.buf.reset(r, d.opts.Limit, listBuffer)
-	defer d.done()
-	c := newCrew(d)
-	defer c.stop()
+	defer d.releaseStream()
+	pool := newWorkerPool(d)
+	defer pool.stop()
 	if enc == Protobuf {
-		l := protobufList{d: d, crew: c, yield: yield}
+		l := protobufList{d: d, pool: pool, yield: yield}
 		err := l.read()
-		c.keep(&l.meta)
+		pool.keepWorkers(&l.meta)
 		return l.meta, err
 	}
-	l := jsonList{d: d, crew: c, yield: yield}
+	l := jsonList{d: d, pool: pool, yield: yield}
 	err := l.read()
-	if err == errDone {
+	if err == errReadAlone {
 		err = nil
 	}
-	c.keep(&l.meta)
+	pool.keepWorkers(&l.meta)
 	return l.meta, err
 }
 
-// Watch reads events from r until its end and yields each in turn. An ERROR event is returned as the error that it holds.
-// An error of yield ends it and is returned.
+// Watch reads events from r until r ends, and yields each in turn, in the caller's goroutine. It
+// returns nil at the end of r, and the Status of an ERROR event as an error. An error of yield ends
+// the watch and is returned.
 func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) error {
 	d.buf.reset(r, d.opts.Limit, minBuffer)
-	defer d.done()
+	defer d.releaseStream()
 	w := watchStream{d: d, yield: yield}
 	return w.read(enc)
 }
 
-// WatchList is Watch for a stream that begins with all objects that there are, until a bookmark that ends them.
+// WatchList is like Watch, for a stream that begins with all objects that exist and marks the end
+// of those by a bookmark (KEP-3157). Until that bookmark it may use several cores, as List does.
 func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) error {
 	d.buf.reset(r, d.opts.Limit, listBuffer)
-	defer d.done()
-	w := watchStream{d: d, initial: true, crew: newCrew(d), yield: yield}
-	defer func() { w.crew.stop() }()
+	defer d.releaseStream()
+	w := watchStream{d: d, initial: true, pool: newWorkerPool(d), yield: yield}
+	// A deferred w.pool.stop would keep the pool and its decoders alive for the whole watch. goLive
+	// drops them when the initial events end.
+	defer func() { w.pool.stop() }()
 	return w.read(enc)
 }
 
-// Status returns the Status that data holds whole, if it holds one.
+// Status decodes data, the whole body of a response, as a metav1.Status. It reports whether data is
+// one.
 func Status(data []byte, enc Encoding) (*metav1.Status, bool) {
 	var s metav1.Status
 	if enc == Protobuf {
-		var u unknown
+		var u envelope
 		err := u.open(&Decoder{}, data)
 		return &s, err == nil && u.kind == "Status" && s.Unmarshal(u.raw) == nil
 	}
 	return &s, unmarshal(data, &s) == nil && s.Kind == "Status"
 }
 
-// isFatal reports whether err says that the bytes are no JSON or are not to be decoded, rather than that they do not fit a type.
+// isFatal reports whether err ends the stream: the bytes are no JSON, so nobody knows where the
+// next object begins, or the caller has stopped the decoding. Other errors are about one object.
 func isFatal(err error) bool {
 	switch err.(type) {
 	case nil:
@@ -175,5 +236,6 @@ func isFatal(err error) bool {
 	return ok
 }
 
-// unmarshal is apimachinery's decoder.
+// unmarshal decodes JSON by apimachinery. It is the fallback for rare types, and the reference for
+// all: names are case-sensitive, and whole numbers in an any are int64.
 func unmarshal(data []byte, v any) error { return utiljson.Unmarshal(data, v) }

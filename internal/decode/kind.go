@@ -12,20 +12,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kinds holds the objects of one source to one kind, over all its responses. Its methods may be called by any goroutine.
+// Kinds checks that all objects of one source are of one kind and one API group, over all its
+// responses. A server, or a proxy before it, may answer with something else, and JSON of another
+// kind decodes without an error. The methods may be called by any goroutine.
 type Kinds struct {
-	want    string // the kind; "": that of what comes first
-	why     string // where want is from
-	partial bool   // the objects are metadata, which servers may give a kind of its own
+	// want is the kind that the objects must have; "" means that of the first object. wantFrom says
+	// in an error who asked for it.
+	want     string
+	wantFrom string
+	// partial says that the objects are metadata only. Servers may call their kind
+	// PartialObjectMetadata instead of, say, Pod.
+	partial bool
 
-	mu    sync.Mutex
-	kind  string  // guarded by mu: that of what has come, where want is empty
-	group *string // guarded by mu: the API group of what has come; nil: not known
+	// mu guards the fields below.
+	mu sync.Mutex
+	// kind is that of the first object, if want is empty.
+	kind string
+	// group is the API group of the first response that says one; nil before. It is a pointer
+	// because "" is the core group. The version is not compared here: a server may change it
+	// between responses.
+	group *string
 }
 
-// KindOf returns the kind of objects of type typ, a pointer: the name of a struct that embeds metav1.TypeMeta, as
-// runtime.Scheme.AddKnownTypes takes it, with a capital letter, which every kind has. It returns "" for a type that does not
-// tell: one without a TypeMeta, one with type parameters, and metadata of any kind.
+// KindOf returns the kind of objects of type typ, a pointer. It is the name of a struct that embeds
+// metav1.TypeMeta, as runtime.Scheme.AddKnownTypes takes it. The first letter becomes a capital
+// one, which every kind has. KindOf returns "" for a type that does not say its kind: one without a
+// TypeMeta, one with type parameters, and metav1.PartialObjectMetadata.
 func KindOf(typ reflect.Type) string {
 	t := typ
 	if t.Kind() == reflect.Pointer {
@@ -44,31 +56,35 @@ func KindOf(typ reflect.Type) string {
 	return ""
 }
 
+// partialKind is the kind of objects of which a server sends only the metadata.
 const partialKind = "PartialObjectMetadata"
 
 var partialObject = reflect.TypeFor[*metav1.PartialObjectMetadata]()
 
-// NewKinds returns the Kinds of a source of objects of type typ, of which kind is the kind, or "" for the one that typ tells.
+// NewKinds returns the Kinds of a source of objects of type typ. kind is the kind that the user has
+// set, or "" for the one that the type says.
 func NewKinds(typ reflect.Type, kind string) *Kinds {
-	k := &Kinds{want: kind, why: "HTTP.Kind", partial: typ == partialObject}
+	k := &Kinds{want: kind, wantFrom: "HTTP.Kind", partial: typ == partialObject}
 	if kind == "" {
 		k.want = KindOf(typ)
-		k.why = fmt.Sprintf("the kind of %v; set HTTP.Kind if it is called otherwise", typ)
+		k.wantFrom = fmt.Sprintf("the kind of %v; set HTTP.Kind if it is called otherwise", typ)
 	}
 	return k
 }
 
-// A KindError says that a response is about another kind of objects than the source.
+// A KindError says that a response has objects of another kind than the source.
 type KindError struct {
 	Want, Got string
-	Why       string // where Want is from
+	// Why says where Want comes from.
+	Why string
 }
 
 func (e *KindError) Error() string {
 	return fmt.Sprintf("want %.100s (%s), got %.100s", e.Want, e.Why, e.Got)
 }
 
-// object checks the kind of an object. A version without a group is of the core's; what is empty says nothing.
+// object checks the kind of an object. An empty kind or apiVersion says nothing. An apiVersion
+// without a group, such as "v1", is one of the core group.
 func (k *Kinds) object(kind, apiVersion string) error {
 	if kind == "" || k.partial && kind == partialKind {
 		return nil
@@ -76,7 +92,8 @@ func (k *Kinds) object(kind, apiVersion string) error {
 	return k.check(kind, apiVersion, kind, "")
 }
 
-// list checks the kind of a list. The one of type List may be of any kind.
+// list checks the kind of a list, which is that of its objects with "List" behind it. A list of
+// kind List may have objects of any kind.
 func (k *Kinds) list(kind, apiVersion string) error {
 	of := strings.TrimSuffix(kind, "List")
 	if of == "" || k.partial && of == partialKind {
@@ -85,11 +102,12 @@ func (k *Kinds) list(kind, apiVersion string) error {
 	return k.check(of, apiVersion, kind, "a list of ")
 }
 
-// check checks the kind of objects, of which got is what the response says.
+// check compares kind and group with those wanted, and remembers them if they are the first. got is
+// the kind as the response says it, and list is put before the wanted one, both for the error.
 func (k *Kinds) check(kind, apiVersion, got, list string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	want, why := k.want, k.why
+	want, why := k.want, k.wantFrom
 	if want == "" {
 		want, why = k.kind, "as before"
 	}
@@ -99,6 +117,7 @@ func (k *Kinds) check(kind, apiVersion, got, list string) error {
 	if apiVersion != "" {
 		gv, _ := schema.ParseGroupVersion(apiVersion)
 		if k.group == nil {
+			// The clone keeps a few bytes alive instead of the string that it is part of.
 			group := strings.Clone(gv.Group)
 			k.group = &group
 		} else if *k.group != gv.Group {
@@ -113,8 +132,9 @@ func (k *Kinds) check(kind, apiVersion, got, list string) error {
 	return nil
 }
 
-// sameKind checks the kind of an object, which is mostly that of the one before.
-func (d *Decoder) sameKind(id *Ident) error {
+// checkKind checks the kind of an object. It mostly is that of the object before, and then it takes
+// no lock.
+func (d *Decoder) checkKind(id *Ident) error {
 	if id.Kind == "" || id.Kind == d.lastKind && id.APIVersion == d.lastVersion {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A projection is a type that tells no kind.
+// A projection is a type that does not say its kind.
 type projection struct {
 	metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 }
@@ -39,20 +39,23 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// An answer is what a source is told in one response.
+// An answer is one response to a source.
 type answer struct {
-	how  string // list, watch or stream
+	// How it is read: list, watch or stream.
+	how  string
 	data string
-	want string // how its error begins; "": it has none
-	n    int    // how many objects are yielded
+	// How the error begins; "" if there is none.
+	want string
+	// The number of objects that are yielded.
+	n int
 }
 
 func (a answer) protobuf() bool {
 	return strings.HasPrefix(a.data, magic) || strings.HasPrefix(a.data, "\x00")
 }
 
-// told has one decoder after another read the answers, of which each knows what the ones before were told.
-func (a answer) told(d *Decoder) (n int, err error) {
+// read reads the answer by d.
+func (a answer) read(d *Decoder) (n int, err error) {
 	enc := JSON
 	if a.protobuf() {
 		enc = Protobuf
@@ -68,8 +71,8 @@ func (a answer) told(d *Decoder) (n int, err error) {
 	return n, err
 }
 
-// obj is an object of a kind, in a version; "" leaves it out.
-func kindly(kind, version string) string {
+// kindObject returns an object of a kind in a version; "" leaves either out.
+func kindObject(kind, version string) string {
 	tell := ""
 	if kind != "" {
 		tell = fmt.Sprintf(`"kind":%q,"apiVersion":%q,`, kind, version)
@@ -77,19 +80,19 @@ func kindly(kind, version string) string {
 	return `{` + tell + `"metadata":{"name":"a","resourceVersion":"1"}}`
 }
 
-func kindlyEvent(kind, version string) string {
-	return `{"type":"ADDED","object":` + kindly(kind, version) + "}\n"
+func kindEvent(kind, version string) string {
+	return `{"type":"ADDED","object":` + kindObject(kind, version) + "}\n"
 }
 
-func kindlyBookmark(kind, version string) string {
-	return strings.Replace(kindlyEvent(kind, version), "ADDED", "BOOKMARK", 1)
+func kindBookmark(kind, version string) string {
+	return strings.Replace(kindEvent(kind, version), "ADDED", "BOOKMARK", 1)
 }
 
-func kindlyList(kind, version string, items ...string) string {
+func kindList(kind, version string, items ...string) string {
 	return fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{},"items":[%s]}`, kind, version, strings.Join(items, ","))
 }
 
-// customList is kindlyList as servers write custom resources.
+// customList is like kindList, in the form in which servers write lists of custom resources.
 func customList(kind, version string, items ...string) string {
 	return fmt.Sprintf(`{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":{}}`, version, strings.Join(items, ","), kind)
 }
@@ -109,34 +112,35 @@ func TestKinds(t *testing.T) {
 	wireList := func(kind, version string) string {
 		return string(message(kind, version, &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{*meta, *meta}}))
 	}
-	plain := kindly("", "")
+	plain := kindObject("", "")
 	for name, tt := range map[string]struct {
-		typ     reflect.Type
-		kind    string // HTTP.Kind
+		typ reflect.Type
+		// What the user has set as HTTP.Kind.
+		kind    string
 		answers []answer
 	}{
 		"of the type": {reflect.TypeFor[*sink](), "", []answer{
-			{"list", kindlyList("SinkList", "v1", plain, plain), "", 2}, {"watch", kindlyEvent("Sink", "v1") + kindlyEvent("Sink", "v1"), "", 2},
-			{"list", customList("SinkList", "v1", kindly("Sink", "v1")), "", 1}, {"stream", kindlyEvent("Sink", "v1") + kindlyBookmark("Sink", "v1"), "", 2},
-			{"list", kindlyList("List", "v1", kindly("Sink", "v1"), plain), "", 2}, {"watch", kindlyEvent("", ""), "", 1},
+			{"list", kindList("SinkList", "v1", plain, plain), "", 2}, {"watch", kindEvent("Sink", "v1") + kindEvent("Sink", "v1"), "", 2},
+			{"list", customList("SinkList", "v1", kindObject("Sink", "v1")), "", 1}, {"stream", kindEvent("Sink", "v1") + kindBookmark("Sink", "v1"), "", 2},
+			{"list", kindList("List", "v1", kindObject("Sink", "v1"), plain), "", 2}, {"watch", kindEvent("", ""), "", 1},
 		}},
 		"another list": {reflect.TypeFor[*sink](), "", []answer{
-			{"list", kindlyList("ConfigMapList", "v1", plain), "want a list of Sink (the kind of *decode.sink; set HTTP.Kind if it is called otherwise), got ConfigMapList", 0},
-			{"list", kindlyList("ConfigMapList", "v1"), "want a list of Sink (", 0}, {"list", customList("ConfigMapList", "v1", kindly("ConfigMap", "v1")), "want Sink (", 0},
+			{"list", kindList("ConfigMapList", "v1", plain), "want a list of Sink (the kind of *decode.sink; set HTTP.Kind if it is called otherwise), got ConfigMapList", 0},
+			{"list", kindList("ConfigMapList", "v1"), "want a list of Sink (", 0}, {"list", customList("ConfigMapList", "v1", kindObject("ConfigMap", "v1")), "want Sink (", 0},
 			{"list", customList("ConfigMapList", "v1"), "want a list of Sink (", 0}, {"list", customList("ConfigMapList", "v1", plain), "want a list of Sink (", 1},
-			{"list", kindlyList("List", "v1", kindly("ConfigMap", "v1")), "want Sink (", 0}, {"list", kindlyList("SinkList", "v1", plain, kindly("ConfigMap", "v1")), "want Sink (", 1},
-			{"list", customList("ConfigMapList", "v1", kindly("Sink", "v1"), plain), "want a list of Sink (", 2},
-			{"list", kindlyList("SinkList", "v1", `{"kind":"ConfigMap","apiVersion":"v1","metadata":[]}`), "want Sink (", 0},
-			{"list", kindlyList("SinkList", "v1"), "", 0},
+			{"list", kindList("List", "v1", kindObject("ConfigMap", "v1")), "want Sink (", 0}, {"list", kindList("SinkList", "v1", plain, kindObject("ConfigMap", "v1")), "want Sink (", 1},
+			{"list", customList("ConfigMapList", "v1", kindObject("Sink", "v1"), plain), "want a list of Sink (", 2},
+			{"list", kindList("SinkList", "v1", `{"kind":"ConfigMap","apiVersion":"v1","metadata":[]}`), "want Sink (", 0},
+			{"list", kindList("SinkList", "v1"), "", 0},
 		}},
 		"another name of a custom list": {reflect.TypeFor[*sink](), "", []answer{
-			{"list", customList("SinksList", "v1", kindly("Sink", "v1"), kindly("Sink", "v1")), "", 2}, {"list", customList("SinksList", "v1"), "want a list of Sink (", 0},
+			{"list", customList("SinksList", "v1", kindObject("Sink", "v1"), kindObject("Sink", "v1")), "", 2}, {"list", customList("SinksList", "v1"), "want a list of Sink (", 0},
 		}},
 		"another event": {reflect.TypeFor[*sink](), "", []answer{
-			{"list", kindlyList("SinkList", "v1", plain), "", 1},
-			{"watch", kindlyEvent("ConfigMap", "v1"), "want Sink (the kind of *decode.sink; set HTTP.Kind if it is called otherwise), got ConfigMap", 0},
-			{"watch", kindlyEvent("Sink", "v1") + kindlyEvent("ConfigMap", "v1"), "want Sink (", 1}, {"stream", kindlyEvent("ConfigMap", "v1"), "want Sink (", 0},
-			{"watch", kindlyBookmark("ConfigMap", "v1"), "want Sink (", 0}, {"stream", kindlyBookmark("ConfigMap", "v1"), "want Sink (", 0},
+			{"list", kindList("SinkList", "v1", plain), "", 1},
+			{"watch", kindEvent("ConfigMap", "v1"), "want Sink (the kind of *decode.sink; set HTTP.Kind if it is called otherwise), got ConfigMap", 0},
+			{"watch", kindEvent("Sink", "v1") + kindEvent("ConfigMap", "v1"), "want Sink (", 1}, {"stream", kindEvent("ConfigMap", "v1"), "want Sink (", 0},
+			{"watch", kindBookmark("ConfigMap", "v1"), "want Sink (", 0}, {"stream", kindBookmark("ConfigMap", "v1"), "want Sink (", 0},
 			{"watch", `{"type":"ADDED","object":{"kind":"ConfigMap","metadata":[]}}`, "want Sink (", 0},
 		}},
 		"protobuf": {reflect.TypeFor[*carp.Carp](), "", []answer{
@@ -146,40 +150,40 @@ func TestKinds(t *testing.T) {
 			{"list", wireList("CarpList", "h/v1"), `want a list of Carp of API group "g" (as before), got CarpList of "h"`, 0}, {"watch", wireEvent("Carp", "g/v2"), "", 1},
 		}},
 		"of another name": {reflect.TypeFor[*sink](), "Basin", []answer{
-			{"list", kindlyList("SinkList", "v1", plain), "want a list of Basin (HTTP.Kind), got SinkList", 0}, {"list", kindlyList("BasinList", "v1", plain), "", 1},
-			{"watch", kindlyEvent("Sink", "v1"), "want Basin (HTTP.Kind), got Sink", 0}, {"watch", kindlyEvent("Basin", "v1"), "", 1},
+			{"list", kindList("SinkList", "v1", plain), "want a list of Basin (HTTP.Kind), got SinkList", 0}, {"list", kindList("BasinList", "v1", plain), "", 1},
+			{"watch", kindEvent("Sink", "v1"), "want Basin (HTTP.Kind), got Sink", 0}, {"watch", kindEvent("Basin", "v1"), "", 1},
 		}},
 		"a projection": {reflect.TypeFor[*projection](), "", []answer{
-			{"list", kindlyList("List", "v1", plain), "", 1}, {"watch", kindlyEvent("", ""), "", 1}, {"list", kindlyList("ServiceList", "v1"), "", 0},
-			{"watch", kindlyEvent("Secret", "v1"), "want Service (as before), got Secret", 0}, {"watch", kindlyEvent("Service", "v1"), "", 1},
-			{"list", kindlyList("SecretList", "v1", plain), "want a list of Service (as before), got SecretList", 0}, {"list", kindlyList("List", "v1", kindly("Secret", "v1")), "want Service (", 0},
+			{"list", kindList("List", "v1", plain), "", 1}, {"watch", kindEvent("", ""), "", 1}, {"list", kindList("ServiceList", "v1"), "", 0},
+			{"watch", kindEvent("Secret", "v1"), "want Service (as before), got Secret", 0}, {"watch", kindEvent("Service", "v1"), "", 1},
+			{"list", kindList("SecretList", "v1", plain), "want a list of Service (as before), got SecretList", 0}, {"list", kindList("List", "v1", kindObject("Secret", "v1")), "want Service (", 0},
 			{"list", wireList("SecretList", "v1"), "want a list of Service (", 0}, {"stream", wireEvent("Secret", "v1"), "want Service (", 0}, {"list", wireList("ServiceList", "v1"), "", 2},
 		}},
 		"a projection of what its watch tells": {reflect.TypeFor[*projection](), "", []answer{
-			{"stream", kindlyEvent("Secret", "v1"), "", 1}, {"list", kindlyList("ServiceList", "v1"), "want a list of Secret (as before), got ServiceList", 0},
+			{"stream", kindEvent("Secret", "v1"), "", 1}, {"list", kindList("ServiceList", "v1"), "want a list of Secret (as before), got ServiceList", 0},
 		}},
 		"a projection of what the items tell": {reflect.TypeFor[*projection](), "", []answer{
-			{"list", customList("OddList", "g/v1", kindly("Widget", "g/v1")), "", 1}, {"watch", kindlyEvent("Widget", "g/v1"), "", 1}, {"watch", kindlyEvent("Odd", "g/v1"), "want Widget (as before), got Odd", 0},
+			{"list", customList("OddList", "g/v1", kindObject("Widget", "g/v1")), "", 1}, {"watch", kindEvent("Widget", "g/v1"), "", 1}, {"watch", kindEvent("Odd", "g/v1"), "want Widget (as before), got Odd", 0},
 		}},
-		"a projection of a kind": {reflect.TypeFor[*projection](), "Service", []answer{{"list", kindlyList("SecretList", "v1"), "want a list of Service (HTTP.Kind), got SecretList", 0}}},
+		"a projection of a kind": {reflect.TypeFor[*projection](), "Service", []answer{{"list", kindList("SecretList", "v1"), "want a list of Service (HTTP.Kind), got SecretList", 0}}},
 		"untyped": {reflect.TypeFor[*unstructured.Unstructured](), "", []answer{
-			{"list", kindlyList("ServiceList", "v1", plain), "", 1}, {"watch", kindlyEvent("Secret", "v1"), "want Service (as before), got Secret", 0}, {"watch", kindlyEvent("Service", "v1"), "", 1},
+			{"list", kindList("ServiceList", "v1", plain), "", 1}, {"watch", kindEvent("Secret", "v1"), "want Service (as before), got Secret", 0}, {"watch", kindEvent("Service", "v1"), "", 1},
 		}},
 		"untyped, of a kind": {reflect.TypeFor[*unstructured.Unstructured](), "Secret", []answer{
-			{"list", kindlyList("ServiceList", "v1", plain), "want a list of Secret (HTTP.Kind), got ServiceList", 0}, {"watch", kindlyEvent("Secret", "v1"), "", 1},
+			{"list", kindList("ServiceList", "v1", plain), "want a list of Secret (HTTP.Kind), got ServiceList", 0}, {"watch", kindEvent("Secret", "v1"), "", 1},
 		}},
 		"metadata": {reflect.TypeFor[*metav1.PartialObjectMetadata](), "", []answer{
-			{"list", kindlyList("PartialObjectMetadataList", "meta.k8s.io/v1", kindly("PartialObjectMetadata", "meta.k8s.io/v1")), "", 1}, {"watch", kindlyEvent("PartialObjectMetadata", "meta.k8s.io/v1"), "", 1},
-			{"list", kindlyList("PodList", "v1", plain), "", 1}, {"watch", kindlyEvent("Pod", "v1"), "", 1}, {"watch", wireEvent("PartialObjectMetadata", "meta.k8s.io/v1"), "", 1},
-			{"list", kindlyList("SecretList", "v1"), "want a list of Pod (as before), got SecretList", 0}, {"list", wireList("PartialObjectMetadataList", "meta.k8s.io/v1"), "", 2},
+			{"list", kindList("PartialObjectMetadataList", "meta.k8s.io/v1", kindObject("PartialObjectMetadata", "meta.k8s.io/v1")), "", 1}, {"watch", kindEvent("PartialObjectMetadata", "meta.k8s.io/v1"), "", 1},
+			{"list", kindList("PodList", "v1", plain), "", 1}, {"watch", kindEvent("Pod", "v1"), "", 1}, {"watch", wireEvent("PartialObjectMetadata", "meta.k8s.io/v1"), "", 1},
+			{"list", kindList("SecretList", "v1"), "want a list of Pod (as before), got SecretList", 0}, {"list", wireList("PartialObjectMetadataList", "meta.k8s.io/v1"), "", 2},
 		}},
 		"groups": {reflect.TypeFor[*sink](), "", []answer{
-			{"list", `{"kind":"SinkList","items":[]}`, "", 0}, {"list", kindlyList("List", "v1"), "", 0}, {"list", kindlyList("SinkList", "apps/v1"), "", 0}, {"watch", kindlyEvent("Sink", "apps/v2"), "", 1},
-			{"watch", kindlyEvent("Sink", "v1"), `want Sink of API group "apps" (as before), got Sink of ""`, 0}, {"list", kindlyList("SinkList", "more/v1"), `want a list of Sink of API group "apps" (as before), got SinkList of "more"`, 0},
-			{"list", `{"kind":"SinkList","items":[],"apiVersion":"more/v1"}`, `want a list of Sink of API group "apps"`, 0}, {"watch", kindlyEvent("Sink", "apps/v1") + kindlyEvent("Sink", "apps/v2"), "a Sink of apps/v2 after a Sink of apps/v1", 1},
+			{"list", `{"kind":"SinkList","items":[]}`, "", 0}, {"list", kindList("List", "v1"), "", 0}, {"list", kindList("SinkList", "apps/v1"), "", 0}, {"watch", kindEvent("Sink", "apps/v2"), "", 1},
+			{"watch", kindEvent("Sink", "v1"), `want Sink of API group "apps" (as before), got Sink of ""`, 0}, {"list", kindList("SinkList", "more/v1"), `want a list of Sink of API group "apps" (as before), got SinkList of "more"`, 0},
+			{"list", `{"kind":"SinkList","items":[],"apiVersion":"more/v1"}`, `want a list of Sink of API group "apps"`, 0}, {"watch", kindEvent("Sink", "apps/v1") + kindEvent("Sink", "apps/v2"), "a Sink of apps/v2 after a Sink of apps/v1", 1},
 		}},
 		"what is no object": {reflect.TypeFor[*projection](), "", []answer{
-			{"watch", kindlyEvent("Table", "meta.k8s.io/v1"), "a Table in the place of an object", 0}, {"watch", kindlyBookmark("Status", "v1"), "a Status in the place of an object", 0}, {"watch", kindlyEvent("Pod", "v1"), "", 1},
+			{"watch", kindEvent("Table", "meta.k8s.io/v1"), "a Table in the place of an object", 0}, {"watch", kindBookmark("Status", "v1"), "a Status in the place of an object", 0}, {"watch", kindEvent("Pod", "v1"), "", 1},
 		}},
 	} {
 		for _, workers := range []int{-1, 2} {
@@ -194,9 +198,9 @@ func TestKinds(t *testing.T) {
 					kept = d
 				}
 				d.batch = 1
-				// It is the source that remembers, whichever decoder reads, and however often.
+				// The source remembers the kind, whichever decoder reads, and however often.
 				for _, d := range []*Decoder{d, kept} {
-					if n, err := a.told(d); n != a.n || (err == nil) != (a.want == "") || err != nil && !strings.HasPrefix(err.Error(), a.want) {
+					if n, err := a.read(d); n != a.n || (err == nil) != (a.want == "") || err != nil && !strings.HasPrefix(err.Error(), a.want) {
 						t.Errorf("%s, %d workers, answer %d: %d objects, error %v; want %d, %q", name, workers, i, n, err, a.n, a.want)
 					}
 				}
@@ -205,16 +209,16 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What is told of an error is short, whatever a response says.
+// An error about a kind is short, whatever the response says.
 func TestKindErrorIsShort(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	d := newDecoder[*projection](t, Options{})
 	for _, data := range []string{
-		kindlyList(long, "v1"), kindlyList("PodList", "v1"), kindlyList(long+"List", "v1"), kindlyEvent(long, "v1"), kindlyEvent("Pod", long+"/v1"), `{"type":"` + long + `"}`, `{"kind":"` + long + `"}`,
+		kindList(long, "v1"), kindList("PodList", "v1"), kindList(long+"List", "v1"), kindEvent(long, "v1"), kindEvent("Pod", long+"/v1"), `{"type":"` + long + `"}`, `{"kind":"` + long + `"}`,
 		`{"type":"ERROR","object":{"kind":"` + long + `"}}`,
 	} {
 		for _, how := range []string{"list", "watch"} {
-			if _, err := (answer{how: how, data: data}).told(d); err != nil && len(err.Error()) > 500 {
+			if _, err := (answer{how: how, data: data}).read(d); err != nil && len(err.Error()) > 500 {
 				t.Errorf("%s of %.40s: %d bytes: %.100v", how, data, len(err.Error()), err)
 			}
 		}

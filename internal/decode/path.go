@@ -8,28 +8,40 @@ import (
 )
 
 const (
-	// maxPath is the most bytes of a path that are told: half of them those next to the object, half those next to the value.
+	// maxPath is the most bytes of a path that an error shows: one half for the elements next to
+	// the object, one for those next to the value.
 	maxPath = 2 << 10
-	// maxName is the most bytes of one element of it.
+	// maxName is the most bytes of one element of the path. A map's key may be of any size.
 	maxName = 256
-	// maxText is the most bytes that are told of why a value does not fit, which may quote it.
+	// maxText is the most bytes of the reason. It may quote the value.
 	maxText = 2 << 10
-	// gap stands for what is not told.
-	gap = "…"
+	// ellipsis stands for what is left out.
+	ellipsis = "…"
 )
 
-// A FieldError says which value of an object does not fit its type. Err has no path of its own.
+// A FieldError says which value of an object does not fit its type. A caller may keep it for as
+// long as the object stays broken, so its size has a limit: a server may send names and values of
+// megabytes.
 type FieldError struct {
-	Offset int64 // behind the value, in the stream; -1 in protobuf
-	Err    error
+	// Offset is the number of the byte behind the value, in the stream. It is -1 in protobuf.
+	Offset int64
+	// Err is the reason, without a path.
+	Err error
 
-	// The path is found from within, and joined when it is asked for: joined at each level it would cost the square of the depth.
-	inner, outer         []string // the elements next to the value, and those next to the object; both from within
-	innerSize, outerSize int      // their bytes
-	cut                  bool     // elements between them are left out
+	// The path is collected from the value outwards, as the calls of the decoders return, and
+	// joined only when Path is called. To join it at each level would take time that grows with the
+	// square of the depth.
+	//
+	// inner has the elements next to the value, until it is full. outer has those next to the
+	// object; where it is full, the oldest element goes, and elided is set. Both are in the order
+	// from the value outwards.
+	inner, outer         []string
+	innerSize, outerSize int
+	elided               bool
 }
 
-// Path is the way to the value, as in spec.containers[0].image; it is empty for the object itself.
+// Path is the way from the object to the value, such as spec.containers[0].image. It is empty for
+// the object itself.
 func (e *FieldError) Path() string {
 	var b strings.Builder
 	add := func(elements []string) {
@@ -41,13 +53,14 @@ func (e *FieldError) Path() string {
 		}
 	}
 	add(e.outer)
-	if e.cut {
-		add([]string{gap})
+	if e.elided {
+		add([]string{ellipsis})
 	}
 	add(e.inner)
 	return b.String()
 }
 
+// Error implements error: path, offset and reason, as far as they are known.
 func (e *FieldError) Error() string {
 	switch path := e.Path(); {
 	case path == "":
@@ -59,13 +72,16 @@ func (e *FieldError) Error() string {
 	}
 }
 
-// Unwrap returns why the value does not fit.
+// Unwrap returns the reason why the value does not fit.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// add makes the value of the error one of element name.
+// add puts the element name before the path: the value of the error is a part of the value called
+// name.
 func (e *FieldError) add(name string) {
 	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "") + gap // in memory of its own
+		// A new string: a substring would keep all of a huge name alive. It must not end inside a
+		// character.
+		name = strings.ToValidUTF8(name[:maxName], "") + ellipsis
 	}
 	if len(e.outer) == 0 && e.innerSize+len(name) <= maxPath/2 {
 		e.inner = append(e.inner, name)
@@ -73,24 +89,25 @@ func (e *FieldError) add(name string) {
 		return
 	}
 	e.outer = append(e.outer, name)
-	for e.outerSize += len(name); e.outerSize > maxPath/2; e.cut = true {
+	for e.outerSize += len(name); e.outerSize > maxPath/2; e.elided = true {
 		e.outerSize -= len(e.outer[0])
 		e.outer = e.outer[1:]
 	}
 }
 
-// fieldError returns why a value does not fit.
+// fieldError returns err as the reason why the value that ends at offset does not fit.
 func fieldError(offset int64, err error) error { return &FieldError{Offset: offset, Err: shorten(err)} }
 
-// shorten returns err, or one that has the start of its text where that is long: it may quote all of a large value, and is kept.
+// shorten returns err, or an error with the start of its text if the text is long. Errors of
+// apimachinery quote the value, which may be as large as the object.
 func shorten(err error) error {
 	if text := err.Error(); len(text) > maxText {
-		return errors.New(strings.ToValidUTF8(text[:maxText], "") + gap)
+		return errors.New(strings.ToValidUTF8(text[:maxText], "") + ellipsis)
 	}
 	return err
 }
 
-// mismatch returns err, if any, as an error of the value before pos.
+// mismatch returns err as an error of the value that ends at the parser's position; nil stays nil.
 func (d *Decoder) mismatch(err error) error {
 	if err == nil {
 		return nil
@@ -98,7 +115,8 @@ func (d *Decoder) mismatch(err error) error {
 	return fieldError(d.p.base+int64(d.p.pos), err)
 }
 
-// in returns err as an error of the member name of a value.
+// in adds the name of a member to the path of err, and returns err. Errors of other types have no
+// path: they end the stream.
 func in(name string, err error) error {
 	if e, ok := err.(*FieldError); ok {
 		e.add(name)
@@ -106,5 +124,5 @@ func in(name string, err error) error {
 	return err
 }
 
-// inElement returns err as an error of element i.
+// inElement is in for element i of a list.
 func inElement(i int, err error) error { return in("["+strconv.Itoa(i)+"]", err) }

@@ -19,7 +19,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What is wrong deep inside an object costs what its bytes cost, and its error is short and tells both ends of the way there.
+// An error deep inside an object costs no more than the object's bytes. It is short, and its path
+// has both ends.
 func TestDeepErrors(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("name-%d-%s", i, strings.Repeat("x", 200)) }
 	deep := func(levels int, last string) []byte {
@@ -33,7 +34,8 @@ func TestDeepErrors(t *testing.T) {
 	for how, tt := range map[string]struct {
 		d    *Decoder
 		data func(levels int) []byte
-		ends []string // of the error
+		// The parts that the error must have.
+		ends []string
 	}{
 		"anything": {
 			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + string(deep(levels, "1e400")) + `}}`) },
@@ -46,7 +48,7 @@ func TestDeepErrors(t *testing.T) {
 			}, []string{"spec.any.éé", "value out of range"},
 		},
 		"a large value": {
-			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + strings.Repeat("9", levels*200) + `}}`) }, []string{"spec.any: at byte ", gap},
+			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + strings.Repeat("9", levels*200) + `}}`) }, []string{"spec.any: at byte ", ellipsis},
 		},
 		"protobuf": {
 			newDecoder[*nest](t, Options{Share: true}), func(levels int) []byte { return nested(2*levels, 4, []byte{4<<3 | wireBytes, 9}) }, []string{"named.named.", "unexpected EOF"},
@@ -82,8 +84,8 @@ func TestDeepErrors(t *testing.T) {
 func TestPath(t *testing.T) {
 	for want, names := range map[string][]string{
 		"": nil, "a": {"a"}, "spec.containers[0].image": {"spec", "containers", "[0]", "image"}, "[0][1]": {"[0]", "[1]"}, "[0].a": {"[0]", "a"},
-		"a." + strings.Repeat("x", maxName) + gap: {"a", strings.Repeat("x", maxName+1)}, strings.Repeat("y", maxName): {strings.Repeat("y", maxName)},
-		strings.Repeat("z", maxName-1) + gap: {strings.Repeat("z", maxName-1) + "éé"},
+		"a." + strings.Repeat("x", maxName) + ellipsis: {"a", strings.Repeat("x", maxName+1)}, strings.Repeat("y", maxName): {strings.Repeat("y", maxName)},
+		strings.Repeat("z", maxName-1) + ellipsis: {strings.Repeat("z", maxName-1) + "éé"},
 	} {
 		var e error = &FieldError{}
 		for i := len(names) - 1; i >= 0; i-- {
@@ -93,21 +95,21 @@ func TestPath(t *testing.T) {
 			t.Errorf("%q: %s", names, got)
 		}
 	}
-	// The two ends of a long way are told, without what is between them.
+	// Of a long path both ends are shown, without the middle.
 	e := &FieldError{}
 	for i := 999; i >= 0; i-- {
 		_ = in(fmt.Sprint(i), e)
 	}
 	path := e.Path()
-	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") || !strings.Contains(path, "."+gap+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
+	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") || !strings.Contains(path, "."+ellipsis+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
 		t.Errorf("%d bytes: %s", len(path), path)
 	}
-	// What just fits is told whole.
+	// A path that just fits is shown as a whole.
 	e = &FieldError{}
 	for range 2 * maxPath / maxName / 2 {
 		_ = in(strings.Repeat("n", maxName), e)
 	}
-	if path := e.Path(); strings.Contains(path, gap) || strings.Count(path, "n") != maxPath {
+	if path := e.Path(); strings.Contains(path, ellipsis) || strings.Count(path, "n") != maxPath {
 		t.Errorf("%d bytes: %s", len(path), path)
 	}
 }

@@ -11,24 +11,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A root is the compiled form of the type of the objects. Each encoding is compiled when it is first used, since most decoders see
-// only one.
+// A root is the compiled form of the type of the objects. Each encoding is compiled when it is
+// first used, since most decoders see only one. A root with paths to drop is compiled at once,
+// because New has to report a path that names no field.
 type root struct {
-	typ       reflect.Type // a pointer
-	elem      reflect.Type
-	json      decoder
-	plain     decoder // json without sharing, for what cannot be shared; nil until it is needed
-	ident     decoder // of an identity, for what the type's own decoder refuses
-	untyped   bool    // the objects are runtime.Unstructured
-	unmarshal bool    // the objects have the Unmarshal of a protobuf message
-	wired     bool
-	message   *messageType // of the objects, where they have both that and its tags; nil until wired
-	unshared  *messageType // message without sharing; nil until it is needed
-	drop      drops
-	share     bool
+	// typ is the type of the objects, a pointer to elem.
+	typ  reflect.Type
+	elem reflect.Type
+	// json decodes the objects' JSON. unsharedJSON is the same without sharing, for the rare object
+	// in which a value comes twice (see errMerge); it is nil until one comes.
+	json         decoder
+	unsharedJSON decoder
+	// ident decodes only an identity. It names an object that json could not decode.
+	ident decoder
+	// untyped objects are runtime.Unstructured: maps without a Go struct.
+	untyped bool
+	// unmarshal says that the type has the Unmarshal method of a protobuf message.
+	unmarshal bool
+	// message decodes the objects' protobuf. It is nil until messageCompiled, and stays nil for a
+	// type without protobuf tags: then the type's own Unmarshal is called. unsharedMessage is to
+	// message what unsharedJSON is to json.
+	messageCompiled bool
+	message         *messageType
+	unsharedMessage *messageType
+	drop            drops
+	share           bool
 }
 
-// An identity is what every object has.
+// An identity has the fields that every object has and that identify it.
 type identity struct {
 	Metadata struct {
 		Namespace       string    `json:"namespace"`
@@ -38,24 +48,31 @@ type identity struct {
 	} `json:"metadata"`
 }
 
+// protobufUnmarshaler is implemented by the API types that have a protobuf encoding.
 type protobufUnmarshaler interface{ Unmarshal(data []byte) error }
 
 var wireUnmarshaler = reflect.TypeFor[protobufUnmarshaler]()
 
+// compile sets what is known from the type alone. It compiles both encodings if there is something
+// to drop, and leaves it to the first object otherwise.
 func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	if typ.Kind() != reflect.Pointer {
 		return fmt.Errorf("cannot decode into %v: want a pointer", typ)
 	}
 	r.typ, r.elem, r.drop, r.share = typ, typ.Elem(), opts.Drop, opts.Share
+	// An Unstructured has UnmarshalJSON too, but it is faster to build its map here, and that can
+	// leave out fields.
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
 	r.unmarshal = typ.Implements(wireUnmarshaler)
 	if len(r.drop) == 0 {
-		return nil // nothing else can be refused
+		// Only a path to drop can be refused.
+		return nil
 	}
-	r.compileWire()
+	r.compileMessage()
 	return r.compileJSON()
 }
 
+// compileJSON compiles the decoders of JSON. Its error can only be about a path to drop.
 func (r *root) compileJSON() (err error) {
 	if r.ident, err = newCompiler(false).root(reflect.TypeFor[identity](), nil); err != nil {
 		return err
@@ -64,22 +81,25 @@ func (r *root) compileJSON() (err error) {
 	return err
 }
 
-// decoder returns the decoder of the objects' JSON.
+// decoder returns the decoder of the objects' JSON. The decoder of a struct also sees the kind and
+// the API version. A type that has its own UnmarshalJSON, or that is no struct, is decoded without
+// them.
 func (r *root) decoder(share bool) (decoder, error) {
 	c := newCompiler(share)
 	switch {
 	case r.untyped:
 		return decodeUnstructured, nil
-	case r.elem.Kind() == reflect.Struct && own(r.elem) == nil:
+	case r.elem.Kind() == reflect.Struct && specialDecoder(r.elem) == nil:
 		return c.root(r.elem, r.drop)
 	}
 	return c.compile(r.elem, r.drop)
 }
 
-// compileWire makes the message of a type that has something to go by. Others are left to their own Unmarshal.
-func (r *root) compileWire() {
-	r.wired = true
-	if !r.unmarshal || r.elem.Kind() != reflect.Struct || ownWire(r.elem) {
+// compileMessage compiles the protobuf tags of the type, if it has such tags. Any other type is
+// decoded by its own Unmarshal, so an error is not reported.
+func (r *root) compileMessage() {
+	r.messageCompiled = true
+	if !r.unmarshal || r.elem.Kind() != reflect.Struct || hasOwnUnmarshal(r.elem) {
 		return
 	}
 	if m, err := newWireCompiler(r.share).message(r.elem, r.drop); err == nil {
@@ -87,72 +107,80 @@ func (r *root) compileWire() {
 	}
 }
 
-// again decodes an object of which a value comes twice, sharing nothing, by decode, which gets its place.
-func (d *Decoder) again(decode func(place) error) (reflect.Value, error) {
+// redecode decodes an object a second time into new memory, by a decoder that shares nothing. The
+// first attempt has ended with errMerge.
+func (d *Decoder) redecode(decode func(pointer) error) (reflect.Value, error) {
 	d.objects++
 	v := reflect.New(d.root.elem)
-	return v, decode(placeOf(v))
+	return v, decode(pointerOf(v))
 }
 
-// jsonAgain decodes the object that begins at start.
-func (d *Decoder) jsonAgain(start, depth int) (v reflect.Value, err error) {
-	if d.root.plain == nil {
-		if d.root.plain, err = d.root.decoder(false); err != nil {
+// redecodeJSON is redecode for the JSON object that begins at start, in values nested depth deep.
+func (d *Decoder) redecodeJSON(start, depth int) (v reflect.Value, err error) {
+	if d.root.unsharedJSON == nil {
+		if d.root.unsharedJSON, err = d.root.decoder(false); err != nil {
 			return v, err
 		}
 	}
 	d.p.pos, d.p.depth = start, depth
 	d.kind, d.apiVersion = "", ""
-	return d.again(func(p place) error { return d.root.plain(d, p) })
+	return d.redecode(func(p pointer) error { return d.root.unsharedJSON(d, p) })
 }
 
-// messageAgain decodes the object of which data is the message.
-func (d *Decoder) messageAgain(data []byte) (v reflect.Value, err error) {
-	if d.root.unshared == nil {
-		if d.root.unshared, err = newWireCompiler(false).message(d.root.elem, d.root.drop); err != nil {
+// redecodeMessage is redecode for the protobuf message in data.
+func (d *Decoder) redecodeMessage(data []byte) (v reflect.Value, err error) {
+	if d.root.unsharedMessage == nil {
+		if d.root.unsharedMessage, err = newWireCompiler(false).message(d.root.elem, d.root.drop); err != nil {
 			return v, err
 		}
 	}
-	return d.again(func(p place) error { return d.root.unshared.decode(d, data, p) })
+	return d.redecode(func(p pointer) error { return d.root.unsharedMessage.decode(d, data, p) })
 }
 
-// root returns the decoder of struct t which also tells the Decoder the kind and the API version. A TypeMeta stays empty: what
-// servers leave out of the items of a list would otherwise be in some objects and not in others.
+// root returns the decoder of struct t that also sets the Decoder's kind and apiVersion.
+//
+// The metav1.TypeMeta of the objects stays empty. Servers leave kind and API version out of the
+// items of a list, and write them into the objects of a watch. If they were kept, equal objects
+// would differ by the way on which they came.
 func (c *compiler) root(t reflect.Type, drop drops) (decoder, error) {
 	s, err := c.structType(t, drop)
 	if err != nil {
 		return nil, err
 	}
+	// typeMeta says for each field whether it comes from an embedded TypeMeta.
 	typeMeta := map[string]bool{}
 	for _, f := range fieldsOf(t) {
 		n := len(f.index) - 1
 		typeMeta[f.name] = n > 0 && t.FieldByIndex(f.index[:n]).Type == reflect.TypeFor[metav1.TypeMeta]()
 	}
-	s.keep("kind", typeMeta["kind"], func(d *Decoder) (err error) { d.kind, err = d.word(&d.kinds[0]); return err })
-	s.keep("apiVersion", typeMeta["apiVersion"], func(d *Decoder) (err error) { d.apiVersion, err = d.word(&d.kinds[1]); return err })
-	return func(d *Decoder, p place) error {
+	s.intercept("kind", typeMeta["kind"], func(d *Decoder) (err error) { d.kind, err = d.readString(&d.kinds[0]); return err })
+	s.intercept("apiVersion", typeMeta["apiVersion"], func(d *Decoder) (err error) { d.apiVersion, err = d.readString(&d.kinds[1]); return err })
+	return func(d *Decoder, p pointer) error {
 		if d.p.next() != '{' {
-			return d.wrong("an object")
+			return d.wrongType("an object")
 		}
 		return s.decode(d, p)
 	}, nil
 }
 
-// keep lets set read the member name before the field of that name does, or instead of it.
-func (s *structType) keep(name string, instead bool, set func(*Decoder) error) {
+// intercept calls set with the parser before the value of member name. The field of that name, if
+// there is one, then decodes the same bytes again, unless instead is true: then it keeps its zero
+// value.
+func (s *structType) intercept(name string, instead bool, set func(*Decoder) error) {
 	i, ok := s.byName[name]
 	if !ok {
 		i = len(s.members)
 		s.members = append(s.members, member{name: name})
-		s.index()
+		s.buildIndex()
 	}
 	m := &s.members[i]
-	m.text = nil
+	// The shortcut for strings would not call dec.
+	m.strField = nil
 	field := m.dec
 	if instead || field == nil {
 		m.steps, m.offset, field = nil, 0, nil
 	}
-	m.dec = func(d *Decoder, p place) error {
+	m.dec = func(d *Decoder, p pointer) error {
 		d.p.next()
 		start := d.p.pos
 		if err := set(d); err != nil || field == nil {
@@ -163,19 +191,21 @@ func (s *structType) keep(name string, instead bool, set func(*Decoder) error) {
 	}
 }
 
-// word consumes a string; a null is "".
-func (d *Decoder) word(f *stringField) (string, error) {
+// readString consumes a string, made by f. A null is "".
+func (d *Decoder) readString(f *stringField) (string, error) {
 	if d.p.next() != '"' {
 		if null, err := d.p.null(); null {
 			return "", err
 		}
-		return "", d.wrong("a string")
+		return "", d.wrongType("a string")
 	}
 	return f.read(d)
 }
 
-// object decodes the object that is next. What does not fit its type is an Err; the error is for what is no JSON.
-func (d *Decoder) object() (Object, error) {
+// decodeObject decodes the JSON object that is next. If it does not fit its type, the Object has an
+// Err and what identifies it, and the parser stands behind the object. The error result is for
+// bytes that are no JSON, or for a decoding that was stopped: then the parser stands anywhere.
+func (d *Decoder) decodeObject() (Object, error) {
 	d.p.next()
 	start, depth := d.p.pos, d.p.depth
 	d.kind, d.apiVersion = "", ""
@@ -185,11 +215,13 @@ func (d *Decoder) object() (Object, error) {
 			return Object{}, err
 		}
 	}
-	defer d.settle()
+	defer d.releaseScratch()
+	// The only allocation that each object needs. A partly decoded object is dropped with it.
 	v := reflect.New(d.root.elem)
-	err := d.root.json(d, placeOf(v))
+	err := d.root.json(d, pointerOf(v))
+	// A value that others share would have been merged into. Nothing has been written to it yet.
 	if err == errMerge {
-		v, err = d.jsonAgain(start, depth)
+		v, err = d.redecodeJSON(start, depth)
 	}
 	if err == nil {
 		return Object{Value: v.Interface(), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, nil
@@ -197,16 +229,19 @@ func (d *Decoder) object() (Object, error) {
 	if isFatal(err) {
 		return Object{}, err
 	}
+	// The value does not fit. Go over all of it: the bytes behind the error may be no JSON at all,
+	// which is the worse error of the two.
 	d.p.pos, d.p.depth = start, depth
 	if err := d.p.skip(); err != nil {
 		return Object{}, err
 	}
 	end := d.p.pos
+	// Then decode it once more, as an identity.
 	id := identity{}
 	d.kind, d.apiVersion = "", ""
 	d.p.pos = start
-	// What does not fit an identity either is left empty.
-	_ = d.root.ident(d, addressOf(&id))
+	// An error here only says that the identity does not fit either. Its fields stay empty.
+	_ = d.root.ident(d, pointerTo(&id))
 	d.p.pos, d.p.depth = end, depth
 	m := id.Metadata
 	return Object{Ident: Ident{d.apiVersion, d.kind, m.Namespace, m.Name, m.UID, m.ResourceVersion}, Err: err}, nil
@@ -214,12 +249,13 @@ func (d *Decoder) object() (Object, error) {
 
 var errNoKind = errors.New("the object has no kind")
 
-// decodeUnstructured decodes an object that is a runtime.Unstructured.
-func decodeUnstructured(d *Decoder, p place) error {
+// decodeUnstructured decodes an object that is a runtime.Unstructured: a map with all of its
+// members.
+func decodeUnstructured(d *Decoder, p pointer) error {
 	if d.p.next() != '{' {
-		return d.wrong("an object")
+		return d.wrongType("an object")
 	}
-	content, err := d.anyMap(d.root.drop)
+	content, err := d.decodeAnyMap(d.root.drop)
 	if err != nil {
 		return err
 	}
@@ -229,7 +265,10 @@ func decodeUnstructured(d *Decoder, p place) error {
 	return nil
 }
 
-// complete gives an unstructured item of a list, if it has neither, the kind and API version that the list tells.
+// complete gives an unstructured item of a list its kind and API version. Servers may leave out
+// both in an item; then they follow from those of the list: a PodList has items of kind Pod. An
+// item that has one of the two, or a list without a kind, is left alone. An unstructured object
+// without a kind is an error, as it is for apimachinery's decoder.
 func (r *root) complete(o *Object, listKind, listVersion string) {
 	if !r.untyped || o.Err != nil {
 		return
@@ -247,29 +286,34 @@ func (r *root) complete(o *Object, listKind, listVersion string) {
 			m.UID, _ = meta["uid"].(string)
 			m.ResourceVersion, _ = meta["resourceVersion"].(string)
 		}
+		// The identity for the error, as far as the members are strings.
 		id := Ident{o.Ident.APIVersion, "", m.Namespace, m.Name, types.UID(m.UID), m.ResourceVersion}
 		*o = Object{Ident: id, Err: errNoKind}
 	}
 }
 
-// Protobuf reports whether the objects can be decoded from protobuf.
+// Protobuf reports whether the objects can be decoded from protobuf. A compiled message can leave
+// out fields; a type's own Unmarshal cannot.
 func (d *Decoder) Protobuf() bool {
-	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0 // which needs no message
+	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0
 }
 
-// message decodes the object of which data is the protobuf message. What does not fit its type is an Err; the error is an abort.
-func (d *Decoder) message(data []byte) (Object, error) {
+// decodeMessage decodes the object whose protobuf message is data. If it does not fit its type, the
+// Object has an Err and what identifies it. The error result is for a decoding that was stopped.
+// Bytes that are no protobuf are the object's Err as well: the length of a message is written
+// before it, so the next object is found in any case.
+func (d *Decoder) decodeMessage(data []byte) (Object, error) {
 	d.objects++
-	if !d.root.wired {
-		d.root.compileWire()
+	if !d.root.messageCompiled {
+		d.root.compileMessage()
 	}
-	defer d.settle()
+	defer d.releaseScratch()
 	v := reflect.New(d.root.elem)
 	var err error
 	if d.root.message != nil {
-		err = d.root.message.decode(d, data, placeOf(v))
+		err = d.root.message.decode(d, data, pointerOf(v))
 		if err == errMerge {
-			v, err = d.messageAgain(data)
+			v, err = d.redecodeMessage(data)
 		}
 	} else {
 		if err = v.Interface().(protobufUnmarshaler).Unmarshal(data); err != nil {

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusOf is the error that the JSON of a Status holds.
+// statusOf returns the error in raw, the JSON of a Status. The object of an ERROR event is one, and
+// so is the body of a response that has failed.
 func statusOf(raw []byte) error {
 	var s metav1.Status
 	if err := unmarshal(raw, &s); err != nil || s.Kind != "Status" {
@@ -17,9 +18,12 @@ func statusOf(raw []byte) error {
 	return statusError(&s)
 }
 
-// statusError is the error that s is, where something else was expected, with words in any case. Its code is what the server
-// wrote into it, which may be none.
+// statusError returns s as an error, for a place where something else was expected. Its message is
+// never empty: if the server wrote none, or calls it a success, the message says what else is in
+// it. The code stays as the server wrote it, which may be 0.
 func statusError(s *metav1.Status) error {
+	// The text of an API error is its message alone, so an empty one would be an error without
+	// words.
 	if s.Message == "" || s.Status == metav1.StatusSuccess {
 		words := []string{"the server answered with a Status"}
 		for _, w := range []struct{ what, is string }{{"status", s.Status}, {"reason", string(s.Reason)}, {"message", s.Message}} {
@@ -32,5 +36,6 @@ func statusError(s *metav1.Status) error {
 		}
 		s.Message = strings.Join(words, ", ")
 	}
+	// An *apierrors.StatusError, so that IsResourceExpired and its like find the reason.
 	return apierrors.FromObject(s)
 }

@@ -62,7 +62,7 @@ const (
 	snapshotFile  = "internal/table/snapshot.go"
 	tableFile     = "internal/table/table.go"
 	kindFile      = "internal/decode/kind.go"
-	shareFile     = "internal/decode/share.go"
+	shareFile     = "internal/decode/reuse_values.go"
 )
 
 var bugs = []bug{
@@ -331,7 +331,7 @@ var bugs = []bug{
 	// What the bytes become.
 	{name: "kinds are not compared", run: "TestHTTPKind|OfAnotherKind", edits: one(kindFile,
 		"	if want != \"\" && kind != want {", "	if want == \"\" && kind != kind {")},
-	{name: "a bookmark's kind is not compared", run: "TestInformerOfAnotherKind", edits: one("internal/decode/watch.go",
+	{name: "a bookmark's kind is not compared", run: "TestInformerOfAnotherKind", edits: one("internal/decode/stream_watch.go",
 		"		Object:           Object{Ident: Ident{APIVersion: o.APIVersion, Kind: o.Kind}},\n", "")},
 	{name: "the next response may be of another kind", run: "TestKinds", in: "./internal/decode", edits: one(kindFile,
 		"		k.kind = kind\n", "		_ = kind\n")},
@@ -340,30 +340,30 @@ var bugs = []bug{
 	{name: "a kept number begins a longer one", run: "TestSameAsApimachinery", in: "./internal/decode", edits: one(shareFile,
 		"c != '{' && c != '[' && c != '\"' {", "c == 0 {")},
 	{name: "what comes twice is replaced where it is shared", run: "TestSameAsApimachinery", in: "./internal/decode", edits: one(shareFile,
-		"			return errMerge\n		}\n		if f.off {", "			p.set(t, header{})\n		}\n		if f.off {")},
+		"			return errMerge\n		}\n		if f.gaveUp {", "			p.set(t, sliceHeader{})\n		}\n		if f.gaveUp {")},
 	{name: "a message that comes twice is replaced where it is shared", run: "TestMessageTwice", in: "./internal/decode", edits: one(shareFile,
-		"			return errMerge\n		}\n		start := *w", "			p.set(t, header{})\n		}\n		start := *w")},
+		"			return errMerge\n		}\n		start := *w", "			p.set(t, sliceHeader{})\n		}\n		start := *w")},
 	{name: "what comes twice is merged into what others share", run: "TestShareMerges|TestSharedRunGoesOn", in: "./internal/decode", edits: one(shareFile,
 		"			return errMerge\n		}\n		n, end", "			return inner(d, w, typ, p)\n		}\n		n, end")},
-	{name: "two values of a map's entry are merged", run: "TestProtobufEntryOfTwoValues", in: "./internal/decode", edits: one("internal/decode/repeated.go",
+	{name: "two values of a map's entry are merged", run: "TestProtobufEntryOfTwoValues", in: "./internal/decode", edits: one("internal/decode/proto_repeated.go",
 		"			if again { //", "			if again && num < 0 { //")},
-	{name: "protobuf nests without end", run: "TestProtobufNesting", in: "./internal/decode", edits: one("internal/decode/message.go",
+	{name: "protobuf nests without end", run: "TestProtobufNesting", in: "./internal/decode", edits: one("internal/decode/proto_message.go",
 		"d.depth >= maxDepth {", "d.depth < 0 {")},
 	{name: "an error tells all of its path", run: "TestDeepErrors|TestPath", in: "./internal/decode", edits: one("internal/decode/path.go",
-		"e.outerSize > maxPath/2; e.cut = true {", "e.outerSize < 0; e.cut = true {")},
+		"e.outerSize > maxPath/2; e.elided = true {", "e.outerSize < 0; e.elided = true {")},
 	{name: "a large object is decoded to its end", run: "TestStopWhen", in: "./internal/decode", edits: one("internal/decode/abort.go",
 		"p.ticks%tickEvery != 0 {", "p.ticks > 0 {")},
-	{name: "what a large object needed is kept", run: "TestWorkingMemory", in: "./internal/decode", edits: one("internal/decode/settle.go",
-		"	if cap(d.pairs) > keepStack {", "	if cap(d.pairs) < 0 {")},
-	{name: "the bytes of a large object are kept", run: "TestWorkingMemory", in: "./internal/decode", edits: one("internal/decode/settle.go",
-		"func (d *Decoder) passed() { d.p.data = nil }", "func (d *Decoder) passed() {}")},
-	{name: "an invalid line waits for the next one", run: "TestInvalidLines", in: "./internal/decode", edits: one("internal/decode/watch.go",
-		"	b.waits = w.checked()\n", "")},
-	{name: "any annotation ends the initial events", run: "TestBookmarks", in: "./internal/decode", edits: one("internal/decode/watch.go",
+	{name: "what a large object needed is kept", run: "TestWorkingMemory", in: "./internal/decode", edits: one("internal/decode/reuse_buffers.go",
+		"	if cap(d.pairStack) > maxKeptStack {", "	if cap(d.pairStack) < 0 {")},
+	{name: "the bytes of a large object are kept", run: "TestWorkingMemory", in: "./internal/decode", edits: one("internal/decode/reuse_buffers.go",
+		"func (d *Decoder) releaseInput() { d.p.data = nil }", "func (d *Decoder) releaseInput() {}")},
+	{name: "an invalid line waits for the next one", run: "TestInvalidLines", in: "./internal/decode", edits: one("internal/decode/stream_watch.go",
+		"	b.beforeFill = w.syntaxCheck()\n", "")},
+	{name: "any annotation ends the initial events", run: "TestBookmarks", in: "./internal/decode", edits: one("internal/decode/stream_watch.go",
 		"o.Annotations[metav1.InitialEventsAnnotationKey] == \"true\",", "o.Annotations[metav1.InitialEventsAnnotationKey] != \"\",")},
-	{name: "a bookmark needs no version", run: "TestBookmarks", in: "./internal/decode", edits: one("internal/decode/watch.go",
+	{name: "a bookmark needs no version", run: "TestBookmarks", in: "./internal/decode", edits: one("internal/decode/stream_watch.go",
 		"	if o.ResourceVersion == \"\" {\n", "	if o.ResourceVersion == \"\" && o.Name != \"\" {\n")},
-	{name: "a list may end inside a field", run: "TestProtobufListEndsInField", in: "./internal/decode", edits: one("internal/decode/protobuf_stream.go",
+	{name: "a list may end inside a field", run: "TestProtobufListEndsInField", in: "./internal/decode", edits: one("internal/decode/stream_protobuf.go",
 		"	if b.offset() > end {\n", "	if end < 0 {\n")},
 	{name: "a Status has no words", run: "TestHTTPStatusWithoutWords", edits: one("internal/decode/status.go",
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},

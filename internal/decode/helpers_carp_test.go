@@ -1,0 +1,93 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+// newCarp returns carp i, with a value in every field.
+func newCarp(i int) *carp.Carp {
+	one, yes := int64(i), true
+	c := "c"
+	at := metav1.NewTime(time.Unix(1700000000+int64(i), 0))
+	return &carp.Carp{
+		TypeMeta: metav1.TypeMeta{Kind: "Carp", APIVersion: "testapigroup.apimachinery.k8s.io/v1"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: fmt.Sprintf("carp-%d", i), UID: "u", ResourceVersion: fmt.Sprint(100 + i), Generation: 3, CreationTimestamp: at,
+			DeletionTimestamp: &at, DeletionGracePeriodSeconds: &one, Labels: map[string]string{"a": "b", "app": "carp"}, Finalizers: []string{"x/y", "z"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Pond", Name: "p", UID: "pu", Controller: &yes}, {Name: "q"}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:app":{}}}}`)}},
+		},
+		Spec: carp.CarpSpec{
+			RestartPolicy: "Always", TerminationGracePeriodSeconds: &one, NodeSelector: map[string]string{"os": "linux"}, HostPID: true, NodeName: "node",
+		},
+		Status: carp.CarpStatus{
+			Phase: "Running", StartTime: &at, Conditions: []carp.CarpCondition{{Type: "Ready", Status: "True", LastProbeTime: at}, {Type: "Other"}, {}},
+			Infos: []carp.CarpInfo{{A: -1, B: "b", C: &c, Data: "d"}, {A: 1 << 40}},
+		},
+	}
+}
+
+// protobufOf returns o as a server writes it.
+func protobufOf(t testing.TB, o runtime.Object) []byte {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(carpGV, &carp.Carp{}, &carp.CarpList{})
+	metav1.AddToGroupVersion(scheme, carpGV)
+	var b bytes.Buffer
+	if err := protobuf.NewSerializer(scheme, scheme).Encode(o, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// frameOf returns a watch event as a server writes it.
+func frameOf(t testing.TB, typ string, object []byte) []byte {
+	t.Helper()
+	b, err := (&metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: object}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+
+func carpList(t testing.TB, n int) []byte {
+	l := &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "c"}}
+	for i := range n {
+		l.Items = append(l.Items, *newCarp(i))
+	}
+	return protobufOf(t, l)
+}
+
+// wantCarp returns carp i as it comes from a server.
+func wantCarp(i int) *carp.Carp {
+	c := newCarp(i)
+	c.TypeMeta = metav1.TypeMeta{}
+	return c
+}
+
+// messageOf decodes the message data. If the decoding is stopped, that is the object's error here.
+func messageOf(d *Decoder, data []byte) Object {
+	o, err := d.decodeMessage(data)
+	if err != nil {
+		return Object{Err: err}
+	}
+	return o
+}
+
+func mustMarshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
+	t.Helper()
+	b, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,137 @@
+package decode
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// An anyField decodes values of type any. As in apimachinery, objects become map[string]any, arrays
+// []any, whole numbers int64 and other numbers float64.
+type anyField struct{ drop drops }
+
+// decode decodes a value of any sort, and replaces what is at p.
+func (f *anyField) decode(d *Decoder, p pointer) error {
+	v, err := d.decodeAny(f.drop)
+	if err == nil {
+		*as[any](p) = v
+	}
+	return err
+}
+
+// decodeAny consumes a value of any sort and returns it, without the paths in drop.
+func (d *Decoder) decodeAny(drop drops) (any, error) {
+	switch c := d.p.next(); c {
+	case '{':
+		return d.decodeAnyMap(drop)
+	case '[':
+		return d.decodeAnySlice(drop)
+	case '"':
+		b, err := d.p.str()
+		if err != nil {
+			return nil, err
+		}
+		// A string in an interface is one more allocation than a string. The same ones come again
+		// and again.
+		return d.boxed.get(b), nil
+	case 't':
+		return true, d.p.literal("true")
+	case 'f':
+		return false, d.p.literal("false")
+	case 'n':
+		return nil, d.p.literal("null")
+	}
+	// A number without a fraction is an int64 if it fits one. ParseInt refuses an exponent, which
+	// makes it a float64.
+	number, err := d.p.number()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte(number, '.') < 0 {
+		if n, err := strconv.ParseInt(unsafeString(number), 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	// A large integer is a float64 too, as for apimachinery.
+	n, err := strconv.ParseFloat(unsafeString(number), 64)
+	return n, d.mismatch(err)
+}
+
+// A pair is a member of an object, or an element of an array with no name, that waits on the
+// Decoder's stack.
+type pair struct {
+	name  string
+	value any
+}
+
+// decodeAnyMap consumes an object. Its members are collected on the Decoder's stack first, so that
+// the map is made of the right size. Of a name that comes twice the last value wins.
+func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
+	empty, err := d.p.open('}')
+	base := len(d.pairStack)
+	for more := !empty; more && err == nil; {
+		// Members and elements may be any number, so each of them counts as a tick.
+		if err = d.p.tick(); err != nil {
+			break
+		}
+		var b []byte
+		if b, err = d.p.key(); err != nil {
+			break
+		}
+		// The paths that go on below this name; whole means that the path ends here.
+		var rest drops
+		var whole bool
+		if len(drop) > 0 {
+			rest, whole = drop.under(string(b))
+		}
+		if whole {
+			err = d.p.skip()
+		} else {
+			m := pair{}
+			m.name, _, _ = d.strings.get(b)
+			if m.value, err = d.decodeAny(rest); err != nil {
+				err = in(m.name, err)
+			}
+			d.pairStack = append(d.pairStack, m)
+		}
+		if err == nil {
+			more, err = d.p.more('}')
+		}
+	}
+	// After an error the map has what came before it. The caller does not use it.
+	m := make(map[string]any, len(d.pairStack)-base)
+	for _, p := range d.pairStack[base:] {
+		m[p.name] = p.value
+	}
+	// Give up the places, and clear them so that they keep no value alive.
+	clear(d.pairStack[base:])
+	d.pairStack = d.pairStack[:base]
+	return m, err
+}
+
+// decodeAnySlice consumes an array. The paths in drop hold for each element.
+func (d *Decoder) decodeAnySlice(drop drops) ([]any, error) {
+	empty, err := d.p.open(']')
+	base := len(d.pairStack)
+	for more := !empty; more && err == nil; {
+		// An element has no name.
+		m := pair{}
+		if err = d.p.tick(); err != nil {
+			break
+		}
+		if m.value, err = d.decodeAny(drop); err != nil {
+			err = inElement(len(d.pairStack)-base, err)
+			break
+		}
+		d.pairStack = append(d.pairStack, m)
+		more, err = d.p.more(']')
+	}
+	// Of exactly the right size, since it lives as long as the object. [] is an empty slice, not
+	// nil.
+	s := make([]any, 0, len(d.pairStack)-base)
+	for _, p := range d.pairStack[base:] {
+		s = append(s, p.value)
+	}
+	clear(d.pairStack[base:])
+	d.pairStack = d.pairStack[:base]
+	return s, err
+}

@@ -1,0 +1,147 @@
+package decode
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fieldRules has fields among which encoding/json chooses because they have one name, or which it
+// leaves out.
+type fieldRules struct {
+	Left
+	*Right
+	deeper
+	Twice1
+	Twice2
+	Tagged  string `json:"tagged"`
+	Untaggd string
+	Bad     string `json:"bad\"name"`
+	Good    string `json:"good name/$"`
+	Hidden  string `json:"-"`
+	hidden  string
+	Quoted  **int          `json:"quoted,string"`
+	QuotedP *int           `json:"quotedP,string,omitempty"`
+	QuotedM map[string]int `json:"quotedM,string"`
+	Num
+	Iface
+}
+
+type (
+	Left struct {
+		Same, OnlyLeft string
+		Tag            string `json:"Chosen"`
+	}
+	Right struct {
+		Same, OnlyRight string
+		Chosen          string
+	}
+	deeper struct {
+		Left
+		Deep     string
+		OnlyLeft string
+	}
+	Twice1 struct{ Shared }
+	Twice2 struct{ Shared }
+	Shared struct{ InShared string }
+	Num    int
+	Iface  interface{ F() }
+)
+
+func TestFieldRules(t *testing.T) {
+	d := newDecoder[*fieldRules](t, Options{})
+	for _, name := range []string{
+		"Same", "OnlyLeft", "OnlyRight", "Chosen", "Tag", "Deep", "InShared", "Shared", "Left", "Right", "deeper", "Tagged", "tagged", "Untaggd", "Bad", "bad\\\"name", "Good", "good name/$",
+		"Hidden", "hidden", "-", "Quoted", "quoted", "quotedP", "quotedM", "Num", "Iface",
+	} {
+		for _, value := range []string{`"1"`, `1`, `null`, `{"a":1}`, `{"InShared":"x","Same":"y"}`} {
+			data := []byte(`{"` + name + `":` + value + `,"Untaggd":"behind"}`)
+			want := &fieldRules{}
+			wantErr := unmarshal(data, want)
+			got, err := decodeOne(d, data)
+			if (err == nil) != (wantErr == nil) {
+				t.Errorf("%s: error %v, want %v", data, err, wantErr)
+			} else if err == nil && !reflect.DeepEqual(want, got) {
+				t.Errorf("%s (-want +got):\n%s", data, cmp.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got)))
+			}
+		}
+	}
+}
+
+// quotedAll has a field of each type for which the option "string" holds, and some for which it
+// does not.
+type quotedAll struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta `json:"metadata"`
+
+	B    bool     `json:"b,string"`
+	I    int      `json:"i,string"`
+	I8   int8     `json:"i8,string"`
+	I16  int16    `json:"i16,string"`
+	I32  int32    `json:"i32,string"`
+	I64  int64    `json:"i64,string"`
+	U    uint     `json:"u,string"`
+	U8   uint8    `json:"u8,string"`
+	U16  uint16   `json:"u16,string"`
+	U32  uint32   `json:"u32,string"`
+	U64  uint64   `json:"u64,string"`
+	F32  float32  `json:"f32,string"`
+	F64  float64  `json:"f64,string"`
+	S    string   `json:"s,string"`
+	P    *int32   `json:"p,string"`
+	PP   **int32  `json:"pp,string"`
+	List []int32  `json:"list,string"`
+	Any  any      `json:"any,string"`
+	St   struct{} `json:"st,string"`
+}
+
+// outer has fields that are promoted from structs behind pointers.
+type outer struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta `json:"metadata"`
+	*Middle
+	*hidden
+}
+
+type Middle struct {
+	*Reference `json:",inline"`
+	Between    int `json:"between"`
+}
+
+type hidden struct {
+	Secret string `json:"secret"`
+}
+
+// sameAs checks that data is decoded into a T as apimachinery does it.
+func sameAs[T any](t *testing.T, data string) {
+	t.Helper()
+	want := new(T)
+	wantErr := unmarshal([]byte(data), want)
+	reflect.ValueOf(want).Elem().FieldByName("TypeMeta").SetZero()
+	got, err := decodeOne(newDecoder[*T](t, Options{}), []byte(data))
+	switch {
+	case (err == nil) != (wantErr == nil):
+		t.Errorf("%s:\n got error %v\nwant error %v", data, err, wantErr)
+	case err == nil && !reflect.DeepEqual(got, want):
+		t.Errorf("%s:\n got %+v\nwant %+v", data, got, want)
+	}
+}
+
+func TestQuotedFields(t *testing.T) {
+	for _, name := range []string{"b", "i", "i8", "i16", "i32", "i64", "u", "u8", "u16", "u32", "u64", "f32", "f64", "s", "p", "list", "any", "st"} {
+		for _, value := range []string{`"1"`, `1`, `"true"`, `true`, `"x"`, `"\"x\""`, `null`, `"null"`, `""`, `"300"`, `"-1"`, `[1]`, `"[1]"`, `{}`} {
+			sameAs[quotedAll](t, `{"metadata":{"name":"a"},"`+name+`":`+value+`}`)
+		}
+	}
+}
+
+func TestEmbeddedPointers(t *testing.T) {
+	for _, members := range []string{
+		`"between":1`, `"refKind":"k"`, `"refName":"n","between":2,"refUID":3`, `"refKind":null`, `"between":null`, `"secret":"s"`, `"secret":null`, `"other":1`, `"between":1,"secret":"s"`,
+	} {
+		sameAs[outer](t, `{"metadata":{"name":"a"},`+members+`}`)
+	}
+}

@@ -1,0 +1,243 @@
+package decode
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// A structType is the compiled form of a struct. Its decode matches the names of a JSON object to
+// the fields.
+//
+// It tries three ways, the cheapest first. An object mostly has the same members in the same order
+// as the one before, so each member remembers which one followed it. If the guess is wrong, the
+// name is looked for in the next few fields: servers write members in the order in which Go
+// declares the fields, and leave out some. Only then it is looked up in a map. The first two
+// compare the quoted name with the input as it is, which a name with an escape or with white space
+// before its colon fails; then the map has it.
+type structType struct {
+	members []member
+	byName  map[string]int
+	// first is the member with which the last object began.
+	first int
+}
+
+// A member is a field of a structType.
+type member struct {
+	name string
+	// quoted is the name as servers write it, with its quotes and the colon.
+	quoted string
+	// head has the first eight bytes of quoted, and mask says which of those bytes quoted has. One
+	// comparison of a word tells nearly all names apart.
+	head, mask uint64
+	// successor is the member that followed this one in the last object.
+	successor int
+	offset    uintptr
+	// The value is at offset in the last struct of steps; mostly there are no steps, and it is in
+	// the struct itself.
+	steps []step
+	// dec decodes the value. It is nil for a field that is dropped.
+	dec decoder
+	// strField is that of dec, where dec decodes a string in the struct itself, as most do. It lets
+	// decode try the string's guess without a call through dec.
+	strField *stringField
+}
+
+// lookAhead is how many fields an object may leave out before its next name is looked up in the
+// map.
+const lookAhead = 6
+
+// matches reports whether rest begins with the member's quoted name. head is the first eight bytes
+// of rest.
+func (m *member) matches(rest []byte, head uint64) bool {
+	n := len(m.quoted)
+	return (head^m.head)&m.mask == 0 && (n <= 8 || len(rest) >= n && string(rest[8:n]) == m.quoted[8:])
+}
+
+// next consumes a name and its colon, and returns the number of its member, or -1 if there is none.
+// The number is expected to be guess, or else at, or one of the next few behind at.
+func (s *structType) next(p *parser, guess, at int) (int, error) {
+	// The last bytes of data have no word of eight, and are left to the map.
+	if p.next() == '"' && len(p.data)-p.pos >= 8 {
+		rest := p.data[p.pos:]
+		head := binary.LittleEndian.Uint64(rest)
+		if guess < len(s.members) && s.members[guess].matches(rest, head) {
+			p.pos += len(s.members[guess].quoted)
+			return guess, nil
+		}
+		for i := at; i < len(s.members) && i <= at+lookAhead; i++ {
+			if s.members[i].matches(rest, head) {
+				p.pos += len(s.members[i].quoted)
+				return i, nil
+			}
+		}
+	}
+	// The names are case-sensitive, as in apimachinery's decoder and unlike encoding/json.
+	name, err := p.key()
+	if err != nil {
+		return -1, err
+	}
+	if i, ok := s.byName[string(name)]; ok {
+		return i, nil
+	}
+	return -1, nil
+}
+
+// decode decodes an object into the struct at p. A null leaves the struct as it is. Members that
+// have no field are skipped. A name that comes twice is decoded twice, the second time into the
+// result of the first.
+func (s *structType) decode(d *Decoder, p pointer) error {
+	if d.p.next() != '{' {
+		if null, err := d.p.null(); null {
+			return err
+		}
+		return d.wrongType("an object")
+	}
+	empty, err := d.p.open('}')
+	// guess points to where the guess is kept, so that a wrong one is put right there: first, or
+	// the successor of the member before.
+	at, guess := 0, &s.first
+	for more := !empty; more && err == nil; {
+		var i int
+		if i, err = s.next(&d.p, *guess, at); err != nil {
+			return err
+		}
+		// An unknown member is normal: the server's version may be newer than the Go type.
+		if i < 0 {
+			err = d.p.skip()
+		} else {
+			m := &s.members[i]
+			*guess, guess, at = i, &m.successor, i+1
+			// The shortcut for strings: if the guess is right, the value costs one comparison.
+			if m.strField != nil {
+				if s, ok := m.strField.guess(&d.p); ok {
+					*as[string](p.field(m.offset)) = s
+					more, err = d.p.more('}')
+					continue
+				}
+			}
+			err = m.decode(d, p)
+		}
+		if err == nil {
+			more, err = d.p.more('}')
+		}
+	}
+	return err
+}
+
+// decode decodes the member's value into the struct at p.
+func (m *member) decode(d *Decoder, p pointer) error {
+	if m.dec == nil {
+		return d.p.skip()
+	}
+	// Make the embedded structs that are still missing.
+	for _, s := range m.steps {
+		p = s.elem.pointee(d, p.field(s.offset))
+	}
+	if err := m.dec(d, p.field(m.offset)); err != nil {
+		return in(m.name, err)
+	}
+	return nil
+}
+
+// buildIndex sets what next looks at, once all members are there. Until there has been an object,
+// each member is expected to be followed by the next one.
+func (s *structType) buildIndex() *structType {
+	s.byName = make(map[string]int, len(s.members))
+	for i := range s.members {
+		m := &s.members[i]
+		s.byName[m.name] = i
+		m.quoted = `"` + m.name + `":`
+		// The first byte is the lowest, as LittleEndian reads it from the input.
+		for i := range min(len(m.quoted), 8) {
+			m.head |= uint64(m.quoted[i]) << (8 * i)
+			m.mask |= 0xff << (8 * i)
+		}
+		m.successor = i + 1
+	}
+	return s
+}
+
+// structure returns the decoder of struct t. Without drops it is one for the whole compiler,
+// because a type may contain itself, and because what it learns from one field is of use in the
+// others.
+func (c *compiler) structure(t reflect.Type, drop drops) (decoder, error) {
+	if len(drop) > 0 {
+		s, err := c.structType(t, drop)
+		if err != nil {
+			return nil, err
+		}
+		return s.decode, nil
+	}
+	if late := c.done[t]; late != nil {
+		if late.decoder != nil {
+			return late.decoder, nil
+		}
+		// It is still being compiled, further up in the stack.
+		return func(d *Decoder, p pointer) error { return late.decoder(d, p) }, nil
+	}
+	late := &forwardDecoder{}
+	c.done[t] = late
+	s, err := c.structType(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	late.decoder = s.decode
+	return late.decoder, nil
+}
+
+// errUnexported is what encoding/json says of such a field, in other words.
+var errUnexported = errors.New("an embedded pointer to an unexported struct cannot be set")
+
+// structType compiles struct t without the paths in drop. A path that names no field is an error.
+func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
+	s := &structType{}
+	// left are the paths that no field has taken.
+	left := map[string]bool{} // paths that name no field
+	for _, path := range drop {
+		left[path] = true
+	}
+	for _, f := range fieldsOf(t) {
+		m := member{name: f.name}
+		rest, whole := drop.under(f.name)
+		for _, path := range rest {
+			delete(left, f.name+"."+path)
+		}
+		var reachable bool
+		m.steps, m.offset, reachable = route(t, f.index)
+		var err error
+		switch {
+		// The path ends here: the member has no decoder, and is skipped.
+		case whole:
+			delete(left, f.name)
+		// It is an error only for an object that has the member.
+		case !reachable:
+			m.steps, m.offset = nil, 0
+			m.dec = func(d *Decoder, _ pointer) error {
+				if err := d.p.skip(); err != nil {
+					return err
+				}
+				return d.mismatch(errUnexported)
+			}
+		case f.quoted:
+			m.dec = quoted(f.typ)
+		// A plain string in the struct itself.
+		case f.typ.Kind() == reflect.String && specialDecoder(f.typ) == nil && m.steps == nil && len(rest) == 0:
+			m.strField = &stringField{}
+			m.dec = m.strField.decode
+		default:
+			if m.dec, err = c.compile(f.typ, rest); err == nil && c.share {
+				m.dec = shared(f.typ, m.dec)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		s.members = append(s.members, m)
+	}
+	for path := range left {
+		return nil, fmt.Errorf("%v has no %q to drop", t, path)
+	}
+	return s.buildIndex(), nil
+}

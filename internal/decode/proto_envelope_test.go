@@ -1,0 +1,33 @@
+package decode
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+)
+
+// A broken field of the envelope is an error too, before the list and behind it.
+func TestBrokenEnvelopes(t *testing.T) {
+	whole := carpList(t, 2)
+	d := newDecoder[*carp.Carp](t, Options{})
+	list := func(data []byte) (items int, err error) {
+		_, err = d.List(bytes.NewReader(data), Protobuf, func(Object) error { items++; return nil })
+		return items, err
+	}
+	for name, behind := range map[string]string{"a tag that ends": "\x80", "a length that ends": "\x12\x80", "a field that ends": "\x1a\x05x", "no field": "\x00"} {
+		if n, err := list(append(slices.Clone(whole), behind...)); err == nil {
+			t.Errorf("%s behind a list of %d items is no error", name, n)
+		}
+	}
+	for name, behind := range map[string]message{"bytes": message{}.bytes(9, "x"), "varint": message{}.varint(9, 1), "fixed32": message{}.fixed32(9, 1), "fixed64": message{}.fixed64(9, 1)} {
+		if n, err := list(append(slices.Clone(whole), behind...)); err != nil || n != 2 {
+			t.Errorf("%s behind a list: %d items, error %v", name, n, err)
+		}
+		front := append(append([]byte("k8s\x00"), behind...), whole[4:]...)
+		if n, err := list(front); err != nil || n != 2 {
+			t.Errorf("%s before a list: %d items, error %v", name, n, err)
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A wireDecoder consumes one field's value, of wire type typ, and decodes it into the Go value at
+// p. The result is that of the Unmarshal methods of the API types, which are generated from the
+// same struct tags. By the rules of protobuf a field that comes twice replaces a scalar, is merged
+// into a message, and is one more element of a slice or a map.
+type wireDecoder func(d *Decoder, w *wire, typ int, p pointer) error
+
+// A messageType is the compiled form of a message: its fields by their number. The numbers of API
+// types are small, so a table finds a field at once, where generated code has a switch.
+type messageType struct{ fields []wireField } // by number
+
+// A wireField is a field of a messageType. Without dec it is skipped: it is unknown, or dropped.
+type wireField struct {
+	name   string
+	offset uintptr
+	dec    wireDecoder
+	// strField is that of dec, where dec decodes a string.
+	strField *stringField
+}
+
+// errTooDeep is for messages within messages beyond maxDepth. Generated code has no such limit, and
+// overflows the stack.
+var errTooDeep = fmt.Errorf("%w: more than %d levels", errWire, maxDepth)
+
+// decode decodes the message in data, which is an object, into the struct at p.
+func (m *messageType) decode(d *Decoder, data []byte, p pointer) error {
+	d.depth = 0
+	w := d.wires.open(data)
+	defer d.wires.close(w)
+	return m.rest(d, w, p)
+}
+
+// rest decodes the fields that are left in w into the struct at p.
+func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
+	for !w.done() {
+		num, typ, err := w.field()
+		if err != nil {
+			return err
+		}
+		// Field numbers beyond the table, and those without a decoder, are unknown or dropped. An
+		// unknown field is normal: the server's version may be newer than the Go type.
+		if num < len(m.fields) && m.fields[num].dec != nil {
+			f := &m.fields[num]
+			// Strings are the most frequent fields. They need no call through dec.
+			if f.strField != nil && typ == wireBytes {
+				b, err := w.bytes()
+				if err != nil {
+					return in(f.name, wireError(err))
+				}
+				*as[string](p.field(f.offset)) = f.strField.intern(d, b)
+				continue
+			}
+			if err := f.dec(d, w, typ, p.field(f.offset)); err != nil {
+				// Each message around it adds its own name, as the calls return.
+				return in(f.name, wireError(err))
+			}
+		} else if err := w.skip(typ); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// field is the wireDecoder of a message within another one.
+func (m *messageType) field(d *Decoder, w *wire, typ int, p pointer) error {
+	b, err := w.message(typ)
+	if err != nil {
+		return err
+	}
+	if d.depth++; d.depth >= maxDepth {
+		return errTooDeep
+	}
+	if err := d.p.tick(); err != nil {
+		return err
+	}
+	// The same wire reads the inner message, since its bytes are a part of those around it: it is
+	// set back to the start of the message, and ends where the message ends. Afterwards only the
+	// end is restored. After an error nobody reads on.
+	all := w.data
+	w.data = all[:w.pos]
+	w.pos -= len(b)
+	if err := m.rest(d, w, p); err != nil {
+		return err
+	}
+	w.data = all
+	d.depth--
+	return nil
+}
+
+// wireError makes err a FieldError, which collects the path, if it is not one. In protobuf there is
+// no offset: the errors of the wire have the byte in their text.
+func wireError(err error) error {
+	switch err.(type) {
+	case *FieldError, abort:
+		return err
+	}
+	return fieldError(-1, err)
+}
+
+// A wireCompiler makes the decoders of one root type's messages from the protobuf tags of its
+// structs. It fails for a type that has no such tags, or that uses what no API type does. Then root
+// calls the type's Unmarshal.
+type wireCompiler struct {
+	share      bool
+	allocators allocators
+	// done has the messages without dropped fields, also while they are being compiled: a type may
+	// contain itself.
+	done map[reflect.Type]*messageType
+}
+
+// newWireCompiler returns a compiler of messages that share equal parts, or of messages that do
+// not.
+func newWireCompiler(share bool) *wireCompiler {
+	return &wireCompiler{share: share, allocators: allocators{}, done: map[reflect.Type]*messageType{}}
+}
+
+// message compiles struct t. A tag is like `protobuf:"bytes,1,opt,name=metadata"`: format, number,
+// and what follows from the Go type. The paths in drop have the names of JSON.
+func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error) {
+	if m := c.done[t]; m != nil && len(drop) == 0 {
+		return m, nil
+	}
+	m := &messageType{}
+	if len(drop) == 0 {
+		c.done[t] = m
+	}
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		tag := strings.Split(sf.Tag.Get("protobuf"), ",")
+		if len(tag) < 2 {
+			continue
+		}
+		// The limit only keeps the table small.
+		num, err := strconv.Atoi(tag[1])
+		if err != nil || num < 1 || num > 1000 {
+			return nil, fmt.Errorf("%v.%s: protobuf tag %q", t, sf.Name, tag)
+		}
+		f := wireField{name: sf.Name, offset: sf.Offset}
+		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
+		// in a path.
+		rest := drop
+		if jf, embedded := oneField(sf); embedded == nil {
+			var whole bool
+			if jf.name != "" {
+				f.name = jf.name
+			}
+			if rest, whole = drop.under(f.name); whole {
+				continue
+			}
+		}
+		if f.dec, err = c.field(sf.Type, num, tag[0], rest); err != nil {
+			return nil, fmt.Errorf("%v.%s: %w", t, sf.Name, err)
+		}
+		// A string in the struct itself: rest decodes it without a call through dec.
+		if sf.Type.Kind() == reflect.String && !hasOwnUnmarshal(sf.Type) && tag[0] == "bytes" {
+			f.strField = &stringField{}
+			f.dec = f.strField.decodeWire
+		}
+		for len(m.fields) <= num {
+			m.fields = append(m.fields, wireField{})
+		}
+		m.fields[num] = f
+	}
+	return m, nil
+}
+
+// field returns the decoder of field num, which is of type t.
+func (c *wireCompiler) field(t reflect.Type, num int, format string, drop drops) (dec wireDecoder, err error) {
+	// The bytes of the tag, as an encoder writes them: to look for further elements is a
+	// comparison.
+	tag := string(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes))
+	switch {
+	case hasOwnUnmarshal(t):
+		return c.value(t, format, drop)
+	case t.Kind() == reflect.Map:
+		dec, err = c.mapping(t, tag, drop)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		dec, err = c.repeated(t, tag, format, drop)
+	default:
+		return c.value(t, format, drop)
+	}
+	if c.share && err == nil {
+		dec = sharedRun(t, tag, dec)
+	}
+	return dec, err
+}
+
+// hasOwnUnmarshal reports whether values of type t are decoded by their own Unmarshal. That of a
+// struct with tags is generated from the tags, so the struct can be compiled instead.
+func hasOwnUnmarshal(t reflect.Type) bool {
+	if !reflect.PointerTo(t).Implements(wireUnmarshaler) || t.Kind() == reflect.Pointer {
+		return false
+	}
+	return t.Kind() != reflect.Struct || !hasTags(t)
+}
+
+// hasTags reports whether struct t has fields with protobuf tags.
+func hasTags(t reflect.Type) bool {
+	for i := range t.NumField() {
+		if strings.Contains(t.Field(i).Tag.Get("protobuf"), ",") {
+			return true
+		}
+	}
+	return false
+}
+
+// value returns the decoder of one value of type t in the given format. The format is the first
+// word of the tag.
+func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDecoder, error) {
+	switch {
+	case t == reflect.TypeFor[metav1.Time]():
+		return func(_ *Decoder, w *wire, typ int, p pointer) error {
+			b, err := w.message(typ)
+			if err != nil {
+				return err
+			}
+			// As in (*metav1.Time).Unmarshal, the result is in local time.
+			if second, ok := seconds(b); ok {
+				*as[metav1.Time](p) = metav1.Unix(second, 0)
+				return nil
+			}
+			return as[metav1.Time](p).Unmarshal(b)
+		}, nil
+	case t == reflect.TypeFor[resource.Quantity]():
+		return wireQuantity, nil
+	case hasOwnUnmarshal(t):
+		return func(d *Decoder, w *wire, typ int, p pointer) error {
+			b, err := w.message(typ)
+			if err != nil {
+				return err
+			}
+			// Time and Quantity, which come most often, have a way of their own above.
+			return p.value(t).Addr().Interface().(protobufUnmarshaler).Unmarshal(b)
+		}, nil
+	}
+	switch kind := t.Kind(); {
+	case kind == reflect.Pointer:
+		elem := t.Elem()
+		dec, err := c.value(elem, format, drop)
+		alloc := c.allocators.of(elem, c.share)
+		inner := func(d *Decoder, w *wire, typ int, p pointer) error { return dec(d, w, typ, alloc.pointee(d, p)) }
+		if c.share && elem.Kind() == reflect.Struct {
+			return sharedMessage(t, inner), err
+		}
+		return inner, err
+	case kind == reflect.Struct && format == "bytes":
+		// The message may still be being compiled, if the type contains itself; its fields are
+		// there when it is used.
+		m, err := c.message(t, drop)
+		if err != nil {
+			return nil, err
+		}
+		// Its fields cannot be told apart.
+		if !hasTags(t) && t.NumField() > 0 {
+			return nil, fmt.Errorf("%v has no protobuf tags", t)
+		}
+		return m.field, nil
+	case kind == reflect.String && format == "bytes":
+		return new(stringField).decodeWire, nil
+	case kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && format == "bytes":
+		return wireByteSlice, nil
+	}
+	return number(t, format)
+}
+
+// seconds returns the seconds in b if b is a metav1.Timestamp as servers write it: field 1 with the
+// seconds since 1970, and field 2, the nanoseconds, left out or 0. Unmarshal decides on others.
+func seconds(b []byte) (int64, bool) {
+	w := wire{data: b}
+	if len(b) == 0 || b[0] != 1<<3|wireVarint {
+		return 0, false
+	}
+	w.pos++
+	v, err := w.varint()
+	rest := b[w.pos:]
+	return int64(v), err == nil && (len(rest) == 0 || string(rest) == "\x10\x00")
+}
+
+// decodeWire decodes a string.
+func (f *stringField) decodeWire(d *Decoder, w *wire, typ int, p pointer) error {
+	b, err := w.message(typ)
+	if err == nil {
+		*as[string](p) = f.intern(d, b)
+	}
+	return err
+}
+
+// wireByteSlice decodes a slice of bytes into memory of its own: the input is overwritten. No bytes
+// are an empty slice, as in generated code.
+func wireByteSlice(d *Decoder, w *wire, typ int, p pointer) error {
+	b, err := w.message(typ)
+	if err == nil {
+		*as[[]byte](p) = append(make([]byte, 0, len(b)), b...)
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// figures has numbers of each format that protobuf has, single and packed, and maps.
+type figures struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta `protobuf:"bytes,1,opt,name=metadata"`
+
+	F32    float32           `protobuf:"fixed32,2,opt,name=f32"`
+	F64    float64           `protobuf:"fixed64,3,opt,name=f64"`
+	B      bool              `protobuf:"varint,4,opt,name=b"`
+	I32    int32             `protobuf:"varint,5,opt,name=i32"`
+	U8     uint8             `protobuf:"varint,6,opt,name=u8"`
+	I16    int16             `protobuf:"varint,7,opt,name=i16"`
+	I64    int64             `protobuf:"varint,8,opt,name=i64"`
+	Ints   []int32           `protobuf:"varint,9,rep,packed,name=ints"`
+	Floats []float32         `protobuf:"fixed32,10,rep,packed,name=floats"`
+	Wide   []float64         `protobuf:"fixed64,11,rep,packed,name=wide"`
+	Texts  []string          `protobuf:"bytes,12,rep,name=texts"`
+	Blobs  map[string][]byte `protobuf:"bytes,13,rep,name=blobs"`
+	Words  map[string]string `protobuf:"bytes,14,rep,name=words"`
+	After  string            `protobuf:"bytes,15,opt,name=after"`
+}
+
+// Unmarshal makes figures a protobuf type. It must not be called, because the tags can be compiled.
+func (f *figures) Unmarshal([]byte) error { panic("a compiled type is decoded by its own Unmarshal") }
+
+// A message is a protobuf message that is written field by field.
+type message []byte
+
+func (m message) varint(num int, v uint64) message {
+	return binary.AppendUvarint(binary.AppendUvarint(m, uint64(num)<<3|wireVarint), v)
+}
+
+func (m message) fixed32(num int, v uint32) message {
+	return binary.LittleEndian.AppendUint32(binary.AppendUvarint(m, uint64(num)<<3|wire32), v)
+}
+
+func (m message) fixed64(num int, v uint64) message {
+	return binary.LittleEndian.AppendUint64(binary.AppendUvarint(m, uint64(num)<<3|wire64), v)
+}
+
+func (m message) bytes(num int, b string) message {
+	return append(binary.AppendUvarint(binary.AppendUvarint(m, uint64(num)<<3|wireBytes), uint64(len(b))), b...)
+}
+
+// tag appends the tag of a field without a value.
+func (m message) tag(num, typ int) message {
+	return binary.AppendUvarint(m, uint64(num)<<3|uint64(typ))
+}
+
+func decodeFigures(t *testing.T, data []byte) (*figures, error) {
+	t.Helper()
+	o, err := newDecoder[*figures](t, Options{}).decodeMessage(data)
+	if err = errors.Join(err, o.Err); err != nil {
+		return nil, err
+	}
+	return o.Value.(*figures), nil
+}
+
+func TestNumbersOfProtobuf(t *testing.T) {
+	f32, f64 := math.Float32bits(1.5), math.Float64bits(-2.25)
+	named := message{}.bytes(1, string(message{}.bytes(1, "a")))
+	var packed, floats, wide []byte
+	for _, v := range []uint64{1, 300, 1 << 31, math.MaxUint64} {
+		packed = binary.AppendUvarint(packed, v)
+	}
+	for range 3 {
+		floats = binary.LittleEndian.AppendUint32(floats, f32)
+		wide = binary.LittleEndian.AppendUint64(wide, f64)
+	}
+	for name, tc := range map[string]struct {
+		data message
+		want figures
+	}{
+		"fixed":             {message{}.fixed32(2, f32).fixed64(3, f64), figures{F32: 1.5, F64: -2.25}},
+		"varints":           {message{}.varint(4, 1).varint(5, math.MaxUint64).varint(6, 255).varint(7, 0xffff).varint(8, 1<<63), figures{B: true, I32: -1, U8: 255, I16: -1, I64: math.MinInt64}},
+		"too wide":          {message{}.varint(4, 2).varint(5, 1<<40|5).varint(6, 0x1ff).varint(7, 1<<16|2), figures{B: true, I32: 5, U8: 255, I16: 2}},
+		"the last one wins": {message{}.varint(5, 1).varint(5, 2).bytes(15, "x").bytes(15, "y"), figures{I32: 2, After: "y"}},
+		"packed":            {message{}.bytes(9, string(packed)).bytes(10, string(floats)).bytes(11, string(wide)), figures{Ints: []int32{1, 300, math.MinInt32, -1}, Floats: []float32{1.5, 1.5, 1.5}, Wide: []float64{-2.25, -2.25, -2.25}}},
+		"not packed":        {message{}.varint(9, 1).varint(9, 2).fixed32(10, f32).fixed64(11, f64), figures{Ints: []int32{1, 2}, Floats: []float32{1.5}, Wide: []float64{-2.25}}},
+		"both":              {message{}.varint(9, 7).bytes(9, "\x01\x02").varint(9, 8).bytes(15, "z"), figures{Ints: []int32{7, 1, 2, 8}, After: "z"}},
+		"texts":             {message{}.bytes(12, "a").bytes(12, "").bytes(12, "b").bytes(15, "z"), figures{Texts: []string{"a", "", "b"}, After: "z"}},
+		"maps":              {message{}.bytes(13, string(message{}.bytes(1, "k").bytes(2, "v"))).bytes(14, string(message{}.bytes(2, "v").bytes(1, "k"))), figures{Blobs: map[string][]byte{"k": []byte("v")}, Words: map[string]string{"k": "v"}}},
+		"halves of entries": {message{}.bytes(13, string(message{}.bytes(1, "k"))).bytes(14, "").bytes(14, string(message{}.bytes(1, "k"))), figures{Blobs: map[string][]byte{"k": {}}, Words: map[string]string{"": "", "k": ""}}},
+	} {
+		got, err := decodeFigures(t, append(slices.Clone(named), tc.data...))
+		tc.want.Name = "a"
+		if diff := cmp.Diff(&tc.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// Unknown fields are skipped, of whatever wire type. A broken one is an error.
+func TestUnknownFieldsOfProtobuf(t *testing.T) {
+	named := message{}.bytes(1, string(message{}.bytes(1, "a")))
+	group := message{}.tag(90, wireGroup).varint(1, 300).fixed32(2, 1).fixed64(3, 1).bytes(4, "xyz").tag(5, wireGroup).varint(1, 1).tag(5, wireEnd).tag(90, wireEnd)
+	for name, field := range map[string]message{
+		"varint": message{}.varint(90, math.MaxUint64), "fixed32": message{}.fixed32(90, 0xffffffff), "fixed64": message{}.fixed64(90, math.MaxUint64),
+		"bytes": message{}.bytes(90, "\x00\x01\xff"), "group": group, "nothing": {}, "a high number": message{}.varint(1<<28, 1),
+	} {
+		data := append(append(slices.Clone(named), field...), message{}.bytes(15, "z")...)
+		got, err := decodeFigures(t, data)
+		if err != nil || got.Name != "a" || got.After != "z" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		for n := len(named) + 1; n < len(named)+len(field); n++ {
+			if _, err := decodeFigures(t, data[:n]); err == nil {
+				t.Errorf("%s, cut at %d of %d bytes, is no error", name, n-len(named), len(field))
+			}
+		}
+	}
+	for name, field := range map[string]message{
+		"a wrong type of a float":     message{}.varint(2, 1),
+		"of another":                  message{}.fixed32(3, 1),
+		"of an integer":               message{}.fixed32(5, 1),
+		"of integers":                 message{}.fixed32(9, 1),
+		"of floats":                   message{}.varint(10, 1),
+		"of texts":                    message{}.varint(12, 1),
+		"of a map":                    message{}.varint(13, 1),
+		"of a key":                    message{}.bytes(13, string(message{}.varint(1, 1))),
+		"of a value":                  message{}.bytes(13, string(message{}.varint(2, 1))),
+		"of a word's key":             message{}.bytes(14, string(message{}.varint(1, 1))),
+		"of metadata":                 message{}.varint(1, 1),
+		"of a name":                   message{}.bytes(1, string(message{}.varint(1, 1))),
+		"a broken entry":              message{}.bytes(13, "\x0a\x05k"),
+		"a broken field of an entry":  message{}.bytes(13, string(message{}.bytes(1, "k"))+"\x80"),
+		"packed numbers that end":     message{}.bytes(9, "\x01\x80"),
+		"packed floats that end":      message{}.bytes(10, "\x00\x00\x00"),
+		"packed wide floats that end": message{}.bytes(11, "\x00\x00\x00\x00\x00\x00\x00"),
+		"the end of no group":         message{}.tag(90, wireEnd),
+		"a type that there is not":    message{}.tag(90, 7),
+		"the number 0":                message{}.varint(0, 1),
+	} {
+		if got, err := decodeFigures(t, append(append(slices.Clone(named), field...), message{}.bytes(15, "z")...)); err == nil {
+			t.Errorf("%s is no error: %+v", name, got)
+		}
+	}
+}
+
+// enveloped returns the start of an object: an envelope that says the kind, and that a message of
+// size bytes follows.
+func enveloped(t testing.TB, kind string, size uint64) []byte {
+	t.Helper()
+	b := append([]byte(magic), mustMarshal(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}})...)
+	// What Unknown writes behind its first field is not needed.
+	head := len(magic) + 2 + int(b[len(magic)+1])
+	return binary.AppendUvarint(append(b[:head:head], 2<<3|wireBytes), size)
+}
+
+// A length that is larger than any memory is refused. So is one that would be small if an int had
+// only 32 bits.
+func TestLengths(t *testing.T) {
+	tooMuch := func(at int) string { return fmt.Sprintf("more than %d bytes in one piece at byte %d", MaxObject, at) }
+	field := func(b []byte, size uint64) []byte { return binary.AppendUvarint(append(b, 2<<3|wireBytes), size) }
+	for _, size := range []uint64{1 << 31, 1<<32 + 5, 1 << 62} {
+		status := enveloped(t, "Status", size)
+		list := field(enveloped(t, "CarpList", 1<<50), size)
+		for name, tt := range map[string]struct {
+			data []byte
+			want string
+		}{
+			"a Status": {append(status, "and some more"...), tooMuch(len(status))},
+			"an item":  {append(list, "and some more"...), tooMuch(len(list))},
+		} {
+			if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(tt.data), Protobuf); g.end != tt.want || len(g.objects) > 0 {
+				t.Errorf("%s of %d bytes: %d objects, error %s; want %s", name, size, len(g.objects), g.end, tt.want)
+			}
+		}
+	}
+	for _, size := range []uint64{1 << 63, 1<<64 - 1} {
+		if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(enveloped(t, "CarpList", size)), Protobuf); g.end != fmt.Sprintf("invalid protobuf: a list of %d bytes", size) {
+			t.Errorf("a list of %d bytes: %s", size, g.end)
+		}
+	}
+	for _, size := range []uint32{1 << 31, 1<<32 - 1} {
+		frame := append(binary.BigEndian.AppendUint32(nil, size), "and some more"...)
+		if g := readWatch(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(frame), Protobuf); g.end != tooMuch(4) {
+			t.Errorf("a frame of %d bytes: %s", size, g.end)
+		}
+	}
+}
+
+// The number of a field is its lower 32 bits, as in generated code: in the envelope, in the list,
+// and in an object.
+func TestFieldNumbers(t *testing.T) {
+	for num, want := range map[uint64]string{
+		1<<32 | 9: "<nil>", 0: "invalid protobuf: field number 0 at byte", 1 << 31: "invalid protobuf: field number -2147483648 at byte", 1 << 32: "invalid protobuf: field number 0 at byte",
+	} {
+		more := append(binary.AppendUvarint(nil, num<<3|wireVarint), 1)
+		list := carpList(t, 2)
+		inList := append(enveloped(t, "CarpList", uint64(len(more))), more...)
+		for name, data := range map[string][]byte{"behind the list": append(list, more...), "in the list": inList} {
+			if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(data), Protobuf); len(g.end) < len(want) || g.end[:len(want)] != want {
+				t.Errorf("field %d %s: %s, want %s", num, name, g.end, want)
+			}
+		}
+		o := messageOf(newDecoder[*carp.Carp](t, Options{}), append(mustMarshal(t, newCarp(1)), more...))
+		if got := fmt.Sprint(o.Err); len(got) < len(want) || got[:len(want)] != want {
+			t.Errorf("field %d of an object: %v, want %s", num, o.Err, want)
+		}
+	}
+}

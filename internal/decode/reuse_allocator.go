@@ -1,0 +1,177 @@
+package decode
+
+import "reflect"
+
+// An allocator makes memory for values of one type, which is zero. It grows a reflected slice,
+// since reflect.New and reflect.NewAt look up the pointer type in a table of all types each time.
+//
+// A batch allocator makes the values of one object in one piece, and hands them out one after
+// another. They live and die together, and one allocation of ten values is much cheaper than ten.
+// The number is not known in advance. It is guessed from the last two objects: as many as both of
+// them had. So an object that has many more than its neighbours does not make the next one waste
+// memory. If too much is wasted all the same, the allocator stops to make batches for some thousand
+// objects.
+type allocator struct {
+	slice reflect.Value
+	// head points to the header of slice. Memory is taken out of slice by reading head and clearing
+	// it.
+	head *sliceHeader
+	size uintptr
+
+	// batch is true for a batch allocator. The fields below are used only then.
+	batch bool
+	// object is the number of the object that the fields below are about.
+	object uint64
+	// spare is the part of the batch that has not been handed out.
+	spare sliceHeader
+	// used is how many values the object has taken so far; usedBefore is how many the one before
+	// took.
+	used, usedBefore int
+
+	// Sums over the objects of the current trial: their number, the values that they took, and the
+	// values that were made for them in vain.
+	objects, taken, wasted int
+	// pause is for how many more objects no batch is made.
+	pause int
+}
+
+const (
+	// maxBatch is the most bytes of a batch.
+	maxBatch = 8 << 10
+	// If more than one value in wasteDivisor is made in vain during a trial of trialLength objects,
+	// no batch is made for longPause objects.
+	wasteDivisor = 16
+	longPause    = 16 * trialLength
+)
+
+// newAllocator returns an allocator of values of type elem that makes each when it is needed.
+func newAllocator(elem reflect.Type) *allocator {
+	v := reflect.New(reflect.SliceOf(elem))
+	return &allocator{slice: v.Elem(), head: (*sliceHeader)(v.UnsafePointer()), size: elem.Size()}
+}
+
+// newBatchAllocator returns an allocator that makes the values of an object in one piece. Values
+// without a size need no memory.
+func newBatchAllocator(elem reflect.Type) *allocator {
+	a := newAllocator(elem)
+	a.batch = elem.Size() > 0
+	return a
+}
+
+// allocate returns new memory for n values, all zero. The capacity is n, even if there is more
+// memory: an append to one slice must not write into the next one.
+func (a *allocator) allocate(n int) sliceHeader {
+	a.slice.Grow(n)
+	h := sliceHeader{a.head.data, n, n}
+	*a.head = sliceHeader{}
+	return h
+}
+
+// reserve makes the allocator's own slice n values long, for a caller that uses it as working
+// memory. The values that it did not have are zero.
+func (a *allocator) reserve(n int) {
+	a.slice.Grow(n - a.slice.Len())
+	a.slice.SetLen(n)
+}
+
+// beginObject makes the batch for the object that is being decoded. It is called with the first
+// value that the object needs, so that an object without such values costs nothing.
+func (a *allocator) beginObject(d *Decoder) {
+	a.object = d.objects
+	expected := min(a.used, a.usedBefore, maxBatch/int(a.size))
+	a.objects++
+	a.taken += a.used
+	a.wasted += a.spare.len
+	a.used, a.usedBefore, a.spare = 0, a.used, sliceHeader{}
+	if a.objects == trialLength {
+		if a.wasted > a.taken/wasteDivisor {
+			a.pause = longPause
+		}
+		a.objects, a.taken, a.wasted = 0, 0, 0
+	}
+	switch {
+	case a.pause > 0:
+		a.pause--
+	case expected > 1:
+		a.spare = a.allocate(expected)
+	}
+}
+
+// take returns memory for n values, all zero: from the batch if it has as many, else new memory.
+func (a *allocator) take(d *Decoder, n int) sliceHeader {
+	if a.batch {
+		if a.object != d.objects {
+			a.beginObject(d)
+		}
+		a.used += n
+		if a.spare.len >= n {
+			h := sliceHeader{a.spare.data, n, n}
+			a.spare = a.spare.after(n, a.size)
+			return h
+		}
+	}
+	return a.allocate(n)
+}
+
+// takeSpare returns all memory that is left of the batch, for a slice whose length is not known
+// yet. The caller must give back what it does not use, by giveBack. Until then nested values of the
+// same type get new memory.
+func (a *allocator) takeSpare(d *Decoder) sliceHeader {
+	if a.batch && a.object != d.objects {
+		a.beginObject(d)
+	}
+	h := a.spare
+	a.spare = sliceHeader{}
+	return h
+}
+
+// giveBack returns the part of h behind its first n values to the batch. h is from takeSpare, and
+// the first n values have been used.
+func (a *allocator) giveBack(h sliceHeader, n int) {
+	a.used += n
+	a.spare = h.after(n, a.size)
+}
+
+// after returns the memory behind the first n values of h, which have size bytes each.
+func (h sliceHeader) after(n int, size uintptr) sliceHeader {
+	if n == h.len {
+		return sliceHeader{}
+	}
+	return sliceHeader{pointer{h.data}.index(n, size).addr, h.len - n, h.len - n}
+}
+
+// append makes the slice at p longer by one, and returns the address of its new element, which is
+// zero. If there is no room left, the slice gets room for n more.
+func (a *allocator) append(d *Decoder, p pointer, n int) pointer {
+	s := as[sliceHeader](p)
+	switch {
+	case s.len < s.cap:
+	case s.cap == 0:
+		*s = a.take(d, n)
+		s.len = 0
+	default:
+		// The slice has memory of its own and is full: it grows as append does it.
+		*a.head = *s
+		a.slice.Grow(n)
+		*s = *a.head
+		*a.head = sliceHeader{}
+	}
+	s.len++
+	return pointer{s.data}.index(s.len-1, a.size)
+}
+
+// allocators has one allocator for each type of values. All fields of a type share it, so one batch
+// serves them all. Values that objects may share get memory of their own, one by one: a batch would
+// be kept alive as a whole by one shared value in it.
+type allocators map[reflect.Type]*allocator
+
+// of returns the allocator of values of type t.
+func (all allocators) of(t reflect.Type, share bool) *allocator {
+	if share {
+		return newAllocator(t)
+	}
+	if all[t] == nil {
+		all[t] = newBatchAllocator(t)
+	}
+	return all[t]
+}

@@ -1,0 +1,185 @@
+package decode
+
+import "hash/maphash"
+
+const (
+	// internSlots is the number of strings that a pool remembers.
+	internSlots = 2048
+	// maxIntern is the length of the longest string that is remembered. Longer ones seldom repeat.
+	maxIntern = 128
+	// trialLength is the number of lookups, or of objects, after which something that is remembered
+	// is judged. What was found for less than half of the lookups is not looked up any more.
+	trialLength = 256
+)
+
+// seed is one for all pools. It is random, so that no server can choose strings that displace each
+// other.
+var seed = maphash.MakeSeed()
+
+// A stringPool remembers strings, so that equal ones share memory: the objects of a cluster have
+// the same namespaces, labels, images and nodes. It is a table without chains. A slot holds the
+// last string with its hash, so the memory is bounded and nothing has to be evicted. Two strings
+// that meet in a slot displace each other; then they are allocated again, and nothing else is
+// wrong.
+type stringPool struct{ table []string }
+
+// get returns b as a string, its hash, and whether the pool had it.
+func (p *stringPool) get(b []byte) (s string, hash uint64, found bool) {
+	if p.table == nil {
+		p.table = make([]string, internSlots)
+	}
+	hash = maphash.Bytes(seed, b)
+	at := &p.table[hash%internSlots]
+	if *at == string(b) {
+		return *at, hash, true
+	}
+	*at = string(b)
+	return *at, hash, false
+}
+
+// A hitRate counts how often what one field remembers was of use. It turns a memory off that costs
+// more than it saves, such as one for names or UIDs, which never repeat.
+type hitRate struct {
+	tries, hits uint32
+	gaveUp      bool
+}
+
+// count adds a lookup. After trialLength lookups it decides whether to give up, for good.
+func (m *hitRate) count(hit bool) {
+	m.tries++
+	if hit {
+		m.hits++
+	}
+	if m.tries == trialLength {
+		m.gaveUp = m.hits < trialLength/2
+		m.tries, m.hits = 0, 0
+	}
+}
+
+// A stringField makes the strings of one field, by two guesses.
+//
+// The first guess is the order. What a field says in the elements of a list, such as the names of
+// containers and their variables, comes again in the next object in the same order. So a small
+// table remembers which string followed which. A right guess costs one comparison of bytes: no
+// hash, and no search for the end of the string.
+//
+// The second guess is that the string is one of all that the Decoder has seen: a lookup in the
+// stringPool. A field of names or UIDs gives up both, and copies its bytes.
+type stringField struct {
+	// seen has the last strings, each at a place by its hash. It is nil before the first string and
+	// after the field has given up.
+	seen *[seenStrings]seenString
+	// last is where in seen the last string is.
+	last uint8
+	hitRate
+}
+
+// seenStrings is the number of strings whose order a stringField remembers. As a constant power of
+// two it needs no bounds check, and the modulo is a mask.
+const seenStrings = 16
+
+// A seenString is a string and where its successor is.
+type seenString struct {
+	string
+	// successor is the place in seen of the string that came after this one the last time.
+	successor uint8
+	// plain says that JSON has the string as its own bytes, without an escape. Only then can the
+	// bytes of the input be compared with it.
+	plain bool
+}
+
+// expected returns the string that is expected next, and its place in seen.
+func (f *stringField) expected() (*seenString, uint8) {
+	at := f.seen[f.last%seenStrings].successor
+	return &f.seen[at%seenStrings], at
+}
+
+// guess consumes the string that is expected next, if the input has it. The quote behind it is
+// compared as well: the input may have a longer string that begins like it.
+func (f *stringField) guess(p *parser) (string, bool) {
+	if f.seen == nil {
+		return "", false
+	}
+	s, at := f.expected()
+	rest, n := p.data[p.pos:], len(s.string)
+	if !s.plain || len(rest) < n+2 || rest[0] != '"' || rest[n+1] != '"' || string(rest[1:n+1]) != s.string {
+		return "", false
+	}
+	p.pos += n + 2
+	f.last = at
+	f.count(true)
+	return s.string, true
+}
+
+// read consumes a JSON string, which must be next.
+func (f *stringField) read(d *Decoder) (string, error) {
+	if s, ok := f.guess(&d.p); ok {
+		return s, nil
+	}
+	b, err := d.p.str()
+	if err != nil {
+		return "", err
+	}
+	return f.remember(d, b, d.p.plain), nil
+}
+
+// intern returns b as a string. It is read for protobuf, where the bytes are the string.
+func (f *stringField) intern(d *Decoder, b []byte) string {
+	if f.seen != nil && len(b) > 0 {
+		if s, at := f.expected(); s.string == string(b) {
+			f.last = at
+			f.count(true)
+			return s.string
+		}
+	}
+	return f.remember(d, b, false)
+}
+
+// remember returns b as a string from the pool, and notes it as the successor of the last one.
+// plain says whether the string stood in JSON without escapes.
+func (f *stringField) remember(d *Decoder, b []byte, plain bool) string {
+	switch {
+	case len(b) == 0:
+		return ""
+	case f.gaveUp || len(b) > maxIntern:
+		return string(b)
+	}
+	s, hash, found := d.strings.get(b)
+	f.count(found)
+	// The field has just given up, so its table is garbage.
+	if f.gaveUp {
+		f.seen = nil
+		return s
+	}
+	if f.seen == nil {
+		f.seen = new([seenStrings]seenString)
+	}
+	// Other bits of the hash than those that choose the slot in the pool.
+	at := uint8(hash >> 32 % seenStrings)
+	if now := &f.seen[at]; now.string != s {
+		*now = seenString{s, at, plain}
+	}
+	f.seen[f.last%seenStrings].successor = at
+	f.last = at
+	return s
+}
+
+// boxedStrings is a stringPool for strings in interfaces, as unstructured objects have them. A
+// string in an interface is a second allocation: the box with pointer and length. So the boxes are
+// what is remembered.
+type boxedStrings struct{ table []any }
+
+// get returns b as a string in an interface, and remembers it if it is short.
+func (p *boxedStrings) get(b []byte) any {
+	if len(b) > maxIntern {
+		return string(b)
+	}
+	if p.table == nil {
+		p.table = make([]any, internSlots)
+	}
+	at := &p.table[maphash.Bytes(seed, b)%internSlots]
+	if s, ok := (*at).(string); !ok || s != string(b) {
+		*at = string(b)
+	}
+	return *at
+}

@@ -1,0 +1,79 @@
+package decode
+
+import (
+	"strings"
+	"testing"
+)
+
+// A mistake around the objects of a list ends it, after the objects before the mistake.
+func TestListMembers(t *testing.T) {
+	const meta = `"metadata":{"resourceVersion":"7","continue":"c"}`
+	for data, want := range map[string]struct {
+		n   int
+		end string
+	}{
+		`{"kind":"SinkList",` + meta + `,"items":[` + sinkA + `]}`:          {1, "<nil>"},
+		` { "items" : [ ` + sinkA + ` ] , ` + meta + `,"kind":"SinkList"} `: {1, "<nil>"},
+		`{"items":null,"kind":"SinkList",` + meta + `}`:                     {0, "<nil>"},
+		`{"items":[],"kind":"SinkList",` + meta + `,"more":{"a":[1]}}`:      {0, "<nil>"},
+		`{}`:                                               {0, "no list: it has no kind"},
+		`{"items":[]}`:                                     {0, "no list: it has no kind"},
+		`{"kind":null,"items":[]}`:                         {0, "no list: it has no kind"},
+		`{"kind":"SinkList"}`:                              {0, "SinkList without items"},
+		`{"kind":"Sink","items":[]}`:                       {0, "no list: it is a Sink"},
+		`{"items":[],"kind":"Sink"}`:                       {0, "no list: it is a Sink"},
+		`{"kind":"Table","rows":[]}`:                       {0, "a Table, which is made for people, not a list"},
+		`{"kind":"SinkList","items":[],"items":[]}`:        {0, "a list with two items"},
+		`{"kind":1}`:                                       {0, "json: cannot unmarshal number into Go value of type string"},
+		`{"apiVersion":1}`:                                 {0, "json: cannot unmarshal number into Go value of type string"},
+		`{"metadata":1}`:                                   {0, "json: cannot unmarshal number into Go value of type v1.ListMeta"},
+		`{"kind":"Status","message":"m","code":5}`:         {0, "m"},
+		`{"message":"m","kind":"Status"}`:                  {0, "m"},
+		`{"message":5,"kind":"Status","status":"Failure"}`: {0, `the server answered with a Status, status "Failure", without a message`},
+		`{"kind":"Status","items":[]}`:                     {0, "the server answered with a Status, without a message"},
+		`{"kind":"SinkList","items":7}`:                    {0, `invalid JSON at byte 27: '7', want '['`},
+		`{"kind":"SinkList","items":nul}`:                  {0, `invalid JSON at byte 30: items are "nul"`},
+		`{"kind":"SinkList","items":[` + sinkA + `,]}`:     {1, ""},
+		`{"kind":"SinkList","items":[` + sinkA + ` 5]}`:    {1, ""},
+		`{"kind":"SinkList","items":[` + sinkA + `]`:       {1, ""},
+		`{"kind":"SinkList","items":[` + sinkA + `]} x`:    {1, ""},
+		`{"kind":"SinkList","items":[],}`:                  {0, `invalid JSON at byte 30: '}', want '"'`},
+		`{"kind":"SinkList" "items":[]}`:                   {0, `invalid JSON at byte 19: '"', want '}'`},
+		`{"kind" "SinkList"}`:                              {0, `invalid JSON at byte 8: '"', want ':'`},
+		`{kind:"SinkList"}`:                                {0, `invalid JSON at byte 1: 'k', want '"'`},
+		`{"kind":tru}`:                                     {0, "invalid JSON at byte 8: 't', want true"},
+		`{"ki\xnd":1}`:                                     {0, "invalid JSON at byte 4: invalid escape in a string"},
+		`[]`:                                               {0, `invalid JSON at byte 0: '[', want '{'`},
+		``:                                                 {0, "cut off at byte 0: unexpected EOF"},
+		`{`:                                                {0, "cut off at byte 1: unexpected EOF"},
+	} {
+		for _, workers := range []int{-1, 2} {
+			g := readList(newDecoder[*sink](t, Options{Workers: workers}), strings.NewReader(data), JSON)
+			if len(g.objects) != want.n || g.end != want.end && want.end != "" || want.end == "" && g.end == "<nil>" {
+				t.Errorf("%s: %d objects, then %s; want %d, %s", data, len(g.objects), g.end, want.n, want.end)
+			}
+			if g.end == "<nil>" && (g.meta.ResourceVersion != "7" || g.meta.Continue != "c") {
+				t.Errorf("%s: metadata %+v", data, g.meta)
+			}
+		}
+	}
+}
+
+// Unknown members of a list are skipped, of whatever type they are, before the items and behind
+// them.
+func TestUnknownMembersOfLists(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	for _, value := range []string{`[1,[2],{"a":"]"}]`, `[]`, `{}`, `{"a":{"b":"}"}}`, `"x"`, `""`, `"\"]"`, `1`, `-1.5e3`, `true`, `false`, `null`} {
+		for _, list := range []string{
+			`{"kind":"SinkList","other":` + value + `,"metadata":{"resourceVersion":"5"},"items":[` + sinkA + `]}`,
+			`{"kind":"SinkList","metadata":{"resourceVersion":"5"},"items":[` + sinkA + `],"other":` + value + `}`,
+			`{"other":` + value + ` , "items" : [` + sinkA + `] , "metadata":{"resourceVersion":"5"},"kind":"SinkList"}`,
+		} {
+			n := 0
+			meta, err := d.List(strings.NewReader(list), JSON, func(o Object) error { n++; return o.Err })
+			if err != nil || n != 1 || meta.ResourceVersion != "5" {
+				t.Errorf("%s: %d items at %q, error %v", list, n, meta.ResourceVersion, err)
+			}
+		}
+	}
+}

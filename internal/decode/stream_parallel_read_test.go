@@ -1,0 +1,169 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+)
+
+// An error of yield ends everything, even a Read that would wait for ever. The synctest bubble
+// finds goroutines that are left.
+func TestCrewEndsWithYield(t *testing.T) {
+	enough := errors.New("enough")
+	for _, batch := range []int{1, 500, batchBytes} {
+		for _, stop := range []int{1, 2, 40, 100} {
+			for name, give := range map[string]func() error{
+				"error": func() error { return enough }, "EOF": func() error { return io.EOF }, "panic": func() error { panic(enough) },
+				"goexit": func() error { runtime.Goexit(); return nil },
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					data := stonesOf(100, false, func(_ int, item string) string { return item })
+					r, w := io.Pipe()
+					// After these bytes nothing comes any more.
+					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }()
+					d := newDecoder[*stone](t, Options{Workers: 2})
+					d.batch = batch
+					got := record(func(yield func(any) error) error {
+						n := 0
+						_, err := d.List(r, JSON, func(o Object) error {
+							_ = yield(o)
+							if n++; n == stop {
+								return give()
+							}
+							return nil
+						})
+						return err
+					})
+					want := map[string]story{
+						"error": {end: fmt.Sprintf("%T enough", enough)}, "EOF": {end: fmt.Sprintf("%T EOF", io.EOF)}, "panic": {panic: enough, gone: true}, "goexit": {gone: true},
+					}[name]
+					if n := len(got.yielded); n != stop || got.end != want.end || got.panic != want.panic || got.gone != want.gone {
+						t.Errorf("batches of %d, %s: %d items, then %q, panic %v, gone %v", batch, name, n, got.end, got.panic, got.gone)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A Read that panics does so in the caller's goroutine. The error of a Read comes after the objects
+// that were read before it.
+func TestCrewReadFails(t *testing.T) {
+	data := stonesOf(100, false, func(_ int, item string) string { return item })
+	broken := errors.New("broken")
+	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
+		d := newDecoder[*stone](t, Options{Workers: 2})
+		got := record(func(yield func(any) error) error {
+			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:strings.LastIndex(data, "]")]), last)), JSON, func(o Object) error { return yield(o) })
+			return err
+		})
+		if failed := strings.HasSuffix(got.end, ": broken") && len(got.yielded) == 100; name == "error" && !failed || name == "panic" && got.panic != broken {
+			t.Errorf("%s: %d items, then %s, panic %v", name, len(got.yielded), got.end, got.panic)
+		}
+	}
+}
+
+type panicReader struct{ v any }
+
+func (r panicReader) Read([]byte) (int, error) { panic(r.v) }
+
+// An endsOnce is a reader whose end must not be read twice.
+type endsOnce struct {
+	r     io.Reader
+	ended bool
+	io.Closer
+}
+
+func (r *endsOnce) Read(p []byte) (int, error) {
+	if r.ended {
+		return 0, errors.New("read behind the end")
+	}
+	n, err := r.r.Read(p)
+	r.ended = err != nil
+	return n, err
+}
+
+// Objects that have come are yielded while the stream waits. After the initial events there is no
+// pool any more.
+func TestCrewHoldsNothingBack(t *testing.T) {
+	const n, end = 20, 10
+	for _, watch := range []bool{false, true} {
+		for way := range 4 {
+			closes, lines := way&1 > 0, way&2 > 0
+			// Each part ends with an object.
+			var parts []string
+			data := stonesOf(n, watch, func(i int, item string) string {
+				if lines {
+					item = strings.ReplaceAll(item, ":{", ":\n{")
+				}
+				if i == end && watch {
+					item = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`
+				}
+				parts = append(parts, item)
+				return item
+			})
+			synctest.Test(t, func(t *testing.T) {
+				r, w := io.Pipe()
+				yielded := 0
+				go func() {
+					defer w.Close()
+					for i, part := range parts {
+						cut := strings.Index(data, part) + len(part)
+						_, _ = io.WriteString(w, data[:cut/2])
+						_, _ = io.WriteString(w, data[cut/2:cut])
+						data = data[cut:]
+						if synctest.Wait(); yielded != i+1 {
+							t.Errorf("watch %v: %d of %d were yielded", watch, yielded, i+1)
+						}
+					}
+					_, _ = io.WriteString(w, data)
+				}()
+				var from io.Reader = struct{ io.Reader }{r}
+				if closes {
+					from = r
+				}
+				d := newDecoder[*stone](t, Options{Workers: 2})
+				var err error
+				if watch {
+					err = d.WatchList(from, JSON, func(ev Event) error {
+						yielded++
+						if _, pooled := d.buf.r.(*workerPool); yielded > end+2 && (pooled || cap(d.buf.data) > minBuffer) {
+							t.Errorf("event %d: a pool is there: %v, with %d bytes", yielded, pooled, cap(d.buf.data))
+						}
+						return nil
+					})
+				} else {
+					_, err = d.List(from, JSON, func(Object) error { yielded++; return nil })
+				}
+				if yielded != n || err != nil {
+					t.Errorf("%d were yielded, error %v", yielded, err)
+				}
+			})
+		}
+	}
+}
+
+// After a wrong guess the pool reads on alone, while a Read waits. What that Read returns in the
+// end comes behind the rest.
+func TestCrewGuessesWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		yielded := 0
+		go func() {
+			data := strings.ReplaceAll(stonesOf(20, true, func(_ int, item string) string { return item }), ":{", ":\n{")
+			_, _ = io.WriteString(w, data)
+			synctest.Wait()
+			w.Close()
+		}()
+		d := newDecoder[*stone](t, Options{Workers: 2})
+		err := d.WatchList(&endsOnce{r: r, Closer: r}, JSON, func(Event) error { yielded++; return nil })
+		if yielded != 20 || err != nil {
+			t.Errorf("%d were yielded, error %v", yielded, err)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+)
+
+// Only a bookmark whose annotation has the value "true" ends the initial events.
+func TestEndAnnotation(t *testing.T) {
+	for value, end := range map[string]bool{"true": true, "false": false, "": false, "True": false, "1": false} {
+		meta := metav1.ObjectMeta{ResourceVersion: "5", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: value}}
+		want := []Event{{Type: "BOOKMARK", ResourceVersion: "5", InitialEventsEnd: end}}
+		for enc, data := range map[Encoding][]byte{
+			JSON:     fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{%q:%q}}}}`, metav1.InitialEventsAnnotationKey, value),
+			Protobuf: frameOf(t, "BOOKMARK", protobufOf(t, &carp.Carp{ObjectMeta: meta})),
+		} {
+			for _, list := range []bool{false, true} {
+				d := newDecoder[*carp.Carp](t, Options{})
+				read := d.Watch
+				if list {
+					read = d.WatchList
+				}
+				var got []Event
+				err := read(bytes.NewReader(data), enc, func(e Event) error { got = append(got, e); return nil })
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("%v, %q: %v (-want +got):\n%s", enc, value, err, diff)
+				}
+			}
+		}
+	}
+}
+
+// An event is yielded as soon as it has come, whatever follows it.
+func TestEventsAreNotHeldBack(t *testing.T) {
+	event := `{"type":"ADDED","object":` + sinkA + `}`
+	for _, event := range []string{event, strings.ReplaceAll(event, ",", ",\n")} {
+		for _, behind := range []string{"\n", "", " ", "\r", "\r\n", "\n\n", " \t"} {
+			synctest.Test(t, func(t *testing.T) {
+				r, w := io.Pipe()
+				yielded := 0
+				go func() {
+					defer w.Close()
+					for i := range 3 {
+						_, _ = io.WriteString(w, event[:100])
+						_, _ = io.WriteString(w, event[100:]+behind)
+						if synctest.Wait(); yielded != i+1 {
+							t.Errorf("%q behind: %d events were yielded, want %d", behind, yielded, i+1)
+						}
+					}
+				}()
+				if err := newDecoder[*sink](t, Options{}).Watch(r, JSON, func(e Event) error {
+					if yielded++; e.More {
+						t.Errorf("%q behind: event %d says that another one is there", behind, yielded)
+					}
+					return nil
+				}); err != nil {
+					t.Errorf("%q behind: %v", behind, err)
+				}
+			})
+		}
+	}
+}
+
+// Bytes that cannot become an event are an error at once, however the line goes on. No bytes are
+// awaited that may never come.
+func TestInvalidLinesAreNotHeldBack(t *testing.T) {
+	event := `{"type":"ADDED","object":` + sinkA + "}\n"
+	for _, line := range []string{
+		"{\"type\": oops\n", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{oops\n", "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"str\":\"no end\n", "{\"type\":\"\\x\n", "{{\n", "{{}", "{\"type\": oops\n{\"typ", "{\"type\":oops\n{\"typ",
+		`{"type":"ADDED","object":{"metadata":{[]}`, `{"type":"ADDED","object":{"metadata":{}] {}`, "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"i8\":300},\"metadata\":{oops\n", "<html>", "{\"object\":{},\"type\":tru\n",
+	} {
+		for _, size := range []int{1, 7, 1 << 10} {
+			for _, list := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					r, w := io.Pipe()
+					var err error
+					yielded := 0
+					go func() {
+						d := newDecoder[*sink](t, Options{Workers: 2})
+						watch := d.Watch
+						if list {
+							watch = d.WatchList
+						}
+						err = watch(r, JSON, func(Event) error { yielded++; return nil })
+						r.Close()
+					}()
+					for b := []byte(event + line); len(b) > 0; b = b[min(size, len(b)):] {
+						_, _ = w.Write(b[:min(size, len(b))])
+					}
+					synctest.Wait() // and nothing more comes
+					if _, ok := err.(*SyntaxError); !ok || yielded != 1 {
+						t.Errorf("%q in pieces of %d: %d events, error %v", line, size, yielded, err)
+					}
+					w.Close()
+				})
+			}
+		}
+	}
+}
+
+// More is true for an event if the whole next event has come, but never among the initial events.
+func TestMore(t *testing.T) {
+	event := `{"type":"ADDED","object":` + sinkA + "}\n"
+	end := `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+	fish := string(frameOf(t, "ADDED", protobufOf(t, newCarp(1))))
+	for name, tc := range map[string]struct {
+		enc    Encoding
+		pieces []string
+		list   bool
+		want   []bool
+	}{
+		"together":            {JSON, []string{event + event + event}, false, []bool{true, true, false}},
+		"apart":               {JSON, []string{event, event, event}, false, []bool{false, false, false}},
+		"half":                {JSON, []string{event + event[:50], event[50:] + event[:len(event)-1], "\n"}, false, []bool{false, false, false}},
+		"indented":            {JSON, []string{event + strings.ReplaceAll(event[:100], ",", ",\n"), event[100:]}, false, []bool{false, false}},
+		"initial":             {JSON, []string{event + event + end + event + event}, true, []bool{false, false, true, true, false}},
+		"protobuf":            {Protobuf, []string{fish + fish + fish}, false, []bool{true, true, false}},
+		"protobuf, half":      {Protobuf, []string{fish + fish[:50], fish[50:]}, false, []bool{false, false}},
+		"protobuf, no length": {Protobuf, []string{fish + fish[:4], fish[4:]}, false, []bool{false, false}},
+	} {
+		r, w := io.Pipe()
+		go func() {
+			for _, piece := range tc.pieces {
+				_, _ = io.WriteString(w, piece)
+			}
+			w.Close()
+		}()
+		d := newDecoder[*sink](t, Options{})
+		if tc.enc == Protobuf {
+			d = newDecoder[*carp.Carp](t, Options{})
+		}
+		watch := d.Watch
+		if tc.list {
+			watch = d.WatchList
+		}
+		var got []bool
+		if err := watch(r, tc.enc, func(e Event) error { got = append(got, e.More); return nil }); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// A bookmark needs a resource version. Only the annotation's value "true" ends the initial events.
+func TestBookmarks(t *testing.T) {
+	type yielded struct {
+		version, err string
+		end          bool
+	}
+	meta := func(version string, annotations map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{ResourceVersion: version, Annotations: annotations}
+	}
+	end := func(value string) map[string]string {
+		return map[string]string{metav1.InitialEventsAnnotationKey: value, "other": "true"}
+	}
+	for name, tt := range map[string]struct {
+		meta metav1.ObjectMeta
+		want yielded
+	}{
+		"plain":                    {meta("5", nil), yielded{version: "5"}},
+		"the end":                  {meta("5", end("true")), yielded{version: "5", end: true}},
+		"not the end":              {meta("5", end("false")), yielded{version: "5"}},
+		"no value":                 {meta("5", end("")), yielded{version: "5"}},
+		"another annotation":       {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}), yielded{version: "5"}},
+		"no version":               {meta("", nil), yielded{err: "a bookmark without a resource version"}},
+		"an end without a version": {meta("", end("true")), yielded{err: "a bookmark without a resource version"}},
+	} {
+		c := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: tt.meta}
+		data, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for enc, stream := range map[Encoding]string{JSON: `{"type":"BOOKMARK","object":` + string(data) + "}\n", Protobuf: string(frameOf(t, "BOOKMARK", protobufOf(t, c)))} {
+			for _, list := range []bool{false, true} {
+				d := newDecoder[*carp.Carp](t, Options{})
+				watch := d.Watch
+				if list {
+					watch = d.WatchList
+				}
+				var got yielded
+				err := watch(strings.NewReader(stream), enc, func(e Event) error {
+					got.version, got.end = e.ResourceVersion, e.InitialEventsEnd
+					if e.Type != "BOOKMARK" || e.Object.Value != nil || e.Object.Err != nil {
+						t.Errorf("%s: %+v", name, e)
+					}
+					return nil
+				})
+				if err != nil {
+					got.err = err.Error()
+				}
+				if got != tt.want {
+					t.Errorf("%s, encoding %d, list %v: %+v, want %+v", name, enc, list, got, tt.want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package decode
+
+import (
+	"reflect"
+	"unsafe"
+)
+
+// This is the only file that imports package unsafe. A compiled decoder writes through addresses:
+// it knows at compile time the offset and the type of what it writes. A reflect.Value for each
+// field and element would cost a third of the time of a whole decode.
+//
+// What makes it safe:
+//
+//   - An address is made only from a pointer to a value of the compiled type, by adding offsets
+//     that reflect reports for that type. It never leaves the piece of memory that the pointer is
+//     into.
+//   - An address is kept in an unsafe.Pointer, never in a uintptr, so the garbage collector sees
+//     it.
+//   - Memory with pointers in it comes from reflect, which knows its type. The collector so finds
+//     the pointers in it.
+//   - A write of a pointer is a typed write, so that it has its write barrier: see sliceHeader.
+
+// A pointer is the address of a value. Only the code that has it knows the type of the value.
+type pointer struct{ addr unsafe.Pointer }
+
+// pointerOf returns the address in v, which is a Go pointer.
+func pointerOf(v reflect.Value) pointer { return pointer{v.UnsafePointer()} }
+
+// pointerTo returns the address of *v.
+func pointerTo[X any](v *X) pointer { return pointer{unsafe.Pointer(v)} }
+
+// field returns the address of the field at offset in the struct at p.
+func (p pointer) field(offset uintptr) pointer { return pointer{unsafe.Add(p.addr, offset)} }
+
+// as returns p as a Go pointer to X. The value at p must be an X, or a named type with the same
+// layout.
+func as[X any](p pointer) *X { return (*X)(p.addr) }
+
+// value returns the value at p, which is a t, as a reflect.Value that can be set.
+func (p pointer) value(t reflect.Type) reflect.Value { return reflect.NewAt(t, p.addr).Elem() }
+
+// isNil reports whether the pointer or map at p is nil, or the slice at p has no memory.
+func (p pointer) isNil() bool { return *(*unsafe.Pointer)(p.addr) == nil }
+
+// A sliceHeader has the layout of any slice. Its first word has the layout of any pointer and any
+// map, so one type can hold all three. data is an unsafe.Pointer, so a write of a sliceHeader has a
+// write barrier.
+type sliceHeader struct {
+	data     unsafe.Pointer
+	len, cap int
+}
+
+// header returns the slice, pointer or map at p, which is a t.
+func (p pointer) header(t reflect.Type) sliceHeader {
+	if t.Kind() == reflect.Slice {
+		return *as[sliceHeader](p)
+	}
+	return sliceHeader{data: *as[unsafe.Pointer](p)}
+}
+
+// set writes h to p, which is a t: a slice, a pointer or a map. Of the last two only the first word
+// is written: there is no more memory.
+func (p pointer) set(t reflect.Type, h sliceHeader) {
+	if t.Kind() == reflect.Slice {
+		*as[sliceHeader](p) = h
+	} else {
+		*as[unsafe.Pointer](p) = h.data
+	}
+}
+
+// pointee returns the address that the pointer at p holds. A nil pointer is first set to a new zero
+// value. JSON and protobuf both merge into a value that is already there.
+func (a *allocator) pointee(d *Decoder, p pointer) pointer {
+	to := as[unsafe.Pointer](p)
+	if *to == nil {
+		*to = a.take(d, 1).data
+	}
+	return pointer{*to}
+}
+
+// index returns the address of element i, of size bytes, of the slice or array whose first element
+// is at p.
+func (p pointer) index(i int, size uintptr) pointer {
+	return pointer{unsafe.Add(p.addr, uintptr(i)*size)}
+}
+
+// unsafeString returns b as a string without a copy. It is valid until b changes, so it may only be
+// passed to functions that do not keep it.
+func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
