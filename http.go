@@ -205,6 +205,7 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	}
 	d, err := decode.New(t, decode.Options{Drop: h.Drop, Share: h.Share, Kinds: kinds})
 	if err != nil && len(h.Drop) > 0 {
+		//lint:ignore ST1005 Drop is the name of a field.
 		err = fmt.Errorf("Drop: %w", err)
 	}
 	return d, err

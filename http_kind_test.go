@@ -62,6 +62,7 @@ const (
 // A URL of another collection is a request that fails, whose error says both kinds and the URL.
 func TestHTTPKind(t *testing.T) {
 	server := &talk{list: configMaps, watch: configMapAdded}
+	//lint:ignore ST1008 The count belongs to both errors.
 	read := func(t *testing.T, src lw.Source[*gadget]) (list, watch error, n int) {
 		a, _, list := listAll(t.Context(), src, metav1.ListOptions{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -197,8 +197,8 @@ func withLeftOutByTransform(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, leftOutKey{}, f)
 }
 
-// leftOutByTransform returns the function that ctx has from withLeftOutByTransform, or one that does
-// nothing.
+// leftOutByTransform returns the function that ctx has from withLeftOutByTransform, or one that
+// does nothing.
 func leftOutByTransform(ctx context.Context) func() {
 	if f, ok := ctx.Value(leftOutKey{}).(func()); ok {
 		return f

@@ -21,8 +21,9 @@ func TestErrorKinds(t *testing.T) {
 		err  error
 		want kinds
 	}{
-		"network":         {errors.New("reset"), kinds{}},
-		"expired":         {apierrors.NewResourceExpired("x"), kinds{lost: true, status: true}},
+		"network": {errors.New("reset"), kinds{}},
+		"expired": {apierrors.NewResourceExpired("x"), kinds{lost: true, status: true}},
+		//lint:ignore SA1019 Servers still answer with it.
 		"gone":            {apierrors.NewGone("x"), kinds{lost: true, status: true}},
 		"too large":       {tooLarge, kinds{lost: true, status: true}},
 		"protocol":        {protocolErrorf("x"), kinds{lost: true}},

@@ -1,5 +1,7 @@
 package lwtest
 
+//lint:file-ignore ST1008 An error here is often what a call of the source has returned.
+
 import (
 	"context"
 	"fmt"

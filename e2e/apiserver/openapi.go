@@ -5,9 +5,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// freeForm returns a schema without structure for each kind and its list. Managed fields need that at
-// least. Each schema has two names: the namer asks for the Go name, the type converter for the name
-// that the namer makes from it.
+// freeForm returns a schema without structure for each kind and its list. Managed fields need that
+// at least. Each schema has two names: the namer asks for the Go name, the type converter for the
+// name that the namer makes from it.
 func freeForm(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	all := map[string]common.OpenAPIDefinition{}
 	for _, kind := range []string{"ConfigMap", "Pod", "Secret", "Node", "Namespace"} {

@@ -50,8 +50,8 @@ var (
 
 func init() {
 	utilruntime.Must(corev1.AddToScheme(scheme))
-	// The v1 types are the internal types too. So an object already has the version that it would be
-	// converted to, and the scheme needs no conversions.
+	// The v1 types are the internal types too. So an object already has the version that it would
+	// be converted to, and the scheme needs no conversions.
 	for _, r := range resources {
 		scheme.AddKnownTypes(internalVersion, r.object(), r.list())
 	}

@@ -1,5 +1,7 @@
 package decode
 
+//lint:file-ignore SA5008 Odd tags are what the decoder is tested with.
+
 import (
 	"encoding/json"
 	"time"

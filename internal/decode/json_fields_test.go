@@ -1,5 +1,7 @@
 package decode
 
+//lint:file-ignore SA5008 Odd tags are what the decoder is tested with.
+
 import (
 	"fmt"
 	"reflect"
@@ -22,6 +24,7 @@ type fieldRules struct {
 	Bad     string `json:"bad\"name"`
 	Good    string `json:"good name/$"`
 	Hidden  string `json:"-"`
+	//lint:ignore U1000 The decoder must not see it.
 	hidden  string
 	Quoted  **int          `json:"quoted,string"`
 	QuotedP *int           `json:"quotedP,string,omitempty"`

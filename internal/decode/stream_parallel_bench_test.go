@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// BenchmarkCrew decodes a list and the initial events of a stream, of 2000 pods each: by one
+// BenchmarkWorkerPool decodes a list and the initial events of a stream, of 2000 pods each: by one
 // Decoder, and by worker pools of several sizes. An operation is all 2000. The CPU time says what a
 // pool costs. The wall time says what it gains, if there are idle cores for all workers and the
 // reader.
-func BenchmarkCrew(b *testing.B) {
+func BenchmarkWorkerPool(b *testing.B) {
 	const n = 2000
 	list := []byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
 	var stream []byte

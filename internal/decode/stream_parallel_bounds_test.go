@@ -11,7 +11,7 @@ import (
 )
 
 // A worker that is lost in what it decodes is replaced.
-func TestCrewLosesHelper(t *testing.T) {
+func TestWorkerPoolLosesHelper(t *testing.T) {
 	var left atomic.Bool
 	pebbles["leaves once"] = func() {
 		if left.CompareAndSwap(false, true) {
@@ -28,7 +28,7 @@ func TestCrewLosesHelper(t *testing.T) {
 }
 
 // However slow yield is, the pool reads a bounded part of the stream ahead of it.
-func TestCrewIsBounded(t *testing.T) {
+func TestWorkerPoolIsBounded(t *testing.T) {
 	const workers, size = 4, 1000
 	for _, tt := range []struct{ n, item, most int }{
 		{2000, 600, (2*workers+2)*(size+600) + 2*listBuffer},
@@ -55,7 +55,7 @@ func TestCrewIsBounded(t *testing.T) {
 }
 
 // A piece that is larger than all that may be queued is decoded when its turn comes.
-func TestCrewLargePiece(t *testing.T) {
+func TestWorkerPoolLargePiece(t *testing.T) {
 	large := func(item string) string { return strings.Replace(item, "stone", strings.Repeat("y", maxAhead), 1) }
 	data := stonesOf(100, false, at(50, large))
 	alone := readList(newDecoder[*stone](t, Options{Workers: -1}), strings.NewReader(data), JSON)
@@ -78,7 +78,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 
 // A pool has workers if there are cores for them and the list is long. The list's next pages use
 // them again.
-func TestCrewSize(t *testing.T) {
+func TestWorkerPoolSize(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for procs, want := range map[int]int{1: 0, 2: 0, 3: 0, 4: 2, 6: 3, 8: 4, 64: 4} {
 		runtime.GOMAXPROCS(procs)

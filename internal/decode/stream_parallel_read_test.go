@@ -13,7 +13,7 @@ import (
 
 // An error of yield ends everything, even a Read that would wait for ever. The synctest bubble
 // finds goroutines that are left.
-func TestCrewEndsWithYield(t *testing.T) {
+func TestWorkerPoolEndsWithYield(t *testing.T) {
 	enough := errors.New("enough")
 	for _, batch := range []int{1, 500, batchBytes} {
 		for _, stop := range []int{1, 2, 40, 100} {
@@ -53,7 +53,7 @@ func TestCrewEndsWithYield(t *testing.T) {
 
 // A Read that panics does so in the caller's goroutine. The error of a Read comes after the objects
 // that were read before it.
-func TestCrewReadFails(t *testing.T) {
+func TestWorkerPoolReadFails(t *testing.T) {
 	data := stonesOf(100, false, func(_ int, item string) string { return item })
 	broken := errors.New("broken")
 	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
@@ -90,7 +90,7 @@ func (r *endsOnce) Read(p []byte) (int, error) {
 
 // Objects that have come are yielded while the stream waits. After the initial events there is no
 // pool any more.
-func TestCrewHoldsNothingBack(t *testing.T) {
+func TestWorkerPoolHoldsNothingBack(t *testing.T) {
 	const n, end = 20, 10
 	for _, watch := range []bool{false, true} {
 		for way := range 4 {
@@ -150,7 +150,7 @@ func TestCrewHoldsNothingBack(t *testing.T) {
 
 // After a wrong guess the pool reads on alone, while a Read waits. What that Read returns in the
 // end comes behind the rest.
-func TestCrewGuessesWrong(t *testing.T) {
+func TestWorkerPoolGuessesWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		yielded := 0

@@ -106,7 +106,7 @@ func as1(s string) func(string) string { return func(string) string { return s }
 
 // The outcome with a pool is that of a single Decoder, whatever happens, for every size of a batch
 // and however the bytes come.
-func TestCrew(t *testing.T) {
+func TestWorkerPool(t *testing.T) {
 	var once int
 	pebbles["panics"] = func() { panic("a pebble") }
 	pebbles["leaves"] = func() { runtime.Goexit() }
@@ -199,7 +199,7 @@ func TestCrew(t *testing.T) {
 	}
 }
 
-func TestCrewProtobuf(t *testing.T) {
+func TestWorkerPoolProtobuf(t *testing.T) {
 	const n = 100
 	var frames []byte
 	for i := range n {
@@ -224,7 +224,7 @@ func TestCrewProtobuf(t *testing.T) {
 }
 
 // The first event after the end of the initial ones is yielded behind all of those.
-func TestCrewInOrderAfterTheEnd(t *testing.T) {
+func TestWorkerPoolInOrderAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pebbles["slow"] = func() { time.Sleep(time.Second) }
 		defer clear(pebbles)

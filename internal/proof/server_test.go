@@ -105,12 +105,13 @@ func (d *direct) close()                   {}
 
 func (d *direct) put(p *Part) (types.UID, uint64) {
 	in := history.Object[*Part]{Key: lw.KeyOf(p), Labels: p.Labels, Value: p}
-	out, err := d.parts.Get(in.Key)
-	if err == nil {
-		out, err = d.parts.Update(in, history.Preconditions{})
-	} else {
-		out, err = d.parts.Create(in)
+	write := d.parts.Create
+	if _, err := d.parts.Get(in.Key); err == nil {
+		write = func(in history.Object[*Part]) (*history.Object[*Part], error) {
+			return d.parts.Update(in, history.Preconditions{})
+		}
 	}
+	out, err := write(in)
 	must(err)
 	return out.UID, out.Version
 }

@@ -322,7 +322,8 @@ var bugs = []bug{
 	{name: "errors of HTTP show keys of the query", run: "TestHTTPErrorsShowNoSecrets", edits: one("internal/rest/explain.go",
 		"			query.Del(name)", "			_ = name")},
 
-	// What the small scopes find: each needs a few commands, in one order, and one fault at one place.
+	// What the small scopes find: each needs a few commands, in one order, and one fault at one
+	// place.
 	{name: "list that takes the last object away is not believed", run: "TestSmallScope$", in: proofPackage, edits: one(listFile,
 		"	objs := got.objs\n", "	objs := got.objs\n	if len(objs) == 0 && r.listed {\n		r.position, r.relist = positionAt(got.version), false\n		return nil\n	}\n")},
 	{name: "event that comes twice is believed twice", run: "TestSmallScope$", in: proofPackage, edits: one(eventFile,

@@ -1,5 +1,7 @@
 package main
 
+//lint:file-ignore ST1005 The errors begin with the names of methods.
+
 import (
 	"context"
 	"errors"

@@ -41,6 +41,7 @@ func TestHash(t *testing.T) {
 		t.Errorf("%.2f of 64 bits change", mean)
 	}
 	key := Key{Namespace: "default", Name: "a"}
+	//lint:ignore SA4000 Each call of newSeed returns another seed.
 	if hashOf(newSeed(), key) == hashOf(newSeed(), key) {
 		t.Error("two seeds make one hash")
 	}
