@@ -359,6 +359,21 @@ func TestChecks(t *testing.T) {
 			r.request(Request{Verb: Watch, Version: "5", Lost: true}, nil)
 			r.watch("5", nil)
 		}},
+		{"R6", "a list of bad objects alone is refused, and is no position", func(r *run) {
+			r.write(a2)
+			r.spoil("a", 3)
+			r.list("3")
+			r.rewind(2)
+			r.list("2")
+			r.watch("2", nil)
+		}, func(r *run) {
+			r.write(a2)
+			r.write(a3)
+			r.list("3")
+			r.rewind(2)
+			r.list("2")
+			r.watch("2", nil)
+		}},
 		{"R6", "an older list is believed", func(r *run) {
 			r.list("5")
 			for range 4 {

@@ -143,12 +143,14 @@ type positionModel struct {
 	mixed   bool   // a later page has another version
 	broken  int    // failed requests since a watch last moved the position
 	last    *Request
+	before  *positionModel // what this was before a list of bad objects alone; nil: there was none
 }
 
 // checkStart checks a request when it begins. A copy makes one request at a time. A watch must
 // start at the position. It may start at the version of an older list only if that was at least the
 // fourth older answer in a row: then the server has gone back in time.
 func (s *positionModel) checkStart(q *Request) {
+	s.settleUseless(q)
 	s.r.met("R13")
 	if s.last != nil && (s.last.ret == 0 || s.last.ret > q.call) {
 		s.r.fail(q.call, "R1", "%s while %s is open", q, s.last)
@@ -232,6 +234,31 @@ func (s *positionModel) applyResult(q *Request) {
 	}
 }
 
+// settleUseless decides about a list whose objects were all bad. A copy must refuse such a list,
+// but it takes it if a Transform left out other objects, which the truth does not know. The next
+// request tells: after a list that was refused comes another list.
+func (s *positionModel) settleUseless(q *Request) {
+	if s.before == nil {
+		return
+	}
+	probe := q.Verb == List && q.Limit == 1
+	if last := s.last; q.Verb != Watch && !probe {
+		*s = *s.before
+		s.last = last
+	}
+	s.before = nil
+}
+
+// onlyBad reports whether the server had bad objects at version, and no other ones.
+func (s *positionModel) onlyBad(version uint64) bool {
+	for i := range s.l.truth.epochs {
+		if items, bad := s.l.truth.state(point{i, version}); len(items) == 0 && len(bad) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // applyList applies the answer to a list. Pages count only when the last has come, and only if all
 // have the same version.
 func (s *positionModel) applyList(q *Request) {
@@ -258,6 +285,10 @@ func (s *positionModel) applyList(q *Request) {
 // applyWhole applies a whole list of version. An older one than the position does not move it: the
 // copy must refuse it, until checkStart believes it.
 func (s *positionModel) applyWhole(version uint64) {
+	if s.onlyBad(version) {
+		was := *s
+		s.before = &was
+	}
 	s.listed = true
 	if version >= s.at {
 		s.at, s.older, s.refused = version, 0, 0
