@@ -374,6 +374,25 @@ func TestChecks(t *testing.T) {
 			r.list("2")
 			r.watch("2", nil)
 		}},
+		{"R6", "an older list has the version of bad objects alone in the epoch before", func(r *run) {
+			r.spoil("b", 3)
+			r.write(b4)
+			r.list("4")
+			r.rewind(2)
+			r.write(a3)
+			for range 4 {
+				r.list("3")
+			}
+			r.watch("3", nil)
+		}, func(r *run) {
+			r.spoil("b", 3)
+			r.write(b4)
+			r.list("4")
+			r.rewind(2)
+			r.write(a3)
+			r.list("3")
+			r.watch("3", nil)
+		}},
 		{"R6", "an older list is believed", func(r *run) {
 			r.list("5")
 			for range 4 {

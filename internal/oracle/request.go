@@ -214,7 +214,7 @@ func (s *positionModel) applyResult(q *Request) {
 		switch {
 		case err != nil:
 		case e.End && !live:
-			s.applyWhole(version)
+			s.applyWhole(q, version)
 			live = true
 		case e.Refused:
 		case !live: // an initial event moves nothing
@@ -249,9 +249,9 @@ func (s *positionModel) settleUseless(q *Request) {
 	s.before = nil
 }
 
-// onlyBad reports whether the server had bad objects at version, and no other ones.
-func (s *positionModel) onlyBad(version uint64) bool {
-	for i := range s.l.truth.epochs {
+// onlyBad reports whether the server that answered q had bad objects at version, and no other ones.
+func (s *positionModel) onlyBad(q *Request, version uint64) bool {
+	for i := s.l.truth.at(q.call).epoch; i <= s.l.truth.at(q.ret).epoch; i++ {
 		if items, bad := s.l.truth.state(point{i, version}); len(items) == 0 && len(bad) > 0 {
 			return true
 		}
@@ -278,14 +278,14 @@ func (s *positionModel) applyList(q *Request) {
 	s.r.met("R7")
 	s.mixed = s.mixed || s.pages != version
 	if q.More == "" && !s.mixed {
-		s.applyWhole(version)
+		s.applyWhole(q, version)
 	}
 }
 
 // applyWhole applies a whole list of version. An older one than the position does not move it: the
 // copy must refuse it, until checkStart believes it.
-func (s *positionModel) applyWhole(version uint64) {
-	if s.onlyBad(version) {
+func (s *positionModel) applyWhole(q *Request, version uint64) {
+	if s.onlyBad(q, version) {
 		was := *s
 		s.before = &was
 	}
