@@ -285,7 +285,7 @@ func (s *positionModel) applyList(q *Request) {
 // applyWhole applies a whole list of version. An older one than the position does not move it: the
 // copy must refuse it, until checkStart believes it.
 func (s *positionModel) applyWhole(q *Request, version uint64) {
-	if s.onlyBad(q, version) {
+	if version >= s.at && s.onlyBad(q, version) {
 		was := *s
 		s.before = &was
 	}
