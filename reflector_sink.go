@@ -30,8 +30,8 @@ type sinkTarget[T Object] struct {
 }
 
 // replace hands the list to the sink. A sink without Get loses the objects that should stay as they
-// were, because nothing else has them. l.failed and l.duplicate are not called: a sink has no
-// indexes here, and decides about duplicates itself.
+// were, because nothing else has them. l.failed and l.duplicate are not called: only an
+// informer's target has indexes and looks for duplicates.
 func (s *sinkTarget[T]) replace(l replacement[T]) {
 	objs := l.objs
 	if g, ok := s.sink.(getter[T]); ok {
