@@ -189,9 +189,9 @@ func (h *hub[T]) cut() cut[T] {
 }
 
 // readToCut reads the deltas that wait at c, up to the cut at. Only the consumer of c calls it.
-// It returns the deltas in a slice of the caller's own,
-// and the cut that it has reached. That is at, or a later cut if deltas from before and after at
-// were folded together. The error is that of the cursor, which has no more deltas then.
+// It returns the deltas in a slice of the caller's own, and the cut that it has reached. That is
+// at, or a later cut if deltas from before and after at were folded together. The error is that of
+// the cursor, which has no more deltas then.
 func (h *hub[T]) readToCut(c *Cursor[T], at cut[T]) (backlog []Delta[T], reached cut[T], err error) {
 	for {
 		delivered := c.delivered.Load()

@@ -94,10 +94,10 @@ func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.
 func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return inf.hub.events(ctx) }
 
 // WaitForSync waits until a whole list of one state of the server is in the store, and then returns
-// nil. If ctx is
-// done or the informer has stopped before that, it returns an error that says what the informer is
-// doing. The error wraps the last failure, and the cause of ctx or [ErrStopped]; errors.Is and
-// errors.As find them. WaitForSync does not wait for handlers: see [Registration.WaitForSync].
+// nil. If ctx is done or the informer has stopped before that, it returns an error that says what
+// the informer is doing. The error wraps the last failure, and the cause of ctx or [ErrStopped];
+// errors.Is and errors.As find them. WaitForSync does not wait for handlers: see
+// [Registration.WaitForSync].
 func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.waitForSync(ctx) }
 
 // WaitForResourceVersion waits until the store shows the collection as it was at version or later.
