@@ -7,7 +7,7 @@ type EventType uint8
 
 const (
 	Added   EventType = iota + 1 // the object is new, or new to this consumer
-	Updated                      // another version of an object that is known, of the same UID
+	Updated                      // the object has another version, and the same UID
 	Deleted                      // the object is gone
 )
 
@@ -30,7 +30,7 @@ const (
 	CauseInitial Cause = iota + 1 // the first list, or the snapshot that a late handler starts with
 	CauseWatch                    // an event of a watch
 	CauseRelist                   // the comparison of a later list with what was known
-	CauseResync                   // nothing changed: a handler asked to be told again
+	CauseResync                   // nothing changed: it was time for the Resync of a handler
 )
 
 func (c Cause) String() string {
@@ -51,8 +51,8 @@ func (c Cause) String() string {
 // Its objects are shared and must not be changed.
 type Delta[T Object] struct {
 	Type            EventType
-	Cause           Cause  // of folded changes: the cause of the last one
-	Initial         bool   // Added only: the object is part of what the consumer begins with
+	Cause           Cause  // if changes were folded, the cause of the last one
+	Initial         bool   // an Added of the content that the consumer begins with
 	Old             T      // the version before, as this consumer has it; zero for Added
 	New             T      // zero for Deleted
 	ResourceVersion string // of the collection, after the change
@@ -69,8 +69,9 @@ func (d Delta[T]) Object() T {
 // Key returns the key of the object.
 func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
 
-// emit calls yield with the deltas that d's Old and New amount to: none, one, or two if they are
-// different objects with the same name.
+// emit calls yield with the deltas that lead from d.Old to d.New, and sets their types. There is
+// none if both are one object. There are two if the UID differs, because the object was deleted and
+// created again. In all other cases there is one. A zero Old or New means that there is no object.
 func emit[T Object](d Delta[T], yield func(Delta[T])) {
 	var zero T
 	switch {

@@ -9,7 +9,8 @@ import (
 // ErrStarted is returned by Run when it is called a second time.
 var ErrStarted = errors.New("lw: already started")
 
-// ErrStopped is the cause if a wait, or a read from a [Cursor], ended because the informer stopped.
+// ErrStopped is the cause if a wait ended because the informer has stopped. A [Cursor] returns it
+// when it was closed, or when its log has ended.
 var ErrStopped = errors.New("lw: stopped")
 
 // ErrRewound is the cause of the [Error] that reports a new epoch. The server's state went back in
@@ -25,7 +26,8 @@ var ErrRewound = errors.New("lw: the server went back in time")
 //	fmt.Errorf("%w: %w", lw.ErrPermanent, err)
 var ErrPermanent = errors.New("lw: no retry can help")
 
-// permanent returns err as an ErrPermanent. The text stays that of err.
+// permanent returns an error with the text and the chain of err, in which errors.Is also finds
+// ErrPermanent.
 func permanent(err error) error { return permanentError{err} }
 
 type permanentError struct{ error }
@@ -37,7 +39,7 @@ func (e permanentError) Is(target error) bool { return target == ErrPermanent }
 // The values of Error.Op.
 const (
 	opList      = "list"
-	opProbe     = "probe" // counted apart; its Error has opList
+	opProbe     = "probe" // only for Status, which counts probes apart; their Error has opList
 	opStream    = "stream"
 	opWatch     = "watch"
 	opDecode    = "decode"
@@ -52,9 +54,11 @@ const (
 type Error struct {
 	Informer string // Options.Name
 	Op       string // list, stream, watch, decode, transform, index or mutation
-	Failures int    // attempts that failed in a row, with this one; 0 if a single object failed
-	Key      Key    // of the object that failed; zero if it was a request, or the key is unknown
-	Err      error  // never nil
+	// Failures is how many attempts have failed in a row. It is 0 for a failure that does not
+	// count, such as that of a single object, or of a good watch that broke and is resumed at once.
+	Failures int
+	Key      Key   // of the object that failed; zero if it was a request, or the key is unknown
+	Err      error // never nil
 }
 
 // Error returns "lw: <informer>: <op> <key>: <cause>", without the parts that are not known.
@@ -84,7 +88,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // A Panic describes a panic in a callback. Options.OnPanic is called with it.
 type Panic struct {
 	Informer string
-	Handler  string // Handler.Name, or the index
+	Handler  string // Handler.Name, or "index" for the function of an index
 	Key      Key    // of the object that the callback was called with
 	Value    any    // what was passed to panic
 	Stack    []byte // debug.Stack() of the goroutine that panicked
@@ -101,6 +105,7 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
+// keyOfError returns the key of the *Error in the chain of err; zero if there is none.
 func keyOfError(err error) Key {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Key

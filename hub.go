@@ -11,11 +11,15 @@ import (
 // nothing of sources. One goroutine at a time, its writer, calls set, remove, progress, replace and
 // notify. An [Informer] is a hub and a [Reflector] that writes to it.
 //
-// mu makes store and log one. The writer changes the store and appends to the log in one critical
-// section of mu, so a goroutine that holds mu sees both at the same point. mu is held for a few
-// loads and stores only, and no user code runs under it: the store calls the functions of its
-// indexes before it takes mu. Only this file takes and releases mu, apart from the store, which
-// owns it for its writes and calls back while it holds it.
+// mu keeps store and log together. The writer changes the store and appends to the log in one
+// critical section of mu, so a goroutine that holds mu sees both at the same point. Only this file
+// takes and releases mu, apart from the store. The store takes it for each write, and calls the
+// function that appends to the log while it holds it.
+//
+// No user code runs under mu: the store calls the functions of its indexes before it takes mu. A
+// change of one object holds mu for a few loads and stores, and for the folding of slow cursors if
+// it fills a chunk of the log. A replace compares without mu, and holds it while it appends all
+// differences.
 //
 // Several hubs may share one mu. A goroutine that holds it then sees all of them at one point.
 type hub[T Object] struct {
@@ -71,11 +75,11 @@ func (h *hub[T]) remove(key Key, version, report string) (old T, existed bool) {
 	})
 }
 
-// progress changes only the reported version, as set does.
+// progress makes report the reported version, unless it is "". Nothing is appended to the log.
 func (h *hub[T]) progress(report string) { h.store.progress(report) }
 
-// notify wakes the consumers that wait for changes. The writer calls it after its last change, or
-// now and then if many come in a row.
+// notify wakes the consumers that wait for changes. The writer calls it after a change, or after
+// the last of several changes that follow each other at once.
 func (h *hub[T]) notify() { h.log.notify() }
 
 // A change is one difference that a replace makes: old is zero for a new object, new for one that
@@ -88,9 +92,10 @@ type change[T Object] struct{ old, new T }
 // and no consumer or wait has learned of it.
 //
 // The first replace appends nothing to the log. Every consumer begins with a snapshot, also those
-// that have waited for the content, and all of it would be in the log a second time.
+// that have waited for the content, and would find all of it in the log a second time.
 //
-// replace returns the differences, unless it is the first one and wanted is false.
+// replace returns the differences. The first replace returns them only if wanted is true, because
+// the log does not need them.
 func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec table.Changes[T]) (changes []change[T]) {
 	first := !isClosed(h.synced)
 	if !first || wanted {
@@ -117,6 +122,7 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec tab
 }
 
 // syncLocked ends all waits for sync, and starts the subscriptions that wait for the first content.
+// The caller is the first replace.
 func (h *hub[T]) syncLocked() {
 	close(h.synced)
 	for _, s := range h.waiting {
@@ -162,6 +168,7 @@ func (h *hub[T]) unsubscribe(s *subscription[T]) {
 	h.mu.Lock()
 	h.waiting = without(h.waiting, s)
 	h.mu.Unlock()
+	// From here on nobody starts s any more.
 	if isClosed(s.started) {
 		s.cursor.Close()
 	}
@@ -181,13 +188,16 @@ func (h *hub[T]) cut() cut[T] {
 	return cut[T]{h.store.snapshotLocked(), h.log.position()}
 }
 
-// readToCut reads the deltas that wait at c, up to the cut at. It returns them and the cut that it
-// has reached: at, or a later one if the appender has folded deltas from before and after at
-// together. An error is that of the cursor, which has no more deltas then.
+// readToCut reads the deltas that wait at c, up to the cut at. Only the consumer of c calls it.
+// It returns the deltas in a slice of the caller's own, and the cut that it has reached. That is
+// at, or a later cut if deltas from before and after at were folded together. The error is that of
+// the cursor, which has no more deltas then.
 func (h *hub[T]) readToCut(c *Cursor[T], at cut[T]) (backlog []Delta[T], reached cut[T], err error) {
 	for {
 		delivered := c.delivered.Load()
 		for delivered < at.position {
+			// The first poll acknowledges what was read before. What is read here stays
+			// unacknowledged until the next poll of the caller.
 			var part []Delta[T]
 			if part, delivered, err = c.pollTo(at.position, len(backlog) == 0); err != nil {
 				return backlog, at, err

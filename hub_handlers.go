@@ -6,13 +6,13 @@ import "sync"
 // goroutines, and the waits. The compiler generates its code once, not once for each T.
 type hubCore struct {
 	opts    *Options
-	status  func() Status // the status of the hub's owner, for the errors of waits
+	status  func() Status // of the hub's owner, for the errors of waits; called without a lock
 	synced  chan struct{} // closed when the store has its first whole content
 	stopped chan struct{} // closed by stop, before it removes the handlers
 	waits   versionWaits
 
-	// regMu guards the fields below. It is the first of the locks: hub.mu is taken under it, but no
-	// callback runs under it.
+	// regMu guards the fields below. It is the first in the order of the locks: hub.mu may be taken
+	// under it. No callback of the user runs under it.
 	regMu sync.Mutex
 	phase lifecycle
 	// regs has the registrations that were not removed, each with the function that its goroutine
@@ -52,7 +52,8 @@ func (c *hubCore) start() bool {
 	return true
 }
 
-// stop removes all handlers. It does not wait for calls that are running.
+// stop removes all handlers, and ends the waits with ErrStopped. It does not wait for calls that
+// are running. Only hub.close calls it, once.
 func (c *hubCore) stop() {
 	c.regMu.Lock()
 	c.phase = ended
@@ -62,15 +63,15 @@ func (c *hubCore) stop() {
 	}
 	close(c.stopped)
 	c.regMu.Unlock()
-	// Without regMu, which Remove takes.
+	// regMu is not held here, because Remove takes it.
 	for _, reg := range regs {
 		reg.Remove()
 	}
 }
 
-// register adds reg, and runs run in a goroutine of its own: at once, or from start on. It calls
-// subscribe before that, under regMu. If the hub has stopped it calls neither, and reg is removed
-// and done at once.
+// register adds reg. It calls subscribe under regMu, and then runs run in a goroutine of its own.
+// If the hub has not started, start runs it later. If the hub has stopped, register calls neither,
+// and reg is removed and done at once.
 func (c *hubCore) register(reg *Registration, subscribe, run func()) {
 	c.regMu.Lock()
 	defer c.regMu.Unlock()
@@ -86,9 +87,10 @@ func (c *hubCore) register(reg *Registration, subscribe, run func()) {
 	}
 }
 
-// unregister removes reg from regs, if it is there. If the hub has not started, reg has no
-// goroutine that could clean up. Then unregister calls run itself: run finds that reg was removed,
-// and only unsubscribes.
+// unregister removes reg from regs, if it is there. Remove calls it, and run when it ends.
+//
+// If the hub has not started, reg has no goroutine that could clean up. Then unregister calls run
+// itself. That does not block: run finds that reg was removed, and only unsubscribes.
 func (c *hubCore) unregister(reg *Registration) {
 	c.regMu.Lock()
 	run, ok := c.regs[reg]
@@ -108,7 +110,8 @@ func (c *hubCore) pending() (most int) {
 		counts = append(counts, reg.pending)
 	}
 	c.regMu.Unlock()
-	// Without regMu: counting takes the locks of the cursors, and these may be folding.
+	// regMu is not held here: counting takes the lock of each cursor, which may be folding for a
+	// while.
 	for _, count := range counts {
 		most = max(most, count())
 	}
@@ -132,7 +135,8 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 	return reg
 }
 
-// close removes the handlers, ends the log, and waits until no handler call is running.
+// close removes the handlers, ends the log, and waits until no handler call is running. It is
+// called once, after the hub's writer has ended.
 func (h *hub[T]) close() {
 	h.stop()
 	h.log.Close()

@@ -14,7 +14,7 @@ import (
 type Informer[T Object] struct {
 	hub   *hub[T]
 	r     *Reflector[T]
-	check *mutationDetector[T] // nil unless Options.DetectMutation is set
+	check *mutationDetector[T] // nil without Options.DetectMutation
 }
 
 // AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
@@ -41,6 +41,8 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	inf := &Informer[T]{hub: newHub[T](o, new(sync.Mutex))}
 	inf.hub.status = inf.Status
 	if o.DetectMutation {
+		// The detector calls o.OnError, which newReflector sets if it is nil. It does so only when
+		// Run has been called.
 		inf.check = newMutationDetector[T](o)
 	}
 	inf.r = newReflector(src, target[T](&informerTarget[T]{hub: inf.hub, opts: o, detector: inf.check}), o)
@@ -61,8 +63,9 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	}
 	if inf.check != nil {
 		stop := inf.check.watch()
-		defer stop()
+		defer stop() // it compares once more, after the last call of a handler
 	}
+	// close comes after the reflector, so that nothing is written to a hub that is closed.
 	err := inf.r.Run(ctx)
 	inf.hub.close()
 	return err
@@ -77,22 +80,23 @@ func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 // AddHandler registers h. It may be called before Run, and at any time after.
 //
 // A handler that is added after the first list gets the content of the store as Adds, and then the
-// changes. Adding one delays the informer by a constant time. After the informer has stopped
-// AddHandler returns a registration that is done. It panics on a Handler without a function, and on
-// one with a negative Resync.
+// changes. That delays the informer by a time that does not depend on the number of objects. If the
+// informer has stopped, h is never called, and the channel of [Registration.Done] is closed
+// already. AddHandler panics on a Handler without a function, and on one with a negative Resync.
 func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.addHandler(h) }
 
-// Events returns a sequence of all changes. It begins with the content of the store, or of the
-// first list if that is still to come, as Added. Each iteration begins anew. It ends when ctx is
-// done, when the informer has stopped, or when the loop ends.
+// Events returns a sequence of all changes. It begins with the content of the store as Added. If
+// the first list has not come yet, it waits for that. Each loop over the sequence begins anew. A
+// loop ends when ctx is done or when the informer has stopped, even if changes still wait.
 //
 // As with a [Handler], a loop that is more than 1024 changes behind gets the net effect of the
 // changes that wait, one for each object. The loop's body may block: that delays nobody else.
 func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return inf.hub.events(ctx) }
 
-// WaitForSync waits until a whole list of a real state is in the store. Otherwise it returns an
-// error that says what the informer is doing, and wraps its last failure and the cause of ctx, or
-// [ErrStopped]; errors.Is and errors.As find them. It does not wait for handlers: see
+// WaitForSync waits until a whole list of one state of the server is in the store, and then returns
+// nil. If ctx is done or the informer has stopped before that, it returns an error that says what
+// the informer is doing. The error wraps the last failure, and the cause of ctx or [ErrStopped];
+// errors.Is and errors.As find them. WaitForSync does not wait for handlers: see
 // [Registration.WaitForSync].
 func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.waitForSync(ctx) }
 
@@ -108,12 +112,13 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.
 //     order;
 //   - an error that wraps those of Status.SetAside if an object on the way could not be applied.
 //
-// version should be that of an object that this collection shows, as its write returned it, or that
-// of a list of the collection. A server sends no event for a write that the source's selector or
-// namespace leaves out, or for a write to another resource. Such a version is known to have passed
-// only when something else happens in the collection, or with a bookmark. kube-apiserver sends a
-// bookmark about every minute, and 2 s before the end of a watch; a short Options.WatchTimeout
-// makes that sooner. A server without bookmarks shows it only with the next write.
+// version should be that of an object of this collection, as a write of the object returned it, or
+// that of a list of the collection. A server sends no event for a write that the source's selector
+// or namespace leaves out, or for a write to another resource. The informer learns that such a
+// version has passed from the next event of the collection, or from a bookmark. kube-apiserver
+// sends a bookmark about every minute, and 2 s before the end of a watch; a short
+// Options.WatchTimeout makes that sooner. A server without bookmarks shows it only with the next
+// event.
 //
 // A delete returns no version to wait for. Wait until [Reader.Get] does not find the object, or
 // finds one with another UID. The Delete function of a [Handler] says when to look.

@@ -10,20 +10,23 @@ import (
 	"github.com/go-lw/lw/internal/table"
 )
 
-// An informerTarget is how the reflector of an informer sees its hub. It is the hub's only writer.
+// An informerTarget is the target of an informer's reflector: it writes to the hub, as its only
+// writer. All methods but version are called in the goroutine of Run.
 type informerTarget[T Object] struct {
 	hub         *hub[T]
 	opts        *Options
 	detector    *mutationDetector[T] // nil without Options.DetectMutation
 	holdingBack bool                 // a version has come that the store does not report
 
-	// distrusted are the objects that stayed as they were when the server went back in time,
-	// because their new versions could not be used. Their versions are of the former epoch, so an
-	// equal version may be another object.
+	// distrusted has the objects that stayed as they were when the server last went back in time,
+	// because their new versions could not be used. Their resource versions are of the former
+	// epoch, so an object of now with an equal version may have other content. The values are not
+	// used.
 	distrusted map[Key]error
 }
 
-// apply changes the store, and then tells the handlers.
+// apply makes the change of ev in the hub, which shows it to every read. It then decides the waits
+// for a version. Handlers are woken by notify.
 func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
 	switch {
 	case ev.Err != nil:
@@ -46,8 +49,9 @@ func (t *informerTarget[T]) heldBack(version string) { t.reportProgress(version,
 
 func (t *informerTarget[T]) notify() { t.hub.notify() }
 
+// set stores obj, and keeps the mutation detector in step.
 func (t *informerTarget[T]) set(key Key, obj T, version, report string) (existed bool, err error) {
-	t.enter(obj)
+	t.enter(obj) // before it is stored, since others can change it from then on
 	old, existed, err := t.trySet(key, obj, version, report)
 	if err != nil {
 		t.rejected(obj)
@@ -57,7 +61,8 @@ func (t *informerTarget[T]) set(key Key, obj T, version, report string) (existed
 	return existed, nil
 }
 
-// trySet calls the hub's set. If there is an Options.OnPanic, a panic of an index is an error.
+// trySet calls hub.set. If Options.OnPanic is set, it returns a panic of an index's function as an
+// error. If not, the panic crashes the program.
 func (t *informerTarget[T]) trySet(key Key, obj T, version, report string) (old T, existed bool, err error) {
 	if t.opts.OnPanic != nil {
 		at := key
@@ -67,8 +72,9 @@ func (t *informerTarget[T]) trySet(key Key, obj T, version, report string) (old 
 	return old, existed, nil
 }
 
-// recovered turns a panic in the function of an index into an error. The store has not changed
-// then. It must be deferred.
+// recovered must be deferred. It turns a panic in the function of an index into an error, after it
+// has called OnPanic. The store has not changed then, and no lock is held: the functions of the
+// indexes run before the store takes one.
 func (t *informerTarget[T]) recovered(key *Key, err *error) {
 	if v := recover(); v != nil {
 		p := &Panic{Informer: t.opts.Name, Handler: "index", Key: *key, Value: v, Stack: debug.Stack()}
@@ -77,8 +83,9 @@ func (t *informerTarget[T]) recovered(key *Key, err *error) {
 	}
 }
 
-// enter, leave and rejected keep the mutation detector in step: an object enters the cache, leaves
-// it, or was not taken.
+// enter, leave and rejected keep the mutation detector in step with the store. enter is called
+// before obj is stored, leave when it no longer is, and rejected when it may not have been stored
+// after all. They do nothing without a detector.
 func (t *informerTarget[T]) enter(obj T) {
 	if t.detector != nil {
 		t.detector.add(obj)
@@ -101,7 +108,7 @@ func (t *informerTarget[T]) rejected(obj T) {
 	}
 }
 
-// replace makes a whole list the store's content. See [hub.replace] for who is told what.
+// replace makes a whole list the store's content. See hub.replace for what is appended to the log.
 func (t *informerTarget[T]) replace(l replacement[T]) {
 	if t.detector != nil {
 		for _, obj := range l.objs {
@@ -114,8 +121,8 @@ func (t *informerTarget[T]) replace(l replacement[T]) {
 		if err == nil {
 			break
 		}
-		// The list is tried again without the object that an index panicked at. That object stays
-		// as it was.
+		// An index has panicked at the object of key, and nothing has changed. That object stays as
+		// it was, and the list is tried again without it. So each round has fewer objects.
 		l.version = l.failed(key, err)
 		if keep == nil {
 			keep = map[Key]error{}
@@ -124,6 +131,7 @@ func (t *informerTarget[T]) replace(l replacement[T]) {
 		objs = slices.DeleteFunc(slices.Clone(objs), func(obj T) bool { return KeyOf(obj) == key })
 	}
 	if t.detector != nil {
+		// The store does not take an object whose version it has already.
 		for _, obj := range l.objs {
 			t.rejected(obj)
 		}
@@ -135,7 +143,9 @@ func (t *informerTarget[T]) replace(l replacement[T]) {
 	t.reportProgress(l.listed, l.version == l.listed)
 }
 
-// try replaces the content. If err is not nil, it is of the object key, and nothing has changed.
+// try replaces the content by objs, and keeps the keys of keep as they are. An error means that an
+// index has panicked at the object of key, and that nothing has changed. key means nothing without
+// an error.
 func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (key Key, err error) {
 	var duplicates []Key
 	to := table.Changes[T]{
@@ -168,7 +178,8 @@ func (t *informerTarget[T]) get(key Key) (T, bool) { return t.hub.store.Get(key)
 func (t *informerTarget[T]) version() string { return t.hub.store.ResourceVersion() }
 
 // reportProgress notes that the reflector has read up to version, and whether the store reports
-// that version.
+// that version. It then decides the waits. It first notes a version that is held back, because a
+// wait for that version fails.
 func (t *informerTarget[T]) reportProgress(version string, reported bool) {
 	w := &t.hub.waits
 	switch {

@@ -15,23 +15,29 @@ type Reflector[T Object] struct {
 	target target[T]
 	opts   *Options
 
-	started  atomic.Bool
-	limiter  requestLimiter
+	started  atomic.Bool    // Run was called
+	limiter  requestLimiter // only the goroutine of Run uses it
 	recorder statusRecorder
 	log      *failureLog
 
-	// Only the goroutine of Run uses what follows.
+	// Only the goroutine of Run uses the fields below.
 
 	position position // where the next watch starts
 	listed   bool     // the target has had a whole list
 	expected int      // how many objects the last list had
-	failures int      // requests that failed in a row; a list alone does not end them
-	refused  int      // lists in a row that were refused because they were older than the position
+	// failures is how many requests have failed in a row. Only progress of a watch sets it to 0: a
+	// server that answers every list, but no watch, must not be asked ever again without a pause.
+	failures int
+	// refused is how many lists and probes in a row showed a state older than the position.
+	refused int
 
-	// The next steps, as decide has them.
+	// What the next step is. settle sets it as decide says. A list or a probe that has succeeded
+	// clears it.
 
-	relist          bool // the next step is a list
-	verify          bool // another server may answer: the next watch must show that it lives
+	relist bool // the next step is a list
+	// verify says that the next watch may be on another server. It must deliver something, or it
+	// ends and the server is asked for its version.
+	verify          bool
 	probe           bool // the next step is to ask for the server's version
 	alreadyRelisted bool // there was a list since the last watch that made progress
 
@@ -102,13 +108,14 @@ func (r *Reflector[T]) Status() Status {
 	return s
 }
 
-// recovered notes that the server makes progress.
+// recovered notes that the server makes progress. It is called in the goroutine of Run and in those
+// of a watch's timers.
 func (r *Reflector[T]) recovered() {
 	r.recorder.recovered()
 	r.log.recovered()
 }
 
-// report hands err to OnError, with the informer's name.
+// report writes the informer's name into err and calls OnError with it.
 func (r *Reflector[T]) report(err *Error) {
 	err.Informer = r.opts.Name
 	r.opts.OnError(err)

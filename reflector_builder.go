@@ -15,18 +15,20 @@ type listBuilder[T Object] struct {
 	leftOut int           // objects that a Transform left out; nothing is wrong with them
 	version string        // of the whole list
 
-	// Of a stream.
+	// The fields below are used by a stream only.
 
-	places  map[Key]int // indexes into objs; nil until a sent object changes
-	newest  position    // the newest version that was sent
-	changes bool        // a change was sent, so newest need not be an object of the list
+	places map[Key]int // indexes into objs; nil until an object that was sent changes
+	newest position    // the newest version that was sent
+	// changes says that a change was sent, or a bookmark with a version. Then newest may be the
+	// version of that, and not of an object of the list.
+	changes bool
 
-	// Of pages.
+	// The fields below are used by pages only.
 
 	pages  int
 	items  int                   // objects, including bad ones and those left out
-	tokens map[string]struct{}   // with which pages continued
-	firsts map[identity]struct{} // the first objects of the pages
+	tokens map[string]struct{}   // the continue tokens of all pages so far
+	firsts map[identity]struct{} // the first object of each page
 }
 
 // An identity tells the objects of a list apart.
@@ -35,7 +37,7 @@ type identity struct {
 	uid types.UID
 }
 
-// newListBuilder returns a builder with room for as many objects as the last list had.
+// newListBuilder returns a builder with room for a few more objects than the last list had.
 func (r *Reflector[T]) newListBuilder() *listBuilder[T] {
 	return &listBuilder[T]{objs: make([]T, 0, r.expected+r.expected/64)}
 }
@@ -56,8 +58,9 @@ func (g *listBuilder[T]) leaveOut() {
 	g.leftOut++
 }
 
-// checkPage refuses a page that goes back to where the list was before. Such a list would never
-// end. The objects of the page are those from index from on, and token continues it.
+// checkPage refuses a page with the continue token or the first object of an earlier page: the list
+// has gone back to where it was before, and would never end. The objects of the page are
+// g.objs[from:]. token is the continue token that came with it.
 func (g *listBuilder[T]) checkPage(token string, from int) error {
 	if _, ok := g.tokens[token]; ok {
 		return protocolErrorf("a page continues where an earlier one did")
@@ -78,9 +81,9 @@ func (g *listBuilder[T]) checkPage(token string, from int) error {
 	return nil
 }
 
-// validate sets aside the items that cannot stand in a collection. It runs once for all pages. By
-// then the first objects have left the CPU cache, but in a loop that does nothing else the CPU
-// waits for many of them at a time.
+// validate sets aside the items that cannot be in a collection. It runs once, after the last page.
+// The objects have left the CPU cache by then. That costs less than it seems: in a loop that does
+// nothing else, the CPU waits for many cache misses at a time.
 func (g *listBuilder[T]) validate() {
 	kept := 0
 	for i, obj := range g.objs {
@@ -121,6 +124,8 @@ func (g *listBuilder[T]) addEvent(obj T, err error) {
 	g.objs = append(g.objs, obj)
 }
 
+// reject notes that the object of err cannot be used. All objects whose key is unknown share the
+// zero Key, under which their errors are collected.
 func (g *listBuilder[T]) reject(err error) {
 	if g.bad == nil {
 		g.bad = map[Key]error{}
@@ -132,22 +137,26 @@ func (g *listBuilder[T]) reject(err error) {
 	g.bad[key] = err
 }
 
-// A progress says what an event before the end of the initial events tells about how far the list
-// has come.
+// A progress says whether an event shows that a streamed list comes nearer to its end. The stall
+// timer ends a stream that shows none for too long; see watchSession.handle.
 type progress int
 
 const (
-	// noProgress: the event is a change. Changes come for as long as the collection is in use,
-	// whether the list gets on or not.
+	// noProgress: the event is a change, or an ADDED event that is probably one. Its key has come
+	// before, or it is newer than everything before it and a change is among that. Changes come as
+	// long as the collection is in use, whether the list comes nearer to its end or not.
 	noProgress progress = iota
 	// someProgress: an ADDED event that is newer than all before. It is an object of the list, or
 	// one that was created just now.
 	someProgress
-	// sureProgress: an ADDED event that is older than another one. Only an object of the list is.
+	// sureProgress: an ADDED event that is older than an earlier event. It must be an object of the
+	// list, since a new object has the newest version of all.
 	sureProgress
 )
 
-// applyEvent applies an initial event, or a change that happened while they were sent.
+// applyEvent applies an event that came before the end of the initial events: an object of the
+// list, or a change that happened while the objects were sent. Each key ends up in objs or in bad,
+// with its latest event.
 func (g *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress, error) {
 	key := ev.Key()
 	if ev.Type != watch.Added {
@@ -173,6 +182,7 @@ func (g *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress,
 		made = someProgress
 	}
 	if ev.Err == nil && g.places == nil && len(g.bad) == 0 {
+		// The usual case: so far the stream has sent nothing but objects that can be used.
 		g.addEvent(ev.Object, nil)
 		return made, nil
 	}
@@ -184,6 +194,7 @@ func (g *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress,
 	if key != (Key{}) {
 		delete(g.bad, key)
 	}
+	// Replace or remove what an earlier event of this key has brought.
 	switch here := ev.Err == nil && ev.Type != watch.Deleted; {
 	case known && here && unusable(ev.Object) == nil:
 		g.objs[i] = ev.Object
@@ -211,8 +222,8 @@ func (g *listBuilder[T]) remove(i int, key Key) {
 	g.objs = g.objs[:last]
 }
 
-// indexPlaces fills places. Only a stream needs it, and only one that changes an object which it
-// has already sent.
+// indexPlaces fills places. It is called at the first event that may concern an object that was
+// sent before, so most streams never pay for it.
 func (g *listBuilder[T]) indexPlaces() {
 	if g.places != nil {
 		return
@@ -223,10 +234,19 @@ func (g *listBuilder[T]) indexPlaces() {
 	}
 }
 
-// checkEvent refuses an event that is older than an earlier one of the stream. Objects of the list
-// come with versions in any order. A change is newer than everything before it, and of an object
-// that has come. older reports whether ev is older than something that has come.
+// checkEvent refuses an event that no correct server sends in a streamed list. The rules are:
+//
+//   - The objects of the list come as ADDED, with versions in any order.
+//   - A second ADDED event of a key is newer than the object that came before.
+//   - A change (MODIFIED or DELETED) is newer than everything before it, and is about an object
+//     that has come.
+//
+// A key that came twice is only found if places is filled, which a bad object or a change causes.
+// Otherwise the target finds it as a duplicate when it takes over the list.
+//
+// older reports whether ev is older than an earlier event.
 func (g *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (older bool, err error) {
+	// before becomes true if ev is certainly not newer than newest.
 	to, newest, before := positionAt(ev.ResourceVersion), g.newest, false
 	if newest.version == "" {
 		g.newest = to
@@ -253,6 +273,9 @@ func (g *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (
 	if before && !again {
 		return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
 	}
+	// The change may be right although the object is unknown. The object may have come as a bad
+	// one, perhaps without a key, or the source may have left it out. Such a source yields an
+	// Omitted event instead of the object, so even there the first event of all cannot be a change.
 	first := newest.version == "" && len(g.bad) == 0
 	if known || g.bad[key] != nil || g.bad[Key{}] != nil || h.Partial && !first {
 		return older, nil
@@ -260,5 +283,6 @@ func (g *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (
 	return older, protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
 }
 
-// errEmptyPages says that pages do not get on, and the list should be asked for in one response.
+// errEmptyPages ends a list of which too many pages in a row were empty. The list is then asked for
+// in one response.
 var errEmptyPages = fmt.Errorf("%d pages in a row were empty", maxEmpty)

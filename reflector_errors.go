@@ -94,7 +94,7 @@ func (m *manyErrors) Error() string {
 
 func (m *manyErrors) Unwrap() []error { return m.errs }
 
-// oneMore adds err to what is known already.
+// oneMore returns a manyErrors of err and of what known has: one error, or a manyErrors.
 func oneMore(known, err error) error {
 	m, ok := known.(*manyErrors)
 	if !ok {
@@ -105,7 +105,8 @@ func oneMore(known, err error) error {
 	return m
 }
 
-// causeOfObject returns err without what is the same for all objects.
+// causeOfObject returns the cause of an *Error that has no key, and any other err as it is. What an
+// Error says beside its cause is the same for all such objects.
 func causeOfObject(err error) error {
 	if e, ok := err.(*Error); ok && e.Key == (Key{}) {
 		return e.Err
@@ -143,13 +144,17 @@ func (e *uselessError) Error() string {
 
 func (e *uselessError) Unwrap() []error { return e.errs }
 
-// isLost reports whether a watch cannot go on from the position. An object that the server cannot
-// read any more is one reason: it is in the way of every watch that starts before its removal.
+// isLost reports whether a watch cannot go on from the position, so that only a list can help. The
+// server has no history from there on, or has not reached the position yet. Or it has an object
+// that it cannot read: every watch that starts before the removal of that object fails. Or it has
+// sent what no correct server sends.
 func isLost(err error) bool {
 	var proto *protocolError
 	return isExpired(err) || isTooLarge(err) || apierrors.IsStoreReadError(err) || errors.As(err, &proto)
 }
 
+// isExpired reports whether the server no longer has the history or the pages of a version (410).
+// It may say so as the response, or in an ERROR event, and gives the reason Expired or Gone.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
 // isTooLarge reports whether the server has not reached the version that was asked for.
@@ -157,7 +162,8 @@ func isTooLarge(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// isStatus reports whether the server itself refused, rather than that the network broke.
+// isStatus reports whether err is an answer of the server. If it is not, the network may have
+// broken, or the answer could not be read.
 func isStatus(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
@@ -175,8 +181,9 @@ func isBusy(err error) bool {
 }
 
 // isRefusal reports whether the server refuses to stream lists: it answered with a 4xx status that
-// does not mean that it is busy or has lost the version. If sure is false, it may have refused for
-// another reason.
+// does not mean that it is busy or has lost the version. sure says that the status is one for a
+// request that the server does not know. If sure is false there may be another reason, such as a
+// missing permission, and then pages fail as well.
 func isRefusal(err error) (refused, sure bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || isExpired(err) {
@@ -193,7 +200,8 @@ func isRefusal(err error) (refused, sure bool) {
 	}
 }
 
-// retryAfter returns how long the server asked to stay away.
+// retryAfter returns the pause that the server asked for, at most maxRetryAfter; 0 if it asked for
+// none.
 func retryAfter(err error) time.Duration {
 	if err == nil {
 		return 0

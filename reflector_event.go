@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// event handles what the source yields. It flushes when the source says that no other event follows
-// at once.
+// event handles each event that the source yields, in the goroutine of Run. It flushes when the
+// source says that no other event follows at once, or when handlers have waited long enough.
 func (w *watchSession[T]) event(ev WatchEvent[T]) error {
 	if !w.started {
+		// The hints are read only now: a ListWatch may recognize a client-go fake by its watch.
 		w.started, w.hints = true, HintsOf(w.r.src)
 		w.noVersions = w.noVersions || w.hints.Unversioned
 	}
@@ -30,11 +31,12 @@ func (w *watchSession[T]) event(ev WatchEvent[T]) error {
 }
 
 const (
-	// maxUnflushed is how many events handlers may have to wait for while the source says that more
-	// follow at once. More would make handlers count as slow.
+	// maxUnflushed bounds how many events are applied before the handlers are woken, while the
+	// source says that more follow at once. It is the limit of a cursor: with more, handlers could
+	// count as slow only because nobody has woken them.
 	maxUnflushed = defaultLimit
-	// maxDelay bounds how long handlers wait in the same case. The clock is read every lookEvery
-	// events.
+	// maxDelay bounds how long handlers wait in the same case. The clock, and the bound above, are
+	// looked at every lookEvery events.
 	maxDelay  = 500 * time.Microsecond
 	lookEvery = 16
 )
@@ -45,13 +47,16 @@ func (w *watchSession[T]) flush() {
 	if w.unflushed == 0 {
 		return
 	}
-	w.ev = WatchEvent[T]{} // so that the object is not kept
+	w.ev = WatchEvent[T]{} // so that w does not keep the object alive
 	w.r.target.notify()
 	w.flushed = w.r.recorder.heard(w.unflushed)
 	w.stall.heard(w.lifeSigns)
 	w.unflushed, w.lifeSigns = 0, 0
 }
 
+// handle applies ev: to the list while the initial events come in, and to the target after that. It
+// also counts the signs of life. On a plain watch every event is one. A streamed list must come
+// nearer to its end, so a change or a bookmark is none; see progress.
 func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 	if w.initial == nil {
 		w.lifeSigns++
@@ -71,8 +76,9 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 			w.initial.changes = w.initial.changes || ev.ResourceVersion != ""
 			return nil // no progress of the list
 		}
+		// The list is whole. From here on this is a plain watch.
 		w.lifeSigns++
-		w.stall.heard(w.lifeSigns) // before live looks at it
+		w.stall.heard(w.lifeSigns) // before goLive, which notes the count
 		w.lifeSigns = 0
 		w.initial.version = ev.ResourceVersion
 		if err := r.takeOver(opStream, w.initial); err != nil {
@@ -101,22 +107,23 @@ func withoutBody[T Object](ev WatchEvent[T]) WatchEvent[T] {
 	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, Identity: id}
 }
 
-// apply checks and makes one change of a plain watch.
+// apply checks one event of a plain watch, and hands it to the target.
 func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 	r := w.r
 	to := positionAt(ev.ResourceVersion)
 	if ev.Type == watch.Bookmark {
 		older, ordered := r.position.before(to)
 		if ev.ResourceVersion == "" || ordered && !older {
-			return nil // a bookmark that lags promises nothing new
+			return nil // a bookmark that is not newer than the position says nothing new
 		}
 		return w.advance(ev, Key{}, to)
 	}
 	key := ev.Key()
 	if ev.Err != nil {
 		if key.Name == "" {
-			// If it was set aside, it would hold back the version until a list comes by chance.
-			// Only a list can tell which object it was.
+			// Nobody knows which object failed, so no later event could end its being set aside. It
+			// would hold back the reported version until a list happens to come. A protocol error
+			// makes the list come now.
 			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object that cannot be told", ev.Type), ev.Err)
 		}
 		if ev.ResourceVersion != "" {
@@ -133,7 +140,9 @@ func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 	return w.advance(ev, key, to)
 }
 
-// check refuses an event that no correct server sends at this position.
+// check refuses an event that no correct server sends at this position. An event must have a known
+// type and a name. Unless the source has no versions, it must also have a version, which is newer
+// than the position if the two have an order.
 func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 	r := w.r
 	switch ev.Type {
@@ -168,14 +177,16 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 func (w *watchSession[T]) advance(ev *WatchEvent[T], key Key, to position) error {
 	r := w.r
 	if to.version == "" || w.hints.Unversioned {
-		to = r.position // the versions of a fake's objects are not versions of its collection
+		// The position stays. The event has no version, or one that is not a version of the
+		// collection: those of a fake's objects are whatever the test wrote into them.
+		to = r.position
 	}
 	if !w.moved {
 		w.moved = true
 		r.recovered()
 	}
-	// Whoever waits for this version is woken within apply, and must then find the right SetAside
-	// in Status.
+	// A goroutine that waits for this version is woken within apply, and may then look at
+	// Status.SetAside. So a key that is no longer set aside is removed before.
 	wasAside := false
 	if ev.Type != watch.Bookmark && ev.Err == nil && !r.setAside.empty() {
 		wasAside = r.setAside.remove(key)
@@ -190,6 +201,8 @@ func (w *watchSession[T]) advance(ev *WatchEvent[T], key Key, to position) error
 	case err != nil:
 		r.setAside.add(key, err, true, r.report)
 		r.target.heldBack(ev.ResourceVersion)
+	// In these cases existed proves nothing about the server: the store lacked the newest version
+	// of the object, cannot tell, may rightly not have the object, or was not changed.
 	case wasAside || !known || w.noVersions || w.hints.Partial || ev.Err != nil || ev.Type == watch.Bookmark:
 	case ev.Type == watch.Added && existed:
 		// The event is true, and was applied. But it shows that earlier events were not sent, so a

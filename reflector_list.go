@@ -12,12 +12,13 @@ import (
 
 const (
 	// listPatience is how long a list may go without an item. A server that works on a big list
-	// sends nothing for a while, and gives up by itself after a minute.
+	// sends nothing for a while. kube-apiserver gives up by itself after a minute, so a longer
+	// silence means that the answer is lost.
 	listPatience = 90 * time.Second
 	// maxRefused is how many lists in a row are refused because they are older than the position.
-	// Each list is a consistent read, which is by definition never behind. A replica that lags in
-	// spite of that has caught up by then, or another one has answered. If the state is still
-	// older, it is the truth: the server went back in time.
+	// Each list is a consistent read, which by definition is never behind. If a replica lags in
+	// spite of that, it has caught up after so many lists, or another replica has answered. If the
+	// state is still older then, it is the truth: the server went back in time.
 	maxRefused = 3
 	// maxBrokenStreams is how many streamed lists in a row may break before their initial events
 	// end. Then the list is asked for in pages.
@@ -53,7 +54,10 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 	}
 }
 
-// streamFailed decides what follows from a streamed list that ended too early.
+// streamFailed completes the outcome of a streamed list that ended before its initial events did.
+// With ListAuto it may set fallback: the list is then asked for in pages at once. It also notes
+// whether later lists should be streamed. It clears progress, because a list that is not whole must
+// not end the backoff.
 func (r *Reflector[T]) streamFailed(o outcome) outcome {
 	if r.opts.List != ListAuto {
 		o.progress = false
@@ -62,9 +66,9 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 	var older *olderError
 	refused, sure := isRefusal(o.err)
 	switch {
-	case errors.Is(o.err, errNoStream):
+	case errors.Is(o.err, errNoStream): // the source cannot, so the server is not at fault
 		r.streams.unsupported, o.fallback, o.unreported = true, true, true
-	case errors.Is(o.err, errNoEnd):
+	case errors.Is(o.err, errNoEnd): // as of a server that ignores sendInitialEvents
 		r.streams.unsupported, o.fallback = true, true
 	case refused:
 		r.streams.unsupported, r.streams.refusedOnce, o.fallback = sure, true, true
@@ -73,8 +77,9 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 	default:
 		if r.streams.brokenStreams++; r.streams.brokenStreams >= maxBrokenStreams {
 			r.streams.brokenStreams, o.fallback = 0, true
-			// A stream that was cut is the stream's own fault. After another error pages may fail
-			// as well, so unsupported is set only if they work.
+			// If objects came and the stream then broke without a status, streams are at fault:
+			// they are not tried again. After any other error pages may fail as well. So this only
+			// sets refusedOnce, and pages sets unsupported if it succeeds.
 			r.streams.unsupported, r.streams.refusedOnce = o.progress && !isStatus(o.err), true
 		}
 	}
@@ -117,7 +122,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	if err == nil {
 		r.answered()
 	} else {
-		r.sparse = false
+		r.sparse = false // if one response failed, pages may work
 	}
 	if err == nil && r.streams.refusedOnce {
 		r.streams.unsupported = true
@@ -130,7 +135,8 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 // errMixedPages says that the pages of a list show different versions.
 var errMixedPages = &protocolError{"pages of one list have different resource versions"}
 
-// collect adds all pages to got. It fails if no item comes for listPatience, however many pages do.
+// collect adds all pages to got. It fails if no item comes for listPatience, however many pages
+// come.
 func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilder[T]) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -177,7 +183,8 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilde
 	}
 }
 
-// page makes one list request, adds its items to got, and tells g of each.
+// page makes one list request, and adds its items to got. Each item is a sign of life for g, also
+// one that a Transform leaves out.
 func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOptions, got *listBuilder[T], g *stallTimer) (metav1.ListMeta, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -213,8 +220,14 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	if epoch {
 		r.setAside.release()
 	}
-	// An object that stays as it was may be older than the list. Then the reported version stays as
-	// well.
+	// stays is called for each key that stays as it was although the list has it, because the
+	// listed object cannot be used. It returns the version to report. The store may have an older
+	// version of that object than the list, so the version before the list stays the reported one.
+	// That is not so if the store has no such object and the key held back no version before, nor
+	// in a new epoch, in which the older version means nothing.
+	//
+	// was has the keys that held back the version before: listed forgets a key that is not in bad,
+	// but an index may still panic at its object (see failed below).
 	was := maps.Clone(r.setAside.holding)
 	r.setAside.listed(got.bad, r.report)
 	stays := func(key Key) (version string) {

@@ -10,25 +10,29 @@ import (
 )
 
 const (
-	// logEvery is how long a failure that goes on is not logged again. It doubles each time, up to
-	// logSeldom.
+	// logEvery is the interval until a kind of failure that was logged is logged again. The
+	// interval doubles each time, up to logSeldom.
 	logEvery  = time.Minute
 	logSeldom = time.Hour
-	// logForget is how long there must be no failure until the next one is new.
+	// logForget is a time without failures after which the next failure is logged as a new one.
 	logForget = 10 * time.Minute
-	// maxLogged is how many kinds of failures are logged at once until there is calm. If there are
-	// more, their texts probably differ only in details.
+	// maxLogged is how many kinds of failures are logged as soon as they occur. If there are more,
+	// their texts probably differ only in details. They are then logged at intervals, as known
+	// kinds are, until there was no failure for logForget.
 	maxLogged = 8
-	// maxSignature is how many bytes of an error's text tell its kind.
+	// maxSignature is how many bytes of an error's text are compared to find its kind.
 	maxSignature = 300
 )
 
-// A failureLog is what an informer logs. It hears of every failure and logs few of them: an outage
-// of an hour has the same few causes again and again.
+// A failureLog writes what an informer logs. It is called for every failure and logs few of them:
+// an outage of an hour has the same few causes again and again.
+//
+// Several goroutines call it: that of Run, the timers of a watch, and the mutation detector's. It
+// calls the logger while it holds mu. So records come in order, and stop can wait for the last one.
 type failureLog struct {
 	logger *slog.Logger // nil: nothing is logged
 	name   string
-	warn   bool // failures are logged, because there is no OnError
+	warn   bool // failures are logged, because the user has set no OnError
 
 	mu       sync.Mutex
 	stopped  bool      // guarded by mu, as all below
@@ -38,8 +42,8 @@ type failureLog struct {
 	objects  ledger
 }
 
-// newFailureLog returns the log that opts ask for. It makes opts.OnError feed the log, and call the
-// user's OnError.
+// newFailureLog returns the log that opts ask for. It replaces opts.OnError by a function that
+// notes the failure in the log and then calls the user's OnError, if there is one.
 func newFailureLog(opts *Options) *failureLog {
 	user := opts.OnError
 	l := &failureLog{logger: opts.Logger, name: opts.Name, warn: user == nil}
@@ -56,6 +60,7 @@ func newFailureLog(opts *Options) *failureLog {
 	return l
 }
 
+// start notes the time when Run was called. The first sync is logged with how long it took.
 func (l *failureLog) start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +74,7 @@ func (l *failureLog) stop() {
 	l.stopped = true
 }
 
-// failed has the signature of Options.OnError.
+// failed notes a failure, and logs it if it is due. It has the signature of Options.OnError.
 func (l *failureLog) failed(err error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -79,7 +84,7 @@ func (l *failureLog) failed(err error) {
 	defer l.mu.Unlock()
 	switch {
 	case e.Op == opMutation || errors.Is(err, ErrRewound):
-		l.writeLocked(e, " failed", nil) // each matters
+		l.writeLocked(e, " failed", nil) // always logged: these are rare, and each one matters
 	case e.Key != (Key{}) || e.Op == opDecode || e.Op == opTransform || e.Op == opIndex:
 		l.noteLocked(&l.objects, e)
 	default:
@@ -89,7 +94,8 @@ func (l *failureLog) failed(err error) {
 	}
 }
 
-// noteLocked counts e in g, and returns whether it was logged.
+// noteLocked counts e in g, and logs it if it is due and warn is set. It returns whether it was
+// due.
 func (l *failureLog) noteLocked(g *ledger, e *Error) bool {
 	now := time.Now()
 	tell, again := g.note(e, now)
@@ -151,7 +157,7 @@ func (l *failureLog) recovered() {
 	l.recoveredLocked()
 }
 
-// recoveredLocked logs the end of the failures that were logged.
+// recoveredLocked logs the end of the present outage, if one of its failures was due to be logged.
 func (l *failureLog) recoveredLocked() {
 	if g := &l.requests; g.logged {
 		l.infoLocked("works again", time.Since(g.since), g.count)
@@ -168,18 +174,19 @@ func (l *failureLog) infoLocked(what string, took time.Duration, failures int, m
 	l.logger.LogAttrs(context.Background(), slog.LevelInfo, "lw: "+l.name+": "+what, attrs...)
 }
 
-// A ledger is what a failureLog remembers of one group of failures.
+// A ledger is what a failureLog remembers of one group of failures: those of requests, or those of
+// single objects. Only the failures of requests have a recovery.
 type ledger struct {
-	known map[string]struct{} // the kinds that were logged
-	every time.Duration       // how long a known kind is not logged again
-	next  time.Time           // when a known kind is logged again
+	known map[string]struct{} // the kinds that were logged as soon as they occurred
+	every time.Duration       // the present interval between repeated records
+	next  time.Time           // from when on a failure is logged although its kind is known
 	last  time.Time           // the last failure
 
-	// Of the present outage.
+	// The fields below describe the present outage.
 
 	since  time.Time // the first failure
 	count  int       // of failures
-	logged bool      // one of them was logged
+	logged bool      // one of them was logged, or would have been if warn was set
 	watch  bool      // one of them was of a watch
 }
 
@@ -190,7 +197,7 @@ func (g *ledger) note(e *Error, now time.Time) (tell, again bool) {
 	if !g.last.IsZero() && now.Sub(g.last) >= logForget {
 		g.known = nil
 		if !g.logged {
-			g.count = 0
+			g.count = 0 // the outage before was over without a record of it
 		}
 	}
 	g.last = now
@@ -214,11 +221,12 @@ func (g *ledger) note(e *Error, now time.Time) (tell, again bool) {
 	return true, again
 }
 
-// end forgets the failures that have ended.
+// end forgets the present outage. The known kinds stay, so that a failure that comes back soon is
+// not logged as a new one.
 func (g *ledger) end() { g.count, g.logged, g.watch = 0, false, false }
 
-// signature returns the kind of failure that e is. Numbers, such as ports, times and versions, do
-// not matter for it.
+// signature returns the kind of e: its operation, its key and the beginning of its text, with each
+// number replaced by a #. Failures that differ only in a port, a time or a version are of one kind.
 func signature(e *Error) string {
 	text := e.Err.Error()
 	text = text[:min(len(text), maxSignature)]
@@ -227,7 +235,7 @@ func signature(e *Error) string {
 	b.WriteByte(' ')
 	b.WriteString(keyString(e.Key))
 	b.WriteByte(' ')
-	number := false
+	number := false // the character before was a digit
 	for _, c := range text {
 		if digit := '0' <= c && c <= '9'; !digit {
 			b.WriteRune(c)

@@ -11,21 +11,23 @@ import (
 
 // An outcome is how a request ended.
 type outcome struct {
-	op       string // opList, opStream (until its initial events have ended) or opWatch
-	err      error  // nil: the request ended as it should
-	progress bool   // the position moved, or the watch stayed open for long enough
+	// op is opList (also for a probe), opStream until the initial events have ended, or opWatch.
+	op       string
+	err      error // nil: the request ended as it should
+	progress bool  // the position moved, or the watch stayed open for long enough
 
-	// Of a watch.
+	// The fields below are set for a watch only.
 
 	heardNothing     bool // no event came
 	endedEarly       bool // it ended before its timeout
 	noVersions       bool // the source gives no versions, so the watch cannot be resumed
 	relistDidNotHelp bool // there was a list since the last watch that made progress
 
-	// Of a streamed list.
-
-	fallback   bool // the list is asked for in pages at once
-	unreported bool // err is known, or no failure of the server's, so nobody is told
+	// fallback says that a streamed list has failed, and the list is asked for in pages at once.
+	fallback bool
+	// unreported says that OnError is not called, because err is no failure of the server: the
+	// source cannot stream lists, or the reflector has ended the watch in order to probe.
+	unreported bool
 }
 
 // A verdict is what follows from an outcome.
@@ -33,11 +35,12 @@ type verdict struct {
 	relist bool // the position is of no use any more, so the next step is a list
 	verify bool // another server may answer: the next watch must deliver something or be probed
 	probe  bool // the next step is to ask for the server's version
-	failed bool // it counts as a failure in a row
+	failed bool // the request counts as one more failure in a row
 	wait   bool // there is a pause before the next step
 }
 
-// relistAfter is how many watches in a row must fail until the reflector suspects its position.
+// relistAfter is how many watches in a row must fail until the reflector suspects its position, and
+// lists. If failures go on, it lists again after as many more.
 const relistAfter = 5
 
 // decide returns what to do after a request that ended with o. failures is how many requests in a
@@ -60,10 +63,12 @@ func decide(o outcome, failures int) verdict {
 	case errors.Is(o.err, errUnverified):
 		return verdict{probe: true}
 	case isLost(o.err):
-		// A list usually mends it, so the first one comes at once. If that did not help, the next
-		// list waits.
+		// A list usually helps, so the first one comes at once. If there was one since the last
+		// progress, it did not help, and the next one waits.
 		return verdict{relist: true, failed: true, wait: o.relistDidNotHelp}
 	case isStatus(o.err):
+		// The server refused the watch. If it is only busy, neither the position nor the server is
+		// in doubt.
 		relist := !isBusy(o.err) && (failures+1)%relistAfter == 0
 		return verdict{verify: !isBusy(o.err), failed: true, wait: true, relist: relist}
 	case o.progress:
@@ -77,9 +82,10 @@ func decide(o outcome, failures int) verdict {
 	}
 }
 
-// settle records and reports how a request ended, and pauses for as long as decide and the request
-// limit ask for.
+// settle records how a request ended, calls OnError if it failed, and pauses for as long as decide
+// and the request limit ask for. OnError runs in the goroutine of Run, without a lock.
 func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
+	// Progress ends the failures before this request. The request itself may count as a new one.
 	if o.progress {
 		r.recovered()
 		r.failures, r.alreadyRelisted = 0, false
@@ -89,6 +95,8 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.relist = r.relist || v.relist
 	r.verify = r.verify || v.verify
 	r.probe = r.probe || v.probe
+	// A server that has refused to say its version is not asked again before askNext. Until then
+	// the next watch goes on unverified.
 	if r.probe && time.Now().Before(r.askNext) {
 		r.probe, r.verify = false, true // later
 	}
@@ -116,7 +124,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.pause(ctx, pause)
 }
 
-// giveUp reports a failure that no retry can mend, and returns it.
+// giveUp reports a failure that no retry can mend to Status and OnError, and returns it.
 func (r *Reflector[T]) giveUp(o outcome) error {
 	r.failures++
 	r.recorder.requestFailed()

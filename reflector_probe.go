@@ -8,15 +8,19 @@ import (
 )
 
 // ask asks the server for its version, by a consistent list of at most one object, and compares it
-// with the position. It is for a watch that is silent. A server that was restored from a backup may
-// be older than the position: such a server answers a watch from there with silence.
+// with the position. Run calls it after a watch that was silent. A server that was restored from a
+// backup may be older than the position, and answers a watch from there with silence.
+//
+// If the server is older, the next step is a list, whose takeOver decides whether that is the
+// truth. If the request fails, asking stays the next step, unless the server refuses to answer at
+// all.
 func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	r.limiter.spend(time.Now())
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	g := newStallTimer(cancel, listPatience, errStalled)
 	defer g.stop()
-	var ignored listBuilder[T]
+	var ignored listBuilder[T] // the object is of no use: it may be one of many
 	meta, err := r.page(ctx, opProbe, metav1.ListOptions{Limit: 1}, &ignored, g)
 	o := outcome{op: opList, err: err}
 	if err != nil {

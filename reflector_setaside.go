@@ -2,12 +2,14 @@ package lw
 
 // setAsideObjects are the objects that could not be decoded, transformed or indexed. The target
 // keeps each as it was, until a later version or a list can be applied. Only the goroutine of Run
-// uses it. Status reads the copy that the recorder has.
+// uses it.
 type setAsideObjects struct {
+	// recorder has the keys of these objects and their errors, because Status shows them.
 	recorder *statusRecorder
-	// holding are the objects whose watch event was not applied. While there is one, the reported
-	// version stays before that event. Other objects may be newer than the reported version, but
-	// no read is older than it.
+	// holding has those keys for which the target may have an older object than it should: an event
+	// or an item of a list was not applied. While there is one, the reported version stays before
+	// that event or list. Other objects may be newer than the reported version, but no read is
+	// older than it.
 	holding map[Key]struct{}
 }
 
@@ -17,8 +19,9 @@ func (a *setAsideObjects) holds() bool { return len(a.holding) > 0 }
 // empty reports whether nothing is set aside.
 func (a *setAsideObjects) empty() bool { return len(a.recorder.setAside) == 0 }
 
-// add sets key aside because of err, and calls report unless the same is known already. If hold is
-// true, key holds back the reported version.
+// add sets key aside because of err, and calls report with that. If hold is true, key holds back
+// the reported version. If hold is false, which is so for an item of a list, report is not called
+// for a key that is set aside already because of the same error.
 func (a *setAsideObjects) add(key Key, err error, hold bool, report func(*Error)) {
 	known := a.recorder.setAside[key]
 	a.recorder.addAside(key, err)
@@ -30,7 +33,7 @@ func (a *setAsideObjects) add(key Key, err error, hold bool, report func(*Error)
 	}
 }
 
-// hold lets key, which is set aside, hold back the reported version.
+// hold makes key, which is set aside, hold back the reported version.
 func (a *setAsideObjects) hold(key Key) {
 	if a.holding == nil {
 		a.holding = map[Key]struct{}{}
@@ -39,7 +42,7 @@ func (a *setAsideObjects) hold(key Key) {
 }
 
 // remove removes key, and reports whether it was set aside. It must be called before the change is
-// applied: whoever sees the change must not find the object in Status.SetAside any more.
+// applied: a goroutine that sees the change must not find the object in Status.SetAside any more.
 func (a *setAsideObjects) remove(key Key) bool {
 	if _, ok := a.recorder.setAside[key]; !ok {
 		return false
@@ -62,12 +65,12 @@ func (a *setAsideObjects) listed(bad map[Key]error, report func(*Error)) {
 	}
 }
 
-// release lets the reported version go on. It is called in a new epoch, in which the version that
-// was held back means nothing.
+// release ends the holding back of the reported version. It is called in a new epoch, in which the
+// version before means nothing. The objects stay set aside.
 func (a *setAsideObjects) release() { clear(a.holding) }
 
-// asError returns err as an Error of the object key. It copies an Error of the source, because the
-// reflector writes its own name into it.
+// asError returns err as an Error of the object key. If err is an Error already, it belongs to the
+// source. asError copies it, because report writes the informer's name into it.
 func asError(key Key, err error) *Error {
 	if e, ok := err.(*Error); ok {
 		c := *e

@@ -6,11 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A Sink takes what a [Reflector] reads. Its methods are called by one goroutine at a time. The
-// objects are the sink's from then on. [*Indexer] and [*FIFO] are Sinks.
+// A Sink is what a [Reflector] writes to. Its methods are called in the goroutine of Run, without a
+// lock held. The objects belong to the sink from then on. [*Indexer] and [*FIFO] are Sinks.
 //
-// A Sink may also have a method Get(Key) (T, bool) that returns what it has. The reflector then
-// notices when an event does not fit the content, and keeps objects that a list could not bring.
+// A Sink may also have a method Get(Key) (T, bool) that returns the object it has. The reflector
+// then notices when an event does not fit the content. It also keeps an object as it was if a list
+// has a newer version of it that cannot be decoded.
 type Sink[T Object] interface {
 	// Replace makes objs the whole content, as it was at resourceVersion.
 	Replace(objs []T, resourceVersion string)
@@ -28,6 +29,9 @@ type sinkTarget[T Object] struct {
 	reported versionCell
 }
 
+// replace hands the list to the sink. A sink without Get loses the objects that should stay as they
+// were, because nothing else has them. l.failed and l.duplicate are not called: only an
+// informer's target has indexes and looks for duplicates.
 func (s *sinkTarget[T]) replace(l replacement[T]) {
 	objs := l.objs
 	if g, ok := s.sink.(getter[T]); ok {
@@ -42,6 +46,7 @@ func (s *sinkTarget[T]) replace(l replacement[T]) {
 	l.done()
 }
 
+// apply hands ev to the sink. known is false if the sink has no Get.
 func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
 	if ev.Err != nil {
 		return false, false, nil
@@ -54,7 +59,8 @@ func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (exist
 		s.sink.Apply(*ev)
 		s.reported.set(version)
 	} else if ev.Type != watch.Bookmark {
-		// A set-aside object holds the version back, so the sink gets the change without it.
+		// An object that is set aside holds the version back, so the sink gets the change without
+		// a version.
 		unversioned := *ev
 		unversioned.ResourceVersion = ""
 		s.sink.Apply(unversioned)

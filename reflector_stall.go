@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A stallTimer cancels a request on which nothing is heard for too long. The hot path only adds to
-// a counter. The timer looks at the counter once per patience, so a silent request ends after one
-// to two times the patience.
+// A stallTimer cancels a request on which nothing is heard for too long. The goroutine that reads
+// the request only adds to a counter. The timer looks at the counter once per patience, so a silent
+// request ends after one to two times the patience.
 type stallTimer struct {
 	cancel context.CancelCauseFunc
-	count  atomic.Uint64 // of what was heard
+	count  atomic.Uint64 // the signs of life so far
 
 	mu       sync.Mutex
 	timer    *time.Timer   // guarded by mu, as all below; nil once stopped
@@ -40,7 +40,8 @@ func (g *stallTimer) restart(patience time.Duration, cause error) {
 	g.timer.Reset(patience)
 }
 
-// check runs in the timer's goroutine.
+// check cancels the request if count has not changed since the last check, and waits for the next
+// check if it has. It runs in a goroutine of the timer, and cancels without mu.
 func (g *stallTimer) check() {
 	g.mu.Lock()
 	cause := g.cause

@@ -35,9 +35,12 @@ type replacement[T Object] struct {
 
 	// duplicate is called with each key that objs has more than once.
 	duplicate func(key Key)
-	// failed is called with an object that an index panicked at. The object stays as it was. It
-	// returns the version to report in place of version.
+	// failed is called with the key of an object at which an index panicked, before anything has
+	// changed. The target then keeps that object as it was. failed returns the version to report in
+	// place of version.
 	failed func(key Key, err error) (version string)
-	// done is called when nothing can fail any more, and before anybody can see the list.
+	// done is called once, when nothing can fail any more. It updates Status. The target of an
+	// informer calls it under hub.mu, before a handler or a wait learns of the list. A user's Sink
+	// may show the list a little earlier.
 	done func()
 }

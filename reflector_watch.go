@@ -13,21 +13,25 @@ const (
 	// healthyAfter is how long a watch must stay open to count as progress without an event. It is
 	// also how long an unverified watch may be silent before the server is asked for its version.
 	healthyAfter = 10 * time.Second
-	// overdue is how long after its timeout a watch may still end by itself.
+	// overdue is how long the server may take to end a watch after its timeout. Without a sign of
+	// life for the timeout and overdue together, the watch is cancelled.
 	overdue = 30 * time.Second
-	// sureAfter is a number of SyncBudgets. For so long, a streamed list may go on with ADDED
-	// events that may be of its objects or may be new objects. A server that ignores the request
-	// for a streamed list sends such events for as long as the collection is in use. A server that
-	// streams the list sends its objects in the order of their names. So some have a lower version
-	// than one before, unless all were created in that order and never changed. Only such an event
-	// is sure progress.
+	// sureAfter is the number of SyncBudgets after which only sureProgress counts as progress of a
+	// streamed list. Up to then any ADDED event counts that is newer than all before, but it may be
+	// a new object: a server that ignores the request for a streamed list sends such events for as
+	// long as the collection is in use. A server that streams the list sends its objects in the
+	// order of their names. So some have a lower version than one before, unless all were created
+	// in that order and never changed.
 	sureAfter = 6
 )
 
+// watch resumes at the position.
 func (r *Reflector[T]) watch(ctx context.Context) outcome { return r.follow(ctx, false) }
 
-// follow watches from the position. If initial is true, the watch begins with the whole list as it
-// is now, and goes on as any other watch.
+// follow watches from the position until the watch ends. If initial is true, the watch is a
+// streamed list (https://kep.k8s.io/3157): it begins with the whole list as it is now, a consistent
+// read, and goes on as any other watch. The server is asked to end the watch after a random
+// timeout.
 func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	r.limiter.spend(time.Now())
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -37,7 +41,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      ptr(max(1, int64(timeout/time.Second))),
 	}
-	timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
+	timeout = time.Duration(*opts.TimeoutSeconds) * time.Second // as the server gets it
 	w := &watchSession[T]{r: r, op: opWatch, timeout: timeout, cancel: cancel}
 	if initial {
 		w.op, w.initial = opStream, r.newListBuilder()
@@ -57,6 +61,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	w.start = w.requested
 	err := r.src.Watch(ctx, opts, w.event)
 	err = causeOf(ctx, err)
+	// Nothing may follow an event that promised More.
 	w.flush()
 	return w.ended(err, time.Since(w.start))
 }
@@ -64,40 +69,44 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 // A watchSession is one watch: what it has seen, and the timers that may end it.
 type watchSession[T Object] struct {
 	r         *Reflector[T]
-	op        string        // opStream until the initial events have ended, then opWatch
-	requested time.Time     // when the request began
-	start     time.Time     // when op began
-	timeout   time.Duration // that the server was asked for
-	cancel    context.CancelCauseFunc
+	op        string                  // opStream until the initial events have ended, then opWatch
+	requested time.Time               // when the request began
+	start     time.Time               // when op began
+	timeout   time.Duration           // that the server was asked for
+	cancel    context.CancelCauseFunc // ends the request; any goroutine may call it
 	stall     *stallTimer
 	health    []*time.Timer // see goLive
 
-	started bool // the source has yielded something
+	started bool // the source has yielded an event, so hints is set
 	hints   SourceHints
-	// noVersions says that the watch began without a version. Its events cannot be checked, and it
-	// cannot be resumed.
+	// noVersions says that the watch began without a version, or that the source's versions mean
+	// nothing. Its events cannot be checked, and it cannot be resumed.
 	noVersions bool
 	moved      bool // the position has moved, or an initial event has come
 
-	// Of the initial events.
+	// The fields below are used until the initial events have ended.
 
-	initial *listBuilder[T] // nil once they have ended
-	limits  []*time.Timer
-	strict  atomic.Bool // only sureProgress counts as a sign of life
+	initial *listBuilder[T] // nil from then on
+	limits  []*time.Timer   // see limitInitial
+	strict  atomic.Bool     // only sureProgress counts as a sign of life; a timer sets it
 
-	// Of the events that were applied since the last flush.
+	// The fields below concern the events since the last flush.
 
-	ev        WatchEvent[T] // the present one; a pointer to a parameter would cost an allocation
+	// ev is the event that is being handled. It is here because a pointer to a parameter would cost
+	// an allocation.
+	ev        WatchEvent[T]
 	flushed   time.Duration // when the last flush was, by the recorder's clock
 	unflushed uint64        // how many there are
 	lifeSigns uint64        // how many of them are a sign of life
 }
 
-// limitInitial bounds how long the initial events may take, whatever comes.
+// limitInitial bounds how long the initial events may take, whatever comes: the watch is cancelled
+// when the server should have ended it. With ListAuto, pages can take over, so that from sureAfter
+// on only sure progress counts.
 func (w *watchSession[T]) limitInitial() {
 	cancel := w.cancel
 	w.limits = append(w.limits, time.AfterFunc(w.timeout+overdue, func() { cancel(errNoEnd) }))
-	if w.r.opts.List != ListStream { // where there is another way to list
+	if w.r.opts.List != ListStream {
 		w.limits = append(w.limits, time.AfterFunc(sureAfter*w.r.opts.SyncBudget, func() { w.strict.Store(true) }))
 	}
 }
@@ -109,6 +118,13 @@ func (w *watchSession[T]) stopLimits() {
 }
 
 // goLive begins the part that is a plain watch: at once, or after the initial events.
+//
+// Two timers start. Their functions run in goroutines of their own, so they use only what this
+// function has read, the counter of stall, and what is safe for any goroutine. The first one notes
+// after healthyAfter that the server makes progress, even if no event has come. An unverified watch
+// (see Reflector.verify) that is still silent then is not known to be healthy. The second timer
+// ends it, so that the server is asked for its version: at that same moment, or when a server that
+// has refused may be asked again. In this last case the watch counts as healthy meanwhile.
 func (w *watchSession[T]) goLive() {
 	w.stopLimits()
 	w.r.recorder.setPhase(PhaseWatching)
@@ -143,7 +159,7 @@ func (w *watchSession[T]) stop() {
 	}
 }
 
-// ended returns how the watch went.
+// ended returns the outcome of the watch. took is the time since op began.
 func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 	r := w.r
 	o := outcome{op: w.op, err: err, progress: w.moved}
@@ -159,9 +175,12 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 	o.progress = w.moved || took >= healthyAfter || !o.endedEarly
 	o.unreported = err == errUnverified
 	o.noVersions = w.noVersions || HintsOf(r.src).Unversioned
+	// heardNothing and endedEarly make the reflector ask whether the server went back in time. A
+	// position without an order, which cannot even be compared with itself, gives no answer.
 	if _, ordered := r.position.before(r.position); !ordered || o.noVersions {
-		o.heardNothing, o.endedEarly = false, false // without an order there is nothing to find out
+		o.heardNothing, o.endedEarly = false, false
 	}
+	// An event has shown that this server knows the position.
 	if o.progress && !o.heardNothing {
 		r.verify = false
 	}

@@ -8,24 +8,27 @@ import (
 // Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful
 // wait, for the sync or for a version, Status shows what the wait has promised.
 //
-// A readiness probe should use [Status.Healthy]. It fails until Synced is true, when Phase is
-// PhaseStopped, and once requests have failed for a minute on end, which Since tells. Then the
-// store is complete but may be out of date. Nothing else makes it fail. A watch that breaks is
-// resumed. The objects of SetAside hide no others: they are for an alert. So is a Pending that only
-// grows: a handler hangs. LastEvent is old if the collection is quiet.
+// A readiness probe should use [Status.Healthy]. It fails until Synced is true, and when Phase is
+// PhaseStopped. It also fails once requests have failed for a minute on end, counted from Since:
+// the store is complete but may be out of date. Nothing else makes it fail. A watch that breaks is
+// resumed.
+//
+// An alert should watch SetAside and Pending. The objects of SetAside are out of date or missing,
+// but all others are as they should be. A Pending that only grows means that a handler hangs. An
+// old LastEvent means nothing if the collection is quiet.
 //
 // A liveness probe should only check that Phase is not PhaseStopped. A restart mends no server, and
 // costs it another list.
 type Status struct {
 	Informer        string    // Options.Name
-	Phase           Phase     //
+	Phase           Phase     // what is going on now
 	Synced          bool      // a whole list of one state of the server is in the store
-	ResourceVersion string    // the store's; every event up to it has been applied
-	Objects         int       // in the store
+	ResourceVersion string    // the version of the store; every event up to it has been applied
+	Objects         int       // the number of objects in the store
 	LastEvent       time.Time // when the last watch event came; zero: none has
-	Failures        int       // requests that failed in a row; progress sets it to 0
-	Err             error     // the last failure, an *Error; nil while Failures is 0
-	Since           time.Time // of the first of these failures; zero while Failures is 0
+	Failures        int       // in a row; a whole list, or progress of a watch, sets it to 0
+	Err             error     // the last of these failures, an *Error; nil while Failures is 0
+	Since           time.Time // when the first of these failures was; zero while Failures is 0
 	// SetAside has the objects that could not be decoded, transformed or indexed, and why. It is
 	// nil if there are none.
 	SetAside map[Key]error

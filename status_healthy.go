@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// staleAfter is how long requests may fail on end until the store counts as out of date. By then
-// the longest default backoff has passed, and the attempt after it has failed as well.
+// staleAfter is how long requests may fail on end until the store counts as out of date. It is
+// longer than the longest default pause between two attempts, which is 45 s. So normally at least
+// two attempts have failed.
 const staleAfter = time.Minute
 
 // Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and requests
@@ -25,7 +26,7 @@ func (s Status) Healthy() error {
 	return nil
 }
 
-// unsynced says in which state an informer is that has not synced.
+// unsynced says what an informer that has not synced is doing, for the text of an error.
 func (s Status) unsynced() string {
 	if s.Phase == PhaseIdle {
 		return "not synced, since Run has not been called"
@@ -48,7 +49,7 @@ func (e *statusError) Error() string {
 		text = append(text, e.what)
 	}
 	if err := e.status.Err; err != nil {
-		// The name stands in front already.
+		// An Error begins with the informer's name too, which is in the text already.
 		text = append(text, strings.TrimPrefix(err.Error(), name+": "))
 	}
 	if e.cause != nil {

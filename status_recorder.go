@@ -7,31 +7,37 @@ import (
 	"time"
 )
 
-// A statusRecorder has what Status shows. The goroutine of Run writes it, and any goroutine reads
-// it.
+// A statusRecorder has what Status shows. Only the goroutine of Run writes it, except that
+// recovered is also called by the timers of a watch. Any goroutine may read it through status.
 type statusRecorder struct {
-	events    atomic.Uint64
-	started   time.Time
-	lastEvent atomic.Int64 // nanoseconds after started; 0: none. It costs half of the time of day.
+	events  atomic.Uint64
+	started time.Time // when the recorder was made; never changes
+	// lastEvent is the time of the last event, in nanoseconds after started; 0: none has come. To
+	// measure a time since started costs half as much as to ask for the time of day.
+	lastEvent atomic.Int64
 
+	// mu guards the fields below, which are as in Status. No other lock is taken under it. The
+	// caller may hold hub.mu; see replaced.
 	mu       sync.Mutex
-	phase    Phase     // guarded by mu, as all below
-	synced   bool      // a whole list was taken over
-	lists    uint64    // requests, as Status names them
-	probes   uint64    //
-	watches  uint64    //
-	streams  uint64    // included in watches
-	relists  uint64    //
-	failed   uint64    // requests that ended with an error
-	failures int       // in a row
-	err      error     // the last failure
-	since    time.Time // of the first failure in a row; zero while failures is 0
-	mode     ListMode  //
-	epoch    int       //
-	// setAside is changed by the goroutine of Run alone, which reads it without mu.
+	phase    Phase
+	synced   bool
+	lists    uint64
+	probes   uint64
+	watches  uint64
+	streams  uint64 // included in watches
+	relists  uint64
+	failed   uint64
+	failures int // in a row
+	err      error
+	since    time.Time
+	mode     ListMode // ListAuto before the first list
+	epoch    int
+	// setAside is changed by the goroutine of Run alone, which therefore reads it without mu.
 	setAside map[Key]error
 }
 
+// status returns what the recorder knows of the Status. mode is Options.List, which is shown until
+// a list was asked for.
 func (b *statusRecorder) status(mode ListMode) Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +57,7 @@ func (b *statusRecorder) status(mode ListMode) Status {
 // now returns the time since the recorder was made.
 func (b *statusRecorder) now() time.Duration { return time.Since(b.started) }
 
-// heard notes n events, of which the last has just been applied, and returns the time.
+// heard counts n events. The last of them was applied just now. It returns the time, as now does.
 func (b *statusRecorder) heard(n uint64) time.Duration {
 	now := b.now()
 	b.events.Add(n)
@@ -71,6 +77,7 @@ func (b *statusRecorder) setMode(m ListMode) {
 	b.mode = m
 }
 
+// requested counts a request, which is about to be made.
 func (b *statusRecorder) requested(op string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,6 +94,7 @@ func (b *statusRecorder) requested(op string) {
 	}
 }
 
+// fail notes err as the last of that many failures in a row.
 func (b *statusRecorder) fail(failures int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,12 +104,14 @@ func (b *statusRecorder) fail(failures int, err error) {
 	}
 }
 
+// requestFailed counts a request that ended with an error, even if it is no failure in a row.
 func (b *statusRecorder) requestFailed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failed++
 }
 
+// recovered ends the failures in a row.
 func (b *statusRecorder) recovered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,14 +120,16 @@ func (b *statusRecorder) recovered() {
 
 func (b *statusRecorder) recoveredLocked() { b.failures, b.err, b.since = 0, nil, time.Time{} }
 
-// replaced notes that a whole list has been taken over. It is called before anybody can notice that
-// in another way.
+// replaced notes that a whole list has been taken over. epoch says that the server went back in
+// time. For an informer it is called under hub.mu, before a wait or a handler learns of the list.
+// So a Status that is read after a wait for the sync shows at least that.
 func (b *statusRecorder) replaced(epoch bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.synced {
 		b.relists++
 	}
+	// A watch is the next step. A Status that is read in between should say no other phase.
 	b.synced, b.phase = true, PhaseWatching
 	b.recoveredLocked()
 	if epoch {

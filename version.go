@@ -8,10 +8,11 @@ import (
 
 // This file has every rule about resource versions: which of two is older, and when two objects are
 // the same. A server promises only that versions of one collection can be compared for equality.
-// Versions that are decimal numbers also have an order, as of Kubernetes 1.35
-// (https://kep.k8s.io/5504). No order is assumed for any other version.
+// Versions that are decimal numbers without a leading zero also have an order, as of Kubernetes
+// 1.35 (https://kep.k8s.io/5504). No order is assumed for any other version, such as "" or "0".
 
-// A position is a resource version together with its number, so that the hot path parses it once.
+// A position is a resource version together with its number, so that each version is parsed once,
+// however often it is compared.
 type position struct {
 	version string
 	number  uint64 // decimal(version)
@@ -21,7 +22,7 @@ func positionAt(version string) position { return position{version, decimal(vers
 
 // before reports whether p is older than q. If known is false, one of them has no order.
 func (p position) before(q position) (older, known bool) {
-	// Each event is compared, and nearly every version fits a word.
+	// The fast path: each event is compared, and nearly every version fits a word.
 	if p.number != 0 && q.number != 0 {
 		return p.number < q.number, true
 	}
@@ -35,9 +36,10 @@ func (p position) after(version string) bool {
 	return err == nil && c > 0
 }
 
-// decimal returns version as a number. It returns 0 if version is not decimal or does not fit.
+// decimal returns version as a number. It returns 0 if version has no order or has more than 19
+// digits.
 func decimal(version string) (n uint64) {
-	const fits = 19 // any number of so many digits fits
+	const fits = 19 // every number of 19 digits fits a uint64
 	if version == "" || len(version) > fits || version[0] == '0' {
 		return 0
 	}
@@ -57,7 +59,7 @@ func older[T Object](a, b T) bool {
 	return err == nil && c < 0
 }
 
-// notOlder reports whether b may be as new as a or newer.
+// notOlder reports whether b is not older than a, as far as their versions have an order.
 func notOlder[T Object](a, b T) bool { return !older(b, a) }
 
 // sameVersion reports whether a and b say that they are the same version of the same object. Two
@@ -66,15 +68,16 @@ func sameVersion[T Object](a, b T) bool {
 	return a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID()
 }
 
-// unchanged reports whether b has no news compared to a. An object without a resource version is
-// always news. Otherwise a change would be lost if the source sets no versions.
+// unchanged reports whether b is the version that a is. Two objects without a resource version
+// count as different unless they are one object: otherwise a change would be lost if the source
+// sets no versions.
 func unchanged[T Object](a, b T) bool {
 	return a == b || a.GetResourceVersion() != "" && sameVersion(a, b)
 }
 
-// sameContent is like unchanged, but it trusts the versions only as far as they mean something. It
-// compares the whole objects if they have no versions, or if distrust is true. Then equal versions
-// may be of different objects: the server went back in time, or it is a fake.
+// sameContent is like unchanged, but compares the whole objects where equal versions prove nothing:
+// if the objects have no versions, or if distrust is true. distrust means that equal versions may
+// belong to different content, because the server went back in time or is a fake.
 func sameContent[T Object](a, b T, distrust bool) bool {
 	if !distrust && unchanged(a, b) {
 		return true

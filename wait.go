@@ -17,8 +17,9 @@ type Syncer interface {
 	WaitForSync(ctx context.Context) error
 }
 
-// WaitForSync waits until all syncers have synced. If some do not, its error joins theirs. Give ctx
-// a deadline: a server that refuses lists is asked again and again.
+// WaitForSync waits until all syncers have synced, and then returns nil. If some have not when ctx
+// is done, its error joins theirs. Give ctx a deadline: a server that refuses lists is asked again
+// and again.
 func WaitForSync(ctx context.Context, syncers ...Syncer) error {
 	var errs []error
 	for _, s := range syncers {
@@ -33,6 +34,8 @@ func WaitForSync(ctx context.Context, syncers ...Syncer) error {
 
 // waitForSync implements [Informer.WaitForSync].
 func (c *hubCore) waitForSync(ctx context.Context) error {
+	// A hub that has synced stays synced, also if ctx is done or the hub has stopped. A select with
+	// several ready channels would choose at random.
 	select {
 	case <-c.synced:
 		return nil
@@ -48,8 +51,8 @@ func (c *hubCore) waitForSync(ctx context.Context) error {
 	}
 }
 
-// unsynced returns the error of a wait for sync that ended with cause. It is also that of a
-// handler's wait: then the hub itself may have synced.
+// unsynced returns the error of a wait for sync that cause has ended. It is also called for the
+// wait of a handler, which may be behind although the hub has synced.
 func (c *hubCore) unsynced(cause error) error {
 	s := c.status()
 	what := s.unsynced()
@@ -67,11 +70,12 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, re
 	}
 	w := c.waits.add(version)
 	defer c.waits.remove(w)
-	// The store may have the version already. If not, the writer decides the wait later: it was
-	// added before this look, so the writer finds it.
+	// The store may report the version already. If not, the writer decides the wait later. No
+	// version is missed between the two: the wait was added before this look at the store. If the
+	// look comes before the writer's change, the writer finds the wait after its change.
 	c.waits.moved(reported(), isClosed(c.synced))
 	var err error
-	// A wait that is decided has its result, also if ctx is done or the hub has stopped.
+	// A result that is there counts, also if ctx is done or the hub has stopped.
 	select {
 	case err = <-w.done:
 	default:
@@ -104,21 +108,21 @@ func (c *hubCore) unreached(version string, cause error) error {
 	return &statusError{what: what, status: s, cause: cause}
 }
 
-// errHeld is the cause of a wait whose version has come, but is not reported because an object is
-// set aside. Nobody knows when it will be.
+// errHeld ends a wait whose version has come, but is not reported because an object is set aside.
+// Nobody knows when the version will be reported, so the wait fails at once.
 var errHeld = errors.New("it has come, but an object that it covers is set aside")
 
 // versionWaits are the calls of WaitForResourceVersion that wait. The writer decides them when the
 // reported version changes.
 type versionWaits struct {
-	// n is len(waits). The writer loads it for each event, so that an event costs no more than that
-	// while nobody waits.
+	// n is len(waits). The writer loads it after each event. While nobody waits, an event costs no
+	// more than this load.
 	n atomic.Int32
 
 	mu    sync.Mutex
 	waits []*versionWait // guarded by mu, as is unreported
-	// unreported is the newest version that has come, while it is not reported because an object is
-	// set aside. "": none.
+	// unreported is the newest version that has come, if it is not reported because an object is
+	// set aside. "": the newest version is reported.
 	unreported string
 }
 
@@ -150,16 +154,17 @@ func (v *versionWaits) remove(w *versionWait) {
 	v.n.Store(int32(len(v.waits)))
 }
 
-// hold notes that version has come but is not reported. "" ends that.
+// hold notes that version has come but is not reported. "" says that all that came is reported.
 func (v *versionWaits) hold(version string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.unreported = version
 }
 
-// moved decides the waits that end when the store reports version. A wait for that version or an
-// older one ends well, if the store has synced. It fails if the versions have no order, or if its
-// version has come but is not reported.
+// moved decides the waits that end when the store reports version. The writer calls it after a
+// change, and a new wait once. If the store has synced, a wait for that version or an older one
+// succeeds, and a wait fails if the versions have no order. A wait also fails if its version has
+// come but is not reported. All others go on.
 func (v *versionWaits) moved(version string, synced bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -179,7 +184,7 @@ func (v *versionWaits) moved(version string, synced bool) {
 	}
 }
 
-// fail ends all waits with err.
+// fail ends all present waits with err.
 func (v *versionWaits) fail(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -188,7 +193,7 @@ func (v *versionWaits) fail(err error) {
 	}
 }
 
-// decideLocked sends the result of w, unless it has one.
+// decideLocked sends err as the result of w, unless w has a result.
 func (w *versionWait) decideLocked(err error) {
 	if !w.decided {
 		w.decided = true
