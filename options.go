@@ -38,7 +38,8 @@ type Options struct {
 	Backoff func(failures int) time.Duration
 
 	// OnError is called once for every failure, with an *[Error], in the goroutine that reads from
-	// the server. It should not block. Default: failures are logged; see Logger.
+	// the server. With DetectMutation another goroutine calls it too, perhaps at the same time. It
+	// should not block. Default: failures are logged; see Logger.
 	OnError func(err error)
 	// OnPanic is called when a callback of a handler or the function of an index panics, in the
 	// goroutine that called it. A handler then goes on with its next event. An object at which an
