@@ -20,14 +20,15 @@ type Cursor[T Object] struct {
 	// folded; everything else is changed by the consumer's goroutine, except where a comment says
 	// otherwise.
 
-	q     *FIFO[T]
+	q *FIFO[T]
+	// limit is how many deltas the cursor may be behind before its backlog is folded.
 	limit uint64
-	// wake has room for one token: poll may have something to return since the last call of wait.
-	// The appender and Close send it without blocking.
+	// wake has room for one token. The token says that poll may have something to return. notify
+	// and Close send it without blocking, and the consumer receives it from the channel of wait.
 	wake chan struct{}
 
-	// parked says that the cursor is in q.parked: its consumer waits for a wake-up, and holds no
-	// deltas. Written under q.mu, by the consumer and by whoever wakes it.
+	// parked says that the cursor is in q.parked: its consumer waits to be woken, and is done with
+	// all deltas that it was given. Written under q.mu, by the consumer and by whoever wakes it.
 	parked atomic.Bool
 	// closed is written under q.mu, by Close.
 	closed atomic.Bool
@@ -37,11 +38,12 @@ type Cursor[T Object] struct {
 	waking atomic.Bool
 
 	// delivered is the position up to which the consumer has been given all deltas, as they were or
-	// folded. Written under mu, and never goes down.
+	// folded. Written under mu by the consumer. It never goes down.
 	delivered atomic.Uint64
-	// lagFrom is the position from which deltas count against limit: the end of what the consumer
-	// has been given or is being given. What came after it came during the consumer's work. Written
-	// under mu; the appender reads it in slow.
+	// lagFrom is the position from which deltas count against limit. It is the end of what the
+	// consumer has been given, or of the net change that it is being given. The deltas after it
+	// came while the consumer was at work. Written under mu; the appender loads it in slow without
+	// mu.
 	lagFrom atomic.Uint64
 
 	// mu guards the fields below. It comes after q.mu in the order of the locks. It is held for no
@@ -51,10 +53,11 @@ type Cursor[T Object] struct {
 	// in, or at whose end it is.
 	chunk *chunk[T]
 	pos   uint64
-	// folded is the net change of a backlog, up to pos. Later deltas may still be added to it.
-	// draining is a net change that is being given to the consumer, part by part, and does not
-	// change any more. nil: none.
-	folded   *netChange[T]
+	// folded is the net change of a backlog, up to pos. Later deltas may still be added to it. nil:
+	// there is none.
+	folded *netChange[T]
+	// draining is a net change that the consumer is being given, part by part. Nothing is added to
+	// it any more. nil: there is none.
 	draining *netChange[T]
 	// buf is the last part of draining that the consumer was given. The next part reuses its
 	// memory.
@@ -80,7 +83,7 @@ func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 		if err != nil {
 			return nil, err
 		}
-		// Nearly always a single part has all of it, and is returned as it is. Otherwise the parts
+		// Nearly always first has all that waits, and is returned as it is. Otherwise several parts
 		// are copied into one slice, up to the present end of the log. Without that bound an
 		// appender that is faster than this loop would keep Next from returning.
 		end := c.q.end.Load()
@@ -117,8 +120,8 @@ func (c *Cursor[T]) unreadLocked() int {
 	return c.draining.len() + c.folded.len() + int(c.q.end.Load()-c.pos)
 }
 
-// undone is Pending plus the deltas that the consumer has not acknowledged. Nobody but the consumer
-// knows how many of those it is done with, so all of them count.
+// undone is Pending plus the deltas that the consumer was given and has not acknowledged. Only the
+// consumer knows how many of those it is done with, so all of them count.
 func (c *Cursor[T]) undone() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +138,8 @@ func (c *Cursor[T]) Close() {
 	q.mu.Lock()
 	if !c.closed.Swap(true) {
 		if !c.parked.Load() {
-			// The consumer may be reading slots, up to the last ones of the tail.
+			// The consumer may still be reading slots of the tail, and this cursor no longer keeps
+			// sweepLocked from clearing them.
 			q.tail.pinned = true
 		}
 		q.unparkLocked(c)
@@ -150,9 +154,9 @@ func (c *Cursor[T]) Close() {
 	c.chunk, c.folded, c.draining, c.buf = nil, nil, nil, nil
 }
 
-// next is like poll, but waits until there is something to return: deltas, or a new position. A
-// position without deltas means that the net change was nothing, for example because an object was
-// added and deleted.
+// next is like poll, but waits until there is something to return: deltas, or a position that is
+// later than the one before. A later position without deltas means that the changes up to it have
+// cancelled out, for example because an object was added and deleted.
 func (c *Cursor[T]) next(ctx context.Context) (part []Delta[T], delivered uint64, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -170,25 +174,26 @@ func (c *Cursor[T]) next(ctx context.Context) (part []Delta[T], delivered uint64
 	}
 }
 
-// poll returns the next deltas without blocking: all that wait, or the first part of them, at most
-// a chunk. It also acknowledges those of the poll before. The part is valid until the next poll or
-// wait. After it, the consumer has been given everything before the position delivered. The part is
-// empty if nothing waits; delivered may have moved all the same (see next). The error is ErrStopped
-// when nothing will come any more.
+// poll returns the next deltas that wait, at most a chunk of them, without blocking. It also
+// acknowledges the deltas that the poll before returned. part is valid until the next poll or wait,
+// and is empty if nothing waits. delivered is the position up to which the consumer has now been
+// given everything; it may have moved although part is empty (see next). err is ErrStopped when
+// nothing will come any more.
 func (c *Cursor[T]) poll() (part []Delta[T], delivered uint64, err error) {
 	return c.pollTo(math.MaxUint64, true)
 }
 
 // pollTo is like poll, but reads the log only up to position bound. If the appender has folded
-// deltas after bound together with deltas before it, delivered ends up beyond bound. Done says that
-// the caller is done with the deltas that it has, and acknowledges them.
+// deltas after bound together with deltas before it, delivered ends up beyond bound. done says that
+// the caller is done with the deltas that it was given before, which acknowledges them.
 func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered uint64, err error) {
 	if c.parked.Load() {
 		c.q.mu.Lock()
 		c.q.unparkLocked(c)
 		c.q.mu.Unlock()
 	}
-	// closed is loaded before end: so if it is set, end covers all that was appended before Close.
+	// The FIFO's closed is loaded before end. So if it is set, end covers all that was appended
+	// before the FIFO was closed.
 	stopped := c.q.closed.Load()
 	end := c.q.end.Load()
 	if bound < end {
@@ -200,22 +205,23 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 		c.unacked = 0
 	}
 	defer func() { c.unacked += len(part) }()
-	// closed is loaded after end. If it is not set, a later Close finds a tail that is not before
-	// end, and pins it unless the consumer is parked. So no slot before end is swept while the
-	// consumer reads it.
+	// The cursor's closed is loaded after end. If it is not set, Close is still to come, and finds
+	// a tail that has position end, or ends with it, or is a later one. Close pins that tail,
+	// unless this consumer has parked by then and so is done with its slots. sweepLocked clears
+	// slots of the tail only. So no slot before end is cleared while the consumer reads it.
 	if c.closed.Load() {
 		return nil, c.delivered.Load(), ErrStopped
 	}
-	// Fold the backlog if it is too long, or if the appender has begun to: then the rest follows,
-	// since a delta of the log may not overtake one in folded.
+	// Fold the backlog if it is too long. Fold it also if the appender has folded the beginning of
+	// it: then the rest is added to folded, because the consumer must get what is in folded first.
 	if c.draining == nil && (c.folded != nil || c.slow(end)) {
 		c.foldToLocked(end)
 		c.folded.freeze()
 		c.draining, c.folded = c.folded, nil
 		c.lagFrom.Store(c.pos)
 	}
-	// This is the first poll after a wake-up. What came while the consumer waited for the processor
-	// does not count as lag.
+	// If this is the first poll after a wake-up, what came while the consumer waited for the
+	// processor does not count as lag.
 	if c.waking.Load() {
 		c.waking.Store(false)
 		c.lagFrom.Store(max(end, c.pos))
@@ -235,7 +241,7 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 	return part, c.pos, err
 }
 
-// drainLocked returns the next part of draining. It is empty if the rest of draining was nothing.
+// drainLocked returns the next part of draining. It is empty if draining has no changes left.
 func (c *Cursor[T]) drainLocked() []Delta[T] {
 	if c.buf == nil {
 		c.buf = make([]Delta[T], 0, min(c.draining.len()+1, chunkSize))
@@ -243,7 +249,7 @@ func (c *Cursor[T]) drainLocked() []Delta[T] {
 	c.buf = c.draining.drain(c.buf[:0])
 	if c.draining.len() == 0 {
 		c.draining = nil
-		// The log was folded up to lagFrom when draining was made.
+		// pollTo set lagFrom to the end of the folded deltas when it made draining.
 		c.delivered.Store(c.lagFrom.Load())
 	}
 	if len(c.buf) == 0 {
@@ -267,10 +273,12 @@ func (c *Cursor[T]) readLocked(end uint64) []Delta[T] {
 	return c.chunk.slots[i:n:n]
 }
 
-// slow reports whether the backlog of a log that ends at end must be folded. Folding a delta costs
-// many times as much as reading it. So a consumer that waits for a wake-up, or was woken and has
-// not had the processor yet, gets a much higher limit, which only guards the memory: to fold its
-// backlog would make a shortage of processor time worse.
+// slow reports whether the cursor is more than its limit behind a log that ends at end, so that its
+// backlog must be folded.
+//
+// Folding a delta costs many times as much as reading it. A consumer that waits for a wake-up, or
+// was woken and has not had the processor yet, is behind only because processor time is short, and
+// folding would make that worse. Such a consumer has a much higher limit, which only bounds memory.
 func (c *Cursor[T]) slow(end uint64) bool {
 	behind := end - min(end, c.lagFrom.Load())
 	if c.waking.Load() || c.parked.Load() {
@@ -285,7 +293,7 @@ func (c *Cursor[T]) foldTo(end uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() || !c.slow(end) {
-		return // it was closed or has caught up, since grow looked at it
+		return // since grow looked at it, it was closed or has caught up
 	}
 	c.foldToLocked(end)
 	// The consumer may never come back, so c should not keep a chunk alive that it has passed.
@@ -306,18 +314,19 @@ func (c *Cursor[T]) foldToLocked(end uint64) {
 	}
 }
 
-// wait returns a channel that receives a value when poll may have something to return: at once if
-// it has. It always returns the same channel. Only the goroutine that polls may call wait. It is
-// then done with the deltas that it has: their slots may be cleared.
+// wait returns a channel that has a value as soon as poll may have something to return. It always
+// returns the same channel. Only the goroutine that polls may call wait. By calling it, that
+// goroutine says that it is done with the deltas that it was given: their slots may be cleared.
 func (c *Cursor[T]) wait() <-chan struct{} {
 	q := c.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
-	case <-c.wake: // of an earlier wait
+	case <-c.wake: // a token that was sent for an earlier wait
 	default:
 	}
-	// Park first and then look at end; notify does the reverse.
+	// Park first and then load end. The appender does the reverse: it stores end and then looks for
+	// parked cursors. So no wake-up is lost; see notify.
 	q.parkLocked(c)
 	if c.closed.Load() || q.closed.Load() || c.delivered.Load() != q.end.Load() {
 		q.unparkLocked(c)

@@ -5,8 +5,9 @@ import (
 	"iter"
 )
 
-// events implements [Informer.Events]. Each iteration is a subscription of its own, and ends it. It
-// needs no goroutine of its own, unlike a handler: the loop that ranges over it reads the cursor.
+// events implements [Informer.Events]. Each loop over the sequence has a subscription of its own,
+// which ends with the loop. Unlike a handler it needs no goroutine: the loop itself reads the
+// cursor. The sequence ends when the loop is left, ctx is done, or the hub has stopped.
 func (h *hub[T]) events(ctx context.Context) iter.Seq[Delta[T]] {
 	return func(yield func(Delta[T]) bool) {
 		s := &subscription[T]{}
@@ -19,8 +20,8 @@ func (h *hub[T]) events(ctx context.Context) iter.Seq[Delta[T]] {
 		case <-ctx.Done():
 			return
 		}
-		// Checked before each yield: once the loop must end, changes that still wait do not keep it
-		// going.
+		// over reports whether the sequence must end. It is called before each yield, so that
+		// changes that still wait do not keep the loop going.
 		over := func() bool { return ctx.Err() != nil || isClosed(h.stopped) }
 		first := Delta[T]{Type: Added, Cause: CauseInitial, Initial: true, ResourceVersion: s.snapshot.ResourceVersion()}
 		for first.New = range s.snapshot.All() {
@@ -28,7 +29,7 @@ func (h *hub[T]) events(ctx context.Context) iter.Seq[Delta[T]] {
 				return
 			}
 		}
-		s.snapshot = nil
+		s.snapshot = nil // only needed until its objects are yielded
 		for {
 			part, _, err := s.cursor.next(ctx)
 			if err != nil {

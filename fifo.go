@@ -37,17 +37,19 @@ type FIFO[T Object] struct {
 	// ever.
 
 	// end is the number of deltas that were ever appended, and so the position of the next one. The
-	// appender stores it after it has written the slot. That publishes the slot: who loads end sees
-	// all slots before it.
+	// appender stores it after it has written the slot. That publishes the slot: a goroutine that
+	// loads end sees all slots before it.
 	end atomic.Uint64
-	// live is len(cursors). While it is 0 the appender stores no deltas.
+	// live is len(cursors), stored under mu. While it is 0 the appender stores no deltas.
 	live atomic.Int32
-	// sleepers is len(parked). While it is 0 there is nobody to wake, and notify costs one load.
+	// sleepers is len(parked), stored under mu. While it is 0 there is nobody to wake, and notify
+	// costs one load.
 	sleepers atomic.Int32
 	// closed is set by Close, under mu.
 	closed atomic.Bool
 
-	// tooSlow belongs to grow, and is empty between its calls. It is a field to reuse its memory.
+	// tooSlow is used by grow alone, and is empty between its calls. It is a field so that grow can
+	// reuse its memory.
 	tooSlow []*Cursor[T]
 
 	// mu guards which cursors there are, and which of them wait. The appender takes it to start a
@@ -60,18 +62,22 @@ type FIFO[T Object] struct {
 	parked  []*Cursor[T] // those of cursors that wait to be woken
 
 	// write makes Replace and Apply take turns as the appender. It comes before mu in the order of
-	// the locks. The log of an informer is not written as a Sink: there the hub's mutex does this.
+	// the locks. The log of an informer is not written through Replace and Apply: there the
+	// appender is whoever holds the hub's mutex.
 	write sync.Mutex
-	// known is the content: the last object of each key. Guarded by write, as is replaced.
-	known    map[Key]T
-	replaced bool // Replace was called before
+	// known is the content: the last object of each key. Guarded by write.
+	known map[Key]T
+	// replaced says that Replace was called before. Guarded by write.
+	replaced bool
 }
 
 const (
-	chunkSize    = 256
+	// chunkSize is the number of deltas in a chunk of the log.
+	chunkSize = 256
+	// defaultLimit is how many deltas a cursor may be behind before its backlog is folded.
 	defaultLimit = 1024
-	// wakingGrace multiplies the limit of a cursor that was woken and has not polled since; see
-	// Cursor.slow.
+	// wakingGrace multiplies the limit of a cursor that waits to be woken, or was woken and has not
+	// polled since; see Cursor.slow.
 	wakingGrace = 256
 )
 
@@ -86,7 +92,7 @@ type chunk[T Object] struct {
 
 	// Guarded by FIFO.mu; see sweepLocked.
 	swept  int  // the slots before it are cleared
-	pinned bool // the consumer of a closed cursor may still read slots, so none may be cleared
+	pinned bool // the consumer of a closed cursor may still read slots: none may be cleared
 }
 
 func newChunk[T Object](base uint64) *chunk[T] {
@@ -96,8 +102,8 @@ func newChunk[T Object](base uint64) *chunk[T] {
 // NewFIFO returns an empty FIFO.
 func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
 
-// Subscribe returns a cursor for the deltas that are appended from now on. Close the cursor when it
-// is no longer read: until then the FIFO keeps the deltas that it has not read.
+// Subscribe returns a cursor for the deltas that are appended from now on. Close the cursor when
+// nobody reads it any more: until then the FIFO keeps the deltas that it has not read.
 func (q *FIFO[T]) Subscribe() *Cursor[T] { return q.subscribe(cursorOptions{}) }
 
 // Close ends the log. Cursors return [ErrStopped] after they have read all that was appended
@@ -114,8 +120,8 @@ func (q *FIFO[T]) Close() {
 }
 
 // subscribe returns a cursor that starts at the end of the log. Its cost does not depend on the
-// length of the log. If the appender does not run meanwhile, the cursor starts exactly after what
-// was appended before: a hub calls subscribe under its mutex.
+// length of the log. A hub calls it under its mutex, so that nothing is appended meanwhile: the
+// cursor then starts exactly after the changes that the store has.
 func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
 	c := &Cursor[T]{q: q, limit: defaultLimit, wake: make(chan struct{}, 1)}
 	switch {
@@ -150,10 +156,13 @@ func (q *FIFO[T]) push(d Delta[T]) {
 	q.notify()
 }
 
-// put appends d. A cursor that is being read sees d at once. A cursor that waits is woken by
-// notify, which must follow soon. The caller is the appender: it must hold a lock that keeps others
-// from calling put.
+// put appends d. A consumer that polls sees d at once. A consumer that waits is woken by notify,
+// which must follow soon. The caller is the appender: it must hold a lock that keeps others from
+// calling put.
 func (q *FIFO[T]) put(d Delta[T]) {
+	// From here on q.tail is set, and nobody else changes it: either live was not 0, and subscribe
+	// stores live after tail, or skip has found a cursor under mu. The tail stays even if the last
+	// cursor is closed now.
 	if q.live.Load() == 0 && q.skip() {
 		return
 	}
@@ -178,23 +187,24 @@ func (q *FIFO[T]) notify() {
 	}
 }
 
-// skip counts a delta without storing it, because nobody would read it. It returns false, and does
-// nothing, if there is a cursor after all.
+// skip counts a delta without storing it, because nobody would read it. live was 0, but a cursor
+// may have come since, so skip looks again under mu. If there is a cursor it does nothing and
+// returns false.
 func (q *FIFO[T]) skip() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.cursors) > 0 {
 		return false
 	}
-	q.tail = nil // subscribe makes the next chunk, at the position of that time
+	q.tail = nil // the next subscribe makes a chunk, at the position that end then has
 	q.end.Add(1)
 	return true
 }
 
 // grow starts a new chunk at position end. It then folds the backlog of the cursors that are more
 // than their limit behind, so that a blocked consumer cannot make memory grow with the number of
-// deltas. A cursor that stays behind has only the last chunk to fold at each call, so each delta is
-// folded at most once for each slow cursor.
+// deltas. The next call finds only the deltas since then to fold. So each delta is folded at most
+// once for each slow cursor.
 func (q *FIFO[T]) grow(end uint64) {
 	q.mu.Lock()
 	next := newChunk[T](end)
@@ -247,7 +257,8 @@ func (q *FIFO[T]) unparkLocked(c *Cursor[T]) {
 }
 
 // sweepLocked clears the slots of the tail that all consumers are done with. Without it an idle log
-// would keep the objects of its last 256 deltas alive.
+// would keep the objects of its last 256 deltas alive. It leaves other chunks alone: the garbage
+// collector frees them.
 //
 // It clears nothing unless all cursors are parked. The consumer of a parked cursor is done with the
 // deltas that it was given, and takes mu before it reads others. So nobody looks at a slot before
@@ -260,7 +271,8 @@ func (q *FIFO[T]) sweepLocked() {
 	for _, c := range q.parked {
 		low = min(low, c.delivered.Load())
 	}
-	// A cursor that notify has not woken yet may still be in the chunk before; then low is too.
+	// A cursor that notify has not woken yet may still be in the chunk before. Then low is in that
+	// chunk as well, and nothing of the tail can be cleared.
 	if low = min(low, q.tail.base+chunkSize); low <= q.tail.base+uint64(q.tail.swept) {
 		return
 	}
@@ -269,6 +281,7 @@ func (q *FIFO[T]) sweepLocked() {
 	q.tail.swept = upTo
 }
 
+// without returns s without the first v in it. It changes s in place.
 func without[T comparable](s []T, v T) []T {
 	if i := slices.Index(s, v); i >= 0 {
 		return slices.Delete(s, i, i+1)
@@ -279,7 +292,7 @@ func without[T comparable](s []T, v T) []T {
 // Replace makes objs the content. It appends a Deleted, with the last object, for each object that
 // objs lacks. Then it appends an Added or Updated for each object that is new or has another
 // resource version, in the order of objs. If two of objs have the same key, the one with the higher
-// resource version counts.
+// resource version counts, or the later one if their versions have no order.
 func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -325,9 +338,9 @@ func (q *FIFO[T]) missing(next map[Key]T) []Key {
 	return keys
 }
 
-// Apply appends the change that ev makes. Added and Modified mean the same: the object is there
-// now. Apply appends nothing for a Bookmark, an event with an Err, a Deleted of an object that is
-// not there, or a version of an object that is there already.
+// Apply appends the change that ev makes. Added and Modified mean the same: the content has this
+// version of the object from now on. Apply appends nothing for a Bookmark, an event with an Err, a
+// Deleted of an object that the content lacks, or a version that the content has already.
 func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 	var zero T
 	q.write.Lock()

@@ -7,13 +7,13 @@ import "slices"
 // keys that changed, not on the number of deltas; that is what bounds the memory of a consumer that
 // is blocked.
 //
-// Its life has three stages: add is called for each delta, then freeze, then drain until it is
-// empty. A cursor guards it by its mutex.
+// Its life has three stages: add is called for each delta, then freeze once, then drain until it is
+// empty. The mutex of the cursor that has it guards it.
 type netChange[T Object] struct {
 	// entries has one delta for each key that changed, from the object before the run (Old) to the
-	// object after it (New). They are in the order of each key's latest change. So what a consumer
-	// is given keeps the order of the log as far as one change for each object can: the change that
-	// came last comes last.
+	// object after it (New). They are in the order of each key's latest change: the object that
+	// changed last comes last. That is as near to the order of the log as one change for each
+	// object can come.
 	//
 	// When a key changes again, its entry moves to the end: its old place becomes the zero Delta,
 	// and a new entry is appended. That costs the same for every change, while closing the gap
@@ -70,15 +70,15 @@ func (n *netChange[T]) add(d Delta[T]) {
 		n.entries = append(n.entries, d)
 	}
 	n.live++
-	// There may be as many empty places as entries, and chunkSize more, which are not worth the
-	// work. So memory follows the number of keys.
+	// There may be chunkSize more empty places than entries in use: fewer are not worth the work.
+	// So memory follows the number of keys.
 	if len(n.entries) > 2*n.live+chunkSize {
 		n.compact()
 	}
 }
 
-// compact removes the empty places. Since the last time, at least as many deltas were added as it
-// moves entries now, so its cost for each delta is constant.
+// compact removes the empty places. Since the last time, add was called at least as often as
+// compact moves entries now. So the cost for each delta is constant.
 func (n *netChange[T]) compact() {
 	var zero T
 	n.entries = slices.DeleteFunc(n.entries, func(d Delta[T]) bool { return d.Old == zero && d.New == zero })

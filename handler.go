@@ -48,11 +48,11 @@ type Handler[T Object] struct {
 type Registration struct {
 	hub     *hubCore
 	removed atomic.Bool
-	synced  chan struct{} // closed when the handler has had all objects of its first list
+	synced  chan struct{} // closed when callInitial has called Add for all objects, and Synced
 	gone    chan struct{} // closed by the first Remove, to end the handler's goroutine
-	done    chan struct{} // closed when no call runs and none will
-	once    sync.Once
-	pending func() int
+	done    chan struct{} // closed when no call is running and none will start
+	once    sync.Once     // closes gone
+	pending func() int    // handlerRunner.pending, which depends on T
 }
 
 // Remove ends the registration: no call starts after Remove has returned. A call that is running
@@ -71,8 +71,8 @@ func (r *Registration) Done() <-chan struct{} { return r.done }
 // has returned. Otherwise it returns an error that says what the informer is doing, and wraps its
 // last failure and the cause of ctx, or [ErrStopped]; errors.Is and errors.As find them.
 func (r *Registration) WaitForSync(ctx context.Context) error {
-	// A handler that has synced stays synced, also if ctx is done or the informer has stopped. A
-	// select with several ready channels would choose at random.
+	// A handler that has synced stays synced, also if ctx is done or the informer has stopped. So
+	// synced is looked at first, alone: of several ready channels a select chooses one at random.
 	select {
 	case <-r.synced:
 		return nil
@@ -111,7 +111,8 @@ type handlerRunner[T Object] struct {
 }
 
 // run calls the handler for the objects of its snapshot, and then for each change, until the
-// handler is removed or the hub has stopped.
+// handler is removed. A hub that stops removes its handlers. If a handler is removed before the hub
+// has started, Remove itself calls run, which then only cleans up.
 func (r *handlerRunner[T]) run() {
 	defer close(r.reg.done)
 	defer func() { r.hub.unregister(r.reg); r.hub.unsubscribe(r.sub) }()
@@ -143,7 +144,7 @@ func (r *handlerRunner[T]) run() {
 		}
 		if len(part) > 0 {
 			select {
-			case <-resync: // here too: there may always be something to read
+			case <-resync: // also here: under steady changes the select below is never reached
 				if !r.resync() {
 					return
 				}
@@ -183,9 +184,9 @@ func (r *handlerRunner[T]) callInitial() bool {
 }
 
 // resync calls the handler for the changes that wait, and then calls Update for every object, with
-// the object as both arguments. Backlog and snapshot are taken at one point, so that no object is
-// older than what the handler was last called with. It returns false if the handler was removed
-// meanwhile.
+// the object as both arguments. The changes end at the cut whose snapshot has the objects. So no
+// object is older than the one that the handler was last called with. resync returns false if the
+// handler was removed meanwhile.
 func (r *handlerRunner[T]) resync() bool {
 	backlog, at, err := r.hub.readToCut(r.sub.cursor, r.hub.cut())
 	for i := range backlog {
@@ -198,7 +199,8 @@ func (r *handlerRunner[T]) resync() bool {
 	}
 	d := Delta[T]{Type: Updated, Cause: CauseResync}
 	for obj := range at.snapshot.All() {
-		// Skip an object that has changed since: the handler gets its change from the log.
+		// Skip an object that has changed since the cut: the handler gets its change from the log.
+		// Looking at the store costs time, and is needed only if the log has grown since.
 		if r.hub.log.position() != at.position {
 			if now, ok := r.hub.store.Get(KeyOf(obj)); !ok || now != obj {
 				continue
@@ -212,8 +214,8 @@ func (r *handlerRunner[T]) resync() bool {
 	return true
 }
 
-// removed reports whether no call may start any more. A call starts when removed has returned
-// false: a Remove that comes after that does not wait for the call.
+// removed reports whether the handler was removed, so that no call may start any more. It is looked
+// at right before each call. A Remove that comes after that look does not wait for the call.
 func (r *handlerRunner[T]) removed() bool { return r.reg.removed.Load() }
 
 // call makes the call for d, and reports a panic to OnPanic if that is set. It returns false if the
@@ -239,7 +241,7 @@ func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 		}
 		is := typ != Deleted && f(d.New)
 		switch {
-		case r.removed(): // the next one is another call
+		case r.removed(): // Filter has removed it
 			return false
 		case was && is:
 			typ = Updated
@@ -294,8 +296,8 @@ func (r *handlerRunner[T]) recovering(key Key, f func() bool) (more bool) {
 func (r *handlerRunner[T]) pending() int {
 	select {
 	case <-r.sub.started:
-		// left is loaded first. No change is handled while there are objects left, so a 0 that is
-		// returned was true at one moment.
+		// left is loaded first. No change is handled while objects are left. So if the sum is 0,
+		// the handler was done with everything at the moment of the second load.
 		return int(r.left.Load()) + r.sub.cursor.undone()
 	default:
 		return 0

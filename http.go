@@ -44,13 +44,14 @@ type HTTP[T Object] struct {
 	// types, else JSON.
 	Accept string
 	// Kind is the kind of the objects; "": if T is a struct with a TypeMeta, its name, with a
-	// capital letter. A request fails if it returns a list or an object of another kind, so a URL
-	// of another collection never looks like an empty one, or like one of empty objects.
+	// capital letter. A request fails if it returns a list or an object of another kind. Without
+	// this check the URL of another collection would look like an empty collection, or like one of
+	// empty objects.
 	//
 	// A T that does not tell its kind (without a TypeMeta, or *unstructured.Unstructured) may be of
-	// any kind, but all objects must be of the kind that comes first. In the same way the objects
-	// of any T must be of one API group. A *metav1.PartialObjectMetadata may also come as its own
-	// kind.
+	// any kind, but all objects must be of the kind of the first one. All objects of any T must be
+	// of one API group. A *metav1.PartialObjectMetadata may have the kind PartialObjectMetadata
+	// instead.
 	Kind string
 	// Header is added to every request to the scheme, host and port of URL. A redirect to any other
 	// server is followed without it, since it may hold a credential. A header that net/http cannot
@@ -68,11 +69,11 @@ type HTTP[T Object] struct {
 	Share bool
 
 	mu sync.Mutex
-	// idle is the decoder between requests, kept for what it has learned about the objects. It is
-	// nil while a request uses it. Guarded by mu.
+	// idle is the decoder between requests. It is kept because it learns from the objects that it
+	// decodes. It is nil while a request uses it. Guarded by mu.
 	idle *decode.Decoder
-	// kinds is what all responses must agree about. It is nil before the first request. Guarded by
-	// mu.
+	// kinds checks that the objects of all responses are of one kind and one API group. It is nil
+	// before the first request, and then shared by all decoders. Guarded by mu.
 	kinds *decode.Kinds
 }
 
@@ -114,8 +115,9 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			if ev.Type == watch.Bookmark {
 				return stop(yield(ev))
 			}
-			// An object without a resource version is yielded like any other: the reflector ends
-			// the watch, since no server may send one.
+			// Ident has the version of an object that could not be decoded; of any other object the
+			// object itself has it. An object without a version is yielded like any other: the
+			// reflector ends the watch, since no server may send one.
 			ev.ResourceVersion = e.Object.Ident.ResourceVersion
 			if obj, ok := e.Object.Value.(T); ok {
 				ev.ResourceVersion = obj.GetResourceVersion()
@@ -140,13 +142,16 @@ func (h *HTTP[T]) object(o decode.Object) (T, error) {
 }
 
 // do sends the request of opts and passes its response to read, with a decoder that nobody else
-// uses meanwhile. An error that read has from yield is returned as it is; any other is explained.
+// uses meanwhile. If read ends with an error of yield, which stop has marked, do returns that error
+// unchanged. To any other error of read it adds the URL and what the response is; see
+// [rest.Response.Explain].
 func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*decode.Decoder, *rest.Response) error) error {
 	d, err := h.take()
 	if err != nil {
 		return permanent(fmt.Errorf("lw: HTTP: %s: %w", rest.Redacted(h.URL), err))
 	}
 	defer h.put(d)
+	// The decoder asks ctx now and then, so it also stops in the middle of a large object.
 	d.StopWhen(ctx.Err)
 	defer d.StopWhen(nil)
 	collection := rest.Collection{
@@ -174,7 +179,7 @@ func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*de
 	return resp.Explain(err)
 }
 
-// stopped marks an error of yield, so that do returns it unchanged.
+// stopped marks an error of yield, so that do can tell it from an error of decoding.
 type stopped struct{ error }
 
 // stop returns err, an error of yield or nil, marked as stopped.
@@ -185,8 +190,9 @@ func stop(err error) error {
 	return stopped{err}
 }
 
-// take returns the idle decoder, or a new one. So two requests at the same time, which a Source
-// need not allow, have two decoders.
+// take returns the idle decoder, or a new one if there is none. A Source need not allow two
+// requests at the same time, but if there are two, each has a decoder of its own. take fails if T
+// is not a pointer to a struct, or if a path of Drop is invalid.
 func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	h.mu.Lock()
 	d := h.idle
@@ -211,7 +217,8 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	return d, err
 }
 
-// put keeps d for the next request.
+// put keeps d for the next request. Of two decoders that are put one after the other, the last one
+// stays.
 func (h *HTTP[T]) put(d *decode.Decoder) {
 	h.mu.Lock()
 	h.idle = d

@@ -37,8 +37,8 @@ type Reader[T Object] interface {
 //
 // All methods are safe for concurrent use. Get takes no lock. Other reads take locks only to find
 // their objects, not while the caller looks at them. Writers wait for each other only if they
-// change the same shard (an eighth of the keys), the same values of an index, or the resource
-// version.
+// change the same shard (an eighth of the keys), the same stripe of an index (an eighth of its
+// values), or the resource version. They also wait while a Replace runs or an index is built.
 type Indexer[T Object] struct {
 	store *table.Store[T]
 }
@@ -48,8 +48,8 @@ var (
 	_ Reader[*Meta] = (*Snapshot[*Meta])(nil)
 )
 
-// NewIndexer returns an Indexer that contains objs. If several have the same key, the last one
-// wins. It panics if one is the zero T.
+// NewIndexer returns an Indexer that contains objs. If several have the same key, the last one is
+// stored. It panics if one is the zero T.
 func NewIndexer[T Object](objs ...T) *Indexer[T] {
 	x := &Indexer[T]{store: table.NewStore(KeyOf[T])}
 	x.store.Replace(objs, "", table.Changes[T]{})
@@ -88,11 +88,11 @@ func (x *Indexer[T]) Set(obj T) (old T, replaced bool) { return x.set(obj, "") }
 // Delete removes the object of key, and returns it. deleted is false if there was none.
 func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key, "") }
 
-// Replace makes objs the content and resourceVersion its version, both at once: no read, and no two
-// reads, see a part of it. An object with the UID and resource version of the one that is stored
-// does not replace it. If several of objs have the same key, the one with the highest resource
-// version is stored. Replace panics if one of objs is the zero T. If the function of an index
-// panics, Replace passes the panic on and has changed nothing.
+// Replace makes objs the content and resourceVersion its version, both at once: no read sees a part
+// of it, and after a read that sees the new content none sees the old. An object with the UID and
+// resource version of the one that is stored does not replace it. If several of objs have the same
+// key, the one with the highest resource version is stored. Replace panics if one of objs is the
+// zero T. If the function of an index panics, Replace passes the panic on and has changed nothing.
 func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
 	x.store.Replace(objs, resourceVersion, table.Changes[T]{Same: unchanged[T], Newer: notOlder[T]})
 }
@@ -127,6 +127,7 @@ func (x *Indexer[T]) progress(rv string) {
 	}
 }
 
+// indexer implements [Indexed].
 func (x *Indexer[T]) indexer() *Indexer[T] { return x }
 
 // An Indexed is something that can have an index: an [*Indexer] or an [*Informer]. No other type
@@ -169,7 +170,8 @@ func NewMultiIndex[K comparable, T Object](x Indexed[T], keys func(T) iter.Seq[K
 	return newIndex(x, table.NewGroups(func(obj T, add func(K) bool) { keys(obj)(add) }))
 }
 
-// newIndex fills groups with the objects of x, and keeps them in step.
+// newIndex adds groups to the store of x, which fills it with the objects and updates it at each
+// write.
 func newIndex[K comparable, T Object](x Indexed[T], groups *table.Groups[K, T]) *Index[K, T] {
 	x.indexer().store.Add(groups)
 	return &Index[K, T]{groups: groups}
@@ -207,8 +209,8 @@ func (ix *Index[K, T]) Keys() iter.Seq[K] {
 }
 
 // A Snapshot is one state of a collection: a [Reader] whose answers never change. As long as it is
-// referenced it keeps the objects of that state in memory. It costs the writers one copy of each
-// part of the store that they change.
+// referenced it keeps the objects of that state in memory. After a Snapshot, the first write to
+// each chunk of 256 objects copies that chunk, though not the objects.
 type Snapshot[T Object] struct {
 	content *table.Snapshot[T]
 }

@@ -91,6 +91,7 @@ func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yi
 // has one of its objects.
 func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 	var zero T
+	// one yields an item whose type is known only at run time.
 	one := func(item any) error {
 		if obj, ok := item.(T); ok && obj != zero {
 			return yield(obj, nil)
@@ -133,13 +134,14 @@ func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 		}
 		return nil
 	}
-	// The items are of a raw or of some other type. Apimachinery knows how to take them out.
+	// The items are of some other type, such as runtime.RawExtension. Apimachinery knows how to
+	// take the objects out of them.
 	return meta.EachListItemWithAlloc(list, func(item runtime.Object) error { return one(item) })
 }
 
 // Watch calls WatchFunc and yields the events of its watch until they end. It stops the watch
-// before it returns, unless the watch is a client-go fake that was asked for a streamed list: that
-// one stays open until the next call.
+// before it returns. Only a watch of a client-go fake that was asked for a streamed list stays
+// open, until WatchFunc returns another watch; fakeClient says why.
 func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if lw.WatchFunc == nil {
 		return permanent(errors.New("lw: ListWatch: nil WatchFunc"))
@@ -157,9 +159,11 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	defer w.Stop()
 	events := w.ResultChan()
 	for {
-		// More is not set. Looking for a second event in the channel was measured: an unbuffered
-		// channel has one at best, and waking the handlers for every second event costs more than
-		// for each, since most of them are still awake then.
+		// More is never set. To set it, this loop would have to look for a second event in the
+		// channel before it yields the first. That was measured and is slower: client-go's channel
+		// has no buffer, so there is one more event at best. If handlers are woken for each event,
+		// most of them are still awake from the event before, and need no wake-up. If they are
+		// woken for every second event, they fall asleep in between.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -178,8 +182,9 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	}
 }
 
-// typedEvent converts ev. An ERROR event is returned as an error. An object that is not a T is an
-// event with Err.
+// typedEvent converts ev. It fails, and so ends the watch, for an ERROR event, an event of an
+// unknown type and a bookmark without metadata. An object that is not a T is an event with Err:
+// only that object is lost, and the watch goes on.
 func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 	out := WatchEvent[T]{Type: ev.Type}
 	switch ev.Type {
@@ -267,7 +272,7 @@ func (o *optioned[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield 
 	return o.src.Watch(ctx, opts, yield)
 }
 
-// mustBeFuncs panics in the name of constructor if a tweak is nil.
+// mustBeFuncs panics if a tweak is nil. The message names the function that was called with it.
 func mustBeFuncs(constructor string, tweak []func(*metav1.ListOptions)) {
 	for _, f := range tweak {
 		if f == nil {
@@ -276,8 +281,8 @@ func mustBeFuncs(constructor string, tweak []func(*metav1.ListOptions)) {
 	}
 }
 
-// tweaked returns opts after each tweak has changed it. It fails with an ErrPermanent if a server
-// could not parse the selectors.
+// tweaked returns opts after each tweak has changed it. If a selector does not parse, it fails with
+// an ErrPermanent before anything is sent: no retry would help.
 func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1.ListOptions, error) {
 	for _, f := range tweak {
 		f(&opts)

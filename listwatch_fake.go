@@ -14,23 +14,25 @@ import (
 //
 //   - The generated clients of a fake clientset embed testing.Fake, a recorder of actions that has
 //     a method ClearActions. Real clients have none. Some fakes also have a method that says
-//     whether streamed lists are supported, which counts more.
+//     whether streamed lists are supported. If it is there, only its answer counts.
 //   - A watch that asks for a streamed list (sendInitialEvents) sends the objects that exist, but
-//     never the bookmark that ends them: a reflector would wait for that for ever. So such a watch
-//     is refused with errNoStream, and for a client that is known as a fake the hints say in
-//     advance that there are no streamed lists.
-//   - A list has a version, but the objects in it, and those of events, have the versions that the
-//     test wrote into them, which mostly is none. So the hints say that versions mean nothing:
-//     events count in the order of their arrival.
-//   - The watch of an object tracker has a channel of 100 events. A write panics with "channel
-//     full" when they have not been read, in the goroutine of the test. A watch that nobody reads
-//     must therefore be stopped soon.
-//   - A watch that a test made by itself, and returns from each call of Watch, is of no use once it
-//     is stopped: its channel is closed. Such a watch may be the only one that the test has. So a
-//     refused watch stays open until the next one is there, and is stopped only if that is another.
+//     never the bookmark that ends them. A reflector would wait for that bookmark for ever. So
+//     such a watch is refused with errNoStream. As soon as a client is known to be a fake, the
+//     hints say that there are no streamed lists, and no reflector asks for one.
+//   - A list has a version. The objects in it, and those of events, have the versions that the test
+//     wrote into them, mostly none. So the hints say that versions mean nothing, and events count
+//     in the order of their arrival.
+//   - The watch of an object tracker has a channel with room for 100 events. If nobody reads them,
+//     the next write panics with "channel full", in the goroutine of the test. So a watch that
+//     nobody reads must be stopped soon.
+//   - A test may have made one watch, and return it from each call of Watch. Once it is stopped its
+//     channel is closed, and the test has no other. So a refused watch stays open until WatchFunc
+//     returns the next one, and is stopped only if the next one is a different watch.
 type fakeClient struct {
+	// known says that the functions are those of a fake. FromClient sets it, or the first watch
+	// that is a fake.
 	known atomic.Bool
-	// refused is the watch that was refused last, which is still open; nil: none is.
+	// refused is the watch that was refused last and is still open; nil: there is none.
 	refused atomic.Pointer[watch.Interface]
 }
 
@@ -40,8 +42,8 @@ func (f *fakeClient) hints() SourceHints {
 	return SourceHints{NoStream: known, Unversioned: known}
 }
 
-// opened is called with each watch that WatchFunc has returned. It returns errNoStream for one that
-// must not be read, and must not be stopped by the caller.
+// opened is called with each watch that WatchFunc has returned. If it returns errNoStream, the
+// caller must neither read nor stop the watch: a later call of opened stops it.
 func (f *fakeClient) opened(w watch.Interface, opts metav1.ListOptions) error {
 	if before := f.refused.Swap(nil); before != nil && *before != w {
 		(*before).Stop()
@@ -66,7 +68,8 @@ func isFake(c any) bool {
 	return ok
 }
 
-// isFakeWatch reports whether w is one of apimachinery's fakes.
+// isFakeWatch reports whether w is one of apimachinery's fake watches, which client-go's fakes
+// return.
 func isFakeWatch(w watch.Interface) bool {
 	switch w.(type) {
 	case *watch.RaceFreeFakeWatcher, *watch.FakeWatcher:

@@ -121,7 +121,7 @@ type WatchEvent[T Object] struct {
 }
 
 // Key returns the key of the event's object, taken from Object, Identity or Err, whichever is set.
-// It is zero for a Bookmark, and if an Err does not know its key.
+// It is zero for a Bookmark, and for an Err without a key.
 func (e *WatchEvent[T]) Key() Key {
 	var zero T
 	switch {
@@ -175,8 +175,9 @@ type SourceHints struct {
 	Partial bool
 }
 
-// A Hinter is a [Source] with hints. Hints must be quick: the goroutine that reads from the server
-// calls it.
+// A Hinter is a [Source] with hints. The goroutine that reads from the server calls Hints during
+// each list and each watch, so Hints must be quick. Its answer may change as the source learns
+// more about its server.
 type Hinter interface{ Hints() SourceHints }
 
 // HintsOf returns the hints of src, or the zero value if src is not a [Hinter].
@@ -190,9 +191,9 @@ func HintsOf[T Object](src Source[T]) SourceHints {
 // leftOutKey is the key of leftOutByTransform in a context.
 type leftOutKey struct{}
 
-// withLeftOutByTransform returns a context for a List, in which a Transform calls f for each object
-// that it leaves out. So a reflector sees that the list makes progress, although none of these
-// objects is yielded.
+// withLeftOutByTransform returns a context for a List. A Transform that runs under it calls f for
+// each object that it leaves out. These objects are not yielded, so without f a long list of them
+// would look to the reflector like a list that makes no progress.
 func withLeftOutByTransform(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, leftOutKey{}, f)
 }

@@ -34,8 +34,8 @@ import (
 // without DeepCopyObject is copied as a struct only: the content of its maps, slices and pointers
 // is shared, and must not be changed. A Memory has no goroutine and needs no closing.
 type Memory[T Object] struct {
-	line    *history.Line
-	objects *history.Collection[T]
+	line    *history.Line          // the counter of resource versions; it has its own lock
+	objects *history.Collection[T] // the objects with all their versions, under the lock of line
 	copier  copier[T]
 
 	mu      sync.Mutex
@@ -77,9 +77,9 @@ func (m *Memory[T]) Create(obj T) (T, error) {
 // Update replaces the object that has obj's key by a copy of obj, under the next resource version,
 // and returns a copy of the stored object. An update that changes nothing makes no new version.
 //
-// It fails with NotFound. It fails with Conflict if obj's resource version or UID is not that of
-// the current object; an empty one is not compared. It fails with BadRequest if obj is nil or its
-// resource version is not a decimal number.
+// It fails with NotFound if there is no such object. It fails with Conflict if obj's resource
+// version or UID is not that of the current object; an empty one is not compared. It fails with
+// BadRequest if obj is nil or its resource version is not a decimal number.
 func (m *Memory[T]) Update(obj T) (T, error) {
 	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
 		version, err := history.ParseVersion(obj.GetResourceVersion())
@@ -112,7 +112,8 @@ func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*hist
 	return m.handOut(stored, stored.Version), nil
 }
 
-// Delete removes the object of key at once: finalizers are ignored. It fails with NotFound.
+// Delete removes the object of key at once: finalizers are ignored. It fails with NotFound if there
+// is no such object.
 func (m *Memory[T]) Delete(key Key) error {
 	_, _, err := m.objects.Delete(key, history.Preconditions{})
 	return err
@@ -178,6 +179,7 @@ func (m *Memory[T]) Fail(err error) {
 	}
 }
 
+// failing returns the error that Fail has set, or nil.
 func (m *Memory[T]) failing() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -223,8 +225,8 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 	if err != nil {
 		return err
 	}
-	// Look for a failure only when the watch is open: a concurrent Fail has then either set it
-	// before this line, or finds the open watch and ends it.
+	// Open the watch first, then look for a failure. Fail sets the failure first, then ends the
+	// open watches. So either this line finds the failure, or Fail finds the watch.
 	if err := m.failing(); err != nil {
 		return err
 	}
@@ -250,7 +252,9 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 	}
 }
 
-// handOut returns a copy of a stored object, with its UID and with version as resource version.
+// handOut returns a copy of a stored object, with its UID and with version as resource version. The
+// version is that of the object, except for a Deleted event: its object has the version of the
+// deletion, as on a server.
 func (m *Memory[T]) handOut(obj *history.Object[T], version uint64) T {
 	out, err := m.copier.withIdentity(obj.Value, obj.UID, history.FormatVersion(version))
 	if err != nil {

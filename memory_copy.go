@@ -46,6 +46,7 @@ func embeddedMeta(t reflect.Type) []int {
 		if f.Type == reflect.TypeFor[Meta]() {
 			return f.Index
 		}
+		// Only through an exported field: reflect cannot write into an unexported one.
 		if index := embeddedMeta(f.Type); index != nil && f.IsExported() {
 			return append([]int{i}, index...)
 		}
@@ -85,6 +86,7 @@ func shallow[T any](obj T) (T, reflect.Value) {
 	return to.Interface().(T), to.Elem()
 }
 
+// labeled is implemented by objects that have labels.
 type labeled interface{ GetLabels() map[string]string }
 
 // labelsOf returns the labels of obj, or nil if T has no GetLabels.
@@ -104,4 +106,5 @@ func selectable[T Object](opts metav1.ListOptions) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("label selector %q: %s has no GetLabels", opts.LabelSelector, typeName[T]()))
 }
 
+// nameRequired is what an API server answers to an object without a name.
 var nameRequired = field.ErrorList{field.Required(field.NewPath("metadata", "name"), "an object needs a name")}

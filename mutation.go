@@ -12,15 +12,18 @@ import (
 )
 
 // mutationPeriod is the interval at which all cached objects are compared with their copies. An
-// object is also compared when it leaves the cache, and all are when the informer stops. So every
-// change is found that lasts until then.
+// object is also compared when it leaves the cache, and all are compared when the informer stops.
+// So a change is found unless it is undone before the next comparison.
 const mutationPeriod = time.Second
 
 // A mutationDetector implements Options.DetectMutation. It keeps a copy of each cached object, and
 // reports the objects that no longer equal their copies. The reflector's goroutine calls add,
 // remove and forget; watch compares in a goroutine of its own.
+//
+// A change that is made while its object is compared is a data race. The race detector reports it,
+// which is as welcome as a report from here.
 type mutationDetector[T Object] struct {
-	report func(*Error)
+	report func(*Error) // calls OnError; called by both goroutines, without mu
 
 	mu sync.Mutex
 	// copies has the copy of each object: a deep copy, or encoded JSON. Guarded by mu, which is not
@@ -35,7 +38,8 @@ func newMutationDetector[T Object](opts *Options) *mutationDetector[T] {
 	}
 }
 
-// add copies obj. It is called before obj enters the cache, when nobody else can change it yet.
+// add keeps a copy of obj. It is called before obj enters the cache, when nobody else can change it
+// yet.
 func (m *mutationDetector[T]) add(obj T) {
 	c := copyOf(obj)
 	m.mu.Lock()
@@ -82,7 +86,8 @@ func (m *mutationDetector[T]) watch() (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// sweep compares all objects.
+// sweep compares all objects with their copies. It works on a copy of the map, so that a long
+// comparison does not keep the reflector waiting for mu.
 func (m *mutationDetector[T]) sweep() {
 	m.mu.Lock()
 	all := make(map[T]any, len(m.copies))
@@ -94,7 +99,8 @@ func (m *mutationDetector[T]) sweep() {
 		if !m.compare(obj, c) {
 			continue
 		}
-		// Compare with the present content from now on, so that a change is reported once.
+		// Compare with the present content from now on, so that a change is reported once. If obj
+		// has left the cache meanwhile, there is no copy of it to replace.
 		c := copyOf(obj)
 		m.mu.Lock()
 		if _, ok := m.copies[obj]; ok {
@@ -104,7 +110,7 @@ func (m *mutationDetector[T]) sweep() {
 	}
 }
 
-// compare reports obj if it differs from its copy c.
+// compare reports obj if it differs from its copy c, and returns whether it has reported it.
 func (m *mutationDetector[T]) compare(obj T, c any) (changed bool) {
 	now := any(obj)
 	if _, ok := c.(encoded); ok {
@@ -144,8 +150,8 @@ func (e *mutationError) Objects() (cached, now any) { return decoded(e.cached), 
 // encoded is the copy of an object that has no DeepCopyObject: its JSON.
 type encoded string
 
-// copyOf returns a copy that shares nothing with obj. Fields that JSON leaves out are not compared
-// for an object that has no DeepCopyObject.
+// copyOf returns a copy that shares nothing with obj: its DeepCopyObject, or its JSON if it has
+// none. Changes to fields that are not in the JSON are then not found.
 func copyOf(obj any) any {
 	if o, ok := obj.(runtime.Object); ok {
 		return o.DeepCopyObject()

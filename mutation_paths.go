@@ -24,10 +24,10 @@ const (
 // changedPaths returns the differences between was and now, each as "Spec.Replicas: 3 is now 4",
 // and the number of differences that it does not name.
 //
-// It is a walk of its own instead of a diff library, because such a library looks up methods by
-// their names through reflection. That keeps the linker from removing unused methods in the whole
-// program, which makes it megabytes larger. Here only times and quantities are compared by value,
-// and all else as it is in memory.
+// No diff library does this, because such a library looks up methods by their names through
+// reflection. That keeps the linker from removing unused methods in the whole program, which makes
+// the program megabytes larger. The walk here compares times and quantities by value, and
+// everything else as it is in memory.
 func changedPaths(was, now any) (paths []string, more int) {
 	w := pathWalk{seen: map[[2]uintptr]bool{}}
 	w.compare("", reflect.ValueOf(was), reflect.ValueOf(now))
@@ -38,7 +38,9 @@ func changedPaths(was, now any) (paths []string, more int) {
 type pathWalk struct {
 	paths []string
 	more  int
-	seen  map[[2]uintptr]bool // the pairs of pointers that were compared: objects may have cycles
+	// seen has the pairs of pointers or maps that were compared. Without it the walk would not end
+	// in an object that leads back to itself.
+	seen map[[2]uintptr]bool
 }
 
 // differ notes a difference at path.
@@ -99,7 +101,8 @@ func (w *pathWalk) compare(path string, was, now reflect.Value) {
 			w.differ(path, show(was), show(now))
 		}
 	case reflect.Float32, reflect.Float64:
-		if a, b := was.Float(), now.Float(); a != b && (a == a || b == b) { // a NaN equals itself
+		// Two NaNs count as equal here: a NaN that stays a NaN is no change.
+		if a, b := was.Float(), now.Float(); a != b && (a == a || b == b) {
 			w.differ(path, show(was), show(now))
 		}
 	default:
@@ -109,8 +112,8 @@ func (w *pathWalk) compare(path string, was, now reflect.Value) {
 	}
 }
 
-// compareElements compares two slices or arrays. If their lengths differ, the slices as a whole do:
-// one element that was inserted would otherwise make all later ones differ.
+// compareElements compares two slices or arrays. Slices of different lengths are one difference: if
+// an element was inserted, a comparison one by one would name all elements after it.
 func (w *pathWalk) compareElements(path string, was, now reflect.Value) {
 	if was.Kind() == reflect.Slice && was.IsNil() != now.IsNil() || was.Len() != now.Len() {
 		w.differ(path, show(was), show(now))
@@ -131,7 +134,8 @@ func (w *pathWalk) compareMaps(path string, was, now reflect.Value) {
 		}
 	}
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(show(a), show(b)) })
-	// A map of decoded JSON is an object of JSON: its keys are shown as fields.
+	// A map from strings to interfaces is an object of decoded JSON, so its keys are shown as
+	// fields.
 	fields := was.Type().Key().Kind() == reflect.String && was.Type().Elem().Kind() == reflect.Interface
 	for _, key := range keys {
 		name := path + "[" + show(key) + "]"
@@ -175,8 +179,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// show returns v for a person to read. It is cut after maxValue bytes, and then ends with an
-// ellipsis.
+// show returns v for a person to read. A text of more than maxValue bytes is cut at the end of a
+// character and gets an ellipsis.
 func show(v reflect.Value) string {
 	if !v.IsValid() {
 		return "absent"

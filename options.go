@@ -16,7 +16,7 @@ type Options struct {
 	// Logger gets messages of level Info for the first sync and for each recovery, with how long it
 	// took. If OnError is nil it also gets failures, at level Warn: the first failure of a kind at
 	// once, the next ones at growing intervals, with their number. Default: slog.Default() if
-	// OnError is nil; if OnError is set, nothing is logged.
+	// OnError is nil, and no logging if OnError is set.
 	Logger *slog.Logger
 
 	// List says how to request a list. Default: ListAuto.
@@ -31,13 +31,15 @@ type Options struct {
 	// Default: 5 min.
 	WatchTimeout time.Duration
 
-	// Backoff returns the pause after that many failures in a row; failures is at least 1. A longer
-	// Retry-After of the server takes precedence. Default: a random duration between half and one
-	// and a half times a base, which doubles from 0.8 s to 30 s.
+	// Backoff returns how long to pause when so many requests in a row have failed; failures is at
+	// least 1. A longer Retry-After of the server takes precedence. Default: a random duration
+	// between half and one and a half times a base. The base begins at 0.8 s and doubles with each
+	// failure, up to 30 s.
 	Backoff func(failures int) time.Duration
 
 	// OnError is called once for every failure, with an *[Error], in the goroutine that reads from
-	// the server. It should not block. Default: failures are logged; see Logger.
+	// the server. With DetectMutation another goroutine calls it too, perhaps at the same time. It
+	// should not block. Default: failures are logged; see Logger.
 	OnError func(err error)
 	// OnPanic is called when a callback of a handler or the function of an index panics, in the
 	// goroutine that called it. A handler then goes on with its next event. An object at which an
@@ -79,8 +81,9 @@ func (m ListMode) String() string {
 	return fmt.Sprintf("ListMode(%d)", int(m))
 }
 
-// withDefaults returns a copy of o with the defaults filled in. OnPanic may still be nil, and so
-// may one of Logger and OnError: newFailureLog sets OnError if it is nil.
+// withDefaults returns a copy of o, which may be nil, with the defaults filled in. In the copy
+// OnPanic may still be nil, and so may one of Logger and OnError: newFailureLog sets OnError later
+// if it is nil.
 func (o *Options) withDefaults(name string) *Options {
 	var d Options
 	if o != nil {
@@ -107,9 +110,8 @@ func (o *Options) withDefaults(name string) *Options {
 	return &d
 }
 
-// defaultBackoff returns a random duration between half and one and a half times a base, which
-// doubles from 0.8 s to 30 s. Without the randomness all informers that a server lost at one moment
-// would come back at one moment.
+// defaultBackoff is the default of Options.Backoff. When a server fails, all its informers fail at
+// the same moment. The random part of the pause keeps them from coming back at the same moment.
 func defaultBackoff(failures int) time.Duration {
 	const first, most = 800 * time.Millisecond, 30 * time.Second
 	d := most

@@ -17,7 +17,8 @@ import (
 // the object, in the goroutine that reads from the server. It may change obj, which nobody else
 // has, and return it. f is not called for a deletion: handlers get the last object they know. f may
 // change the name, if the new name depends on the old key alone. It should keep the UID. It should
-// also keep the resource version, which makes relists cheap, unless the memory for it counts more.
+// also keep the resource version, because relists are cheap with it. Leave it out only if its
+// memory counts more.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	if isNil(src) {
 		panic("lw: Transform: nil source")
@@ -28,17 +29,18 @@ func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	return &transformed[T, U]{src: src, f: f}
 }
 
-// transformed is the Source of Transform.
+// transformed is the Source of Transform. Below, "downstream" is whatever reads this Source: it
+// knows an object by the key of its U, while the events of src come with the key of its T.
 type transformed[T, U Object] struct {
 	src Source[T]
 	f   func(T) (U, error)
 
 	mu sync.Mutex
-	// renamed maps the key of a T to the key of its U, where the two differ: a deletion names the
-	// T, and those behind f know the U. Guarded by mu.
+	// renamed maps the key of a T to the key of its U, if the two differ. A deletion, or an object
+	// that cannot be decoded, comes with the key of the T. Guarded by mu.
 	renamed map[Key]Key
-	// listing is what renamed becomes at the end of the list that is being read; nil: none is.
-	// Guarded by mu.
+	// listing collects the renamed keys of the list that is being read. At the end of the list it
+	// becomes renamed. It is nil if no list is being read. Guarded by mu.
 	listing map[Key]Key
 }
 
@@ -49,7 +51,8 @@ func (t *transformed[T, U]) Hints() SourceHints {
 	return h
 }
 
-// apply returns f(obj), and whether that is in the collection. An error is an *Error of the object.
+// apply returns f(obj). stays is false if f leaves the object out of the collection. err is an
+// *Error with the key by which downstream knows the object.
 func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	key := KeyOf(obj) // before f, which may change obj
 	var zero U
@@ -66,12 +69,13 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	return out, true, nil
 }
 
-// rename notes that the object of key from is known behind f by key to.
+// rename notes that the object whose key is from is known downstream by the key to.
 func (t *transformed[T, U]) rename(from, to Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if from == to {
-		// Nearly every transform keeps all names: both maps are nil, and this does nothing.
+		// Nearly every transform keeps all names. Both maps are then empty or nil, and this does
+		// nothing.
 		delete(t.renamed, from)
 		delete(t.listing, from)
 		return
@@ -85,15 +89,17 @@ func (t *transformed[T, U]) rename(from, to Key) {
 	}
 }
 
-// beginList is called before a list. Objects that the list does not have are gone without a
-// deletion, so endList forgets their other keys.
+// beginList is called before a list. An object that the list does not have is gone, and no deletion
+// comes for it. So listing begins empty, and endList thereby forgets the keys of such objects. If
+// the list fails, renamed stays as it is, and the next beginList begins anew.
 func (t *transformed[T, U]) beginList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listing = map[Key]Key{}
 }
 
-// endList is called at the end of a whole list.
+// endList is called at the end of a whole list: after its last page, or at the bookmark that ends
+// the initial events of a stream.
 func (t *transformed[T, U]) endList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,8 +108,9 @@ func (t *transformed[T, U]) endList() {
 	}
 }
 
-// setAside returns err, the *Error of an object that stays in the collection as it was, with the
-// key by which the object is known behind f.
+// setAside returns err, an *Error of one object, with the key by which the object is known
+// downstream. The object is set aside: downstream keeps the version before. So its renamed key must
+// survive the list that is being read.
 func (t *transformed[T, U]) setAside(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +128,7 @@ func (t *transformed[T, U]) setAside(err error) error {
 	return &known
 }
 
-// keyOf returns the key by which the object of the source's key is known behind f.
+// keyOf returns the key by which downstream knows the object that has this key in src.
 func (t *transformed[T, U]) keyOf(key Key) Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,7 +196,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 			case stays:
 				out.Object = obj
 			default:
-				// Left out: for those behind f the object is deleted, if they ever knew it.
+				// Left out: downstream it is deleted, if it was ever there.
 				out.Type, out.Identity, out.Omitted = watch.Deleted, t.gone(id), ev.Type == watch.Added
 			}
 		}
@@ -197,8 +204,8 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 	})
 }
 
-// gone returns the identity by which a deleted object is known behind f, and forgets its other key.
-// id is its identity before f.
+// gone returns the identity by which downstream knows a deleted object, and forgets its renamed
+// key. id is its identity in src.
 func (t *transformed[T, U]) gone(id Meta) *Meta {
 	from := id.Key()
 	to := t.keyOf(from)

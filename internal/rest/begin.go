@@ -7,9 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// beginsJSON is codec.begins for JSON. It reads members up to the first one that tells: "kind" of
-// an object, "type" or "object" of an event, "paths" of the root of a server. A list says its kind
-// before or after its items; items are too long to look behind them.
+// beginsJSON is codec.begins for JSON. It reads the members of the outermost object up to the first
+// one that tells what the object is. An object has "kind", an event of a watch has "type" or
+// "object", and the root of a server has "paths". A list may have its kind after its items. data
+// ends long before that, so beginsJSON gives up at "items".
 func beginsJSON(data []byte) (kind string, event bool) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -40,15 +41,19 @@ func beginsJSON(data []byte) (kind string, event bool) {
 	return "", false
 }
 
-// beginsProtobuf is codec.begins for protobuf. An object begins with a magic number and is then a
-// runtime.Unknown, whose first field is its TypeMeta; an event begins with the length of its frame.
+// beginsProtobuf is codec.begins for protobuf. In Kubernetes' encoding an object is four magic
+// bytes and then a runtime.Unknown, whose first field is the TypeMeta. A watch is a sequence of
+// frames: four bytes of length, and an event. No frame is so long that its length looks like the
+// magic bytes, so whatever begins without them is taken for an event.
 func beginsProtobuf(data []byte) (kind string, event bool) {
 	const magic = "k8s\x00"
 	data, object := bytes.CutPrefix(data, []byte(magic))
 	if !object {
 		return "", len(data) > 0
 	}
-	// The tag of field 1, a message, and its length in one byte: a TypeMeta is short.
+	// A field begins with its tag: the number of the field, here 1, and in the lowest three bits
+	// the wire type, here 2, which means that a length follows. A length below 128 takes one byte,
+	// and a TypeMeta is shorter than that.
 	const tag = 1<<3 | 2
 	if len(data) < 2 || data[0] != tag || data[1] > 127 || len(data) < 2+int(data[1]) {
 		return "", false

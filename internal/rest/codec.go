@@ -14,16 +14,17 @@ type codec struct {
 	// mediaType is what a request asks for, and what a list or a refusal in this encoding calls
 	// itself. Parameters do not count.
 	mediaType string
-	// stream is what a watch in this encoding calls itself. For JSON and protobuf it is mediaType;
-	// an encoding whose streams have no frames of their own may have a name for a sequence.
+	// stream is what a watch in this encoding calls itself. For JSON and protobuf it is mediaType.
+	// CBOR, for example, has a media type of its own for a sequence of objects.
 	stream string
 	// encoding is its name in internal/decode.
 	encoding decode.Encoding
-	// reads reports whether the decoder of a collection reads it. It is not asked about a refusal,
-	// which is a metav1.Status whatever the collection holds.
+	// reads reports whether the decoder of a collection can read this encoding. It is not called
+	// for a refusal, which is a metav1.Status whatever the collection holds.
 	reads func(*decode.Decoder) bool
-	// begins returns the kind of the object whose encoding begins with data, or "" where the kind
-	// does not come early. event: data begins an event of a watch instead.
+	// begins looks at data, the first bytes of a body. It returns the kind of the object that
+	// begins there, or "" if data does not show it. event is true if an event of a watch begins
+	// there.
 	begins func(data []byte) (kind string, event bool)
 }
 
@@ -48,10 +49,12 @@ var codecs = []codec{
 	},
 }
 
-// accept returns the Accept header that asks for the encodings that the collection's decoder reads.
-// A watch asks for a stream of events. A collection of metadata asks for PartialObjectMetadata
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations). Plain
-// JSON comes last, for servers that know neither.
+// accept returns the Accept header of a list or a watch: Collection.Accept, if that is set, else
+// one that names the encodings that the collection's decoder reads. A watch asks for a stream of
+// events. A collection of metadata asks for PartialObjectMetadata
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations). Both
+// need parameters behind the media type. Plain JSON comes last, for servers that do not know the
+// parameters.
 func (c *Collection) accept(watching bool) string {
 	if c.Accept != "" {
 		return c.Accept
@@ -78,8 +81,8 @@ func (c *Collection) accept(watching bool) string {
 	return strings.Join(types, ",")
 }
 
-// codecOf returns the codec of a response, or nil if there is none. A response without a content
-// type counts as JSON: if it is something else, its decoding fails.
+// codecOf returns the codec for the content type of a response, or nil if there is none. A response
+// without a content type counts as JSON: if it is something else, its decoding fails.
 func codecOf(resp *http.Response) *codec {
 	is := resp.Header.Get("Content-Type")
 	if is == "" {
@@ -95,8 +98,8 @@ func codecOf(resp *http.Response) *codec {
 	return nil
 }
 
-// codecOfRefusal is codecOf for a response that says why there is no other. It may be of any type,
-// and what is not known is read as JSON.
+// codecOfRefusal is like codecOf, for a response with the status code of an error. Proxies refuse
+// in any content type. The body is then read as JSON, and if it is not a Status its text is quoted.
 func codecOfRefusal(resp *http.Response) *codec {
 	if c := codecOf(resp); c != nil {
 		return c

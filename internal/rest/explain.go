@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// wanted says what the response should hold.
+// wanted returns, for an error, what the response should hold.
 func (r *Request) wanted() string {
 	if r.watching {
 		return "a stream of watch events of " + r.of.Objects + " objects"
@@ -16,7 +16,7 @@ func (r *Request) wanted() string {
 	return "a list of " + r.of.Objects + " objects"
 }
 
-// failed returns err with the URL u.
+// failed returns err behind the prefix and the URL u, as all errors of the package have them.
 func failed(u *url.URL, err error) error {
 	return fmt.Errorf("lw: HTTP: %s: %w", Redacted(u.String()), err)
 }
@@ -24,7 +24,8 @@ func failed(u *url.URL, err error) error {
 // speaksTLS is the hint for a URL with http:// that needs https://.
 const speaksTLS = "the port speaks TLS: want https://"
 
-// tlsAlert is what net/http says when it reads a TLS alert: record type 21, version 3.
+// tlsAlert is in the error of net/http for a port that speaks TLS. Such a port answers a request
+// without TLS with an alert: a record of type 21 (0x15) and major version 3, which is no HTTP.
 const tlsAlert = `malformed HTTP response "\x15\x03`
 
 // unanswered returns the error of a request that got no response: err, from the client, or the
@@ -40,8 +41,9 @@ func (r *Request) unanswered(err error) error {
 	return failed(r.url, err)
 }
 
-// unansweredError is the error of an http.Client. Its text leaves out the URL, which failed adds,
-// unless a redirect had led to another one.
+// unansweredError is the error of an http.Client, with another text. The client's own text begins
+// with the method and the URL. This one has no URL, because failed adds it. Only if the request was
+// redirected, it names the URL that did not answer.
 type unansweredError struct {
 	asked *url.URL
 	err   error
@@ -60,8 +62,8 @@ func (e *unansweredError) Error() string {
 
 func (e *unansweredError) Unwrap() error { return e.err }
 
-// refused returns err, which check has returned, with the URL, and with what a 404 means for the
-// URL of a collection.
+// refused returns err, an error of check, with the URL. For a 404 it adds what may be wrong with
+// the URL of the collection.
 func (r *Request) refused(resp *http.Response, err error) error {
 	if resp.StatusCode == http.StatusNotFound {
 		err = fmt.Errorf("%w (want %s: %s)", err, r.wanted(), missing(resp.Request.URL.Path))
@@ -69,8 +71,8 @@ func (r *Request) refused(resp *http.Response, err error) error {
 	return failed(r.url, r.redirected(resp, err))
 }
 
-// redirected returns err with the URL that the response came from, unless it is the one that was
-// asked.
+// redirected returns err with the URL that the response came from, if a redirect has led to another
+// host or path than the request asked for. Otherwise it returns err as it is.
 func (r *Request) redirected(resp *http.Response, err error) error {
 	if resp.Request.URL.Host == r.url.Host && resp.Request.URL.Path == r.url.Path {
 		return err
@@ -78,12 +80,14 @@ func (r *Request) redirected(resp *http.Response, err error) error {
 	return fmt.Errorf("redirected to %s: %w", Redacted(resp.Request.URL.String()), err)
 }
 
-// Redacted returns the URL raw for an error: without its password, and of its query only the
-// selectors. Everything else in a query is long, differs each time, or is a credential. raw need
-// not be a valid URL.
+// Redacted returns the URL raw as errors show it: without its password, and with no more of its
+// query than the selectors. Everything else in a query is long, differs each time, or is a
+// credential. raw need not be a valid URL.
 func Redacted(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
+		// Without the query, and with what may be a user and password, between // and the last @,
+		// masked.
 		raw, _, _ = strings.Cut(raw, "?")
 		if at := strings.LastIndexByte(raw, '@'); at >= 0 {
 			scheme, _, _ := strings.Cut(raw[:at], "//")
@@ -101,11 +105,12 @@ func Redacted(raw string) string {
 	return u.Redacted()
 }
 
-// collectionPath matches the path of a collection or of an object in one: group ("" for the core),
-// version and resource. A proxy may have put something before it.
+// collectionPath matches the path of a collection, or of an object in one. Its submatches are the
+// group ("" for the core group), the version and the resource. A proxy may have put something
+// before the path.
 var collectionPath = regexp.MustCompile(`/(?:api|apis/([^/]+))/(v[^/]+)(?:/namespaces/[^/]+)?/([^/]+)`)
 
-// missing asks what may be wrong with a path that the server does not know.
+// missing returns the question that an error asks about a path that the server does not know.
 func missing(path string) string {
 	m := collectionPath.FindStringSubmatch(path)
 	switch {
@@ -117,8 +122,9 @@ func missing(path string) string {
 	return fmt.Sprintf("does it have %s in %s/%s, or is the CustomResourceDefinition not there yet?", m[3], m[1], m[2])
 }
 
-// instead says what a response is that begins with data, and a hint at why it may have come. Both
-// are empty if it is what was asked for, or something whose decoding error says what it is.
+// instead looks at data, the first bytes of a response, in case the response is not what was asked
+// for. what names the thing that has come, such as "a PodList", and hint asks why. Both are empty
+// if the response is what was asked for, or if the error of decoding it says what it is.
 func instead(c *codec, data []byte, watching bool) (what, hint string) {
 	kind, event := c.begins(data)
 	switch {
@@ -138,11 +144,11 @@ func instead(c *codec, data []byte, watching bool) (what, hint string) {
 	return article(kind), "is it the URL of one object?"
 }
 
-// rootPaths is the kind that begins gives to the list of paths at the root of a server, which has
-// none.
+// rootPaths is what codec.begins returns as the kind of the document at the root of a server. That
+// document is a list of paths, and has no kind.
 const rootPaths = "list of paths"
 
-// serverKinds are the kinds that a server describes itself by.
+// serverKinds are the kinds of the documents in which a server describes its API.
 var serverKinds = map[string]bool{
 	"APIVersions": true, "APIGroupList": true, "APIGroup": true, "APIResourceList": true, "APIGroupDiscoveryList": true, rootPaths: true,
 }

@@ -16,7 +16,8 @@ func checkHeader(h http.Header) error {
 			return fmt.Errorf("header %q: invalid name", name)
 		}
 		for _, value := range h[name] {
-			// By bytes: any byte above ASCII may be in a value, also where it is not UTF-8.
+			// This loop goes by bytes, because a value may have any byte above ASCII, and need not
+			// be UTF-8.
 			for i := range len(value) {
 				if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
 					return fmt.Errorf("header %q: invalid value: it has a control character, such as a line break", name)

@@ -11,9 +11,11 @@ import (
 const maxRedirects = 10
 
 // confined returns the collection's client, changed so that it sends the collection's headers only
-// to the server of the URL: they may hold a credential. After a redirect to another server they are
-// not sent again, not even if a further redirect leads back. That other server has then chosen what
-// is asked for, and must not have it asked with our credential.
+// to the server of the URL, since they may hold a credential. Once a redirect has led to another
+// server they are not sent any more, even if a further redirect leads back. By then the other
+// server has chosen the request, and it must not choose one that carries our credential.
+//
+// The user's client is not changed: confined copies it.
 func (c *Collection) confined() *http.Client {
 	client := c.Client
 	if client == nil {
@@ -24,11 +26,13 @@ func (c *Collection) confined() *http.Client {
 	}
 	own := *client
 	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		// via has the requests sent so far, the oldest first, and req is the next one. net/http has
+		// already copied the headers of the first request into req.
 		home := via[0].URL
 		away := func(r *http.Request) bool { return !sameOrigin(home, r.URL) }
 		if away(req) || slices.ContainsFunc(via, away) {
 			for name := range c.Header {
-				// The Accept of a request is not the one of c.Header, see Collection.Request.
+				// Collection.Request has set Accept, whatever c.Header had, so it stays.
 				if name != "Accept" {
 					delete(req.Header, name)
 				}
@@ -45,7 +49,8 @@ func (c *Collection) confined() *http.Client {
 	return &own
 }
 
-// sameOrigin reports whether both URLs have the same scheme, host and port.
+// sameOrigin reports whether both URLs have the same scheme, host and port. A port that is not
+// written is the default one of the scheme.
 func sameOrigin(a, b *url.URL) bool {
 	port := func(u *url.URL) string {
 		if p := u.Port(); p != "" {

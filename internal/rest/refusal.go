@@ -23,9 +23,10 @@ const (
 	maxQuote = 200
 )
 
-// check returns the codec of a response that is one asked for. For any other response it returns an
-// error: if the server refused, its status error, with Retry-After in its details; else one that
-// shows what the server sent.
+// check returns the codec of resp if the server has accepted the request and answers in an encoding
+// that the collection's decoder reads. Otherwise it returns an error. If the server refused with a
+// Status, that is a *StatusError with the seconds of Retry-After in its details. If it refused with
+// anything else, apimachinery makes the error from the status code, and the error quotes the body.
 func (r *Request) check(resp *http.Response) (*codec, error) {
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		if c := codecOf(resp); c != nil && c.reads(r.of.Decoder) {
@@ -54,19 +55,22 @@ func (r *Request) check(resp *http.Response) (*codec, error) {
 		return nil, &apierrors.StatusError{ErrStatus: *status}
 	}
 	said := quote(text)
-	// The status stands for a body that says nothing.
+	// An empty body is replaced by the status line. For many codes NewGenericServerResponse has a
+	// text of its own and leaves the body out, so the body is added after it.
 	err := error(apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method, schema.GroupResource{}, "", cmp.Or(said, resp.Status), wait, true))
 	if said != "" && !strings.Contains(err.Error(), said) {
 		err = fmt.Errorf("%w: %q", err, said)
 	}
+	// An HTTPS server made with Go answers a request without TLS in plain text: "Client sent an
+	// HTTP request to an HTTPS server."
 	if resp.Request.URL.Scheme == "http" && strings.Contains(said, "HTTPS") {
 		err = fmt.Errorf("%w (%s)", err, speaksTLS)
 	}
 	return nil, err
 }
 
-// readSome returns at most the first n bytes of r. It ignores read errors: an error that matters
-// more is being made.
+// readSome returns at most the first n bytes of r. It ignores read errors, because the caller is
+// making an error that matters more.
 func readSome(r io.Reader, n int64) []byte {
 	b, _ := io.ReadAll(io.LimitReader(r, n))
 	return b
@@ -77,8 +81,9 @@ func quote(b []byte) string {
 	return strings.ToValidUTF8(strings.Join(strings.Fields(string(b[:min(len(b), maxQuote)])), " "), "")
 }
 
-// retryAfter returns how many seconds the response asks to wait. The Retry-After header has either
-// seconds or a date (RFC 9110, section 10.2.3). It returns 0 if there is none.
+// retryAfter returns how many seconds the response asks to wait, or 0 if it does not. The
+// Retry-After header has either seconds or a date (RFC 9110, section 10.2.3). The time until a date
+// is rounded to the nearest second.
 func retryAfter(resp *http.Response) int {
 	header := resp.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {

@@ -25,11 +25,13 @@ type Collection struct {
 	Client *http.Client
 	// Header is added to requests to the server of URL, and not sent to any other.
 	Header http.Header
-	// Accept is the Accept header; "": what Decoder reads.
+	// Accept is the Accept header; "": the encodings that Decoder reads.
 	Accept string
-	// Decoder is going to decode the responses. Here it only says which encodings it reads.
+	// Decoder is what the caller decodes the responses with. This package only asks it which
+	// encodings it reads.
 	Decoder *decode.Decoder
-	// Metadata: of each object only its metadata is wanted, as a metav1.PartialObjectMetadata.
+	// Metadata says that the server should send only the metadata of each object, as a
+	// metav1.PartialObjectMetadata.
 	Metadata bool
 }
 
@@ -42,7 +44,7 @@ type Request struct {
 }
 
 // Request returns the request that opts describe: a watch if opts.Watch is set, else a list. It
-// fails only for what no retry can mend: a URL, a selector or a header that is invalid.
+// sends nothing. It fails only if a URL, a selector or a header is invalid, so a retry cannot help.
 func (c *Collection) Request(ctx context.Context, opts metav1.ListOptions) (*Request, error) {
 	u, err := c.url(opts)
 	if err != nil {

@@ -11,30 +11,32 @@ import (
 	"github.com/go-lw/lw/internal/decode"
 )
 
-// A Response is the response to a request that the server has accepted. Reading it reads the body,
-// whose encoding the collection's decoder reads. As soon as the request's context is done the body
+// A Response is the response to a request that the server has accepted. Read reads the body, in an
+// encoding that the collection's decoder reads. As soon as the request's context is done the body
 // is closed, even if the client's transport ignores contexts.
 type Response struct {
 	request *Request
 	http    *http.Response
 	codec   *codec
 
-	begins []byte // the first bytes of the body, by which Explain tells what it is
-	room   [512]byte
+	begins []byte    // the first bytes of the body, by which Explain tells what it is
+	room   [512]byte // the memory of begins
 
-	stopWatching func() bool   // ends the wait for the context's end; false: the context is done
+	// stopWatching is the stop function of context.AfterFunc, which closes the body when the
+	// context is done. It returns false if that has begun, or if it was called before.
+	stopWatching func() bool
 	closed       chan struct{} // closed when the body has been closed because the context is done
 }
 
-// Send sends the request. The caller must call Finish on the response. Where the server refused,
-// errors.As finds the API's status error in the error.
+// Send sends the request and waits for the head of the response. The caller must call Finish on the
+// response. If the server refused, errors.As finds the API's status error in the error.
 func (r *Request) Send() (*Response, error) {
 	got, err := r.of.confined().Do(r.http)
 	if err != nil {
 		return nil, r.unanswered(err)
 	}
 	if got.Request == nil {
-		got.Request = r.http // an http.RoundTripper of the user's may have left it out
+		got.Request = r.http // the user's http.RoundTripper may have left it out
 	}
 	resp := &Response{request: r, http: got, closed: make(chan struct{})}
 	resp.begins = resp.room[:0]
@@ -52,8 +54,8 @@ func (r *Request) Send() (*Response, error) {
 // Encoding returns the encoding of the body.
 func (r *Response) Encoding() decode.Encoding { return r.codec.encoding }
 
-// Read reads from the body. Where that fails because the context is done, it returns the context's
-// error.
+// Read reads from the body. If the context is done, it returns the context's error in place of the
+// body's.
 func (r *Response) Read(p []byte) (int, error) {
 	n, err := r.http.Body.Read(p)
 	if len(r.begins) < len(r.room) {
@@ -67,21 +69,23 @@ func (r *Response) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body, so that a Read in another goroutine fails. A decoder calls it when a list
-// has ended while it still reads ahead.
+// Close closes the body, so that a Read in another goroutine fails. A decoder that reads ahead
+// calls it when the list has ended, to end its reading goroutine.
 func (r *Response) Close() error { return r.http.Body.Close() }
 
-// Finish closes the body, and ends the wait for the context's end: no goroutine is left when it
-// returns. It must be called once.
+// Finish closes the body. No goroutine of the response is left when it returns. It must be called
+// exactly once: a second call may wait for ever.
 func (r *Response) Finish() {
 	if !r.stopWatching() {
+		// The context is done, and a goroutine of context.AfterFunc is closing the body.
 		<-r.closed
 	}
 	r.http.Body.Close()
 }
 
-// Explain returns err, the error of decoding the response, with the URL, and with what the response
-// is instead as far as its first bytes show it. A nil err stays nil.
+// Explain returns err, the error of decoding the response, with the URL. If the first bytes of the
+// body show that the response is not what was asked for, it adds what has come instead. A nil err
+// stays nil. No Read may run at the same time.
 func (r *Response) Explain(err error) error {
 	if err == nil {
 		return nil

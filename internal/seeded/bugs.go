@@ -167,7 +167,7 @@ var bugs = []bug{
 	{name: "panic of a handler ends it", edits: one(handlerFile,
 		"			more = true\n", "")},
 	{name: "call of a handler that its filter has removed", run: "TestRemoveInAFilter", edits: one(handlerFile,
-		"		case r.removed(): // the next one is another call\n			return false\n", "")},
+		"		case r.removed(): // Filter has removed it\n			return false\n", "")},
 	{name: "second call of a filter that has removed its handler", run: "TestRemoveInAFilter", edits: one(handlerFile,
 		"		if typ == Updated && r.removed() {\n			return false\n		}\n", "")},
 

@@ -1,6 +1,8 @@
 package table
 
-// sparse reports whether a shard has so many deleted objects that compacting it is worth the time.
+// sparse reports whether a shard has so many deleted objects that compacting it is worth the time:
+// clearly more than it has objects. A shard without objects is compacted in any case, because that
+// gives back all its memory.
 func sparse[T comparable](objs *Vector[T]) bool {
 	const spare = 16
 	live, dead := objs.Live(), objs.Len()-objs.Live()
@@ -10,8 +12,8 @@ func sparse[T comparable](objs *Vector[T]) bool {
 // rebuildLocked gives a shard a new Table with room for a third more objects than it has, and takes
 // the holes of deleted objects out of the Vector. Readers see no difference.
 //
-// The caller holds the shard's lock and no stripe: the memberships of the shard's objects move, and
-// that needs all stripes of each index (see members).
+// The caller holds the shard's lock and no stripe. rebuildLocked locks all stripes of one index
+// after the other, because the memberships of the shard's objects move (see members).
 func (s *Store[T]) rebuildLocked(number int) {
 	sh := &s.shards[number]
 	current := &s.tables.Load()[number]

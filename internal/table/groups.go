@@ -15,19 +15,20 @@ const stripes = 8
 // each of them. An object is in the group of each of its values once.
 //
 // A group belongs to a stripe, chosen by the hash of its value. The lock of the stripe guards what
-// readers see of the group. Readers of a group wait only for writers that change a group of the
-// same stripe.
+// readers see of the group. So a reader of a group waits only for others that use a group of the
+// same stripe, and for a writer that has to lock all stripes.
 type Groups[K, T comparable] struct {
 	value   func(T) K // for objects with one value each; nil: values is set
 	values  func(obj T, add func(K) bool)
-	seed    maphash.Seed
+	seed    maphash.Seed // for stripeOf
 	stripes [stripes]stripe[K, T]
 
+	// members says for each shard in which groups its objects are. Only writers use it.
 	members [shards]members[K, T]
 
-	// A Replace works on copies of what readers see, and publishes them at its end. The fields for
-	// that, here and below, are used only while it has claimed all shards. The members are not
-	// copied, because readers do not see them.
+	// A Replace works on copies of what readers see, and publishes them at its end. staging, staged
+	// and next, here and in the types below, are for that. They are used only by a Replace, which
+	// has claimed all shards. The members are not copied, because readers do not see them.
 	staging bool
 	staged  []*group[K, T] // the groups that have a copy
 }
@@ -48,8 +49,8 @@ type group[K, T comparable] struct {
 	stripe  *stripe[K, T]
 	number  int // of the stripe
 	objs    Vector[T]
-	members []member // members[i] leads to the membership of objs.At(i)
-	coming  int      // how many objects the Replace at work is going to add
+	members []member // members[i] leads to the membership of objs.At(i); used by writers only
+	coming  int      // how many objects the running Replace is going to add
 
 	staged bool      // next is in use
 	next   Vector[T] // a Replace's copy of objs
@@ -136,9 +137,9 @@ func (g *Groups[K, T]) unlock(which set) {
 // same values already, in the same order.
 //
 // These are the stripes of the old and of the new values. If the memberships may have to move to
-// make room for the new ones, it is all stripes (see members). The caller holds the shard's lock,
-// so the memberships of the object do not change; the group of a membership and the value of a
-// group never do.
+// make room for the new ones, it is all stripes (see members). stripesFor itself locks no stripe.
+// That is safe: the caller holds the shard's lock, so the object's list of memberships and their
+// groups do not change, and the value and the stripe of a group never do.
 func (g *Groups[K, T]) stripesFor(shard, position int, values []K) (which set, same bool) {
 	m := &g.members[shard]
 	n := 0
@@ -214,9 +215,9 @@ func (g *Groups[K, T]) join(shard, position int, last *membership[K, T], b *grou
 	return ms
 }
 
-// leave takes a member out of its group. The last member of the group moves to its place. That one
-// may belong to another shard, whose lock the caller does not hold; the lock of the stripe is
-// enough to change its membership's place.
+// leave takes a member out of its group. The last member of the group moves to its place, so that a
+// group has no holes. The member that moves may be of another shard, whose lock the caller does not
+// hold. Only the place of its membership changes, and the lock of the stripe guards that.
 func (g *Groups[K, T]) leave(ms *membership[K, T]) {
 	b, place := ms.group, int(ms.place)
 	objs := g.objs(b)
@@ -256,7 +257,7 @@ func (g *Groups[K, T]) objs(b *group[K, T]) *Vector[T] {
 		return &b.objs
 	}
 	if !b.staged {
-		b.stripe.mu.Lock() // View changes b.objs.era
+		b.stripe.mu.Lock() // readers may call View now, which changes b.objs.era as Fork does
 		b.next = b.objs.Fork()
 		b.stripe.mu.Unlock()
 		b.staged = true
@@ -287,7 +288,8 @@ func (g *Groups[K, T]) change(st *stripe[K, T]) map[K]*group[K, T] {
 	return *to
 }
 
-// publish puts the copies that a Replace has made in place. The caller holds all stripes.
+// publish puts the copies that a Replace has made in place, and ends staging. The caller holds all
+// stripes.
 func (g *Groups[K, T]) publish() {
 	for _, b := range g.staged {
 		b.objs, b.next, b.staged = b.next, Vector[T]{}, false

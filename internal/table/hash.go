@@ -16,8 +16,8 @@ func newSeed() seed { return seed{rand.Uint64(), rand.Uint64()} }
 // maphash.Comparable, which makes three nested calls for each string.
 //
 // No bit of it is used twice: the lowest three choose the shard, the next sixteen go into the tag,
-// and the upper half chooses the entry. The lengths are hashed as well, so that a byte cannot move
-// from the namespace to the name unnoticed.
+// and the upper half chooses the entry. The lengths are hashed as well, because hashText relies on
+// it, and so that a byte cannot move from the namespace to the name unnoticed.
 func hashOf(s seed, key Key) uint64 {
 	lengths := fold(s[0]^uint64(len(key.Namespace)), s[1]^uint64(len(key.Name)))
 	return fold(hashText(s, key.Name)^lengths, hashText(s, key.Namespace)^s[1])
@@ -50,7 +50,9 @@ func fold(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// word and half return 8 and 4 bytes of t. The compiler turns each of them into a single load.
+// word and half return the first 8 and the first 4 bytes of t as a number, the lowest byte first.
+// The compiler recognizes the pattern and turns each of them into a single load. The index before
+// it is the only check of bounds.
 func word(t string) uint64 {
 	_ = t[7]
 	return uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |

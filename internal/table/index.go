@@ -5,8 +5,9 @@ import "slices"
 // index is a [Groups] without the type of its values, so that a store can have indexes of different
 // types.
 type index[T comparable] interface {
+	// draft returns an empty draft, for one write or for several in a row.
 	draft() draft[T]
-	// lock and unlock are for the stripes in which. The order is ascending.
+	// lock and unlock are for the stripes in which. They are locked in ascending order.
 	lock(which set)
 	unlock(which set)
 	// resize gives a shard room for n positions; see Groups.resize.
@@ -47,8 +48,9 @@ func (s *Store[T]) Add(ix index[T]) {
 }
 
 // A draft is what one write is going to change in one index. It collects the values of the objects
-// that the write stores, in their order. A write uses it like this: compute for each object with no
-// lock held, then lock, put or remove, and unlock. A Replace calls compute and then replace.
+// that the write stores, in their order. A Put calls compute with no lock held, because it calls
+// the user's function, and then lock, put and unlock. A Remove calls lock, remove and unlock. A
+// Replace calls compute for each new or changed object, and then replace.
 type draft[T comparable] interface {
 	// grow makes room for the values of n objects.
 	grow(n int)
@@ -62,8 +64,8 @@ type draft[T comparable] interface {
 	// put and remove make the change that lock was called for.
 	put(shard, position int, obj T)
 	remove(shard, position int)
-	// replace makes all changes of a Replace. put are the objects that were computed. The caller
-	// has claimed all shards.
+	// replace makes all changes of a Replace in the index's copies. put has the objects that were
+	// computed, in the same order. The caller has claimed all shards.
 	replace(gone, put []difference[T])
 }
 
@@ -199,6 +201,7 @@ func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 	for _, i := range joining {
 		c := &put[i]
 		n := len(d.of(int(i)))
+		// Once for all values of the object: grow may move memberships, and last points to one.
 		g.members[c.shard].grow(n)
 		var last *membership[K, T]
 		for _, b := range groups[:n] {

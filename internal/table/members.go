@@ -3,14 +3,14 @@ package table
 // members knows in which groups of one index the objects of one shard are.
 //
 // The memberships of an object are a linked list: the first one is in first, the others are in
-// more. They are indexed, not allocated one by one, so that the garbage collector has less to
-// follow.
+// more. They link to each other by indexes into these slices, not by pointers. So there is one
+// allocation for many of them, and the garbage collector has less to follow.
 //
-// The shard's lock guards members, with one exception. When an object leaves a group, the last
-// member of that group moves to its place, and place is updated in the membership of that member,
-// which may be of any shard. The lock of the group's stripe guards this field. So whoever moves
-// memberships in memory (grow, resize) needs the shard's lock and all stripes: a writer of another
-// shard might be about to update one of them.
+// The shard's lock guards members, with one exception: the lock of a group's stripe guards the
+// place of each membership in that group. When an object leaves a group, the last member of the
+// group moves to its place. The membership of that member, which may be of any shard, then gets a
+// new place. So a writer that moves memberships in memory (grow, resize) needs the shard's lock and
+// all stripes: otherwise a writer of another shard might be storing a place in one of them.
 type members[K, T comparable] struct {
 	first []membership[K, T] // by position; as long as the room of the shard's table
 	more  []membership[K, T] // the second and further memberships of objects
@@ -48,9 +48,9 @@ func (m *members[K, T]) next(ms *membership[K, T]) *membership[K, T] {
 	return &m.more[ms.next-1]
 }
 
-// are reports whether values are those of the object at a position, in the same order. A caller
-// that takes the same values in another order for a change does a little more work and nothing
-// wrong.
+// are reports whether values are those of the object at a position, in the same order. The same
+// values in another order count as a change: that costs the caller a little work, and the result is
+// right all the same.
 func (m *members[K, T]) are(position int, values []K) bool {
 	ms := m.of(position)
 	for _, value := range values {
@@ -62,8 +62,9 @@ func (m *members[K, T]) are(position int, values []K) bool {
 	return ms == nil
 }
 
-// spare returns how many values the object at a position can get before grow has to move
-// memberships: as many as it has, and the free ones.
+// spare returns how many values the object at a position can be given without grow moving
+// memberships. These are its place in first, the places in more that its present memberships give
+// back, and the free ones.
 func (m *members[K, T]) spare(position int) int {
 	n := 1 + len(m.free)
 	for ms := &m.first[position]; ms.next != 0; ms = m.next(ms) {
@@ -110,8 +111,9 @@ func (m *members[K, T]) clear(position int) {
 	}
 }
 
-// resize makes room for n positions. If moved is not nil, position p becomes moved[p], more is
-// compacted, and the groups' members are updated to lead to the new places.
+// resize makes room for n positions. If moved is nil all memberships keep their indexes, and so the
+// groups' members need no update. Otherwise position p becomes moved[p], more is compacted, and the
+// groups' members are updated to lead to the new indexes.
 func (m *members[K, T]) resize(shard int, moved []int32, n int) {
 	if moved == nil && n == len(m.first) {
 		return

@@ -5,18 +5,20 @@ import "slices"
 // Changes tells Replace how to compare objects and keys, and what to call. Every function may be
 // nil.
 type Changes[T comparable] struct {
-	// Same reports whether new does not differ from old. Old then stays in its place. Replace asks
-	// it only about two objects whose VersionIDs do not decide, or about all if Distrust is true.
-	// nil: only the same object is the same.
-	Same     func(old, new T) bool
+	// Same reports whether new does not differ from old. If so, old stays stored. Replace calls
+	// Same only if it does not know the versions of both objects, or if Distrust is true. nil:
+	// only an object that is == old does not differ from it.
+	Same func(old, new T) bool
+	// Distrust says that equal VersionIDs may be of different objects, so that Same decides about
+	// all objects.
 	Distrust bool
 	// Newer reports whether b, rather than a, is the one to store, if a list has both for one key.
 	// nil: the later one in the list is stored.
 	Newer func(a, b T) bool
 	// Keep reports whether key stays although the list has no object of it. nil: none stays.
 	Keep func(Key) bool
-	// Trying is called with each object before the functions of the indexes are called with it. So
-	// if one of them panics, the caller knows the object.
+	// Trying is called with each new or changed object before the function of an index is called
+	// with it. So if that function panics, the caller knows the object.
 	Trying func(T)
 	// Change is called for each difference when all of them can be seen: first (old, zero) for each
 	// object that is gone, then (old, new) and (zero, new) in the order of the list.
@@ -30,9 +32,10 @@ type Changes[T comparable] struct {
 // Replace makes objs the whole content and version the version, at one point. It returns how many
 // objects are new, changed or gone. It panics if one of objs is the zero T.
 //
-// Change, Duplicate and Done are called with the owner's lock held, or with no lock if there is no
-// owner. All other functions, and those of the indexes, are called with no lock held, and must not
-// write to the store. If one of these panics, nothing has changed.
+// Change, Duplicate and Done are called with the owner's lock held, or with no lock held if there
+// is no owner. All other functions, and those of the indexes, are called with no lock held, and
+// must not write to the store: such a write would wait for the Replace. If one of these functions
+// panics, nothing has changed.
 func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 	var none T
 	if slices.Contains(objs, none) {
@@ -62,15 +65,15 @@ type replace[T comparable] struct {
 	namespaces handles
 }
 
-// A difference is one object that a Replace adds, changes or removes. Old is zero for an addition,
-// new for a removal.
+// A difference is one object that a Replace adds, changes or removes. old is zero for an addition,
+// and new is zero for a removal.
 type difference[T comparable] struct {
 	shard, position int32
 	old, new        T
 }
 
-// staged is the next state of a shard. As long as that does not differ it shares the table and the
-// vector of the shard, which must not be changed. fork gives it copies of its own.
+// staged is the next state of a shard. As long as it is the same as the present state, it has the
+// table and the vector of the shard itself, and must not change them. fork gives it copies.
 type staged[T comparable] struct {
 	forked bool
 	table  *Table
@@ -127,7 +130,8 @@ func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
 		r.next[i] = staged[T]{table: tables[i].Load(), objs: &sh.objs}
 		was += sh.objs.Live()
 	}
-	r.put = make([]difference[T], 0, max(0, len(objs)-was)) // at least so many are new
+	// At least so many objects are new.
+	r.put = make([]difference[T], 0, max(0, len(objs)-was))
 	// Most of the time goes into cache misses: on the object, the entry of its key, the old
 	// object's VersionID. A loop that does all steps for one object would wait for each miss in
 	// turn. So the list is taken in batches, and each step runs through the whole batch. The
@@ -200,14 +204,15 @@ func (r *replace[T]) stage(obj T, b *batch, i, room int, c Changes[T]) bool {
 		return false
 	}
 	st.seen.add(position)
-	// From the table, whose entry was just read. The vector would be another cache miss.
+	// old comes from the table, whose entry was just read. To read it from the vector would be
+	// another cache miss.
 	old := unbox[T](st.table.load(entry), r.store.boxed)
 	if old == obj || old != none && r.same(st.table.versionID(position), b.ids[i], old, obj, c) {
 		return true
 	}
 	if !st.forked {
 		r.fork(number, 0)
-		entry = st.table.entryAt(position)
+		entry = st.table.entryAt(position) // a fork keeps positions, but not entries
 	}
 	st.table.setVersionID(position, b.ids[i])
 	st.objs.Set(position, obj)
@@ -282,7 +287,9 @@ func (r *replace[T]) stageDeletions(c Changes[T]) {
 			// have been changed since, though nobody should do that.
 			if c.Keep != nil && c.Keep(st.table.key(entry)) {
 				if c.Distrust {
-					// What this version names is another state from now on.
+					// The object stays without having been compared, and from now on the same
+					// version may name another state of it. So the version becomes unknown, and
+					// the next Replace compares the objects.
 					st.table.setVersionID(position, VersionID{Identity: st.table.versionID(position).Identity})
 				}
 				continue
@@ -299,7 +306,8 @@ func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) {
 	s := r.store
 	indexes := *s.indexes.Load()
 	// Prepare the indexes and the array of tables. This takes time in proportion to the changes, so
-	// no lock is held. It touches only copies, and what nobody but writers looks at.
+	// no lock is held. It changes only copies, and data that only writers use; and all writers wait
+	// for the claim.
 	for i, ix := range indexes {
 		ix.stage()
 		for number := range r.next {

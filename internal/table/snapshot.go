@@ -4,13 +4,14 @@ package table
 // object: it consists of views, and of tables that tell the positions of keys in them.
 type Snapshot[T comparable] struct {
 	seed seed
-	// tables may still be in use by the store. They tell only where a key is: positions never
-	// change within a table. What was there at the moment of the snapshot is in the views. A key
-	// that was added later has a position beyond the end of its view.
+	// tables may still be in use by the store, and change after the snapshot. The snapshot only
+	// takes the positions of keys from them, and within a table the position of a key never
+	// changes. The objects come from the views. A key that was added after the snapshot has a
+	// position beyond the end of its view, so it is not found.
 	tables  [shards]*Table
 	views   [shards]View[T]
-	n       int
-	version string
+	n       int    // the number of objects
+	version string // the version that the store reported
 }
 
 // Snapshot returns the present state. It takes the locks of all shards, or the owner's, for a few

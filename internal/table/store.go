@@ -15,8 +15,8 @@ const shards = 8
 type Store[T comparable] struct {
 	keyOf       func(T) Key
 	versionIDOf func(T) (version uint64, identity string) // nil: the objects have no VersionID
-	seed        seed
-	boxed       bool // isBoxed[T]()
+	seed        seed                                      // of the hashes of keys and identities
+	boxed       bool                                      // isBoxed[T]()
 
 	// tables are the shards' tables. A writer replaces one element, under the lock of that shard. A
 	// Replace replaces the array, so that all its changes are seen at one point.
@@ -38,15 +38,16 @@ type Store[T comparable] struct {
 	snapshot atomic.Pointer[Snapshot[T]]
 
 	writers sync.Pool // of *writer[T], in a store without an owner
-	// writer is the one of a store with an owner. It is nil while in use, and after a panic of an
-	// index's function.
+	// writer is the only writer of a store with an owner. It is nil while a write uses it, and
+	// after a panic of an index's function. Such a store has one write at a time, so it needs no
+	// pool.
 	writer *writer[T]
 }
 
 type atomicTable = atomic.Pointer[Table]
 
-// A shard is the objects of an eighth of all keys. mu guards claims and objs, and the writer's part
-// of the shard's Table.
+// A shard is the objects of an eighth of all keys. mu guards claims and objs. It also guards the
+// shard's Table: only a goroutine that holds mu may change it, while a Get reads it without mu.
 type shard[T comparable] struct {
 	mu     *sync.Mutex // &own, or the owner's lock
 	claims *claims     // &ownGate, or the ownGate of shard 0 in a store with an owner
@@ -84,7 +85,8 @@ func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
 // the change visible and call the owner's callback. They release it before they return. So whoever
 // holds the lock sees both a change and what the owner made of it, or neither.
 //
-// The store is for one writer at a time, which is faster with one lock than with three.
+// The store is for one writer at a time. That writer is faster with this one lock than with those
+// of a shard and the version, and the owner's besides.
 //
 // versionIDOf returns the version and the identity of an object, as a [VersionID] has them; the
 // store keeps only a hash of the identity. Two objects whose versions are both known (not 0) are
@@ -349,15 +351,16 @@ func (s *Store[T]) unlockVersion() {
 }
 
 // forgetSnapshotLocked clears the cached snapshot, because the state is about to change. The caller
-// holds the lock of a shard. The load comes first because it is cheaper than a store, and under
-// steady writes there is no snapshot to clear.
+// holds the lock of a shard. Under steady writes there mostly is no snapshot to clear. So it loads
+// first: an atomic load is much cheaper than a store, which takes the cache line from other cores.
 func (s *Store[T]) forgetSnapshotLocked() {
 	if s.snapshot.Load() != nil {
 		s.snapshot.Store(nil)
 	}
 }
 
-// setVersionAndUnlock sets the version and releases the locks that lockForWrite took.
+// setVersionAndUnlock sets the version, unless it is "", and releases the locks that lockForWrite
+// took. The shard stays locked.
 func (s *Store[T]) setVersionAndUnlock(w *writer[T], version string) {
 	for _, d := range w.drafts {
 		d.unlock()
@@ -375,7 +378,7 @@ func (s *Store[T]) end(sh *shard[T], w *writer[T]) {
 		s.writers.Put(w)
 		return
 	}
-	s.writer = w // before the lock is released: the next write may begin at once
+	s.writer = w // before the unlocking: then the next write may begin at once, and takes it
 	sh.mu.Unlock()
 }
 

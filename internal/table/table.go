@@ -35,19 +35,20 @@ type Key = types.NamespacedName
 type Table struct {
 	// entries is the hash table. A third of it stays empty, so that searches are short.
 	entries []entry
-	// used is the number of positions that have a key, deleted ones included.
+	// used is the number of positions that have a key, deleted ones included. Only writers use it.
 	used int
 
-	// What only a writer reads is kept by position, outside the entries. One of the two slices is
-	// nil: hashes if the objects have a VersionID, else records.
+	// records and hashes have what only a writer reads, by position. It is not in the entries, so
+	// that those stay small. One of the two slices is nil: hashes if the objects have a VersionID,
+	// else records.
 	records []record
 	hashes  []uint32
 }
 
 // A VersionID identifies one version of an object among all objects of the same key. A writer
-// compares the VersionIDs of two objects in place of the objects: the object that is already in the
-// store was most likely last touched long ago, and the cache miss of reading it costs more than the
-// rest of the write.
+// compares the VersionIDs of two objects in place of the objects. The object that is already stored
+// is most likely not in the processor's cache any more, and the miss of reading it would cost more
+// than the rest of the write.
 type VersionID struct {
 	// Version differs between two versions of objects that have the same Identity. 0 means that it
 	// is not known.
@@ -96,7 +97,7 @@ func newTable(n int, withIDs bool) *Table {
 	return t
 }
 
-// room returns the number of keys that the table can hold, those that it has included.
+// room returns the number of keys that the table can hold, including those that it has.
 func (t *Table) room() int {
 	if t == nil {
 		return 0
@@ -113,8 +114,8 @@ func (t *Table) full() bool { return t == nil || t.used == t.room() }
 func (t *Table) home(upper uint32) int { return int(uint64(upper) * uint64(len(t.entries)) >> 32) }
 
 // Find returns the index of the entry of key. The value of that entry is empty if key is deleted.
-// If there is no entry, Find returns the complement of the index of the empty entry at which the
-// search ended. That one is the key's if it is added next.
+// If there is no entry, Find returns ^i, a negative number, where i is the index of the empty entry
+// at which the search ended. If key is added next it gets that entry. Any goroutine may call Find.
 func (t *Table) Find(hash uint64, key Key) int {
 	if t == nil {
 		return -1
@@ -159,6 +160,7 @@ func (t *Table) key(entry int) Key {
 // load returns the value of an entry, as it was at some moment of the call.
 func (t *Table) load(entry int) value { return t.entries[entry].value.load() }
 
+// store changes the value of an entry. A Get sees the change from this moment.
 func (t *Table) store(entry int, v value) { t.entries[entry].value.store(v) }
 
 // versionID returns the VersionID at a position. It is zero if the table has none.
@@ -170,6 +172,7 @@ func (t *Table) versionID(position int) (id VersionID) {
 	return id
 }
 
+// setVersionID changes the VersionID at a position, if the table has VersionIDs.
 func (t *Table) setVersionID(position int, id VersionID) {
 	if t.records != nil {
 		r := &t.records[position]

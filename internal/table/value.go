@@ -19,8 +19,8 @@ import (
 //
 // It is safe for three reasons. A Table belongs to one Store of one T, so a word is always read as
 // the T that it was made from. A pointer of any type has the size and layout of an unsafe.Pointer,
-// and the garbage collector sees it as a pointer. And each access that can meet another one is
-// atomic.
+// and the garbage collector sees it as a pointer. And each access that another goroutine may make
+// at the same time is atomic.
 type value struct{ p unsafe.Pointer }
 
 func (v *value) load() value { return value{atomic.LoadPointer(&v.p)} }
@@ -65,7 +65,7 @@ const longName = math.MaxUint16
 // shortLength returns the length that the tag of a key named s has: len(s), but at most longName.
 func shortLength(s string) uint64 { return uint64(min(len(s), longName)) }
 
-// nameOf returns s as a name.
+// nameOf returns s as a name. A short name points to the bytes of s itself, and keeps them alive.
 func nameOf(s string) name {
 	if len(s) >= longName {
 		long := s // declared here: the address of s itself would move every s to the heap

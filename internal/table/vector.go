@@ -17,10 +17,8 @@ const chunkSize = 256
 // and further writes to it copy nothing until the next View. It does not matter whether the View is
 // still in use: to know that, readers would have to write.
 //
-// A Vector is used by one goroutine at a time; a View by any number, at the same time as its
-// Vector.
-//
-// A Vector has one user at a time; a View has any number.
+// A Vector may be used by one goroutine at a time. A View may be used by any number, also while its
+// Vector is changed.
 type Vector[T comparable] struct {
 	chunks []*chunk[T]
 	n      int
@@ -28,14 +26,15 @@ type Vector[T comparable] struct {
 
 	// reserved is the length that the Vector is known to grow to; see Reserve.
 	reserved int
-	// era is the number of views so far. What was made in an earlier era is shared with a view.
+	// era is the number of views and forks so far. A chunk that was made in an earlier era may be
+	// shared. rootEra is the era in which the slice chunks was made.
 	era, rootEra uint64
 }
 
 // A chunk is up to chunkSize values; only the last chunk of a Vector has fewer. Appending to the
 // last chunk changes vals, so a chunk is copied for that too if a View shares it.
 type chunk[T comparable] struct {
-	era  uint64 // read by the Vector alone, so that a View needs no lock
+	era  uint64 // only the Vector reads it, so a View needs no lock
 	vals []T
 }
 
@@ -55,7 +54,7 @@ func (v *Vector[T]) Set(i int, val T) {
 	*slot = val
 }
 
-// one is 0 for a hole.
+// one returns what a value adds to live: 1, or 0 for a hole.
 func one[T comparable](val T) int {
 	var hole T
 	if val == hole {
@@ -64,8 +63,8 @@ func one[T comparable](val T) int {
 	return 1
 }
 
-// Reserve announces that n values are going to be added. The last chunk then gets no more room than
-// they need.
+// Reserve announces that n values are going to be added. Append then gives the last chunk exactly
+// the room that they need.
 func (v *Vector[T]) Reserve(n int) { v.reserved = v.n + n }
 
 // Append adds a value at the end.
@@ -82,7 +81,8 @@ func (v *Vector[T]) Append(val T) {
 		case v.n < v.reserved:
 			room = len(c.vals) + v.reserved - v.n
 		case last == 0:
-			// A small vector has only this chunk, so the chunk grows by doubling.
+			// A small vector has only this chunk, which grows by doubling: most groups of an index
+			// are far smaller than a chunk.
 			room = max(1, 2*len(c.vals))
 		}
 		c.vals = append(make([]T, 0, min(room, chunkSize)), c.vals...)
@@ -180,7 +180,7 @@ func (v View[T]) Each(yield func(T) bool) bool {
 func (v View[T]) AppendTo(dst []T) []T {
 	var hole T
 	for _, c := range v.chunks {
-		if v.live == v.n {
+		if v.live == v.n { // without holes, a chunk is copied as a whole
 			dst = append(dst, c.vals...)
 			continue
 		}
