@@ -27,7 +27,8 @@
 //
 // # Contract
 //
-// Each point is proved by the test that it names, and all of them together by TestProof of internal/proof.
+// Each point is proved by the test that it names, and all of them together by TestProof of
+// internal/proof.
 //
 //  1. One snapshot. Every read of the store (one Get, one List, one lookup in an index) is answered
 //     from one state that the server really had, after transform and filter, and the resource

@@ -9,7 +9,9 @@ type equivalent struct {
 	function string
 	was, is  string // as the report prints them; is "": removed
 	why      string
-	near     string // what stands on its line, or on the three before, where the function has the same text more than once
+	// near is what stands on its line, or on the three before it. It is needed where the function
+	// has the same text more than once.
+	near string
 }
 
 // markEquivalents marks the mutants that are known to change nothing, and returns the entries that

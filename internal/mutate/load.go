@@ -73,7 +73,8 @@ func load(patterns []string) ([]*pkg, error) {
 	if err != nil {
 		return nil, err
 	}
-	deps, err := goList(append([]string{"-deps", "-export", "os", "strconv", "sync/atomic"}, patterns...)...) // of the scaffold too
+	// os, strconv and sync/atomic are those of the scaffold.
+	deps, err := goList(append([]string{"-deps", "-export", "os", "strconv", "sync/atomic"}, patterns...)...)
 	if err != nil {
 		return nil, err
 	}
