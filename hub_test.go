@@ -89,6 +89,28 @@ func TestReadToCut(t *testing.T) {
 	})
 }
 
+// TestCut expects that a cut's snapshot and position are of one point: here each version is one delta.
+func TestCut(t *testing.T) {
+	h := newTestHub(new(sync.Mutex), newBall("a", 0, 1))
+	first := h.cut()
+	var done atomic.Bool
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for version := 2; !done.Load(); version++ {
+			b := newBall("a", 0, version)
+			h.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
+		}
+	})
+	defer writer.Wait()
+	defer done.Store(true)
+	for range 200_000 {
+		at := h.cut()
+		if want := first.position + decimal(at.snapshot.ResourceVersion()) - 1; at.position != want {
+			t.Fatalf("position %d at version %s, want %d", at.position, at.snapshot.ResourceVersion(), want)
+		}
+	}
+}
+
 // TestReadToCutOfAFoldedLog expects a later cut where the log was folded past the one that was asked for.
 func TestReadToCutOfAFoldedLog(t *testing.T) {
 	h := newTestHub(new(sync.Mutex))

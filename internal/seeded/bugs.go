@@ -136,7 +136,7 @@ var bugs = []bug{
 		"c.unreadLocked() + c.unacked\n", "c.unreadLocked()\n")},
 	{name: "resync shows what the handler was not told", id: "B25", edits: one(handlerFile,
 		"	for i := range backlog {\n		if !r.call(&backlog[i]) {", "	for i := range backlog {\n		if i < 0 && !r.call(&backlog[i]) {")},
-	{name: "content and log position of two points", run: "TestReadToCut", edits: one(hubFile,
+	{name: "content and log position of two points", run: "TestCut|TestReadToCut", edits: one(hubFile,
 		"	h.mu.Lock()\n	defer h.mu.Unlock()\n	return cut[T]{h.store.snapshotLocked(), h.log.position()}",
 		"	at := cut[T]{h.store.Snapshot(), 0}\n	at.position = h.log.position()\n	return at")},
 	{name: "a cut is left where the log was folded past it", run: "TestReadToCut", edits: one(hubFile,
