@@ -79,6 +79,27 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			}
 		})
 	})
+	// A quiet watch that ends before the time to ask again leaves a doubt: the next one is interrupted when that time has come.
+	t.Run("when the time has come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			denied := reply{err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
+			quiet := stream{after: 20 * time.Second} // never less than was asked for
+			lively := stream{events: []lw.WatchEvent[*Widget]{bookmark("20")}, after: 20 * time.Second}
+			src := &script{
+				lists:   []reply{list("10", stamped("a", 1, "9")), denied, denied, list("20")},
+				watches: []stream{quiet, lively, quiet, lively, quiet, forever()},
+			}
+			inf := lw.NewInformer[*Widget](src, &lw.Options{
+				List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
+			})
+			start(t, inf)
+			// It asks after 20 s, after 60 s, and 60 s after that.
+			sleep(130 * time.Second)
+			if s := inf.Status(); s.Probes != 3 || s.Watches != 7 {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	})
 	// Nothing is asked, or interrupted, where the watch has shown life before the time has come to ask again.
 	t.Run("and then it is lively", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
