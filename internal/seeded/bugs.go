@@ -309,7 +309,7 @@ var bugs = []bug{
 
 	// What HTTP sends and says.
 	{name: "what can never work is tried again", run: "TestRunEndsWithWhatCanNeverWork", edits: one(reflectorFile,
-		"		if errors.Is(done.err, ErrPermanent) {", "		if false {")},
+		"		if errors.Is(done.err, ErrPermanent) {", "		if errors.Is(done.err, ErrStarted) {")},
 	{name: "a bad selector is left to the server", run: "TestRunEndsWithWhatCanNeverWork", edits: one("listwatch.go",
 		"	if err := rest.CheckSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {", "	if err := rest.CheckSelectors(\"\", opts.FieldSelector); err != nil {")},
 	{name: "an invalid header is left to the transport", run: "TestHTTPInvalidHeader", edits: one("internal/rest/request.go",
