@@ -79,7 +79,7 @@ var equivalents = []equivalent{
 	{"internal/decode/json_any.go", "(*Decoder).decodeAny", "64", "(64) * 2", "all sizes but 32 are taken for 64", "ParseFloat"},
 	{"internal/decode/proto_message.go", "(*wireCompiler).field", "err == nil", "true", "with an error nobody uses the decoder", ""},
 	{"internal/decode/json_parse.go", "(*parser).shortInt", "i > 1", "true", speed, ""},
-	{"internal/decode/json_parse.go", "(*parser).str", "size == 1", "true", speed, ""},
+	{"internal/decode/json_string.go", "(*parser).str", "size == 1", "true", speed, ""},
 	{"internal/decode/proto_envelope.go", "(*Decoder).messageIdent", "err != nil", "false", "what names a broken object is as good as can be", ""},
 	{"internal/decode/stream_protobuf.go", "(*protobufList).read", "err != nil", "false", "what comes next meets the same end of the stream", "io.EOF"},
 	{"internal/decode/json_raw.go", "(*rawField).remember", "f.last = at", "", speed, ""},
