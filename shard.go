@@ -66,43 +66,43 @@ func (s *sharded[T]) Hints() SourceHints {
 	return h
 }
 
-// check returns whether the part has the object of uid, and an error if nobody can tell.
-func (s *sharded[T]) check(key Key, uid types.UID) (ours bool, err error) {
-	if uid == "" {
-		return false, &Error{Op: opShard, Key: key, Err: errors.New("the object has no UID, by which Shard divides")}
+// check returns whether obj certainly belongs to another part; if err is not nil, whether the object
+// that err is about does. The error is err, or that of an obj without a UID.
+func (s *sharded[T]) check(obj T, err error) (foreign bool, _ error) {
+	var uid types.UID
+	var zero T
+	switch {
+	case err != nil:
+		// An Error without a key could not become an event.
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.UID == "" || e.Key.Name == "" {
+			return false, err
+		}
+		uid = e.UID
+	case obj == zero:
+		return false, nil // the reflector reports it
+	default:
+		if uid = obj.GetUID(); uid == "" {
+			return false, &Error{Op: opShard, Key: KeyOf(obj), Err: errNoUID}
+		}
 	}
-	return s.part.Contains(shard.Hash(string(uid))), nil
+	return !s.part.Contains(shard.Hash(string(uid))), err
 }
 
-// foreign reports whether err is about an object that certainly belongs to another part.
-func (s *sharded[T]) foreign(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	if !ok || e.UID == "" || e.Key.Name == "" {
-		return false
-	}
-	ours, err := s.check(e.Key, e.UID)
-	return err == nil && !ours
-}
+var errNoUID = errors.New("the object has no UID, by which Shard divides")
 
 func (s *sharded[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.ShardSelector = s.selector
 	leftOut := leftOutOf(ctx)
 	return s.src.List(ctx, opts, func(obj T, err error) error {
-		var zero T
+		foreign, err := s.check(obj, err)
 		switch {
-		case err != nil && s.foreign(err):
+		case foreign:
 			leftOut()
 			return nil
-		case err != nil || obj == zero:
-			return yield(obj, err)
-		}
-		ours, err := s.check(KeyOf(obj), obj.GetUID())
-		switch {
 		case err != nil:
+			var zero T
 			return yield(zero, err)
-		case !ours:
-			leftOut()
-			return nil
 		}
 		return yield(obj, nil)
 	})
@@ -117,32 +117,26 @@ func (s *sharded[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield f
 }
 
 // narrow turns an event of another part's object into a Deleted of its key. The event is still
-// needed: it moves the resource version, and an object of the part that had this key before is
-// gone. That is also why a Deleted stays as it is, whosever object it is about.
+// needed: it moves the resource version, and an object of this part that had the key before is
+// gone. That is also why a Deleted stays as it is, whichever part its object belongs to.
 func (s *sharded[T]) narrow(ev *WatchEvent[T]) {
+	if ev.Type != watch.Added && ev.Type != watch.Modified {
+		return
+	}
 	var zero T
-	id := ev.id()
-	switch {
-	case ev.Type != watch.Added && ev.Type != watch.Modified:
+	foreign, err := s.check(ev.Object, ev.Err)
+	if err != nil {
+		ev.Object, ev.Err = zero, err
+	}
+	if !foreign {
 		return
-	case ev.Err != nil:
-		if !s.foreign(ev.Err) {
-			return
-		}
-		e, _ := errors.AsType[*Error](ev.Err)
-		id = Meta{Namespace: e.Key.Namespace, Name: e.Key.Name, UID: e.UID, ResourceVersion: ev.ResourceVersion}
-	case ev.Object == zero:
-		return
-	default:
-		ours, err := s.check(id.Key(), id.UID)
-		if ours {
-			return
-		}
-		if err != nil {
-			ev.Object, ev.Err = zero, err
-			return
-		}
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		ev.Identity = &Meta{Namespace: e.Key.Namespace, Name: e.Key.Name, UID: e.UID, ResourceVersion: ev.ResourceVersion}
+	} else {
+		id := MetaOf(ev.Object)
+		ev.Identity = &id
 	}
 	ev.Omitted = ev.Type == watch.Added
-	ev.Type, ev.Object, ev.Err, ev.Identity = watch.Deleted, zero, nil, &id
+	ev.Type, ev.Object, ev.Err = watch.Deleted, zero, nil
 }
