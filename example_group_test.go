@@ -9,7 +9,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// Two controllers use the widgets of one namespace. They share an informer, which starts with the group.
+// Two controllers use the widgets of one namespace. They share an informer, which starts with the
+// group.
 func ExampleShare() {
 	server := lw.NewMemory(widget("a", 1), widget("b", 2))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -45,7 +46,8 @@ func ExampleShare() {
 	// 0 informers, stopped
 }
 
-// Informers of different types run together. An informer is added when its kind has come, and is removed when the kind has gone.
+// Informers of different types run together. An informer is added when its kind has come, and is
+// removed when the kind has gone.
 func ExampleGroup() {
 	server := lw.NewMemory(widget("a", 1))
 	ctx, cancel := context.WithCancel(context.Background())

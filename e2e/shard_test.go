@@ -24,7 +24,8 @@ var shardWires = []struct {
 	lw.ListMode
 }{{wires[0], lw.ListAuto}, {wires[1], lw.ListPages}, {wires[4], lw.ListAuto}, {wires[5], lw.ListWhole}}
 
-// inShard reports whether a UID is in part i of 3. It uses apimachinery's hash, and bounds that are written down here.
+// inShard reports whether a UID is in part i of 3. It uses apimachinery's hash, and bounds that are
+// written down here.
 func inShard(i int, uid string) bool {
 	hash := "0x" + sharding.HashField(uid)
 	bounds := []string{"0x0000000000000000", "0x5555555555555555", "0xaaaaaaaaaaaaaaaa", "0x10000000000000000"}
@@ -69,8 +70,9 @@ func (s *sifter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	})
 }
 
-// TestShards follows three parts of a collection, each over every wire, while objects come and go. The parts are disjoint and
-// complete, whether the server selects or not: it does at first, and does not after it was started again without the feature gate.
+// TestShards follows three parts of a collection, each over every wire, while objects come and go.
+// The parts are disjoint and complete, whether the server selects or not: it does at first, and
+// does not after it was started again without the feature gate.
 func TestShards(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, objects = "shards", 60
@@ -132,7 +134,8 @@ func TestShards(t *testing.T) {
 	}, servers.Generic)
 }
 
-// mustBeComplete checks that the parts over each wire have each object of the server once, and that none is empty.
+// mustBeComplete checks that the parts over each wire have each object of the server once, and that
+// none is empty.
 func mustBeComplete(t *testing.T, r *servers.Reader, namespace string, parts []*follower[*corev1.ConfigMap]) {
 	t.Helper()
 	want, _, err := r.List(within(t, patience), collection("configmaps", namespace))
@@ -160,7 +163,8 @@ func mustBeComplete(t *testing.T, r *servers.Reader, namespace string, parts []*
 	}
 }
 
-// mustEcho checks that a list of a part comes with the selector if the server selects, and without if it does not.
+// mustEcho checks that a list of a part comes with the selector if the server selects, and without
+// if it does not.
 func mustEcho(t *testing.T, sift *sifter, selects bool) {
 	t.Helper()
 	_, err := lw.Shard[*corev1.ConfigMap](sift, sift.part, 3).List(within(t, patience), metav1.ListOptions{Limit: 1},
