@@ -28,7 +28,7 @@ type Group struct {
 	members []*member       // that have an informer, in the order in which they came
 	shared  map[any]*member // those of Share, by their sharedKey; also while they have no informer
 	phase   lifecycle
-	ctx     context.Context // of the members' Runs; set when phase becomes started
+	ctx     context.Context // the parent of the members' contexts; set when phase becomes started
 
 	// running counts the members that run. They start under mu, and only while phase is started,
 	// so that none starts when Run waits for all.
@@ -126,13 +126,9 @@ func (g *Group) join(m *member) {
 // startLocked starts m, which runs until it leaves the group or the group stops.
 func (g *Group) startLocked(m *member) {
 	ctx, cancel := context.WithCancel(g.ctx)
-	unlink := context.AfterFunc(m.left, cancel)
+	context.AfterFunc(m.left, cancel)
 	m.started = true
-	g.running.Go(func() {
-		defer cancel()
-		defer unlink()
-		m.run(ctx)
-	})
+	g.running.Go(func() { m.run(ctx) })
 }
 
 // part removes m and waits until it has ended.
@@ -159,6 +155,8 @@ func (g *Group) part(m *member) {
 // [Group.Status] and [Group.WaitForSync] show it at once. The error of Run joins the errors of all
 // such informers that are still in the group, and names each.
 func (g *Group) Run(ctx context.Context) error {
+	// The methods of a context of the user's own must not be called under mu. Those of a child
+	// made here may.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if !g.start(ctx) {
