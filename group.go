@@ -18,7 +18,7 @@ import (
 //	defer release()
 //	group.Add(nodes)
 //	go group.Run(ctx)
-//	if err := group.WaitForSync(ctx); err != nil {
+//	err := group.WaitForSync(ctx)
 //
 // A Group must not be copied.
 type Group struct {
@@ -67,13 +67,6 @@ func (m *member) run(ctx context.Context) {
 	m.err = m.inf.Run(ctx)
 }
 
-// stoppedContext is the context of an informer that stops at once.
-var stoppedContext = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrStopped)
-	return ctx
-}()
-
 // Add adds an informer that the caller has made, and must not run. It starts with the group, or at
 // once if the group runs. If the group has stopped, the informer is stopped too.
 //
@@ -119,7 +112,7 @@ func (g *Group) join(m *member) {
 	m.started = m.started || late
 	g.mu.Unlock()
 	if late {
-		m.run(stoppedContext)
+		m.run(g.ctx) // it is done, so that the informer stops at once
 	}
 }
 
@@ -142,8 +135,9 @@ func (g *Group) part(m *member) {
 	case running:
 		<-m.done
 	case m.key != nil:
-		// Nobody else can run an informer of Share, and somebody may still wait for it.
-		m.run(stoppedContext)
+		// Nobody else can run an informer of Share, and somebody may still wait for it. The context
+		// is done, so that it stops at once.
+		m.run(m.left)
 	}
 }
 
