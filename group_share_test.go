@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -221,6 +224,7 @@ func TestShareOfPanickingSource(t *testing.T) {
 				if first != second || calls.Load() != 1 || first.WaitForSync(t.Context()) != nil {
 					t.Errorf("%p and %p after %d calls", first, second, calls.Load())
 				}
+				synctest.Wait()
 				if name == "panic" && failed != "no source" {
 					t.Errorf("the user of that source has met %v", failed)
 				}
@@ -241,7 +245,7 @@ func TestShareLeavesNothing(t *testing.T) {
 				gadgets := lwtest.Objects[*gadget](server, "gadgets")
 				var g lw.Group
 				runGroup(t, &g)
-				goroutines := settled()
+				before := len(bubbled())
 
 				var made atomic.Int32
 				use := func(key int) {
@@ -276,8 +280,8 @@ func TestShareLeavesNothing(t *testing.T) {
 				}
 				asked := len(server.Requests())
 				server.Client().CloseIdleConnections()
-				if n := settled(); n != goroutines {
-					t.Errorf("%d goroutines, and %d before", n, goroutines)
+				if left := bubbled(); len(left) != before {
+					t.Errorf("%d goroutines, and %d before:\n%s", len(left), before, strings.Join(left, "\n\n"))
 				}
 				time.Sleep(time.Hour)
 				if n := len(server.Requests()); n != asked {
@@ -292,8 +296,15 @@ func TestShareLeavesNothing(t *testing.T) {
 	}
 }
 
-// settled returns the number of goroutines when those of the bubble that can end have ended.
-func settled() int {
+// bubbled returns the stacks of the goroutines of this bubble, when those that can end have ended.
+func bubbled() []string {
 	synctest.Wait()
-	return runtime.NumGoroutine()
+	buf := make([]byte, 1<<20)
+	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	// The first is this goroutine. Its first line says which bubble it is in.
+	bubble := regexp.MustCompile(`synctest bubble \d+`).FindString(all[0])
+	return slices.DeleteFunc(all, func(stack string) bool {
+		first, _, _ := strings.Cut(stack, "\n")
+		return !strings.HasSuffix(first, bubble+"]:")
+	})
 }
