@@ -23,7 +23,7 @@ func (c *Collection) remove(key types.NamespacedName, pre history.Preconditions)
 		}
 		at := pre
 		if at.Version == 0 {
-			// Otherwise the finalizers that decide might not be those of the object that is written.
+			// The finalizers that decide must be those of the object that is written.
 			at.Version = old.Version
 		}
 		gone = len(old.Value.meta.Finalizers) == 0
