@@ -5,7 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
-	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,8 +32,7 @@ func start(t *testing.T, w *world) (current func() *Controller, stop func()) {
 	begin := func() *Controller {
 		next, err := New(w.config(), "", slog.New(slog.NewTextHandler(t.Output(), nil)))
 		if err != nil {
-			t.Error(err)
-			runtime.Goexit()
+			panic(err)
 		}
 		c.Store(next)
 		return next
@@ -111,6 +110,41 @@ func TestTakeover(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if err := w.check(second()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Although its informers are slow, the controller does nothing twice: it reads its own writes.
+func TestReadsItsWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		defer w.Close()
+		for _, verb := range []lwtest.Verb{lwtest.Watch, lwtest.Stream} {
+			w.Inject(lwtest.Fault{Verb: verb, Plural: "configmaps", Times: -1, Effect: lwtest.Slow(time.Second)})
+		}
+		current, stop := start(t, w)
+		defer stop()
+		time.Sleep(time.Minute)
+		pages := map[string]string{"a": "1", "b": "2", "c": "3"}
+		for range 3 {
+			if err := w.write("site", pages); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+			delete(pages, "a")
+		}
+		time.Sleep(time.Minute)
+		if err := w.check(current()); err != nil {
+			t.Error(err)
+		}
+		var codes []int
+		for _, r := range w.Requests(lwtest.Create) {
+			if r.Plural == "configmaps" {
+				codes = append(codes, r.Code)
+			}
+		}
+		if want := []int{201, 201, 201}; !slices.Equal(want, codes) {
+			t.Errorf("the creations of three pages were answered with %d", codes)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -51,15 +52,21 @@ func (w *world) config() *rest.Config {
 
 // write creates a Website, or replaces its pages.
 func (w *world) write(name string, pages map[string]string) error {
-	site, err := w.sites.Get(lw.Key{Namespace: "default", Name: name})
-	if err != nil {
-		site = &Website{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: WebsiteSpec{Pages: pages}}
-		_, err = w.sites.Create(site)
-		return err
+	for {
+		site, err := w.sites.Get(lw.Key{Namespace: "default", Name: name})
+		if err != nil {
+			site = &Website{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+		}
+		site.Spec.Pages = pages
+		if err != nil {
+			_, err = w.sites.Create(site)
+		} else {
+			_, err = w.sites.Update(site)
+		}
+		if !apierrors.IsConflict(err) { // with the controller, which may write the same Website
+			return err
+		}
 	}
-	site.Spec.Pages = pages
-	_, err = w.sites.Update(site)
-	return err
 }
 
 // check returns nil if the server has exactly the pages that its Websites want, and c knows it.

@@ -9,7 +9,7 @@
 //	kubectl apply -f crd.yaml
 //	go run . -kubeconfig ~/.kube/config
 //
-// runs it on a cluster until Ctrl-C or SIGTERM, and serves /healthz, /livez and /statusz. Within the
+// runs it on a cluster until Ctrl-C or SIGTERM, and serves /healthz, /livez and /statusz. In the
 // cluster, use -in-cluster.
 //
 // To make it yours: copy the directory, remove the replace lines of go.mod, put your types into
