@@ -237,6 +237,7 @@ func TestDecoderOverEveryClient(t *testing.T) {
 					if err := inf.WaitForSync(t.Context()); err != nil {
 						t.Fatal(err)
 					}
+					synctest.Wait()
 					if r := s.requests[0]; mode == lw.ListPages && r.Header.Get("Accept") != tt.accepts {
 						t.Errorf("Accept %q, want %q", r.Header.Get("Accept"), tt.accepts)
 					}
@@ -314,6 +315,7 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 		if diff := cmp.Diff([]string{"pod-1", "pod-2"}, names()); diff != "" {
 			t.Error(diff)
 		}
+		synctest.Wait()
 		for _, r := range s.requests {
 			for name, want := range map[string]string{"Cookie": "session=1", "User-Agent": "agent", "Authorization": "Bearer token"} {
 				if diff := cmp.Diff([]string{want}, r.Header[name]); diff != "" {
