@@ -34,7 +34,7 @@ func demo(ctx context.Context, out io.Writer) error {
 		Host: server.URL(), Transport: server.Client().Transport,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	}
-	mgr, err := newManager(config, logr.FromSlogHandler(slog.NewTextHandler(out, nil)))
+	mgr, err := newManager(config, logr.FromSlogHandler(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return err
 	}

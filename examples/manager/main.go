@@ -1,29 +1,38 @@
-// Command manager is a controller-runtime manager whose cache is lw's. One line does that; see
+// Command manager is a controller-runtime manager whose cache is lw's: see the one line in
 // newManager.
 //
 //	go run .
 //
 // runs it on an API server in memory, and exits with 0 if the server has at the end what it should
-// have. With -kubeconfig it runs on a cluster until Ctrl-C.
+// have.
+//
+//	go run . -kubeconfig ~/.kube/config
+//
+// runs it on a cluster until Ctrl-C or SIGTERM. It writes a ConfigMap into each namespace that has
+// the label example.dev/team, and nothing else.
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/go-lw/lw/controllerruntime"
 )
 
 // newManager returns a manager with the reconciler of this example.
 func newManager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Logger:  log,
-		Metrics: metricsserver.Options{BindAddress: "0"},
+		NewCache: controllerruntime.NewCache, // without this line the cache is controller-runtime's own
+		Logger:   log,
+		Metrics:  metricsserver.Options{BindAddress: "0"}, // no port, so that go run . needs none
 	})
 	if err != nil {
 		return nil, err
@@ -32,12 +41,30 @@ func newManager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
 }
 
 func main() {
-	kubeconfig := flag.String("kubeconfig-file", "", "run on the cluster of this file")
+	// controller-runtime has defined the flag -kubeconfig.
 	flag.Parse()
-	fmt.Println(*kubeconfig)
-	_ = clientcmd.BuildConfigFromFlags
-	if err := demo(ctrl.SetupSignalHandler(), os.Stdout); err != nil {
+	ctx := ctrl.SetupSignalHandler()
+	var err error
+	if flag.Lookup("kubeconfig").Value.String() == "" {
+		err = demo(ctx, os.Stdout)
+	} else {
+		err = run(ctx)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// run runs the manager on the cluster of -kubeconfig until ctx is done.
+func run(ctx context.Context) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, logr.FromSlogHandler(slog.Default().Handler()))
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
 }
