@@ -11,6 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
@@ -34,7 +37,12 @@ func demo(ctx context.Context, out io.Writer) error {
 		Host: server.URL(), Transport: server.Client().Transport,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	}
-	mgr, err := newManager(config, logr.FromSlogHandler(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	mgr, err := newManager(config, ctrl.Options{
+		Logger:  logr.FromSlogHandler(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Metrics: metricsserver.Options{BindAddress: "0"}, // no port
+		// A test may run this more than once in one process.
+		Controller: controllerconfig.Controller{SkipNameValidation: new(true)},
+	})
 	if err != nil {
 		return err
 	}
@@ -70,7 +78,7 @@ func demo(ctx context.Context, out io.Writer) error {
 			return nil
 		}, map[string]string{"a": "red", "b": "blue"}},
 		{"somebody deletes what belongs to a team", func() error {
-			return infos.Delete(lw.Key{Namespace: "a", Name: "team"})
+			return infos.Delete(lw.Key{Namespace: "a", Name: "example-team"})
 		}, map[string]string{"a": "red", "b": "blue"}},
 		{"the connection breaks, and a namespace changes hands", func() error {
 			server.Break()

@@ -22,18 +22,16 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/go-lw/lw/controllerruntime"
 )
 
 // newManager returns a manager with the reconciler of this example.
-func newManager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		NewCache: controllerruntime.NewCache, // without this line the cache is controller-runtime's own
-		Logger:   log,
-		Metrics:  metricsserver.Options{BindAddress: "0"}, // no port, so that go run . needs none
-	})
+func newManager(config *rest.Config, opts ctrl.Options) (ctrl.Manager, error) {
+	// Without this line the cache is controller-runtime's own.
+	opts.NewCache = controllerruntime.NewCache
+
+	mgr, err := ctrl.NewManager(config, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +60,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, logr.FromSlogHandler(slog.Default().Handler()))
+	mgr, err := newManager(config, ctrl.Options{Logger: logr.FromSlogHandler(slog.Default().Handler())})
 	if err != nil {
 		return err
 	}

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// teamLabel is on the namespaces that belong to a team.
+// teamLabel is on the namespaces that belong to a team, with the team's name.
 const teamLabel = "example.dev/team"
 
-// A teamReconciler keeps a ConfigMap named team in each namespace of a team. There is nothing of lw
+// A teamReconciler keeps a ConfigMap named example-team in each namespace of a team. There is nothing of lw
 // in it: the client reads from the manager's cache, whatever that is.
 type teamReconciler struct{ client.Client }
 
@@ -22,10 +22,14 @@ func (r *teamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.Get(ctx, req.NamespacedName, &namespace); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "team"}}
+	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "example-team"}}
 	team, ok := namespace.Labels[teamLabel]
 	if !ok {
-		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, info))
+		err := r.Get(ctx, client.ObjectKeyFromObject(info), info)
+		if err == nil && metav1.IsControlledBy(info, &namespace) {
+			err = r.Delete(ctx, info)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, info, func() error {
 		info.Data = map[string]string{"name": team}
