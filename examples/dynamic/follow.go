@@ -39,7 +39,7 @@ type kind[T lw.Object] struct {
 }
 
 // NewFollower returns a Follower of the resources, and of all custom resources if custom is set. It
-// calls tell for every change, in a goroutine for each kind.
+// calls tell for every change, for each who wants the kind, in several goroutines at once.
 func NewFollower[T lw.Object](config *rest.Config, resources []schema.GroupVersionResource, custom bool, log *slog.Logger,
 	tell func(kind string, change lw.EventType, obj T)) (*Follower[T], error) {
 	f := &Follower[T]{config: config, log: log, tell: tell, kinds: map[string]*kind[T]{}}

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,9 +39,12 @@ func TestKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		defer w.Close()
+		var mu sync.Mutex
 		var told []string
 		f, err := NewFollower(w.config(), nil, true, slog.New(slog.DiscardHandler),
 			func(kind string, change lw.EventType, obj *metav1.PartialObjectMetadata) {
+				mu.Lock()
+				defer mu.Unlock()
 				told = append(told, kind+" "+change.String()+" "+obj.Name)
 			})
 		if err != nil {
@@ -56,20 +60,41 @@ func TestKinds(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		watched := func() (n int) {
-			for _, r := range w.Requests(lwtest.Stream, lwtest.Watch) {
-				if r.Plural == "websites" && r.Code == 200 {
+		// asked returns the number of requests for websites that were answered with that code.
+		asked := func(code int, verbs ...lwtest.Verb) (n int) {
+			for _, r := range w.Requests(verbs...) {
+				if r.Plural == "websites" && r.Code == code {
 					n++
 				}
 			}
 			return n
 		}
+		// followed returns the resource that is followed for each who wants it.
+		followed := func() map[string]string {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			out := map[string]string{}
+			for who, k := range f.kinds {
+				out[who] = name(k.resource)
+			}
+			return out
+		}
+		expect := func(want map[string]string) {
+			t.Helper()
+			if got := followed(); !maps.Equal(want, got) {
+				t.Errorf("followed: %v, want %v", got, want)
+			}
+		}
 		must(w.define("websites"))
 		must(f.want("me", schema.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "websites"}))
 		must(w.create("websites", "bakery"))
-		if n := watched(); n != 1 || !slices.Equal(told, []string{"websites.v1.example.dev Added bakery", "websites.v1.example.dev Added bakery"}) {
+		const v1, v2 = "websites.v1.example.dev", "websites.v2.example.dev"
+		expect(map[string]string{"websites.example.dev": v1, "me": v1})
+		mu.Lock()
+		if n := asked(200, lwtest.Stream, lwtest.Watch); n != 1 || !slices.Equal(told, []string{v1 + " added bakery", v1 + " added bakery"}) {
 			t.Errorf("%d watches, told %q", n, told)
 		}
+		mu.Unlock()
 
 		d, err := w.definitions.Get(lw.Key{Name: "websites.example.dev"})
 		must(err)
@@ -80,30 +105,27 @@ func TestKinds(t *testing.T) {
 			change()
 			d, err = w.definitions.Update(d)
 			must(err)
-			if len(f.kinds) != 1 || f.kinds["me"] == nil {
-				t.Errorf("kinds %v", f.kinds)
-			}
+			expect(map[string]string{"me": v1})
 		}
 		// A newer version is served, and stored.
 		d.Spec.Versions = []Version{{Name: "v1", Served: true}, {Name: "v2", Served: true, Storage: true}}
 		_, err = w.definitions.Update(d)
 		must(err)
-		if k := f.kinds[d.Name]; k == nil || k.resource.Version != "v2" {
-			t.Errorf("kinds %v", f.kinds)
-		}
+		expect(map[string]string{"websites.example.dev": v2, "me": v1})
 		f.unwant("me")
 		f.unwant("me")
 		must(w.undefine("websites"))
-		if len(f.kinds) != 0 {
-			t.Errorf("kinds %v", f.kinds)
-		}
-		before := len(w.Requests())
-		time.Sleep(time.Minute)
-		if n := len(w.Requests()); n != before {
+		expect(map[string]string{})
+		must(w.define("websites"))
+		must(w.undefine("websites"))
+		before := asked(200)
+		w.SetServed("websites", true)
+		time.Sleep(time.Hour)
+		if n := asked(200); n != before {
 			t.Errorf("%d requests for what nobody wants", n-before)
 		}
 		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
