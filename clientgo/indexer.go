@@ -241,17 +241,7 @@ func (x *indexer[T]) Index(name string, obj any) ([]any, error) {
 	if len(values) == 1 {
 		return lookup(ix.index, values[0]), nil
 	}
-	out := []any{}
-	seen := map[lw.Key]bool{}
-	for _, value := range values {
-		for obj := range ix.index.Lookup(value) {
-			if key := lw.KeyOf(obj); !seen[key] {
-				seen[key] = true
-				out = append(out, obj)
-			}
-		}
-	}
-	return out, nil
+	return lookupAny(ix.index, values), nil
 }
 
 func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
@@ -265,6 +255,31 @@ func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
 func lookup[T lw.Object](index *lw.Index[string, T], value string) []any {
 	out := make([]any, 0, index.Len(value))
 	for obj := range index.Lookup(value) {
+		out = append(out, obj)
+	}
+	return out
+}
+
+// lookupAny returns the objects that have one of values. Each lookup is answered from a state of its
+// own, so an object whose value changes in between could be missed. Two passes with one result have
+// seen one state. Few passes are enough unless objects change as fast as they are read.
+func lookupAny[T lw.Object](index *lw.Index[string, T], values []string) []any {
+	const maxPasses = 8
+	var found map[lw.Key]T
+	for range maxPasses {
+		before := found
+		found = map[lw.Key]T{}
+		for _, value := range values {
+			for obj := range index.Lookup(value) {
+				found[lw.KeyOf(obj)] = obj
+			}
+		}
+		if before != nil && maps.Equal(before, found) {
+			break
+		}
+	}
+	out := make([]any, 0, len(found))
+	for _, obj := range found {
 		out = append(out, obj)
 	}
 	return out
