@@ -100,6 +100,9 @@ func (x *indexer[T]) Delete(obj any) error {
 		return err
 	}
 	x.store.Delete(key)
+	if m, err := meta.Accessor(obj); err == nil {
+		x.seed(m.GetResourceVersion())
+	}
 	return nil
 }
 
@@ -241,7 +244,7 @@ func (x *indexer[T]) Index(name string, obj any) ([]any, error) {
 	if len(values) == 1 {
 		return lookup(ix.index, values[0]), nil
 	}
-	return lookupAny(ix.index, values), nil
+	return lookupAny(x.store.ResourceVersion, ix.index.Lookup, values), nil
 }
 
 func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
@@ -260,21 +263,22 @@ func lookup[T lw.Object](index *lw.Index[string, T], value string) []any {
 	return out
 }
 
-// lookupAny returns the objects that have one of values. Each lookup is answered from a state of its
-// own, so an object whose value changes in between could be missed. Two passes with one result have
-// seen one state. Few passes are enough unless objects change as fast as they are read.
-func lookupAny[T lw.Object](index *lw.Index[string, T], values []string) []any {
+// lookupAny returns the objects that lookup has for any of values. Each lookup is answered from a
+// state of its own, so an object whose value changes in between could be missed. The version of the
+// store tells: if it is the same before and after, nothing has changed. Only a store that changes
+// as fast as it is read needs more than a few passes; then the last one must do.
+func lookupAny[T lw.Object](version func() string, lookup func(value string) iter.Seq[T], values []string) []any {
 	const maxPasses = 8
 	var found map[lw.Key]T
 	for range maxPasses {
-		before := found
+		before := version()
 		found = map[lw.Key]T{}
 		for _, value := range values {
-			for obj := range index.Lookup(value) {
+			for obj := range lookup(value) {
 				found[lw.KeyOf(obj)] = obj
 			}
 		}
-		if before != nil && maps.Equal(before, found) {
+		if version() == before {
 			break
 		}
 	}
