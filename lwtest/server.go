@@ -110,6 +110,12 @@ func (s *Server) Listen() (url string, err error) {
 // ServeHTTP answers one request. It makes a Server an [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.server.ServeHTTP(w, r) }
 
+// SetShards makes the server select by the shard selectors of requests, and echo them in the
+// ShardInfo of lists, as a Kubernetes server with the feature gate ShardedListAndWatch. At first,
+// and after SetShards(false), the server ignores them: [lw.Shard] then selects by itself. Watches
+// that are open do not change.
+func (s *Server) SetShards(on bool) { s.server.SetShards(on) }
+
 // ResourceVersion returns the resource version of the last write.
 func (s *Server) ResourceVersion() string { return strconv.FormatUint(s.server.Line.Version(), 10) }
 

@@ -75,6 +75,7 @@ func (req *Request) parse(r *http.Request) error {
 	o := &req.Options
 	o.LabelSelector = query.Get("labelSelector")
 	o.FieldSelector = query.Get("fieldSelector")
+	o.ShardSelector = query.Get("shardSelector")
 	o.ResourceVersion = query.Get("resourceVersion")
 	o.ResourceVersionMatch = metav1.ResourceVersionMatch(query.Get("resourceVersionMatch"))
 	o.Continue = query.Get("continue")

@@ -46,6 +46,7 @@ type Server struct {
 	streams map[*answer]Request // the open watches and streams, with the requests they answer
 	fronts  []*front
 	down    bool
+	shards  bool // requests may have a shard selector
 }
 
 // New returns a server without objects. It panics if a Resource has no Resource or no Kind.
@@ -79,6 +80,21 @@ func (s *Server) Collection(resource string) *Collection {
 		panic(fmt.Sprintf("apiserver: no collection %q", resource))
 	}
 	return s.collections[i]
+}
+
+// SetShards makes the server select by the shard selectors of requests, and echo them in lists
+// (https://kep.k8s.io/5866). At first, and after SetShards(false), it ignores them, as a server
+// does without the feature gate ShardedListAndWatch. Watches that are open do not change.
+func (s *Server) SetShards(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shards = on
+}
+
+func (s *Server) hasShards() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shards
 }
 
 // A target is what the path of a request names. The name in key is empty for a collection, and the
@@ -135,6 +151,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.logRequest(req) // from here on req belongs to the log, and only the recorder writes to it
 	recorder := &recorder{ResponseWriter: w, server: s, request: req}
 	x := &exchange{w: recorder, r: r, req: asked, collection: t.collection}
+	if !s.hasShards() {
+		x.req.Options.ShardSelector = ""
+	}
 	if err != nil {
 		x.fail(err)
 		return

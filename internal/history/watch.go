@@ -71,7 +71,7 @@ func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch
 	}
 	version, err := ParseVersion(opts.ResourceVersion)
 	if err != nil {
-		return nil, errWatchVersion(err)
+		return nil, errWithoutReason(err)
 	}
 	w := &Watch[V]{c: c, filter: f, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}
 	if s := opts.TimeoutSeconds; s != nil && *s > 0 {
