@@ -7,8 +7,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// Each of three replicas of a controller follows its own third of the widgets. A replica knows its number from the ordinal of its
-// pod in a StatefulSet, for example.
+// Each of three replicas of a controller follows its own third of the widgets. A replica knows its
+// number from the ordinal of its pod in a StatefulSet, for example.
 func ExampleShard() {
 	server := lw.NewMemory[*Widget]()
 	for i := range 300 {

@@ -60,7 +60,8 @@ func named(name string) *lw.Options {
 // permanent is a source that no retry can mend.
 func permanent() lw.Source[*Widget] { return &lw.HTTP[*Widget]{URL: "ftp://server"} }
 
-// The informers of a group start and stop with it. Those that are added meanwhile start at once, and those that come too late stop.
+// The informers of a group start and stop with it. Those that are added meanwhile start at once,
+// and those that come too late stop.
 func TestGroupRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group
@@ -148,7 +149,8 @@ func TestGroupRemoveIdle(t *testing.T) {
 	})
 }
 
-// An informer that ends early, with an error, is shown at once, and does not end the others. Run's error names it in the end.
+// An informer that ends early, with an error, is shown at once, and does not end the others. Run's
+// error names it in the end.
 func TestGroupWithPermanentError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group
@@ -252,8 +254,8 @@ func TestGroupWaitForRemoved(t *testing.T) {
 	}
 }
 
-// A kind that comes and goes, such as that of a CustomResourceDefinition: its informer is removed, and no request for it is made
-// any more. When the kind has come back, a new informer follows it.
+// A kind that comes and goes, such as that of a CustomResourceDefinition: its informer is removed,
+// and no request for it is made any more. When the kind has come back, a new informer follows it.
 func TestGroupWithKindThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t,
@@ -294,7 +296,8 @@ func TestGroupWithKindThatGoes(t *testing.T) {
 	})
 }
 
-// No code of the user runs under the lock of a group: the methods of a group may be called from all of it.
+// No code of the user runs under the lock of a group: the methods of a group may be called from all
+// of it.
 func TestGroupCallsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group

@@ -66,8 +66,8 @@ func (s *sharded[T]) Hints() SourceHints {
 	return h
 }
 
-// check returns whether obj certainly belongs to another part; if err is not nil, whether the object
-// that err is about does. The error is err, or that of an obj without a UID.
+// check returns whether obj certainly belongs to another part; if err is not nil, whether the
+// object that err is about does. The error is err, or that of an obj without a UID.
 func (s *sharded[T]) check(obj T, err error) (foreign bool, _ error) {
 	var uid types.UID
 	var zero T

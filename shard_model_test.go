@@ -25,13 +25,14 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// partOf says which of n parts an object belongs to: the first 64 bits of i/n decide. It is written without package shard.
+// partOf returns which of n parts an object belongs to. It is written without package shard.
 func partOf(uid types.UID, n int) int {
 	hash, ok := new(big.Int).SetString(sharding.HashField(string(uid)), 16)
 	if !ok {
 		panic(uid)
 	}
-	// The largest i whose range begins at or before the hash: i*2^64/n, rounded down, is at most hash.
+	// The largest i whose range begins at or before the hash: i*2^64/n, rounded down, is at most
+	// hash.
 	for i := n - 1; ; i-- {
 		begin := new(big.Int).Lsh(big.NewInt(int64(i)), 64)
 		if begin.Div(begin, big.NewInt(int64(n))).Cmp(hash) <= 0 {
@@ -235,8 +236,9 @@ func (w *shardWorld) commands() map[string]func(*rapid.T) {
 	return commands
 }
 
-// Whether a server selects, ignores the selectors or changes its mind, and whatever happens to the objects and watches: no object
-// is in two parts, no part is told of another's object, and together they have and were told of all.
+// Whether a server selects, ignores the selectors or changes its mind, and whatever happens to the
+// objects and watches: no object is in two parts, no part is told of another's object, and together
+// they have and were told of all.
 func TestShardsAreDisjointAndComplete(t *testing.T) {
 	servers := map[string]func(*rapid.T) (w *shardWorld, source func() lw.Source[*gadget], end func()){
 		"memory": func(*rapid.T) (*shardWorld, func() lw.Source[*gadget], func()) {

@@ -59,7 +59,8 @@ func TestShardOfOne(t *testing.T) {
 	}
 }
 
-// Every request has the selector of the part, as apimachinery writes it, and the options that it had.
+// Every request has the selector of the part, as apimachinery writes it, and the options that it
+// had.
 func TestShardSelector(t *testing.T) {
 	for i, want := range []sharding.ShardRangeRequirement{
 		{Key: "object.metadata.uid", Start: "0x0000000000000000", End: "0x5555555555555555"},
@@ -82,7 +83,8 @@ func TestShardSelector(t *testing.T) {
 	}
 }
 
-// What a server says of the selector comes through every source. One that ignores the selector says nothing.
+// What a server says of the selector comes through every source. One that ignores the selector says
+// nothing.
 func TestShardInfo(t *testing.T) {
 	const selector = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
 	info := &metav1.ShardInfo{Selector: selector}
@@ -160,7 +162,8 @@ func listMeta[T lw.Object](t *testing.T, src lw.Source[T]) metav1.ListMeta {
 	return m
 }
 
-// A server that ignores the selector sends everything. The events of other parts are not shown, but move the version.
+// A server that ignores the selector sends everything. The events of other parts are not shown, but
+// move the version.
 func TestShardOfServerThatIgnoresIt(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -207,7 +210,8 @@ func shardOf(t *testing.T, src *script, log *calls) (*lw.Informer[*Widget], *err
 	return inf, errs
 }
 
-// An object of another part that has taken the key of ours shows that ours is gone, even if no deletion was sent.
+// An object of another part that has taken the key of ours shows that ours is gone, even if no
+// deletion was sent.
 func TestShardLosesKeyToAnotherPart(t *testing.T) {
 	other := inPart(1, "a", 2, "6")
 	undecoded := lw.WatchEvent[*Widget]{
@@ -229,7 +233,8 @@ func TestShardLosesKeyToAnotherPart(t *testing.T) {
 	}
 }
 
-// Objects of one transaction have one version. Those of other parts do not look like an event that was sent twice.
+// Objects of one transaction have one version. Those of other parts do not look like an event that
+// was sent twice.
 func TestShardOfOneVersion(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -260,7 +265,8 @@ func TestShardOfOneVersion(t *testing.T) {
 	}
 }
 
-// An object that cannot be decoded is set aside in its own part; in every part if its UID is unknown, and so is one without a UID.
+// An object that cannot be decoded is set aside in its own part; in every part if its UID is
+// unknown, and so is one without a UID.
 func TestShardSetsAside(t *testing.T) {
 	odd := func(w *Widget) error {
 		return &lw.Error{Op: "decode", Key: lw.KeyOf(w), UID: w.UID, Err: errors.New("odd")}
@@ -303,7 +309,8 @@ func TestShardSetsAside(t *testing.T) {
 	})
 }
 
-// A list that leaves out nearly everything makes progress all the same, and is not mistaken for one of which nothing can be used.
+// A list that leaves out nearly everything makes progress all the same, and is not mistaken for one
+// of which nothing can be used.
 func TestShardWithoutObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := list("5", inPart(1, "b", 1, "5"))

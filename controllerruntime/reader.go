@@ -34,7 +34,8 @@ import (
 //
 //	client.New(config, client.Options{Cache: &client.CacheOptions{Reader: reader}})
 //
-// A read waits until its informer has synced. One List is answered from one state of the collection.
+// A read waits until its informer has synced, but fails at once with a *cache.ErrCacheNotStarted if
+// nobody runs the informer. One List is answered from one state of the collection.
 // The objects that it returns are deep copies, with their kind and API version set, unless
 // client.UnsafeDisableDeepCopy asks for the shared ones. All methods are safe for concurrent use.
 type Reader struct {

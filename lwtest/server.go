@@ -141,9 +141,9 @@ func (s *Server) SetServed(plural string, served bool) {
 }
 
 // SetShards makes the server select by the shard selectors of requests, and echo them in the
-// ShardInfo of lists, as a Kubernetes server with the feature gate ShardedListAndWatch. At first, and
-// after SetShards(false), the server ignores them: [lw.Shard] then selects by itself. Watches that
-// are open do not change.
+// ShardInfo of lists, as a Kubernetes server with the feature gate ShardedListAndWatch. At first,
+// and after SetShards(false), the server ignores them: [lw.Shard] then selects by itself. Watches
+// that are open do not change.
 func (s *Server) SetShards(on bool) { s.server.SetShards(on) }
 
 // ResourceVersion returns the resource version of the last write.

@@ -86,8 +86,8 @@ func (s *Server) Collection(resource string) *Collection {
 }
 
 // SetShards makes the server select by the shard selectors of requests, and echo them in lists
-// (https://kep.k8s.io/5866). At first, and after SetShards(false), it ignores them, as a server does
-// without the feature gate ShardedListAndWatch. Watches that are open do not change.
+// (https://kep.k8s.io/5866). At first, and after SetShards(false), it ignores them, as a server
+// does without the feature gate ShardedListAndWatch. Watches that are open do not change.
 func (s *Server) SetShards(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

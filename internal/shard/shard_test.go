@@ -22,7 +22,8 @@ func TestHash(t *testing.T) {
 	})
 }
 
-// The parts follow each other without a gap, from the first hash to the last, and are as large as each other.
+// The parts follow each other without a gap, from the first hash to the last, and are as large as
+// each other.
 func TestPart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(1, 300), rapid.IntRange(1, math.MaxInt)).Draw(t, "n")
@@ -36,7 +37,8 @@ func TestPart(t *testing.T) {
 		case i > 0 && Part(i-1, n).Last != r.First-1:
 			t.Errorf("part %d of %d ends at %x, and part %d begins at %x", i-1, n, Part(i-1, n).Last, i, r.First)
 		}
-		// n parts of this size, less one, are no more hashes than there are, and n of one more are no fewer.
+		// n parts of this size, less one, are no more hashes than there are, and n of one more are
+		// no fewer.
 		if size := r.Last - r.First; n > 1 && (size > math.MaxUint64/uint64(n) || size+2 < math.MaxUint64/uint64(n)) {
 			t.Errorf("part %d of %d has %d hashes", i, n, size+1)
 		}
@@ -48,7 +50,8 @@ func object(uid, namespace string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: namespace}}
 }
 
-// Every UID is in exactly one part, and a selector of that part is the one that apimachinery writes and matches.
+// Every UID is in exactly one part, and a selector of that part is the one that apimachinery writes
+// and matches.
 func TestSelector(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		uid := rapid.OneOf(rapid.String(), rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}`)).Draw(t, "uid")
