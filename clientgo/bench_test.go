@@ -81,8 +81,8 @@ func BenchmarkUpdate(b *testing.B) {
 	})
 }
 
-// BenchmarkEvents measures an event from the ListerWatcher to three handlers. The objects are there already: nothing is
-// decoded or copied.
+// BenchmarkEvents measures an event from the ListerWatcher to three handlers. The objects are there
+// already: nothing is decoded or copied.
 func BenchmarkEvents(b *testing.B) {
 	benchmarkAll(b, func(b *testing.B, impl implementation) {
 		const pods, handlers = 1000, 3

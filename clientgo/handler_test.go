@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// A handler is told of the first list, of each change and of what a relist shows, and a late one of the store and of the
-// changes after it.
+// A handler is told of the first list, of each change and of what a relist shows, and a late one of
+// the store and of the changes after it.
 func TestHandlerCalls(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
 		server.create(t, labelled("a", "v=1"), labelled("b", "v=1"))
@@ -65,7 +65,8 @@ func TestHandlerCalls(t *testing.T) {
 	})
 }
 
-// A handler is removed once and for all: by its handle, from within, twice. A handle of another informer removes nothing.
+// A handler is removed once and for all: by its handle, from within, twice. A handle of another
+// informer removes nothing.
 func TestRemoveEventHandler(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
 		inf, other := impl.new(server, cache.SharedIndexInformerOptions{}), impl.new(server, cache.SharedIndexInformerOptions{})
@@ -183,7 +184,8 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// With ReallyCrash false a panic is logged with its line, the handler pauses for a second, and goes on. Others notice nothing.
+// With ReallyCrash false a panic is logged with its line, the handler pauses for a second, and goes
+// on. Others notice nothing.
 func TestHandlerPanics(t *testing.T) {
 	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -259,8 +261,9 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// The periods at which a handler gets its resyncs, by the period of the informer, of the handler, and whether it is added
-// late. -1: it asks for none. A lent informer has no period of its own: it gives each handler what it asks for.
+// The periods at which a handler gets its resyncs, by the period of the informer, of the handler,
+// and whether it is added late. -1: it asks for none. A lent informer has no period of its own: it
+// gives each handler what it asks for.
 func TestResync(t *testing.T) {
 	const s = time.Second
 	for name, tc := range map[string]struct {

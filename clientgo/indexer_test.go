@@ -25,7 +25,8 @@ func byLabels(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// A unit test seeds the store of an informer that it does not run, and its listers find the objects.
+// A unit test seeds the store of an informer that it does not run, and its listers find the
+// objects.
 func TestFixtures(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{
@@ -143,7 +144,8 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
-// The version of a store that a test has seeded is that of the last write; of a store that an informer fills, the server's.
+// The version of a store that a test has seeded is that of the last write; of a store that an
+// informer fills, the server's.
 func TestStoreResourceVersion(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})

@@ -34,6 +34,14 @@ func newAdapter[T lw.Object](inf *lw.Informer[T], resync time.Duration) *adapter
 	return &adapter[T]{shared: newShared(inf, reflect.TypeFor[T]().String(), resync)}
 }
 
+// Status returns what informer is doing. ok is false if it is not an informer of this package.
+func Status(informer cache.SharedInformer) (status lw.Status, ok bool) {
+	if s, ok := informer.(interface{ status() lw.Status }); ok {
+		return s.status(), true
+	}
+	return lw.Status{}, false
+}
+
 // adapter is the result of SharedIndexInformer.
 type adapter[T lw.Object] struct {
 	*shared[T]
@@ -219,6 +227,8 @@ func (s *shared[T]) LastSyncResourceVersion() string { return s.inf.Store().Reso
 
 // IsStopped reports whether the informer has stopped.
 func (s *shared[T]) IsStopped() bool { return isClosed(s.inf.Stopped()) }
+
+func (s *shared[T]) status() lw.Status { return s.inf.Status() }
 
 // GetController returns a view of the informer that cannot run it.
 func (s *shared[T]) GetController() cache.Controller { return controller[T]{s} }

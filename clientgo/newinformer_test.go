@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,8 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// A transform is set until Run, and sees every object once, from the first list on. Its result may be of another type.
+// A transform is set until Run, and sees every object once, from the first list on. Its result may
+// be of another type.
 func TestSetTransform(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
@@ -75,8 +77,8 @@ func TestSetTransform(t *testing.T) {
 	})
 }
 
-// What a transform leaves out is not there, and what it cannot do is reported; neither hides the other objects. With client-go
-// both fail the whole list.
+// What a transform leaves out is not there, and what it cannot do is reported; neither hides the
+// other objects. With client-go both fail the whole list.
 func TestTransformLeavesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errs := handleErrors(t)
@@ -108,7 +110,8 @@ func TestTransformLeavesOut(t *testing.T) {
 	})
 }
 
-// handleErrors replaces client-go's handlers of errors during the test. The default ones wait for a clock that all bubbles share.
+// handleErrors replaces client-go's handlers of errors during the test. The default ones wait for a
+// clock that all bubbles share.
 func handleErrors(t *testing.T) *reported {
 	r := &reported{}
 	before := utilruntime.ErrorHandlers
@@ -195,9 +198,9 @@ func TestWatchErrorHandler(t *testing.T) {
 		}
 		// An error that nobody wraps can be compared.
 		server.Fail(io.ErrUnexpectedEOF)
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if len(errs) == 0 || !errors.Is(errs[len(errs)-1], io.ErrUnexpectedEOF) {
+		if !slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }) {
 			t.Errorf("errors of a broken network: %v", errs)
 		}
 		cancel()
@@ -225,7 +228,8 @@ func TestDefaultWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// A handler that hangs delays neither the informer nor its handlers, and memory is bounded. When it returns, Run does.
+// A handler that hangs delays neither the informer nor its handlers, and memory is bounded. When it
+// returns, Run does.
 func TestWatchErrorHandlerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newPodServer()
@@ -313,7 +317,8 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// An index whose function panics crashes the program, as any panic; unless ReallyCrash is false, when only the object is set aside.
+// An index whose function panics crashes the program, as any panic; unless ReallyCrash is false,
+// when only the object is set aside.
 func TestIndexPanicWhileRunning(t *testing.T) {
 	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -339,6 +344,32 @@ func TestIndexPanicWhileRunning(t *testing.T) {
 			t.Errorf("panics %s, want %s", got, want)
 		}
 	})
+}
+
+// An error that no retry can mend ends Run, after it was reported.
+func TestPermanentError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := clientgo.NewInformer(&cache.ListWatch{
+			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+				return nil, fmt.Errorf("no such field: %w", lw.ErrPermanent)
+			},
+			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("no streams") },
+		}, &corev1.Pod{}, 0, nil)
+		var errs []error
+		if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }); err != nil {
+			t.Fatal(err)
+		}
+		inf.Run(nil)
+		if len(errs) != 1 || !errors.Is(errs[0], lw.ErrPermanent) || !inf.IsStopped() {
+			t.Errorf("errors %v, stopped %t", errs, inf.IsStopped())
+		}
+		if s, ok := clientgo.Status(inf); !ok || !errors.Is(s.Err, lw.ErrPermanent) || s.Informer != "Pod" {
+			t.Errorf("status %+v, %t", s, ok)
+		}
+	})
+	if _, ok := clientgo.Status(implementations["client-go"].new(newPodServer(), cache.SharedIndexInformerOptions{})); ok {
+		t.Error("a Status of client-go's informer")
+	}
 }
 
 // The constructors say what is wrong with their parameters.

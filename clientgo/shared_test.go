@@ -23,13 +23,14 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// An implementation is one way to get client-go's interface. The tests run over all of them: what client-go does is the
-// truth, and a test says where an adapter differs on purpose.
+// An implementation is one way to get client-go's interface. The tests run over all of them: what
+// client-go does is the truth, and a test says where an adapter differs on purpose.
 type implementation struct {
 	new func(cache.ListerWatcher, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
 	// clientgo says that it is client-go's own.
 	clientgo bool
-	// lent says that the informer is somebody else's, with a transform, options and indexes of its own.
+	// lent says that the informer is somebody else's, with a transform, options and indexes of its
+	// own.
 	lent bool
 }
 
@@ -159,7 +160,8 @@ func (s *podServer) delete(t testing.TB, name string) {
 	}
 }
 
-// runInformer runs inf until the test ends, or until the function that it returns is called, which waits for Run.
+// runInformer runs inf until the test ends, or until the function that it returns is called, which
+// waits for Run.
 func runInformer(t testing.TB, inf cache.SharedIndexInformer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -169,8 +171,8 @@ func runInformer(t testing.TB, inf cache.SharedIndexInformer) (stop func()) {
 	return stop
 }
 
-// calls records what a handler is called with. Each call is a line such as "add ns/a", "add ns/a initial" or
-// "update ns/a a b", with the values of the label v.
+// calls records what a handler is called with. Each call is a line such as "add ns/a", "add ns/a
+// initial" or "update ns/a a b", with the values of the label v.
 type calls struct {
 	mu    sync.Mutex
 	lines []string
@@ -207,7 +209,8 @@ func describe(obj any) string {
 	}
 }
 
-// take waits until the bubble is idle, and returns the lines since the last take, those of the same kind sorted.
+// take waits until the bubble is idle, and returns the lines since the last take, those of the same
+// kind sorted.
 func (c *calls) take() []string {
 	synctest.Wait()
 	c.mu.Lock()

@@ -112,7 +112,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A request that does not heed its context delays the stop hardly, and a watch that comes too late is stopped.
+// A request that does not heed its context delays the stop hardly, and a watch that comes too late
+// is stopped.
 func TestStopDuringRequests(t *testing.T) {
 	late := watch.NewFake()
 	for name, from := range map[string]func(release <-chan struct{}) cache.ListerWatcher{
