@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ErrStarted is returned by Run when it is called a second time.
@@ -44,6 +46,7 @@ const (
 	opWatch     = "watch"
 	opDecode    = "decode"
 	opTransform = "transform"
+	opShard     = "shard"
 	opIndex     = "index"
 	opMutation  = "mutation"
 )
@@ -53,12 +56,13 @@ const (
 // apierrors.APIStatus), the network's error or the decoder's.
 type Error struct {
 	Informer string // Options.Name
-	Op       string // list, stream, watch, decode, transform, index or mutation
+	Op       string // list, stream, watch, decode, transform, shard, index or mutation
 	// Failures is how many attempts have failed in a row. It is 0 for a failure that does not
 	// count, such as that of a single object, or of a good watch that broke and is resumed at once.
 	Failures int
-	Key      Key   // of the object that failed; zero if it was a request, or the key is unknown
-	Err      error // never nil
+	Key      Key       // of the object that failed; zero if it was a request, or the key is unknown
+	UID      types.UID // of that object; "" if it is unknown
+	Err      error     // never nil
 }
 
 // Error returns "lw: <informer>: <op> <key>: <cause>", without the parts that are not known.
@@ -150,7 +154,7 @@ func unusable[T Object](obj T) error {
 	case obj == zero:
 		return &Error{Op: opDecode, Err: errors.New("the object is nil")}
 	}
-	return &Error{Op: opDecode, Key: KeyOf(obj), Err: errNoName("object")}
+	return &Error{Op: opDecode, Key: KeyOf(obj), UID: obj.GetUID(), Err: errNoName("object")}
 }
 
 // errNoName returns the error of what has no name: an object, or the result of a Transform.

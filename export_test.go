@@ -29,3 +29,10 @@ func (t *transformed[T, U]) names() int {
 	defer t.mu.Unlock()
 	return len(t.renamed)
 }
+
+// Kept returns how many informers g has, and how many keys of Share.
+func (g *Group) Kept() (members, keys int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.members), len(g.shared)
+}

@@ -137,7 +137,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 func (h *HTTP[T]) object(o decode.Object) (T, error) {
 	var zero T
 	if o.Err != nil {
-		return zero, &Error{Op: opDecode, Key: Key{Namespace: o.Ident.Namespace, Name: o.Ident.Name}, Err: o.Err}
+		return zero, &Error{Op: opDecode, Key: Key{Namespace: o.Ident.Namespace, Name: o.Ident.Name}, UID: o.Ident.UID, Err: o.Err}
 	}
 	obj := o.Value.(T)
 	if err := unusable(obj); err != nil {

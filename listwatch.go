@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -82,8 +83,24 @@ func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yi
 		ResourceVersion:    list.GetResourceVersion(),
 		Continue:           list.GetContinue(),
 		RemainingItemCount: list.GetRemainingItemCount(),
+		ShardInfo:          shardInfoOf(list),
 	}
 	return listMeta, eachItem(list, yield)
+}
+
+// shardInfoOf returns the ShardInfo of list, or nil. The interface of the lists of clients does not
+// have it: typed lists have a method, and the lists of dynamic clients only the field.
+func shardInfoOf(list runtime.Object) *metav1.ShardInfo {
+	switch list := list.(type) {
+	case metav1.ShardedListInterface:
+		return list.GetShardInfo()
+	case *unstructured.UnstructuredList:
+		selector, found, err := unstructured.NestedString(list.Object, "metadata", "shardInfo", "selector")
+		if found && err == nil {
+			return &metav1.ShardInfo{Selector: selector}
+		}
+	}
+	return nil
 }
 
 // eachItem yields the items of list. If the list holds them as values, in one array, eachItem
@@ -96,7 +113,8 @@ func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 		if obj, ok := item.(T); ok && obj != zero {
 			return yield(obj, nil)
 		}
-		return yield(zero, &Error{Op: opDecode, Key: keyOfAny(item), Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
+		id := metaOfAny(item)
+		return yield(zero, &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
 	}
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -205,10 +223,9 @@ func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 	obj, ok := ev.Object.(T)
 	var zero T
 	if !ok || obj == zero {
-		if m, err := meta.Accessor(ev.Object); err == nil && !isNil(ev.Object) {
-			out.ResourceVersion = m.GetResourceVersion()
-		}
-		out.Err = &Error{Op: opDecode, Key: keyOfAny(ev.Object), Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
+		id := metaOfAny(ev.Object)
+		out.ResourceVersion = id.ResourceVersion
+		out.Err = &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
 		return out, nil
 	}
 	out.Object, out.ResourceVersion = obj, obj.GetResourceVersion()
@@ -226,16 +243,16 @@ func aOrNil(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
-// keyOfAny returns the key of obj if it has metadata, else the zero Key.
-func keyOfAny(obj any) Key {
+// metaOfAny returns the identity of obj if it has metadata, else the zero Meta.
+func metaOfAny(obj any) Meta {
 	if isNil(obj) {
-		return Key{}
+		return Meta{}
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return Key{}
+		return Meta{}
 	}
-	return Key{Namespace: m.GetNamespace(), Name: m.GetName()}
+	return MetaOf(m)
 }
 
 // WithListOptions returns a Source that passes the options of every request to each tweak, which

@@ -110,14 +110,14 @@ type WatchEvent[T Object] struct {
 	// millisecond. Reads of the store show each event at once all the same.
 	More bool
 	// Omitted marks a Deleted that stands for an Added event of the server whose object a source
-	// such as [Transform] left out. There may be nothing to delete.
+	// such as [Transform] or [Shard] left out. There may be nothing to delete.
 	Omitted bool
 	// Err says that the object could not be decoded or transformed. It is an *[Error], with the Key
 	// if that is known.
 	Err error
 
-	// Identity is the identity of a Deleted that has no Object, such as one that a [Transform]
-	// yields. It is nil if Object is set, and must not be changed.
+	// Identity is the identity of a Deleted that has no Object, such as one that a [Transform] or a
+	// [Shard] yields. It is nil if Object is set, and must not be changed.
 	Identity *Meta
 }
 
@@ -191,19 +191,18 @@ func HintsOf[T Object](src Source[T]) SourceHints {
 	return SourceHints{}
 }
 
-// leftOutKey is the key of leftOutByTransform in a context.
+// leftOutKey is the key of leftOutOf in a context.
 type leftOutKey struct{}
 
-// withLeftOutByTransform returns a context for a List. A Transform that runs under it calls f for
-// each object that it leaves out. These objects are not yielded, so without f a long list of them
-// would look to the reflector like a list that makes no progress.
-func withLeftOutByTransform(ctx context.Context, f func()) context.Context {
+// withLeftOut returns a context for a List. A [Transform] or a [Shard] that runs under it calls f
+// for each object that it leaves out. These objects are not yielded, so without f a long list of
+// them would look to the reflector like a list that makes no progress.
+func withLeftOut(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, leftOutKey{}, f)
 }
 
-// leftOutByTransform returns the function that ctx has from withLeftOutByTransform, or one that
-// does nothing.
-func leftOutByTransform(ctx context.Context) func() {
+// leftOutOf returns the function that ctx has from withLeftOut, or one that does nothing.
+func leftOutOf(ctx context.Context) func() {
 	if f, ok := ctx.Value(leftOutKey{}).(func()); ok {
 		return f
 	}

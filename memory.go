@@ -23,7 +23,7 @@ import (
 //     [Memory.Compact].
 //   - All pages of a list show one version. A watch may start from any version that is kept.
 //   - It supports streamed lists and bookmarks. Label selectors work for a T with GetLabels, field
-//     selectors for metadata.name and metadata.namespace.
+//     selectors for metadata.name and metadata.namespace, shard selectors for every T.
 //   - Its errors are a server's, made by k8s.io/apimachinery/pkg/api/errors.
 //
 // A watch that starts at a list's resource version sees everything that was written after the
@@ -211,6 +211,7 @@ func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield fun
 		ResourceVersion:    history.FormatVersion(page.Version),
 		Continue:           page.Continue,
 		RemainingItemCount: page.Remaining,
+		ShardInfo:          page.Shard,
 	}, nil
 }
 

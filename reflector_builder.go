@@ -268,9 +268,9 @@ func (g *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (
 		return older, nil
 	}
 	// One transaction of the server's store may give several objects the same version, but not one
-	// object twice.
-	again := known && newest.version == to.version && g.objs[i].GetResourceVersion() != to.version
-	if before && !again {
+	// object twice. An object that is not there may be one that a partial source leaves out.
+	same := newest.version == to.version && (known && g.objs[i].GetResourceVersion() != to.version || !known && h.Partial)
+	if before && !same {
 		return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
 	}
 	// The change may be right although the object is unknown. The object may have come as a bad

@@ -164,8 +164,10 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 	}
 	if ev.ResourceVersion == r.position.version {
 		// One transaction of the server's store may give several objects the same version, but not
-		// one object twice.
-		if held, ok := r.target.get(key); ok && held.GetResourceVersion() != ev.ResourceVersion || !ok && ev.Type == watch.Added {
+		// one object twice. An object that is not there may be one that a partial source leaves
+		// out.
+		held, ok := r.target.get(key)
+		if ok && held.GetResourceVersion() != ev.ResourceVersion || !ok && (ev.Type == watch.Added || w.hints.Partial) {
 			return nil
 		}
 	}

@@ -193,7 +193,7 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 		g.heard(1)
 		got.leaveOut()
 	}
-	meta, err := r.src.List(withLeftOutByTransform(ctx, leftOut), opts, func(obj T, err error) error {
+	meta, err := r.src.List(withLeftOut(ctx, leftOut), opts, func(obj T, err error) error {
 		g.heard(1)
 		got.addItem(obj, err)
 		return nil

@@ -54,16 +54,16 @@ func (t *transformed[T, U]) Hints() SourceHints {
 // apply returns f(obj). stays is false if f leaves the object out of the collection. err is an
 // *Error with the key by which downstream knows the object.
 func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
-	key := KeyOf(obj) // before f, which may change obj
+	key, uid := KeyOf(obj), obj.GetUID() // before f, which may change obj
 	var zero U
 	if out, err = t.f(obj); err != nil {
-		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, Err: err})
+		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: err})
 	}
 	if out == zero {
 		return zero, false, nil
 	}
 	if !usable(out) {
-		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, Err: errNoName("result")})
+		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: errNoName("result")})
 	}
 	t.rename(key, KeyOf(out))
 	return out, true, nil
@@ -143,7 +143,7 @@ func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, y
 	if opts.Continue == "" {
 		t.beginList()
 	}
-	leftOut := leftOutByTransform(ctx)
+	leftOut := leftOutOf(ctx)
 	meta, err := t.src.List(ctx, opts, func(obj T, err error) error {
 		if err != nil {
 			return yield(zero, t.setAside(err))

@@ -12,24 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// A Syncer is something that can be waited for. An [*Informer] and a [*Registration] are Syncers.
+// A Syncer is something that can be waited for. An [*Informer], a [*Registration] and a [*Group]
+// are Syncers.
 type Syncer interface {
 	WaitForSync(ctx context.Context) error
 }
 
 // WaitForSync waits until all syncers have synced, and then returns nil. If some have not when ctx
-// is done, its error joins theirs. Give ctx a deadline: a server that refuses lists is asked again
-// and again.
+// is done, it returns a *[SyncError] that names them. Give ctx a deadline: a server that refuses
+// lists is asked again and again.
 func WaitForSync(ctx context.Context, syncers ...Syncer) error {
-	var errs []error
+	var failed SyncError
 	for _, s := range syncers {
 		// Waiting for one after the other takes no longer than waiting for all at once: they share
 		// ctx, and a Syncer that has synced returns at once.
 		if err := s.WaitForSync(ctx); err != nil {
-			errs = append(errs, err)
+			failed.add(s, err)
 		}
 	}
-	return errors.Join(errs...)
+	return failed.orNil()
 }
 
 // waitForSync implements [Informer.WaitForSync].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ type followOptions struct {
 	lw.Options
 	// view makes of an object what T shows of it; nil: all.
 	view func(object map[string]any) map[string]any
+	// of says which of the objects at path the informer should have; nil: all.
+	of func(*servers.Object) bool
 }
 
 // follow starts an informer on src, which sends its requests through c. path is where an
@@ -103,6 +106,9 @@ func (f *follower[T]) same(r *servers.Reader) {
 		var err error
 		if want, _, err = r.List(ctx, f.path); err != nil {
 			return fmt.Sprintf("%s: independent list: %v", f.name(), err)
+		}
+		if f.opts.of != nil {
+			maps.DeleteFunc(want, func(_ string, obj *servers.Object) bool { return !f.opts.of(obj) })
 		}
 		got := map[string]string{}
 		for obj := range f.Store().All() {

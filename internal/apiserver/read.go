@@ -34,6 +34,7 @@ func (x *exchange) list() error {
 		ResourceVersion:    history.FormatVersion(page.Version),
 		Continue:           page.Continue,
 		RemainingItemCount: page.Remaining,
+		ShardInfo:          page.Shard,
 	}
 	if x.listMeta != nil {
 		x.listMeta(&meta)
@@ -185,7 +186,7 @@ func (x *exchange) initial() ([]Unit, metav1.ListOptions, error) {
 		return []Unit{{Type: watch.Error, status: statusOf(tooLarge(want, have))}}, opts, nil
 	}
 	page, err := x.collection.history.List(x.req.Namespace, metav1.ListOptions{
-		LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector,
+		LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector, ShardSelector: opts.ShardSelector,
 		ResourceVersion: history.FormatVersion(have), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
 	})
 	if err != nil {

@@ -57,9 +57,9 @@ func errInvalidOptions(errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 }
 
-// errWatchVersion is the answer to a watch whose resource version is not a number. A real server
-// sends a status without a reason.
-func errWatchVersion(err error) error {
+// errWithoutReason is the answer to a watch whose resource version is not a number, and to a shard
+// selector that does not parse. A real server does not call them bad requests.
+func errWithoutReason(err error) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusInternalServerError,

@@ -15,6 +15,9 @@ type Page[V any] struct {
 	// Remaining is the number of objects after this page. It is nil on the last page, and always if
 	// there is a selector, as a real server leaves it out then.
 	Remaining *int64
+	// Shard is the request's shard selector, as a server that selects by it echoes it. It is nil if
+	// the request has none.
+	Shard *metav1.ShardInfo
 }
 
 // List answers a list request, with the objects in the order of their paths. An empty namespace
@@ -45,6 +48,9 @@ func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V]
 		return Page[V]{}, err
 	}
 	page := Page[V]{Version: version}
+	if f.shard != nil {
+		page.Shard = &metav1.ShardInfo{Selector: f.shard.String()}
+	}
 	for i, obj := range state {
 		if !f.matches(obj) {
 			continue

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/shard"
 )
 
 // A content is what the model knows of an object.
@@ -94,8 +96,17 @@ func drawFilter(t *rapid.T) (namespace string, opts metav1.ListOptions, match fu
 	if name != "" {
 		opts.FieldSelector = "metadata.name=" + name
 	}
+	inShard := func(types.NamespacedName, content) bool { return true }
+	if n := rapid.IntRange(1, 3).Draw(t, "shards"); n > 1 {
+		s := shard.Selector{
+			Field:  rapid.SampledFrom([]string{shard.UID, shard.Namespace}).Draw(t, "of shards"),
+			Ranges: []shard.Range{shard.Part(rapid.IntRange(0, n-1).Draw(t, "shard"), n)},
+		}
+		opts.ShardSelector = s.String()
+		inShard = func(k types.NamespacedName, c content) bool { return s.Matches(string(c.UID), k.Namespace) }
+	}
 	return namespace, opts, func(k types.NamespacedName, c content) bool {
-		return (namespace == "" || namespace == k.Namespace) && (label == "" || label == c.Label) && (name == "" || name == k.Name)
+		return (namespace == "" || namespace == k.Namespace) && (label == "" || label == c.Label) && (name == "" || name == k.Name) && inShard(k, c)
 	}
 }
 

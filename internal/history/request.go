@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/go-lw/lw/internal/shard"
 )
 
 // ParseVersion returns a resource version as a number. "" and "0" are both 0.
@@ -34,9 +36,11 @@ type filter[V any] struct {
 	namespace string          // "": all
 	labels    labels.Selector // nil: all
 	fields    fields.Selector // nil: all
+	shard     *shard.Selector // nil: all
 }
 
-// newFilter parses the selectors of a request. Its errors are BadRequest.
+// newFilter parses the selectors of a request. Its errors are BadRequest, except that a real server
+// has no reason for the error of a shard selector.
 func (c *Collection[V]) newFilter(namespace string, opts metav1.ListOptions) (filter[V], error) {
 	f := filter[V]{namespace: namespace}
 	if opts.LabelSelector != "" {
@@ -58,6 +62,13 @@ func (c *Collection[V]) newFilter(namespace string, opts metav1.ListOptions) (fi
 		}
 		f.fields = sel
 	}
+	if opts.ShardSelector != "" {
+		sel, err := shard.Parse(opts.ShardSelector)
+		if err != nil {
+			return f, errWithoutReason(fmt.Errorf("invalid shard selector: %w", err))
+		}
+		f.shard = sel
+	}
 	return f, nil
 }
 
@@ -67,14 +78,15 @@ const (
 )
 
 // selects reports whether the filter has a selector. A namespace is not one.
-func (f filter[V]) selects() bool { return f.labels != nil || f.fields != nil }
+func (f filter[V]) selects() bool { return f.labels != nil || f.fields != nil || f.shard != nil }
 
 // matches reports whether the filter selects obj. It is false for nil.
 func (f filter[V]) matches(obj *Object[V]) bool {
 	return obj != nil &&
 		(f.namespace == "" || f.namespace == obj.Key.Namespace) &&
 		(f.labels == nil || f.labels.Matches(labels.Set(obj.Labels))) &&
-		(f.fields == nil || f.fields.Matches(objectFields[V]{obj}))
+		(f.fields == nil || f.fields.Matches(objectFields[V]{obj})) &&
+		(f.shard == nil || f.shard.Matches(string(obj.UID), obj.Key.Namespace))
 }
 
 // objectFields lets a field selector read the fields of an object.

@@ -1,0 +1,244 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A Group runs informers together: those that were made for it by [Share], and those that were
+// given to it by [Group.Add]. Informers may come and go while the group runs. The zero value is an
+// empty group. All methods are safe for concurrent use.
+//
+//	var group lw.Group
+//	pods, release := lw.Share(&group, "web", webPods, nil)
+//	defer release()
+//	group.Add(nodes)
+//	go group.Run(ctx)
+//	if err := group.WaitForSync(ctx); err != nil {
+//
+// A Group must not be copied.
+type Group struct {
+	// mu guards the fields below, and those fields of members that say so. It is held for a few
+	// loads and stores: no lock of lw is taken under it, and no code of the user runs under it.
+	mu      sync.Mutex
+	members []*member       // that have an informer, in the order in which they came
+	shared  map[any]*member // those of Share, by their sharedKey; also while they have no informer
+	phase   lifecycle
+	ctx     context.Context // of the members' Runs; set when phase becomes started
+
+	// running counts the members that run. They start under mu, and only while phase is started,
+	// so that none starts when Run waits for all.
+	running sync.WaitGroup
+}
+
+var _ Syncer = (*Group)(nil)
+
+// A member is an informer of a group.
+type member struct {
+	inf AnyInformer
+	// left is done when the member is no longer in the group.
+	left  context.Context
+	leave context.CancelFunc
+	// started says that run was called, or is about to be. Guarded by Group.mu.
+	started bool
+	done    chan struct{} // closed when run has returned
+	err     error         // what the informer's Run has returned; set before done is closed
+
+	// The fields below are those of a member of Share.
+
+	key   any           // nil for one of Add
+	built chan struct{} // closed when inf is set, or when that has failed and inf stays nil
+	users int           // calls of Share without those of release; guarded by Group.mu
+}
+
+func newMember() *member {
+	m := &member{done: make(chan struct{})}
+	m.left, m.leave = context.WithCancel(context.Background())
+	return m
+}
+
+// run runs the informer to its end.
+func (m *member) run(ctx context.Context) {
+	defer close(m.done)
+	m.err = m.inf.Run(ctx)
+}
+
+// stoppedContext is the context of an informer that stops at once.
+var stoppedContext = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrStopped)
+	return ctx
+}()
+
+// Add adds an informer that the caller has made, and must not run. It starts with the group, or at
+// once if the group runs. If the group has stopped, the informer is stopped too.
+//
+// remove takes it out of the group, stops it, and returns when its Run has returned. So remove must
+// not be called by a handler of inf. If the group has not started inf, remove leaves it as it is.
+// Calls after the first do nothing, but wait as well.
+//
+// Add panics if inf is nil.
+func (g *Group) Add(inf AnyInformer) (remove func()) {
+	if isNil(inf) {
+		panic("lw: Group.Add: nil informer")
+	}
+	m := newMember()
+	m.inf = inf
+	g.join(m)
+	return once(func() { g.part(m) })
+}
+
+// once returns a function that calls f once. Other calls wait for that one. They wait for a channel
+// and not for a mutex, as in sync.OnceFunc, because f may take long: in a synctest bubble no time
+// passes while a goroutine waits for a mutex.
+func once(f func()) func() {
+	var called atomic.Bool
+	done := make(chan struct{})
+	return func() {
+		if called.Swap(true) {
+			<-done
+			return
+		}
+		defer close(done)
+		f()
+	}
+}
+
+// join adds m, and starts it if the group runs.
+func (g *Group) join(m *member) {
+	g.mu.Lock()
+	g.members = append(g.members, m)
+	late := g.phase == ended
+	if g.phase == started {
+		g.startLocked(m)
+	}
+	m.started = m.started || late
+	g.mu.Unlock()
+	if late {
+		m.run(stoppedContext)
+	}
+}
+
+// startLocked starts m, which runs until it leaves the group or the group stops.
+func (g *Group) startLocked(m *member) {
+	ctx, cancel := context.WithCancel(g.ctx)
+	unlink := context.AfterFunc(m.left, cancel)
+	m.started = true
+	g.running.Go(func() {
+		defer cancel()
+		defer unlink()
+		m.run(ctx)
+	})
+}
+
+// part removes m and waits until it has ended.
+func (g *Group) part(m *member) {
+	g.mu.Lock()
+	g.members = without(g.members, m)
+	running := m.started
+	g.mu.Unlock()
+	m.leave()
+	switch {
+	case running:
+		<-m.done
+	case m.key != nil:
+		// Nobody else can run an informer of Share, and somebody may still wait for it.
+		m.run(stoppedContext)
+	}
+}
+
+// Run starts the informers of the group, and those that come later, and returns when ctx is done
+// and all of them have ended. Then no goroutine of theirs is left. A second call returns
+// [ErrStarted].
+//
+// An informer that ends before ctx is done, with an [ErrPermanent], does not end the others.
+// [Group.Status] and [Group.WaitForSync] show it at once. The error of Run joins the errors of all
+// such informers that are still in the group, and names each.
+func (g *Group) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !g.start(ctx) {
+		return ErrStarted
+	}
+	<-ctx.Done()
+	g.mu.Lock()
+	g.phase = ended
+	g.mu.Unlock()
+	g.running.Wait()
+	var errs []error
+	for _, m := range g.present() {
+		// One that came after the end may be about to stop.
+		if isClosed(m.done) && m.err != nil {
+			errs = append(errs, m.failure())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// start starts all members. It returns false, and does nothing, unless it is the first call.
+func (g *Group) start(ctx context.Context) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.phase != notStarted {
+		return false
+	}
+	g.phase, g.ctx = started, ctx
+	for _, m := range g.members {
+		g.startLocked(m)
+	}
+	return true
+}
+
+// failure returns the error of m with the informer's name.
+func (m *member) failure() error {
+	if _, ok := m.err.(*Error); ok {
+		return m.err // has it
+	}
+	return fmt.Errorf("lw: Group: %s: %w", m.inf.Status().Informer, m.err)
+}
+
+// present returns the members that have an informer.
+func (g *Group) present() []*member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.members)
+}
+
+// WaitForSync waits until all informers have synced that are in the group when it is called, and
+// then returns nil. If some have not when ctx is done, or have stopped before, it returns a
+// *[SyncError] that names them. An informer that leaves the group is not waited for. Give ctx a
+// deadline: a server that refuses lists is asked again and again.
+func (g *Group) WaitForSync(ctx context.Context) error {
+	var failed SyncError
+	for _, m := range g.present() {
+		if err := m.waitForSync(ctx); err != nil {
+			failed.add(m.inf, err)
+		}
+	}
+	return failed.orNil()
+}
+
+// waitForSync waits until the informer has synced or has left the group.
+func (m *member) waitForSync(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.left, cancel)()
+	if err := m.inf.WaitForSync(ctx); err != nil && m.left.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// Status returns the status of each informer, in the order in which they came into the group.
+func (g *Group) Status() []Status {
+	members := g.present()
+	all := make([]Status, len(members))
+	for i, m := range members {
+		all[i] = m.inf.Status()
+	}
+	return all
+}
