@@ -15,7 +15,7 @@ import (
 
 // seeded returns an informer whose store has n pods on 100 nodes, and an index by node.
 func seeded(b *testing.B, impl implementation, n int) cache.Indexer {
-	x := impl.new(newPodServer(), cache.SharedIndexInformerOptions{Indexers: cache.Indexers{
+	x := impl.new(newPodMemory(), cache.SharedIndexInformerOptions{Indexers: cache.Indexers{
 		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
 		"node":               func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil },
 	}}).GetIndexer()

@@ -21,7 +21,7 @@ var crashes = map[string]struct {
 }{
 	"a handler that panics": {
 		func(t *testing.T, impl implementation) {
-			inf := impl.new(newPodServer(labelled("a")), cache.SharedIndexInformerOptions{})
+			inf := impl.new(newPodMemory(labelled("a")), cache.SharedIndexInformerOptions{})
 			mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { panic("of the handler") }})
 			runInformer(t, inf)
 		},
@@ -29,7 +29,7 @@ var crashes = map[string]struct {
 	},
 	"an index that fails": {
 		func(t *testing.T, impl implementation) {
-			runInformer(t, impl.new(newPodServer(labelled("a")), cache.SharedIndexInformerOptions{Indexers: cache.Indexers{
+			runInformer(t, impl.new(newPodMemory(labelled("a")), cache.SharedIndexInformerOptions{Indexers: cache.Indexers{
 				"fails": func(any) ([]string, error) { return nil, errors.New("no value") },
 			}}))
 		},
@@ -37,7 +37,7 @@ var crashes = map[string]struct {
 	},
 	"a changed object": {
 		func(t *testing.T, impl implementation) {
-			inf := impl.new(newPodServer(labelled("a")), cache.SharedIndexInformerOptions{})
+			inf := impl.new(newPodMemory(labelled("a")), cache.SharedIndexInformerOptions{})
 			runInformer(t, inf)
 			synctest.Wait()
 			inf.GetStore().List()[0].(*corev1.Pod).Spec.NodeName = "changed"

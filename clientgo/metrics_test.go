@@ -81,7 +81,7 @@ func TestMetrics(t *testing.T) {
 		}
 		defer name.Release()
 		p := &provider{values: map[string]float64{}}
-		server := newPodServer(labelled("a"), labelled("b"))
+		server := newPodMemory(labelled("a"), labelled("b"))
 		inf := clientgo.NewInformerWithOptions(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{
 			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
 		})
@@ -130,7 +130,7 @@ func TestMetricsOfTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer name.Release()
-		server := newPodServer(labelled("a"))
+		server := newPodMemory(labelled("a"))
 		pods := corev1.SchemeGroupVersion.WithResource("pods")
 		id, second := name.WithResource(pods), name.WithResource(pods) // only the first counts
 		for _, o := range []cache.SharedIndexInformerOptions{

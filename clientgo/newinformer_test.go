@@ -30,7 +30,7 @@ import (
 // A transform is set until Run, and sees every object once, from the first list on. Its result may
 // be of another type.
 func TestSetTransform(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		if impl.lent {
 			err := inf.SetTransform(func(obj any) (any, error) { return obj, nil })
@@ -82,7 +82,7 @@ func TestSetTransform(t *testing.T) {
 func TestTransformLeavesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errs := handleErrors(t)
-		server := newPodServer(labelled("a"), labelled("b"), labelled("nil"), labelled("typed-nil"), labelled("fails"), labelled("no-object"))
+		server := newPodMemory(labelled("a"), labelled("b"), labelled("nil"), labelled("typed-nil"), labelled("fails"), labelled("no-object"))
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 		if err := inf.SetTransform(func(obj any) (any, error) {
 			switch p := obj.(*corev1.Pod); p.Name {
@@ -130,11 +130,13 @@ type reported struct {
 	errs, msgs []string
 }
 
+// want checks that these errors, in their order as text, were reported since the last check.
 func (r *reported) want(t *testing.T, errs ...string) {
 	t.Helper()
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	slices.Sort(r.errs)
 	if diff := cmp.Diff(errs, r.errs); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
@@ -143,7 +145,7 @@ func (r *reported) want(t *testing.T, errs ...string) {
 
 // The handler of watch errors gets the failures of requests as they are, with the context of Run.
 func TestWatchErrorHandler(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{ObjectDescription: "the pods"})
 		if impl.lent {
 			for name, err := range map[string]error{
@@ -210,7 +212,7 @@ func TestWatchErrorHandler(t *testing.T) {
 
 // Without a handler of its own, an informer reports to those of the process, as client-go does.
 func TestDefaultWatchErrorHandler(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		errs := handleErrors(t)
 		if impl.lent {
 			return
@@ -232,7 +234,7 @@ func TestDefaultWatchErrorHandler(t *testing.T) {
 // returns, Run does.
 func TestWatchErrorHandlerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := newPodServer()
+		server := newPodMemory()
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 		release := make(chan struct{})
 		n := 0
@@ -327,7 +329,7 @@ func TestIndexPanicWhileRunning(t *testing.T) {
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, v any) { panics = append(panics, v) }}
 	synctest.Test(t, func(t *testing.T) {
 		handleErrors(t)
-		server := newPodServer(labelled("a"), labelled("b"))
+		server := newPodMemory(labelled("a"), labelled("b"))
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, cache.Indexers{"x": func(obj any) ([]string, error) {
 			if obj.(*corev1.Pod).Name == "b" {
 				return nil, errors.New("no value")
@@ -367,7 +369,7 @@ func TestPermanentError(t *testing.T) {
 			t.Errorf("status %+v, %t", s, ok)
 		}
 	})
-	if _, ok := clientgo.Status(implementations["client-go"].new(newPodServer(), cache.SharedIndexInformerOptions{})); ok {
+	if _, ok := clientgo.Status(implementations["client-go"].new(newPodMemory(), cache.SharedIndexInformerOptions{})); ok {
 		t.Error("a Status of client-go's informer")
 	}
 }
@@ -394,7 +396,7 @@ func TestMisuse(t *testing.T) {
 			f()
 		}()
 	}
-	inf := clientgo.NewInformer(newPodServer(), &corev1.Pod{}, 0, nil)
+	inf := clientgo.NewInformer(newPodMemory(), &corev1.Pod{}, 0, nil)
 	if _, err := inf.AddEventHandler(nil); err == nil || err.Error() != "clientgo: *v1.Pod: AddEventHandler: nil handler" {
 		t.Errorf("a nil handler: %v", err)
 	}

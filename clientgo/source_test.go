@@ -178,7 +178,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 func TestWatchListClientGate(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		clientfeaturestesting.SetFeatureDuringTest(t, clientfeatures.WatchListClient, on)
-		if got := lw.HintsOf(clientgo.SourceOf[*corev1.Pod](newPodServer())); got != (lw.SourceHints{NoStream: !on}) {
+		if got := lw.HintsOf(clientgo.SourceOf[*corev1.Pod](newPodMemory())); got != (lw.SourceHints{NoStream: !on}) {
 			t.Errorf("gate %t: hints %+v", on, got)
 		}
 	}
