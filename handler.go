@@ -67,6 +67,10 @@ func (r *Registration) Remove() {
 // [Registration.Remove], or after the informer has stopped.
 func (r *Registration) Done() <-chan struct{} { return r.done }
 
+// Synced returns a channel that is closed when the handler has synced, as WaitForSync says it. It
+// stays open if the handler is removed, or the informer stops, before that.
+func (r *Registration) Synced() <-chan struct{} { return r.synced }
+
 // WaitForSync waits until Add was called for all objects of the handler's first list, and Synced
 // has returned. Otherwise it returns an error that says what the informer is doing, and wraps its
 // last failure and the cause of ctx, or [ErrStopped]; errors.Is and errors.As find them.

@@ -53,6 +53,11 @@ type HTTP[T Object] struct {
 	// of one API group. A *metav1.PartialObjectMetadata may have the kind PartialObjectMetadata
 	// instead.
 	Kind string
+	// Type is the type to decode into, if T is an interface such as metav1.Object: a pointer to a
+	// struct that implements T. So a program can have one informer type for types that it learns at
+	// run time, such as the example object that client-go's constructors take. Default: T, which
+	// then is a pointer to a struct itself.
+	Type reflect.Type
 	// Header is added to every request to the scheme, host and port of URL. A redirect to any other
 	// server is followed without it, since it may hold a credential. A header that net/http cannot
 	// send, such as one whose value ends in a line break, is an [ErrPermanent].
@@ -156,12 +161,12 @@ func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*de
 	defer d.StopWhen(nil)
 	collection := rest.Collection{
 		URL:      h.URL,
-		Objects:  typeName[T](),
+		Objects:  nameOf(h.objectType()),
 		Client:   h.Client,
 		Header:   h.Header,
 		Accept:   h.Accept,
 		Decoder:  d,
-		Metadata: reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
+		Metadata: h.objectType() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
 	}
 	req, err := collection.Request(ctx, opts)
 	if err != nil {
@@ -190,24 +195,35 @@ func stop(err error) error {
 	return stopped{err}
 }
 
+// objectType returns the type to decode into.
+func (h *HTTP[T]) objectType() reflect.Type {
+	if h.Type != nil {
+		return h.Type
+	}
+	return reflect.TypeFor[T]()
+}
+
 // take returns the idle decoder, or a new one if there is none. A Source need not allow two
-// requests at the same time, but if there are two, each has a decoder of its own. take fails if T
-// is not a pointer to a struct, or if a path of Drop is invalid.
+// requests at the same time, but if there are two, each has a decoder of its own. take fails if the
+// type is not a pointer to a struct or no T, or if a path of Drop is invalid.
 func (h *HTTP[T]) take() (*decode.Decoder, error) {
+	t := h.objectType()
 	h.mu.Lock()
 	d := h.idle
 	h.idle = nil
 	if h.kinds == nil {
-		h.kinds = decode.NewKinds(reflect.TypeFor[T](), h.Kind)
+		h.kinds = decode.NewKinds(t, h.Kind)
 	}
 	kinds := h.kinds
 	h.mu.Unlock()
 	if d != nil {
 		return d, nil
 	}
-	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("cannot decode into %v: want a pointer to a struct", t)
+	}
+	if !t.AssignableTo(reflect.TypeFor[T]()) {
+		return nil, fmt.Errorf("cannot decode into %v: Type is not a %v", t, reflect.TypeFor[T]())
 	}
 	d, err := decode.New(t, decode.Options{Drop: h.Drop, Share: h.Share, Kinds: kinds})
 	if err != nil && len(h.Drop) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -206,5 +207,43 @@ func TestHTTPStatusWithoutWords(t *testing.T) {
 	_, err := watchAll(t.Context(), &lw.HTTP[*gadget]{URL: "http://server/gadgets", Client: c}, metav1.ListOptions{})
 	if status, ok := errors.AsType[*apierrors.StatusError](err); !ok || err.Error() == "" || status.Status().Code != 200 {
 		t.Errorf("an ERROR event: %v", err)
+	}
+}
+
+// Where T is an interface, Type is decoded into, and its kind is checked. A Type that is no T can never work.
+func TestHTTPType(t *testing.T) {
+	gadgets := &talk{list: gadgetList(gadgetA), watch: `{"type":"ADDED","object":` + gadgetA + "}\n"}
+	src := &lw.HTTP[metav1.Object]{URL: "http://server/gadgets", Client: gadgets.client(), Type: reflect.TypeFor[*gadget]()}
+	var got []any
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
+		got = append(got, obj)
+		return err
+	})
+	want := &gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}
+	want.Spec.Size = 3
+	if diff := cmp.Diff([]any{want}, got); diff != "" || err != nil {
+		t.Errorf("list: %v (-want +got):\n%s", err, diff)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if got, err := watchAll(ctx, src, metav1.ListOptions{}); len(got.what) != 1 || len(got.errs) > 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("watch: %v, error %v", got, err)
+		}
+	})
+	for url, tc := range map[string]struct {
+		typ  reflect.Type
+		list string
+		err  string
+	}{
+		"http://server/other":  {reflect.TypeFor[*gadget](), configMaps, "want a list of Gadget (the kind of *lw_test.gadget;"},
+		"http://server/struct": {reflect.TypeFor[gadget](), "", "cannot decode into lw_test.gadget: want a pointer to a struct"},
+		"http://server/no-t":   {reflect.TypeFor[*struct{}](), "", "cannot decode into *struct {}: Type is not a v1.Object"},
+	} {
+		src := &lw.HTTP[metav1.Object]{URL: url, Client: (&talk{list: tc.list}).client(), Type: tc.typ}
+		_, _, err := listAll(t.Context(), src, metav1.ListOptions{})
+		if err == nil || !strings.Contains(err.Error(), "lw: HTTP: "+url+": "+tc.err) || errors.Is(err, lw.ErrPermanent) != (tc.list == "") {
+			t.Errorf("%s: error %v, want %s", url, err, tc.err)
+		}
 	}
 }

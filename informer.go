@@ -75,6 +75,12 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 // read at any time, also after Run has returned.
 func (inf *Informer[T]) Store() Reader[T] { return inf.hub.store }
 
+// Fixture returns the store for writing. It is for tests: a test of a controller fills the store of
+// an informer that it does not run, and the controller reads it. No handler, sequence or wait
+// learns of these writes. In an informer that runs they would mislead the reader of the store until
+// the server says otherwise.
+func (inf *Informer[T]) Fixture() *Indexer[T] { return inf.hub.store }
+
 func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 
 // AddHandler registers h. It may be called before Run, and at any time after.
@@ -99,6 +105,15 @@ func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return 
 // errors.Is and errors.As find them. WaitForSync does not wait for handlers: see
 // [Registration.WaitForSync].
 func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.waitForSync(ctx) }
+
+// Synced returns a channel that is closed when the informer has synced, as WaitForSync says it. It
+// is for a select; WaitForSync explains why an informer does not sync.
+func (inf *Informer[T]) Synced() <-chan struct{} { return inf.hub.synced }
+
+// Stopped returns a channel that is closed when the informer stops. The store does not change from
+// then on. Handlers are removed right after it; [Informer.Run] returns when the last call has. The
+// channel of an informer that does not run stays open.
+func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 
 // WaitForResourceVersion waits until the store shows the collection as it was at version or later.
 // After a write, wait for the version that the write returned: then every read shows the write. It

@@ -381,3 +381,88 @@ func sameButDigits(a, b string) bool {
 	}
 	return mask(a) == mask(b)
 }
+
+// Synced and Stopped are closed when the waits would end, neither sooner.
+func TestSyncedAndStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := lw.NewMemory(widget("a", 1), widget("b", 2))
+		mem.Fail(errors.New("down"))
+		inf := lw.NewInformer(mem, &lw.Options{OnError: func(error) {}})
+		release := make(chan struct{})
+		slow := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { <-release }})
+		removed := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { <-release }})
+		check := func(when string, synced, handler, stopped bool) {
+			t.Helper()
+			synctest.Wait()
+			want := []bool{synced, handler, stopped}
+			got := []bool{isClosed(inf.Synced()), isClosed(slow.Synced()), isClosed(inf.Stopped())}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: informer synced, handler synced, stopped (-want +got):\n%s", when, diff)
+			}
+		}
+		check("before Run", false, false, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		check("while the server is down", false, false, false)
+		mem.Fail(nil)
+		sleep(time.Minute)
+		check("while a handler is slow", true, false, false)
+		removed.Remove()
+		close(release)
+		check("after the handler", true, true, false)
+		cancel()
+		check("after the stop", true, true, true)
+		if isClosed(removed.Synced()) {
+			t.Error("a handler that was removed before it synced says that it has")
+		}
+		<-ran
+	})
+}
+
+// A fixture fills the store of an informer that does not run, and tells nobody. In one that runs it
+// meets the informer's own writes, which neither loses.
+func TestFixture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := lw.NewMemory[*Widget]()
+		inf := lw.NewInformer(mem, nil)
+		bySize := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
+		got := &calls{}
+		inf.AddHandler(got.handler())
+		inf.Fixture().Set(widget("seed", 7))
+		if _, ok := inf.Store().Get(key("seed")); !ok || bySize.Len(7) != 1 || inf.Status().Objects != 1 {
+			t.Error("the store does not show what was set")
+		}
+		inf.Fixture().Delete(key("seed"))
+		if inf.Store().Len() != 0 || bySize.Len(7) != 0 {
+			t.Error("the store shows what was deleted")
+		}
+		start(t, inf)
+		synctest.Wait()
+		const n = 200
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range n {
+				inf.Fixture().Set(widget(fmt.Sprint("seed", i), i))
+			}
+		}()
+		for i := range n {
+			create(t, mem, fmt.Sprint("real", i), i)
+		}
+		<-done
+		synctest.Wait()
+		if objects, told := inf.Store().Len(), got.len(); objects != 2*n || told != n+1 { // with Synced
+			t.Errorf("%d objects, %d calls; want %d and %d", objects, told, 2*n, n+1)
+		}
+	})
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

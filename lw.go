@@ -151,8 +151,10 @@ func (e *WatchEvent[T]) id() (id Meta) {
 const initialEventsEnd = metav1.InitialEventsAnnotationKey
 
 // typeName returns T's name without its package and pointer, such as Pod.
-func typeName[T any]() string {
-	t := reflect.TypeFor[T]()
+func typeName[T any]() string { return nameOf(reflect.TypeFor[T]()) }
+
+// nameOf returns the name of t without its package and pointer.
+func nameOf(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

@@ -38,10 +38,10 @@ type Store[T comparable] struct {
 	snapshot atomic.Pointer[Snapshot[T]]
 
 	writers sync.Pool // of *writer[T], in a store without an owner
-	// writer is the only writer of a store with an owner. It is nil while a write uses it, and
-	// after a panic of an index's function. Such a store has one write at a time, so it needs no
-	// pool.
-	writer *writer[T]
+	// writer is the writer of a store with an owner. It is nil while a write uses it, and after a
+	// panic of an index's function. Such a store has hardly ever two writes at a time, so it needs
+	// no pool: a second write makes a writer of its own.
+	writer atomic.Pointer[writer[T]]
 }
 
 type atomicTable = atomic.Pointer[Table]
@@ -314,12 +314,10 @@ func (s *Store[T]) takeWriter() *writer[T] {
 	if s.owner == nil {
 		return s.writers.Get().(*writer[T])
 	}
-	w := s.writer
-	s.writer = nil
-	if w == nil {
-		w = new(writer[T])
+	if w := s.writer.Swap(nil); w != nil {
+		return w
 	}
-	return w
+	return new(writer[T])
 }
 
 // lockForWrite takes the locks that a write to a position needs beside the shard's, which the
@@ -378,7 +376,7 @@ func (s *Store[T]) end(sh *shard[T], w *writer[T]) {
 		s.writers.Put(w)
 		return
 	}
-	s.writer = w // before the unlocking: then the next write may begin at once, and takes it
+	s.writer.Store(w) // before the unlocking: then the next write may begin at once, and takes it
 	sh.mu.Unlock()
 }
 
