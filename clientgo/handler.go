@@ -25,8 +25,8 @@ type eventHandler[T lw.Object] struct {
 	logger klog.Logger
 	reg    *registration
 	stop   <-chan struct{} // closed when the informer stops
-	synced bool // the Adds of the first list are done
-	failed bool // the last call has panicked
+	synced bool            // the Adds of the first list are done
+	failed bool            // the last call has panicked
 }
 
 func (h *eventHandler[T]) handler(name string, resync time.Duration) lw.Handler[T] {

@@ -31,12 +31,13 @@ func SharedIndexInformer[T lw.Object](inf *lw.Informer[T]) cache.SharedIndexInfo
 }
 
 func newAdapter[T lw.Object](inf *lw.Informer[T], resync time.Duration) *adapter[T] {
-	return &adapter[T]{newShared(inf, reflect.TypeFor[T]().String(), resync)}
+	return &adapter[T]{shared: newShared(inf, reflect.TypeFor[T]().String(), resync)}
 }
 
 // adapter is the result of SharedIndexInformer.
 type adapter[T lw.Object] struct {
 	*shared[T]
+	transformed bool // SetTransform was called, which Use must know; guarded by mu
 }
 
 // Run runs the informer until stop is closed.
@@ -65,6 +66,9 @@ func (a *adapter[T]) SetTransform(f cache.TransformFunc) error {
 	if f == nil {
 		return nil
 	}
+	a.mu.Lock()
+	a.transformed = true
+	a.mu.Unlock()
 	return fmt.Errorf("clientgo: %s: SetTransform: the transform of this informer is set where it is made: lw.NewInformer(lw.Transform(source, f), options)", a.name)
 }
 
@@ -82,7 +86,8 @@ func (a *adapter[T]) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWith
 type shared[T lw.Object] struct {
 	inf     *lw.Informer[T]
 	indexer *indexer[T]
-	name    string // of the objects' type
+	metrics *metrics // nil: none
+	name    string   // of the objects' type
 
 	mu      sync.Mutex
 	started bool         // RunWithContext was called
@@ -168,7 +173,7 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler cache.ResourceEventHandle
 	s.mu.Unlock()
 	name := handlerName(handler)
 	r := &registration{informer: s, name: s.checkerName() + " + event handler " + name, gone: make(chan struct{})}
-	h := &eventHandler[T]{to: handler, logger: logger, reg: r, stop: s.inf.Stopped()}
+	h := &eventHandler[T]{to: s.metrics.timed(handler), logger: logger, reg: r, stop: s.inf.Stopped()}
 	r.reg = s.inf.AddHandler(h.handler(name, period))
 	return r, nil
 }

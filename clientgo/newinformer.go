@@ -39,11 +39,11 @@ func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.O
 // newSharedInformer returns an informer of src. Its transform and its handler of errors may be set
 // until it runs.
 func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
-	o := &owned{source: &lateSource{src: src}}
-	o.errors = newErrorReporter(example, options.ObjectDescription)
-	inf := lw.NewInformer[metav1.Object](o.source, &lw.Options{Name: nameOf(example, options.ObjectDescription), OnError: o.errors.report})
+	m := newMetrics(options)
+	o := &owned{source: &lateSource{src: src}, errors: newErrorReporter(example, options.ObjectDescription)}
+	inf := lw.NewInformer(m.observed(o.source), &lw.Options{Name: nameOf(example, options.ObjectDescription), OnError: o.errors.report})
 	o.shared = newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
-	o.resyncs.any = false
+	o.metrics, o.resyncs.any = m, false
 	if err := o.indexer.AddIndexers(options.Indexers); err != nil {
 		panic(err) // there are no other indexes that it could conflict with
 	}
@@ -80,9 +80,10 @@ func (o *owned) RunWithContext(ctx context.Context) {
 	if !o.start(ctx) {
 		return
 	}
-	done := o.errors.run(ctx)
+	noMoreErrors, noMoreMetrics := o.errors.run(ctx), o.metrics.run(o.inf.Status)
 	err := o.inf.Run(ctx)
-	done()
+	noMoreMetrics()
+	noMoreErrors()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "The informer cannot go on", "informer", o.name)
 	}

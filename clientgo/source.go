@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"reflect"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -50,7 +54,11 @@ func newSource[T lw.Object](listerWatcher cache.ListerWatcher, example runtime.O
 				return await(ctx, func() (lw.ObjectList, error) { return list(ctx, from, opts) }, nil)
 			},
 			WatchFunc: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-				return await(ctx, func() (watch.Interface, error) { return from.WatchWithContext(ctx, opts) }, watch.Interface.Stop)
+				w, err := await(ctx, func() (watch.Interface, error) { return from.WatchWithContext(ctx, opts) }, watch.Interface.Stop)
+				if err != nil && opts.SendInitialEvents != nil && *opts.SendInitialEvents && isUnknown(err) {
+					err = noStreamError{err}
+				}
+				return w, err
 			},
 		},
 		fake:   watchlist.DoesClientNotSupportWatchListSemantics(listerWatcher),
@@ -72,6 +80,24 @@ type source[T lw.Object] struct {
 	stream   bool                    // client-go's gate WatchListClient
 	want     reflect.Type            // of the objects; nil: any
 	kind     schema.GroupVersionKind // of unstructured objects; empty: any
+}
+
+// A noStreamError says that a watch with a streamed list failed in the client. Many a ListerWatcher
+// that was written by hand does not know of such watches, and reads a resource version where there
+// is none. client-go lists at once then. The status makes lw do the same.
+type noStreamError struct{ error }
+
+func (e noStreamError) Unwrap() error { return e.error }
+
+func (e noStreamError) Status() metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: e.Error()}
+}
+
+// isUnknown reports whether err is neither an answer of the server nor a failure of the network.
+func isUnknown(err error) bool {
+	var status apierrors.APIStatus
+	var network net.Error
+	return !errors.As(err, &status) && !errors.As(err, &network) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // Hints returns those of client-go's fakes, which the ListerWatcher or the type of its watches
