@@ -247,3 +247,24 @@ func TestHTTPType(t *testing.T) {
 		}
 	}
 }
+
+// A type may be as small as its program needs: an identity that is lw's Meta, and some fields.
+func TestHTTPMeta(t *testing.T) {
+	type slim struct {
+		lw.Meta `json:"metadata"`
+		Spec    struct {
+			Size int `json:"size"`
+		} `json:"spec"`
+	}
+	src := &lw.HTTP[*slim]{URL: "http://server/gadgets", Client: (&talk{list: gadgetList(gadgetA)}).client()}
+	var got []*slim
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(obj *slim, err error) error {
+		got = append(got, obj)
+		return err
+	})
+	want := []*slim{{Meta: lw.Meta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}}
+	want[0].Spec.Size = 3
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("list: %v (-want +got):\n%s", err, diff)
+	}
+}

@@ -37,12 +37,13 @@ func KeyOf[T Object](obj T) Key {
 }
 
 // Meta is an object's identity. Embed it in a struct to make a pointer to that struct an [Object],
-// for example in the result type of a [Transform].
+// for example in the result type of a [Transform]. With the tag `json:"metadata"` it is also the
+// identity of a type that [HTTP] decodes into, of which the server's objects may have more fields.
 type Meta struct {
-	Namespace       string
-	Name            string
-	UID             types.UID
-	ResourceVersion string
+	Namespace       string    `json:"namespace,omitempty"`
+	Name            string    `json:"name"`
+	UID             types.UID `json:"uid,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
 }
 
 // GetNamespace returns the namespace. It is empty for a cluster-scoped object.

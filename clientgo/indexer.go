@@ -100,6 +100,9 @@ func (x *indexer[T]) Delete(obj any) error {
 		return err
 	}
 	x.store.Delete(key)
+	if m, err := meta.Accessor(obj); err == nil {
+		x.seed(m.GetResourceVersion())
+	}
 	return nil
 }
 
@@ -241,17 +244,7 @@ func (x *indexer[T]) Index(name string, obj any) ([]any, error) {
 	if len(values) == 1 {
 		return lookup(ix.index, values[0]), nil
 	}
-	out := []any{}
-	seen := map[lw.Key]bool{}
-	for _, value := range values {
-		for obj := range ix.index.Lookup(value) {
-			if key := lw.KeyOf(obj); !seen[key] {
-				seen[key] = true
-				out = append(out, obj)
-			}
-		}
-	}
-	return out, nil
+	return lookupAny(x.store.ResourceVersion, ix.index.Lookup, values), nil
 }
 
 func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
@@ -265,6 +258,32 @@ func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
 func lookup[T lw.Object](index *lw.Index[string, T], value string) []any {
 	out := make([]any, 0, index.Len(value))
 	for obj := range index.Lookup(value) {
+		out = append(out, obj)
+	}
+	return out
+}
+
+// lookupAny returns the objects that lookup has for any of values. Each lookup is answered from a
+// state of its own, so an object whose value changes in between could be missed. The version of the
+// store tells: if it is the same before and after, nothing has changed. Only a store that changes
+// as fast as it is read needs more than a few passes; then the last one must do.
+func lookupAny[T lw.Object](version func() string, lookup func(value string) iter.Seq[T], values []string) []any {
+	const maxPasses = 8
+	var found map[lw.Key]T
+	for range maxPasses {
+		before := version()
+		found = map[lw.Key]T{}
+		for _, value := range values {
+			for obj := range lookup(value) {
+				found[lw.KeyOf(obj)] = obj
+			}
+		}
+		if version() == before {
+			break
+		}
+	}
+	out := make([]any, 0, len(found))
+	for _, obj := range found {
 		out = append(out, obj)
 	}
 	return out

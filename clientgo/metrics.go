@@ -103,12 +103,18 @@ type observedSource struct {
 
 func (s *observedSource) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
 
-// Watch notifies the metrics also as it begins, because the store has a list by then.
+// Watch notifies the metrics of each event. It does so also as it begins, because the store has just
+// got a list, unless the list is streamed.
 func (s *observedSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
-	s.m.notify()
+	listed := opts.SendInitialEvents == nil
+	if listed {
+		s.m.notify()
+	}
 	return s.Source.Watch(ctx, opts, func(ev lw.WatchEvent[metav1.Object]) error {
 		err := yield(ev)
-		s.m.notify()
+		if listed = listed || ev.InitialEventsEnd; listed {
+			s.m.notify()
+		}
 		return err
 	})
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -41,7 +44,14 @@ func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.O
 func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 	m := newMetrics(options)
 	o := &owned{source: &lateSource{src: src}, errors: newErrorReporter(example, options.ObjectDescription)}
-	inf := lw.NewInformer(m.observed(o.source), &lw.Options{Name: nameOf(example, options.ObjectDescription), OnError: o.errors.report})
+	opts := &lw.Options{Name: nameOf(example, options.ObjectDescription), OnError: o.errors.report, DetectMutation: detectMutation}
+	if !utilruntime.ReallyCrash {
+		opts.OnPanic = func(p *lw.Panic) {
+			defer utilruntime.HandleCrash()
+			panic(p.Value)
+		}
+	}
+	inf := lw.NewInformer(m.observed(o.source), opts)
 	o.shared = newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
 	o.metrics, o.resyncs.any = m, false
 	if err := o.indexer.AddIndexers(options.Indexers); err != nil {
@@ -49,6 +59,10 @@ func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, opt
 	}
 	return o
 }
+
+// detectMutation says that the process asks for client-go's detector of changed objects, in the way
+// that client-go reads the variable.
+var detectMutation, _ = strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
 
 // nameOf returns the name of an informer in errors and logs.
 func nameOf(example runtime.Object, description string) string {

@@ -37,11 +37,14 @@ func newErrorReporter(example runtime.Object, description string) *errorReporter
 	}
 }
 
-// report is lw.Options.OnError.
+// report is lw.Options.OnError. A changed object crashes the program, as with client-go's detector.
 func (r *errorReporter) report(err error) {
 	e, ok := errors.AsType[*lw.Error](err)
 	if !ok {
 		e = &lw.Error{Err: err}
+	}
+	if e.Op == "mutation" {
+		panic(e)
 	}
 	select {
 	case r.waiting <- e:

@@ -1,0 +1,117 @@
+// Command memory prints how much memory an informer of pods takes, with each of the ways to keep
+// less. docs/memory.md has its table.
+//
+//	go run ./cmd/memory
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/bench/internal/measure"
+	"github.com/go-lw/lw/bench/internal/pods"
+	"github.com/go-lw/lw/internal/apiserver"
+)
+
+func main() {
+	n := flag.Int("pods", 10_000, "the number of pods that the server has")
+	flag.Parse()
+	if err := run(*n); err != nil {
+		fmt.Fprintln(os.Stderr, "memory:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints a row for each way to follow n pods, all in this process. The server is in it too: its
+// objects are there before the first row, so a row's growth of the heap is the informer's.
+func run(n int) error {
+	server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
+		{Resource: "pods", Kind: "Pod", Fields: []string{"spec.nodeName"}},
+	}})
+	defer server.Close()
+	for i := range n {
+		if _, err := server.Collection("pods").Create(pods.Full(i)); err != nil {
+			return err
+		}
+	}
+	client := server.Client()
+	defer client.CloseIdleConnections()
+	const url = "http://server/api/v1/pods"
+	managed := []string{"metadata.managedFields"}
+	nodeSelector := "?fieldSelector=spec.nodeName%3D" + pods.Full(0).Spec.NodeName
+	rows := []struct {
+		name string
+		cost func() (cost, error)
+	}{
+		{"`HTTP[*corev1.Pod]`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client})},
+		{"with `Drop: metadata.managedFields`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Drop: managed})},
+		{"with `Share`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Share: true})},
+		{"with both", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Share: true, Drop: managed})},
+		{"one node's pods, by a field selector", followed(&lw.HTTP[*corev1.Pod]{URL: url + nodeSelector, Client: client})},
+		{"`HTTP[*metav1.PartialObjectMetadata]`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client})},
+		{"with `Share` and `Drop`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client, Share: true, Drop: managed})},
+		{"`Transform` to a struct of five fields", followed(lw.Transform(&lw.HTTP[*corev1.Pod]{URL: url, Client: client}, toPlace))},
+		{"`HTTP` of a type that has five fields", followed(&lw.HTTP[*slimPod]{URL: url, Client: client})},
+	}
+	fmt.Printf("| %d pods | objects | heap | heap an object |\n|---|---|---|---|\n", n)
+	for _, row := range rows {
+		c, err := row.cost()
+		if err != nil {
+			return fmt.Errorf("%s: %w", row.name, err)
+		}
+		kib := float64(c.heap) / 1024
+		fmt.Printf("| %s | %d | %.1f MiB | %.2f KiB |\n", row.name, c.objects, kib/1024, kib/float64(c.objects))
+	}
+	return nil
+}
+
+// A place is where a pod runs: all that some programs need of it.
+type place struct {
+	lw.Meta
+	Node, IP string
+	Phase    corev1.PodPhase
+}
+
+func toPlace(p *corev1.Pod) (*place, error) {
+	return &place{lw.MetaOf(p), p.Spec.NodeName, p.Status.PodIP, p.Status.Phase}, nil
+}
+
+// A slimPod is a pod of which lw decodes nothing but the fields of a place.
+type slimPod struct {
+	lw.Meta `json:"metadata"`
+	Spec    struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		PodIP string          `json:"podIP"`
+		Phase corev1.PodPhase `json:"phase"`
+	} `json:"status"`
+}
+
+// A cost is the memory of an informer that has synced.
+type cost struct {
+	objects int
+	heap    uint64 // bytes in use after a collection, more than before
+}
+
+// followed returns a function that runs an informer of src until it has synced, and returns its
+// cost.
+func followed[T lw.Object](src lw.Source[T]) func() (cost, error) {
+	return func() (cost, error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		before, _ := measure.Live()
+		inf := lw.NewInformer(src, &lw.Options{OnError: func(err error) { fmt.Fprintln(os.Stderr, err) }})
+		ran := make(chan error, 1)
+		defer func() { cancel(); <-ran }()
+		go func() { ran <- inf.Run(ctx) }()
+		err := inf.WaitForSync(ctx)
+		live, _ := measure.Live()
+		return cost{inf.Store().Len(), live - min(before, live)}, err
+	}
+}

@@ -1,0 +1,86 @@
+package clientgo_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
+)
+
+// What docs/memory.md keeps of a pod.
+func TestMemoryPage(t *testing.T) {
+	type place struct {
+		lw.Meta
+		Node string
+	}
+	projected := func(url string, client *http.Client) func() (lw.AnyInformer, func() []string) {
+		return func() (lw.AnyInformer, func() []string) {
+			type podPlace struct {
+				lw.Meta `json:"metadata"`
+				Spec    struct {
+					NodeName string `json:"nodeName"`
+				} `json:"spec"`
+				Status struct {
+					PodIP string          `json:"podIP"`
+					Phase corev1.PodPhase `json:"phase"`
+				} `json:"status"`
+			}
+			places := lw.NewInformer(&lw.HTTP[*podPlace]{URL: url, Client: client}, nil)
+			return places, func() (got []string) {
+				for p := range places.Store().All() {
+					got = append(got, p.Key().String(), p.Spec.NodeName, p.Status.PodIP, string(p.Status.Phase))
+				}
+				return got
+			}
+		}
+	}
+	transformed := func(src lw.Source[*corev1.Pod]) func() (lw.AnyInformer, func() []string) {
+		return func() (lw.AnyInformer, func() []string) {
+			toPlace := func(p *corev1.Pod) (*place, error) {
+				return &place{Meta: lw.MetaOf(p), Node: p.Spec.NodeName}, nil
+			}
+			byNode := lw.NewInformer(lw.Transform(src, toPlace), nil)
+			return byNode, func() (got []string) {
+				for p := range byNode.Store().All() {
+					got = append(got, p.Key().String(), p.Node)
+				}
+				return got
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod"}}})
+		client := server.Client()
+		t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
+			Spec:       corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{PodIP: "10.0.0.1", Phase: corev1.PodRunning},
+		}
+		if _, err := server.Collection("pods").Create(pod); err != nil {
+			t.Fatal(err)
+		}
+		const url = "http://server/api/v1/pods"
+		for _, tc := range []struct {
+			informer func() (lw.AnyInformer, func() []string)
+			want     []string
+		}{
+			{projected(url, client), []string{"default/a", "n1", "10.0.0.1", "Running"}},
+			{transformed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client}), []string{"default/a", "n1"}},
+		} {
+			inf, kept := tc.informer()
+			go inf.Run(t.Context())
+			if err := inf.WaitForSync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, kept()); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package lw_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// A Gizmo is the API type of docs/testing.md.
+type Gizmo struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+func newGizmo(name string) *Gizmo {
+	return &Gizmo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+// total is a function of a user's, which only reads.
+func total(widgets lw.Reader[*Widget]) (sum int) {
+	for w := range widgets.All() {
+		sum += w.Size
+	}
+	return sum
+}
+
+// What docs/testing.md shows.
+func TestTestingPage(t *testing.T) {
+	t.Run("indexer", func(t *testing.T) {
+		widgets := lw.NewIndexer(widget("a", 1), widget("b", 2))
+		if got := total(widgets); got != 3 {
+			t.Errorf("a total of %d", got)
+		}
+	})
+	t.Run("fixture", func(t *testing.T) {
+		widgets := lw.NewInformer(lw.NewMemory[*Widget](), nil)
+		bySize := lw.NewIndex(widgets, func(w *Widget) int { return w.Size })
+		widgets.Fixture().Set(widget("a", 1))
+		if total(widgets.Store()) != 1 || bySize.Len(1) != 1 {
+			t.Error("the store does not show the fixture")
+		}
+	})
+	t.Run("memory", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			server := lw.NewMemory(widget("a", 1))
+			widgets := lw.NewInformer(server, nil)
+			var queue []lw.Key
+			widgets.AddHandler(lw.Handler[*Widget]{
+				Add:    func(w *Widget) { queue = append(queue, w.Key()) },
+				Delete: func(last *Widget) { queue = append(queue, last.Key()) },
+			})
+			go widgets.Run(t.Context())
+			synctest.Wait()
+			if err := server.Delete(key("a")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if len(queue) != 2 {
+				t.Errorf("%d keys were queued, want one for each change", len(queue))
+			}
+		})
+	})
+	t.Run("mutation", func(t *testing.T) {
+		src := lw.NewMemory(widget("a", 1))
+		inf := lw.NewInformer(src, &lw.Options{DetectMutation: true, OnError: func(err error) {
+			t.Errorf("%v\n%s", err, lwtest.MutationDiff(err))
+		}})
+		synctest.Test(t, func(t *testing.T) {
+			go inf.Run(t.Context())
+			if err := inf.WaitForSync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+// The loop over outages of docs/testing.md.
+func TestTestingPageOutages(t *testing.T) {
+	for _, outage := range lwtest.Outages() {
+		t.Run(outage.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := lwtest.NewServer(t, lwtest.Resource{Group: "example.com", Plural: "gizmos", Kind: "Gizmo"})
+				gizmos := lwtest.Objects[*Gizmo](server, "gizmos")
+				inf := lw.NewInformer(gizmos.Source(), &lw.Options{OnError: func(error) {}})
+				go inf.Run(t.Context())
+				time.Sleep(time.Minute)
+
+				outage.Do(server)
+				created, err := gizmos.Create(newGizmo("during-" + outage.Name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(outage.Lasts + 5*time.Minute)
+				if _, ok := inf.Store().Get(lw.KeyOf(created)); !ok {
+					t.Error("the informer has not caught up")
+				}
+			})
+		})
+	}
+}
