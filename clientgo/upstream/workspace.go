@@ -182,7 +182,7 @@ func (w *workspace) add(from, file string) error {
 func (w *workspace) build(ctx context.Context, packages ...string) ([]*binary, error) {
 	// -trimpath keeps the directory of the workspace, which is another each time, out of the keys of
 	// the build cache.
-	args := []string{"test", "-c", "-mod=mod", "-trimpath", "-vet=off", "-o", w.dir + string(filepath.Separator)}
+	args := []string{"test", "-c", "-mod=mod", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", w.dir + string(filepath.Separator)}
 	if w.race {
 		args = append(args, "-race")
 	}

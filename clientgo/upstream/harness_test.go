@@ -1,0 +1,115 @@
+package upstream
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+var (
+	nightly = flag.Bool("nightly", false, "also run what is too slow for every push")
+	keep    = flag.String("keep", "", "make the workspaces in this directory, and keep them")
+)
+
+// workspaceFor makes the workspace of a test.
+func workspaceFor(t *testing.T, clientGo, target module) *workspace {
+	t.Helper()
+	dir := t.TempDir()
+	if *keep != "" {
+		dir = filepath.Join(*keep, t.Name())
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := newWorkspace(t.Context(), dir, checkout, clientGo, target, raceEnabled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// runSuites builds the suites in one go, and runs each as a subtest.
+func runSuites(t *testing.T, w *workspace, suites []suite) {
+	t.Helper()
+	var packages []string
+	for _, s := range suites {
+		packages = append(packages, s.pkg)
+	}
+	start := time.Now()
+	binaries, err := w.build(t.Context(), packages...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("built the tests of %d packages in %v", len(packages), time.Since(start).Round(time.Second))
+	for i, s := range suites {
+		t.Run(s.pkg, func(t *testing.T) { runSuite(t, s, binaries[i]) })
+	}
+}
+
+// runSuite runs the suite: with client-go's informers all tests pass, with lw's all but the excluded
+// ones, and with broken ones those of sees fail.
+func runSuite(t *testing.T, s suite, b *binary) {
+	if s.timeout == 0 {
+		s.timeout = 2 * time.Minute
+	}
+	tests, err := b.list(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.tests != nil {
+		if names := missing(s.tests, tests); len(names) > 0 {
+			t.Fatalf("%s has no test of the name %q", s.pkg, names)
+		}
+		tests = s.tests
+	}
+	t.Run(ofClientGo, func(t *testing.T) { expectPass(t, s, b, ofClientGo, tests, nil) })
+	t.Run(ofLW, func(t *testing.T) { expectPass(t, s, b, ofLW, tests, s.excluded) })
+	for kind, name := range s.sees {
+		t.Run(kind, func(t *testing.T) { expectFailure(t, s, b, kind, name) })
+	}
+}
+
+// expectPass runs the tests with the informers. All that are not excluded must pass.
+func expectPass(t *testing.T, s suite, b *binary, informers string, tests []string, excluded map[string]string) {
+	var skip []string
+	for name := range excluded {
+		skip = append(skip, name)
+	}
+	slices.Sort(skip)
+	res, err := b.run(t.Context(), informers, tests, skip, s.timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range s.problems(res, tests, excluded) {
+		t.Error(problem)
+	}
+	t.Logf("%s with informers of %s: %d of %d tests pass (with their subtests %d; %d skipped; %d informers; %v)", s.pkg, informers,
+		len(topLevel(res.passed)), len(tests), len(res.passed), len(res.skipped), res.informers, res.took.Round(100*time.Millisecond))
+	for _, name := range skip {
+		t.Logf("excluded: %s: %s", name, excluded[name])
+	}
+}
+
+// expectFailure runs the test with broken informers. It must fail.
+func expectFailure(t *testing.T, s suite, b *binary, kind, name string) {
+	ctx, cancel := context.WithTimeout(t.Context(), s.timeout)
+	defer cancel()
+	res, err := b.run(ctx, kind, []string{name}, nil, s.timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(res.failed, name) {
+		t.Errorf("%s passes with %s informers", name, kind)
+	}
+}
