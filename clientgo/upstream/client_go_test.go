@@ -11,7 +11,7 @@ var clientGo = module{"k8s.io/client-go", "v0.37.2"}
 
 // privateFields are the tests of client-go that cannot be rewritten for another informer.
 var privateFields = map[string]string{
-	"TestResyncCheckPeriod": "asks *sharedIndexInformer for a resync check period that all handlers share; lw's handlers each have their own",
+	"TestResyncCheckPeriod": "reads the fields of *sharedIndexInformer that say how often it looks for resyncs, and sets its clock",
 }
 
 // TestClientGo runs client-go's tests of its shared and of its typed informers.

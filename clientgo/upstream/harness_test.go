@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,27 +40,23 @@ func workspaceFor(t *testing.T, clientGo, target module) *workspace {
 	return w
 }
 
-// runSuites builds the suites in one go, and runs each as a subtest.
+// runSuites runs each suite as a subtest.
 func runSuites(t *testing.T, w *workspace, suites []suite) {
 	t.Helper()
-	var packages []string
 	for _, s := range suites {
-		packages = append(packages, s.pkg)
-	}
-	start := time.Now()
-	binaries, err := w.build(t.Context(), packages...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("built the tests of %d packages in %v", len(packages), time.Since(start).Round(time.Second))
-	for i, s := range suites {
-		t.Run(s.pkg, func(t *testing.T) { runSuite(t, s, binaries[i]) })
+		t.Run(s.pkg, func(t *testing.T) { runSuite(t, w, s) })
 	}
 }
 
-// runSuite runs the suite: with client-go's informers all tests pass, with lw's all but the excluded
-// ones, and with broken ones those of sees fail.
-func runSuite(t *testing.T, s suite, b *binary) {
+// runSuite builds and runs the suite: with client-go's informers all tests pass, with lw's all but
+// the excluded ones, and with broken ones those of sees fail.
+func runSuite(t *testing.T, w *workspace, s suite) {
+	start := time.Now()
+	b, err := w.build(t.Context(), s.pkg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("built in %v", time.Since(start).Round(time.Second))
 	if s.timeout == 0 {
 		s.timeout = 2 * time.Minute
 	}
@@ -73,7 +70,12 @@ func runSuite(t *testing.T, s suite, b *binary) {
 		}
 		tests = s.tests
 	}
-	t.Run(ofClientGo, func(t *testing.T) { expectPass(t, s, b, ofClientGo, tests, nil) })
+	t.Run(ofClientGo, func(t *testing.T) {
+		res := expectPass(t, s, b, ofClientGo, tests, nil)
+		if names := missing(slices.Collect(maps.Keys(s.excluded)), res.ended()); len(names) > 0 {
+			t.Errorf("%s has no test of the name %q to exclude", s.pkg, names)
+		}
+	})
 	t.Run(ofLW, func(t *testing.T) { expectPass(t, s, b, ofLW, tests, s.excluded) })
 	for kind, name := range s.sees {
 		t.Run(kind, func(t *testing.T) { expectFailure(t, s, b, kind, name) })
@@ -81,12 +83,8 @@ func runSuite(t *testing.T, s suite, b *binary) {
 }
 
 // expectPass runs the tests with the informers. All that are not excluded must pass.
-func expectPass(t *testing.T, s suite, b *binary, informers string, tests []string, excluded map[string]string) {
-	var skip []string
-	for name := range excluded {
-		skip = append(skip, name)
-	}
-	slices.Sort(skip)
+func expectPass(t *testing.T, s suite, b *binary, informers string, tests []string, excluded map[string]string) *result {
+	skip := slices.Sorted(maps.Keys(excluded))
 	res, err := b.run(t.Context(), informers, tests, skip, s.timeout)
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +97,7 @@ func expectPass(t *testing.T, s suite, b *binary, informers string, tests []stri
 	for _, name := range skip {
 		t.Logf("excluded: %s: %s", name, excluded[name])
 	}
+	return res
 }
 
 // expectFailure runs the test with broken informers. It must fail.

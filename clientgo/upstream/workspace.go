@@ -178,27 +178,24 @@ func (w *workspace) add(from, file string) error {
 	return os.WriteFile(filepath.Join(w.clientGo, file), content, 0o644)
 }
 
-// build compiles the tests of the packages, and returns their binaries.
-func (w *workspace) build(ctx context.Context, packages ...string) ([]*binary, error) {
+// build compiles the tests of the package.
+func (w *workspace) build(ctx context.Context, pkg string) (*binary, error) {
+	b := &binary{pkg: pkg, path: filepath.Join(w.dir, "upstream.test")}
 	// -trimpath keeps the directory of the workspace, which is another each time, out of the keys of
 	// the build cache.
-	args := []string{"test", "-c", "-mod=mod", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", w.dir + string(filepath.Separator)}
+	args := []string{"test", "-c", "-mod=mod", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", b.path}
 	if w.race {
 		args = append(args, "-race")
 	}
-	if _, err := w.command(ctx, w.dir, append(args, packages...)...); err != nil {
+	if _, err := w.command(ctx, w.dir, append(args, pkg)...); err != nil {
 		return nil, err
 	}
-	out, err := w.command(ctx, w.dir, append([]string{"list", "-mod=mod", "-f", "{{.Dir}}"}, packages...)...)
+	dir, err := w.command(ctx, w.dir, "list", "-mod=mod", "-f", "{{.Dir}}", pkg)
 	if err != nil {
 		return nil, err
 	}
-	var binaries []*binary
-	for i, dir := range strings.Fields(string(out)) {
-		path := filepath.Join(w.dir, filepath.Base(packages[i])+".test")
-		binaries = append(binaries, &binary{pkg: packages[i], path: path, dir: dir})
-	}
-	return binaries, nil
+	b.dir = strings.TrimSpace(string(dir))
+	return b, nil
 }
 
 // command runs the go command and returns its standard output.
