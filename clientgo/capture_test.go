@@ -36,8 +36,8 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
-// podServer is a server of pods, in JSON and in protobuf, and a log of the requests that reach it.
-type podServer struct {
+// captureServer is a server of pods, in JSON and in protobuf, and a log of the requests that reach it.
+type captureServer struct {
 	*apiserver.Server
 	pods *apiserver.Collection
 
@@ -45,8 +45,8 @@ type podServer struct {
 	requests []*http.Request
 }
 
-func newPodServer(t *testing.T) *podServer {
-	s := &podServer{Server: apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
+func newCaptureServer(t *testing.T) *captureServer {
+	s := &captureServer{Server: apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
 		{Resource: "pods", Kind: "Pod", Fields: []string{"spec.nodeName"}, Proto: apiserver.Proto[corev1.Pod]()},
 	}})}
 	s.pods = s.Collection("pods")
@@ -57,7 +57,7 @@ func newPodServer(t *testing.T) *podServer {
 	return s
 }
 
-func (s *podServer) create(t *testing.T, name string, labels map[string]string) {
+func (s *captureServer) create(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
 	p := pod("default", name)
 	p.Labels = labels
@@ -68,7 +68,7 @@ func (s *podServer) create(t *testing.T, name string, labels map[string]string) 
 }
 
 // client returns a client of config whose requests are logged.
-func (s *podServer) client(t *testing.T, config *rest.Config) *http.Client {
+func (s *captureServer) client(t *testing.T, config *rest.Config) *http.Client {
 	t.Helper()
 	transport := s.Server.Client().Transport
 	t.Cleanup(transport.(*http.Transport).CloseIdleConnections)
@@ -87,7 +87,7 @@ func (s *podServer) client(t *testing.T, config *rest.Config) *http.Client {
 }
 
 // took returns the requests since the last call, without the parameters of lists and watches.
-func (s *podServer) took() []string {
+func (s *captureServer) took() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
@@ -224,7 +224,7 @@ func TestDecoderOverEveryClient(t *testing.T) {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
 			t.Run(tt.name+"/"+mode.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newPodServer(t)
+					s := newCaptureServer(t)
 					client := s.client(t, &tt.config)
 					direct := tt.lister(t, &tt.config, client)
 					lister := witnessOf(tt.lister(t, &tt.config, clientgo.Capture(client)))
@@ -289,7 +289,7 @@ func eachItem(list runtime.Object, f func(runtime.Object)) error {
 // What the ListerWatcher asks for at that moment is what lw asks for: namespace, selectors, headers.
 func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newPodServer(t)
+		s := newCaptureServer(t)
 		s.create(t, "other", map[string]string{"app": "db"})
 		config := &rest.Config{UserAgent: "agent", BearerToken: "token", Timeout: 5 * time.Second}
 		client := s.client(t, config)
@@ -418,7 +418,7 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newPodServer(t)
+				s := newCaptureServer(t)
 				config := &rest.Config{}
 				lister := witnessOf(tt.lister(t, config, s.client(t, config)))
 				inf := lw.NewInformer(clientgo.Decoder{}.Source(lister, &corev1.Pod{}), &lw.Options{
@@ -486,7 +486,7 @@ func TestDecoderOfAFakeClient(t *testing.T) {
 // the client's rate limit.
 func TestDecoderErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newPodServer(t)
+		s := newCaptureServer(t)
 		s.Inject(apiserver.Fault{Do: apiserver.Fail(apierrors.NewForbidden(podResource.GroupResource(), "", errors.New("no role")))})
 		limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
 		config := &rest.Config{RateLimiter: limiter}
