@@ -3,6 +3,7 @@ package clientgo
 import (
 	"context"
 	"errors"
+	"net/http"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -20,23 +21,23 @@ import (
 // for use. Its methods may be called by several goroutines.
 //
 // The ListerWatcher's requests must go through a client that [Capture] returned. Its functions are
-// called for each list and each watch, as client-go calls them. The client notes the request that
-// they make and refuses it; then lw sends a request of its own, with the same URL, selectors and
-// headers, through the same transport. So the request has what the ListerWatcher gives it at that
-// moment, and waits for the client's rate limit. The encoding stays the one that the client prefers,
-// JSON or protobuf.
+// called for each list and each watch, as client-go calls them. The client sends the request that
+// they make, and gives the answer to lw. The function gets an answer without content, which for a
+// list is an error; lw ignores what the function returns then. So a request has the URL, the
+// selectors, the headers and the preferred encoding that the ListerWatcher gives it at that moment,
+// it waits for the client's rate limit, and it shows in client-go's metrics.
 //
-// client-go decodes, as with [NewInformer], what cannot be taken over:
+// client-go decodes, as with [NewInformer], where lw cannot:
 //   - a fake client's answers, or those of any client that is not captured;
 //   - the requests of a ListerWatcher whose functions take no context or do not pass it on;
-//   - a list or watch for which the ListerWatcher makes two different requests;
+//   - a list or watch for which the ListerWatcher asks for two collections;
 //   - an encoding that lw does not have, such as CBOR alone;
 //   - objects of a type that is not a pointer to a struct with metadata.
 //
-// What a ListerWatcher does to an answer before it returns it is lost with a taken-over request:
-// give such a ListerWatcher to [NewInformer], or its work to SetTransform. lw sets the options that
-// say how to list and watch, so a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or
-// AllowWatchBookmarks has no effect. Nor has the WarningHandler of its client.
+// What a ListerWatcher does to an answer before it returns it is lost: give such a ListerWatcher to
+// [NewInformer], or its work to SetTransform. lw sets the options that say how to list and watch, so
+// a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or AllowWatchBookmarks has no
+// effect.
 type Decoder struct {
 	// Share and Drop are those of lw.HTTP.
 	Share bool
@@ -53,7 +54,7 @@ func (d Decoder) NewInformer(lister cache.ListerWatcher, example runtime.Object,
 
 // NewInformerWithOptions is like [NewInformerWithOptions], but lw decodes the objects.
 func (d Decoder) NewInformerWithOptions(lister cache.ListerWatcher, example runtime.Object, opts cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
-	if lister == nil {
+	if isNil(lister) {
 		panic("clientgo: Decoder.NewInformer: nil lister-watcher")
 	}
 	return newSharedInformer(d.Source(lister, example), example, opts)
@@ -63,7 +64,7 @@ func (d Decoder) NewInformerWithOptions(lister cache.ListerWatcher, example runt
 // *metav1.PartialObjectMetadata get the kind and API version that example has, if it has any. It
 // makes no request and calls none of lister's functions.
 func (d Decoder) Source(lister cache.ListerWatcher, example runtime.Object) lw.Source[metav1.Object] {
-	if lister == nil {
+	if isNil(lister) {
 		panic("clientgo: Decoder.Source: nil lister-watcher")
 	}
 	object, ok := decodedType(example)
@@ -112,24 +113,24 @@ func decodedType(example runtime.Object) (reflect.Type, bool) {
 	return t, ok
 }
 
-// A capturedSource is the source of a ListerWatcher whose requests lw takes over where it can.
+// A capturedSource is the source of a ListerWatcher whose requests lw sends where it can decode the
+// answers.
 type capturedSource struct {
 	decoder  Decoder
 	object   reflect.Type
 	kind     string
 	metadata metav1.TypeMeta // of each object; empty: as decoded
 	plain    lw.Source[metav1.Object]
-	// differ: the ListerWatcher has made two different requests in one call. So it is not captured
-	// any more.
+	// differ: the ListerWatcher has asked for two collections in one call. So it is not captured any
+	// more.
 	differ atomic.Bool
-	// http sends the requests for the collection of request. It is kept as long as the ListerWatcher
-	// asks for the same one, since it learns from what it decodes.
-	http    *lw.HTTP[metav1.Object]
-	request *request
+	// http decodes the answers for its URL. It is kept as long as the ListerWatcher asks for the
+	// same collection, since it learns from what it decodes.
+	http *lw.HTTP[metav1.Object]
 }
 
-// Hints returns what is known of the ListerWatcher. If its requests are taken over it is no fake,
-// but may still not want its lists to be streamed.
+// Hints returns what is known of the ListerWatcher. If lw sends its requests it is no fake, but may
+// still not want its lists to be streamed.
 func (s *capturedSource) Hints() lw.SourceHints {
 	hints := lw.HintsOf(s.plain)
 	if s.http != nil {
@@ -138,45 +139,37 @@ func (s *capturedSource) Hints() lw.SourceHints {
 	return hints
 }
 
-// List calls the ListerWatcher, and sends the request that it wants to make.
+// List calls the ListerWatcher, and decodes the list.
 func (s *capturedSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
 	listMeta, err := s.plain.List(ctx, opts, yield)
-	own, ok := errors.AsType[*takenOver](err)
+	own, ok := errors.AsType[*answered](err)
 	if !ok {
 		return listMeta, err
 	}
-	return s.take(own.request).List(ctx, narrowed(opts), func(obj metav1.Object, err error) error {
+	return s.of(own).List(own.probe.ctx, opts, func(obj metav1.Object, err error) error {
 		s.finish(obj)
 		return yield(obj, err)
 	})
 }
 
-// Watch calls the ListerWatcher, and sends the request that it wants to make.
+// Watch calls the ListerWatcher, and decodes the watch.
 func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
 	err := s.plain.Watch(ctx, opts, yield)
-	own, ok := errors.AsType[*takenOver](err)
+	own, ok := errors.AsType[*answered](err)
 	if !ok {
 		return err
 	}
-	return s.take(own.request).Watch(ctx, narrowed(opts), func(ev lw.WatchEvent[metav1.Object]) error {
+	return s.of(own).Watch(own.probe.ctx, opts, func(ev lw.WatchEvent[metav1.Object]) error {
 		s.finish(ev.Object)
 		return yield(ev)
 	})
 }
 
-// narrowed returns opts for a request whose URL has the selectors already: those of opts, as the
-// ListerWatcher has changed them.
-func narrowed(opts metav1.ListOptions) metav1.ListOptions {
-	opts.LabelSelector, opts.FieldSelector = "", ""
-	return opts
-}
-
-// take returns the HTTP source for r.
-func (s *capturedSource) take(r *request) *lw.HTTP[metav1.Object] {
-	if s.http == nil || !s.request.equal(r) {
-		s.request = r
+// of returns the lw.HTTP that decodes a.
+func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
+	if s.http == nil || s.http.URL != a.collection {
 		s.http = &lw.HTTP[metav1.Object]{
-			URL: r.url, Client: r.client, Accept: r.accept, Header: r.header,
+			URL: a.collection, Client: &http.Client{Transport: answers{}},
 			Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Share: s.decoder.Share,
 		}
 	}
@@ -191,72 +184,69 @@ func (s *capturedSource) finish(obj metav1.Object) {
 }
 
 // A capturedLister is the ListerWatcher that the plain source of a capturedSource has. Its methods
-// return a *takenOver if lw is to send the request.
+// return an *answered if lw is to decode the answer.
 type capturedLister struct {
 	cache.ListerWatcherWithContext
 	plain  cache.ListerWatcher
 	source *capturedSource
 }
 
-// takenOver is the error of a list or watch that lw sends itself.
-type takenOver struct{ request *request }
+// answered is the error of a list or watch that lw has sent itself.
+type answered struct {
+	collection string
+	probe      *probe
+}
 
-func (t *takenOver) Error() string { return errCaptured.Error() + ": " + t.request.url }
+func (a *answered) Error() string { return "clientgo: lw has the answer of " + a.collection }
 
+// List is what client-go's interface demands; ListWithContext takes its place.
 func (l *capturedLister) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return l.ListWithContext(context.Background(), opts)
 }
 
+// Watch is what client-go's interface demands; WatchWithContext takes its place.
 func (l *capturedLister) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	return l.WatchWithContext(context.Background(), opts)
 }
 
 func (l *capturedLister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	p := l.probe()
-	if p == nil {
-		return l.ListerWatcherWithContext.ListWithContext(ctx, opts)
-	}
-	list, err := l.ListerWatcherWithContext.ListWithContext(p.with(ctx), opts)
-	switch r, several := p.taken(); {
-	case several:
-		l.source.differ.Store(true)
-		return l.ListerWatcherWithContext.ListWithContext(ctx, opts)
-	case r != nil:
-		return nil, &takenOver{r}
-	}
-	return list, err
+	return captured(l.source, ctx, opts, l.ListerWatcherWithContext.ListWithContext, func(runtime.Object) {})
 }
 
 func (l *capturedLister) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	p := l.probe()
-	if p == nil {
-		return l.ListerWatcherWithContext.WatchWithContext(ctx, opts)
+	opts.Watch = true
+	return captured(l.source, ctx, opts, l.ListerWatcherWithContext.WatchWithContext, func(w watch.Interface) {
+		if w != nil {
+			w.Stop()
+		}
+	})
+}
+
+// captured calls a function of the ListerWatcher. If lw has sent the function's request, it passes
+// the function's result to discard.
+func captured[V any](s *capturedSource, ctx context.Context, opts metav1.ListOptions, call func(context.Context, metav1.ListOptions) (V, error), discard func(V)) (V, error) {
+	if s.differ.Load() {
+		return call(ctx, opts)
 	}
-	w, err := l.ListerWatcherWithContext.WatchWithContext(p.with(ctx), opts)
-	r, several := p.taken()
-	if r == nil {
-		return w, err
+	p := newProbe(ctx, s.object, opts)
+	v, err := call(p.ctx, opts)
+	collection, again := p.end()
+	if collection == "" && !again {
+		return v, err
 	}
-	if w != nil && err == nil {
-		w.Stop()
+	if err == nil {
+		discard(v)
 	}
-	if several {
-		l.source.differ.Store(true)
-		return l.ListerWatcherWithContext.WatchWithContext(ctx, opts)
+	if again {
+		s.differ.Store(true)
+		return call(ctx, opts)
 	}
-	return nil, &takenOver{r}
+	var none V
+	return none, &answered{collection, p}
 }
 
 // IsWatchListSemanticsUnSupported tells what the ListerWatcher tells, for client-go's convention.
 func (l *capturedLister) IsWatchListSemanticsUnSupported() bool {
 	plain, ok := l.plain.(interface{ IsWatchListSemanticsUnSupported() bool })
 	return ok && plain.IsWatchListSemanticsUnSupported()
-}
-
-// probe returns a probe for a call, or nil if the ListerWatcher cannot be captured.
-func (l *capturedLister) probe() *probe {
-	if l.source.differ.Load() {
-		return nil
-	}
-	return &probe{object: l.source.object}
 }

@@ -16,8 +16,8 @@ var (
 	unstructuredType = reflect.TypeFor[*unstructured.Unstructured]()
 )
 
-// acceptFor returns the Accept field for an lw.HTTP of objects of type object, in the place of a
-// client that sends header as its Accept header. The encoding that the client prefers stays the
+// acceptFor returns the Accept header of a request for objects of type object, in the place of a
+// client's that is header; "": header itself. The encoding that the client prefers stays the
 // preferred one. ok is false if the client takes no encoding that lw decodes into object, or asks
 // for objects of another sort: for metadata of which object is not, or the other way round.
 func acceptFor(header string, object reflect.Type) (accept string, ok bool) {
@@ -54,10 +54,11 @@ func acceptFor(header string, object reflect.Type) (accept string, ok bool) {
 	case json == 0 && protobuf == 0:
 		return "", false
 	case object == metadataType:
-		// Its parameters differ between a list and a watch, and lw.HTTP knows them.
-		return "", true
+		return "", true // with its parameters, which differ between a list and a watch
+	case protobuf > json && json > 0:
+		return runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON, true
 	case protobuf > json:
-		return "", true
+		return runtime.ContentTypeProtobuf, true
 	}
 	return runtime.ContentTypeJSON, true
 }

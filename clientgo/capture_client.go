@@ -1,24 +1,19 @@
 package clientgo
 
 import (
-	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
-	"reflect"
-	"slices"
 	"strings"
-	"sync"
 )
 
-// Capture returns a client that does what client does, and lets the informers of a [Decoder] take
-// over the lists and watches that their ListerWatchers make through it. All other requests go to
-// client unchanged. Give it to a constructor of client-go that takes a client, such as
+// Capture returns a client that does what client does, and lets the informers of a [Decoder] read
+// the lists and watches that their ListerWatchers make through it. All other requests go to client
+// unchanged. Give it to a constructor of client-go that takes a client, such as
 // kubernetes.NewForConfigAndClient, dynamic.NewForConfigAndClient or
 // metadata.NewForConfigAndClient. Capture does not change client; nil is http.DefaultClient.
 //
-// What lw takes over is sent by client too, with its transport, its credentials, its cookies and its
+// What lw reads is sent by client too, with its transport, its credentials, its cookies and its
 // policy for redirects. Only client's Timeout does not count, since it would end every watch.
 func Capture(client *http.Client) *http.Client {
 	if client == nil {
@@ -38,20 +33,16 @@ func Capture(client *http.Client) *http.Client {
 	return &captured
 }
 
-// errCaptured is what a request that lw takes over ends with, as the client that made it sees it.
-// It must not look like a failure of the network, which client-go would try again.
-var errCaptured = errors.New("clientgo: lw sends this request itself")
-
 // capturing is the transport of a client that [Capture] returned.
 type capturing struct {
 	next   http.RoundTripper
-	client *http.Client // sends what is taken over; its transport is next
+	client *http.Client // its transport is next
 }
 
-// RoundTrip sends r, or records it if its context has a probe that wants it.
+// RoundTrip sends r, or lets the probe of its context send it.
 func (c *capturing) RoundTrip(r *http.Request) (*http.Response, error) {
-	if p, ok := r.Context().Value(probeKey{}).(*probe); ok && p.take(c.client, r) {
-		return nil, errCaptured
+	if p, ok := r.Context().Value(probeKey{}).(*probe); ok && p.wants(r) {
+		return p.send(c.client, r)
 	}
 	return c.next.RoundTrip(r)
 }
@@ -62,69 +53,86 @@ func (c *capturing) CloseIdleConnections() { c.client.CloseIdleConnections() }
 // WrappedRoundTripper lets apimachinery find the http.Transport below.
 func (c *capturing) WrappedRoundTripper() http.RoundTripper { return c.next }
 
-// A probe goes with the context of a call of a ListerWatcher, and records the requests of that call
-// that lw can send itself.
-type probe struct {
-	object reflect.Type // what lw would decode into
+// errSent is what client-go sees of a request that has failed, and of a second one in the same call.
+// It must not look like a failure of the network, after which client-go would try again.
+var errSent = errors.New("clientgo: lw has sent this request itself")
 
-	mu sync.Mutex
-	// first is the first request of the call; nil if there was none. Guarded by mu.
-	first *request
-	// several: the call has made two requests that differ. lw cannot know how the ListerWatcher
-	// would have made one answer of two, so it takes over neither. Guarded by mu.
-	several bool
+// send sends r in the place of client-go, and keeps the response for lw. client-go gets the head of
+// the response. So its metrics count the request and its handler of warnings sees the warnings, but
+// it has nothing to decode.
+func (p *probe) send(client *http.Client, r *http.Request) (*http.Response, error) {
+	own, err := p.request(client, r)
+	if err != nil || own == nil {
+		return nil, err
+	}
+	resp, err := client.Do(own)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // client-go's client and lw's wrap it with the URL once more
+	}
+	p.mu.Lock()
+	p.response, p.err = resp, err
+	p.mu.Unlock()
+	if err != nil {
+		return nil, errSent
+	}
+	head := *resp
+	head.Header = resp.Header.Clone()
+	// lw waits as long as the server asks for, and client-go must not do so too.
+	head.Header.Del("Retry-After")
+	head.Header.Del("Content-Length")
+	head.Body, head.ContentLength, head.TransferEncoding = http.NoBody, 0, nil
+	head.Request = r
+	return &head, nil
 }
 
-type probeKey struct{}
-
-// with returns a context for a call of a ListerWatcher.
-func (p *probe) with(ctx context.Context) context.Context {
-	return context.WithValue(ctx, probeKey{}, p)
-}
-
-// take records r, which is of client, and reports whether it has done so.
-func (p *probe) take(client *http.Client, r *http.Request) bool {
-	if r.Method != http.MethodGet || r.Body != nil && r.Body != http.NoBody || !isCollection(r.URL.Path) {
-		return false
+// request returns the request to send in r's place, or an error if the call has sent one before.
+func (p *probe) request(client *http.Client, r *http.Request) (*http.Request, error) {
+	collection := collectionURL(r.URL)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.collection != "" {
+		p.several = p.several || p.collection != collection
+		return nil, errSent
 	}
-	accept, ok := acceptFor(r.Header.Get("Accept"), p.object)
-	if !ok {
-		return false
+	p.collection = collection
+	// The context is that of the call, since client-go ends that of r before lw has read anything.
+	own := r.Clone(p.ctx)
+	query, err := p.query()
+	if err != nil {
+		return nil, err
 	}
-	req := &request{url: collectionURL(r.URL), accept: accept, header: r.Header.Clone(), client: client}
-	req.header.Del("Accept")
+	for name, values := range own.URL.Query() {
+		if !perRequest[name] {
+			query[name] = values
+		}
+	}
+	own.URL.RawQuery = query.Encode()
+	if accept, _ := acceptFor(r.Header.Get("Accept"), p.object); accept != "" {
+		own.Header.Set("Accept", accept)
+	}
 	if client.Jar != nil {
 		// The client has put them there, from its Jar, and will do so again.
-		req.header.Del("Cookie")
+		own.Header.Del("Cookie")
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.first == nil {
-		p.first = req
-	} else if !p.first.equal(req) {
-		p.several = true
+	return own, nil
+}
+
+// perRequest are the parameters of a query that say how to list or watch a collection, and not which
+// one: lw sets them for each request. timeout is what client-go makes of the timeout of a client.
+var perRequest = map[string]bool{
+	"allowWatchBookmarks": true, "continue": true, "limit": true, "resourceVersion": true, "resourceVersionMatch": true,
+	"sendInitialEvents": true, "timeout": true, "timeoutSeconds": true, "watch": true,
+}
+
+// collectionURL returns u without the parameters that differ from one request to the next.
+func collectionURL(u *url.URL) string {
+	collection := *u
+	query := u.Query()
+	for name := range perRequest {
+		query.Del(name)
 	}
-	return true
-}
-
-// taken returns the request that was recorded, or nil. several is true if there was another one.
-func (p *probe) taken() (r *request, several bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.first, p.several
-}
-
-// A request is what the lists and watches of a collection have in common.
-type request struct {
-	url    string // with the selectors, and without what differs from one request to the next
-	accept string // for lw.HTTP
-	header http.Header
-	client *http.Client
-}
-
-// equal reports whether both are requests for the same collection.
-func (r *request) equal(o *request) bool {
-	return r.url == o.url && r.accept == o.accept && r.client == o.client && maps.EqualFunc(r.header, o.header, slices.Equal)
+	collection.RawQuery = query.Encode()
+	return collection.String()
 }
 
 // isCollection reports whether path is that of a collection, in a namespace or not. A ListerWatcher
@@ -148,20 +156,13 @@ func isCollection(path string) bool {
 	return false
 }
 
-// perRequest are the parameters of a query that say how to list or watch a collection, and not which
-// one: lw sets them for each request. timeout is what client-go makes of the timeout of a client.
-var perRequest = []string{
-	"allowWatchBookmarks", "continue", "limit", "resourceVersion", "resourceVersionMatch", "sendInitialEvents",
-	"timeout", "timeoutSeconds", "watch",
-}
+// answers is the transport of an lw.HTTP that decodes what probes have received.
+type answers struct{}
 
-// collectionURL returns u without the parameters that lw sets.
-func collectionURL(u *url.URL) string {
-	collection := *u
-	query := u.Query()
-	for _, name := range perRequest {
-		query.Del(name)
-	}
-	collection.RawQuery = query.Encode()
-	return collection.String()
+// RoundTrip returns what the probe of the request's context has received.
+func (answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	p := r.Context().Value(probeKey{}).(*probe)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.response, p.err
 }

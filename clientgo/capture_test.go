@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/metrics"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/go-lw/lw"
@@ -134,8 +135,8 @@ func (w *witness) log(what string, err error) {
 	switch {
 	case err == nil:
 		what += " answered"
-	case strings.Contains(err.Error(), "lw sends this request itself"):
-		what += " taken over"
+	case strings.Contains(err.Error(), "lw has sent this request itself"), strings.Contains(err.Error(), "unexpected end of JSON input"):
+		what += " without content"
 	default:
 		what += " failed: " + err.Error()
 	}
@@ -175,6 +176,10 @@ func typedPods(t *testing.T, config *rest.Config, client *http.Client, tweak fun
 }
 
 func noTweak(*metav1.ListOptions) {}
+
+// onlyByLW is what a Decoder drops so that a test sees who has decoded an object. The server gives
+// each object a generation.
+var onlyByLW = []string{"metadata.generation"}
 
 // Objects of all of client-go's clients come through lw's decoder as the client itself returns them.
 func TestDecoderOverEveryClient(t *testing.T) {
@@ -228,7 +233,7 @@ func TestDecoderOverEveryClient(t *testing.T) {
 					client := s.client(t, &tt.config)
 					direct := tt.lister(t, &tt.config, client)
 					lister := witnessOf(tt.lister(t, &tt.config, clientgo.Capture(client)))
-					src := clientgo.Decoder{}.Source(lister, tt.example)
+					src := clientgo.Decoder{Drop: onlyByLW}.Source(lister, tt.example)
 					if len(lister.calls) != 0 || len(s.requests) != 0 {
 						t.Fatalf("the constructor called %v", lister.calls)
 					}
@@ -243,9 +248,6 @@ func TestDecoderOverEveryClient(t *testing.T) {
 					}
 					s.create(t, "new", nil)
 					synctest.Wait()
-					if i := slices.IndexFunc(lister.calls, func(c string) bool { return !strings.HasSuffix(c, " taken over") }); i >= 0 {
-						t.Errorf("calls %v", lister.calls)
-					}
 					want, err := direct.List(metav1.ListOptions{})
 					if err != nil {
 						t.Fatal(err)
@@ -267,6 +269,7 @@ func byName(t *testing.T, list, example runtime.Object) map[string]any {
 		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 			m.TypeMeta = example.(*metav1.PartialObjectMetadata).TypeMeta
 		}
+		obj.(metav1.Object).SetGeneration(0)
 		out[obj.(metav1.Object).GetName()] = obj
 	}); err != nil {
 		t.Fatal(err)
@@ -341,12 +344,13 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 	})
 }
 
-// What lw cannot take over is answered by the client. A request is not sent twice.
+// What lw cannot decode is answered by the client.
 func TestDecoderLeavesToClientGo(t *testing.T) {
 	answered := []string{"list answered", "watch answered"}
 	for _, tt := range []struct {
 		name   string
 		lister func(*testing.T, *rest.Config, *http.Client) cache.ListerWatcher
+		byLW   bool     // lw decodes
 		calls  []string // of the ListerWatcher
 		wire   []string // what reaches the server
 	}{
@@ -355,7 +359,7 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
 				return typedPods(t, config, client, noTweak)
 			},
-			answered, []string{"list default", "watch default"},
+			false, answered, []string{"list default", "watch default"},
 		},
 		{
 			"functions without a context",
@@ -364,7 +368,7 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 				l.ListWithContextFunc, l.WatchFuncWithContext = nil, nil
 				return l
 			},
-			answered, []string{"list default", "watch default"},
+			false, answered, []string{"list default", "watch default"},
 		},
 		{
 			"an encoding that lw does not have",
@@ -373,7 +377,7 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 				config.AcceptContentTypes = "application/yaml"
 				return typedPods(t, config, clientgo.Capture(client), noTweak)
 			},
-			answered, []string{"list default", "watch default"},
+			false, answered, []string{"list default", "watch default"},
 		},
 		{
 			"a list of two requests",
@@ -389,8 +393,9 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 				}
 				return l
 			},
-			[]string{"list taken over", "list answered", "watch answered"},
-			[]string{"list default app=none", "list default", "watch default"},
+			false, []string{"list without content", "list answered", "watch answered"},
+			// The first request was sent before the second one was seen.
+			[]string{"list default app=none", "list default app=none", "list default", "watch default"},
 		},
 		{
 			"a request before the list",
@@ -412,7 +417,7 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 				}
 				return l
 			},
-			[]string{"list taken over", "watch taken over"},
+			true, []string{"list without content", "watch answered"},
 			[]string{"list of /api/v1", "list default", "watch default"},
 		},
 	} {
@@ -421,7 +426,7 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 				s := newCaptureServer(t)
 				config := &rest.Config{}
 				lister := witnessOf(tt.lister(t, config, s.client(t, config)))
-				inf := lw.NewInformer(clientgo.Decoder{}.Source(lister, &corev1.Pod{}), &lw.Options{
+				inf := lw.NewInformer(clientgo.Decoder{Drop: onlyByLW}.Source(lister, &corev1.Pod{}), &lw.Options{
 					List: lw.ListPages, OnError: func(err error) { t.Error(err) },
 				})
 				run(t, inf)
@@ -432,6 +437,11 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 				synctest.Wait()
 				if got := inf.Store().Len(); got != 4 {
 					t.Errorf("%d pods, want 4", got)
+				}
+				for obj := range inf.Store().All() {
+					if byLW := obj.GetGeneration() == 0; byLW != tt.byLW {
+						t.Errorf("%s is decoded by lw: %t", obj.GetName(), byLW)
+					}
 				}
 				if diff := cmp.Diff(tt.calls, lister.calls); diff != "" {
 					t.Errorf("calls (-want +got):\n%s", diff)
@@ -482,26 +492,67 @@ func TestDecoderOfAFakeClient(t *testing.T) {
 	})
 }
 
-// The server's refusal of a request that lw took over arrives as an API status, and a list waits for
-// the client's rate limit.
+// The server's refusal arrives as an API status, once, and a list waits for the client's rate limit.
+// client-go's metrics and its handler of warnings see the answer's head.
 func TestDecoderErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCaptureServer(t)
-		s.Inject(apiserver.Fault{Do: apiserver.Fail(apierrors.NewForbidden(podResource.GroupResource(), "", errors.New("no role")))})
+		busy := apierrors.NewTooManyRequests("too many", 3)
+		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Warning", `299 - "old"`), apiserver.Fail(busy))})
+		var codes []string
+		defer func(m metrics.ResultMetric) { metrics.RequestResult = m }(metrics.RequestResult)
+		metrics.RequestResult = resultMetric(func(code string) { codes = append(codes, code) })
+		var warnings []string
 		limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
-		config := &rest.Config{RateLimiter: limiter}
+		config := &rest.Config{RateLimiter: limiter, WarningHandler: warningHandler(func(text string) { warnings = append(warnings, text) })}
 		src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak), &corev1.Pod{})
 		list := func(ctx context.Context) error {
 			_, err := src.List(ctx, metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
 			return err
 		}
-		if err := list(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "/api/v1/namespaces/default/pods") {
-			t.Errorf("error %v, want Forbidden and the URL", err)
+		began := time.Now()
+		err := list(t.Context())
+		if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || seconds != 3 || !ok || !strings.Contains(err.Error(), "/api/v1/namespaces/default/pods") {
+			t.Errorf("error %v, want 429 and the URL", err)
+		}
+		if time.Since(began) > 0 {
+			t.Errorf("client-go has waited for %v", time.Since(began))
+		}
+		if diff := cmp.Diff([]string{"429"}, codes); diff != "" {
+			t.Errorf("metrics: %s", diff)
+		}
+		if diff := cmp.Diff([]string{"old"}, warnings); diff != "" {
+			t.Errorf("warnings: %s", diff)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := list(ctx); err == nil || !strings.Contains(err.Error(), "rate") {
 			t.Errorf("error %v, want that of the rate limiter", err)
+		}
+		if got := s.took(); len(got) != 1 {
+			t.Errorf("requests %v", got)
+		}
+	})
+}
+
+type resultMetric func(code string)
+
+func (f resultMetric) Increment(_ context.Context, code, _, _ string) { f(code) }
+
+type warningHandler func(text string)
+
+func (f warningHandler) HandleWarningHeader(_ int, _, text string) { f(text) }
+
+// A request that fails is not made again by client-go, and its error arrives.
+func TestDecoderOfABrokenConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCaptureServer(t)
+		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.Reset})
+		config := &rest.Config{}
+		src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak), &corev1.Pod{})
+		_, err := src.List(t.Context(), metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
+		if err == nil || strings.Contains(err.Error(), "itself") || !strings.Contains(err.Error(), "/api/v1/namespaces/default/pods") {
+			t.Errorf("error %v, want that of the connection", err)
 		}
 		if got := s.took(); len(got) != 1 {
 			t.Errorf("requests %v", got)

@@ -40,7 +40,7 @@ func TestSuite(t *testing.T) {
 // fail.
 func TestSuiteCanFail(t *testing.T) {
 	const focus = "Cache with transformers"
-	if got := run(t, "NewInformer without transforms", focus); got.passed == 0 || len(got.failed) < 5 || got.err == nil || got.caches == 0 {
+	if got := run(t, "NewInformer without transforms", focus); len(got.failed) < 5 || got.err == nil || got.caches == 0 {
 		t.Errorf("%d passed and %d failed, %v\n%s", got.passed, len(got.failed), got.err, got.output)
 	}
 }
@@ -153,10 +153,6 @@ func module(t *testing.T) (modfile string) {
 	for _, file := range files {
 		if content, n := edited(t, file); n > 0 {
 			all += n
-			// A file in the module cache, and so its copy, is for reading only.
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
 			write(t, file, content)
 		}
 	}
