@@ -26,7 +26,7 @@ func TestREADME(t *testing.T) {
 		t.Fatalf("no pages in docs: %v", err)
 	}
 	var tests []string
-	for _, pattern := range []string{"*_test.go", "clientgo/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "clientgo/*_test.go", "controllerruntime/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)
@@ -34,7 +34,7 @@ func TestREADME(t *testing.T) {
 		tests = append(tests, files...)
 	}
 	blocks := 0
-	for _, page := range append(pages, "README.md") {
+	for _, page := range append(pages, "README.md", "MIGRATION.md") {
 		for _, b := range goBlocks(t, page) {
 			blocks++
 			if !slices.ContainsFunc(tests, func(file string) bool { return runs(t, file, b) }) {

@@ -3,7 +3,7 @@ module github.com/go-lw/lw/clientgo
 go 1.26.0
 
 require (
-	github.com/go-lw/lw v0.0.0
+	github.com/go-lw/lw v0.1.0
 	github.com/google/go-cmp v0.7.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -57,6 +57,27 @@ func ExampleServer() {
 	_ = test // func TestJobs(t *testing.T)
 }
 
+// A demonstration has a server without a test.
+func ExampleStartServer() {
+	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
+	defer server.Close()
+	jobs := lwtest.Objects[*Job](server, "jobs")
+	job, err := jobs.Create(newJob(key("a"), 1))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	inf := lw.NewInformer(jobs.Source(), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- inf.Run(ctx) }()
+	err = inf.WaitForResourceVersion(ctx, job.ResourceVersion)
+	cancel()
+	fmt.Println(inf.Store().Len(), "job,", err, "and", <-ended)
+	// Output: 1 job, <nil> and <nil>
+}
+
 // A server can also be had without a bubble, and asked what it was asked.
 func ExampleServer_Requests() {
 	t := &exampleT{} // the test's own t

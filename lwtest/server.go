@@ -23,15 +23,28 @@ type Resource struct {
 	Kind    string
 	Cluster bool // the objects have no namespace
 
+	// Status says that the status is a subresource, as that of nearly every built-in resource: a
+	// client changes it at the path of the object with /status after it, and nothing else there.
+	Status bool
 	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
 	// metadata.namespace may always be used.
 	Fields []string
 }
 
 // A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in
-// JSON. It has the resource versions, history, pages, bookmarks, streamed lists, selectors and
-// errors of a real server. It has no admission, validation, defaults, patches or subresources: an
-// object is stored as it was written.
+// JSON. It has the resource versions, history, pages, bookmarks, streamed lists, selectors,
+// finalizers, discovery and errors of a real server, and the subresource status. It has no
+// admission, validation, defaults, patches or garbage collection: an object is stored as it was
+// written.
+//
+// The clients of client-go and controller-runtime can use a Server, as can whatever else takes a
+// rest.Config. They send built-in types as protobuf unless the config says otherwise, so it must:
+//
+//	&rest.Config{
+//		Host:          server.URL(),
+//		Transport:     server.Client().Transport,
+//		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+//	}
 //
 // A Server fails only when a test makes it fail. [Server.Inject] adds faults for future requests;
 // [Server.Cut], [Server.Break], [Server.Stall] and [Server.Error] act on open watches. The methods
@@ -44,7 +57,7 @@ type Server struct {
 	cancel context.CancelFunc
 
 	// The goroutines that end outages. They are started under mu and not after cancel, so that
-	// close can wait for all of them.
+	// Close can wait for all of them.
 	mu     sync.Mutex
 	timers sync.WaitGroup
 }
@@ -53,20 +66,29 @@ type Server struct {
 // in a synctest bubble uses the bubble's clock. NewServer panics on a Resource without Plural or
 // Kind.
 func NewServer(t testing.TB, resources ...Resource) *Server {
+	s := StartServer(resources...)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// StartServer is NewServer for a program that is no test, such as a demonstration. Close the server
+// when it is not needed any more.
+func StartServer(resources ...Resource) *Server {
 	var opts apiserver.Options
 	for _, r := range resources {
 		opts.Resources = append(opts.Resources, apiserver.Resource{
-			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Fields: r.Fields,
+			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Fields: r.Fields,
 		})
 	}
 	s := &Server{server: apiserver.New(opts)}
 	s.client = s.server.Client()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	t.Cleanup(s.close)
 	return s
 }
 
-func (s *Server) close() {
+// Close ends the server and breaks its connections. It returns when no request is being answered
+// any more. A second call does nothing. A server that NewServer made need not be closed.
+func (s *Server) Close() {
 	s.mu.Lock()
 	s.cancel()
 	s.mu.Unlock()
@@ -93,8 +115,7 @@ func (s *Server) after(d time.Duration, f func()) {
 	})
 }
 
-// Client returns an HTTP client whose connections go to the server, within the process. For a
-// rest.Config take its Transport as the Transport and [Server.URL] as the Host.
+// Client returns an HTTP client whose connections go to the server, within the process.
 func (s *Server) Client() *http.Client { return s.client }
 
 // URL returns the server's URL. Only the [Server.Client] reaches it.
@@ -109,6 +130,15 @@ func (s *Server) Listen() (url string, err error) {
 
 // ServeHTTP answers one request. It makes a Server an [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.server.ServeHTTP(w, r) }
+
+// SetServed stops or starts to serve the resource with that plural, as a server does whose
+// CustomResourceDefinition is deleted and created again. When it stops, all objects of the resource
+// are deleted, whatever finalizers they have; the watches see that and end; and a request gets 404
+// until the resource is served again. Every resource is served at first. SetServed panics if the
+// server has no such resource.
+func (s *Server) SetServed(plural string, served bool) {
+	s.server.Collection(plural).SetServed(served)
+}
 
 // SetShards makes the server select by the shard selectors of requests, and echo them in the
 // ShardInfo of lists, as a Kubernetes server with the feature gate ShardedListAndWatch. At first,
@@ -147,12 +177,13 @@ func (c *Collection[T]) Source() *lw.HTTP[T] {
 // Create adds an object and returns it as it is stored. It fails with AlreadyExists or Invalid.
 func (c *Collection[T]) Create(obj T) (T, error) { return c.decode(c.collection.Create(obj)) }
 
-// Update replaces an object and returns it as it is stored. An update that changes nothing makes no
-// new version. It fails with NotFound, and with Conflict if obj has a resource version that is not
-// the stored object's.
+// Update replaces an object, with its status, and returns it as it is stored. An update that
+// changes nothing makes no new version. It fails with NotFound, and with Conflict if obj has a
+// resource version that is not the stored object's.
 func (c *Collection[T]) Update(obj T) (T, error) { return c.decode(c.collection.Update(obj)) }
 
-// Delete removes an object at once. It fails with NotFound.
+// Delete removes an object at once, or marks one that has finalizers with a deletionTimestamp: it
+// goes with its last finalizer. It fails with NotFound.
 func (c *Collection[T]) Delete(key lw.Key) error {
 	_, err := c.collection.Delete(key)
 	return err
@@ -201,14 +232,16 @@ type Request struct {
 	Plural    string // the resource's plural
 	Namespace string // "" for all namespaces
 	Name      string
-	Options   metav1.ListOptions // for List, Watch and Stream
-	Time      time.Time
-	Code      int // the HTTP status of the answer; 0 until there is one
+	// Subresource is "status", or "" for the object itself.
+	Subresource string
+	Options     metav1.ListOptions // for List, Watch and Stream
+	Time        time.Time
+	Code        int // the HTTP status of the answer; 0 until there is one
 }
 
 func requestOf(r apiserver.Request) Request {
 	return Request{
-		Verb: Verb(r.Verb), Plural: r.Resource, Namespace: r.Namespace, Name: r.Name,
+		Verb: Verb(r.Verb), Plural: r.Resource, Namespace: r.Namespace, Name: r.Name, Subresource: r.Subresource,
 		Options: r.Options, Time: r.Time, Code: r.Code,
 	}
 }

@@ -1,7 +1,9 @@
 package lwtest_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -276,6 +278,125 @@ func listed(t *testing.T, src lw.Source[*Job]) string {
 		return "no answer" + took
 	}
 	return "an error"
+}
+
+// A program without a testing.TB starts a server and closes it; one that is closed answers nobody.
+func TestStartServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.StartServer(jobs)
+		c := lwtest.Objects[*Job](server, "jobs")
+		must(t, c, "a", 1)
+		watched := make(chan error)
+		go func() {
+			watched <- c.Source().Watch(t.Context(), metav1.ListOptions{}, func(lw.WatchEvent[*Job]) error { return nil })
+		}()
+		synctest.Wait()
+		for _, outage := range lwtest.Outages() {
+			outage.Do(server) // timers are left, which Close has to end
+		}
+		server.Close()
+		server.Close()
+		if err := <-watched; err == nil {
+			t.Error("the watch has ended without an error")
+		}
+		if _, err := c.Source().List(t.Context(), metav1.ListOptions{}, func(*Job, error) error { return nil }); err == nil {
+			t.Error("a closed server has answered")
+		}
+	})
+}
+
+// What a client that is no lwtest.Collection meets: finalizers, and a status of its own.
+func TestFinalizersAndStatus(t *testing.T) {
+	withStatus := jobs
+	withStatus.Status = true
+	server := lwtest.NewServer(t, withStatus)
+	c := lwtest.Objects[*Job](server, "jobs")
+	j := newJob(key("a"), 1)
+	j.Finalizers = []string{"example.com/held"}
+	j, err := c.Create(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(path string, size, done int) *Job {
+		t.Helper()
+		j.Spec.Size, j.Status.Done = size, done
+		body, err := json.Marshal(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, c.URL("default")+"/a"+path, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var got Job
+		if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("PUT: %s, %v", resp.Status, err)
+		}
+		j.ResourceVersion = got.ResourceVersion
+		return &got
+	}
+	if got := put("", 2, 7); got.Spec.Size != 2 || got.Status.Done != 0 {
+		t.Errorf("the object was written: %+v", got)
+	}
+	if got := put("/status", 3, 7); got.Spec.Size != 2 || got.Status.Done != 7 {
+		t.Errorf("the status was written: %+v", got)
+	}
+	if r := server.Requests(lwtest.Update); len(r) != 2 || r[0].Subresource != "" || r[1].Subresource != "status" {
+		t.Errorf("requests: %+v", r)
+	}
+	if err := c.Delete(key("a")); err != nil {
+		t.Error(err)
+	}
+	if got, err := c.Get(key("a")); err != nil || got.DeletionTimestamp.IsZero() {
+		t.Errorf("deleted: %+v, %v", got, err)
+	}
+	j.ResourceVersion, j.Finalizers = "", nil
+	put("", 2, 7)
+	if _, err := c.Get(key("a")); !apierrors.IsNotFound(err) {
+		t.Errorf("Get without its finalizer: %v", err)
+	}
+}
+
+// An informer of a resource that goes and comes back sees the deletions, the 404 and the new
+// objects.
+func TestSetServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, jobs)
+		c := lwtest.Objects[*Job](server, "jobs")
+		old := must(t, c, "a", 1)
+		inf := lw.NewInformer(c.Source(), &lw.Options{OnError: func(error) {}})
+		var told []string
+		inf.AddHandler(lw.Handler[*Job]{
+			Add:    func(j *Job) { told = append(told, "add "+string(j.UID)) },
+			Delete: func(j *Job) { told = append(told, "delete "+string(j.UID)) },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- inf.Run(ctx) }()
+		time.Sleep(time.Minute)
+
+		server.SetServed("jobs", false)
+		time.Sleep(time.Minute)
+		if s := inf.Status(); inf.Store().Len() != 0 || !apierrors.IsNotFound(errors.Unwrap(s.Err)) {
+			t.Errorf("not served: %d objects, %v", inf.Store().Len(), s.Err)
+		}
+		server.SetServed("jobs", true)
+		again := must(t, c, "a", 1)
+		time.Sleep(5 * time.Minute)
+		want := []string{"add " + string(old.UID), "delete " + string(old.UID), "add " + string(again.UID)}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestListen(t *testing.T) {

@@ -24,6 +24,9 @@ var resources = []apiserver.Resource{
 	{Resource: "nodes", Kind: "Node", Cluster: true},
 	{Resource: "namespaces", Kind: "Namespace", Cluster: true},
 	{Group: "example.com", Resource: "widgets", Kind: "Widget", Custom: true},
+	{Group: "example.com", Resource: "sites", Kind: "Site", Custom: true, Status: true, Fields: []string{"status.ready"}},
+	{Group: "example.com", Version: "v1beta1", Resource: "sites", Kind: "Site", Custom: true},
+	{Group: "apps", Resource: "tools", Kind: "Tool", Cluster: true},
 }
 
 // A bench is a server and a client in one bubble.

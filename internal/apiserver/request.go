@@ -29,10 +29,12 @@ type Request struct {
 	Resource  string
 	Namespace string // "": all
 	Name      string
-	Options   metav1.ListOptions // of a list, a watch or a stream
-	Query     string             // the query of the URL
-	Accept    string             // the header
-	Time      time.Time          // when it came
+	// Subresource is "status", or "" for the object itself.
+	Subresource string
+	Options     metav1.ListOptions // of a list, a watch or a stream
+	Query       string             // the query of the URL
+	Accept      string             // the header
+	Time        time.Time          // when it came
 	// Code is the HTTP status of the answer. It is 0 as long as there is none, and stays 0 if the
 	// connection was cut before the answer.
 	Code int
@@ -41,19 +43,20 @@ type Request struct {
 // newRequest reads r. If there is an error, the Request is still good for the log.
 func newRequest(r *http.Request, t target) (*Request, error) {
 	req := &Request{
-		Resource:  t.collection.Resource.Resource,
-		Namespace: t.key.Namespace,
-		Name:      t.key.Name,
-		Query:     r.URL.RawQuery,
-		Accept:    r.Header.Get("Accept"),
-		Time:      time.Now(),
+		Resource:    t.collection.Resource.Resource,
+		Namespace:   t.key.Namespace,
+		Name:        t.key.Name,
+		Subresource: t.subresource,
+		Query:       r.URL.RawQuery,
+		Accept:      r.Header.Get("Accept"),
+		Time:        time.Now(),
 	}
 	switch {
 	case r.Method == http.MethodPost && t.key.Name == "":
 		req.Verb = Create
 	case r.Method == http.MethodPut && t.key.Name != "":
 		req.Verb = Update
-	case r.Method == http.MethodDelete && t.key.Name != "":
+	case r.Method == http.MethodDelete && t.key.Name != "" && t.subresource == "":
 		req.Verb = Delete
 	case r.Method == http.MethodGet && t.key.Name != "":
 		req.Verb = Get

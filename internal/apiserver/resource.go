@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,9 @@ type Resource struct {
 	// Custom is set for a custom resource. The items of its JSON lists have kind and apiVersion;
 	// those of a built-in resource do not.
 	Custom bool
+	// Status is set if the status is a subresource: it can be changed at <object>/status alone, and
+	// nothing else can be changed there.
+	Status bool
 	// Fields are the paths that field selectors may use, such as spec.nodeName, besides
 	// metadata.name and metadata.namespace. Paths into the metadata do not work.
 	Fields []string
@@ -67,6 +71,7 @@ func (r *Resource) groupKind() schema.GroupKind {
 type Collection struct {
 	Resource Resource
 	history  *history.Collection[*content]
+	served   atomic.Bool // see [Server.SetServed]
 }
 
 // URL returns the path of the collection, or of one namespace in it if namespace is not empty.
@@ -101,17 +106,18 @@ func (c *Collection) Update(obj any) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
-	return c.public(c.update(in, version))
+	return c.public(c.update(in, version, wholeObject))
 }
 
-// Delete removes an object. It returns the object with the version of the deletion. It fails with
-// NotFound.
+// Delete removes an object. It returns the object with the version of the deletion. An object with
+// finalizers stays until an update takes the last one away, and is returned with its
+// deletionTimestamp. Delete fails with NotFound.
 func (c *Collection) Delete(key types.NamespacedName) (Object, error) {
-	last, version, err := c.history.Delete(key, history.Preconditions{})
+	obj, version, _, err := c.remove(key, history.Preconditions{})
 	if err != nil {
 		return Object{}, err
 	}
-	return c.object(last, version)
+	return c.object(obj, version)
 }
 
 // Get returns the current object of key, or the error NotFound.
@@ -176,16 +182,17 @@ func (c *Collection) decode(obj any) (stored, uint64, error) {
 			return stored{}, 0, c.invalid(value.meta.Name, "metadata.resourceVersion", fmt.Sprintf("Invalid value: %q", version))
 		}
 	}
-	in := stored{
-		Key:    types.NamespacedName{Namespace: value.meta.Namespace, Name: value.meta.Name},
-		UID:    uid,
-		Labels: value.meta.Labels,
-		Value:  value,
-	}
-	if len(c.Resource.Fields) > 0 {
-		in.Fields = fieldsOf(value, c.Resource.Fields)
-	}
+	in := stored{Key: types.NamespacedName{Namespace: value.meta.Namespace, Name: value.meta.Name}, UID: uid}
+	c.fill(&in, value)
 	return in, rv, nil
+}
+
+// fill sets the value of obj, with the labels and fields in it that selectors see.
+func (c *Collection) fill(obj *stored, value *content) {
+	obj.Value, obj.Labels = value, value.meta.Labels
+	if len(c.Resource.Fields) > 0 {
+		obj.Fields = fieldsOf(value, c.Resource.Fields)
+	}
 }
 
 // create stores in, with the fields that a server sets.
@@ -202,6 +209,7 @@ func (c *Collection) create(in stored) (*stored, error) {
 		}
 		meta.CreationTimestamp = metav1.NewTime(time.Now().UTC().Truncate(time.Second))
 		meta.Generation = 1
+		meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = nil, nil
 		out, err := c.history.Create(in)
 		if generated && apierrors.IsAlreadyExists(err) {
 			in.Key.Name = ""
@@ -216,9 +224,10 @@ func suffix() string {
 	return strconv.FormatUint(1<<25+rand.Uint64N(1<<29), 32)[:5]
 }
 
-// update replaces the stored object by in, if that still has the given version. 0 means any
-// version.
-func (c *Collection) update(in stored, version uint64) (*stored, error) {
+// update replaces a part of the stored object by that of in, if the stored object still has the
+// given version. 0 means any version. An object that is being deleted is gone with its last
+// finalizer, and is returned as it would be without it.
+func (c *Collection) update(in stored, version uint64, change part) (*stored, error) {
 	if err := c.check(in); err != nil {
 		return nil, err
 	}
@@ -229,20 +238,33 @@ func (c *Collection) update(in stored, version uint64) (*stored, error) {
 		}
 		// A client cannot change what the server has set. The generation counts the changes to
 		// anything but metadata and status.
-		value := &content{meta: in.Value.meta, rest: in.Value.rest, status: in.Value.status}
+		value := change(old.Value, in.Value)
 		value.meta.CreationTimestamp = old.Value.meta.CreationTimestamp
+		value.meta.DeletionTimestamp = old.Value.meta.DeletionTimestamp
+		value.meta.DeletionGracePeriodSeconds = old.Value.meta.DeletionGracePeriodSeconds
 		value.meta.Generation = old.Value.meta.Generation
 		if string(value.rest) != string(old.Value.rest) {
 			value.meta.Generation++
 		}
+		if err := c.checkFinalizers(old.Value, value); err != nil {
+			return nil, err
+		}
 		next := in
-		next.Value = value
+		c.fill(&next, value)
 		pre := history.Preconditions{Version: version}
 		if version == 0 {
 			// Otherwise the generation might be computed from another object than in replaces.
 			pre.Version = old.Version
 		}
-		out, err := c.history.Update(next, pre)
+		var out *stored
+		if value.meta.DeletionTimestamp != nil && len(value.meta.Finalizers) == 0 {
+			pre.UID = in.UID
+			_, _, err = c.history.Delete(in.Key, pre)
+			next.UID, next.Version = old.UID, old.Version
+			out = &next
+		} else {
+			out, err = c.history.Update(next, pre)
+		}
 		if version == 0 && apierrors.IsConflict(err) && (in.UID == "" || in.UID == old.UID) {
 			continue
 		}

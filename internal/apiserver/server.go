@@ -1,7 +1,8 @@
 // Package apiserver is an API server for tests and examples: package history behind HTTP, with
 // faults on demand. It lists, watches, reads and writes objects of any kind, in JSON and protobuf,
 // as https://kubernetes.io/docs/reference/using-api/api-concepts/ describes. It has no admission,
-// validation, defaults, finalizers, patches or subresources: an object is what a client wrote.
+// validation, defaults, patches or garbage collection: an object is what a client wrote. It knows
+// finalizers, the subresource status, and discovery.
 //
 // A [Server] is an http.Handler. [Server.Start] gives it a port. [Server.Client] returns a client
 // over connections in memory, which work within a synctest bubble and its time. [Server.Inject]
@@ -63,12 +64,14 @@ func New(opts Options) *Server {
 		if res.Version == "" {
 			res.Version = "v1"
 		}
-		s.collections = append(s.collections, &Collection{
+		c := &Collection{
 			Resource: res,
 			history: history.NewCollection(s.Line, history.Options[*content]{
 				Resource: res.groupResource(), Fields: res.Fields, Same: same, Window: opts.Window,
 			}),
-		})
+		}
+		c.served.Store(true)
+		s.collections = append(s.collections, c)
 	}
 	return s
 }
@@ -100,12 +103,13 @@ func (s *Server) hasShards() bool {
 // A target is what the path of a request names. The name in key is empty for a collection, and the
 // namespace for all namespaces.
 type target struct {
-	collection *Collection
-	key        types.NamespacedName
+	collection  *Collection
+	key         types.NamespacedName
+	subresource string
 }
 
 // find parses a path: /api/v1/… or /apis/<group>/<version>/…, and after that
-// [namespaces/<namespace>/]<plural>[/<name>].
+// [namespaces/<namespace>/]<plural>[/<name>[/status]].
 func (s *Server) find(path string) (t target, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	var group string
@@ -118,21 +122,26 @@ func (s *Server) find(path string) (t target, ok bool) {
 		return t, false
 	}
 	version, parts := parts[0], parts[1:]
-	namespaced := len(parts) > 2 && parts[0] == "namespaces"
+	// /namespaces/<name>/status is the status of a namespace.
+	namespaced := len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && parts[2] == statusSubresource)
 	if namespaced {
 		t.key.Namespace, parts = parts[1], parts[2:]
 	}
-	if len(parts) > 2 {
+	if len(parts) > 3 {
 		return t, false
 	}
-	if len(parts) == 2 {
+	if len(parts) > 1 {
 		t.key.Name = parts[1]
+	}
+	if len(parts) > 2 {
+		t.subresource = parts[2]
 	}
 	for _, c := range s.collections {
 		r := &c.Resource
 		if r.Group == group && r.Version == version && r.Resource == parts[0] {
 			t.collection = c
-			return t, !(r.Cluster && namespaced)
+			known := t.subresource == "" || t.subresource == statusSubresource && r.Status
+			return t, c.served.Load() && known && !(r.Cluster && namespaced)
 		}
 	}
 	return t, false
@@ -143,7 +152,9 @@ func (s *Server) find(path string) (t target, ok bool) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.find(r.URL.Path)
 	if !ok {
-		http.NotFound(w, r) // in plain text, as a real server
+		if !s.discover(w, r) {
+			http.NotFound(w, r) // in plain text, as a real server
+		}
 		return
 	}
 	req, err := newRequest(r, t)

@@ -65,6 +65,9 @@ func (x *exchange) put() error {
 		if version != 0 {
 			return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 		}
+		if x.collection.Resource.Status {
+			x.collection.fill(&in, exceptStatus(&content{}, in.Value))
+		}
 		obj, err := x.collection.create(in)
 		if err != nil {
 			return err
@@ -76,7 +79,7 @@ func (x *exchange) put() error {
 	} else if meta.Name != x.req.Name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", meta.Name, x.req.Name))
 	}
-	obj, err := x.collection.update(in, version)
+	obj, err := x.collection.update(in, version, x.part())
 	if err != nil {
 		return err
 	}
@@ -106,9 +109,12 @@ func (x *exchange) remove() error {
 			}
 		}
 	}
-	last, _, err := x.collection.history.Delete(x.key(), pre)
+	last, _, gone, err := x.collection.remove(x.key(), pre)
 	if err != nil {
 		return err
+	}
+	if !gone {
+		return x.object(http.StatusOK, last)
 	}
 	f, err := x.negotiate("")
 	if err != nil {

@@ -19,7 +19,13 @@ import (
 // send sends a write and says what was answered: "201 a@2 gen=1" or "409 Conflict".
 func (b *bench) send(method, path, body string, header ...string) string {
 	b.Helper()
-	resp, err := b.request(method, b.URL("pods", "ns")+path, strings.NewReader(body), header...)
+	return b.sendTo(method, b.URL("pods", "ns")+path, body, header...)
+}
+
+// sendTo is send for any URL.
+func (b *bench) sendTo(method, url, body string, header ...string) string {
+	b.Helper()
+	resp, err := b.request(method, url, strings.NewReader(body), header...)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -35,6 +35,7 @@ type Collection[V any] struct {
 	stateOf uint64       // 0: none
 
 	disconnects uint64        // how many times all watches were ended
+	finishes    uint64        // how many times all watches were to end after what they had to send
 	changed     chan struct{} // closed at the next change; nil while no watch waits
 }
 

@@ -16,6 +16,14 @@ func (c *Collection[V]) Disconnect() {
 	c.disconnectLocked()
 }
 
+// Finish ends the open watches of this collection, each when it has sent all changes so far.
+func (c *Collection[V]) Finish() {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	c.finishes++
+	c.wakeLocked()
+}
+
 func (c *Collection[V]) oldestLocked() uint64 { return c.oldest }
 
 // compactLocked forgets the states before version. Only rows with a change up to version can lose

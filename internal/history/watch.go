@@ -45,6 +45,7 @@ type Watch[V any] struct {
 	bookmarkAt    time.Time // when the next bookmark is due
 	bookmarksSeen uint64    // Line.bookmarks when the last bookmark was sent
 	disconnects   uint64    // Collection.disconnects when the watch was opened
+	finishes      uint64    // Collection.finishes when the watch was opened
 	err           error     // how the watch ended
 }
 
@@ -81,7 +82,7 @@ func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch
 
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
-	w.disconnects, w.bookmarksSeen = c.disconnects, c.line.bookmarks
+	w.disconnects, w.finishes, w.bookmarksSeen = c.disconnects, c.finishes, c.line.bookmarks
 	stream := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	// A streamed list (KEP-3157) begins with the current state, and a bookmark ends that. A plain
 	// watch from "0" or from no version begins with the current state as well, without the
@@ -196,6 +197,10 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 		w.version = change.Version
 		ev, ok = w.event(change)
 		return ev, ok, nil
+	}
+	if w.finishes != w.c.finishes {
+		w.err = io.EOF
+		return ev, false, nil
 	}
 	// All changes were sent, so a bookmark may name the line's version, which writes to other
 	// collections have raised as well.

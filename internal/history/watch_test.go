@@ -275,6 +275,7 @@ func TestWatchEnds(t *testing.T) {
 	}{
 		{"disconnect", func(line *Line, _ *Collection[string]) error { line.Disconnect(); return nil }, io.EOF},
 		{"disconnect the collection", func(_ *Line, c *Collection[string]) error { c.Disconnect(); return nil }, io.EOF},
+		{"finish", func(_ *Line, c *Collection[string]) error { c.Finish(); return nil }, io.EOF},
 		{"rewind", func(line *Line, _ *Collection[string]) error { return line.Rewind(4) }, io.EOF},
 		{"wipe", func(line *Line, _ *Collection[string]) error { line.Wipe(); return nil }, io.EOF},
 		{"other collection", func(line *Line, _ *Collection[string]) error {
@@ -309,6 +310,22 @@ func TestWatchEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFinish: a watch that is behind first sends what it has not sent. A later watch is not ended.
+func TestFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := newThings(t)
+		w := open(t, c, metav1.ListOptions{ResourceVersion: "5"})
+		create(t, c, "d", "")
+		c.Finish()
+		later := open(t, c, metav1.ListOptions{ResourceVersion: "5"})
+		got, err := read(t, w, time.Hour)
+		want, lateErr := read(t, later, time.Hour)
+		if diff := gocmp.Diff(want, got); diff != "" || len(want) == 0 || err != io.EOF || lateErr != nil {
+			t.Errorf("(-later +finished):\n%s%v, %v", diff, err, lateErr)
+		}
+	})
 }
 
 // TestSlowWatch: a watch that has not read a change before it was compacted ends with Expired,

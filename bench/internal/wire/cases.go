@@ -118,6 +118,9 @@ func setup(caseName string, j job, events, tls bool, names []string) func(compar
 		for _, name := range names {
 			own := j
 			own.LW = name != compare.ClientGo
+			if followers[name] != nil {
+				own.Follower = name
+			}
 			own.Share = name == share || name == shareCut
 			own.Profile = cfg.ProfileOf(caseName, name)
 			if name == shareCut {

@@ -41,8 +41,10 @@ type job struct {
 	LW     bool // lw, else client-go
 	Share  bool
 	Drop   []string
-	Pods   int
-	Events int // number of events after the sync
+	// Follower is the name of a Follower that takes the place of both.
+	Follower string
+	Pods     int
+	Events   int // number of events after the sync
 	// Profile is the prefix of two files for CPU profiles, of the sync and of the events. "" means
 	// no profiles.
 	Profile string
@@ -136,8 +138,11 @@ func (j job) measure() (compare.Sample, error) {
 	}); err != nil {
 		return nil, err
 	}
-	peak, err := peakRSS()
+	peak, err := memory("VmHWM")
 	if err != nil {
+		return nil, err
+	}
+	if sample["rss"], err = memory("VmRSS"); err != nil {
 		return nil, err
 	}
 	live, _ := measure.Live()
@@ -173,6 +178,10 @@ func (j job) informer(ctx context.Context, add, update func(*corev1.Pod)) (start
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, nil, err
+	}
+	if j.Follower != "" {
+		start, err := followers[j.Follower](ctx, config, add, update)
+		return start, client, err
 	}
 	if j.LW {
 		src := &lw.HTTP[*corev1.Pod]{URL: config.Host + "/api/v1/pods", Client: client, Share: j.Share, Drop: j.Drop}
@@ -224,18 +233,18 @@ func emit(client *http.Client, url string, n int) error {
 	return nil
 }
 
-// peakRSS returns the peak resident memory of the process in bytes.
-func peakRSS() (float64, error) {
+// memory returns a size of the process's memory in bytes, as the kernel names it.
+func memory(name string) (float64, error) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(lines.Text(), name+":"); ok {
 			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64)
 			return kib * 1024, err
 		}
 	}
-	return 0, errors.New("no VmHWM in /proc/self/status")
+	return 0, fmt.Errorf("no %s in /proc/self/status", name)
 }

@@ -4,6 +4,9 @@
 //	go run ./cmd/build             both servers
 //	go run ./cmd/build generic     the k8s.io/apiserver generic server, with etcd in the same binary
 //	go run ./cmd/build kube        kube-apiserver and etcd
+//
+// With -built it builds nothing: it prints the directory of each server that is built, and fails if
+// one is not.
 package main
 
 import (
@@ -22,6 +25,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	parallel := flag.Int("p", 0, "compilations at once; 0: as many as CPUs")
+	built := flag.Bool("built", false, "build nothing, print where the servers are")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -32,6 +36,14 @@ func main() {
 	}
 	for _, kind := range servers.Kinds {
 		if flag.NArg() > 0 && !slices.Contains(flag.Args(), kind.Name) {
+			continue
+		}
+		if *built {
+			dir, err := kind.Binaries()
+			if err != nil {
+				log.Fatalf("build: %v", err)
+			}
+			fmt.Println(dir)
 			continue
 		}
 		start := time.Now()

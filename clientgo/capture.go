@@ -1,0 +1,252 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw"
+)
+
+// A Decoder makes informers of ListerWatchers, as [NewInformer] does, whose objects lw decodes
+// instead of client-go. That is where most of the time goes in an informer. The zero value is ready
+// for use. Its methods may be called by several goroutines.
+//
+// The ListerWatcher's requests must go through a client that [Capture] returned. Its functions are
+// called for each list and each watch, as client-go calls them. The client sends the request that
+// they make, and gives the answer to lw. The function gets an answer without content, which for a
+// list is an error; lw ignores what the function returns then. So a request has the URL, the
+// selectors, the headers and the preferred encoding that the ListerWatcher gives it at that moment,
+// it waits for the client's rate limit, and it shows in client-go's metrics.
+//
+// client-go decodes, as with [NewInformer], where lw cannot:
+//   - a fake client's answers, or those of any client that is not captured;
+//   - the requests of a ListerWatcher whose functions take no context or do not pass it on;
+//   - a list or watch for which the ListerWatcher asks for two collections;
+//   - an encoding that lw does not have, such as CBOR alone;
+//   - objects of a type that is not a pointer to a struct with metadata.
+//
+// What a ListerWatcher does to an answer before it returns it is lost: give such a ListerWatcher to
+// [NewInformer], or its work to SetTransform. lw sets the options that say how to list and watch, so
+// a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or AllowWatchBookmarks has no
+// effect.
+type Decoder struct {
+	// Share and Drop are those of lw.HTTP.
+	Share bool
+	Drop  []string
+	// Scheme tells the kind of a typed object whose kind is not the name of its type. Nil: the kind
+	// is the name of the type.
+	Scheme *runtime.Scheme
+}
+
+// NewInformer is like [NewInformer], but lw decodes the objects.
+func (d Decoder) NewInformer(lister cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return d.NewInformerWithOptions(lister, example, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers})
+}
+
+// NewInformerWithOptions is like [NewInformerWithOptions], but lw decodes the objects.
+func (d Decoder) NewInformerWithOptions(lister cache.ListerWatcher, example runtime.Object, opts cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+	if isNil(lister) {
+		panic("clientgo: Decoder.NewInformer: nil lister-watcher")
+	}
+	return newSharedInformer(d.Source(lister, example), example, opts)
+}
+
+// Source is like [Source], but lw decodes the objects. Objects of the type
+// *metav1.PartialObjectMetadata get the kind and API version that example has, if it has any. It
+// makes no request and calls none of lister's functions.
+func (d Decoder) Source(lister cache.ListerWatcher, example runtime.Object) lw.Source[metav1.Object] {
+	if isNil(lister) {
+		panic("clientgo: Decoder.Source: nil lister-watcher")
+	}
+	object, ok := decodedType(example)
+	if !ok {
+		return Source(lister, example)
+	}
+	gvk := example.GetObjectKind().GroupVersionKind()
+	s := &capturedSource{decoder: d, object: object, kind: gvk.Kind}
+	if s.kind == "" {
+		s.kind = d.kindOf(example)
+	}
+	if object == metadataType && !gvk.Empty() {
+		s.metadata.APIVersion, s.metadata.Kind = gvk.ToAPIVersionAndKind()
+	}
+	s.plain = Source(&capturedLister{cache.ToListerWatcherWithContext(lister), lister, s}, example)
+	return s
+}
+
+// kindOf returns the kind of example, or "" if the scheme does not tell it: lw.HTTP then takes the
+// name of the type for it.
+func (d Decoder) kindOf(example runtime.Object) string {
+	if d.Scheme == nil {
+		return ""
+	}
+	gvks, _, err := d.Scheme.ObjectKinds(example)
+	if err != nil || len(gvks) != 1 {
+		return ""
+	}
+	return gvks[0].Kind
+}
+
+// decodedType returns the type that lw decodes the objects of example's collection into.
+func decodedType(example runtime.Object) (reflect.Type, bool) {
+	switch example.(type) {
+	case nil:
+		return nil, false
+	case runtime.Unstructured:
+		// The dynamic client decodes into this one, whatever the type of the example is.
+		return unstructuredType, true
+	}
+	t := reflect.TypeOf(example)
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || reflect.ValueOf(example).IsNil() {
+		return nil, false
+	}
+	_, ok := example.(metav1.Object)
+	return t, ok
+}
+
+// A capturedSource is the source of a ListerWatcher whose requests lw sends where it can decode the
+// answers.
+type capturedSource struct {
+	decoder  Decoder
+	object   reflect.Type
+	kind     string
+	metadata metav1.TypeMeta // of each object; empty: as decoded
+	plain    lw.Source[metav1.Object]
+	// differ: the ListerWatcher has asked for two collections in one call. So it is not captured any
+	// more.
+	differ atomic.Bool
+	// http decodes the answers for its URL. It is kept as long as the ListerWatcher asks for the
+	// same collection, since it learns from what it decodes.
+	http *lw.HTTP[metav1.Object]
+}
+
+// Hints returns what is known of the ListerWatcher. If lw sends its requests it is no fake, but may
+// still not want its lists to be streamed.
+func (s *capturedSource) Hints() lw.SourceHints {
+	hints := lw.HintsOf(s.plain)
+	if s.http != nil {
+		hints = lw.SourceHints{NoStream: hints.NoStream}
+	}
+	return hints
+}
+
+// List calls the ListerWatcher, and decodes the list.
+func (s *capturedSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
+	listMeta, err := s.plain.List(ctx, opts, yield)
+	own, ok := errors.AsType[*answered](err)
+	if !ok {
+		return listMeta, err
+	}
+	return s.of(own).List(own.probe.ctx, opts, func(obj metav1.Object, err error) error {
+		s.finish(obj)
+		return yield(obj, err)
+	})
+}
+
+// Watch calls the ListerWatcher, and decodes the watch.
+func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
+	err := s.plain.Watch(ctx, opts, yield)
+	own, ok := errors.AsType[*answered](err)
+	if !ok {
+		return err
+	}
+	return s.of(own).Watch(own.probe.ctx, opts, func(ev lw.WatchEvent[metav1.Object]) error {
+		s.finish(ev.Object)
+		return yield(ev)
+	})
+}
+
+// of returns the lw.HTTP that decodes a.
+func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
+	if s.http == nil || s.http.URL != a.collection {
+		s.http = &lw.HTTP[metav1.Object]{
+			URL: a.collection, Client: &http.Client{Transport: answers{}},
+			Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Share: s.decoder.Share,
+		}
+	}
+	return s.http
+}
+
+// finish gives obj the kind that all objects of the collection have, if the example had one.
+func (s *capturedSource) finish(obj metav1.Object) {
+	if obj, ok := obj.(*metav1.PartialObjectMetadata); ok && s.metadata.Kind != "" {
+		obj.TypeMeta = s.metadata
+	}
+}
+
+// A capturedLister is the ListerWatcher that the plain source of a capturedSource has. Its methods
+// return an *answered if lw is to decode the answer.
+type capturedLister struct {
+	cache.ListerWatcherWithContext
+	plain  cache.ListerWatcher
+	source *capturedSource
+}
+
+// answered is the error of a list or watch that lw has sent itself.
+type answered struct {
+	collection string
+	probe      *probe
+}
+
+func (a *answered) Error() string { return "clientgo: lw has the answer of " + a.collection }
+
+// List is what client-go's interface demands; ListWithContext takes its place.
+func (l *capturedLister) List(opts metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), opts)
+}
+
+// Watch is what client-go's interface demands; WatchWithContext takes its place.
+func (l *capturedLister) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), opts)
+}
+
+func (l *capturedLister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return captured(l.source, ctx, opts, l.ListerWatcherWithContext.ListWithContext, func(runtime.Object) {})
+}
+
+func (l *capturedLister) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	return captured(l.source, ctx, opts, l.ListerWatcherWithContext.WatchWithContext, func(w watch.Interface) {
+		if w != nil {
+			w.Stop()
+		}
+	})
+}
+
+// captured calls a function of the ListerWatcher. If lw has sent the function's request, it passes
+// the function's result to discard.
+func captured[V any](s *capturedSource, ctx context.Context, opts metav1.ListOptions, call func(context.Context, metav1.ListOptions) (V, error), discard func(V)) (V, error) {
+	if s.differ.Load() {
+		return call(ctx, opts)
+	}
+	p := newProbe(ctx, s.object, opts)
+	v, err := call(p.ctx, opts)
+	collection, again := p.end()
+	if collection == "" && !again {
+		return v, err
+	}
+	if err == nil {
+		discard(v)
+	}
+	if again {
+		s.differ.Store(true)
+		return call(ctx, opts)
+	}
+	var none V
+	return none, &answered{collection, p}
+}
+
+// IsWatchListSemanticsUnSupported tells what the ListerWatcher tells, for client-go's convention.
+func (l *capturedLister) IsWatchListSemanticsUnSupported() bool {
+	plain, ok := l.plain.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return ok && plain.IsWatchListSemanticsUnSupported()
+}

@@ -1,0 +1,321 @@
+package clientgo
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw"
+)
+
+// An indexer is the store of an informer as a cache.Indexer. Reads take no lock of the indexer.
+type indexer[T lw.Object] struct {
+	store *lw.Indexer[T]
+
+	mu      sync.Mutex // of those who write indexes or seeded
+	indexes atomic.Pointer[map[string]namedIndex[T]]
+	// seeded is the resource version of the last object that a fixture wrote. It is reported as
+	// long as the store has no version of its own. Guarded by mu.
+	seeded string
+}
+
+// A namedIndex is an index with the function that it was made of.
+type namedIndex[T lw.Object] struct {
+	values cache.IndexFunc
+	index  *lw.Index[string, T]
+}
+
+func newIndexer[T lw.Object](store *lw.Indexer[T]) *indexer[T] {
+	x := &indexer[T]{store: store}
+	x.indexes.Store(&map[string]namedIndex[T]{})
+	return x
+}
+
+// keyOf returns the key of obj, which may be a cache.DeletedFinalStateUnknown or a
+// cache.ExplicitKey. ok is false for a key that no stored object can have.
+func keyOf(obj any) (key lw.Key, ok bool, err error) {
+	if m, is := obj.(interface {
+		GetNamespace() string
+		GetName() string
+	}); is && !isNil(obj) {
+		return lw.Key{Namespace: m.GetNamespace(), Name: m.GetName()}, true, nil
+	}
+	s, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return lw.Key{}, false, cache.KeyError{Obj: obj, Err: err}
+	}
+	key, ok = parseKey(s)
+	return key, ok, nil
+}
+
+// parseKey returns the key that s is the text of; ok is false if s is not the text of any key.
+func parseKey(s string) (key lw.Key, ok bool) {
+	namespace, name, slash := strings.Cut(s, "/")
+	switch {
+	case !slash:
+		return lw.Key{Name: namespace}, true
+	case namespace == "" || strings.Contains(name, "/"):
+		return lw.Key{}, false
+	}
+	return lw.Key{Namespace: namespace, Name: name}, true
+}
+
+func keyString(key lw.Key) string { return cache.ObjectName(key).String() }
+
+// object returns obj as a T.
+func object[T lw.Object](obj any) (T, error) {
+	var none T
+	t, ok := obj.(T)
+	if !ok || isNil(obj) {
+		if _, err := meta.Accessor(obj); err != nil {
+			return none, cache.KeyError{Obj: obj, Err: err}
+		}
+		return none, fmt.Errorf("clientgo: a %T is no object of this informer", obj)
+	}
+	return t, nil
+}
+
+func (x *indexer[T]) Add(obj any) error {
+	t, err := object[T](obj)
+	if err != nil {
+		return err
+	}
+	x.store.Set(t)
+	x.seed(t.GetResourceVersion())
+	return nil
+}
+
+func (x *indexer[T]) Update(obj any) error { return x.Add(obj) }
+
+func (x *indexer[T]) Delete(obj any) error {
+	key, ok, err := keyOf(obj)
+	if err != nil || !ok {
+		return err
+	}
+	x.store.Delete(key)
+	if m, err := meta.Accessor(obj); err == nil {
+		x.seed(m.GetResourceVersion())
+	}
+	return nil
+}
+
+func (x *indexer[T]) Replace(list []any, resourceVersion string) error {
+	objs := make([]T, 0, len(list))
+	for _, item := range list {
+		obj, err := object[T](item)
+		if err != nil {
+			return err
+		}
+		objs = append(objs, obj)
+	}
+	x.store.Replace(objs, x.store.ResourceVersion())
+	x.seed(resourceVersion)
+	return nil
+}
+
+func (x *indexer[T]) Bookmark(resourceVersion string) { x.seed(resourceVersion) }
+
+func (x *indexer[T]) seed(resourceVersion string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seeded = resourceVersion
+}
+
+func (x *indexer[T]) LastStoreSyncResourceVersion() string {
+	if v := x.store.ResourceVersion(); v != "" {
+		return v
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.seeded
+}
+
+func (x *indexer[T]) Resync() error { return nil }
+
+func (x *indexer[T]) List() []any {
+	snap := x.store.Snapshot()
+	out := make([]any, 0, snap.Len())
+	for obj := range snap.All() {
+		out = append(out, obj)
+	}
+	return out
+}
+
+func (x *indexer[T]) ListKeys() []string {
+	snap := x.store.Snapshot()
+	out := make([]string, 0, snap.Len())
+	for obj := range snap.All() {
+		out = append(out, keyString(lw.KeyOf(obj)))
+	}
+	return out
+}
+
+func (x *indexer[T]) Get(obj any) (item any, exists bool, err error) {
+	key, ok, err := keyOf(obj)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	return x.get(key)
+}
+
+func (x *indexer[T]) GetByKey(s string) (item any, exists bool, err error) {
+	key, ok := parseKey(s)
+	if !ok {
+		return nil, false, nil
+	}
+	return x.get(key)
+}
+
+func (x *indexer[T]) get(key lw.Key) (item any, exists bool, err error) {
+	obj, ok := x.store.Get(key)
+	if !ok {
+		return nil, false, nil // not any(obj), which would be a nil pointer and not nil
+	}
+	return obj, true, nil
+}
+
+func (x *indexer[T]) AddIndexers(indexers cache.Indexers) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := *x.indexes.Load()
+	var conflicts []string
+	for name := range indexers {
+		if _, ok := now[name]; ok {
+			conflicts = append(conflicts, name)
+		}
+	}
+	if len(conflicts) > 0 {
+		slices.Sort(conflicts)
+		return fmt.Errorf("clientgo: indexer conflict: %v", conflicts)
+	}
+	then := maps.Clone(now)
+	for name, values := range indexers {
+		then[name] = namedIndex[T]{values, newIndex(x.store, name, values)}
+	}
+	x.indexes.Store(&then)
+	return nil
+}
+
+// newIndex returns an index of store by values. An error of values panics, with the text that
+// client-go panics with.
+func newIndex[T lw.Object](store *lw.Indexer[T], name string, values cache.IndexFunc) *lw.Index[string, T] {
+	if isNamespace(values) {
+		return lw.NewIndex(store, lw.Namespace[T]) // without allocations
+	}
+	return lw.NewMultiIndex(store, func(obj T) iter.Seq[string] {
+		v, err := values(obj)
+		if err != nil {
+			panic(fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", keyString(lw.KeyOf(obj)), name, err))
+		}
+		return slices.Values(v)
+	})
+}
+
+// isNamespace reports whether values is client-go's index function of namespaces, which nearly every
+// informer has.
+func isNamespace(values cache.IndexFunc) bool {
+	return reflect.ValueOf(values).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+}
+
+func (x *indexer[T]) GetIndexers() cache.Indexers {
+	now := *x.indexes.Load()
+	out := make(cache.Indexers, len(now))
+	for name, ix := range now {
+		out[name] = ix.values
+	}
+	return out
+}
+
+func (x *indexer[T]) index(name string) (namedIndex[T], error) {
+	ix, ok := (*x.indexes.Load())[name]
+	if !ok {
+		return ix, fmt.Errorf("clientgo: Index with name %s does not exist", name)
+	}
+	return ix, nil
+}
+
+func (x *indexer[T]) Index(name string, obj any) ([]any, error) {
+	ix, err := x.index(name)
+	if err != nil {
+		return nil, err
+	}
+	values, err := ix.values(obj)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) == 1 {
+		return lookup(ix.index, values[0]), nil
+	}
+	return lookupAny(x.store.ResourceVersion, ix.index.Lookup, values), nil
+}
+
+func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
+	ix, err := x.index(name)
+	if err != nil {
+		return nil, err
+	}
+	return lookup(ix.index, value), nil
+}
+
+func lookup[T lw.Object](index *lw.Index[string, T], value string) []any {
+	out := make([]any, 0, index.Len(value))
+	for obj := range index.Lookup(value) {
+		out = append(out, obj)
+	}
+	return out
+}
+
+// lookupAny returns the objects that lookup has for any of values. Each lookup is answered from a
+// state of its own, so an object whose value changes in between could be missed. The version of the
+// store tells: if it is the same before and after, nothing has changed. Only a store that changes
+// as fast as it is read needs more than a few passes; then the last one must do.
+func lookupAny[T lw.Object](version func() string, lookup func(value string) iter.Seq[T], values []string) []any {
+	const maxPasses = 8
+	var found map[lw.Key]T
+	for range maxPasses {
+		before := version()
+		found = map[lw.Key]T{}
+		for _, value := range values {
+			for obj := range lookup(value) {
+				found[lw.KeyOf(obj)] = obj
+			}
+		}
+		if version() == before {
+			break
+		}
+	}
+	out := make([]any, 0, len(found))
+	for _, obj := range found {
+		out = append(out, obj)
+	}
+	return out
+}
+
+func (x *indexer[T]) IndexKeys(name, value string) ([]string, error) {
+	ix, err := x.index(name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, ix.index.Len(value))
+	for obj := range ix.index.Lookup(value) {
+		out = append(out, keyString(lw.KeyOf(obj)))
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func (x *indexer[T]) ListIndexFuncValues(name string) []string {
+	ix, err := x.index(name)
+	if err != nil {
+		return []string{}
+	}
+	return slices.AppendSeq([]string{}, ix.index.Keys())
+}

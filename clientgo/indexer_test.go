@@ -1,0 +1,262 @@
+package clientgo_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// byLabels indexes a pod by the keys of its labels.
+func byLabels(obj any) ([]string, error) {
+	keys := []string{}
+	for k := range obj.(*corev1.Pod).Labels {
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+// A unit test seeds the store of an informer that it does not run, and its listers find the
+// objects.
+func TestFixtures(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		inf := impl.new(server, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{
+			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "labels": byLabels,
+		}})
+		x := inf.GetIndexer()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		must(x.Add(labelled("a", "x=1")))
+		must(x.Add(labelled("b", "x=1", "y=1")))
+		must(x.Update(labelled("c", "y=1")))
+		must(x.Update(labelled("a", "x=2")))
+		must(x.Add(pod("", "cluster")))
+		must(x.Add(pod("other", "a")))
+		must(x.Delete(labelled("c")))
+		must(x.Delete(labelled("never")))
+		must(x.Delete(cache.DeletedFinalStateUnknown{Key: "other/a"}))
+		must(x.Resync())
+
+		keys := x.ListKeys()
+		slices.Sort(keys)
+		if diff := cmp.Diff([]string{"cluster", "ns/a", "ns/b"}, keys); diff != "" {
+			t.Errorf("keys (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"a", "b", "cluster"}, names(x.List())); diff != "" {
+			t.Errorf("objects (-want +got):\n%s", diff)
+		}
+		for key, want := range map[string]bool{
+			"ns/a": true, "cluster": true, "/cluster": false, "a": false, "ns/c": false, "ns/a/": false, "ns/a/b": false, "": false, "/": false, "ns/": false,
+		} {
+			obj, ok, err := x.GetByKey(key)
+			if ok != want || err != nil || (obj != nil) != want {
+				t.Errorf("GetByKey(%q): %v, %t, %v", key, obj, ok, err)
+			}
+		}
+		for _, by := range []any{labelled("a"), &metav1.ObjectMeta{Namespace: "ns", Name: "a"}, cache.ExplicitKey("ns/a"), cache.DeletedFinalStateUnknown{Key: "ns/a"}} {
+			obj, ok, err := x.Get(by)
+			if !ok || err != nil || obj.(*corev1.Pod).Labels["x"] != "2" {
+				t.Errorf("Get(%v): %v, %t, %v", by, obj, ok, err)
+			}
+		}
+		for name, err := range map[string]error{
+			"Get": func() error { _, _, err := x.Get("a string"); return err }(), "Add": x.Add(17), "Update": x.Update(struct{}{}),
+			"Delete": x.Delete("a string"), "Replace": x.Replace([]any{labelled("q"), "a string"}, "9"), "Add of nil": x.Add(nil),
+		} {
+			if !errors.As(err, new(cache.KeyError)) {
+				t.Errorf("%s without metadata: error %v", name, err)
+			}
+		}
+
+		by := func(value string) []string {
+			t.Helper()
+			objs, err := x.ByIndex("labels", value)
+			must(err)
+			return names(objs)
+		}
+		if diff := cmp.Diff([][]string{{"a", "b"}, {"b"}, {}}, [][]string{by("x"), by("y"), by("z")}); diff != "" {
+			t.Errorf("by index (-want +got):\n%s", diff)
+		}
+		indexKeys, err := x.IndexKeys("labels", "x")
+		must(err)
+		if diff := cmp.Diff([]string{"ns/a", "ns/b"}, indexKeys); diff != "" {
+			t.Errorf("index keys (-want +got):\n%s", diff)
+		}
+		for _, tc := range []struct {
+			of   *corev1.Pod
+			want []string
+		}{{labelled("?", "x=0", "y=0"), []string{"a", "b"}}, {labelled("?", "y=0"), []string{"b"}}, {labelled("?"), []string{}}, {labelled("?", "z=0"), []string{}}} {
+			objs, err := x.Index("labels", tc.of)
+			must(err)
+			if diff := cmp.Diff(tc.want, names(objs)); diff != "" {
+				t.Errorf("Index(%v) (-want +got):\n%s", tc.of.Labels, diff)
+			}
+		}
+		values := x.ListIndexFuncValues("labels")
+		slices.Sort(values)
+		if diff := cmp.Diff([]string{"x", "y"}, values); diff != "" {
+			t.Errorf("values (-want +got):\n%s", diff)
+		}
+		if got := x.ListIndexFuncValues("none"); got == nil || len(got) > 0 {
+			t.Errorf("values of no index: %#v", got)
+		}
+		for name, err := range map[string]error{
+			"ByIndex":   func() error { _, err := x.ByIndex("none", "x"); return err }(),
+			"Index":     func() error { _, err := x.Index("none", labelled("a")); return err }(),
+			"IndexKeys": func() error { _, err := x.IndexKeys("none", "x"); return err }(),
+		} {
+			if err == nil || !strings.HasSuffix(err.Error(), "Index with name none does not exist") {
+				t.Errorf("%s of no index: %v", name, err)
+			}
+		}
+
+		lister := corelisters.NewPodLister(x)
+		pods, err := lister.Pods("ns").List(labels.SelectorFromSet(labels.Set{"x": "2"}))
+		if err != nil || len(pods) != 1 || pods[0].Name != "a" {
+			t.Errorf("the lister lists %v, %v", pods, err)
+		}
+		if p, err := lister.Pods("ns").Get("b"); err != nil || p.Name != "b" {
+			t.Errorf("the lister gets %v, %v", p, err)
+		}
+		must(x.Replace([]any{labelled("new", "z=1"), labelled("b", "z=1")}, "7"))
+		if diff := cmp.Diff([]string{"b", "new"}, names(x.List())); diff != "" {
+			t.Errorf("objects after Replace (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([][]string{{}, {"b", "new"}}, [][]string{by("x"), by("z")}); diff != "" {
+			t.Errorf("by index after Replace (-want +got):\n%s", diff)
+		}
+		if got := inf.GetStore().ListKeys(); len(got) != 2 {
+			t.Errorf("the store has %v", got)
+		}
+	})
+}
+
+// The version of a store that a test has seeded is that of the last write; of a store that an
+// informer fills, the server's.
+func TestStoreResourceVersion(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		inf := impl.new(server, cache.SharedIndexInformerOptions{})
+		x := inf.GetIndexer()
+		want := func(when, version string) {
+			t.Helper()
+			if got := x.LastStoreSyncResourceVersion(); got != version {
+				t.Errorf("%s: version %q, want %q", when, got, version)
+			}
+		}
+		want("empty", "")
+		p := labelled("a")
+		p.ResourceVersion = "7"
+		if err := x.Add(p); err != nil {
+			t.Error(err)
+		}
+		want("Add", "7")
+		p = labelled("a")
+		p.ResourceVersion = "8"
+		if err := x.Delete(p); err != nil {
+			t.Error(err)
+		}
+		want("Delete", "8")
+		x.Bookmark("9")
+		want("Bookmark", "9")
+		if err := x.Replace(nil, "10"); err != nil {
+			t.Error(err)
+		}
+		want("Replace", "10")
+		if got := inf.LastSyncResourceVersion() + inf.GetController().LastSyncResourceVersion(); got != "" {
+			t.Errorf("LastSyncResourceVersion before Run: %s", got)
+		}
+		server.create(t, labelled("b"), labelled("c"))
+		runInformer(t, inf)
+		synctest.Wait()
+		version := server.ResourceVersion()
+		want("the first list", version)
+		if a, b := inf.LastSyncResourceVersion(), inf.GetController().LastSyncResourceVersion(); a != version || b != version {
+			t.Errorf("LastSyncResourceVersion %s, %s; want %s", a, b, version)
+		}
+		server.create(t, labelled("d"))
+		synctest.Wait()
+		want("an event", server.ResourceVersion())
+		server.Bookmark()
+	})
+}
+
+// Indexes are added before Run, while it runs, and through the indexer; a name is taken once.
+func TestAddIndexers(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		server.create(t, labelled("a", "x=1"), labelled("b", "x=1", "y=1"))
+		inf := impl.new(server, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{"0": byLabels}})
+		add := func(name string, by func(cache.Indexers) error) {
+			t.Helper()
+			if err := by(cache.Indexers{name: byLabels}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		add("1", inf.AddIndexers)
+		add("2", inf.GetIndexer().AddIndexers)
+		runInformer(t, inf)
+		synctest.Wait()
+		add("3", inf.AddIndexers)
+		add("4", inf.GetIndexer().AddIndexers)
+		err := inf.AddIndexers(cache.Indexers{"3": byLabels, "5": byLabels})
+		if err == nil || !strings.Contains(err.Error(), "indexer conflict: ") || !strings.Contains(err.Error(), "3") {
+			t.Errorf("a name that is taken: %v", err)
+		}
+		if got := inf.GetIndexer().GetIndexers(); len(got) != 5 || got["4"] == nil {
+			t.Errorf("GetIndexers has %d", len(got))
+		}
+		server.create(t, labelled("c", "y=1"))
+		server.delete(t, "a")
+		synctest.Wait()
+		for i := range 5 {
+			objs, err := inf.GetIndexer().ByIndex(fmt.Sprint(i), "y")
+			if diff := cmp.Diff([]string{"b", "c"}, names(objs)); diff != "" || err != nil {
+				t.Errorf("index %d: %v (-want +got):\n%s", i, err, diff)
+			}
+			objs, err = inf.GetIndexer().ByIndex(fmt.Sprint(i), "x")
+			if diff := cmp.Diff([]string{"b"}, names(objs)); diff != "" || err != nil {
+				t.Errorf("index %d: %v (-want +got):\n%s", i, err, diff)
+			}
+		}
+	})
+}
+
+// An error of an index's function panics, with client-go's text.
+func TestIndexError(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		fails := cache.Indexers{"fails": func(any) ([]string, error) { return nil, errors.New("no value") }}
+		panics := func(when string, f func()) {
+			t.Helper()
+			defer func() {
+				err, _ := recover().(error)
+				if want := `unable to calculate an index entry for key "ns/a" on index "fails": no value`; err == nil || err.Error() != want {
+					t.Errorf("%s: panic %v, want %s", when, err, want)
+				}
+			}()
+			f()
+		}
+		x := impl.new(server, cache.SharedIndexInformerOptions{Indexers: fails}).GetIndexer()
+		panics("Add", func() { _ = x.Add(labelled("a")) })
+		panics("Replace", func() { _ = x.Replace([]any{labelled("a")}, "1") })
+		if _, err := x.Index("fails", labelled("a")); err == nil || err.Error() != "no value" {
+			t.Errorf("Index: %v", err)
+		}
+		inf := impl.new(server, cache.SharedIndexInformerOptions{})
+		if err := inf.GetIndexer().Add(labelled("a")); err != nil {
+			t.Error(err)
+		}
+		panics("AddIndexers", func() { _ = inf.AddIndexers(fails) })
+	})
+}

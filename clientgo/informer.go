@@ -1,0 +1,243 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/go-lw/lw"
+)
+
+// SharedIndexInformer returns inf as client-go's interface, for code that expects it. Both are used
+// side by side: inf's own methods go on to work, and one informer may have several adapters. The
+// indexes of an adapter are its own.
+//
+// Run of the adapter runs inf. If its owner runs inf already, Run waits until inf stops or its
+// context is done. A transform and a handler of errors belong to inf's source and options:
+// SetTransform and SetWatchErrorHandler return an error that says so. An adapter has no resync
+// period of its own, but honours that of each handler.
+func SharedIndexInformer[T lw.Object](inf *lw.Informer[T]) cache.SharedIndexInformer {
+	if inf == nil {
+		panic("clientgo: SharedIndexInformer: nil informer")
+	}
+	return newAdapter(inf, 0)
+}
+
+func newAdapter[T lw.Object](inf *lw.Informer[T], resync time.Duration) *adapter[T] {
+	return &adapter[T]{shared: newShared(inf, reflect.TypeFor[T]().String(), resync)}
+}
+
+// Status returns what informer is doing. ok is false if it is not an informer of this package.
+func Status(informer cache.SharedInformer) (status lw.Status, ok bool) {
+	if s, ok := informer.(interface{ status() lw.Status }); ok {
+		return s.status(), true
+	}
+	return lw.Status{}, false
+}
+
+// adapter is the result of SharedIndexInformer.
+type adapter[T lw.Object] struct {
+	*shared[T]
+	transformed bool // SetTransform was called, which Use must know; guarded by mu
+}
+
+// Run runs the informer until stop is closed.
+func (a *adapter[T]) Run(stop <-chan struct{}) { a.RunWithContext(wait.ContextForChannel(stop)) }
+
+// RunWithContext runs the informer until ctx is done. If somebody else runs it, it waits.
+func (a *adapter[T]) RunWithContext(ctx context.Context) {
+	if !a.start(ctx) {
+		return
+	}
+	err := a.inf.Run(ctx)
+	if errors.Is(err, lw.ErrStarted) {
+		select {
+		case <-ctx.Done():
+		case <-a.inf.Stopped():
+		}
+		return
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "The informer cannot go on", "informer", a.name)
+	}
+}
+
+// SetTransform returns an error.
+func (a *adapter[T]) SetTransform(f cache.TransformFunc) error {
+	if f == nil {
+		return nil
+	}
+	a.mu.Lock()
+	a.transformed = true
+	a.mu.Unlock()
+	return fmt.Errorf("clientgo: %s: SetTransform: the transform of this informer is set where it is made: lw.NewInformer(lw.Transform(source, f), options)", a.name)
+}
+
+// SetWatchErrorHandler returns an error.
+func (a *adapter[T]) SetWatchErrorHandler(cache.WatchErrorHandler) error {
+	return a.SetWatchErrorHandlerWithContext(nil)
+}
+
+// SetWatchErrorHandlerWithContext returns an error.
+func (a *adapter[T]) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWithContext) error {
+	return fmt.Errorf("clientgo: %s: SetWatchErrorHandler: the errors of this informer are handled where it is made: by lw.Options.OnError", a.name)
+}
+
+// shared is what the adapter of any informer does, whoever made the informer.
+type shared[T lw.Object] struct {
+	inf     *lw.Informer[T]
+	indexer *indexer[T]
+	metrics *metrics // nil: none
+	name    string   // of the objects' type
+
+	mu      sync.Mutex
+	started bool         // RunWithContext was called
+	resyncs resyncPeriod // guarded by mu
+}
+
+func newShared[T lw.Object](inf *lw.Informer[T], name string, resync time.Duration) *shared[T] {
+	return &shared[T]{inf: inf, indexer: newIndexer(inf.Fixture()), name: name, resyncs: resyncPeriod{standard: resync, check: resync, asked: true}}
+}
+
+// start reports whether this is the first call. Of a later one it only logs.
+func (s *shared[T]) start(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		klog.FromContext(ctx).Info("The informer was started before: this call of Run does nothing", "informer", s.name)
+		return false
+	}
+	s.started = true
+	return true
+}
+
+// A resyncPeriod decides at which period handlers get their resyncs.
+type resyncPeriod struct {
+	standard time.Duration // of a handler that asks for none
+	check    time.Duration // the shortest period before the start; 0: there are no resyncs
+	asked    bool          // each handler gets what it asks for, whatever the informer does
+}
+
+const shortestResync = time.Second
+
+// of returns the resync period of a handler that asks for wanted, or does not ask if wanted is nil.
+func (p *resyncPeriod) of(wanted *time.Duration, started bool, logger klog.Logger) time.Duration {
+	period := p.standard
+	if wanted != nil {
+		period = *wanted
+	}
+	if period <= 0 {
+		return 0
+	}
+	if period < shortestResync {
+		logger.Info("The resync period is too short, and becomes the shortest possible one", "resyncPeriod", period, "shortest", shortestResync)
+		period = shortestResync
+	}
+	switch {
+	case p.asked:
+	case p.check == 0:
+		logger.Info("The handler gets no resyncs, because its informer was made with the resync period 0", "resyncPeriod", period)
+		return 0
+	case period < p.check && started:
+		logger.Info("The resync period becomes that of the informer, which has started with a longer one", "resyncPeriod", period, "ofInformer", p.check)
+		period = p.check
+	case period < p.check:
+		p.check = period
+	}
+	return period
+}
+
+// AddEventHandler adds handler with the default resync period.
+func (s *shared[T]) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return s.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod adds handler with a resync period of its own.
+func (s *shared[T]) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return s.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &period})
+}
+
+// AddEventHandlerWithOptions adds handler.
+func (s *shared[T]) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	if handler == nil {
+		return nil, fmt.Errorf("clientgo: %s: AddEventHandler: nil handler", s.name)
+	}
+	name := handlerName(handler)
+	if s.IsStopped() {
+		return nil, fmt.Errorf("clientgo: %s: handler %s was not added to shared informer because it has stopped already", s.name, name)
+	}
+	logger := klog.Background()
+	if options.Logger != nil {
+		logger = *options.Logger
+	}
+	s.mu.Lock()
+	period := s.resyncs.of(options.ResyncPeriod, s.started, logger)
+	s.mu.Unlock()
+	r := &registration{informer: s, name: s.checkerName() + " + event handler " + name, gone: make(chan struct{})}
+	h := &eventHandler[T]{to: s.metrics.timed(handler), logger: logger, reg: r, stop: s.inf.Stopped()}
+	r.reg = s.inf.AddHandler(h.handler(name, period))
+	return r, nil
+}
+
+// RemoveEventHandler removes the handler of handle.
+func (s *shared[T]) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+	r, ok := handle.(*registration)
+	if !ok {
+		return fmt.Errorf("clientgo: %s: RemoveEventHandler: a %T is no handle of AddEventHandler", s.name, handle)
+	}
+	if r.informer == any(s) {
+		r.remove()
+	}
+	return nil
+}
+
+// GetStore returns the store.
+func (s *shared[T]) GetStore() cache.Store { return s.indexer }
+
+// GetIndexer returns the store.
+func (s *shared[T]) GetIndexer() cache.Indexer { return s.indexer }
+
+// AddIndexers adds indexes to the store.
+func (s *shared[T]) AddIndexers(indexers cache.Indexers) error {
+	if s.IsStopped() {
+		return fmt.Errorf("clientgo: %s: indexer was not added because it has stopped already", s.name)
+	}
+	return s.indexer.AddIndexers(indexers)
+}
+
+// HasSynced reports whether the store has a whole list.
+func (s *shared[T]) HasSynced() bool { return isClosed(s.inf.Synced()) }
+
+// HasSyncedChecker is HasSynced to wait for.
+func (s *shared[T]) HasSyncedChecker() cache.DoneChecker {
+	return checker{s.checkerName(), s.inf.Synced()}
+}
+
+func (s *shared[T]) checkerName() string { return "SharedIndexInformer " + s.name }
+
+// LastSyncResourceVersion returns the resource version of the store.
+func (s *shared[T]) LastSyncResourceVersion() string { return s.inf.Store().ResourceVersion() }
+
+// IsStopped reports whether the informer has stopped.
+func (s *shared[T]) IsStopped() bool { return isClosed(s.inf.Stopped()) }
+
+func (s *shared[T]) status() lw.Status { return s.inf.Status() }
+
+// GetController returns a view of the informer that cannot run it.
+func (s *shared[T]) GetController() cache.Controller { return controller[T]{s} }
+
+// controller is the result of GetController. Run does nothing: the informer runs.
+type controller[T lw.Object] struct{ s *shared[T] }
+
+func (c controller[T]) Run(<-chan struct{})                 {}
+func (c controller[T]) RunWithContext(context.Context)      {}
+func (c controller[T]) HasSynced() bool                     { return c.s.HasSynced() }
+func (c controller[T]) HasSyncedChecker() cache.DoneChecker { return c.s.HasSyncedChecker() }
+func (c controller[T]) LastSyncResourceVersion() string     { return c.s.LastSyncResourceVersion() }

@@ -1,0 +1,147 @@
+package clientgo_test
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw/clientgo"
+)
+
+// provider is an InformerMetricsProvider that keeps the last value of each gauge, and the number of
+// observations.
+type provider struct {
+	mu     sync.Mutex
+	values map[string]float64
+}
+
+func (p *provider) metric(name string, id cache.InformerNameAndResource) metric {
+	return metric{p, fmt.Sprintf("%s of %s %s", name, id.Name(), id.GroupVersionResource().Resource)}
+}
+
+func (p *provider) NewQueuedItemMetric(id cache.InformerNameAndResource) cache.GaugeMetric {
+	return p.metric("queued", id)
+}
+
+func (p *provider) NewProcessingLatencyMetric(id cache.InformerNameAndResource) cache.HistogramMetric {
+	return p.metric("latency", id)
+}
+
+func (p *provider) NewStoreResourceVersionMetric(id cache.InformerNameAndResource) cache.GaugeMetric {
+	return p.metric("version", id)
+}
+
+type metric struct {
+	p    *provider
+	name string
+}
+
+func (m metric) Set(v float64) {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	m.p.values[m.name] = v
+}
+
+// Observe adds 1 for an observation of at least a second, as the handler of the test takes, and
+// 1000 for a shorter one.
+func (m metric) Observe(v float64) {
+	n := 1000.
+	if v >= 1 {
+		n = 1
+	}
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	m.p.values[m.name] += n
+}
+
+func (p *provider) want(t *testing.T, when string, want map[string]float64) {
+	t.Helper()
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if diff := cmp.Diff(want, maps.Clone(p.values)); diff != "" {
+		t.Errorf("%s: metrics (-want +got):\n%s", when, diff)
+	}
+}
+
+// An informer with an identifier publishes the version of its store, what waits for its handlers
+// and how long they take.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name, err := cache.NewInformerName("the-informers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer name.Release()
+		p := &provider{values: map[string]float64{}}
+		server := newPodMemory(labelled("a"), labelled("b"))
+		inf := clientgo.NewInformerWithOptions(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{
+			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
+		})
+		work := make(chan struct{})
+		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work }, UpdateFunc: func(_, _ any) {}, DeleteFunc: func(any) {}})
+		p.want(t, "before Run", map[string]float64{})
+		stop := runInformer(t, inf)
+		const version, queued, latency = "version of the-informers pods", "queued of the-informers pods", "latency of the-informers pods"
+		p.want(t, "the first list", map[string]float64{version: 3, queued: 2})
+		for range 2 {
+			time.Sleep(time.Second)
+			work <- struct{}{}
+		}
+		time.Sleep(2 * time.Second)
+		p.want(t, "when all is done", map[string]float64{version: 3, queued: 0, latency: 2})
+		server.update(t, labelled("a", "v=2"))
+		server.delete(t, "b")
+		time.Sleep(2 * time.Second)
+		p.want(t, "two events", map[string]float64{version: 5, queued: 0, latency: 2002})
+		server.create(t, labelled("c"))
+		time.Sleep(2 * time.Second)
+		p.want(t, "a handler that works", map[string]float64{version: 6, queued: 1, latency: 2002})
+		close(work)
+		server.update(t, labelled("c", "v=2"))
+		stop()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.values[version] < 6 || p.values[queued] != 0 {
+			t.Errorf("metrics after the stop: %v", p.values)
+		}
+	})
+}
+
+// client-go takes the first provider of the process and no other.
+var ofTheProcess = &provider{values: map[string]float64{}}
+
+// Without an identifier nothing is published. With one, but without a provider, the process's
+// provider gets the version.
+func TestMetricsOfTheProcess(t *testing.T) {
+	p := ofTheProcess
+	clear(p.values)
+	cache.SetInformerMetricsProvider(p)
+	synctest.Test(t, func(t *testing.T) {
+		name, err := cache.NewInformerName("of-the-process")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer name.Release()
+		server := newPodMemory(labelled("a"))
+		pods := corev1.SchemeGroupVersion.WithResource("pods")
+		id, second := name.WithResource(pods), name.WithResource(pods) // only the first counts
+		for _, o := range []cache.SharedIndexInformerOptions{
+			{InformerMetricsProvider: p},
+			{InformerMetricsProvider: p, Identifier: second},
+			{Identifier: id},
+		} {
+			stop := runInformer(t, clientgo.NewInformerWithOptions(server, &corev1.Pod{}, o))
+			synctest.Wait()
+			stop()
+		}
+		p.want(t, "all", map[string]float64{"version of of-the-process pods": 2})
+	})
+}

@@ -1,0 +1,132 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/go-lw/lw"
+)
+
+// NewInformer is like [NewInformerWithOptions], with the two options that most callers set. It has
+// the signature of cache.NewSharedIndexInformer, so it fits where that is expected.
+func NewInformer(listerWatcher cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	if isNil(listerWatcher) {
+		panic("clientgo: NewInformer: nil lister-watcher")
+	}
+	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers})
+}
+
+// NewInformerWithOptions returns an informer of lw with client-go's interface, in place of
+// cache.NewSharedIndexInformerWithOptions. The objects are of example's type; see [Source].
+// NewInformerWithOptions panics if listerWatcher is nil.
+func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+	if isNil(listerWatcher) {
+		panic("clientgo: NewInformerWithOptions: nil lister-watcher")
+	}
+	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, options)
+}
+
+// newSharedInformer returns an informer of src. Its transform and its handler of errors may be set
+// until it runs.
+func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+	m := newMetrics(options)
+	o := &owned{source: &lateSource{src: src}, errors: newErrorReporter(example, options.ObjectDescription)}
+	opts := &lw.Options{Name: nameOf(example, options.ObjectDescription), OnError: o.errors.report, DetectMutation: detectMutation}
+	if !utilruntime.ReallyCrash {
+		opts.OnPanic = func(p *lw.Panic) {
+			defer utilruntime.HandleCrash()
+			panic(p.Value)
+		}
+	}
+	inf := lw.NewInformer(m.observed(o.source), opts)
+	o.shared = newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
+	o.metrics, o.resyncs.asked = m, false
+	if err := o.indexer.AddIndexers(options.Indexers); err != nil {
+		panic(err) // there are no other indexes that it could conflict with
+	}
+	return o
+}
+
+// detectMutation says that the process asks for client-go's detector of changed objects, in the way
+// that client-go reads the variable.
+var detectMutation, _ = strconv.ParseBool(os.Getenv("KUBE_CACHE_MUTATION_DETECTOR"))
+
+// nameOf returns the name of an informer in errors and logs.
+func nameOf(example runtime.Object, description string) string {
+	if description != "" || example == nil {
+		return description
+	}
+	if u, ok := example.(*unstructured.Unstructured); ok && u.GetKind() != "" {
+		return u.GetKind()
+	}
+	t := reflect.TypeOf(example)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Name()
+}
+
+// owned is the result of newSharedInformer.
+type owned struct {
+	*shared[metav1.Object]
+	source *lateSource
+	errors *errorReporter
+}
+
+// Run runs the informer until stop is closed.
+func (o *owned) Run(stop <-chan struct{}) { o.RunWithContext(wait.ContextForChannel(stop)) }
+
+// RunWithContext runs the informer until ctx is done.
+func (o *owned) RunWithContext(ctx context.Context) {
+	if !o.start(ctx) {
+		return
+	}
+	noMoreErrors, noMoreMetrics := o.errors.run(ctx), o.metrics.run(o.inf.Status)
+	err := o.inf.Run(ctx)
+	noMoreMetrics()
+	noMoreErrors()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "The informer cannot go on", "informer", o.name)
+	}
+}
+
+var errStarted = errors.New("clientgo: informer has already started")
+
+// SetTransform sets the transform.
+func (o *owned) SetTransform(f cache.TransformFunc) error {
+	return o.set(func() { o.source.transform = f })
+}
+
+// SetWatchErrorHandler sets the handler of errors.
+func (o *owned) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+	return o.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext sets the handler of errors.
+func (o *owned) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	return o.set(func() { o.errors.handler = handler })
+}
+
+// set calls change unless the informer has started.
+func (o *owned) set(change func()) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.started {
+		return errStarted
+	}
+	change()
+	return nil
+}

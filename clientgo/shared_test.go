@@ -1,0 +1,255 @@
+package clientgo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+)
+
+// An implementation is one way to get client-go's interface. The tests run over all of them: what
+// client-go does is the truth, and a test says where an adapter differs on purpose.
+type implementation struct {
+	new func(cache.ListerWatcher, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
+	// clientgo says that it is client-go's own.
+	clientgo bool
+	// lent says that the informer is somebody else's, with a transform, options and indexes of its
+	// own.
+	lent bool
+}
+
+var implementations = map[string]implementation{
+	"client-go": {clientgo: true, new: func(from cache.ListerWatcher, o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+		if o.Indexers == nil {
+			o.Indexers = cache.Indexers{} // client-go's AddIndexers panics without
+		}
+		return cache.NewSharedIndexInformerWithOptions(from, &corev1.Pod{}, o)
+	}},
+	"NewInformer": {new: func(from cache.ListerWatcher, o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+		return clientgo.NewInformerWithOptions(from, &corev1.Pod{}, o)
+	}},
+	"SharedIndexInformer": {lent: true, new: func(from cache.ListerWatcher, o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+		inf := clientgo.SharedIndexInformer(lw.NewInformer(clientgo.SourceOf[*corev1.Pod](from), &lw.Options{OnError: func(error) {}}))
+		if err := inf.AddIndexers(o.Indexers); err != nil {
+			panic(err)
+		}
+		return inf
+	}},
+}
+
+// overAll runs test for each implementation, in a bubble, with a server of its own.
+func overAll(t *testing.T, test func(t *testing.T, impl implementation, server *podMemory)) {
+	for name, impl := range implementations {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, impl, newPodMemory()) })
+		})
+	}
+}
+
+// A podMemory is a cache.ListerWatcher of the pods of a lw.Memory.
+type podMemory struct{ *lw.Memory[*corev1.Pod] }
+
+func newPodMemory(pods ...*corev1.Pod) *podMemory { return &podMemory{lw.NewMemory(pods...)} }
+
+func (s *podMemory) List(opts metav1.ListOptions) (runtime.Object, error) {
+	return s.ListWithContext(context.Background(), opts)
+}
+
+func (s *podMemory) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+	return s.WatchWithContext(context.Background(), opts)
+}
+
+func (s *podMemory) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	list := &corev1.PodList{}
+	meta, err := s.Memory.List(ctx, opts, func(p *corev1.Pod, err error) error {
+		list.Items = append(list.Items, *p)
+		return err
+	})
+	list.ListMeta = meta
+	return list, err
+}
+
+func (s *podMemory) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	w := &podWatch{events: make(chan watch.Event)}
+	ctx, w.cancel = context.WithCancel(ctx)
+	send := func(ev watch.Event) error {
+		select {
+		case w.events <- ev:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	go func() {
+		defer close(w.events)
+		err := s.Memory.Watch(ctx, opts, func(ev lw.WatchEvent[*corev1.Pod]) error {
+			p := ev.Object
+			if ev.Type == watch.Bookmark {
+				p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: ev.ResourceVersion}}
+				if ev.InitialEventsEnd {
+					p.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+				}
+			}
+			if ev.Type == watch.Deleted {
+				p.ResourceVersion = ev.ResourceVersion
+			}
+			return send(watch.Event{Type: ev.Type, Object: p})
+		})
+		if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+			_ = send(watch.Event{Type: watch.Error, Object: &status.ErrStatus})
+		}
+	}()
+	return w, nil
+}
+
+type podWatch struct {
+	events chan watch.Event
+	cancel context.CancelFunc
+}
+
+func (w *podWatch) Stop()                          { w.cancel() }
+func (w *podWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// labelled returns a pod of the namespace "ns" with the labels, each as "key=value".
+func labelled(name string, labels ...string) *corev1.Pod {
+	p := pod("ns", name)
+	p.Labels = map[string]string{}
+	for _, l := range labels {
+		k, v, _ := strings.Cut(l, "=")
+		p.Labels[k] = v
+	}
+	return p
+}
+
+func (s *podMemory) create(t testing.TB, pods ...*corev1.Pod) {
+	t.Helper()
+	for _, p := range pods {
+		if _, err := s.Create(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *podMemory) update(t testing.TB, p *corev1.Pod) {
+	t.Helper()
+	if _, err := s.Update(p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *podMemory) delete(t testing.TB, name string) {
+	t.Helper()
+	if err := s.Delete(lw.Key{Namespace: "ns", Name: name}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runInformer runs inf until the test ends, or until the function that it returns is called, which
+// waits for Run.
+func runInformer(t testing.TB, inf cache.SharedIndexInformer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); inf.RunWithContext(ctx) }()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
+// calls records what a handler is called with. Each call is a line such as "add ns/a", "add ns/a
+// initial" or "update ns/a a b", with the values of the label v.
+type calls struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *calls) note(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (c *calls) OnAdd(obj any, initial bool) {
+	of := ""
+	if initial {
+		of = "initial"
+	}
+	c.note("add %s %s", describe(obj), of)
+}
+
+func (c *calls) OnUpdate(old, obj any) {
+	c.note("update %s from %s", describe(obj), describe(old))
+}
+
+func (c *calls) OnDelete(obj any) { c.note("delete %s", describe(obj)) }
+
+func describe(obj any) string {
+	switch obj := obj.(type) {
+	case *corev1.Pod:
+		return obj.Name + obj.Labels["v"]
+	case cache.DeletedFinalStateUnknown:
+		return "tombstone " + describe(obj.Obj)
+	default:
+		return fmt.Sprintf("%T", obj)
+	}
+}
+
+// take waits until the bubble is idle, and returns the lines since the last take, those of the same
+// kind sorted.
+func (c *calls) take() []string {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lines := c.lines
+	c.lines = nil
+	return lines
+}
+
+// want checks that the calls since the last check are these, in any order.
+func (c *calls) want(t testing.TB, when string, want ...string) {
+	t.Helper()
+	got := c.take()
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: calls (-want +got):\n%s", when, diff)
+	}
+}
+
+func mustAdd(t testing.TB, inf cache.SharedIndexInformer, handler cache.ResourceEventHandler, resync ...time.Duration) cache.ResourceEventHandlerRegistration {
+	t.Helper()
+	var o cache.HandlerOptions
+	for _, r := range resync {
+		o.ResyncPeriod = &r
+	}
+	reg, err := inf.AddEventHandlerWithOptions(handler, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reg
+}
+
+// names returns the sorted names of objs.
+func names(objs []any) []string {
+	out := []string{}
+	for _, obj := range objs {
+		out = append(out, obj.(metav1.Object).GetName())
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,185 @@
+package clientgo_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clientfeatures "k8s.io/client-go/features"
+	clientfeaturestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+)
+
+// A ListerWatcher that nobody prepared for streamed lists is listed at once, without an error.
+func TestSourceOfFakeControllerSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errs := handleErrors(t)
+		fake := fcache.NewFakeControllerSource()
+		defer fake.Shutdown()
+		fake.Add(labelled("a"))
+		inf := clientgo.NewInformer(fake, &corev1.Pod{}, 0, nil)
+		var got calls
+		mustAdd(t, inf, &got)
+		stop := runInformer(t, inf)
+		got.want(t, "the first list", "add a initial")
+		fake.Add(labelled("b"))
+		fake.Modify(labelled("a", "v=2"))
+		fake.Delete(labelled("b"))
+		got.want(t, "the watch", "add b", "update a2 from a", "delete b")
+		stop()
+		errs.want(t)
+	})
+}
+
+// SourceOf sets objects of another type aside.
+func TestSourceOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := &lw.ListOf[runtime.Object]{Items: []runtime.Object{labelled("a"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}}
+		list.ResourceVersion = "1"
+		var errs []string
+		inf := lw.NewInformer(clientgo.SourceOf[*corev1.Pod](&cache.ListWatch{
+			ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return list, nil },
+			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+		}), &lw.Options{OnError: func(err error) { errs = append(errs, err.Error()) }})
+		run(t, inf)
+		synctest.Wait()
+		if _, ok := inf.Store().Get(lw.Key{Namespace: "ns", Name: "a"}); !ok || inf.Store().Len() != 1 {
+			t.Errorf("the store has %v", inf.Store().List())
+		}
+		if diff := cmp.Diff([]string{"lw: Pod: decode s: list *lw.ListOf[k8s.io/apimachinery/pkg/runtime.Object] holds a *v1.Secret, not a *v1.Pod"}, errs); diff != "" {
+			t.Errorf("errors (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// accessed is a list whose metadata is not its own method set, and whose items are not of one type.
+type accessed struct {
+	metav1.TypeMeta
+	Meta  metav1.ListMeta
+	Items []runtime.RawExtension
+}
+
+func (a *accessed) GetListMeta() metav1.ListInterface { return &a.Meta }
+func (a *accessed) DeepCopyObject() runtime.Object    { return a }
+
+// Lists of all forms are read; what is none is an error that says so.
+func TestLists(t *testing.T) {
+	left := int64(7)
+	for name, tc := range map[string]struct {
+		list runtime.Object
+		want []string
+		err  string
+	}{
+		"typed":            {&corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5", Continue: "c", RemainingItemCount: &left}, Items: []corev1.Pod{*labelled("a"), *labelled("b")}}, []string{"a", "b"}, ""},
+		"unstructured":     {&unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "5", "continue": "c", "remainingItemCount": int64(7)}}, Items: []unstructured.Unstructured{{Object: map[string]any{"metadata": map[string]any{"name": "a"}}}}}, []string{"a"}, ""},
+		"with an accessor": {&accessed{Meta: metav1.ListMeta{ResourceVersion: "5", Continue: "c", RemainingItemCount: &left}, Items: []runtime.RawExtension{{Object: labelled("a")}}}, []string{"a"}, ""},
+		"nil":              {(*corev1.PodList)(nil), nil, "clientgo: List returned a nil list"},
+		"an object":        {&corev1.Pod{}, nil, "clientgo: List returned a *v1.Pod: object does not implement the List interfaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := clientgo.Source(&cache.ListWatch{ListFunc: func(metav1.ListOptions) (runtime.Object, error) { return tc.list, nil }}, nil)
+			var got []any
+			meta, err := src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
+				got = append(got, obj)
+				return err
+			})
+			if tc.err != "" {
+				if err == nil || err.Error() != tc.err {
+					t.Errorf("error %v, want %s", err, tc.err)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, names(got)); diff != "" || err != nil {
+				t.Errorf("error %v, objects (-want +got):\n%s", err, diff)
+			}
+			want := metav1.ListMeta{ResourceVersion: "5", Continue: "c", RemainingItemCount: &left}
+			if diff := cmp.Diff(want, meta); diff != "" {
+				t.Errorf("metadata (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A request that does not heed its context delays the stop hardly, and a watch that comes too late
+// is stopped.
+func TestStopDuringRequests(t *testing.T) {
+	late := watch.NewFake()
+	for name, from := range map[string]func(release <-chan struct{}) cache.ListerWatcher{
+		"a list": func(release <-chan struct{}) cache.ListerWatcher {
+			return &cache.ListWatch{
+				ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { <-release; return &corev1.PodList{}, nil },
+				WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("no streams") },
+			}
+		},
+		"a watch": func(release <-chan struct{}) cache.ListerWatcher {
+			return &cache.ListWatch{
+				ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
+				WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { <-release; return late, nil },
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				inf := clientgo.NewInformer(from(release), &corev1.Pod{}, 0, nil)
+				stop := runInformer(t, inf)
+				time.Sleep(time.Second)
+				began := time.Now()
+				stop()
+				if took := time.Since(began); took > 100*time.Millisecond {
+					t.Errorf("stopped after %v", took)
+				}
+				close(release)
+			})
+		})
+	}
+	if !late.IsStopped() {
+		t.Error("the late watch is open")
+	}
+}
+
+// A request that heeds its context is over when Run returns.
+func TestStopWaitsForRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		inf := clientgo.NewInformer(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+				<-ctx.Done()
+				time.Sleep(10 * time.Millisecond)
+				ended = true
+				return nil, ctx.Err()
+			},
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				return nil, errors.New("no streams")
+			},
+		}, &corev1.Pod{}, 0, nil)
+		stop := runInformer(t, inf)
+		synctest.Wait()
+		stop()
+		if !ended {
+			t.Error("Run has returned before its request")
+		}
+	})
+}
+
+// A process that has turned client-go's streamed lists off gets none.
+func TestWatchListClientGate(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		clientfeaturestesting.SetFeatureDuringTest(t, clientfeatures.WatchListClient, on)
+		if got := lw.HintsOf(clientgo.SourceOf[*corev1.Pod](newPodMemory())); got != (lw.SourceHints{NoStream: !on}) {
+			t.Errorf("gate %t: hints %+v", on, got)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw"
+)
+
+// A lateSource is a source whose transform is set later: before the first request, and never after.
+type lateSource struct {
+	src       lw.Source[metav1.Object]
+	transform cache.TransformFunc // nil: none
+
+	once sync.Once
+	to   lw.Source[metav1.Object] // set by once
+}
+
+// source returns the source with its transform.
+func (s *lateSource) source() lw.Source[metav1.Object] {
+	s.once.Do(func() {
+		s.to = s.src
+		if s.transform != nil {
+			s.to = lw.Transform(s.src, s.apply)
+		}
+	})
+	return s.to
+}
+
+func (s *lateSource) apply(obj metav1.Object) (metav1.Object, error) {
+	out, err := s.transform(obj)
+	if err != nil || isNil(out) {
+		return nil, err
+	}
+	to, ok := out.(metav1.Object)
+	if !ok {
+		return nil, fmt.Errorf("the transform returned a %T, which has no metadata", out)
+	}
+	return to, nil
+}
+
+func (s *lateSource) Hints() lw.SourceHints { return lw.HintsOf(s.source()) }
+
+func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
+	return s.source().List(ctx, opts, yield)
+}
+
+func (s *lateSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
+	return s.source().Watch(ctx, opts, yield)
+}

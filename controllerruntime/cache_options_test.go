@@ -1,0 +1,203 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+
+	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/apiserver"
+)
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// lw's decoder is the one that makes the objects: only it shares their parts and drops fields. It
+// works through the caller's own client, and asks for the encoding that controller-runtime prefers.
+func TestNewCacheDecodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var accepts []string
+		client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			accepts = append(accepts, r.Header.Get("Accept"))
+			return b.config.Transport.RoundTrip(r)
+		})}
+		yes := true
+		c := b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Share: true, Drop: []string{"metadata.managedFields"}}),
+			cache.Options{HTTPClient: client, DefaultUnsafeDisableDeepCopy: &yes})
+		if !c.WaitForCacheSync(t.Context()) {
+			t.Fatal("not synced")
+		}
+		var pods corev1.PodList
+		if err := c.List(t.Context(), &pods); err != nil {
+			t.Fatal(err)
+		}
+		if len(pods.Items) != 12 {
+			t.Fatalf("%d pods", len(pods.Items))
+		}
+		own := map[*corev1.Toleration]bool{}
+		for _, p := range pods.Items {
+			own[&p.Spec.Tolerations[0]] = true
+			if len(p.ManagedFields) > 0 {
+				t.Error("managed fields are not dropped")
+			}
+		}
+		if len(own) > 3 { // the first ones are not known to be equal to later ones
+			t.Errorf("%d copies of equal tolerations", len(own))
+		}
+		synctest.Wait()
+		const protobuf, json = "application/vnd.kubernetes.protobuf;stream=watch", "application/json;stream=watch"
+		if diff := cmp.Diff([]string{protobuf + "," + json + ",application/json"}, accepts); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Without bookmarks controller-runtime's own cache cannot stream a list. lw asks for them anyway.
+func TestNewCacheWithoutBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		c := b.start(controllerruntime.NewCache, cache.Options{DefaultEnableWatchBookmarks: new(bool)})
+		began := time.Now()
+		if err := c.List(t.Context(), &corev1.PodList{}); err != nil || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// Failures reach the handler of errors, with the API's status, and a handler is called again at the
+// period of resyncs.
+func TestNewCacheErrorsAndResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role"))
+		b.Inject(apiserver.Fault{Times: 3, Do: apiserver.Fail(forbidden)})
+		var failures atomic.Int64
+		period := time.Minute
+		c := b.start(controllerruntime.NewCache, cache.Options{
+			SyncPeriod: &period,
+			DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+				if !apierrors.IsForbidden(err) {
+					t.Errorf("handler of errors: %v", err)
+				}
+				failures.Add(1)
+			},
+		})
+		inf, err := c.GetInformer(t.Context(), &corev1.Pod{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		// The first request, of a streamed list, is followed by one of a page without a pause.
+		if got := failures.Load(); got != 2 {
+			t.Errorf("%d failures, want 2", got)
+		}
+		var updates atomic.Int64
+		if _, err := inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(before, obj any) {
+				if before != obj {
+					t.Error("a resync with another object")
+				}
+				updates.Add(1)
+			},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(period + period/2) // controller-runtime changes the period by up to a tenth
+		if got := updates.Load(); got != 12 {
+			t.Errorf("%d updates, want one of each of 12 pods", got)
+		}
+	})
+}
+
+// An informer that the caller makes is used as it is.
+func TestNewCacheWithTheCallersInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		fake := controllertest.NewFakeInformer()
+		c := b.start(controllerruntime.NewCache, cache.Options{
+			NewInformer: func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+				return fake
+			},
+		})
+		inf, err := c.GetInformer(t.Context(), &corev1.Pod{}, cache.BlockUntilSynced(false))
+		if err != nil || inf != cache.Informer(fake) {
+			t.Errorf("informer %T, %v", inf, err)
+		}
+	})
+}
+
+// A config that contradicts itself is an error.
+func TestNewCacheOfABadConfig(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.config.CAFile = "none" // with a transport of its own
+		b.config.Insecure = true
+		_, err := controllerruntime.NewCache(b.config, cache.Options{Mapper: b.mapper})
+		if err == nil || !strings.HasPrefix(err.Error(), "controllerruntime: NewCache: ") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// A type whose kind is not its name is known by the scheme of the cache.
+func TestNewCacheOfAnotherTypeName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		scheme := runtime.NewScheme()
+		scheme.AddKnownTypeWithName(podKind, &lightPod{})
+		scheme.AddKnownTypeWithName(podKind.GroupVersion().WithKind("PodList"), &lightPodList{})
+		metav1.AddToGroupVersion(scheme, podKind.GroupVersion())
+		c := b.start(controllerruntime.NewCache, cache.Options{Scheme: scheme})
+		var p lightPod
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "pod-3"}, &p); err != nil || p.Spec.NodeName != "n1" {
+			t.Errorf("node %q, %v", p.Spec.NodeName, err)
+		}
+	})
+}
+
+type lightPod struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+}
+
+type lightPodList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []lightPod `json:"items"`
+}
+
+func (p *lightPod) DeepCopyObject() runtime.Object {
+	out := *p
+	out.ObjectMeta = *p.ObjectMeta.DeepCopy()
+	return &out
+}
+
+func (l *lightPodList) DeepCopyObject() runtime.Object {
+	out := *l
+	out.Items = nil
+	for _, p := range l.Items {
+		out.Items = append(out.Items, *p.DeepCopyObject().(*lightPod))
+	}
+	return &out
+}

@@ -1,0 +1,89 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// One line gives a manager lw's informers and lw's decoder. Nothing else changes.
+func ExampleNewCache() {
+	server := lwtest.StartServer(lwtest.Resource{Plural: "pods", Kind: "Pod"})
+	defer server.Close()
+	if _, err := lwtest.Objects[*corev1.Pod](server, "pods").Create(namedPod("a", "n1")); err != nil {
+		fmt.Println(err)
+		return
+	}
+	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport}
+
+	ctrl.SetLogger(logr.Discard())
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		NewCache: controllerruntime.NewCache, // the line
+
+		// This server has no discovery. With a real one leave the mapper out.
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(podKind, meta.RESTScopeNamespace)
+			return mapper, nil
+		},
+		Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Complete(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		var pod corev1.Pod
+		if err := mgr.GetClient().Get(ctx, r.NamespacedName, &pod); err != nil {
+			return reconcile.Result{}, err
+		}
+		fmt.Println(pod.Name, "on", pod.Spec.NodeName)
+		stop()
+		return reconcile.Result{}, nil
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := mgr.Start(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output: a on n1
+}
+
+// Equal parts of objects are stored once, and a field that nobody needs not at all.
+func ExampleNewCacheWith() {
+	_ = func(config *rest.Config) (ctrl.Manager, error) {
+		return ctrl.NewManager(config, ctrl.Options{
+			NewCache: controllerruntime.NewCacheWith(controllerruntime.Options{Share: true, Drop: []string{"metadata.managedFields"}}),
+		})
+	}
+}
+
+// The manager runs typed informers, and a controller watches one of them.
+func ExampleRunnable() {
+	_ = func(mgr ctrl.Manager, pods *lw.Informer[*corev1.Pod], nodes *lw.Informer[*corev1.Node], r reconcile.Reconciler) error {
+		if err := mgr.Add(controllerruntime.Runnable(pods, nodes)); err != nil {
+			return err
+		}
+		return builder.ControllerManagedBy(mgr).Named("pods").
+			WatchesRawSource(controllerruntime.Source(pods, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{})).
+			Complete(r)
+	}
+}

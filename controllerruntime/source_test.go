@@ -1,0 +1,231 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/controllerruntime"
+)
+
+func namedPod(name, node string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+}
+
+// runInBubble runs inf until the test ends.
+func runInBubble(t *testing.T, runners ...controllerruntime.Runner) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := controllerruntime.Runnable(runners...).Start(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	synctest.Wait() // until they have started
+}
+
+func newQueue(t *testing.T) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(q.ShutDown)
+	return q
+}
+
+// The handler is called for each change that all predicates let through, until ctx is done.
+func TestSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lw.NewMemory(namedPod("a", "n1"), namedPod("b", "n2"))
+		pods := lw.NewInformer(server, nil)
+		var told []string
+		handle := handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
+			CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				told = append(told, fmt.Sprintf("create %s initial=%t", e.Object.Name, e.IsInInitialList))
+				q.Add(reconcile.Request{NamespacedName: lw.KeyOf(e.Object)})
+			},
+			UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				told = append(told, fmt.Sprintf("update %s to %s", e.ObjectOld.Spec.NodeName, e.ObjectNew.Spec.NodeName))
+			},
+			DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Pod], _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				told = append(told, "delete "+e.Object.Name)
+			},
+		}
+		hidden := predicate.NewTypedPredicateFuncs(func(p *corev1.Pod) bool { return p.Spec.NodeName != "hidden" })
+		src := controllerruntime.Source(pods, handle, hidden)
+		if err := src.WaitForSync(t.Context()); err == nil {
+			t.Error("no error of a wait before the start")
+		}
+		queue := newQueue(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := src.Start(ctx, queue); err != nil {
+			t.Fatal(err)
+		}
+		short, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		if err := src.WaitForSync(short); err == nil || !strings.Contains(err.Error(), "lw source: Pod") {
+			t.Errorf("error %v of an informer that does not run", err)
+		}
+		runInBubble(t, pods)
+		if err := src.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(want, told); diff != "" {
+				t.Error(diff)
+			}
+			told = nil
+		}
+		synctest.Wait()
+		slices.Sort(told) // the order of the first list is not defined
+		expect("create a initial=true", "create b initial=true")
+		if queue.Len() != 2 {
+			t.Errorf("%d requests", queue.Len())
+		}
+		write := func(_ *corev1.Pod, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(server.Create(namedPod("c", "n3")))
+		write(server.Create(namedPod("d", "hidden")))
+		write(server.Update(namedPod("a", "n4")))
+		write(server.Update(namedPod("b", "hidden")))
+		expect("create c initial=false", "update n1 to n4")
+		if err := server.Delete(lw.Key{Namespace: "default", Name: "c"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Delete(lw.Key{Namespace: "default", Name: "d"}); err != nil {
+			t.Fatal(err)
+		}
+		expect("delete c")
+
+		cancel()
+		if err := src.WaitForSync(ctx); err != nil {
+			t.Errorf("error %v of a controller that stops", err)
+		}
+		synctest.Wait()
+		write(server.Create(namedPod("e", "n5")))
+		expect()
+	})
+}
+
+// A controller of controller-runtime starts its workers when the source has synced, and reconciles
+// what changes. The objects may be a projection, which is no API type.
+func TestSourceInAController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type node struct {
+			lw.Meta
+			node string
+		}
+		server := lw.NewMemory(namedPod("a", "n1"), namedPod("b", "n2"))
+		pods := lw.NewInformer(lw.Transform(server, func(p *corev1.Pod) (*node, error) {
+			return &node{lw.MetaOf(p), p.Spec.NodeName}, nil
+		}), nil)
+		nodes := make(chan string, 10)
+		c, err := controller.NewTypedUnmanaged("pods", controller.TypedOptions[string]{
+			SkipNameValidation: new(bool),
+			Reconciler: reconcile.TypedFunc[string](func(_ context.Context, name string) (reconcile.Result, error) {
+				nodes <- name
+				return reconcile.Result{}, nil
+			}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		byNode := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, n *node) []string { return []string{n.node} })
+		if err := c.Watch(controllerruntime.TypedSource(pods, byNode)); err != nil {
+			t.Fatal(err)
+		}
+		runInBubble(t, pods, runner(c.Start))
+		got := map[string]bool{<-nodes: true, <-nodes: true}
+		if _, err := server.Create(namedPod("c", "n3")); err != nil {
+			t.Fatal(err)
+		}
+		got[<-nodes] = true
+		if diff := cmp.Diff(map[string]bool{"n1": true, "n2": true, "n3": true}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+type runner func(context.Context) error
+
+func (r runner) Run(ctx context.Context) error { return r(ctx) }
+
+func TestSourceMisuse(t *testing.T) {
+	pods := lw.NewInformer(lw.NewMemory[*corev1.Pod](), nil)
+	enqueue := &handler.TypedEnqueueRequestForObject[*corev1.Pod]{}
+	for want, f := range map[string]func(){
+		"nil informer":  func() { controllerruntime.Source(nil, enqueue) },
+		"nil handler":   func() { controllerruntime.Source(pods, nil) },
+		"nil predicate": func() { controllerruntime.Source(pods, enqueue, nil) },
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); got != "controllerruntime: Source: "+want {
+					t.Errorf("panic %q, want %s", got, want)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// If one runner fails, the others end.
+func TestRunnable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pods := lw.NewInformer(lw.NewMemory[*corev1.Pod](), nil)
+		bad := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "ftp://"}, &lw.Options{OnError: func(error) {}})
+		r := controllerruntime.Runnable(pods, bad)
+		if err := r.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "want http://host") {
+			t.Errorf("error %v", err)
+		}
+		select {
+		case <-pods.Stopped():
+		default:
+			t.Error("the other informer runs")
+		}
+		if r.(interface{ NeedLeaderElection() bool }).NeedLeaderElection() {
+			t.Error("waits to be the leader")
+		}
+	})
+}
+
+func ExampleSource() {
+	server := lw.NewMemory(namedPod("a", "n1"))
+	pods := lw.NewInformer(server, nil)
+	src := controllerruntime.Source(pods, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{})
+
+	// With a manager:
+	//	mgr.Add(controllerruntime.Runnable(pods))
+	//	builder.ControllerManagedBy(mgr).Named("pods").WatchesRawSource(src).Complete(reconciler)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go controllerruntime.Runnable(pods).Start(ctx)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	if err := src.Start(ctx, queue); err != nil {
+		fmt.Println(err)
+	}
+	request, _ := queue.Get()
+	fmt.Println(request)
+	// Output: default/a
+}

@@ -1,0 +1,119 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// discovered gets a path into an answer, and returns its kind.
+func discovered[T any](b *bench, path string, into *T) string {
+	b.Helper()
+	resp, err := b.request(http.MethodGet, "http://apiserver"+path, nil,
+		"Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || got != "application/json" {
+		b.Fatalf("%s: %s, %s: %s", path, resp.Status, got, data)
+	}
+	var meta metav1.TypeMeta
+	if err := json.Unmarshal(data, &meta); err != nil {
+		b.Fatal(err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		b.Fatal(err)
+	}
+	return meta.APIVersion + " " + meta.Kind
+}
+
+func TestDiscovery(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		var core metav1.APIVersions
+		kind := discovered(b, "/api", &core)
+		if diff := cmp.Diff("v1 APIVersions [v1]", fmt.Sprint(kind, " ", core.Versions)); diff != "" {
+			b.Errorf("/api (-want +got):\n%s", diff)
+		}
+
+		var groups metav1.APIGroupList
+		kind = discovered(b, "/apis", &groups)
+		got := []string{kind}
+		for _, g := range groups.Groups {
+			got = append(got, fmt.Sprint(g.Name, " ", g.Versions, " ", g.PreferredVersion))
+		}
+		if diff := cmp.Diff([]string{"v1 APIGroupList", "apps [{apps/v1 v1}] {apps/v1 v1}",
+			"example.com [{example.com/v1 v1} {example.com/v1beta1 v1beta1}] {example.com/v1 v1}"}, got); diff != "" {
+			b.Errorf("/apis (-want +got):\n%s", diff)
+		}
+
+		var group metav1.APIGroup
+		kind = discovered(b, "/apis/apps", &group)
+		if diff := cmp.Diff("v1 APIGroup apps {apps/v1 v1}", fmt.Sprint(kind, " ", group.Name, " ", group.PreferredVersion)); diff != "" {
+			b.Errorf("/apis/apps (-want +got):\n%s", diff)
+		}
+
+		for path, want := range map[string][]string{
+			"/api/v1":                   {"v1 APIResourceList v1", "pods/Pod/pod ns=true", "nodes/Node/node ns=false", "namespaces/Namespace/namespace ns=false"},
+			"/apis/apps/v1":             {"v1 APIResourceList apps/v1", "tools/Tool/tool ns=false"},
+			"/apis/example.com/v1beta1": {"v1 APIResourceList example.com/v1beta1", "sites/Site/site ns=true"},
+			"/apis/example.com/v1/": {"v1 APIResourceList example.com/v1", "widgets/Widget/widget ns=true",
+				"sites/Site/site ns=true", "sites/status/Site/ ns=true get,update"},
+		} {
+			var list metav1.APIResourceList
+			kind := discovered(b, path, &list)
+			got := []string{kind + " " + list.GroupVersion}
+			for _, r := range list.APIResources {
+				line := fmt.Sprintf("%s/%s/%s ns=%t", r.Name, r.Kind, r.SingularName, r.Namespaced)
+				if verbs := strings.Join(r.Verbs, ","); verbs != "create,delete,get,list,update,watch" {
+					line += " " + verbs
+				}
+				got = append(got, line)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				b.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+		}
+	})
+}
+
+// What is not there is not found, and what is there is only read.
+func TestDiscoveryRefuses(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for _, c := range []struct {
+			method, path, accept string
+			want                 int
+		}{
+			{"GET", "/", "", 404},
+			{"GET", "/version", "", 404},
+			{"GET", "/api/v2", "", 404},
+			{"GET", "/apis/none", "", 404},
+			{"GET", "/apis/example.com/v2", "", 404},
+			{"GET", "/apis/apps/v1/tools/a/status", "", 404},
+			{"POST", "/apis", "", 405},
+			{"GET", "/apis", "application/vnd.kubernetes.protobuf", 406},
+			{"GET", "/apis", "application/vnd.kubernetes.protobuf, */*", 200},
+		} {
+			resp, err := b.request(c.method, "http://apiserver"+c.path, nil, "Accept", c.accept)
+			if err != nil {
+				b.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != c.want {
+				b.Errorf("%s %s: %d, want %d", c.method, c.path, resp.StatusCode, c.want)
+			}
+		}
+		if n := len(b.Requests()); n != 0 {
+			b.Errorf("%d requests in the log, want none", n)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// An object with a finalizer is marked when it is deleted, and gone when its last finalizer is.
+func TestFinalizers(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		s := b.watch("resourceVersion=1")
+		for _, c := range []struct{ method, path, body, want string }{
+			{"POST", "", `{"metadata":{"name":"a","uid":"u","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "201 a@2 gen=1"},
+			{"PUT", "/a", `{"metadata":{"finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "200 a@2 gen=1"},
+			{"DELETE", "/a", `{"preconditions":{"uid":"v"}}`, "409 Conflict"},
+			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"1"}}`, "409 Conflict"},
+			{"DELETE", "/a", `{"preconditions":{"uid":"u","resourceVersion":"2"}}`, "200 a@3 gen=2"},
+			{"DELETE", "/a", "", "200 a@3 gen=2"}, // again: nothing changes
+			{"PUT", "/a", `{"metadata":{"finalizers":["x","y","z"]}}`, "422 Invalid"},
+			{"PUT", "/a", `{"metadata":{"finalizers":["y"]}}`, "200 a@4 gen=2"},
+			{"PUT", "/a", `{"metadata":{"resourceVersion":"3"}}`, "409 Conflict"},
+			{"PUT", "/a", `{"metadata":{"uid":"v"}}`, "409 Conflict"},
+			{"GET", "/a", "", "200 a@4 gen=2"},
+			{"PUT", "/a", `{"metadata":{"uid":"u","resourceVersion":"4"}}`, "200 a@4 gen=2"},
+			{"GET", "/a", "", "404 NotFound"},
+			{"PUT", "/a", `{"metadata":{}}`, "404 NotFound"},
+			{"DELETE", "/a", "", "404 NotFound"},
+			{"POST", "", `{"metadata":{"name":"a"}}`, "201 a@6 gen=1"},
+			{"PUT", "/a", `{"metadata":{"finalizers":["x"]}}`, "200 a@7 gen=1"},
+			{"PUT", "/a", `{"metadata":{}}`, "200 a@8 gen=1"},
+		} {
+			if diff := cmp.Diff(c.want, b.send(c.method, c.path, c.body)); diff != "" {
+				b.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.body, diff)
+			}
+		}
+		want := []string{"ADDED a@2", "MODIFIED a@3", "MODIFIED a@4", "DELETED a@5", "ADDED a@6", "MODIFIED a@7", "MODIFIED a@8"}
+		if diff := cmp.Diff(want, s.all()); diff != "" {
+			b.Errorf("watch (-want +got):\n%s", diff)
+		}
+		s.close()
+	})
+}
+
+// The collection's own methods know finalizers too, and the mark has its time.
+func TestFinalizersWithoutHTTP(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		held := func(p *metav1.PartialObjectMetadata) { p.Finalizers = []string{"x"} }
+		if _, err := b.pods.Create(pod("a", held)); err != nil {
+			b.Fatal(err)
+		}
+		obj, err := b.pods.Delete(key("a"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		var marked metav1.PartialObjectMetadata
+		if err := json.Unmarshal(obj.JSON, &marked); err != nil {
+			b.Fatal(err)
+		}
+		if marked.DeletionTimestamp.IsZero() || marked.DeletionGracePeriodSeconds == nil || marked.ResourceVersion != "3" {
+			b.Errorf("deleted: %s", obj.JSON)
+		}
+		if _, err := b.pods.Update(pod("a")); err != nil {
+			b.Error(err)
+		}
+		if _, err := b.pods.Get(key("a")); !apierrors.IsNotFound(err) {
+			b.Errorf("Get of what is gone: %v", err)
+		}
+	})
+}
