@@ -29,8 +29,8 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// Every kind of k8s.io/api comes out of a captured list and watch as it comes out of client-go's, in
-// the encoding that the client prefers.
+// Every kind of k8s.io/api comes out of a captured list and watch as it comes out of client-go's,
+// in the encoding that the client prefers.
 func TestDecoderDecodesEveryKind(t *testing.T) {
 	const seed = 1
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), scheme.Codecs)

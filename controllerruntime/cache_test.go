@@ -114,8 +114,9 @@ func (b *bench) start(newCache cache.NewCacheFunc, opts cache.Options) cache.Cac
 	return c
 }
 
-// newDefault is controller-runtime's own cache, but for a leak: apimachinery's watch.Filter, through
-// which it watches metadata, leaves a goroutine behind if it is stopped while an event waits.
+// newDefault is controller-runtime's own cache, but for a leak: apimachinery's watch.Filter,
+// through which it watches metadata, leaves a goroutine behind if it is stopped while an event
+// waits.
 func newDefault(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	opts.NewInformer = func(l toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		from := toolscache.ToListerWatcherWithContext(l)
