@@ -5,7 +5,8 @@
 //
 // A [Source] is one collection of a server. [FromClient] makes a Source of a generated client,
 // [HTTP] needs no client, and [Memory] is the server of a unit test. [WithListOptions] narrows a
-// Source, and [Transform] changes or projects its objects.
+// Source, [Transform] changes or projects its objects, and [Shard] divides them among the replicas
+// of a program.
 //
 // An [Informer] follows a Source. [NewInformer] makes one, and [Informer.Run] keeps its copy in
 // step until its context is done. [Informer.Store] reads the copy. [NewIndex] and [NewMultiIndex]
@@ -13,7 +14,7 @@
 // is called for every change, and [Informer.Events] yields the same changes as a sequence.
 // [Informer.WaitForSync] and [Informer.WaitForResourceVersion] wait, and return the reason if the
 // wait fails. [Informer.Status] says what the informer is doing. An [AnyInformer] is an Informer of
-// any type.
+// any type. A [Group] runs informers together, and [Share] shares them among their users.
 //
 // The parts can be used alone. An [Indexer] is the store, a [FIFO] is the log of changes between
 // store and handlers, and a [Reflector] keeps any [Sink] in step with a Source.

@@ -18,7 +18,7 @@ import (
 //	defer release()
 //	group.Add(nodes)
 //	go group.Run(ctx)
-//	if err := group.WaitForSync(ctx); err != nil {
+//	err := group.WaitForSync(ctx)
 //
 // A Group must not be copied.
 type Group struct {
@@ -28,7 +28,7 @@ type Group struct {
 	members []*member       // that have an informer, in the order in which they came
 	shared  map[any]*member // those of Share, by their sharedKey; also while they have no informer
 	phase   lifecycle
-	ctx     context.Context // of the members' Runs; set when phase becomes started
+	ctx     context.Context // the parent of the members' contexts; set when phase becomes started
 
 	// running counts the members that run. They start under mu, and only while phase is started,
 	// so that none starts when Run waits for all.
@@ -66,13 +66,6 @@ func (m *member) run(ctx context.Context) {
 	defer close(m.done)
 	m.err = m.inf.Run(ctx)
 }
-
-// stoppedContext is the context of an informer that stops at once.
-var stoppedContext = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrStopped)
-	return ctx
-}()
 
 // Add adds an informer that the caller has made, and must not run. It starts with the group, or at
 // once if the group runs. If the group has stopped, the informer is stopped too.
@@ -119,20 +112,16 @@ func (g *Group) join(m *member) {
 	m.started = m.started || late
 	g.mu.Unlock()
 	if late {
-		m.run(stoppedContext)
+		m.run(g.ctx) // it is done, so that the informer stops at once
 	}
 }
 
 // startLocked starts m, which runs until it leaves the group or the group stops.
 func (g *Group) startLocked(m *member) {
 	ctx, cancel := context.WithCancel(g.ctx)
-	unlink := context.AfterFunc(m.left, cancel)
+	context.AfterFunc(m.left, cancel)
 	m.started = true
-	g.running.Go(func() {
-		defer cancel()
-		defer unlink()
-		m.run(ctx)
-	})
+	g.running.Go(func() { m.run(ctx) })
 }
 
 // part removes m and waits until it has ended.
@@ -146,8 +135,9 @@ func (g *Group) part(m *member) {
 	case running:
 		<-m.done
 	case m.key != nil:
-		// Nobody else can run an informer of Share, and somebody may still wait for it.
-		m.run(stoppedContext)
+		// Nobody else can run an informer of Share, and somebody may still wait for it. The context
+		// is done, so that it stops at once.
+		m.run(m.left)
 	}
 }
 
@@ -159,6 +149,8 @@ func (g *Group) part(m *member) {
 // [Group.Status] and [Group.WaitForSync] show it at once. The error of Run joins the errors of all
 // such informers that are still in the group, and names each.
 func (g *Group) Run(ctx context.Context) error {
+	// The methods of a context of the user's own must not be called under mu. Those of a child
+	// made here may.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if !g.start(ctx) {

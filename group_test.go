@@ -95,8 +95,8 @@ func TestGroupRun(t *testing.T) {
 		}
 		tooLate := lw.NewInformer(lw.NewMemory[*Widget](), named("too late"))
 		remove := g.Add(tooLate)
-		if err := tooLate.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
-			t.Errorf("an informer that came too late: %v", err)
+		if !closed(tooLate.Stopped()) {
+			t.Errorf("an informer that came too late is %s", tooLate.Status().Phase)
 		}
 		mustBePhases(t, &g, "early stopped too late stopped")
 		remove()
@@ -122,6 +122,22 @@ func TestGroupRemoveWaits(t *testing.T) {
 			t.Errorf("remove took %v, and the informer is %s", took, inf.Status().Phase)
 		}
 		mustKeep(t, &g, 0, 0)
+	})
+}
+
+// Run waits as well.
+func TestGroupRunWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g lw.Group
+		stop := runGroup(t, &g)
+		inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), named("slow"))
+		inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { time.Sleep(time.Minute) }})
+		g.Add(inf)
+		synctest.Wait()
+		before := time.Now()
+		if err := stop(); err != nil || time.Since(before) != time.Minute || !closed(inf.Stopped()) {
+			t.Errorf("Run returned %v after %v, and the informer is %s", err, time.Since(before), inf.Status().Phase)
+		}
 	})
 }
 

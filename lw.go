@@ -72,7 +72,7 @@ func MetaOf[T Object](obj T) Meta {
 }
 
 // A Source lists and watches one collection. [*ListWatch], [*HTTP] and [*Memory] are Sources, and
-// so are the results of [WithListOptions] and [Transform].
+// so are the results of [WithListOptions], [Transform] and [Shard].
 //
 // One [Reflector] at a time uses a Source. List and Watch call yield in the goroutine that called
 // them, and return soon after ctx is done. They pass opts on unchanged; its fields mean what they

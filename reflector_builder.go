@@ -269,8 +269,8 @@ func (g *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (
 	}
 	// One transaction of the server's store may give several objects the same version, but not one
 	// object twice. An object that is not there may be one that a partial source leaves out.
-	same := newest.version == to.version && (known && g.objs[i].GetResourceVersion() != to.version || !known && h.Partial)
-	if before && !same {
+	again := newest.version == to.version && (known && g.objs[i].GetResourceVersion() != to.version || !known && h.Partial)
+	if before && !again {
 		return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
 	}
 	// The change may be right although the object is unknown. The object may have come as a bad

@@ -12,8 +12,8 @@ import (
 	"github.com/go-lw/lw/internal/shard"
 )
 
-// Shard returns a Source of one of n parts of src, number i from 0 on. Each of n replicas of a
-// program then reads, decodes and holds about one n-th of the collection:
+// Shard returns a Source of one of n parts of src, number i from 0 on. With it each of n replicas
+// of a program has about one n-th of the collection:
 //
 //	lw.Shard(pods, ordinal, replicas)
 //
@@ -24,10 +24,10 @@ import (
 //
 // Each request has the part as its shard selector (https://kep.k8s.io/5866). A server that selects
 // by it sends only the objects of the part. Other servers ignore it, as does Kubernetes without the
-// feature gate ShardedListAndWatch, and send everything. The Source therefore applies the same
-// range to all that comes, whatever the server says. If a server changes its mind between two
-// requests, nothing changes. To learn what the server does, list once: ListMeta.ShardInfo has the
-// selector that the server has applied.
+// feature gate ShardedListAndWatch: they send everything, and the Source drops what belongs to
+// other parts. It applies the range to all that comes, whatever the server says, so that a server
+// may also change its mind between two requests. To learn what the server does, list once:
+// ListMeta.ShardInfo has the selector that the server has applied.
 //
 // An object without a UID belongs to no part. It is an [Error], and is set aside. So a [Transform]
 // that drops UIDs goes around a Shard, and not into it. An object that cannot be decoded is set

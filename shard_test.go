@@ -344,6 +344,35 @@ func TestTransformOfShard(t *testing.T) {
 	})
 }
 
+// The Source of a part keeps the rules of every Source, whether its server selects or not. All
+// objects are in the part.
+func TestShardIsSource(t *testing.T) {
+	for _, selects := range []bool{true, false} {
+		t.Run(fmt.Sprint("selects ", selects), func(t *testing.T) {
+			lwtest.Source(t, func() lwtest.Subject[*Widget] {
+				m := lw.NewMemory[*Widget]()
+				var src lw.Source[*Widget] = m
+				if !selects {
+					src = lw.WithListOptions(m, func(o *metav1.ListOptions) { o.ShardSelector = "" })
+				}
+				created := 0
+				return lwtest.Subject[*Widget]{
+					Source: func() lw.Source[*Widget] { return lw.Shard(src, 0, 2) },
+					Object: func(key lw.Key, n int) *Widget {
+						return &Widget{Meta: lw.Meta{Namespace: key.Namespace, Name: key.Name}, Size: n}
+					},
+					Create: func(w *Widget) (*Widget, error) {
+						created++
+						w.UID = inPart(0, fmt.Sprint(created), 0, "").UID
+						return m.Create(w)
+					},
+					Update: m.Update, Delete: m.Delete, Compact: m.Compact, Disconnect: m.Disconnect, Bookmark: m.Bookmark,
+				}
+			})
+		})
+	}
+}
+
 // An event of the part costs no allocation.
 func TestShardAllocations(t *testing.T) {
 	ours, foreign := modified(inPart(0, "a", 1, "5")), modified(inPart(1, "b", 1, "5"))

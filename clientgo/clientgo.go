@@ -1,6 +1,3 @@
-// Package clientgo joins lw to k8s.io/client-go: [HTTP] makes a source of a rest.Config. A program
-// with a generated client does not need it, because lw.FromClient(clientset.CoreV1().Pods("")) is a
-// source. The package is a module of its own, so that lw does not depend on client-go.
 package clientgo
 
 import (

@@ -8,8 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
@@ -81,6 +85,36 @@ func TestMemoryPage(t *testing.T) {
 			if diff := cmp.Diff(tc.want, kept()); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}
+		}
+	})
+}
+
+// The two ways of MIGRATION.md into client-go's interfaces.
+func TestMigrationPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clientset := fake.NewClientset(pod("default", "web"))
+		factory := informers.NewSharedInformerFactory(clientset, 0)
+		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
+		clientgo.Use(factory, pods) // before anybody asks the factory for pods
+		lister := factory.Core().V1().Pods().Lister()
+
+		factory.StartWithContext(t.Context())
+		factory.WaitForCacheSyncWithContext(t.Context())
+		if got, err := lister.Pods("default").Get("web"); err != nil || got.Name != "web" {
+			t.Errorf("the lister has %v, error %v", got, err)
+		}
+		if _, ok := pods.Store().Get(lw.Key{Namespace: "default", Name: "web"}); !ok {
+			t.Error("lw's own informer does not have it")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		listerWatcher := listerWatcher(fake.NewClientset(pod("default", "web")))
+		pods := clientgo.NewInformer(listerWatcher, &corev1.Pod{}, 0, cache.Indexers{})
+
+		go pods.RunWithContext(t.Context())
+		cache.WaitFor(t.Context(), "", pods.HasSyncedChecker())
+		if got := pods.GetStore().ListKeys(); len(got) != 1 || got[0] != "default/web" {
+			t.Errorf("the store has %v", got)
 		}
 	})
 }

@@ -23,7 +23,8 @@ func owned(p *corev1.Pod, apiVersion, kind, name string, controller bool) *corev
 	return p
 }
 
-// Each handler adds its keys for what is there, for what is added, changed and deleted; those of the old and of the new object.
+// Each handler adds its keys for what is there, for what is added, changed and deleted; those of
+// the old and of the new object.
 func TestEnqueue(t *testing.T) {
 	replicaSet := schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
 	key := func(name string) lw.Key { return lw.Key{Namespace: "ns", Name: name} }

@@ -92,7 +92,8 @@ func ExampleNewInformerWithOptions() {
 	// Output: web <nil>
 }
 
-// A generated factory takes lw's informer: its listers, and everybody who asks it for pods, get this one.
+// A generated factory takes lw's informer: its listers, and everybody who asks it for pods, get
+// this one.
 func ExampleUse() {
 	clientset := fake.NewClientset(pod("default", "web"))
 	factory := informers.NewSharedInformerFactory(clientset, 0)
@@ -146,4 +147,25 @@ func ExampleSourceOf() {
 	// Output:
 	// <nil>
 	// web true
+}
+
+// A health check works with whatever informers a program has.
+func ExampleStatus() {
+	informer := clientgo.NewInformer(listerWatcher(fake.NewClientset(pod("default", "web"))), &corev1.Pod{}, 0, nil)
+	healthy := func() error {
+		status, ok := clientgo.Status(informer)
+		if !ok {
+			return nil // not one of lw's
+		}
+		return status.Healthy()
+	}
+	fmt.Println(healthy())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go informer.RunWithContext(ctx)
+	cache.WaitFor(ctx, "", informer.HasSyncedChecker())
+	fmt.Println(healthy())
+	// Output:
+	// lw: Pod: not synced, since Run has not been called
+	// <nil>
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// Everybody who asks a generated factory gets the informer that it was given: informers, typed ones, listers, Start and the
-// waits. Other types stay client-go's.
+// Everybody who asks a generated factory gets the informer that it was given: informers, typed
+// ones, listers, Start and the waits. Other types stay client-go's.
 func TestUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handleErrors(t)
@@ -85,8 +85,8 @@ func TestUseTooLate(t *testing.T) {
 	}
 }
 
-// An adapter may be started beside its informer's owner, and beside other adapters: whoever is first runs it, and the others
-// wait until it ends.
+// An adapter may be started beside its informer's owner, and beside other adapters: whoever is
+// first runs it, and the others wait until it ends.
 func TestRunOfALentInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := lw.NewInformer[*corev1.Pod](lw.NewMemory(labelled("a")), nil)

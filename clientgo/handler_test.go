@@ -18,10 +18,10 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// A handler is told of the first list, of each change and of what a relist shows, and a late one of the store and of the
-// changes after it.
+// A handler is told of the first list, of each change and of what a relist shows, and a late one of
+// the store and of the changes after it.
 func TestHandlerCalls(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		server.create(t, labelled("a", "v=1"), labelled("b", "v=1"))
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		var early, late calls
@@ -65,9 +65,10 @@ func TestHandlerCalls(t *testing.T) {
 	})
 }
 
-// A handler is removed once and for all: by its handle, from within, twice. A handle of another informer removes nothing.
+// A handler is removed once and for all: by its handle, from within, twice. A handle of another
+// informer removes nothing.
 func TestRemoveEventHandler(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf, other := impl.new(server, cache.SharedIndexInformerOptions{}), impl.new(server, cache.SharedIndexInformerOptions{})
 		var stays, goes, within, never calls
 		mustAdd(t, inf, &stays)
@@ -121,7 +122,7 @@ func TestRemoveEventHandler(t *testing.T) {
 
 // cache.ShutDownEventHandler waits for the call that is running.
 func TestShutDownEventHandler(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		server.create(t, labelled("a"))
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		release := make(chan struct{})
@@ -146,7 +147,7 @@ func TestShutDownEventHandler(t *testing.T) {
 
 // A stopped informer takes no handlers and no indexes; removing is no error.
 func TestStopped(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		server.create(t, labelled("a"))
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		var got calls
@@ -183,11 +184,12 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// With ReallyCrash false a panic is logged with its line, the handler pauses for a second, and goes on. Others notice nothing.
+// With ReallyCrash false a panic is logged with its line, the handler pauses for a second, and goes
+// on. Others notice nothing.
 func TestHandlerPanics(t *testing.T) {
 	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		var log logBuffer
 		logger := klog.LoggerWithName(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), "the-handler")
@@ -259,8 +261,9 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// The periods at which a handler gets its resyncs, by the period of the informer, of the handler, and whether it is added
-// late. -1: it asks for none. A lent informer has no period of its own: it gives each handler what it asks for.
+// The periods at which a handler gets its resyncs, by the period of the informer, of the handler,
+// and whether it is added late. -1: it asks for none. A lent informer has no period of its own: it
+// gives each handler what it asks for.
 func TestResync(t *testing.T) {
 	const s = time.Second
 	for name, tc := range map[string]struct {
@@ -280,7 +283,7 @@ func TestResync(t *testing.T) {
 		"an informer that does not, late": {informer: 0, handler: 5 * s, late: true, lent: 5 * s},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+			overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 				server.create(t, labelled("a"))
 				inf := impl.new(server, cache.SharedIndexInformerOptions{ResyncPeriod: tc.informer})
 				var got calls
@@ -316,7 +319,7 @@ func TestResync(t *testing.T) {
 
 // The names of what can be waited for.
 func TestSyncedCheckers(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		reg := mustAdd(t, inf, &calls{})
 		ofFuncs := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
@@ -344,7 +347,7 @@ func TestSyncedCheckers(t *testing.T) {
 
 // The typed view that client-go's generated code has of an informer.
 func TestTyped(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		server.create(t, labelled("a"))
 		inf := cache.NewTypedSharedIndexInformer[*corev1.Pod](impl.new(server, cache.SharedIndexInformerOptions{}))
 		var got calls

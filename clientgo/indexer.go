@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -197,22 +198,31 @@ func (x *indexer[T]) AddIndexers(indexers cache.Indexers) error {
 	}
 	then := maps.Clone(now)
 	for name, values := range indexers {
-		then[name] = namedIndex[T]{values, lw.NewMultiIndex(x.store, indexed[T](name, values))}
+		then[name] = namedIndex[T]{values, newIndex(x.store, name, values)}
 	}
 	x.indexes.Store(&then)
 	return nil
 }
 
-// indexed returns values as the function of an lw index. An error of it panics, with the text that
+// newIndex returns an index of store by values. An error of values panics, with the text that
 // client-go panics with.
-func indexed[T lw.Object](name string, values cache.IndexFunc) func(T) iter.Seq[string] {
-	return func(obj T) iter.Seq[string] {
+func newIndex[T lw.Object](store *lw.Indexer[T], name string, values cache.IndexFunc) *lw.Index[string, T] {
+	if isNamespace(values) {
+		return lw.NewIndex(store, lw.Namespace[T]) // without allocations
+	}
+	return lw.NewMultiIndex(store, func(obj T) iter.Seq[string] {
 		v, err := values(obj)
 		if err != nil {
 			panic(fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", keyString(lw.KeyOf(obj)), name, err))
 		}
 		return slices.Values(v)
-	}
+	})
+}
+
+// isNamespace reports whether values is client-go's index function of namespaces, which nearly every
+// informer has.
+func isNamespace(values cache.IndexFunc) bool {
+	return reflect.ValueOf(values).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 }
 
 func (x *indexer[T]) GetIndexers() cache.Indexers {

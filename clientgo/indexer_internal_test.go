@@ -11,8 +11,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A query for several values finds an object that has one of them all the time, also if the object gets another value
-// between two lookups. It ends also if objects change for ever.
+// A query for several values finds an object that has one of them all the time, also if the object
+// gets another value between two lookups. It ends also if objects change for ever.
 func TestLookupAny(t *testing.T) {
 	for moves, want := range map[int]int{0: 1, 1: 1, 7: 1, 1000: 0} {
 		pod := func(value string) *corev1.Pod {

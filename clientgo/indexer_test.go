@@ -25,9 +25,10 @@ func byLabels(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// A unit test seeds the store of an informer that it does not run, and its listers find the objects.
+// A unit test seeds the store of an informer that it does not run, and its listers find the
+// objects.
 func TestFixtures(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{
 			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "labels": byLabels,
 		}})
@@ -143,9 +144,10 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
-// The version of a store that a test has seeded is that of the last write; of a store that an informer fills, the server's.
+// The version of a store that a test has seeded is that of the last write; of a store that an
+// informer fills, the server's.
 func TestStoreResourceVersion(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		x := inf.GetIndexer()
 		want := func(when, version string) {
@@ -193,7 +195,7 @@ func TestStoreResourceVersion(t *testing.T) {
 
 // Indexes are added before Run, while it runs, and through the indexer; a name is taken once.
 func TestAddIndexers(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		server.create(t, labelled("a", "x=1"), labelled("b", "x=1", "y=1"))
 		inf := impl.new(server, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{"0": byLabels}})
 		add := func(name string, by func(cache.Indexers) error) {
@@ -233,7 +235,7 @@ func TestAddIndexers(t *testing.T) {
 
 // An error of an index's function panics, with client-go's text.
 func TestIndexError(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		fails := cache.Indexers{"fails": func(any) ([]string, error) { return nil, errors.New("no value") }}
 		panics := func(when string, f func()) {
 			t.Helper()

@@ -34,6 +34,14 @@ func newAdapter[T lw.Object](inf *lw.Informer[T], resync time.Duration) *adapter
 	return &adapter[T]{shared: newShared(inf, reflect.TypeFor[T]().String(), resync)}
 }
 
+// Status returns what informer is doing. ok is false if it is not an informer of this package.
+func Status(informer cache.SharedInformer) (status lw.Status, ok bool) {
+	if s, ok := informer.(interface{ status() lw.Status }); ok {
+		return s.status(), true
+	}
+	return lw.Status{}, false
+}
+
 // adapter is the result of SharedIndexInformer.
 type adapter[T lw.Object] struct {
 	*shared[T]
@@ -95,7 +103,7 @@ type shared[T lw.Object] struct {
 }
 
 func newShared[T lw.Object](inf *lw.Informer[T], name string, resync time.Duration) *shared[T] {
-	return &shared[T]{inf: inf, indexer: newIndexer(inf.Fixture()), name: name, resyncs: resyncPeriod{standard: resync, check: resync, any: true}}
+	return &shared[T]{inf: inf, indexer: newIndexer(inf.Fixture()), name: name, resyncs: resyncPeriod{standard: resync, check: resync, asked: true}}
 }
 
 // start reports whether this is the first call. Of a later one it only logs.
@@ -103,7 +111,7 @@ func (s *shared[T]) start(ctx context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.started {
-		klog.FromContext(ctx).Info("Warning: the informer has started, run more than once is not allowed", "informer", s.name)
+		klog.FromContext(ctx).Info("The informer was started before: this call of Run does nothing", "informer", s.name)
 		return false
 	}
 	s.started = true
@@ -114,7 +122,7 @@ func (s *shared[T]) start(ctx context.Context) bool {
 type resyncPeriod struct {
 	standard time.Duration // of a handler that asks for none
 	check    time.Duration // the shortest period before the start; 0: there are no resyncs
-	any      bool          // each handler gets what it asks for
+	asked    bool          // each handler gets what it asks for, whatever the informer does
 }
 
 const shortestResync = time.Second
@@ -129,16 +137,16 @@ func (p *resyncPeriod) of(wanted *time.Duration, started bool, logger klog.Logge
 		return 0
 	}
 	if period < shortestResync {
-		logger.Info("Warning: resync period is too small. Changing it to the minimum allowed value", "resyncPeriod", period, "minimumResyncPeriod", shortestResync)
+		logger.Info("The resync period is too short, and becomes the shortest possible one", "resyncPeriod", period, "shortest", shortestResync)
 		period = shortestResync
 	}
 	switch {
-	case p.any:
+	case p.asked:
 	case p.check == 0:
-		logger.Info("Warning: the specified resyncPeriod is invalid because this shared informer doesn't support resyncing", "desired", period)
+		logger.Info("The handler gets no resyncs, because its informer was made with the resync period 0", "resyncPeriod", period)
 		return 0
 	case period < p.check && started:
-		logger.Info("Warning: resync period is smaller than resync check period and the informer has already started. Changing it to the resync check period", "resyncPeriod", period, "resyncCheckPeriod", p.check)
+		logger.Info("The resync period becomes that of the informer, which has started with a longer one", "resyncPeriod", period, "ofInformer", p.check)
 		period = p.check
 	case period < p.check:
 		p.check = period
@@ -161,8 +169,9 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler cache.ResourceEventHandle
 	if handler == nil {
 		return nil, fmt.Errorf("clientgo: %s: AddEventHandler: nil handler", s.name)
 	}
+	name := handlerName(handler)
 	if s.IsStopped() {
-		return nil, fmt.Errorf("clientgo: %s: handler %v was not added to shared informer because it has stopped already", s.name, handler)
+		return nil, fmt.Errorf("clientgo: %s: handler %s was not added to shared informer because it has stopped already", s.name, name)
 	}
 	logger := klog.Background()
 	if options.Logger != nil {
@@ -171,7 +180,6 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler cache.ResourceEventHandle
 	s.mu.Lock()
 	period := s.resyncs.of(options.ResyncPeriod, s.started, logger)
 	s.mu.Unlock()
-	name := handlerName(handler)
 	r := &registration{informer: s, name: s.checkerName() + " + event handler " + name, gone: make(chan struct{})}
 	h := &eventHandler[T]{to: s.metrics.timed(handler), logger: logger, reg: r, stop: s.inf.Stopped()}
 	r.reg = s.inf.AddHandler(h.handler(name, period))
@@ -219,6 +227,8 @@ func (s *shared[T]) LastSyncResourceVersion() string { return s.inf.Store().Reso
 
 // IsStopped reports whether the informer has stopped.
 func (s *shared[T]) IsStopped() bool { return isClosed(s.inf.Stopped()) }
+
+func (s *shared[T]) status() lw.Status { return s.inf.Status() }
 
 // GetController returns a view of the informer that cannot run it.
 func (s *shared[T]) GetController() cache.Controller { return controller[T]{s} }

@@ -103,8 +103,8 @@ type observedSource struct {
 
 func (s *observedSource) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
 
-// Watch notifies the metrics of each event. It does so also as it begins, because the store has just
-// got a list, unless the list is streamed.
+// Watch notifies the metrics of each event. It does so also as it begins, because the store has
+// just got a list, unless the list is streamed.
 func (s *observedSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
 	listed := opts.SendInitialEvents == nil
 	if listed {

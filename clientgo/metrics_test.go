@@ -15,7 +15,8 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// provider is an InformerMetricsProvider that keeps the last value of each gauge, and the number of observations.
+// provider is an InformerMetricsProvider that keeps the last value of each gauge, and the number of
+// observations.
 type provider struct {
 	mu     sync.Mutex
 	values map[string]float64
@@ -48,7 +49,8 @@ func (m metric) Set(v float64) {
 	m.p.values[m.name] = v
 }
 
-// Observe adds 1 for an observation of at least a second, as the handler of the test takes, and 1000 for a shorter one.
+// Observe adds 1 for an observation of at least a second, as the handler of the test takes, and
+// 1000 for a shorter one.
 func (m metric) Observe(v float64) {
 	n := 1000.
 	if v >= 1 {
@@ -69,7 +71,8 @@ func (p *provider) want(t *testing.T, when string, want map[string]float64) {
 	}
 }
 
-// An informer with an identifier publishes the version of its store, what waits for its handlers and how long they take.
+// An informer with an identifier publishes the version of its store, what waits for its handlers
+// and how long they take.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name, err := cache.NewInformerName("the-informers")
@@ -78,7 +81,7 @@ func TestMetrics(t *testing.T) {
 		}
 		defer name.Release()
 		p := &provider{values: map[string]float64{}}
-		server := newPodServer(labelled("a"), labelled("b"))
+		server := newPodMemory(labelled("a"), labelled("b"))
 		inf := clientgo.NewInformerWithOptions(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{
 			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
 		})
@@ -115,7 +118,8 @@ func TestMetrics(t *testing.T) {
 // client-go takes the first provider of the process and no other.
 var ofTheProcess = &provider{values: map[string]float64{}}
 
-// Without an identifier nothing is published. With one, but without a provider, the process's provider gets the version.
+// Without an identifier nothing is published. With one, but without a provider, the process's
+// provider gets the version.
 func TestMetricsOfTheProcess(t *testing.T) {
 	p := ofTheProcess
 	clear(p.values)
@@ -126,11 +130,12 @@ func TestMetricsOfTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer name.Release()
-		server := newPodServer(labelled("a"))
-		id := name.WithResource(corev1.SchemeGroupVersion.WithResource("pods"))
+		server := newPodMemory(labelled("a"))
+		pods := corev1.SchemeGroupVersion.WithResource("pods")
+		id, second := name.WithResource(pods), name.WithResource(pods) // only the first counts
 		for _, o := range []cache.SharedIndexInformerOptions{
 			{InformerMetricsProvider: p},
-			{InformerMetricsProvider: p, Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods"))}, // a second one
+			{InformerMetricsProvider: p, Identifier: second},
 			{Identifier: id},
 		} {
 			stop := runInformer(t, clientgo.NewInformerWithOptions(server, &corev1.Pod{}, o))

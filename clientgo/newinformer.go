@@ -53,7 +53,7 @@ func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, opt
 	}
 	inf := lw.NewInformer(m.observed(o.source), opts)
 	o.shared = newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
-	o.metrics, o.resyncs.any = m, false
+	o.metrics, o.resyncs.asked = m, false
 	if err := o.indexer.AddIndexers(options.Indexers); err != nil {
 		panic(err) // there are no other indexes that it could conflict with
 	}

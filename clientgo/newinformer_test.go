@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,9 +27,10 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// A transform is set until Run, and sees every object once, from the first list on. Its result may be of another type.
+// A transform is set until Run, and sees every object once, from the first list on. Its result may
+// be of another type.
 func TestSetTransform(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		if impl.lent {
 			err := inf.SetTransform(func(obj any) (any, error) { return obj, nil })
@@ -75,12 +77,12 @@ func TestSetTransform(t *testing.T) {
 	})
 }
 
-// What a transform leaves out is not there, and what it cannot do is reported; neither hides the other objects. With client-go
-// both fail the whole list.
+// What a transform leaves out is not there, and what it cannot do is reported; neither hides the
+// other objects. With client-go both fail the whole list.
 func TestTransformLeavesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errs := handleErrors(t)
-		server := newPodServer(labelled("a"), labelled("b"), labelled("nil"), labelled("typed-nil"), labelled("fails"), labelled("no-object"))
+		server := newPodMemory(labelled("a"), labelled("b"), labelled("nil"), labelled("typed-nil"), labelled("fails"), labelled("no-object"))
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 		if err := inf.SetTransform(func(obj any) (any, error) {
 			switch p := obj.(*corev1.Pod); p.Name {
@@ -108,7 +110,8 @@ func TestTransformLeavesOut(t *testing.T) {
 	})
 }
 
-// handleErrors replaces client-go's handlers of errors during the test. The default ones wait for a clock that all bubbles share.
+// handleErrors replaces client-go's handlers of errors during the test. The default ones wait for a
+// clock that all bubbles share.
 func handleErrors(t *testing.T) *reported {
 	r := &reported{}
 	before := utilruntime.ErrorHandlers
@@ -127,11 +130,13 @@ type reported struct {
 	errs, msgs []string
 }
 
+// want checks that these errors, in their order as text, were reported since the last check.
 func (r *reported) want(t *testing.T, errs ...string) {
 	t.Helper()
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	slices.Sort(r.errs)
 	if diff := cmp.Diff(errs, r.errs); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
@@ -140,7 +145,7 @@ func (r *reported) want(t *testing.T, errs ...string) {
 
 // The handler of watch errors gets the failures of requests as they are, with the context of Run.
 func TestWatchErrorHandler(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{ObjectDescription: "the pods"})
 		if impl.lent {
 			for name, err := range map[string]error{
@@ -195,9 +200,9 @@ func TestWatchErrorHandler(t *testing.T) {
 		}
 		// An error that nobody wraps can be compared.
 		server.Fail(io.ErrUnexpectedEOF)
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if len(errs) == 0 || !errors.Is(errs[len(errs)-1], io.ErrUnexpectedEOF) {
+		if !slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }) {
 			t.Errorf("errors of a broken network: %v", errs)
 		}
 		cancel()
@@ -207,7 +212,7 @@ func TestWatchErrorHandler(t *testing.T) {
 
 // Without a handler of its own, an informer reports to those of the process, as client-go does.
 func TestDefaultWatchErrorHandler(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podServer) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		errs := handleErrors(t)
 		if impl.lent {
 			return
@@ -225,10 +230,11 @@ func TestDefaultWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// A handler that hangs delays neither the informer nor its handlers, and memory is bounded. When it returns, Run does.
+// A handler that hangs delays neither the informer nor its handlers, and memory is bounded. When it
+// returns, Run does.
 func TestWatchErrorHandlerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := newPodServer()
+		server := newPodMemory()
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 		release := make(chan struct{})
 		n := 0
@@ -313,7 +319,8 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// An index whose function panics crashes the program, as any panic; unless ReallyCrash is false, when only the object is set aside.
+// An index whose function panics crashes the program, as any panic; unless ReallyCrash is false,
+// when only the object is set aside.
 func TestIndexPanicWhileRunning(t *testing.T) {
 	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
 	utilruntime.ReallyCrash = false
@@ -322,7 +329,7 @@ func TestIndexPanicWhileRunning(t *testing.T) {
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, v any) { panics = append(panics, v) }}
 	synctest.Test(t, func(t *testing.T) {
 		handleErrors(t)
-		server := newPodServer(labelled("a"), labelled("b"))
+		server := newPodMemory(labelled("a"), labelled("b"))
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, cache.Indexers{"x": func(obj any) ([]string, error) {
 			if obj.(*corev1.Pod).Name == "b" {
 				return nil, errors.New("no value")
@@ -339,6 +346,32 @@ func TestIndexPanicWhileRunning(t *testing.T) {
 			t.Errorf("panics %s, want %s", got, want)
 		}
 	})
+}
+
+// An error that no retry can mend ends Run, after it was reported.
+func TestPermanentError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := clientgo.NewInformer(&cache.ListWatch{
+			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+				return nil, fmt.Errorf("no such field: %w", lw.ErrPermanent)
+			},
+			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("no streams") },
+		}, &corev1.Pod{}, 0, nil)
+		var errs []error
+		if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }); err != nil {
+			t.Fatal(err)
+		}
+		inf.Run(nil)
+		if len(errs) != 1 || !errors.Is(errs[0], lw.ErrPermanent) || !inf.IsStopped() {
+			t.Errorf("errors %v, stopped %t", errs, inf.IsStopped())
+		}
+		if s, ok := clientgo.Status(inf); !ok || !errors.Is(s.Err, lw.ErrPermanent) || s.Informer != "Pod" {
+			t.Errorf("status %+v, %t", s, ok)
+		}
+	})
+	if _, ok := clientgo.Status(implementations["client-go"].new(newPodMemory(), cache.SharedIndexInformerOptions{})); ok {
+		t.Error("a Status of client-go's informer")
+	}
 }
 
 // The constructors say what is wrong with their parameters.
@@ -363,7 +396,7 @@ func TestMisuse(t *testing.T) {
 			f()
 		}()
 	}
-	inf := clientgo.NewInformer(newPodServer(), &corev1.Pod{}, 0, nil)
+	inf := clientgo.NewInformer(newPodMemory(), &corev1.Pod{}, 0, nil)
 	if _, err := inf.AddEventHandler(nil); err == nil || err.Error() != "clientgo: *v1.Pod: AddEventHandler: nil handler" {
 		t.Errorf("a nil handler: %v", err)
 	}

@@ -5,18 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
@@ -87,4 +96,81 @@ func TestREADME(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The controller of README.md: it reconciles each replica set, also when one of its pods changes, and says what it waits for
+// where the server says no.
+func TestREADMEController(t *testing.T) {
+	replicaSet := appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind()
+	owner := func(p *corev1.Pod) types.UID {
+		if ref := metav1.GetControllerOf(p); ref != nil {
+			return ref.UID
+		}
+		return ""
+	}
+	example := func(ctx, patience context.Context, clientset kubernetes.Interface, reconcile func(*appsv1.ReplicaSet, []*corev1.Pod)) error {
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]())
+		sets := lw.NewInformer(lw.FromClient(clientset.AppsV1().ReplicaSets("")), nil)
+		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
+		podsOf := lw.NewIndex(pods, owner) // by the UID of the owner
+		sets.AddHandler(clientgo.Enqueue[*appsv1.ReplicaSet](queue))
+		pods.AddHandler(clientgo.EnqueueOwner[*corev1.Pod](queue, replicaSet)) // a pod's change concerns its set
+
+		var group lw.Group
+		group.Add(sets)
+		group.Add(pods)
+		go group.Run(ctx)
+		context.AfterFunc(ctx, queue.ShutDown)
+		if err := group.WaitForSync(patience); err != nil {
+			return err // says of each informer what it waits for
+		}
+		for {
+			key, stopped := queue.Get()
+			if stopped {
+				return nil
+			}
+			if set, ok := sets.Store().Get(key); ok {
+				reconcile(set, podsOf.List(set.UID)) // and put the key back if it fails
+			}
+			queue.Done(key)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		yes := true
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-web"}}
+		clientset := fake.NewClientset(set)
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []int
+		ended := make(chan error, 1)
+		go func() {
+			ended <- example(ctx, ctx, clientset, func(_ *appsv1.ReplicaSet, pods []*corev1.Pod) { got = append(got, len(pods)) })
+		}()
+		synctest.Wait()
+		p := pod("default", "web-1")
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "uid-web", Controller: &yes}}
+		if _, err := clientset.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]int{0, 1}, got); diff != "" {
+			t.Errorf("pods of the set at each reconciliation (-want +got):\n%s", diff)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		clientset := fake.NewClientset()
+		clientset.PrependReactor("list", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role allows it"))
+		})
+		err := example(t.Context(), patience, clientset, nil)
+		var failed *lw.SyncError
+		if !errors.As(err, &failed) || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "lw: Pod: not synced") || strings.Contains(err.Error(), "ReplicaSet") {
+			t.Errorf("error %v, want one that names the informer of pods", err)
+		}
+	})
 }

@@ -23,13 +23,14 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// An implementation is one way to get client-go's interface. The tests run over all of them: what client-go does is the
-// truth, and a test says where an adapter differs on purpose.
+// An implementation is one way to get client-go's interface. The tests run over all of them: what
+// client-go does is the truth, and a test says where an adapter differs on purpose.
 type implementation struct {
 	new func(cache.ListerWatcher, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
 	// clientgo says that it is client-go's own.
 	clientgo bool
-	// lent says that the informer is somebody else's, with a transform, options and indexes of its own.
+	// lent says that the informer is somebody else's, with a transform, options and indexes of its
+	// own.
 	lent bool
 }
 
@@ -53,28 +54,28 @@ var implementations = map[string]implementation{
 }
 
 // overAll runs test for each implementation, in a bubble, with a server of its own.
-func overAll(t *testing.T, test func(t *testing.T, impl implementation, server *podServer)) {
+func overAll(t *testing.T, test func(t *testing.T, impl implementation, server *podMemory)) {
 	for name, impl := range implementations {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, impl, newPodServer()) })
+			synctest.Test(t, func(t *testing.T) { test(t, impl, newPodMemory()) })
 		})
 	}
 }
 
-// A podServer is a cache.ListerWatcher of the pods of a lw.Memory.
-type podServer struct{ *lw.Memory[*corev1.Pod] }
+// A podMemory is a cache.ListerWatcher of the pods of a lw.Memory.
+type podMemory struct{ *lw.Memory[*corev1.Pod] }
 
-func newPodServer(pods ...*corev1.Pod) *podServer { return &podServer{lw.NewMemory(pods...)} }
+func newPodMemory(pods ...*corev1.Pod) *podMemory { return &podMemory{lw.NewMemory(pods...)} }
 
-func (s *podServer) List(opts metav1.ListOptions) (runtime.Object, error) {
+func (s *podMemory) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return s.ListWithContext(context.Background(), opts)
 }
 
-func (s *podServer) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+func (s *podMemory) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), opts)
 }
 
-func (s *podServer) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+func (s *podMemory) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	list := &corev1.PodList{}
 	meta, err := s.Memory.List(ctx, opts, func(p *corev1.Pod, err error) error {
 		list.Items = append(list.Items, *p)
@@ -84,7 +85,7 @@ func (s *podServer) ListWithContext(ctx context.Context, opts metav1.ListOptions
 	return list, err
 }
 
-func (s *podServer) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+func (s *podMemory) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	w := &podWatch{events: make(chan watch.Event)}
 	ctx, w.cancel = context.WithCancel(ctx)
 	send := func(ev watch.Event) error {
@@ -136,7 +137,7 @@ func labelled(name string, labels ...string) *corev1.Pod {
 	return p
 }
 
-func (s *podServer) create(t testing.TB, pods ...*corev1.Pod) {
+func (s *podMemory) create(t testing.TB, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
 		if _, err := s.Create(p); err != nil {
@@ -145,21 +146,22 @@ func (s *podServer) create(t testing.TB, pods ...*corev1.Pod) {
 	}
 }
 
-func (s *podServer) update(t testing.TB, p *corev1.Pod) {
+func (s *podMemory) update(t testing.TB, p *corev1.Pod) {
 	t.Helper()
 	if _, err := s.Update(p); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *podServer) delete(t testing.TB, name string) {
+func (s *podMemory) delete(t testing.TB, name string) {
 	t.Helper()
 	if err := s.Delete(lw.Key{Namespace: "ns", Name: name}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// runInformer runs inf until the test ends, or until the function that it returns is called, which waits for Run.
+// runInformer runs inf until the test ends, or until the function that it returns is called, which
+// waits for Run.
 func runInformer(t testing.TB, inf cache.SharedIndexInformer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -169,8 +171,8 @@ func runInformer(t testing.TB, inf cache.SharedIndexInformer) (stop func()) {
 	return stop
 }
 
-// calls records what a handler is called with. Each call is a line such as "add ns/a", "add ns/a initial" or
-// "update ns/a a b", with the values of the label v.
+// calls records what a handler is called with. Each call is a line such as "add ns/a", "add ns/a
+// initial" or "update ns/a a b", with the values of the label v.
 type calls struct {
 	mu    sync.Mutex
 	lines []string
@@ -207,7 +209,8 @@ func describe(obj any) string {
 	}
 }
 
-// take waits until the bubble is idle, and returns the lines since the last take, those of the same kind sorted.
+// take waits until the bubble is idle, and returns the lines since the last take, those of the same
+// kind sorted.
 func (c *calls) take() []string {
 	synctest.Wait()
 	c.mu.Lock()

@@ -112,7 +112,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A request that does not heed its context delays the stop hardly, and a watch that comes too late is stopped.
+// A request that does not heed its context delays the stop hardly, and a watch that comes too late
+// is stopped.
 func TestStopDuringRequests(t *testing.T) {
 	late := watch.NewFake()
 	for name, from := range map[string]func(release <-chan struct{}) cache.ListerWatcher{
@@ -177,7 +178,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 func TestWatchListClientGate(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		clientfeaturestesting.SetFeatureDuringTest(t, clientfeatures.WatchListClient, on)
-		if got := lw.HintsOf(clientgo.SourceOf[*corev1.Pod](newPodServer())); got != (lw.SourceHints{NoStream: !on}) {
+		if got := lw.HintsOf(clientgo.SourceOf[*corev1.Pod](newPodMemory())); got != (lw.SourceHints{NoStream: !on}) {
 			t.Errorf("gate %t: hints %+v", on, got)
 		}
 	}

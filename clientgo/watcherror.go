@@ -62,18 +62,25 @@ func (r *errorReporter) run(ctx context.Context) (end func()) {
 			select {
 			case e := <-r.waiting:
 				r.handle(ctx, e)
-				continue
-			default:
-			}
-			select {
-			case e := <-r.waiting:
-				r.handle(ctx, e)
 			case <-stop:
+				r.handleRest(ctx)
 				return
 			}
 		}
 	})
 	return func() { close(stop); running.Wait() }
+}
+
+// handleRest reports what waits. Nothing more comes.
+func (r *errorReporter) handleRest(ctx context.Context) {
+	for {
+		select {
+		case e := <-r.waiting:
+			r.handle(ctx, e)
+		default:
+			return
+		}
+	}
 }
 
 // handle reports e: a failed request to the handler, what is wrong with an object to client-go's

@@ -389,12 +389,12 @@ func TestSetServed(t *testing.T) {
 		again := must(t, c, "a", 1)
 		time.Sleep(5 * time.Minute)
 		want := []string{"add " + string(old.UID), "delete " + string(old.UID), "add " + string(again.UID)}
-		if diff := cmp.Diff(want, told); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
-		}
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	})
 }

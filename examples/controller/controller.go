@@ -33,6 +33,7 @@ import (
 // missing, so it does not matter what has happened, how often, or in what order.
 type Controller struct {
 	log     *slog.Logger
+	group   lw.Group // runs the informers
 	sites   *lw.Informer[*Website]
 	pages   *lw.Informer[*corev1.ConfigMap]
 	byOwner *lw.Index[types.UID, *corev1.ConfigMap]
@@ -92,24 +93,13 @@ func New(config *rest.Config, namespace string, log *slog.Logger) (*Controller, 
 		}
 		return ""
 	})
-	c.sites.AddHandler(lw.Handler[*Website]{
-		Add:    func(w *Website) { c.queue.Add(lw.KeyOf(w)) },
-		Update: func(_, w *Website) { c.queue.Add(lw.KeyOf(w)) },
-		// A Website that is gone has no pages any more: the finalizer sees to that.
-	})
-	c.pages.AddHandler(lw.Handler[*corev1.ConfigMap]{
-		Add:    c.enqueueOwner,
-		Update: func(old, page *corev1.ConfigMap) { c.enqueueOwner(old); c.enqueueOwner(page) },
-		Delete: c.enqueueOwner, // always the last state: no tombstone to unwrap
-	})
+	// These handlers are three functions each, Add, Update and Delete, which do what their names
+	// say. A handler of your own is an lw.Handler with those that you need.
+	c.sites.AddHandler(clientgo.Enqueue[*Website](c.queue))
+	c.pages.AddHandler(clientgo.EnqueueOwner[*corev1.ConfigMap](c.queue, websiteKind.GroupKind()))
+	c.group.Add(c.sites)
+	c.group.Add(c.pages)
 	return c, nil
-}
-
-// enqueueOwner enqueues the Website that a page belongs to.
-func (c *Controller) enqueueOwner(page *corev1.ConfigMap) {
-	if owner := metav1.GetControllerOf(page); owner != nil && owner.Kind == websiteKind.Kind {
-		c.queue.Add(lw.Key{Namespace: page.Namespace, Name: owner.Name})
-	}
 }
 
 // errLost is the error of a Run that is not the leader any more.
@@ -129,14 +119,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer running.Wait()
 	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
 	defer unfollow()
-	for _, inf := range c.informers() {
-		running.Go(func() {
-			// Whatever a retry can mend is retried, and logged. An error is a mistake of ours.
-			if err := inf.Run(following); err != nil {
-				fail(err)
-			}
-		})
-	}
+	running.Go(func() {
+		if err := c.group.Run(following); err != nil {
+			fail(err)
+		}
+	})
 
 	elected := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -155,7 +142,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	running.Go(func() { elector.Run(candidate) })
 	select {
 	case leading := <-elected:
-		c.work(ctx, leading)
+		if err := c.work(ctx, leading); err != nil {
+			fail(err)
+		}
 	case <-ctx.Done():
 	}
 	resign() // not before the workers have ended: somebody else may begin now
@@ -167,12 +156,13 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // work reconciles until ctx is done. Reconciles that are running then go on, as long as the lease
 // is ours.
-func (c *Controller) work(ctx, leading context.Context) {
-	// A worker must not take a store that has not synced for a server without objects. How long the
-	// wait takes depends on the server. Why it takes so long is in the log and on /statusz.
-	if err := lw.WaitForSync(ctx, c.sites, c.pages); err != nil {
-		c.log.Error("not synced", "error", err)
-		return
+func (c *Controller) work(ctx, leading context.Context) error {
+	// A worker must not take a store that has not synced for a server without objects. The wait
+	// lasts until the server answers: whatever a retry can mend is retried, and is in the log and
+	// on /statusz meanwhile. What no retry can mend, such as a selector that does not parse, ends
+	// the wait at once.
+	if err := c.group.WaitForSync(ctx); err != nil {
+		return err
 	}
 	c.log.Info("working", "websites", c.sites.Store().Len(), "pages", c.pages.Store().Len())
 	defer context.AfterFunc(ctx, c.queue.ShutDown)()
@@ -186,6 +176,7 @@ func (c *Controller) work(ctx, leading context.Context) {
 		})
 	}
 	workers.Wait()
+	return nil
 }
 
 // process reconciles one Website, and sees to it that what fails is tried again.
@@ -207,16 +198,13 @@ func (c *Controller) process(ctx context.Context, key lw.Key) {
 	c.queue.AddRateLimited(key)
 }
 
-// informers returns the informers, for what does not depend on their types.
-func (c *Controller) informers() []lw.AnyInformer { return []lw.AnyInformer{c.sites, c.pages} }
-
 // Healthy returns nil if what the controller knows can be relied on. Otherwise the error says why
 // not.
 func (c *Controller) Healthy() error {
 	var errs []error
-	for _, inf := range c.informers() {
-		if err := inf.Status().Healthy(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", inf.Status().Informer, err))
+	for _, s := range c.group.Status() {
+		if err := s.Healthy(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.Informer, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -96,8 +96,8 @@ func (c *Controller) Handler() http.Handler {
 	})
 	// For a liveness probe: would a restart help? An API server that is down is no reason.
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) {
-		for _, inf := range c.informers() {
-			if s := inf.Status(); s.Phase == lw.PhaseStopped {
+		for _, s := range c.group.Status() {
+			if s.Phase == lw.PhaseStopped {
 				http.Error(w, s.Informer+" has stopped", http.StatusServiceUnavailable)
 				return
 			}
@@ -106,8 +106,7 @@ func (c *Controller) Handler() http.Handler {
 	})
 	// For people. The same numbers make good metrics: read them when you are scraped.
 	mux.HandleFunc("/statusz", func(w http.ResponseWriter, _ *http.Request) {
-		for _, inf := range c.informers() {
-			s := inf.Status()
+		for _, s := range c.group.Status() {
 			fmt.Fprintf(w, "%-10s %-9s version %s: %d objects, %d changes wait, %d events, %d relists, %d failures",
 				s.Informer, s.Phase, s.ResourceVersion, s.Objects, s.Pending, s.Events, s.Relists, s.Failures)
 			if s.Err != nil {

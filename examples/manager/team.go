@@ -13,8 +13,8 @@ import (
 // teamLabel is on the namespaces that belong to a team, with the team's name.
 const teamLabel = "example.dev/team"
 
-// A teamReconciler keeps a ConfigMap named example-team in each namespace of a team. There is nothing of lw
-// in it: the client reads from the manager's cache, whatever that is.
+// A teamReconciler keeps a ConfigMap named example-team in each namespace of a team. There is
+// nothing of lw in it: the client reads from the manager's cache, whatever that is.
 type teamReconciler struct{ client.Client }
 
 func (r *teamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

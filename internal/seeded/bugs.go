@@ -330,6 +330,22 @@ var bugs = []bug{
 	{name: "event that comes twice is believed twice", run: "TestSmallScope$", in: proofPackage, edits: one(eventFile,
 		"ok && held.GetResourceVersion() != ev.ResourceVersion || !ok", "ok && held != *new(T) || !ok")},
 
+	// Groups and shards.
+	{name: "a release stops the informer of other users", run: "TestShare$", edits: one("group_share.go",
+		"last := m.users == 0", "last := m.users >= 0")},
+	{name: "a release does not wait for handlers", run: "TestShareWhileStopping", edits: one("group.go",
+		"		<-m.done\n	case m.key", "	case m.key")},
+	{name: "a key is kept after its last release", run: "TestGroupModel", edits: one("group_share.go",
+		"		delete(g.shared, m.key)\n	}\n	g.mu.Unlock()", "	}\n	g.mu.Unlock()")},
+	{name: "an informer that joins a running group is idle", run: "TestGroupRun", edits: one("group.go",
+		"	if g.phase == started {\n", "	if g.phase == notStarted && late {\n")},
+	{name: "a part believes that its server selects", run: "TestShardsAreDisjointAndComplete", edits: one("shard.go",
+		"	return !s.part.Contains(", "	return uid == \"\" && !s.part.Contains(")},
+	{name: "a watch has no shard selector", run: "TestShardSelector", edits: one("shard.go",
+		"	opts.ShardSelector = s.selector\n	return s.src.Watch(", "	return s.src.Watch(")},
+	{name: "a part keeps the key that another part has taken", run: "TestShardLosesKey", edits: one("shard.go",
+		"	ev.Type, ev.Object, ev.Err = watch.Deleted, zero, nil\n", "	ev.Type, ev.Object, ev.Err, ev.Identity = watch.Bookmark, zero, nil, nil\n")},
+
 	// What the bytes become.
 	{name: "kinds are not compared", run: "TestHTTPKind|OfAnotherKind", edits: one(kindFile,
 		"	if want != \"\" && kind != want {", "	if want == \"\" && kind != kind {")},
