@@ -93,7 +93,7 @@ func TestDecoderOverEveryClient(t *testing.T) {
 					}
 					s.create(t, "new", nil)
 					synctest.Wait()
-					want, err := direct.List(metav1.ListOptions{})
+					want, err := cache.ToListerWithContext(direct).ListWithContext(t.Context(), metav1.ListOptions{})
 					if err != nil {
 						t.Fatal(err)
 					}
