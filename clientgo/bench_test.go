@@ -1,6 +1,7 @@
 package clientgo_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -93,8 +94,8 @@ func BenchmarkEvents(b *testing.B) {
 			list.Items[i].ResourceVersion = "1"
 		}
 		inf := impl.new(&cache.ListWatch{
-			ListFunc: func(metav1.ListOptions) (runtime.Object, error) { return list, nil },
-			WatchFunc: func(opts metav1.ListOptions) (watch.Interface, error) {
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
+			WatchFuncWithContext: func(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 				if opts.SendInitialEvents != nil {
 					return nil, fmt.Errorf("no streams")
 				}

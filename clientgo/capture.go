@@ -35,8 +35,8 @@ import (
 //   - objects of a type that is not a pointer to a struct with metadata.
 //
 // What a ListerWatcher does to an answer before it returns it is lost: give such a ListerWatcher to
-// [NewInformer], or its work to SetTransform. lw sets the options that say how to list and watch, so
-// a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or AllowWatchBookmarks has no
+// [NewInformer], or its work to SetTransform. lw sets the options that say how to list and watch,
+// so a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or AllowWatchBookmarks has no
 // effect.
 type Decoder struct {
 	// Share and Drop are those of lw.HTTP.
@@ -121,8 +121,8 @@ type capturedSource struct {
 	kind     string
 	metadata metav1.TypeMeta // of each object; empty: as decoded
 	plain    lw.Source[metav1.Object]
-	// differ: the ListerWatcher has asked for two collections in one call. So it is not captured any
-	// more.
+	// differ: the ListerWatcher has asked for two collections in one call. So it is not captured
+	// any more.
 	differ atomic.Bool
 	// http decodes the answers for its URL. It is kept as long as the ListerWatcher asks for the
 	// same collection, since it learns from what it decodes.

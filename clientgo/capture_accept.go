@@ -23,7 +23,7 @@ var (
 func acceptFor(header string, object reflect.Type) (accept string, ok bool) {
 	var json, protobuf float64 // how much the client likes each; 0: not at all
 	if header == "" {
-		json = 1
+		header = "*/*"
 	}
 	for i, part := range strings.Split(header, ",") {
 		mediaType, params, err := mime.ParseMediaType(part)

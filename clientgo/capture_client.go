@@ -53,8 +53,8 @@ func (c *capturing) CloseIdleConnections() { c.client.CloseIdleConnections() }
 // WrappedRoundTripper lets apimachinery find the http.Transport below.
 func (c *capturing) WrappedRoundTripper() http.RoundTripper { return c.next }
 
-// errSent is what client-go sees of a request that has failed, and of a second one in the same call.
-// It must not look like a failure of the network, after which client-go would try again.
+// errSent is what client-go sees of a request that has failed, and of a second one in the same
+// call. It must not look like a failure of the network, after which client-go would try again.
 var errSent = errors.New("clientgo: lw has sent this request itself")
 
 // send sends r in the place of client-go, and keeps the response for lw. client-go gets the head of
@@ -117,8 +117,9 @@ func (p *probe) request(client *http.Client, r *http.Request) (*http.Request, er
 	return own, nil
 }
 
-// perRequest are the parameters of a query that say how to list or watch a collection, and not which
-// one: lw sets them for each request. timeout is what client-go makes of the timeout of a client.
+// perRequest are the parameters of a query that say how to list or watch a collection, and not
+// which one: lw sets them for each request. timeout is what client-go makes of the timeout of a
+// client.
 var perRequest = map[string]bool{
 	"allowWatchBookmarks": true, "continue": true, "limit": true, "resourceVersion": true, "resourceVersionMatch": true,
 	"sendInitialEvents": true, "timeout": true, "timeoutSeconds": true, "watch": true,

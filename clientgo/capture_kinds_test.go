@@ -29,8 +29,8 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// Every kind of k8s.io/api comes out of a captured list and watch as it comes out of client-go's, in
-// the encoding that the client prefers.
+// Every kind of k8s.io/api comes out of a captured list and watch as it comes out of client-go's,
+// in the encoding that the client prefers.
 func TestDecoderDecodesEveryKind(t *testing.T) {
 	const seed = 1
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), scheme.Codecs)
@@ -59,7 +59,7 @@ func TestDecoderDecodesEveryKind(t *testing.T) {
 				captured := listerOf(t, gvk, contentType, clientgo.Capture(&http.Client{Transport: server}))
 				src := clientgo.Decoder{}.Source(captured, reflect.New(typ).Interface().(runtime.Object))
 
-				want, err := lister.List(metav1.ListOptions{})
+				want, err := lister.ListWithContext(t.Context(), metav1.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,7 +78,7 @@ func TestDecoderDecodesEveryKind(t *testing.T) {
 					t.Errorf("other items (-client-go +lw):\n%s", cmp.Diff(wantItems, items))
 				}
 
-				w, err := lister.Watch(metav1.ListOptions{})
+				w, err := lister.WatchWithContext(t.Context(), metav1.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/conversion/queryparams"
 )
 
-// A probe goes with the context of one call of a ListerWatcher. It sends the request of that call if
-// lw can decode the answer, and keeps the response.
+// A probe goes with the context of one call of a ListerWatcher. It sends the request of that call
+// if lw can decode the answer, and keeps the response.
 type probe struct {
 	object reflect.Type       // what lw decodes into
 	opts   metav1.ListOptions // of the call
@@ -56,8 +56,8 @@ func (p *probe) query() (url.Values, error) {
 }
 
 // end returns the collection for which the probe has a response or an error; "" if the
-// ListerWatcher's own answer counts. again is true if the ListerWatcher must be asked again, without
-// a probe.
+// ListerWatcher's own answer counts. again is true if the ListerWatcher must be asked again,
+// without a probe.
 func (p *probe) end() (collection string, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

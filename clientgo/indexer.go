@@ -219,8 +219,8 @@ func newIndex[T lw.Object](store *lw.Indexer[T], name string, values cache.Index
 	})
 }
 
-// isNamespace reports whether values is client-go's index function of namespaces, which nearly every
-// informer has.
+// isNamespace reports whether values is client-go's index function of namespaces, which nearly
+// every informer has.
 func isNamespace(values cache.IndexFunc) bool {
 	return reflect.ValueOf(values).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 }

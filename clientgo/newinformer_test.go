@@ -290,8 +290,8 @@ func TestExample(t *testing.T) {
 				list.ResourceVersion = "10"
 				events := watch.NewFake()
 				inf := clientgo.NewInformer(&cache.ListWatch{
-					ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return list.DeepCopyObject(), nil },
-					WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return events, nil },
+					ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list.DeepCopyObject(), nil },
+					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
 				}, tc.example, 0, nil)
 				stop := runInformer(t, inf)
 				synctest.Wait()
@@ -352,10 +352,12 @@ func TestIndexPanicWhileRunning(t *testing.T) {
 func TestPermanentError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := clientgo.NewInformer(&cache.ListWatch{
-			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return nil, fmt.Errorf("no such field: %w", lw.ErrPermanent)
 			},
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("no streams") },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				return nil, errors.New("no streams")
+			},
 		}, &corev1.Pod{}, 0, nil)
 		var errs []error
 		if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }); err != nil {

