@@ -11,7 +11,8 @@
 // # Programs that expect client-go's informers
 //
 // [NewInformer] and [NewInformerWithOptions] stand in for cache.NewSharedIndexInformer and
-// cache.NewSharedIndexInformerWithOptions. [SharedIndexInformer] is for an informer of lw's: other
+// cache.NewSharedIndexInformerWithOptions. The methods of a [Decoder] do so, too, and lw decodes
+// the objects, which is most of the work. [SharedIndexInformer] is for an informer of lw's: other
 // code uses it as client-go's, beside lw's own methods. [Use] makes a generated
 // SharedInformerFactory hand it out. [Status] says what any of these informers is doing.
 //

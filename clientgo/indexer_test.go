@@ -258,5 +258,10 @@ func TestIndexError(t *testing.T) {
 			t.Error(err)
 		}
 		panics("AddIndexers", func() { _ = inf.AddIndexers(fails) })
+		if !impl.clientgo { // whose index is there all the same, and panics at the next write
+			if err := inf.GetIndexer().Add(labelled("b")); err != nil || len(inf.GetIndexer().GetIndexers()) > 0 {
+				t.Errorf("after an index that could not be added: %v, %v", err, inf.GetIndexer().GetIndexers())
+			}
+		}
 	})
 }

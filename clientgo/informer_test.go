@@ -1,0 +1,103 @@
+package clientgo_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// A stopped informer takes no handlers and no indexes; removing is no error.
+func TestStopped(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		server.create(t, labelled("a"))
+		inf := impl.new(server, cache.SharedIndexInformerOptions{})
+		var got calls
+		reg := mustAdd(t, inf, &got)
+		stop := runInformer(t, inf)
+		got.want(t, "the first list", "add a initial")
+		if inf.IsStopped() {
+			t.Error("stopped before it is")
+		}
+		// A second Run returns at once.
+		inf.RunWithContext(context.Background())
+		inf.Run(nil)
+		stop()
+		if !inf.IsStopped() || !inf.HasSynced() || !reg.HasSynced() {
+			t.Error("not stopped, or not synced any more")
+		}
+		_, err := inf.AddEventHandler(&got)
+		if err == nil || !strings.HasSuffix(err.Error(), "was not added to shared informer because it has stopped already") {
+			t.Errorf("AddEventHandler: %v", err)
+		}
+		if err := inf.AddIndexers(cache.Indexers{"x": cache.MetaNamespaceIndexFunc}); err == nil || !strings.HasSuffix(err.Error(), "indexer was not added because it has stopped already") {
+			t.Errorf("AddIndexers: %v", err)
+		}
+		if err := inf.RemoveEventHandler(reg); err != nil {
+			t.Errorf("RemoveEventHandler: %v", err)
+		}
+		if err := cache.ShutDownEventHandler(inf, reg); err != nil {
+			t.Errorf("ShutDownEventHandler: %v", err)
+		}
+		if got := names(inf.GetStore().List()); len(got) != 1 {
+			t.Errorf("the store of a stopped informer has %v", got)
+		}
+		inf.RunWithContext(context.Background())
+	})
+}
+
+// The names of what can be waited for.
+func TestSyncedCheckers(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		inf := impl.new(server, cache.SharedIndexInformerOptions{})
+		reg := mustAdd(t, inf, &calls{})
+		ofFuncs := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
+		if got, want := inf.HasSyncedChecker().Name(), "SharedIndexInformer *v1.Pod"; got != want {
+			t.Errorf("name %q, want %q", got, want)
+		}
+		if got, want := reg.HasSyncedChecker().Name(), "SharedIndexInformer *v1.Pod + event handler "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "calls") {
+			t.Errorf("name %q, want %q and the type", got, want)
+		}
+		if got, want := ofFuncs.HasSyncedChecker().Name(), "clientgo_test.TestSyncedCheckers"; !strings.Contains(got, want) {
+			t.Errorf("name %q, want %s in it", got, want)
+		}
+		checkers := []cache.DoneChecker{inf.HasSyncedChecker(), inf.GetController().HasSyncedChecker(), reg.HasSyncedChecker()}
+		for _, c := range checkers {
+			if cache.IsDone(c) {
+				t.Errorf("%s is done before Run", c.Name())
+			}
+		}
+		runInformer(t, inf)
+		if !cache.WaitFor(t.Context(), "", checkers...) || !cache.WaitForCacheSync(nil, inf.HasSynced, reg.HasSynced, inf.GetController().HasSynced) {
+			t.Error("not synced")
+		}
+	})
+}
+
+// The typed view that client-go's generated code has of an informer.
+func TestTyped(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		server.create(t, labelled("a"))
+		inf := cache.NewTypedSharedIndexInformer[*corev1.Pod](impl.new(server, cache.SharedIndexInformerOptions{}))
+		var got calls
+		if err := inf.AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{"name": func(p *corev1.Pod) ([]string, error) { return []string{p.Name}, nil }}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := inf.AddTypedEventHandler(cache.TypedResourceEventHandlerDetailedFuncs[*corev1.Pod]{
+			AddFunc:    func(p *corev1.Pod, initial bool) { got.OnAdd(p, initial) },
+			DeleteFunc: func(d cache.DeletedObject[*corev1.Pod]) { got.note("delete %s", d.GetKey()) },
+		}); err != nil {
+			t.Fatal(err)
+		}
+		runInformer(t, inf)
+		got.want(t, "the first list", "add a initial")
+		pods, err := inf.GetTypedIndexer().ByTypedIndex("name", "a")
+		if err != nil || len(pods) != 1 || pods[0].Name != "a" {
+			t.Errorf("by index: %v, %v", pods, err)
+		}
+		server.delete(t, "a")
+		got.want(t, "a deletion", "delete ns/a")
+	})
+}

@@ -1,0 +1,176 @@
+package clientgo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+)
+
+// handleErrors replaces client-go's handlers of errors during the test. The default ones wait for a
+// clock that all bubbles share.
+func handleErrors(t *testing.T) *reported {
+	r := &reported{}
+	before := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, msg string, _ ...any) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.errs = append(r.errs, fmt.Sprint(err))
+		r.msgs = append(r.msgs, msg)
+	}}
+	t.Cleanup(func() { utilruntime.ErrorHandlers = before })
+	return r
+}
+
+type reported struct {
+	mu         sync.Mutex
+	errs, msgs []string
+}
+
+// want checks that these errors, in their order as text, were reported since the last check.
+func (r *reported) want(t *testing.T, errs ...string) {
+	t.Helper()
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.Sort(r.errs)
+	if diff := cmp.Diff(errs, r.errs); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+	r.errs = nil
+}
+
+// The handler of watch errors gets the failures of requests as they are, with the context of Run.
+func TestWatchErrorHandler(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		inf := impl.new(server, cache.SharedIndexInformerOptions{ObjectDescription: "the pods"})
+		if impl.lent {
+			for name, err := range map[string]error{
+				"SetWatchErrorHandler":            inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}),
+				"SetWatchErrorHandlerWithContext": inf.SetWatchErrorHandlerWithContext(cache.DefaultWatchErrorHandler),
+			} {
+				if err == nil || !strings.Contains(err.Error(), "lw.Options.OnError") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			return
+		}
+		type key struct{}
+		var errs []error
+		handler := func(ctx context.Context, r *cache.Reflector, err error) {
+			if ctx.Value(key{}) != "of Run" || r.TypeDescription() != "the pods" || r.Name() == "" {
+				t.Errorf("context %v, reflector %q of %q", ctx.Value(key{}), r.Name(), r.TypeDescription())
+			}
+			errs = append(errs, err)
+			time.Sleep(time.Millisecond)
+		}
+		if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) { t.Error("the handler that was replaced") }); err != nil {
+			t.Error(err)
+		}
+		if err := inf.SetWatchErrorHandlerWithContext(handler); err != nil {
+			t.Error(err)
+		}
+		server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "of Run"))
+		done := make(chan struct{})
+		go func() { defer close(done); inf.RunWithContext(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := inf.SetWatchErrorHandler(nil); err == nil || !strings.HasSuffix(err.Error(), "informer has already started") {
+			t.Errorf("after Run: %v", err)
+		}
+		if len(errs) < 3 {
+			t.Errorf("%d errors in a minute of failures", len(errs))
+		}
+		for _, err := range errs {
+			if !apierrors.IsForbidden(err) || errors.As(err, new(*lw.Error)) {
+				t.Errorf("error %#v", err)
+			}
+		}
+		server.Fail(nil)
+		server.create(t, labelled("a"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		errs = nil
+		if !inf.HasSynced() {
+			t.Error("not synced after the failures")
+		}
+		// An error that nobody wraps can be compared.
+		server.Fail(io.ErrUnexpectedEOF)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if !slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }) {
+			t.Errorf("errors of a broken network: %v", errs)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// Without a handler of its own, an informer reports to those of the process, as client-go does.
+func TestDefaultWatchErrorHandler(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		errs := handleErrors(t)
+		if impl.lent {
+			return
+		}
+		server.Fail(apierrors.NewServiceUnavailable("down"))
+		inf := impl.new(server, cache.SharedIndexInformerOptions{})
+		stop := runInformer(t, inf)
+		time.Sleep(300 * time.Millisecond) // less than the first pause
+		stop()
+		errs.mu.Lock()
+		defer errs.mu.Unlock()
+		if len(errs.errs) == 0 || !strings.Contains(errs.errs[0], "down") || errs.msgs[0] != "Failed to watch" {
+			t.Errorf("reported %q: %q", errs.msgs, errs.errs)
+		}
+	})
+}
+
+// A handler that hangs delays neither the informer nor its handlers, and memory is bounded. When it
+// returns, Run does.
+func TestWatchErrorHandlerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPodMemory()
+		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
+		release := make(chan struct{})
+		n := 0
+		if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) { n++; <-release }); err != nil {
+			t.Fatal(err)
+		}
+		stop := runInformer(t, inf)
+		server.Fail(errors.New("down"))
+		time.Sleep(24 * time.Hour)
+		server.Fail(nil)
+		server.create(t, labelled("a"))
+		time.Sleep(time.Hour)
+		if !inf.HasSynced() || len(inf.GetStore().List()) != 1 {
+			t.Error("the informer waits for a handler of errors")
+		}
+		if n != 1 {
+			t.Errorf("%d calls at a time", n)
+		}
+		close(release)
+		synctest.Wait()
+		if n < 10 || n > 100 {
+			t.Errorf("%d calls in the end", n)
+		}
+		stop()
+	})
+}
