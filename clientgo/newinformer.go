@@ -112,11 +112,17 @@ func (o *owned) SetTransform(f cache.TransformFunc) error {
 
 // SetWatchErrorHandler sets the handler of errors.
 func (o *owned) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+	if handler == nil {
+		return o.SetWatchErrorHandlerWithContext(nil)
+	}
 	return o.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the handler of errors.
+// SetWatchErrorHandlerWithContext sets the handler of errors; nil is the default one.
 func (o *owned) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	if handler == nil {
+		handler = cache.DefaultWatchErrorHandler
+	}
 	return o.set(func() { o.errors.handler = handler })
 }
 

@@ -132,6 +132,9 @@ func TestDefaultWatchErrorHandler(t *testing.T) {
 		}
 		server.Fail(apierrors.NewServiceUnavailable("down"))
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
+		if err := inf.SetWatchErrorHandlerWithContext(nil); err != nil {
+			t.Error(err)
+		}
 		stop := runInformer(t, inf)
 		time.Sleep(300 * time.Millisecond) // less than the first pause
 		stop()
