@@ -16,7 +16,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// An indexer is the store of an informer as a cache.Indexer. Reads take no lock of the indexer.
+// An indexer is the store of an informer as a cache.Indexer. Reads take no lock of the indexer. Its
+// methods are those of client-go; the comments below say only what client-go's do not.
 type indexer[T lw.Object] struct {
 	store *lw.Indexer[T]
 
@@ -116,13 +117,15 @@ func (x *indexer[T]) Replace(list []any, resourceVersion string) error {
 		}
 		objs = append(objs, obj)
 	}
-	x.store.Replace(objs, x.store.ResourceVersion())
+	x.store.Replace(objs, x.store.ResourceVersion()) // see Bookmark
 	x.seed(resourceVersion)
 	return nil
 }
 
+// Bookmark does not touch the store, whose version decides where a watch goes on.
 func (x *indexer[T]) Bookmark(resourceVersion string) { x.seed(resourceVersion) }
 
+// seed notes the version of what a fixture wrote.
 func (x *indexer[T]) seed(resourceVersion string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -144,6 +144,22 @@ func TestFixtures(t *testing.T) {
 	})
 }
 
+// A typed store takes no object of another type.
+func TestFixtureOfAnotherType(t *testing.T) {
+	x := implementations["SharedIndexInformer"].new(newPodMemory(), cache.SharedIndexInformerOptions{}).GetIndexer()
+	for want, obj := range map[string]any{
+		"clientgo: a *v1.Secret is no object of this informer": &corev1.Secret{},
+		"clientgo: a *v1.Pod is no object of this informer":    (*corev1.Pod)(nil),
+	} {
+		if err := x.Add(obj); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if n := len(x.List()); n > 0 {
+		t.Errorf("%d objects", n)
+	}
+}
+
 // The version of a store that a test has seeded is that of the last write; of a store that an
 // informer fills, the server's.
 func TestStoreResourceVersion(t *testing.T) {
