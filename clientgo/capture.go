@@ -3,7 +3,6 @@ package clientgo
 import (
 	"context"
 	"errors"
-	"net/http"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -169,7 +168,7 @@ func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yie
 func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
 	if s.http == nil || s.http.URL != a.collection {
 		s.http = &lw.HTTP[metav1.Object]{
-			URL: a.collection, Client: &http.Client{Transport: answers{}},
+			URL: a.collection, Client: answersClient,
 			Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Share: s.decoder.Share,
 		}
 	}
@@ -210,12 +209,11 @@ func (l *capturedLister) Watch(opts metav1.ListOptions) (watch.Interface, error)
 }
 
 func (l *capturedLister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	return captured(l.source, ctx, opts, l.ListerWatcherWithContext.ListWithContext, func(runtime.Object) {})
+	return captured(l.source, ctx, opts, false, l.ListerWatcherWithContext.ListWithContext, func(runtime.Object) {})
 }
 
 func (l *capturedLister) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.Watch = true
-	return captured(l.source, ctx, opts, l.ListerWatcherWithContext.WatchWithContext, func(w watch.Interface) {
+	return captured(l.source, ctx, opts, true, l.ListerWatcherWithContext.WatchWithContext, func(w watch.Interface) {
 		if w != nil {
 			w.Stop()
 		}
@@ -224,11 +222,12 @@ func (l *capturedLister) WatchWithContext(ctx context.Context, opts metav1.ListO
 
 // captured calls a function of the ListerWatcher. If lw has sent the function's request, it passes
 // the function's result to discard.
-func captured[V any](s *capturedSource, ctx context.Context, opts metav1.ListOptions, call func(context.Context, metav1.ListOptions) (V, error), discard func(V)) (V, error) {
+func captured[V any](s *capturedSource, ctx context.Context, opts metav1.ListOptions, watching bool, call func(context.Context, metav1.ListOptions) (V, error), discard func(V)) (V, error) {
 	if s.differ.Load() {
 		return call(ctx, opts)
 	}
 	p := newProbe(ctx, s.object, opts)
+	p.opts.Watch = watching
 	v, err := call(p.ctx, opts)
 	collection, again := p.end()
 	if collection == "" && !again {

@@ -62,12 +62,15 @@ var errSent = errors.New("clientgo: lw has sent this request itself")
 // it has nothing to decode.
 func (p *probe) send(client *http.Client, r *http.Request) (*http.Response, error) {
 	own, err := p.request(client, r)
-	if err != nil || own == nil {
+	if err != nil {
 		return nil, err
 	}
 	resp, err := client.Do(own)
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err // client-go's client and lw's wrap it with the URL once more
+		err = e.Err // lw's client wraps it with the URL once more
+	}
+	if err != nil {
+		resp = nil // which a refused redirect leaves, with its body closed
 	}
 	p.mu.Lock()
 	p.response, p.err = resp, err
@@ -157,7 +160,13 @@ func isCollection(path string) bool {
 	return false
 }
 
-// answers is the transport of an lw.HTTP that decodes what probes have received.
+// answersClient is the client of an lw.HTTP that decodes what probes have received. It follows no
+// redirect: the probe's client has followed those that it wants to follow.
+var answersClient = &http.Client{
+	Transport:     answers{},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
 type answers struct{}
 
 // RoundTrip returns what the probe of the request's context has received.

@@ -216,6 +216,37 @@ func TestDecoderErrors(t *testing.T) {
 	})
 }
 
+// The client decides which redirects are followed.
+func TestDecoderRedirects(t *testing.T) {
+	for name, tt := range map[string]struct {
+		check func(*http.Request, []*http.Request) error
+		want  string
+		wire  int
+	}{
+		"followed":     {nil, "404", 2},
+		"refused":      {func(*http.Request, []*http.Request) error { return errors.New("no redirect") }, "no redirect", 1},
+		"not followed": {func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, "302", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCaptureServer(t)
+				s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Location", "/elsewhere"), apiserver.Reply(http.StatusFound, "text/plain", "there"))})
+				config := &rest.Config{}
+				client := s.client(t, config)
+				client.CheckRedirect = tt.check
+				src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(client), noTweak), &corev1.Pod{})
+				_, err := src.List(t.Context(), metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("error %v, want %s", err, tt.want)
+				}
+				if got := s.took(); len(got) != tt.wire {
+					t.Errorf("requests %v, want %d", got, tt.wire)
+				}
+			})
+		})
+	}
+}
+
 type resultMetric func(code string)
 
 func (f resultMetric) Increment(_ context.Context, code, _, _ string) { f(code) }
