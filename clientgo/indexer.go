@@ -63,7 +63,7 @@ func parseKey(s string) (key lw.Key, ok bool) {
 	switch {
 	case !slash:
 		return lw.Key{Name: namespace}, true
-	case namespace == "" || strings.Contains(name, "/"):
+	case namespace == "":
 		return lw.Key{}, false
 	}
 	return lw.Key{Namespace: namespace, Name: name}, true

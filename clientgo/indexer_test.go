@@ -141,6 +141,12 @@ func TestFixtures(t *testing.T) {
 		if got := inf.GetStore().ListKeys(); len(got) != 2 {
 			t.Errorf("the store has %v", got)
 		}
+		for i := range 50 {
+			must(x.Add(labelled(fmt.Sprint("pod-", i*7%50), "many=1")))
+		}
+		if keys, err := x.IndexKeys("labels", "many"); err != nil || len(keys) != 50 || !slices.IsSorted(keys) {
+			t.Errorf("the keys of many objects: %v, %v", keys, err)
+		}
 	})
 }
 
