@@ -22,6 +22,8 @@ import (
 //   - A list has a version. The objects in it, and those of events, have the versions that the test
 //     wrote into them, mostly none. So the hints say that versions mean nothing, and events count
 //     in the order of their arrival.
+//   - An object that was created with a generateName has no name: nobody generates one. So the
+//     hints say that objects may be unnamed. A tracker has at most one such object in a namespace.
 //   - The watch of an object tracker has a channel with room for 100 events. If nobody reads them,
 //     the next write panics with "channel full", in the goroutine of the test. So a watch that
 //     nobody reads must be stopped soon.
@@ -39,7 +41,7 @@ type fakeClient struct {
 // hints returns the hints of the ListWatch.
 func (f *fakeClient) hints() SourceHints {
 	known := f.known.Load()
-	return SourceHints{NoStream: known, Unversioned: known}
+	return SourceHints{NoStream: known, Unversioned: known, Unnamed: known}
 }
 
 // opened is called with each watch that WatchFunc has returned. If it returns errNoStream, the

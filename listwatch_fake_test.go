@@ -141,3 +141,52 @@ func TestFromFakeClient(t *testing.T) {
 		}
 	})
 }
+
+// A fake clientset keeps an object that was created with a generateName under no name. A controller's test finds it there.
+func TestUnnamedObjectsOfFakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := watch.NewRaceFreeFake()
+		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("", "", 1), *newAppliance("a", "", 1)}}, w: fake}}
+		errs := &errorLog{}
+		src := lw.Transform(lw.FromClient(c), func(a *appliance) (*appliance, error) {
+			if a.Size == 9 {
+				a.Name = ""
+			}
+			return a, nil
+		})
+		inf := lw.NewInformer(src, &lw.Options{OnError: errs.add})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		expect := func(name string, size int) {
+			t.Helper()
+			synctest.Wait()
+			got := 0
+			if obj, ok := inf.Store().Get(key(name)); ok {
+				got = obj.Size
+			}
+			if got != size {
+				t.Errorf("the object of the name %q has size %d, want %d", name, got, size)
+			}
+		}
+		expect("", 1)
+		expect("a", 1)
+		fake.Modify(newAppliance("", "", 2))
+		expect("", 2)
+		fake.Delete(newAppliance("", "", 2))
+		expect("", 0)
+		fake.Add(newAppliance("", "", 3))
+		expect("", 3)
+		if len(errs.all()) != 0 {
+			t.Errorf("errors: %v", errs.all())
+		}
+		// A transform must still not take away a name.
+		fake.Modify(newAppliance("a", "", 9))
+		expect("a", 1)
+		if got := len(errs.all()); got != 1 {
+			t.Errorf("%d errors, want one of the transform", got)
+		}
+		cancel()
+		<-ran
+	})
+}

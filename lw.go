@@ -173,6 +173,9 @@ type SourceHints struct {
 	// Unversioned: the resource versions mean nothing. A fake clientset, for example, sets none on
 	// its objects. The reflector then takes events in the order in which they arrive.
 	Unversioned bool
+	// Unnamed: objects may have no name. A fake clientset generates none for an object that was
+	// created with a generateName. Without this hint such an object is an error.
+	Unnamed bool
 	// Partial: the source leaves objects out, so a Modified or Deleted event may be about an object
 	// that was never Added.
 	Partial bool

@@ -83,11 +83,13 @@ func (g *listBuilder[T]) checkPage(token string, from int) error {
 
 // validate sets aside the items that cannot be in a collection. It runs once, after the last page.
 // The objects have left the CPU cache by then. That costs less than it seems: in a loop that does
-// nothing else, the CPU waits for many cache misses at a time.
-func (g *listBuilder[T]) validate() {
+// nothing else, the CPU waits for many cache misses at a time. unnamed says that an object may have
+// no name.
+func (g *listBuilder[T]) validate(unnamed bool) {
+	var zero T
 	kept := 0
 	for i, obj := range g.objs {
-		if !usable(obj) {
+		if !usable(obj) && (obj == zero || !unnamed) {
 			g.reject(unusable(obj))
 			continue
 		}

@@ -150,7 +150,7 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)
 	}
-	if key.Name == "" {
+	if key.Name == "" && !w.hints.Unnamed {
 		return protocolErrorf("%s event of an object without a name", ev.Type)
 	}
 	if w.noVersions {

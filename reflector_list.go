@@ -157,7 +157,7 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilde
 		}
 		got.pages++
 		if meta.Continue == "" {
-			got.validate()
+			got.validate(HintsOf(r.src).Unnamed)
 			return nil
 		}
 		if meta.Continue == opts.Continue {

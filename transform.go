@@ -62,7 +62,7 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	if out == zero {
 		return zero, false, nil
 	}
-	if !usable(out) {
+	if !usable(out) && key.Name != "" { // an object that had no name before needs none
 		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: errNoName("result")})
 	}
 	t.rename(key, KeyOf(out))

@@ -106,6 +106,7 @@ func (s *source[T]) Hints() lw.SourceHints {
 	h := s.requests.Hints()
 	h.NoStream = h.NoStream || s.fake || !s.stream
 	h.Unversioned = h.Unversioned || s.fake
+	h.Unnamed = h.Unnamed || s.fake
 	return h
 }
 
