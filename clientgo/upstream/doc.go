@@ -1,24 +1,24 @@
-// Package upstream runs the tests of Kubernetes projects on lw. It reads them from the module cache,
-// and copies none of them into this repository:
+// Package upstream runs the tests of Kubernetes projects on lw. It reads them from the module
+// cache, and copies none of them into this repository:
 //
 //   - client-go's tests of shared informers, typed informers and their factories,
 //   - sample-controller's tests,
 //   - tests of kube-controller-manager's controllers.
 //
-// A test of this package makes a temporary module with a copy of client-go, of which one function is
-// changed: NewSharedIndexInformerWithOptions returns what clientgo.NewInformerWithOptions returns.
-// All other constructors and all generated factories call that function. So the programs under test
-// get informers of lw, and are not changed themselves. Only client-go's own tests are: those that
-// look into the fields of its informer are rewritten to ask the informer's methods.
+// A test of this package makes a temporary module with a copy of client-go, of which one function
+// is changed: NewSharedIndexInformerWithOptions returns what clientgo.NewInformerWithOptions
+// returns. All other constructors and all generated factories call that function. So the programs
+// under test get informers of lw, and are not changed themselves. Only client-go's own tests are:
+// those that look into the fields of its informer are rewritten to ask the informer's methods.
 //
-// Each test binary runs several times: with client-go's informers, which shows that the suite passes
-// as it is built here; with lw's; and with informers that are broken on purpose, which shows that
-// the suite can fail.
+// Each test binary runs several times: with client-go's informers, which shows that the suite
+// passes as it is built here; with lw's; and with informers that are broken on purpose, which shows
+// that the suite can fail.
 //
 //	go test ./...                        client-go, sample-controller and some controllers
 //	go test -race ./...                  the same, under the race detector
 //	go test -timeout 2h ./... -nightly   more controllers, with or without -race
 //
-// The first run compiles client-go and the controllers, which takes minutes. Later ones find them in
-// the build cache.
+// The first run compiles client-go and the controllers, which takes minutes. Later ones find them
+// in the build cache.
 package upstream

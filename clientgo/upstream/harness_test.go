@@ -58,7 +58,7 @@ func runSuite(t *testing.T, w *workspace, s suite) {
 	}
 	t.Logf("built in %v", time.Since(start).Round(time.Second))
 	if s.timeout == 0 {
-		s.timeout = 2 * time.Minute
+		s.timeout = 5 * time.Minute
 	}
 	tests, err := b.list(t.Context())
 	if err != nil {

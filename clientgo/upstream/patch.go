@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A patch collects changes of one Go file. Line numbers do not change, since tests compare them with
-// those in logs.
+// A patch collects changes of one Go file. Line numbers do not change, since tests compare them
+// with those in logs.
 type patch struct {
 	src     string
 	fset    *token.FileSet

@@ -51,8 +51,8 @@ func (b *binary) list(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "Test") }), nil
 }
 
-// run runs the tests, with the informers: those of run, or all if it is empty, but not those of skip.
-// Both have names of tests and of subtests.
+// run runs the tests, with the informers: those of run, or all if it is empty, but not those of
+// skip. Both have names of tests and of subtests.
 func (b *binary) run(ctx context.Context, informers string, run, skip []string, timeout time.Duration) (*result, error) {
 	witness, err := os.CreateTemp("", "lw-upstream-")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A suite is the tests of one of upstream's packages. Tests and subtests are named as go test prints
-// them.
+// A suite is the tests of one of upstream's packages. Tests and subtests are named as go test
+// prints them.
 type suite struct {
 	pkg string
 	// tests are the tests to run, which must exist; nil: all.
@@ -19,11 +19,11 @@ type suite struct {
 	// sees has the kinds of broken informers that the suite must notice, and for each a test that
 	// fails with them.
 	sees    map[string]string
-	timeout time.Duration // of one run; 0: two minutes
+	timeout time.Duration // of one run; 0: five minutes
 }
 
-// problems returns what is wrong with a run of tests, of which all that are not excluded should have
-// passed.
+// problems returns what is wrong with a run of tests, of which all that are not excluded should
+// have passed.
 func (s suite) problems(res *result, tests []string, excluded map[string]string) []string {
 	var problems []string
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }

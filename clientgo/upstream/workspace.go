@@ -23,9 +23,10 @@ type workspace struct {
 	race     bool   // build with the race detector
 }
 
-// newWorkspace makes a workspace in the empty directory dir, for the packages of clientGo and, unless
-// its Path is "", of target. checkout is the directory of lw. The modules that target replaces by
-// directories of its own repository are replaced by their releases, of clientGo's version.
+// newWorkspace makes a workspace in the empty directory dir, for the packages of clientGo and,
+// unless its Path is "", of target. checkout is the directory of lw. The modules that target
+// replaces by directories of its own repository are replaced by their releases, of clientGo's
+// version.
 func newWorkspace(ctx context.Context, dir, checkout string, clientGo, target module, race bool) (*workspace, error) {
 	w := &workspace{dir: dir, clientGo: filepath.Join(dir, "client-go"), race: race}
 	src, err := w.download(ctx, clientGo)
@@ -99,8 +100,8 @@ func (w *workspace) staging(ctx context.Context, dir string) ([]string, error) {
 	return paths, nil
 }
 
-// writeModule writes go.mod, and a go.sum with the lines of the files sums. The go command adds what
-// is missing in both.
+// writeModule writes go.mod, and a go.sum with the lines of the files sums. The go command adds
+// what is missing in both.
 func (w *workspace) writeModule(requires []module, replaces map[string]string, sums []string) error {
 	var mod strings.Builder
 	mod.WriteString("module lwupstream\n\ngo 1.26.0\n\nrequire (\n")
@@ -181,8 +182,8 @@ func (w *workspace) add(from, file string) error {
 // build compiles the tests of the package.
 func (w *workspace) build(ctx context.Context, pkg string) (*binary, error) {
 	b := &binary{pkg: pkg, path: filepath.Join(w.dir, "upstream.test")}
-	// -trimpath keeps the directory of the workspace, which is another each time, out of the keys of
-	// the build cache.
+	// -trimpath keeps the directory of the workspace, which is another each time, out of the keys
+	// of the build cache.
 	args := []string{"test", "-c", "-mod=mod", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", b.path}
 	if w.race {
 		args = append(args, "-race")

@@ -1,5 +1,5 @@
-// Package lwhook makes every shared informer of a test binary one of lw. Tests put it into a copy of
-// client-go whose constructor asks cache.NewSharedIndexInformerHook first.
+// Package lwhook makes every shared informer of a test binary one of lw. Tests put it into a copy
+// of client-go whose constructor asks cache.NewSharedIndexInformerHook first.
 package lwhook
 
 import (
