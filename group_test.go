@@ -74,7 +74,9 @@ func TestGroupRun(t *testing.T) {
 		stop := runGroup(t, &g)
 		late := lw.NewInformer(lw.NewMemory(widget("a", 1)), named("late"))
 		removeLate := g.Add(late)
-		if err := g.WaitForSync(t.Context()); err != nil {
+		patience, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := g.WaitForSync(patience); err != nil {
 			t.Error(err)
 		}
 		mustBePhases(t, &g, "early watching late watching")

@@ -337,7 +337,7 @@ var bugs = []bug{
 		"		<-m.done\n	case m.key", "	case m.key")},
 	{name: "a key is kept after its last release", run: "TestGroupModel", edits: one("group_share.go",
 		"		delete(g.shared, m.key)\n	}\n	g.mu.Unlock()", "	}\n	g.mu.Unlock()")},
-	{name: "an informer that joins a running group is idle", run: "TestGroupRun", edits: one("group.go",
+	{name: "an informer that joins a running group is idle", run: "TestGroupModel", edits: one("group.go",
 		"	if g.phase == started {\n", "	if g.phase == notStarted && late {\n")},
 	{name: "a part believes that its server selects", run: "TestShardsAreDisjointAndComplete", edits: one("shard.go",
 		"	return !s.part.Contains(", "	return uid == \"\" && !s.part.Contains(")},
