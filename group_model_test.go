@@ -193,6 +193,15 @@ func (m *groupModel) Stop(t *rapid.T) {
 	}
 }
 
+// end ends Run if it goes on, as after a failure: goroutines that are left would hide what failed.
+func (m *groupModel) end() {
+	if m.phase == lw.PhaseWatching {
+		m.phase = lw.PhaseStopped
+		m.cancel()
+		<-m.ran
+	}
+}
+
 func (m *groupModel) Check(t *rapid.T) {
 	synctest.Wait()
 	var want []string
@@ -222,6 +231,7 @@ func TestGroupModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
 			m := &groupModel{seen: seen}
+			defer m.end()
 			t.Repeat(map[string]func(*rapid.T){
 				"share": m.Share, "share too": m.Share, "add": m.Add, "release": m.Release, "release too": m.Release,
 				"run": m.Run, "stop": func(t *rapid.T) {
