@@ -76,6 +76,10 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 			w.initial.changes = w.initial.changes || ev.ResourceVersion != ""
 			return nil // no progress of the list
 		}
+		if newest := w.initial.newest; !w.hints.Unversioned && newest.after(ev.ResourceVersion) {
+			// The store would report a version that is older than what it shows.
+			return protocolErrorf("the initial events end at resource version %s, but %s came before", ev.ResourceVersion, newest.version)
+		}
 		// The list is whole. From here on this is a plain watch.
 		w.lifeSigns++
 		w.stall.heard(w.lifeSigns) // before goLive, which notes the count

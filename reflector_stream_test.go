@@ -365,3 +365,25 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 		})
 	}
 }
+
+// A streamed list that ends at a version before one of its events is refused: the store would report less than it shows.
+func TestStreamEndsBeforeItsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		streams := 0
+		src := &script{
+			stream: func() stream {
+				if streams++; streams == 1 {
+					return events(added("a", "9"), end("5"))
+				}
+				return events(added("a", "9"), end("9"))
+			},
+			watch: forever,
+		}
+		var errs errorLog
+		inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: errs.add, Backoff: func(int) time.Duration { return time.Second }})
+		start(t, inf)
+		sleep(time.Minute)
+		errs.mustHave(t, "the initial events end at resource version 5, but 9 came before")
+		mustHold(t, inf.Store(), "9", map[string]int{"a": 1})
+	})
+}
