@@ -131,6 +131,19 @@ func TestChecks(t *testing.T) {
 			r.read("s", "3", a3)
 			r.Reads(Read{Session: "t", Copy: 2, Call: r.Tick(), What: "a loop", Lower: true, Items: items([]*Item{a2})})
 		}},
+		{"S1", "a copy that holds its version back does not see that the server went back", func(r *run) {
+			r.spoil("c", 2)
+			r.write(a3)
+			r.rewind(2)
+			r.write(item("b", 3))
+			r.read("s", "1", item("b", 3))
+		}, func(r *run) {
+			r.spoil("c", 2)
+			r.write(a3)
+			r.rewind(2)
+			r.write(item("b", 3))
+			r.read("s", "1", item("d", 3))
+		}},
 		{"S1", "what is bad stays as it was", func(r *run) { r.write(a2); r.spoil("a", 3); r.read("s", "3", a2) },
 			func(r *run) { r.write(a2); r.write(b4); r.spoil("a", 5); r.read("s", "5", a2) }},
 		{"S1", "a version that is held back", func(r *run) { r.write(a2); r.spoil("a", 3); r.write(b4); r.read("s", "2", a2, b4) },

@@ -2,7 +2,6 @@ package oracle
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -145,9 +144,16 @@ func (l *Log) shows(read *Read, p point) bool {
 	for i := range read.Items {
 		got[read.Items[i].Key] = &read.Items[i]
 	}
-	keys := maps.Clone(l.truth.epochs[p.epoch].revisions)
+	// The content may also be of a later epoch, if the server was as new again before the copy saw
+	// it: nothing tells the copy then that the server went back.
+	keys := map[Key]bool{}
+	for i := p.epoch; i <= l.truth.at(read.Ret).epoch; i++ {
+		for key := range l.truth.epochs[i].revisions {
+			keys[key] = true
+		}
+	}
 	for key := range got {
-		if _, ok := keys[key]; !ok {
+		if !keys[key] {
 			return false
 		}
 	}

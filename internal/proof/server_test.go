@@ -258,6 +258,15 @@ func (d *direct) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	defer reader.Wait()
 	defer cancel()
 	reader.Go(func() { ended <- d.read(ctx, w, events) })
+	// at is the informer's position; a streamed list has none until its end.
+	at, listed := opts.ResourceVersion, opts.SendInitialEvents == nil
+	informer := yield
+	yield = func(ev lw.WatchEvent[*Part]) error {
+		if listed = listed || ev.InitialEventsEnd; listed {
+			at = ev.ResourceVersion
+		}
+		return informer(ev)
+	}
 	for n := 0; ; n++ {
 		select {
 		case ev := <-events:
@@ -281,9 +290,12 @@ func (d *direct) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 			case p.stall:
 				<-ctx.Done()
 				return ctx.Err()
+			case p.event != nil && p.event.Object != nil && (!listed || at == p.event.ResourceVersion):
+				// No client can tell this event of before from one of the list that it waits for, or
+				// from one of the very version of its list that it has not seen.
 			case p.event != nil:
 				// Each watch gets an object of its own: a Transform may change it in place.
-				if err := yield(copied(*p.event)); err != nil {
+				if err := informer(copied(*p.event)); err != nil {
 					return err
 				}
 			case p.err == io.EOF:
