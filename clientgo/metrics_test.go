@@ -141,9 +141,7 @@ func TestMetricsOfTheProcess(t *testing.T) {
 			{InformerMetricsProvider: p, Identifier: second},
 			{Identifier: id},
 		} {
-			stop := runInformer(t, clientgo.NewInformerWithOptions(server, &corev1.Pod{}, o))
-			synctest.Wait()
-			stop()
+			defer runInformer(t, clientgo.NewInformerWithOptions(server, &corev1.Pod{}, o))()
 		}
 		p.want(t, "all", map[string]float64{"version of of-the-process pods": 1})
 	})
