@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// parse reads the events of test2json. A test that has begun and not ended, since the process
-// crashed, has failed.
+// parse reads the events of test2json.
 func parse(events io.Reader) (*result, error) {
 	res := &result{output: map[string]string{}}
 	running := map[string]bool{}
@@ -47,11 +47,24 @@ func parse(events io.Reader) (*result, error) {
 		}
 		delete(running, ev.Test)
 	}
-	for name := range running {
-		res.failed = append(res.failed, name)
-	}
-	slices.Sort(res.failed)
+	res.unended = slices.Sorted(maps.Keys(running))
 	return res, nil
+}
+
+// exited takes in how the process of the tests of pkg has ended: whether with success, and what it
+// said outside of any test. A test that has begun and not ended, since the process crashed, has
+// failed. So has pkg itself, if nothing else explains that there was no success.
+func (r *result) exited(pkg string, success bool, said string) {
+	for _, name := range r.unended {
+		r.failed = append(r.failed, name)
+		r.output[name] += said
+	}
+	if !success && len(r.failed) == 0 {
+		r.failed = append(r.failed, pkg)
+		r.output[pkg] = said
+	}
+	r.unended = nil
+	slices.Sort(r.failed)
 }
 
 // topLevel returns the names that are not of subtests.

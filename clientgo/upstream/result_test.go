@@ -27,6 +27,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	res.exited("p", false, "killed\n")
 	for _, c := range []struct {
 		what      string
 		got, want []string
@@ -35,6 +36,7 @@ func TestParse(t *testing.T) {
 		{"failed", res.failed, []string{"TestA", "TestCrash"}},
 		{"skipped", res.skipped, []string{"TestB"}},
 		{"output", []string{res.output["TestA"], res.output[""]}, []string{"one\ntwo\n", "exit status 2\n"}},
+		{"output of the crash", []string{res.output["TestCrash"]}, []string{"killed\n"}},
 		{"top level", topLevel([]string{"TestA", "TestA/x"}), []string{"TestA"}},
 	} {
 		if !slices.Equal(c.got, c.want) {
@@ -43,5 +45,18 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := parse(strings.NewReader("FAIL\n")); err == nil {
 		t.Error("no error for lines that are not JSON")
+	}
+}
+
+// A process may fail though no test has, as one that leaks a goroutine does.
+func TestExited(t *testing.T) {
+	res := &result{passed: []string{"TestA"}, output: map[string]string{}}
+	res.exited("p", true, "PASS\n")
+	if len(res.failed) > 0 {
+		t.Errorf("after success: %q has failed", res.failed)
+	}
+	res.exited("p", false, "a leak\n")
+	if !slices.Equal(res.failed, []string{"p"}) || res.output["p"] != "a leak\n" {
+		t.Errorf("after a failure: %q has failed: %q", res.failed, res.output["p"])
 	}
 }

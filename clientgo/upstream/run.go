@@ -31,6 +31,7 @@ const (
 // A result is what one run of a test binary has shown.
 type result struct {
 	passed, failed, skipped []string          // the tests, and with a slash the subtests
+	unended                 []string          // they have begun, and not ended yet
 	output                  map[string]string // of each test; that of "" belongs to none
 	informers               int               // how many were made
 	took                    time.Duration
@@ -84,11 +85,7 @@ func (b *binary) run(ctx context.Context, informers string, run, skip []string, 
 	if err != nil {
 		return nil, fmt.Errorf("upstream: run the tests of %s: %w\n%s", b.pkg, err, stderr.Bytes())
 	}
-	// Exit status 1 means that a test has failed, or something outside of the tests.
-	if waited != nil && len(res.failed) == 0 {
-		res.failed = []string{b.pkg}
-		res.output[b.pkg] = fmt.Sprintf("%v\n%s%s", waited, res.output[""], stderr.Bytes())
-	}
+	res.exited(b.pkg, waited == nil, fmt.Sprintf("%v\n%s%s", waited, res.output[""], stderr.Bytes()))
 	made, err := witness.Stat()
 	if err != nil {
 		return nil, err
