@@ -34,7 +34,7 @@ const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 // until it is served. It returns the path of the resource in the namespace.
 func defineWidgets(t testing.TB, r *servers.Reader, plural, namespace string) string {
 	t.Helper()
-	kind := "W" + plural[1:]
+	kind := kindOf(plural)
 	write(t, r, http.MethodPost, crds, object{
 		"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
 		"metadata": object{"name": plural + ".lw.test"},
@@ -56,8 +56,11 @@ func defineWidgets(t testing.TB, r *servers.Reader, plural, namespace string) st
 	return path
 }
 
+// kindOf returns the kind of the CRD of plural.
+func kindOf(plural string) string { return "W" + plural[1:] }
+
 func newWidget(plural, namespace, name string, size any) object {
-	return object{"kind": "W" + plural[1:], "apiVersion": "lw.test/v1",
+	return object{"kind": kindOf(plural), "apiVersion": "lw.test/v1",
 		"metadata": object{"namespace": namespace, "name": name, "labels": object{"app": "lw"}},
 		"spec":     object{"size": size, "parts": []string{"a", "b"}}}
 }
@@ -92,7 +95,7 @@ func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace stri
 			return newClient(t, s, wire{name: form + "-" + mode.String(), protobuf: protobuf})
 		}
 		c := connect("typed", false)
-		all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http}, opts(nil)))
+		all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Kind: kindOf(plural)}, opts(nil)))
 
 		c = connect("unstructured", false)
 		all = append(all, follow(t, c, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: c.http}, opts(nil)))
@@ -204,7 +207,7 @@ func TestObjectThatDoesNotFit(t *testing.T) {
 		var all []*follower[*widget]
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
 			c := newClient(t, s, wire{name: mode.String()})
-			all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http},
+			all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Kind: kindOf(plural)},
 				followOptions{Options: lw.Options{List: mode, PageSize: 2}}))
 		}
 		for _, f := range all {
