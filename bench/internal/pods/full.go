@@ -65,6 +65,21 @@ func Full(i int) *corev1.Pod {
 	}
 }
 
+// Restarted returns pod i of [Full] with another status, as the kubelet writes it when the containers
+// have been started anew: they have other ids, the conditions other times, and its entry of the
+// managed fields has the time of the write.
+func Restarted(i int) *corev1.Pod {
+	pod := Full(i)
+	at := metav1.NewTime(pod.CreationTimestamp.Add(time.Hour))
+	pod.Status = status(rand.New(rand.NewPCG(3, uint64(i))), at, i)
+	pod.Status.StartTime = &pod.CreationTimestamp
+	for c := range pod.Status.ContainerStatuses {
+		pod.Status.ContainerStatuses[c].RestartCount = 1
+	}
+	pod.ManagedFields[1].Time = &at
+	return pod
+}
+
 func uid(rng *rand.Rand) types.UID {
 	a, b := rng.Uint64(), rng.Uint64()
 	return types.UID(fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff))

@@ -44,7 +44,7 @@ type job struct {
 	// Follower is the name of a Follower that takes the place of both.
 	Follower string
 	Pods     int
-	Events   int // number of events after the sync
+	Events   int // number of events of each sort after the sync
 	// Profile is the prefix of two files for CPU profiles, of the sync and of the events. "" means
 	// no profiles.
 	Profile string
@@ -108,15 +108,15 @@ func (j job) measure() (compare.Sample, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	added, all := 0, make(chan struct{})
-	updated, last := make(chan struct{}), pods.Version(j.Pods+j.Events-1)
+	updated, last := make(chan struct{}), [...]string{pods.Version(j.Pods + j.Events - 1), pods.Version(j.Pods + 2*j.Events - 1)}
 	add := func(*corev1.Pod) {
 		if added++; added == j.Pods {
 			close(all)
 		}
 	}
 	update := func(pod *corev1.Pod) {
-		if pod.ResourceVersion == last {
-			close(updated)
+		if pod.ResourceVersion == last[0] || pod.ResourceVersion == last[1] {
+			updated <- struct{}{}
 		}
 	}
 	start, client, err := j.informer(ctx, add, update)
@@ -151,16 +151,27 @@ func (j job) measure() (compare.Sample, error) {
 	if j.Events == 0 {
 		return sample, nil
 	}
-	emitted := error(nil)
-	err = j.profiled("event", func() {
-		put("event.", measure.Do(func() {
-			if emitted = emit(client, j.URL, j.Events); emitted == nil {
-				<-updated
-			}
-		}), j.Events)
-	})
-	return sample, errors.Join(err, emitted)
+	for _, e := range []struct{ name, change string }{{"event", changedStatus}, {"touch", changedVersion}} {
+		emitted := error(nil)
+		err = j.profiled(e.name, func() {
+			put(e.name+".", measure.Do(func() {
+				if emitted = emit(client, j.URL, j.Events, e.change); emitted == nil {
+					<-updated
+				}
+			}), j.Events)
+		})
+		if err := errors.Join(err, emitted); err != nil {
+			return nil, err
+		}
+	}
+	return sample, nil
 }
+
+// What an event changes: the status and the managed fields of the kubelet, or only the version.
+const (
+	changedStatus  = "status"
+	changedVersion = "version"
+)
 
 // profiled calls work, and writes a CPU profile of it if one is wanted.
 func (j job) profiled(what string, work func()) error {
@@ -221,8 +232,8 @@ func failOn(path string) func(error) {
 }
 
 // emit asks the server to send n events.
-func emit(client *http.Client, url string, n int) error {
-	resp, err := client.Post(fmt.Sprintf("%s/emit?n=%d", url, n), "", nil)
+func emit(client *http.Client, url string, n int, change string) error {
+	resp, err := client.Post(fmt.Sprintf("%s/emit?n=%d&change=%s", url, n, change), "", nil)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,9 @@ var followers = map[string]Follower{}
 func Register(name string, f Follower) { followers[name] = f }
 
 // Following returns c with sides that are registered: each follows n pods in a child process, first
-// a streamed list, then updates. The keys of a sample are sync.*, event.*, live, peak and rss,
-// which is the resident memory right after the first list. n is 10,000 or less if it is 0.
+// a streamed list, then updates of the status, then of the version alone. The keys of a sample are
+// sync.*, event.*, touch.*, live, peak and rss, which is the resident memory right after the first
+// list. n is 10,000 or less if it is 0.
 func Following(c compare.Case, format Format, n int, sides ...string) compare.Case {
 	c.Profiles = true
 	c.Setup = setup(c.Name, job{Path: streamed, Format: format, Pods: n}, true, false, sides)

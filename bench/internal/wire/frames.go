@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,39 +38,54 @@ type frame struct {
 
 // A collection has the pods of package pods in one encoding.
 type collection struct {
-	format Format
-	items  [][]byte // the pods as items of a list
-	frames []frame  // the pods as ADDED events
+	format    Format
+	items     [][]byte // the pods as items of a list
+	frames    []frame  // the pods as ADDED events
+	restarted []frame  // the same with another status
 }
 
 func newCollection(format Format, n int) (*collection, error) {
 	c := &collection{format: format}
 	for i := range n {
-		pod := pods.Full(i)
-		var item, event []byte
-		var err error
-		if format == JSON {
-			item, event, err = encodeJSON(pod)
-		} else {
-			item, event, err = encodeProtobuf(pod)
-		}
+		item, added, err := encode(format, pods.Full(i))
 		if err != nil {
 			return nil, fmt.Errorf("pod %d: %w", i, err)
 		}
-		at := bytes.Index(event, []byte(pod.ResourceVersion))
-		if at < 0 || at != bytes.LastIndex(event, []byte(pod.ResourceVersion)) {
-			return nil, fmt.Errorf("pod %d: its resource version does not stand once in its event", i)
+		_, restarted, err := encode(format, pods.Restarted(i))
+		if err != nil {
+			return nil, fmt.Errorf("pod %d: %w", i, err)
 		}
-		c.items = append(c.items, item)
-		c.frames = append(c.frames, frame{bytes: event, at: at, typeStart: bytes.Index(event, []byte(watch.Added))})
+		c.items, c.frames, c.restarted = append(c.items, item), append(c.frames, added), append(c.restarted, restarted)
 	}
 	return c, nil
 }
 
-// modified returns the MODIFIED event of pod i with the version of write number write. It is the
-// ADDED event with another type and version, so that nothing is encoded while events are measured.
-func (c *collection) modified(i, write int) []byte {
-	f := c.frames[i%len(c.frames)]
+// encode returns pod as an item of a list and as an ADDED event.
+func encode(format Format, pod *corev1.Pod) (item []byte, added frame, err error) {
+	var event []byte
+	if format == JSON {
+		item, event, err = encodeJSON(pod)
+	} else {
+		item, event, err = encodeProtobuf(pod)
+	}
+	if err != nil {
+		return nil, frame{}, err
+	}
+	at := bytes.Index(event, []byte(pod.ResourceVersion))
+	if at < 0 || at != bytes.LastIndex(event, []byte(pod.ResourceVersion)) {
+		return nil, frame{}, errors.New("its resource version does not stand once in its event")
+	}
+	return item, frame{bytes: event, at: at, typeStart: bytes.Index(event, []byte(watch.Added))}, nil
+}
+
+// modified returns the MODIFIED event of pod i, with the status after a restart or with the one
+// before, and with the version of write number write. It is the ADDED event with another type and
+// version, so that nothing is encoded while events are measured.
+func (c *collection) modified(i int, restarted bool, write int) []byte {
+	f := c.frames[i]
+	if restarted {
+		f = c.restarted[i]
+	}
 	version := pods.Version(write)
 	b := make([]byte, 0, len(f.bytes)+len(watch.Modified))
 	if c.format == JSON {

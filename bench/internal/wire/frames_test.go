@@ -30,7 +30,7 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, 77)}, nil)
+			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, false, 77), c.modified(1, true, 78)}, nil)
 
 			info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), string(format))
 			body := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(bytes.NewReader(stream)))
@@ -60,6 +60,13 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 			want.ResourceVersion = pods.Version(77)
 			if diff := cmp.Diff(want, pod); diff != "" || typ != watch.Modified {
 				t.Errorf("modification is %s (-want +got):\n%s", typ, diff)
+			}
+
+			typ, pod = next()
+			want = pods.Restarted(1)
+			want.ResourceVersion = pods.Version(78)
+			if diff := cmp.Diff(want, pod); diff != "" || typ != watch.Modified {
+				t.Errorf("another status is %s (-want +got):\n%s", typ, diff)
 			}
 
 			body2, err := c.list(1, 3, "more")

@@ -17,11 +17,17 @@ import (
 type server struct {
 	plain, tls  *httptest.Server
 	collections map[Format]*collection
-	emit        chan int // the number of MODIFIED events that the open watch must send
+	emit        chan order
+}
+
+// An order is for MODIFIED events, which the open watch must send. It brings each pod in turn.
+type order struct {
+	n      int
+	status bool // another status each time, else only another version
 }
 
 func newServer(n int) (*server, error) {
-	s := &server{collections: map[Format]*collection{}, emit: make(chan int)}
+	s := &server{collections: map[Format]*collection{}, emit: make(chan order)}
 	for _, format := range []Format{JSON, Protobuf} {
 		c, err := newCollection(format, n)
 		if err != nil {
@@ -35,7 +41,7 @@ func newServer(n int) (*server, error) {
 	mux.HandleFunc("POST /emit", func(_ http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.FormValue("n"))
 		if err == nil {
-			s.emit <- n
+			s.emit <- order{n, r.FormValue("change") == changedStatus}
 		}
 	})
 	s.plain = httptest.NewServer(mux)
@@ -121,11 +127,16 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, in
 	} else if out.Flush() != nil {
 		return
 	}
+	restarted := make([]bool, len(c.frames))
 	for write := len(c.frames); ; {
 		select {
-		case n := <-s.emit:
-			for i := range n {
-				if !send(c.modified(i, write)) {
+		case o := <-s.emit:
+			for i := range o.n {
+				i %= len(c.frames)
+				if o.status {
+					restarted[i] = !restarted[i]
+				}
+				if !send(c.modified(i, restarted[i], write)) {
 					return
 				}
 				write++
