@@ -121,6 +121,13 @@ type Decoder struct {
 	// that it remembers, to see that a new object has begun.
 	objects uint64
 
+	// lend returns the last version of an object, from which last takes what has not changed. With
+	// nil, every object is decoded whole. listing says that the objects are those of a list or of
+	// initial events.
+	lend    func(namespace, name string) any
+	last    lastVersion
+	listing bool
+
 	quantities quantityPool
 	wires      wireStack
 	// depth is the number of messages around the protobuf field that is being decoded.
@@ -172,6 +179,7 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
 	d.buf.reset(r, d.opts.Limit, listBuffer)
 	defer d.releaseStream()
+	d.listing = true
 	pool := newWorkerPool(d)
 	defer pool.stop()
 	if enc == Protobuf {
@@ -195,6 +203,7 @@ func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (met
 func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) error {
 	d.buf.reset(r, d.opts.Limit, minBuffer)
 	defer d.releaseStream()
+	d.listing = false
 	w := watchStream{d: d, yield: yield}
 	return w.read(enc)
 }
@@ -204,6 +213,7 @@ func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) erro
 func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) error {
 	d.buf.reset(r, d.opts.Limit, listBuffer)
 	defer d.releaseStream()
+	d.listing = true
 	w := watchStream{d: d, initial: true, pool: newWorkerPool(d), yield: yield}
 	// A deferred w.pool.stop would keep the pool and its decoders alive for the whole watch. goLive
 	// drops them when the initial events end.

@@ -22,7 +22,8 @@ func (f *anyField) decode(d *Decoder, p pointer) error {
 func (d *Decoder) decodeAny(drop drops) (any, error) {
 	switch c := d.p.next(); c {
 	case '{':
-		return d.decodeAnyMap(drop)
+		m, _, err := d.decodeAnyMap(drop, nil)
+		return m, err
 	case '[':
 		return d.decodeAnySlice(drop)
 	case '"':
@@ -63,9 +64,10 @@ type pair struct {
 	value any
 }
 
-// decodeAnyMap consumes an object. Its members are collected on the Decoder's stack first, so that
-// the map is made of the right size. Of a name that comes twice the last value wins.
-func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
+// decodeAnyMap consumes an object. value decodes the value of each member; nil: decodeAny does. The
+// members are collected on the Decoder's stack first, so that the map is made of the right size. Of
+// a name that comes twice the last value wins; twice reports that there is one.
+func (d *Decoder) decodeAnyMap(drop drops, value func(name string, drop drops) (any, error)) (_ map[string]any, twice bool, err error) {
 	empty, err := d.p.open('}')
 	base := len(d.pairStack)
 	for more := !empty; more && err == nil; {
@@ -88,7 +90,12 @@ func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 		} else {
 			m := pair{}
 			m.name, _, _ = d.strings.get(b)
-			if m.value, err = d.decodeAny(rest); err != nil {
+			if value != nil {
+				m.value, err = value(m.name, rest)
+			} else {
+				m.value, err = d.decodeAny(rest)
+			}
+			if err != nil {
 				err = in(m.name, err)
 			}
 			d.pairStack = append(d.pairStack, m)
@@ -102,10 +109,11 @@ func (d *Decoder) decodeAnyMap(drop drops) (map[string]any, error) {
 	for _, p := range d.pairStack[base:] {
 		m[p.name] = p.value
 	}
+	twice = len(m) < len(d.pairStack)-base
 	// Give up the places, and clear them so that they keep no value alive.
 	clear(d.pairStack[base:])
 	d.pairStack = d.pairStack[:base]
-	return m, err
+	return m, twice, err
 }
 
 // decodeAnySlice consumes an array. The paths in drop hold for each element.

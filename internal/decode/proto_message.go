@@ -176,11 +176,48 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 	return m, nil
 }
 
+// root compiles struct t, the type of whole objects, which take the parts of layout from the last
+// version unless layout is nil. The metadata gets a messageType of its own, since an object may have
+// further ObjectMetas within its parts.
+func (c *wireCompiler) root(t reflect.Type, drop drops, layout *partLayout) (*messageType, error) {
+	m, err := c.message(t, drop)
+	rest, whole := drop.under("metadata")
+	if err != nil || layout == nil || whole {
+		return m, err
+	}
+	delete(c.done, reflect.TypeFor[metav1.ObjectMeta]())
+	meta, err := c.message(reflect.TypeFor[metav1.ObjectMeta](), rest)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.fields {
+		if m.fields[i].name == "metadata" {
+			m.fields[i].dec = meta.field
+		}
+	}
+	for i, f := range layout.parts {
+		of := m
+		if f.meta {
+			of = meta
+		}
+		for num := range of.fields {
+			if at := &of.fields[num]; at.name == f.name && at.dec != nil {
+				at.dec = layout.messagePart(i, bytesTag(num), at.dec)
+			}
+		}
+	}
+	return m, nil
+}
+
+// bytesTag returns the tag of field num with a value of wire type wireBytes, as an encoder writes
+// it.
+func bytesTag(num int) string { return string(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes)) }
+
 // field returns the decoder of field num, which is of type t.
 func (c *wireCompiler) field(t reflect.Type, num int, format string, drop drops) (dec wireDecoder, err error) {
 	// The bytes of the tag, as an encoder writes them: to look for further elements is a
 	// comparison.
-	tag := string(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes))
+	tag := bytesTag(num)
 	switch {
 	case hasOwnUnmarshal(t):
 		return c.value(t, format, drop)

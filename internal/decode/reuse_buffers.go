@@ -11,10 +11,11 @@ const (
 	maxKeptStack = maxKeptBytes / 32
 )
 
-// releaseScratch is called after each object. It drops working memory that has grown too large, and
-// leaves the rest for the next object. Stacks of usual size are not cleared here: whoever uses
-// places clears them.
+// releaseScratch is called after each object. It lets go of the object and its last version, and of
+// working memory that has grown too large. It leaves the rest for the next object. Stacks of usual
+// size are not cleared here: whoever uses places clears them.
 func (d *Decoder) releaseScratch() {
+	d.last = lastVersion{}
 	if cap(d.pairStack) > maxKeptStack {
 		d.pairStack = nil
 	}

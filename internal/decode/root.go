@@ -36,6 +36,8 @@ type root struct {
 	unsharedMessage *messageType
 	drop            drops
 	share           bool
+	// layout says which parts are taken from the last version of an object; nil: none.
+	layout *partLayout
 }
 
 // An identity has the fields that every object has and that identify it.
@@ -64,6 +66,12 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	// leave out fields.
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
 	r.unmarshal = typ.Implements(wireUnmarshaler)
+	switch {
+	case r.untyped:
+		r.layout = newUntypedLayout(r.elem)
+	case r.elem.Kind() == reflect.Struct && specialDecoder(r.elem) == nil:
+		r.layout = newPartLayout(r.elem)
+	}
 	if len(r.drop) == 0 {
 		// Only a path to drop can be refused.
 		return nil
@@ -74,23 +82,24 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 
 // compileJSON compiles the decoders of JSON. Its error can only be about a path to drop.
 func (r *root) compileJSON() (err error) {
-	if r.ident, err = newCompiler(false).root(reflect.TypeFor[identity](), nil); err != nil {
+	if r.ident, err = newCompiler(false).root(reflect.TypeFor[identity](), nil, nil); err != nil {
 		return err
 	}
-	r.json, err = r.decoder(r.share)
+	r.json, err = r.decoder(r.share, r.layout)
 	return err
 }
 
-// decoder returns the decoder of the objects' JSON. The decoder of a struct also sees the kind and
+// decoder returns the decoder of the objects' JSON, which takes the parts of layout from the last
+// version unless layout is nil. The decoder of a struct also sees the kind and
 // the API version. A type that has its own UnmarshalJSON, or that is no struct, is decoded without
 // them.
-func (r *root) decoder(share bool) (decoder, error) {
+func (r *root) decoder(share bool, layout *partLayout) (decoder, error) {
 	c := newCompiler(share)
 	switch {
 	case r.untyped:
 		return decodeUnstructured, nil
 	case r.elem.Kind() == reflect.Struct && specialDecoder(r.elem) == nil:
-		return c.root(r.elem, r.drop)
+		return c.root(r.elem, r.drop, layout)
 	}
 	return c.compile(r.elem, r.drop)
 }
@@ -102,7 +111,7 @@ func (r *root) compileMessage() {
 	if !r.unmarshal || r.elem.Kind() != reflect.Struct || hasOwnUnmarshal(r.elem) {
 		return
 	}
-	if m, err := newWireCompiler(r.share).message(r.elem, r.drop); err == nil {
+	if m, err := newWireCompiler(r.share).root(r.elem, r.drop, r.layout); err == nil {
 		r.message = m
 	}
 }
@@ -111,14 +120,14 @@ func (r *root) compileMessage() {
 // first attempt has ended with errMerge.
 func (d *Decoder) redecode(decode func(pointer) error) (reflect.Value, error) {
 	d.objects++
-	v := reflect.New(d.root.elem)
+	v := d.newObject()
 	return v, decode(pointerOf(v))
 }
 
 // redecodeJSON is redecode for the JSON object that begins at start, in values nested depth deep.
 func (d *Decoder) redecodeJSON(start, depth int) (v reflect.Value, err error) {
 	if d.root.unsharedJSON == nil {
-		if d.root.unsharedJSON, err = d.root.decoder(false); err != nil {
+		if d.root.unsharedJSON, err = d.root.decoder(false, nil); err != nil {
 			return v, err
 		}
 	}
@@ -142,8 +151,11 @@ func (d *Decoder) redecodeMessage(data []byte) (v reflect.Value, err error) {
 // The metav1.TypeMeta of the objects stays empty. Servers leave kind and API version out of the
 // items of a list, and write them into the objects of a watch. If they were kept, equal objects
 // would differ by the way on which they came.
-func (c *compiler) root(t reflect.Type, drop drops) (decoder, error) {
+func (c *compiler) root(t reflect.Type, drop drops, layout *partLayout) (decoder, error) {
 	s, err := c.structType(t, drop)
+	if err == nil && layout != nil {
+		err = c.parts(s, drop, layout)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +173,31 @@ func (c *compiler) root(t reflect.Type, drop drops) (decoder, error) {
 		}
 		return s.decode(d, p)
 	}, nil
+}
+
+// parts makes s, the decoder of a whole object, take the parts of layout from the last version. The
+// metadata gets a decoder of its own, since an object may have further ObjectMetas within its parts.
+func (c *compiler) parts(s *structType, drop drops, layout *partLayout) error {
+	rest, whole := drop.under("metadata")
+	if whole {
+		return nil
+	}
+	meta, err := c.structType(reflect.TypeFor[metav1.ObjectMeta](), rest)
+	if err != nil {
+		return err
+	}
+	s.members[s.byName["metadata"]].dec = meta.decode
+	for i, f := range layout.parts {
+		of := s
+		if f.meta {
+			of = meta
+		}
+		// A part that is dropped has no decoder.
+		if m := &of.members[of.byName[f.name]]; m.dec != nil {
+			m.dec = layout.jsonPart(i, m.dec)
+		}
+	}
+	return nil
 }
 
 // intercept calls set with the parser before the value of member name. The field of that name, if
@@ -217,14 +254,14 @@ func (d *Decoder) decodeObject() (Object, error) {
 	}
 	defer d.releaseScratch()
 	// The only allocation that each object needs. A partly decoded object is dropped with it.
-	v := reflect.New(d.root.elem)
+	v := d.newObject()
 	err := d.root.json(d, pointerOf(v))
 	// A value that others share would have been merged into. Nothing has been written to it yet.
 	if err == errMerge {
 		v, err = d.redecodeJSON(start, depth)
 	}
 	if err == nil {
-		return Object{Value: v.Interface(), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, nil
+		return Object{Value: d.result(v), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, nil
 	}
 	if isFatal(err) {
 		return Object{}, err
@@ -255,7 +292,7 @@ func decodeUnstructured(d *Decoder, p pointer) error {
 	if d.p.next() != '{' {
 		return d.wrongType("an object")
 	}
-	content, err := d.decodeAnyMap(d.root.drop)
+	content, err := d.decodeContent()
 	if err != nil {
 		return err
 	}
@@ -308,7 +345,7 @@ func (d *Decoder) decodeMessage(data []byte) (Object, error) {
 		d.root.compileMessage()
 	}
 	defer d.releaseScratch()
-	v := reflect.New(d.root.elem)
+	v := d.newObject()
 	var err error
 	if d.root.message != nil {
 		err = d.root.message.decode(d, data, pointerOf(v))
@@ -326,5 +363,5 @@ func (d *Decoder) decodeMessage(data []byte) (Object, error) {
 	if err != nil {
 		return Object{Ident: d.messageIdent(data), Err: err}, nil
 	}
-	return Object{Value: v.Interface()}, nil
+	return Object{Value: d.result(v)}, nil
 }

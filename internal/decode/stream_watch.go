@@ -117,6 +117,7 @@ func (w *watchStream) goLive() error {
 	}
 	w.pool.stop()
 	w.pool = nil
+	w.d.listing = false
 	b := &w.d.buf
 	b.minSize = minBuffer
 	unread := len(b.data) - b.pos

@@ -14,6 +14,9 @@ import (
 //   - An address is made only from a pointer to a value of the compiled type, by adding offsets
 //     that reflect reports for that type. It never leaves the piece of memory that the pointer is
 //     into.
+//   - The notes behind an object are reached from a pointer to the object, because both are in one
+//     piece of memory. Only objects that a Decoder has made so are given back to one: see
+//     Decoder.ReuseFrom.
 //   - An address is kept in an unsafe.Pointer, never in a uintptr, so the garbage collector sees
 //     it.
 //   - Memory with pointers in it comes from reflect, which knows its type. The collector so finds

@@ -1,0 +1,78 @@
+package decode
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+)
+
+// FuzzVersionsJSON decodes two versions of an object, the second with what it can take from the
+// first. Both are what apimachinery decodes, and the first is not changed by the second.
+func FuzzVersionsJSON(f *testing.F) {
+	for _, form := range []string{"JSON", "alphabetical JSON"} {
+		old := carpForms[form](f, newCarp(1))
+		c := newCarp(1)
+		c.Status.Phase = "Failed"
+		f.Add(old, carpForms[form](f, c), false)
+		c.ManagedFields = append(c.ManagedFields, c.ManagedFields...)
+		f.Add(old, joined(form, carpForms[form](f, c), old), true)
+	}
+	fuzzVersions(f, func(d *Decoder, data []byte) (any, error) { return decodeOne(d, data) },
+		func(data []byte, c *carp.Carp) error { return unmarshal(data, c) })
+}
+
+// FuzzVersionsProtobuf is FuzzVersionsJSON in protobuf.
+func FuzzVersionsProtobuf(f *testing.F) {
+	old := mustMarshal(f, newCarp(1))
+	c := newCarp(1)
+	c.Finalizers = append(c.Finalizers, "more")
+	f.Add(old, mustMarshal(f, c), false)
+	f.Add(old, joined("protobuf", mustMarshal(f, c), old), true)
+	fuzzVersions(f, func(d *Decoder, data []byte) (any, error) {
+		o := messageOf(d, data)
+		return o.Value, o.Err
+	}, func(data []byte, c *carp.Carp) error { return c.Unmarshal(data) })
+}
+
+func fuzzVersions(f *testing.F, decode func(*Decoder, []byte) (any, error), apimachinery func([]byte, *carp.Carp) error) {
+	decoders := map[bool]*Decoder{}
+	var last any
+	for _, share := range []bool{false, true} {
+		decoders[share] = newDecoder[*carp.Carp](f, Options{Share: share})
+		decoders[share].ReuseFrom(func(string, string) any { return last })
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte, listing bool) {
+		for share, d := range decoders {
+			last, d.listing = nil, listing
+			var was *carp.Carp
+			for _, data := range [][]byte{first, second} {
+				if isNull(data) {
+					return
+				}
+				got, err := decode(d, data)
+				want := &carp.Carp{}
+				wantErr := apimachinery(data, want)
+				want.TypeMeta = metav1.TypeMeta{}
+				if (err == nil) != (wantErr == nil) {
+					t.Fatalf("share %v, %q: error %v, want %v", share, data, err, wantErr)
+				}
+				if err != nil {
+					continue
+				}
+				if !reflect.DeepEqual(want, got) {
+					t.Fatalf("share %v, %q (-want +got):\n%s", share, data, cmp.Diff(want, got))
+				}
+				if was != nil && !reflect.DeepEqual(was, last) {
+					t.Fatalf("share %v: %q has changed the version before (-was +is):\n%s", share, data, cmp.Diff(was, last))
+				}
+				if last == nil {
+					was = want.DeepCopy()
+				}
+				last = got
+			}
+		}
+	})
+}

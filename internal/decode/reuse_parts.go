@@ -1,0 +1,184 @@
+package decode
+
+import (
+	"hash/maphash"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A new version of an object differs from the last one in a few of its parts, such as the status.
+// A part whose bytes are the same as those of the last version is taken from the last version, and
+// is not decoded. Versions of one object so share the memory of what did not change.
+//
+// The parts are the maps and slices of the ObjectMeta, and the other fields of the object that have
+// memory of their own or are structs, such as spec and status. Of each part the decoder notes how
+// many bytes it had, and a hash of them. It notes that behind the object, in the same allocation,
+// so the notes live exactly as long as the object and take no lookup.
+//
+// A hash of 64 bits with a secret seed stands for the bytes: see seed. What is not certain is
+// decoded. That is so for a null and for a number, whose ends are not in their own bytes. A part
+// that comes twice in an object would be merged into memory that the last version has too, so the
+// whole object is decoded again without the last version: see errMerge.
+
+// maxParts bounds the notes of an object: 12 bytes a part.
+const maxParts = 8
+
+// A partLayout says where the parts of the objects of one type are, and where the notes are.
+type partLayout struct {
+	// noted is a struct of an object and the notes of its parts. sums and sizes are the offsets of
+	// the notes in it.
+	noted       reflect.Type
+	sums, sizes uintptr
+	parts       []partField
+	// rest are the fields of the object and its metadata that are no parts.
+	rest []partField
+	// meta says that the objects have an ObjectMeta.
+	meta bool
+	// name, namespace, uid and version are the offsets of these fields of the ObjectMeta.
+	name, namespace, uid, version uintptr
+}
+
+// A partField is a field of an object, or of its ObjectMeta if meta is true.
+type partField struct {
+	name   string // in JSON
+	typ    reflect.Type
+	offset uintptr
+	meta   bool
+}
+
+// newPartLayout returns the layout of objects of struct t, or nil if t has no ObjectMeta named
+// metadata, or no parts.
+func newPartLayout(t reflect.Type) *partLayout {
+	var l partLayout
+	names := map[int]string{} // in JSON, of the fields of t
+	for _, f := range fieldsOf(t) {
+		if len(f.index) == 1 {
+			names[f.index[0]] = f.name
+		}
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch {
+		case f.Type == reflect.TypeFor[metav1.ObjectMeta]() && names[i] == "metadata":
+			l.addMeta(f.Offset)
+		// The decoder leaves kind and API version empty; see compiler.root.
+		case f.Anonymous && f.Type == reflect.TypeFor[metav1.TypeMeta]():
+		default:
+			l.add(partField{names[i], f.Type, f.Offset, false})
+		}
+	}
+	if !l.meta || len(l.parts) == 0 {
+		return nil
+	}
+	l.addNotes(t, len(l.parts))
+	return &l
+}
+
+// addMeta adds the fields of the ObjectMeta at offset.
+func (l *partLayout) addMeta(offset uintptr) {
+	l.meta = true
+	t := reflect.TypeFor[metav1.ObjectMeta]()
+	for _, f := range fieldsOf(t) {
+		at := offset + t.FieldByIndex(f.index).Offset
+		l.add(partField{f.name, f.typ, at, true})
+		switch f.name {
+		case "name":
+			l.name = at
+		case "namespace":
+			l.namespace = at
+		case "uid":
+			l.uid = at
+		case "resourceVersion":
+			l.version = at
+		}
+	}
+}
+
+// add makes f a part, or adds it to the rest. A field without a name in JSON is no part.
+func (l *partLayout) add(f partField) {
+	part := false
+	switch f.typ.Kind() {
+	case reflect.Map, reflect.Slice:
+		part = f.name != ""
+	case reflect.Struct:
+		part = f.name != "" && !f.meta && specialDecoder(f.typ) == nil
+	}
+	if part && len(l.parts) < maxParts {
+		l.parts = append(l.parts, f)
+	} else {
+		l.rest = append(l.rest, f)
+	}
+}
+
+// addNotes sets where the notes of n parts are, behind an object of type t.
+func (l *partLayout) addNotes(t reflect.Type, n int) {
+	l.noted = reflect.StructOf([]reflect.StructField{
+		{Name: "Object", Type: t},
+		{Name: "Sums", Type: reflect.ArrayOf(n, reflect.TypeFor[uint64]())},
+		{Name: "Sizes", Type: reflect.ArrayOf(n, reflect.TypeFor[uint32]())},
+	})
+	l.sums, l.sizes = l.noted.Field(1).Offset, l.noted.Field(2).Offset
+}
+
+// sum and size return the notes of part i of the object at p.
+func (l *partLayout) sum(p pointer, i int) *uint64 {
+	return as[uint64](p.field(l.sums).index(i, 8))
+}
+
+func (l *partLayout) size(p pointer, i int) *uint32 {
+	return as[uint32](p.field(l.sizes).index(i, 4))
+}
+
+// note notes what part i of the new object was decoded from.
+func (l *partLayout) note(d *Decoder, i int, raw []byte, sum uint64) {
+	if uint64(len(raw)) > maxPart {
+		return
+	}
+	*l.sum(d.last.object, i), *l.size(d.last.object, i) = sum, uint32(len(raw))
+}
+
+// maxPart is the most bytes of a part whose size fits the notes.
+const maxPart = 1<<32 - 1
+
+// same reports whether rest begins with the bytes of part i of the last version, and notes them for
+// the new object if so. n is how many these are, or 0.
+func (l *partLayout) same(d *Decoder, i int, rest []byte, salt uint64) (n int) {
+	old := d.last.old
+	if old.addr == nil {
+		return 0
+	}
+	n = int(*l.size(old, i))
+	if n == 0 || n > len(rest) {
+		return 0
+	}
+	sum := maphash.Bytes(seed, rest[:n]) ^ salt
+	if sum != *l.sum(old, i) {
+		return 0
+	}
+	l.note(d, i, rest[:n], sum)
+	return n
+}
+
+// take sets part i of the new object, which is at p, to that of the last version if rest begins with
+// the bytes of that, and returns how many these are. It returns 0 if not.
+func (l *partLayout) take(d *Decoder, i int, rest []byte, salt uint64, p pointer) int {
+	d.findNamed()
+	n := l.same(d, i, rest, salt)
+	if n == 0 {
+		return 0
+	}
+	f, old := &l.parts[i], d.last.old
+	if from := old.field(f.offset); f.typ.Kind() == reflect.Struct {
+		p.value(f.typ).Set(from.value(f.typ))
+	} else {
+		value := from.header(f.typ)
+		// An append to the slice of one version must not write into that of the other.
+		value.cap = value.len
+		p.set(f.typ, value)
+	}
+	return n
+}
+
+// came reports whether part i of the new object has come before.
+func (l *partLayout) came(d *Decoder, i int) bool { return *l.size(d.last.object, i) != 0 }

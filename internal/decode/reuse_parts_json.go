@@ -1,0 +1,86 @@
+package decode
+
+import "hash/maphash"
+
+// jsonPart returns the decoder of part i in JSON. inner decodes it.
+func (l *partLayout) jsonPart(i int, inner decoder) decoder {
+	meta := l.parts[i].meta
+	return func(d *Decoder, p pointer) error {
+		if d.lend == nil {
+			return inner(d, p)
+		}
+		// What follows a number says where it ends. A null has nothing to take.
+		if c := d.p.next(); c != '{' && c != '[' && c != '"' {
+			return inner(d, p)
+		}
+		if l.came(d, i) {
+			return errMerge
+		}
+		if meta && !d.last.looked && *as[string](d.last.object.field(l.name)) == "" {
+			d.readAhead()
+		}
+		start := d.p.pos
+		if n := l.take(d, i, d.p.data[start:], 0, p); n > 0 {
+			d.p.pos += n
+			return nil
+		}
+		if err := inner(d, p); err != nil {
+			return err
+		}
+		raw := d.p.data[start:d.p.pos]
+		l.note(d, i, raw, maphash.Bytes(seed, raw))
+		return nil
+	}
+}
+
+// readAhead looks for the last version of an object whose metadata has a part before the name: the
+// value of the part is next. Servers so write the objects of custom resources, with all names in
+// alphabetical order. An error is found again when the values are decoded.
+func (d *Decoder) readAhead() {
+	pos, depth := d.p.pos, d.p.depth
+	defer func() { d.p.pos, d.p.depth = pos, depth }()
+	if d.p.skip() != nil {
+		return
+	}
+	if more, err := d.p.more('}'); err == nil && more {
+		d.findAhead()
+	}
+}
+
+// findAhead looks for the last version of an object by the names in the metadata. The name of a
+// member is next. It leaves the parser anywhere.
+func (d *Decoder) findAhead() {
+	var name, namespace string
+	for more := true; more && (name == "" || namespace == ""); {
+		key, err := d.p.key()
+		if err != nil {
+			return
+		}
+		to := &name
+		switch string(key) {
+		case "name":
+		case "namespace":
+			to = &namespace
+		default:
+			to = nil
+		}
+		if to == nil || d.p.next() != '"' {
+			err = d.p.skip()
+		} else {
+			var value []byte
+			// No name of an object has an escape.
+			if value, err = d.p.str(); err == nil && d.p.plain {
+				*to = unsafeString(value) // findLast does not keep it
+			}
+		}
+		if err == nil {
+			more, err = d.p.more('}')
+		}
+		if err != nil {
+			return
+		}
+	}
+	if name != "" {
+		d.findLast(namespace, name)
+	}
+}

@@ -1,0 +1,344 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"weak"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"pgregory.net/rapid"
+)
+
+// A carpStore lends the carps that a decoder has decoded, as an informer's store does.
+type carpStore map[string]*carp.Carp
+
+func (s carpStore) lend(namespace, name string) any {
+	if c, ok := s[namespace+"/"+name]; ok {
+		return c
+	}
+	return nil
+}
+
+func (s carpStore) set(c *carp.Carp) { s[c.Namespace+"/"+c.Name] = c }
+
+// carpForms are the forms in which a server may write a carp: the encodings, and JSON with its names
+// in alphabetical order, as custom resources have it.
+var carpForms = map[string]func(t testing.TB, c *carp.Carp) []byte{
+	"JSON": func(t testing.TB, c *carp.Carp) []byte { return mustJSON(t, c) },
+	"alphabetical JSON": func(t testing.TB, c *carp.Carp) []byte {
+		var m map[string]any
+		if err := json.Unmarshal(mustJSON(t, c), &m); err != nil {
+			t.Fatal(err)
+		}
+		return mustJSON(t, m)
+	},
+	"protobuf": func(t testing.TB, c *carp.Carp) []byte { return mustMarshal(t, c) },
+}
+
+func mustJSON(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// decodeCarp decodes data, which is in the given form, and what apimachinery makes of it.
+func decodeCarp(t testing.TB, d *Decoder, form string, data []byte) (got, want *carp.Carp) {
+	t.Helper()
+	var o Object
+	var err error
+	want = &carp.Carp{}
+	if form == "protobuf" {
+		err = want.Unmarshal(data)
+		o = messageOf(d, data)
+	} else {
+		if err = unmarshal(data, want); err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		v, err = decodeOne(d, data)
+		o.Value = v
+	}
+	if err != nil || o.Err != nil {
+		t.Fatalf("%s: %v, %v", form, err, o.Err)
+	}
+	want.TypeMeta = metav1.TypeMeta{}
+	return o.Value.(*carp.Carp), want
+}
+
+// Of a part that has not changed the memory of the last version is used, in every form.
+func TestPartsAreTaken(t *testing.T) {
+	parts := map[string]func(c *carp.Carp) any{
+		"labels":          func(c *carp.Carp) any { return c.Labels },
+		"finalizers":      func(c *carp.Carp) any { return c.Finalizers },
+		"ownerReferences": func(c *carp.Carp) any { return c.OwnerReferences },
+		"managedFields":   func(c *carp.Carp) any { return c.ManagedFields },
+		"spec":            func(c *carp.Carp) any { return c.Spec.NodeSelector },
+		"status":          func(c *carp.Carp) any { return c.Status.Conditions },
+	}
+	changes := map[string]func(c *carp.Carp){
+		"nothing":         func(*carp.Carp) {},
+		"labels":          func(c *carp.Carp) { c.Labels["a"] = "c" },
+		"finalizers":      func(c *carp.Carp) { c.Finalizers = append(c.Finalizers, "more") },
+		"ownerReferences": func(c *carp.Carp) { c.OwnerReferences = c.OwnerReferences[:1] },
+		"managedFields":   func(c *carp.Carp) { c.ManagedFields = append(c.ManagedFields, c.ManagedFields[0]) },
+		"spec":            func(c *carp.Carp) { c.Spec.NodeName = "another" },
+		"status":          func(c *carp.Carp) { c.Status.Phase = "Failed" },
+	}
+	for form, encode := range carpForms {
+		for changed, change := range changes {
+			for _, share := range []bool{false, true} {
+				d, store := newDecoder[*carp.Carp](t, Options{Share: share}), carpStore{}
+				d.ReuseFrom(store.lend)
+				c := newCarp(1)
+				old, _ := decodeCarp(t, d, form, encode(t, c))
+				store.set(old)
+				c.ResourceVersion = "200"
+				change(c)
+				got, want := decodeCarp(t, d, form, encode(t, c))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("%s, %s (-want +got):\n%s", form, changed, diff)
+				}
+				if n, c := len(got.Finalizers), cap(got.Finalizers); n != c {
+					t.Errorf("%s, changed %s: an append would write into memory of another version: %d of %d", form, changed, n, c)
+				}
+				for part, of := range parts {
+					same := reflect.ValueOf(of(old)).Pointer() == reflect.ValueOf(of(got)).Pointer()
+					if !share && same == (part == changed) {
+						t.Errorf("%s, changed %s: the memory of %s is that of the last version: %v", form, changed, part, same)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A part that comes twice is merged into memory of its own, not into that of the last version.
+func TestPartsTwice(t *testing.T) {
+	for form, encode := range carpForms {
+		d, store := newDecoder[*carp.Carp](t, Options{}), carpStore{}
+		d.ReuseFrom(store.lend)
+		old, _ := decodeCarp(t, d, form, encode(t, newCarp(1)))
+		store.set(old)
+		was := old.DeepCopy()
+		more := newCarp(1)
+		more.Labels["more"], more.Spec.NodeSelector["more"] = "a", "b"
+		got, want := decodeCarp(t, d, form, joined(form, encode(t, newCarp(1)), encode(t, more)))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", form, diff)
+		}
+		if diff := cmp.Diff(was, old); diff != "" {
+			t.Errorf("%s: the last version was changed (-was +is):\n%s", form, diff)
+		}
+	}
+}
+
+// Whatever an object's history is, each version is what apimachinery decodes, and no version is
+// changed by those that come later.
+func TestPartsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		opts := Options{Share: rapid.Bool().Draw(t, "share")}
+		var keep func(*carp.Carp)
+		if rapid.Bool().Draw(t, "drop") {
+			opts.Drop = []string{"metadata.managedFields", "spec.nodeSelector", "status.conditions.message"}
+			keep = func(c *carp.Carp) {
+				c.ManagedFields, c.Spec.NodeSelector = nil, nil
+				for i := range c.Status.Conditions {
+					c.Status.Conditions[i].Message = ""
+				}
+			}
+		}
+		d, err := New(reflect.TypeFor[*carp.Carp](), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := carpStore{}
+		d.ReuseFrom(store.lend)
+		now := []*carp.Carp{newCarp(0), newCarp(1)}
+		type version struct{ shown, copied *carp.Carp }
+		var versions []version
+		for i := range rapid.IntRange(2, 12).Draw(t, "versions") {
+			c := now[rapid.IntRange(0, 1).Draw(t, "object")]
+			c.ResourceVersion = fmt.Sprint(1000 + i)
+			for range rapid.IntRange(0, 3).Draw(t, "changes") {
+				changeCarp(t, c)
+			}
+			form := rapid.SampledFrom(slices.Sorted(maps.Keys(carpForms))).Draw(t, "form")
+			data := carpForms[form](panics{}, c)
+			if rapid.IntRange(0, 3).Draw(t, "twice") == 0 {
+				// What comes twice is merged.
+				other := c.DeepCopy()
+				changeCarp(t, other)
+				data = joined(form, data, carpForms[form](panics{}, other))
+			}
+			d.listing = rapid.Bool().Draw(t, "listing")
+			got, want := decodeCarp(panics{}, d, form, data)
+			if keep != nil {
+				keep(want)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s %s (-want +got):\n%s", form, data, diff)
+			}
+			store.set(got)
+			versions = append(versions, version{got, got.DeepCopy()})
+			for n, v := range versions {
+				if diff := cmp.Diff(v.copied, v.shown); diff != "" {
+					t.Fatalf("version %d was changed (-was +is):\n%s", n, diff)
+				}
+			}
+		}
+	})
+}
+
+// panics is a testing.TB for helpers in a property: their failures are those of the property.
+type panics struct{ testing.TB }
+
+func (panics) Helper()                   {}
+func (panics) Fatal(args ...any)         { panic(fmt.Sprint(args...)) }
+func (panics) Fatalf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
+
+// joined returns an object that has all fields of a, and then all of b.
+func joined(form string, a, b []byte) []byte {
+	if form == "protobuf" {
+		return append(slices.Clone(a), b...)
+	}
+	return append(append(bytes.TrimSuffix(slices.Clone(a), []byte("}")), ','), bytes.TrimPrefix(b, []byte("{"))...)
+}
+
+// changeCarp changes one thing.
+func changeCarp(t *rapid.T, c *carp.Carp) {
+	n := fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "value"))
+	switch rapid.SampledFrom([]string{"label", "no labels", "finalizer", "owner", "managed", "unmanaged", "spec", "phase", "condition", "info"}).Draw(t, "what") {
+	case "label":
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
+		}
+		c.Labels["l"+n] = n
+	case "no labels":
+		c.Labels = nil
+	case "finalizer":
+		c.Finalizers = append(c.Finalizers, "f"+n)
+	case "owner":
+		c.OwnerReferences = append(c.OwnerReferences, metav1.OwnerReference{Name: n})
+	case "managed":
+		c.ManagedFields = append(c.ManagedFields, metav1.ManagedFieldsEntry{Manager: n, FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`)})
+	case "unmanaged":
+		c.ManagedFields = c.ManagedFields[:len(c.ManagedFields)/2]
+	case "spec":
+		c.Spec.NodeSelector = map[string]string{"n": n}
+	case "phase":
+		c.Status.Phase = carp.CarpPhase(n)
+	case "condition":
+		c.Status.Conditions = append(c.Status.Conditions, carp.CarpCondition{Message: n})
+	case "info":
+		c.Status.Infos = append(c.Status.Infos, carp.CarpInfo{B: n})
+	}
+}
+
+// An item of a list that is as it was is the object that the store has. One that differs in
+// anything is not.
+func TestUnchangedItem(t *testing.T) {
+	for form, encode := range carpForms {
+		d, store := newDecoder[*carp.Carp](t, Options{}), carpStore{}
+		d.ReuseFrom(store.lend)
+		d.listing = true
+		c := newCarp(1)
+		old, _ := decodeCarp(t, d, form, encode(t, c))
+		store.set(old)
+		if again, _ := decodeCarp(t, d, form, encode(t, c)); again != old {
+			t.Errorf("%s: an equal object is another one", form)
+		}
+		for what, change := range map[string]func(c *carp.Carp){
+			"version":    func(c *carp.Carp) { c.ResourceVersion = "x" },
+			"UID":        func(c *carp.Carp) { c.UID = "another" },
+			"generation": func(c *carp.Carp) { c.Generation++ },
+			"deletion":   func(c *carp.Carp) { c.DeletionTimestamp = nil },
+			"labels":     func(c *carp.Carp) { c.Labels = nil },
+			"status":     func(c *carp.Carp) { c.Status.Phase = "" },
+		} {
+			changed := newCarp(1)
+			change(changed)
+			got, want := decodeCarp(t, d, form, encode(t, changed))
+			if diff := cmp.Diff(want, got); diff != "" || got == old {
+				t.Errorf("%s, another %s: the same object: %v (-want +got):\n%s", form, what, got == old, diff)
+			}
+		}
+		d.listing = false
+		if again, _ := decodeCarp(t, d, form, encode(t, c)); again == old {
+			t.Errorf("%s: an event has the object of the store", form)
+		}
+	}
+}
+
+// Nothing keeps the last version alive: not the decoder, and not the version that took parts of it.
+func TestPartsKeepNothing(t *testing.T) {
+	for form, encode := range carpForms {
+		d, store := newDecoder[*carp.Carp](t, Options{}), carpStore{}
+		d.ReuseFrom(store.lend)
+		c := newCarp(1)
+		old, _ := decodeCarp(t, d, form, encode(t, c))
+		store.set(old)
+		gone := weak.Make(old)
+		old = nil
+		c.ResourceVersion = "200"
+		got, _ := decodeCarp(t, d, form, encode(t, c))
+		store.set(got)
+		runtime.GC()
+		if gone.Value() != nil {
+			t.Errorf("%s: the last version is still in memory", form)
+		}
+		clear(store)
+		last := weak.Make(got)
+		got = nil
+		runtime.GC()
+		if last.Value() != nil {
+			t.Errorf("%s: an object that the store has deleted is still in memory", form)
+		}
+		runtime.KeepAlive(d)
+	}
+}
+
+// A type without an ObjectMeta, one that is not lent, and one of another type have no parts.
+func TestWithoutParts(t *testing.T) {
+	type bare struct {
+		Metadata struct{ Name string } `json:"metadata"`
+		Spec     map[string]string     `json:"spec"`
+	}
+	d := newDecoder[*bare](t, Options{})
+	d.ReuseFrom(func(string, string) any { return &bare{} })
+	if got := mustDecode[*bare](t, d, []byte(`{"metadata":{"name":"a"},"spec":{"a":"b"}}`)); got.Spec["a"] != "b" {
+		t.Errorf("got %+v", got)
+	}
+	carps := newDecoder[*carp.Carp](t, Options{})
+	carps.ReuseFrom(func(string, string) any { return &metav1.ObjectMeta{Labels: map[string]string{"a": "b"}} })
+	got, want := decodeCarp(t, carps, "JSON", mustJSON(t, newCarp(1)))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The notes take at most 100 bytes an object.
+func TestNotesAreSmall(t *testing.T) {
+	l := newPartLayout(reflect.TypeFor[carp.Carp]())
+	if size := l.noted.Size() - reflect.TypeFor[carp.Carp]().Size(); size > 100 {
+		t.Errorf("%d bytes", size)
+	}
+	var names []string
+	for _, f := range l.parts {
+		names = append(names, f.name)
+	}
+	if got, want := strings.Join(names, " "), "labels annotations ownerReferences finalizers managedFields spec status"; got != want {
+		t.Errorf("the parts are %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,140 @@
+package decode
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+)
+
+func untypedOf(t testing.TB, data []byte) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// An untyped object takes the same parts from its last version as a typed one.
+func TestUntypedParts(t *testing.T) {
+	var last *unstructured.Unstructured
+	d := newDecoder[*unstructured.Unstructured](t, Options{})
+	d.ReuseFrom(func(namespace, name string) any {
+		if last == nil || namespace != "ns" || name != "carp-1" {
+			return nil
+		}
+		return last
+	})
+	for _, form := range []string{"JSON", "alphabetical JSON"} {
+		last = nil
+		c := newCarp(1)
+		old := mustDecode[*unstructured.Unstructured](t, d, carpForms[form](t, c))
+		last = old
+		c.ResourceVersion, c.Status.Phase, c.Labels["a"] = "200", "Failed", "changed"
+		data := carpForms[form](t, c)
+		got := mustDecode[*unstructured.Unstructured](t, d, data)
+		if diff := cmp.Diff(untypedOf(t, data), got); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", form, diff)
+		}
+		for path, want := range map[string]bool{"spec": true, "status": false, "managedFields": true, "labels": false, "ownerReferences": true} {
+			of := func(u *unstructured.Unstructured) uintptr {
+				if v, ok := u.Object[path]; ok {
+					return reflect.ValueOf(v).Pointer()
+				}
+				return reflect.ValueOf(u.Object["metadata"].(map[string]any)[path]).Pointer()
+			}
+			if same := of(old) == of(got); same != want {
+				t.Errorf("%s: the memory of %s is that of the last version: %v", form, path, same)
+			}
+		}
+		d.listing = true
+		if again := mustDecode[*unstructured.Unstructured](t, d, carpForms[form](t, newCarp(1))); again != old {
+			t.Errorf("%s: an equal object is another one", form)
+		}
+		d.listing = false
+	}
+}
+
+// A member that has the bytes of another one is not taken for it.
+func TestUntypedPartsOfOtherNames(t *testing.T) {
+	var last any
+	d := newDecoder[*unstructured.Unstructured](t, Options{})
+	d.ReuseFrom(func(string, string) any { return last })
+	for _, data := range []string{
+		`{"kind":"K","metadata":{"name":"n"},"a":{"x":1},"b":{"x":2}}`,
+		`{"kind":"K","metadata":{"name":"n"},"b":{"x":1}}`,
+		`{"kind":"K","metadata":{"name":"n"},"c":{"x":1},"b":{"x":1}}`,
+	} {
+		got := mustDecode[*unstructured.Unstructured](t, d, []byte(data))
+		if diff := cmp.Diff(untypedOf(t, []byte(data)), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", data, diff)
+		}
+		last = got
+	}
+}
+
+// Whatever an untyped object's history is, each version is what apimachinery decodes, and no version
+// is changed by those that come later.
+func TestUntypedPartsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		opts := Options{}
+		drop := rapid.Bool().Draw(t, "drop")
+		if drop {
+			opts.Drop = []string{"metadata.managedFields", "spec.nodeSelector"}
+		}
+		d, err := New(reflect.TypeFor[*unstructured.Unstructured](), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last *unstructured.Unstructured
+		d.ReuseFrom(func(string, string) any {
+			if last == nil {
+				return nil
+			}
+			return last
+		})
+		type version struct{ shown, copied *unstructured.Unstructured }
+		var versions []version
+		c := newCarp(0)
+		for i := range rapid.IntRange(2, 12).Draw(t, "versions") {
+			c.ResourceVersion = fmt.Sprint(1000 + i)
+			for range rapid.IntRange(0, 3).Draw(t, "changes") {
+				changeCarp(t, c)
+			}
+			form := rapid.SampledFrom([]string{"JSON", "alphabetical JSON"}).Draw(t, "form")
+			data := carpForms[form](panics{}, c)
+			switch rapid.IntRange(0, 5).Draw(t, "twice") {
+			case 0:
+				data = joined(form, data, carpForms[form](panics{}, newCarp(1)))
+			case 1:
+				data = joined(form, data, []byte(`{"spec":null,"metadata":{"name":"carp-0","labels":null,"labels":{}}}`))
+			case 2:
+				data = joined(form, []byte(`{"other":{},"another":[1],"more":{"a":1},"status":{}}`), data)
+			}
+			d.listing = rapid.Bool().Draw(t, "listing")
+			v, err := decodeOne(d, data)
+			if err != nil {
+				t.Fatalf("%s: %v", data, err)
+			}
+			got, want := v.(*unstructured.Unstructured), untypedOf(panics{}, data)
+			if drop {
+				unstructured.RemoveNestedField(want.Object, "metadata", "managedFields")
+				unstructured.RemoveNestedField(want.Object, "spec", "nodeSelector")
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s %s (-want +got):\n%s", form, data, diff)
+			}
+			last = got
+			versions = append(versions, version{got, got.DeepCopy()})
+			for n, v := range versions {
+				if diff := cmp.Diff(v.copied, v.shown); diff != "" {
+					t.Fatalf("version %d was changed (-was +is):\n%s", n, diff)
+				}
+			}
+		}
+	})
+}
