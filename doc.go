@@ -26,6 +26,12 @@
 // All readers and handlers share the objects. Do not change an object that you got from a store or
 // a handler: copy it first. In tests, Options.DetectMutation reports objects that were changed.
 //
+// The versions of one object may share parts, too. An event mostly changes a little, such as the
+// status. An informer of an [HTTP] then takes the maps and slices of the metadata, the spec and the
+// other fields that are as they were from the version before, and decodes the rest. So a forbidden
+// change shows in the other versions, old and new, until the server changes that part. HTTP.Whole
+// turns this off.
+//
 // # Contract
 //
 // Each point is proved by the test that it names, and all of them together by TestProof of

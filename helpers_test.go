@@ -60,11 +60,11 @@ func remove(t *testing.T, m *lw.Memory[*Widget], name string) {
 	}
 }
 
-// start runs inf in the bubble until the test ends.
-func start(t *testing.T, inf *lw.Informer[*Widget]) {
+// start runs r, an informer or a reflector, in the bubble until the test ends.
+func start(t *testing.T, r interface{ Run(context.Context) error }) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- inf.Run(ctx) }()
+	go func() { done <- r.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

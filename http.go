@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/rest"
+	"github.com/go-lw/lw/internal/reuse"
 )
 
 // HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is a
@@ -72,6 +73,13 @@ type HTTP[T Object] struct {
 	// anyway, then shows in others: use Options.DetectMutation to find such changes before you set
 	// Share.
 	Share bool
+	// Whole decodes each version of an object whole. By default an informer's HTTP compares the
+	// bytes of labels, managed fields, spec, status and the like with those of the version in the
+	// store, and takes a part that has not changed from that version: an event costs what it
+	// changes. A forbidden change to an object then shows in its later versions, too. There is
+	// nothing to compare behind a [Transform], with a [Sink] of your own, or for a T without a
+	// metav1.ObjectMeta; then every HTTP decodes whole.
+	Whole bool
 
 	mu sync.Mutex
 	// idle is the decoder between requests. It is kept because it learns from the objects that it
@@ -159,6 +167,10 @@ func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*de
 	// The decoder asks ctx now and then, so it also stops in the middle of a large object.
 	d.StopWhen(ctx.Err)
 	defer d.StopWhen(nil)
+	if !h.Whole {
+		d.ReuseFrom(reuse.From(ctx))
+		defer d.ReuseFrom(nil)
+	}
 	collection := rest.Collection{
 		URL:      h.URL,
 		Objects:  nameOf(h.objectType()),

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"iter"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -41,6 +42,9 @@ type Reader[T Object] interface {
 // values), or the resource version. They also wait while a Replace runs or an index is built.
 type Indexer[T Object] struct {
 	store *table.Store[T]
+	// foreign is set before the first write by one of the exported methods. The objects of an
+	// informer's store are then no longer all from its source.
+	foreign atomic.Bool
 }
 
 var (
@@ -83,7 +87,10 @@ func (x *Indexer[T]) snapshotLocked() *Snapshot[T] { return &Snapshot[T]{x.store
 
 // Set stores obj under its key, and returns the object that it replaces. It panics if obj is the
 // zero T. If the function of an index panics, Set passes the panic on and has changed nothing.
-func (x *Indexer[T]) Set(obj T) (old T, replaced bool) { return x.set(obj, "") }
+func (x *Indexer[T]) Set(obj T) (old T, replaced bool) {
+	x.writeForeign()
+	return x.set(obj, "")
+}
 
 // Delete removes the object of key, and returns it. deleted is false if there was none.
 func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key, "") }
@@ -94,6 +101,7 @@ func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key
 // key, the one with the highest resource version is stored. Replace panics if one of objs is the
 // zero T. If the function of an index panics, Replace passes the panic on and has changed nothing.
 func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
+	x.writeForeign()
 	x.store.Replace(objs, resourceVersion, table.Changes[T]{Same: unchanged[T], Newer: notOlder[T]})
 }
 
@@ -101,6 +109,7 @@ func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
 // nothing if ev has an Err.
 func (x *Indexer[T]) Apply(ev WatchEvent[T]) {
 	var none T
+	x.writeForeign()
 	switch {
 	case ev.Err != nil:
 	case ev.Type == watch.Deleted:
@@ -109,6 +118,14 @@ func (x *Indexer[T]) Apply(ev WatchEvent[T]) {
 		x.set(ev.Object, ev.ResourceVersion)
 	default:
 		x.progress(ev.ResourceVersion)
+	}
+}
+
+// writeForeign notes that an exported method is about to write. It reads first, because a write of
+// the flag by each of several writers would slow them down.
+func (x *Indexer[T]) writeForeign() {
+	if !x.foreign.Load() {
+		x.foreign.Store(true)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/rest"
+	"github.com/go-lw/lw/internal/reuse"
 )
 
 // Client is the part of a generated client that [FromClient] needs, such as
@@ -272,6 +273,9 @@ type optioned[T Object] struct {
 }
 
 func (o *optioned[T]) Hints() SourceHints { return HintsOf(o.src) }
+
+// Reuses is part of [reuse.Source].
+func (o *optioned[T]) Reuses(reuse.Mark) bool { return reuses(o.src) }
 
 func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts, err := tweaked(opts, o.tweak)

@@ -39,8 +39,15 @@ func newMutationDetector[T Object](opts *Options) *mutationDetector[T] {
 }
 
 // add keeps a copy of obj. It is called before obj enters the cache, when nobody else can change it
-// yet.
+// yet. An object that is in the cache already, since a list has brought it as it was, keeps the
+// copy that it has.
 func (m *mutationDetector[T]) add(obj T) {
+	m.mu.Lock()
+	_, known := m.copies[obj]
+	m.mu.Unlock()
+	if known {
+		return
+	}
 	c := copyOf(obj)
 	m.mu.Lock()
 	defer m.mu.Unlock()

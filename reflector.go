@@ -79,6 +79,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	defer r.recorder.setPhase(PhaseStopped)
 	r.log.start()
 	defer r.log.stop()
+	ctx = r.lend(ctx)
 	for ctx.Err() == nil {
 		var done outcome
 		switch {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/reuse"
 	"github.com/go-lw/lw/internal/shard"
 )
 
@@ -65,6 +66,9 @@ func (s *sharded[T]) Hints() SourceHints {
 	h.Partial = true
 	return h
 }
+
+// Reuses is part of [reuse.Source].
+func (s *sharded[T]) Reuses(reuse.Mark) bool { return reuses(s.src) }
 
 // check returns whether obj certainly belongs to another part; if err is not nil, whether the
 // object that err is about does. The error is err, or that of an obj without a UID.

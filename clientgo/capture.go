@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/reuse"
 )
 
 // A Decoder makes informers of ListerWatchers, as [NewInformer] does, whose objects lw decodes
@@ -38,9 +39,10 @@ import (
 // so a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or AllowWatchBookmarks has no
 // effect.
 type Decoder struct {
-	// Share and Drop are those of lw.HTTP.
+	// Share, Drop and Whole are those of lw.HTTP.
 	Share bool
 	Drop  []string
+	Whole bool
 	// Scheme tells the kind of a typed object whose kind is not the name of its type. Nil: the kind
 	// is the name of the type.
 	Scheme *runtime.Scheme
@@ -126,6 +128,9 @@ type capturedSource struct {
 	// http decodes the answers for its URL. It is kept as long as the ListerWatcher asks for the
 	// same collection, since it learns from what it decodes.
 	http *lw.HTTP[metav1.Object]
+	// mixed: client-go has decoded objects of this collection, too. Only the goroutine of Run uses
+	// it.
+	mixed bool
 }
 
 // Hints returns what is known of the ListerWatcher. If lw sends its requests it is no fake, but may
@@ -138,14 +143,29 @@ func (s *capturedSource) Hints() lw.SourceHints {
 	return hints
 }
 
+// Reuses is part of [reuse.Source].
+func (s *capturedSource) Reuses(reuse.Mark) bool { return true }
+
+// lend returns ctx for a request whose answer lw decodes. Objects that client-go has decoded are
+// not for lw's decoder, so nothing is lent once there may be one.
+func (s *capturedSource) lend(ctx context.Context) context.Context {
+	if s.mixed {
+		return reuse.Without(ctx)
+	}
+	return ctx
+}
+
 // List calls the ListerWatcher, and decodes the list.
 func (s *capturedSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
-	listMeta, err := s.plain.List(ctx, opts, yield)
+	listMeta, err := s.plain.List(ctx, opts, func(obj metav1.Object, err error) error {
+		s.mixed = true
+		return yield(obj, err)
+	})
 	own, ok := errors.AsType[*answered](err)
 	if !ok {
 		return listMeta, err
 	}
-	return s.of(own).List(own.probe.ctx, opts, func(obj metav1.Object, err error) error {
+	return s.of(own).List(s.lend(own.probe.ctx), opts, func(obj metav1.Object, err error) error {
 		s.finish(obj)
 		return yield(obj, err)
 	})
@@ -153,12 +173,15 @@ func (s *capturedSource) List(ctx context.Context, opts metav1.ListOptions, yiel
 
 // Watch calls the ListerWatcher, and decodes the watch.
 func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
-	err := s.plain.Watch(ctx, opts, yield)
+	err := s.plain.Watch(ctx, opts, func(ev lw.WatchEvent[metav1.Object]) error {
+		s.mixed = true
+		return yield(ev)
+	})
 	own, ok := errors.AsType[*answered](err)
 	if !ok {
 		return err
 	}
-	return s.of(own).Watch(own.probe.ctx, opts, func(ev lw.WatchEvent[metav1.Object]) error {
+	return s.of(own).Watch(s.lend(own.probe.ctx), opts, func(ev lw.WatchEvent[metav1.Object]) error {
 		s.finish(ev.Object)
 		return yield(ev)
 	})
@@ -169,7 +192,7 @@ func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
 	if s.http == nil || s.http.URL != a.collection {
 		s.http = &lw.HTTP[metav1.Object]{
 			URL: a.collection, Client: answersClient,
-			Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Share: s.decoder.Share,
+			Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Share: s.decoder.Share, Whole: s.decoder.Whole,
 		}
 	}
 	return s.http
@@ -177,8 +200,10 @@ func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
 
 // finish gives obj the kind that all objects of the collection have, if the example had one.
 func (s *capturedSource) finish(obj metav1.Object) {
-	if obj, ok := obj.(*metav1.PartialObjectMetadata); ok && s.metadata.Kind != "" {
-		obj.TypeMeta = s.metadata
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	// An object that a list has brought as it was is in the store, where nobody may write to it.
+	if ok && s.metadata.Kind != "" && m.TypeMeta != s.metadata {
+		m.TypeMeta = s.metadata
 	}
 }
 

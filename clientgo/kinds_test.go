@@ -31,10 +31,12 @@ import (
 )
 
 // Every kind of k8s.io/api, filled with random values, is decoded as apimachinery's decoders decode
-// it, from JSON and from protobuf, with and without shared parts.
+// it, from JSON and from protobuf, with and without shared parts, and with and without what the
+// version before has.
 func TestKinds(t *testing.T) {
 	const objects, seed = 8, 1
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), serializer.NewCodecFactory(scheme.Scheme))
+	rng := rand.New(rand.NewSource(seed))
 	kinds := 0
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
 		if _, ok := reflect.New(typ).Interface().(metav1.Object); !ok || gvk.Version == runtime.APIVersionInternal {
@@ -42,10 +44,15 @@ func TestKinds(t *testing.T) {
 		}
 		kinds++
 		t.Run(strings.ReplaceAll(gvk.String(), ", Kind=", "/"), func(t *testing.T) {
-			for _, share := range []bool{false, true} {
-				d, err := decode.New(reflect.PointerTo(typ), decode.Options{Share: share})
+			for n := range 4 {
+				d, err := decode.New(reflect.PointerTo(typ), decode.Options{Share: n%2 == 1})
 				if err != nil {
 					t.Fatal(err)
+				}
+				r := reader{Decoder: d}
+				if n >= 2 {
+					// Whatever the names are: a version may differ from the one before in all parts.
+					d.ReuseFrom(func(string, string) any { return r.last })
 				}
 				if !d.Protobuf() {
 					t.Fatal("not read from protobuf")
@@ -55,12 +62,15 @@ func TestKinds(t *testing.T) {
 					obj := reflect.New(typ).Interface().(runtime.Object)
 					fill.Fill(obj)
 					obj.GetObjectKind().SetGroupVersionKind(gvk)
-					fromJSON(t, d, obj)
-					fromProtobuf(t, d, obj)
+					r.fromJSON(t, obj)
+					r.fromProtobuf(t, obj)
 					// All that two objects have, one behind the other, in one: the second is merged into the first.
 					if before != nil {
-						fromJSON(t, d, before, obj)
-						fromProtobuf(t, d, before, obj)
+						r.fromJSON(t, before, obj)
+						r.fromProtobuf(t, before, obj)
+						// And an object that has some parts of each.
+						r.fromJSON(t, mixed(rng, before, obj))
+						r.fromProtobuf(t, mixed(rng, before, obj))
 					}
 					before = obj
 				}
@@ -72,7 +82,31 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-func fromJSON(t *testing.T, d *decode.Decoder, objs ...runtime.Object) {
+// mixed returns an object that has each field of a or of b, and each field of the metadata.
+func mixed(rng *rand.Rand, a, b runtime.Object) runtime.Object {
+	out := a.DeepCopyObject()
+	to, from := reflect.ValueOf(out).Elem(), reflect.ValueOf(b.DeepCopyObject()).Elem()
+	for i := range to.NumField() {
+		if to.Type().Field(i).Name == "ObjectMeta" {
+			for j := range to.Field(i).NumField() {
+				if rng.Intn(2) == 0 {
+					to.Field(i).Field(j).Set(from.Field(i).Field(j))
+				}
+			}
+		} else if rng.Intn(2) == 0 {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return out
+}
+
+// A reader is a decoder and the last object that it has decoded.
+type reader struct {
+	*decode.Decoder
+	last any
+}
+
+func (r *reader) fromJSON(t *testing.T, objs ...runtime.Object) {
 	t.Helper()
 	var data []byte
 	for i, obj := range objs {
@@ -89,10 +123,10 @@ func fromJSON(t *testing.T, d *decode.Decoder, objs ...runtime.Object) {
 	wantErr := utiljson.Unmarshal(data, want)
 	// The items of a list lack it, so those of a watch do as well.
 	want.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	same(t, d, []byte(fmt.Sprintf(`{"type":"ADDED","object":%s}`+"\n", data)), decode.JSON, want, wantErr)
+	r.same(t, []byte(fmt.Sprintf(`{"type":"ADDED","object":%s}`+"\n", data)), decode.JSON, want, wantErr)
 }
 
-func fromProtobuf(t *testing.T, d *decode.Decoder, objs ...runtime.Object) {
+func (r *reader) fromProtobuf(t *testing.T, objs ...runtime.Object) {
 	t.Helper()
 	var envelope runtime.Unknown
 	for _, obj := range objs {
@@ -116,21 +150,22 @@ func fromProtobuf(t *testing.T, d *decode.Decoder, objs ...runtime.Object) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, d, append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), decode.Protobuf, want, wantErr)
+	r.same(t, append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), decode.Protobuf, want, wantErr)
 }
 
 // same reads one frame several times, since the decoder learns from what it has seen.
-func same(t *testing.T, d *decode.Decoder, frame []byte, encoding decode.Encoding, want any, wantErr error) {
+func (r *reader) same(t *testing.T, frame []byte, encoding decode.Encoding, want any, wantErr error) {
 	t.Helper()
 	for range 3 {
 		events := 0
-		err := d.Watch(bytes.NewReader(frame), encoding, func(ev decode.Event) error {
+		err := r.Watch(bytes.NewReader(frame), encoding, func(ev decode.Event) error {
 			events++
 			if (ev.Object.Err != nil) != (wantErr != nil) {
 				t.Errorf("error %v, want %v", ev.Object.Err, wantErr)
 			} else if wantErr == nil && !reflect.DeepEqual(want, ev.Object.Value) {
 				t.Errorf("another object (-want +got):\n%s", cmp.Diff(want, ev.Object.Value))
 			}
+			r.last = ev.Object.Value
 			return nil
 		})
 		if err != nil || events != 1 {
@@ -190,7 +225,7 @@ func TestMapEntriesOfTwoValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, d, append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), decode.Protobuf, tt.obj, wantErr)
+			(&reader{Decoder: d}).same(t, append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), decode.Protobuf, tt.obj, wantErr)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/reuse"
 )
 
 // metricsInterval is the least time between two updates of the gauges. A scraper comes every few
@@ -102,6 +103,9 @@ type observedSource struct {
 }
 
 func (s *observedSource) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
+
+// Reuses is part of [reuse.Source].
+func (s *observedSource) Reuses(reuse.Mark) bool { return reuse.Of(s.Source) }
 
 // Watch notifies the metrics of each event. It does so also as it begins, because the store has
 // just got a list, unless the list is streamed.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/reuse"
 )
 
 // A lateSource is a source whose transform is set later: before the first request, and never after.
@@ -44,6 +45,9 @@ func (s *lateSource) apply(obj metav1.Object) (metav1.Object, error) {
 }
 
 func (s *lateSource) Hints() lw.SourceHints { return lw.HintsOf(s.source()) }
+
+// Reuses is part of [reuse.Source]. A source with a transform is none.
+func (s *lateSource) Reuses(reuse.Mark) bool { return reuse.Of(s.source()) }
 
 func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
 	return s.source().List(ctx, opts, yield)

@@ -52,6 +52,10 @@ type Options struct {
 	// are without them: typed and unstructured ones, and metadata. A path that a typed object does
 	// not have is an error of its informer, which ends it.
 	Drop []string
+	// Whole decodes each version of an object whole, as lw.HTTP.Whole says. By default the versions
+	// of an object share what did not change. That is safe for those who get deep copies; handlers
+	// and predicates must not change the objects that they get in any case.
+	Whole bool
 }
 
 func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, error) {
@@ -64,7 +68,7 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	}
 	opts.HTTPClient = clientgo.Capture(client)
 	if opts.NewInformer == nil {
-		decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Scheme: opts.Scheme}
+		decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Whole: o.Whole, Scheme: opts.Scheme}
 		opts.NewInformer = decoder.NewInformer
 	}
 	return cache.New(config, opts)

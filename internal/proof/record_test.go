@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/oracle"
+	"github.com/go-lw/lw/internal/reuse"
 )
 
 // describe is what the oracle is told of a part.
@@ -48,6 +49,12 @@ type recorded struct {
 
 	mu     sync.Mutex
 	recent []time.Time // guarded by mu
+}
+
+// Reuses is part of [reuse.Source]: the log sees the objects as the source has decoded them.
+func (s *recorded) Reuses(reuse.Mark) bool {
+	_, decodes := s.src.(*lw.HTTP[*Part])
+	return decodes
 }
 
 // hot is how many requests within a second are so many that the history has to be ended: time does

@@ -43,6 +43,12 @@ const (
 	targetFile    = "informer_target.go"
 	watchFile     = "reflector_watch.go"
 	eventFile     = "reflector_event.go"
+	reuseFile     = "reflector_reuse.go"
+	partsFile     = "internal/decode/reuse_parts.go"
+	partsJSON     = "internal/decode/reuse_parts_json.go"
+	partsProto    = "internal/decode/reuse_parts_proto.go"
+	untypedFile   = "internal/decode/reuse_untyped.go"
+	lastFile      = "internal/decode/reuse_last.go"
 	limitFile     = "reflector_limit.go"
 	sinkFile      = "reflector_sink.go"
 	probeFile     = "reflector_probe.go"
@@ -290,6 +296,36 @@ var bugs = []bug{
 		"	listPatience = 90 * time.Second", "	listPatience = 10 * time.Second")},
 	{name: "list is cut although items come", run: "TestSlowLists", edits: one(listFile,
 		"		g.heard(1)\n		got.addItem(obj, err)", "		got.addItem(obj, err)")},
+	{name: "sum of a part is not compared", run: "Parts", in: "./internal/decode", edits: one(partsFile,
+		"if sum != *l.sum(old, i) {", "if false && sum != *l.sum(old, i) {")},
+	{name: "size of a part is kept and its sum is not", run: "Parts", in: "./internal/decode", edits: one(partsFile,
+		"= sum, uint32(len(raw))", "= *l.sum(d.last.object, i), uint32(len(raw))")},
+	{name: "part that comes twice is merged in JSON", run: "Parts", in: "./internal/decode", edits: one(partsJSON,
+		"if l.came(d, i) {", "if false && l.came(d, i) {")},
+	{name: "part that comes twice is merged in protobuf", run: "Parts", in: "./internal/decode", edits: one(partsProto,
+		"if l.came(d, i) {", "if false && l.came(d, i) {")},
+	{name: "run of a slice that goes on is cut", run: "Parts", in: "./internal/decode", edits: one(partsProto,
+		"case n > 0 && run && hasTag(rest[n:], tag):", "case false && n > 0 && run && hasTag(rest[n:], tag):")},
+	{name: "append to a version writes into the last one", run: "Parts", in: "./internal/decode", edits: one(partsFile,
+		"value.cap = value.len", "value.cap += 8")},
+	{name: "last version is kept alive", run: "Parts", in: "./internal/decode", edits: one("internal/decode/reuse_buffers.go",
+		"d.last = lastVersion{}", "d.last.looked = false")},
+	{name: "name behind a part is not looked for", run: "Parts", in: "./internal/decode", edits: one(partsJSON,
+		"d.readAhead()", "_ = d.readAhead")},
+	{name: "changed item is taken for the old one", run: "TestUnchangedItem", in: "./internal/decode", edits: one(lastFile,
+		"if !l.rest[i].equal(v.object, v.old) {", "if false && !l.rest[i].equal(v.object, v.old) {")},
+	{name: "event is taken for the old object", run: "TestUnchangedItem", in: "./internal/decode", edits: one(lastFile,
+		"if d.listing && d.unchanged() {", "if d.unchanged() {")},
+	{name: "untyped part of another name is taken", run: "Untyped", in: "./internal/decode", edits: one(untypedFile,
+		"maphash.String(seed, name), drop", "0, drop")},
+	{name: "untyped part that comes twice is noted", run: "Untyped", in: "./internal/decode", edits: one(untypedFile,
+		"if twice || parts.unsure {", "if false && (twice || parts.unsure) {")},
+	{name: "object of a test is lent to the decoder", run: "TestReuse", edits: one(reuseFile,
+		"if !ok || t.hub.store.foreign.Load() {", "if !ok {")},
+	{name: "copy of a changed object is made anew", run: "TestReuse", edits: one("mutation.go",
+		"if known {", "if false && known {")},
+	{name: "HTTP.Whole has no effect", run: "TestReuse", edits: one("http.go",
+		"if !h.Whole {", "if true {")},
 	{name: "streamed list that ends before its events is believed", run: "TestStreamEndsBeforeItsEvents", edits: one(eventFile,
 		"!w.hints.Unversioned && newest.after(ev.ResourceVersion)", "false && newest.after(ev.ResourceVersion)")},
 	{name: "bookmark without a version is progress", run: "TestNoProgress", edits: one(eventFile,
