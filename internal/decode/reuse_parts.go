@@ -14,7 +14,9 @@ import (
 // The parts are the maps and slices of the ObjectMeta, and the other fields of the object that have
 // memory of their own or are structs, such as spec and status. Of each part the decoder notes how
 // many bytes it had, and a hash of them. It notes that behind the object, in the same allocation,
-// so the notes live exactly as long as the object and take no lookup.
+// so the notes live exactly as long as the object and take no lookup. A part keeps alive the batch
+// of each allocator that it was made in. So an object may hold some values of older versions, at most
+// those of one version for each of its parts.
 //
 // A hash of 64 bits with a secret seed stands for the bytes: see seed. What is not certain is
 // decoded. That is so for a null and for a number, whose ends are not in their own bytes. A part

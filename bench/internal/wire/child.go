@@ -164,6 +164,8 @@ func (j job) measure() (compare.Sample, error) {
 			return nil, err
 		}
 	}
+	live, _ = measure.Live()
+	sample["live.events"] = (float64(live) - float64(before)) / float64(j.Pods)
 	return sample, nil
 }
 
