@@ -55,9 +55,7 @@ func checkReuse[T interface {
 			t.Errorf("the labels are those of the last version: %v, want %v", got, want)
 		}
 		// A list that brings the same, and one more.
-		server.Cut()
-		done(gadgets.Create(newGadget("b", 1)))
-		server.Compact()
+		mustRelist(server, func() { done(gadgets.Create(newGadget("b", 1))) })
 		sleep(time.Minute)
 		if n := inf.Store().Len(); n != 2 || inf.Status().Relists != 1 {
 			t.Fatalf("%d objects after %d relists", n, inf.Status().Relists)
@@ -66,6 +64,15 @@ func checkReuse[T interface {
 			t.Errorf("the list has changed %v to %v", after, again)
 		}
 	})
+}
+
+// mustRelist cuts the watches and forgets the history of the change before they can be resumed.
+func mustRelist(server *lwtest.Server, change func()) {
+	server.SetDown(true)
+	server.Cut()
+	change()
+	server.Compact()
+	server.SetDown(false)
 }
 
 // done returns the object that a server has written.
@@ -172,9 +179,7 @@ func TestReuseKeepsMutationsVisible(t *testing.T) {
 		}
 		w, _ := inf.Store().Get(key("1"))
 		w.Spec.Size = 66
-		server.Cut()
-		done(gadgets.Create(newGadget("b", 1)))
-		server.Compact()
+		mustRelist(server, func() { done(gadgets.Create(newGadget("b", 1))) })
 		sleep(100 * time.Millisecond)
 		if inf.Status().Relists != 1 {
 			t.Errorf("%d relists", inf.Status().Relists)
