@@ -40,6 +40,10 @@ type ListWatch[T Object, L ObjectList] struct {
 // options of every request, as with [WithListOptions].
 //
 //	lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
+//
+// client-go decodes the objects. Its watch hides that a connection broke: the watch just ends, and
+// the informer resumes it, but OnError is not told. An [HTTP] of the same collection tells it, and
+// decodes with less CPU; package clientgo makes one of a rest.Config.
 func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
 	if isNil(c) {
 		panic("lw: FromClient: nil client")

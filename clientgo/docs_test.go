@@ -9,12 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/lwtest"
 )
 
 // What docs/memory.md keeps of a pod.
@@ -115,6 +118,27 @@ func TestMigrationPage(t *testing.T) {
 		cache.WaitFor(t.Context(), "", pods.HasSyncedChecker())
 		if got := pods.GetStore().ListKeys(); len(got) != 1 || got[0] != "default/web" {
 			t.Errorf("the store has %v", got)
+		}
+	})
+}
+
+// The client of client-go that docs/testing.md makes for a server of lwtest.
+func TestTestingPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
+		config := &rest.Config{
+			Host: server.URL(), Transport: server.Client().Transport,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+		}
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod("default", "a"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if pods, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil || len(pods.Items) != 1 {
+			t.Errorf("%v, %v", pods, err)
 		}
 	})
 }

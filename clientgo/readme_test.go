@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -101,25 +100,19 @@ func TestREADME(t *testing.T) {
 // The controller of README.md: it reconciles each replica set, also when one of its pods changes, and says what it waits for
 // where the server says no.
 func TestREADMEController(t *testing.T) {
-	replicaSet := appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind()
-	owner := func(p *corev1.Pod) types.UID {
-		if ref := metav1.GetControllerOf(p); ref != nil {
-			return ref.UID
-		}
-		return ""
-	}
 	example := func(ctx, patience context.Context, clientset kubernetes.Interface, reconcile func(*appsv1.ReplicaSet, []*corev1.Pod)) error {
+		replicaSet := schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]())
 		sets := lw.NewInformer(lw.FromClient(clientset.AppsV1().ReplicaSets("")), nil)
 		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
-		podsOf := lw.NewIndex(pods, owner) // by the UID of the owner
+		podsOf := lw.NewMultiIndex(pods, lw.OwnerUIDs[*corev1.Pod]) // by the UID of the owner
 		sets.AddHandler(clientgo.Enqueue[*appsv1.ReplicaSet](queue))
 		pods.AddHandler(clientgo.EnqueueOwner[*corev1.Pod](queue, replicaSet)) // a pod's change concerns its set
 
 		var group lw.Group
 		group.Add(sets)
 		group.Add(pods)
-		go group.Run(ctx)
+		go group.Run(ctx) // examples/controller ends it last, after what is being reconciled
 		context.AfterFunc(ctx, queue.ShutDown)
 		if err := group.WaitForSync(patience); err != nil {
 			return err // says of each informer what it waits for

@@ -12,8 +12,9 @@
 // runs it on a cluster until Ctrl-C or SIGTERM, and serves /healthz, /livez and /statusz. In the
 // cluster, use -in-cluster.
 //
-// To make it yours: copy the directory, remove the replace lines of go.mod, put your types into
-// website.go and your work into reconcile.go, and test it as controller_test.go does.
+// To make it yours: copy the directory, remove the replace lines of go.mod and run go mod tidy, put
+// your types into website.go and your work into reconcile.go, and test it as controller_test.go
+// does.
 package main
 
 import (
