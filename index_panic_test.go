@@ -48,14 +48,14 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 		update(t, m, "b", 2)
 		got.mustBe(t, "update b1 b2")
 		mustStay("after another object's", before, 2)
+		relists := inf.Status().Relists
 		m.Fail(errors.New("down"))
 		m.Disconnect()
 		update(t, m, "b", 1)
 		m.Compact()
 		m.Fail(nil)
-		lists := inf.Status().Watches
 		sleep(time.Minute)
-		if lists == inf.Status().Watches {
+		if relists == inf.Status().Relists {
 			t.Error("there was no list")
 		}
 		got.mustBe(t, "update b2 b1")
