@@ -49,9 +49,6 @@ func TestClientGo(t *testing.T) {
 			pkg:      "k8s.io/client-go/tools/cache",
 			tests:    tests,
 			excluded: privateFields,
-			racy: map[string]string{
-				"TestSharedInformerWatchDisruption": "it sets receivedItemNames of its listeners without their lock, while a resync may append to it",
-			},
 			sees: map[string]string{
 				mute:      "TestSharedInformerTransformer",
 				forgetful: "TestIndexer",

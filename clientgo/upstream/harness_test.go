@@ -70,15 +70,6 @@ func runSuite(t *testing.T, w *workspace, s suite) {
 		}
 		tests = s.tests
 	}
-	if names := missing(slices.Sorted(maps.Keys(s.racy)), tests); len(names) > 0 {
-		t.Fatalf("%s has no test of the name %q to leave out", s.pkg, names)
-	}
-	if raceEnabled {
-		for name, why := range s.racy {
-			t.Logf("left out under the race detector: %s: %s", name, why)
-		}
-		tests = missing(tests, slices.Collect(maps.Keys(s.racy)))
-	}
 	t.Run(ofClientGo, func(t *testing.T) {
 		res := expectPass(t, s, b, ofClientGo, tests, nil)
 		if names := missing(slices.Collect(maps.Keys(s.excluded)), res.ended()); len(names) > 0 {

@@ -34,7 +34,7 @@ func hookConstructor(src string) (string, error) {
 //   - the helpers that look into *sharedIndexInformer are left out, since that file has others,
 //   - NewSharedInformer(...), with or without an assertion of that type, is newHandled(...),
 //   - in TestSharedInformerWatchDisruption, which that file calls in a bubble, a bubbleClock stands
-//     for the FakeClock.
+//     for the FakeClock, and listeners are emptied under their lock.
 //
 // The functions of keep are not changed.
 func rewriteInformerTests(src string, keep map[string]string) (string, error) {
@@ -80,13 +80,23 @@ func rewriteInformerTests(src string, keep map[string]string) (string, error) {
 }
 
 // useBubble renames the test so that it begins with a small letter, makes its clock a bubbleClock
-// and leaves out the assignments of that clock to fields.
+// and leaves out the assignments of that clock to fields. A FakeClock has a lock, which orders what
+// the test writes before it steps and what the informer does after. A bubble's clock has none, so
+// the listeners are emptied by reset, which takes theirs.
 func (p *patch) useBubble(test string) error {
 	f, err := p.function(test)
 	if err != nil {
 		return err
 	}
 	p.replaceNode(f.Name, "s"+test[len("TestS"):])
+	resets := 0
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if assign, ok := n.(*ast.AssignStmt); ok && p.text(assign) == "listener.receivedItemNames = []string{}" {
+			p.replaceNode(assign, "listener.reset()")
+			resets++
+		}
+		return true
+	})
 	clocks, fields := 0, 0
 	for _, stmt := range f.Body.List {
 		assign, ok := stmt.(*ast.AssignStmt)
@@ -102,8 +112,8 @@ func (p *patch) useBubble(test string) error {
 			fields++
 		}
 	}
-	if clocks != 1 || fields == 0 {
-		return fmt.Errorf("upstream: %s has %d clocks and gives them to %d fields", test, clocks, fields)
+	if clocks != 1 || fields == 0 || resets != 1 {
+		return fmt.Errorf("upstream: %s has %d clocks, gives them to %d fields, and empties listeners in %d places", test, clocks, fields, resets)
 	}
 	return nil
 }

@@ -44,6 +44,9 @@ func TestSharedInformerWatchDisruption(t *testing.T) {
 	clock := testingclock.NewFakeClock(now)
 	informer.clock = clock
 	informer.other.clock = clock
+	for _, listener := range listeners {
+		listener.receivedItemNames = []string{}
+	}
 	clock.Step(1)
 }
 
@@ -78,6 +81,9 @@ func sharedInformerWatchDisruption(t *testing.T) {
 	clock := newBubbleClock(informer)
 	
 	
+	for _, listener := range listeners {
+		listener.reset()
+	}
 	clock.Step(1)
 }
 
@@ -96,6 +102,7 @@ func TestPlain(t *testing.T) {
 	for what, change := range map[string][2]string{
 		"a helper":  {"func isStarted(", "func isRunning("},
 		"the clock": {"testingclock.NewFakeClock(now)", "now"},
+		"the reset": {"[]string{}", "nil"},
 		"the test":  {"TestSharedInformerWatchDisruption", "TestDisruption"},
 		"the kept":  {"TestPrivate", "TestPublic"},
 	} {

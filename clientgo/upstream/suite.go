@@ -14,9 +14,6 @@ type suite struct {
 	tests []string
 	// excluded are not run with lw's informers. The values say why.
 	excluded map[string]string
-	// racy have a data race of their own, with client-go's informers too. They are not run under the
-	// race detector. The values say where the race is.
-	racy map[string]string
 	// skipped skip themselves. The values say why.
 	skipped map[string]string
 	// sees has the kinds of broken informers that the suite must notice, and for each a test that
