@@ -32,17 +32,13 @@ func (l *partLayout) messagePart(i int, tag string, inner wireDecoder) wireDecod
 			w.pos += n
 			return nil
 		}
-		end := 0
-		if run {
-			_, end = w.countRepeats(tag)
-		}
 		// A decoder that shares equal parts consumes the run at once, any other one field after the
 		// other.
 		for {
 			if err := inner(d, w, typ, p); err != nil {
 				return err
 			}
-			if w.pos >= end {
+			if !run || !hasTag(w.data[w.pos:], tag) {
 				break
 			}
 			w.pos += len(tag)
