@@ -10,7 +10,7 @@ import (
 
 // A Cursor is one consumer's place in a [FIFO]. One goroutine at a time may call Next; any
 // goroutine may call the other methods.
-type Cursor[T Object] struct {
+type Cursor[T Identified] struct {
 	// The deltas that the consumer has not been given yet, in their order, are those of draining,
 	// those of folded, and those of the log from pos on. Mostly draining and folded are nil: then
 	// the consumer gets slices of the chunks themselves, and nothing is copied.

@@ -1,6 +1,10 @@
 package lw
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/go-lw/lw/internal/equal"
+)
 
 // An EventType says what happened to an object.
 type EventType uint8
@@ -49,7 +53,7 @@ func (c Cause) String() string {
 
 // A Delta is one change of one object, as [Informer.Events] yields it and a [Cursor] returns it.
 // Its objects are shared and must not be changed.
-type Delta[T Object] struct {
+type Delta[T Identified] struct {
 	Type            EventType
 	Cause           Cause  // if changes were folded, the cause of the last one
 	Initial         bool   // an Added of the content that the consumer begins with
@@ -72,14 +76,14 @@ func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
 // emit calls yield with the deltas that lead from d.Old to d.New, and sets their types. There is
 // none if both are one object. There are two if the UID differs, because the object was deleted and
 // created again. In all other cases there is one. A zero Old or New means that there is no object.
-func emit[T Object](d Delta[T], yield func(Delta[T])) {
+func emit[T Identified](d Delta[T], yield func(Delta[T])) {
 	var zero T
 	switch {
-	case d.Old == d.New:
-	case d.Old == zero:
+	case equal.Same(d.Old, d.New):
+	case equal.IsZero(d.Old):
 		d.Type = Added
 		yield(d)
-	case d.New == zero:
+	case equal.IsZero(d.New):
 		d.Type, d.Initial = Deleted, false
 		yield(d)
 	case d.Old.GetUID() == d.New.GetUID():

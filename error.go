@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-lw/lw/internal/equal"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -140,18 +141,16 @@ func protocolErrorf(format string, args ...any) error {
 }
 
 // usable reports whether obj can be in a collection: it is not nil, and has a name.
-func usable[T Object](obj T) bool {
-	var zero T
-	return obj != zero && obj.GetName() != ""
+func usable[T Identified](obj T) bool {
+	return !equal.IsZero(obj) && obj.GetName() != ""
 }
 
 // unusable returns nil if obj is usable, else the error that says why it is not.
-func unusable[T Object](obj T) error {
-	var zero T
+func unusable[T Identified](obj T) error {
 	switch {
 	case usable(obj):
 		return nil
-	case obj == zero:
+	case equal.IsZero(obj):
 		return &Error{Op: opDecode, Err: errors.New("the object is nil")}
 	}
 	return &Error{Op: opDecode, Key: KeyOf(obj), UID: obj.GetUID(), Err: errNoName("object")}

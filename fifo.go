@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-lw/lw/internal/equal"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -21,7 +22,7 @@ import (
 // objects, and no consumer delays another one or the writer.
 //
 // All methods are safe for concurrent use.
-type FIFO[T Object] struct {
+type FIFO[T Identified] struct {
 	// The log is a linked list of chunks, each with 256 slots for deltas. A position in it is the
 	// number of deltas before it. There is one appender at a time. It writes the slot at position
 	// end, and then stores end+1. A reader loads end, and reads only slots before it. So neither
@@ -82,7 +83,7 @@ const (
 )
 
 // A chunk is a piece of the log: chunkSize deltas in a row.
-type chunk[T Object] struct {
+type chunk[T Identified] struct {
 	base uint64                   // the position of slots[0]
 	next atomic.Pointer[chunk[T]] // nil for the tail
 	// slots are allocated apart from the chunk. A consumer gets some of them as a slice, and may
@@ -95,7 +96,7 @@ type chunk[T Object] struct {
 	pinned bool // the consumer of a closed cursor may still read slots: none may be cleared
 }
 
-func newChunk[T Object](base uint64) *chunk[T] {
+func newChunk[T Identified](base uint64) *chunk[T] {
 	return &chunk[T]{base: base, slots: new([chunkSize]Delta[T])}
 }
 
@@ -317,7 +318,7 @@ func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
 		q.known = make(map[Key]T, len(next))
 	}
 	for _, obj := range objs {
-		if key := KeyOf(obj); next[key] == obj {
+		if key := KeyOf(obj); equal.Same(next[key], obj) {
 			q.pushChange(key, obj, d)
 		}
 	}
@@ -351,7 +352,7 @@ func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 	d := Delta[T]{Cause: CauseWatch, ResourceVersion: ev.ResourceVersion}
 	switch ev.Type {
 	case watch.Added, watch.Modified:
-		if ev.Object == zero {
+		if equal.IsZero(ev.Object) {
 			return
 		}
 		if q.known == nil {
@@ -367,12 +368,11 @@ func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 // that change. They have the cause and the resource version of d, and an Added has its initial
 // flag. The caller holds write.
 func (q *FIFO[T]) pushChange(key Key, obj T, d Delta[T]) {
-	var zero T
 	old, known := q.known[key]
-	if known && obj != zero && unchanged(old, obj) {
+	if known && !equal.IsZero(obj) && unchanged(old, obj) {
 		return
 	}
-	if obj == zero {
+	if equal.IsZero(obj) {
 		delete(q.known, key)
 	} else {
 		q.known[key] = obj

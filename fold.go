@@ -1,6 +1,10 @@
 package lw
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/go-lw/lw/internal/equal"
+)
 
 // A netChange is the net effect of a run of deltas: for each key that changed, the object before
 // the run and the object after it. What was between is forgotten. Its size depends on the number of
@@ -9,7 +13,7 @@ import "slices"
 //
 // Its life has three stages: add is called for each delta, then freeze once, then drain until it is
 // empty. The mutex of the cursor that has it guards it.
-type netChange[T Object] struct {
+type netChange[T Identified] struct {
 	// entries has one delta for each key that changed, from the object before the run (Old) to the
 	// object after it (New). They are in the order of each key's latest change: the object that
 	// changed last comes last. That is as near to the order of the log as one change for each
@@ -28,7 +32,7 @@ type netChange[T Object] struct {
 	live int
 }
 
-func newNetChange[T Object]() *netChange[T] {
+func newNetChange[T Identified]() *netChange[T] {
 	return &netChange[T]{places: map[Key]int{}}
 }
 
@@ -57,7 +61,7 @@ func (n *netChange[T]) add(d Delta[T]) {
 		n.entries[place] = Delta[T]{} // empty for now; filled again below if it is the last place
 		n.live--
 	}
-	if d.Old == d.New {
+	if equal.Same(d.Old, d.New) {
 		if again {
 			delete(n.places, key)
 		}
@@ -80,8 +84,7 @@ func (n *netChange[T]) add(d Delta[T]) {
 // compact removes the empty places. Since the last time, add was called at least as often as
 // compact moves entries now. So the cost for each delta is constant.
 func (n *netChange[T]) compact() {
-	var zero T
-	n.entries = slices.DeleteFunc(n.entries, func(d Delta[T]) bool { return d.Old == zero && d.New == zero })
+	n.entries = slices.DeleteFunc(n.entries, func(d Delta[T]) bool { return equal.IsZero(d.Old) && equal.IsZero(d.New) })
 	if cap(n.entries) > 8*(len(n.entries)+chunkSize) {
 		n.entries = slices.Clone(n.entries) // gives back memory after a burst
 	}
@@ -100,7 +103,7 @@ func (n *netChange[T]) drain(buf []Delta[T]) []Delta[T] {
 	drained := 0
 	for ; drained < len(n.entries) && len(buf) < cap(buf)-1; drained++ {
 		d := n.entries[drained]
-		if d.Old == d.New {
+		if equal.Same(d.Old, d.New) {
 			continue
 		}
 		n.live--

@@ -52,7 +52,7 @@ func Share[T Object, K comparable](g *Group, key K, source func() Source[T], opt
 
 // A sharedKey is a key in Group.shared. Its type tells apart equal keys of informers of different
 // types.
-type sharedKey[T Object, K comparable] struct{ key K }
+type sharedKey[T Identified, K comparable] struct{ key K }
 
 // share returns the member of key, which then has one more user. If there is none, it makes one
 // with an informer of build.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 // A Handler is a set of functions that an informer calls for every change to its store. They are
@@ -22,7 +24,7 @@ import (
 // A function may block: that delays only the calls of its own handler. It may call the methods of
 // the informer and of its registration, but must not wait for that registration to sync or to be
 // done.
-type Handler[T Object] struct {
+type Handler[T Identified] struct {
 	Add    func(obj T)
 	Update func(old, new T)
 	Delete func(last T)
@@ -104,7 +106,7 @@ func (r *Registration) Pending() int {
 
 // A handlerRunner makes the calls of one handler, in the goroutine of run. All methods but pending
 // are called there.
-type handlerRunner[T Object] struct {
+type handlerRunner[T Identified] struct {
 	h   Handler[T]
 	hub *hub[T]
 	reg *Registration
@@ -206,7 +208,7 @@ func (r *handlerRunner[T]) resync() bool {
 		// Skip an object that has changed since the cut: the handler gets its change from the log.
 		// Looking at the store costs time, and is needed only if the log has grown since.
 		if r.hub.log.position() != at.position {
-			if now, ok := r.hub.store.Get(KeyOf(obj)); !ok || now != obj {
+			if now, ok := r.hub.store.Get(KeyOf(obj)); !ok || !equal.Same(now, obj) {
 				continue
 			}
 		}

@@ -34,7 +34,7 @@ import (
 // run for different objects at the same time.
 //
 // The fields must not be changed once the HTTP is in use.
-type HTTP[T Object] struct {
+type HTTP[T Identified] struct {
 	// URL is the URL of the collection, of all namespaces or of one. It may have a query, to which
 	// that of a request is added.
 	URL string

@@ -22,7 +22,7 @@ import (
 // differences.
 //
 // Several hubs may share one mu. A goroutine that holds it then sees all of them at one point.
-type hub[T Object] struct {
+type hub[T Identified] struct {
 	*hubCore
 	store *Indexer[T]
 	log   *FIFO[T]
@@ -32,11 +32,11 @@ type hub[T Object] struct {
 }
 
 // newHub returns an empty hub. Other hubs may have the same mu.
-func newHub[T Object](opts *Options, mu *sync.Mutex) *hub[T] {
+func newHub[T Identified](opts *Options, mu *sync.Mutex) *hub[T] {
 	return &hub[T]{
 		hubCore: newHubCore(opts),
 		store:   &Indexer[T]{store: table.NewOwned(KeyOf[T], versionAndUID[T], mu)},
-		log:     NewFIFO[T](),
+		log:     new(FIFO[T]),
 		mu:      mu,
 	}
 }
@@ -46,7 +46,7 @@ func newHub[T Object](opts *Options, mu *sync.Mutex) *hub[T] {
 // store keeps only a 32-bit hash of the UID. A collision matters only if an object is deleted and
 // created again, and the deletion is not seen: then handlers get an Update instead of a Delete and
 // an Add.
-func versionAndUID[T Object](obj T) (version uint64, identity string) {
+func versionAndUID[T Identified](obj T) (version uint64, identity string) {
 	return decimal(obj.GetResourceVersion()), string(obj.GetUID())
 }
 
@@ -84,7 +84,7 @@ func (h *hub[T]) notify() { h.log.notify() }
 
 // A change is one difference that a replace makes: old is zero for a new object, new for one that
 // is gone.
-type change[T Object] struct{ old, new T }
+type change[T Identified] struct{ old, new T }
 
 // replace makes objs the whole content and report the reported version, and appends the differences
 // to the log, deletions first. version is the resource version that the changes lead to. The spec
@@ -133,7 +133,7 @@ func (h *hub[T]) syncLocked() {
 
 // A subscription is a consumer's place at a hub: a snapshot of the store, and a cursor for the
 // changes after it. Both are taken at one point, so no change is missed or seen twice.
-type subscription[T Object] struct {
+type subscription[T Identified] struct {
 	opts     cursorOptions
 	starting func(snap *Snapshot[T]) // called under hub.mu before started is closed; may be nil
 	started  chan struct{}           // closed when snapshot and cursor are set
@@ -176,7 +176,7 @@ func (h *hub[T]) unsubscribe(s *subscription[T]) {
 
 // A cut is one point of a collection: its content, and the position of the log up to which all
 // changes are in that content.
-type cut[T Object] struct {
+type cut[T Identified] struct {
 	snapshot *Snapshot[T]
 	position uint64
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/table"
 )
 
@@ -14,7 +15,7 @@ import (
 // Each call is answered from one state of the collection. A call that begins after another one has
 // returned, in any goroutine, is never answered from an older state. The order of the objects is
 // not defined.
-type Reader[T Object] interface {
+type Reader[T Identified] interface {
 	// Get returns the object of key; ok is false if there is none. It takes no lock and does not
 	// allocate.
 	Get(key Key) (obj T, ok bool)
@@ -40,7 +41,7 @@ type Reader[T Object] interface {
 // their objects, not while the caller looks at them. Writers wait for each other only if they
 // change the same shard (an eighth of the keys), the same stripe of an index (an eighth of its
 // values), or the resource version. They also wait while a Replace runs or an index is built.
-type Indexer[T Object] struct {
+type Indexer[T Identified] struct {
 	store *table.Store[T]
 	// foreign is set before the first write by one of the exported methods. The objects of an
 	// informer's store are then no longer all from its source.
@@ -108,13 +109,12 @@ func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
 // Apply makes the change of ev, and its resource version the reported one unless it is "". It does
 // nothing if ev has an Err.
 func (x *Indexer[T]) Apply(ev WatchEvent[T]) {
-	var none T
 	x.writeForeign()
 	switch {
 	case ev.Err != nil:
 	case ev.Type == watch.Deleted:
 		x.remove(ev.Key(), ev.ResourceVersion)
-	case ev.Object != none:
+	case !equal.IsZero(ev.Object):
 		x.set(ev.Object, ev.ResourceVersion)
 	default:
 		x.progress(ev.ResourceVersion)
@@ -149,7 +149,7 @@ func (x *Indexer[T]) indexer() *Indexer[T] { return x }
 
 // An Indexed is something that can have an index: an [*Indexer] or an [*Informer]. No other type
 // can implement it.
-type Indexed[T Object] interface {
+type Indexed[T Identified] interface {
 	indexer() *Indexer[T]
 }
 
@@ -161,7 +161,7 @@ type Indexed[T Object] interface {
 // A value is in the index as long as an object has it. A value that is not equal to itself, such as
 // a NaN, is left out, because no lookup could find it. An object that has such a value is found
 // under its other values, if it has any.
-type Index[K comparable, T Object] struct {
+type Index[K comparable, T Identified] struct {
 	groups *table.Groups[K, T]
 }
 
@@ -189,7 +189,7 @@ func NewMultiIndex[K comparable, T Object](x Indexed[T], keys func(T) iter.Seq[K
 
 // newIndex adds groups to the store of x, which fills it with the objects and updates it at each
 // write.
-func newIndex[K comparable, T Object](x Indexed[T], groups *table.Groups[K, T]) *Index[K, T] {
+func newIndex[K comparable, T Identified](x Indexed[T], groups *table.Groups[K, T]) *Index[K, T] {
 	x.indexer().store.Add(groups)
 	return &Index[K, T]{groups: groups}
 }
@@ -228,7 +228,7 @@ func (ix *Index[K, T]) Keys() iter.Seq[K] {
 // A Snapshot is one state of a collection: a [Reader] whose answers never change. As long as it is
 // referenced it keeps the objects of that state in memory. After a Snapshot, the first write to
 // each chunk of 256 objects copies that chunk, though not the objects.
-type Snapshot[T Object] struct {
+type Snapshot[T Identified] struct {
 	content *table.Snapshot[T]
 }
 

@@ -11,10 +11,10 @@ import (
 //
 // All readers and handlers share the objects. They must not be changed: copy an object first. All
 // methods are safe for concurrent use.
-type Informer[T Object] struct {
+type Informer[T Identified] struct {
 	hub   *hub[T]
 	r     *Reflector[T]
-	check *mutationDetector[T] // nil without Options.DetectMutation
+	check *mutationDetector // nil without Options.DetectMutation
 }
 
 // AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
@@ -43,7 +43,7 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	if o.DetectMutation {
 		// The detector calls o.OnError, which newReflector sets if it is nil. It does so only when
 		// Run has been called.
-		inf.check = newMutationDetector[T](o)
+		inf.check = newMutationDetector(o)
 	}
 	inf.r = newReflector(src, target[T](&informerTarget[T]{hub: inf.hub, opts: o, detector: inf.check}), o)
 	return inf

@@ -7,16 +7,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/table"
 )
 
 // An informerTarget is the target of an informer's reflector: it writes to the hub, as its only
 // writer. All methods but version are called in the goroutine of Run.
-type informerTarget[T Object] struct {
+type informerTarget[T Identified] struct {
 	hub         *hub[T]
 	opts        *Options
-	detector    *mutationDetector[T] // nil without Options.DetectMutation
-	holdingBack bool                 // a version has come that the store does not report
+	detector    *mutationDetector // nil without Options.DetectMutation
+	holdingBack bool              // a version has come that the store does not report
 
 	// distrusted has the objects that stayed as they were when the server last went back in time,
 	// because their new versions could not be used. Their resource versions are of the former
@@ -93,8 +94,7 @@ func (t *informerTarget[T]) enter(obj T) {
 }
 
 func (t *informerTarget[T]) leave(obj T) {
-	var zero T
-	if t.detector != nil && obj != zero {
+	if t.detector != nil && !equal.IsZero(obj) {
 		t.detector.remove(obj)
 	}
 }
@@ -103,7 +103,7 @@ func (t *informerTarget[T]) rejected(obj T) {
 	if t.detector == nil {
 		return
 	}
-	if now, ok := t.hub.store.Get(KeyOf(obj)); !ok || now != obj {
+	if now, ok := t.hub.store.Get(KeyOf(obj)); !ok || !equal.Same(now, obj) {
 		t.detector.forget(obj)
 	}
 }

@@ -14,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/rest"
 	"github.com/go-lw/lw/internal/reuse"
 )
 
 // Client is the part of a generated client that [FromClient] needs, such as
 // clientset.CoreV1().Pods(namespace).
-type Client[T Object, L ObjectList] interface {
+type Client[T Identified, L ObjectList] interface {
 	// Get is never called. It is here so that the compiler can infer T.
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
@@ -29,7 +30,7 @@ type Client[T Object, L ObjectList] interface {
 
 // A ListWatch is a [Source] made of two functions. L is the list type. Both functions must return
 // soon after their context is done.
-type ListWatch[T Object, L ObjectList] struct {
+type ListWatch[T Identified, L ObjectList] struct {
 	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
 	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 
@@ -111,11 +112,11 @@ func shardInfoOf(list runtime.Object) *metav1.ShardInfo {
 // eachItem yields the items of list. If the list holds them as values, in one array, eachItem
 // copies each: a pointer into the array would keep a whole page in memory for as long as the store
 // has one of its objects.
-func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
+func eachItem[T Identified](list runtime.Object, yield func(T, error) error) error {
 	var zero T
 	// one yields an item whose type is known only at run time.
 	one := func(item any) error {
-		if obj, ok := item.(T); ok && obj != zero {
+		if obj, ok := item.(T); ok && !equal.IsZero(obj) {
 			return yield(obj, nil)
 		}
 		id := metaOfAny(item)
@@ -130,7 +131,7 @@ func eachItem[T Object](list runtime.Object, yield func(T, error) error) error {
 	case elem == want:
 		for i := range v.Len() {
 			obj := v.Index(i).Interface().(T)
-			if obj == zero {
+			if equal.IsZero(obj) {
 				if err := yield(zero, &Error{Op: opDecode, Err: fmt.Errorf("item %d of %T is nil", i, list)}); err != nil {
 					return err
 				}
@@ -208,7 +209,7 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 // typedEvent converts ev. It fails, and so ends the watch, for an ERROR event, an event of an
 // unknown type and a bookmark without metadata. An object that is not a T is an event with Err:
 // only that object is lost, and the watch goes on.
-func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
+func typedEvent[T Identified](ev watch.Event) (WatchEvent[T], error) {
 	out := WatchEvent[T]{Type: ev.Type}
 	switch ev.Type {
 	case watch.Error:
@@ -227,7 +228,7 @@ func typedEvent[T Object](ev watch.Event) (WatchEvent[T], error) {
 	}
 	obj, ok := ev.Object.(T)
 	var zero T
-	if !ok || obj == zero {
+	if !ok || equal.IsZero(obj) {
 		id := metaOfAny(ev.Object)
 		out.ResourceVersion = id.ResourceVersion
 		out.Err = &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
@@ -271,7 +272,7 @@ func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)
 }
 
 // optioned is the Source of WithListOptions.
-type optioned[T Object] struct {
+type optioned[T Identified] struct {
 	src   Source[T]
 	tweak []func(*metav1.ListOptions)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 
+	"github.com/go-lw/lw/internal/equal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,14 @@ import (
 // be changed.
 type Object interface {
 	comparable
+	Identified
+}
+
+// Identified is the constraint of the types and functions that need an object's identity alone.
+// Their T is an [Object] all the same, since the constructors ask for one. They do not ask for it
+// themselves because the compiler would then generate their code for each type of objects; without
+// comparable, all pointers share it.
+type Identified interface {
 	GetNamespace() string
 	GetName() string
 	GetUID() types.UID
@@ -32,7 +41,7 @@ type ObjectList interface {
 type Key = types.NamespacedName
 
 // KeyOf returns the key of obj.
-func KeyOf[T Object](obj T) Key {
+func KeyOf[T Identified](obj T) Key {
 	return Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
@@ -62,7 +71,7 @@ func (m *Meta) GetResourceVersion() string { return m.ResourceVersion }
 func (m *Meta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
 
 // MetaOf returns a copy of the identity of obj.
-func MetaOf[T Object](obj T) Meta {
+func MetaOf[T Identified](obj T) Meta {
 	return Meta{
 		Namespace:       obj.GetNamespace(),
 		Name:            obj.GetName(),
@@ -80,7 +89,7 @@ func MetaOf[T Object](obj T) Meta {
 //
 // A Source that wraps another one passes the events on as they are, or copies all their fields. It
 // is also a [Hinter], and returns [HintsOf] the Source that it wraps.
-type Source[T Object] interface {
+type Source[T Identified] interface {
 	// List calls yield for each object of the collection, or of the page that opts asks for, and
 	// returns the metadata of the list. For an object that cannot be decoded it passes err instead
 	// of obj: an [*Error], with its Key if that is known. If yield returns an error, List ends and
@@ -94,7 +103,7 @@ type Source[T Object] interface {
 }
 
 // A WatchEvent is one event of a watch, as a [Source] yields it.
-type WatchEvent[T Object] struct {
+type WatchEvent[T Identified] struct {
 	// Type is Added, Modified, Deleted or Bookmark. An ERROR event of the server is not yielded:
 	// Watch returns it as its error.
 	Type watch.EventType
@@ -124,9 +133,8 @@ type WatchEvent[T Object] struct {
 // Key returns the key of the event's object, taken from Object, Identity or Err, whichever is set.
 // It is zero for a Bookmark, and for an Err without a key.
 func (e *WatchEvent[T]) Key() Key {
-	var zero T
 	switch {
-	case e.Object != zero:
+	case !equal.IsZero(e.Object):
 		return KeyOf(e.Object)
 	case e.Identity != nil:
 		return e.Identity.Key()
@@ -138,8 +146,7 @@ func (e *WatchEvent[T]) Key() Key {
 
 // id returns the identity of the event's object, or the zero Meta if the event has none.
 func (e *WatchEvent[T]) id() (id Meta) {
-	var zero T
-	if e.Object != zero {
+	if !equal.IsZero(e.Object) {
 		id = MetaOf(e.Object)
 	} else if e.Identity != nil {
 		id = *e.Identity
@@ -187,7 +194,7 @@ type SourceHints struct {
 type Hinter interface{ Hints() SourceHints }
 
 // HintsOf returns the hints of src, or the zero value if src is not a [Hinter].
-func HintsOf[T Object](src Source[T]) SourceHints {
+func HintsOf[T Identified](src Source[T]) SourceHints {
 	if h, ok := src.(Hinter); ok {
 		return h.Hints()
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/history"
 )
 
@@ -33,7 +34,7 @@ import (
 // objects that it is given and the objects that it returns, so the caller may change both. A T
 // without DeepCopyObject is copied as a struct only: the content of its maps, slices and pointers
 // is shared, and must not be changed. A Memory has no goroutine and needs no closing.
-type Memory[T Object] struct {
+type Memory[T Identified] struct {
 	line    *history.Line          // the counter of resource versions; it has its own lock
 	objects *history.Collection[T] // the objects with all their versions, under the lock of line
 	copier  copier[T]
@@ -94,7 +95,7 @@ func (m *Memory[T]) Update(obj T) (T, error) {
 // operation in errors.
 func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*history.Object[T], error)) (T, error) {
 	var zero T
-	if obj == zero {
+	if equal.IsZero(obj) {
 		return zero, apierrors.NewBadRequest(fmt.Sprintf("lw: Memory: %s: nil %s", op, typeName[T]()))
 	}
 	key := KeyOf(obj)

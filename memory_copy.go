@@ -12,14 +12,14 @@ import (
 )
 
 // A copier copies a T and writes a UID and a resource version into the copy.
-type copier[T Object] struct {
+type copier[T Identified] struct {
 	meta []int // the reflect index of the embedded Meta; nil if T is a metav1.Object
 }
 
 // newCopier fails if T cannot be copied, or has no UID and resource version to write. A
 // metav1.Object is copied by its DeepCopyObject if it is a runtime.Object, else as a struct; any
 // other T is a pointer to a struct that embeds Meta.
-func newCopier[T Object]() (copier[T], error) {
+func newCopier[T Identified]() (copier[T], error) {
 	t := reflect.TypeFor[T]()
 	if t.Implements(reflect.TypeFor[metav1.Object]()) {
 		if t.Implements(reflect.TypeFor[runtime.Object]()) || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct {
@@ -99,7 +99,7 @@ func labelsOf[T any](obj T) map[string]string {
 
 // selectable returns an error if opts has a label selector and T has no labels. Without this error
 // such a selector would silently select nothing.
-func selectable[T Object](opts metav1.ListOptions) error {
+func selectable[T Identified](opts metav1.ListOptions) error {
 	if opts.LabelSelector == "" || reflect.TypeFor[T]().Implements(reflect.TypeFor[labeled]()) {
 		return nil
 	}

@@ -22,18 +22,18 @@ const mutationPeriod = time.Second
 //
 // A change that is made while its object is compared is a data race. The race detector reports it,
 // which is as welcome as a report from here.
-type mutationDetector[T Object] struct {
+type mutationDetector struct {
 	report func(*Error) // calls OnError; called by both goroutines, without mu
 
 	mu sync.Mutex
 	// copies has the copy of each object: a deep copy, or encoded JSON. Guarded by mu, which is not
 	// held while objects are compared.
-	copies map[T]any
+	copies map[Identified]any
 }
 
-func newMutationDetector[T Object](opts *Options) *mutationDetector[T] {
-	return &mutationDetector[T]{
-		copies: map[T]any{},
+func newMutationDetector(opts *Options) *mutationDetector {
+	return &mutationDetector{
+		copies: map[Identified]any{},
 		report: func(err *Error) { err.Informer = opts.Name; opts.OnError(err) },
 	}
 }
@@ -41,7 +41,7 @@ func newMutationDetector[T Object](opts *Options) *mutationDetector[T] {
 // add keeps a copy of obj. It is called before obj enters the cache, when nobody else can change it
 // yet. An object that is in the cache already, since a list has brought it as it was, keeps the
 // copy that it has.
-func (m *mutationDetector[T]) add(obj T) {
+func (m *mutationDetector) add(obj Identified) {
 	m.mu.Lock()
 	_, known := m.copies[obj]
 	m.mu.Unlock()
@@ -55,7 +55,7 @@ func (m *mutationDetector[T]) add(obj T) {
 }
 
 // remove compares obj, which has left the cache, for the last time.
-func (m *mutationDetector[T]) remove(obj T) {
+func (m *mutationDetector) remove(obj Identified) {
 	m.mu.Lock()
 	c, ok := m.copies[obj]
 	delete(m.copies, obj)
@@ -66,7 +66,7 @@ func (m *mutationDetector[T]) remove(obj T) {
 }
 
 // forget removes the copy of an object that did not enter the cache after all.
-func (m *mutationDetector[T]) forget(obj T) {
+func (m *mutationDetector) forget(obj Identified) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.copies, obj)
@@ -74,7 +74,7 @@ func (m *mutationDetector[T]) forget(obj T) {
 
 // watch starts a goroutine that compares all objects every mutationPeriod. stop makes it compare
 // once more and end, and returns when it has ended.
-func (m *mutationDetector[T]) watch() (stop func()) {
+func (m *mutationDetector) watch() (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -95,9 +95,9 @@ func (m *mutationDetector[T]) watch() (stop func()) {
 
 // sweep compares all objects with their copies. It works on a copy of the map, so that a long
 // comparison does not keep the reflector waiting for mu.
-func (m *mutationDetector[T]) sweep() {
+func (m *mutationDetector) sweep() {
 	m.mu.Lock()
-	all := make(map[T]any, len(m.copies))
+	all := make(map[Identified]any, len(m.copies))
 	for obj, c := range m.copies {
 		all[obj] = c
 	}
@@ -118,7 +118,7 @@ func (m *mutationDetector[T]) sweep() {
 }
 
 // compare reports obj if it differs from its copy c, and returns whether it has reported it.
-func (m *mutationDetector[T]) compare(obj T, c any) (changed bool) {
+func (m *mutationDetector) compare(obj Identified, c any) (changed bool) {
 	now := any(obj)
 	if _, ok := c.(encoded); ok {
 		now = copyOf(obj)

@@ -10,7 +10,7 @@ import (
 // A Reflector keeps a [Sink] in step with a [Source]. It lists, then watches. It resumes a watch
 // that has ended, and lists again when the server cannot resume it. An [Informer] is a Reflector
 // with a store and handlers.
-type Reflector[T Object] struct {
+type Reflector[T Identified] struct {
 	src    Source[T]
 	target target[T]
 	opts   *Options
@@ -62,7 +62,7 @@ func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflect
 	return newReflector(src, target[T](&sinkTarget[T]{sink: sink}), opts.withDefaults(typeName[T]()))
 }
 
-func newReflector[T Object](src Source[T], to target[T], opts *Options) *Reflector[T] {
+func newReflector[T Identified](src Source[T], to target[T], opts *Options) *Reflector[T] {
 	r := &Reflector[T]{src: src, target: to, opts: opts, recorder: statusRecorder{started: time.Now()}, log: newFailureLog(opts)}
 	r.setAside.recorder = &r.recorder
 	return r

@@ -3,13 +3,14 @@ package lw
 import (
 	"fmt"
 
+	"github.com/go-lw/lw/internal/equal"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // A listBuilder collects a list: the items of its pages, or the initial events of a stream. The
 // target sees nothing of it until the list is complete.
-type listBuilder[T Object] struct {
+type listBuilder[T Identified] struct {
 	objs    []T
 	bad     map[Key]error // objects that could not be decoded or transformed, and why
 	leftOut int           // objects that a Transform left out; nothing is wrong with them
@@ -69,8 +70,7 @@ func (g *listBuilder[T]) checkPage(token string, from int) error {
 		g.tokens, g.firsts = map[string]struct{}{}, map[identity]struct{}{}
 	}
 	g.tokens[token] = struct{}{}
-	var zero T
-	if from == len(g.objs) || g.objs[from] == zero {
+	if from == len(g.objs) || equal.IsZero(g.objs[from]) {
 		return nil
 	}
 	first := identity{KeyOf(g.objs[from]), g.objs[from].GetUID()}
@@ -86,10 +86,9 @@ func (g *listBuilder[T]) checkPage(token string, from int) error {
 // nothing else, the CPU waits for many cache misses at a time. unnamed says that an object may have
 // no name.
 func (g *listBuilder[T]) validate(unnamed bool) {
-	var zero T
 	kept := 0
 	for i, obj := range g.objs {
-		if !usable(obj) && (obj == zero || !unnamed) {
+		if !usable(obj) && (equal.IsZero(obj) || !unnamed) {
 			g.reject(unusable(obj))
 			continue
 		}

@@ -99,7 +99,7 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 
 // withoutBody turns a DELETED event whose object could not be decoded into one that has only the
 // object's identity. The content of a deleted object is not needed.
-func withoutBody[T Object](ev WatchEvent[T]) WatchEvent[T] {
+func withoutBody[T Identified](ev WatchEvent[T]) WatchEvent[T] {
 	if ev.Type != watch.Deleted || ev.ResourceVersion == "" {
 		return ev
 	}

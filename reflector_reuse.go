@@ -24,7 +24,7 @@ func (r *Reflector[T]) lend(ctx context.Context) context.Context {
 
 // reuses reports whether src decodes objects for which it can use the last versions, and yields
 // them as it has decoded them.
-func reuses[T Object](src Source[T]) bool {
+func reuses[T Identified](src Source[T]) bool {
 	if _, ok := src.(*HTTP[T]); ok {
 		return true
 	}

@@ -12,7 +12,7 @@ import (
 // A Sink may also have a method Get(Key) (T, bool) that returns the object it has. The reflector
 // then notices when an event does not fit the content. It also keeps an object as it was if a list
 // has a newer version of it that cannot be decoded.
-type Sink[T Object] interface {
+type Sink[T Identified] interface {
 	// Replace makes objs the whole content, as it was at resourceVersion.
 	Replace(objs []T, resourceVersion string)
 	// Apply makes one change: Added, Modified, Deleted, or a Bookmark that only moves the resource
@@ -21,10 +21,10 @@ type Sink[T Object] interface {
 }
 
 // A getter is a Sink that can be asked what it has.
-type getter[T Object] interface{ Get(key Key) (T, bool) }
+type getter[T Identified] interface{ Get(key Key) (T, bool) }
 
 // A sinkTarget is a user's Sink as a target.
-type sinkTarget[T Object] struct {
+type sinkTarget[T Identified] struct {
 	sink     Sink[T]
 	reported versionCell
 }

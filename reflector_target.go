@@ -3,7 +3,7 @@ package lw
 // A target is what a reflector writes to: an informer's hub ([informerTarget]), or a user's Sink
 // ([sinkTarget]). Only the goroutine of the reflector's Run calls its methods, except version,
 // which any goroutine may call.
-type target[T Object] interface {
+type target[T Identified] interface {
 	// replace takes over a whole list.
 	replace(l replacement[T])
 	// apply makes the change ev to the object of key, and moves the reported version to version
@@ -25,7 +25,7 @@ type target[T Object] interface {
 }
 
 // A replacement is a whole list for a target.
-type replacement[T Object] struct {
+type replacement[T Identified] struct {
 	objs     []T
 	version  string        // to report: listed, or an older one while an object holds it back
 	listed   string        // the list's own version

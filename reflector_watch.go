@@ -67,7 +67,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 }
 
 // A watchSession is one watch: what it has seen, and the timers that may end it.
-type watchSession[T Object] struct {
+type watchSession[T Identified] struct {
 	r         *Reflector[T]
 	op        string                  // opStream until the initial events have ended, then opWatch
 	requested time.Time               // when the request began

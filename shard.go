@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/reuse"
 	"github.com/go-lw/lw/internal/shard"
 )
@@ -54,7 +55,7 @@ func Shard[T Object](src Source[T], i, n int) Source[T] {
 //
 // It always selects by itself, because it cannot always know whether the server does: a streamed
 // list and a watch echo no selector, and the next request may reach another server.
-type sharded[T Object] struct {
+type sharded[T Identified] struct {
 	src      Source[T]
 	part     shard.Range
 	selector string // of part
@@ -74,7 +75,6 @@ func (s *sharded[T]) Reuses(reuse.Mark) bool { return reuses(s.src) }
 // object that err is about does. The error is err, or that of an obj without a UID.
 func (s *sharded[T]) check(obj T, err error) (foreign bool, _ error) {
 	var uid types.UID
-	var zero T
 	switch {
 	case err != nil:
 		// An Error without a key could not become an event.
@@ -83,7 +83,7 @@ func (s *sharded[T]) check(obj T, err error) (foreign bool, _ error) {
 			return false, err
 		}
 		uid = e.UID
-	case obj == zero:
+	case equal.IsZero(obj):
 		return false, nil // the reflector reports it
 	default:
 		if uid = obj.GetUID(); uid == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/go-lw/lw/internal/equal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -31,7 +32,7 @@ func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 
 // transformed is the Source of Transform. Below, "downstream" is whatever reads this Source: it
 // knows an object by the key of its U, while the events of src come with the key of its T.
-type transformed[T, U Object] struct {
+type transformed[T, U Identified] struct {
 	src Source[T]
 	f   func(T) (U, error)
 
@@ -59,7 +60,7 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	if out, err = t.f(obj); err != nil {
 		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: err})
 	}
-	if out == zero {
+	if equal.IsZero(out) {
 		return zero, false, nil
 	}
 	if !usable(out) && key.Name != "" { // an object that had no name before needs none
@@ -177,7 +178,6 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 			More:             ev.More,
 			Omitted:          ev.Omitted,
 		}
-		var zero T
 		switch {
 		case ev.Err != nil:
 			out.Err = t.setAside(ev.Err)
@@ -185,7 +185,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 			if initial && ev.InitialEventsEnd {
 				t.endList()
 			}
-		case ev.Object == zero || ev.Type == watch.Deleted:
+		case equal.IsZero(ev.Object) || ev.Type == watch.Deleted:
 			out.Identity = t.gone(ev.id())
 		default:
 			id := MetaOf(ev.Object)

@@ -3,6 +3,7 @@ package lw
 import (
 	"reflect"
 
+	"github.com/go-lw/lw/internal/equal"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -54,33 +55,33 @@ func decimal(version string) (n uint64) {
 }
 
 // older reports whether a is certainly an older version than b.
-func older[T Object](a, b T) bool {
+func older[T Identified](a, b T) bool {
 	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && c < 0
 }
 
 // notOlder reports whether b is not older than a, as far as their versions have an order.
-func notOlder[T Object](a, b T) bool { return !older(b, a) }
+func notOlder[T Identified](a, b T) bool { return !older(b, a) }
 
 // sameVersion reports whether a and b say that they are the same version of the same object. Two
 // objects without a resource version say nothing, so they are the same by this rule.
-func sameVersion[T Object](a, b T) bool {
+func sameVersion[T Identified](a, b T) bool {
 	return a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID()
 }
 
 // unchanged reports whether b is the version that a is. Two objects without a resource version
 // count as different unless they are one object: otherwise a change would be lost if the source
 // sets no versions.
-func unchanged[T Object](a, b T) bool {
-	return a == b || a.GetResourceVersion() != "" && sameVersion(a, b)
+func unchanged[T Identified](a, b T) bool {
+	return equal.Same(a, b) || a.GetResourceVersion() != "" && sameVersion(a, b)
 }
 
 // sameContent is like unchanged, but compares the whole objects where equal versions prove nothing:
 // if the objects have no versions, or if distrust is true. distrust means that equal versions may
 // belong to different content, because the server went back in time or is a fake.
-func sameContent[T Object](a, b T, distrust bool) bool {
+func sameContent[T Identified](a, b T, distrust bool) bool {
 	if !distrust && unchanged(a, b) {
 		return true
 	}
-	return a == b || sameVersion(a, b) && reflect.DeepEqual(a, b)
+	return equal.Same(a, b) || sameVersion(a, b) && reflect.DeepEqual(a, b)
 }

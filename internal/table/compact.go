@@ -1,9 +1,11 @@
 package table
 
+import "github.com/go-lw/lw/internal/equal"
+
 // sparse reports whether a shard has so many deleted objects that compacting it is worth the time:
 // clearly more than it has objects. A shard without objects is compacted in any case, because that
 // gives back all its memory.
-func sparse[T comparable](objs *Vector[T]) bool {
+func sparse[T any](objs *Vector[T]) bool {
 	const spare = 16
 	live, dead := objs.Live(), objs.Len()-objs.Live()
 	return dead > live+spare || live == 0 && dead > 0
@@ -31,14 +33,13 @@ func (s *Store[T]) rebuildLocked(number int) {
 // compacted returns a table to use in place of t, with more room. If objs has holes, it takes them
 // out and returns the new position of each old one, -1 for a hole. Otherwise moved is nil. If no
 // object is left, the table is nil.
-func compacted[T comparable](t *Table, objs *Vector[T], withIDs bool) (_ *Table, moved []int32) {
+func compacted[T any](t *Table, objs *Vector[T], withIDs bool) (_ *Table, moved []int32) {
 	if objs.Len() > objs.Live() {
 		moved = make([]int32, objs.Len())
-		var hole T
 		var dense Vector[T]
 		dense.Reserve(objs.Live())
 		for p := range moved {
-			if obj := objs.At(p); obj != hole {
+			if obj := objs.At(p); !equal.IsZero(obj) {
 				moved[p] = int32(dense.Len())
 				dense.Append(obj)
 			} else {

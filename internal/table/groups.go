@@ -17,7 +17,7 @@ const stripes = 8
 // A group belongs to a stripe, chosen by the hash of its value. The lock of the stripe guards what
 // readers see of the group. So a reader of a group waits only for others that use a group of the
 // same stripe, and for a writer that has to lock all stripes.
-type Groups[K, T comparable] struct {
+type Groups[K comparable, T any] struct {
 	value   func(T) K // for objects with one value each; nil: values is set
 	values  func(obj T, add func(K) bool)
 	seed    maphash.Seed // for stripeOf
@@ -35,7 +35,7 @@ type Groups[K, T comparable] struct {
 
 // A stripe is an eighth of the values of an index. mu guards groups, and objs and members of each
 // of them.
-type stripe[K, T comparable] struct {
+type stripe[K comparable, T any] struct {
 	mu     sync.Mutex
 	groups map[K]*group[K, T]
 	next   map[K]*group[K, T] // a Replace's copy of groups; nil if the Replace has not changed it
@@ -44,7 +44,7 @@ type stripe[K, T comparable] struct {
 }
 
 // A group is the objects of one value. A group that a reader can find has at least one object.
-type group[K, T comparable] struct {
+type group[K comparable, T any] struct {
 	value   K
 	stripe  *stripe[K, T]
 	number  int // of the stripe
@@ -62,12 +62,12 @@ type group[K, T comparable] struct {
 // values calls add with each value of obj, and may ignore what add returns. A value that occurs
 // twice counts once, and a value that is not equal to itself (NaN) is left out. values is called
 // once for each version of each object, by the goroutine that writes it, with no mutex held.
-func NewGroups[K, T comparable](values func(obj T, add func(K) bool)) *Groups[K, T] {
+func NewGroups[K comparable, T any](values func(obj T, add func(K) bool)) *Groups[K, T] {
 	return &Groups[K, T]{values: values, seed: maphash.MakeSeed()}
 }
 
 // NewGroupsOfOne is like [NewGroups], for objects that have one value each.
-func NewGroupsOfOne[K, T comparable](value func(T) K) *Groups[K, T] {
+func NewGroupsOfOne[K comparable, T any](value func(T) K) *Groups[K, T] {
 	return &Groups[K, T]{value: value, seed: maphash.MakeSeed()}
 }
 

@@ -1,10 +1,14 @@
 package table
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/go-lw/lw/internal/equal"
+)
 
 // index is a [Groups] without the type of its values, so that a store can have indexes of different
 // types.
-type index[T comparable] interface {
+type index[T any] interface {
 	// draft returns an empty draft, for one write or for several in a row.
 	draft() draft[T]
 	// lock and unlock are for the stripes in which. They are locked in ascending order.
@@ -30,7 +34,7 @@ func (s *Store[T]) Add(ix index[T]) {
 	for i := range s.shards {
 		objs := &s.shards[i].objs
 		for p := range objs.Len() {
-			if obj := objs.At(p); obj != none {
+			if obj := objs.At(p); !equal.IsZero(obj) {
 				d.compute(obj)
 				all = append(all, difference[T]{int32(i), int32(p), none, obj})
 			}
@@ -51,7 +55,7 @@ func (s *Store[T]) Add(ix index[T]) {
 // that the write stores, in their order. A Put calls compute with no lock held, because it calls
 // the user's function, and then lock, put and unlock. A Remove calls lock, remove and unlock. A
 // Replace calls compute for each new or changed object, and then replace.
-type draft[T comparable] interface {
+type draft[T any] interface {
 	// grow makes room for the values of n objects.
 	grow(n int)
 	// compute calls the user's function for the next object. If that panics nothing has changed.
@@ -70,7 +74,7 @@ type draft[T comparable] interface {
 }
 
 // draftOf is the draft of a Groups.
-type draftOf[K, T comparable] struct {
+type draftOf[K comparable, T any] struct {
 	groups *Groups[K, T]
 	values []K
 	add    func(K) bool // appends to values; a field so that it is allocated only once
@@ -166,11 +170,10 @@ func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 	}
 	// First all objects leave the groups they were in, then all join. So each value is looked up
 	// once, and each group grows once.
-	var none T
 	joining := make([]int32, 0, len(put))
 	for i := range put {
 		c := &put[i]
-		if c.old != none {
+		if !equal.IsZero(c.old) {
 			shard, position, values := int(c.shard), int(c.position), d.of(i)
 			if g.members[shard].are(position, values) {
 				g.put(shard, position, c.new, values, true)

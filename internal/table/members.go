@@ -11,14 +11,14 @@ package table
 // group moves to its place. The membership of that member, which may be of any shard, then gets a
 // new place. So a writer that moves memberships in memory (grow, resize) needs the shard's lock and
 // all stripes: otherwise a writer of another shard might be storing a place in one of them.
-type members[K, T comparable] struct {
+type members[K comparable, T any] struct {
 	first []membership[K, T] // by position; as long as the room of the shard's table
 	more  []membership[K, T] // the second and further memberships of objects
 	free  []int32            // the indexes in more that are unused
 }
 
 // A membership is one object in one group. Without a group it is unused.
-type membership[K, T comparable] struct {
+type membership[K comparable, T any] struct {
 	group *group[K, T]
 	place int32 // the index of the object in the group
 	next  int32 // one more than the index in more of the object's next membership; 0: none

@@ -1,10 +1,14 @@
 package table
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/go-lw/lw/internal/equal"
+)
 
 // Changes tells Replace how to compare objects and keys, and what to call. Every function may be
 // nil.
-type Changes[T comparable] struct {
+type Changes[T any] struct {
 	// Same reports whether new does not differ from old. If so, old stays stored. Replace calls
 	// Same only if it does not know the versions of both objects, or if Distrust is true. nil:
 	// only an object that is == old does not differ from it.
@@ -37,8 +41,7 @@ type Changes[T comparable] struct {
 // must not write to the store: such a write would wait for the Replace. If one of these functions
 // panics, nothing has changed.
 func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
-	var none T
-	if slices.Contains(objs, none) {
+	if slices.ContainsFunc(objs, equal.IsZero) {
 		panic("lw: no object to store")
 	}
 	s.claim()
@@ -57,7 +60,7 @@ func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 
 // replace is the work of one Replace, on a store that it has claimed. It stages the new state of
 // each shard beside the one that readers use. Only commit changes what readers see.
-type replace[T comparable] struct {
+type replace[T any] struct {
 	store     *Store[T]
 	next      [shards]staged[T]
 	gone, put []difference[T] // put: new and changed objects, in the order of the list
@@ -67,14 +70,14 @@ type replace[T comparable] struct {
 
 // A difference is one object that a Replace adds, changes or removes. old is zero for an addition,
 // and new is zero for a removal.
-type difference[T comparable] struct {
+type difference[T any] struct {
 	shard, position int32
 	old, new        T
 }
 
 // staged is the next state of a shard. As long as it is the same as the present state, it has the
 // table and the vector of the shard itself, and must not change them. fork gives it copies.
-type staged[T comparable] struct {
+type staged[T any] struct {
 	forked bool
 	table  *Table
 	objs   *Vector[T]
@@ -207,7 +210,7 @@ func (r *replace[T]) stage(obj T, b *batch, i, room int, c Changes[T]) bool {
 	// old comes from the table, whose entry was just read. To read it from the vector would be
 	// another cache miss.
 	old := unbox[T](st.table.load(entry), r.store.boxed)
-	if old == obj || old != none && r.same(st.table.versionID(position), b.ids[i], old, obj, c) {
+	if equal.Same(old, obj) || !equal.IsZero(old) && r.same(st.table.versionID(position), b.ids[i], old, obj, c) {
 		return true
 	}
 	if !st.forked {
@@ -279,7 +282,7 @@ func (r *replace[T]) stageDeletions(c Changes[T]) {
 		r.fork(i, 0)
 		for position := range st.objs.Len() {
 			old := st.objs.At(position)
-			if old == none || st.seen.has(position) {
+			if equal.IsZero(old) || st.seen.has(position) {
 				continue
 			}
 			entry := st.table.entryAt(position)

@@ -1,8 +1,10 @@
 package table
 
+import "github.com/go-lw/lw/internal/equal"
+
 // A Snapshot is the whole content of a [Store] at one moment. It never changes. It copies no
 // object: it consists of views, and of tables that tell the positions of keys in them.
-type Snapshot[T comparable] struct {
+type Snapshot[T any] struct {
 	seed seed
 	// tables may still be in use by the store, and change after the snapshot. The snapshot only
 	// takes the positions of keys from them, and within a table the position of a key never
@@ -53,8 +55,7 @@ func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) {
 	if entry := table.Find(hash, key); entry >= 0 {
 		obj = s.views[hash%shards].At(table.position(entry))
 	}
-	var none T
-	return obj, obj != none
+	return obj, !equal.IsZero(obj)
 }
 
 // Len returns the number of objects in the state.

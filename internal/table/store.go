@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unique"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 // shards is the number of writers that can work at the same time. Each shard costs a snapshot one
@@ -12,7 +14,7 @@ const shards = 8
 
 // A Store holds at most one object for each key. The zero value of T is not an object. A Store is
 // safe for many readers and many writers; the package comment says what a reader may rely on.
-type Store[T comparable] struct {
+type Store[T any] struct {
 	keyOf       func(T) Key
 	versionIDOf func(T) (version uint64, identity string) // nil: the objects have no VersionID
 	seed        seed                                      // of the hashes of keys and identities
@@ -48,7 +50,7 @@ type atomicTable = atomic.Pointer[Table]
 
 // A shard is the objects of an eighth of all keys. mu guards claims and objs. It also guards the
 // shard's Table: only a goroutine that holds mu may change it, while a Get reads it without mu.
-type shard[T comparable] struct {
+type shard[T any] struct {
 	mu     *sync.Mutex // &own, or the owner's lock
 	claims *claims     // &ownGate, or the ownGate of shard 0 in a store with an owner
 	objs   Vector[T]   // by position; a deleted object leaves a hole
@@ -70,7 +72,7 @@ type claims struct {
 
 // NewStore returns an empty store of objects whose keys keyOf returns. It is for many writers at a
 // time.
-func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
+func NewStore[T any](keyOf func(T) Key) *Store[T] {
 	s := newStore(keyOf)
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -91,7 +93,7 @@ func NewStore[T comparable](keyOf func(T) Key) *Store[T] {
 // versionIDOf returns the version and the identity of an object, as a [VersionID] has them; the
 // store keeps only a hash of the identity. Two objects whose versions are both known (not 0) are
 // compared by them: Replace neither calls Same nor reads the old object.
-func NewOwned[T comparable](keyOf func(T) Key, versionIDOf func(T) (version uint64, identity string), owner *sync.Mutex) *Store[T] {
+func NewOwned[T any](keyOf func(T) Key, versionIDOf func(T) (version uint64, identity string), owner *sync.Mutex) *Store[T] {
 	s := newStore(keyOf)
 	s.owner, s.versionIDOf = owner, versionIDOf
 	for i := range s.shards {
@@ -101,7 +103,7 @@ func NewOwned[T comparable](keyOf func(T) Key, versionIDOf func(T) (version uint
 	return s
 }
 
-func newStore[T comparable](keyOf func(T) Key) *Store[T] {
+func newStore[T any](keyOf func(T) Key) *Store[T] {
 	s := &Store[T]{keyOf: keyOf, seed: newSeed(), boxed: isBoxed[T]()}
 	s.tables.Store(new([shards]atomicTable))
 	s.indexes.Store(new([]index[T]))
@@ -119,8 +121,7 @@ func (s *Store[T]) Get(key Key) (obj T, ok bool) {
 	if entry := table.Find(hash, key); entry >= 0 {
 		obj = unbox[T](table.load(entry), s.boxed)
 	}
-	var none T
-	return obj, obj != none
+	return obj, !equal.IsZero(obj)
 }
 
 // Len returns the number of objects.
@@ -182,8 +183,7 @@ func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
 // lock, which is the owner's if there is one. identical reports whether old and obj have the same
 // identity. It is false if the store has no VersionIDs, and means nothing if replaced is false.
 func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, replaced, identical bool)) (old T, replaced bool) {
-	var none T
-	if obj == none {
+	if equal.IsZero(obj) {
 		panic("lw: no object to store")
 	}
 	hash := hashOf(s.seed, key)
@@ -230,10 +230,10 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 	}
 	s.setVersionAndUnlock(w, version)
 	if changed != nil {
-		changed(old, old != none, same)
+		changed(old, !equal.IsZero(old), same)
 	}
 	s.end(sh, w)
-	return old, old != none
+	return old, !equal.IsZero(old)
 }
 
 // Remove removes the object of key, and sets the version unless version is "". It returns the
@@ -249,7 +249,7 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 	table := s.tables.Load()[number].Load()
 	if entry := table.Find(hash, key); entry >= 0 {
 		position := table.position(entry)
-		if old = sh.objs.At(position); old != none {
+		if old = sh.objs.At(position); !equal.IsZero(old) {
 			s.lockForWrite(w, number, position, version)
 			for _, d := range w.drafts {
 				d.remove(number, position)
@@ -279,7 +279,7 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 }
 
 // A writer is the memory that one write needs. Writers are reused.
-type writer[T comparable] struct {
+type writer[T any] struct {
 	drafts []draft[T] // one for each index
 }
 
@@ -287,13 +287,12 @@ type writer[T comparable] struct {
 // computes the values of obj in each index, with no lock held: the functions are the user's, may
 // take long and may panic.
 func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
-	var none T
 	w := s.takeWriter()
 	for computed := 0; ; {
 		for _, ix := range (*s.indexes.Load())[len(w.drafts):] {
 			w.drafts = append(w.drafts, ix.draft())
 		}
-		for ; obj != none && computed < len(w.drafts); computed++ {
+		for ; !equal.IsZero(obj) && computed < len(w.drafts); computed++ {
 			w.drafts[computed].compute(obj)
 		}
 		sh.mu.Lock()

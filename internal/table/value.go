@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 // A value is an object as a [Table] holds it: one word, so that readers can load it atomically
@@ -31,12 +33,11 @@ func (v *value) store(w value) { atomic.StorePointer(&v.p, w.p) }
 func isBoxed[T any]() bool { return reflect.TypeFor[T]().Kind() != reflect.Pointer }
 
 // box returns the value of obj. boxed must be isBoxed[T]().
-func box[T comparable](obj T, boxed bool) value {
+func box[T any](obj T, boxed bool) value {
 	if !boxed {
 		return value{*(*unsafe.Pointer)(unsafe.Pointer(&obj))}
 	}
-	var none T
-	if obj == none {
+	if equal.IsZero(obj) {
 		return value{}
 	}
 	copied := obj
@@ -44,7 +45,7 @@ func box[T comparable](obj T, boxed bool) value {
 }
 
 // unbox returns the object that v was made from by box. boxed must be isBoxed[T]().
-func unbox[T comparable](v value, boxed bool) (obj T) {
+func unbox[T any](v value, boxed bool) (obj T) {
 	switch {
 	case !boxed:
 		return *(*T)(unsafe.Pointer(&v.p))

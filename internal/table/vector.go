@@ -1,5 +1,7 @@
 package table
 
+import "github.com/go-lw/lw/internal/equal"
+
 // chunkSize is the number of values in a chunk, and so how many are copied at most for one write
 // after a View: 2 KiB of pointers.
 const chunkSize = 256
@@ -19,7 +21,7 @@ const chunkSize = 256
 //
 // A Vector may be used by one goroutine at a time. A View may be used by any number, also while its
 // Vector is changed.
-type Vector[T comparable] struct {
+type Vector[T any] struct {
 	chunks []*chunk[T]
 	n      int
 	live   int // values that are not holes
@@ -33,7 +35,7 @@ type Vector[T comparable] struct {
 
 // A chunk is up to chunkSize values; only the last chunk of a Vector has fewer. Appending to the
 // last chunk changes vals, so a chunk is copied for that too if a View shares it.
-type chunk[T comparable] struct {
+type chunk[T any] struct {
 	era  uint64 // only the Vector reads it, so a View needs no lock
 	vals []T
 }
@@ -55,9 +57,8 @@ func (v *Vector[T]) Set(i int, val T) {
 }
 
 // one returns what a value adds to live: 1, or 0 for a hole.
-func one[T comparable](val T) int {
-	var hole T
-	if val == hole {
+func one[T any](val T) int {
+	if equal.IsZero(val) {
 		return 0
 	}
 	return 1
@@ -147,7 +148,7 @@ func (v *Vector[T]) Fork() Vector[T] {
 
 // A View is the content of a [Vector] at one moment. It never changes, and reading it takes no
 // lock.
-type View[T comparable] struct {
+type View[T any] struct {
 	chunks  []*chunk[T]
 	n, live int
 }
@@ -165,10 +166,9 @@ func (v View[T]) At(i int) (val T) {
 
 // Each yields the values until yield returns false. It reports whether it yielded all of them.
 func (v View[T]) Each(yield func(T) bool) bool {
-	var hole T
 	for _, c := range v.chunks {
 		for _, val := range c.vals {
-			if val != hole && !yield(val) {
+			if !equal.IsZero(val) && !yield(val) {
 				return false
 			}
 		}
@@ -178,14 +178,13 @@ func (v View[T]) Each(yield func(T) bool) bool {
 
 // AppendTo appends the values to dst and returns the extended slice.
 func (v View[T]) AppendTo(dst []T) []T {
-	var hole T
 	for _, c := range v.chunks {
 		if v.live == v.n { // without holes, a chunk is copied as a whole
 			dst = append(dst, c.vals...)
 			continue
 		}
 		for _, val := range c.vals {
-			if val != hole {
+			if !equal.IsZero(val) {
 				dst = append(dst, val)
 			}
 		}
