@@ -94,7 +94,13 @@ func (f *finder) binary(e *ast.BinaryExpr, typ types.Type) {
 	case op != "" && basic:
 		is, alternative := with(op)
 		if f.pure(e) {
-			f.add(e, e, eager, "", arithmetic, was, is, alternative)
+			// A constant that is shifted has the type that its surroundings ask for, and has none
+			// within a call.
+			typed := ""
+			if e.Op == token.SHL || e.Op == token.SHR {
+				typed = f.file.typeText(typ)
+			}
+			f.add(e, e, eager, typed, arithmetic, was, is, alternative)
 		} else if text := f.file.typeText(typ); text != "" {
 			f.add(e, e, lazy, text, arithmetic, was, is, alternative)
 		}

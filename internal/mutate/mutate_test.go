@@ -36,6 +36,7 @@ func TestZoo(t *testing.T) {
 		got[what] = m.verdict.String()
 	}
 	const clamp, count, hangs, unseen, survives = "caught by TestClamp", "caught by TestCount", "caught: the tests hang", "no test comes by it", "SURVIVED"
+	const bit = "caught by TestBit"
 	panics := got["Count: condition decided i == len(list) -> false"] // its text is the runtime's
 	want := map[string]string{
 		"Clamp: condition decided n > most -> true":                                               clamp,
@@ -63,6 +64,13 @@ func TestZoo(t *testing.T) {
 		"Forgotten: condition decided ok -> false":                                                unseen,
 		"Edge: constant changed wide -> (wide) * 2":                                               "not tried", // it does not compile
 		"Edge: constant changed wide -> (wide) / 2":                                               "caught by TestEdge",
+		"Bit: result zeroed return 1 << (n % 64) -> return *new(uint64)":                          bit,
+		"Bit: arithmetic changed 1 << (n % 64) -> 1 >> (n % 64)":                                  bit,
+		"Bit: arithmetic changed n % 64 -> n * 64":                                                bit,
+		"Bit: constant changed 1 -> (1) + 1":                                                      bit,
+		"Bit: constant changed 1 -> (1) - 1":                                                      bit,
+		"Bit: constant changed 64 -> (64) * 2":                                                    bit,
+		"Bit: constant changed 64 -> (64) / 2":                                                    bit,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

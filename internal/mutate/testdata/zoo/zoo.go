@@ -30,3 +30,6 @@ const wide = 255
 
 // Edge is a result whose double does not fit.
 func Edge() byte { return wide }
+
+// Bit returns the word with the nth bit. Its constant has the type of the result.
+func Bit(n int) uint64 { return 1 << (n % 64) }

@@ -19,3 +19,11 @@ func TestEdge(t *testing.T) {
 		t.Error("Edge")
 	}
 }
+
+func TestBit(t *testing.T) {
+	for i := range 64 {
+		if b := Bit(i + 64); b>>i != 1 {
+			t.Errorf("bit %d: %x", i, b)
+		}
+	}
+}
