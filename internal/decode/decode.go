@@ -144,6 +144,9 @@ type Decoder struct {
 	kinds            [2]stringField
 	eventTypes       stringField
 
+	// patternBytes is the memory of all skipPatterns.
+	patternBytes int
+
 	// Two stacks for elements and members that are collected before their number is known. A nested
 	// value uses the places above those of the value around it.
 	stringStack []string

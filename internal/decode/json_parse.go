@@ -176,8 +176,8 @@ func (p *parser) colon() error {
 	return nil
 }
 
-// skip consumes a value and checks its syntax. Nothing is made of it.
-func (p *parser) skip() error {
+// skipAny is skip for any value.
+func (p *parser) skipAny() error {
 	switch c := p.next(); c {
 	case '{':
 		empty, err := p.open('}')
@@ -191,7 +191,7 @@ func (p *parser) skip() error {
 			if err = p.colon(); err != nil {
 				return err
 			}
-			if err = p.skip(); err == nil {
+			if err = p.skipAny(); err == nil {
 				more, err = p.more('}')
 			}
 		}
@@ -199,7 +199,7 @@ func (p *parser) skip() error {
 	case '[':
 		empty, err := p.open(']')
 		for more := !empty; more && err == nil; {
-			if err = p.skip(); err == nil {
+			if err = p.skipAny(); err == nil {
 				more, err = p.more(']')
 			}
 		}

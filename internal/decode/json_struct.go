@@ -21,6 +21,8 @@ type structType struct {
 	byName  map[string]int
 	// first is the member with which the last object began.
 	first int
+	// unknown counts the members that are no fields; see learnName.
+	unknown int
 }
 
 // A member is a field of a structType.
@@ -37,8 +39,10 @@ type member struct {
 	// The value is at offset in the last struct of steps; mostly there are no steps, and it is in
 	// the struct itself.
 	steps []step
-	// dec decodes the value. It is nil for a field that is dropped.
-	dec decoder
+	// dec decodes the value. It is nil for what is skipped: a field that is dropped, or a name that
+	// is no field. Then skipped is what the last such value looked like.
+	dec     decoder
+	skipped *skipPattern
 	// strField is that of dec, where dec decodes a string in the struct itself, as most do. It lets
 	// decode try the string's guess without a call through dec.
 	strField *stringField
@@ -81,7 +85,34 @@ func (s *structType) next(p *parser, guess, at int) (int, error) {
 	if i, ok := s.byName[string(name)]; ok {
 		return i, nil
 	}
+	if p.plain {
+		return s.learnName(name), nil
+	}
 	return -1, nil
+}
+
+// maxUnknown and maxUnknownName limit what a structType remembers of names that are no fields: how
+// many, and of what length.
+const (
+	maxUnknown     = 64
+	maxUnknownName = 64
+)
+
+// learnName makes name a member that is skipped, and returns its number, or -1 if there are too
+// many. An unknown name is normal: T may have only some of the fields, and the server's version may
+// be newer than T. It is then found as quickly as a field, and its values are skipped as quickly as
+// those of a field that is dropped.
+func (s *structType) learnName(name []byte) int {
+	if s.unknown == maxUnknown || len(name) > maxUnknownName {
+		return -1
+	}
+	s.unknown++
+	i := len(s.members)
+	m := member{name: string(name)}
+	m.index(i)
+	s.members = append(s.members, m)
+	s.byName[m.name] = i
+	return i
 }
 
 // decode decodes an object into the struct at p. A null leaves the struct as it is. Members that
@@ -103,7 +134,6 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 		if i, err = s.next(&d.p, *guess, at); err != nil {
 			return err
 		}
-		// An unknown member is normal: the server's version may be newer than the Go type.
 		if i < 0 {
 			err = d.p.skip()
 		} else {
@@ -129,7 +159,10 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 // decode decodes the member's value into the struct at p.
 func (m *member) decode(d *Decoder, p pointer) error {
 	if m.dec == nil {
-		return d.p.skip()
+		if m.skipped == nil {
+			m.skipped = &skipPattern{}
+		}
+		return d.skipLike(m.skipped)
 	}
 	// Make the embedded structs that are still missing.
 	for _, s := range m.steps {
@@ -148,15 +181,21 @@ func (s *structType) buildIndex() *structType {
 	for i := range s.members {
 		m := &s.members[i]
 		s.byName[m.name] = i
-		m.quoted = `"` + m.name + `":`
-		// The first byte is the lowest, as LittleEndian reads it from the input.
-		for i := range min(len(m.quoted), 8) {
-			m.head |= uint64(m.quoted[i]) << (8 * i)
-			m.mask |= 0xff << (8 * i)
-		}
-		m.successor = i + 1
+		m.index(i)
 	}
 	return s
+}
+
+// index sets what next looks at in member i.
+func (m *member) index(i int) {
+	m.quoted = `"` + m.name + `":`
+	m.head, m.mask = 0, 0
+	// The first byte is the lowest, as LittleEndian reads it from the input.
+	for i := range min(len(m.quoted), 8) {
+		m.head |= uint64(m.quoted[i]) << (8 * i)
+		m.mask |= 0xff << (8 * i)
+	}
+	m.successor = i + 1
 }
 
 // structure returns the decoder of struct t. Without drops it is one for the whole compiler,
