@@ -101,17 +101,10 @@ func (s *skipPattern) match(p *parser) bool {
 		// They differ in spans[0], or right behind it, where a number may be longer than the
 		// pattern's. The bytes before that are the same, so it begins at the same distance.
 		at := spans[0]
-		b -= a - int(at.start)
-		if s.raw[at.start] == '"' {
-			// Right behind a string there is punctuation in the pattern, and something else here.
-			if a == int(at.end) {
-				return false
-			}
+		if b -= a - int(at.start); s.raw[at.start] == '"' {
 			b = stringEnd(data, b)
-		} else if b < len(data) {
-			b = p.scalarEnd(b)
 		} else {
-			return false
+			b = p.scalarEnd(b)
 		}
 		if b < 0 {
 			return false

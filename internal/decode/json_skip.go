@@ -134,6 +134,9 @@ func stringEnd(data []byte, i int) int {
 // scalarEnd returns the end of the number, the truth value or the null that begins at i. It is -1
 // if none does. The parser stays where it is.
 func (p *parser) scalarEnd(i int) int {
+	if i >= len(p.data) {
+		return -1
+	}
 	start := p.pos
 	p.pos = i
 	var err error
