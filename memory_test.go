@@ -31,6 +31,12 @@ type settable struct {
 type Base struct{ lw.Meta }
 type nested struct{ Base }
 
+// A byBase object embeds its Meta through a struct that only this package can write to.
+type (
+	byBase struct{ base }
+	base   struct{ lw.Meta }
+)
+
 // A readOnly object can be read, but nothing can be written to it.
 type readOnly struct{ meta *lw.Meta }
 
@@ -93,6 +99,7 @@ func TestNewMemoryPanics(t *testing.T) {
 	}{
 		{"nothing to write to", func() { lw.NewMemory[*readOnly]() }, "lw: NewMemory: readOnly has neither metav1.Object nor an embedded lw.Meta"},
 		{"a shared Meta", func() { lw.NewMemory[*byPointer]() }, "lw: NewMemory: byPointer has neither metav1.Object nor an embedded lw.Meta"},
+		{"what reflect cannot write to", func() { lw.NewMemory[*byBase]() }, "lw: NewMemory: byBase has neither metav1.Object nor an embedded lw.Meta"},
 		{"two of a name", func() { lw.NewMemory(widget("a", 1), widget("a", 2)) }, `lw: NewMemory: widgets "a" already exists`},
 	}
 	for _, tt := range tests {

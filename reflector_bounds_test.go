@@ -100,6 +100,30 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			}
 		})
 	})
+	// An answer ends the row of refusals: after the next one the server is asked again as soon as after the first.
+	t.Run("an answer in between", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			denied := reply{err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
+			src := &script{
+				lists: []reply{list("10", stamped("a", 1, "9")), denied, denied, denied, list("10"), denied, list("10")},
+				watch: func() stream { return stream{after: 20 * time.Second} }, // quiet, and never less than was asked for
+			}
+			inf := lw.NewInformer[*Widget](src, &lw.Options{
+				List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
+			})
+			start(t, inf)
+			// Refusals after 20 s, 50 s, and 60 s later; an answer 120 s after that; a refusal 20 s later, and an answer 30 s after it.
+			for _, at := range []struct {
+				after  time.Duration
+				probes uint64
+			}{{40 * time.Second, 1}, {20 * time.Second, 2}, {60 * time.Second, 3}, {120 * time.Second, 4}, {20 * time.Second, 5}, {30 * time.Second, 6}} {
+				sleep(at.after)
+				if s := inf.Status(); s.Probes != at.probes {
+					t.Errorf("%v after the last: %d probes, want %d", at.after, s.Probes, at.probes)
+				}
+			}
+		})
+	})
 	// Nothing is asked, or interrupted, where the watch has shown life before the time has come to ask again.
 	t.Run("and then it is lively", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
