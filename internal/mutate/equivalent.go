@@ -67,6 +67,8 @@ var equivalents = []equivalent{
 
 	{"internal/table/bitset.go", "(bitset).count", "n += bits.OnesCount64(word)", "", speed, ""},
 	{"internal/table/groups.go", "(*Groups).leave", "place != last", "true", "the last member takes its own place, and is popped", ""},
+	{"internal/table/compact.go", "compacted", "objs.Len() > objs.Live()", "objs.Len() >= objs.Live()", speed, ""},
+	{"internal/table/groups.go", "(*Groups).leave", "4*last", "4 + last", speed, ""},
 	{"internal/table/groups.go", "(*Groups).stripeOf", "stripes", "(stripes) - 1", speed, ""},
 	{"internal/table/groups.go", "(*Groups).stripesFor", "len(values) > m.spare(position)", "true", speed, ""},
 	{"internal/table/hash.go", "word", "7", "(7) - 1", speed, "check of bounds"},
@@ -77,6 +79,7 @@ var equivalents = []equivalent{
 	{"internal/table/members.go", "(*members).spare", "1 + len(m.free)", "1 - len(m.free)", speed, ""},
 	{"internal/table/replace.go", "(*Store).diff", "len(objs)/shards", "len(objs) * shards", memory, ""},
 	{"internal/table/store.go", "NewOwned", "0", "(0) + 1", "all shards have the same claims, so any one's will do", "freed.L"},
+	{"internal/table/store.go", "NewOwned", "0", "(0) + 1", "all shards have the same claims, so any one's will do", "s.versionIDOf = owner"},
 	{"internal/table/table.go", "newTable", "2", "(2) + 1", speed, ""},
 	{"internal/table/vector.go", "(*Vector).ownRoot", "v.rootEra != v.era", "true", speed, ""},
 
