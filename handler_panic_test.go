@@ -91,3 +91,17 @@ func TestOnPanicInFilter(t *testing.T) {
 		}
 	})
 }
+
+// A Handler without a name is called "handler".
+func TestPanicOfNamelessHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panics []string
+		inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Name: "widgets", OnPanic: func(p *lw.Panic) { panics = append(panics, p.Error()) }})
+		inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { panic("no good") }})
+		start(t, inf)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"lw: widgets: handler panicked at default/a: no good"}, panics); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

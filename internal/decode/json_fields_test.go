@@ -44,9 +44,11 @@ type (
 	}
 	deeper struct {
 		Left
+		Last
 		Deep     string
 		OnlyLeft string
 	}
+	Last   struct{ InLast string }
 	Twice1 struct{ Shared }
 	Twice2 struct{ Shared }
 	Shared struct{ InShared string }
@@ -57,7 +59,7 @@ type (
 func TestFieldRules(t *testing.T) {
 	d := newDecoder[*fieldRules](t, Options{})
 	for _, name := range []string{
-		"Same", "OnlyLeft", "OnlyRight", "Chosen", "Tag", "Deep", "InShared", "Shared", "Left", "Right", "deeper", "Tagged", "tagged", "Untaggd", "Bad", "bad\\\"name", "Good", "good name/$",
+		"Same", "OnlyLeft", "OnlyRight", "Chosen", "Tag", "Deep", "InLast", "Last", "InShared", "Shared", "Left", "Right", "deeper", "Tagged", "tagged", "Untaggd", "Bad", "bad\\\"name", "Good", "good name/$",
 		"Hidden", "hidden", "-", "Quoted", "quoted", "quotedP", "quotedM", "Num", "Iface",
 	} {
 		for _, value := range []string{`"1"`, `1`, `null`, `{"a":1}`, `{"InShared":"x","Same":"y"}`} {
