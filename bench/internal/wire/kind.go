@@ -1,0 +1,33 @@
+package wire
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw/bench/internal/pods"
+)
+
+// A kind is a sort of objects that the server has.
+type kind struct {
+	gvk  schema.GroupVersionKind
+	path string // of the collection, after the server's URL
+	// empty returns an object without content. object returns object i, restarted the same with
+	// another status. Each call makes a new object.
+	empty             func() object
+	object, restarted func(i int) object
+}
+
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+var podKind = kind{
+	gvk:       corev1.SchemeGroupVersion.WithKind("Pod"),
+	path:      "/api/v1/pods",
+	empty:     func() object { return &corev1.Pod{} },
+	object:    func(i int) object { return pods.Full(i) },
+	restarted: func(i int) object { return pods.Restarted(i) },
+}
