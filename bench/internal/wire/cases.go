@@ -21,6 +21,7 @@ const (
 func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
+		streamWidgets(n),
 	}
 }
 
@@ -94,6 +95,22 @@ func listProtobuf(n int) compare.Case {
 		{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(1.3)},
 		{Row: 8, What: "protobuf list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
 	}}, job{Set: podSet, Path: listed, Format: Protobuf, N: n}, compare.ClientGo, compare.LW)
+}
+
+// streamWidgets is streamJSON with custom resources of 2.3 KiB of JSON, which neither side has a Go
+// type for: client-go's dynamic informer, and lw's HTTP source of *unstructured.Unstructured.
+func streamWidgets(n int) compare.Case {
+	return measured(compare.Case{Name: "custom resources, streamed", Lines: []compare.Line{
+		{Row: 30, What: "unstructured watch event, another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.TimesLess(15), Chart: true},
+		{Row: 30, What: "unstructured watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
+		{Row: 30, What: "unstructured watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu"},
+		{Row: 30, What: "unstructured watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs"},
+		{Row: 30, What: "unstructured watch event, another status: bytes", Unit: compare.Bytes, Key: "status.bytes"},
+		{Row: 30, What: "unstructured streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
+		{Row: 30, What: "unstructured streamed sync: allocations an object", Unit: compare.Count, Key: "sync.allocs"},
+		{Row: 30, What: "unstructured: live heap an object", Unit: compare.Bytes, Key: "live"},
+		{Row: 30, What: "unstructured, Share: live heap an object", Unit: compare.Bytes, Key: "live", Side: share},
+	}}, job{Set: widgetSet, Path: streamed, Format: JSON, N: n, Changes: usual}, compare.ClientGo, compare.LW, share)
 }
 
 // usual is what the events of most cases change, in turn.

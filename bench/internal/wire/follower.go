@@ -4,6 +4,9 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/widgets"
 )
 
 // A Follower is one side of a case: it follows the collection that f names. start does not block;
@@ -42,7 +46,10 @@ type side struct {
 }
 
 // The sets of the cases.
-const podSet = "pods"
+const (
+	podSet    = "pods"
+	widgetSet = "custom resources"
+)
 
 // sets has all sets by name, for a child process to find its side in.
 var sets = map[string]*set{
@@ -53,6 +60,11 @@ var sets = map[string]*set{
 		shareCut: {follow: byLW(func() *lw.HTTP[*corev1.Pod] {
 			return &lw.HTTP[*corev1.Pod]{Share: true, Drop: []string{"metadata.managedFields"}}
 		})},
+	}},
+	widgetSet: {widgetKind, map[string]side{
+		compare.ClientGo: {follow: widgetsByClientGo},
+		compare.LW:       {follow: byLW(func() *lw.HTTP[*unstructured.Unstructured] { return &lw.HTTP[*unstructured.Unstructured]{} })},
+		share:            {follow: byLW(func() *lw.HTTP[*unstructured.Unstructured] { return &lw.HTTP[*unstructured.Unstructured]{Share: true} })},
 	}},
 }
 
@@ -110,6 +122,17 @@ func podsByClientGo(transform cache.TransformFunc) Follower {
 		}
 		return func() { factory.StartWithContext(ctx) }, f.tell(inf)
 	}
+}
+
+// widgetsByClientGo follows widgets by the informer of client-go's dynamic factory.
+func widgetsByClientGo(ctx context.Context, f Following) (start func(), err error) {
+	client, err := dynamic.NewForConfig(f.Config)
+	if err != nil {
+		return nil, err
+	}
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	inf := factory.ForResource(widgets.Resource).Informer()
+	return func() { factory.Start(ctx.Done()) }, f.tell(inf)
 }
 
 // tell registers a handler of client-go.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw/bench/internal/pods"
+	"github.com/go-lw/lw/bench/internal/widgets"
 )
 
 // A kind is a sort of objects that the server has.
@@ -30,4 +31,12 @@ var podKind = kind{
 	empty:     func() object { return &corev1.Pod{} },
 	object:    func(i int) object { return pods.Full(i) },
 	restarted: func(i int) object { return pods.Restarted(i) },
+}
+
+var widgetKind = kind{
+	gvk:       widgets.Kind,
+	path:      "/apis/" + widgets.Resource.GroupVersion().String() + "/widgets",
+	empty:     func() object { return widgets.Empty() },
+	object:    func(i int) object { return widgets.New(i) },
+	restarted: func(i int) object { return widgets.Reconciled(i) },
 }
