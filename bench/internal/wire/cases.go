@@ -21,7 +21,7 @@ const (
 func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
-		streamWidgets(n),
+		streamWidgets(n), streamPlaces(n),
 	}
 }
 
@@ -118,14 +118,15 @@ var usual = []string{changedStatus, changedVersion}
 
 var everyChange = []string{changedStatus, changedVersion, changedLabel}
 
-// measured returns c with sides that do j, each in a child process, on a server that all share. The
-// default of j.N and j.Events depends on how much is to be measured.
+// measured returns c with sides that do j, each in a child process, on a server that all share. How
+// many events there are depends on how much is to be measured, and so does j.N if it is 0.
 func measured(c compare.Case, j job, names ...string) compare.Case {
 	c.Profiles = true
 	c.Setup = func(cfg compare.Config) ([]compare.Side, func()) {
 		j := j
 		if j.N == 0 {
-			j.N = cfg.N(10_000, 2_000)
+			full := max(j.Default, 10_000)
+			j.N = cfg.N(full, max(2_000, full/10))
 		}
 		if len(j.Changes) > 0 {
 			j.Events = cfg.N(10_000, 2_000)

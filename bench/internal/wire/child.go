@@ -38,6 +38,8 @@ type job struct {
 	Set    string // the set of the side; see sets
 	Side   string
 	N      int // the number of objects
+	// Default is N where no number is asked for; 0: 10,000. A short measurement has fewer.
+	Default int
 	// Events is the number of events after the sync for each of Changes, in turn.
 	Events  int
 	Changes []string
