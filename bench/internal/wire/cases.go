@@ -22,6 +22,7 @@ func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
 		streamWidgets(n), streamPlaces(n),
+		relist(n, streamed, JSON), relist(n, listed, JSON), relist(n, streamed, Protobuf),
 	}
 }
 
@@ -113,6 +114,24 @@ func streamWidgets(n int) compare.Case {
 	}}, job{Set: widgetSet, Path: streamed, Format: JSON, N: n, Changes: usual}, compare.ClientGo, compare.LW, share)
 }
 
+// relist measures a relist that changes nothing: the watch ends with 410 Gone, and the server has the
+// same objects still. It sends them as initial events of the next watch, or in a list.
+func relist(n int, path string, format Format) compare.Case {
+	how := map[string]string{streamed: "streamed", listed: "list"}[path]
+	name := map[Format]string{JSON: "JSON", Protobuf: "protobuf"}[format] + ", unchanged relist, " + how
+	var cpu, added compare.Goal
+	if format == JSON {
+		cpu, added = compare.TimesLess(10), compare.Most(0.1)
+	}
+	return measured(compare.Case{Name: name, Lines: []compare.Line{
+		{Row: 32, What: name + ": CPU an object", Unit: compare.Nanoseconds, Key: "relist.cpu", Goal: cpu},
+		{Row: 32, What: name + ": allocations an object", Unit: compare.Count, Key: "relist.allocs"},
+		{Row: 32, What: name + ": bytes an object", Unit: compare.Bytes, Key: "relist.bytes"},
+		{Row: 32, What: name + ": added to the RSS", Unit: compare.Bytes, Key: "relist.added"},
+		{Row: 32, What: name + ": added to the RSS, of the live heap", Unit: compare.Ratio, Key: "relist.added/live", Goal: added},
+	}}, job{Set: podSet, Path: path, Format: format, N: n, Relist: true}, compare.ClientGo, compare.LW)
+}
+
 // usual is what the events of most cases change, in turn.
 var usual = []string{changedStatus, changedVersion}
 
@@ -142,7 +161,7 @@ func measured(c compare.Case, j job, names ...string) compare.Case {
 			}
 			formats = append(formats, jobs[i].Format)
 		}
-		s, err := newServer(set.kind, formats, j.N, min(j.N, j.Events))
+		s, err := newServer(set.kind, formats, j.N, min(j.N, max(j.Events, 1)))
 		if err != nil {
 			panic("wire: " + err.Error())
 		}

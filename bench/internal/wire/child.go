@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,8 @@ type job struct {
 	// Events is the number of events after the sync for each of Changes, in turn.
 	Events  int
 	Changes []string
+	// Relist says that the server then ends the watch with 410 Gone, and has the same objects.
+	Relist bool
 	// Profile is the prefix of the files for CPU profiles, of the sync and of the events. "" means
 	// no profiles.
 	Profile string
@@ -110,6 +113,9 @@ func (j job) measure() (compare.Sample, error) {
 	for i := range j.Changes {
 		last[pods.Version(j.N+(i+1)*j.Events-1)] = true
 	}
+	if j.Relist {
+		last[pods.Version(j.N)] = true
+	}
 	config := &rest.Config{Host: j.URL + "/" + j.Path, TLSClientConfig: rest.TLSClientConfig{CAData: j.CA}}
 	config.ContentType, config.AcceptContentTypes = string(j.Format), string(j.Format)
 	start, err := sets[j.Set].sides[j.Side].follow(ctx, Following{
@@ -172,9 +178,47 @@ func (j job) measure() (compare.Sample, error) {
 			return nil, err
 		}
 	}
+	if j.Relist {
+		return sample, j.relist(client, updated, put, sample)
+	}
 	live, _ = measure.Live()
 	sample["live.events"] = (float64(live) - float64(before)) / float64(j.N)
 	return sample, nil
+}
+
+// relist makes the server end the watch with 410 Gone, and measures until an event of the next watch
+// has come. The server has the same objects as before. The key relist.added is how much larger the
+// resident memory was meanwhile at most, and relist.added/live that divided by the live heap.
+func (j job) relist(client *http.Client, updated <-chan struct{}, put func(string, measure.Usage, int), sample compare.Sample) error {
+	live, _ := measure.Live()
+	debug.FreeOSMemory()
+	// 5 resets VmHWM to what is resident now; see proc_pid_clear_refs(5).
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		return err
+	}
+	before, err := memory("VmHWM")
+	if err != nil {
+		return err
+	}
+	emitted := error(nil)
+	err = j.profiled("relist", func() {
+		put("relist.", measure.Do(func() {
+			if emitted = emit(client, j.URL, 1, gone); emitted != nil {
+				return
+			}
+			// The server sends it when a watch is open that has no more initial events to send.
+			if emitted = emit(client, j.URL, 1, changedVersion); emitted == nil {
+				<-updated
+			}
+		}), j.N)
+	})
+	if err := errors.Join(err, emitted); err != nil {
+		return err
+	}
+	peak, err := memory("VmHWM")
+	sample["relist.added"] = peak - before
+	sample["relist.added/live"] = (peak - before) / float64(live)
+	return err
 }
 
 // profiled calls work, and writes a CPU profile of it if one is wanted.
@@ -187,9 +231,9 @@ func (j job) profiled(what string, work func()) error {
 }
 
 // failed takes an error of the informer, and ends the process unless the case provokes the error: a
-// server without streamed lists refuses them.
+// server without streamed lists refuses them, and one that shall be listed again ends the watch.
 func (j job) failed(err error) {
-	if j.Path == listed && apierrors.IsInvalid(err) {
+	if j.Path == listed && apierrors.IsInvalid(err) || j.Relist && apierrors.IsResourceExpired(err) {
 		return
 	}
 	fmt.Fprintln(os.Stderr, err)

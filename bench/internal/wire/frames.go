@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -185,6 +186,17 @@ func (c *collection) bookmark() ([]byte, error) {
 	obj.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	event, _, err := c.event(watch.Bookmark, obj)
 	return event, err
+}
+
+// gone returns the ERROR event of a watch whose history the server has no more.
+func (c *collection) gone() ([]byte, error) {
+	status := apierrors.NewResourceExpired("too old resource version").ErrStatus
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	if c.format == Protobuf {
+		return protobufEvent(watch.Error, &status)
+	}
+	b, err := json.Marshal(&status)
+	return fmt.Appendf(nil, `{"type":%q,"object":%s}`+"\n", watch.Error, b), err
 }
 
 // version returns the collection's resource version, which is that of its last object.

@@ -145,6 +145,12 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, in
 	for write := len(c.frames); ; {
 		select {
 		case o := <-s.emit:
+			if o.change == gone {
+				if b, err := c.gone(); err == nil {
+					send(b)
+				}
+				return
+			}
 			for i := range o.n {
 				i %= len(states)
 				states[i] = states[i].after(o.change)
@@ -165,6 +171,9 @@ const (
 	changedVersion = "version" // nothing
 	changedLabel   = "label"   // a label
 )
+
+// gone is the change of an order that ends the watch with 410 Gone.
+const gone = "gone"
 
 // after returns the state after a change.
 func (s state) after(change string) state {
