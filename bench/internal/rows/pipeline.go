@@ -100,7 +100,8 @@ func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*
 // makes it. Nobody has read the objects before, so they are in main memory, and no event says that
 // another is at hand. The cost of the pauses is measured alone and subtracted.
 //
-// It has no goal. An event costs a hundred times as much from the socket on.
+// It has no goal: most of what it shows is threads that wake up, which an event from the socket costs
+// anyway.
 func Paced(perSecond int) compare.Case {
 	what := fmt.Sprintf("event to 1 handler, no decode, 1 index, %s a second: CPU", short(perSecond))
 	return compare.Case{
