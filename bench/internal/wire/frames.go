@@ -28,6 +28,8 @@ type Format string
 const (
 	JSON     Format = "application/json"
 	Protobuf Format = "application/vnd.kubernetes.protobuf"
+	// protobufMetadata is Protobuf of the metadata alone.
+	protobufMetadata = Protobuf + ";as=PartialObjectMetadata"
 )
 
 // A frame is an encoded ADDED event. What differs between versions of an object with the same

@@ -40,3 +40,26 @@ var widgetKind = kind{
 	object:    func(i int) object { return widgets.New(i) },
 	restarted: func(i int) object { return widgets.Reconciled(i) },
 }
+
+// metadataOf returns the kind that servers answer with if only the metadata of k's objects is asked
+// for.
+func metadataOf(k kind) kind {
+	metadata := func(whole func(int) object) func(int) object {
+		return func(i int) object {
+			obj := whole(i)
+			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+				ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(), CreationTimestamp: obj.GetCreationTimestamp(),
+				Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(),
+				Finalizers: obj.GetFinalizers(), ManagedFields: obj.GetManagedFields(),
+			}}
+		}
+	}
+	return kind{
+		gvk:       metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"),
+		path:      k.path,
+		empty:     func() object { return &metav1.PartialObjectMetadata{} },
+		object:    metadata(k.object),
+		restarted: metadata(k.restarted),
+	}
+}

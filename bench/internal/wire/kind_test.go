@@ -2,10 +2,13 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/go-lw/lw/bench/internal/pods"
 	"github.com/go-lw/lw/bench/internal/widgets"
@@ -43,5 +46,26 @@ func TestFramesOfCustomResources(t *testing.T) {
 	}
 	if d := cmp.Diff([]unstructured.Unstructured{*widgets.New(1), *widgets.New(2)}, list.Items); d != "" || list.GetKind() != "WidgetList" {
 		t.Errorf("%s (-want +got):\n%s", list.GetKind(), d)
+	}
+}
+
+// The metadata of a pod is all of it, and nothing else.
+func TestFramesOfMetadata(t *testing.T) {
+	c, err := newCollection(metadataOf(podKind), Protobuf, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := c.list(0, 2, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unknown runtime.Unknown
+	var list metav1.PartialObjectMetadataList
+	if err := errors.Join(unknown.Unmarshal(body[len("k8s\x00"):]), list.Unmarshal(unknown.Raw)); err != nil {
+		t.Fatal(err)
+	}
+	want := []metav1.PartialObjectMetadata{{ObjectMeta: pods.Full(0).ObjectMeta}, {ObjectMeta: pods.Full(1).ObjectMeta}}
+	if d := cmp.Diff(want, list.Items); d != "" || unknown.Kind != "PartialObjectMetadataList" || unknown.APIVersion != "meta.k8s.io/v1" {
+		t.Errorf("%v (-want +got):\n%s", unknown.TypeMeta, d)
 	}
 }

@@ -31,14 +31,15 @@ type order struct {
 func newServer(k kind, formats []Format, n, changing int) (*server, error) {
 	s := &server{collections: map[Format]*collection{}, emit: make(chan order)}
 	for _, format := range formats {
-		// Whoever asks for what the server does not have gets JSON.
-		if format != Protobuf {
-			format = JSON
-		}
+		format = answer(string(format))
 		if s.collections[format] != nil {
 			continue
 		}
-		c, err := newCollection(k, format, n, changing)
+		of, encoding := k, format
+		if format == protobufMetadata {
+			of, encoding = metadataOf(k), Protobuf
+		}
+		c, err := newCollection(of, encoding, n, changing)
 		if err != nil {
 			return nil, err
 		}
@@ -74,11 +75,7 @@ func (s *server) ca() []byte {
 
 // get answers a list or a watch.
 func (s *server) get(w http.ResponseWriter, r *http.Request) {
-	format := JSON
-	if strings.HasPrefix(r.Header.Get("Accept"), string(Protobuf)) {
-		format = Protobuf
-	}
-	c := s.collections[format]
+	c := s.collections[answer(r.Header.Get("Accept"))]
 	if c == nil {
 		http.Error(w, "the case has another encoding", http.StatusNotAcceptable)
 		return
@@ -96,6 +93,17 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.watch(w, r, c, initial)
+}
+
+// answer returns the format of the answer to an Accept header: JSON, if it is none that the server
+// has.
+func answer(accept string) Format {
+	for _, f := range []Format{protobufMetadata, Protobuf} {
+		if strings.HasPrefix(accept, string(f)) {
+			return f
+		}
+	}
+	return JSON
 }
 
 // list answers a list. For version "0", which means any version, it ignores the limit, as an API
