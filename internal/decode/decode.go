@@ -128,6 +128,8 @@ type Decoder struct {
 	lend    func(namespace, name string) any
 	last    lastVersion
 	listing bool
+	// spare is zero memory for the next object and its notes; no address: there is none.
+	spare pointer
 
 	quantities quantityPool
 	wires      wireStack

@@ -34,8 +34,9 @@ func (d *Decoder) releaseScratch() {
 // the buffer, and would keep a large buffer alive while the next piece is awaited, maybe for hours.
 func (d *Decoder) releaseInput() { d.p.data = nil }
 
-// releaseStream lets go of the reader and of a large buffer after a stream.
+// releaseStream lets go of the reader, of a large buffer and of spare memory after a stream.
 func (d *Decoder) releaseStream() {
+	d.spare = pointer{}
 	d.releaseInput()
 	d.buf.reset(nil, 0, 0)
 }

@@ -25,7 +25,10 @@ func (d *Decoder) newObject() reflect.Value {
 	if l == nil || d.lend == nil {
 		return reflect.New(d.root.elem)
 	}
-	p := pointerOf(reflect.New(l.noted))
+	p := d.spare
+	if d.spare = (pointer{}); p.addr == nil {
+		p = pointerOf(reflect.New(l.noted))
+	}
 	d.last.object = p
 	return p.value(d.root.elem).Addr()
 }
@@ -52,9 +55,12 @@ func (d *Decoder) findLast(namespace, name string) {
 
 // result returns v, the object that was decoded, or its last version if that is equal. A list brings
 // most objects as they were. Then the store keeps the ones it has, and a list of many objects takes
-// no memory for them. An event always brings a new object.
+// no memory for them, and the memory of v, which nobody else has, is for the next object. An event
+// always brings a new object.
 func (d *Decoder) result(v reflect.Value) any {
 	if d.listing && d.unchanged() {
+		d.spare = d.last.object
+		d.spare.value(d.root.layout.noted).SetZero()
 		return d.last.value
 	}
 	return v.Interface()

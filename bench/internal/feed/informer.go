@@ -27,6 +27,8 @@ type Informer interface {
 	// AddHandler registers a handler. synced waits until the handler has received the whole
 	// collection.
 	AddHandler(h Handler) (synced func())
+	// IndexByNamespace adds an index by namespace.
+	IndexByNamespace()
 	// WaitForSync waits until the store has the whole list.
 	WaitForSync()
 	// Stop returns when all its goroutines have ended.
@@ -53,6 +55,8 @@ func (i *lwInformer) AddHandler(h Handler) (synced func()) {
 	})
 	return func() { must(reg.WaitForSync(i.ctx)) }
 }
+
+func (i *lwInformer) IndexByNamespace() { lw.NewIndex(i.Informer, lw.Namespace[*corev1.Pod]) }
 
 func (i *lwInformer) WaitForSync() { must(i.Informer.WaitForSync(i.ctx)) }
 func (i *lwInformer) Stop()        { i.stop() }
@@ -101,6 +105,10 @@ func (i *clientGo) AddHandler(h Handler) (synced func()) {
 	}, h.Resync)
 	must(err)
 	return func() { i.wait(reg.HasSynced) }
+}
+
+func (i *clientGo) IndexByNamespace() {
+	must(i.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}))
 }
 
 func (i *clientGo) WaitForSync() { i.wait(i.HasSynced) }

@@ -29,6 +29,8 @@ const (
 	byDefault = compare.ControllerRuntime
 	onLW      = compare.LW
 	onShare   = "lw, Share"
+
+	set = "manager" // of these sides
 )
 
 func init() {
@@ -38,8 +40,8 @@ func init() {
 		onLW:      controllerruntime.NewCache,
 		onShare:   controllerruntime.NewCacheWith(controllerruntime.Options{Share: true}),
 	} {
-		wire.Register(side, func(ctx context.Context, config *rest.Config, add, update func(*corev1.Pod)) (func(), error) {
-			return follow(ctx, config, newCache, add, update)
+		wire.Register(set, side, func(ctx context.Context, f wire.Following) (func(), error) {
+			return follow(ctx, f, newCache)
 		})
 	}
 }
@@ -52,32 +54,32 @@ func Cases(n int) []compare.Case {
 		return compare.Line{Row: row, What: what, Unit: unit, Key: key, Base: byDefault, Side: side, Goal: goal}
 	}
 	return []compare.Case{
-		wire.Following(compare.Case{Name: "manager, JSON", Lines: []compare.Line{
+		wire.Follow(compare.Case{Name: "manager, JSON", Lines: []compare.Line{
 			line(1, "JSON sync: CPU a pod", compare.Nanoseconds, "sync.cpu", onLW, compare.TimesLess(8)),
 			line(1, "JSON sync, Share: CPU a pod", compare.Nanoseconds, "sync.cpu", onShare, compare.Goal{}),
-			line(2, "JSON event: CPU", compare.Nanoseconds, "event.cpu", onLW, compare.TimesLess(8)),
-			line(2, "JSON event, Share: CPU", compare.Nanoseconds, "event.cpu", onShare, compare.Goal{}),
-			line(2, "JSON event: allocations", compare.Count, "event.allocs", onLW, compare.Goal{}),
+			line(2, "JSON event: CPU", compare.Nanoseconds, "status.cpu", onLW, compare.TimesLess(8)),
+			line(2, "JSON event, Share: CPU", compare.Nanoseconds, "status.cpu", onShare, compare.Goal{}),
+			line(2, "JSON event: allocations", compare.Count, "status.allocs", onLW, compare.Goal{}),
 			line(3, "JSON: live heap a pod", compare.Bytes, "live", onLW, compare.Part(0.9)),
 			line(3, "JSON: live heap a pod, Share", compare.Bytes, "live", onShare, compare.Part(0.5)),
 			line(4, "JSON: RSS after the sync", compare.Bytes, "rss", onLW, compare.Part(0.75)),
 			line(4, "JSON: RSS after the sync, Share", compare.Bytes, "rss", onShare, compare.Goal{}),
-		}}, wire.JSON, n, byDefault, onLW, onShare),
-		wire.Following(compare.Case{Name: "manager, protobuf", Lines: []compare.Line{
+		}}, wire.JSON, n, set, byDefault, onLW, onShare),
+		wire.Follow(compare.Case{Name: "manager, protobuf", Lines: []compare.Line{
 			line(5, "protobuf sync: CPU a pod", compare.Nanoseconds, "sync.cpu", onLW, compare.Part(0.7)),
-			line(6, "protobuf event: CPU", compare.Nanoseconds, "event.cpu", onLW, compare.Part(0.7)),
-			line(6, "protobuf event: allocations", compare.Count, "event.allocs", onLW, compare.Goal{}),
+			line(6, "protobuf event: CPU", compare.Nanoseconds, "status.cpu", onLW, compare.Part(0.7)),
+			line(6, "protobuf event: allocations", compare.Count, "status.allocs", onLW, compare.Goal{}),
 			line(7, "protobuf: live heap a pod", compare.Bytes, "live", onLW, compare.Part(0.9)),
 			line(7, "protobuf: live heap a pod, Share", compare.Bytes, "live", onShare, compare.Part(0.5)),
 			line(8, "protobuf: RSS after the sync", compare.Bytes, "rss", onLW, compare.Part(0.75)),
-		}}, wire.Protobuf, n, byDefault, onLW, onShare),
+		}}, wire.Protobuf, n, set, byDefault, onLW, onShare),
 	}
 }
 
 // follow makes a manager whose cache newCache makes, with one handler for pods.
-func follow(ctx context.Context, config *rest.Config, newCache cache.NewCacheFunc, add, update func(*corev1.Pod)) (start func(), err error) {
+func follow(ctx context.Context, f wire.Following, newCache cache.NewCacheFunc) (start func(), err error) {
 	var responses atomic.Int64
-	format := config.ContentType
+	config, format := f.Config, f.Config.ContentType
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			resp, err := next.RoundTrip(r)
@@ -106,12 +108,12 @@ func follow(ctx context.Context, config *rest.Config, newCache cache.NewCacheFun
 		return nil, err
 	}
 	if _, err := inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { add(obj.(*corev1.Pod)) },
+		AddFunc: func(obj any) { f.Add(obj.(*corev1.Pod)) },
 		UpdateFunc: func(_, obj any) {
 			if responses.Load() == 0 {
 				fail(fmt.Errorf("no response was seen"))
 			}
-			update(obj.(*corev1.Pod))
+			f.Update(obj.(*corev1.Pod))
 		},
 	}); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func TestCases(t *testing.T) {
 
 // A measurement of another encoding than the one that was asked for fails.
 func TestAnotherEncoding(t *testing.T) {
-	c := wire.Following(compare.Case{Name: "YAML"}, "application/yaml", 100, onLW)
+	c := wire.Follow(compare.Case{Name: "YAML"}, "application/yaml", 100, set, onLW)
 	sides, done := c.Setup(compare.Config{Short: true})
 	defer done()
 	defer func() {

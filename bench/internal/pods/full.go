@@ -13,6 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+const (
+	// ZoneLabel is the label of an object's zone. Only the last letter differs between zones.
+	ZoneLabel = corev1.LabelTopologyZone
+	// OtherZone is the last letter of a zone that no object has at first.
+	OtherZone = 'x'
+)
+
 // replicas is the number of pods in a ReplicaSet of [Full].
 const replicas = 10
 
@@ -45,7 +52,7 @@ func Full(i int) *corev1.Pod {
 				"app.kubernetes.io/managed-by": "Helm",
 				"environment":                  "production",
 				"team":                         fmt.Sprintf("team-%d", set%Namespaces),
-				"topology.kubernetes.io/zone":  fmt.Sprintf("eu-west-1%c", 'a'+i%3),
+				ZoneLabel:                      fmt.Sprintf("eu-west-1%c", 'a'+i%3),
 				"pod-template-hash":            hash,
 			},
 			Annotations: map[string]string{

@@ -31,19 +31,21 @@ const (
 //
 // The events do not fit into the processor's cache. So the feed reads each pod before it passes it
 // on, as a decoder would have. The cost of that is measured alone and subtracted.
+//
+// The CPU is what a burst costs, such as the events after a restart of the server. [Paced] is what
+// most programs see.
 func Pipeline(handlers int) compare.Case {
-	cpu := map[int]float64{1: 10, 4: 15, 16: 25}
 	name := fmt.Sprintf("%d handlers", handlers)
 	if handlers == 1 {
 		name = "1 handler"
 	}
-	what := func(s string) string { return "event to " + name + ", no decode: " + s }
+	what := func(s string) string { return "event to " + name + ", no decode, as fast as they are taken: " + s }
 	return compare.Case{
 		Name: "pipeline, " + name,
 		Lines: []compare.Line{
-			{Row: 10, What: what("CPU"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.TimesLess(cpu[handlers]), Chart: true},
+			{Row: 10, What: what("CPU"), Unit: compare.Nanoseconds, Key: "cpu"},
 			{Row: 10, What: what("CPU, default handlers"), Unit: compare.Nanoseconds, Key: "cpu", Side: netChanges},
-			{Row: 10, What: what("CPU, fed by client-go's channel"), Unit: compare.Nanoseconds, Key: "cpu", Side: overChannel, Goal: compare.TimesLess(5)},
+			{Row: 10, What: what("CPU, fed by client-go's channel"), Unit: compare.Nanoseconds, Key: "cpu", Side: overChannel},
 			{Row: 11, What: what("allocations"), Unit: compare.Count, Key: "allocs", Goal: compare.Most(0.05)},
 			{Row: 11, What: what("bytes"), Unit: compare.Bytes, Key: "bytes", Goal: compare.Most(64)},
 		},
@@ -91,6 +93,51 @@ func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*
 			zero = feed.Warm(events[i+zero])
 		}
 	})).Sample(len(events))
+}
+
+// Paced measures events at a rate that clusters have, to one handler: each comes by itself, and the
+// threads have gone to sleep meanwhile. The store has an index by namespace, as a factory of client-go
+// makes it. Nobody has read the objects before, so they are in main memory, and no event says that
+// another is at hand. The cost of the pauses is measured alone and subtracted.
+//
+// It has no goal: most of what it shows is threads that wake up, which an event from the socket costs
+// anyway.
+func Paced(perSecond int) compare.Case {
+	what := fmt.Sprintf("event to 1 handler, no decode, 1 index, %s a second: CPU", short(perSecond))
+	return compare.Case{
+		Name:  fmt.Sprintf("pipeline, %s a second", short(perSecond)),
+		Lines: []compare.Line{{Row: 10, What: what, Unit: compare.Nanoseconds, Key: "cpu"}},
+		Setup: func(c compare.Config) ([]compare.Side, func()) {
+			list := pods.Light(10_000)
+			events := pods.Next(list, c.N(2*perSecond, perSecond/2), len(list))
+			paced := func(emit feed.Emit) error {
+				for due, i := time.Now(), 0; i < len(events); i++ {
+					due = due.Add(time.Second / time.Duration(perSecond))
+					time.Sleep(time.Until(due))
+					if err := emit(watch.Modified, events[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return both(func(side string) compare.Sample {
+				f := feed.New(list, pods.Version(len(list)), true)
+				var received sync.WaitGroup
+				inf := synced(f, side, feed.Handler{Update: until(events[len(events)-1], &received), EveryUpdate: true})
+				defer inf.Stop()
+				inf.IndexByNamespace()
+				f.Watching()
+				received.Add(1)
+				used := measure.Do(func() {
+					f.Play(paced)
+					received.Wait()
+				})
+				return used.Less(measure.Do(func() {
+					_ = paced(func(watch.EventType, *corev1.Pod) error { return nil })
+				})).Sample(len(events))
+			}), nil
+		},
+	}
 }
 
 // Latency measures the time from a decoded event to the handler, for one event at a time. Before

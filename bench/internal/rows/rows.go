@@ -15,7 +15,7 @@ import (
 // Cases returns all cases that need no network, in the order of the goal table.
 func Cases() []compare.Case {
 	return []compare.Case{
-		Pipeline(1), Pipeline(4), Pipeline(16), Latency(),
+		Pipeline(1), Pipeline(4), Pipeline(16), Paced(1_000), Paced(10_000), Latency(),
 		Sync(), LateHandler(), Resync(), Relist(),
 		ReplaceStall(),
 		Get(1_000), Get(10_000), Get(100_000), GetWhileWriting(),

@@ -10,17 +10,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
-	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/bench/internal/compare"
 	"github.com/go-lw/lw/bench/internal/measure"
 	"github.com/go-lw/lw/bench/internal/pods"
@@ -36,16 +33,20 @@ const (
 type job struct {
 	URL    string // the server's
 	Path   string // streamed or listed
+	TLS    bool   // over TLS and HTTP/2
 	CA     []byte // the certificate of a TLS server
 	Format Format
-	LW     bool // lw, else client-go
-	Share  bool
-	Drop   []string
-	// Follower is the name of a Follower that takes the place of both.
-	Follower string
-	Pods     int
-	Events   int // number of events of each sort after the sync
-	// Profile is the prefix of two files for CPU profiles, of the sync and of the events. "" means
+	Set    string // the set of the side; see sets
+	Side   string
+	N      int // the number of objects
+	// Default is N where no number is asked for; 0: 10,000. A short measurement has fewer.
+	Default int
+	// Events is the number of events after the sync for each of Changes, in turn.
+	Events  int
+	Changes []string
+	// Relist says that the server then ends the watch with 410 Gone, and has the same objects.
+	Relist bool
+	// Profile is the prefix of the files for CPU profiles, of the sync and of the events. "" means
 	// no profiles.
 	Profile string
 }
@@ -102,24 +103,40 @@ func Child() {
 	os.Exit(0)
 }
 
-// measure runs an informer with one handler, until the handler has received all pods and then all
+// measure runs an informer with one handler, until the handler has received all objects and then all
 // events.
 func (j job) measure() (compare.Sample, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	added, all := 0, make(chan struct{})
-	updated, last := make(chan struct{}), [...]string{pods.Version(j.Pods + j.Events - 1), pods.Version(j.Pods + 2*j.Events - 1)}
-	add := func(*corev1.Pod) {
-		if added++; added == j.Pods {
-			close(all)
-		}
+	updated, last := make(chan struct{}), map[string]bool{}
+	for i := range j.Changes {
+		last[pods.Version(j.N+(i+1)*j.Events-1)] = true
 	}
-	update := func(pod *corev1.Pod) {
-		if pod.ResourceVersion == last[0] || pod.ResourceVersion == last[1] {
-			updated <- struct{}{}
-		}
+	if j.Relist {
+		last[pods.Version(j.N)] = true
 	}
-	start, client, err := j.informer(ctx, add, update)
+	config := &rest.Config{Host: j.URL + "/" + j.Path, TLSClientConfig: rest.TLSClientConfig{CAData: j.CA}}
+	config.ContentType, config.AcceptContentTypes = string(j.Format), string(j.Format)
+	start, err := sets[j.Set].sides[j.Side].follow(ctx, Following{
+		Config: config,
+		URL:    config.Host + sets[j.Set].kind.path,
+		Add: func(Object) {
+			if added++; added == j.N {
+				close(all)
+			}
+		},
+		Update: func(obj Object) {
+			if last[obj.GetResourceVersion()] {
+				updated <- struct{}{}
+			}
+		},
+		Failed: j.failed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: config.TLSClientConfig})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +151,7 @@ func (j job) measure() (compare.Sample, error) {
 		put("sync.", measure.Do(func() {
 			start()
 			<-all
-		}), j.Pods)
+		}), j.N)
 	}); err != nil {
 		return nil, err
 	}
@@ -146,16 +163,13 @@ func (j job) measure() (compare.Sample, error) {
 		return nil, err
 	}
 	live, _ := measure.Live()
-	sample["peak"], sample["live"] = peak, (float64(live)-float64(before))/float64(j.Pods)
+	sample["peak"], sample["live"] = peak, (float64(live)-float64(before))/float64(j.N)
 	sample["peak/live"] = peak / float64(live)
-	if j.Events == 0 {
-		return sample, nil
-	}
-	for _, e := range []struct{ name, change string }{{"event", changedStatus}, {"touch", changedVersion}} {
+	for _, change := range j.Changes {
 		emitted := error(nil)
-		err = j.profiled(e.name, func() {
-			put(e.name+".", measure.Do(func() {
-				if emitted = emit(client, j.URL, j.Events, e.change); emitted == nil {
+		err = j.profiled(change, func() {
+			put(change+".", measure.Do(func() {
+				if emitted = emit(client, j.URL, j.Events, change); emitted == nil {
 					<-updated
 				}
 			}), j.Events)
@@ -164,16 +178,48 @@ func (j job) measure() (compare.Sample, error) {
 			return nil, err
 		}
 	}
+	if j.Relist {
+		return sample, j.relist(client, updated, put, sample)
+	}
 	live, _ = measure.Live()
-	sample["live.events"] = (float64(live) - float64(before)) / float64(j.Pods)
+	sample["live.events"] = (float64(live) - float64(before)) / float64(j.N)
 	return sample, nil
 }
 
-// What an event changes: the status and the managed fields of the kubelet, or only the version.
-const (
-	changedStatus  = "status"
-	changedVersion = "version"
-)
+// relist makes the server end the watch with 410 Gone, and measures until an event of the next watch
+// has come. The server has the same objects as before. The key relist.added is how much larger the
+// resident memory was meanwhile at most, and relist.added/live that divided by the live heap.
+func (j job) relist(client *http.Client, updated <-chan struct{}, put func(string, measure.Usage, int), sample compare.Sample) error {
+	live, _ := measure.Live()
+	debug.FreeOSMemory()
+	// 5 resets VmHWM to what is resident now; see proc_pid_clear_refs(5).
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		return err
+	}
+	before, err := memory("VmHWM")
+	if err != nil {
+		return err
+	}
+	emitted := error(nil)
+	err = j.profiled("relist", func() {
+		put("relist.", measure.Do(func() {
+			if emitted = emit(client, j.URL, 1, gone); emitted != nil {
+				return
+			}
+			// The server sends it when a watch is open that has no more initial events to send.
+			if emitted = emit(client, j.URL, 1, changedVersion); emitted == nil {
+				<-updated
+			}
+		}), j.N)
+	})
+	if err := errors.Join(err, emitted); err != nil {
+		return err
+	}
+	peak, err := memory("VmHWM")
+	sample["relist.added"] = peak - before
+	sample["relist.added/live"] = (peak - before) / float64(live)
+	return err
+}
 
 // profiled calls work, and writes a CPU profile of it if one is wanted.
 func (j job) profiled(what string, work func()) error {
@@ -184,53 +230,14 @@ func (j job) profiled(what string, work func()) error {
 	return measure.Profile(j.Profile+"-"+what+".pprof", work)
 }
 
-// informer returns a function that starts the informer of j, and the HTTP client that it uses.
-func (j job) informer(ctx context.Context, add, update func(*corev1.Pod)) (start func(), _ *http.Client, err error) {
-	config := &rest.Config{Host: j.URL + "/" + j.Path, TLSClientConfig: rest.TLSClientConfig{CAData: j.CA}}
-	config.ContentType, config.AcceptContentTypes = string(j.Format), string(j.Format)
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, nil, err
+// failed takes an error of the informer, and ends the process unless the case provokes the error: a
+// server without streamed lists refuses them, and one that shall be listed again ends the watch.
+func (j job) failed(err error) {
+	if j.Path == listed && apierrors.IsInvalid(err) || j.Relist && apierrors.IsResourceExpired(err) {
+		return
 	}
-	if j.Follower != "" {
-		start, err := followers[j.Follower](ctx, config, add, update)
-		return start, client, err
-	}
-	if j.LW {
-		src := &lw.HTTP[*corev1.Pod]{URL: config.Host + "/api/v1/pods", Client: client, Share: j.Share, Drop: j.Drop}
-		if j.Format == JSON {
-			src.Accept = string(JSON)
-		}
-		inf := lw.NewInformer(src, &lw.Options{OnError: failOn(j.Path)})
-		inf.AddHandler(lw.Handler[*corev1.Pod]{
-			Add: add, Update: func(_, pod *corev1.Pod) { update(pod) }, Delete: func(*corev1.Pod) {}, EveryUpdate: true,
-		})
-		return func() { go inf.Run(ctx) }, client, nil
-	}
-	clientset, err := kubernetes.NewForConfigAndClient(config, client)
-	if err != nil {
-		return nil, nil, err
-	}
-	factory := informers.NewSharedInformerFactory(clientset, 0)
-	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { add(obj.(*corev1.Pod)) },
-		UpdateFunc: func(_, obj any) { update(obj.(*corev1.Pod)) },
-		DeleteFunc: func(any) {},
-	})
-	return func() { factory.StartWithContext(ctx) }, client, err
-}
-
-// failOn returns an OnError function that ends the process. If the server has no streamed lists the
-// first error is their refusal, which is ignored.
-func failOn(path string) func(error) {
-	refusals := 0
-	return func(err error) {
-		if refusals++; path == listed && refusals == 1 {
-			return
-		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 // emit asks the server to send n events.

@@ -22,7 +22,7 @@ import (
 func TestFramesAreWhatClientGoReads(t *testing.T) {
 	for _, format := range []Format{JSON, Protobuf} {
 		t.Run(string(format), func(t *testing.T) {
-			c, err := newCollection(format, 3)
+			c, err := newCollection(podKind, format, 3, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,7 +30,8 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, false, 77), c.modified(1, true, 78)}, nil)
+			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, state{}, 77), c.modified(1, state{restarted: true}, 78),
+				c.modified(1, state{restarted: true, moved: true}, 79)}, nil)
 
 			info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), string(format))
 			body := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(bytes.NewReader(stream)))
@@ -67,6 +68,13 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 			want.ResourceVersion = pods.Version(78)
 			if diff := cmp.Diff(want, pod); diff != "" || typ != watch.Modified {
 				t.Errorf("another status is %s (-want +got):\n%s", typ, diff)
+			}
+
+			typ, pod = next()
+			want.ResourceVersion = pods.Version(79)
+			want.Labels[pods.ZoneLabel] = "eu-west-1x"
+			if diff := cmp.Diff(want, pod); diff != "" || typ != watch.Modified {
+				t.Errorf("another label is %s (-want +got):\n%s", typ, diff)
 			}
 
 			body2, err := c.list(1, 3, "more")

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A server serves a collection of pods. Informers see no difference from an API server. It sends
+// A server serves a collection of objects. Informers see no difference from an API server. It sends
 // MODIFIED events when a client asks for them. Only one client at a time may use it.
 type server struct {
 	plain, tls  *httptest.Server
@@ -20,16 +20,26 @@ type server struct {
 	emit        chan order
 }
 
-// An order is for MODIFIED events, which the open watch must send. It brings each pod in turn.
+// An order is for MODIFIED events, which the open watch must send. It brings each object in turn, of
+// those that can change their status.
 type order struct {
 	n      int
-	status bool // another status each time, else only another version
+	change string // what each event changes
 }
 
-func newServer(n int) (*server, error) {
+// newServer returns a server of n objects in the formats, of which the first changing ones change.
+func newServer(k kind, formats []Format, n, changing int) (*server, error) {
 	s := &server{collections: map[Format]*collection{}, emit: make(chan order)}
-	for _, format := range []Format{JSON, Protobuf} {
-		c, err := newCollection(format, n)
+	for _, format := range formats {
+		format = answer(string(format))
+		if s.collections[format] != nil {
+			continue
+		}
+		of, encoding := k, format
+		if format == protobufMetadata {
+			of, encoding = metadataOf(k), Protobuf
+		}
+		c, err := newCollection(of, encoding, n, changing)
 		if err != nil {
 			return nil, err
 		}
@@ -37,11 +47,11 @@ func newServer(n int) (*server, error) {
 	}
 	mux := http.NewServeMux()
 	// The first element of the path says whether the server supports streamed lists.
-	mux.HandleFunc("GET /{streams}/api/v1/pods", s.pods)
+	mux.HandleFunc("GET /{streams}"+k.path, s.get)
 	mux.HandleFunc("POST /emit", func(_ http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.FormValue("n"))
 		if err == nil {
-			s.emit <- order{n, r.FormValue("change") == changedStatus}
+			s.emit <- order{n, r.FormValue("change")}
 		}
 	})
 	s.plain = httptest.NewServer(mux)
@@ -63,11 +73,12 @@ func (s *server) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.tls.Certificate().Raw})
 }
 
-// pods answers a list or a watch.
-func (s *server) pods(w http.ResponseWriter, r *http.Request) {
-	c := s.collections[JSON]
-	if strings.HasPrefix(r.Header.Get("Accept"), string(Protobuf)) {
-		c = s.collections[Protobuf]
+// get answers a list or a watch.
+func (s *server) get(w http.ResponseWriter, r *http.Request) {
+	c := s.collections[answer(r.Header.Get("Accept"))]
+	if c == nil {
+		http.Error(w, "the case has another encoding", http.StatusNotAcceptable)
+		return
 	}
 	q := r.URL.Query()
 	if watch, _ := strconv.ParseBool(q.Get("watch")); !watch {
@@ -84,11 +95,22 @@ func (s *server) pods(w http.ResponseWriter, r *http.Request) {
 	s.watch(w, r, c, initial)
 }
 
+// answer returns the format of the answer to an Accept header: JSON, if it is none that the server
+// has.
+func answer(accept string) Format {
+	for _, f := range []Format{protobufMetadata, Protobuf} {
+		if strings.HasPrefix(accept, string(f)) {
+			return f
+		}
+	}
+	return JSON
+}
+
 // list answers a list. For version "0", which means any version, it ignores the limit, as an API
 // server does when it answers from its watch cache.
 func (s *server) list(w http.ResponseWriter, c *collection, limit, from, version string) {
 	first, _ := strconv.Atoi(from)
-	last, next := len(c.items), ""
+	last, next := len(c.frames), ""
 	if n, _ := strconv.Atoi(limit); n > 0 && version != "0" && first+n < last {
 		last = first + n
 		next = strconv.Itoa(last)
@@ -115,8 +137,8 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, in
 		return err == nil && out.Flush() == nil
 	}
 	if initial {
-		for _, f := range c.frames {
-			if !send(f.bytes) {
+		for i := range c.frames {
+			if !send(c.frames[i].bytes) {
 				return
 			}
 		}
@@ -127,16 +149,20 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, in
 	} else if out.Flush() != nil {
 		return
 	}
-	restarted := make([]bool, len(c.frames))
+	states := make([]state, len(c.restarted))
 	for write := len(c.frames); ; {
 		select {
 		case o := <-s.emit:
-			for i := range o.n {
-				i %= len(c.frames)
-				if o.status {
-					restarted[i] = !restarted[i]
+			if o.change == gone {
+				if b, err := c.gone(); err == nil {
+					send(b)
 				}
-				if !send(c.modified(i, restarted[i], write)) {
+				return
+			}
+			for i := range o.n {
+				i %= len(states)
+				states[i] = states[i].after(o.change)
+				if !send(c.modified(i, states[i], write)) {
 					return
 				}
 				write++
@@ -145,4 +171,25 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, in
 			return
 		}
 	}
+}
+
+// What an event changes besides the version.
+const (
+	changedStatus  = "status"  // the status and the managed fields of the kubelet
+	changedVersion = "version" // nothing
+	changedLabel   = "label"   // a label
+)
+
+// gone is the change of an order that ends the watch with 410 Gone.
+const gone = "gone"
+
+// after returns the state after a change.
+func (s state) after(change string) state {
+	switch change {
+	case changedStatus:
+		s.restarted = !s.restarted
+	case changedLabel:
+		s.moved = !s.moved
+	}
+	return s
 }
