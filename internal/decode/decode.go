@@ -146,8 +146,10 @@ type Decoder struct {
 	kinds            [2]stringField
 	eventTypes       stringField
 
-	// patternBytes is the memory of all skipPatterns.
+	// patternBytes is the memory of all skipPatterns. ahead has those of what readAhead passes: the
+	// part of the metadata that comes first, and the managed fields.
 	patternBytes int
+	ahead        [2]skipPattern
 
 	// Two stacks for elements and members that are collected before their number is known. A nested
 	// value uses the places above those of the value around it.

@@ -39,7 +39,7 @@ func (l *partLayout) jsonPart(i int, inner decoder) decoder {
 func (d *Decoder) readAhead() {
 	pos, depth := d.p.pos, d.p.depth
 	defer func() { d.p.pos, d.p.depth = pos, depth }()
-	if d.p.skip() != nil {
+	if d.skipLike(&d.ahead[0]) != nil {
 		return
 	}
 	if more, err := d.p.more('}'); err == nil && more {
@@ -61,12 +61,15 @@ func (d *Decoder) findAhead() {
 		case "name":
 		case "namespace":
 			to = &namespace
+		case "managedFields":
+			// Most of the metadata, and most alike from one object to the next.
+			to, err = nil, d.skipLike(&d.ahead[1])
 		default:
-			to = nil
+			to, err = nil, d.p.skip()
 		}
-		if to == nil || d.p.next() != '"' {
+		if to != nil && d.p.next() != '"' {
 			err = d.p.skip()
-		} else {
+		} else if to != nil {
 			var value []byte
 			// No name of an object has an escape.
 			if value, err = d.p.str(); err == nil && d.p.plain {
