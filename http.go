@@ -2,9 +2,11 @@ package lw
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -237,8 +239,10 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	if !t.AssignableTo(reflect.TypeFor[T]()) {
 		return nil, fmt.Errorf("cannot decode into %v: Type is not a %v", t, reflect.TypeFor[T]())
 	}
-	d, err := decode.New(t, decode.Options{Drop: h.Drop, Share: h.Share, Kinds: kinds})
-	if err != nil && len(h.Drop) > 0 {
+	opts := decode.Options{Drop: h.Drop, Share: h.Share, Kinds: kinds}
+	opts.OnlyJSON = h.Accept != "" && !strings.Contains(h.Accept, "protobuf")
+	d, err := decode.New(t, opts)
+	if _, ok := errors.AsType[*decode.DropError](err); ok {
 		//lint:ignore ST1005 Drop is the name of a field.
 		err = fmt.Errorf("Drop: %w", err)
 	}

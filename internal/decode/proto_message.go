@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -111,9 +110,11 @@ func wireError(err error) error {
 
 // A wireCompiler makes the decoders of one root type's messages from the protobuf tags of its
 // structs. It fails for a type that has no such tags, or that uses what no API type does. Then root
-// calls the type's Unmarshal.
+// calls the type's Unmarshal, or reports the error if it is a projection.
 type wireCompiler struct {
-	share      bool
+	share bool
+	// projection says that the structs without an Unmarshal were written by hand; see handTag.
+	projection bool
 	allocators allocators
 	// done has the messages without dropped fields, also while they are being compiled: a type may
 	// contain itself.
@@ -122,12 +123,13 @@ type wireCompiler struct {
 
 // newWireCompiler returns a compiler of messages that share equal parts, or of messages that do
 // not.
-func newWireCompiler(share bool) *wireCompiler {
-	return &wireCompiler{share: share, allocators: allocators{}, done: map[reflect.Type]*messageType{}}
+func newWireCompiler(share, projection bool) *wireCompiler {
+	return &wireCompiler{share: share, projection: projection, allocators: allocators{}, done: map[reflect.Type]*messageType{}}
 }
 
 // message compiles struct t. A tag is like `protobuf:"bytes,1,opt,name=metadata"`: format, number,
-// and what follows from the Go type. The paths in drop have the names of JSON.
+// and what follows from the Go type. The paths in drop have the names of JSON. An error is a
+// FieldError.
 func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error) {
 	if m := c.done[t]; m != nil && len(drop) == 0 {
 		return m, nil
@@ -136,17 +138,10 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 	if len(drop) == 0 {
 		c.done[t] = m
 	}
+	byHand := c.projection && !unmarshals(t)
+	names := map[int]string{} // of a struct written by hand: the fields by their numbers
 	for i := range t.NumField() {
 		sf := t.Field(i)
-		tag := strings.Split(sf.Tag.Get("protobuf"), ",")
-		if len(tag) < 2 {
-			continue
-		}
-		// The limit only keeps the table small.
-		num, err := strconv.Atoi(tag[1])
-		if err != nil || num < 1 || num > 1000 {
-			return nil, fmt.Errorf("%v.%s: protobuf tag %q", t, sf.Name, tag)
-		}
 		f := wireField{name: sf.Name, offset: sf.Offset}
 		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
 		// in a path.
@@ -160,11 +155,31 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 				continue
 			}
 		}
-		if f.dec, err = c.field(sf.Type, num, tag[0], rest); err != nil {
-			return nil, fmt.Errorf("%v.%s: %w", t, sf.Name, err)
+		var tag wireTag
+		var err error
+		if byHand {
+			var decoded bool
+			if tag, decoded, err = handTag(sf); err == nil && !decoded {
+				continue
+			}
+			if other, ok := names[tag.num]; ok && err == nil {
+				err = fmt.Errorf("number %d is that of %s", tag.num, other)
+			}
+			names[tag.num] = f.name
+		} else if text := sf.Tag.Get("protobuf"); strings.Contains(text, ",") {
+			tag, err = parseTag(text)
+		} else {
+			continue
+		}
+		num := tag.num
+		if err == nil {
+			f.dec, err = c.field(sf.Type, num, tag.format, rest)
+		}
+		if err != nil {
+			return nil, in(f.name, wireError(err))
 		}
 		// A string in the struct itself: rest decodes it without a call through dec.
-		if sf.Type.Kind() == reflect.String && !hasOwnUnmarshal(sf.Type) && tag[0] == "bytes" {
+		if sf.Type.Kind() == reflect.String && !hasOwnUnmarshal(sf.Type) && tag.format == "bytes" {
 			f.strField = &stringField{}
 			f.dec = f.strField.decodeWire
 		}
@@ -240,7 +255,7 @@ func hasOwnUnmarshal(t reflect.Type) bool {
 	if !reflect.PointerTo(t).Implements(wireUnmarshaler) || t.Kind() == reflect.Pointer {
 		return false
 	}
-	return t.Kind() != reflect.Struct || !hasTags(t)
+	return t.Kind() != reflect.Struct || !hasTags(t) && !borrowsUnmarshal(t)
 }
 
 // hasTags reports whether struct t has fields with protobuf tags.
@@ -292,7 +307,8 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 			return sharedMessage(t, inner), err
 		}
 		return inner, err
-	case kind == reflect.Struct && format == "bytes":
+	// Whatever the format is: the API's tags say varint of some IntOrStrings.
+	case kind == reflect.Struct:
 		// The message may still be being compiled, if the type contains itself; its fields are
 		// there when it is used.
 		m, err := c.message(t, drop)
