@@ -138,11 +138,22 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 	if len(drop) == 0 {
 		c.done[t] = m
 	}
-	byHand := c.projection && !unmarshals(t)
-	names := map[int]string{} // of a struct written by hand: the fields by their numbers
+	var hand *handStruct
+	if c.projection && !unmarshals(t) {
+		hand = newHandStruct(t)
+	}
+	if err := c.fields(m, t, 0, drop, hand); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// fields adds the fields of struct t to m, which has t at offset base. hand is nil for a generated
+// struct.
+func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, drop drops, hand *handStruct) error {
 	for i := range t.NumField() {
 		sf := t.Field(i)
-		f := wireField{name: sf.Name, offset: sf.Offset}
+		f := wireField{name: sf.Name, offset: base + sf.Offset}
 		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
 		// in a path.
 		rest := drop
@@ -157,15 +168,20 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 		}
 		var tag wireTag
 		var err error
-		if byHand {
+		if hand != nil {
+			if inner := inlinedStruct(sf); inner != nil {
+				if err := c.fields(m, inner, f.offset, drop, hand); err != nil {
+					return err
+				}
+				continue
+			}
 			var decoded bool
 			if tag, decoded, err = handTag(sf); err == nil && !decoded {
 				continue
 			}
-			if other, ok := names[tag.num]; ok && err == nil {
-				err = fmt.Errorf("number %d is that of %s", tag.num, other)
+			if err == nil {
+				err = hand.add(f.name, f.offset, tag.num)
 			}
-			names[tag.num] = f.name
 		} else if text := sf.Tag.Get("protobuf"); strings.Contains(text, ",") {
 			tag, err = parseTag(text)
 		} else {
@@ -176,7 +192,7 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 			f.dec, err = c.field(sf.Type, num, tag.format, rest)
 		}
 		if err != nil {
-			return nil, in(f.name, wireError(err))
+			return in(f.name, wireError(err))
 		}
 		// A string in the struct itself: rest decodes it without a call through dec.
 		if sf.Type.Kind() == reflect.String && !hasOwnUnmarshal(sf.Type) && tag.format == "bytes" {
@@ -188,7 +204,7 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 		}
 		m.fields[num] = f
 	}
-	return m, nil
+	return nil
 }
 
 // root compiles struct t, the type of whole objects, which take the parts of layout from the last
@@ -196,6 +212,9 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 // further ObjectMetas within its parts.
 func (c *wireCompiler) root(t reflect.Type, drop drops, layout *partLayout) (*messageType, error) {
 	m, err := c.message(t, drop)
+	if err == nil && c.projection {
+		err = m.checkMetadata()
+	}
 	rest, whole := drop.under("metadata")
 	if err != nil || layout == nil || whole {
 		return m, err

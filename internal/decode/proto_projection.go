@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,10 +45,10 @@ func unmarshals(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(wireUnmarshaler) && !borrowsUnmarshal(t)
 }
 
-// borrowsUnmarshal reports whether the Unmarshal of *t is that of an embedded struct which is one
-// of t's fields in JSON, such as its ObjectMeta. It would take an object for its metadata. The
-// Unmarshal of a struct whose fields are all inlined, such as a whole API type, is as good as one
-// of t's own.
+// borrowsUnmarshal reports whether the Unmarshal of *t is that of an embedded struct, such as its
+// ObjectMeta, which is not all that JSON decodes of t. It would take an object for its metadata. The
+// Unmarshal of a struct that is inlined and has no fields beside it, such as a whole API type, is as
+// good as one of t's own.
 func borrowsUnmarshal(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -78,7 +79,8 @@ func borrowsUnmarshal(t reflect.Type) bool {
 			continue
 		}
 		_, inlined := oneField(f)
-		return inlined == nil || struc == reflect.TypeFor[metav1.TypeMeta]() || borrowsUnmarshal(struc)
+		beside := slices.ContainsFunc(fieldsOf(t), func(other field) bool { return other.index[0] != i })
+		return inlined == nil || struc == reflect.TypeFor[metav1.TypeMeta]() || beside || borrowsUnmarshal(struc)
 	}
 	return false
 }
@@ -106,6 +108,58 @@ func parseTag(text string) (tag wireTag, err error) {
 	return tag, nil
 }
 
+// A handStruct is a struct that was written by hand, while it is being compiled.
+type handStruct struct {
+	// offsets has the fields that JSON decodes, by their names.
+	offsets map[string]uintptr
+	// names has the fields that have been compiled, by their numbers.
+	names map[int]string
+}
+
+func newHandStruct(t reflect.Type) *handStruct {
+	h := &handStruct{offsets: map[string]uintptr{}, names: map[int]string{}}
+	for _, f := range fieldsOf(t) {
+		_, offset, _ := route(t, f.index)
+		h.offsets[f.name] = offset
+	}
+	return h
+}
+
+// add adds the field of a number. It returns an error if another field has the number or the name.
+func (h *handStruct) add(name string, offset uintptr, num int) error {
+	if other, ok := h.names[num]; ok {
+		return fmt.Errorf("number %d is that of %s", num, other)
+	}
+	h.names[num] = name
+	// The name of an embedded struct that is a message of its own is none in JSON.
+	if at, ok := h.offsets[name]; ok && at != offset {
+		return errors.New("another field has the name")
+	}
+	return nil
+}
+
+// checkMetadata returns an error if field 1 of m, an object, is not its metadata: an embedded struct
+// without a tag is inlined, and a forgotten tag would make the object's name of all its metadata.
+func (m *messageType) checkMetadata() error {
+	for num, f := range m.fields {
+		if f.dec != nil && (num == 1) != (f.name == "metadata") {
+			return in(f.name, fieldError(-1, fmt.Errorf("number %d; an object's metadata has the number 1, and nothing else has", num)))
+		}
+	}
+	return nil
+}
+
+// inlinedStruct returns the struct whose fields are those of the struct around it, as in JSON, or nil if
+// field sf is not such a struct. An embedded struct with a tag is a message of its own, such as
+// VolumeSource in Volume.
+func inlinedStruct(sf reflect.StructField) reflect.Type {
+	_, embedded := oneField(sf)
+	if tag := sf.Tag.Get("protobuf"); embedded != sf.Type || embedded == reflect.TypeFor[metav1.TypeMeta]() || tag != "" && tag != "-" {
+		return nil
+	}
+	return embedded
+}
+
 // handTag returns the tag of field sf in a struct that was written by hand. It returns none for a
 // field that is not decoded.
 func handTag(sf reflect.StructField) (tag wireTag, ok bool, err error) {
@@ -116,7 +170,7 @@ func handTag(sf reflect.StructField) (tag wireTag, ok bool, err error) {
 	case embedded == reflect.TypeFor[metav1.TypeMeta]() && !hasTag:
 		// The kind and the API version are in the envelope around the message.
 		return tag, false, nil
-	case embedded != nil && !hasTag && len(fieldsOf(embedded)) == 0, embedded == nil && f.name == "" && !hasTag:
+	case embedded == nil && f.name == "" && !hasTag:
 		return tag, false, nil
 	case embedded == nil && f.name == "":
 		// It would be empty wherever a server answers in JSON.

@@ -71,16 +71,28 @@ type carpNamed struct {
 	} `json:"status" protobuf:"bytes,3,opt,name=status"`
 }
 
+// carpLabels has a few fields of the metadata, some of which are in an embedded struct.
+type carpLabels struct {
+	someMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+}
+
+type someMeta struct {
+	identityMeta
+	Labels map[string]string       `json:"labels" protobuf:"bytes,11,rep,name=labels"`
+	Owners []metav1.OwnerReference `json:"ownerReferences" protobuf:"bytes,13,rep,name=ownerReferences"`
+}
+
 // Whatever an object's history is, a projection has of each version what apimachinery decodes of
 // that version's JSON, in every form, and no version is changed by those that come later.
 func TestProjections(t *testing.T) {
 	t.Run("place", func(t *testing.T) { checkProjection[carpPlace](t, func(p *carpPlace) string { return p.Name }) })
 	t.Run("parts", func(t *testing.T) { checkProjection[carpParts](t, func(p *carpParts) string { return p.Name }) })
+	t.Run("labels", func(t *testing.T) { checkProjection[carpLabels](t, func(p *carpLabels) string { return p.Name }) })
 	t.Run("named", func(t *testing.T) { checkProjection[carpNamed](t, func(p *carpNamed) string { return p.Meta.Name }) })
 }
 
 func checkProjection[P any](t *testing.T, name func(*P) string) {
-	fields := cmp.AllowUnexported(carpPlace{}, carpParts{})
+	fields := cmp.AllowUnexported(carpPlace{}, carpParts{}, carpLabels{}, someMeta{})
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Share: rapid.Bool().Draw(t, "share")}
 		var drop func(*carp.Carp)

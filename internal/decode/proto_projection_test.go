@@ -31,9 +31,28 @@ func TestProjectionErrors(t *testing.T) {
 				NodeName string `json:"nodeName" protobuf:"bytes,10"`
 			} `json:"spec"`
 		}](),
-		"identityMeta: no protobuf tag": reflect.TypeFor[struct {
+		"name: number 1; an object's metadata has the number 1, and nothing else has": reflect.TypeFor[struct {
 			identityMeta
 			Spec struct{} `json:"spec" protobuf:"bytes,2"`
+		}](),
+		"metadata: number 4; an object's metadata": reflect.TypeFor[struct {
+			identityMeta `json:"metadata" protobuf:"bytes,4"`
+		}](),
+		"identityMeta: no protobuf tag": reflect.TypeFor[struct {
+			*identityMeta
+			Spec struct{} `json:"spec" protobuf:"bytes,2"`
+		}](),
+		"metadata.name: another field has the name": reflect.TypeFor[struct {
+			Metadata struct {
+				identityMeta
+				Name string `json:"name" protobuf:"bytes,2"`
+			} `json:"metadata" protobuf:"bytes,1"`
+		}](),
+		"metadata.generateName: number 6 is that of resourceVersion": reflect.TypeFor[struct {
+			Metadata struct {
+				identityMeta
+				GenerateName string `json:"generateName" protobuf:"bytes,6"`
+			} `json:"metadata" protobuf:"bytes,1"`
 		}](),
 		"spec.nodeName: no protobuf tag": reflect.TypeFor[struct {
 			Spec spec `json:"spec" protobuf:"bytes,2"`
@@ -119,6 +138,12 @@ func TestProjectionErrors(t *testing.T) {
 				metav1.ObjectMeta `json:"metadata"`
 			} `json:"template" protobuf:"bytes,2"`
 		}](),
+		"metadata.extra: no protobuf tag": reflect.TypeFor[struct {
+			Metadata struct {
+				metav1.ObjectMeta
+				Extra string `json:"extra"`
+			} `json:"metadata" protobuf:"bytes,1"`
+		}](),
 		"it decodes itself from JSON, and not from protobuf": reflect.TypeFor[selfish](),
 	} {
 		_, err := New(reflect.PointerTo(typ), Options{})
@@ -177,11 +202,18 @@ func TestNoProjection(t *testing.T) {
 			metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1"`
 		}](): true,
 		// All of an API type, and its own Unmarshal.
-		reflect.TypeFor[*struct{ carp.Carp }](): true,
-		reflect.TypeFor[*nest]():                true,
-		reflect.TypeFor[*byValue]():             true,
-		reflect.TypeFor[*trickPlace]():          true,
-		reflect.TypeFor[*carp.Carp]():           true,
+		reflect.TypeFor[*struct {
+			carp.Carp
+			cached int
+		}](): true,
+		reflect.TypeFor[*struct {
+			carp.Carp
+			Extra string `json:"extra"`
+		}](): false,
+		reflect.TypeFor[*nest]():       true,
+		reflect.TypeFor[*byValue]():    true,
+		reflect.TypeFor[*trickPlace](): true,
+		reflect.TypeFor[*carp.Carp]():  true,
 	} {
 		d, err := New(typ, Options{})
 		if err != nil || d.Protobuf() != want {
