@@ -26,10 +26,10 @@ import (
 //
 //	spec.nodeName: number 11, the API's is 10
 //
-// The types may have other names, such as string for corev1.PodPhase, and one of them may be a
-// pointer. If P has no protobuf tags, its names and types are compared alone. If it has some, and T
-// has the Marshal of generated types, Projection also encodes a T with a value in every field, and
-// compares what lw decodes of it into P from protobuf and from JSON.
+// The types may have other names, such as string for corev1.PodPhase, and a pointer of T may be a
+// value in P. If P has no protobuf tags, its names and types are compared alone. If it has some, and
+// T has the Marshal of generated types, Projection also encodes a T with a value in every field, and
+// one with an empty value, and compares what lw decodes of them into P from protobuf and from JSON.
 func Projection[P, T any](t testing.TB) {
 	t.Helper()
 	p, api := structOf[P](), structOf[T]()
@@ -50,27 +50,48 @@ func Projection[P, T any](t testing.TB) {
 		t.Errorf("lwtest: %v", err)
 		return
 	}
-	full := reflect.New(api)
-	m, ok := full.Interface().(interface{ Marshal() ([]byte, error) })
-	if !ok || !d.Protobuf() {
+	if _, ok := reflect.New(api).Interface().(marshaler); !ok || !d.Protobuf() {
 		return
 	}
-	(&filler{}).fill(full.Elem())
-	message, err := m.Marshal()
+	// An object of empty values shows where JSON leaves out what protobuf has.
+	for _, f := range []*filler{{}, {empty: true}} {
+		full := reflect.New(api)
+		f.fill(full.Elem())
+		if err := same(d, full.Interface().(marshaler)); err != nil {
+			what := "a value"
+			if f.empty {
+				what = "an empty value"
+			}
+			t.Errorf("lwtest: %v: with %s in every field: %v", p, what, err)
+		}
+	}
+}
+
+// A marshaler is an object of a generated type.
+type marshaler interface{ Marshal() ([]byte, error) }
+
+// same returns an error unless d decodes the same from the protobuf of obj as from its JSON.
+func same(d *decode.Decoder, obj marshaler) error {
+	message, err := obj.Marshal()
 	if err != nil {
-		t.Errorf("lwtest: Projection: a %v with a value in every field: %v", api, err)
-		return
+		return err
 	}
-	text, err := json.Marshal(full.Interface())
+	text, err := json.Marshal(obj)
 	if err != nil {
-		t.Errorf("lwtest: Projection: a %v with a value in every field: %v", api, err)
-		return
+		return err
 	}
-	want, wantErr := decoded(d, decode.JSON, []byte(fmt.Sprintf(`{"type":"ADDED","object":%s}`+"\n", text)))
-	got, gotErr := decoded(d, decode.Protobuf, frame(message))
-	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" || wantErr != nil || gotErr != nil {
-		t.Errorf("lwtest: %v: JSON (error %v) and protobuf (error %v) differ (-JSON +protobuf):\n%s", p, wantErr, gotErr, diff)
+	want, err := decoded(d, decode.JSON, []byte(fmt.Sprintf(`{"type":"ADDED","object":%s}`+"\n", text)))
+	if err != nil {
+		return fmt.Errorf("its JSON: %w", err)
 	}
+	got, err := decoded(d, decode.Protobuf, frame(message))
+	if err != nil {
+		return fmt.Errorf("its protobuf: %w", err)
+	}
+	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+		return fmt.Errorf("JSON and protobuf differ (-JSON +protobuf):\n%s", diff)
+	}
+	return nil
 }
 
 // structOf returns the struct that T is, or points to.

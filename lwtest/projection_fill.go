@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,8 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A filler sets all fields of an object to values that differ from each other.
+// A filler sets all fields of an object to values that differ from each other, or, if empty is set,
+// to values that have something in them only at the next level.
 type filler struct {
+	empty bool
+
 	n    int            // of the next value
 	open []reflect.Type // the structs around the value
 }
@@ -22,48 +26,34 @@ type filler struct {
 // unknown types that encode themselves, and the second struct of a type within another one.
 func (f *filler) fill(v reflect.Value) {
 	f.n++
-	switch v.Interface().(type) {
-	case metav1.TypeMeta:
-		return
-	case metav1.Time:
-		v.Set(reflect.ValueOf(metav1.Unix(int64(1_700_000_000+f.n), 0)))
-		return
-	case metav1.MicroTime:
-		v.Set(reflect.ValueOf(metav1.MicroTime{Time: time.Unix(int64(1_700_000_000+f.n), 5000)}))
-		return
-	case metav1.Duration:
-		v.Set(reflect.ValueOf(metav1.Duration{Duration: time.Duration(f.n) * time.Second}))
-		return
-	case resource.Quantity:
-		v.Set(reflect.ValueOf(resource.MustParse(fmt.Sprint(f.n))))
-		return
-	case intstr.IntOrString:
-		v.Set(reflect.ValueOf(intstr.FromInt32(int32(f.n))))
-		return
-	}
-	switch v.Addr().Interface().(type) {
-	case json.Unmarshaler, encoding.TextUnmarshaler:
+	if _, ok := v.Interface().(metav1.TypeMeta); ok || f.special(v) {
 		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		elem := reflect.New(v.Type().Elem())
-		if f.fill(elem.Elem()); !elem.Elem().IsZero() {
-			v.Set(elem)
+		if elem := f.elem(v.Type().Elem()); elem.IsValid() {
+			v.Set(elem.Addr())
 		}
+		return
 	case reflect.Struct:
 		f.fields(v)
+		return
 	case reflect.Slice:
-		elem := reflect.New(v.Type().Elem()).Elem()
-		if f.fill(elem); !elem.IsZero() {
+		if elem := f.elem(v.Type().Elem()); elem.IsValid() {
 			v.Set(reflect.Append(v, elem))
 		}
+		return
 	case reflect.Map:
-		elem := reflect.New(v.Type().Elem()).Elem()
-		if f.fill(elem); v.Type().Key().Kind() == reflect.String && !elem.IsZero() {
+		if elem := f.elem(v.Type().Elem()); elem.IsValid() && v.Type().Key().Kind() == reflect.String {
 			v.Set(reflect.MakeMap(v.Type()))
 			v.SetMapIndex(reflect.ValueOf(fmt.Sprint("key", f.n)).Convert(v.Type().Key()), elem)
 		}
+		return
+	}
+	if f.empty {
+		return
+	}
+	switch v.Kind() {
 	case reflect.String:
 		v.SetString(fmt.Sprint("s", f.n))
 	case reflect.Bool:
@@ -75,12 +65,49 @@ func (f *filler) fill(v reflect.Value) {
 	}
 }
 
+// special sets the value v if its type encodes itself, and reports whether it does.
+func (f *filler) special(v reflect.Value) bool {
+	switch v.Addr().Interface().(type) {
+	case json.Unmarshaler, encoding.TextUnmarshaler:
+	default:
+		return false
+	}
+	if f.empty {
+		return true
+	}
+	switch v := v.Addr().Interface().(type) {
+	case *metav1.Time:
+		*v = metav1.Unix(int64(1_700_000_000+f.n), 0)
+	case *metav1.MicroTime:
+		*v = metav1.MicroTime{Time: time.Unix(int64(1_700_000_000+f.n), 5000)}
+	case *metav1.Duration:
+		v.Duration = time.Duration(f.n) * time.Second
+	case *resource.Quantity:
+		*v = resource.MustParse(fmt.Sprint(f.n))
+	case *intstr.IntOrString:
+		*v = intstr.FromInt32(int32(f.n))
+	}
+	return true
+}
+
+// elem returns a new value of type t. It returns none where that would be a null in JSON, or have
+// no end.
+func (f *filler) elem(t reflect.Type) (elem reflect.Value) {
+	elem = reflect.New(t).Elem()
+	f.fill(elem)
+	switch {
+	case !elem.IsZero():
+		return elem
+	case !f.empty, t.Kind() == reflect.Uint8, t.Kind() == reflect.Pointer, f.special(elem), slices.Contains(f.open, t):
+		return reflect.Value{}
+	}
+	return elem
+}
+
 // fields sets the fields of struct v.
 func (f *filler) fields(v reflect.Value) {
-	for _, t := range f.open {
-		if t == v.Type() {
-			return
-		}
+	if slices.Contains(f.open, v.Type()) {
+		return
 	}
 	f.open = append(f.open, v.Type())
 	for i := range v.NumField() {

@@ -22,7 +22,7 @@ type carpPlace struct {
 		NodeSelector map[string]string `json:"nodeSelector" protobuf:"bytes,7,rep,name=nodeSelector"`
 	} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 	Status struct {
-		Phase      *string      `json:"phase" protobuf:"bytes,1,opt,name=phase"`
+		Phase      string       `json:"phase" protobuf:"bytes,1,opt,name=phase"`
 		StartTime  *metav1.Time `json:"startTime" protobuf:"bytes,7,opt,name=startTime"`
 		Conditions []struct {
 			Type          carp.CarpConditionType `json:"type" protobuf:"bytes,1,opt,name=type"`
@@ -147,9 +147,17 @@ func TestProjectionDiffers(t *testing.T) {
 			Name []byte `json:"name" protobuf:"bytes,10"`
 		}], []string{"name: the type is string, the API's is []uint8"}},
 		"itself": {lwtest.Projection[*carp.Carp, *carp.Carp], []string{"is compared with itself"}},
+		"a pointer where the API has none": {lwtest.Projection[*struct {
+			lw.Meta `json:"metadata" protobuf:"bytes,1"`
+			Status  struct {
+				Conditions []struct {
+					Reason *string `json:"reason" protobuf:"bytes,5"`
+				} `json:"conditions" protobuf:"bytes,2"`
+			} `json:"status" protobuf:"bytes,3"`
+		}, *carp.Carp], []string{"with an empty value in every field: JSON and protobuf differ (-JSON +protobuf)"}},
 		"bytes that are otherwise": {lwtest.Projection[*struct {
 			lw.Meta `json:"metadata" protobuf:"bytes,1"`
-		}, *liar], []string{"differ (-JSON +protobuf)"}},
+		}, *liar], []string{"in every field: JSON and protobuf differ"}},
 	} {
 		tb := &fakeTB{TB: t}
 		tb.run(func() { tt.check(tb) })
