@@ -22,9 +22,9 @@ var ErrStopped = errors.New("lw: stopped")
 var ErrRewound = errors.New("lw: the server went back in time")
 
 // ErrPermanent is in the error of a [Source] that no retry can mend: a malformed URL, a selector
-// that does not parse, a field to drop that T does not have. errors.Is finds it. Such an error ends
-// the Run of a [Reflector] and of an [Informer] at once. A Source of your own wraps it beside the
-// cause:
+// that does not parse, a field to drop that T does not have, a protobuf tag without a number.
+// errors.Is finds it. Such an error ends the Run of a [Reflector] and of an [Informer] at once. A
+// Source of your own wraps it beside the cause:
 //
 //	fmt.Errorf("%w: %w", lw.ErrPermanent, err)
 var ErrPermanent = errors.New("lw: no retry can help")

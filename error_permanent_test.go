@@ -28,6 +28,15 @@ func (m *mapped) GetName() string            { return (*m)["name"] }
 func (m *mapped) GetUID() types.UID          { return "" }
 func (m *mapped) GetResourceVersion() string { return "" }
 
+// numberless is a projection of which a field has no number.
+type numberless struct {
+	lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+	Spec    struct {
+		Color string `json:"color"`
+		Size  int    `json:"size"`
+	} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
+}
+
 // What can never work ends Run at once, with an error that says why, as do the waits, Status and OnError.
 func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 	t.Run("no URL", func(t *testing.T) { endsAtOnce(t, &lw.HTTP[*gadget]{}, "stream", "HTTP: no URL") })
@@ -59,6 +68,10 @@ func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 			endsAtOnce(t, lw.Transform(lw.WithListOptions(src, func(*metav1.ListOptions) {}), same), "stream", tt.want)
 		})
 	}
+	t.Run("a projection without a number", func(t *testing.T) {
+		src := &lw.HTTP[*numberless]{URL: "http://server/x", Drop: []string{"spec.size"}}
+		endsAtOnce(t, src, "stream", "HTTP: http://server/x: cannot decode protobuf into *lw_test.numberless: spec.color: no protobuf tag")
+	})
 	t.Run("a type that is no struct", func(t *testing.T) {
 		endsAtOnce(t, &lw.HTTP[*mapped]{URL: "http://server/x"}, "stream", "HTTP: http://server/x: cannot decode into *lw_test.mapped: want a pointer to a struct")
 	})

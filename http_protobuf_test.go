@@ -56,3 +56,30 @@ func TestHTTPProtobuf(t *testing.T) {
 		t.Errorf("a refusal in protobuf: %v", err)
 	}
 }
+
+// A projection asks for protobuf by its tags. A struct without tags of its own asks for JSON, as does one whose source has an Accept
+// of JSON alone; then it does not matter what tags there are.
+func TestHTTPProjectionAccept(t *testing.T) {
+	type tagged struct {
+		lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+	}
+	type untagged struct {
+		lw.Meta `json:"metadata"`
+	}
+	const empty = `{"kind":"XList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`
+	ask(t, &lw.HTTP[*tagged]{}, empty, "application/vnd.kubernetes.protobuf,application/json")
+	ask(t, &lw.HTTP[*tagged]{Accept: "application/json"}, empty, "application/json")
+	ask(t, &lw.HTTP[*numberless]{Accept: "application/json"}, empty, "application/json")
+	ask(t, &lw.HTTP[*untagged]{}, empty, "application/json")
+	ask(t, &lw.HTTP[*part]{}, empty, "application/json")
+}
+
+// ask lists h, which must ask for want.
+func ask[T lw.Object](t *testing.T, h *lw.HTTP[T], body, want string) {
+	t.Helper()
+	c, asked, _ := answer(200, contentType("application/json"), body)
+	h.URL, h.Client = "http://server/", c
+	if _, _, err := listAll(t.Context(), h, metav1.ListOptions{}); err != nil || asked.Header.Get("Accept") != want {
+		t.Errorf("%T asks for %q, error %v; want %q", h, asked.Header.Get("Accept"), err, want)
+	}
+}

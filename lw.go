@@ -46,13 +46,17 @@ func KeyOf[T Identified](obj T) Key {
 }
 
 // Meta is an object's identity. Embed it in a struct to make a pointer to that struct an [Object],
-// for example in the result type of a [Transform]. With the tag `json:"metadata"` it is also the
-// identity of a type that [HTTP] decodes into, of which the server's objects may have more fields.
+// for example in the result type of a [Transform]. With the tags
+//
+//	lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+//
+// it is also the identity of a type that [HTTP] decodes into, of which the server's objects may have
+// more fields.
 type Meta struct {
-	Namespace       string    `json:"namespace,omitempty"`
-	Name            string    `json:"name"`
-	UID             types.UID `json:"uid,omitempty"`
-	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	Namespace       string    `json:"namespace,omitempty" protobuf:"bytes,3,opt,name=namespace"`
+	Name            string    `json:"name" protobuf:"bytes,1,opt,name=name"`
+	UID             types.UID `json:"uid,omitempty" protobuf:"bytes,5,opt,name=uid"`
+	ResourceVersion string    `json:"resourceVersion,omitempty" protobuf:"bytes,6,opt,name=resourceVersion"`
 }
 
 // GetNamespace returns the namespace. It is empty for a cluster-scoped object.

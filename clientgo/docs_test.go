@@ -29,16 +29,17 @@ func TestMemoryPage(t *testing.T) {
 	projected := func(url string, client *http.Client) func() (lw.AnyInformer, func() []string) {
 		return func() (lw.AnyInformer, func() []string) {
 			type podPlace struct {
-				lw.Meta `json:"metadata"`
+				lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 				Spec    struct {
-					NodeName string `json:"nodeName"`
-				} `json:"spec"`
+					NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
+				} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 				Status struct {
-					PodIP string          `json:"podIP"`
-					Phase corev1.PodPhase `json:"phase"`
-				} `json:"status"`
+					Phase corev1.PodPhase `json:"phase" protobuf:"bytes,1,opt,name=phase"`
+					PodIP string          `json:"podIP" protobuf:"bytes,6,opt,name=podIP"`
+				} `json:"status" protobuf:"bytes,3,opt,name=status"`
 			}
 			places := lw.NewInformer(&lw.HTTP[*podPlace]{URL: url, Client: client}, nil)
+			lwtest.Projection[*podPlace, *corev1.Pod](t)
 			return places, func() (got []string) {
 				for p := range places.Store().All() {
 					got = append(got, p.Key().String(), p.Spec.NodeName, p.Status.PodIP, string(p.Status.Phase))
@@ -62,7 +63,7 @@ func TestMemoryPage(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod"}}})
+		server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod", Proto: apiserver.Proto[corev1.Pod]()}}})
 		client := server.Client()
 		t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
 		pod := &corev1.Pod{

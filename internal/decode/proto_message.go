@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -111,9 +110,11 @@ func wireError(err error) error {
 
 // A wireCompiler makes the decoders of one root type's messages from the protobuf tags of its
 // structs. It fails for a type that has no such tags, or that uses what no API type does. Then root
-// calls the type's Unmarshal.
+// calls the type's Unmarshal, or reports the error if it is a projection.
 type wireCompiler struct {
-	share      bool
+	share bool
+	// projection says that the structs without an Unmarshal were written by hand; see handTag.
+	projection bool
 	allocators allocators
 	// done has the messages without dropped fields, also while they are being compiled: a type may
 	// contain itself.
@@ -122,12 +123,13 @@ type wireCompiler struct {
 
 // newWireCompiler returns a compiler of messages that share equal parts, or of messages that do
 // not.
-func newWireCompiler(share bool) *wireCompiler {
-	return &wireCompiler{share: share, allocators: allocators{}, done: map[reflect.Type]*messageType{}}
+func newWireCompiler(share, projection bool) *wireCompiler {
+	return &wireCompiler{share: share, projection: projection, allocators: allocators{}, done: map[reflect.Type]*messageType{}}
 }
 
 // message compiles struct t. A tag is like `protobuf:"bytes,1,opt,name=metadata"`: format, number,
-// and what follows from the Go type. The paths in drop have the names of JSON.
+// and what follows from the Go type. The paths in drop have the names of JSON. An error is a
+// FieldError.
 func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error) {
 	if m := c.done[t]; m != nil && len(drop) == 0 {
 		return m, nil
@@ -136,18 +138,22 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 	if len(drop) == 0 {
 		c.done[t] = m
 	}
+	var hand *handStruct
+	if c.projection && !unmarshals(t) {
+		hand = newHandStruct(t)
+	}
+	if err := c.fields(m, t, 0, drop, hand); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// fields adds the fields of struct t to m, which has t at offset base. hand is nil for a generated
+// struct.
+func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, drop drops, hand *handStruct) error {
 	for i := range t.NumField() {
 		sf := t.Field(i)
-		tag := strings.Split(sf.Tag.Get("protobuf"), ",")
-		if len(tag) < 2 {
-			continue
-		}
-		// The limit only keeps the table small.
-		num, err := strconv.Atoi(tag[1])
-		if err != nil || num < 1 || num > 1000 {
-			return nil, fmt.Errorf("%v.%s: protobuf tag %q", t, sf.Name, tag)
-		}
-		f := wireField{name: sf.Name, offset: sf.Offset}
+		f := wireField{name: sf.Name, offset: base + sf.Offset}
 		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
 		// in a path.
 		rest := drop
@@ -160,11 +166,36 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 				continue
 			}
 		}
-		if f.dec, err = c.field(sf.Type, num, tag[0], rest); err != nil {
-			return nil, fmt.Errorf("%v.%s: %w", t, sf.Name, err)
+		var tag wireTag
+		var err error
+		if hand != nil {
+			if inner := inlinedStruct(sf); inner != nil {
+				if err := c.fields(m, inner, f.offset, drop, hand); err != nil {
+					return err
+				}
+				continue
+			}
+			var decoded bool
+			if tag, decoded, err = handTag(sf); err == nil && !decoded {
+				continue
+			}
+			if err == nil {
+				err = hand.add(f.name, f.offset, tag.num)
+			}
+		} else if text := sf.Tag.Get("protobuf"); strings.Contains(text, ",") {
+			tag, err = parseTag(text)
+		} else {
+			continue
+		}
+		num := tag.num
+		if err == nil {
+			f.dec, err = c.field(sf.Type, num, tag.format, rest)
+		}
+		if err != nil {
+			return in(f.name, wireError(err))
 		}
 		// A string in the struct itself: rest decodes it without a call through dec.
-		if sf.Type.Kind() == reflect.String && !hasOwnUnmarshal(sf.Type) && tag[0] == "bytes" {
+		if sf.Type.Kind() == reflect.String && !hasOwnUnmarshal(sf.Type) && tag.format == "bytes" {
 			f.strField = &stringField{}
 			f.dec = f.strField.decodeWire
 		}
@@ -173,7 +204,7 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 		}
 		m.fields[num] = f
 	}
-	return m, nil
+	return nil
 }
 
 // root compiles struct t, the type of whole objects, which take the parts of layout from the last
@@ -181,6 +212,9 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 // further ObjectMetas within its parts.
 func (c *wireCompiler) root(t reflect.Type, drop drops, layout *partLayout) (*messageType, error) {
 	m, err := c.message(t, drop)
+	if err == nil && c.projection {
+		err = m.checkMetadata()
+	}
 	rest, whole := drop.under("metadata")
 	if err != nil || layout == nil || whole {
 		return m, err
@@ -240,7 +274,7 @@ func hasOwnUnmarshal(t reflect.Type) bool {
 	if !reflect.PointerTo(t).Implements(wireUnmarshaler) || t.Kind() == reflect.Pointer {
 		return false
 	}
-	return t.Kind() != reflect.Struct || !hasTags(t)
+	return t.Kind() != reflect.Struct || !hasTags(t) && !borrowsUnmarshal(t)
 }
 
 // hasTags reports whether struct t has fields with protobuf tags.
@@ -292,7 +326,8 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 			return sharedMessage(t, inner), err
 		}
 		return inner, err
-	case kind == reflect.Struct && format == "bytes":
+	// Whatever the format is: the API's tags say varint of some IntOrStrings.
+	case kind == reflect.Struct:
 		// The message may still be being compiled, if the type contains itself; its fields are
 		// there when it is used.
 		m, err := c.message(t, drop)

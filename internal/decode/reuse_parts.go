@@ -50,9 +50,17 @@ type partField struct {
 }
 
 // newPartLayout returns the layout of objects of struct t, or nil if t has no ObjectMeta named
-// metadata, or no parts.
-func newPartLayout(t reflect.Type) *partLayout {
+// metadata, or no parts. What drop leaves out is no part.
+//
+// A struct of a projection is no part unless it has memory of its own, beside that of strings.
+// There is nothing to take from one with a few strings: to decode them costs less than to hash all
+// the bytes around them, and the notes may be as large as the fields.
+func newPartLayout(t reflect.Type, drop drops, projection bool) *partLayout {
 	var l partLayout
+	add := func(f partField, drop drops) {
+		_, dropped := drop.under(f.name)
+		l.add(f, dropped || projection && f.typ.Kind() == reflect.Struct && !hasMemory(f.typ))
+	}
 	names := map[int]string{} // in JSON, of the fields of t
 	for _, f := range fieldsOf(t) {
 		if len(f.index) == 1 {
@@ -63,11 +71,15 @@ func newPartLayout(t reflect.Type) *partLayout {
 		f := t.Field(i)
 		switch {
 		case f.Type == reflect.TypeFor[metav1.ObjectMeta]() && names[i] == "metadata":
-			l.addMeta(f.Offset)
+			rest, whole := drop.under("metadata")
+			if whole {
+				return nil // the name would not be known
+			}
+			l.addMeta(f.Offset, func(f partField) { add(f, rest) })
 		// The decoder leaves kind and API version empty; see compiler.root.
 		case f.Anonymous && f.Type == reflect.TypeFor[metav1.TypeMeta]():
 		default:
-			l.add(partField{names[i], f.Type, f.Offset, false})
+			add(partField{names[i], f.Type, f.Offset, false}, drop)
 		}
 	}
 	if !l.meta || len(l.parts) == 0 {
@@ -77,13 +89,28 @@ func newPartLayout(t reflect.Type) *partLayout {
 	return &l
 }
 
-// addMeta adds the fields of the ObjectMeta at offset.
-func (l *partLayout) addMeta(offset uintptr) {
+// hasMemory reports whether values of struct t have slices, maps or pointers.
+func hasMemory(t reflect.Type) bool {
+	for i := range t.NumField() {
+		switch f := t.Field(i).Type; f.Kind() {
+		case reflect.Struct:
+			if specialDecoder(f) == nil && hasMemory(f) {
+				return true
+			}
+		case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
+			return true
+		}
+	}
+	return false
+}
+
+// addMeta adds the fields of the ObjectMeta at offset by add.
+func (l *partLayout) addMeta(offset uintptr, add func(partField)) {
 	l.meta = true
 	t := reflect.TypeFor[metav1.ObjectMeta]()
 	for _, f := range fieldsOf(t) {
 		at := offset + t.FieldByIndex(f.index).Offset
-		l.add(partField{f.name, f.typ, at, true})
+		add(partField{f.name, f.typ, at, true})
 		switch f.name {
 		case "name":
 			l.name = at
@@ -98,7 +125,7 @@ func (l *partLayout) addMeta(offset uintptr) {
 }
 
 // add makes f a part, or adds it to the rest. A field without a name in JSON is no part.
-func (l *partLayout) add(f partField) {
+func (l *partLayout) add(f partField, useless bool) {
 	part := false
 	switch f.typ.Kind() {
 	case reflect.Map, reflect.Slice:
@@ -106,7 +133,7 @@ func (l *partLayout) add(f partField) {
 	case reflect.Struct:
 		part = f.name != "" && !f.meta && specialDecoder(f.typ) == nil
 	}
-	if part && len(l.parts) < maxParts {
+	if part && !useless && len(l.parts) < maxParts {
 		l.parts = append(l.parts, f)
 	} else {
 		l.rest = append(l.rest, f)

@@ -26,8 +26,9 @@ type root struct {
 	ident decoder
 	// untyped objects are runtime.Unstructured: maps without a Go struct.
 	untyped bool
-	// unmarshal says that the type has the Unmarshal method of a protobuf message.
-	unmarshal bool
+	// unmarshal says that the type has the Unmarshal method of a protobuf message. projection says
+	// that it has none, and is read from protobuf by its tags.
+	unmarshal, projection bool
 	// message decodes the objects' protobuf. It is nil until messageCompiled, and stays nil for a
 	// type without protobuf tags: then the type's own Unmarshal is called. unsharedMessage is to
 	// message what unsharedJSON is to json.
@@ -56,7 +57,8 @@ type protobufUnmarshaler interface{ Unmarshal(data []byte) error }
 var wireUnmarshaler = reflect.TypeFor[protobufUnmarshaler]()
 
 // compile sets what is known from the type alone. It compiles both encodings if there is something
-// to drop, and leaves it to the first object otherwise.
+// to drop, and the messages of a projection, whose tags may be wrong. It leaves the rest to the
+// first object.
 func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	if typ.Kind() != reflect.Pointer {
 		return fmt.Errorf("cannot decode into %v: want a pointer", typ)
@@ -65,20 +67,40 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	// An Unstructured has UnmarshalJSON too, but it is faster to build its map here, and that can
 	// leave out fields.
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
-	r.unmarshal = typ.Implements(wireUnmarshaler)
+	r.unmarshal = typ.Implements(wireUnmarshaler) && !borrowsUnmarshal(r.elem)
+	r.projection = !r.unmarshal && !r.untyped && !opts.OnlyJSON && r.elem.Kind() == reflect.Struct && isProjection(r.elem)
 	switch {
 	case r.untyped:
 		r.layout = newUntypedLayout(r.elem)
 	case r.elem.Kind() == reflect.Struct && specialDecoder(r.elem) == nil:
-		r.layout = newPartLayout(r.elem)
+		r.layout = newPartLayout(r.elem, r.drop, r.projection)
+	}
+	if r.projection {
+		if err := r.compileMessage(); err != nil {
+			return fmt.Errorf("cannot decode protobuf into %v: %w", typ, err)
+		}
 	}
 	if len(r.drop) == 0 {
 		// Only a path to drop can be refused.
 		return nil
 	}
-	r.compileMessage()
-	return r.compileJSON()
+	if !r.projection {
+		// What has an Unmarshal needs no tags.
+		_ = r.compileMessage()
+	}
+	if err := r.compileJSON(); err != nil {
+		return &DropError{err}
+	}
+	return nil
 }
+
+// A DropError says that a path in Options.Drop names no field.
+type DropError struct{ err error }
+
+func (e *DropError) Error() string { return e.err.Error() }
+
+// Unwrap returns the reason.
+func (e *DropError) Unwrap() error { return e.err }
 
 // compileJSON compiles the decoders of JSON. Its error can only be about a path to drop.
 func (r *root) compileJSON() (err error) {
@@ -105,15 +127,20 @@ func (r *root) decoder(share bool, layout *partLayout) (decoder, error) {
 }
 
 // compileMessage compiles the protobuf tags of the type, if it has such tags. Any other type is
-// decoded by its own Unmarshal, so an error is not reported.
-func (r *root) compileMessage() {
+// decoded by its own Unmarshal, so an error matters for a projection alone.
+func (r *root) compileMessage() error {
 	r.messageCompiled = true
-	if !r.unmarshal || r.elem.Kind() != reflect.Struct || hasOwnUnmarshal(r.elem) {
-		return
+	if !r.projection && (!r.unmarshal || r.elem.Kind() != reflect.Struct || hasOwnUnmarshal(r.elem)) {
+		return nil
 	}
-	if m, err := newWireCompiler(r.share).root(r.elem, r.drop, r.layout); err == nil {
+	if r.projection && specialDecoder(r.elem) != nil {
+		return errors.New("it decodes itself from JSON, and not from protobuf")
+	}
+	m, err := newWireCompiler(r.share, r.projection).root(r.elem, r.drop, r.layout)
+	if err == nil {
 		r.message = m
 	}
+	return err
 }
 
 // redecode decodes an object a second time into new memory, by a decoder that shares nothing. The
@@ -139,7 +166,7 @@ func (d *Decoder) redecodeJSON(start, depth int) (v reflect.Value, err error) {
 // redecodeMessage is redecode for the protobuf message in data.
 func (d *Decoder) redecodeMessage(data []byte) (v reflect.Value, err error) {
 	if d.root.unsharedMessage == nil {
-		if d.root.unsharedMessage, err = newWireCompiler(false).message(d.root.elem, d.root.drop); err != nil {
+		if d.root.unsharedMessage, err = newWireCompiler(false, d.root.projection).message(d.root.elem, d.root.drop); err != nil {
 			return v, err
 		}
 	}
@@ -329,8 +356,8 @@ func (r *root) complete(o *Object, listKind, listVersion string) {
 	}
 }
 
-// Protobuf reports whether the objects can be decoded from protobuf. A compiled message can leave
-// out fields; a type's own Unmarshal cannot.
+// Protobuf reports whether the objects can be decoded from protobuf: the type has an Unmarshal, or
+// is a projection. A compiled message can leave out fields; a type's own Unmarshal cannot.
 func (d *Decoder) Protobuf() bool {
 	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0
 }
@@ -342,7 +369,7 @@ func (d *Decoder) Protobuf() bool {
 func (d *Decoder) decodeMessage(data []byte) (Object, error) {
 	d.objects++
 	if !d.root.messageCompiled {
-		d.root.compileMessage()
+		_ = d.root.compileMessage() // of a projection it was called by New
 	}
 	defer d.releaseScratch()
 	v := d.newObject()

@@ -48,9 +48,8 @@ func TestUnstructuredItems(t *testing.T) {
 
 func TestProtobufIsCompiled(t *testing.T) {
 	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*metav1.PartialObjectMetadata](t, Options{}), newDecoder[*metav1.Status](t, Options{})} {
-		d.root.compileMessage()
-		if d.root.message == nil {
-			t.Errorf("%v is not compiled", d.root.typ)
+		if err := d.root.compileMessage(); err != nil || d.root.message == nil {
+			t.Errorf("%v is not compiled: %v", d.root.typ, err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func main() {
 // objects are there before the first row, so a row's growth of the heap is the informer's.
 func run(n int) error {
 	server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
-		{Resource: "pods", Kind: "Pod", Fields: []string{"spec.nodeName"}},
+		{Resource: "pods", Kind: "Pod", Fields: []string{"spec.nodeName"}, Proto: apiserver.Proto[corev1.Pod]()},
 	}})
 	defer server.Close()
 	for i := range n {
@@ -42,22 +42,27 @@ func run(n int) error {
 	}
 	client := server.Client()
 	defer client.CloseIdleConnections()
-	const url = "http://server/api/v1/pods"
+	const url, asJSON = "http://server/api/v1/pods", "application/json"
 	managed := []string{"metadata.managedFields"}
 	nodeSelector := "?fieldSelector=spec.nodeName%3D" + pods.Full(0).Spec.NodeName
 	rows := []struct {
 		name string
 		cost func() (cost, error)
 	}{
-		{"`HTTP[*corev1.Pod]`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client})},
-		{"with `Drop: metadata.managedFields`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Drop: managed})},
-		{"with `Share`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Share: true})},
-		{"with both", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Share: true, Drop: managed})},
-		{"one node's pods, by a field selector", followed(&lw.HTTP[*corev1.Pod]{URL: url + nodeSelector, Client: client})},
+		{"`HTTP[*corev1.Pod]`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON})},
+		{"with `Drop: metadata.managedFields`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Drop: managed})},
+		{"with `Share`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Share: true})},
+		{"with both", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Share: true, Drop: managed})},
+		{"one node's pods, by a field selector", followed(&lw.HTTP[*corev1.Pod]{URL: url + nodeSelector, Client: client, Accept: asJSON})},
 		{"`HTTP[*metav1.PartialObjectMetadata]`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client})},
 		{"with `Share` and `Drop`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client, Share: true, Drop: managed})},
-		{"`Transform` to a struct of five fields", followed(lw.Transform(&lw.HTTP[*corev1.Pod]{URL: url, Client: client}, toPlace))},
-		{"`HTTP` of a type that has five fields", followed(&lw.HTTP[*slimPod]{URL: url, Client: client})},
+		{"`Transform` to a struct of five fields", followed(lw.Transform(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON}, toPlace))},
+		{"`HTTP` of a type that has five fields", followed(&lw.HTTP[*slimPod]{URL: url, Client: client, Accept: asJSON})},
+		{"`HTTP` of a type that has five fields, over protobuf", followed(&lw.HTTP[*slimPod]{URL: url, Client: client})},
+	}
+	// The server keeps the encodings of its objects. It makes those of protobuf before the first row.
+	if _, err := rows[len(rows)-1].cost(); err != nil {
+		return err
 	}
 	fmt.Printf("| %d pods | objects | heap | heap an object |\n|---|---|---|---|\n", n)
 	for _, row := range rows {
@@ -84,14 +89,14 @@ func toPlace(p *corev1.Pod) (*place, error) {
 
 // A slimPod is a pod of which lw decodes nothing but the fields of a place.
 type slimPod struct {
-	lw.Meta `json:"metadata"`
+	lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 	Spec    struct {
-		NodeName string `json:"nodeName"`
-	} `json:"spec"`
+		NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
+	} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 	Status struct {
-		PodIP string          `json:"podIP"`
-		Phase corev1.PodPhase `json:"phase"`
-	} `json:"status"`
+		Phase corev1.PodPhase `json:"phase" protobuf:"bytes,1,opt,name=phase"`
+		PodIP string          `json:"podIP" protobuf:"bytes,6,opt,name=podIP"`
+	} `json:"status" protobuf:"bytes,3,opt,name=status"`
 }
 
 // A cost is the memory of an informer that has synced.
