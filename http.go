@@ -37,9 +37,10 @@ import (
 //		} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 //	}
 //
-// A T without protobuf tags is read from JSON. If it has one, on a field or in a struct that is
-// written inside it, all fields that JSON decodes must have one, except in types of the API and in
-// an embedded metav1.TypeMeta. The fields of an embedded struct without a tag are those of the
+// A T without protobuf tags is read from JSON. So is an API's type, which has DeepCopyObject, that has
+// no Unmarshal: it is that of a custom resource. If a projection has a tag, on a field or in a struct
+// that is written inside it, all fields that JSON decodes must have one, except in types of the API
+// and in an embedded metav1.TypeMeta. The fields of an embedded struct without a tag are those of the
 // struct around it, as in JSON. A tag that is missing, malformed, no format of its Go type, or that
 // repeats a number is an [ErrPermanent]. A tag with another field's number cannot be told:
 // lwtest.Projection compares T with the API's type.

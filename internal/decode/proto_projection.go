@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -20,10 +21,18 @@ import (
 // of the servers that speak protobuf. So each field that JSON decodes needs a tag that fits it, and
 // anything else is an error of New.
 
-// isProjection reports whether struct t has a protobuf tag: on one of its fields, or in a struct
-// that is written inside it. Structs with a name do not count, since types without protobuf may
-// have fields of API types.
+// isProjection reports whether t, a pointer to a struct, is a projection: it has protobuf tags, and
+// is no type of an API. An API's type has DeepCopyObject. Without an Unmarshal it is that of a custom
+// resource, which servers write in JSON alone, and its tags have never been read: many have some that
+// were copied from another type, and fields of types that decode themselves from JSON.
 func isProjection(t reflect.Type) bool {
+	return !t.Implements(reflect.TypeFor[k8sruntime.Object]()) && hasOwnTag(t.Elem())
+}
+
+// hasOwnTag reports whether struct t has a protobuf tag: on one of its fields, or in a struct that
+// is written inside it. Structs with a name do not count, since types without protobuf may have
+// fields of API types.
+func hasOwnTag(t reflect.Type) bool {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if hasTag := f.Tag.Get("protobuf"); hasTag != "" && hasTag != "-" {
@@ -33,7 +42,7 @@ func isProjection(t reflect.Type) bool {
 		for inner.Name() == "" && (inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map) {
 			inner = inner.Elem()
 		}
-		if inner.Name() == "" && inner.Kind() == reflect.Struct && isProjection(inner) {
+		if inner.Name() == "" && inner.Kind() == reflect.Struct && hasOwnTag(inner) {
 			return true
 		}
 	}

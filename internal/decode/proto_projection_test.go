@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // What a projection cannot be read by is an error of New that says where it is.
@@ -232,3 +233,27 @@ type byValue struct {
 }
 
 func (byValue) Unmarshal([]byte) error { return nil }
+
+// A customResource has some protobuf tags, as many types of custom resources do.
+type customResource struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+	Spec              struct {
+		Size   int    `json:"size"`
+		Parent string `json:"parent" protobuf:"varint,1,opt"`
+	} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
+}
+
+func (c *customResource) DeepCopyObject() runtime.Object { panic("nobody copies it") }
+
+// The tags of an API's type without an Unmarshal are not looked at: it is read from JSON.
+func TestCustomResourceIsNoProjection(t *testing.T) {
+	d := newDecoder[*customResource](t, Options{})
+	if d.Protobuf() {
+		t.Error("it is asked for in protobuf")
+	}
+	got, err := decodeOne(d, []byte(`{"metadata":{"name":"a"},"spec":{"size":3,"parent":"b"}}`))
+	if c, ok := got.(*customResource); err != nil || !ok || c.Name != "a" || c.Spec.Size != 3 || c.Spec.Parent != "b" {
+		t.Errorf("%+v, error %v", got, err)
+	}
+}

@@ -68,7 +68,7 @@ func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	// leave out fields.
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
 	r.unmarshal = typ.Implements(wireUnmarshaler) && !borrowsUnmarshal(r.elem)
-	r.projection = !r.unmarshal && !r.untyped && !opts.OnlyJSON && r.elem.Kind() == reflect.Struct && isProjection(r.elem)
+	r.projection = !r.unmarshal && !r.untyped && !opts.OnlyJSON && r.elem.Kind() == reflect.Struct && isProjection(typ)
 	switch {
 	case r.untyped:
 		r.layout = newUntypedLayout(r.elem)

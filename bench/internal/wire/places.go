@@ -35,8 +35,8 @@ func init() {
 
 // A podPlace is what lw decodes of a pod.
 type podPlace struct {
-	PlaceMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
-	Spec      struct {
+	lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+	Spec    struct {
 		NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
 	} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 	Status struct {
@@ -44,27 +44,6 @@ type podPlace struct {
 		PodIP string          `json:"podIP" protobuf:"bytes,6,opt,name=podIP"`
 	} `json:"status" protobuf:"bytes,3,opt,name=status"`
 }
-
-// ---- BEGIN: to be deleted once HTTP decodes protobuf into a struct without Unmarshal, and lw.Meta
-// has protobuf tags. Then podPlace embeds lw.Meta in place of PlaceMeta.
-
-// Unmarshal is never called. It makes HTTP ask for protobuf.
-func (*podPlace) Unmarshal([]byte) error { panic("wire: podPlace has protobuf tags") }
-
-// PlaceMeta is lw.Meta with protobuf tags.
-type PlaceMeta struct {
-	Name            string    `json:"name" protobuf:"bytes,1,opt,name=name"`
-	Namespace       string    `json:"namespace" protobuf:"bytes,3,opt,name=namespace"`
-	UID             types.UID `json:"uid" protobuf:"bytes,5,opt,name=uid"`
-	ResourceVersion string    `json:"resourceVersion" protobuf:"bytes,6,opt,name=resourceVersion"`
-}
-
-func (m *PlaceMeta) GetName() string            { return m.Name }
-func (m *PlaceMeta) GetNamespace() string       { return m.Namespace }
-func (m *PlaceMeta) GetUID() types.UID          { return m.UID }
-func (m *PlaceMeta) GetResourceVersion() string { return m.ResourceVersion }
-
-// ---- END
 
 // A clientGoPlace is the same for client-go's informers. They need a metav1.Object, of whose methods
 // they call only those that it has itself: an ObjectMeta would take three times as much as the rest.
