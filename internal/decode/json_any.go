@@ -25,7 +25,7 @@ func (d *Decoder) decodeAny(drop drops) (any, error) {
 		m, _, err := d.decodeAnyMap(drop, nil)
 		return m, err
 	case '[':
-		return d.decodeAnySlice(drop)
+		return d.decodeAnySlice(drop, nil)
 	case '"':
 		b, err := d.p.str()
 		if err != nil {
@@ -116,8 +116,9 @@ func (d *Decoder) decodeAnyMap(drop drops, value func(name string, drop drops) (
 	return m, twice, err
 }
 
-// decodeAnySlice consumes an array. The paths in drop hold for each element.
-func (d *Decoder) decodeAnySlice(drop drops) ([]any, error) {
+// decodeAnySlice consumes an array. The paths in drop hold for each element. An element that is as
+// in old is taken from there.
+func (d *Decoder) decodeAnySlice(drop drops, old []any) ([]any, error) {
 	empty, err := d.p.open(']')
 	base := len(d.pairStack)
 	for more := !empty; more && err == nil; {
@@ -126,7 +127,12 @@ func (d *Decoder) decodeAnySlice(drop drops) ([]any, error) {
 		if err = d.p.tick(); err != nil {
 			break
 		}
-		if m.value, err = d.decodeAny(drop); err != nil {
+		if i := len(d.pairStack) - base; i < len(old) {
+			m.value, err = d.decodeOr(old[i], drop)
+		} else {
+			m.value, err = d.decodeAny(drop)
+		}
+		if err != nil {
 			err = inElement(len(d.pairStack)-base, err)
 			break
 		}

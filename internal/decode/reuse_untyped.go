@@ -98,7 +98,7 @@ func (d *Decoder) decodePart(parts *untypedParts, i int, salt uint64, drop drops
 		d.p.pos += n
 		return old(), nil
 	}
-	v, err := d.decodeAny(drop)
+	v, err := d.decodeNear(old(), drop)
 	if err == nil {
 		raw := d.p.data[start:d.p.pos]
 		l.note(d, i, raw, maphash.Bytes(seed, raw)^salt)
