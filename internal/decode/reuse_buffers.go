@@ -37,5 +37,5 @@ func (d *Decoder) releaseInput() { d.p.data = nil }
 // releaseStream lets go of the reader and of a large buffer after a stream.
 func (d *Decoder) releaseStream() {
 	d.releaseInput()
-	d.buf.reset(nil, 0, 0)
+	d.buf.reset(nil, 0, 0, 0)
 }
