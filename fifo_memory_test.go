@@ -181,7 +181,8 @@ func readDry(t *testing.T, c *Cursor[*ball]) {
 // TestBlockedCursorKeepsNetChange: a cursor that is not read holds the first and the last version of an object, and lets go of
 // the chunks and versions between.
 func TestBlockedCursorKeepsNetChange(t *testing.T) {
-	const n = 20 * chunkSize
+	// The chunks before the last delta are full: small ones, each of twice the size, and then others.
+	const n = chunkSize - firstChunk + 19*chunkSize
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
 	q.push(numbered(0))

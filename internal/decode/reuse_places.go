@@ -14,6 +14,9 @@ const (
 	// had them.
 	growTrial   = 64
 	growDivisor = 4
+	// busyFactor is how many times its places a pool may add strings in one stream before it is
+	// doubled in any case.
+	busyFactor = 4
 )
 
 // A places says where in its table a pool has a string, by the string's hash. The memory is bounded:
@@ -23,12 +26,17 @@ const (
 // A pool is as large as it needs to be, since a program may have hundreds of decoders, each for a
 // few objects. How many strings there are says nothing about that: the versions and times of events
 // never come again, however many there are. So a places also remembers which strings it has
-// displaced. When many of those come again, the pool is doubled.
+// displaced. When many of those come again, the pool is doubled. It is doubled, too, when a stream
+// brings so much that the pool's memory is little beside it: then strings may come again after a long
+// time.
 type places struct {
 	windows []window
 	// added and again count in a trial the strings that were added, and those of them that had been
 	// displaced shortly before.
 	added, again int
+	// streamed is the number of strings that the present stream has added since the pool was
+	// doubled.
+	streamed int
 }
 
 // A window is the places of the strings whose hashes have the same low bits. Each string may be at
@@ -86,10 +94,14 @@ func (p *places) crowded() bool {
 	if p.added < growTrial {
 		return false
 	}
-	crowded := p.again >= growTrial/growDivisor && len(p.windows) < mostWindows
+	p.streamed += p.added
+	crowded := p.again >= growTrial/growDivisor || p.streamed >= busyFactor*windowSize*len(p.windows)
 	p.added, p.again = 0, 0
-	return crowded
+	return crowded && len(p.windows) < mostWindows
 }
+
+// beginStream notes that a list or a watch begins.
+func (p *places) beginStream() { p.streamed = 0 }
 
 // add returns a place for the string with this hash: an empty one, or that of a string that was not
 // found since it was added, or else any.
@@ -148,6 +160,6 @@ func doubled[E any](p *places, table []E) []E {
 			larger[to*windowSize+i] = table[n*windowSize+i]
 		}
 	}
-	p.windows = windows
+	p.windows, p.streamed = windows, 0
 	return larger
 }
