@@ -5,9 +5,9 @@ import "math/rand/v2"
 const (
 	// windowSize is the number of strings among which one is searched.
 	windowSize = 8
-	// firstWindows and mostWindows bound the number of windows of a pool: 128 strings at first and
+	// firstWindows and mostWindows bound the number of windows of a pool: 64 strings at first and
 	// 2048 at most.
-	firstWindows = 16
+	firstWindows = 8
 	mostWindows  = 256
 	// growTrial is the number of strings to be added after which a pool is judged. It is doubled if
 	// of those 1 in growDivisor had been displaced shortly before, so that a larger pool would have
@@ -52,7 +52,7 @@ type window struct {
 
 // The low windowBits bits of a hash choose the window of the smallest pool, and the tag has the
 // bits from there on. So the tag has those bits by which a window is split when the pool is doubled.
-const windowBits = 4
+const windowBits = 3
 
 func tagOfHash(hash uint64) uint16 { return uint16(hash>>windowBits) | 1<<15 }
 

@@ -69,6 +69,8 @@ const (
 	tableFile     = "internal/table/table.go"
 	kindFile      = "internal/decode/kind.go"
 	shareFile     = "internal/decode/reuse_values.go"
+	placesFile    = "internal/decode/reuse_places.go"
+	streamFile    = "internal/decode/stream_watch.go"
 )
 
 var bugs = []bug{
@@ -387,6 +389,24 @@ var bugs = []bug{
 	// What the bytes become.
 	{name: "kinds are not compared", run: "TestHTTPKind|OfAnotherKind", edits: one(kindFile,
 		"	if want != \"\" && kind != want {", "	if want == \"\" && kind != kind {")},
+	{name: "parser keeps the buffer of a list", run: "TestIdleDecoder", in: "./internal/decode", edits: one(streamFile,
+		"		w.d.releaseInput()\n		if !more", "		if !more")},
+	{name: "watch keeps the buffer of a list", run: "TestIdleDecoder", in: "./internal/decode", edits: one(streamFile,
+		"	w.d.buf.shrink(idleBuffer, watchBuffer)", "	w.d.buf.shrink(listBuffer, watchBuffer)")},
+	{name: "buffer of a busy watch stays small", run: "TestWatchBuffer", in: "./internal/decode", edits: one("internal/decode/stream_buffer.go",
+		"b.filled && cap(b.data) <", "false && cap(b.data) <")},
+	{name: "pool of strings grows with what never comes again", run: "TestPoolGrows", in: "./internal/decode", edits: one(placesFile,
+		"p.again >= growTrial/growDivisor ||", "true ||")},
+	{name: "pool of strings stays small", run: "TestPoolGrows", in: "./internal/decode", edits: one(placesFile,
+		"return crowded && len(p.windows)", "return false && crowded && len(p.windows)")},
+	{name: "pool of strings displaces what comes again", run: "TestPoolDisplaces", in: "./internal/decode", edits: one(placesFile,
+		"!free && w.used&(1<<i) == 0", "!free")},
+	{name: "doubled pool does not find its strings", run: "TestPoolKeeps", in: "./internal/decode", edits: one(placesFile,
+		"to += half", "to += half / 2")},
+	{name: "calm log grows", run: "TestCalmLog", edits: one("fifo.go",
+		"if q.restartLocked(end) {", "if false && q.restartLocked(end) {")},
+	{name: "log begins anew over what a consumer works on", run: "TestCalmLog", edits: one("fifo.go",
+		"	if len(q.parked) < len(q.cursors) {\n		return false\n	}\n	for", "	for")},
 	{name: "a bookmark's kind is not compared", run: "TestInformerOfAnotherKind", edits: one("internal/decode/stream_watch.go",
 		"		Object:           Object{Ident: Ident{APIVersion: o.APIVersion, Kind: o.Kind}},\n", "")},
 	{name: "the next response may be of another kind", run: "TestKinds", in: "./internal/decode", edits: one(kindFile,

@@ -5,23 +5,25 @@ import (
 	"strings"
 )
 
-// An object is written as a controller's custom resource is: a spec, a status with conditions, and
-// the fields that two managers own. It has 2.3 KiB of JSON.
+// An object is a custom resource as kubectl apply and a controller leave it: with the annotation of
+// the last applied configuration, a spec, a status with conditions, and the fields that both own. It
+// has 2.3 KiB of JSON.
 const (
 	apiVersion = "bench.example.com/v1"
 	template   = `{"apiVersion":"` + apiVersion + `","kind":"%[1]s","metadata":{"name":"application-%[2]d","namespace":"team-%[3]d",` +
 		`"uid":"7a1d3c52-9c1e-4b7e-8f6d-%012[2]d","resourceVersion":"%[4]d","generation":3,"creationTimestamp":"2026-03-05T11:20:33Z",` +
-		`"labels":{"app.kubernetes.io/name":"application-%[2]d","app.kubernetes.io/managed-by":"platform","app.kubernetes.io/part-of":"shop","team":"team-%[3]d"},` +
-		`"annotations":{"bench.example.com/checksum":"f1d2d2f924e986ac86fdf7b36c94bcdf32beec15%012[2]d"},"finalizers":["bench.example.com/cleanup"],` +
-		`"managedFields":[{"manager":"platform","operation":"Apply","apiVersion":"` + apiVersion + `","time":"2026-03-05T11:20:33Z","fieldsType":"FieldsV1","fieldsV1":` +
-		`{"f:metadata":{"f:annotations":{"f:bench.example.com/checksum":{}},"f:finalizers":{"v:\"bench.example.com/cleanup\"":{}},"f:labels":{"f:app.kubernetes.io/name":{},` +
-		`"f:app.kubernetes.io/managed-by":{},"f:app.kubernetes.io/part-of":{},"f:team":{}}},"f:spec":{"f:replicas":{},"f:image":{},"f:schedule":{},"f:sources":{}}}},` +
+		`"labels":{"app.kubernetes.io/name":"application-%[2]d","app.kubernetes.io/managed-by":"platform","team":"team-%[3]d"},` +
+		`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"apiVersion\":\"` + apiVersion + `\",\"kind\":\"%[1]s\",\"metadata\":{\"annotations\":{},` +
+		`\"labels\":{\"app.kubernetes.io/managed-by\":\"platform\",\"app.kubernetes.io/name\":\"application-%[2]d\",\"team\":\"team-%[3]d\"},` +
+		`\"name\":\"application-%[2]d\",\"namespace\":\"team-%[3]d\"},\"spec\":{\"image\":\"registry.example.com/shop/application-%[2]d:v1.14.2\",` +
+		`\"replicas\":3,\"schedule\":\"*/15 * * * *\",\"source\":{\"path\":\"overlays/production\",\"repository\":\"https://git.example.com/shop/deploy.git\"}}}\n"},` +
+		`"finalizers":["bench.example.com/cleanup"],` +
+		`"managedFields":[{"manager":"kubectl-client-side-apply","operation":"Update","apiVersion":"` + apiVersion + `","time":"2026-03-05T11:20:33Z","fieldsType":"FieldsV1","fieldsV1":` +
+		`{"f:metadata":{"f:annotations":{".":{},"f:kubectl.kubernetes.io/last-applied-configuration":{}},"f:labels":{".":{},"f:team":{}}},"f:spec":{".":{},"f:replicas":{},"f:image":{},"f:source":{}}}},` +
 		`{"manager":"controller","operation":"Update","apiVersion":"` + apiVersion + `","time":"2026-03-05T11:21:02Z","subresource":"status","fieldsType":"FieldsV1","fieldsV1":` +
-		`{"f:status":{".":{},"f:observedGeneration":{},"f:ready":{},"f:conditions":{".":{},"k:{\"type\":\"Ready\"}":{".":{},"f:status":{},"f:reason":{}},` +
-		`"k:{\"type\":\"Synced\"}":{".":{},"f:status":{},"f:reason":{}}}}}}]},` +
-		`"spec":{"replicas":3,"image":"registry.example.com/shop/application-%[2]d:v1.14.2","schedule":"*/15 * * * *","paused":false,` +
-		`"sources":[{"repository":"https://git.example.com/shop/deploy.git","path":"overlays/production","revision":"release-1.14"},` +
-		`{"repository":"https://git.example.com/shop/values.git","path":"application-%[2]d","revision":"main"}],"resources":{"cpu":"500m","memory":"512Mi"}},` +
+		`{"f:status":{".":{},"f:observedGeneration":{},"f:ready":{},"f:conditions":{}}}}]},` +
+		`"spec":{"replicas":3,"image":"registry.example.com/shop/application-%[2]d:v1.14.2","schedule":"*/15 * * * *",` +
+		`"source":{"repository":"https://git.example.com/shop/deploy.git","path":"overlays/production"}},` +
 		`"status":{"observedGeneration":3,"ready":%[5]d,"conditions":[` +
 		`{"type":"Ready","status":"True","reason":"AllReplicasReady","message":"%[5]d replicas are ready","lastTransitionTime":"2026-03-05T11:21:02Z"},` +
 		`{"type":"Synced","status":"True","reason":"ReconcileSuccess","message":"the last reconciliation succeeded","lastTransitionTime":"2026-03-05T11:20:41Z"}]}}`
