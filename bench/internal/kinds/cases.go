@@ -23,7 +23,8 @@ func Cases() []compare.Case {
 // side is client-go's dynamic shared informer factory, the other lw's HTTP source of
 // *unstructured.Unstructured. Each informer has one handler, which does nothing but count. If tls is
 // set all kinds share one connection of HTTP/2, as with an API server. Otherwise each watch has a
-// connection of HTTP/1.1, with two goroutines and two buffers of 4 KiB of net/http.
+// connection of HTTP/1.1, with two goroutines and two buffers of 4 KiB of net/http. A bare watch is
+// one that only the transport knows of; it is measured in the same process.
 //
 // An event is one of 20 of each kind, another status of one object, as fast as all kinds receive
 // them.
@@ -51,6 +52,7 @@ func idle(n int, tls bool) compare.Case {
 		Name: name, Profiles: true,
 		Lines: []compare.Line{
 			memory, routines,
+			{Row: row, What: what("heap and stack a kind, without a bare watch's"), Unit: compare.Bytes, Key: "own"},
 			{Row: row, What: what("stack alone, a kind"), Unit: compare.Bytes, Key: "stack"},
 			{Row: row, What: what("heap and stack a kind, after 40 events"), Unit: compare.Bytes, Key: "memory.events"},
 			{Row: row, What: what("CPU to start a kind"), Unit: compare.Nanoseconds, Key: "start.cpu"},

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -109,6 +110,11 @@ func (j job) measure() (compare.Sample, error) {
 	}
 	f.follow(ctx, "kind-warm-ups")
 	f.await(j.Objects)
+	shared := use()
+	bare, err := j.bareWatches(ctx, client)
+	if err != nil {
+		return nil, err
+	}
 	before := use()
 	started := measure.Do(func() {
 		for i := range j.Kinds {
@@ -121,7 +127,9 @@ func (j job) measure() (compare.Sample, error) {
 		return nil, err
 	}
 	per := func(now, before int) float64 { return float64(now-before) / float64(j.Kinds) }
+	transport := per(bare.heap+bare.stack, shared.heap+shared.stack)
 	sample := compare.Sample{
+		"own":  per(after.heap+after.stack, before.heap+before.stack) - transport,
 		"heap": per(after.heap, before.heap), "stack": per(after.stack, before.stack),
 		"memory":     per(after.heap+after.stack, before.heap+before.stack),
 		"goroutines": per(after.goroutines, before.goroutines),
@@ -147,6 +155,31 @@ func (j job) measure() (compare.Sample, error) {
 	sample["memory.events"] = per(after.heap+after.stack, before.heap+before.stack)
 	runtime.KeepAlive(f)
 	return sample, nil
+}
+
+// bareWatches opens a watch of each kind, reads it up to the end of the initial events and leaves it
+// there, without anything that reads on. It returns what is in use then, and closes the watches.
+func (j job) bareWatches(ctx context.Context, client *http.Client) (usage, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i := range j.Kinds {
+		url := fmt.Sprintf("%s/apis/%s/kind%ds?watch=true&sendInitialEvents=true", j.URL, apiVersion, i)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return usage{}, err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return usage{}, err
+		}
+		defer resp.Body.Close()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if bytes.Contains(lines.Bytes(), []byte(`"BOOKMARK"`)) {
+				break
+			}
+		}
+	}
+	return use(), nil
 }
 
 // A usage is what the process has in use, in bytes.

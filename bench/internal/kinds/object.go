@@ -25,8 +25,8 @@ const (
 		`"spec":{"replicas":3,"image":"registry.example.com/shop/application-%[2]d:v1.14.2","schedule":"*/15 * * * *",` +
 		`"source":{"repository":"https://git.example.com/shop/deploy.git","path":"overlays/production"}},` +
 		`"status":{"observedGeneration":3,"ready":%[5]d,"conditions":[` +
-		`{"type":"Ready","status":"True","reason":"AllReplicasReady","message":"%[5]d replicas are ready","lastTransitionTime":"2026-03-05T11:21:02Z"},` +
-		`{"type":"Synced","status":"True","reason":"ReconcileSuccess","message":"the last reconciliation succeeded","lastTransitionTime":"2026-03-05T11:20:41Z"}]}}`
+		`{"type":"Ready","status":"True","reason":"AllReplicasReady","message":"%[5]d replicas are ready: the workload has reached the desired generation, all pods have passed their checks, and traffic is routed to the new revision","lastTransitionTime":"2026-03-05T11:21:02Z"},` +
+		`{"type":"Synced","status":"True","reason":"ReconcileSuccess","message":"the last reconciliation succeeded: all manifests of the source were applied, and nothing is left to prune","lastTransitionTime":"2026-03-05T11:20:41Z"}]}}`
 )
 
 // object returns the JSON of object i of a kind, at a version. An object of another version has
