@@ -37,11 +37,12 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timeout := r.opts.WatchTimeout + rand.N(r.opts.WatchTimeout)
-	seconds := max(1, int64(timeout/time.Second))
-	timeout = time.Duration(seconds) * time.Second // as the server gets it
+	opts := metav1.ListOptions{
+		AllowWatchBookmarks: true,
+		TimeoutSeconds:      ptr(max(1, int64(timeout/time.Second))),
+	}
+	timeout = time.Duration(*opts.TimeoutSeconds) * time.Second // as the server gets it
 	w := &watchSession[T]{r: r, op: opWatch, timeout: timeout, cancel: cancel}
-	opts := &w.opts
-	opts.AllowWatchBookmarks, opts.TimeoutSeconds = true, &seconds
 	if initial {
 		w.op, w.initial = opStream, r.newListBuilder()
 		opts.SendInitialEvents = ptr(true)
@@ -58,7 +59,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	r.recorder.requested(w.op)
 	w.requested = time.Now()
 	w.start = w.requested
-	err := r.src.Watch(ctx, *opts, w.event)
+	err := r.src.Watch(ctx, opts, w.event)
 	err = causeOf(ctx, err)
 	// Nothing may follow an event that promised More.
 	w.flush()
@@ -67,10 +68,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 
 // A watchSession is one watch: what it has seen, and the timers that may end it.
 type watchSession[T Object] struct {
-	r *Reflector[T]
-	// opts are those of the request. They are here because a copy in the frame of follow, which is
-	// on the stack as long as the watch lasts, could make that twice as large.
-	opts      metav1.ListOptions
+	r         *Reflector[T]
 	op        string                  // opStream until the initial events have ended, then opWatch
 	requested time.Time               // when the request began
 	start     time.Time               // when op began
