@@ -265,10 +265,10 @@ func (c *Cursor[T]) readLocked(end uint64) []Delta[T] {
 	if c.pos >= end {
 		return nil
 	}
-	if c.pos == c.chunk.base+chunkSize {
+	if c.pos == c.chunk.end() {
 		c.chunk = c.chunk.next.Load()
 	}
-	i, n := c.pos-c.chunk.base, min(end-c.chunk.base, chunkSize)
+	i, n := c.pos-c.chunk.base, min(end, c.chunk.end())-c.chunk.base
 	c.pos = c.chunk.base + n
 	return c.chunk.slots[i:n:n]
 }

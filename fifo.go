@@ -23,7 +23,7 @@ import (
 //
 // All methods are safe for concurrent use.
 type FIFO[T Identified] struct {
-	// The log is a linked list of chunks, each with 256 slots for deltas. A position in it is the
+	// The log is a linked list of chunks, each with up to 256 slots for deltas. A position in it is the
 	// number of deltas before it. There is one appender at a time. It writes the slot at position
 	// end, and then stores end+1. A reader loads end, and reads only slots before it. So neither
 	// takes a lock, and an append costs one slot and one atomic store, however many readers there
@@ -73,8 +73,10 @@ type FIFO[T Identified] struct {
 }
 
 const (
-	// chunkSize is the number of deltas in a chunk of the log.
-	chunkSize = 256
+	// chunkSize is the number of deltas in a chunk of a busy log, and firstChunk in one that was
+	// calm; see chunkAfter.
+	chunkSize  = 256
+	firstChunk = 32
 	// defaultLimit is how many deltas a cursor may be behind before its backlog is folded.
 	defaultLimit = 1024
 	// wakingGrace multiplies the limit of a cursor that waits to be woken, or was woken and has not
@@ -82,23 +84,26 @@ const (
 	wakingGrace = 256
 )
 
-// A chunk is a piece of the log: chunkSize deltas in a row.
+// A chunk is a piece of the log: up to chunkSize deltas in a row.
 type chunk[T Identified] struct {
-	base uint64                   // the position of slots[0]
+	base uint64                   // the position of slots[0]; restartLocked alone changes it
 	next atomic.Pointer[chunk[T]] // nil for the tail
 	// slots are allocated apart from the chunk. A consumer gets some of them as a slice, and may
 	// block while it has it. If slots were part of the chunk, the slice would keep next alive, and
 	// with it all of the log that follows.
-	slots *[chunkSize]Delta[T]
+	slots []Delta[T]
 
 	// Guarded by FIFO.mu; see sweepLocked.
 	swept  int  // the slots before it are cleared
 	pinned bool // the consumer of a closed cursor may still read slots: none may be cleared
 }
 
-func newChunk[T Identified](base uint64) *chunk[T] {
-	return &chunk[T]{base: base, slots: new([chunkSize]Delta[T])}
+func newChunk[T Identified](base uint64, size int) *chunk[T] {
+	return &chunk[T]{base: base, slots: make([]Delta[T], size)}
 }
+
+// end is the position behind the last slot.
+func (c *chunk[T]) end() uint64 { return c.base + uint64(len(c.slots)) }
 
 // NewFIFO returns an empty FIFO.
 func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
@@ -137,7 +142,7 @@ func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
 	// end is in the tail or right after its last slot.
 	end := q.end.Load()
 	if q.tail == nil {
-		q.tail = newChunk[T](end)
+		q.tail = newChunk[T](end, firstChunk)
 	}
 	c.chunk, c.pos = q.tail, end
 	c.lagFrom.Store(end)
@@ -168,7 +173,7 @@ func (q *FIFO[T]) put(d Delta[T]) {
 		return
 	}
 	end := q.end.Load()
-	if end-q.tail.base == chunkSize {
+	if end == q.tail.end() {
 		q.grow(end)
 	}
 	// First the slot, then end: readers look only at slots before end.
@@ -202,13 +207,18 @@ func (q *FIFO[T]) skip() bool {
 	return true
 }
 
-// grow starts a new chunk at position end. It then folds the backlog of the cursors that are more
-// than their limit behind, so that a blocked consumer cannot make memory grow with the number of
-// deltas. The next call finds only the deltas since then to fold. So each delta is folded at most
+// grow makes room for a delta at position end, at which the tail ends. It starts a new chunk, or
+// begins anew with the tail; see restartLocked. It then folds the backlog of the cursors that are
+// more than their limit behind, so that a blocked consumer cannot make memory grow with the number
+// of deltas. The next call finds only the deltas since then to fold. So each delta is folded at most
 // once for each slow cursor.
 func (q *FIFO[T]) grow(end uint64) {
 	q.mu.Lock()
-	next := newChunk[T](end)
+	if q.restartLocked(end) {
+		q.mu.Unlock()
+		return
+	}
+	next := newChunk[T](end, q.nextSizeLocked(end))
 	q.tail.next.Store(next)
 	q.tail = next
 	for _, c := range q.cursors {
@@ -223,6 +233,42 @@ func (q *FIFO[T]) grow(end uint64) {
 	}
 	clear(q.tooSlow)
 	q.tooSlow = q.tooSlow[:0]
+}
+
+// calmLocked reports whether the deltas come one by one: all consumers wait for more, and have been
+// given all but lag deltas of a log that ends at end.
+func (q *FIFO[T]) calmLocked(end, lag uint64) bool {
+	if len(q.parked) < len(q.cursors) {
+		return false
+	}
+	for _, c := range q.parked {
+		if end-min(end, c.delivered.Load()) > lag {
+			return false
+		}
+	}
+	return true
+}
+
+// restartLocked makes end the first position of the tail, and reports whether it has. It does so if
+// the tail is small and all consumers wait at its end: they are done with its slots, and take mu
+// before they read further. So a log with a delta now and then stays small and allocates nothing.
+func (q *FIFO[T]) restartLocked(end uint64) bool {
+	if len(q.tail.slots) > firstChunk || q.tail.pinned || !q.calmLocked(end, 0) {
+		return false
+	}
+	clear(q.tail.slots[q.tail.swept:])
+	q.tail.base, q.tail.swept = end, 0
+	return true
+}
+
+// nextSizeLocked returns the size of the chunk that follows the tail, which ends at end. The chunks
+// of a busy log grow, so that an append costs nearly nothing. For a calm one a small chunk will do,
+// and a program may have hundreds of such logs.
+func (q *FIFO[T]) nextSizeLocked(end uint64) int {
+	if q.calmLocked(end, firstChunk/4) {
+		return firstChunk
+	}
+	return min(2*len(q.tail.slots), chunkSize)
 }
 
 // wakeLocked wakes all cursors that wait.
@@ -258,7 +304,7 @@ func (q *FIFO[T]) unparkLocked(c *Cursor[T]) {
 }
 
 // sweepLocked clears the slots of the tail that all consumers are done with. Without it an idle log
-// would keep the objects of its last 256 deltas alive. It leaves other chunks alone: the garbage
+// would keep the objects of its last deltas alive. It leaves other chunks alone: the garbage
 // collector frees them.
 //
 // It clears nothing unless all cursors are parked. The consumer of a parked cursor is done with the
@@ -274,7 +320,7 @@ func (q *FIFO[T]) sweepLocked() {
 	}
 	// A cursor that notify has not woken yet may still be in the chunk before. Then low is in that
 	// chunk as well, and nothing of the tail can be cleared.
-	if low = min(low, q.tail.base+chunkSize); low <= q.tail.base+uint64(q.tail.swept) {
+	if low = min(low, q.tail.end()); low <= q.tail.base+uint64(q.tail.swept) {
 		return
 	}
 	upTo := int(low - q.tail.base)

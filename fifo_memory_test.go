@@ -37,6 +37,57 @@ func TestPushAllocates(t *testing.T) {
 	}
 }
 
+// TestCalmLogStaysSmall: a log whose deltas come one by one has one small chunk, and takes no memory for them.
+func TestCalmLogStaysSmall(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c, other := q.Subscribe(), q.Subscribe()
+	n := 0
+	next := func(t *testing.T) {
+		d := numbered(n)
+		q.push(d)
+		n++
+		for _, c := range []*Cursor[*ball]{c, other} {
+			part, _, err := c.poll()
+			if err != nil || len(part) != 1 || part[0].New != d.New {
+				t.Fatalf("delta %d: got %v, error %v", n, part, err)
+			}
+			c.wait()
+		}
+	}
+	only := q.tail
+	for range 10 * firstChunk {
+		next(t)
+	}
+	if got := len(q.tail.slots); got != firstChunk || q.tail != only {
+		t.Errorf("a chunk of %d, want the one of %d", got, firstChunk)
+	}
+	// What a consumer works on is not overwritten by what comes then.
+	for n%firstChunk != firstChunk-1 {
+		next(t)
+	}
+	last := numbered(n)
+	q.push(last)
+	other.poll()
+	other.wait()
+	part, _, err := c.poll()
+	for range 3 {
+		q.push(numbered(-1))
+		other.poll()
+		other.wait()
+	}
+	if err != nil || len(part) != 1 || part[0].New != last.New {
+		t.Errorf("what a consumer works on became %v, want %v; error %v", part, last, err)
+	}
+	// A busy log has larger chunks from then on.
+	for range 4 * chunkSize {
+		q.push(numbered(n))
+		c.poll()
+	}
+	if got := len(q.tail.slots); got != chunkSize {
+		t.Errorf("a chunk of a busy log has %d, want %d", got, chunkSize)
+	}
+}
+
 // heap is the live heap in bytes.
 func heap() int64 {
 	runtime.GC()
@@ -181,7 +232,8 @@ func readDry(t *testing.T, c *Cursor[*ball]) {
 // TestBlockedCursorKeepsNetChange: a cursor that is not read holds the first and the last version of an object, and lets go of
 // the chunks and versions between.
 func TestBlockedCursorKeepsNetChange(t *testing.T) {
-	const n = 20 * chunkSize
+	// The chunks before the last delta are full: small ones, each of twice the size, and then others.
+	const n = chunkSize - firstChunk + 19*chunkSize
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
 	q.push(numbered(0))

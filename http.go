@@ -120,7 +120,7 @@ type HTTP[T Identified] struct {
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta
-	err := h.do(ctx, opts, func(d *decode.Decoder, resp *rest.Response) (err error) {
+	err := h.do(ctx, &opts, func(d *decode.Decoder, resp *rest.Response) (err error) {
 		listMeta, err = d.List(resp, resp.Encoding(), func(o decode.Object) error {
 			obj, err := h.object(o)
 			return stop(yield(obj, err))
@@ -135,9 +135,10 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 // the source's ends the watch with an error.
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
-	return h.do(ctx, opts, func(d *decode.Decoder, resp *rest.Response) error {
+	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+	return h.do(ctx, &opts, func(d *decode.Decoder, resp *rest.Response) error {
 		read := d.Watch
-		if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+		if initial {
 			read = d.WatchList
 		}
 		return read(resp, resp.Encoding(), func(e decode.Event) error {
@@ -180,10 +181,13 @@ func (h *HTTP[T]) object(o decode.Object) (T, error) {
 // uses meanwhile. If read ends with an error of yield, which stop has marked, do returns that error
 // unchanged. To any other error of read it adds the URL and what the response is; see
 // [rest.Response.Explain].
-func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*decode.Decoder, *rest.Response) error) error {
+//
+// Its frame is on the stack as long as a watch lasts, and a goroutine's stack is a power of two: so
+// opts is a pointer, and what comes before the response is in functions of its own.
+func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*decode.Decoder, *rest.Response) error) error {
 	d, err := h.take()
 	if err != nil {
-		return permanent(fmt.Errorf("lw: HTTP: %s: %w", rest.Redacted(h.URL), err))
+		return h.cannotDecode(err)
 	}
 	defer h.put(d)
 	// The decoder asks ctx now and then, so it also stops in the middle of a large object.
@@ -193,20 +197,7 @@ func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*de
 		d.ReuseFrom(reuse.From(ctx))
 		defer d.ReuseFrom(nil)
 	}
-	collection := rest.Collection{
-		URL:      h.URL,
-		Objects:  nameOf(h.objectType()),
-		Client:   h.Client,
-		Header:   h.Header,
-		Accept:   h.Accept,
-		Decoder:  d,
-		Metadata: h.objectType() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
-	}
-	req, err := collection.Request(ctx, opts)
-	if err != nil {
-		return permanent(err)
-	}
-	resp, err := req.Send()
+	resp, err := h.send(ctx, opts, d)
 	if err != nil {
 		return err
 	}
@@ -216,6 +207,33 @@ func (h *HTTP[T]) do(ctx context.Context, opts metav1.ListOptions, read func(*de
 		return s.error
 	}
 	return resp.Explain(err)
+}
+
+// cannotDecode returns the error of a source that cannot work, for the reason err.
+//
+//go:noinline
+func (h *HTTP[T]) cannotDecode(err error) error {
+	return permanent(fmt.Errorf("lw: HTTP: %s: %w", rest.Redacted(h.URL), err))
+}
+
+// send sends the request of opts and waits for the head of its response, whose body d will read.
+//
+//go:noinline
+func (h *HTTP[T]) send(ctx context.Context, opts *metav1.ListOptions, d *decode.Decoder) (*rest.Response, error) {
+	collection := rest.Collection{
+		URL:      h.URL,
+		Objects:  nameOf(h.objectType()),
+		Client:   h.Client,
+		Header:   h.Header,
+		Accept:   h.Accept,
+		Decoder:  d,
+		Metadata: h.objectType() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
+	}
+	req, err := collection.Request(ctx, *opts)
+	if err != nil {
+		return nil, permanent(err)
+	}
+	return req.Send()
 }
 
 // stopped marks an error of yield, so that do can tell it from an error of decoding.

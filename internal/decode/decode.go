@@ -189,7 +189,7 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 //
 // If r blocks and has a Close, List may close it: that is how it ends a Read that nobody waits for.
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
-	d.buf.reset(r, d.opts.Limit, listBuffer)
+	d.beginStream(r, listBuffer, listBuffer)
 	defer d.releaseStream()
 	d.listing = true
 	pool := newWorkerPool(d)
@@ -213,7 +213,7 @@ func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (met
 // returns nil at the end of r, and the Status of an ERROR event as an error. An error of yield ends
 // the watch and is returned.
 func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) error {
-	d.buf.reset(r, d.opts.Limit, minBuffer)
+	d.beginStream(r, idleBuffer, watchBuffer)
 	defer d.releaseStream()
 	d.listing = false
 	w := watchStream{d: d, yield: yield}
@@ -223,7 +223,7 @@ func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) erro
 // WatchList is like Watch, for a stream that begins with all objects that exist and marks the end
 // of those by a bookmark (KEP-3157). Until that bookmark it may use several cores, as List does.
 func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) error {
-	d.buf.reset(r, d.opts.Limit, listBuffer)
+	d.beginStream(r, listBuffer, listBuffer)
 	defer d.releaseStream()
 	d.listing = true
 	w := watchStream{d: d, initial: true, pool: newWorkerPool(d), yield: yield}

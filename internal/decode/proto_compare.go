@@ -14,7 +14,7 @@ import (
 // otherwise. Each begins with the path of the field. The formats in the tags are not compared, since
 // a field's type says more. Without protobuf tags in p or in api it compares names and types alone.
 func Compare(p, api reflect.Type) []string {
-	c := comparison{numbers: isProjection(p) && isProjection(api), seen: map[[2]reflect.Type]bool{}}
+	c := comparison{numbers: hasOwnTag(p) && hasOwnTag(api), seen: map[[2]reflect.Type]bool{}}
 	c.structs("", p, api)
 	return c.differences
 }

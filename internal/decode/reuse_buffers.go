@@ -1,5 +1,7 @@
 package decode
 
+import "io"
+
 const (
 	// maxKeptBytes is the most bytes of each sort of working memory that a Decoder keeps after an
 	// object. A Decoder lives as long as its source, which may be weeks, and one object of many
@@ -34,9 +36,16 @@ func (d *Decoder) releaseScratch() {
 // the buffer, and would keep a large buffer alive while the next piece is awaited, maybe for hours.
 func (d *Decoder) releaseInput() { d.p.data = nil }
 
+// beginStream begins to read r, with memory for first bytes at first and enough for a busy stream.
+func (d *Decoder) beginStream(r io.Reader, first, enough int) {
+	d.buf.reset(r, d.opts.Limit, first, enough)
+	d.strings.places.beginStream()
+	d.boxed.places.beginStream()
+}
+
 // releaseStream lets go of the reader, of a large buffer and of spare memory after a stream.
 func (d *Decoder) releaseStream() {
 	d.spare = pointer{}
 	d.releaseInput()
-	d.buf.reset(nil, 0, 0)
+	d.buf.reset(nil, 0, 0, 0)
 }

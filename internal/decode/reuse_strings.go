@@ -3,8 +3,6 @@ package decode
 import "hash/maphash"
 
 const (
-	// internSlots is the number of strings that a pool remembers.
-	internSlots = 2048
 	// maxIntern is the length of the longest string that is remembered. Longer ones seldom repeat.
 	maxIntern = 128
 	// trialLength is the number of lookups, or of objects, after which something that is remembered
@@ -17,24 +15,24 @@ const (
 var seed = maphash.MakeSeed()
 
 // A stringPool remembers strings, so that equal ones share memory: the objects of a cluster have
-// the same namespaces, labels, images and nodes. It is a table without chains. A slot holds the
-// last string with its hash, so the memory is bounded and nothing has to be evicted. Two strings
-// that meet in a slot displace each other; then they are allocated again, and nothing else is
-// wrong.
-type stringPool struct{ table []string }
+// the same namespaces, labels, images and nodes. Its memory is bounded: see places.
+type stringPool struct {
+	places places
+	table  []string
+}
 
 // get returns b as a string, its hash, and whether the pool had it.
 func (p *stringPool) get(b []byte) (s string, hash uint64, found bool) {
-	if p.table == nil {
-		p.table = make([]string, internSlots)
-	}
 	hash = maphash.Bytes(seed, b)
-	at := &p.table[hash%internSlots]
-	if *at == string(b) {
-		return *at, hash, true
+	at, known := p.places.find(hash)
+	if known && p.table[at] == string(b) {
+		return p.table[at], hash, true
 	}
-	*at = string(b)
-	return *at, hash, false
+	if !known {
+		at, p.table = addPlace(&p.places, p.table, hash)
+	}
+	p.table[at] = string(b)
+	return p.table[at], hash, false
 }
 
 // A hitRate counts how often what one field remembers was of use. It turns a memory off that costs
@@ -167,19 +165,25 @@ func (f *stringField) remember(d *Decoder, b []byte, plain bool) string {
 // boxedStrings is a stringPool for strings in interfaces, as unstructured objects have them. A
 // string in an interface is a second allocation: the box with pointer and length. So the boxes are
 // what is remembered.
-type boxedStrings struct{ table []any }
+type boxedStrings struct {
+	places places
+	table  []any
+}
 
 // get returns b as a string in an interface, and remembers it if it is short.
 func (p *boxedStrings) get(b []byte) any {
 	if len(b) > maxIntern {
 		return string(b)
 	}
-	if p.table == nil {
-		p.table = make([]any, internSlots)
+	hash := maphash.Bytes(seed, b)
+	at, known := p.places.find(hash)
+	if known {
+		if s, _ := p.table[at].(string); s == string(b) {
+			return p.table[at]
+		}
+	} else {
+		at, p.table = addPlace(&p.places, p.table, hash)
 	}
-	at := &p.table[maphash.Bytes(seed, b)%internSlots]
-	if s, ok := (*at).(string); !ok || s != string(b) {
-		*at = string(b)
-	}
-	return *at
+	p.table[at] = string(b)
+	return p.table[at]
 }

@@ -10,9 +10,12 @@ import (
 )
 
 const (
-	// minBuffer is the least memory that a watch reads into. A watch mostly waits, so it keeps
-	// little.
-	minBuffer = 8 << 10
+	// idleBuffer is the memory that a watch begins with. A program may have hundreds of watches on
+	// which hardly anything comes.
+	idleBuffer = 2 << 10
+	// watchBuffer is the memory to which a watch's grows if more comes at a time than it has room
+	// for.
+	watchBuffer = 8 << 10
 	// listBuffer is the least memory that a list reads into. Its objects come without a pause, and
 	// each Read has its cost.
 	listBuffer = 64 << 10
@@ -45,8 +48,12 @@ type buffer struct {
 	// err is the first error of r. It comes once all bytes before it have been consumed, and then
 	// each time.
 	err error
-	// minSize is the least memory to read into, unless limit is less.
-	minSize int
+	// first is the memory to begin with, unless limit is less. It is doubled up to enough whenever a
+	// Read has filled it, which shows that more was waiting, and beyond enough only for a piece that
+	// fills it.
+	first, enough int
+	// filled says that the last Read has filled the memory.
+	filled bool
 	// beforeFill, if it is not nil, is called before more bytes of a value are read. Its error ends
 	// the value.
 	beforeFill func() error
@@ -54,11 +61,19 @@ type buffer struct {
 
 // reset begins to read r. The memory is used again unless it is too small, or too large for what is
 // to come.
-func (b *buffer) reset(r io.Reader, limit, least int) {
-	*b = buffer{r: r, data: b.data[:0], limit: limit, minSize: least}
-	if cap(b.data) < min(least, limit) || cap(b.data) > 4*least {
+func (b *buffer) reset(r io.Reader, limit, first, enough int) {
+	*b = buffer{r: r, data: b.data[:0], limit: limit, first: first, enough: enough}
+	if cap(b.data) < min(first, limit) || cap(b.data) > 4*enough {
 		b.data = nil
 	}
+}
+
+// shrink moves what has not been consumed to memory that is no larger than it must be, and goes on
+// as after reset.
+func (b *buffer) shrink(first, enough int) {
+	b.first, b.enough, b.filled = first, enough, false
+	unread := len(b.data) - b.pos
+	b.move(make([]byte, unread, max(unread, min(first, b.limit))))
 }
 
 // offset is the offset in the stream of the next byte.
@@ -75,13 +90,13 @@ func (b *buffer) fill() error {
 		return b.tooLarge()
 	}
 	// Make room. In order: nothing is left of a large object, so its memory goes; the bytes fill
-	// all of the memory, so it is doubled; they end at its end, or there are none, so they are
-	// moved to its start.
+	// all of the memory, or have filled it and it is small, so it is doubled; they end at its end,
+	// or there are none, so they are moved to its start.
 	switch {
 	case unread == 0 && cap(b.data) > maxKeptBuffer:
-		b.move(make([]byte, 0, b.minSize))
-	case unread == cap(b.data):
-		b.move(make([]byte, unread, min(max(2*unread, b.minSize), b.limit)))
+		b.move(make([]byte, 0, b.enough))
+	case unread == cap(b.data), b.filled && cap(b.data) < min(b.enough, b.limit):
+		b.move(make([]byte, unread, min(max(2*cap(b.data), b.first), b.limit)))
 	case len(b.data) == cap(b.data) || unread == 0:
 		b.move(b.data[:unread])
 	}
@@ -89,7 +104,7 @@ func (b *buffer) fill() error {
 	for range 100 {
 		n, err := b.r.Read(b.data[len(b.data):cap(b.data)])
 		b.data = b.data[:len(b.data)+n]
-		b.err = err
+		b.err, b.filled = err, len(b.data) == cap(b.data)
 		if n > 0 {
 			return nil
 		}

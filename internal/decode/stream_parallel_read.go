@@ -105,7 +105,7 @@ func (w *workerPool) continueAlone(b *batch, p piece) error {
 		left.data = append(left.data, w.filling.raw...)
 	}
 	left.data = append(append(left.data, w.separator...), buf.data[buf.pos:]...)
-	*buf = buffer{r: left, limit: buf.limit, base: p.base, minSize: buf.minSize}
+	*buf = buffer{r: left, limit: buf.limit, base: p.base, first: buf.first, enough: buf.enough}
 	if err := w.readAlone(); err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func TestWorkerPoolHoldsNothingBack(t *testing.T) {
 				if watch {
 					err = d.WatchList(from, JSON, func(ev Event) error {
 						yielded++
-						if _, pooled := d.buf.r.(*workerPool); yielded > end+2 && (pooled || cap(d.buf.data) > minBuffer) {
+						if _, pooled := d.buf.r.(*workerPool); yielded > end+2 && (pooled || cap(d.buf.data) > watchBuffer) {
 							t.Errorf("event %d: a pool is there: %v, with %d bytes", yielded, pooled, cap(d.buf.data))
 						}
 						return nil

@@ -118,25 +118,36 @@ func (w *watchStream) goLive() error {
 	w.pool.stop()
 	w.pool = nil
 	w.d.listing = false
-	b := &w.d.buf
-	b.minSize = minBuffer
-	unread := len(b.data) - b.pos
-	b.move(make([]byte, unread, max(unread, min(minBuffer, b.limit))))
+	w.d.buf.shrink(idleBuffer, watchBuffer)
 	return nil
 }
 
 // nextJSON reads an event and handles it. It reports false at the end of the stream. Servers write
 // each event in a line of its own, and the end of a line is found much faster than the bracket that
 // closes the event.
+//
+// The wait for the event is here, and the rest in a function of its own. A watch mostly waits, and
+// the frame of that function would be half a kilobyte of its goroutine's stack.
 func (w *watchStream) nextJSON() (more bool, err error) {
-	b := &w.d.buf
-	c, err := w.pool.peek(b)
-	if err == io.EOF {
-		return false, nil
-	}
+	c, err := w.pool.peek(&w.d.buf)
 	if err != nil {
-		return false, b.truncated(err)
+		return false, w.endOf(err)
 	}
+	return w.readEvent(c)
+}
+
+// endOf returns the error of a stream in which err has come in the place of an event: nil at its
+// end.
+func (w *watchStream) endOf(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return w.d.buf.truncated(err)
+}
+
+// readEvent reads an event whose first byte c is at hand, and handles it.
+func (w *watchStream) readEvent(c byte) (more bool, err error) {
+	b := &w.d.buf
 	// Something else than an event: an HTML page, or what is left of a broken stream.
 	if c != '{' {
 		return false, &SyntaxError{Offset: b.offset(), Msg: fmt.Sprintf("%q, want an event", c)}

@@ -71,6 +71,8 @@ const (
 	shareFile     = "internal/decode/reuse_values.go"
 	messageFile   = "internal/decode/proto_message.go"
 	handFile      = "internal/decode/proto_projection.go"
+	placesFile    = "internal/decode/reuse_places.go"
+	streamFile    = "internal/decode/stream_watch.go"
 )
 
 var bugs = []bug{
@@ -132,8 +134,8 @@ var bugs = []bug{
 	{name: "callback after Remove has returned", id: "B23", edits: one(handlerFile,
 		"	r.removed.Store(true)\n", "")},
 	{name: "full buffer of one handler blocks all", id: "B24", edits: one("fifo.go",
-		"	end := q.end.Load()\n	if end-q.tail.base == chunkSize {",
-		"	end := q.end.Load()\n	for _, c := range q.cursors {\n		if end-c.delivered.Load() > 8 {\n			<-c.wake\n		}\n	}\n	if end-q.tail.base == chunkSize {")},
+		"	end := q.end.Load()\n	if end == q.tail.end() {",
+		"	end := q.end.Load()\n	for _, c := range q.cursors {\n		if end-c.delivered.Load() > 8 {\n			<-c.wake\n		}\n	}\n	if end == q.tail.end() {")},
 	{name: "handlers sleep after a broken promise of more", run: "TestMore", edits: one(watchFile,
 		"	w.flush()\n	return w.ended(", "	return w.ended(")},
 	{name: "handlers sleep as long as more is promised", run: "TestMore", edits: one(eventFile,
@@ -393,6 +395,24 @@ var bugs = []bug{
 	// What the bytes become.
 	{name: "kinds are not compared", run: "TestHTTPKind|OfAnotherKind", edits: one(kindFile,
 		"	if want != \"\" && kind != want {", "	if want == \"\" && kind != kind {")},
+	{name: "parser keeps the buffer of a list", run: "TestIdleDecoder", in: "./internal/decode", edits: one(streamFile,
+		"		w.d.releaseInput()\n		if !more", "		if !more")},
+	{name: "watch keeps the buffer of a list", run: "TestIdleDecoder", in: "./internal/decode", edits: one(streamFile,
+		"	w.d.buf.shrink(idleBuffer, watchBuffer)", "	w.d.buf.shrink(listBuffer, watchBuffer)")},
+	{name: "buffer of a busy watch stays small", run: "TestWatchBuffer", in: "./internal/decode", edits: one("internal/decode/stream_buffer.go",
+		"b.filled && cap(b.data) <", "false && cap(b.data) <")},
+	{name: "pool of strings grows with what never comes again", run: "TestPoolGrows", in: "./internal/decode", edits: one(placesFile,
+		"p.again >= growTrial/growDivisor ||", "true ||")},
+	{name: "pool of strings stays small", run: "TestPoolGrows", in: "./internal/decode", edits: one(placesFile,
+		"return crowded && len(p.windows)", "return false && crowded && len(p.windows)")},
+	{name: "pool of strings displaces what comes again", run: "TestPoolDisplaces", in: "./internal/decode", edits: one(placesFile,
+		"!free && w.used&(1<<i) == 0", "!free")},
+	{name: "doubled pool does not find its strings", run: "TestPoolKeeps", in: "./internal/decode", edits: one(placesFile,
+		"to += half", "to += half / 2")},
+	{name: "calm log grows", run: "TestCalmLog", edits: one("fifo.go",
+		"if q.restartLocked(end) {", "if false && q.restartLocked(end) {")},
+	{name: "log begins anew over what a consumer works on", run: "TestCalmLog", edits: one("fifo.go",
+		"	if len(q.parked) < len(q.cursors) {\n		return false\n	}\n	for", "	for")},
 	{name: "a bookmark's kind is not compared", run: "TestInformerOfAnotherKind", edits: one("internal/decode/stream_watch.go",
 		"		Object:           Object{Ident: Ident{APIVersion: o.APIVersion, Kind: o.Kind}},\n", "")},
 	{name: "the next response may be of another kind", run: "TestKinds", in: "./internal/decode", edits: one(kindFile,

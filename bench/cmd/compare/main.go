@@ -7,17 +7,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/kinds"
 	"github.com/go-lw/lw/bench/internal/rows"
 	"github.com/go-lw/lw/bench/internal/wire"
 )
 
 func main() {
 	wire.Child()
+	kinds.Child()
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
@@ -51,7 +54,7 @@ func run() error {
 	if *from != "" {
 		report, err = earlier(strings.Split(*from, ","))
 	} else {
-		report, err = measureAll(cfg, append(wire.Cases(*pods), rows.Cases()...), wanted)
+		report, err = measureAll(cfg, slices.Concat(wire.Cases(*pods), rows.Cases(), kinds.Cases()), wanted)
 	}
 	if err != nil {
 		return err
