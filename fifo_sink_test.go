@@ -14,6 +14,7 @@ import (
 func TestSink(t *testing.T) {
 	a1, a2, b1, c1 := newBall("a", 1, 1), newBall("a", 1, 2), newBall("b", 2, 1), newBall("c", 3, 3)
 	again := newBall("a", 9, 9)
+	reborn := newBall("a", 9, 1)
 	bare, bareAgain := &ball{Meta{Name: "x"}}, &ball{Meta{Name: "x"}}
 	apply := func(typ watch.EventType, b *ball, rv string) func(*FIFO[*ball]) {
 		return func(q *FIFO[*ball]) { q.Apply(WatchEvent[*ball]{Type: typ, Object: b, ResourceVersion: rv}) }
@@ -49,6 +50,9 @@ func TestSink(t *testing.T) {
 		{"another UID is two", replace("1", a1), apply(watch.Modified, again, "9"), deltas{
 			{Type: Deleted, Cause: CauseWatch, Old: a1, ResourceVersion: "9"},
 			{Type: Added, Cause: CauseWatch, New: again, ResourceVersion: "9"}}},
+		{"another UID of the same version is two", replace("1", a1), apply(watch.Modified, reborn, "1"), deltas{
+			{Type: Deleted, Cause: CauseWatch, Old: a1, ResourceVersion: "1"},
+			{Type: Added, Cause: CauseWatch, New: reborn, ResourceVersion: "1"}}},
 		{"the same version again is nothing", replace("1", a1), apply(watch.Modified, newBall("a", 1, 1), "1"), nil},
 		{"deleted carries what was known", replace("1", a1), apply(watch.Deleted, a2, "2"),
 			deltas{{Type: Deleted, Cause: CauseWatch, Old: a1, ResourceVersion: "2"}}},

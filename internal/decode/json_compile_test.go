@@ -175,3 +175,21 @@ func TestPodsSameAsApimachinery(t *testing.T) {
 		}
 	}
 }
+
+// An error says which sort of value came.
+func TestWrongTypes(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	for value, want := range map[string]string{
+		`{}`: "an object", `[]`: "an array", `"a"`: "a string", `true`: "a boolean", `false`: "a boolean", `1`: "a number",
+	} {
+		for _, field := range []string{"i8", "str", "flag", "strs", "m"} {
+			_, err := decodeOne(d, []byte(`{"spec":{"`+field+`":`+value+`}}`))
+			if err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %s: %v, want %q", field, value, err, want)
+			}
+		}
+		if _, err := decodeOne(d, []byte(`{"spec":`+value+`}`)); (err == nil) != (value == "{}") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("spec: %s: %v, want %q", value, err, want)
+		}
+	}
+}

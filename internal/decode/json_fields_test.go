@@ -93,6 +93,7 @@ type quotedAll struct {
 	U16  uint16   `json:"u16,string"`
 	U32  uint32   `json:"u32,string"`
 	U64  uint64   `json:"u64,string"`
+	UP   uintptr  `json:"up,string"`
 	F32  float32  `json:"f32,string"`
 	F64  float64  `json:"f64,string"`
 	S    string   `json:"s,string"`

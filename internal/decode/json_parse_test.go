@@ -28,7 +28,7 @@ func TestEdgesAsApimachinery(t *testing.T) {
 		specs = append(specs, `{"ma":{"a":`+n+`}}`, `{"ma":{"a":[`+n+`,`+n+`]}}`, `{"deep":[[`+n+`]]}`, `{"quoted":"`+n+`"}`, `{"array":[`+n+`]}`)
 	}
 	// What is cut off, or has a comma too many.
-	for _, value := range []string{`"flag":tru`, `"flag":truer`, `"flag":fals`, `"flag":falsey`, `"flag":nul`, `"m":{"a":"b",}`, `"mq":{"a":"1",}`, `"mq":{"a":"1",,}`, `"mq":{,}`, `"ma":{"a":1,}`, `"strs":["a",]`} {
+	for _, value := range []string{`"flag":tru`, `"flag":truer`, `"flag":fals`, `"flag":falsey`, `"flag":nul`, `"m":{"a":"b",}`, `"mq":{"a":"x!"}`, `"mq":{"a":"1","b":[]}`, `"mq":{"a":"1",}`, `"mq":{"a":"1",,}`, `"mq":{,}`, `"ma":{"a":1,}`, `"strs":["a",]`} {
 		specs = append(specs, `{`+value+`}`, `{`+value+`,"str":"x"}`)
 	}
 	for _, share := range []bool{false, true} {

@@ -224,3 +224,18 @@ func TestKindErrorIsShort(t *testing.T) {
 		}
 	}
 }
+
+// The items of another kind are not decoded, where the list says its kind before them.
+func TestItemsOfAnotherKind(t *testing.T) {
+	typ := reflect.TypeFor[*carp.Carp]()
+	d, err := New(typ, Options{Kinds: NewKinds(typ, ""), Workers: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := 0
+	_, err = d.List(strings.NewReader(`{"kind":"FrogList","apiVersion":"testapigroup/v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}`), JSON,
+		func(Object) error { items++; return nil })
+	if err == nil || !strings.Contains(err.Error(), "FrogList") || items != 0 {
+		t.Errorf("%d items, error %v", items, err)
+	}
+}
