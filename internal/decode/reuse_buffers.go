@@ -39,8 +39,8 @@ func (d *Decoder) releaseInput() { d.p.data = nil }
 // beginStream begins to read r, with memory for first bytes at first and enough for a busy stream.
 func (d *Decoder) beginStream(r io.Reader, first, enough int) {
 	d.buf.reset(r, d.opts.Limit, first, enough)
-	d.strings.places.beginStream()
-	d.boxed.places.beginStream()
+	d.strings.crowd = crowd{}
+	d.boxed.crowd = crowd{}
 }
 
 // releaseStream lets go of the reader, of a large buffer and of spare memory after a stream.

@@ -15,24 +15,67 @@ const (
 var seed = maphash.MakeSeed()
 
 // A stringPool remembers strings, so that equal ones share memory: the objects of a cluster have
-// the same namespaces, labels, images and nodes. Its memory is bounded: see places.
+// the same namespaces, labels, images and nodes. It is a table without chains. A slot holds the
+// last string with its hash, so the memory is bounded and nothing has to be evicted. Two strings
+// that meet in a slot displace each other; then they are allocated again, and nothing else is
+// wrong.
 type stringPool struct {
-	places places
-	table  []string
+	table []string
+	crowd crowd
 }
 
 // get returns b as a string, its hash, and whether the pool had it.
 func (p *stringPool) get(b []byte) (s string, hash uint64, found bool) {
 	hash = maphash.Bytes(seed, b)
-	at, known := p.places.find(hash)
-	if known && p.table[at] == string(b) {
-		return p.table[at], hash, true
+	if len(p.table) == 0 {
+		p.table = make([]string, firstSlots)
 	}
-	if !known {
-		at, p.table = addPlace(&p.places, p.table, hash)
+	at := &p.table[hash%uint64(len(p.table))]
+	if *at == string(b) {
+		return *at, hash, true
 	}
-	p.table[at] = string(b)
-	return p.table[at], hash, false
+	if *at != "" && p.crowd.displace(len(p.table)) {
+		p.table = enlarged(p.table, func(s string) uint64 { return maphash.String(seed, s) })
+		at = &p.table[hash%uint64(len(p.table))]
+	}
+	*at = string(b)
+	return *at, hash, false
+}
+
+const (
+	// firstSlots and mostSlots are the size of a pool's table at first and at most. A program may
+	// have hundreds of decoders, each for a few objects.
+	firstSlots = 64
+	mostSlots  = 2048
+	// crowded is how many times its slots a pool may displace in one stream before it is doubled.
+	crowded = 2
+)
+
+// A crowd says when a pool is too small. It counts for one stream at a time, which is some minutes
+// of a watch. So the versions and times of events that come now and then, each of which displaces
+// another string and never comes again, do not fill the memory in the course of days.
+type crowd struct{ displaced int }
+
+// displace notes that a string takes the place of another one, and reports whether the table with
+// so many slots is to be doubled.
+func (c *crowd) displace(slots int) bool {
+	if c.displaced++; c.displaced <= crowded*slots || slots >= mostSlots {
+		return false
+	}
+	c.displaced = 0
+	return true
+}
+
+// enlarged returns a table of twice the size with what table has.
+func enlarged[E comparable](table []E, hashOf func(E) uint64) []E {
+	var none E
+	larger := make([]E, 2*len(table))
+	for _, e := range table {
+		if e != none {
+			larger[hashOf(e)%uint64(len(larger))] = e
+		}
+	}
+	return larger
 }
 
 // A hitRate counts how often what one field remembers was of use. It turns a memory off that costs
@@ -166,8 +209,8 @@ func (f *stringField) remember(d *Decoder, b []byte, plain bool) string {
 // string in an interface is a second allocation: the box with pointer and length. So the boxes are
 // what is remembered.
 type boxedStrings struct {
-	places places
-	table  []any
+	table []any
+	crowd crowd
 }
 
 // get returns b as a string in an interface, and remembers it if it is short.
@@ -175,15 +218,19 @@ func (p *boxedStrings) get(b []byte) any {
 	if len(b) > maxIntern {
 		return string(b)
 	}
-	hash := maphash.Bytes(seed, b)
-	at, known := p.places.find(hash)
-	if known {
-		if s, _ := p.table[at].(string); s == string(b) {
-			return p.table[at]
-		}
-	} else {
-		at, p.table = addPlace(&p.places, p.table, hash)
+	if len(p.table) == 0 {
+		p.table = make([]any, firstSlots)
 	}
-	p.table[at] = string(b)
-	return p.table[at]
+	hash := maphash.Bytes(seed, b)
+	at := &p.table[hash%uint64(len(p.table))]
+	s, taken := (*at).(string)
+	if taken && s == string(b) {
+		return *at
+	}
+	if taken && p.crowd.displace(len(p.table)) {
+		p.table = enlarged(p.table, func(s any) uint64 { return maphash.String(seed, s.(string)) })
+		at = &p.table[hash%uint64(len(p.table))]
+	}
+	*at = string(b)
+	return *at
 }

@@ -2,10 +2,14 @@ package decode
 
 import (
 	"fmt"
+	"hash/maphash"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A string is guessed from the one before it in its field. One that has an escape in JSON must not
@@ -68,3 +72,66 @@ func TestNothingAliasesTheInput(t *testing.T) {
 
 // sameMemory reports whether two strings are one.
 func sameMemory(a, b string) bool { return a == b && unsafe.StringData(a) == unsafe.StringData(b) }
+
+// missesOf reads each of the strings once, and returns how many the pool did not have.
+func missesOf(p *stringPool, from, to int) (misses int) {
+	for i := from; i < to; i++ {
+		if _, _, found := p.get(fmt.Appendf(nil, "string %d", i)); !found {
+			misses++
+		}
+	}
+	return misses
+}
+
+// A pool becomes as large as one stream needs, and no larger by what comes now and then.
+func TestPoolGrows(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		strings int // how many come again and again in each stream
+		fresh   int // how many others come between, in each stream
+		slots   int // at most
+		misses  int // of those that come again, at most
+	}{
+		{"few", 20, 0, 128, 10},
+		{"few, and new ones now and then", 20, 60, 128, 15},
+		{"many", 1000, 0, mostSlots, 600},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, next, misses := &stringPool{}, 1_000_000, 0
+			for range 100 {
+				p.crowd = crowd{}
+				for range 10 {
+					misses = missesOf(p, 0, tt.strings)
+				}
+				missesOf(p, next, next+tt.fresh)
+				next += tt.fresh
+			}
+			if len(p.table) > tt.slots || misses > tt.misses {
+				t.Errorf("%d slots and %d misses, want at most %d and %d", len(p.table), misses, tt.slots, tt.misses)
+			}
+		})
+	}
+	p, boxed := &stringPool{}, &boxedStrings{}
+	for i := range 50_000 {
+		p.get(fmt.Append(nil, i))
+		boxed.get(fmt.Append(nil, i))
+	}
+	if diff := cmp.Diff([]int{mostSlots, mostSlots}, []int{len(p.table), len(boxed.table)}); diff != "" {
+		t.Errorf("slots of busy pools (-want +got):\n%s", diff)
+	}
+}
+
+// A pool that has been doubled has every string that it had before.
+func TestPoolKeepsWhatItHas(t *testing.T) {
+	p := &stringPool{}
+	missesOf(p, 0, 30)
+	had := slices.Clone(p.table)
+	for range 3 {
+		p.table = enlarged(p.table, func(s string) uint64 { return maphash.String(seed, s) })
+		for _, s := range had {
+			if _, _, found := p.get([]byte(s)); s != "" && !found {
+				t.Fatalf("with %d slots it does not have %q", len(p.table), s)
+			}
+		}
+	}
+}

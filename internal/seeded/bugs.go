@@ -71,7 +71,6 @@ const (
 	shareFile     = "internal/decode/reuse_values.go"
 	messageFile   = "internal/decode/proto_message.go"
 	handFile      = "internal/decode/proto_projection.go"
-	placesFile    = "internal/decode/reuse_places.go"
 	streamFile    = "internal/decode/stream_watch.go"
 )
 
@@ -401,14 +400,12 @@ var bugs = []bug{
 		"	w.d.buf.shrink(idleBuffer, watchBuffer)", "	w.d.buf.shrink(listBuffer, watchBuffer)")},
 	{name: "buffer of a busy watch stays small", run: "TestWatchBuffer", in: "./internal/decode", edits: one("internal/decode/stream_buffer.go",
 		"b.filled && cap(b.data) <", "false && cap(b.data) <")},
-	{name: "pool of strings grows with what never comes again", run: "TestPoolGrows", in: "./internal/decode", edits: one(placesFile,
-		"p.again >= growTrial/growDivisor ||", "true ||")},
-	{name: "pool of strings stays small", run: "TestPoolGrows", in: "./internal/decode", edits: one(placesFile,
-		"return crowded && len(p.windows)", "return false && crowded && len(p.windows)")},
-	{name: "pool of strings displaces what comes again", run: "TestPoolDisplaces", in: "./internal/decode", edits: one(placesFile,
-		"!free && w.used&(1<<i) == 0", "!free")},
-	{name: "doubled pool does not find its strings", run: "TestPoolKeeps", in: "./internal/decode", edits: one(placesFile,
-		"to += half", "to += half / 2")},
+	{name: "pool of strings grows with what never comes again", run: "TestPoolGrows", in: "./internal/decode", edits: one("internal/decode/reuse_strings.go",
+		"c.displaced <= crowded*slots || slots >= mostSlots", "c.displaced <= slots/64 || slots >= mostSlots")},
+	{name: "pool of strings stays small", run: "TestPoolGrows", in: "./internal/decode", edits: one("internal/decode/reuse_strings.go",
+		"c.displaced <= crowded*slots || slots", "c.displaced > 0 || slots")},
+	{name: "doubled pool does not find its strings", run: "TestPoolKeeps", in: "./internal/decode", edits: one("internal/decode/reuse_strings.go",
+		"larger[hashOf(e)%uint64(len(larger))] = e", "larger[hashOf(e)%uint64(len(table))] = e")},
 	{name: "calm log grows", run: "TestCalmLog", edits: one("fifo.go",
 		"if q.restartLocked(end) {", "if false && q.restartLocked(end) {")},
 	{name: "log begins anew over what a consumer works on", run: "TestCalmLog", edits: one("fifo.go",
