@@ -71,7 +71,7 @@ func (x *Indexer[T]) List() []T { return x.store.Snapshot().List() }
 // All yields the objects as they were when the loop began, in no particular order. No lock is held
 // while the body of the loop runs.
 func (x *Indexer[T]) All() iter.Seq[T] {
-	return func(yield func(T) bool) { x.store.Snapshot().Each(yield) }
+	return func(yield func(T) bool) { x.store.Snapshot().All()(yield) }
 }
 
 // Len returns the number of objects.
@@ -197,7 +197,7 @@ func newIndex[K comparable, T Identified](x Indexed[T], groups *table.Groups[K, 
 // Lookup yields the objects that have the value key, as they were when the loop began, in no
 // particular order. No lock is held while the body of the loop runs.
 func (ix *Index[K, T]) Lookup(key K) iter.Seq[T] {
-	return func(yield func(T) bool) { ix.groups.View(key).Each(yield) }
+	return func(yield func(T) bool) { ix.groups.View(key).All()(yield) }
 }
 
 // List returns the objects that have the value key, in a new slice and in no particular order; nil
@@ -239,7 +239,7 @@ func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) { return s.content.Get(key) 
 func (s *Snapshot[T]) List() []T { return s.content.List() }
 
 // All yields the objects in no particular order.
-func (s *Snapshot[T]) All() iter.Seq[T] { return s.content.Each }
+func (s *Snapshot[T]) All() iter.Seq[T] { return s.content.All() }
 
 // Len returns the number of objects.
 func (s *Snapshot[T]) Len() int { return s.content.Len() }

@@ -336,8 +336,8 @@ func (h held) check(t *rapid.T) {
 	if d := cmp.Diff(versions(want), versions(h.snap.List())); d != "" {
 		t.Fatalf("Snapshot.List() (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(versions(want), versions(slices.Collect(h.snap.Each))); d != "" {
-		t.Fatalf("Snapshot.Each (-want +got):\n%s", d)
+	if d := cmp.Diff(versions(want), versions(slices.Collect(h.snap.All()))); d != "" {
+		t.Fatalf("Snapshot.All (-want +got):\n%s", d)
 	}
 	if h.snap.Len() != len(want) || h.snap.Version() != h.version {
 		t.Fatalf("Snapshot has %d objects of %q, want %d of %q", h.snap.Len(), h.snap.Version(), len(want), h.version)

@@ -1,6 +1,10 @@
 package table
 
-import "github.com/go-lw/lw/internal/equal"
+import (
+	"iter"
+
+	"github.com/go-lw/lw/internal/equal"
+)
 
 // A Snapshot is the whole content of a [Store] at one moment. It never changes. It copies no
 // object: it consists of views, and of tables that tell the positions of keys in them.
@@ -64,11 +68,18 @@ func (s *Snapshot[T]) Len() int { return s.n }
 // Version returns the version that the store reported in the state.
 func (s *Snapshot[T]) Version() string { return s.version }
 
-// Each yields the objects, in no order, until yield returns false.
-func (s *Snapshot[T]) Each(yield func(T) bool) {
-	for i := range s.views {
-		if !s.views[i].Each(yield) {
-			return
+// All yields the objects, in no order. Its loops are in one function, which the compiler then
+// inlines together with the body of the caller's loop.
+func (s *Snapshot[T]) All() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for i := range s.views {
+			for _, c := range s.views[i].chunks {
+				for _, val := range c.vals {
+					if !equal.IsZero(val) && !yield(val) {
+						return
+					}
+				}
+			}
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package table
 
-import "github.com/go-lw/lw/internal/equal"
+import (
+	"iter"
+
+	"github.com/go-lw/lw/internal/equal"
+)
 
 // chunkSize is the number of values in a chunk, and so how many are copied at most for one write
 // after a View: 2 KiB of pointers.
@@ -164,16 +168,17 @@ func (v View[T]) At(i int) (val T) {
 	return val
 }
 
-// Each yields the values until yield returns false. It reports whether it yielded all of them.
-func (v View[T]) Each(yield func(T) bool) bool {
-	for _, c := range v.chunks {
-		for _, val := range c.vals {
-			if !equal.IsZero(val) && !yield(val) {
-				return false
+// All yields the values. See [Snapshot.All].
+func (v View[T]) All() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, c := range v.chunks {
+			for _, val := range c.vals {
+				if !equal.IsZero(val) && !yield(val) {
+					return
+				}
 			}
 		}
 	}
-	return true
 }
 
 // AppendTo appends the values to dst and returns the extended slice.
