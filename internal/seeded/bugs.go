@@ -120,7 +120,7 @@ var bugs = []bug{
 		"			d.Old, d.New = c.old, c.new\n			emit(d, h.log.put)",
 		"			if d.Old, d.New = c.old, c.new; any(d.New) == any(*new(T)) {\n				continue\n			}\n			emit(d, h.log.put)")},
 	{name: "update across UIDs", id: "B18", edits: append(one("delta.go",
-		"case d.Old.GetUID() == d.New.GetUID():", "case d.Old != d.New:"),
+		"case d.Old.GetUID() == d.New.GetUID():", "case !equal.Same(d.Old, d.New):"),
 		edit{hubFile, "if existed && identical {", "if identical || existed {"})},
 	{name: "informer synced at the first request", id: "B20", edits: one("wait.go",
 		"	select {\n	case <-c.synced:\n		return nil\n	default:\n	}",
