@@ -23,8 +23,8 @@ import (
 //
 // All methods are safe for concurrent use.
 type FIFO[T Identified] struct {
-	// The log is a linked list of chunks, each with up to 256 slots for deltas. A position in it is the
-	// number of deltas before it. There is one appender at a time. It writes the slot at position
+	// The log is a linked list of chunks, each with up to 256 slots for deltas. A position in it is
+	// the number of deltas before it. There is one appender at a time. It writes the slot at position
 	// end, and then stores end+1. A reader loads end, and reads only slots before it. So neither
 	// takes a lock, and an append costs one slot and one atomic store, however many readers there
 	// are. A slot before end never changes, except that sweepLocked clears slots that nobody reads

@@ -20,9 +20,9 @@ import (
 //
 //	lwtest.Projection[*podPlace, *corev1.Pod](t)
 //
-// P and T are structs or pointers to structs, of objects or of parts of them. Each field of P must be in T with the same name in
-// JSON, the same number in protobuf, and a type of the same encoding. A field that differs is an
-// error of t that has its path, such as
+// P and T are structs or pointers to structs, of objects or of parts of them. Each field of P must
+// be in T with the same name in JSON, the same number in protobuf, and a type of the same encoding.
+// A field that differs is an error of t that has its path, such as
 //
 //	spec.nodeName: number 11, the API's is 10
 //

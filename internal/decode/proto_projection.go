@@ -158,9 +158,9 @@ func (m *messageType) checkMetadata() error {
 	return nil
 }
 
-// inlinedStruct returns the struct whose fields are those of the struct around it, as in JSON, or nil if
-// field sf is not such a struct. An embedded struct with a tag is a message of its own, such as
-// VolumeSource in Volume.
+// inlinedStruct returns the struct whose fields are those of the struct around it, as in JSON, or
+// nil if field sf is not such a struct. An embedded struct with a tag is a message of its own, such
+// as VolumeSource in Volume.
 func inlinedStruct(sf reflect.StructField) reflect.Type {
 	_, embedded := oneField(sf)
 	if tag := sf.Tag.Get("protobuf"); embedded != sf.Type || embedded == reflect.TypeFor[metav1.TypeMeta]() || tag != "" && tag != "-" {

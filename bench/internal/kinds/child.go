@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/pprof"
 	"sync/atomic"
@@ -23,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/bench/internal/child"
 	"github.com/go-lw/lw/bench/internal/compare"
 	"github.com/go-lw/lw/bench/internal/measure"
 )
@@ -42,53 +41,11 @@ type job struct {
 const childVariable = "LW_BENCH_KINDS"
 
 // run does j in a child process, and returns the result.
-func (j job) run() (compare.Sample, error) {
-	in, err := json.Marshal(j)
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), childVariable+"="+string(in))
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("measuring process: %w\n%s", err, stderr.Bytes())
-	}
-	var sample compare.Sample
-	if err := json.Unmarshal(out, &sample); err != nil {
-		return nil, fmt.Errorf("measuring process: %w", err)
-	}
-	return sample, nil
-}
+func (j job) run() (compare.Sample, error) { return child.Run(childVariable, 2*time.Minute, j) }
 
 // Child does the job of a child process and exits. In any other process it returns at once. A
 // program that runs [Cases] must call it first, because run starts the same program again.
-func Child() {
-	in, ok := os.LookupEnv(childVariable)
-	if !ok {
-		return
-	}
-	var j job
-	err := json.Unmarshal([]byte(in), &j)
-	if err == nil {
-		var sample compare.Sample
-		if sample, err = j.measure(); err == nil {
-			err = json.NewEncoder(os.Stdout).Encode(sample)
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func Child() { child.Serve(childVariable, job.measure) }
 
 // measure follows all kinds, each by an informer with one handler, until the handlers have received
 // all objects; looks at the memory; and then receives the events. One kind is followed before, so
