@@ -26,6 +26,8 @@ type Cursor[T Identified] struct {
 	// wake has room for one token. The token says that poll may have something to return. notify
 	// and Close send it without blocking, and the consumer receives it from the channel of wait.
 	wake chan struct{}
+	// shared says that other cursors have the same wake. A token may then be for any of them.
+	shared bool
 
 	// parked says that the cursor is in q.parked: its consumer waits to be woken, and is done with
 	// all deltas that it was given. Written under q.mu, by the consumer and by whoever wakes it.
@@ -71,6 +73,9 @@ type Cursor[T Identified] struct {
 type cursorOptions struct {
 	everyUpdate bool // never fold, so memory grows with the backlog
 	limit       int  // fold a backlog of more deltas than this; 0: defaultLimit
+	// wake is the channel of several cursors that one goroutine polls in turn. It has room for one
+	// token, which may be for any of them. nil: the cursor has a channel of its own.
+	wake chan struct{}
 }
 
 // Next waits until there are deltas to read, and returns all of them in order. They are valid until
@@ -305,7 +310,7 @@ func (c *Cursor[T]) foldTo(end uint64) {
 // foldToLocked adds the deltas of the log up to position end to folded.
 func (c *Cursor[T]) foldToLocked(end uint64) {
 	if c.folded == nil {
-		c.folded = newNetChange[T]()
+		c.folded = newNetChange(c.q.same)
 	}
 	for c.pos < end {
 		for _, d := range c.readLocked(end) {
@@ -321,9 +326,11 @@ func (c *Cursor[T]) wait() <-chan struct{} {
 	q := c.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	select {
-	case <-c.wake: // a token that was sent for an earlier wait
-	default:
+	if !c.shared { // a token of a shared channel may be for another cursor
+		select {
+		case <-c.wake: // a token that was sent for an earlier wait
+		default:
+		}
 	}
 	// Park first and then load end. The appender does the reverse: it stores end and then looks for
 	// parked cursors. So no wake-up is lost; see notify.

@@ -35,6 +35,7 @@ const (
 	CauseWatch                    // an event of a watch
 	CauseRelist                   // the comparison of a later list with what was known
 	CauseResync                   // nothing changed: it was time for the Resync of a handler
+	CauseDerived                  // a step of a [Graph]
 )
 
 func (c Cause) String() string {
@@ -47,6 +48,8 @@ func (c Cause) String() string {
 		return "relist"
 	case CauseResync:
 		return "resync"
+	case CauseDerived:
+		return "derived"
 	}
 	return fmt.Sprintf("Cause(%d)", uint8(c))
 }

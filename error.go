@@ -50,6 +50,7 @@ const (
 	opShard     = "shard"
 	opIndex     = "index"
 	opMutation  = "mutation"
+	opDerive    = "derive"
 )
 
 // An Error says what failed, and where. Options.OnError is called with each once, and errors.As
@@ -57,7 +58,7 @@ const (
 // apierrors.APIStatus), the network's error or the decoder's.
 type Error struct {
 	Informer string // Options.Name
-	Op       string // list, stream, watch, decode, transform, shard, index or mutation
+	Op       string // list, stream, watch, decode, transform, shard, index, mutation or derive
 	// Failures is how many attempts have failed in a row. It is 0 for a failure that does not
 	// count, such as that of a single object, or of a good watch that broke and is resumed at once.
 	Failures int

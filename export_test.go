@@ -36,3 +36,6 @@ func (g *Group) Kept() (members, keys int) {
 	defer g.mu.Unlock()
 	return len(g.members), len(g.shared)
 }
+
+// AfterStep has the goroutine of g's Run call f after each step. It must be called before Run.
+func AfterStep(g *Graph, f func()) { g.afterStep = f }

@@ -53,6 +53,11 @@ type FIFO[T Identified] struct {
 	// reuse its memory.
 	tooSlow []*Cursor[T]
 
+	// same reports whether two objects of a key do not differ, so that changes which lead from one
+	// to the other come to nothing when they are folded. It is set before the first cursor. nil: an
+	// object is the same as itself only.
+	same func(a, b T) bool
+
 	// mu guards which cursors there are, and which of them wait. The appender takes it to start a
 	// chunk and to wake cursors, but not for each delta.
 	mu sync.Mutex
@@ -129,7 +134,10 @@ func (q *FIFO[T]) Close() {
 // length of the log. A hub calls it under its mutex, so that nothing is appended meanwhile: the
 // cursor then starts exactly after the changes that the store has.
 func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
-	c := &Cursor[T]{q: q, limit: defaultLimit, wake: make(chan struct{}, 1)}
+	c := &Cursor[T]{q: q, limit: defaultLimit, wake: opts.wake, shared: opts.wake != nil}
+	if !c.shared {
+		c.wake = make(chan struct{}, 1)
+	}
 	switch {
 	case opts.everyUpdate:
 		c.limit = math.MaxUint64

@@ -30,10 +30,12 @@ type netChange[T Identified] struct {
 	places map[Key]int
 	// live is the number of entries that are not empty.
 	live int
+	// same is that of the FIFO; it may be nil.
+	same func(a, b T) bool
 }
 
-func newNetChange[T Identified]() *netChange[T] {
-	return &netChange[T]{places: map[Key]int{}}
+func newNetChange[T Identified](same func(a, b T) bool) *netChange[T] {
+	return &netChange[T]{places: map[Key]int{}, same: same}
 }
 
 // len returns the number of keys that have a net change. A nil netChange has none.
@@ -107,6 +109,9 @@ func (n *netChange[T]) drain(buf []Delta[T]) []Delta[T] {
 			continue
 		}
 		n.live--
+		if n.same != nil && !equal.IsZero(d.Old) && !equal.IsZero(d.New) && n.same(d.Old, d.New) {
+			continue
+		}
 		emit(d, func(d Delta[T]) { buf = append(buf, d) })
 	}
 	clear(n.entries[:drained]) // so that their objects can be freed

@@ -174,6 +174,13 @@ func (h *hub[T]) unsubscribe(s *subscription[T]) {
 	}
 }
 
+// point returns the present position of the log, and the version that the store reports there.
+func (h *hub[T]) point() (position uint64, version string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.log.position(), h.store.store.VersionLocked()
+}
+
 // A cut is one point of a collection: its content, and the position of the log up to which all
 // changes are in that content.
 type cut[T Identified] struct {

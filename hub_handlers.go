@@ -6,9 +6,10 @@ import "sync"
 // goroutines, and the waits. The compiler generates its code once, not once for each T.
 type hubCore struct {
 	opts    *Options
-	status  func() Status // of the hub's owner, for the errors of waits; called without a lock
-	synced  chan struct{} // closed when the store has its first whole content
-	stopped chan struct{} // closed by stop, before it removes the handlers
+	status  func() Status           // of the hub's owner, for the errors of waits; called without a lock
+	explain func(cause error) error // the error of a wait for sync; nil: that of an informer
+	synced  chan struct{}           // closed when the store has its first whole content
+	stopped chan struct{}           // closed by stop, before it removes the handlers
 	waits   versionWaits
 
 	// regMu guards the fields below. It is the first in the order of the locks: hub.mu may be taken

@@ -46,6 +46,9 @@ type Indexer[T Identified] struct {
 	// foreign is set before the first write by one of the exported methods. The objects of an
 	// informer's store are then no longer all from its source.
 	foreign atomic.Bool
+	// gate makes reads that take no lock wait for the commit of a [Graph]; nil if the store is not
+	// that of a [Derived].
+	gate *gate
 }
 
 var (
@@ -63,7 +66,12 @@ func NewIndexer[T Object](objs ...T) *Indexer[T] {
 
 // Get returns the object of key; ok is false if there is none. It takes no lock and does not
 // allocate.
-func (x *Indexer[T]) Get(key Key) (obj T, ok bool) { return x.store.Get(key) }
+func (x *Indexer[T]) Get(key Key) (obj T, ok bool) {
+	if x.gate != nil {
+		return x.getGated(key)
+	}
+	return x.store.Get(key)
+}
 
 // List returns all objects in a new slice, in no particular order.
 func (x *Indexer[T]) List() []T { return x.store.Snapshot().List() }
@@ -147,8 +155,8 @@ func (x *Indexer[T]) progress(rv string) {
 // indexer implements [Indexed].
 func (x *Indexer[T]) indexer() *Indexer[T] { return x }
 
-// An Indexed is something that can have an index: an [*Indexer] or an [*Informer]. No other type
-// can implement it.
+// An Indexed is something that can have an index: an [*Indexer], an [*Informer] or a [*Derived]. No
+// other type can implement it.
 type Indexed[T Identified] interface {
 	indexer() *Indexer[T]
 }
@@ -163,6 +171,7 @@ type Indexed[T Identified] interface {
 // under its other values, if it has any.
 type Index[K comparable, T Identified] struct {
 	groups *table.Groups[K, T]
+	gate   *gate // that of the Indexer; may be nil
 }
 
 // NewIndex returns an index of x by the value that key returns for an object. It may be called at
@@ -190,20 +199,29 @@ func NewMultiIndex[K comparable, T Object](x Indexed[T], keys func(T) iter.Seq[K
 // newIndex adds groups to the store of x, which fills it with the objects and updates it at each
 // write.
 func newIndex[K comparable, T Identified](x Indexed[T], groups *table.Groups[K, T]) *Index[K, T] {
-	x.indexer().store.Add(groups)
-	return &Index[K, T]{groups: groups}
+	indexer := x.indexer()
+	indexer.store.Add(groups)
+	return &Index[K, T]{groups: groups, gate: indexer.gate}
 }
 
 // Lookup yields the objects that have the value key, as they were when the loop began, in no
 // particular order. No lock is held while the body of the loop runs.
 func (ix *Index[K, T]) Lookup(key K) iter.Seq[T] {
-	return func(yield func(T) bool) { ix.groups.View(key).All()(yield) }
+	return func(yield func(T) bool) { ix.view(key).All()(yield) }
+}
+
+// view returns the objects that have the value key.
+func (ix *Index[K, T]) view(key K) table.View[T] {
+	if ix.gate == nil {
+		return ix.groups.View(key)
+	}
+	return read(ix.gate, func() table.View[T] { return ix.groups.View(key) })
 }
 
 // List returns the objects that have the value key, in a new slice and in no particular order; nil
 // if there is none.
 func (ix *Index[K, T]) List(key K) []T {
-	view := ix.groups.View(key)
+	view := ix.view(key)
 	if view.Live() == 0 {
 		return nil
 	}
@@ -211,18 +229,30 @@ func (ix *Index[K, T]) List(key K) []T {
 }
 
 // Len returns the number of objects that have the value key.
-func (ix *Index[K, T]) Len(key K) int { return ix.groups.Len(key) }
+func (ix *Index[K, T]) Len(key K) int {
+	if ix.gate == nil {
+		return ix.groups.Len(key)
+	}
+	return read(ix.gate, func() int { return ix.groups.Len(key) })
+}
 
 // Keys yields the values that at least one object has, as they were when the loop began, in no
 // particular order.
 func (ix *Index[K, T]) Keys() iter.Seq[K] {
 	return func(yield func(K) bool) {
-		for _, key := range ix.groups.Values() {
+		for _, key := range ix.values() {
 			if !yield(key) {
 				return
 			}
 		}
 	}
+}
+
+func (ix *Index[K, T]) values() []K {
+	if ix.gate == nil {
+		return ix.groups.Values()
+	}
+	return read(ix.gate, ix.groups.Values)
 }
 
 // A Snapshot is one state of a collection: a [Reader] whose answers never change. As long as it is

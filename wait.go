@@ -55,6 +55,9 @@ func (c *hubCore) waitForSync(ctx context.Context) error {
 // unsynced returns the error of a wait for sync that cause has ended. It is also called for the
 // wait of a handler, which may be behind although the hub has synced.
 func (c *hubCore) unsynced(cause error) error {
+	if c.explain != nil {
+		return c.explain(cause)
+	}
 	s := c.status()
 	what := s.unsynced()
 	if s.Synced {

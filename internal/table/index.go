@@ -60,6 +60,8 @@ type draft[T any] interface {
 	grow(n int)
 	// compute calls the user's function for the next object. If that panics nothing has changed.
 	compute(obj T)
+	// skip gives the next object no values. It also undoes a compute that has panicked.
+	skip()
 	// lock locks the stripes that putting the computed object at a position needs. If no object
 	// was computed these are the stripes that removing the object there needs.
 	lock(shard, position int)
@@ -109,6 +111,16 @@ func (d *draftOf[K, T]) compute(obj T) {
 		d.values = append(d.values[:from], distinct(d.values[from:])...)
 	}
 	d.ends = append(d.ends, len(d.values))
+}
+
+func (d *draftOf[K, T]) skip() {
+	from := 0
+	if n := len(d.ends); n > 0 {
+		from = d.ends[n-1]
+	}
+	clear(d.values[from:])
+	d.values = d.values[:from]
+	d.ends = append(d.ends, from)
 }
 
 // distinct removes duplicates from values, in place. It also removes values that are not equal to

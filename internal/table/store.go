@@ -187,22 +187,32 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 		panic("lw: no object to store")
 	}
 	hash := hashOf(s.seed, key)
-	number := int(hash % shards)
-	sh := &s.shards[number]
+	sh := &s.shards[hash%shards]
 	id := s.versionID(obj)
 	w := s.begin(sh, obj)
+	old, same := s.putLocked(w, hash, key, obj, id, version)
+	if changed != nil {
+		changed(old, !equal.IsZero(old), same)
+	}
+	s.end(sh, w)
+	return old, !equal.IsZero(old)
+}
 
+// putLocked stores obj, and sets the version unless version is "". The caller has the shard of hash
+// locked, and w has the values of obj in each index. identical is as for Put.
+func (s *Store[T]) putLocked(w *writer[T], hash uint64, key Key, obj T, id VersionID, version string) (old T, identical bool) {
+	number := int(hash % shards)
+	sh := &s.shards[number]
 	table := s.tables.Load()[number].Load()
 	entry := table.Find(hash, key)
 	known := entry >= 0
 	var position int
-	var same bool
 	if known {
 		position = table.position(entry)
 		// The vector and the VersionID are looked up side by side: neither load depends on the
 		// other, so the processor waits for both cache misses at the same time.
 		old = sh.objs.At(position)
-		same = s.versionIDOf != nil && table.versionID(position).Identity == id.Identity
+		identical = s.versionIDOf != nil && table.versionID(position).Identity == id.Identity
 	} else {
 		if table.full() {
 			s.rebuildLocked(number)
@@ -229,11 +239,7 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed), id)
 	}
 	s.setVersionAndUnlock(w, version)
-	if changed != nil {
-		changed(old, !equal.IsZero(old), same)
-	}
-	s.end(sh, w)
-	return old, !equal.IsZero(old)
+	return old, identical
 }
 
 // Remove removes the object of key, and sets the version unless version is "". It returns the
@@ -242,40 +248,49 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, removed bool) {
 	var none T
 	hash := hashOf(s.seed, key)
-	number := int(hash % shards)
-	sh := &s.shards[number]
+	sh := &s.shards[hash%shards]
 	w := s.begin(sh, none)
-
-	table := s.tables.Load()[number].Load()
-	if entry := table.Find(hash, key); entry >= 0 {
-		position := table.position(entry)
-		if old = sh.objs.At(position); !equal.IsZero(old) {
-			s.lockForWrite(w, number, position, version)
-			for _, d := range w.drafts {
-				d.remove(number, position)
-			}
-			sh.objs.Set(position, none)
-			table.store(entry, value{})
-			s.setVersionAndUnlock(w, version)
-			// After the stripes are unlocked, because rebuildLocked takes all of them.
-			if sparse(&sh.objs) {
-				s.rebuildLocked(number)
-			}
-			if changed != nil {
-				changed(old)
-			}
-			s.end(sh, w)
-			return old, true
-		}
-	}
-	if version != "" {
+	old, removed = s.removeLocked(w, hash, key, version)
+	switch {
+	case removed && changed != nil:
+		changed(old)
+	case !removed && version != "":
 		s.lockVersion()
 		s.snapshot.Store(nil)
 		s.version = version
 		s.unlockVersion()
 	}
 	s.end(sh, w)
-	return old, false
+	return old, removed
+}
+
+// removeLocked removes the object of key, if there is one, and then sets the version unless version
+// is "". The caller has the shard of hash locked.
+func (s *Store[T]) removeLocked(w *writer[T], hash uint64, key Key, version string) (old T, removed bool) {
+	var none T
+	number := int(hash % shards)
+	sh := &s.shards[number]
+	table := s.tables.Load()[number].Load()
+	entry := table.Find(hash, key)
+	if entry < 0 {
+		return none, false
+	}
+	position := table.position(entry)
+	if old = sh.objs.At(position); equal.IsZero(old) {
+		return none, false
+	}
+	s.lockForWrite(w, number, position, version)
+	for _, d := range w.drafts {
+		d.remove(number, position)
+	}
+	sh.objs.Set(position, none)
+	table.store(entry, value{})
+	s.setVersionAndUnlock(w, version)
+	// After the stripes are unlocked, because rebuildLocked takes all of them.
+	if sparse(&sh.objs) {
+		s.rebuildLocked(number)
+	}
+	return old, true
 }
 
 // A writer is the memory that one write needs. Writers are reused.

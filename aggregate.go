@@ -1,0 +1,235 @@
+package lw
+
+import (
+	"github.com/go-lw/lw/internal/arrange"
+	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/settle"
+)
+
+// An Aggregate says what a group of objects amounts to. acc begins as the zero A; Add returns acc
+// with obj, and Remove without it. They may change acc and return it.
+//
+// Remove must undo Add exactly, whatever came between. Sums of integers do that. Sums of
+// floating-point numbers, minima and lists do not; for those there is [GroupAll].
+type Aggregate[T, A any] struct {
+	Add    func(acc A, obj T) A
+	Remove func(acc A, obj T) A
+}
+
+// GroupBy is the collection of f(key, acc) for each key that key returns for an object of in. acc is
+// what the objects that have the key amount to. f leaves a group out by returning the zero U (nil);
+// it must not keep or change what acc refers to. A change of an object costs one Remove, one Add, and
+// one call of f, however large the group is. name is as for [Derive]. GroupBy panics if in or a
+// function is nil.
+func GroupBy[T Object, A any, U Object](g *Graph, in Collection[T], key func(T) Key, agg Aggregate[T, A], f func(key Key, acc A) U, name ...string) *Derived[U] {
+	if key == nil || f == nil || agg.Add == nil || agg.Remove == nil {
+		panic("lw: GroupBy: nil function")
+	}
+	from := inputOf(g, in, "GroupBy")
+	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+		return &groupByOperator[T, A, U]{
+			byKey: newByKey(shown, faults), in: from, key: key, agg: agg, f: f,
+			groups: map[Key]*tally[A]{}, held: map[Key]T{},
+		}
+	})
+}
+
+type groupByOperator[T Identified, A any, U Identified] struct {
+	byKey[U]
+	in     input[T]
+	key    func(T) Key
+	agg    Aggregate[T, A]
+	f      func(Key, A) U
+	groups map[Key]*tally[A]
+	dirty  []Key
+	// held has the objects at which a function has panicked: the version that counts in a group, or
+	// the zero T if none does.
+	held map[Key]T
+}
+
+// A tally is one group.
+type tally[A any] struct {
+	acc   A
+	n     int  // of objects
+	dirty bool // its key is in groupByOperator.dirty
+}
+
+func (o *groupByOperator[T, A, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
+
+func (o *groupByOperator[T, A, U]) run(whole bool) {
+	if whole {
+		for obj := range o.in.contents() {
+			o.apply(settle.Change[T]{Key: KeyOf(obj), New: obj})
+		}
+	} else {
+		for _, c := range o.in.changes() {
+			o.apply(c)
+		}
+	}
+	for _, key := range o.dirty {
+		o.compute(key)
+	}
+	o.dirty = o.dirty[:0]
+}
+
+func (o *groupByOperator[T, A, U]) apply(c settle.Change[T]) {
+	if held, ok := o.held[c.Key]; ok {
+		c.Old = held
+	}
+	if o.faults.try("aggregate", c.Key, func() { o.move(c.Old, c.New) }) {
+		delete(o.held, c.Key)
+		o.faults.cured(c.Key)
+	} else {
+		o.held[c.Key] = c.Old
+	}
+}
+
+// move takes old out of its group, and puts obj into its group. Either may be zero. Nothing is
+// stored before the last call of a function.
+func (o *groupByOperator[T, A, U]) move(old, obj T) {
+	var from, to Key
+	var without, with A
+	leaves, comes := !equal.IsZero(old), !equal.IsZero(obj)
+	if leaves {
+		from = o.key(old)
+		// Only a key function that is not pure leads to a group that is not there.
+		if g := o.groups[from]; g != nil {
+			without = o.agg.Remove(g.acc, old)
+		} else {
+			leaves = false
+		}
+	}
+	if comes {
+		to = o.key(obj)
+		switch g := o.groups[to]; {
+		case leaves && from == to:
+			with = o.agg.Add(without, obj)
+		case g != nil:
+			with = o.agg.Add(g.acc, obj)
+		default:
+			with = o.agg.Add(with, obj)
+		}
+	}
+	if leaves {
+		o.store(from, without, -1)
+	}
+	if comes {
+		o.store(to, with, +1)
+	}
+}
+
+func (o *groupByOperator[T, A, U]) store(key Key, acc A, more int) {
+	g := o.groups[key]
+	if g == nil {
+		g = &tally[A]{}
+		o.groups[key] = g
+	}
+	g.acc = acc
+	g.n += more
+	if !g.dirty {
+		g.dirty = true
+		o.dirty = append(o.dirty, key)
+	}
+}
+
+// compute makes the result of the group of key.
+func (o *groupByOperator[T, A, U]) compute(key Key) {
+	g := o.groups[key]
+	g.dirty = false
+	var result U
+	if g.n <= 0 {
+		delete(o.groups, key)
+	} else {
+		o.faults.computed.Add(1)
+		if !o.faults.try("function", key, func() { result = o.f(key, g.acc) }) || !named(o.faults, key, result) {
+			return
+		}
+	}
+	o.faults.cured(key)
+	o.set(key, result)
+}
+
+// GroupAll is the collection of f(key, objs) for each key that key returns for an object of in. objs
+// are the objects that have the key, in the order of their own keys. f must not keep or change the
+// slice. f leaves a group out by returning the zero U (nil). A change of an object costs one call of
+// f with the whole group. name is as for [Derive]. Group panics if in or a function is nil.
+func GroupAll[T, U Object](g *Graph, in Collection[T], key func(T) Key, f func(key Key, objs []T) U, name ...string) *Derived[U] {
+	if key == nil || f == nil {
+		panic("lw: GroupAll: nil function")
+	}
+	from := inputOf(g, in, "GroupAll")
+	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+		return &groupOperator[T, U]{
+			byKey: newByKey(shown, faults), in: from, key: key, f: f,
+			objs: arrange.New[Key, T, struct{}](), dirty: map[Key]bool{},
+		}
+	})
+}
+
+type groupOperator[T, U Identified] struct {
+	byKey[U]
+	in    input[T]
+	key   func(T) Key
+	f     func(Key, []T) U
+	objs  *arrange.Arrangement[Key, T, struct{}]
+	dirty map[Key]bool // the groups whose results this step computes
+	args  []T
+}
+
+func (o *groupOperator[T, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
+
+func (o *groupOperator[T, U]) run(whole bool) {
+	feed(o.in, whole, o.apply)
+	for key := range o.dirty {
+		o.compute(key)
+	}
+	clear(o.dirty)
+}
+
+func (o *groupOperator[T, U]) apply(key Key, obj T) {
+	e := o.objs.Find(key)
+	if equal.IsZero(obj) {
+		o.faults.cured(key)
+		if e != nil {
+			group := o.key(e.Object)
+			o.dirty[group] = true
+			o.objs.Remove(e, []Key{group})
+		}
+		return
+	}
+	var was, now Key
+	ok := o.faults.try("key", key, func() {
+		if now = o.key(obj); e != nil {
+			was = o.key(e.Object)
+		}
+	})
+	if !ok {
+		return
+	}
+	o.faults.cured(key)
+	if e != nil {
+		o.dirty[was] = true
+	}
+	o.dirty[now] = true
+	o.objs.Put(key, obj, []Key{now}, func(T) []Key { return []Key{was} })
+}
+
+// compute makes the result of the group of key.
+func (o *groupOperator[T, U]) compute(key Key) {
+	members := o.objs.Sorted(key)
+	var result U
+	if len(members) > 0 {
+		o.args = o.args[:0]
+		for _, e := range members {
+			o.args = append(o.args, e.Object)
+		}
+		o.faults.computed.Add(1)
+		ok := o.faults.try("function", key, func() { result = o.f(key, o.args) })
+		clear(o.args)
+		if !ok || !named(o.faults, key, result) {
+			return
+		}
+	}
+	o.faults.cured(key)
+	o.set(key, result)
+}

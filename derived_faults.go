@@ -1,0 +1,191 @@
+package lw
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/settle"
+)
+
+// errVerify is in the error of a difference that GraphOptions.Verify finds.
+var errVerify = errors.New("verify")
+
+// faults are what a collection of a graph could not make, and how much it has made. The goroutine of
+// Run writes them.
+type faults struct {
+	graph      *Graph
+	collection string
+	silent     bool // for a computation that is only compared: nothing is reported
+
+	computed, unchanged atomic.Uint64 // as in DerivedStatus
+
+	mu        sync.Mutex
+	setAside  map[Key]error
+	conflicts map[Key]error
+}
+
+func newFaults(g *Graph, collection string) *faults {
+	return &faults{graph: g, collection: collection, setAside: map[Key]error{}, conflicts: map[Key]error{}}
+}
+
+// try calls f, which calls the function that what names for the object of key. If that panics and
+// OnPanic is set, try sets the object aside and returns false. f must change nothing before the last
+// call of a function.
+func (x *faults) try(what string, key Key, f func()) (ok bool) {
+	if x.graph.opts.OnPanic != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				x.panicked(what, key, v)
+				ok = false
+			}
+		}()
+	}
+	f()
+	return true
+}
+
+// panicked sets the object of key aside, since the function that what names has panicked with v.
+func (x *faults) panicked(what string, key Key, v any) {
+	p := &Panic{Informer: x.graph.opts.Name + "/" + x.collection, Handler: what, Key: key, Value: v, Stack: debug.Stack()}
+	if x.silent {
+		return
+	}
+	x.set(key, p)
+	x.graph.opts.OnPanic(p)
+}
+
+// set notes why the object of key is set aside.
+func (x *faults) set(key Key, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.setAside[key] = err
+}
+
+// cured notes that the object of key is not set aside any more.
+func (x *faults) cured(key Key) {
+	if x.silent || len(x.setAside) == 0 { // only this goroutine writes it
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.setAside, key)
+}
+
+// any reports whether an object is set aside.
+func (x *faults) any() bool { return len(x.setAside) > 0 }
+
+// named reports whether obj, which a function has made of the object of key, can be in a
+// collection. If not, the object of key is set aside.
+func named[T Identified](x *faults, key Key, obj T) bool {
+	if equal.IsZero(obj) || obj.GetName() != "" {
+		return true
+	}
+	if !x.silent {
+		x.set(key, errNoName("result"))
+		x.report(key, errNoName("result"))
+	}
+	return false
+}
+
+// report calls OnError.
+func (x *faults) report(key Key, err error) {
+	x.graph.opts.OnError(&Error{Informer: x.graph.opts.Name + "/" + x.collection, Op: opDerive, Key: key, Err: err})
+}
+
+// conflict notes that several origins make a result of key, or that this is over.
+func (x *faults) conflict(key Key, shown, rival string, several bool) {
+	if x.silent {
+		return
+	}
+	x.mu.Lock()
+	if !several {
+		delete(x.conflicts, key)
+		x.mu.Unlock()
+		return
+	}
+	err := fmt.Errorf("several inputs make this result: that of %s is shown, and not that of %s", shown, rival)
+	x.conflicts[key] = err
+	x.mu.Unlock()
+	x.report(key, err)
+}
+
+// sameResult returns the function that says whether two results of one key do not differ.
+func sameResult[T Identified]() func(a, b T) bool {
+	same := func(a, b T) bool { return sameDeeply(a, b) }
+	var zero T
+	if _, ok := any(zero).(interface{ Equal(T) bool }); ok {
+		same = func(a, b T) bool { return any(a).(interface{ Equal(T) bool }).Equal(b) }
+	}
+	return func(a, b T) bool { return equal.Same(a, b) || a.GetUID() == b.GetUID() && same(a, b) }
+}
+
+// sameDeeply compares a and b as reflect.DeepEqual does, without the resource version of an embedded
+// Meta.
+func sameDeeply[T Identified](a, b T) bool {
+	if a.GetResourceVersion() != b.GetResourceVersion() {
+		v := reflect.ValueOf(a)
+		if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+			return false
+		}
+		meta, ok := v.Elem().Type().FieldByName("Meta")
+		if !ok || meta.Type != reflect.TypeFor[Meta]() || !meta.Anonymous || len(meta.Index) != 1 {
+			return false
+		}
+		like := reflect.New(v.Elem().Type())
+		like.Elem().Set(v.Elem())
+		like.Elem().FieldByIndex(meta.Index).Addr().Interface().(*Meta).ResourceVersion = b.GetResourceVersion()
+		return reflect.DeepEqual(like.Interface(), any(b))
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// byKey are the results of an operator that makes at most one of each origin, which has a key.
+type byKey[T Identified] struct {
+	*settle.Results[Key, T]
+	faults *faults
+	// elsewhere has the key of each result that is not the key of its origin.
+	elsewhere map[Key]Key
+}
+
+func newByKey[T Identified](shown func(Key) (T, bool), faults *faults) byKey[T] {
+	return byKey[T]{
+		Results: settle.NewResults(settle.Rules[Key, T]{
+			Compare: compareKeys, Same: sameResult[T](), Shown: shown,
+			Home: func(key Key) Key { return key },
+			Rivals: func(key Key, shown, rival Key, several bool) {
+				faults.conflict(key, keyString(shown), keyString(rival), several)
+			},
+		}),
+		faults: faults, elsewhere: map[Key]Key{},
+	}
+}
+
+// set makes obj the result of origin. The zero T means that there is none.
+func (r *byKey[T]) set(origin Key, obj T) {
+	was, moved := r.elsewhere[origin]
+	if !moved {
+		was = origin
+	}
+	if equal.IsZero(obj) {
+		r.Drop(origin, was)
+		delete(r.elsewhere, origin)
+		return
+	}
+	now := KeyOf(obj)
+	if now != was {
+		r.Drop(origin, was)
+	}
+	if r.Put(origin, now, obj) {
+		r.faults.unchanged.Add(1)
+	}
+	if now != origin {
+		r.elsewhere[origin] = now
+	} else if moved {
+		delete(r.elsewhere, origin)
+	}
+}

@@ -1,0 +1,246 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// A Graph keeps derived collections in step with the informers that they are derived from. [Derive],
+// [DeriveMany], [Join], [LeftJoin], [GroupBy], [GroupAll] and [NewUnion] add a collection to it.
+//
+// All collections of a graph show one state: every read is what the functions make of one state that
+// each informer's store had, and no read is of an older one than a read before it. So what is shown
+// is never a mixture of two states, also where a collection depends on an informer in two ways, and
+// where one list of an informer changes many objects.
+//
+// A graph works in steps, in the goroutine of [Graph.Run]. A step takes what waits at every
+// informer, as one net change for each object, calls the functions for what changed, and shows all
+// results at one point. A graph delays no informer: one that is slow, or blocked in a function,
+// lags behind, and what waits for it is bounded by the number of objects. After a write,
+// [Graph.WaitForResourceVersion] waits until the graph shows it.
+//
+// A collection of another graph may be an input too. Then each graph has its own steps, and reads of
+// both may be of different states.
+type Graph struct {
+	opts GraphOptions
+	gate gate          // its mu is the lock of all hubs of the graph
+	wake chan struct{} // has room for one token: there is something to do
+	done chan struct{} // closed when Run stops
+
+	// life guards the fields below. It comes before the locks of hubs, and no callback runs under
+	// it. The slices are replaced and never changed, so that a step can use them without it.
+	life    sync.Mutex
+	phase   lifecycle
+	nodes   []node          // each comes after those that it reads
+	leaves  []anyLeaf       // one for each collection outside the graph that a node reads
+	todo    []func()        // what the next step does first
+	waiters []chan struct{} // closed by the next step that begins
+
+	// Guarded by gate.mu.
+	steps    uint64                        // that have changed a collection
+	busy     time.Duration                 // of all steps
+	lastStep time.Time                     // when the last one of steps ended
+	vector   map[*hubCore]string           // the version of each leaf that is shown
+	snapshot atomic.Pointer[GraphSnapshot] // the present state, if somebody has asked for it; set under gate.mu
+
+	afterStep func() // for tests
+}
+
+// GraphOptions are the settings of a [Graph]. Nil and the zero value of each field mean the default.
+type GraphOptions struct {
+	// Name is the name in errors and logs. Default: "graph".
+	Name string
+	// Logger gets what OnError would get, at level Warn, if OnError is nil. Default: slog.Default().
+	Logger *slog.Logger
+	// OnError is called once for each new conflict of keys, each result that has no name, and each
+	// difference that Verify finds, with an *[Error], in the goroutine of Run. Default: they are
+	// logged.
+	OnError func(err error)
+	// OnPanic is called when a function of a collection panics, in the goroutine of Run, or when
+	// one of a handler does. What the object has made then stays as it was, until its next version;
+	// the object is in DerivedStatus.SetAside meanwhile. Default: the panic crashes the program, as
+	// any panic does.
+	OnPanic func(p *Panic)
+	// Verify computes every collection anew in each step, and reports to OnError what differs: a
+	// function that is not pure, an [Aggregate] whose Remove does not undo Add, a shared object that
+	// was changed. It is for tests.
+	Verify bool
+}
+
+// NewGraph returns a graph without a collection. It does nothing until [Graph.Run].
+func NewGraph(opts *GraphOptions) *Graph {
+	g := &Graph{wake: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
+	if opts != nil {
+		g.opts = *opts
+	}
+	if g.opts.Name == "" {
+		g.opts.Name = "graph"
+	}
+	if g.opts.Logger == nil {
+		g.opts.Logger = slog.Default()
+	}
+	if g.opts.OnError == nil {
+		g.opts.OnError = func(err error) { g.opts.Logger.Warn(err.Error()) }
+	}
+	return g
+}
+
+// Run keeps the graph in step until ctx is done, and then returns nil. It does not run the
+// informers. When it returns, all its goroutines are gone, no function or handler is running and
+// none will start. A second call returns [ErrStarted].
+func (g *Graph) Run(ctx context.Context) error {
+	if !g.start() {
+		return ErrStarted
+	}
+	for ctx.Err() == nil {
+		g.step()
+		g.park()
+		select {
+		case <-g.wake:
+		case <-ctx.Done():
+		}
+	}
+	g.end()
+	return nil
+}
+
+// start starts the handlers of the collections. It returns false, and does nothing, unless it is
+// the first call.
+func (g *Graph) start() bool {
+	g.life.Lock()
+	defer g.life.Unlock()
+	if g.phase != notStarted {
+		return false
+	}
+	g.phase = started
+	for _, n := range g.nodes {
+		n.core().start()
+	}
+	return true
+}
+
+// end stops all collections and leaves the informers.
+func (g *Graph) end() {
+	g.life.Lock()
+	g.phase = ended
+	nodes, leaves := g.nodes, g.leaves
+	close(g.done)
+	g.life.Unlock()
+	for _, n := range nodes {
+		n.stop()
+	}
+	for _, n := range nodes {
+		n.core().running.Wait()
+	}
+	for _, l := range leaves {
+		l.release()
+	}
+}
+
+// poke has the goroutine of Run make a step.
+func (g *Graph) poke() {
+	select {
+	case g.wake <- struct{}{}:
+	default: // there is a token already
+	}
+}
+
+// do has the next step call f first, in the goroutine of Run.
+func (g *Graph) do(f func()) {
+	g.life.Lock()
+	g.todo = append(g.todo, f)
+	g.life.Unlock()
+	g.poke()
+}
+
+// WaitForSync waits until each collection that the graph has now shows what is derived from a first
+// whole list of all its informers, and then returns nil. Otherwise the error names the collections
+// that do not, wraps the failures of their informers, and the cause of ctx or [ErrStopped].
+// Give ctx a deadline: a server that refuses lists is asked again and again.
+func (g *Graph) WaitForSync(ctx context.Context) error {
+	g.life.Lock()
+	nodes := g.nodes
+	g.life.Unlock()
+	var errs []error
+	for _, n := range nodes {
+		if err := n.core().waitForSync(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// WaitForResourceVersion waits until the collections of the graph show what is derived from of as it
+// was at version or later. So after a write every read of them shows it. Which versions can be
+// waited for, and how the wait ends, is as for [Informer.WaitForResourceVersion]. It is an error if
+// the graph does not read of.
+func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, version string) error {
+	core := of.hubOf()
+	if !g.reads(core) {
+		return fmt.Errorf("lw: %s: cannot wait for resource version %s of %s: no collection of the graph is derived from it",
+			g.opts.Name, version, core.opts.Name)
+	}
+	if err := of.WaitForResourceVersion(ctx, version); err != nil {
+		return err
+	}
+	// The informer's store has the version, so a step that begins now takes it.
+	next := g.nextStep()
+	select {
+	case <-next:
+	case <-g.done:
+		return g.unreached(core, version, ErrStopped)
+	case <-ctx.Done():
+		return g.unreached(core, version, context.Cause(ctx))
+	}
+	g.gate.mu.Lock()
+	shown := g.vector[core]
+	g.gate.mu.Unlock()
+	if c, err := resourceversion.CompareResourceVersion(shown, version); err == nil && c < 0 {
+		return g.unreached(core, version, ErrRewound) // since the informer had it
+	}
+	return nil
+}
+
+func (g *Graph) unreached(of *hubCore, version string, cause error) error {
+	what := ""
+	if !g.running() {
+		what = ", but the graph's Run has not been called"
+	}
+	return fmt.Errorf("lw: %s: waiting for resource version %s of %s%s: %w", g.opts.Name, version, of.opts.Name, what, cause)
+}
+
+// running reports whether Run has been called.
+func (g *Graph) running() bool {
+	g.life.Lock()
+	defer g.life.Unlock()
+	return g.phase != notStarted
+}
+
+// reads reports whether a collection of the graph is derived from that of core.
+func (g *Graph) reads(core *hubCore) bool {
+	g.life.Lock()
+	defer g.life.Unlock()
+	for _, l := range g.leaves {
+		if l.core() == core {
+			return true
+		}
+	}
+	return false
+}
+
+// nextStep returns a channel that is closed at the end of the next step that has not begun yet.
+func (g *Graph) nextStep() <-chan struct{} {
+	next := make(chan struct{})
+	g.life.Lock()
+	g.waiters = append(g.waiters, next)
+	g.life.Unlock()
+	g.poke()
+	return next
+}

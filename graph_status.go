@@ -1,0 +1,103 @@
+package lw
+
+import (
+	"maps"
+	"time"
+
+	"github.com/go-lw/lw/internal/table"
+)
+
+// GraphStatus is what a [Graph] is doing, as of one moment.
+type GraphStatus struct {
+	Name        string
+	Synced      bool              // all collections have synced
+	Steps       uint64            // that have changed a collection
+	Busy        time.Duration     // of all steps
+	LastStep    time.Time         // when the last of Steps was; zero: there was none
+	Pending     int               // changes of the inputs that wait for the next step
+	Versions    map[string]string // of each informer, by its name: what is shown is derived from
+	Collections []DerivedStatus   // in the order in which they were made
+}
+
+// DerivedStatus is the status of one collection of a [Graph].
+type DerivedStatus struct {
+	Name    string
+	From    []string // the names of its inputs
+	Synced  bool
+	Objects int
+	// Computed is the number of calls of the collection's function, and Unchanged how many of the
+	// results were the same as before.
+	Computed, Unchanged uint64
+	// Conflicts has the keys that several inputs make, and which of them is shown. It is nil if
+	// there are none.
+	Conflicts map[Key]error
+	// SetAside has the inputs whose function panicked, or made a result without a name. What they
+	// have made stays as it was until their next version. It is nil if there are none.
+	SetAside map[Key]error
+	Pending  int // changes that wait for the slowest handler
+}
+
+// Status returns what the graph is doing at this moment.
+func (g *Graph) Status() GraphStatus {
+	g.life.Lock()
+	nodes, leaves := g.nodes, g.leaves
+	g.life.Unlock()
+	s := GraphStatus{Name: g.opts.Name, Synced: true, Versions: map[string]string{}}
+	for _, l := range leaves {
+		s.Pending += l.pending()
+	}
+	for _, n := range nodes {
+		d := n.status()
+		s.Synced = s.Synced && d.Synced
+		s.Collections = append(s.Collections, d)
+	}
+	g.gate.mu.Lock()
+	defer g.gate.mu.Unlock()
+	s.Steps, s.Busy, s.LastStep = g.steps, g.busy, g.lastStep
+	for core, version := range g.vector {
+		s.Versions[core.opts.Name] = version
+	}
+	return s
+}
+
+// A GraphSnapshot is one state of all collections of a [Graph]. It never changes. As long as it is
+// referenced it keeps the objects of that state in memory.
+type GraphSnapshot struct {
+	graph   *Graph
+	vector  map[*hubCore]string
+	content map[*hubCore]any // a *Snapshot of each collection, by its core
+}
+
+// Snapshot returns the present state of all collections, for reads of several at one state with
+// [In]. Its cost does not depend on the number of objects.
+func (g *Graph) Snapshot() *GraphSnapshot {
+	if s := g.snapshot.Load(); s != nil {
+		return s
+	}
+	g.life.Lock()
+	defer g.life.Unlock()
+	g.gate.mu.Lock()
+	defer g.gate.mu.Unlock()
+	s := &GraphSnapshot{graph: g, vector: maps.Clone(g.vector), content: make(map[*hubCore]any, len(g.nodes))}
+	for _, n := range g.nodes {
+		s.content[n.core()] = n.snapshotLocked()
+	}
+	g.snapshot.Store(s)
+	return s
+}
+
+// In returns the content of d in the state of s. It is empty if d was made after s, or was closed
+// before. In panics if d is of another graph than s.
+func In[T Object](s *GraphSnapshot, d *Derived[T]) *Snapshot[T] {
+	if d.graph != s.graph {
+		panic("lw: In: the collection is of another graph")
+	}
+	if content, ok := s.content[d.core()].(*Snapshot[T]); ok {
+		return content
+	}
+	return &Snapshot[T]{new(table.Snapshot[T])}
+}
+
+// ResourceVersion returns the version of the collection of an informer that the state is derived
+// from. It is "" if the graph had no content of it.
+func (s *GraphSnapshot) ResourceVersion(of Versioned) string { return s.vector[of.hubOf()] }

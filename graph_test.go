@@ -1,0 +1,116 @@
+package lw_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// A sum is what the tests of graphs derive: the sizes of some widgets.
+type sum struct {
+	lw.Meta
+	Sum   int
+	Names string
+}
+
+func one(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
+
+// contents returns the sums of a collection by their names.
+func contents(r lw.Reader[*sum]) map[string]int {
+	all := map[string]int{}
+	for s := range r.All() {
+		all[s.Name] = s.Sum
+	}
+	return all
+}
+
+func TestGraph(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 2))
+		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+		g := lw.NewGraph(&lw.GraphOptions{Verify: true, OnError: func(err error) { t.Error(err) }})
+		double := lw.Derive(g, inf, func(w *Widget) *sum {
+			if w.Size < 0 {
+				return nil
+			}
+			return &sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: 2 * w.Size}
+		}, "double")
+		parts := lw.DeriveMany(g, inf, func(w *Widget) iter.Seq[*sum] {
+			return func(yield func(*sum) bool) {
+				for i := range w.Size {
+					if !yield(&sum{Meta: lw.Meta{Name: fmt.Sprint(w.Name, i)}, Sum: i}) {
+						return
+					}
+				}
+			}
+		}, "parts")
+		total := lw.GroupBy(g, double, func(s *sum) lw.Key { return lw.Key{Name: s.Namespace} }, lw.Aggregate[*sum, int]{
+			Add:    func(acc int, s *sum) int { return acc + s.Sum },
+			Remove: func(acc int, s *sum) int { return acc - s.Sum },
+		}, func(key lw.Key, acc int) *sum { return &sum{Meta: lw.Meta{Name: key.Name}, Sum: acc} }, "total")
+		all := lw.GroupAll(g, double, func(s *sum) lw.Key { return lw.Key{Name: s.Namespace} }, func(key lw.Key, objs []*sum) *sum {
+			s := &sum{Meta: lw.Meta{Name: key.Name}}
+			for _, o := range objs {
+				s.Sum += o.Sum
+				s.Names += o.Name
+			}
+			return s
+		}, "all")
+		on := lw.On[string, *Widget, *sum]{
+			Left:  lw.One(func(w *Widget) string { return w.Name }),
+			Right: lw.One(func(s *sum) string { return s.Name[:1] }),
+		}
+		pairs := lw.Join(g, inf, parts, on, func(w *Widget, s *sum) *sum {
+			return &sum{Meta: lw.Meta{Name: w.Name + "-" + s.Name}, Sum: w.Size + s.Sum}
+		}, "pairs")
+		counts := lw.LeftJoin(g, inf, parts, on, func(w *Widget, rights []*sum) *sum {
+			s := &sum{Meta: lw.MetaOf(w)}
+			for _, r := range rights {
+				s.Sum++
+				s.Names += r.Name
+			}
+			return s
+		}, "counts")
+		union := lw.NewUnion[*sum](g, double, parts)
+		start(t, inf)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- g.Run(ctx) }()
+		if err := g.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		want := func(what string, got lw.Reader[*sum], want map[string]int) {
+			t.Helper()
+			if d := cmp.Diff(want, contents(got)); d != "" {
+				t.Errorf("%s (-want +got):\n%s", what, d)
+			}
+		}
+		want("double", double.Store(), map[string]int{"a": 2, "b": 4})
+		want("parts", parts.Store(), map[string]int{"a0": 0, "b0": 0, "b1": 1})
+		want("total", total.Store(), map[string]int{"default": 6})
+		want("all", all.Store(), map[string]int{"default": 6})
+		want("pairs", pairs.Store(), map[string]int{"a-a0": 1, "b-b0": 2, "b-b1": 3})
+		want("counts", counts.Store(), map[string]int{"a": 1, "b": 2})
+		want("union", union.Store(), map[string]int{"a": 2, "b": 4, "a0": 0, "b0": 0, "b1": 1})
+		update(t, m, "a", 3)
+		synctest.Wait()
+		want("double", double.Store(), map[string]int{"a": 6, "b": 4})
+		want("parts", parts.Store(), map[string]int{"a0": 0, "a1": 1, "a2": 2, "b0": 0, "b1": 1})
+		want("total", total.Store(), map[string]int{"default": 10})
+		want("pairs", pairs.Store(), map[string]int{"a-a0": 3, "a-a1": 4, "a-a2": 5, "b-b0": 2, "b-b1": 3})
+		want("counts", counts.Store(), map[string]int{"a": 3, "b": 2})
+		if s, _ := all.Store().Get(lw.Key{Name: "default"}); s == nil || s.Names != "ab" {
+			t.Errorf("all: %+v", s)
+		}
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,225 @@
+// Package arrange keeps the objects of a collection by the keys that they are joined or grouped by.
+package arrange
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Key names an object within its collection.
+type Key = types.NamespacedName
+
+// Compare orders keys by namespace, then by name.
+func Compare(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// An Arrangement has objects in groups: an object is in the group of each of its values. S is what
+// the user of the arrangement keeps beside an object. One goroutine at a time uses it.
+//
+// An object is kept once, in an [Entry], and the groups have pointers to entries. So a new version
+// of an object whose values are the same costs one assignment, whatever the size of its groups.
+// The values themselves are not kept: they would often take more memory than the object. A hash of
+// them says whether they have changed, and if they have, the caller computes the old ones again.
+type Arrangement[K comparable, T, S any] struct {
+	seed    maphash.Seed
+	entries map[Key]*Entry[T, S]
+	groups  map[K]*group[T, S]
+}
+
+// An Entry is an object of an arrangement.
+type Entry[T, S any] struct {
+	State  S
+	Key    Key
+	Object T
+	values uint64 // the hash of its values
+}
+
+// A group is the objects of one value. Those before sorted are in the order of their keys, the
+// others came later. A group is sorted when somebody asks for its order.
+type group[T, S any] struct {
+	members []*Entry[T, S]
+	sorted  int
+}
+
+// New returns an empty arrangement.
+func New[K comparable, T, S any]() *Arrangement[K, T, S] {
+	return &Arrangement[K, T, S]{
+		seed: maphash.MakeSeed(), entries: map[Key]*Entry[T, S]{}, groups: map[K]*group[T, S]{},
+	}
+}
+
+// Distinct removes from values, in place, what comes twice, and what is not equal to itself and so
+// in no group.
+func Distinct[K comparable](values []K) []K {
+	const many = 16 // from here a map is faster than looking through the list
+	var seen map[K]bool
+	if len(values) > many {
+		seen = make(map[K]bool, len(values))
+	}
+	n := 0
+	for _, v := range values {
+		switch {
+		case v != v, seen == nil && slices.Contains(values[:n], v), seen[v]:
+			continue
+		case seen != nil:
+			seen[v] = true
+		}
+		values[n] = v
+		n++
+	}
+	clear(values[n:])
+	return values[:n]
+}
+
+// Find returns the entry of key, or nil.
+func (a *Arrangement[K, T, S]) Find(key Key) *Entry[T, S] { return a.entries[key] }
+
+// Len returns the number of objects.
+func (a *Arrangement[K, T, S]) Len() int { return len(a.entries) }
+
+// Put stores obj, whose distinct values are now. If it has other values than the object before, Put
+// calls before for those of that object.
+func (a *Arrangement[K, T, S]) Put(key Key, obj T, now []K, before func(old T) []K) *Entry[T, S] {
+	hash := a.hash(now)
+	e := a.entries[key]
+	if e == nil {
+		e = &Entry[T, S]{Key: key, Object: obj, values: hash}
+		a.entries[key] = e
+		for _, v := range now {
+			a.join(v, e)
+		}
+		return e
+	}
+	if e.values != hash {
+		old := before(e.Object)
+		for _, v := range old {
+			if !slices.Contains(now, v) {
+				a.leave(v, e)
+			}
+		}
+		for _, v := range now {
+			if !slices.Contains(old, v) {
+				a.join(v, e)
+			}
+		}
+		e.values = hash
+	}
+	e.Object = obj
+	return e
+}
+
+// Moves reports whether an object of key with the distinct values now is not in the same groups as
+// the present one.
+func (a *Arrangement[K, T, S]) Moves(key Key, now []K) bool {
+	e := a.entries[key]
+	return e == nil || e.values != a.hash(now)
+}
+
+// Remove removes e, whose values are given.
+func (a *Arrangement[K, T, S]) Remove(e *Entry[T, S], values []K) {
+	delete(a.entries, e.Key)
+	for _, v := range values {
+		a.leave(v, e)
+	}
+}
+
+// Members returns the entries in the group of v, in no order. They must not be changed, and are
+// valid until the next Put or Remove.
+func (a *Arrangement[K, T, S]) Members(v K) []*Entry[T, S] {
+	if g := a.groups[v]; g != nil {
+		return g.members
+	}
+	return nil
+}
+
+// Sorted is like Members, in the order of the keys.
+func (a *Arrangement[K, T, S]) Sorted(v K) []*Entry[T, S] {
+	g := a.groups[v]
+	if g == nil {
+		return nil
+	}
+	g.sort()
+	return g.members
+}
+
+// Values calls yield for each value that an object has, in no order.
+func (a *Arrangement[K, T, S]) Values(yield func(K) bool) {
+	for v := range a.groups {
+		if !yield(v) {
+			return
+		}
+	}
+}
+
+// hash returns a hash of values in their order. The same values in another order count as others:
+// that costs the caller a little work, and the groups are right all the same.
+func (a *Arrangement[K, T, S]) hash(values []K) uint64 {
+	h := uint64(len(values))
+	for _, v := range values {
+		h = (h<<5|h>>59)*0x9E3779B97F4A7C15 ^ maphash.Comparable(a.seed, v)
+	}
+	return h
+}
+
+func (a *Arrangement[K, T, S]) join(v K, e *Entry[T, S]) {
+	g := a.groups[v]
+	if g == nil {
+		g = &group[T, S]{}
+		a.groups[v] = g
+	}
+	if n := len(g.members); g.sorted == n && (n == 0 || Compare(g.members[n-1].Key, e.Key) < 0) {
+		g.sorted++
+	}
+	g.members = append(g.members, e)
+}
+
+func (a *Arrangement[K, T, S]) leave(v K, e *Entry[T, S]) {
+	g := a.groups[v]
+	if g == nil {
+		return
+	}
+	i, found := slices.BinarySearchFunc(g.members[:g.sorted], e.Key, compareEntry)
+	if found {
+		g.sorted--
+	} else if i = slices.Index(g.members[g.sorted:], e); i < 0 {
+		return
+	} else {
+		i += g.sorted
+	}
+	g.members = slices.Delete(g.members, i, i+1)
+	switch n := len(g.members); {
+	case n == 0:
+		delete(a.groups, v)
+	case cap(g.members) > 4*n+8:
+		g.members = slices.Clone(g.members)
+	}
+}
+
+func compareEntry[T, S any](e *Entry[T, S], key Key) int { return Compare(e.Key, key) }
+
+func compareEntries[T, S any](a, b *Entry[T, S]) int { return Compare(a.Key, b.Key) }
+
+// sort puts the members that came since the last sort in their places.
+func (g *group[T, S]) sort() {
+	late := len(g.members) - g.sorted
+	if late == 0 {
+		return
+	}
+	// A few are inserted one by one, each with one search. That compares much less than sorting all
+	// would.
+	if late <= 8 {
+		for ; g.sorted < len(g.members); g.sorted++ {
+			e := g.members[g.sorted]
+			i, _ := slices.BinarySearchFunc(g.members[:g.sorted], e.Key, compareEntry)
+			copy(g.members[i+1:g.sorted+1], g.members[i:g.sorted])
+			g.members[i] = e
+		}
+		return
+	}
+	slices.SortFunc(g.members, compareEntries)
+	g.sorted = len(g.members)
+}

@@ -1,0 +1,174 @@
+package settle
+
+import (
+	"slices"
+
+	"github.com/go-lw/lw/internal/equal"
+)
+
+// Rules say how [Results] of one collection behave.
+type Rules[O comparable, T any] struct {
+	// Compare orders the origins. Of several that claim a key the smallest is shown.
+	Compare func(a, b O) int
+	// Same reports whether two objects of a key do not differ. Then the one of before stays.
+	Same func(old, obj T) bool
+	// Shown returns the object that key showed before this step.
+	Shown func(key Key) (T, bool)
+	// Home returns the origin that mostly claims key. Such a claim takes no memory. nil: none does.
+	Home func(key Key) O
+	// Rivals is called when the number of origins that claim key becomes two, and when it becomes
+	// one again. rival is one of those that are not shown. It may be nil.
+	Rivals func(key Key, shown, rival O, several bool)
+}
+
+// Results are the claims of all origins, and what they amount to. They are used by one goroutine at
+// a time.
+//
+// Nothing is kept of a claim that is shown and whose origin is at home: the object is the
+// collection's. So the results of a collection that keeps the keys of its input take no memory
+// here.
+type Results[O comparable, T any] struct {
+	rules Rules[O, T]
+	net   Net[T]
+	// owners has the origin of what each key shows, unless that is its Home.
+	owners map[Key]O
+	// rivals has the claims of each key that are not shown, smallest first.
+	rivals map[Key][]claim[O, T]
+}
+
+type claim[O comparable, T any] struct {
+	origin O
+	obj    T
+}
+
+// NewResults returns results without a claim.
+func NewResults[O comparable, T any](rules Rules[O, T]) *Results[O, T] {
+	return &Results[O, T]{rules: rules, owners: map[Key]O{}, rivals: map[Key][]claim[O, T]{}}
+}
+
+// Put makes obj the object that origin claims for key. It reports whether obj is the same as the
+// one that origin claimed before.
+func (r *Results[O, T]) Put(origin O, key Key, obj T) (same bool) {
+	now, ok := r.now(key)
+	if !ok {
+		r.own(key, origin)
+		r.show(key, now, obj)
+		return false
+	}
+	owner := r.owner(key)
+	if owner == origin {
+		if r.rules.Same(now, obj) {
+			return true
+		}
+		r.net.Set(key, now, obj)
+		return false
+	}
+	waiting := r.rivals[key]
+	i, known := r.search(waiting, origin)
+	if known {
+		same = r.rules.Same(waiting[i].obj, obj)
+		waiting[i].obj = obj
+		return same
+	}
+	if r.rules.Compare(origin, owner) < 0 {
+		// origin comes first from now on. The owner is smaller than all that wait.
+		waiting = slices.Insert(waiting, 0, claim[O, T]{owner, now})
+		r.own(key, origin)
+		r.show(key, now, obj)
+	} else {
+		waiting = slices.Insert(waiting, i, claim[O, T]{origin, obj})
+	}
+	r.rivals[key] = waiting
+	if len(waiting) == 1 && r.rules.Rivals != nil {
+		r.rules.Rivals(key, r.owner(key), waiting[0].origin, true)
+	}
+	return false
+}
+
+// Drop ends the claim of origin for key. It does nothing if there is none.
+func (r *Results[O, T]) Drop(origin O, key Key) {
+	now, ok := r.now(key)
+	if !ok {
+		return
+	}
+	waiting := r.rivals[key]
+	if r.owner(key) != origin {
+		i, known := r.search(waiting, origin)
+		if !known {
+			return
+		}
+		r.leave(key, slices.Delete(waiting, i, i+1))
+		return
+	}
+	if len(waiting) == 0 {
+		var none T
+		delete(r.owners, key)
+		r.net.Set(key, now, none)
+		return
+	}
+	next := waiting[0]
+	r.own(key, next.origin)
+	r.show(key, now, next.obj)
+	r.leave(key, slices.Delete(waiting, 0, 1))
+}
+
+// leave stores what waits for key after one claim has gone.
+func (r *Results[O, T]) leave(key Key, waiting []claim[O, T]) {
+	if len(waiting) > 0 {
+		r.rivals[key] = waiting
+		return
+	}
+	delete(r.rivals, key)
+	if r.rules.Rivals != nil {
+		owner := r.owner(key)
+		r.rules.Rivals(key, owner, owner, false)
+	}
+}
+
+// Changes returns the net changes since Reset. A key that shows the same as before is not in them.
+// They are valid until the next call of a method.
+func (r *Results[O, T]) Changes() []Change[T] {
+	r.net.Drop(r.rules.Same)
+	return r.net.Changes()
+}
+
+// Changed reports whether a change of key is among them.
+func (r *Results[O, T]) Changed(key Key) bool { return r.net.find(key) >= 0 }
+
+// Reset begins a new step: Shown returns what the changes have led to.
+func (r *Results[O, T]) Reset() { r.net.Reset() }
+
+// now returns what key shows.
+func (r *Results[O, T]) now(key Key) (obj T, ok bool) {
+	if obj, ok = r.net.Get(key); ok {
+		return obj, !equal.IsZero(obj)
+	}
+	return r.rules.Shown(key)
+}
+
+// show makes obj what key shows instead of now, unless they are the same.
+func (r *Results[O, T]) show(key Key, now, obj T) {
+	if equal.IsZero(now) || !r.rules.Same(now, obj) {
+		r.net.Set(key, now, obj)
+	}
+}
+
+// owner returns the origin of what key shows.
+func (r *Results[O, T]) owner(key Key) O {
+	if o, ok := r.owners[key]; ok || r.rules.Home == nil {
+		return o
+	}
+	return r.rules.Home(key)
+}
+
+func (r *Results[O, T]) own(key Key, origin O) {
+	if r.rules.Home != nil && r.rules.Home(key) == origin {
+		delete(r.owners, key)
+		return
+	}
+	r.owners[key] = origin
+}
+
+func (r *Results[O, T]) search(claims []claim[O, T], origin O) (int, bool) {
+	return slices.BinarySearchFunc(claims, origin, func(c claim[O, T], o O) int { return r.rules.Compare(c.origin, o) })
+}

@@ -1,0 +1,125 @@
+package table
+
+import "github.com/go-lw/lw/internal/equal"
+
+// A Batch is a set of writes of one store, which become visible together. The store has an owner.
+// Several batches of stores that have the same owner can become visible together: their caller
+// holds the owner's lock while it calls CommitLocked of each.
+//
+// A batch is used again and again: collect writes with Put and Remove, Compute, take the owner's
+// lock, ask ReadyLocked, and CommitLocked. A goroutine that does not hold the lock sees none of the
+// writes or all of them, except that Get and an index take no lock of the owner: their callers have
+// to see to it.
+type Batch[T any] struct {
+	store  *Store[T]
+	writes []batched[T]
+	// Recover is called if the function of an index panics at the object of key. That object then
+	// has no value in that index. nil: the panic is passed on.
+	Recover func(key Key, panicked any)
+}
+
+// batched is one write of a batch: of no object if it is a removal.
+type batched[T any] struct {
+	key Key
+	obj T
+	w   writer[T] // with as many drafts as Compute has found indexes
+}
+
+// NewBatch returns an empty batch of s, which must have an owner.
+func (s *Store[T]) NewBatch() *Batch[T] { return &Batch[T]{store: s} }
+
+// Put adds the write of obj under key, or the removal of key if obj is the zero T. No other write
+// of the batch has that key.
+func (b *Batch[T]) Put(key Key, obj T) { b.writes = append(b.writes, batched[T]{key: key, obj: obj}) }
+
+// Len returns the number of writes.
+func (b *Batch[T]) Len() int { return len(b.writes) }
+
+// Compute calls the functions of the indexes for what was added. The caller holds no lock, since
+// the functions are the user's, may take long and may panic.
+func (b *Batch[T]) Compute() {
+	indexes := *b.store.indexes.Load()
+	for i := range b.writes {
+		one := &b.writes[i]
+		for _, ix := range indexes[len(one.w.drafts):] {
+			d := ix.draft()
+			if !equal.IsZero(one.obj) {
+				b.compute(one.key, one.obj, d)
+			}
+			one.w.drafts = append(one.w.drafts, d)
+		}
+	}
+}
+
+func (b *Batch[T]) compute(key Key, obj T, d draft[T]) {
+	if b.Recover != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				d.skip()
+				b.Recover(key, v)
+			}
+		}()
+	}
+	d.compute(obj)
+}
+
+// ReadyLocked reports whether the batch can be committed. It cannot while an index is being added,
+// or if one was added since Compute. AwaitLocked waits for the first, and Compute mends the second.
+func (b *Batch[T]) ReadyLocked() bool {
+	indexes := len(*b.store.indexes.Load())
+	for i := range b.writes {
+		if len(b.writes[i].w.drafts) != indexes {
+			return false
+		}
+	}
+	return !b.store.shards[0].claims.claimed
+}
+
+// AwaitLocked waits until no index is being added. It releases the lock meanwhile.
+func (b *Batch[T]) AwaitLocked() {
+	claims := b.store.shards[0].claims
+	for claims.claimed {
+		claims.freed.Wait()
+	}
+}
+
+// CommitLocked makes the writes, and calls changed for each that makes a difference, in the order
+// in which they were added. The batch is empty then. The caller holds the owner's lock, and
+// ReadyLocked has returned true under it.
+func (b *Batch[T]) CommitLocked(changed func(old, new T)) {
+	s := b.store
+	var none T
+	for i := range b.writes {
+		one := &b.writes[i]
+		hash := hashOf(s.seed, one.key)
+		if equal.IsZero(one.obj) {
+			if old, removed := s.removeLocked(&one.w, hash, one.key, ""); removed {
+				changed(old, none)
+			}
+		} else {
+			old, _ := s.putLocked(&one.w, hash, one.key, one.obj, s.versionID(one.obj), "")
+			changed(old, one.obj)
+		}
+	}
+	b.reset()
+}
+
+// reset empties the batch. It keeps memory for as many writes as a step mostly has.
+func (b *Batch[T]) reset() {
+	const most = 256
+	if cap(b.writes) > most {
+		b.writes = nil
+		return
+	}
+	clear(b.writes)
+	b.writes = b.writes[:0]
+}
+
+// VersionLocked is like Version. The caller holds the owner's lock.
+func (s *Store[T]) VersionLocked() string { return s.version }
+
+// SetVersionLocked sets only the version. The caller holds the owner's lock.
+func (s *Store[T]) SetVersionLocked(version string) {
+	s.forgetSnapshotLocked()
+	s.version = version
+}

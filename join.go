@@ -1,0 +1,185 @@
+package lw
+
+import (
+	"cmp"
+	"iter"
+
+	"github.com/go-lw/lw/internal/arrange"
+	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/settle"
+)
+
+// On says which objects of two collections belong together: those that have a key in common and
+// satisfy Where. A change costs what the objects cost that share a key with it. So keys should tell
+// much apart: for a selector one of its pairs, for a pod all its labels. The rest is left to Where.
+//
+// The functions must be pure, as [Derived] says. A key that is yielded twice counts once, and one
+// that is not equal to itself, such as a NaN, belongs to nothing.
+type On[K comparable, L, R Identified] struct {
+	Left  func(L) iter.Seq[K]
+	Right func(R) iter.Seq[K]
+	Where func(L, R) bool // nil: all that have a key in common belong together
+}
+
+// One makes a function for [On] of one that returns one key.
+func One[T any, K comparable](key func(T) K) func(T) iter.Seq[K] {
+	return func(obj T) iter.Seq[K] {
+		return func(yield func(K) bool) { yield(key(obj)) }
+	}
+}
+
+// Join is the collection of f(l, r) for each pair of objects that belong together. f leaves a pair
+// out by returning the zero U (nil). A change of l or r costs one call for each pair that it is in.
+// name is as for [Derive]. Join panics if a collection, a key function or f is nil.
+func Join[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, R) U, name ...string) *Derived[U] {
+	on.validate("Join", f != nil)
+	l, r := inputOf(g, left, "Join"), inputOf(g, right, "Join")
+	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+		return &joinOperator[K, L, R, U]{
+			Results: settle.NewResults(settle.Rules[pair, U]{
+				Compare: comparePairs, Same: sameResult[U](), Shown: shown,
+				Rivals: func(key Key, shown, rival pair, several bool) {
+					faults.conflict(key, shown.String(), rival.String(), several)
+				},
+			}),
+			sides: newSides[K, L, R, leftPairs[R], uint64](on, l, r, faults),
+			f:     f,
+		}
+	})
+}
+
+// A pair is the keys of two objects that belong together.
+type pair struct{ left, right Key }
+
+func comparePairs(a, b pair) int {
+	return cmp.Or(compareKeys(a.left, b.left), compareKeys(a.right, b.right))
+}
+
+func (p pair) String() string { return keyString(p.left) + " with " + keyString(p.right) }
+
+type joinOperator[K comparable, L, R, U Identified] struct {
+	*settle.Results[pair, U]
+	*sides[K, L, R, leftPairs[R], uint64]
+	f     func(L, R) U
+	dirty []*arrange.Entry[L, leftPairs[R]] // the lefts that have changed in this step
+	// round tells whether an entry was visited: then its State has the number of the round.
+	round uint64
+}
+
+// leftPairs is what a join keeps beside a left.
+type leftPairs[R Identified] struct {
+	dirty bool
+	round uint64
+	made  map[*arrange.Entry[R, uint64]]Key // the keys of the results of its pairs
+}
+
+func (o *joinOperator[K, L, R, U]) run(whole bool) {
+	// The lefts come first: a right then looks only at lefts that have not changed, whose pairs
+	// share the keys that the right had.
+	feed(o.left, whole, o.applyLeft)
+	feed(o.right, whole, o.applyRight)
+	for _, l := range o.dirty {
+		l.State.dirty = false
+		if o.lefts.Find(l.Key) == l {
+			o.renew(l)
+		}
+	}
+	clear(o.dirty)
+	o.dirty = o.dirty[:0]
+}
+
+func (o *joinOperator[K, L, R, U]) applyLeft(key Key, obj L) {
+	if equal.IsZero(obj) {
+		if l := o.removeLeft(key); l != nil {
+			for r, at := range l.State.made {
+				o.Drop(pair{l.Key, r.Key}, at)
+			}
+		}
+		return
+	}
+	if l := o.putLeft(key, obj); l != nil && !l.State.dirty {
+		l.State.dirty = true
+		o.dirty = append(o.dirty, l)
+	}
+}
+
+func (o *joinOperator[K, L, R, U]) applyRight(key Key, obj R) {
+	r, was, now, ok := o.moveRight(key, obj)
+	if !ok {
+		return
+	}
+	o.round++
+	for _, k := range now {
+		for _, l := range o.lefts.Members(k) {
+			if l.State.round != o.round && !l.State.dirty {
+				l.State.round = o.round
+				o.match(l, r)
+			}
+		}
+	}
+	for _, k := range was {
+		for _, l := range o.lefts.Members(k) {
+			if l.State.round != o.round && !l.State.dirty {
+				l.State.round = o.round
+				o.set(l, r, *new(U))
+			}
+		}
+	}
+}
+
+// renew works out all pairs of l.
+func (o *joinOperator[K, L, R, U]) renew(l *arrange.Entry[L, leftPairs[R]]) {
+	o.round++
+	for _, k := range o.leftKeys(l) {
+		for _, r := range o.rights.Members(k) {
+			if r.State != o.round {
+				r.State = o.round
+				o.match(l, r)
+			}
+		}
+	}
+	for r := range l.State.made {
+		if r.State != o.round {
+			o.set(l, r, *new(U))
+		}
+	}
+}
+
+// match works out the pair of l and r, which share a key.
+func (o *joinOperator[K, L, R, U]) match(l *arrange.Entry[L, leftPairs[R]], r *arrange.Entry[R, uint64]) {
+	var result U
+	ok := o.faults.try("function", l.Key, func() {
+		if o.on.Where == nil || o.on.Where(l.Object, r.Object) {
+			o.faults.computed.Add(1)
+			result = o.f(l.Object, r.Object)
+		}
+	})
+	if ok && named(o.faults, l.Key, result) {
+		o.faults.cured(l.Key)
+		o.set(l, r, result)
+	}
+}
+
+// set makes obj the result of the pair of l and r. The zero U means that there is none.
+func (o *joinOperator[K, L, R, U]) set(l *arrange.Entry[L, leftPairs[R]], r *arrange.Entry[R, uint64], obj U) {
+	p := pair{l.Key, r.Key}
+	was, had := l.State.made[r]
+	if equal.IsZero(obj) {
+		if had {
+			o.Drop(p, was)
+			delete(l.State.made, r)
+		}
+		return
+	}
+	now := KeyOf(obj)
+	if had && was != now {
+		o.Drop(p, was)
+	}
+	if o.Put(p, now, obj) {
+		o.faults.unchanged.Add(1)
+	}
+	if l.State.made == nil {
+		l.State.made = map[*arrange.Entry[R, uint64]]Key{}
+	}
+	l.State.made[r] = now
+}

@@ -1,0 +1,115 @@
+package lw
+
+import (
+	"iter"
+
+	"github.com/go-lw/lw/internal/arrange"
+	"github.com/go-lw/lw/internal/equal"
+)
+
+// validate panics if a function that must be there is nil. f says whether the join's function is.
+func (on *On[K, L, R]) validate(operation string, f bool) {
+	if on.Left == nil || on.Right == nil {
+		panic("lw: " + operation + ": nil key function")
+	}
+	if !f {
+		panic("lw: " + operation + ": nil function")
+	}
+}
+
+// sides are the inputs of a join, arranged by their keys. A and B are what the join keeps beside
+// each object.
+type sides[K comparable, L, R Identified, A, B any] struct {
+	on     On[K, L, R]
+	left   input[L]
+	right  input[R]
+	faults *faults
+	lefts  *arrange.Arrangement[K, L, A]
+	rights *arrange.Arrangement[K, R, B]
+
+	now, was keyList[K]
+}
+
+func newSides[K comparable, L, R Identified, A, B any](on On[K, L, R], left input[L], right input[R], faults *faults) *sides[K, L, R, A, B] {
+	s := &sides[K, L, R, A, B]{
+		on: on, left: left, right: right, faults: faults,
+		lefts: arrange.New[K, L, A](), rights: arrange.New[K, R, B](),
+	}
+	s.now.init()
+	s.was.init()
+	return s
+}
+
+func (s *sides[K, L, R, A, B]) inputs(yield func(anyInput) bool) {
+	if yield(s.left) {
+		yield(s.right)
+	}
+}
+
+// putLeft arranges a left that is new or has changed. It returns nil if a key function panicked: the
+// left then stays as it was.
+func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, A]) {
+	s.faults.try("left key", key, func() {
+		l = s.lefts.Put(key, obj, s.now.of(s.on.Left(obj)), func(old L) []K { return s.was.of(s.on.Left(old)) })
+	})
+	return l
+}
+
+// removeLeft removes the left of key, and returns it; nil if there is none.
+func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, A]) {
+	s.faults.cured(key)
+	if l = s.lefts.Find(key); l != nil {
+		s.lefts.Remove(l, s.leftKeys(l))
+	}
+	return l
+}
+
+// leftKeys returns the keys of l. They are valid until the next use of s.now.
+func (s *sides[K, L, R, A, B]) leftKeys(l *arrange.Entry[L, A]) []K {
+	return s.now.of(s.on.Left(l.Object))
+}
+
+// moveRight arranges a right that has changed, or removes it if obj is zero. It returns the keys
+// that it has now, and those that it had. was is nil if they are the same. ok is false if a key
+// function panicked, and the right stays as it was, or if there is nothing to remove.
+func (s *sides[K, L, R, A, B]) moveRight(key Key, obj R) (r *arrange.Entry[R, B], was, now []K, ok bool) {
+	r = s.rights.Find(key)
+	if equal.IsZero(obj) {
+		s.faults.cured(key)
+		if r == nil {
+			return nil, nil, nil, false
+		}
+		was = s.was.of(s.on.Right(r.Object))
+		s.rights.Remove(r, was)
+		return r, was, nil, true
+	}
+	ok = s.faults.try("right key", key, func() {
+		now = s.now.of(s.on.Right(obj))
+		r = s.rights.Put(key, obj, now, func(old R) []K {
+			was = s.was.of(s.on.Right(old))
+			return was
+		})
+	})
+	return r, was, now, ok
+}
+
+// A keyList collects what a key function yields, in memory that is used again.
+type keyList[K comparable] struct {
+	keys []K
+	add  func(K) bool // a field so that it is allocated once
+}
+
+func (l *keyList[K]) init() {
+	l.add = func(k K) bool {
+		l.keys = append(l.keys, k)
+		return true
+	}
+}
+
+// of returns the distinct keys of seq. They are valid until the next call.
+func (l *keyList[K]) of(seq iter.Seq[K]) []K {
+	clear(l.keys)
+	l.keys = l.keys[:0]
+	seq(l.add)
+	return arrange.Distinct(l.keys)
+}
