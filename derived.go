@@ -88,7 +88,7 @@ func newDerived[T Identified](g *Graph, name string, same func(a, b T) bool, ane
 	d.op = anew(d.hub.store.store.Get, d.faults)
 	d.batch = d.hub.store.store.NewBatch()
 	if g.opts.OnPanic != nil {
-		d.batch.Recover = func(key Key, v any) { d.faults.panicked("index", key, v) }
+		d.batch.Recover = func(key Key, v any) { g.opts.OnPanic(d.faults.panic("index", key, v)) }
 	}
 	g.add(d)
 	return d
@@ -259,7 +259,7 @@ func (d *Derived[T]) explain(cause error) error {
 		return fmt.Errorf("lw: %s: handler not synced (%d changes pending): %w", d.hub.opts.Name, d.hub.pending(), cause)
 	}
 	var names []string
-	errs := []error{cause}
+	var errs []error
 	d.unsynced(func(core *hubCore) bool {
 		if !slices.Contains(names, core.opts.Name) {
 			names = append(names, core.opts.Name)
@@ -273,6 +273,9 @@ func (d *Derived[T]) explain(cause error) error {
 		what += ", since the Run of the graph has not been called"
 	case len(names) > 0:
 		what += ", since it waits for " + strings.Join(names, ", ")
+	}
+	if cause != nil {
+		errs = append(errs, cause)
 	}
 	return &derivedError{fmt.Sprintf("lw: %s: %s", d.hub.opts.Name, what), errs}
 }
