@@ -70,6 +70,8 @@ type anyInput interface {
 
 // results are what an operator has worked out: a *settle.Results.
 type results[T Identified] interface {
+	// Decide ends the claims of this step, and reports conflicts.
+	Decide()
 	// Changes returns the changes of this step.
 	Changes() []settle.Change[T]
 	// Changed reports whether a change of key is among them.
@@ -147,6 +149,7 @@ func (d *Derived[T]) compute() {
 		d.enters = true
 	}
 	d.op.run(d.enters)
+	d.op.Decide()
 	for _, c := range d.op.Changes() {
 		d.batch.Put(c.Key, c.New)
 	}
@@ -181,6 +184,7 @@ func (d *Derived[T]) verify() {
 	none := func(Key) (obj T, ok bool) { return obj, false }
 	fresh := d.anew(none, &faults{graph: d.graph, collection: d.faults.collection, silent: true})
 	fresh.run(true)
+	fresh.Decide()
 	want := map[Key]T{}
 	for _, c := range fresh.Changes() {
 		want[c.Key] = c.New
@@ -307,7 +311,12 @@ func (d *Derived[T]) status() DerivedStatus {
 	f := d.faults
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.Conflicts, s.SetAside = maps.Clone(f.conflicts), maps.Clone(f.setAside)
+	if len(f.conflicts) > 0 {
+		s.Conflicts = maps.Clone(f.conflicts)
+	}
+	if len(f.setAside) > 0 {
+		s.SetAside = maps.Clone(f.setAside)
+	}
 	s.Computed, s.Unchanged = f.computed.Load(), f.unchanged.Load()
 	return s
 }

@@ -58,6 +58,7 @@ func TestModel(t *testing.T) {
 				}
 				claims[c] = obj
 			}
+			r.Decide()
 			told := map[Key]bool{}
 			for _, change := range r.Changes() {
 				if told[change.Key] || change.Old != before[change.Key] {
