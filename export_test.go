@@ -36,3 +36,9 @@ func (g *Group) Kept() (members, keys int) {
 	defer g.mu.Unlock()
 	return len(g.members), len(g.shared)
 }
+
+// Signals returns how many channels of Changed and ChangedAny inf has, including those of WaitFor.
+func Signals[T Object](inf *Informer[T]) int { return inf.hub.changes.Len() }
+
+// IndexSignals returns how many channels of Changed ix has.
+func IndexSignals[K comparable, T Object](ix *Index[K, T]) int { return ix.groups.Waiting() }

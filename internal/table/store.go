@@ -6,6 +6,7 @@ import (
 	"unique"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/signal"
 )
 
 // shards is the number of writers that can work at the same time. Each shard costs a snapshot one
@@ -228,11 +229,12 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 		sh.objs.Append(obj)
 		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed), id)
 	}
-	s.setVersionAndUnlock(w, version)
+	fired := s.setVersionAndUnlock(w, version)
 	if changed != nil {
 		changed(old, !equal.IsZero(old), same)
 	}
 	s.end(sh, w)
+	fired.Release()
 	return old, !equal.IsZero(old)
 }
 
@@ -256,7 +258,7 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 			}
 			sh.objs.Set(position, none)
 			table.store(entry, value{})
-			s.setVersionAndUnlock(w, version)
+			fired := s.setVersionAndUnlock(w, version)
 			// After the stripes are unlocked, because rebuildLocked takes all of them.
 			if sparse(&sh.objs) {
 				s.rebuildLocked(number)
@@ -265,6 +267,7 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 				changed(old)
 			}
 			s.end(sh, w)
+			fired.Release()
 			return old, true
 		}
 	}
@@ -357,15 +360,18 @@ func (s *Store[T]) forgetSnapshotLocked() {
 }
 
 // setVersionAndUnlock sets the version, unless it is "", and releases the locks that lockForWrite
-// took. The shard stays locked.
-func (s *Store[T]) setVersionAndUnlock(w *writer[T], version string) {
+// took. The shard stays locked. What it returns is to be released when no lock is held.
+func (s *Store[T]) setVersionAndUnlock(w *writer[T], version string) (fired signal.Fired) {
 	for _, d := range w.drafts {
-		d.unlock()
+		if f := d.unlock(); f != nil {
+			fired = append(fired, f...)
+		}
 	}
 	if version != "" {
 		s.version = version
 		s.unlockVersion()
 	}
+	return fired
 }
 
 // end releases the shard and the writer that begin returned.
