@@ -73,7 +73,7 @@ func (c *hubCore) unmet(key Key, exists bool, cause error) error {
 	s := c.status()
 	state := "does not exist"
 	if exists {
-		state = "exists, but does not meet it"
+		state = "does not meet it"
 	}
 	if err := s.SetAside[key]; err != nil {
 		cause = errors.Join(cause, err) // there is a newer version, which could not be used
