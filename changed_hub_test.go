@@ -168,9 +168,9 @@ func inOrder(balls []*ball) []*ball {
 func TestChangedOrder(t *testing.T) {
 	var look func(stage string)
 	h := newHub[*looking]((&Options{}).withDefaults("looking"), new(sync.Mutex))
-	h.store.store.Add(table.NewGroupsOfOne(func(*looking) string { look("index"); return "" }))
 	ix := &Index[string, *looking]{groups: table.NewGroupsOfOne((*looking).GetName)}
 	h.store.store.Add(ix.groups)
+	h.store.store.Add(table.NewGroupsOfOne(func(*looking) string { look("index"); return "" }))
 	inf := &Informer[*looking]{hub: h}
 
 	obj := func(uid int) *looking { return &looking{*newBall("a", uid, uid), func() { look("UID") }} }
@@ -255,7 +255,11 @@ func TestChangedOfContexts(t *testing.T) {
 	var used atomic.Int32
 	ctx := &watched{Context: t.Context(), using: func() {
 		used.Add(1)
-		h.cut()
+		if !h.mu.TryLock() { // which is held with all other locks of a write
+			t.Error("a context is used under the lock")
+			return
+		}
+		h.mu.Unlock()
 		ix.List("a")
 		ix.List("b")
 		h.set(Key{Name: "c"}, newBall("c", 1, 1), "2", "2")

@@ -418,6 +418,26 @@ func TestWaitForWhenTheInformerStops(t *testing.T) {
 	})
 }
 
+// A change that comes while the condition looks at the state before is not missed.
+func TestWaitForSeesWhatComesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fed{events: make(chan lw.WatchEvent[*Widget]), version: "10", objs: []*Widget{stamped("a", 1, "9")}}
+		inf := run(t, src, &lw.Options{List: lw.ListWhole})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		w, err := lw.WaitFor(ctx, inf, key("a"), func(w *Widget) bool {
+			if w.Size < 5 {
+				src.send(modified(stamped("a", w.Size+1, fmt.Sprint(10+w.Size))))
+			}
+			return w.Size == 5
+		})
+		if err != nil || w.Size != 5 || time.Since(begin) != 0 {
+			t.Errorf("it returned %s and %v after %v", sized(w), err, time.Since(begin))
+		}
+	})
+}
+
 // A state that has come when the context ends counts, whichever of the two is noticed first.
 func TestWaitForAtTheEndOfTheContext(t *testing.T) {
 	for range 20 {

@@ -64,7 +64,9 @@ func versionAndUID[T Identified](obj T) (version uint64, identity string) {
 func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed bool) {
 	var fired signal.Fired
 	old, existed = h.store.store.Put(key, obj, report, func(old T, existed, identical bool) {
-		fired = h.changes.Fire(key)
+		if h.changes.Waiting() {
+			fired = h.changes.Fire(key)
+		}
 		d := Delta[T]{Type: Updated, Cause: CauseWatch, Old: old, New: obj, ResourceVersion: version}
 		if existed && identical {
 			// The fast path: the store knows that the UID is the same, so this is an Updated. emit
@@ -83,7 +85,9 @@ func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed boo
 func (h *hub[T]) remove(key Key, version, report string) (old T, existed bool) {
 	var fired signal.Fired
 	old, existed = h.store.store.Remove(key, report, func(old T) {
-		fired = h.changes.Fire(key)
+		if h.changes.Waiting() {
+			fired = h.changes.Fire(key)
+		}
 		h.log.put(Delta[T]{Type: Deleted, Cause: CauseWatch, Old: old, ResourceVersion: version})
 	})
 	fired.Release()

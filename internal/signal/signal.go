@@ -131,7 +131,7 @@ func (s *Set[K]) removeLocked(at place[K]) {
 	}
 }
 
-// Waiting reports whether there is a channel to close.
+// Waiting reports whether there is a channel to close. It is inlined, and all that most writes do.
 func (s *Set[K]) Waiting() bool { return s.n.Load() > 0 }
 
 // Len returns the number of channels.
@@ -140,15 +140,10 @@ func (s *Set[K]) Len() int { return int(s.n.Load()) }
 // Fire closes the channels of keys and those of any key, or nothing if there are no keys. The writer
 // calls it when every read that begins from then on shows the change. It may hold locks of its own,
 // which it has released when it calls Release of what Fire returns.
-func (s *Set[K]) Fire(keys ...K) Fired {
+func (s *Set[K]) Fire(keys ...K) (fired Fired) {
 	if !s.Waiting() || len(keys) == 0 {
 		return nil
 	}
-	return s.fire(keys)
-}
-
-// fire is a function of its own so that Fire is inlined: the load of n is all that most writes do.
-func (s *Set[K]) fire(keys []K) (fired Fired) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {

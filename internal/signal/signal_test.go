@@ -205,6 +205,45 @@ func TestNoLockWhileAContextIsUsed(t *testing.T) {
 	})
 }
 
+// TestGuard expects that a channel is added while the guard is held, and only that.
+func TestGuard(t *testing.T) {
+	var s Set[string]
+	g := &guard{len: s.Len}
+	s.Wait(t.Context(), "a", g)
+	if diff := cmp.Diff([]int{0, 1}, g.seen); diff != "" {
+		t.Errorf("channels when the guard was locked and unlocked (-want +got):\n%s", diff)
+	}
+}
+
+// guard is a lock that notes how many channels there are when it is locked and unlocked.
+type guard struct {
+	len  func() int
+	seen []int
+}
+
+func (g *guard) Lock()   { g.seen = append(g.seen, g.len()) }
+func (g *guard) Unlock() { g.seen = append(g.seen, g.len()) }
+
+// TestContextThatIsOver expects that nothing is kept for a context that is done before the channel is
+// added.
+func TestContextThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Set[string]
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		changed := s.Wait(ctx, "a", pause{})
+		if s.Len() != 0 || closed(changed) {
+			t.Errorf("%d channels are kept, closed %v", s.Len(), closed(changed))
+		}
+	})
+}
+
+// pause is a lock that whoever locks it gets when all others of the bubble wait.
+type pause struct{}
+
+func (pause) Lock()   { synctest.Wait() }
+func (pause) Unlock() {}
+
 // TestKeyThatNobodyFinds expects that a NaN is not kept, since no map would find it again.
 func TestKeyThatNobodyFinds(t *testing.T) {
 	var s Set[float64]
@@ -311,7 +350,9 @@ func BenchmarkFire(b *testing.B) {
 			bench.wait(&s)
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Fire("a").Release()
+				if s.Waiting() { // as a writer does it
+					s.Fire("a").Release()
+				}
 			}
 		})
 	}
