@@ -8,16 +8,17 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 )
 
-// WaitFor waits until cond is true of the object of key in c, and returns that object. cond gets the
-// zero T (nil) while there is no such object, so a wait can also be for the end of an object:
+// WaitFor waits until cond is true of the object of key in c, and returns that object. cond gets
+// the zero T (nil) while there is no such object, so a wait can also be for the end of an object:
 //
 //	_, err := lw.WaitFor(ctx, pods, key, func(p *corev1.Pod) bool { return p == nil || p.UID != uid })
 //
 // WaitFor first waits until c has synced, because before that nobody knows whether there is an
 // object. It then calls cond with the object as it is, and after each of its changes. If changes
-// follow each other fast, it may pass over states in between, but never over one that lasts: a state
-// that is still there when cond returns is looked at. cond is called in the goroutine of the caller,
-// without a lock. It must not change the object, and may be called more than once with one state.
+// follow each other fast, it may pass over states in between, but never over one that lasts: a
+// state that is still there when cond returns is looked at. cond is called in the goroutine of the
+// caller, without a lock. It must not change the object, and may be called more than once with one
+// state.
 //
 // Give ctx a deadline. The error says what c is doing, and wraps its last failure, if there is one,
 // the cause of ctx or [ErrStopped], and why a newer version of the object could not be used;
@@ -103,21 +104,21 @@ func (c *hubCore) unmet(key Key, exists bool, cause error) error {
 // next. The first list is a change of each object that it has, and a later one of those that
 // differ.
 //
-// The channel stays open if ctx is done or the informer stops before there is a change. It is let go
-// of at both, so let ctx end no later than your interest. [WaitFor] waits for a condition, and does
-// all this for you.
+// The channel stays open if ctx is done or the informer stops before there is a change. It is let
+// go of at both, so let ctx end no later than your interest. [WaitFor] waits for a condition, and
+// does all this for you.
 func (inf *Informer[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
 	return inf.hub.changes.Wait(ctx, key, nil)
 }
 
-// ChangedAny is like [Informer.Changed], for a change of any object. The first list is a change even
-// if it is empty. A bookmark is none, although it changes the resource version.
+// ChangedAny is like [Informer.Changed], for a change of any object. The first list is a change
+// even if it is empty. A bookmark is none, although it changes the resource version.
 func (inf *Informer[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 	return inf.hub.changes.WaitAny(ctx)
 }
 
-// Changed returns a channel that is closed at the next change of what the index has for key: when an
-// object with the value key comes, changes or goes, and when an object gets or loses that value.
+// Changed returns a channel that is closed at the next change of what the index has for key: when
+// an object with the value key comes, changes or goes, and when an object gets or loses that value.
 // Take the channel before you read. Then what you have read is as it was, or the channel is closed.
 //
 // As with [Informer.Changed], the channel is closed when every read that begins from then on shows

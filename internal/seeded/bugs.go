@@ -40,8 +40,6 @@ const (
 	handlerFile   = "handler.go"
 	hubFile       = "hub.go"
 	hubHandlers   = "hub_handlers.go"
-	changedFile   = "changed.go"
-	signalFile    = "internal/signal/signal.go"
 	targetFile    = "informer_target.go"
 	watchFile     = "reflector_watch.go"
 	eventFile     = "reflector_event.go"
@@ -76,58 +74,7 @@ const (
 	streamFile    = "internal/decode/stream_watch.go"
 )
 
-var bugs = []bug{
-	// Channels of changes, and waits for conditions.
-	{name: "a channel is closed before the store shows the change", run: "TestChangedOrder", edits: one(hubFile,
-		"	var fired signal.Fired\n	old, existed = h.store.store.Put(", "	fired := h.changes.Fire(key)\n	old, existed = h.store.store.Put(")},
-	{name: "a channel is closed after a handler may be called", run: "TestChangedOrder", edits: one(hubFile,
-		"			fired = h.changes.Fire(key)\n		}\n		d := Delta", "			defer func() { fired = h.changes.Fire(key) }()\n		}\n		d := Delta")},
-	{name: "a channel is closed for another key", run: "TestChanged$|TestChangedModel", edits: one(hubFile,
-		"			fired = h.changes.Fire(key)\n		}\n		d := Delta", "			fired = h.changes.Fire(Key{Name: key.Name})\n		}\n		d := Delta")},
-	{name: "a deletion closes no channel", run: "TestChanged$|TestChangedModel", edits: one(hubFile,
-		"			fired = h.changes.Fire(key)\n		}\n		h.log", "			_ = key\n		}\n		h.log")},
-	{name: "a relist closes no channel", run: "TestChangedByLists|TestChangedModel", edits: one(hubFile,
-		"			fired = h.changes.Fire(keys...)\n", "			_ = keys\n")},
-	{name: "the first list closes no channel", run: "TestChangedByLists", edits: one(hubFile,
-		"				_, ok := h.store.Get(key)\n				return ok\n", "				_, ok := h.store.Get(key)\n				return ok && false\n")},
-	{name: "the first list closes every channel", run: "TestChangedByLists", edits: one(hubFile,
-		"				_, ok := h.store.Get(key)\n				return ok\n", "				_, ok := h.store.Get(key)\n				return ok || true\n")},
-	{name: "what waits for any change is not told", run: "TestModel", in: "./internal/signal", edits: one(signalFile,
-		"	return s.fireLocked(place[K]{any: true}, fired)\n", "	return fired\n")},
-	{name: "the end of a context leaves its channel", run: "TestChanged$|TestChangedModel", edits: one(signalFile,
-		"func() { s.forget(sig, at) })\n	if", "func() {})\n	if")},
-	{name: "a channel is added after its context is done", run: "TestContextThatIsOver", in: "./internal/signal", edits: one(signalFile,
-		"	if sig.over || s.closed {", "	if s.closed {")},
-	{name: "a closed channel leaves a function with its context", run: "TestReleaseLetsContextsGo", in: "./internal/signal", edits: one(signalFile,
-		"			fired = append(fired, sig.stop)\n", "			_ = fired\n")},
-	{name: "the last channel of a key leaves the key", run: "TestModel", in: "./internal/signal", edits: one(signalFile,
-		"		s.removeLocked(at)\n	}\n", "		_ = at\n	}\n")},
-	{name: "a context is used under a lock", run: "TestChangedOfContexts", edits: one(hubFile,
-		"			fired = h.changes.Fire(key)\n		}\n		d := Delta", "			h.changes.Fire(key).Release()\n		}\n		d := Delta")},
-	{name: "an index tells when it has the value", run: "TestChangedOrder", edits: one(indexFile,
-		"			d.values = append(d.values, value)\n		}\n	} else {", "			d.values = append(d.values, value)\n			d.groups.signals.Fire(value)\n		}\n	} else {")},
-	{name: "an index does not tell of a group that is left", run: "TestChanged$|TestIndexChanged|TestChangedModel", edits: one(indexFile,
-		"		d.changed = append(d.changed, ms.group.value)\n", "		_ = ms\n")},
-	{name: "an index does not tell of a group that is joined", run: "TestChanged$|TestIndexChanged|TestChangedModel", edits: one(indexFile,
-		"	d.changed = append(d.changed, d.of(0)...)\n", "")},
-	{name: "an index does not tell of a replace", run: "TestChangedByLists|TestIndexChanged", edits: one(groupsFile,
-		"	return g.signals.Fire(values...)\n", "	return nil\n")},
-	{name: "a channel is added beside its guard", run: "TestGuard", in: "./internal/signal", edits: one(signalFile,
-		"		guard.Lock()\n		defer guard.Unlock()\n", "		guard.Lock()\n		guard.Unlock()\n")},
-	{name: "a channel of an index is added beside the stripe's lock", run: "TestChangedDuringAWrite", in: "./internal/table", edits: one(groupsFile,
-		"g.signals.Wait(ctx, value, &g.stripes[g.stripeOf(value)].mu)", "g.signals.Wait(ctx, value, nil)")},
-	{name: "channels outlive their informer", run: "TestChangedWhenTheInformerStops", edits: one(hubHandlers,
-		"	h.changes.Close() // nothing", "	// nothing")},
-	{name: "a wait takes its channel after it has looked", run: "TestWaitForSeesWhatComesMeanwhile", edits: append(one(changedFile,
-		"	changed, forget := h.changes.Take(key)\n	defer forget()\n", ""),
-		edit{changedFile, "	select {\n	case <-changed:\n		return obj", "	changed, forget := h.changes.Take(key)\n	defer forget()\n	select {\n	case <-changed:\n		return obj"})},
-	{name: "a wait ends with its context, whatever has come", run: "TestWaitForAtTheEndOfTheContext", edits: one(changedFile,
-		"		if obj, _ = h.store.Get(key); cond(obj) {", "		if obj, _ = h.store.Get(key); false {")},
-	{name: "a wait takes what is not synced for gone", run: "TestWaitForBeforeTheSync", edits: one(changedFile,
-		"err := h.waitForSync(ctx); err != nil {", "err := error(nil); err != nil {")},
-	{name: "a wait does not end when the informer stops", run: "TestWaitForWhenTheInformerStops", edits: one(changedFile,
-		"	case <-h.stopped:\n", "	case <-make(chan struct{}):\n")},
-
+var bugs = append([]bug{
 	// The store and its indexes.
 	{name: "index keeps the old object on update", id: "B01", edits: one(groupsFile,
 		"g.objs(ms.group).Set(int(ms.place), obj)", "_ = obj")},
@@ -206,9 +153,9 @@ var bugs = []bug{
 	{name: "old is new in an update", id: "B26", edits: one(handlerFile,
 		"r.h.Update(d.Old, d.New)", "r.h.Update(d.New, d.New)")},
 	{name: "deletion is told before the store shows it", id: "B27", edits: append(one(hubFile,
-		"	return h.store.store.Remove(key, report, func(old T) {\n		h.log.put(",
+		"	old, existed = h.store.store.Remove(key, report, func(old T) {\n		if h.changes.Waiting() {\n			fired = h.changes.Fire(key)\n		}\n		h.log.put(",
 		"	if was, ok := h.store.Get(key); ok {\n		h.log.push(Delta[T]{Type: Deleted, Cause: CauseWatch, Old: was, ResourceVersion: version})\n		time.Sleep(1)\n	}\n"+
-			"	return h.store.store.Remove(key, report, func(old T) {\n		_ = ("),
+			"	old, existed = h.store.store.Remove(key, report, func(old T) {\n		_ = ("),
 		edit{hubFile, "	\"sync\"\n", "	\"sync\"\n	\"time\"\n"})},
 	{name: "filter tells an update for an add", edits: one(handlerFile,
 		"		case is:\n			typ = Added", "		case is:\n			typ = Updated\n			if d.Type == Added {\n				d.Old = d.New\n			}")},
@@ -523,4 +470,4 @@ var bugs = []bug{
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},
 	{name: "a Status has no code", run: "TestHTTPStatusWithoutWords", edits: one("internal/rest/response.go",
 		"status.ErrStatus.Code == 0 {", "status.ErrStatus.Code < 0 {")},
-}
+}, changedBugs...)

@@ -10,8 +10,8 @@ import (
 
 // A Set has the channels that wait for a change of a key, or of any key. A channel is closed by the
 // first change after it was asked for, and then the Set has let go of it. It also lets go of a
-// channel whose context is done; such a channel stays open. The zero value is ready. All methods are
-// safe for concurrent use.
+// channel whose context is done; such a channel stays open. The zero value is ready. All methods
+// are safe for concurrent use.
 //
 // Nobody misses a change who asks for the channel first and then reads, if the writer first makes
 // the change and then fires: either the read shows the change, or the writer finds the channel.
@@ -38,8 +38,8 @@ type signal struct {
 	over    bool        // nobody needs it any more; guarded by Set.mu
 }
 
-// Fired is what is left to do after channels were closed: their contexts have to let go of them. nil
-// is nothing.
+// Fired is what is left to do after channels were closed: their contexts have to let go of them.
+// nil is nothing.
 type Fired []func() bool
 
 // Release does it. It may run code of the user, if a context is of a type of the user's. So the
@@ -110,7 +110,8 @@ func (s *Set[K]) add(sig *signal, at place[K], guard sync.Locker) bool {
 	return true
 }
 
-// forget lets go of a signal that nobody needs any more, whether it was added, will be, or has fired.
+// forget lets go of a signal that nobody needs any more, whether it was added, will be, or has
+// fired.
 func (s *Set[K]) forget(sig *signal, at place[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,9 +138,9 @@ func (s *Set[K]) Waiting() bool { return s.n.Load() > 0 }
 // Len returns the number of channels.
 func (s *Set[K]) Len() int { return int(s.n.Load()) }
 
-// Fire closes the channels of keys and those of any key, or nothing if there are no keys. The writer
-// calls it when every read that begins from then on shows the change. It may hold locks of its own,
-// which it has released when it calls Release of what Fire returns.
+// Fire closes the channels of keys and those of any key, or nothing if there are no keys. The
+// writer calls it when every read that begins from then on shows the change. It may hold locks of
+// its own, which it has released when it calls Release of what Fire returns.
 func (s *Set[K]) Fire(keys ...K) (fired Fired) {
 	if !s.Waiting() || len(keys) == 0 {
 		return nil
@@ -152,8 +153,8 @@ func (s *Set[K]) Fire(keys ...K) (fired Fired) {
 	return s.fireLocked(place[K]{any: true}, fired)
 }
 
-// FireWhere closes the channels of any key, and those of the keys for which changed returns true. It
-// calls changed only for keys that have a channel, and with a lock held: changed must not use s.
+// FireWhere closes the channels of any key, and those of the keys for which changed returns true.
+// It calls changed only for keys that have a channel, and with a lock held: changed must not use s.
 func (s *Set[K]) FireWhere(changed func(key K) bool) (fired Fired) {
 	if !s.Waiting() {
 		return nil

@@ -106,9 +106,9 @@ func (g *Groups[K, T]) Len(value K) int {
 	return 0
 }
 
-// Changed returns a channel that is closed when, after the call, an object joins or leaves the group
-// of value, or changes in it. Every read that begins after that shows the change. ctx lets go of the
-// channel when it is done.
+// Changed returns a channel that is closed when, after the call, an object joins or leaves the
+// group of value, or changes in it. Every read that begins after that shows the change. ctx lets go
+// of the channel when it is done.
 func (g *Groups[K, T]) Changed(ctx context.Context, value K) <-chan struct{} {
 	return g.signals.Wait(ctx, value, &g.stripes[g.stripeOf(value)].mu)
 }
