@@ -207,7 +207,7 @@ func (w *graphWorld) read(seed int, ticks chan struct{}) {
 			nodes := slices.DeleteFunc(slices.Clone(w.nodes), func(n *graphNode) bool { return n.closed })
 			w.mu.Unlock()
 			if seed = (seed*5 + 7) % 1031; len(nodes) > 0 {
-				reads = append(reads, readAtom(w.g, nodes[seed%len(nodes)], seed/7))
+				reads = append(reads, w.readAtom(nodes[seed%len(nodes)], seed/7))
 			}
 			runtime.Gosched()
 		}
@@ -218,11 +218,17 @@ func (w *graphWorld) read(seed int, ticks chan struct{}) {
 }
 
 // readAtom makes one of several reads of n.
-func readAtom(g *lw.Graph, n *graphNode, how int) atomRead {
+func (w *graphWorld) readAtom(n *graphNode, how int) atomRead {
 	switch how % 4 {
 	case 0:
-		got := g.Snapshot()
+		got := w.g.Snapshot()
 		return atomRead{"Snapshot", n, func(s *lw.GraphSnapshot) bool {
+			for _, in := range w.ins {
+				// An input that no collection reads any more has no version.
+				if a, b := s.ResourceVersion(in.inf), got.ResourceVersion(in.inf); a != b && a != "" && b != "" {
+					return false
+				}
+			}
 			return lw.In(s, n.d).ResourceVersion() == lw.In(got, n.d).ResourceVersion() && samePointers(lw.In(s, n.d), lw.In(got, n.d).List())
 		}}
 	case 1:

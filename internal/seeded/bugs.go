@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // A bug is one mistake, and where the tests are that should find it.
 type bug struct {
 	name  string
@@ -33,6 +35,9 @@ func (b bug) pkg() string {
 	}
 	return "."
 }
+
+// bugs are all.
+var bugs = slices.Concat(coreBugs, graphBugs)
 
 func one(file, old, new string) []edit { return []edit{{file, old, new}} }
 
@@ -74,7 +79,7 @@ const (
 	streamFile    = "internal/decode/stream_watch.go"
 )
 
-var bugs = []bug{
+var coreBugs = []bug{
 	// The store and its indexes.
 	{name: "index keeps the old object on update", id: "B01", edits: one(groupsFile,
 		"g.objs(ms.group).Set(int(ms.place), obj)", "_ = obj")},
