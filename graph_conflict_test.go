@@ -3,6 +3,7 @@ package lw_test
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -102,7 +103,7 @@ func TestConflictsOfStates(t *testing.T) {
 		gate := make(chan struct{}, 1)
 		lw.AfterStep(b.g, func() { gate <- struct{}{}; <-gate })
 		d := lw.Derive(b.g, b.l, bySize, "bySize")
-		lw.Derive(b.g, b.r, sized, "busy")
+		lw.Derive(b.g, b.r, sumOf, "busy")
 		b.start()
 		if got := errs.takeSorted(); len(got) != 1 {
 			t.Errorf("at first there is one conflict, and %q are reported", got)
@@ -150,7 +151,7 @@ func TestConflictsOfOperators(t *testing.T) {
 				Add:    func(n int, _ *Widget) int { return n + 1 },
 				Remove: func(n int, _ *Widget) int { return n - 1 },
 			}, func(key lw.Key, _ int) *sum { return same(key.Name) }),
-			"many": lw.DeriveMany(b.g, b.l, func(w *Widget) func(func(*sum) bool) {
+			"many": lw.DeriveMany(b.g, b.l, func(w *Widget) iter.Seq[*sum] {
 				return slices.Values([]*sum{nil, same(w.Name), same("not the first")})
 			}),
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// counted is how often functions of collections were called since the last look.
-type counted map[string]int
+// costs is how often functions of collections were called since the last look.
+type costs map[string]int
 
-func (c counted) take() counted {
-	taken := counted{}
+func (c costs) take() costs {
+	taken := costs{}
 	for what, n := range c {
 		taken[what] = n
 	}
@@ -30,11 +30,11 @@ type graphBench struct {
 	left, right *lw.Memory[*Widget]
 	l, r        *lw.Informer[*Widget]
 	g           *lw.Graph
-	calls       counted
+	calls       costs
 }
 
 func newGraphBench(t *testing.T, opts *lw.GraphOptions) *graphBench {
-	b := &graphBench{t: t, left: lw.NewMemory[*Widget](), right: lw.NewMemory[*Widget](), g: lw.NewGraph(opts), calls: counted{}}
+	b := &graphBench{t: t, left: lw.NewMemory[*Widget](), right: lw.NewMemory[*Widget](), g: lw.NewGraph(opts), calls: costs{}}
 	b.l = lw.NewInformer(b.left, &lw.Options{Name: "left", OnError: func(error) {}})
 	b.r = lw.NewInformer(b.right, &lw.Options{Name: "right", OnError: func(error) {}})
 	return b
@@ -95,20 +95,20 @@ func TestGraphCost(t *testing.T) {
 		})
 		b.start()
 		first := b.calls.take()
-		if diff := cmp.Diff(counted{"left key": 100, "right key": 100, "where": 1000, "join": 500}, first); diff != "" {
+		if diff := cmp.Diff(costs{"left key": 100, "right key": 100, "where": 1000, "join": 500}, first); diff != "" {
 			// Where and f are called once for each pair at most; keys may be computed twice.
 			if first["where"] > 1000 || first["join"] != 500 || first["left key"] > 200 || first["right key"] > 200 {
 				t.Errorf("the first step's calls (-want +got):\n%s", diff)
 			}
 		}
-		b.step("a right of ten lefts", func() { update(t, b.right, "r7", 5) }, counted{"left key": 0, "right key": 1, "where": 10, "join": 5})
-		b.step("a left of ten rights", func() { update(t, b.left, "l7", 5) }, counted{"left key": 2, "right key": 0, "where": 10, "join": 5})
-		b.step("a right that gets another key", func() { update(t, b.right, "r7", 15) }, counted{"left key": 0, "right key": 2, "where": 10, "join": 5})
-		b.step("a right that leaves all keys", func() { update(t, b.right, "r7", 999) }, counted{"left key": 0, "right key": 2, "where": 0, "join": 0})
-		b.step("a right that no key reaches", func() { update(t, b.right, "r7", 998) }, counted{"left key": 0, "right key": 1, "where": 0, "join": 0})
-		b.step("a right that goes", func() { remove(t, b.right, "r7") }, counted{"left key": 0, "right key": 1, "where": 0, "join": 0})
-		b.step("a right that goes from ten lefts", func() { remove(t, b.right, "r17") }, counted{"left key": 0, "right key": 1, "where": 0, "join": 0})
-		b.step("a left that goes", func() { remove(t, b.left, "l17") }, counted{"left key": 1, "right key": 0, "where": 0, "join": 0})
+		b.step("a right of ten lefts", func() { update(t, b.right, "r7", 5) }, costs{"left key": 0, "right key": 1, "where": 10, "join": 5})
+		b.step("a left of ten rights", func() { update(t, b.left, "l7", 5) }, costs{"left key": 2, "right key": 0, "where": 10, "join": 5})
+		b.step("a right that gets another key", func() { update(t, b.right, "r7", 15) }, costs{"left key": 0, "right key": 2, "where": 10, "join": 5})
+		b.step("a right that leaves all keys", func() { update(t, b.right, "r7", 999) }, costs{"left key": 0, "right key": 2, "where": 0, "join": 0})
+		b.step("a right that no key reaches", func() { update(t, b.right, "r7", 998) }, costs{"left key": 0, "right key": 1, "where": 0, "join": 0})
+		b.step("a right that goes", func() { remove(t, b.right, "r7") }, costs{"left key": 0, "right key": 1, "where": 0, "join": 0})
+		b.step("a right that goes from ten lefts", func() { remove(t, b.right, "r17") }, costs{"left key": 0, "right key": 1, "where": 0, "join": 0})
+		b.step("a left that goes", func() { remove(t, b.left, "l17") }, costs{"left key": 1, "right key": 0, "where": 0, "join": 0})
 	})
 }
 
@@ -119,7 +119,7 @@ func (b *graphBench) call(what string, build func(f func())) {
 
 // step makes a change, and checks that it costs the function's calls exactly, and of keys and Where
 // no more than wanted. A key function may be called once more for what an object was before.
-func (b *graphBench) step(what string, change func(), want counted) {
+func (b *graphBench) step(what string, change func(), want costs) {
 	b.t.Helper()
 	b.calls.take()
 	change()
@@ -153,12 +153,12 @@ func TestGraphCostOfLeftJoin(t *testing.T) {
 			t.Errorf("the first step has called %v", first)
 		}
 		// The right belonged to the five odd lefts of its ten, and belongs to them still.
-		b.step("a right of ten lefts", func() { update(t, b.right, "r7", 5) }, counted{"left key": 0, "right key": 1, "where": 20, "leftjoin": 5, "behind": 0})
-		b.step("a right of other lefts", func() { update(t, b.right, "r7", 6) }, counted{"left key": 0, "right key": 1, "where": 20, "leftjoin": 10, "behind": 10})
-		b.step("a right that gets another key", func() { update(t, b.right, "r7", 16) }, counted{"left key": 0, "right key": 2, "where": 20, "leftjoin": 10, "behind": 10})
-		b.step("a left", func() { update(t, b.left, "l1", 3) }, counted{"left key": 3, "right key": 0, "where": 10, "leftjoin": 1, "behind": 0})
-		b.step("a right that leaves all keys", func() { update(t, b.right, "r7", 999) }, counted{"left key": 0, "right key": 2, "where": 10, "leftjoin": 5, "behind": 5})
-		b.step("a right that no key reaches", func() { update(t, b.right, "r7", 998) }, counted{"left key": 0, "right key": 1, "where": 0, "leftjoin": 0, "behind": 0})
+		b.step("a right of ten lefts", func() { update(t, b.right, "r7", 5) }, costs{"left key": 0, "right key": 1, "where": 20, "leftjoin": 5, "behind": 0})
+		b.step("a right of other lefts", func() { update(t, b.right, "r7", 6) }, costs{"left key": 0, "right key": 1, "where": 20, "leftjoin": 10, "behind": 10})
+		b.step("a right that gets another key", func() { update(t, b.right, "r7", 16) }, costs{"left key": 0, "right key": 2, "where": 20, "leftjoin": 10, "behind": 10})
+		b.step("a left", func() { update(t, b.left, "l1", 3) }, costs{"left key": 3, "right key": 0, "where": 10, "leftjoin": 1, "behind": 0})
+		b.step("a right that leaves all keys", func() { update(t, b.right, "r7", 999) }, costs{"left key": 0, "right key": 2, "where": 10, "leftjoin": 5, "behind": 5})
+		b.step("a right that no key reaches", func() { update(t, b.right, "r7", 998) }, costs{"left key": 0, "right key": 1, "where": 0, "leftjoin": 0, "behind": 0})
 	})
 }
 
@@ -170,7 +170,7 @@ func TestGraphCostOfGroups(t *testing.T) {
 			create(t, b.left, fmt.Sprint("l", i), i%2)
 		}
 		odd := func(s *sum) lw.Key { b.calls["key"]++; return lw.Key{Name: fmt.Sprint(s.Sum % 2)} }
-		sums := lw.Derive(b.g, b.l, func(w *Widget) *sum { b.calls["derive"]++; return sized(w) })
+		sums := lw.Derive(b.g, b.l, func(w *Widget) *sum { b.calls["derive"]++; return sumOf(w) })
 		lw.GroupBy(b.g, sums, odd, lw.Aggregate[*sum, int]{
 			Add:    func(acc int, s *sum) int { b.calls["add"]++; return acc + s.Sum },
 			Remove: func(acc int, s *sum) int { b.calls["remove"]++; return acc - s.Sum },
@@ -184,16 +184,16 @@ func TestGraphCostOfGroups(t *testing.T) {
 			t.Errorf("the first step has called %v", first)
 		}
 		b.step("within a group", func() { update(t, b.left, "l7", 3) },
-			counted{"derive": 1, "add": 1, "remove": 1, "groupby": 1, "groupall": 1})
+			costs{"derive": 1, "add": 1, "remove": 1, "groupby": 1, "groupall": 1})
 		b.step("to another group", func() { update(t, b.left, "l7", 4) },
-			counted{"derive": 1, "add": 1, "remove": 1, "groupby": 2, "groupall": 2})
+			costs{"derive": 1, "add": 1, "remove": 1, "groupby": 2, "groupall": 2})
 		b.step("of a new group member", func() { create(t, b.left, "new", 4) },
-			counted{"derive": 1, "add": 1, "remove": 0, "groupby": 1, "groupall": 1})
+			costs{"derive": 1, "add": 1, "remove": 0, "groupby": 1, "groupall": 1})
 		b.step("of one that goes", func() { remove(t, b.left, "new") },
-			counted{"derive": 0, "add": 0, "remove": 1, "groupby": 1, "groupall": 1})
+			costs{"derive": 0, "add": 0, "remove": 1, "groupby": 1, "groupall": 1})
 		// A relist that finds nothing new costs nothing.
 		b.step("nothing", func() { b.left.Compact(); b.left.Disconnect(); sleep(1e12) },
-			counted{"derive": 0, "add": 0, "remove": 0, "groupby": 0, "groupall": 0})
+			costs{"derive": 0, "add": 0, "remove": 0, "groupby": 0, "groupall": 0})
 		c := b.g.Status().Collections[0]
 		if c.Computed != objects+3 || c.Unchanged != 0 {
 			t.Errorf("the status counts %d calls and %d equal results, want %d and 0", c.Computed, c.Unchanged, objects+3)

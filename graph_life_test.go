@@ -38,25 +38,25 @@ func TestGraphLeaks(t *testing.T) {
 			create(t, b.left, fmt.Sprint("w", i), i)
 			create(t, b.right, fmt.Sprint("w", i), i)
 		}
-		kept := lw.Derive(b.g, b.r, sized, "kept")
+		kept := lw.Derive(b.g, b.r, sumOf, "kept")
 		b.start()
 		for _, tt := range []struct {
 			name string
 			make func() lw.Collection[*sum]
 		}{
-			{"derive", func() lw.Collection[*sum] { return lw.Derive(b.g, b.l, sized) }},
+			{"derive", func() lw.Collection[*sum] { return lw.Derive(b.g, b.l, sumOf) }},
 			{"join", func() lw.Collection[*sum] {
 				on := lw.On[int, *Widget, *sum]{Left: lw.One(func(w *Widget) int { return w.Size }), Right: lw.One(func(s *sum) int { return s.Sum })}
-				return lw.Join(b.g, b.l, kept, on, func(l *Widget, r *sum) *sum { return sized(l) })
+				return lw.Join(b.g, b.l, kept, on, func(l *Widget, r *sum) *sum { return sumOf(l) })
 			}},
 			{"left join", func() lw.Collection[*sum] {
 				on := lw.On[int, *Widget, *sum]{Left: lw.One(func(w *Widget) int { return w.Size }), Right: lw.One(func(s *sum) int { return s.Sum })}
-				return lw.LeftJoin(b.g, b.l, kept, on, func(l *Widget, r []*sum) *sum { return sized(l) })
+				return lw.LeftJoin(b.g, b.l, kept, on, func(l *Widget, r []*sum) *sum { return sumOf(l) })
 			}},
 			{"group", func() lw.Collection[*sum] {
-				return lw.GroupAll(b.g, b.l, lw.KeyOf, func(key lw.Key, all []*Widget) *sum { return sized(all[0]) })
+				return lw.GroupAll(b.g, b.l, lw.KeyOf, func(key lw.Key, all []*Widget) *sum { return sumOf(all[0]) })
 			}},
-			{"union", func() lw.Collection[*sum] { return lw.NewUnion[*sum](b.g, lw.Derive(b.g, b.l, sized), kept) }},
+			{"union", func() lw.Collection[*sum] { return lw.NewUnion[*sum](b.g, lw.Derive(b.g, b.l, sumOf), kept) }},
 		} {
 			first, second, obj, told := closeAgain(t, b, tt.make)
 			if !isFreed(first) || !isFreed(second) || !isFreed(obj) {
@@ -132,7 +132,7 @@ func closeAgain(t *testing.T, b *graphBench, build func() lw.Collection[*sum]) (
 func TestGraphLeavesInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGraphBench(t, nil)
-		d := lw.Derive(b.g, b.l, sized)
+		d := lw.Derive(b.g, b.l, sumOf)
 		u := lw.NewUnion[*Widget](b.g)
 		remove := u.Add(b.l)
 		b.start()
@@ -149,7 +149,7 @@ func TestGraphLeavesInformers(t *testing.T) {
 		if all, _ := lw.Followers(b.l); all != 0 || b.g.Snapshot().ResourceVersion(b.l) != "" {
 			t.Errorf("%d readers of the informer after the last one has gone, at %q", all, b.g.Snapshot().ResourceVersion(b.l))
 		}
-		again := lw.Derive(b.g, b.l, sized)
+		again := lw.Derive(b.g, b.l, sumOf)
 		create(t, b.left, "a", 1)
 		synctest.Wait()
 		if again.Store().Len() != 1 {
@@ -163,7 +163,7 @@ func TestUnionAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGraphBench(t, nil)
 		create(t, b.left, "a", 1)
-		lw.Derive(b.g, b.r, sized, "other")
+		lw.Derive(b.g, b.r, sumOf, "other")
 		first, second, third := lw.NewUnion[*Widget](b.g), lw.NewUnion[*Widget](b.g), lw.NewUnion[*Widget](b.g)
 		b.start()
 		first.Add(b.l)
@@ -194,9 +194,9 @@ func TestCloseOfWhatIsAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGraphBench(t, nil)
 		create(t, b.left, "a", 1)
-		d := lw.Derive(b.g, b.l, sized, "d")
+		d := lw.Derive(b.g, b.l, sumOf, "d")
 		u := lw.NewUnion[*sum](b.g)
-		lw.Derive(b.g, b.r, sized, "other")
+		lw.Derive(b.g, b.r, sumOf, "other")
 		b.start()
 		u.Add(d)
 		d.Close()
@@ -231,8 +231,8 @@ func TestGraphStops(t *testing.T) {
 		b := newGraphBench(t, nil)
 		create(t, b.left, "a", 1)
 		calls := 0
-		d := lw.Derive(b.g, b.l, func(w *Widget) *sum { calls++; return sized(w) })
-		never := lw.Derive(b.g, b.r, sized, "never")
+		d := lw.Derive(b.g, b.l, func(w *Widget) *sum { calls++; return sumOf(w) })
+		never := lw.Derive(b.g, b.r, sumOf, "never")
 		d.AddHandler(lw.Handler[*sum]{Add: func(*sum) { calls++ }, Update: func(_, _ *sum) { calls++ }})
 		start(t, b.l)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -268,7 +268,7 @@ func TestGraphStops(t *testing.T) {
 		if s, _ := d.Store().Get(key("a")); s == nil || s.Sum != 1 {
 			t.Errorf("after Run the store shows %+v", s)
 		}
-		late := lw.Derive(b.g, b.l, sized)
+		late := lw.Derive(b.g, b.l, sumOf)
 		if err := late.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("a collection that was made after Run: %v", err)
 		}
@@ -288,7 +288,7 @@ func TestLateNode(t *testing.T) {
 		var mu sync.Mutex // guards made
 		var made [][]lw.Collection[*sum]
 		build := func() {
-			d := lw.Derive(b.g, b.r, sized)
+			d := lw.Derive(b.g, b.r, sumOf)
 			j := lw.Join(b.g, b.l, d, on, func(l *Widget, r *sum) *sum { return &sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: l.Size} })
 			l := lw.LeftJoin(b.g, b.l, d, on, func(l *Widget, rights []*sum) *sum { return &sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)} })
 			k := lw.GroupBy(b.g, l, allInOne, addedUp, totalOf)

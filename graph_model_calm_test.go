@@ -2,7 +2,6 @@ package lw_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing/synctest"
 	"time"

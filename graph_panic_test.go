@@ -45,8 +45,8 @@ func panicking(b *graphBench) map[string]*lw.Derived[*sum] {
 		}
 		return on
 	}
-	joined := func(l, r *Widget) *sum { return sized(l) }
-	gathered := func(l *Widget, _ []*Widget) *sum { return sized(l) }
+	joined := func(l, r *Widget) *sum { return sumOf(l) }
+	gathered := func(l *Widget, _ []*Widget) *sum { return sumOf(l) }
 	tally := func(name string, mindful string) *lw.Derived[*sum] {
 		mindAt := func(what string, size int) {
 			if what == mindful {
@@ -62,26 +62,26 @@ func panicking(b *graphBench) map[string]*lw.Derived[*sum] {
 		}, name)
 	}
 	return map[string]*lw.Derived[*sum]{
-		"derive": lw.Derive(b.g, b.l, func(w *Widget) *sum { mind(w.Size); return sized(w) }, "derive"),
+		"derive": lw.Derive(b.g, b.l, func(w *Widget) *sum { mind(w.Size); return sumOf(w) }, "derive"),
 		"many": lw.DeriveMany(b.g, b.l, func(w *Widget) iter.Seq[*sum] {
 			return func(yield func(*sum) bool) {
-				if yield(sized(w)) {
+				if yield(sumOf(w)) {
 					mind(w.Size)
 				}
 			}
 		}, "many"),
-		"many at once":   lw.DeriveMany(b.g, b.l, func(w *Widget) iter.Seq[*sum] { mind(w.Size); return slices.Values([]*sum{sized(w)}) }, "many at once"),
+		"many at once":   lw.DeriveMany(b.g, b.l, func(w *Widget) iter.Seq[*sum] { mind(w.Size); return slices.Values([]*sum{sumOf(w)}) }, "many at once"),
 		"join":           lw.Join(b.g, b.l, b.r, on(false, false, false), func(l, r *Widget) *sum { mind(l.Size); return joined(l, r) }, "join"),
 		"join left":      lw.Join(b.g, b.l, b.r, on(true, false, false), joined, "join left"),
 		"join where":     lw.Join(b.g, b.l, b.r, on(false, false, true), joined, "join where"),
-		"leftjoin":       lw.LeftJoin(b.g, b.l, b.r, on(false, false, false), func(l *Widget, _ []*Widget) *sum { mind(l.Size); return sized(l) }, "leftjoin"),
+		"leftjoin":       lw.LeftJoin(b.g, b.l, b.r, on(false, false, false), func(l *Widget, _ []*Widget) *sum { mind(l.Size); return sumOf(l) }, "leftjoin"),
 		"leftjoin left":  lw.LeftJoin(b.g, b.l, b.r, on(true, false, false), gathered, "leftjoin left"),
 		"leftjoin where": lw.LeftJoin(b.g, b.l, b.r, on(false, false, true), gathered, "leftjoin where"),
 		"groupby":        tally("groupby", "function"),
 		"groupby key":    tally("groupby key", "key"),
 		"groupby add":    tally("groupby add", "add"),
-		"group":          lw.GroupAll(b.g, b.l, lw.KeyOf, func(_ lw.Key, all []*Widget) *sum { mind(all[0].Size); return sized(all[0]) }, "group"),
-		"group key":      lw.GroupAll(b.g, b.l, func(w *Widget) lw.Key { mind(w.Size); return lw.KeyOf(w) }, func(_ lw.Key, all []*Widget) *sum { return sized(all[0]) }, "group key"),
+		"group":          lw.GroupAll(b.g, b.l, lw.KeyOf, func(_ lw.Key, all []*Widget) *sum { mind(all[0].Size); return sumOf(all[0]) }, "group"),
+		"group key":      lw.GroupAll(b.g, b.l, func(w *Widget) lw.Key { mind(w.Size); return lw.KeyOf(w) }, func(_ lw.Key, all []*Widget) *sum { return sumOf(all[0]) }, "group key"),
 	}
 }
 
@@ -226,7 +226,7 @@ func TestGraphPanicIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGraphBench(t, nil)
 		create(t, b.left, "a", 1)
-		lw.Derive(b.g, b.l, func(w *Widget) *sum { mind(w.Size); return sized(w) })
+		lw.Derive(b.g, b.l, func(w *Widget) *sum { mind(w.Size); return sumOf(w) })
 		start(t, b.l)
 		got := make(chan any)
 		go func() {
@@ -247,7 +247,7 @@ func TestGraphNameless(t *testing.T) {
 		errs := &errorLog{}
 		b := newGraphBench(t, &lw.GraphOptions{OnError: errs.add})
 		d := lw.Derive(b.g, b.l, func(w *Widget) *sum {
-			s := sized(w)
+			s := sumOf(w)
 			if w.Size == evil {
 				s.Name = ""
 			}
@@ -286,7 +286,7 @@ func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
 			defer mu.Unlock()
 			got = append(got, fmt.Sprint(p.Informer, " ", p.Key.Name))
 		}})
-		d := lw.Derive(b.g, b.l, sized, "d")
+		d := lw.Derive(b.g, b.l, sumOf, "d")
 		byTen := lw.NewIndex(d, func(s *sum) int { mind(s.Sum); return s.Sum / 10 })
 		story := newSumStory(t)
 		d.AddHandler(story.handler())

@@ -86,7 +86,7 @@ func TestBlockedFunction(t *testing.T) {
 				close(blocked)
 				<-block
 			}
-			return sized(w)
+			return sumOf(w)
 		})
 		byName := lw.NewIndex(d, func(s *sum) string { return s.Name })
 		start(t, inf)
@@ -146,7 +146,7 @@ func TestBlockedDerivedHandler(t *testing.T) {
 		})
 		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole})
 		g := lw.NewGraph(nil)
-		d := lw.Derive(g, inf, sized)
+		d := lw.Derive(g, inf, sumOf)
 		block, blocked := make(chan struct{}), make(chan struct{})
 		slow, quick := newSumStory(t), newSumStory(t)
 		adds := 0

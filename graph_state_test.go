@@ -14,8 +14,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// sized makes a sum of a widget.
-func sized(w *Widget) *sum {
+// sumOf makes a sum of a widget.
+func sumOf(w *Widget) *sum {
 	return &sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: w.Size}
 }
 
@@ -68,9 +68,9 @@ func TestRelistIsOneState(t *testing.T) {
 			}
 		}
 		g := lw.NewGraph(nil)
-		sums := lw.Derive(g, inf, sized, "sums")
+		sums := lw.Derive(g, inf, sumOf, "sums")
 		total := lw.GroupBy(g, sums, allInOne, addedUp, totalOf, "total")
-		lw.Derive(g, other, sized, "other")
+		lw.Derive(g, other, sumOf, "other")
 		steps, states := 0, map[int]bool{}
 		lw.AfterStep(g, func() {
 			steps++
@@ -120,9 +120,9 @@ func TestDiamond(t *testing.T) {
 		m := lw.NewMemory(widget("a", 0), widget("b", 0))
 		inf := lw.NewInformer(m, nil)
 		g := lw.NewGraph(nil)
-		plus := lw.Derive(g, inf, sized, "plus")
+		plus := lw.Derive(g, inf, sumOf, "plus")
 		minus := lw.Derive(g, inf, func(w *Widget) *sum {
-			s := sized(w)
+			s := sumOf(w)
 			s.Sum = -s.Sum
 			return s
 		}, "minus")
@@ -210,7 +210,7 @@ func TestGetsOfOneState(t *testing.T) {
 		g := lw.NewGraph(nil)
 		var reads []func() int
 		for i := range 6 {
-			d := lw.Derive(g, inf, sized, fmt.Sprint("d", i))
+			d := lw.Derive(g, inf, sumOf, fmt.Sprint("d", i))
 			byName := lw.NewIndex(d, func(s *sum) string { return s.Name })
 			reads = append(reads, func() int {
 				s, _ := d.Store().Get(key("a"))

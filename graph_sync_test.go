@@ -33,8 +33,8 @@ func TestGraphSync(t *testing.T) {
 		create(t, b.left, "a", 1)
 		create(t, b.right, "a", 1)
 		b.right.Fail(refused)
-		good := lw.Derive(b.g, b.l, sized, "good")
-		bad := lw.Derive(b.g, b.r, sized, "bad")
+		good := lw.Derive(b.g, b.l, sumOf, "good")
+		bad := lw.Derive(b.g, b.r, sumOf, "bad")
 		on := lw.On[string, *Widget, *sum]{Left: lw.One(func(w *Widget) string { return w.Name }), Right: lw.One(func(s *sum) string { return s.Name })}
 		both := lw.LeftJoin(b.g, b.l, bad, on, func(w *Widget, rights []*sum) *sum {
 			return &sum{Meta: lw.MetaOf(w), Sum: len(rights)}
@@ -140,9 +140,9 @@ func TestGraphReadYourWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGraphBench(t, nil)
 		create(t, b.left, "a", 0)
-		d := lw.Derive(b.g, b.l, sized)
+		d := lw.Derive(b.g, b.l, sumOf)
 		total := lw.GroupBy(b.g, d, allInOne, addedUp, totalOf)
-		other := lw.Derive(b.g, b.r, sized, "other")
+		other := lw.Derive(b.g, b.r, sumOf, "other")
 		story := newSumStory(t)
 		total.AddHandler(story.handler())
 		b.start()
@@ -202,7 +202,7 @@ func TestGraphWaitEnds(t *testing.T) {
 			if w.Size > 0 {
 				<-block
 			}
-			return sized(w)
+			return sumOf(w)
 		})
 		start(t, b.l)
 		if err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, b.left.ResourceVersion()); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Run") {
@@ -244,7 +244,7 @@ func TestGraphEpoch(t *testing.T) {
 			create(t, b.left, fmt.Sprint("w", i), i)
 		}
 		before := b.left.ResourceVersion()
-		d := lw.Derive(b.g, b.l, sized, "d")
+		d := lw.Derive(b.g, b.l, sumOf, "d")
 		total := lw.GroupBy(b.g, d, allInOne, addedUp, totalOf, "total")
 		stories := []*sumStory{newSumStory(t), newSumStory(t)}
 		d.AddHandler(stories[0].handler())

@@ -25,13 +25,13 @@ func TestVerify(t *testing.T) {
 		build func(b *graphBench) *lw.Derived[*sum]
 		want  string // in each error; "": there is none
 	}{
-		{"a good derive", func(b *graphBench) *lw.Derived[*sum] { return lw.Derive(b.g, b.l, sized, "it") }, ""},
+		{"a good derive", func(b *graphBench) *lw.Derived[*sum] { return lw.Derive(b.g, b.l, sumOf, "it") }, ""},
 		{"a good join", func(b *graphBench) *lw.Derived[*sum] {
 			return lw.Join(b.g, b.l, b.r, byName, func(l, r *Widget) *sum { return &sum{Meta: lw.MetaOf(l), Sum: l.Size + r.Size} }, "it")
 		}, ""},
 		{"conflicts", func(b *graphBench) *lw.Derived[*sum] { return lw.Derive(b.g, b.l, bySize, "it") }, "several inputs"},
 		{"a good aggregate", func(b *graphBench) *lw.Derived[*sum] {
-			return lw.GroupBy(b.g, lw.Derive(b.g, b.l, sized), allInOne, addedUp, totalOf, "it")
+			return lw.GroupBy(b.g, lw.Derive(b.g, b.l, sumOf), allInOne, addedUp, totalOf, "it")
 		}, ""},
 		{"resource versions do not count", func(b *graphBench) *lw.Derived[*sum] {
 			return lw.Derive(b.g, b.l, func(w *Widget) *sum { return &sum{Meta: lw.Meta{Name: w.Name, ResourceVersion: changing()}} }, "it")
@@ -50,7 +50,7 @@ func TestVerify(t *testing.T) {
 		{"a where that changes its mind", func(b *graphBench) *lw.Derived[*sum] {
 			on, asked := byName, 0
 			on.Where = func(l, r *Widget) bool { asked++; return asked <= 2 }
-			return lw.Join(b.g, b.l, b.r, on, func(l, r *Widget) *sum { return sized(l) }, "it")
+			return lw.Join(b.g, b.l, b.r, on, func(l, r *Widget) *sum { return sumOf(l) }, "it")
 		}, "new computation"},
 		{"an aggregate that cannot remove", func(b *graphBench) *lw.Derived[*sum] {
 			most := lw.Aggregate[*Widget, int]{
@@ -60,7 +60,7 @@ func TestVerify(t *testing.T) {
 			return lw.GroupBy(b.g, b.l, func(*Widget) lw.Key { return lw.Key{Name: "most"} }, most, totalOf, "it")
 		}, "Sum"},
 		{"a collection that changes what it has got", func(b *graphBench) *lw.Derived[*sum] {
-			d := lw.Derive(b.g, b.l, sized, "it")
+			d := lw.Derive(b.g, b.l, sumOf, "it")
 			lw.Derive(b.g, d, func(s *sum) *sum { s.Sum++; return s }, "behind")
 			return d
 		}, "Sum"},

@@ -155,7 +155,7 @@ func TestIndexOfDerived(t *testing.T) {
 			create(t, b.left, fmt.Sprint("l", i), i)
 			create(t, b.right, fmt.Sprint("r", i), i)
 		}
-		d := lw.Derive(b.g, b.l, sized)
+		d := lw.Derive(b.g, b.l, sumOf)
 		u := lw.NewUnion[*Widget](b.g, b.l, b.r)
 		tens := func(s *sum) int { return s.Sum / 10 }
 		digits := func(w *Widget) iter.Seq[int] { return slices.Values([]int{w.Size % 10, w.Size % 10, 100}) }
