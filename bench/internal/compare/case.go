@@ -113,7 +113,7 @@ func TimesLess(x float64) Goal { return Goal{timesLess, x} }
 // TimesMore asks that the side does at least x times as much as its base.
 func TimesMore(x float64) Goal { return Goal{timesMore, x} }
 
-// Part asks that the side needs at most x times as much as its base; x is less than 1.
+// Part asks that the side needs at most x times as much as its base.
 func Part(x float64) Goal { return Goal{part, x} }
 
 // Most asks for a value of at most v, whatever the value of the base is.

@@ -1,0 +1,279 @@
+package derive
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/feed"
+	"github.com/go-lw/lw/bench/internal/measure"
+)
+
+// informer and another are sides of cases that measure what a graph adds.
+const (
+	informer = "informer"
+	another  = "another handler"
+)
+
+// Get measures a Get of each of 10,000 objects in random order: of a derived collection, and of the
+// informer that it is derived from.
+func Get() compare.Case {
+	return compare.Case{
+		Name: "Get of a derived collection",
+		Lines: []compare.Line{
+			{Row: rowGet, What: "Get of a derived collection beside an informer's: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: informer, Side: graph, Goal: compare.Part(1.3)},
+			{Row: rowGet, What: "Get of a derived collection beside an informer's: allocations", Unit: compare.Count, Key: "allocs", Base: informer, Side: graph, Goal: compare.Most(0.001)},
+		},
+		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
+			w := newWorld(10_000)
+			list, version := w.list()
+			f := newFollower(sources{feed.New(list, version, true), w.services})
+			g := lw.NewGraph(nil)
+			backends := lw.Derive(g, f.pods, newBackend)
+			f.run = append(f.run, g.Run)
+			f.start()
+			must(g.WaitForSync(f.ctx))
+			keys := make([]lw.Key, len(list))
+			for i, p := range list {
+				keys[i] = lw.KeyOf(p)
+			}
+			rand.New(rand.NewPCG(3, 4)).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			times := cfg.N(100, 20)
+			return []compare.Side{
+				{Name: informer, Measure: func() compare.Sample { return gets(f.pods.Store(), keys, times) }},
+				{Name: graph, Measure: func() compare.Sample { return gets(backends.Store(), keys, times) }},
+			}, f.stop
+		},
+	}
+}
+
+func gets[T lw.Object](store lw.Reader[T], keys []lw.Key, times int) compare.Sample {
+	found := 0
+	u := measure.Do(func() {
+		for range times {
+			for _, key := range keys {
+				if _, ok := store.Get(key); ok {
+					found++
+				}
+			}
+		}
+	})
+	if found != times*len(keys) {
+		panic("derive: an object was not found")
+	}
+	return u.Sample(times * len(keys))
+}
+
+// Snapshot measures Graph.Snapshot of a graph of ten collections in which nothing has changed since
+// the last one, beside a snapshot of each of the collections.
+func Snapshot() compare.Case {
+	const each = "each"
+	return compare.Case{
+		Name: "snapshot of a graph",
+		Lines: []compare.Line{
+			{Row: rowSnapshot, What: "Graph.Snapshot of ten collections beside a snapshot of each: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: each, Side: graph, Goal: compare.Most(100)},
+			{Row: rowSnapshot, What: "Graph.Snapshot of ten collections beside a snapshot of each: allocations", Unit: compare.Count, Key: "allocs", Base: each, Side: graph},
+		},
+		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
+			w := newWorld(1_000)
+			list, version := w.list()
+			f := newFollower(sources{feed.New(list, version, true), w.services})
+			g := lw.NewGraph(nil)
+			var collections []*lw.Derived[*backend]
+			for i := range 10 {
+				collections = append(collections, lw.Derive(g, f.pods, newBackend, fmt.Sprint("backend-", i)))
+			}
+			f.run = append(f.run, g.Run)
+			f.start()
+			must(g.WaitForSync(f.ctx))
+			n := cfg.N(100_000, 10_000)
+			do := func(snapshot func()) compare.Sample {
+				return measure.Do(func() {
+					for range n {
+						snapshot()
+					}
+				}).Sample(n)
+			}
+			return []compare.Side{
+				{Name: graph, Measure: func() compare.Sample {
+					return do(func() { g.Snapshot() })
+				}},
+				{Name: each, Measure: func() compare.Sample {
+					return do(func() {
+						for _, c := range collections {
+							c.Store().Snapshot()
+						}
+					})
+				}},
+			}, f.stop
+		},
+	}
+}
+
+// NoKey measures changes of pods that share no key with a service, in bursts: with a LeftJoin of
+// services and pods, and with the informers alone. It counts the calls of the join's function.
+func NoKey() compare.Case {
+	return compare.Case{
+		Name: "a change that no key reaches",
+		Lines: []compare.Line{
+			{Row: rowNoKey, What: "a change that no key of a join reaches, beside the informer alone: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: informer, Side: graph, Goal: compare.Most(1500)},
+			{Row: rowNoKey, What: "a change that no key of a join reaches, beside the informer alone: allocations", Unit: compare.Count, Key: "allocs", Base: informer, Side: graph},
+			{Row: rowNoKey, What: "a change that no key of a join reaches: calls of its function", Unit: compare.Count, Key: "calls", Base: informer, Side: graph, Goal: compare.Most(0)},
+		},
+		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
+			do := func(join bool) compare.Sample {
+				w := newWorld(size(cfg))
+				list, version := w.list()
+				fd := feed.New(list, version, true)
+				f := newFollower(sources{fd, w.services})
+				upTo := f.pods.WaitForResourceVersion
+				var calls atomic.Int64
+				if join {
+					g := lw.NewGraph(nil)
+					leftJoin(g, f.services, f.pods, func(s *corev1.Service, pods []*corev1.Pod) *Endpoints {
+						calls.Add(1)
+						return endpointsOf(s, pods, addressOf)
+					})
+					f.run = append(f.run, g.Run)
+					upTo = func(ctx context.Context, version string) error {
+						return g.WaitForResourceVersion(ctx, f.pods, version)
+					}
+				}
+				f.start()
+				defer f.stop()
+				burst := func() measure.Usage {
+					next := w.next(len(w.pods), unselected)
+					return measure.Do(func() {
+						fd.Send(next)
+						must(upTo(f.ctx, w.version()))
+					})
+				}
+				burst() // takes the pods out of the services
+				before := calls.Load()
+				var sum measure.Usage
+				for range 3 {
+					sum = sum.Plus(burst())
+				}
+				sample := sum.Sample(3 * len(w.pods))
+				sample["calls"] = float64(calls.Load() - before)
+				return sample
+			}
+			return []compare.Side{
+				{Name: informer, Measure: func() compare.Sample { return do(false) }},
+				{Name: graph, Measure: func() compare.Sample { return do(true) }},
+			}, nil
+		},
+	}
+}
+
+// Size measures what a change costs as the pods, the services and the groups of pods that have a
+// label in common grow: readiness flips in bursts of a hundred, of which most are of another service.
+func Size() compare.Case {
+	const small, medium, large = "1k", "10k", "100k"
+	sizes := map[string]int{small: 1_000, medium: 10_000, large: 100_000}
+	line := func(side string, goal compare.Goal) compare.Line {
+		return compare.Line{
+			Row: rowSize, What: "endpoints and loads of " + side + " pods beside those of 1k, a readiness flip: CPU",
+			Unit: compare.Nanoseconds, Key: "cpu", Base: small, Side: side, Goal: goal,
+		}
+	}
+	return compare.Case{
+		Name:  "endpoints and loads, by the number of pods",
+		Lines: []compare.Line{line(medium, compare.Part(1.2)), line(large, compare.Part(1.2))},
+		Setup: func(cfg compare.Config) (sides []compare.Side, done func()) {
+			for _, name := range []string{small, medium, large} {
+				sides = append(sides, compare.Side{Name: name, Measure: func() compare.Sample {
+					p := newPlayer(newWorld(sizes[name]), graph, false)
+					defer p.follower.stop()
+					n := cfg.N(100, 30)
+					return p.flips(n).Sample(100 * n)
+				}})
+			}
+			return sides, nil
+		},
+	}
+}
+
+// flips returns the usage of n bursts of a hundred flips. The collector runs once, before them.
+func (p *player) flips(n int) measure.Usage {
+	p.bursts(0, 100, flip)
+	type round struct {
+		changes []*corev1.Pod
+		version string
+		fence   *corev1.Pod
+	}
+	rounds := make([]round, n)
+	for i := range rounds {
+		rounds[i].changes = p.next(100, flip)
+		rounds[i].version = p.version()
+		rounds[i].fence = p.passFence()
+	}
+	return measure.Do(func() {
+		for _, r := range rounds {
+			p.burst(r.changes, r.fence, r.version)
+		}
+	})
+}
+
+// Event measures the CPU of the one thread that writes the events of a burst into an informer with a
+// handler: with a graph that derives from it, and with another handler instead.
+func Event() compare.Case {
+	return compare.Case{
+		Name: "an informer's event beside a graph",
+		Lines: []compare.Line{
+			{Row: rowEvent, What: "an informer's event with a graph, beside that with another handler: CPU of the thread", Unit: compare.Nanoseconds, Key: "cpu", Base: another, Side: graph, Goal: compare.Part(1.05)},
+		},
+		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
+			n := cfg.N(100, 20)
+			return []compare.Side{
+				{Name: another, Measure: func() compare.Sample { return event(false, n) }},
+				{Name: graph, Measure: func() compare.Sample { return event(true, n) }},
+			}, nil
+		},
+	}
+}
+
+// event returns the CPU of n bursts of events of 10,000 pods. The graph or the other handler has taken
+// a burst before the next one comes.
+func event(withGraph bool, n int) compare.Sample {
+	w := newWorld(10_000)
+	list, version := w.list()
+	fd := feed.New(list, version, true)
+	f := newFollower(sources{fd, nil})
+	handler := lw.Handler[*corev1.Pod]{Update: func(_, _ *corev1.Pod) {}}
+	regs := []*lw.Registration{f.pods.AddHandler(handler)}
+	upTo := f.pods.WaitForResourceVersion
+	if withGraph {
+		g := lw.NewGraph(nil)
+		lw.Derive(g, f.pods, newBackend)
+		f.run = append(f.run, g.Run)
+		upTo = func(ctx context.Context, version string) error {
+			return g.WaitForResourceVersion(ctx, f.pods, version)
+		}
+	} else {
+		regs = append(regs, f.pods.AddHandler(handler))
+	}
+	f.start()
+	defer f.stop()
+	var sum time.Duration
+	const each = 1000
+	for range n {
+		changes := w.next(each, heartbeat)
+		runtime.GC()
+		sum += fd.SendTimed(changes)
+		must(upTo(f.ctx, w.version()))
+		for _, reg := range regs {
+			for reg.Pending() > 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	return compare.Sample{"cpu": float64(sum) / float64(n*each)}
+}
