@@ -1,6 +1,8 @@
 package lw
 
 import (
+	"slices"
+
 	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/settle"
@@ -161,7 +163,7 @@ func GroupAll[T, U Object](g *Graph, in Collection[T], key func(T) Key, f func(k
 	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		return &groupOperator[T, U]{
 			byKey: newByKey(shown, faults), in: from, key: key, f: f,
-			objs: arrange.New[Key, T, struct{}](), dirty: map[Key]bool{},
+			objs: arrange.New[Key, T, struct{}](),
 		}
 	})
 }
@@ -172,7 +174,7 @@ type groupOperator[T, U Identified] struct {
 	key   func(T) Key
 	f     func(Key, []T) U
 	objs  *arrange.Arrangement[Key, T, struct{}]
-	dirty map[Key]bool // the groups whose results this step computes
+	dirty []Key // the groups whose results this step computes
 	args  []T
 }
 
@@ -180,10 +182,10 @@ func (o *groupOperator[T, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
 
 func (o *groupOperator[T, U]) run(whole bool) {
 	feed(o.in, whole, o.apply)
-	for key := range o.dirty {
+	for _, key := range arrange.Distinct(o.dirty) {
 		o.compute(key)
 	}
-	clear(o.dirty)
+	o.dirty = o.dirty[:0]
 }
 
 func (o *groupOperator[T, U]) apply(key Key, obj T) {
@@ -191,9 +193,12 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 	if equal.IsZero(obj) {
 		o.faults.cured(key)
 		if e != nil {
-			group := o.key(e.Object)
-			o.dirty[group] = true
-			o.objs.Remove(e, []Key{group})
+			var groups []Key
+			if !o.faults.try("key", key, func() { groups = []Key{o.key(e.Object)} }) {
+				groups = slices.Collect(o.objs.Values)
+			}
+			o.dirty = append(o.dirty, groups...)
+			o.objs.Remove(e, groups)
 		}
 		return
 	}
@@ -208,9 +213,9 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 	}
 	o.faults.cured(key)
 	if e != nil {
-		o.dirty[was] = true
+		o.dirty = append(o.dirty, was)
 	}
-	o.dirty[now] = true
+	o.dirty = append(o.dirty, now)
 	o.objs.Put(key, obj, []Key{now}, func(T) []Key { return []Key{was} })
 }
 

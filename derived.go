@@ -70,6 +70,8 @@ type anyInput interface {
 
 // results are what an operator has worked out: a *settle.Results.
 type results[T Identified] interface {
+	// Decide ends the claims of this step, and reports conflicts.
+	Decide()
 	// Changes returns the changes of this step.
 	Changes() []settle.Change[T]
 	// Changed reports whether a change of key is among them.
@@ -88,7 +90,7 @@ func newDerived[T Identified](g *Graph, name string, same func(a, b T) bool, ane
 	d.op = anew(d.hub.store.store.Get, d.faults)
 	d.batch = d.hub.store.store.NewBatch()
 	if g.opts.OnPanic != nil {
-		d.batch.Recover = func(key Key, v any) { d.faults.panicked("index", key, v) }
+		d.batch.Recover = func(key Key, v any) { g.opts.OnPanic(d.faults.panic("index", key, v)) }
 	}
 	g.add(d)
 	return d
@@ -147,6 +149,7 @@ func (d *Derived[T]) compute() {
 		d.enters = true
 	}
 	d.op.run(d.enters)
+	d.op.Decide()
 	for _, c := range d.op.Changes() {
 		d.batch.Put(c.Key, c.New)
 	}
@@ -181,6 +184,7 @@ func (d *Derived[T]) verify() {
 	none := func(Key) (obj T, ok bool) { return obj, false }
 	fresh := d.anew(none, &faults{graph: d.graph, collection: d.faults.collection, silent: true})
 	fresh.run(true)
+	fresh.Decide()
 	want := map[Key]T{}
 	for _, c := range fresh.Changes() {
 		want[c.Key] = c.New
@@ -259,7 +263,7 @@ func (d *Derived[T]) explain(cause error) error {
 		return fmt.Errorf("lw: %s: handler not synced (%d changes pending): %w", d.hub.opts.Name, d.hub.pending(), cause)
 	}
 	var names []string
-	errs := []error{cause}
+	var errs []error
 	d.unsynced(func(core *hubCore) bool {
 		if !slices.Contains(names, core.opts.Name) {
 			names = append(names, core.opts.Name)
@@ -273,6 +277,9 @@ func (d *Derived[T]) explain(cause error) error {
 		what += ", since the Run of the graph has not been called"
 	case len(names) > 0:
 		what += ", since it waits for " + strings.Join(names, ", ")
+	}
+	if cause != nil {
+		errs = append(errs, cause)
 	}
 	return &derivedError{fmt.Sprintf("lw: %s: %s", d.hub.opts.Name, what), errs}
 }
@@ -304,7 +311,12 @@ func (d *Derived[T]) status() DerivedStatus {
 	f := d.faults
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.Conflicts, s.SetAside = maps.Clone(f.conflicts), maps.Clone(f.setAside)
+	if len(f.conflicts) > 0 {
+		s.Conflicts = maps.Clone(f.conflicts)
+	}
+	if len(f.setAside) > 0 {
+		s.SetAside = maps.Clone(f.setAside)
+	}
 	s.Computed, s.Unchanged = f.computed.Load(), f.unchanged.Load()
 	return s
 }

@@ -51,12 +51,16 @@ func (x *faults) try(what string, key Key, f func()) (ok bool) {
 
 // panicked sets the object of key aside, since the function that what names has panicked with v.
 func (x *faults) panicked(what string, key Key, v any) {
-	p := &Panic{Informer: x.graph.opts.Name + "/" + x.collection, Handler: what, Key: key, Value: v, Stack: debug.Stack()}
-	if x.silent {
-		return
+	if !x.silent {
+		p := x.panic(what, key, v)
+		x.set(key, p)
+		x.graph.opts.OnPanic(p)
 	}
-	x.set(key, p)
-	x.graph.opts.OnPanic(p)
+}
+
+// panic describes a panic with v in the function that what names.
+func (x *faults) panic(what string, key Key, v any) *Panic {
+	return &Panic{Informer: x.graph.opts.Name + "/" + x.collection, Handler: what, Key: key, Value: v, Stack: debug.Stack()}
 }
 
 // set notes why the object of key is set aside.

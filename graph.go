@@ -65,8 +65,9 @@ type GraphOptions struct {
 	OnError func(err error)
 	// OnPanic is called when a function of a collection panics, in the goroutine of Run, or when
 	// one of a handler does. What the object has made then stays as it was, until its next version;
-	// the object is in DerivedStatus.SetAside meanwhile. Default: the panic crashes the program, as
-	// any panic does.
+	// the object is in DerivedStatus.SetAside meanwhile. A result at which the function of an index
+	// panics is in the collection, and not in that index. Default: the panic crashes the program,
+	// as any panic does.
 	OnPanic func(p *Panic)
 	// Verify computes every collection anew in each step, and reports to OnError what differs: a
 	// function that is not pure, an [Aggregate] whose Remove does not undo Add, a shared object that

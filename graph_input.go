@@ -113,10 +113,7 @@ func (l *leaf[T]) poll(whole bool) {
 }
 
 func (l *leaf[T]) subscribe() {
-	sub := &subscription[T]{
-		opts:     cursorOptions{wake: l.graph.wake},
-		starting: func(*Snapshot[T]) { l.graph.poke() },
-	}
+	sub := &subscription[T]{opts: cursorOptions{wake: l.graph.wake}}
 	l.hub.subscribe(sub)
 	l.graph.life.Lock()
 	l.sub = sub

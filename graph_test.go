@@ -114,3 +114,22 @@ func TestGraph(t *testing.T) {
 		}
 	})
 }
+
+// A graph syncs whenever the first list comes: the wake-up for it is not lost.
+func TestGraphStarts(t *testing.T) {
+	for range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{OnError: func(error) {}})
+			g := lw.NewGraph(nil)
+			same := lw.Derive(g, inf, func(w *Widget) *Widget { return w })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go inf.Run(ctx)
+			go g.Run(ctx)
+			synctest.Wait()
+			if same.Store().Len() != 1 {
+				t.Fatal("the graph has not synced")
+			}
+		})
+	}
+}

@@ -161,6 +161,9 @@ func (h *hub[T]) beginLocked(s *subscription[T]) {
 		s.starting(s.snapshot)
 	}
 	close(s.started)
+	if s.cursor.shared {
+		s.cursor.signal() // the goroutine that polls it does not wait for started
+	}
 }
 
 // unsubscribe closes the cursor of s, or removes s from the subscriptions that wait.

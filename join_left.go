@@ -17,7 +17,7 @@ func LeftJoin[K comparable, L, R, U Object](g *Graph, left Collection[L], right 
 	on.validate("LeftJoin", f != nil)
 	l, r := inputOf(g, left, "LeftJoin"), inputOf(g, right, "LeftJoin")
 	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
-		o := &leftJoinOperator[K, L, R, U]{byKey: newByKey(shown, faults), sides: newSides[K, L, R, dirty, struct{}](on, l, r, faults), f: f}
+		o := &leftJoinOperator[K, L, R, U]{byKey: newByKey(shown, faults), sides: newSides[K, L, R, leftState[R], struct{}](on, l, r, faults), f: f}
 		o.appliedLeft, o.appliedRight = o.applyLeft, o.applyRight
 		return o
 	})
@@ -25,27 +25,33 @@ func LeftJoin[K comparable, L, R, U Object](g *Graph, left Collection[L], right 
 
 type leftJoinOperator[K comparable, L, R, U Identified] struct {
 	byKey[U]
-	*sides[K, L, R, dirty, struct{}]
+	*sides[K, L, R, leftState[R], struct{}]
 	f func(L, []R) U
 	// applyLeft and applyRight, as fields so that they are allocated once.
 	appliedLeft  func(Key, L)
 	appliedRight func(Key, R)
 
-	dirty  []*arrange.Entry[L, dirty] // the lefts whose results this step computes
-	found  []*arrange.Entry[R, struct{}]
-	rights []R
+	dirty []*arrange.Entry[L, leftState[R]] // the lefts whose results this step computes
+	round uint64                            // the number of the present change of a right
+	args  []R
 }
 
-// dirty says that a left is in leftJoinOperator.dirty.
-type dirty bool
+// leftState is what a left join keeps beside a left.
+type leftState[R Identified] struct {
+	// rights are those that belong to the left, in the order of their keys. So a change of one of
+	// them costs nothing for all others that share a key.
+	rights []*arrange.Entry[R, struct{}]
+	dirty  bool   // it is in leftJoinOperator.dirty
+	renew  bool   // rights has to be worked out anew
+	round  uint64 // the last change of a right that looked at it
+}
 
 func (o *leftJoinOperator[K, L, R, U]) run(whole bool) {
-	// The lefts come first, so that a right sees the keys that they have now. A left that has
-	// changed is computed in any case.
+	// The lefts come first. One that has changed looks for its rights at the end.
 	feed(o.left, whole, o.appliedLeft)
 	feed(o.right, whole, o.appliedRight)
 	for _, l := range o.dirty {
-		l.State = false
+		l.State.dirty = false
 		if o.lefts.Find(l.Key) == l {
 			o.compute(l)
 		}
@@ -61,98 +67,107 @@ func (o *leftJoinOperator[K, L, R, U]) applyLeft(key Key, obj L) {
 		return
 	}
 	if l := o.putLeft(key, obj); l != nil {
+		l.State.renew = true
 		o.touch(l)
 	}
 }
 
-func (o *leftJoinOperator[K, L, R, U]) touch(l *arrange.Entry[L, dirty]) {
-	if !l.State {
-		l.State = true
+// touch has this step compute the result of l.
+func (o *leftJoinOperator[K, L, R, U]) touch(l *arrange.Entry[L, leftState[R]]) {
+	if !l.State.dirty {
+		l.State.dirty = true
 		o.dirty = append(o.dirty, l)
 	}
 }
 
 func (o *leftJoinOperator[K, L, R, U]) applyRight(key Key, obj R) {
-	var old R
-	if r := o.sides.rights.Find(key); r != nil {
-		old = r.Object
-	}
-	_, was, now, ok := o.moveRight(key, obj)
+	r, was, now, ok := o.moveRight(key, obj)
 	if !ok {
 		return
 	}
-	if was == nil { // the keys are the same, or the right is new
-		o.touchAll(now, old, obj)
-		return
-	}
-	o.touchAll(was, old, *new(R))
-	o.touchAll(now, *new(R), obj)
-}
-
-// touchAll touches the lefts that share one of keys and that a or b belongs to. One of the two may
-// be zero.
-func (o *leftJoinOperator[K, L, R, U]) touchAll(keys []K, a, b R) {
-	for _, k := range keys {
+	o.round++
+	for _, k := range now {
 		for _, l := range o.lefts.Members(k) {
-			if !bool(l.State) && (o.belongs(l, b) || o.belongs(l, a)) {
-				o.touch(l)
+			if l.State.round != o.round {
+				l.State.round = o.round
+				o.judge(l, r, true)
+			}
+		}
+	}
+	for _, k := range was {
+		for _, l := range o.lefts.Members(k) {
+			if l.State.round != o.round {
+				l.State.round = o.round
+				o.judge(l, r, false)
 			}
 		}
 	}
 }
 
-// belongs reports whether r, which shares a key with l, belongs to it. If Where panics and OnPanic
-// is set, it returns true: compute then meets the panic, and reports it.
-func (o *leftJoinOperator[K, L, R, U]) belongs(l *arrange.Entry[L, dirty], r R) (yes bool) {
-	if equal.IsZero(r) {
-		return false
+// judge decides whether r, which has changed, belongs to l, and touches l if r does or did. share
+// says whether they share a key.
+func (o *leftJoinOperator[K, L, R, U]) judge(l *arrange.Entry[L, leftState[R]], r *arrange.Entry[R, struct{}], share bool) {
+	if l.State.renew {
+		o.touch(l)
+		return
 	}
-	if o.on.Where == nil {
-		return true
+	belongs := share
+	if share && o.on.Where != nil {
+		where := func() { belongs = o.on.Where(l.Object, r.Object) }
+		if !o.sides.faults.try("Where", l.Key, where) {
+			l.State.renew = true // at the next change of l, or of an object that shares a key
+			return
+		}
 	}
-	if o.sides.faults.graph.opts.OnPanic != nil {
-		defer func() {
-			if recover() != nil {
-				yes = true
-			}
-		}()
+	rights := l.State.rights
+	i, did := slices.BinarySearchFunc(rights, r.Key, func(e *arrange.Entry[R, struct{}], key Key) int { return compareKeys(e.Key, key) })
+	switch {
+	case !belongs && !did:
+		return
+	case belongs && !did:
+		rights = slices.Insert(rights, i, r)
+	case belongs:
+		rights[i] = r // it may have gone and come back in one step
+	default:
+		rights = slices.Delete(rights, i, i+1)
 	}
-	return o.on.Where(l.Object, r)
+	l.State.rights = rights
+	o.touch(l)
 }
 
 // compute makes the result of l.
-func (o *leftJoinOperator[K, L, R, U]) compute(l *arrange.Entry[L, dirty]) {
+func (o *leftJoinOperator[K, L, R, U]) compute(l *arrange.Entry[L, leftState[R]]) {
 	var result U
 	faults := o.sides.faults
 	ok := faults.try("function", l.Key, func() {
-		o.find(l)
+		if l.State.renew {
+			l.State.rights = o.find(l)
+			l.State.renew = false
+		}
+		for _, r := range l.State.rights {
+			o.args = append(o.args, r.Object)
+		}
 		faults.computed.Add(1)
-		result = o.f(l.Object, o.rights)
+		result = o.f(l.Object, o.args)
 	})
-	clear(o.found)
-	clear(o.rights)
-	o.found, o.rights = o.found[:0], o.rights[:0]
+	clear(o.args)
+	o.args = o.args[:0]
 	if ok && named(faults, l.Key, result) {
 		faults.cured(l.Key)
 		o.set(l.Key, result)
 	}
 }
 
-// find sets rights to the rights that belong to l.
-func (o *leftJoinOperator[K, L, R, U]) find(l *arrange.Entry[L, dirty]) {
-	keys := o.leftKeys(l)
-	for _, k := range keys {
-		for _, r := range o.sides.rights.Sorted(k) {
+// find returns the rights that belong to l, in the order of their keys.
+func (o *leftJoinOperator[K, L, R, U]) find(l *arrange.Entry[L, leftState[R]]) []*arrange.Entry[R, struct{}] {
+	found := l.State.rights[:0:0]
+	for _, k := range o.leftKeys(l) {
+		for _, r := range o.rights.Members(k) {
 			if o.on.Where == nil || o.on.Where(l.Object, r.Object) {
-				o.found = append(o.found, r)
+				found = append(found, r)
 			}
 		}
 	}
-	if len(keys) > 1 {
-		slices.SortFunc(o.found, func(a, b *arrange.Entry[R, struct{}]) int { return compareKeys(a.Key, b.Key) })
-		o.found = slices.Compact(o.found)
-	}
-	for _, r := range o.found {
-		o.rights = append(o.rights, r.Object)
-	}
+	slices.SortFunc(found, func(a, b *arrange.Entry[R, struct{}]) int { return compareKeys(a.Key, b.Key) })
+	return slices.Clip(slices.Compact(found))
 }

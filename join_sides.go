@@ -2,6 +2,7 @@ package lw
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
@@ -59,7 +60,11 @@ func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, A]) 
 func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, A]) {
 	s.faults.cured(key)
 	if l = s.lefts.Find(key); l != nil {
-		s.lefts.Remove(l, s.leftKeys(l))
+		var keys []K
+		if !s.faults.try("left key", key, func() { keys = s.leftKeys(l) }) {
+			keys = slices.Collect(s.lefts.Values)
+		}
+		s.lefts.Remove(l, keys)
 	}
 	return l
 }
@@ -79,7 +84,9 @@ func (s *sides[K, L, R, A, B]) moveRight(key Key, obj R) (r *arrange.Entry[R, B]
 		if r == nil {
 			return nil, nil, nil, false
 		}
-		was = s.was.of(s.on.Right(r.Object))
+		if !s.faults.try("right key", key, func() { was = s.was.of(s.on.Right(r.Object)) }) {
+			was = slices.Collect(s.rights.Values)
+		}
 		s.rights.Remove(r, was)
 		return r, was, nil, true
 	}

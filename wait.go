@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// A Syncer is something that can be waited for. An [*Informer], a [*Registration] and a [*Group]
-// are Syncers.
+// A Syncer is something that can be waited for. An [*Informer], a [*Registration], a [*Group], a
+// [*Graph] and a [*Derived] are Syncers.
 type Syncer interface {
 	WaitForSync(ctx context.Context) error
 }

@@ -16,8 +16,9 @@ type Rules[O comparable, T any] struct {
 	Shown func(key Key) (T, bool)
 	// Home returns the origin that mostly claims key. Such a claim takes no memory. nil: none does.
 	Home func(key Key) O
-	// Rivals is called when the number of origins that claim key becomes two, and when it becomes
-	// one again. rival is one of those that are not shown. It may be nil.
+	// Rivals is called by Decide for a key that several origins claim, and that one or none did when
+	// the step before was decided; and the other way round. rival is the smallest of those that are
+	// not shown. It may be nil.
 	Rivals func(key Key, shown, rival O, several bool)
 }
 
@@ -34,6 +35,9 @@ type Results[O comparable, T any] struct {
 	owners map[Key]O
 	// rivals has the claims of each key that are not shown, smallest first.
 	rivals map[Key][]claim[O, T]
+	// contested has the keys that have got or lost their rivals in this step, and whether they had
+	// some before it. What was so only between two claims of the step is not reported.
+	contested map[Key]bool
 }
 
 type claim[O comparable, T any] struct {
@@ -43,7 +47,7 @@ type claim[O comparable, T any] struct {
 
 // NewResults returns results without a claim.
 func NewResults[O comparable, T any](rules Rules[O, T]) *Results[O, T] {
-	return &Results[O, T]{rules: rules, owners: map[Key]O{}, rivals: map[Key][]claim[O, T]{}}
+	return &Results[O, T]{rules: rules, owners: map[Key]O{}, rivals: map[Key][]claim[O, T]{}, contested: map[Key]bool{}}
 }
 
 // Put makes obj the object that origin claims for key. It reports whether obj is the same as the
@@ -78,11 +82,18 @@ func (r *Results[O, T]) Put(origin O, key Key, obj T) (same bool) {
 	} else {
 		waiting = slices.Insert(waiting, i, claim[O, T]{origin, obj})
 	}
-	r.rivals[key] = waiting
-	if len(waiting) == 1 && r.rules.Rivals != nil {
-		r.rules.Rivals(key, r.owner(key), waiting[0].origin, true)
+	if len(waiting) == 1 {
+		r.contest(key, false)
 	}
+	r.rivals[key] = waiting
 	return false
+}
+
+// contest notes that key gets or loses its rivals, and whether it had some.
+func (r *Results[O, T]) contest(key Key, had bool) {
+	if _, noted := r.contested[key]; !noted {
+		r.contested[key] = had
+	}
 }
 
 // Drop ends the claim of origin for key. It does nothing if there is none.
@@ -118,19 +129,31 @@ func (r *Results[O, T]) leave(key Key, waiting []claim[O, T]) {
 		r.rivals[key] = waiting
 		return
 	}
+	r.contest(key, true)
 	delete(r.rivals, key)
-	if r.rules.Rivals != nil {
-		owner := r.owner(key)
-		r.rules.Rivals(key, owner, owner, false)
-	}
 }
 
-// Changes returns the net changes since Reset. A key that shows the same as before is not in them.
-// They are valid until the next call of a method.
-func (r *Results[O, T]) Changes() []Change[T] {
+// Decide ends the claims of a step. It drops the changes of keys that show the same as before, and
+// calls Rivals.
+func (r *Results[O, T]) Decide() {
 	r.net.Drop(r.rules.Same)
-	return r.net.Changes()
+	for key, had := range r.contested {
+		waiting := r.rivals[key]
+		if has := len(waiting) > 0; has == had || r.rules.Rivals == nil {
+			continue
+		} else if has {
+			r.rules.Rivals(key, r.owner(key), waiting[0].origin, true)
+		} else {
+			var none O
+			r.rules.Rivals(key, none, none, false)
+		}
+	}
+	clear(r.contested)
 }
+
+// Changes returns the net changes that Decide has left. They are valid until the next Put, Drop or
+// Reset.
+func (r *Results[O, T]) Changes() []Change[T] { return r.net.Changes() }
 
 // Changed reports whether a change of key is among them.
 func (r *Results[O, T]) Changed(key Key) bool { return r.net.find(key) >= 0 }

@@ -1,0 +1,121 @@
+package arrange
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+type object struct {
+	version int
+	values  []string
+}
+
+// TestModel puts and removes random objects, and compares the groups with those of a map.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := New[string, *object, int]()
+		want := map[Key]*object{}
+		version := 0
+		names := rapid.SampledFrom([]int{3, 40}).Draw(t, "names")
+		for range rapid.IntRange(1, 120).Draw(t, "commands") {
+			key := Key{Namespace: rapid.SampledFrom([]string{"", "x"}).Draw(t, "namespace"), Name: fmt.Sprint(rapid.IntRange(0, names).Draw(t, "name"))}
+			switch rapid.IntRange(0, 5).Draw(t, "command") {
+			case 0:
+				if e := a.Find(key); (e != nil) != (want[key] != nil) {
+					t.Fatalf("Find(%v) = %v, want %v", key, e, want[key])
+				} else if e != nil {
+					a.Remove(e, Distinct(slices.Clone(e.Object.values)))
+				}
+				delete(want, key)
+			case 1: // somebody asks for the order
+				for v := range a.Values {
+					a.Sorted(v)
+				}
+			default:
+				version++
+				obj := &object{version, rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4).Draw(t, "values")}
+				if rapid.Bool().Draw(t, "same") && want[key] != nil {
+					obj.values = want[key].values
+				}
+				e := a.Put(key, obj, Distinct(slices.Clone(obj.values)), func(old *object) []string {
+					if old != want[key] {
+						t.Fatalf("asked for the values of %v, want %v", old, want[key])
+					}
+					return Distinct(slices.Clone(old.values))
+				})
+				if e.Object != obj || e.Key != key {
+					t.Fatalf("Put(%v) = %v", key, e)
+				}
+				want[key] = obj
+			}
+			groups := map[string][]int{}
+			for _, key := range slices.SortedFunc(maps.Keys(want), Compare) {
+				for _, v := range Distinct(slices.Clone(want[key].values)) {
+					groups[v] = append(groups[v], want[key].version)
+				}
+			}
+			got := map[string][]int{}
+			read := a.Members
+			sorted := rapid.Bool().Draw(t, "sorted")
+			if sorted {
+				read = a.Sorted
+			}
+			for v := range a.Values {
+				for _, e := range read(v) {
+					got[v] = append(got[v], e.Object.version)
+				}
+			}
+			if !sorted {
+				for v := range groups {
+					slices.Sort(groups[v])
+					slices.Sort(got[v])
+				}
+			}
+			if d := cmp.Diff(groups, got); d != "" {
+				t.Fatalf("groups (-want +got):\n%s", d)
+			}
+			if a.Len() != len(want) {
+				t.Fatalf("%d objects, want %d", a.Len(), len(want))
+			}
+		}
+	})
+}
+
+func TestDistinct(t *testing.T) {
+	nan := math.NaN()
+	many := make([]float64, 0, 60)
+	for i := range 30 {
+		many = append(many, float64(i), float64(i), nan)
+	}
+	for _, values := range [][]float64{nil, {1}, {1, 1, 2, nan, 1}, {nan}, many} {
+		var want []float64
+		for _, v := range values {
+			if v == v && !slices.Contains(want, v) {
+				want = append(want, v)
+			}
+		}
+		if got := Distinct(slices.Clone(values)); !slices.Equal(want, got) {
+			t.Errorf("Distinct(%v) = %v, want %v", values, got, want)
+		}
+	}
+}
+
+// A group that was large and is small gives its memory back.
+func TestGroupGivesMemoryBack(t *testing.T) {
+	a := New[string, int, struct{}]()
+	for i := range 1000 {
+		a.Put(Key{Name: fmt.Sprint(i)}, i, []string{"v"}, nil)
+	}
+	for i := range 990 {
+		a.Remove(a.Find(Key{Name: fmt.Sprint(i)}), []string{"v"})
+	}
+	if room := cap(a.groups["v"].members); room > 100 {
+		t.Errorf("room for %d members, of 10", room)
+	}
+}
