@@ -17,7 +17,7 @@ import (
 // What all sides show, and have told their handlers, is what a plain loop over the pods and services
 // computes, after bursts of each change, single changes, and pods that are gone or new.
 func TestSidesAgree(t *testing.T) {
-	for _, side := range []string{byHand, graph, slim} {
+	for _, side := range []string{byHand, patches, graph, slim} {
 		t.Run(side, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(400)
@@ -46,7 +46,7 @@ func TestSidesAgree(t *testing.T) {
 
 // Each result is waited for, one at a time.
 func TestOneAtATime(t *testing.T) {
-	for _, side := range []string{byHand, graph, slim} {
+	for _, side := range []string{byHand, patches, graph, slim} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlayer(newWorld(400), side, true)
 			defer p.follower.stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,23 +14,28 @@ import (
 
 // hand keeps endpoints and loads in maps of its own, which the handlers of two informers of lw write:
 // what a careful program does without derived collections. A change costs what it concerns: a pod
-// finds its services by its labels, and a result that has not changed is told to nobody. There is one
-// lock. Nothing says which state of the pods and the services a result is of, and the results of one
-// change are not there at once.
+// finds its services by its labels, and a result that has not changed is told to nobody. The endpoints
+// of a service are computed from its pods by the function that the graph calls. There is one lock.
+// Nothing says which state of the pods and the services a result is of, and the results of one change
+// are not there at once.
+//
+// With patch there is no such function: a change copies the addresses of the service, and changes one.
 type hand struct {
 	results results
+	patch   bool
 
 	mu        sync.Mutex // guards what follows; results is called under it
 	pods      map[string]map[string]*corev1.Pod
 	services  map[label][]*corev1.Service // by one pair of their selectors
+	members   map[lw.Key][]*corev1.Pod    // of each service, in the order of their names; not with patch
 	endpoints map[lw.Key]*Endpoints
 	loads     map[string]*NodeLoad
 }
 
-func startHand(src sources, r results) *follower {
+func startHand(src sources, patch bool, r results) *follower {
 	h := &hand{
-		results: r, pods: map[string]map[string]*corev1.Pod{}, services: map[label][]*corev1.Service{},
-		endpoints: map[lw.Key]*Endpoints{}, loads: map[string]*NodeLoad{},
+		results: r, patch: patch, pods: map[string]map[string]*corev1.Pod{}, services: map[label][]*corev1.Service{},
+		members: map[lw.Key][]*corev1.Pod{}, endpoints: map[lw.Key]*Endpoints{}, loads: map[string]*NodeLoad{},
 	}
 	f := newFollower(src)
 	synced := []lw.Syncer{
@@ -71,16 +77,19 @@ func (h *hand) setPod(old, p *corev1.Pod) {
 		}
 		of[p.Name] = p
 	}
-	if old != nil && p != nil && addressOf(old) == addressOf(p) && maps.Equal(old.Labels, p.Labels) {
+	same := old != nil && p != nil && addressOf(old) == addressOf(p) && maps.Equal(old.Labels, p.Labels)
+	if same && h.patch {
 		return
 	}
-	h.count(old, p)
+	if !same {
+		h.count(old, p)
+	}
 	if old != nil {
 		for k, v := range old.Labels {
 			for _, s := range h.services[label{old.Namespace, k, v}] {
 				stays := p != nil && selects(s, p.Namespace, p.Labels)
 				if !stays && selects(s, old.Namespace, old.Labels) {
-					h.setAddress(s, old.Name, nil)
+					h.place(s, old.Name, nil)
 				}
 			}
 		}
@@ -89,32 +98,58 @@ func (h *hand) setPod(old, p *corev1.Pod) {
 		for k, v := range p.Labels {
 			for _, s := range h.services[label{p.Namespace, k, v}] {
 				if selects(s, p.Namespace, p.Labels) {
-					a := addressOf(p)
-					h.setAddress(s, p.Name, &a)
+					h.place(s, p.Name, p)
 				}
 			}
 		}
 	}
 }
 
-// setAddress puts the address of a pod into the endpoints of s, or takes it out.
-func (h *hand) setAddress(s *corev1.Service, pod string, a *Address) {
-	old := h.endpoints[lw.KeyOf(s)]
-	i, found := slices.BinarySearchFunc(old.Addresses, pod, compareAddress)
-	if a == nil && !found || a != nil && found && old.Addresses[i] == *a {
+// place puts a pod into the endpoints of s, or takes it out if p is nil.
+func (h *hand) place(s *corev1.Service, name string, p *corev1.Pod) {
+	key := lw.KeyOf(s)
+	old := h.endpoints[key]
+	if h.patch {
+		if addresses, changed := patched(old.Addresses, name, p); changed {
+			h.setEndpoints(old, newEndpoints(s, addresses))
+		}
 		return
 	}
-	// Readers share what they have been told, so the new list is another one.
-	from := old.Addresses
-	addresses := make([]Address, 0, len(from)+1)
-	addresses = append(addresses, from[:i]...)
-	if a != nil {
-		addresses = append(addresses, *a)
+	members := h.members[key]
+	i, found := slices.BinarySearchFunc(members, name, func(p *corev1.Pod, name string) int { return strings.Compare(p.Name, name) })
+	switch {
+	case p == nil && !found:
+		return
+	case p == nil:
+		members = slices.Delete(members, i, i+1)
+	case !found:
+		members = slices.Insert(members, i, p)
+	default:
+		last := members[i]
+		members[i] = p
+		if addressOf(last) == addressOf(p) {
+			return
+		}
+	}
+	h.members[key] = members
+	h.setEndpoints(old, endpointsOf(s, members, addressOf))
+}
+
+// patched returns addresses with that of p, or without that of the pod name if p is nil. Readers share
+// what they have been told, so it is another slice.
+func patched(addresses []Address, name string, p *corev1.Pod) (patched []Address, changed bool) {
+	i, found := slices.BinarySearchFunc(addresses, name, func(a Address, name string) int { return strings.Compare(a.Pod, name) })
+	if p == nil && !found || p != nil && found && addresses[i] == addressOf(p) {
+		return nil, false
+	}
+	patched = append(make([]Address, 0, len(addresses)+1), addresses[:i]...)
+	if p != nil {
+		patched = append(patched, addressOf(p))
 	}
 	if found {
 		i++
 	}
-	h.setEndpoints(old, newEndpoints(s, append(addresses, from[i:]...)))
+	return append(patched, addresses[i:]...), true
 }
 
 func (h *hand) setEndpoints(old, e *Endpoints) {
@@ -136,21 +171,24 @@ func (h *hand) setService(old, s *corev1.Service) {
 	if s == nil {
 		last := h.endpoints[lw.KeyOf(old)]
 		delete(h.endpoints, last.Key())
+		delete(h.members, last.Key())
 		h.results.endpoints(last, nil)
 		return
 	}
 	pair := pairOf(s)
 	h.services[pair] = append(h.services[pair], s)
-	var addresses []Address
+	var members []*corev1.Pod
 	for _, p := range h.pods[s.Namespace] {
 		if selects(s, p.Namespace, p.Labels) {
-			addresses = append(addresses, addressOf(p))
+			members = append(members, p)
 		}
 	}
-	slices.SortFunc(addresses, func(a, b Address) int { return compareAddress(a, b.Pod) })
-	e := newEndpoints(s, addresses)
-	last := h.endpoints[e.Key()]
-	if last == nil || !last.Equal(e) {
+	slices.SortFunc(members, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	e := endpointsOf(s, members, addressOf)
+	if !h.patch {
+		h.members[e.Key()] = members
+	}
+	if last := h.endpoints[e.Key()]; last == nil || !last.Equal(e) {
 		h.setEndpoints(last, e)
 	}
 }

@@ -46,8 +46,8 @@ func newPlayer(w *world, side string, each bool) *player {
 }
 
 func startSide(side string, src sources, r results) *follower {
-	if side == byHand {
-		return startHand(src, r)
+	if side == byHand || side == patches {
+		return startHand(src, side == patches, r)
 	}
 	return startGraph(src, side == slim, r)
 }

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -120,8 +119,6 @@ func selects(s *corev1.Service, namespace string, labels map[string]string) bool
 func newEndpoints(s *corev1.Service, addresses []Address) *Endpoints {
 	return &Endpoints{Meta: lw.Meta{Namespace: s.Namespace, Name: s.Name, UID: s.UID}, Addresses: addresses}
 }
-
-func compareAddress(a Address, pod string) int { return strings.Compare(a.Pod, pod) }
 
 func newNodeLoad(node string, l load) *NodeLoad {
 	return &NodeLoad{Meta: lw.Meta{Name: node}, load: l}

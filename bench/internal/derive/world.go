@@ -3,7 +3,6 @@ package derive
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +36,7 @@ type world struct {
 // newWorld returns a world with n pods, and the pod and the service of the fence. n is a multiple of
 // 200, so that all namespaces have as many services, and not 200, so that they have more than one.
 func newWorld(n int) *world {
-	w := &world{order: rand.New(rand.NewPCG(1, 2)).Perm(n)}
+	w := &world{order: spread(n)}
 	for i := range n {
 		w.pods = append(w.pods, newPod(i))
 	}
@@ -48,6 +47,18 @@ func newWorld(n int) *world {
 	w.fence = newPod(n)
 	w.fence.Namespace, w.fence.Spec.NodeName, w.fence.Labels["app"] = fenced, fenced, fenced
 	return w
+}
+
+// spread returns the numbers of n pods in an order in which a hundred in a row are of as many services
+// and nodes, and are not neighbours.
+func spread(n int) (order []int) {
+	services := n / podsOfService
+	for k := range podsOfService {
+		for j := range services {
+			order = append(order, j*37%services*podsOfService+k)
+		}
+	}
+	return order
 }
 
 // list returns all pods, and the version of that list.
@@ -140,7 +151,7 @@ func newPod(i int) *corev1.Pod {
 				"pod-template-hash": fmt.Sprintf("6d4b75%04d", service),
 			},
 		},
-		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%03d", i%nodes)},
+		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%03d", (service+13*(i%podsOfService))%nodes)},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff),
 			Conditions: conditions(corev1.ConditionTrue),
