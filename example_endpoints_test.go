@@ -54,8 +54,8 @@ type NodeLoad struct {
 // A label is a pair of a selector or of the labels of an object, in its namespace.
 type label struct{ namespace, key, value string }
 
-// selectorPair returns one pair of the selector; which one does not matter, as long as it is always the
-// same.
+// selectorPair returns one pair of the selector; which one does not matter, as long as it is always
+// the same.
 func selectorPair(s *Service) label {
 	key := slices.Min(slices.Collect(maps.Keys(s.Selector)))
 	return label{s.Namespace, key, s.Selector[key]}
@@ -84,8 +84,8 @@ func selects(s *Service, b *Backend) bool {
 }
 
 // The endpoints of each service and the load of each node, of the same state of the pods. What a
-// change costs is what it touches: a heartbeat ends at the backend, a pod that becomes ready computes
-// its services and its node, and nothing else.
+// change costs is what it touches: a heartbeat ends at the backend, a pod that becomes ready
+// computes its services and its node, and nothing else.
 func Example_endpoints() {
 	pod := func(name, node, app string) *Pod {
 		return &Pod{

@@ -41,8 +41,8 @@ func service(name string) *corev1.Service {
 	}
 }
 
-// shop runs do with the clientset of a server that has two services, and two pods of each. It refuses
-// lists of services if refused is true.
+// shop runs do with the clientset of a server that has two services, and two pods of each. It
+// refuses lists of services if refused is true.
 func shop(t *testing.T, refused bool, do func(t *testing.T, clientset kubernetes.Interface)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
@@ -97,7 +97,8 @@ func TestREADMEDerived(t *testing.T) {
 	selects := func(s *corev1.Service, p *corev1.Pod) bool {
 		return labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
 	}
-	example := func(ctx, patience context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) (ips []string, _ error) {
+	var ips []string
+	example := func(ctx, patience context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) error {
 		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
 		services := lw.NewInformer(lw.FromClient(clientset.CoreV1().Services("")), nil)
 
@@ -128,23 +129,23 @@ func TestREADMEDerived(t *testing.T) {
 
 		p, err := clientset.CoreV1().Pods("shop").Create(ctx, pod, metav1.CreateOptions{})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := graph.WaitForResourceVersion(patience, pods, p.ResourceVersion); err != nil {
-			return nil, err
+			return err
 		}
 		e, ok := endpoints.Store().Get(lw.Key{Namespace: "shop", Name: "cart"}) // has p's IP
 
 		if ok {
 			ips = e.IPs
 		}
-		return ips, graph.WaitForSync(patience)
+		return graph.WaitForSync(patience)
 	}
 	shop(t, false, func(t *testing.T, clientset kubernetes.Interface) {
 		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		queue := make(keys, 10)
-		ips, err := example(t.Context(), patience, clientset, queue, readyPod("cart-3", "cart", "node-1"))
+		err := example(t.Context(), patience, clientset, queue, readyPod("cart-3", "cart", "node-1"))
 		synctest.Wait()
 		want := []string{"ip of cart-1", "ip of cart-2", "ip of cart-3"}
 		if err != nil || !slices.Equal(ips, want) || len(queue) == 0 {
@@ -153,8 +154,8 @@ func TestREADMEDerived(t *testing.T) {
 	})
 }
 
-// What docs/derive.md shows: the endpoints and the loads after a write, and why they are not there if
-// the server refuses the services.
+// What docs/derive.md shows: the endpoints and the loads after a write, and why they are not there
+// if the server refuses the services.
 func TestDerivePage(t *testing.T) {
 	type found struct {
 		ips         []string

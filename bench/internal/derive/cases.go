@@ -1,8 +1,9 @@
-// Package derive has the cases of derived collections: 10,000 pods in 20 namespaces and on 200 nodes,
-// 1,000 services that select 10 pods each, and what two handlers want to know of them: the endpoints
-// of each service, and the load of each node. It is kept by hand, in maps that handlers of lw's
-// informers write, or as collections of a graph. Slim is a graph of which a projection of the pods
-// comes first, whose Equal ends what changes nothing. The informers of all sides are lw's, and count.
+// Package derive has the cases of derived collections: 10,000 pods in 20 namespaces and on 200
+// nodes, 1,000 services that select 10 pods each, and what two handlers want to know of them: the
+// endpoints of each service, and the load of each node. It is kept by hand, in maps that handlers
+// of lw's informers write, or as collections of a graph. Slim is a graph of which a projection of
+// the pods comes first, whose Equal ends what changes nothing. The informers of all sides are lw's,
+// and count.
 package derive
 
 import (
@@ -106,8 +107,8 @@ func (p *player) bursts(n, changes int, c change) (sum measure.Usage) {
 	return sum
 }
 
-// OneAtATime measures readiness flips, of which each is sent when both handlers have been told of the
-// one before. Most of what it costs are threads that wake up.
+// OneAtATime measures readiness flips, of which each is sent when both handlers have been told of
+// the one before. Most of what it costs are threads that wake up.
 func OneAtATime() compare.Case {
 	const what = "endpoints and loads, one readiness flip at a time"
 	g := goals{graph: limits{cpu: compare.Part(1.3), allocs: compare.Most(8)}}

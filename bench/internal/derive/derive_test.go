@@ -14,8 +14,8 @@ import (
 	"github.com/go-lw/lw/bench/internal/feed"
 )
 
-// What all sides show, and have told their handlers, is what a plain loop over the pods and services
-// computes, after bursts of each change, single changes, and pods that are gone or new.
+// What all sides show, and have told their handlers, is what a plain loop over the pods and
+// services computes, after bursts of each change, single changes, and pods that are gone or new.
 func TestSidesAgree(t *testing.T) {
 	for _, side := range []string{byHand, patches, graph, slim} {
 		t.Run(side, func(t *testing.T) {

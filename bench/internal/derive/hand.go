@@ -12,14 +12,15 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// hand keeps endpoints and loads in maps of its own, which the handlers of two informers of lw write:
-// what a careful program does without derived collections. A change costs what it concerns: a pod
-// finds its services by its labels, and a result that has not changed is told to nobody. The endpoints
-// of a service are computed from its pods by the function that the graph calls. There is one lock.
-// Nothing says which state of the pods and the services a result is of, and the results of one change
-// are not there at once.
+// hand keeps endpoints and loads in maps of its own, which the handlers of two informers of lw
+// write: what a careful program does without derived collections. A change costs what it concerns:
+// a pod finds its services by its labels, and a result that has not changed is told to nobody. The
+// endpoints of a service are computed from its pods by the function that the graph calls. There is
+// one lock. Nothing says which state of the pods and the services a result is of, and the results
+// of one change are not there at once.
 //
-// With patch there is no such function: a change copies the addresses of the service, and changes one.
+// With patch there is no such function: a change copies the addresses of the service, and changes
+// one.
 type hand struct {
 	results results
 	patch   bool
@@ -135,8 +136,8 @@ func (h *hand) place(s *corev1.Service, name string, p *corev1.Pod) {
 	h.setEndpoints(old, endpointsOf(s, members, addressOf))
 }
 
-// patched returns addresses with that of p, or without that of the pod name if p is nil. Readers share
-// what they have been told, so it is another slice.
+// patched returns addresses with that of p, or without that of the pod name if p is nil. Readers
+// share what they have been told, so it is another slice.
 func patched(addresses []Address, name string, p *corev1.Pod) (patched []Address, changed bool) {
 	i, found := slices.BinarySearchFunc(addresses, name, func(a Address, name string) int { return strings.Compare(a.Pod, name) })
 	if p == nil && !found || p != nil && found && addresses[i] == addressOf(p) {

@@ -72,8 +72,8 @@ func (p *player) burst(changes []*corev1.Pod, fence *corev1.Pod, version string)
 	<-p.fences
 }
 
-// one sends a change that leads to one of the endpoints and one load, and returns when both handlers
-// have been told.
+// one sends a change that leads to one of the endpoints and one load, and returns when both
+// handlers have been told.
 func (p *player) one(change *corev1.Pod) {
 	p.feed.Send([]*corev1.Pod{change})
 	<-p.told

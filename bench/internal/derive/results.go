@@ -39,8 +39,8 @@ type load struct{ Pods, Ready int }
 // Equal reports whether l and o say the same of the same node.
 func (l *NodeLoad) Equal(o *NodeLoad) bool { return *l == *o }
 
-// A backend has what Endpoints and NodeLoad need of a pod. It stands between the pods and them where
-// heartbeats are to go no further.
+// A backend has what Endpoints and NodeLoad need of a pod. It stands between the pods and them
+// where heartbeats are to go no further.
 type backend struct {
 	lw.Meta
 	labels   map[string]string

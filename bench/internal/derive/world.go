@@ -22,9 +22,9 @@ const (
 	fenced = "fence"
 )
 
-// A world is a cluster of pods and services, with the newest version of each pod. Every pod has five
-// labels of its own map. A service selects by two of them: one that its pods alone have in their
-// namespace, and one that all pods have.
+// A world is a cluster of pods and services, with the newest version of each pod. Every pod has
+// five labels of its own map. A service selects by two of them: one that its pods alone have in
+// their namespace, and one that all pods have.
 type world struct {
 	pods     []*corev1.Pod
 	services []*corev1.Service
@@ -33,8 +33,9 @@ type world struct {
 	writes   int   // since the list, of all pods
 }
 
-// newWorld returns a world with n pods, and the pod and the service of the fence. n is a multiple of
-// 200, so that all namespaces have as many services, and not 200, so that they have more than one.
+// newWorld returns a world with n pods, and the pod and the service of the fence. n is a multiple
+// of 200, so that all namespaces have as many services, and not 200, so that they have more than
+// one.
 func newWorld(n int) *world {
 	w := &world{order: spread(n)}
 	for i := range n {
@@ -49,8 +50,8 @@ func newWorld(n int) *world {
 	return w
 }
 
-// spread returns the numbers of n pods in an order in which a hundred in a row are of as many services
-// and nodes, and are not neighbours.
+// spread returns the numbers of n pods in an order in which a hundred in a row are of as many
+// services and nodes, and are not neighbours.
 func spread(n int) (order []int) {
 	services := n / podsOfService
 	for k := range podsOfService {
