@@ -5,17 +5,22 @@ import (
 	"iter"
 )
 
-// A Collection is what can be derived from, and what is derived: an [*Informer], a [*Derived] or a
-// [*Union]. No other type can implement it.
+// A Collection is objects in memory that change, and what tells of their changes: an [*Informer], a
+// [*Derived] or a [*Union]. It can be derived from, and [WaitFor] waits for the state of one of its
+// objects. No other type can implement it.
 type Collection[T Identified] interface {
-	// Store returns the copy of the collection.
+	// Store is [Informer.Store].
 	Store() Reader[T]
-	// AddHandler registers h. See [Informer.AddHandler].
+	// AddHandler is [Informer.AddHandler].
 	AddHandler(h Handler[T]) *Registration
-	// Events returns a sequence of all changes. See [Informer.Events].
+	// Events is [Informer.Events].
 	Events(ctx context.Context) iter.Seq[Delta[T]]
-	// WaitForSync waits until the collection shows a first whole state.
+	// WaitForSync is [Informer.WaitForSync].
 	WaitForSync(ctx context.Context) error
+	// Changed is [Informer.Changed].
+	Changed(ctx context.Context, key Key) <-chan struct{}
+	// ChangedAny is [Informer.ChangedAny].
+	ChangedAny(ctx context.Context) <-chan struct{}
 
 	// collection returns the hub that has the content and the changes.
 	collection() *hub[T]
@@ -26,6 +31,7 @@ type Collection[T Identified] interface {
 var (
 	_ Collection[*Meta] = (*Informer[*Meta])(nil)
 	_ Collection[*Meta] = (*Derived[*Meta])(nil)
+	_ Collection[*Meta] = (*Union[*Meta])(nil)
 )
 
 func (inf *Informer[T]) collection() *hub[T] { return inf.hub }

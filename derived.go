@@ -2,15 +2,11 @@ package lw
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
-	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/settle"
+	"github.com/go-lw/lw/internal/signal"
 	"github.com/go-lw/lw/internal/table"
 )
 
@@ -44,6 +40,7 @@ type Derived[T Identified] struct {
 	live   bool // it has joined
 	enters bool // it joins in this step
 	batch  *table.Batch[T]
+	fired  signal.Fired // by the commit of this step
 	faults *faults
 }
 
@@ -87,6 +84,7 @@ func newDerived[T Identified](g *Graph, name string, same func(a, b T) bool, ane
 	d.hub.store.gate = &g.gate
 	d.hub.log.same = same
 	d.hub.explain = d.explain
+	d.hub.status = d.collectionStatus
 	d.op = anew(d.hub.store.store.Get, d.faults)
 	d.batch = d.hub.store.store.NewBatch()
 	if g.opts.OnPanic != nil {
@@ -118,205 +116,18 @@ func (d *Derived[T]) Synced() <-chan struct{} { return d.hub.synced }
 // Stopped returns a channel that is closed when the collection stops, with its graph or by Close.
 func (d *Derived[T]) Stopped() <-chan struct{} { return d.hub.stopped }
 
+// Changed returns a channel that is closed at the next change of the object of key, as
+// [Informer.Changed] does.
+func (d *Derived[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
+	return d.hub.changes.Wait(ctx, key, nil)
+}
+
+// ChangedAny is like [Derived.Changed], for a change of any object.
+func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
+	return d.hub.changes.WaitAny(ctx)
+}
+
 // Close takes the collection, and all that is derived from it, out of the graph. Their handlers are
 // removed, and waits end with [ErrStopped]. Close does not wait for calls that are running. It may
 // be called more than once.
 func (d *Derived[T]) Close() { d.graph.remove(d) }
-
-func (d *Derived[T]) collection() *hub[T]  { return d.hub }
-func (d *Derived[T]) derived() *Derived[T] { return d }
-func (d *Derived[T]) indexer() *Indexer[T] { return d.hub.store }
-func (d *Derived[T]) core() *hubCore       { return d.hub.hubCore }
-func (d *Derived[T]) ready() bool          { return d.live || d.enters }
-func (d *Derived[T]) joining() bool        { return d.enters }
-func (d *Derived[T]) use(int) int          { return 1 }
-func (d *Derived[T]) snapshotLocked() any  { return d.hub.store.snapshotLocked() }
-
-func (d *Derived[T]) wantsContent() bool {
-	late, ok := d.op.(interface{ wantsContent() bool })
-	return !d.live || ok && late.wantsContent()
-}
-
-func (d *Derived[T]) inputs(yield func(anyInput) bool) { d.op.inputs(yield) }
-
-func (d *Derived[T]) compute() {
-	if !d.live {
-		for in := range d.op.inputs {
-			if !in.ready() {
-				return
-			}
-		}
-		d.enters = true
-	}
-	d.op.run(d.enters)
-	d.op.Decide()
-	for _, c := range d.op.Changes() {
-		d.batch.Put(c.Key, c.New)
-	}
-}
-
-func (d *Derived[T]) changes() []settle.Change[T] {
-	if d.enters {
-		return nil
-	}
-	return d.op.Changes()
-}
-
-func (d *Derived[T]) contents() iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for obj := range d.hub.store.All() {
-			if !d.op.Changed(KeyOf(obj)) && !yield(obj) {
-				return
-			}
-		}
-		for _, c := range d.op.Changes() {
-			if !equal.IsZero(c.New) && !yield(c.New) {
-				return
-			}
-		}
-	}
-}
-
-func (d *Derived[T]) verify() {
-	if !d.ready() || d.faults.any() {
-		return // what is set aside is not what a new computation gives
-	}
-	none := func(Key) (obj T, ok bool) { return obj, false }
-	fresh := d.anew(none, &faults{graph: d.graph, collection: d.faults.collection, silent: true})
-	fresh.run(true)
-	fresh.Decide()
-	want := map[Key]T{}
-	for _, c := range fresh.Changes() {
-		want[c.Key] = c.New
-	}
-	got := map[Key]T{}
-	for obj := range d.contents() {
-		got[KeyOf(obj)] = obj
-	}
-	for key, obj := range got {
-		switch other, ok := want[key]; {
-		case !ok:
-			d.faults.report(key, fmt.Errorf("%w: it is shown, but a new computation does not make it", errVerify))
-		case !d.hub.log.same(obj, other):
-			paths, _ := changedPaths(obj, other)
-			d.faults.report(key, fmt.Errorf("%w: a new computation makes another one: %s", errVerify, strings.Join(paths, ", ")))
-		}
-	}
-	for key := range want {
-		if _, ok := got[key]; !ok {
-			d.faults.report(key, fmt.Errorf("%w: it is not shown, but a new computation makes it", errVerify))
-		}
-	}
-}
-
-func (d *Derived[T]) changed() bool     { return d.enters || d.batch.Len() > 0 }
-func (d *Derived[T]) prepare()          { d.batch.Compute() }
-func (d *Derived[T]) readyLocked() bool { return d.batch.ReadyLocked() }
-func (d *Derived[T]) awaitLocked()      { d.batch.AwaitLocked() }
-
-func (d *Derived[T]) commitLocked(version string) {
-	delta := Delta[T]{Type: Updated, Cause: CauseDerived, ResourceVersion: version}
-	d.batch.CommitLocked(func(old, obj T) {
-		if !d.enters { // who waits for the first content begins with a snapshot of it
-			delta.Old, delta.New = old, obj
-			emit(delta, d.hub.log.put)
-		}
-	})
-	if d.live || d.enters {
-		d.hub.store.store.SetVersionLocked(version)
-	}
-	if d.enters {
-		d.hub.syncLocked()
-	}
-}
-
-func (d *Derived[T]) finish() {
-	if d.enters {
-		d.live, d.enters = true, false
-	}
-	d.op.Reset()
-	d.hub.log.notify()
-}
-
-func (d *Derived[T]) stop() {
-	d.over.Do(func() {
-		d.hub.stop()
-		d.hub.log.Close()
-	})
-}
-
-func (d *Derived[T]) unsynced(yield func(*hubCore) bool) bool {
-	if isClosed(d.hub.synced) {
-		return true
-	}
-	for in := range d.op.inputs {
-		if !in.unsynced(yield) {
-			return false
-		}
-	}
-	return true
-}
-
-// explain returns the error of a wait for sync that cause has ended.
-func (d *Derived[T]) explain(cause error) error {
-	if isClosed(d.hub.synced) { // it was a handler that was waited for
-		return fmt.Errorf("lw: %s: handler not synced (%d changes pending): %w", d.hub.opts.Name, d.hub.pending(), cause)
-	}
-	var names []string
-	var errs []error
-	d.unsynced(func(core *hubCore) bool {
-		if !slices.Contains(names, core.opts.Name) {
-			names = append(names, core.opts.Name)
-			errs = append(errs, core.unsynced(nil))
-		}
-		return true
-	})
-	what := "not synced"
-	switch {
-	case !d.graph.running():
-		what += ", since the Run of the graph has not been called"
-	case len(names) > 0:
-		what += ", since it waits for " + strings.Join(names, ", ")
-	}
-	if cause != nil {
-		errs = append(errs, cause)
-	}
-	return &derivedError{fmt.Sprintf("lw: %s: %s", d.hub.opts.Name, what), errs}
-}
-
-// A derivedError says why a collection has not synced, with the causes.
-type derivedError struct {
-	what string
-	errs []error
-}
-
-func (e *derivedError) Error() string {
-	text := []string{e.what}
-	for _, err := range e.errs {
-		text = append(text, strings.TrimPrefix(err.Error(), "lw: "))
-	}
-	return strings.Join(text, ": ")
-}
-
-func (e *derivedError) Unwrap() []error { return e.errs }
-
-func (d *Derived[T]) status() DerivedStatus {
-	s := DerivedStatus{
-		Name: d.faults.collection, Synced: isClosed(d.hub.synced),
-		Objects: d.hub.store.Len(), Pending: d.hub.pending(),
-	}
-	for in := range d.op.inputs {
-		s.From = append(s.From, strings.TrimPrefix(in.core().opts.Name, d.graph.opts.Name+"/"))
-	}
-	f := d.faults
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.conflicts) > 0 {
-		s.Conflicts = maps.Clone(f.conflicts)
-	}
-	if len(f.setAside) > 0 {
-		s.SetAside = maps.Clone(f.setAside)
-	}
-	s.Computed, s.Unchanged = f.computed.Load(), f.unchanged.Load()
-	return s
-}

@@ -1,7 +1,6 @@
 package lw
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
@@ -11,9 +10,6 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/settle"
 )
-
-// errVerify is in the error of a difference that GraphOptions.Verify finds.
-var errVerify = errors.New("verify")
 
 // faults are what a collection of a graph could not make, and how much it has made. The goroutine of
 // Run writes them.

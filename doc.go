@@ -12,9 +12,10 @@
 // step until its context is done. [Informer.Store] reads the copy. [NewIndex] and [NewMultiIndex]
 // find objects in it by a value of any comparable type. [Informer.AddHandler] adds a [Handler] that
 // is called for every change, and [Informer.Events] yields the same changes as a sequence.
-// [Informer.WaitForSync] and [Informer.WaitForResourceVersion] wait, and return the reason if the
-// wait fails. [Informer.Status] says what the informer is doing. An [AnyInformer] is an Informer of
-// any type. A [Group] runs informers together, and [Share] shares them among their users.
+// [Informer.WaitForSync], [Informer.WaitForResourceVersion] and [WaitFor] wait, and return the
+// reason if the wait fails. [Informer.Changed] and [Index.Changed] are for a select.
+// [Informer.Status] says what the informer is doing. An [AnyInformer] is an Informer of any type. A
+// [Group] runs informers together, and [Share] shares them among their users.
 //
 // The parts can be used alone. An [Indexer] is the store, a [FIFO] is the log of changes between
 // store and handlers, and a [Reflector] keeps any [Sink] in step with a Source.

@@ -39,3 +39,9 @@ func (g *Group) Kept() (members, keys int) {
 
 // AfterStep has the goroutine of g's Run call f after each step. It must be called before Run.
 func AfterStep(g *Graph, f func()) { g.afterStep = f }
+
+// Signals returns how many channels of Changed and ChangedAny inf has, including those of WaitFor.
+func Signals[T Object](inf *Informer[T]) int { return inf.hub.changes.Len() }
+
+// IndexSignals returns how many channels of Changed ix has.
+func IndexSignals[K comparable, T Object](ix *Index[K, T]) int { return ix.groups.Waiting() }

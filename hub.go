@@ -3,6 +3,8 @@ package lw
 import (
 	"sync"
 
+	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/signal"
 	"github.com/go-lw/lw/internal/table"
 )
 
@@ -20,6 +22,11 @@ import (
 // change of one object holds mu for a few loads and stores, and for the folding of slow cursors if
 // it fills a chunk of the log. A replace compares without mu, and holds it while it appends all
 // differences.
+//
+// The writer fires the signals of h.changes (see [Informer.Changed]) in the same critical section:
+// when the store shows the change, and before the log does, since a handler may read the log at
+// once. It lets their contexts go after it has released mu, because that may call methods of a
+// context of the user's.
 //
 // Several hubs may share one mu. A goroutine that holds it then sees all of them at one point.
 type hub[T Identified] struct {
@@ -55,7 +62,11 @@ func versionAndUID[T Identified](obj T) (version uint64, identity string) {
 // Consumers that wait are not woken until notify. A panic of an index's function comes out of set,
 // which then has changed nothing.
 func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed bool) {
-	return h.store.store.Put(key, obj, report, func(old T, existed, identical bool) {
+	var fired signal.Fired
+	old, existed = h.store.store.Put(key, obj, report, func(old T, existed, identical bool) {
+		if h.changes.Waiting() {
+			fired = h.changes.Fire(key)
+		}
 		d := Delta[T]{Type: Updated, Cause: CauseWatch, Old: old, New: obj, ResourceVersion: version}
 		if existed && identical {
 			// The fast path: the store knows that the UID is the same, so this is an Updated. emit
@@ -65,14 +76,22 @@ func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed boo
 		}
 		emit(d, h.log.put)
 	})
+	fired.Release()
+	return old, existed
 }
 
 // remove removes the object of key and appends the deletion to the log, if there is such an object.
 // version and report are as for set.
 func (h *hub[T]) remove(key Key, version, report string) (old T, existed bool) {
-	return h.store.store.Remove(key, report, func(old T) {
+	var fired signal.Fired
+	old, existed = h.store.store.Remove(key, report, func(old T) {
+		if h.changes.Waiting() {
+			fired = h.changes.Fire(key)
+		}
 		h.log.put(Delta[T]{Type: Deleted, Cause: CauseWatch, Old: old, ResourceVersion: version})
 	})
+	fired.Release()
+	return old, existed
 }
 
 // progress makes report the reported version, unless it is "". Nothing is appended to the log.
@@ -85,6 +104,13 @@ func (h *hub[T]) notify() { h.log.notify() }
 // A change is one difference that a replace makes: old is zero for a new object, new for one that
 // is gone.
 type change[T Identified] struct{ old, new T }
+
+func (c change[T]) key() Key {
+	if equal.IsZero(c.new) {
+		return KeyOf(c.old)
+	}
+	return KeyOf(c.new)
+}
 
 // replace makes objs the whole content and report the reported version, and appends the differences
 // to the log, deletions first. version is the resource version that the changes lead to. The spec
@@ -101,14 +127,27 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec tab
 	if !first || wanted {
 		spec.Change = func(old, new T) { changes = append(changes, change[T]{old, new}) }
 	}
+	var fired signal.Fired
 	done := spec.Done
 	spec.Done = func() {
 		if done != nil {
 			done()
 		}
 		if first {
+			// There may be no list of the changes, and all that has come is new.
+			fired = h.changes.FireWhere(func(key Key) bool {
+				_, ok := h.store.Get(key)
+				return ok
+			})
 			h.syncLocked()
 			return
+		}
+		if h.changes.Waiting() {
+			keys := make([]Key, len(changes))
+			for i, c := range changes {
+				keys[i] = c.key()
+			}
+			fired = h.changes.Fire(keys...)
 		}
 		d := Delta[T]{Cause: CauseRelist, ResourceVersion: version}
 		for _, c := range changes {
@@ -117,6 +156,7 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec tab
 		}
 	}
 	h.store.store.Replace(objs, report, spec)
+	fired.Release()
 	h.log.notify()
 	return changes
 }

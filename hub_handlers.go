@@ -1,6 +1,10 @@
 package lw
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/go-lw/lw/internal/signal"
+)
 
 // A hubCore is the part of a hub that does not depend on T: the registrations with their
 // goroutines, and the waits. The compiler generates its code once, not once for each T.
@@ -11,6 +15,7 @@ type hubCore struct {
 	synced  chan struct{}           // closed when the store has its first whole content
 	stopped chan struct{}           // closed by stop, before it removes the handlers
 	waits   versionWaits
+	changes signal.Set[Key] // see Informer.Changed
 
 	// regMu guards the fields below. It is the first in the order of the locks: hub.mu may be taken
 	// under it. No callback of the user runs under it.
@@ -141,5 +146,6 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 func (h *hub[T]) close() {
 	h.stop()
 	h.log.Close()
+	h.changes.Close() // nothing changes any more
 	h.running.Wait()
 }

@@ -77,8 +77,8 @@ func (inf *Informer[T]) Store() Reader[T] { return inf.hub.store }
 
 // Fixture returns the store for writing. It is for tests: a test of a controller fills the store of
 // an informer that it does not run, and the controller reads it. No handler, sequence or wait
-// learns of these writes. In an informer that runs they would mislead the reader of the store until
-// the server says otherwise.
+// learns of these writes, and [Informer.Changed] does not either; [Index.Changed] does. In an
+// informer that runs they would mislead the reader of the store until the server says otherwise.
 func (inf *Informer[T]) Fixture() *Indexer[T] { return inf.hub.store }
 
 func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
@@ -135,8 +135,8 @@ func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 // Options.WatchTimeout makes that sooner. A server without bookmarks shows it only with the next
 // event.
 //
-// A delete returns no version to wait for. Wait until [Reader.Get] does not find the object, or
-// finds one with another UID. The Delete function of a [Handler] says when to look.
+// A delete returns no version to wait for. Use [WaitFor] to wait until there is no object, or one
+// with another UID.
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
 	return inf.hub.waitForResourceVersion(ctx, version, inf.hub.store.ResourceVersion)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -78,31 +79,67 @@ func BenchmarkPipeline(b *testing.B) {
 					}
 				}})
 			}
-			ctx, cancel := context.WithCancel(b.Context())
-			done := make(chan error)
-			go func() { done <- inf.Run(ctx) }()
-			if err := inf.WaitForSync(ctx); err != nil {
-				b.Fatal(err)
-			}
-			const batch = 4096
-			from := 1_000_001
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range (b.N + batch - 1) / batch {
-				b.StopTimer()
-				events := f.updates(batch, from)
-				from += batch
-				b.StartTimer()
-				f.events <- events
-				if err := inf.WaitForResourceVersion(ctx, strconv.Itoa(from-1)); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.StopTimer()
-			cancel()
-			if err := <-done; err != nil {
-				b.Fatal(err)
-			}
+			benchmarkEvents(b, f, inf)
 		})
+	}
+}
+
+// BenchmarkChanged is what an event costs with channels of Changed: nobody has one, all are of another key and group, or there is
+// always one of any object.
+func BenchmarkChanged(b *testing.B) {
+	for _, channels := range []string{"none", "another", "any"} {
+		b.Run(channels, func(b *testing.B) {
+			f := newFeed(10_000)
+			inf := lw.NewInformer(f, &lw.Options{List: lw.ListWhole})
+			bySize := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
+			ctx, cancel := context.WithCancel(b.Context())
+			var loop sync.WaitGroup
+			defer loop.Wait()
+			defer cancel()
+			switch channels {
+			case "another":
+				inf.Changed(ctx, key("another"))
+				bySize.Changed(ctx, -1)
+			case "any":
+				loop.Go(func() {
+					for ctx.Err() == nil {
+						select {
+						case <-inf.ChangedAny(ctx):
+						case <-ctx.Done():
+						}
+					}
+				})
+			}
+			benchmarkEvents(b, f, inf)
+		})
+	}
+}
+
+// benchmarkEvents measures what inf does for an event of f.
+func benchmarkEvents(b *testing.B, f *feed, inf *lw.Informer[*Widget]) {
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error)
+	go func() { done <- inf.Run(ctx) }()
+	if err := inf.WaitForSync(ctx); err != nil {
+		b.Fatal(err)
+	}
+	const batch = 4096
+	from := 1_000_001
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range (b.N + batch - 1) / batch {
+		b.StopTimer()
+		events := f.updates(batch, from)
+		from += batch
+		b.StartTimer()
+		f.events <- events
+		if err := inf.WaitForResourceVersion(ctx, strconv.Itoa(from-1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	cancel()
+	if err := <-done; err != nil {
+		b.Fatal(err)
 	}
 }

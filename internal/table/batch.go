@@ -1,6 +1,9 @@
 package table
 
-import "github.com/go-lw/lw/internal/equal"
+import (
+	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/signal"
+)
 
 // A Batch is a set of writes of one store, which become visible together. The store has an owner.
 // Several batches of stores that have the same owner can become visible together: their caller
@@ -13,6 +16,7 @@ import "github.com/go-lw/lw/internal/equal"
 type Batch[T any] struct {
 	store  *Store[T]
 	writes []batched[T]
+	fired  signal.Fired // by what was committed
 	// Recover is called if the function of an index panics at the object of key. That object then
 	// has no value in that index. nil: the panic is passed on.
 	Recover func(key Key, panicked any)
@@ -93,15 +97,24 @@ func (b *Batch[T]) CommitLocked(changed func(old, new T)) {
 		one := &b.writes[i]
 		hash := hashOf(s.seed, one.key)
 		if equal.IsZero(one.obj) {
-			if old, removed := s.removeLocked(&one.w, hash, one.key, ""); removed {
+			old, removed, fired := s.removeLocked(&one.w, hash, one.key, "")
+			if b.fired = append(b.fired, fired...); removed {
 				changed(old, none)
 			}
 		} else {
-			old, _ := s.putLocked(&one.w, hash, one.key, one.obj, s.versionID(one.obj), "")
+			old, _, fired := s.putLocked(&one.w, hash, one.key, one.obj, s.versionID(one.obj), "")
+			b.fired = append(b.fired, fired...)
 			changed(old, one.obj)
 		}
 	}
 	b.reset()
+}
+
+// Release lets go of the channels of the indexes' Changed that the commits have closed. The caller
+// holds no lock.
+func (b *Batch[T]) Release() {
+	b.fired.Release()
+	b.fired = nil
 }
 
 // reset empties the batch. It keeps memory for as many writes as a step mostly has.

@@ -20,6 +20,10 @@
 // Get waits for step 3, and sees the write as well. A read under a lock that has shown the write
 // came after step 3, so a later Get sees the atomic store.
 //
+// A channel of [Groups.Changed] is closed between steps 2 and 3, under the lock of the stripe. So
+// whoever has received from it waits for that write, or reads it. The same lock guards the adding of
+// a channel, so nobody adds one between the writer's look for channels and its step 2.
+//
 // The order of the locks is: shards ascending, the version, then index by index the stripes
 // ascending. If the store has an owner, the owner's lock stands for all shards and the version.
 //

@@ -1,11 +1,14 @@
 package table
 
 import (
+	"context"
 	"hash/maphash"
 	"maps"
 	"math/bits"
 	"slices"
 	"sync"
+
+	"github.com/go-lw/lw/internal/signal"
 )
 
 // stripes is the number of locks of an index.
@@ -22,6 +25,11 @@ type Groups[K comparable, T any] struct {
 	values  func(obj T, add func(K) bool)
 	seed    maphash.Seed // for stripeOf
 	stripes [stripes]stripe[K, T]
+
+	// signals has the channels of Changed. A channel is added under the lock of its value's stripe.
+	// So a writer that has locked the stripes of all values that it is going to change has all
+	// channels that it has to close, until it unlocks them.
+	signals signal.Set[K]
 
 	// members says for each shard in which groups its objects are. Only writers use it.
 	members [shards]members[K, T]
@@ -97,6 +105,16 @@ func (g *Groups[K, T]) Len(value K) int {
 	}
 	return 0
 }
+
+// Changed returns a channel that is closed when, after the call, an object joins or leaves the
+// group of value, or changes in it. Every read that begins after that shows the change. ctx lets go
+// of the channel when it is done.
+func (g *Groups[K, T]) Changed(ctx context.Context, value K) <-chan struct{} {
+	return g.signals.Wait(ctx, value, &g.stripes[g.stripeOf(value)].mu)
+}
+
+// Waiting returns the number of channels that Changed has returned, and that wait for a change.
+func (g *Groups[K, T]) Waiting() int { return g.signals.Len() }
 
 // Values returns the values that at least one object has, in no order.
 func (g *Groups[K, T]) Values() []K {
@@ -288,10 +306,11 @@ func (g *Groups[K, T]) change(st *stripe[K, T]) map[K]*group[K, T] {
 	return *to
 }
 
-// publish puts the copies that a Replace has made in place, and ends staging. The caller holds all
-// stripes.
-func (g *Groups[K, T]) publish() {
-	for _, b := range g.staged {
+// publish puts the copies that a Replace has made in place, ends staging, and fires the signals of
+// the groups that have changed. The caller holds all stripes.
+func (g *Groups[K, T]) publish() signal.Fired {
+	changed := g.staged
+	for _, b := range changed {
 		b.objs, b.next, b.staged = b.next, Vector[T]{}, false
 	}
 	g.staging, g.staged = false, nil
@@ -303,6 +322,14 @@ func (g *Groups[K, T]) publish() {
 			}
 		}
 	}
+	if !g.signals.Waiting() {
+		return nil
+	}
+	values := make([]K, len(changed))
+	for i, b := range changed {
+		values[i] = b.value
+	}
+	return g.signals.Fire(values...)
 }
 
 // resize makes room for n positions in a shard. If moved is not nil, position p becomes moved[p].

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/signal"
 )
 
 // index is a [Groups] without the type of its values, so that a store can have indexes of different
@@ -16,9 +17,10 @@ type index[T any] interface {
 	unlock(which set)
 	// resize gives a shard room for n positions; see Groups.resize.
 	resize(shard int, moved []int32, n int)
-	// stage lets the next draft.replace work on copies, and publish puts these in place.
+	// stage lets the next draft.replace work on copies, and publish puts these in place. What
+	// publish returns is to be released when no lock is held.
 	stage()
-	publish()
+	publish() signal.Fired
 }
 
 // Add adds an index. Readers of the index find it complete, because nobody has it before Add
@@ -65,8 +67,10 @@ type draft[T any] interface {
 	// lock locks the stripes that putting the computed object at a position needs. If no object
 	// was computed these are the stripes that removing the object there needs.
 	lock(shard, position int)
-	// unlock undoes lock, and clears what was computed.
-	unlock()
+	// unlock fires the signals of the groups that have changed, undoes lock, and clears what was
+	// computed. When it is called, every read that begins from then on waits for a lock of this
+	// write, or shows it. What unlock returns is to be released when no lock is held.
+	unlock() signal.Fired
 	// put and remove make the change that lock was called for.
 	put(shard, position int, obj T)
 	remove(shard, position int)
@@ -83,6 +87,8 @@ type draftOf[K comparable, T any] struct {
 	ends   []int        // values[ends[i-1]:ends[i]] are the values of object i
 	locked set          // the stripes that lock has locked
 	same   bool         // whether lock found that the object's values do not change
+
+	changed []K // the values of the groups that have changed, if somebody waits for a change
 }
 
 func (g *Groups[K, T]) draft() draft[T] {
@@ -170,10 +176,28 @@ func (d *draftOf[K, T]) lock(shard, position int) {
 }
 
 func (d *draftOf[K, T]) put(shard, position int, obj T) {
+	d.noteChanges(shard, position)
 	d.groups.put(shard, position, obj, d.of(0), d.same)
 }
 
-func (d *draftOf[K, T]) remove(shard, position int) { d.groups.remove(shard, position) }
+func (d *draftOf[K, T]) remove(shard, position int) {
+	d.noteChanges(shard, position)
+	d.groups.remove(shard, position)
+}
+
+// noteChanges notes the groups that the object at a position leaves, and those that the computed
+// object joins, if there is one. It does nothing if nobody waits for a change of the index: then
+// nobody can begin to wait for one of these groups before unlock.
+func (d *draftOf[K, T]) noteChanges(shard, position int) {
+	if !d.groups.signals.Waiting() {
+		return
+	}
+	m := &d.groups.members[shard]
+	for ms := m.of(position); ms != nil; ms = m.next(ms) {
+		d.changed = append(d.changed, ms.group.value)
+	}
+	d.changed = append(d.changed, d.of(0)...)
+}
 
 func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 	g := d.groups
@@ -226,7 +250,12 @@ func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 	}
 }
 
-func (d *draftOf[K, T]) unlock() {
+func (d *draftOf[K, T]) unlock() (fired signal.Fired) {
+	if len(d.changed) > 0 {
+		fired = d.groups.signals.Fire(d.changed...)
+		clear(d.changed)
+		d.changed = d.changed[:0]
+	}
 	d.groups.unlock(d.locked)
 	if len(d.values) == 1 {
 		// This is what clear does, without a call for each index of each write.
@@ -236,4 +265,5 @@ func (d *draftOf[K, T]) unlock() {
 		clear(d.values)
 	}
 	d.values, d.ends = d.values[:0], d.ends[:0]
+	return fired
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/signal"
 )
 
 // Changes tells Replace how to compare objects and keys, and what to call. Every function may be
@@ -44,6 +45,8 @@ func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 	if slices.ContainsFunc(objs, equal.IsZero) {
 		panic("lw: no object to store")
 	}
+	var fired signal.Fired
+	defer func() { fired.Release() }() // after the claim has ended
 	s.claim()
 	defer s.release()
 	r, unique := s.diff(objs, c)
@@ -54,7 +57,7 @@ func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
 		r, _ = s.diff(objs, c)
 	}
 	r.stageDeletions(c)
-	r.commit(r.drafts(c), version, func() { r.notify(c, duplicates) })
+	fired = r.commit(r.drafts(c), version, func() { r.notify(c, duplicates) })
 	return len(r.gone) + len(r.put)
 }
 
@@ -305,7 +308,8 @@ func (r *replace[T]) stageDeletions(c Changes[T]) {
 }
 
 // commit puts in place what was staged, at one point, and calls notify when all of it can be seen.
-func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) {
+// What it returns is to be released when no lock is held.
+func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) (fired signal.Fired) {
 	s := r.store
 	indexes := *s.indexes.Load()
 	// Prepare the indexes and the array of tables. This takes time in proportion to the changes, so
@@ -347,15 +351,16 @@ func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) {
 	s.tables.Store(tables)
 	s.version = version
 	for _, ix := range indexes {
-		ix.publish()
+		fired = append(fired, ix.publish()...)
 		ix.unlock(allStripes)
 	}
 	s.unlockVersion()
 	if s.owner != nil {
 		notify() // under the lock, so before anybody else sees the change
 		s.unlock()
-		return
+		return fired
 	}
 	s.unlock()
 	notify()
+	return fired
 }

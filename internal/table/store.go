@@ -6,6 +6,7 @@ import (
 	"unique"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/signal"
 )
 
 // shards is the number of writers that can work at the same time. Each shard costs a snapshot one
@@ -190,17 +191,19 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 	sh := &s.shards[hash%shards]
 	id := s.versionID(obj)
 	w := s.begin(sh, obj)
-	old, same := s.putLocked(w, hash, key, obj, id, version)
+	old, same, fired := s.putLocked(w, hash, key, obj, id, version)
 	if changed != nil {
 		changed(old, !equal.IsZero(old), same)
 	}
 	s.end(sh, w)
+	fired.Release()
 	return old, !equal.IsZero(old)
 }
 
 // putLocked stores obj, and sets the version unless version is "". The caller has the shard of hash
-// locked, and w has the values of obj in each index. identical is as for Put.
-func (s *Store[T]) putLocked(w *writer[T], hash uint64, key Key, obj T, id VersionID, version string) (old T, identical bool) {
+// locked, and w has the values of obj in each index. identical is as for Put. The caller releases
+// fired when it has released the lock.
+func (s *Store[T]) putLocked(w *writer[T], hash uint64, key Key, obj T, id VersionID, version string) (old T, identical bool, fired signal.Fired) {
 	number := int(hash % shards)
 	sh := &s.shards[number]
 	table := s.tables.Load()[number].Load()
@@ -238,8 +241,7 @@ func (s *Store[T]) putLocked(w *writer[T], hash uint64, key Key, obj T, id Versi
 		sh.objs.Append(obj)
 		table.add(hash, unique.Make(key.Namespace), key.Name, box(obj, s.boxed), id)
 	}
-	s.setVersionAndUnlock(w, version)
-	return old, identical
+	return old, identical, s.setVersionAndUnlock(w, version)
 }
 
 // Remove removes the object of key, and sets the version unless version is "". It returns the
@@ -250,7 +252,7 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 	hash := hashOf(s.seed, key)
 	sh := &s.shards[hash%shards]
 	w := s.begin(sh, none)
-	old, removed = s.removeLocked(w, hash, key, version)
+	old, removed, fired := s.removeLocked(w, hash, key, version)
 	switch {
 	case removed && changed != nil:
 		changed(old)
@@ -261,23 +263,24 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 		s.unlockVersion()
 	}
 	s.end(sh, w)
+	fired.Release()
 	return old, removed
 }
 
 // removeLocked removes the object of key, if there is one, and then sets the version unless version
-// is "". The caller has the shard of hash locked.
-func (s *Store[T]) removeLocked(w *writer[T], hash uint64, key Key, version string) (old T, removed bool) {
+// is "". The caller has the shard of hash locked, and releases fired when it has released the lock.
+func (s *Store[T]) removeLocked(w *writer[T], hash uint64, key Key, version string) (old T, removed bool, fired signal.Fired) {
 	var none T
 	number := int(hash % shards)
 	sh := &s.shards[number]
 	table := s.tables.Load()[number].Load()
 	entry := table.Find(hash, key)
 	if entry < 0 {
-		return none, false
+		return none, false, nil
 	}
 	position := table.position(entry)
 	if old = sh.objs.At(position); equal.IsZero(old) {
-		return none, false
+		return none, false, nil
 	}
 	s.lockForWrite(w, number, position, version)
 	for _, d := range w.drafts {
@@ -285,12 +288,12 @@ func (s *Store[T]) removeLocked(w *writer[T], hash uint64, key Key, version stri
 	}
 	sh.objs.Set(position, none)
 	table.store(entry, value{})
-	s.setVersionAndUnlock(w, version)
+	fired = s.setVersionAndUnlock(w, version)
 	// After the stripes are unlocked, because rebuildLocked takes all of them.
 	if sparse(&sh.objs) {
 		s.rebuildLocked(number)
 	}
-	return old, true
+	return old, true, fired
 }
 
 // A writer is the memory that one write needs. Writers are reused.
@@ -372,15 +375,18 @@ func (s *Store[T]) forgetSnapshotLocked() {
 }
 
 // setVersionAndUnlock sets the version, unless it is "", and releases the locks that lockForWrite
-// took. The shard stays locked.
-func (s *Store[T]) setVersionAndUnlock(w *writer[T], version string) {
+// took. The shard stays locked. What it returns is to be released when no lock is held.
+func (s *Store[T]) setVersionAndUnlock(w *writer[T], version string) (fired signal.Fired) {
 	for _, d := range w.drafts {
-		d.unlock()
+		if f := d.unlock(); f != nil {
+			fired = append(fired, f...)
+		}
 	}
 	if version != "" {
 		s.version = version
 		s.unlockVersion()
 	}
+	return fired
 }
 
 // end releases the shard and the writer that begin returned.
