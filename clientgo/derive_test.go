@@ -126,6 +126,9 @@ func TestREADMEDerived(t *testing.T) {
 		go pods.Run(ctx)
 		go services.Run(ctx)
 		go graph.Run(ctx)
+		if err := graph.WaitForSync(patience); err != nil {
+			return err // names the informer that has not synced, and why
+		}
 
 		p, err := clientset.CoreV1().Pods("shop").Create(ctx, pod, metav1.CreateOptions{})
 		if err != nil {
@@ -139,7 +142,7 @@ func TestREADMEDerived(t *testing.T) {
 		if ok {
 			ips = e.IPs
 		}
-		return graph.WaitForSync(patience)
+		return nil
 	}
 	shop(t, false, func(t *testing.T, clientset kubernetes.Interface) {
 		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -162,6 +165,7 @@ func TestDerivePage(t *testing.T) {
 		pods, ready int
 		version     string
 		full        int
+		served      int
 	}
 	example := func(ctx, patience context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) (f found, _ error) {
 		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
@@ -263,7 +267,13 @@ func TestDerivePage(t *testing.T) {
 				return err
 			}
 
-			f.full = ready.Len(true)
+			cart := lw.Key{Namespace: "shop", Name: "cart"}
+			served, err := lw.WaitFor(patience, endpoints, cart, func(e *Endpoints) bool { return e != nil && len(e.IPs) > 1 })
+			if err != nil {
+				return err
+			}
+
+			f.full, f.served = ready.Len(true), len(served.IPs)
 			return nil
 		}
 		if err := do(); err != nil {
@@ -292,7 +302,7 @@ func TestDerivePage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := found{ips: []string{"ip of cart-1", "ip of cart-2"}, pods: 3, ready: 2, full: 1}
+		want := found{ips: []string{"ip of cart-1", "ip of cart-2"}, pods: 3, ready: 2, full: 1, served: 2}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(found{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

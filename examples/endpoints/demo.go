@@ -71,7 +71,7 @@ var steps = []struct {
 	{"a pod of the till is not ready:", func(w *world) error {
 		return w.change("till-2", func(p *Pod) { p.Status.Conditions[0].Status = "False" })
 	}},
-	{"a canary of the cart is selected by its labels alone:", func(w *world) error {
+	{"the cart is served by its stable pods alone, and one becomes a canary:", func(w *world) error {
 		s, err := w.services.Get(lw.Key{Namespace: "shop", Name: "cart"})
 		if err != nil {
 			return err

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/go-lw/lw"
 )
@@ -98,13 +97,22 @@ func NewView(url string, client *http.Client, onError func(error)) *View {
 	}
 }
 
-// Run keeps the view in step until ctx is done, and returns when everything has stopped.
+// Run keeps the view in step until ctx is done, and returns when everything has stopped. It returns
+// an error at once if the server can never be followed.
 func (v *View) Run(ctx context.Context) error {
-	tasks, ctx := errgroup.WithContext(ctx)
-	for _, run := range []func(context.Context) error{v.Pods.Run, v.Services.Run, v.Graph.Run} {
-		tasks.Go(func() error { return run(ctx) })
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	runs := []func(context.Context) error{v.Pods.Run, v.Services.Run, v.Graph.Run}
+	ended := make(chan error, len(runs))
+	for _, run := range runs {
+		go func() { ended <- run(ctx) }()
 	}
-	return tasks.Wait()
+	var err error
+	for range runs {
+		err = errors.Join(err, <-ended)
+		stop() // one alone is of no use
+	}
+	return err
 }
 
 // backendOf leaves out pods that have no address yet, and those that have ended.
