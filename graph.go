@@ -45,6 +45,7 @@ type Graph struct {
 
 	// Guarded by gate.mu.
 	steps    uint64                        // that have changed a collection
+	versions versionTexts                  // of steps
 	busy     time.Duration                 // of all steps
 	lastStep time.Time                     // when the last one of steps ended
 	vector   map[*hubCore]string           // the version of each leaf that is shown
