@@ -128,6 +128,6 @@ func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 }
 
 // Close takes the collection, and all that is derived from it, out of the graph. Their handlers are
-// removed, and waits end with [ErrStopped]. Close does not wait for calls that are running. It may
-// be called more than once.
+// removed, and waits end with [ErrStopped]. What is derived from a closed collection is closed as
+// well. Close does not wait for calls that are running. It may be called more than once.
 func (d *Derived[T]) Close() { d.graph.remove(d) }

@@ -69,6 +69,12 @@ func (d *Derived[T]) prepare()          { d.batch.Compute() }
 func (d *Derived[T]) readyLocked() bool { return d.batch.ReadyLocked() }
 func (d *Derived[T]) awaitLocked()      { d.batch.AwaitLocked() }
 
+func (d *Derived[T]) setVersionLocked(version string) {
+	if d.ready() {
+		d.hub.store.store.SetVersionLocked(version)
+	}
+}
+
 func (d *Derived[T]) commitLocked(version string) {
 	delta := Delta[T]{Type: Updated, Cause: CauseDerived, ResourceVersion: version}
 	d.batch.CommitLocked(func(old, obj T) {
@@ -82,9 +88,6 @@ func (d *Derived[T]) commitLocked(version string) {
 		}
 		emit(delta, d.hub.log.put)
 	})
-	if d.live || d.enters {
-		d.hub.store.store.SetVersionLocked(version)
-	}
 	if d.enters {
 		d.fired = d.hub.changes.FireWhere(func(key Key) bool {
 			_, ok := d.hub.store.store.Get(key)

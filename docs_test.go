@@ -103,3 +103,28 @@ func TestTestingPageOutages(t *testing.T) {
 		})
 	}
 }
+
+// What docs/derive.md shows of tests.
+func TestDerivePageOfTests(t *testing.T) {
+	byNamespace := func(w *Widget) lw.Key { return lw.Key{Name: w.Namespace} }
+	add := func(sum int, w *Widget) int { return sum + w.Size }
+	subtract := func(sum int, w *Widget) int { return sum - w.Size }
+	newTotal := func(key lw.Key, sum int) *Widget { return &Widget{Meta: lw.Meta{Name: key.Name}, Size: sum} }
+
+	synctest.Test(t, func(t *testing.T) {
+		server := lw.NewMemory(widget("a", 1), widget("b", 2))
+		widgets := lw.NewInformer(server, nil)
+		g := lw.NewGraph(&lw.GraphOptions{Verify: true, OnError: func(err error) { t.Error(err) }})
+		totals := lw.GroupBy(g, widgets, byNamespace, lw.Aggregate[*Widget, int]{Add: add, Remove: subtract}, newTotal)
+		go widgets.Run(t.Context())
+		go g.Run(t.Context())
+		synctest.Wait() // until all that can happen has happened
+		if err := server.Delete(key("a")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got, ok := totals.Store().Get(lw.Key{Name: "default"}); !ok || got.Size != 2 {
+			t.Errorf("a total of %v, want 2", got)
+		}
+	})
+}

@@ -19,9 +19,13 @@ type node interface {
 	changed() bool
 	// prepare calls the functions of the collection's indexes. It takes no lock.
 	prepare()
-	// readyLocked, awaitLocked and commitLocked are those of table.Batch.
+	// readyLocked and awaitLocked are those of table.Batch.
 	readyLocked() bool
 	awaitLocked()
+	// setVersionLocked sets the version that the store reports. All nodes have it before the first
+	// one commits: a read then has to wait for the commit's end, since no store has a snapshot of
+	// before at hand.
+	setVersionLocked(version string)
 	commitLocked(version string)
 	// finish wakes the handlers, and forgets the step.
 	finish()
@@ -102,7 +106,10 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 		g.snapshot.Store(nil)
 		g.gate.beginLocked()
 		g.steps++
-		version := strconv.FormatUint(g.steps, 10)
+		version := g.versions.text(g.steps)
+		for _, n := range nodes {
+			n.setVersionLocked(version)
+		}
 		for _, n := range nodes {
 			n.commitLocked(version)
 		}
@@ -116,6 +123,33 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 		}
 	}
 	g.busy += time.Since(start)
+}
+
+// versionTexts makes the texts of rising numbers. It makes many at a time, in one string, because a
+// graph whose changes come one by one needs a new one for each.
+type versionTexts struct {
+	texts [64]string
+	left  int // the last so many of texts were not used yet
+}
+
+// text returns the text of n, which is one more than that of the call before.
+func (v *versionTexts) text(n uint64) string {
+	if v.left == 0 {
+		var all []byte
+		var ends [len(v.texts)]int
+		for i := range ends {
+			all = strconv.AppendUint(all, n+uint64(i), 10)
+			ends[i] = len(all)
+		}
+		from, joined := 0, string(all)
+		for i, end := range ends {
+			v.texts[i] = joined[from:end]
+			from = end
+		}
+		v.left = len(v.texts)
+	}
+	v.left--
+	return v.texts[len(v.texts)-1-v.left]
 }
 
 // park gets ready to be woken by the leaves.
@@ -155,20 +189,29 @@ func (g *Graph) prune() {
 // unusedLeaf reports whether no node reads l. The caller holds life.
 func unusedLeaf(l anyLeaf) bool { return l.use(0) == 0 }
 
-// add adds n, whose inputs are in the graph already.
+// add adds n, whose inputs are in the graph already. If one of them was closed, or if the graph has
+// stopped, n is stopped as well.
 func (g *Graph) add(n node) {
 	g.life.Lock()
 	over := g.phase == ended
-	if !over {
-		g.nodes = append(slices.Clip(g.nodes), n)
+	for in := range n.inputs {
+		if before, ok := in.(node); ok && !slices.Contains(g.nodes, before) {
+			over = true
+		}
 	}
+	if over {
+		for in := range n.inputs {
+			in.use(-1)
+		}
+		g.life.Unlock()
+		n.stop()
+		return
+	}
+	g.nodes = append(slices.Clip(g.nodes), n)
 	if g.phase == started {
 		n.core().start()
 	}
 	g.life.Unlock()
-	if over {
-		n.stop()
-	}
 	g.poke()
 }
 

@@ -42,7 +42,7 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 }
 
 // Add adds the objects of in to the union, also while the graph runs. They are shown at one point,
-// after in has synced. remove takes them out again, at one point. Calls of remove after the first
+// after in has synced. Add does nothing if the union was closed. remove takes them out again, at one point. Calls of remove after the first
 // do nothing. Add panics if in is nil or depends on the union.
 func (u *Union[T]) Add(in Collection[T]) (remove func()) {
 	g := u.graph
@@ -61,6 +61,9 @@ func (u *Union[T]) Add(in Collection[T]) (remove func()) {
 	// So it is the next step that adds the member.
 	m := new(unionMember[T])
 	g.do(func() {
+		if isClosed(u.hub.stopped) {
+			return
+		}
 		m.in = inputOf(g, in, "Union.Add")
 		u.members.add(m)
 		g.life.Lock()
@@ -73,7 +76,7 @@ func (u *Union[T]) Add(in Collection[T]) (remove func()) {
 // take takes m out of the union.
 func (u *Union[T]) take(m *unionMember[T]) {
 	switch {
-	case m.gone || !slices.Contains(u.members.present(), m):
+	case isClosed(u.hub.stopped) || m.gone || !slices.Contains(u.members.present(), m):
 	case u.op.(*unionOperator[T]).joined[m]:
 		m.gone = true // the operator drops it with its objects
 	default:

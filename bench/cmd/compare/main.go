@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/bench/internal/compare"
+	"github.com/go-lw/lw/bench/internal/derive"
 	"github.com/go-lw/lw/bench/internal/kinds"
 	"github.com/go-lw/lw/bench/internal/rows"
 	"github.com/go-lw/lw/bench/internal/wire"
@@ -29,7 +30,7 @@ func main() {
 
 func run() error {
 	short := flag.Bool("short", false, "measure less: fewer rounds, events and pods")
-	only := flag.String("rows", "", "comma-separated numbers of `rows`; default: all")
+	only := flag.String("rows", "", "comma-separated numbers or ranges of `rows`, or derive for those of derived collections; default: all")
 	pods := flag.Int("pods", 0, "how many pods the rows over HTTP have; default: 10000, with -short 2000")
 	rounds := flag.Int("rounds", 0, "how often each side is measured, or more often where that is quick; default: 5, with -short 2")
 	jsonFile := flag.String("json", "", "write the results to `file`")
@@ -54,7 +55,7 @@ func run() error {
 	if *from != "" {
 		report, err = earlier(strings.Split(*from, ","))
 	} else {
-		report, err = measureAll(cfg, slices.Concat(wire.Cases(*pods), rows.Cases(), kinds.Cases()), wanted)
+		report, err = measureAll(cfg, slices.Concat(wire.Cases(*pods), rows.Cases(), kinds.Cases(), derive.Cases()), wanted)
 	}
 	if err != nil {
 		return err
@@ -123,13 +124,17 @@ func hasRow(c *compare.Case, wanted func(row int) bool) bool {
 	return false
 }
 
-// rowSet parses a list of numbers and ranges, such as 1-9,12. An empty list selects all rows.
+// rowSet parses a list of numbers, ranges and names, such as 1-9,12,derive. An empty list selects all
+// rows.
 func rowSet(s string) (func(row int) bool, error) {
 	if s == "" {
 		return func(int) bool { return true }, nil
 	}
 	set := map[int]bool{}
 	for part := range strings.SplitSeq(s, ",") {
+		if part == "derive" {
+			part = fmt.Sprintf("%d-%d", derive.FirstRow, derive.LastRow)
+		}
 		from, to, isRange := strings.Cut(part, "-")
 		if !isRange {
 			to = from

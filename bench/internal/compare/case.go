@@ -105,6 +105,7 @@ const (
 	timesMore
 	part
 	most
+	beside
 )
 
 // TimesLess asks that the side costs at most 1/x of its base.
@@ -113,11 +114,14 @@ func TimesLess(x float64) Goal { return Goal{timesLess, x} }
 // TimesMore asks that the side does at least x times as much as its base.
 func TimesMore(x float64) Goal { return Goal{timesMore, x} }
 
-// Part asks that the side needs at most x times as much as its base; x is less than 1.
+// Part asks that the side needs at most x times as much as its base.
 func Part(x float64) Goal { return Goal{part, x} }
 
 // Most asks for a value of at most v, whatever the value of the base is.
 func Most(v float64) Goal { return Goal{most, v} }
+
+// Beside has no goal. It shows how many times as much as its base the side needs, as a [Part] does.
+func Beside() Goal { return Goal{kind: beside} }
 
 // describe returns g as text.
 func (g Goal) describe(u Unit) string {
@@ -132,10 +136,10 @@ func (g Goal) describe(u Unit) string {
 	return ""
 }
 
-// ratio returns how many times better side is than base. For a [Part] it returns side divided by
-// base.
+// ratio returns how many times better side is than base. For a [Part] or [Beside] it returns side
+// divided by base.
 func (g Goal) ratio(base, side float64) float64 {
-	if g.kind == timesMore || g.kind == part {
+	if g.kind == timesMore || g.kind == part || g.kind == beside {
 		return side / base
 	}
 	return base / side
@@ -263,7 +267,7 @@ func (l Line) result(samples map[string][]Sample) Result {
 		third := median(values(l.Third))
 		r.Third = &third
 	}
-	if l.Goal.kind != noGoal {
+	if l.Goal.kind != noGoal && l.Goal.kind != beside {
 		met := l.Goal.met(ratio, r.Side)
 		r.Met = &met
 	}

@@ -38,6 +38,11 @@ func (u Usage) Less(o Usage) Usage {
 	return Usage{CPU: u.CPU - o.CPU, Wall: u.Wall - o.Wall, Allocs: u.Allocs - min(u.Allocs, o.Allocs), Bytes: u.Bytes - min(u.Bytes, o.Bytes)}
 }
 
+// Plus returns the sum of u and o.
+func (u Usage) Plus(o Usage) Usage {
+	return Usage{CPU: u.CPU + o.CPU, Wall: u.Wall + o.Wall, Allocs: u.Allocs + o.Allocs, Bytes: u.Bytes + o.Bytes}
+}
+
 // Profile calls work and writes a CPU profile of it to file.
 func Profile(file string, work func()) error {
 	f, err := os.Create(file)
@@ -65,9 +70,14 @@ func (u Usage) Sample(n int) map[string]float64 {
 
 // CPU returns the CPU time that the process has used. Unlike getrusage it includes the current time
 // slice of running threads.
-func CPU() time.Duration {
+func CPU() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+
+// ThreadCPU returns the CPU time that the thread has used. The caller has locked its goroutine to it.
+func ThreadCPU() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+func clock(id int32) time.Duration {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+	if err := unix.ClockGettime(id, &ts); err != nil {
 		panic(fmt.Sprintf("measure: CPU: %v", err))
 	}
 	return time.Duration(ts.Nano())
