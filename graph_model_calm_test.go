@@ -28,6 +28,7 @@ func (w *graphWorld) checkCalmLocked() {
 		inputs[in] = wholeOf(in.inf.Store())
 	}
 	for _, n := range w.nodes {
+		n.late = false
 		for _, m := range n.ins {
 			m.pending = false
 		}
@@ -129,23 +130,26 @@ func canceledContext() context.Context {
 // compareFresh compares all collections with those of a new graph, which has not seen how they came
 // about.
 func (w *graphWorld) compareFresh(t *rapid.T) {
-	old := w.nodes
 	conflicts := conflictsOf(w.g)
 	g := w.newGraph()
 	fresh := map[*graphNode]*graphNode{}
-	var nodes []*graphNode
-	for _, n := range old {
-		if n.closed {
-			continue
+	var build func(n *graphNode) *graphNode
+	build = func(n *graphNode) *graphNode {
+		if n == nil || fresh[n] != nil {
+			return fresh[n]
 		}
 		var ins []*graphSource
 		for _, s := range n.ins {
 			if !s.gone {
-				ins = append(ins, &graphSource{input: s.input, node: fresh[s.node]})
+				ins = append(ins, &graphSource{input: s.input, node: build(s.node)})
 			}
 		}
 		fresh[n] = w.build(g, n.name, n.op, n.kit, ins)
-		nodes = append(nodes, n)
+		return fresh[n]
+	}
+	nodes := w.open()
+	for _, n := range nodes {
+		build(n)
 	}
 	w.start(g)
 	if err := g.WaitForSync(t.Context()); err != nil {

@@ -131,6 +131,9 @@ func (w *graphWorld) modelLocked(inputs map[*graphInput]whole, absent map[*graph
 		if m := all[n]; m != nil {
 			return m
 		}
+		if n.late && !isDone(n.d.Synced()) {
+			return nil // it was not there yet when the step began
+		}
 		var ins []whole
 		for i, s := range n.ins {
 			if s.gone && !s.pending || absent[s] {
@@ -158,6 +161,15 @@ func (w *graphWorld) modelLocked(inputs map[*graphInput]whole, absent map[*graph
 		}
 	}
 	return all
+}
+
+func isDone(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (w *graphWorld) vectorLocked(s *lw.GraphSnapshot) (vector []string) {

@@ -185,6 +185,7 @@ func (w *graphWorld) AddNode(t *rapid.T) {
 	}
 	w.made++
 	n := w.build(w.g, fmt.Sprint(op.name, w.made), op, k, ins)
+	n.late = true
 	n.stories = append(n.stories, w.newStory(n, false))
 	if rapid.IntRange(0, 4).Draw(t, "blocked") == 4 {
 		w.newStory(n, true)

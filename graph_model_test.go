@@ -56,6 +56,7 @@ type graphNode struct {
 	d       *lw.Derived[*atom]
 	union   *lw.Union[*atom] // nil: no union
 	byN     *lw.Index[int, *atom]
+	late    bool // perhaps no step has seen it yet
 	closed  bool
 	stories []*atomStory
 	objects int // about how many it has

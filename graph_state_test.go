@@ -29,6 +29,9 @@ func totalOf(key lw.Key, acc int) *sum { return &sum{Meta: lw.Meta{Name: key.Nam
 
 func allInOne(*sum) lw.Key { return lw.Key{Name: "total"} }
 
+// quiet are options of an informer that logs nothing.
+func quiet() *lw.Options { return &lw.Options{OnError: func(error) {}} }
+
 // listHook is a Memory that calls listed at the end of each list.
 type listHook struct {
 	*lw.Memory[*Widget]
@@ -55,7 +58,7 @@ func TestRelistIsOneState(t *testing.T) {
 		busy := lw.NewMemory(widget("busy", 0))
 		src := &listHook{Memory: lw.NewMemory(all...)}
 		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-		other := lw.NewInformer(busy, nil)
+		other := lw.NewInformer(busy, quiet())
 		spinning := 0
 		src.listed = func() {
 			// The graph makes one step after the other while the informer stores what it has listed.
@@ -118,7 +121,7 @@ func TestDiamond(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(widget("a", 0), widget("b", 0))
-		inf := lw.NewInformer(m, nil)
+		inf := lw.NewInformer(m, quiet())
 		g := lw.NewGraph(nil)
 		plus := lw.Derive(g, inf, sumOf, "plus")
 		minus := lw.Derive(g, inf, func(w *Widget) *sum {
@@ -206,7 +209,7 @@ func TestGetsOfOneState(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(widget("a", 0))
-		inf := lw.NewInformer(m, nil)
+		inf := lw.NewInformer(m, quiet())
 		g := lw.NewGraph(nil)
 		var reads []func() int
 		for i := range 6 {

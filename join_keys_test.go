@@ -50,7 +50,7 @@ func TestJoinKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
 			left, right := lw.NewMemory[*Widget](), lw.NewMemory[*Widget]()
-			l, r := lw.NewInformer(left, nil), lw.NewInformer(right, nil)
+			l, r := lw.NewInformer(left, quiet()), lw.NewInformer(right, quiet())
 			g := lw.NewGraph(nil)
 			on := lw.On[float64, *Widget, *Widget]{Left: keysOf, Right: keysOf}
 			pairs := lw.Join(g, l, r, on, func(l, r *Widget) *sum {

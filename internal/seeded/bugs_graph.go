@@ -3,7 +3,7 @@ package main
 const (
 	aggregateFile  = "aggregate.go"
 	deriveFile     = "derive.go"
-	derivedFile    = "derived.go"
+	nodeFile       = "derived_node.go"
 	faultsFile     = "derived_faults.go"
 	graphFile      = "graph.go"
 	gateFile       = "graph_gate.go"
@@ -35,11 +35,11 @@ var graphBugs = []bug{
 		"	defer g.gate.mu.Unlock()\n	if slices.ContainsFunc(nodes, node.changed) {",
 		"	defer g.gate.mu.Unlock()\n	for _, l := range leaves {\n		if version, ok := l.shown(); ok {\n			g.vector[l.core()] = version\n		}\n	}\n"+
 			"	g.snapshot.Store(nil)\n	g.gate.mu.Unlock()\n	time.Sleep(1)\n	g.gate.mu.Lock()\n	if slices.ContainsFunc(nodes, node.changed) {")},
-	{name: "graph: a step before all inputs have synced", run: "TestGraphSync$", edits: one(derivedFile,
+	{name: "graph: a step before all inputs have synced", run: "TestGraphSync$", edits: one(nodeFile,
 		"			if !in.ready() {\n", "			if _, union := d.op.(interface{ wantsContent() bool }); !union && !in.ready() {\n")},
 	{name: "graph: a late collection has only what changes", run: "TestLateNode", edits: one(deriveFile,
 		"	if whole || in.joining() {", "	if in.joining() {")},
-	{name: "graph: a late collection begins with the step before", run: collectionTest, edits: one(derivedFile,
+	{name: "graph: a late collection begins with the step before", run: collectionTest, edits: one(nodeFile,
 		"			if !d.op.Changed(KeyOf(obj)) && !yield(obj) {", "			if !yield(obj) {")},
 	{name: "graph: a wait for a version does not wait for a step", run: "TestGraphReadYourWrites", edits: one(graphFile,
 		"	next := g.nextStep()\n", "	next := make(chan struct{})\n	close(next)\n")},
