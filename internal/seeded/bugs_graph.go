@@ -55,7 +55,7 @@ var graphBugs = []bug{
 		"				a.leave(v, e)\n			}\n		}\n		for", "			}\n		}\n		for")},
 	{name: "graph: a key that comes twice counts twice", run: "TestJoinKeys", edits: one(arrangeFile,
 		"case v != v, seen == nil && slices.Contains(values[:n], v), seen[v]:", "case v != v:")},
-	{name: "graph: a key that is not equal to itself counts", run: "TestJoinKeys", edits: one(arrangeFile,
+	{name: "graph: a key that is not equal to itself counts", run: "TestDistinct", in: "./internal/arrange", edits: one(arrangeFile,
 		"case v != v, seen", "case seen")},
 	{name: "graph: a pair stays when a key has gone", run: "TestJoinKeys", edits: one(joinFile,
 		"	for _, k := range was {\n", "	for _, k := range was[:0] {\n")},
