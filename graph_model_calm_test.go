@@ -47,6 +47,11 @@ func (w *graphWorld) checkCalmLocked() {
 		if !samePointers(now, n.d.Store().List()) || n.d.Store().ResourceVersion() != now.ResourceVersion() {
 			w.failLocked("the store of %s has not what the snapshot has", n.name)
 		}
+		for k := 0; k < 3 && n.lateByN != nil; k++ {
+			if a, b := pointersOf(n.lateByN.List(k)), pointersOf(n.byN.List(k)); !slices.Equal(a, b) {
+				w.failLocked("two indexes of %s have %d and %d objects with %d", n.name, len(a), len(b), k)
+			}
+		}
 		for _, story := range n.stories {
 			story.mu.Lock()
 			for key, a := range story.present {

@@ -296,7 +296,6 @@ func (w *graphWorld) checkReadsLocked() {
 				break
 			}
 			at += i
-			w.seen[strings.ToLower(r.what[:4])]++
 			w.seen["read"]++
 		}
 	}

@@ -1,12 +1,14 @@
 package lw_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
@@ -135,6 +137,27 @@ func (w *graphWorld) Hold(t *rapid.T) {
 		w.tick()
 		<-w.gate
 	}
+}
+
+// Wait waits until the graph shows a write.
+func (w *graphWorld) Wait(t *rapid.T) {
+	in := w.input(t)
+	if w.held || in.failing || w.g.Snapshot().ResourceVersion(in.inf) == "" {
+		t.Skip("not now")
+	}
+	w.stir(t)
+	w.write(t, in)
+	version := in.mem.ResourceVersion()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	if err := w.g.WaitForResourceVersion(ctx, in.inf, version); err != nil {
+		t.Fatal(err)
+	}
+	shown := w.g.Snapshot().ResourceVersion(in.inf)
+	if c, err := resourceversion.CompareResourceVersion(shown, version); err != nil || c < 0 {
+		t.Fatalf("after a wait for %s of %s the graph is at %s", version, in.name, shown)
+	}
+	w.seen["wait"]++
 }
 
 // Flood makes more changes than a cursor keeps apart.
@@ -313,7 +336,7 @@ func (w *graphWorld) RemoveMember(t *rapid.T) {
 	s.remove()
 }
 
-// AddHandler adds a handler to a collection that has content.
+// AddHandler adds a handler and an index to a collection that has content.
 func (w *graphWorld) AddHandler(t *rapid.T) {
 	open := w.open()
 	if len(open) == 0 {
@@ -322,6 +345,7 @@ func (w *graphWorld) AddHandler(t *rapid.T) {
 	n := open[rapid.IntRange(0, len(open)-1).Draw(t, "node")]
 	w.stir(t)
 	n.stories = append(n.stories, w.newStory(n, false))
+	n.lateByN = lw.NewIndex(n.d, func(a *atom) int { return a.N % 3 })
 	w.seen["late handler"]++
 }
 

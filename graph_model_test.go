@@ -56,7 +56,8 @@ type graphNode struct {
 	d       *lw.Derived[*atom]
 	union   *lw.Union[*atom] // nil: no union
 	byN     *lw.Index[int, *atom]
-	late    bool // perhaps no step has seen it yet
+	lateByN *lw.Index[int, *atom] // made while the graph works; may be nil
+	late    bool                  // perhaps no step has seen it yet
 	closed  bool
 	stories []*atomStory
 	objects int // about how many it has
@@ -181,7 +182,7 @@ func TestGraphs(t *testing.T) {
 				defer w.end()
 				t.Repeat(map[string]func(*rapid.T){
 					"write": w.Write, "write more": w.Write, "write again": w.Write, "relist": w.Relist, "break": w.Break,
-					"sleep": w.Sleep, "rewind": w.Rewind, "hold": w.Hold, "flood": w.Flood, "add node": w.AddNode,
+					"sleep": w.Sleep, "rewind": w.Rewind, "hold": w.Hold, "wait": w.Wait, "flood": w.Flood, "add node": w.AddNode,
 					"close": w.Close, "add member": w.AddMember, "remove member": w.RemoveMember,
 					"add handler": w.AddHandler, "remove handler": w.RemoveHandler,
 					"": w.Check,
@@ -194,7 +195,7 @@ func TestGraphs(t *testing.T) {
 	if histories < enoughGraphs {
 		return // too few to tell, as with -short
 	}
-	for _, what := range []string{"relist", "rewind", "hold", "flood", "late node", "closed", "member", "rivals", "read", "told", "late handler"} {
+	for _, what := range []string{"relist", "rewind", "hold", "flood", "wait", "late node", "closed", "member", "rivals", "read", "told", "late handler"} {
 		if seen[what] < 10 {
 			t.Errorf("%s: only %d times", what, seen[what])
 		}

@@ -145,8 +145,8 @@ func TestGraphPanics(t *testing.T) {
 		}
 		update(t, b.left, "b", 2)
 		check("another widget", map[string]int{"a": 1, "b": 2, "c": 1}, "a")
+		create(t, b.right, "d", 1) // first: Where is asked of pairs only
 		create(t, b.left, "d", evil)
-		create(t, b.right, "d", 1)
 		check("a new evil one", map[string]int{"a": 1, "b": 2, "c": 1}, "a", "d")
 		update(t, b.left, "a", 3)
 		check("the next version", map[string]int{"a": 3, "b": 2, "c": 1}, "d")

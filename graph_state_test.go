@@ -167,7 +167,14 @@ func TestDiamond(t *testing.T) {
 		go func() {
 			defer close(done)
 			for i := range moves {
-				update(t, m, []string{"a", "b"}[i%2], i+1)
+				w := update(t, m, []string{"a", "b"}[i%2], i+1)
+				if i%4 > 0 {
+					continue
+				}
+				// So that there are many steps, each of a few moves.
+				if err := g.WaitForResourceVersion(t.Context(), inf, w.ResourceVersion); err != nil {
+					t.Error(err)
+				}
 			}
 		}()
 		reads := 0
@@ -200,10 +207,11 @@ func TestDiamond(t *testing.T) {
 	})
 }
 
-// A read of one collection and then of another never goes back, whichever of them a step changes
-// first, and however they are read.
+// A read of one collection and then of another never goes back, though a step writes one before the
+// other, and however they are read.
 func TestGetsOfOneState(t *testing.T) {
-	moves := 20000
+	const collections = 32 // so that a commit takes a while
+	moves := 10000
 	if testing.Short() {
 		moves = 2000
 	}
@@ -211,11 +219,11 @@ func TestGetsOfOneState(t *testing.T) {
 		m := lw.NewMemory(widget("a", 0))
 		inf := lw.NewInformer(m, quiet())
 		g := lw.NewGraph(nil)
-		var reads []func() int
-		for i := range 6 {
+		var reads [][]func() int // of each collection, in the order in which a commit writes them
+		for i := range collections {
 			d := lw.Derive(g, inf, sumOf, fmt.Sprint("d", i))
 			byName := lw.NewIndex(d, func(s *sum) string { return s.Name })
-			reads = append(reads, func() int {
+			reads = append(reads, []func() int{func() int {
 				s, _ := d.Store().Get(key("a"))
 				return s.Sum
 			}, func() int {
@@ -225,7 +233,7 @@ func TestGetsOfOneState(t *testing.T) {
 			}, func() int {
 				s, _ := lw.In(g.Snapshot(), d).Get(key("a"))
 				return s.Sum
-			})
+			}})
 		}
 		start(t, inf)
 		start(t, g)
@@ -236,16 +244,22 @@ func TestGetsOfOneState(t *testing.T) {
 		go func() {
 			defer close(done)
 			for i := range moves {
-				update(t, m, "a", i+1)
+				// Each move is a step of its own.
+				w := update(t, m, "a", i+1)
+				if err := g.WaitForResourceVersion(t.Context(), inf, w.ResourceVersion); err != nil {
+					t.Error(err)
+				}
 			}
 		}()
-		for i, last := 0, 0; last < moves; i++ {
-			// Both directions: a commit writes the collections in their order.
-			which := i * 7 % len(reads)
-			switch now := reads[which](); {
-			case now < last:
-				t.Fatalf("read %d: %d after %d", which, now, last)
-			default:
+		last := 0
+		for i := 0; last < moves; i++ {
+			// All pairs of ways to read come in turn. The second collection is written after the first.
+			how := []int{i % 4, i / 4 % 4, i / 16 % 4}
+			for j, d := range []int{0, collections - 1, i % collections} {
+				now := reads[d][how[j]]()
+				if now < last {
+					t.Fatalf("%d after %d: collection %d, read in the way %d after the way %d", now, last, d, how[j], how[max(0, j-1)])
+				}
 				last = now
 			}
 		}

@@ -136,6 +136,9 @@ func TestLeftJoinOrder(t *testing.T) {
 			if i%2 == 0 {
 				continue // so that steps take two
 			}
+			if i%4 == 1 {
+				update(t, b.left, "l", i+2) // has all its rights looked for anew
+			}
 			synctest.Wait()
 			slices.Sort(want) // no character of a key is smaller than the slash
 			s, _ := d.Store().Get(key("l"))
