@@ -19,8 +19,6 @@ type sum struct {
 	Names string
 }
 
-func one(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
-
 // contents returns the sums of a collection by their names.
 func contents(r lw.Reader[*sum]) map[string]int {
 	all := map[string]int{}
