@@ -78,9 +78,10 @@ func (o *groupByOperator[T, A, U]) apply(c settle.Change[T]) {
 	if held, ok := o.held[c.Key]; ok {
 		c.Old = held
 	}
-	if o.faults.try("aggregate", c.Key, func() { o.move(c.Old, c.New) }) {
+	at := fault{function: "aggregate", key: c.Key}
+	if o.faults.try(at, func() { o.move(c.Old, c.New) }) {
 		delete(o.held, c.Key)
-		o.faults.cured(c.Key)
+		o.faults.cured(at)
 	} else {
 		o.held[c.Key] = c.Old
 	}
@@ -138,16 +139,17 @@ func (o *groupByOperator[T, A, U]) store(key Key, acc A, more int) {
 func (o *groupByOperator[T, A, U]) compute(key Key) {
 	g := o.groups[key]
 	g.dirty = false
+	at := fault{function: "function", key: key}
 	var result U
 	if g.n <= 0 {
 		delete(o.groups, key)
 	} else {
 		o.faults.computed.Add(1)
-		if !o.faults.try("function", key, func() { result = o.f(key, g.acc) }) || !named(o.faults, key, result) {
+		if !o.faults.try(at, func() { result = o.f(key, g.acc) }) || !named(o.faults, at, result) {
 			return
 		}
 	}
-	o.faults.cured(key)
+	o.faults.cured(at)
 	o.set(key, result)
 }
 
@@ -190,11 +192,12 @@ func (o *groupOperator[T, U]) run(whole bool) {
 
 func (o *groupOperator[T, U]) apply(key Key, obj T) {
 	e := o.objs.Find(key)
+	at := fault{function: "key", key: key}
 	if equal.IsZero(obj) {
-		o.faults.cured(key)
+		o.faults.cured(at)
 		if e != nil {
 			var groups []Key
-			if !o.faults.try("key", key, func() { groups = []Key{o.key(e.Object)} }) {
+			if !o.faults.try(at, func() { groups = []Key{o.key(e.Object)} }) {
 				groups = slices.Collect(o.objs.Values)
 			}
 			o.dirty = append(o.dirty, groups...)
@@ -203,7 +206,7 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 		return
 	}
 	var was, now Key
-	ok := o.faults.try("key", key, func() {
+	ok := o.faults.try(at, func() {
 		if now = o.key(obj); e != nil {
 			was = o.key(e.Object)
 		}
@@ -211,7 +214,7 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 	if !ok {
 		return
 	}
-	o.faults.cured(key)
+	o.faults.cured(at)
 	if e != nil {
 		o.dirty = append(o.dirty, was)
 	}
@@ -222,6 +225,7 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 // compute makes the result of the group of key.
 func (o *groupOperator[T, U]) compute(key Key) {
 	members := o.objs.Sorted(key)
+	at := fault{function: "function", key: key}
 	var result U
 	if len(members) > 0 {
 		o.args = o.args[:0]
@@ -229,12 +233,12 @@ func (o *groupOperator[T, U]) compute(key Key) {
 			o.args = append(o.args, e.Object)
 		}
 		o.faults.computed.Add(1)
-		ok := o.faults.try("function", key, func() { result = o.f(key, o.args) })
+		ok := o.faults.try(at, func() { result = o.f(key, o.args) })
 		clear(o.args)
-		if !ok || !named(o.faults, key, result) {
+		if !ok || !named(o.faults, at, result) {
 			return
 		}
 	}
-	o.faults.cured(key)
+	o.faults.cured(at)
 	o.set(key, result)
 }

@@ -63,13 +63,14 @@ func (o *deriveOperator[T, U]) run(whole bool) { feed(o.in, whole, o.applied) }
 
 func (o *deriveOperator[T, U]) apply(key Key, obj T) {
 	var result U
+	at := fault{function: "function", key: key}
 	if !equal.IsZero(obj) {
 		o.faults.computed.Add(1)
-		if !o.faults.try("function", key, func() { result = o.f(obj) }) || !named(o.faults, key, result) {
+		if !o.faults.try(at, func() { result = o.f(obj) }) || !named(o.faults, at, result) {
 			return
 		}
 	}
-	o.faults.cured(key)
+	o.faults.cured(at)
 	o.set(key, result)
 }
 
@@ -102,9 +103,10 @@ func (o *manyOperator[T, U]) run(whole bool) { feed(o.in, whole, o.apply) }
 func (o *manyOperator[T, U]) apply(key Key, obj T) {
 	var results []U
 	var keys []Key
+	at := fault{function: "function", key: key}
 	if !equal.IsZero(obj) {
 		o.faults.computed.Add(1)
-		ok := o.faults.try("function", key, func() {
+		ok := o.faults.try(at, func() {
 			seen := map[Key]bool{}
 			for result := range o.f(obj) {
 				if equal.IsZero(result) || seen[KeyOf(result)] {
@@ -118,12 +120,12 @@ func (o *manyOperator[T, U]) apply(key Key, obj T) {
 			return
 		}
 		for _, result := range results {
-			if !named(o.faults, key, result) {
+			if !named(o.faults, at, result) {
 				return
 			}
 		}
 	}
-	o.faults.cured(key)
+	o.faults.cured(at)
 	kept := make(map[Key]bool, len(keys))
 	for i, result := range results {
 		kept[keys[i]] = true

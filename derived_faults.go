@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
@@ -21,22 +22,28 @@ type faults struct {
 	computed, unchanged atomic.Uint64 // as in DerivedStatus
 
 	mu        sync.Mutex
-	setAside  map[Key]error
+	setAside  map[fault]error
 	conflicts map[Key]error
 }
 
-func newFaults(g *Graph, collection string) *faults {
-	return &faults{graph: g, collection: collection, setAside: map[Key]error{}, conflicts: map[Key]error{}}
+// A fault is a call that failed: the name of the function, and the key of the object or group that
+// it was called for. other is the right of a pair.
+type fault struct {
+	function   string
+	key, other Key
 }
 
-// try calls f, which calls the function that what names for the object of key. If that panics and
-// OnPanic is set, try sets the object aside and returns false. f must change nothing before the last
-// call of a function.
-func (x *faults) try(what string, key Key, f func()) (ok bool) {
+func newFaults(g *Graph, collection string) *faults {
+	return &faults{graph: g, collection: collection, setAside: map[fault]error{}, conflicts: map[Key]error{}}
+}
+
+// try calls f, which makes the call of at. If that panics and OnPanic is set, try sets the object
+// aside and returns false. f must change nothing before the last call of a function.
+func (x *faults) try(at fault, f func()) (ok bool) {
 	if x.graph.opts.OnPanic != nil {
 		defer func() {
 			if v := recover(); v != nil {
-				x.panicked(what, key, v)
+				x.panicked(at, v)
 				ok = false
 			}
 		}()
@@ -45,49 +52,66 @@ func (x *faults) try(what string, key Key, f func()) (ok bool) {
 	return true
 }
 
-// panicked sets the object of key aside, since the function that what names has panicked with v.
-func (x *faults) panicked(what string, key Key, v any) {
+// panicked sets aside the object at which a call has panicked with v.
+func (x *faults) panicked(at fault, v any) {
 	if !x.silent {
-		p := x.panic(what, key, v)
-		x.set(key, p)
+		p := x.panic(at.function, at.key, v)
+		x.set(at, p)
 		x.graph.opts.OnPanic(p)
 	}
 }
 
-// panic describes a panic with v in the function that what names.
-func (x *faults) panic(what string, key Key, v any) *Panic {
-	return &Panic{Informer: x.graph.opts.Name + "/" + x.collection, Handler: what, Key: key, Value: v, Stack: debug.Stack()}
+// panic describes a panic with v.
+func (x *faults) panic(function string, key Key, v any) *Panic {
+	return &Panic{Informer: x.graph.opts.Name + "/" + x.collection, Handler: function, Key: key, Value: v, Stack: debug.Stack()}
 }
 
-// set notes why the object of key is set aside.
-func (x *faults) set(key Key, err error) {
+// set notes why a call has failed.
+func (x *faults) set(at fault, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.setAside[key] = err
+	x.setAside[at] = err
 }
 
-// cured notes that the object of key is not set aside any more.
-func (x *faults) cured(key Key) {
+// cured notes that a call has not failed the last time, or is not needed any more.
+func (x *faults) cured(at fault) {
 	if x.silent || len(x.setAside) == 0 { // only this goroutine writes it
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.setAside, key)
+	delete(x.setAside, at)
 }
 
 // any reports whether an object is set aside.
 func (x *faults) any() bool { return len(x.setAside) > 0 }
 
-// named reports whether obj, which a function has made of the object of key, can be in a
-// collection. If not, the object of key is set aside.
-func named[T Identified](x *faults, key Key, obj T) bool {
+// aside returns the objects that are set aside, and why; nil if there are none.
+func (x *faults) aside() map[Key]error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.setAside) == 0 {
+		return nil
+	}
+	all := make(map[Key]error, len(x.setAside))
+	for at, err := range x.setAside {
+		if before := all[at.key]; before != nil {
+			err = errors.Join(before, err)
+		}
+		all[at.key] = err
+	}
+	return all
+}
+
+// named reports whether obj, which the call of at has returned, can be in a collection. If not, the
+// object of at is set aside.
+func named[T Identified](x *faults, at fault, obj T) bool {
 	if equal.IsZero(obj) || obj.GetName() != "" {
 		return true
 	}
 	if !x.silent {
-		x.set(key, errNoName("result"))
-		x.report(key, errNoName("result"))
+		x.set(at, errNoName("result"))
+		x.report(at.key, errNoName("result"))
 	}
 	return false
 }
@@ -97,7 +121,8 @@ func (x *faults) report(key Key, err error) {
 	x.graph.opts.OnError(&Error{Informer: x.graph.opts.Name + "/" + x.collection, Op: opDerive, Key: key, Err: err})
 }
 
-// conflict notes that several origins make a result of key, or that this is over.
+// conflict notes which of several origins make a result of key, or that this is over. It reports a
+// conflict that is new.
 func (x *faults) conflict(key Key, shown, rival string, several bool) {
 	if x.silent {
 		return
@@ -109,9 +134,12 @@ func (x *faults) conflict(key Key, shown, rival string, several bool) {
 		return
 	}
 	err := fmt.Errorf("several inputs make this result: that of %s is shown, and not that of %s", shown, rival)
+	_, known := x.conflicts[key]
 	x.conflicts[key] = err
 	x.mu.Unlock()
-	x.report(key, err)
+	if !known {
+		x.report(key, err)
+	}
 }
 
 // sameResult returns the function that says whether two results of one key do not differ.

@@ -26,9 +26,19 @@ func (d *Derived[T]) wantsContent() bool {
 
 func (d *Derived[T]) inputs(yield func(anyInput) bool) { d.op.inputs(yield) }
 
+// needs calls yield for each input that must be ready before the collection joins: all, but of a
+// union only those that it was made with.
+func (d *Derived[T]) needs(yield func(anyInput) bool) {
+	if u, ok := d.op.(interface{ needs(func(anyInput) bool) }); ok {
+		u.needs(yield)
+		return
+	}
+	d.op.inputs(yield)
+}
+
 func (d *Derived[T]) compute() {
 	if !d.live {
-		for in := range d.op.inputs {
+		for in := range d.needs {
 			if !in.ready() {
 				return
 			}

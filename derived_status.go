@@ -16,13 +16,11 @@ func (d *Derived[T]) status() DerivedStatus {
 		s.From = append(s.From, strings.TrimPrefix(in.core().opts.Name, d.graph.opts.Name+"/"))
 	}
 	f := d.faults
+	s.SetAside = f.aside()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.conflicts) > 0 {
 		s.Conflicts = maps.Clone(f.conflicts)
-	}
-	if len(f.setAside) > 0 {
-		s.SetAside = maps.Clone(f.setAside)
 	}
 	s.Computed, s.Unchanged = f.computed.Load(), f.unchanged.Load()
 	return s
@@ -90,7 +88,7 @@ func (d *Derived[T]) unsynced(yield func(*hubCore) bool) bool {
 	if isClosed(d.hub.synced) {
 		return true
 	}
-	for in := range d.op.inputs {
+	for in := range d.needs {
 		if !in.unsynced(yield) {
 			return false
 		}

@@ -180,14 +180,20 @@ func (g *Graph) WaitForSync(ctx context.Context) error {
 }
 
 // WaitForResourceVersion waits until the collections of the graph show what is derived from of as it
-// was at version or later. So after a write every read of them shows it. Which versions can be
-// waited for, and how the wait ends, is as for [Informer.WaitForResourceVersion]. It is an error if
-// the graph does not read of.
+// was at version or later. So after a write every read of them shows it. It first waits for the sync
+// of the collections that depend on of. Which versions can be waited for, and how the wait ends, is
+// as for [Informer.WaitForResourceVersion]. It is an error if the graph does not read of.
 func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, version string) error {
 	core := of.hubOf()
-	if !g.reads(core) {
+	dependents := g.dependents(core)
+	if len(dependents) == 0 {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %s of %s: no collection of the graph is derived from it",
 			g.opts.Name, version, core.opts.Name)
+	}
+	for _, n := range dependents {
+		if err := n.core().waitForSync(ctx); err != nil {
+			return g.unreached(core, version, err)
+		}
 	}
 	if err := of.WaitForResourceVersion(ctx, version); err != nil {
 		return err
@@ -211,11 +217,7 @@ func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, versio
 }
 
 func (g *Graph) unreached(of *hubCore, version string, cause error) error {
-	what := ""
-	if !g.running() {
-		what = ", but the graph's Run has not been called"
-	}
-	return fmt.Errorf("lw: %s: waiting for resource version %s of %s%s: %w", g.opts.Name, version, of.opts.Name, what, cause)
+	return fmt.Errorf("lw: %s: waiting for resource version %s of %s: %w", g.opts.Name, version, of.opts.Name, cause)
 }
 
 // running reports whether Run has been called.
@@ -225,16 +227,16 @@ func (g *Graph) running() bool {
 	return g.phase != notStarted
 }
 
-// reads reports whether a collection of the graph is derived from that of core.
-func (g *Graph) reads(core *hubCore) bool {
+// dependents returns the collections that depend on that of core.
+func (g *Graph) dependents(core *hubCore) (nodes []node) {
 	g.life.Lock()
 	defer g.life.Unlock()
-	for _, l := range g.leaves {
-		if l.core() == core {
-			return true
+	for _, n := range g.nodes {
+		if g.dependsLocked(n, core) {
+			nodes = append(nodes, n)
 		}
 	}
-	return false
+	return nodes
 }
 
 // nextStep returns a channel that is closed at the end of the next step that has not begun yet.

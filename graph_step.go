@@ -263,7 +263,7 @@ func (g *Graph) sortLocked() {
 			return
 		}
 		for in := range n.inputs {
-			if before, ok := in.(node); ok {
+			if before, ok := in.(node); ok && slices.Contains(g.nodes, before) {
 				visit(before)
 			}
 		}

@@ -70,7 +70,9 @@ type joinOperator[K comparable, L, R, U Identified] struct {
 type leftPairs[R Identified] struct {
 	dirty bool
 	round uint64
-	made  map[*arrange.Entry[R, uint64]]Key // the keys of the results of its pairs
+	// tried has the pairs for which f was called, and the keys of their results; the zero Key if
+	// there is none.
+	tried map[*arrange.Entry[R, uint64]]Key
 }
 
 func (o *joinOperator[K, L, R, U]) run(whole bool) {
@@ -91,8 +93,8 @@ func (o *joinOperator[K, L, R, U]) run(whole bool) {
 func (o *joinOperator[K, L, R, U]) applyLeft(key Key, obj L) {
 	if equal.IsZero(obj) {
 		if l := o.removeLeft(key); l != nil {
-			for r, at := range l.State.made {
-				o.Drop(pair{l.Key, r.Key}, at)
+			for r := range l.State.tried {
+				o.set(l, r, *new(U))
 			}
 		}
 		return
@@ -138,7 +140,7 @@ func (o *joinOperator[K, L, R, U]) renew(l *arrange.Entry[L, leftPairs[R]]) {
 			}
 		}
 	}
-	for r := range l.State.made {
+	for r := range l.State.tried {
 		if r.State != o.round {
 			o.set(l, r, *new(U))
 		}
@@ -148,26 +150,29 @@ func (o *joinOperator[K, L, R, U]) renew(l *arrange.Entry[L, leftPairs[R]]) {
 // match works out the pair of l and r, which share a key.
 func (o *joinOperator[K, L, R, U]) match(l *arrange.Entry[L, leftPairs[R]], r *arrange.Entry[R, uint64]) {
 	var result U
-	ok := o.faults.try("function", l.Key, func() {
+	at := fault{"function", l.Key, r.Key}
+	ok := o.faults.try(at, func() {
 		if o.on.Where == nil || o.on.Where(l.Object, r.Object) {
 			o.faults.computed.Add(1)
 			result = o.f(l.Object, r.Object)
 		}
 	})
-	if ok && named(o.faults, l.Key, result) {
-		o.faults.cured(l.Key)
+	if ok && named(o.faults, at, result) {
 		o.set(l, r, result)
+	} else if _, tried := l.State.tried[r]; !tried {
+		l.State.note(r, Key{})
 	}
 }
 
 // set makes obj the result of the pair of l and r. The zero U means that there is none.
 func (o *joinOperator[K, L, R, U]) set(l *arrange.Entry[L, leftPairs[R]], r *arrange.Entry[R, uint64], obj U) {
 	p := pair{l.Key, r.Key}
-	was, had := l.State.made[r]
+	o.faults.cured(fault{"function", l.Key, r.Key})
+	was, had := l.State.tried[r]
 	if equal.IsZero(obj) {
 		if had {
 			o.Drop(p, was)
-			delete(l.State.made, r)
+			delete(l.State.tried, r)
 		}
 		return
 	}
@@ -178,8 +183,13 @@ func (o *joinOperator[K, L, R, U]) set(l *arrange.Entry[L, leftPairs[R]], r *arr
 	if o.Put(p, now, obj) {
 		o.faults.unchanged.Add(1)
 	}
-	if l.State.made == nil {
-		l.State.made = map[*arrange.Entry[R, uint64]]Key{}
+	l.State.note(r, now)
+}
+
+// note notes that the pair with r was tried, and has a result with key.
+func (p *leftPairs[R]) note(r *arrange.Entry[R, uint64], key Key) {
+	if p.tried == nil {
+		p.tried = map[*arrange.Entry[R, uint64]]Key{}
 	}
-	l.State.made[r] = now
+	p.tried[r] = key
 }

@@ -63,6 +63,7 @@ func (o *leftJoinOperator[K, L, R, U]) run(whole bool) {
 func (o *leftJoinOperator[K, L, R, U]) applyLeft(key Key, obj L) {
 	if equal.IsZero(obj) {
 		o.removeLeft(key)
+		o.cured(key)
 		o.set(key, *new(U))
 		return
 	}
@@ -114,7 +115,7 @@ func (o *leftJoinOperator[K, L, R, U]) judge(l *arrange.Entry[L, leftState[R]], 
 	belongs := share
 	if share && o.on.Where != nil {
 		where := func() { belongs = o.on.Where(l.Object, r.Object) }
-		if !o.sides.faults.try("Where", l.Key, where) {
+		if !o.sides.faults.try(fault{function: "Where", key: l.Key}, where) {
 			l.State.renew = true // at the next change of l, or of an object that shares a key
 			return
 		}
@@ -138,8 +139,8 @@ func (o *leftJoinOperator[K, L, R, U]) judge(l *arrange.Entry[L, leftState[R]], 
 // compute makes the result of l.
 func (o *leftJoinOperator[K, L, R, U]) compute(l *arrange.Entry[L, leftState[R]]) {
 	var result U
-	faults := o.sides.faults
-	ok := faults.try("function", l.Key, func() {
+	faults, at := o.sides.faults, fault{function: "function", key: l.Key}
+	ok := faults.try(at, func() {
 		if l.State.renew {
 			l.State.rights = o.find(l)
 			l.State.renew = false
@@ -152,10 +153,16 @@ func (o *leftJoinOperator[K, L, R, U]) compute(l *arrange.Entry[L, leftState[R]]
 	})
 	clear(o.args)
 	o.args = o.args[:0]
-	if ok && named(faults, l.Key, result) {
-		faults.cured(l.Key)
+	if ok && named(faults, at, result) {
+		o.cured(l.Key)
 		o.set(l.Key, result)
 	}
+}
+
+// cured notes that no function fails for the left of key.
+func (o *leftJoinOperator[K, L, R, U]) cured(key Key) {
+	o.sides.faults.cured(fault{function: "function", key: key})
+	o.sides.faults.cured(fault{function: "Where", key: key})
 }
 
 // find returns the rights that belong to l, in the order of their keys.

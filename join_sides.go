@@ -50,22 +50,28 @@ func (s *sides[K, L, R, A, B]) inputs(yield func(anyInput) bool) {
 // putLeft arranges a left that is new or has changed. It returns nil if a key function panicked: the
 // left then stays as it was.
 func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, A]) {
-	s.faults.try("left key", key, func() {
+	at := fault{function: "Left", key: key}
+	ok := s.faults.try(at, func() {
 		l = s.lefts.Put(key, obj, s.now.of(s.on.Left(obj)), func(old L) []K { return s.was.of(s.on.Left(old)) })
 	})
+	if !ok {
+		return nil
+	}
+	s.faults.cured(at)
 	return l
 }
 
 // removeLeft removes the left of key, and returns it; nil if there is none.
 func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, A]) {
-	s.faults.cured(key)
+	at := fault{function: "Left", key: key}
 	if l = s.lefts.Find(key); l != nil {
 		var keys []K
-		if !s.faults.try("left key", key, func() { keys = s.leftKeys(l) }) {
+		if !s.faults.try(at, func() { keys = s.leftKeys(l) }) {
 			keys = slices.Collect(s.lefts.Values)
 		}
 		s.lefts.Remove(l, keys)
 	}
+	s.faults.cured(at)
 	return l
 }
 
@@ -79,24 +85,27 @@ func (s *sides[K, L, R, A, B]) leftKeys(l *arrange.Entry[L, A]) []K {
 // function panicked, and the right stays as it was, or if there is nothing to remove.
 func (s *sides[K, L, R, A, B]) moveRight(key Key, obj R) (r *arrange.Entry[R, B], was, now []K, ok bool) {
 	r = s.rights.Find(key)
+	at := fault{function: "Right", key: key}
 	if equal.IsZero(obj) {
-		s.faults.cured(key)
-		if r == nil {
-			return nil, nil, nil, false
+		if r != nil {
+			if !s.faults.try(at, func() { was = s.was.of(s.on.Right(r.Object)) }) {
+				was = slices.Collect(s.rights.Values)
+			}
+			s.rights.Remove(r, was)
 		}
-		if !s.faults.try("right key", key, func() { was = s.was.of(s.on.Right(r.Object)) }) {
-			was = slices.Collect(s.rights.Values)
-		}
-		s.rights.Remove(r, was)
-		return r, was, nil, true
+		s.faults.cured(at)
+		return r, was, nil, r != nil
 	}
-	ok = s.faults.try("right key", key, func() {
+	ok = s.faults.try(at, func() {
 		now = s.now.of(s.on.Right(obj))
 		r = s.rights.Put(key, obj, now, func(old R) []K {
 			was = s.was.of(s.on.Right(old))
 			return was
 		})
 	})
+	if ok {
+		s.faults.cured(at)
+	}
 	return r, was, now, ok
 }
 

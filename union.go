@@ -24,7 +24,7 @@ type Union[T Identified] struct {
 func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 	all := new(members[T])
 	for _, in := range ins {
-		all.add(&unionMember[T]{in: inputOf(g, in, "NewUnion")})
+		all.add(&unionMember[T]{in: inputOf(g, in, "NewUnion"), first: true})
 	}
 	// An object is the same as itself only: versions and UIDs of two servers mean nothing to each
 	// other.
@@ -61,8 +61,8 @@ func (u *Union[T]) Add(in Collection[T]) (remove func()) {
 	// So it is the next step that adds the member.
 	m := new(unionMember[T])
 	g.do(func() {
-		if isClosed(u.hub.stopped) {
-			return
+		if d := in.derived(); isClosed(u.hub.stopped) || d != nil && d.graph == g && isClosed(d.hub.stopped) {
+			return // one of the two was closed meanwhile
 		}
 		m.in = inputOf(g, in, "Union.Add")
 		u.members.add(m)
@@ -104,6 +104,7 @@ type members[T Identified] struct {
 type unionMember[T Identified] struct {
 	number int // that of a member that was added later is larger
 	in     input[T]
+	first  bool // NewUnion was called with it, so that the union waits for it
 	gone   bool // it was removed, and the operator still has its objects; for the goroutine of Run
 }
 
@@ -137,6 +138,15 @@ type unionOperator[T Identified] struct {
 func (o *unionOperator[T]) inputs(yield func(anyInput) bool) {
 	for _, m := range o.members.present() {
 		if !yield(m.in) {
+			return
+		}
+	}
+}
+
+// needs is inputs for the members that the union waits for.
+func (o *unionOperator[T]) needs(yield func(anyInput) bool) {
+	for _, m := range o.members.present() {
+		if m.first && !yield(m.in) {
 			return
 		}
 	}

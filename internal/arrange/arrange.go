@@ -112,13 +112,6 @@ func (a *Arrangement[K, T, S]) Put(key Key, obj T, now []K, before func(old T) [
 	return e
 }
 
-// Moves reports whether an object of key with the distinct values now is not in the same groups as
-// the present one.
-func (a *Arrangement[K, T, S]) Moves(key Key, now []K) bool {
-	e := a.entries[key]
-	return e == nil || e.values != a.hash(now)
-}
-
 // Remove removes e, whose values are given.
 func (a *Arrangement[K, T, S]) Remove(e *Entry[T, S], values []K) {
 	delete(a.entries, e.Key)
@@ -155,12 +148,12 @@ func (a *Arrangement[K, T, S]) Values(yield func(K) bool) {
 	}
 }
 
-// hash returns a hash of values in their order. The same values in another order count as others:
-// that costs the caller a little work, and the groups are right all the same.
+// hash returns a hash of values, which are distinct. Their order does not count: that of labels,
+// which come from a map, is another one each time.
 func (a *Arrangement[K, T, S]) hash(values []K) uint64 {
 	h := uint64(len(values))
 	for _, v := range values {
-		h = (h<<5|h>>59)*0x9E3779B97F4A7C15 ^ maphash.Comparable(a.seed, v)
+		h += maphash.Comparable(a.seed, v)
 	}
 	return h
 }

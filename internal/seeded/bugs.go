@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // A bug is one mistake, and where the tests are that should find it.
 type bug struct {
 	name  string
@@ -470,4 +472,4 @@ var bugs = append([]bug{
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},
 	{name: "a Status has no code", run: "TestHTTPStatusWithoutWords", edits: one("internal/rest/response.go",
 		"status.ErrStatus.Code == 0 {", "status.ErrStatus.Code < 0 {")},
-}, changedBugs...)
+}, slices.Concat(changedBugs, graphBugs)...)

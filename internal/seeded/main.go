@@ -142,8 +142,11 @@ func try(b bug, root, dir string, opts options) (v verdict) {
 	defer cancel()
 	args := []string{"-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, opts.memory<<20), binary,
 		"-test.failfast", "-test.timeout", opts.timeout.String(), "-test.run", b.tests()}
+	if b.tests() == proofs || b.pkg() == "." { // these have rapid's flags
+		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ms")
+	}
 	if b.tests() == proofs {
-		args = append(args, "-rapid.nofailfile", "-rapid.shrinktime=1ms", fmt.Sprint("-rapid.checks=", opts.checks))
+		args = append(args, fmt.Sprint("-rapid.checks=", opts.checks))
 	}
 	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir, cmd.WaitDelay = filepath.Join(root, b.pkg()), 5*time.Second

@@ -16,9 +16,9 @@ type Rules[O comparable, T any] struct {
 	Shown func(key Key) (T, bool)
 	// Home returns the origin that mostly claims key. Such a claim takes no memory. nil: none does.
 	Home func(key Key) O
-	// Rivals is called by Decide for a key that several origins claim, and that one or none did when
-	// the step before was decided; and the other way round. rival is the smallest of those that are
-	// not shown. It may be nil.
+	// Rivals is called by Decide for a key that several origins claim, if one of them is new or has
+	// gone in this step, and for one that several have claimed before and do not any more. rival is
+	// the smallest of those that are not shown. It may be nil.
 	Rivals func(key Key, shown, rival O, several bool)
 }
 
@@ -35,8 +35,9 @@ type Results[O comparable, T any] struct {
 	owners map[Key]O
 	// rivals has the claims of each key that are not shown, smallest first.
 	rivals map[Key][]claim[O, T]
-	// contested has the keys that have got or lost their rivals in this step, and whether they had
-	// some before it. What was so only between two claims of the step is not reported.
+	// contested has the keys whose claims have changed in this step while they had rivals, and
+	// whether they had some before it. What was so only between two claims of the step is not
+	// reported.
 	contested map[Key]bool
 }
 
@@ -82,17 +83,15 @@ func (r *Results[O, T]) Put(origin O, key Key, obj T) (same bool) {
 	} else {
 		waiting = slices.Insert(waiting, i, claim[O, T]{origin, obj})
 	}
-	if len(waiting) == 1 {
-		r.contest(key, false)
-	}
+	r.contest(key)
 	r.rivals[key] = waiting
 	return false
 }
 
-// contest notes that key gets or loses its rivals, and whether it had some.
-func (r *Results[O, T]) contest(key Key, had bool) {
+// contest notes that the claims of key are about to change.
+func (r *Results[O, T]) contest(key Key) {
 	if _, noted := r.contested[key]; !noted {
-		r.contested[key] = had
+		r.contested[key] = len(r.rivals[key]) > 0
 	}
 }
 
@@ -125,11 +124,11 @@ func (r *Results[O, T]) Drop(origin O, key Key) {
 
 // leave stores what waits for key after one claim has gone.
 func (r *Results[O, T]) leave(key Key, waiting []claim[O, T]) {
+	r.contest(key)
 	if len(waiting) > 0 {
 		r.rivals[key] = waiting
 		return
 	}
-	r.contest(key, true)
 	delete(r.rivals, key)
 }
 
@@ -139,11 +138,11 @@ func (r *Results[O, T]) Decide() {
 	r.net.Drop(r.rules.Same)
 	for key, had := range r.contested {
 		waiting := r.rivals[key]
-		if has := len(waiting) > 0; has == had || r.rules.Rivals == nil {
-			continue
-		} else if has {
+		switch {
+		case r.rules.Rivals == nil:
+		case len(waiting) > 0:
 			r.rules.Rivals(key, r.owner(key), waiting[0].origin, true)
-		} else {
+		case had:
 			var none O
 			r.rules.Rivals(key, none, none, false)
 		}

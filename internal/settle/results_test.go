@@ -25,14 +25,19 @@ func TestModel(t *testing.T) {
 		}
 		claims := map[claimOf]*result{}
 		rivals := map[Key]bool{}
+		pairs := map[Key][2]int{} // the two that were named last
 		rules := Rules[int, *result]{
 			Compare: cmp.Compare[int], Same: same,
 			Shown: func(key Key) (*result, bool) { obj, ok := shown[key]; return obj, ok },
-			Rivals: func(key Key, _, _ int, several bool) {
-				if rivals[key] == several {
-					t.Fatalf("told twice of %v: %v", key, several)
+			Rivals: func(key Key, first, second int, several bool) {
+				if !several && !rivals[key] {
+					t.Fatalf("told that %v has lost rivals that it had not", key)
 				}
-				rivals[key] = several
+				if rivals[key] = several; several {
+					pairs[key] = [2]int{first, second}
+				} else {
+					delete(pairs, key)
+				}
 			},
 		}
 		if rapid.Bool().Draw(t, "home") {
@@ -97,6 +102,18 @@ func TestModel(t *testing.T) {
 			for key, n := range count {
 				if n > 1 && !rivals[key] {
 					t.Fatalf("not told of the rivals of %v", key)
+				}
+				if n > 1 {
+					var origins []int
+					for c := range claims {
+						if c.key == key {
+							origins = append(origins, c.origin)
+						}
+					}
+					slices.Sort(origins)
+					if got, want := pairs[key], [2]int(origins[:2]); got != want {
+						t.Fatalf("the rivals of %v are %v, want %v", key, got, want)
+					}
 				}
 				if waiting := len(r.rivals[key]); waiting != n-1 {
 					t.Fatalf("%d claims of %v wait, want %d", waiting, key, n-1)

@@ -1,0 +1,315 @@
+package lw_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// evil is the size at which the functions of these tests panic.
+const evil = 13
+
+var errEvil = errors.New("evil")
+
+func mind(size int) {
+	if size == evil {
+		panic(errEvil)
+	}
+}
+
+// panicking are collections of left and right, each of which has one function that panics at an evil
+// widget. They show the size of each left widget under its name.
+func panicking(b *graphBench) map[string]*lw.Derived[*sum] {
+	on := func(left, right, where bool) lw.On[string, *Widget, *Widget] {
+		key := func(mindful bool) func(*Widget) iter.Seq[string] {
+			return func(w *Widget) iter.Seq[string] {
+				return func(yield func(string) bool) {
+					if mindful {
+						mind(w.Size)
+					}
+					yield(w.Name)
+				}
+			}
+		}
+		on := lw.On[string, *Widget, *Widget]{Left: key(left), Right: key(right)}
+		if where {
+			on.Where = func(l, r *Widget) bool { mind(l.Size); return true }
+		}
+		return on
+	}
+	joined := func(l, r *Widget) *sum { return sumOf(l) }
+	gathered := func(l *Widget, _ []*Widget) *sum { return sumOf(l) }
+	tally := func(name string, mindful string) *lw.Derived[*sum] {
+		mindAt := func(what string, size int) {
+			if what == mindful {
+				mind(size)
+			}
+		}
+		return lw.GroupBy(b.g, b.l, func(w *Widget) lw.Key { mindAt("key", w.Size); return lw.KeyOf(w) }, lw.Aggregate[*Widget, int]{
+			Add:    func(n int, w *Widget) int { mindAt("add", w.Size); return n + w.Size },
+			Remove: func(n int, w *Widget) int { return n - w.Size },
+		}, func(key lw.Key, n int) *sum {
+			mindAt("function", n)
+			return &sum{Meta: lw.Meta{Namespace: key.Namespace, Name: key.Name}, Sum: n}
+		}, name)
+	}
+	return map[string]*lw.Derived[*sum]{
+		"derive": lw.Derive(b.g, b.l, func(w *Widget) *sum { mind(w.Size); return sumOf(w) }, "derive"),
+		"many": lw.DeriveMany(b.g, b.l, func(w *Widget) iter.Seq[*sum] {
+			return func(yield func(*sum) bool) {
+				if yield(sumOf(w)) {
+					mind(w.Size)
+				}
+			}
+		}, "many"),
+		"many at once":   lw.DeriveMany(b.g, b.l, func(w *Widget) iter.Seq[*sum] { mind(w.Size); return slices.Values([]*sum{sumOf(w)}) }, "many at once"),
+		"join":           lw.Join(b.g, b.l, b.r, on(false, false, false), func(l, r *Widget) *sum { mind(l.Size); return joined(l, r) }, "join"),
+		"join left":      lw.Join(b.g, b.l, b.r, on(true, false, false), joined, "join left"),
+		"join where":     lw.Join(b.g, b.l, b.r, on(false, false, true), joined, "join where"),
+		"leftjoin":       lw.LeftJoin(b.g, b.l, b.r, on(false, false, false), func(l *Widget, _ []*Widget) *sum { mind(l.Size); return sumOf(l) }, "leftjoin"),
+		"leftjoin left":  lw.LeftJoin(b.g, b.l, b.r, on(true, false, false), gathered, "leftjoin left"),
+		"leftjoin where": lw.LeftJoin(b.g, b.l, b.r, on(false, false, true), gathered, "leftjoin where"),
+		"groupby":        tally("groupby", "function"),
+		"groupby key":    tally("groupby key", "key"),
+		"groupby add":    tally("groupby add", "add"),
+		"group":          lw.GroupAll(b.g, b.l, lw.KeyOf, func(_ lw.Key, all []*Widget) *sum { mind(all[0].Size); return sumOf(all[0]) }, "group"),
+		"group key":      lw.GroupAll(b.g, b.l, func(w *Widget) lw.Key { mind(w.Size); return lw.KeyOf(w) }, func(_ lw.Key, all []*Widget) *sum { return sumOf(all[0]) }, "group key"),
+	}
+}
+
+// A function that panics at a widget leaves what the widget has made as it was, until its next
+// version, and touches nothing else.
+func TestGraphPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		panics := map[string][]string{}
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !errors.Is(p, errEvil) || len(p.Stack) == 0 || p.Handler == "" {
+				t.Errorf("OnPanic got %+v", p)
+			}
+			panics[p.Informer] = append(panics[p.Informer], p.Key.Name)
+		}, OnError: func(err error) { t.Error(err) }})
+		for _, name := range []string{"a", "b", "c"} {
+			create(t, b.left, name, 1)
+			create(t, b.right, name, 1)
+		}
+		all := panicking(b)
+		stories := map[string]*sumStory{}
+		for name, d := range all {
+			stories[name] = newSumStory(t)
+			d.AddHandler(stories[name].handler())
+		}
+		b.start()
+		check := func(what string, want map[string]int, aside ...string) {
+			t.Helper()
+			synctest.Wait()
+			for name, d := range all {
+				if diff := cmp.Diff(want, contents(d.Store())); diff != "" {
+					t.Errorf("%s: %s (-want +got):\n%s", what, name, diff)
+				}
+				stories[name].mustShow(t, d)
+			}
+			if at := b.g.Snapshot().ResourceVersion(b.l); at != b.left.ResourceVersion() {
+				t.Errorf("%s: the graph is at %s, want %s", what, at, b.left.ResourceVersion())
+			}
+			for _, c := range b.g.Status().Collections {
+				var got []string
+				for key, err := range c.SetAside {
+					if !errors.Is(err, errEvil) {
+						t.Errorf("%s: %s is set aside for %v", what, key, err)
+					}
+					got = append(got, key.Name)
+				}
+				if slices.Sort(got); !slices.Equal(got, aside) {
+					t.Errorf("%s: %s has set aside %v, want %v", what, c.Name, got, aside)
+				}
+			}
+		}
+		check("at first", map[string]int{"a": 1, "b": 1, "c": 1})
+		update(t, b.left, "a", evil)
+		check("an evil version", map[string]int{"a": 1, "b": 1, "c": 1}, "a")
+		for name := range all {
+			if got := panics["graph/"+name]; !slices.Contains(got, "a") || len(got) > 2 {
+				t.Errorf("%s: OnPanic was called for %v, want a", name, got)
+			}
+		}
+		update(t, b.left, "b", 2)
+		check("another widget", map[string]int{"a": 1, "b": 2, "c": 1}, "a")
+		create(t, b.left, "d", evil)
+		create(t, b.right, "d", 1)
+		check("a new evil one", map[string]int{"a": 1, "b": 2, "c": 1}, "a", "d")
+		update(t, b.left, "a", 3)
+		check("the next version", map[string]int{"a": 3, "b": 2, "c": 1}, "d")
+		update(t, b.left, "d", 4)
+		check("the next version of the new one", map[string]int{"a": 3, "b": 2, "c": 1, "d": 4})
+		update(t, b.left, "a", evil)
+		update(t, b.left, "d", evil)
+		check("both again", map[string]int{"a": 3, "b": 2, "c": 1, "d": 4}, "a", "d")
+		remove(t, b.left, "a")
+		check("the evil one goes", map[string]int{"b": 2, "c": 1, "d": 4}, "d")
+		remove(t, b.left, "d")
+		create(t, b.left, "d", 5)
+		check("the other is created again", map[string]int{"b": 2, "c": 1, "d": 5})
+	})
+}
+
+// A right at which a key function panics stays as it was in all joins. One left with several rights
+// stays set aside as long as it cannot be joined with one of them.
+func TestGraphPanicsOfRights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { calls++ }, OnError: func(err error) { t.Error(err) }})
+		tens := func(w *Widget) int { mind(w.Size); return w.Size / 10 }
+		on := lw.On[int, *Widget, *Widget]{Left: lw.One(func(w *Widget) int { return w.Size / 10 }), Right: lw.One(tens)}
+		pairs := lw.Join(b.g, b.l, b.r, on, func(l, r *Widget) *sum {
+			return &sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size}
+		}, "pairs")
+		counts := lw.LeftJoin(b.g, b.l, b.r, on, func(l *Widget, rights []*Widget) *sum {
+			return &sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)}
+		}, "counts")
+		either := lw.Join(b.g, b.l, b.r, lw.On[int, *Widget, *Widget]{
+			Left: lw.One(func(w *Widget) int { return w.Size / 10 }), Right: lw.One(func(w *Widget) int { return w.Size / 10 }),
+		}, func(l, r *Widget) *sum {
+			mind(r.Size)
+			return &sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size}
+		}, "either")
+		create(t, b.left, "a", 15)
+		create(t, b.right, "a", 11)
+		create(t, b.right, "b", 12)
+		create(t, b.right, "c", 14)
+		b.start()
+		update(t, b.right, "a", evil)
+		synctest.Wait()
+		update(t, b.right, "b", 14)
+		synctest.Wait()
+		update(t, b.left, "a", 16)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"aa": 11, "ab": 14, "ac": 14}, contents(pairs.Store())); diff != "" {
+			t.Errorf("pairs (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 3}, contents(counts.Store())); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"aa": 11, "ab": 14, "ac": 14}, contents(either.Store())); diff != "" {
+			t.Errorf("either (-want +got):\n%s", diff)
+		}
+		for _, c := range b.g.Status().Collections {
+			if len(c.SetAside) != 1 {
+				t.Errorf("%s: set aside are %v, want one", c.Name, c.SetAside)
+			}
+		}
+		remove(t, b.right, "a")
+		synctest.Wait()
+		for _, c := range b.g.Status().Collections {
+			if c.SetAside != nil {
+				t.Errorf("%s: set aside are %v after the evil right has gone", c.Name, c.SetAside)
+			}
+		}
+		if pairs.Store().Len() != 2 || either.Store().Len() != 2 {
+			t.Errorf("%d and %d pairs at the end, want 2", pairs.Store().Len(), either.Store().Len())
+		}
+	})
+}
+
+// Without OnPanic a panic comes out of Run, as any panic of the user's does.
+func TestGraphPanicIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		lw.Derive(b.g, b.l, func(w *Widget) *sum { mind(w.Size); return sumOf(w) })
+		start(t, b.l)
+		got := make(chan any)
+		go func() {
+			defer func() { got <- recover() }()
+			b.g.Run(t.Context())
+		}()
+		synctest.Wait()
+		update(t, b.left, "a", evil)
+		if v := <-got; v != errEvil {
+			t.Errorf("Run panicked with %v", v)
+		}
+	})
+}
+
+// A result without a name cannot be shown: it is an error, and what was there stays.
+func TestGraphNameless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errs := &errorLog{}
+		b := newGraphBench(t, &lw.GraphOptions{OnError: errs.add})
+		d := lw.Derive(b.g, b.l, func(w *Widget) *sum {
+			s := sumOf(w)
+			if w.Size == evil {
+				s.Name = ""
+			}
+			return s
+		})
+		create(t, b.left, "a", 1)
+		create(t, b.left, "b", 1)
+		b.start()
+		update(t, b.left, "a", evil)
+		update(t, b.left, "b", 2)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"a": 1, "b": 2}, contents(d.Store())); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := errs.takeSorted(); len(got) != 1 || !containsAll(got[0], "name", "default/a") {
+			t.Errorf("reported: %q", got)
+		}
+		if aside := b.g.Status().Collections[0].SetAside; len(aside) != 1 || aside[key("a")] == nil {
+			t.Errorf("set aside: %v", aside)
+		}
+		update(t, b.left, "a", 3)
+		synctest.Wait()
+		if s, _ := d.Store().Get(key("a")); s.Sum != 3 || b.g.Status().Collections[0].SetAside != nil {
+			t.Errorf("the next version: %+v, set aside %v", s, b.g.Status().Collections[0].SetAside)
+		}
+	})
+}
+
+// A function of an index, and a handler, that panic are reported, and the graph goes on.
+func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var got []string
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, fmt.Sprint(p.Informer, " ", p.Key.Name))
+		}})
+		d := lw.Derive(b.g, b.l, sumOf, "d")
+		byTen := lw.NewIndex(d, func(s *sum) int { mind(s.Sum); return s.Sum / 10 })
+		story := newSumStory(t)
+		d.AddHandler(story.handler())
+		d.AddHandler(lw.Handler[*sum]{Update: func(_, s *sum) { mind(s.Sum) }})
+		create(t, b.left, "a", 11)
+		create(t, b.left, "b", 12)
+		b.start()
+		update(t, b.left, "a", evil)
+		synctest.Wait()
+		update(t, b.left, "b", 14)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"a": evil, "b": 14}, contents(d.Store())); diff != "" || byTen.Len(1) != 1 {
+			t.Errorf("%d in the index (-want +got):\n%s", byTen.Len(1), diff)
+		}
+		story.mustShow(t, d)
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"graph/d a", "graph/d a"}, got); diff != "" {
+			t.Errorf("panics (-want +got):\n%s", diff)
+		}
+		update(t, b.left, "a", 15)
+		synctest.Wait()
+		if byTen.Len(1) != 2 {
+			t.Errorf("%d in the index after the next version, want 2", byTen.Len(1))
+		}
+	})
+}

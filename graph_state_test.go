@@ -1,0 +1,254 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+)
+
+// sumOf makes a sum of a widget.
+func sumOf(w *Widget) *sum {
+	return &sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: w.Size}
+}
+
+// addedUp is the Aggregate of the sums of a group.
+var addedUp = lw.Aggregate[*sum, int]{
+	Add:    func(acc int, s *sum) int { return acc + s.Sum },
+	Remove: func(acc int, s *sum) int { return acc - s.Sum },
+}
+
+func totalOf(key lw.Key, acc int) *sum { return &sum{Meta: lw.Meta{Name: key.Name}, Sum: acc} }
+
+func allInOne(*sum) lw.Key { return lw.Key{Name: "total"} }
+
+// quiet are options of an informer that logs nothing.
+func quiet() *lw.Options { return &lw.Options{OnError: func(error) {}} }
+
+// listHook is a Memory that calls listed at the end of each list.
+type listHook struct {
+	*lw.Memory[*Widget]
+	listed func()
+}
+
+func (l *listHook) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	meta, err := l.Memory.List(ctx, opts, yield)
+	if err == nil {
+		l.listed()
+	}
+	return meta, err
+}
+
+// What a relist has found is one state, however many objects it changes, also while another input
+// keeps the graph stepping.
+func TestRelistIsOneState(t *testing.T) {
+	const objects, relists = 300, 40
+	synctest.Test(t, func(t *testing.T) {
+		var all []*Widget
+		for i := range objects {
+			all = append(all, widget(fmt.Sprint("w", i), 0))
+		}
+		busy := lw.NewMemory(widget("busy", 0))
+		src := &listHook{Memory: lw.NewMemory(all...)}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		other := lw.NewInformer(busy, quiet())
+		spinning := 0
+		src.listed = func() {
+			// The graph makes one step after the other while the informer stores what it has listed.
+			if spinning++; spinning > 1 {
+				go func() {
+					for i := range 2000 {
+						update(t, busy, "busy", 1+spinning*10000+i)
+					}
+				}()
+			}
+		}
+		g := lw.NewGraph(nil)
+		sums := lw.Derive(g, inf, sumOf, "sums")
+		total := lw.GroupBy(g, sums, allInOne, addedUp, totalOf, "total")
+		lw.Derive(g, other, sumOf, "other")
+		steps, states := 0, map[int]bool{}
+		lw.AfterStep(g, func() {
+			steps++
+			s := g.Snapshot()
+			each := map[int]int{}
+			for o := range lw.In(s, sums).All() {
+				each[o.Sum]++
+			}
+			if len(each) > 1 {
+				t.Errorf("a step shows a mixture of states: %v", each)
+			}
+			if o, _ := lw.In(s, total).Get(lw.Key{Name: "total"}); o != nil {
+				states[o.Sum] = true
+			}
+		})
+		total.AddHandler(lw.Handler[*sum]{Update: func(old, s *sum) {
+			if s.Sum%objects != 0 {
+				t.Errorf("a handler was told of the total %d, which no state has", s.Sum)
+			}
+		}})
+		start(t, inf)
+		start(t, other)
+		start(t, g)
+		synctest.Wait()
+		for round := range relists {
+			src.Fail(errors.New("away"))
+			for i := range objects {
+				update(t, src.Memory, fmt.Sprint("w", i), round+1)
+			}
+			src.Compact()
+			src.Fail(nil)
+			sleep(2 * time.Minute)
+		}
+		if len(states) != relists+1 {
+			t.Errorf("%d steps showed %d totals, want %d", steps, len(states), relists+1)
+		}
+	})
+}
+
+// Two collections of one input are joined: no reader and no handler meets two versions of it.
+func TestDiamond(t *testing.T) {
+	moves := 20000
+	if testing.Short() {
+		moves = 2000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 0), widget("b", 0))
+		inf := lw.NewInformer(m, quiet())
+		g := lw.NewGraph(nil)
+		plus := lw.Derive(g, inf, sumOf, "plus")
+		minus := lw.Derive(g, inf, func(w *Widget) *sum {
+			s := sumOf(w)
+			s.Sum = -s.Sum
+			return s
+		}, "minus")
+		on := lw.On[string, *sum, *sum]{
+			Left:  lw.One(func(s *sum) string { return s.Name }),
+			Right: lw.One(func(s *sum) string { return s.Name }),
+		}
+		both := lw.Join(g, plus, minus, on, func(l, r *sum) *sum {
+			return &sum{Meta: lw.Meta{Name: l.Name}, Sum: l.Sum + r.Sum, Names: fmt.Sprint(l.Sum)}
+		}, "both")
+		gathered := lw.LeftJoin(g, plus, minus, on, func(l *sum, rights []*sum) *sum {
+			return &sum{Meta: lw.Meta{Name: l.Name}, Sum: l.Sum + rights[0].Sum, Names: fmt.Sprint(l.Sum)}
+		}, "gathered")
+		again := lw.Derive(g, minus, func(s *sum) *sum {
+			return &sum{Meta: lw.Meta{Name: s.Name + "-"}, Sum: s.Sum}
+		}, "again")
+		total := lw.GroupBy(g, lw.NewUnion[*sum](g, plus, again), allInOne, addedUp, func(key lw.Key, acc int) *sum {
+			if acc != 0 {
+				t.Errorf("a function saw the sum %d", acc)
+			}
+			return totalOf(key, acc)
+		}, "total")
+		var told atomic.Int64
+		for _, d := range []*lw.Derived[*sum]{both, gathered, total} {
+			tell := func(s *sum) {
+				told.Add(1)
+				if s.Sum != 0 {
+					t.Errorf("a handler was told of the sum %d", s.Sum)
+				}
+			}
+			d.AddHandler(lw.Handler[*sum]{Add: tell, Update: func(_, s *sum) { tell(s) }})
+		}
+		start(t, inf)
+		start(t, g)
+		if err := g.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range moves {
+				update(t, m, []string{"a", "b"}[i%2], i+1)
+			}
+		}()
+		reads := 0
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+			}
+			s := g.Snapshot()
+			for _, name := range []string{"a", "b"} {
+				l, _ := lw.In(s, plus).Get(key(name))
+				r, _ := lw.In(s, minus).Get(key(name))
+				if l.Sum+r.Sum != 0 {
+					t.Fatalf("a snapshot has %d and %d", l.Sum, r.Sum)
+				}
+				for _, d := range []*lw.Derived[*sum]{both, gathered} {
+					if o, _ := d.Store().Get(lw.Key{Name: name}); o.Sum != 0 {
+						t.Fatalf("a Get returned the sum %d", o.Sum)
+					}
+				}
+			}
+			reads++
+		}
+		synctest.Wait()
+		if o, _ := both.Store().Get(lw.Key{Name: "b"}); o.Names != fmt.Sprint(moves) {
+			t.Errorf("at the end the graph shows %s, want %d", o.Names, moves)
+		}
+		t.Logf("%d reads, %d calls of handlers, %d steps", reads, told.Load(), g.Status().Steps)
+	})
+}
+
+// A read of one collection and then of another never goes back, whichever of them a step changes
+// first, and however they are read.
+func TestGetsOfOneState(t *testing.T) {
+	moves := 20000
+	if testing.Short() {
+		moves = 2000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 0))
+		inf := lw.NewInformer(m, quiet())
+		g := lw.NewGraph(nil)
+		var reads []func() int
+		for i := range 6 {
+			d := lw.Derive(g, inf, sumOf, fmt.Sprint("d", i))
+			byName := lw.NewIndex(d, func(s *sum) string { return s.Name })
+			reads = append(reads, func() int {
+				s, _ := d.Store().Get(key("a"))
+				return s.Sum
+			}, func() int {
+				return byName.List("a")[0].Sum
+			}, func() int {
+				return d.Store().List()[0].Sum
+			}, func() int {
+				s, _ := lw.In(g.Snapshot(), d).Get(key("a"))
+				return s.Sum
+			})
+		}
+		start(t, inf)
+		start(t, g)
+		if err := g.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range moves {
+				update(t, m, "a", i+1)
+			}
+		}()
+		for i, last := 0, 0; last < moves; i++ {
+			// Both directions: a commit writes the collections in their order.
+			which := i * 7 % len(reads)
+			switch now := reads[which](); {
+			case now < last:
+				t.Fatalf("read %d: %d after %d", which, now, last)
+			default:
+				last = now
+			}
+		}
+		<-done
+	})
+}

@@ -1,0 +1,107 @@
+package main
+
+const (
+	aggregateFile  = "aggregate.go"
+	deriveFile     = "derive.go"
+	nodeFile       = "derived_node.go"
+	faultsFile     = "derived_faults.go"
+	graphFile      = "graph.go"
+	gateFile       = "graph_gate.go"
+	inputFile      = "graph_input.go"
+	stepFile       = "graph_step.go"
+	joinFile       = "join.go"
+	leftFile       = "join_left.go"
+	unionFile      = "union.go"
+	arrangeFile    = "internal/arrange/arrange.go"
+	resultsFile    = "internal/settle/results.go"
+	collectionTest = "TestGraphs$"
+)
+
+// graphBugs are those of derived collections.
+var graphBugs = []bug{
+	// What a step takes, and what it shows.
+	{name: "graph: a step reads beyond its cut", run: collectionTest, edits: append(one(inputFile,
+		"l.sub.cursor.pollTo(position, true)", "l.sub.cursor.poll()"),
+		edit{inputFile, "if l.read(position) == position || l.ended {", "if l.read(position) >= position || l.ended {"})},
+	{name: "graph: each collection is committed alone", run: "TestGetsOfOneState|TestDiamond", edits: one(stepFile,
+		"			n.commitLocked(version)\n",
+		"			n.commitLocked(version)\n			g.gate.endLocked()\n			g.gate.mu.Unlock()\n			g.gate.mu.Lock()\n			g.gate.beginLocked()\n")},
+	{name: "graph: Get does not look at the gate", run: "TestGetsOfOneState", edits: one(gateFile,
+		"	if seq := x.gate.seq.Load(); seq%2 == 0 {\n		if obj, ok = x.store.Get(key); x.gate.seq.Load() == seq {",
+		"	if x.gate.seq.Load() > 0 {\n		if obj, ok = x.store.Get(key); ok {")},
+	{name: "graph: an index does not look at the gate", run: "TestGetsOfOneState", edits: one("index.go",
+		"	if ix.gate == nil {\n		return ix.groups.View(key)", "	if ix.gate != nil {\n		return ix.groups.View(key)")},
+	{name: "graph: versions are shown before what they are of", run: collectionTest, edits: one(stepFile,
+		"	defer g.gate.mu.Unlock()\n	if slices.ContainsFunc(nodes, node.changed) {",
+		"	defer g.gate.mu.Unlock()\n	for _, l := range leaves {\n		if version, ok := l.shown(); ok {\n			g.vector[l.core()] = version\n		}\n	}\n"+
+			"	g.snapshot.Store(nil)\n	g.gate.mu.Unlock()\n	time.Sleep(1)\n	g.gate.mu.Lock()\n	if slices.ContainsFunc(nodes, node.changed) {")},
+	{name: "graph: a step before all inputs have synced", run: "TestGraphSync$", edits: one(nodeFile,
+		"			if !in.ready() {\n", "			if _, union := d.op.(interface{ wantsContent() bool }); !union && !in.ready() {\n")},
+	{name: "graph: a late collection has only what changes", run: "TestLateNode", edits: one(deriveFile,
+		"	if whole || in.joining() {", "	if in.joining() {")},
+	{name: "graph: a late collection begins with the step before", run: collectionTest, edits: one(nodeFile,
+		"			if !d.op.Changed(KeyOf(obj)) && !yield(obj) {", "			if !yield(obj) {")},
+	{name: "graph: a wait for a version does not wait for a step", run: "TestGraphReadYourWrites", edits: one(graphFile,
+		"	next := g.nextStep()\n", "	next := make(chan struct{})\n	close(next)\n")},
+	{name: "graph: the first list does not wake it", run: "TestGraphStarts", edits: one(hubFile,
+		"		s.cursor.signal() // the", "		// the")},
+
+	// What the operators make.
+	{name: "graph: rights in any order", run: "TestLeftJoinOrder", edits: one(leftFile,
+		"	slices.SortFunc(found, func(a, b *arrange.Entry[R, struct{}]) int { return compareKeys(a.Key, b.Key) })\n", "")},
+	{name: "graph: keys of an object stay as they were at first", run: "TestJoinKeys", edits: one(arrangeFile,
+		"	if e.values != hash {\n", "	if e.values > hash {\n")},
+	{name: "graph: an object keeps its old keys", run: "TestJoinKeys", edits: one(arrangeFile,
+		"				a.leave(v, e)\n			}\n		}\n		for", "			}\n		}\n		for")},
+	{name: "graph: a key that comes twice counts twice", run: "TestJoinKeys", edits: one(arrangeFile,
+		"case v != v, seen == nil && slices.Contains(values[:n], v), seen[v]:", "case v != v:")},
+	{name: "graph: a key that is not equal to itself counts", run: "TestJoinKeys", edits: one(arrangeFile,
+		"case v != v, seen", "case seen")},
+	{name: "graph: a pair stays when a key has gone", run: "TestJoinKeys", edits: one(joinFile,
+		"	for _, k := range was {\n", "	for _, k := range was[:0] {\n")},
+	{name: "graph: Where is asked of new rights only", run: collectionTest, edits: one(leftFile,
+		"		rights = slices.Delete(rights, i, i+1)\n", "		return\n")},
+	{name: "graph: an aggregate without Remove", run: "TestDiamond|TestGraphEpoch", edits: one(aggregateFile,
+		"			without = o.agg.Remove(g.acc, old)", "			without = g.acc")},
+	{name: "graph: a group without a member stays", run: collectionTest, edits: one(aggregateFile,
+		"	if g.n <= 0 {", "	if g.n < 0 {")},
+	{name: "graph: the last of many counts", run: "TestConflictsOfOperators", edits: one(deriveFile,
+		"				if equal.IsZero(result) || seen[KeyOf(result)] {", "				if equal.IsZero(result) {")},
+	{name: "graph: what is not yielded any more stays", run: collectionTest, edits: one(deriveFile,
+		"		if !kept[was] {", "		if kept[was] {")},
+	{name: "graph: a later member of a union comes first", run: collectionTest, edits: one(unionFile,
+		"Compare: cmp.Compare[int],", "Compare: func(a, b int) int { return cmp.Compare(b, a) },")},
+	{name: "graph: a member that leaves a union leaves its objects", run: collectionTest, edits: one(unionFile,
+		"				o.Drop(m.number, KeyOf(obj))\n", "				_ = obj\n")},
+
+	// Which result counts, and what is told.
+	{name: "graph: the larger origin is shown", run: "TestConflicts$", edits: one(resultsFile,
+		"	if r.rules.Compare(origin, owner) < 0 {", "	if r.rules.Compare(origin, owner) > 0 {")},
+	{name: "graph: nobody takes over", run: "TestConflicts$", edits: one(resultsFile,
+		"	if len(waiting) == 0 {\n		var none T", "	if len(waiting) < 2 {\n		var none T")},
+	{name: "graph: a conflict within a step is reported", run: "TestConflictsOfStates", edits: one(resultsFile,
+		"has == had || r.rules.Rivals == nil {", "r.rules.Rivals == nil {")},
+	{name: "graph: equal results are told", run: "TestGraphIsQuiet", edits: append(one(resultsFile,
+		"		if r.rules.Same(now, obj) {\n			return true\n		}\n		r.net", "		r.net"),
+		edit{resultsFile, "	r.net.Drop(r.rules.Same)\n", ""})},
+	{name: "graph: a resource version makes another result", run: "TestGraphIsQuiet", edits: one(faultsFile,
+		"		like.Elem().FieldByIndex(meta.Index).Addr().Interface().(*Meta).ResourceVersion = b.GetResourceVersion()\n", "")},
+	{name: "graph: Equal decides over UIDs", run: "TestGraphIsQuiet", edits: one(faultsFile,
+		"a.GetUID() == b.GetUID() && same(a, b)", "same(a, b)")},
+	{name: "graph: folded changes that come to nothing are told", run: "TestBlockedDerivedHandler", edits: one("cursor.go",
+		"newNetChange(c.q.same)", "newNetChange[T](nil)")},
+	{name: "graph: a panic takes the result away", run: "TestGraphPanics$", edits: one(deriveFile,
+		"func() { result = o.f(obj) }) || !named(o.faults, key, result) {\n", "func() { result = o.f(obj) }) || !named(o.faults, key, result) {\n			o.set(key, result)\n")},
+	{name: "graph: what panicked stays set aside", run: "TestGraphPanics$", edits: one(faultsFile,
+		"	delete(x.setAside, key)\n", "")},
+
+	// Close.
+	{name: "graph: Close leaves the informer subscribed", run: "TestGraphLeavesInformers", edits: one(stepFile,
+		"		l.release()\n		g.gate.mu.Lock()", "		g.gate.mu.Lock()")},
+	{name: "graph: Close leaves what is behind", run: "TestGraphLeaks", edits: one(stepFile,
+		" || g.dependsLocked(other, n.core()) {", " {")},
+	{name: "graph: Close leaves the content in the last snapshot", run: "TestGraphLeaks", edits: one(stepFile,
+		"	g.snapshot.Store(nil) // it keeps the content of what has gone\n", "")},
+	{name: "graph: Run leaves the informers subscribed", run: "TestGraphStops", edits: one(graphFile,
+		"	for _, l := range leaves {\n		l.release()\n	}\n", "	_ = leaves\n")},
+}
