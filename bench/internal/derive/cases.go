@@ -10,8 +10,6 @@ import (
 	"cmp"
 	"runtime"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/go-lw/lw/bench/internal/compare"
 	"github.com/go-lw/lw/bench/internal/measure"
 )
@@ -66,8 +64,12 @@ func (g goals) lines(row int, what string) (lines []compare.Line) {
 }
 
 // sides returns all sides, which all call measure.
-func sides(measure func(side string) compare.Sample) (sides []compare.Side) {
-	for _, side := range []string{byHand, patches, graph, slim} {
+func sides(measure func(side string) compare.Sample) []compare.Side {
+	return sidesOf(measure, byHand, patches, graph, slim)
+}
+
+func sidesOf(measure func(side string) compare.Sample, names ...string) (sides []compare.Side) {
+	for _, side := range names {
 		sides = append(sides, compare.Side{Name: side, Measure: func() compare.Sample { return measure(side) }})
 	}
 	return sides
@@ -84,13 +86,15 @@ func burst(row int, name string, c change, g goals) compare.Case {
 	return compare.Case{
 		Name:  "endpoints and loads, burst of " + name,
 		Lines: g.lines(row, "endpoints and loads, burst of "+name),
-		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
-			return sides(func(side string) compare.Sample {
-				p := newPlayer(newWorld(size(cfg)), side, false)
-				defer p.follower.stop()
-				return p.bursts(3, len(p.pods), c).Sample(3 * len(p.pods))
-			}), nil
-		},
+		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureBurst(cfg, c)), nil },
+	}
+}
+
+func measureBurst(cfg compare.Config, c change) func(side string) compare.Sample {
+	return func(side string) compare.Sample {
+		p := newPlayer(newWorld(size(cfg)), side, false)
+		defer p.follower.stop()
+		return p.bursts(3, len(p.pods), c).Sample(3 * len(p.pods))
 	}
 }
 
@@ -114,21 +118,23 @@ func OneAtATime() compare.Case {
 	g := goals{graph: limits{cpu: compare.Part(1.3), allocs: compare.Most(8)}}
 	return compare.Case{
 		Name: what, Lines: g.lines(rowOne, what),
-		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
-			return sides(func(side string) compare.Sample {
-				p := newPlayer(newWorld(size(cfg)), side, true)
-				defer p.follower.stop()
-				for _, pod := range p.next(len(p.pods)/10, flip) {
-					p.one(pod)
-				}
-				changes := p.next(len(p.pods), flip)
-				return measure.Do(func() {
-					for _, pod := range changes {
-						p.one(pod)
-					}
-				}).Sample(len(changes))
-			}), nil
-		},
+		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureOne(cfg)), nil },
+	}
+}
+
+func measureOne(cfg compare.Config) func(side string) compare.Sample {
+	return func(side string) compare.Sample {
+		p := newPlayer(newWorld(size(cfg)), side, true)
+		defer p.follower.stop()
+		for _, pod := range p.next(len(p.pods)/10, flip) {
+			p.one(pod)
+		}
+		changes := p.next(len(p.pods), flip)
+		return measure.Do(func() {
+			for _, pod := range changes {
+				p.one(pod)
+			}
+		}).Sample(len(changes))
 	}
 }
 
@@ -144,15 +150,17 @@ func FirstSync() compare.Case {
 	return compare.Case{
 		Name:  "endpoints and loads, first sync",
 		Lines: []compare.Line{line(graph, compare.Part(1)), line(slim, compare.Goal{})},
-		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
-			return sides(func(side string) compare.Sample {
-				w := newWorld(size(cfg))
-				var p *player
-				u := measure.Do(func() { p = newPlayer(w, side, false) })
-				p.follower.stop()
-				return u.Sample(len(w.pods))
-			}), nil
-		},
+		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureSync(cfg)), nil },
+	}
+}
+
+func measureSync(cfg compare.Config) func(side string) compare.Sample {
+	return func(side string) compare.Sample {
+		w := newWorld(size(cfg))
+		var p *player
+		u := measure.Do(func() { p = newPlayer(w, side, false) })
+		p.follower.stop()
+		return u.Sample(len(w.pods))
 	}
 }
 
@@ -167,23 +175,18 @@ func Heap() compare.Case {
 	}
 	return compare.Case{
 		Name: "endpoints and loads, heap", Lines: []compare.Line{line(graph), line(slim)},
-		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
-			return sides(func(side string) compare.Sample {
-				w := newWorld(size(cfg))
-				before, _ := measure.Live()
-				p := newPlayer(w, side, false)
-				after, _ := measure.Live()
-				p.follower.stop()
-				runtime.KeepAlive(p)
-				return compare.Sample{"heap": (float64(after) - float64(before)) / float64(len(w.pods))}
-			}), nil
-		},
+		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureHeap(cfg)), nil },
 	}
 }
 
-// unselected is a change of a pod that no service selects by any of its labels.
-func unselected(w *world, i int) *corev1.Pod {
-	p := heartbeat(w, i)
-	p.Labels = map[string]string{"app": "none", "version": "v1"}
-	return p
+func measureHeap(cfg compare.Config) func(side string) compare.Sample {
+	return func(side string) compare.Sample {
+		w := newWorld(size(cfg))
+		before, _ := measure.Live()
+		p := newPlayer(w, side, false)
+		after, _ := measure.Live()
+		p.follower.stop()
+		runtime.KeepAlive(p)
+		return compare.Sample{"heap": (float64(after) - float64(before)) / float64(len(w.pods))}
+	}
 }

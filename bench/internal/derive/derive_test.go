@@ -1,7 +1,6 @@
 package derive
 
 import (
-	"cmp"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -14,14 +13,14 @@ import (
 	"github.com/go-lw/lw/bench/internal/feed"
 )
 
-// What all sides show, and have told their handlers, is what a plain loop over the pods and
+// What all sides show and tell their handlers is what a plain loop over the pods and
 // services computes, after bursts of each change, single changes, and pods that are gone or new.
 func TestSidesAgree(t *testing.T) {
 	for _, side := range []string{byHand, patches, graph, slim} {
 		t.Run(side, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(400)
-				p := newPlayer(w, side, false)
+				p := newPlayerSeen(w, side, false, newSeen())
 				defer p.follower.stop()
 				p.check(t, "the first state")
 				for _, c := range []struct {
@@ -48,7 +47,7 @@ func TestSidesAgree(t *testing.T) {
 func TestOneAtATime(t *testing.T) {
 	for _, side := range []string{byHand, patches, graph, slim} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPlayer(newWorld(400), side, true)
+			p := newPlayerSeen(newWorld(400), side, true, newSeen())
 			defer p.follower.stop()
 			for _, pod := range p.next(100, flip) {
 				p.one(pod)
@@ -80,33 +79,20 @@ func (p *player) write(typ watch.EventType, pods []*corev1.Pod) {
 func (p *player) check(t *testing.T, when string) {
 	t.Helper()
 	synctest.Wait()
-	pods := append([]*corev1.Pod{p.fence}, p.pods...)
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	endpoints, loads := map[lw.Key]*Endpoints{}, map[string]*NodeLoad{}
-	for _, s := range p.services {
-		var addresses []Address
-		for _, pod := range pods {
-			if pod.Namespace == s.Namespace && pod.Labels["app"] == s.Spec.Selector["app"] && pod.Labels["tier"] == s.Spec.Selector["tier"] {
-				addresses = append(addresses, addressOf(pod))
-			}
-		}
-		endpoints[lw.KeyOf(s)] = newEndpoints(s, addresses)
-	}
-	for _, pod := range pods {
-		l := loads[pod.Spec.NodeName]
-		if l == nil {
-			l = newNodeLoad(pod.Spec.NodeName, load{})
-			loads[pod.Spec.NodeName] = l
-		}
-		l.load = addPod(l.load, pod)
-	}
+	endpoints, loads := p.world.results()
 	gotEndpoints, gotLoads := p.follower.content()
-	equalEndpoints := gocmp.Comparer(func(a, b *Endpoints) bool { return a.Equal(b) })
-	equalLoads := gocmp.Comparer(func(a, b *NodeLoad) bool { return a.Namespace == b.Namespace && a.Name == b.Name && a.load == b.load })
-	if diff := gocmp.Diff(endpoints, gotEndpoints, equalEndpoints); diff != "" {
-		t.Errorf("%s: endpoints (-want +got):\n%s", when, diff)
-	}
-	if diff := gocmp.Diff(loads, gotLoads, equalLoads); diff != "" {
-		t.Errorf("%s: loads (-want +got):\n%s", when, diff)
+	toldEndpoints, toldLoads := p.seen.content()
+	equalEndpoints := gocmp.Comparer((*Endpoints).Equal)
+	equalLoads := gocmp.Comparer((*NodeLoad).Equal)
+	for what, of := range map[string]struct {
+		endpoints map[lw.Key]*Endpoints
+		loads     map[string]*NodeLoad
+	}{"shown": {gotEndpoints, gotLoads}, "told": {toldEndpoints, toldLoads}} {
+		if diff := gocmp.Diff(endpoints, of.endpoints, equalEndpoints); diff != "" {
+			t.Errorf("%s: endpoints that are %s (-want +got):\n%s", when, what, diff)
+		}
+		if diff := gocmp.Diff(loads, of.loads, equalLoads); diff != "" {
+			t.Errorf("%s: loads that are %s (-want +got):\n%s", when, what, diff)
+		}
 	}
 }

@@ -17,12 +17,16 @@ type player struct {
 	fences   chan struct{} // receives each result of the fence
 	told     chan struct{} // receives each other result, if it is not nil
 	synced   atomic.Bool   // results are waited for
+	seen     *seen         // what the handlers have been told of; nil: it is not kept
 }
 
 // newPlayer starts a side on a world, and returns when it has told its handlers of the whole world.
 // each is whether a result is to be waited for at a time, by [player.one].
-func newPlayer(w *world, side string, each bool) *player {
-	p := &player{world: w, fences: make(chan struct{}, 2)}
+func newPlayer(w *world, side string, each bool) *player { return newPlayerSeen(w, side, each, nil) }
+
+// newPlayerSeen is newPlayer, and what the side tells its handlers is kept in seen.
+func newPlayerSeen(w *world, side string, each bool, seen *seen) *player {
+	p := &player{world: w, fences: make(chan struct{}, 2), seen: seen}
 	if each {
 		p.told = make(chan struct{}, 2)
 	}
@@ -30,11 +34,13 @@ func newPlayer(w *world, side string, each bool) *player {
 	p.feed = feed.New(list, version, true)
 	p.follower = startSide(side, sources{p.feed, w.services}, results{
 		endpoints: func(old, e *Endpoints) {
+			p.seen.endpoints(old, e)
 			if p.synced.Load() {
 				p.tell(cmp.Or(e, old).Namespace == fenced)
 			}
 		},
 		load: func(old, l *NodeLoad) {
+			p.seen.load(old, l)
 			if p.synced.Load() {
 				p.tell(cmp.Or(l, old).Name == fenced)
 			}
@@ -46,10 +52,13 @@ func newPlayer(w *world, side string, each bool) *player {
 }
 
 func startSide(side string, src sources, r results) *follower {
-	if side == byHand || side == patches {
+	switch side {
+	case byHand, patches:
 		return startHand(src, side == patches, r)
+	case graph, slim:
+		return startGraph(src, side == slim, r)
 	}
-	return startGraph(src, side == slim, r)
+	return startOther(src, others[side], r)
 }
 
 // tell is called by the handlers of the results for each change.

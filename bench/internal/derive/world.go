@@ -134,6 +134,13 @@ func move(w *world, i int) *corev1.Pod {
 	return p
 }
 
+// unselected is a change of a pod that no service selects by any of its labels.
+func unselected(w *world, i int) *corev1.Pod {
+	p := heartbeat(w, i)
+	p.Labels = map[string]string{"app": "none", "version": "v1"}
+	return p
+}
+
 func appOf(service int) string { return fmt.Sprintf("app-%04d", service) }
 
 func namespaceOf(service int) string { return fmt.Sprintf("namespace-%02d", service%namespaces) }
