@@ -66,6 +66,9 @@ type Log struct {
 	quiets      []Quiet
 	rests       []rest
 	stops       []Stop
+	snapshots   []*GraphRead
+	pairs       []*GraphPair
+	told        []*GraphHandler
 	refs        map[any]Item // each object that was ever shown, as it was then
 	order       []any        // the keys of refs, in the order in which they came
 }
@@ -161,6 +164,7 @@ type Read struct {
 	Items []Item
 	Of    func(Item) bool // the objects of a state that the read must show; nil: all
 	Held  bool            // the read is of an older snapshot, so it may show an old state
+	Graph bool            // a graph that reads the copy has shown it, which may lag behind the copy
 
 	family string // the id of its violations; "" means S1
 }
@@ -295,6 +299,7 @@ func (l *Log) Check(now func(ref any) Item) Result {
 	l.checkTransforms(&r)
 	l.checkWaits(&r)
 	l.checkLife(&r)
+	l.checkGraphs(&r)
 	slices.SortStableFunc(r.Violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), strings.Compare(a.ID, b.ID), strings.Compare(a.Text, b.Text))
 	})

@@ -13,16 +13,26 @@ import (
 // moment: each wait and each checked read adds one at the moment at which it returned. Before a
 // read, low takes in all bounds of earlier moments, so it is the oldest point that the read may
 // show. A reader's own last read bounds its next one even if the two overlap in time.
+//
+// A graph may lag behind the copy that it reads, and never runs ahead of it: what it has shown
+// bounds all later reads, and what the copy has shown bounds the reads of the copy alone.
 func (l *Log) checkReads(r *Result) {
 	byCall := slices.SortedStableFunc(slices.Values(l.reads), func(a, b *Read) int { return cmp.Compare(a.Call, b.Call) })
 	bounds := l.waitBounds()
-	next := 0                     // the first of bounds that low does not include
-	var low lowerBound            // the bound for every read from now on
-	session := map[string]point{} // the newest point that each session has seen
+	next := 0                      // the first of bounds that low does not include
+	var ofCopy, ofGraph lowerBound // the bounds for every read from now on
+	session := map[string]point{}  // the newest point that each session has seen
 	for _, read := range byCall {
 		for next < len(bounds) && bounds[next].seq < read.Call {
-			low.raise(bounds[next])
+			ofCopy.raise(bounds[next])
+			if bounds[next].graph {
+				ofGraph.raise(bounds[next])
+			}
 			next++
+		}
+		low := ofCopy
+		if read.Graph {
+			low = ofGraph
 		}
 		if read.Held {
 			l.checkSnapshot(r, read)
@@ -44,17 +54,18 @@ func (l *Log) checkReads(r *Result) {
 			if at < 0 {
 				at = len(bounds) - next
 			}
-			bounds = slices.Insert(bounds, next+at, bound{read.Ret, p, "a read by " + read.Session, read.Copy})
+			bounds = slices.Insert(bounds, next+at, bound{read.Ret, p, "a read by " + read.Session, read.Copy, read.Graph})
 		}
 	}
 }
 
 // A bound says that no read that begins after moment seq may show an older point than at.
 type bound struct {
-	seq  int
-	at   point
-	why  string
-	copy int
+	seq   int
+	at    point
+	why   string
+	copy  int
+	graph bool // it is for reads of graphs too
 }
 
 // A lowerBound is the newest of the bounds that were added to it.
@@ -74,7 +85,7 @@ func (w *lowerBound) raise(f bound) {
 func (l *Log) waitBounds() (bounds []bound) {
 	for _, w := range l.waits {
 		if w.Err == nil && w.Version != 0 {
-			bounds = append(bounds, bound{w.Ret, point{w.Epoch, w.Version}, "a wait for it", w.Copy})
+			bounds = append(bounds, bound{w.Ret, point{w.Epoch, w.Version}, "a wait for it", w.Copy, w.Graph})
 		}
 	}
 	slices.SortStableFunc(bounds, func(a, b bound) int { return cmp.Compare(a.seq, b.seq) })
@@ -87,7 +98,7 @@ func (l *Log) waitBounds() (bounds []bound) {
 func (l *Log) witness(r *Result, read *Read, from point, low lowerBound, own bool) (point, bool) {
 	version, err := ParseVersion(read.Version)
 	if err != nil {
-		r.fail(read.Ret, "S9", "%s reports version %q", read.What, read.Version)
+		read.fail(r, "S9", "%s reports version %q", read.What, read.Version)
 		return point{}, false
 	}
 	if read.What == "" {
@@ -99,7 +110,14 @@ func (l *Log) witness(r *Result, read *Read, from point, low lowerBound, own boo
 	if version == 0 && (!read.Lower || len(read.Items) == 0) {
 		return point{}, l.checkEmpty(r, read, from, low)
 	}
-	r.met("S1")
+	if read.Graph {
+		r.met("D3b")
+		if from != (point{}) {
+			r.met("D4")
+		}
+	} else {
+		r.met("S1")
+	}
 	if read.family != "" {
 		r.met(read.family)
 	}
@@ -215,7 +233,7 @@ func (l *Log) unique(r *Result, read *Read) bool {
 	seen := map[Key]bool{}
 	for _, item := range read.Items {
 		if seen[item.Key] {
-			r.fail(read.Ret, "S7", "%s shows %s twice: %s", read.What, item.Key, show(read.Items))
+			read.fail(r, "S7", "%s shows %s twice: %s", read.What, item.Key, show(read.Items))
 			return false
 		}
 		seen[item.Key] = true
@@ -227,21 +245,29 @@ func (l *Log) unique(r *Result, read *Read) bool {
 // first sync, and only without objects.
 func (l *Log) checkEmpty(r *Result, read *Read, from point, low lowerBound) bool {
 	for _, w := range l.waits {
-		if w.Sync && w.Err == nil && w.Copy == read.Copy && w.Ret < read.Call {
-			r.fail(read.Ret, "Y1", "%s has no version, though the copy had synced", read.What)
+		if w.Sync && w.Err == nil && w.Copy == read.Copy && (w.Graph || !read.Graph) && w.Ret < read.Call {
+			read.fail(r, "Y1", "%s has no version, though the copy had synced", read.What)
 			return false
 		}
 	}
 	r.met("Y1")
 	if len(read.Items) > 0 {
-		r.fail(read.Ret, "S1", "%s shows %s before there is a version", read.What, show(read.Items))
+		read.fail(r, "S1", "%s shows %s before there is a version", read.What, show(read.Items))
 		return false
 	}
 	if from != (point{}) && low.copy == read.Copy {
-		r.fail(read.Ret, "S4", "%s has no version after %s at %d", read.What, low.why, from.version)
+		read.fail(r, "S4", "%s has no version after %s at %d", read.What, low.why, from.version)
 		return false
 	}
 	return true
+}
+
+// fail reports that the read breaks the promise id, or what that is for a read of a graph.
+func (read *Read) fail(r *Result, id, format string, args ...any) {
+	if read.Graph {
+		id = graphPromise(id)
+	}
+	r.fail(read.Ret, id, format, args...)
 }
 
 // explain reports which promise a read without a witness breaks. If the read shows a right state
@@ -262,15 +288,15 @@ func (l *Log) explain(r *Result, read *Read, version uint64, from point, low low
 	what := "a later state than the server's"
 	switch {
 	case !known:
-		r.fail(read.Ret, "S9", "%s reports version %d, %s, %d", read.What, version, what, top.version)
+		read.fail(r, "S9", "%s reports version %d, %s, %d", read.What, version, what, top.version)
 	case older && read.Copy != low.copy && !own:
-		r.fail(read.Ret, "G6", "%s of a new copy at %d is older than %s at %d", read.What, version, low.why, from.version)
+		read.fail(r, "G6", "%s of a new copy at %d is older than %s at %d", read.What, version, low.why, from.version)
 	case older && low.why == "a wait for it":
-		r.fail(read.Ret, "W1", "%s at %d, after a wait for %d had ended well", read.What, version, from.version)
+		read.fail(r, "W1", "%s at %d, after a wait for %d had ended well", read.What, version, from.version)
 	case older && own:
-		r.fail(read.Ret, "S4", "%s at %d, after the same session had seen %d", read.What, version, from.version)
+		read.fail(r, "S4", "%s at %d, after the same session had seen %d", read.What, version, from.version)
 	case older:
-		r.fail(read.Ret, "S5", "%s at %d, after %s had shown %d", read.What, version, low.why, from.version)
+		read.fail(r, "S5", "%s at %d, after %s had shown %d", read.What, version, low.why, from.version)
 	default:
 		state, _ := l.truth.state(point{top.epoch, min(version, top.version)})
 		var want []Item
@@ -279,7 +305,7 @@ func (l *Log) explain(r *Result, read *Read, version uint64, from point, low low
 				want = append(want, item)
 			}
 		}
-		r.fail(read.Ret, cmp.Or(read.family, "S1"), "%s at %d shows %s, the server had %s", read.What, version, show(read.Items), show(want))
+		read.fail(r, cmp.Or(read.family, "S1"), "%s at %d shows %s, the server had %s", read.What, version, show(read.Items), show(want))
 	}
 }
 

@@ -4,16 +4,18 @@ import "time"
 
 // A Wait is one call that waited for a version of the copy, or for a sync if Sync is set.
 type Wait struct {
-	Copy      int
-	Who       string
-	Sync      bool
-	Version   uint64
-	Epoch     int      // the epoch of Version
-	Handler   *Handler // the handler whose sync was awaited; nil: none
-	Call, Ret int
-	Err       error
-	Took      time.Duration
-	Limit     time.Duration // the timeout of the wait's context
+	Copy       int
+	Who        string
+	Sync       bool
+	Version    uint64
+	Epoch      int      // the epoch of Version
+	Handler    *Handler // the handler whose sync was awaited; nil: none
+	Graph      bool     // the graph over the copy was awaited
+	CopySynced bool     // the copy said so when the wait had ended
+	Call, Ret  int
+	Err        error
+	Took       time.Duration
+	Limit      time.Duration // the timeout of the wait's context
 }
 
 // Waits records a wait that has ended. If Ret is 0 it ended now.

@@ -47,6 +47,7 @@ func (w *world) commands() map[string]func(*rapid.T) {
 		"write":      {1, w.doReadYourWrite},
 		"sync":       {1, w.doSync},
 		"restart":    {1, w.doRestart},
+		"graph wait": {1, w.doGraphWait},
 	} {
 		for i := range c.weight {
 			all[fmt.Sprintf("%s%.*s", name, i, "''''''")] = func(rt *rapid.T) {

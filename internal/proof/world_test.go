@@ -40,6 +40,8 @@ type world struct {
 	late    []*lw.Index[int, *Part]
 	told    []*listening
 	held    []heldParts
+	graphed bool // each copy has a graph over it
+	graph   *watched
 	begun   int // handlers so far
 	waiting sync.WaitGroup
 
@@ -64,6 +66,7 @@ func newWorld(rt *rapid.T, server partServer) *world {
 	for i := range rapid.IntRange(0, 4).Draw(rt, "preload") {
 		w.put(fmt.Sprintf("%c", 'a'+i), "x", i)
 	}
+	w.graphed = rapid.Bool().Draw(rt, "graph")
 	w.start()
 	return w
 }
@@ -143,6 +146,9 @@ func (w *world) start() {
 	h := first.handler()
 	h.EveryUpdate, first.every = true, true
 	w.register(first, h)
+	if w.graphed {
+		w.graph = w.watch()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	w.done = make(chan struct{})
@@ -173,6 +179,9 @@ func (w *world) register(l *listening, h lw.Handler[*Part]) {
 
 // stop ends the copy, and checks that it ends.
 func (w *world) stop() {
+	if w.graph != nil && w.copy%2 == 0 {
+		w.graph.stop() // before the copy; else after it
+	}
 	call, at := w.log.Tick(), time.Now()
 	w.cancel()
 	for _, l := range w.told {
@@ -199,6 +208,10 @@ func (w *world) stop() {
 		panic(fmt.Sprintf("a handler that came after the end: %v", err))
 	}
 	w.told = nil
+	if w.graph != nil && w.copy%2 != 0 {
+		w.graph.stop()
+	}
+	w.graph = nil
 }
 
 // end stops everything, also when a command has failed.
@@ -353,6 +366,9 @@ func (w *world) quiet(before int) {
 		q.SetAside = append(q.SetAside, key)
 	}
 	w.log.Quiets(q)
+	if w.graph != nil {
+		w.graph.quiet()
+	}
 	w.look()
 }
 
@@ -386,6 +402,9 @@ func (w *world) look() {
 	}
 	for _, h := range w.held {
 		w.rereads(h)
+	}
+	if w.graph != nil {
+		w.graph.look(w.seq)
 	}
 }
 
