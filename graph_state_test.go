@@ -164,6 +164,7 @@ func TestDiamond(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})
+		defer func() { <-done }()
 		go func() {
 			defer close(done)
 			for i := range moves {
@@ -241,6 +242,7 @@ func TestGetsOfOneState(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})
+		defer func() { <-done }()
 		go func() {
 			defer close(done)
 			for i := range moves {
@@ -263,6 +265,5 @@ func TestGetsOfOneState(t *testing.T) {
 				last = now
 			}
 		}
-		<-done
 	})
 }
