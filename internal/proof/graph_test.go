@@ -204,8 +204,7 @@ func (x *watched) read(session string, rest bool) {
 		r.Views = append(r.Views, oracle.View{Name: v.name, Step: content.ResourceVersion(), Shows: joinLines(lines...), Of: v.of})
 	}
 	if rest {
-		own := x.inf.Store().Snapshot()
-		r.WantVersion, r.Want = own.ResourceVersion(), describeAll(own.List())
+		r.Want = describeAll(x.inf.Store().List())
 	}
 	x.log.GraphReads(r)
 }

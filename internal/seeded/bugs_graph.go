@@ -110,22 +110,12 @@ var graphBugs = []bug{
 		"	for _, l := range leaves {\n		l.release()\n	}\n", "	_ = leaves\n")},
 
 	// What the proofs find.
-	{name: "graph proof: a step reads beyond its cut", edits: append(one(inputFile,
-		"l.sub.cursor.pollTo(position, true)", "l.sub.cursor.poll()"),
-		edit{inputFile, "if l.read(position) == position || l.ended {", "if l.read(position) >= position || l.ended {"})},
 	{name: "graph proof: each collection is committed alone", edits: one(stepFile,
 		"			n.commitLocked(version)\n",
 		"			n.commitLocked(version)\n			g.gate.endLocked()\n			g.gate.mu.Unlock()\n			g.gate.mu.Lock()\n			g.gate.beginLocked()\n")},
 	{name: "graph proof: a new epoch is ignored", edits: one(stepFile,
 		"ok && g.vector[l.core()] != version {",
 		"ok && (len(g.vector[l.core()]) < len(version) || len(g.vector[l.core()]) == len(version) && g.vector[l.core()] < version) {")},
-	{name: "graph proof: versions stay where nothing changes", edits: one(stepFile,
-		"		g.lastStep = time.Now()\n	}\n", "		g.lastStep = time.Now()\n	} else {\n		leaves = nil\n	}\n")},
-	{name: "graph proof: a wait for a version does not wait for a step", edits: one(graphFile,
-		"	next := g.nextStep()\n", "	next := make(chan struct{})\n	close(next)\n")},
 	{name: "graph proof: an aggregate without Remove", edits: one(aggregateFile,
 		"			without = o.agg.Remove(g.acc, old)", "			without = g.acc")},
-	{name: "graph proof: equal results are told", edits: append(one(resultsFile,
-		"		if r.rules.Same(now, obj) {\n			return true\n		}\n		r.net", "		r.net"),
-		edit{resultsFile, "	r.net.Drop(r.rules.Same)\n", ""})},
 }
