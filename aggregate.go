@@ -184,7 +184,7 @@ func (o *groupOperator[T, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
 
 func (o *groupOperator[T, U]) run(whole bool) {
 	feed(o.in, whole, o.apply)
-	for _, key := range arrange.Distinct(o.dirty) {
+	for _, key := range equal.Distinct(o.dirty) {
 		o.compute(key)
 	}
 	o.dirty = o.dirty[:0]

@@ -127,5 +127,5 @@ func (l *keyList[K]) of(seq iter.Seq[K]) []K {
 	clear(l.keys)
 	l.keys = l.keys[:0]
 	seq(l.add)
-	return arrange.Distinct(l.keys)
+	return equal.Distinct(l.keys)
 }

@@ -52,29 +52,6 @@ func New[K comparable, T, S any]() *Arrangement[K, T, S] {
 	}
 }
 
-// Distinct removes from values, in place, what comes twice, and what is not equal to itself and so
-// in no group.
-func Distinct[K comparable](values []K) []K {
-	const many = 16 // from here a map is faster than looking through the list
-	var seen map[K]bool
-	if len(values) > many {
-		seen = make(map[K]bool, len(values))
-	}
-	n := 0
-	for _, v := range values {
-		switch {
-		case v != v, seen == nil && slices.Contains(values[:n], v), seen[v]:
-			continue
-		case seen != nil:
-			seen[v] = true
-		}
-		values[n] = v
-		n++
-	}
-	clear(values[n:])
-	return values[:n]
-}
-
 // Find returns the entry of key, or nil.
 func (a *Arrangement[K, T, S]) Find(key Key) *Entry[T, S] { return a.entries[key] }
 

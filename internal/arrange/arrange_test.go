@@ -3,12 +3,13 @@ package arrange
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 type object struct {
@@ -30,7 +31,7 @@ func TestModel(t *testing.T) {
 				if e := a.Find(key); (e != nil) != (want[key] != nil) {
 					t.Fatalf("Find(%v) = %v, want %v", key, e, want[key])
 				} else if e != nil {
-					a.Remove(e, Distinct(slices.Clone(e.Object.values)))
+					a.Remove(e, equal.Distinct(slices.Clone(e.Object.values)))
 				}
 				delete(want, key)
 			case 1: // somebody asks for the order
@@ -43,11 +44,11 @@ func TestModel(t *testing.T) {
 				if rapid.Bool().Draw(t, "same") && want[key] != nil {
 					obj.values = want[key].values
 				}
-				e := a.Put(key, obj, Distinct(slices.Clone(obj.values)), func(old *object) []string {
+				e := a.Put(key, obj, equal.Distinct(slices.Clone(obj.values)), func(old *object) []string {
 					if old != want[key] {
 						t.Fatalf("asked for the values of %v, want %v", old, want[key])
 					}
-					return Distinct(slices.Clone(old.values))
+					return equal.Distinct(slices.Clone(old.values))
 				})
 				if e.Object != obj || e.Key != key {
 					t.Fatalf("Put(%v) = %v", key, e)
@@ -56,7 +57,7 @@ func TestModel(t *testing.T) {
 			}
 			groups := map[string][]int{}
 			for _, key := range slices.SortedFunc(maps.Keys(want), Compare) {
-				for _, v := range Distinct(slices.Clone(want[key].values)) {
+				for _, v := range equal.Distinct(slices.Clone(want[key].values)) {
 					groups[v] = append(groups[v], want[key].version)
 				}
 			}
@@ -85,25 +86,6 @@ func TestModel(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestDistinct(t *testing.T) {
-	nan := math.NaN()
-	many := make([]float64, 0, 60)
-	for i := range 30 {
-		many = append(many, float64(i), float64(i), nan)
-	}
-	for _, values := range [][]float64{nil, {1}, {1, 1, 2, nan, 1}, {nan}, many} {
-		var want []float64
-		for _, v := range values {
-			if v == v && !slices.Contains(want, v) {
-				want = append(want, v)
-			}
-		}
-		if got := Distinct(slices.Clone(values)); !slices.Equal(want, got) {
-			t.Errorf("Distinct(%v) = %v, want %v", values, got, want)
-		}
-	}
 }
 
 // A group that was large and is small gives its memory back.

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 // obj is an object of the tests: one version of one key, with the values that the indexes give for
@@ -106,7 +108,7 @@ func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 					values = append(values, g.value(objs.At(p)))
 				} else {
 					g.values(objs.At(p), func(v K) bool { values = append(values, v); return true })
-					values = distinct(values)
+					values = equal.Distinct(values)
 				}
 				for _, v := range values {
 					want[v] = append(want[v], objs.At(p))

@@ -114,7 +114,8 @@ func (d *draftOf[K, T]) compute(obj T) {
 	} else {
 		from := len(d.values)
 		d.groups.values(obj, d.add)
-		d.values = append(d.values[:from], distinct(d.values[from:])...)
+		// If this panics nothing has changed, as if the function had.
+		d.values = append(d.values[:from], equal.Distinct(d.values[from:])...)
 	}
 	d.ends = append(d.ends, len(d.values))
 }
@@ -127,35 +128,6 @@ func (d *draftOf[K, T]) skip() {
 	clear(d.values[from:])
 	d.values = d.values[:from]
 	d.ends = append(d.ends, from)
-}
-
-// distinct removes duplicates from values, in place. It also removes values that are not equal to
-// themselves (NaN), which no map would find again. If K is an interface, and the type in it cannot
-// be compared, distinct panics. At that point the write has changed nothing yet.
-func distinct[K comparable](values []K) []K {
-	const many = 16 // from here a map is faster than looking through the list
-	var seen map[K]struct{}
-	if len(values) > many {
-		seen = make(map[K]struct{}, len(values))
-	}
-	n := 0
-	for _, value := range values {
-		if value != value {
-			continue
-		}
-		if seen != nil {
-			if _, dup := seen[value]; dup {
-				continue
-			}
-			seen[value] = struct{}{}
-		} else if slices.Contains(values[:n], value) {
-			continue
-		}
-		values[n] = value
-		n++
-	}
-	clear(values[n:])
-	return values[:n]
 }
 
 // of returns the values of object i; none if no object was computed.
