@@ -212,9 +212,9 @@ func TestDiamond(t *testing.T) {
 // other, and however they are read.
 func TestGetsOfOneState(t *testing.T) {
 	const collections = 32 // so that a commit takes a while
-	moves := 10000
+	moves := 4000
 	if testing.Short() {
-		moves = 2000
+		moves = 1000
 	}
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(widget("a", 0))
