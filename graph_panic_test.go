@@ -145,7 +145,8 @@ func TestGraphPanics(t *testing.T) {
 		}
 		update(t, b.left, "b", 2)
 		check("another widget", map[string]int{"a": 1, "b": 2, "c": 1}, "a")
-		create(t, b.right, "d", 1) // first: Where is asked of pairs only
+		create(t, b.right, "d", 1)
+		synctest.Wait() // Where is asked of pairs only
 		create(t, b.left, "d", evil)
 		check("a new evil one", map[string]int{"a": 1, "b": 2, "c": 1}, "a", "d")
 		update(t, b.left, "a", 3)

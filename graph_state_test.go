@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -211,10 +212,10 @@ func TestDiamond(t *testing.T) {
 // A read of one collection and then of another never goes back, though a step writes one before the
 // other, and however they are read.
 func TestGetsOfOneState(t *testing.T) {
-	const collections = 32 // so that a commit takes a while
-	moves := 10000
+	const collections, objects = 4, 500 // so that a commit takes a while
+	moves := 150
 	if testing.Short() {
-		moves = 2000
+		moves = 50
 	}
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(widget("a", 0))
@@ -222,7 +223,19 @@ func TestGetsOfOneState(t *testing.T) {
 		g := lw.NewGraph(nil)
 		var reads [][]func() int // of each collection, in the order in which a commit writes them
 		for i := range collections {
-			d := lw.Derive(g, inf, sumOf, fmt.Sprint("d", i))
+			d := lw.DeriveMany(g, inf, func(w *Widget) iter.Seq[*sum] {
+				return func(yield func(*sum) bool) {
+					for j := range objects {
+						s := sumOf(w)
+						if j > 0 {
+							s.Name = fmt.Sprint("a", j)
+						}
+						if !yield(s) {
+							return
+						}
+					}
+				}
+			}, fmt.Sprint("d", i))
 			byName := lw.NewIndex(d, func(s *sum) string { return s.Name })
 			reads = append(reads, []func() int{func() int {
 				s, _ := d.Store().Get(key("a"))
