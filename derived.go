@@ -59,6 +59,8 @@ type operator[T Identified] interface {
 type anyInput interface {
 	core() *hubCore
 	ready() bool
+	// opens reports, when a step has begun, whether the input will be ready in it.
+	opens() bool
 	unsynced(yield func(*hubCore) bool) bool
 	// use adds n to the number of nodes that read the input, and returns it. Called under
 	// Graph.life.

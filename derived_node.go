@@ -19,9 +19,21 @@ func (d *Derived[T]) joining() bool        { return d.enters }
 func (d *Derived[T]) use(int) int          { return 1 }
 func (d *Derived[T]) snapshotLocked() any  { return d.hub.store.snapshotLocked() }
 
+func (d *Derived[T]) opens() bool {
+	if d.live {
+		return true
+	}
+	for in := range d.needs {
+		if !in.opens() {
+			return false
+		}
+	}
+	return true
+}
+
 func (d *Derived[T]) wantsContent() bool {
 	late, ok := d.op.(interface{ wantsContent() bool })
-	return !d.live || ok && late.wantsContent()
+	return !d.live && d.opens() || ok && late.wantsContent()
 }
 
 func (d *Derived[T]) inputs(yield func(anyInput) bool) { d.op.inputs(yield) }

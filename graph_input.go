@@ -50,6 +50,7 @@ type leaf[T Identified] struct {
 	hub   *hub[T]
 	users int              // the nodes that read it; guarded by Graph.life
 	sub   *subscription[T] // nil before the first step; written under Graph.life
+	open  bool             // the collection had content when this step began
 	begun bool             // a step has read it
 	first bool             // this step is the first that reads it
 	ended bool             // the collection has stopped: nothing will come any more
@@ -64,6 +65,8 @@ type leaf[T Identified] struct {
 // goroutine of Run.
 type anyLeaf interface {
 	anyInput
+	// begin looks whether the collection has content.
+	begin()
 	// poll reads what waits, up to the present point of the collection. whole says that the content
 	// is wanted too.
 	poll(whole bool)
@@ -85,11 +88,15 @@ func (l *leaf[T]) use(n int) int {
 	return l.users
 }
 
-func (l *leaf[T]) poll(whole bool) {
+func (l *leaf[T]) begin() {
 	if l.sub == nil {
 		l.subscribe()
 	}
-	if !isClosed(l.sub.started) {
+	l.open = isClosed(l.sub.started)
+}
+
+func (l *leaf[T]) poll(whole bool) {
+	if !l.open {
 		return
 	}
 	l.first, l.begun = !l.begun, true
@@ -143,6 +150,8 @@ func (l *leaf[T]) read(position uint64) (reached uint64) {
 func (l *leaf[T]) shown() (version string, ok bool) { return l.version, l.begun }
 
 func (l *leaf[T]) ready() bool { return l.begun }
+
+func (l *leaf[T]) opens() bool { return l.open }
 
 func (l *leaf[T]) joining() bool { return l.first }
 

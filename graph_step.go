@@ -30,7 +30,8 @@ type node interface {
 	// finish wakes the handlers, and forgets the step.
 	finish()
 
-	// wantsContent reports whether the node needs the content of its inputs in the next step.
+	// wantsContent reports, when a step has begun, whether the node needs the content of its inputs
+	// in it.
 	wantsContent() bool
 	inputs(yield func(anyInput) bool)
 	stop()
@@ -55,7 +56,11 @@ func (g *Graph) step() {
 	nodes, leaves := g.nodes, g.leaves
 	g.life.Unlock()
 
-	// A node that joins needs the content of its inputs, as it is at the end of this step.
+	for _, l := range leaves {
+		l.begin()
+	}
+	// A node that joins needs the content of its inputs, as it is at the end of this step. It is not
+	// asked for in vain: the writes after a snapshot copy what they change.
 	whole := g.opts.Verify || slices.ContainsFunc(nodes, node.wantsContent)
 	for _, l := range leaves {
 		l.poll(whole)

@@ -152,9 +152,9 @@ func (o *unionOperator[T]) needs(yield func(anyInput) bool) {
 	}
 }
 
-// wantsContent reports whether a member joins or leaves.
+// wantsContent reports whether a member joins or leaves in the step that has begun.
 func (o *unionOperator[T]) wantsContent() bool {
-	return slices.ContainsFunc(o.members.present(), func(m *unionMember[T]) bool { return m.gone || !o.joined[m] })
+	return slices.ContainsFunc(o.members.present(), func(m *unionMember[T]) bool { return m.gone || !o.joined[m] && m.in.opens() })
 }
 
 func (o *unionOperator[T]) run(whole bool) {
