@@ -136,7 +136,7 @@ func TestBlockedFunction(t *testing.T) {
 func TestBlockedDerivedHandler(t *testing.T) {
 	const objects = 1000
 	synctest.Test(t, func(t *testing.T) {
-		n := many() / 2
+		n := many()
 		// At the end all widgets but w0 are of the size that they had when the handler blocked.
 		src := newFlood(objects, func(event int) int {
 			if event >= n-objects && event%objects != 0 {

@@ -79,7 +79,6 @@ var equivalents = []equivalent{
 	{"internal/table/index.go", "(*draftOf).replace", "g.members[shard].are(position, values)", "false", speed, ""},
 	{"internal/table/index.go", "(*draftOf).replace", "continue", "", speed, ""},
 	{"internal/table/index.go", "(*draftOf).unlock", "d.values[0] = none", "", memory, ""},
-	{"internal/equal/distinct.go", "Distinct", "clear(values[n:])", "", memory, ""},
 	{"internal/table/members.go", "(*members).spare", "1 + len(m.free)", "1 - len(m.free)", speed, ""},
 	{"internal/table/replace.go", "(*Store).diff", "len(objs)/shards", "len(objs) * shards", memory, ""},
 	{"internal/table/store.go", "NewOwned", "0", "(0) + 1", "all shards have the same claims, so any one's will do", "freed.L"},
