@@ -18,11 +18,11 @@ type Aggregate[T, A any] struct {
 	Remove func(acc A, obj T) A
 }
 
-// GroupBy is the collection of f(key, acc) for each key that key returns for an object of in. acc is
-// what the objects that have the key amount to. f leaves a group out by returning the zero U (nil);
-// it must not keep or change what acc refers to. A change of an object costs one Remove, one Add, and
-// one call of f, however large the group is. name is as for [Derive]. GroupBy panics if in or a
-// function is nil.
+// GroupBy is the collection of f(key, acc) for each key that key returns for an object of in. acc
+// is what the objects that have the key amount to. f leaves a group out by returning the zero U
+// (nil); it must not keep or change what acc refers to. A change of an object costs one Remove, one
+// Add, and one call of f, however large the group is. name is as for [Derive]. GroupBy panics if in
+// or a function is nil.
 func GroupBy[T Object, A any, U Object](g *Graph, in Collection[T], key func(T) Key, agg Aggregate[T, A], f func(key Key, acc A) U, name ...string) *Derived[U] {
 	if key == nil || f == nil || agg.Add == nil || agg.Remove == nil {
 		panic("lw: GroupBy: nil function")
@@ -91,19 +91,28 @@ func (o *groupByOperator[T, A, U]) apply(c settle.Change[T]) {
 // stored before the last call of a function.
 func (o *groupByOperator[T, A, U]) move(old, obj T) {
 	var from, to Key
-	var without, with A
 	leaves, comes := !equal.IsZero(old), !equal.IsZero(obj)
 	if leaves {
 		from = o.key(old)
 		// Only a key function that is not pure leads to a group that is not there.
-		if g := o.groups[from]; g != nil {
-			without = o.agg.Remove(g.acc, old)
-		} else {
-			leaves = false
-		}
+		leaves = o.groups[from] != nil
 	}
 	if comes {
 		to = o.key(obj)
+	}
+	var without, with A
+	stored := false
+	if leaves {
+		g := o.groups[from]
+		without = o.agg.Remove(g.acc, old)
+		// Remove may have changed what g.acc refers to. If Add panics, old must count again.
+		defer func() {
+			if !stored {
+				g.acc = o.agg.Add(without, old)
+			}
+		}()
+	}
+	if comes {
 		switch g := o.groups[to]; {
 		case leaves && from == to:
 			with = o.agg.Add(without, obj)
@@ -113,6 +122,7 @@ func (o *groupByOperator[T, A, U]) move(old, obj T) {
 			with = o.agg.Add(with, obj)
 		}
 	}
+	stored = true
 	if leaves {
 		o.store(from, without, -1)
 	}
@@ -153,10 +163,10 @@ func (o *groupByOperator[T, A, U]) compute(key Key) {
 	o.set(key, result)
 }
 
-// GroupAll is the collection of f(key, objs) for each key that key returns for an object of in. objs
-// are the objects that have the key, in the order of their own keys. f must not keep or change the
-// slice. f leaves a group out by returning the zero U (nil). A change of an object costs one call of
-// f with the whole group. name is as for [Derive]. Group panics if in or a function is nil.
+// GroupAll is the collection of f(key, objs) for each key that key returns for an object of in.
+// objs are the objects that have the key, in the order of their own keys. f must not keep or change
+// the slice. f leaves a group out by returning the zero U (nil). A change of an object costs one
+// call of f with the whole group. name is as for [Derive]. GroupAll panics if in or a function is nil.
 func GroupAll[T, U Object](g *Graph, in Collection[T], key func(T) Key, f func(key Key, objs []T) U, name ...string) *Derived[U] {
 	if key == nil || f == nil {
 		panic("lw: GroupAll: nil function")

@@ -162,9 +162,9 @@ func inOrder(balls []*ball) []*ball {
 	return balls
 }
 
-// TestChangedOrder expects that channels are open while the store does not show the change, which is
-// when the functions of indexes run, and closed when the change is appended to the log, from which a
-// handler may read it at once. The last thing before that is to compare the UIDs.
+// TestChangedOrder expects that channels are open while the store does not show the change, which
+// is when the functions of indexes run, and closed when the change is appended to the log, from
+// which a handler may read it at once. The last thing before that is to compare the UIDs.
 func TestChangedOrder(t *testing.T) {
 	var look func(stage string)
 	h := newHub[*looking]((&Options{}).withDefaults("looking"), new(sync.Mutex))

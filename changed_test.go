@@ -51,7 +51,8 @@ func (c channels) mustBeClosed(t *testing.T, want ...string) {
 	}
 }
 
-// An event closes the channels of its object, of any object, and of the groups that the object leaves, joins or stays in.
+// An event closes the channels of its object, of any object, and of the groups that the object
+// leaves, joins or stays in.
 func TestChanged(t *testing.T) {
 	a, b := stamped("a", 1, "8"), stamped("b", 1, "9")
 	resized := func(w *Widget, size int, rv string) *Widget { return stamped(w.Name, size, rv) }
@@ -94,7 +95,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// The first list closes the channels of what it has, and that of any object, whatever it has. A later one closes those of what differs.
+// The first list closes the channels of what it has, and that of any object, whatever it has. A
+// later one closes those of what differs.
 func TestChangedByLists(t *testing.T) {
 	a, b, c := stamped("a", 1, "8"), stamped("b", 2, "9"), stamped("c", 3, "10")
 	another := stamped("a", 1, "12")

@@ -162,7 +162,8 @@ func TestWaitForSaysWhy(t *testing.T) {
 	}
 }
 
-// A wait ends with ErrStopped when the informer stops, or has stopped. A state that meets the condition counts all the same.
+// A wait ends with ErrStopped when the informer stops, or has stopped. A state that meets the
+// condition counts all the same.
 func TestWaitForWhenTheInformerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), nil)

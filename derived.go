@@ -11,9 +11,9 @@ import (
 )
 
 // A Derived is a collection of a [Graph]: what a function makes of others. It may be made before
-// [Graph.Run] and at any time after, and be derived from in turn. The version that its store reports
-// is the number of the last step of the graph that changed any of its collections. So collections of
-// one graph that report the same version show one state.
+// [Graph.Run] and at any time after, and be derived from in turn. The version that its store
+// reports is the number of the last step of the graph that changed any of its collections. So
+// collections of one graph that report the same version show one state.
 //
 // A result is an object with a key of its own; an embedded [Meta] gives it one. It replaces the
 // object that its key shows only if it differs from that: if their UIDs differ, or the method
@@ -108,8 +108,8 @@ func (d *Derived[T]) AddHandler(h Handler[T]) *Registration { return d.hub.addHa
 func (d *Derived[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return d.hub.events(ctx) }
 
 // WaitForSync waits until the collection shows what is derived from a first whole list of each of
-// its informers, and then returns nil. Otherwise the error names the informers that have not synced,
-// and wraps their failures and the cause of ctx, or [ErrStopped].
+// its informers, and then returns nil. Otherwise the error names the informers that have not
+// synced, and wraps their failures and the cause of ctx, or [ErrStopped].
 func (d *Derived[T]) WaitForSync(ctx context.Context) error { return d.hub.waitForSync(ctx) }
 
 // Synced returns a channel that is closed when the collection has synced, as WaitForSync says it.

@@ -12,8 +12,8 @@ import (
 	"github.com/go-lw/lw/internal/settle"
 )
 
-// faults are what a collection of a graph could not make, and how much it has made. The goroutine of
-// Run writes them.
+// faults are what a collection of a graph could not make, and how much it has made. The goroutine
+// of Run writes them.
 type faults struct {
 	graph      *Graph
 	collection string
@@ -152,8 +152,8 @@ func sameResult[T Identified]() func(a, b T) bool {
 	return func(a, b T) bool { return equal.Same(a, b) || a.GetUID() == b.GetUID() && same(a, b) }
 }
 
-// sameDeeply compares a and b as reflect.DeepEqual does, without the resource version of an embedded
-// Meta.
+// sameDeeply compares a and b as reflect.DeepEqual does, without the resource version of an
+// embedded Meta.
 func sameDeeply[T Identified](a, b T) bool {
 	if a.GetResourceVersion() != b.GetResourceVersion() {
 		v := reflect.ValueOf(a)

@@ -1,7 +1,6 @@
 package lw
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -387,9 +386,7 @@ func (q *FIFO[T]) missing(next map[Key]T) []Key {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, func(a, b Key) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(keys, compareKeys)
 	return keys
 }
 

@@ -12,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// A Graph keeps derived collections in step with the informers that they are derived from. [Derive],
-// [DeriveMany], [Join], [LeftJoin], [GroupBy], [GroupAll] and [NewUnion] add a collection to it.
+// A Graph keeps derived collections in step with the informers that they are derived from.
+// [Derive], [DeriveMany], [Join], [LeftJoin], [GroupBy], [GroupAll] and [NewUnion] add a collection
+// to it.
 //
-// All collections of a graph show one state: every read is what the functions make of one state that
-// each informer's store had, and no read is of an older one than a read before it. So what is shown
-// is never a mixture of two states, also where a collection depends on an informer in two ways, and
-// where one list of an informer changes many objects.
+// All collections of a graph show one state: every read is what the functions make of one state
+// that each informer's store had, and no read is of an older one than a read before it. So what is
+// shown is never a mixture of two states, also where a collection depends on an informer in two
+// ways, and where one list of an informer changes many objects.
 //
 // A graph works in steps, in the goroutine of [Graph.Run]. A step takes what waits at every
 // informer, as one net change for each object, calls the functions for what changed, and shows all
@@ -26,8 +27,8 @@ import (
 // lags behind, and what waits for it is bounded by the number of objects. After a write,
 // [Graph.WaitForResourceVersion] waits until the graph shows it.
 //
-// A collection of another graph may be an input too. Then each graph has its own steps, and reads of
-// both may be of different states.
+// A collection of another graph may be an input too. Then each graph has its own steps, and reads
+// of both may be of different states.
 type Graph struct {
 	opts GraphOptions
 	gate gate          // its mu is the lock of all hubs of the graph
@@ -41,7 +42,7 @@ type Graph struct {
 	nodes   []node          // each comes after those that it reads
 	leaves  []anyLeaf       // one for each collection outside the graph that a node reads
 	todo    []func()        // what the next step does first
-	waiters []chan struct{} // closed by the next step that begins
+	waiters []chan struct{} // closed at the end of the next step that begins
 
 	// Guarded by gate.mu.
 	steps    uint64                        // that have changed a collection
@@ -54,11 +55,13 @@ type Graph struct {
 	afterStep func() // for tests
 }
 
-// GraphOptions are the settings of a [Graph]. Nil and the zero value of each field mean the default.
+// GraphOptions are the settings of a [Graph]. Nil and the zero value of each field mean the
+// default.
 type GraphOptions struct {
 	// Name is the name in errors and logs. Default: "graph".
 	Name string
-	// Logger gets what OnError would get, at level Warn, if OnError is nil. Default: slog.Default().
+	// Logger gets what OnError would get, at level Warn, if OnError is nil. Default:
+	// slog.Default().
 	Logger *slog.Logger
 	// OnError is called once for each new conflict of keys, each result that has no name, and each
 	// difference that Verify finds, with an *[Error], in the goroutine of Run. Default: they are
@@ -71,8 +74,8 @@ type GraphOptions struct {
 	// as any panic does.
 	OnPanic func(p *Panic)
 	// Verify computes every collection anew in each step, and reports to OnError what differs: a
-	// function that is not pure, an [Aggregate] whose Remove does not undo Add, a shared object that
-	// was changed. It is for tests.
+	// function that is not pure, an [Aggregate] whose Remove does not undo Add, a shared object
+	// that was changed. It is for tests.
 	Verify bool
 }
 
@@ -179,10 +182,10 @@ func (g *Graph) WaitForSync(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// WaitForResourceVersion waits until the collections of the graph show what is derived from of as it
-// was at version or later. So after a write every read of them shows it. It first waits for the sync
-// of the collections that depend on of. Which versions can be waited for, and how the wait ends, is
-// as for [Informer.WaitForResourceVersion]. It is an error if the graph does not read of.
+// WaitForResourceVersion waits until the collections of the graph show what is derived from of as
+// it was at version or later. So after a write every read of them shows it. It first waits for the
+// sync of the collections that depend on of. Which versions can be waited for, and how the wait
+// ends, is as for [Informer.WaitForResourceVersion]. It is an error if the graph does not read of.
 func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, version string) error {
 	core := of.hubOf()
 	dependents := g.dependents(core)

@@ -314,3 +314,65 @@ func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
 		}
 	})
 }
+
+// An aggregate whose functions change the accumulator in place counts each widget once, also after
+// one of them has panicked: at an evil size Add panics, and at a stuck one Remove does.
+func TestGraphPanicsOfAggregate(t *testing.T) {
+	const stuck = 17
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+		released := false
+		even := func(w *Widget) lw.Key {
+			return lw.Key{Name: map[bool]string{true: "even", false: "odd"}[w.Size%2 == 0]}
+		}
+		sums := lw.GroupBy(b.g, b.l, even, lw.Aggregate[*Widget, map[string]int]{
+			Add: func(acc map[string]int, w *Widget) map[string]int {
+				mind(w.Size)
+				if acc == nil {
+					acc = map[string]int{}
+				}
+				acc[w.Name] += w.Size
+				return acc
+			},
+			Remove: func(acc map[string]int, w *Widget) map[string]int {
+				if w.Size == stuck && !released {
+					panic(errEvil)
+				}
+				acc[w.Name] -= w.Size
+				return acc
+			},
+		}, func(key lw.Key, acc map[string]int) *sum {
+			total := &sum{Meta: lw.Meta{Name: key.Name}}
+			for _, n := range acc {
+				total.Sum += n
+			}
+			return total
+		})
+		check := func(what string, want map[string]int) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(want, contents(sums.Store())); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		create(t, b.left, "a", 1)
+		create(t, b.left, "b", 2)
+		b.start()
+		check("at first", map[string]int{"odd": 1, "even": 2})
+		update(t, b.left, "a", evil)
+		check("an evil version in the same group", map[string]int{"odd": 1, "even": 2})
+		update(t, b.left, "a", 3)
+		check("the next version", map[string]int{"odd": 3, "even": 2})
+		update(t, b.left, "b", evil)
+		check("an evil version in another group", map[string]int{"odd": 3, "even": 2})
+		update(t, b.left, "b", stuck)
+		check("the next version of that", map[string]int{"odd": 20})
+		update(t, b.left, "b", 4)
+		check("a version that cannot be removed", map[string]int{"odd": 20})
+		remove(t, b.left, "b")
+		check("nor at its end", map[string]int{"odd": 20})
+		released = true
+		create(t, b.left, "b", 6)
+		check("it can be removed", map[string]int{"odd": 3, "even": 6})
+	})
+}

@@ -60,48 +60,32 @@ func (p pair) String() string { return keyString(p.left) + " with " + keyString(
 type joinOperator[K comparable, L, R, U Identified] struct {
 	*settle.Results[pair, U]
 	*sides[K, L, R, leftPairs[R], uint64]
-	f     func(L, R) U
-	dirty []*arrange.Entry[L, leftPairs[R]] // the lefts that have changed in this step
-	// round tells whether an entry was visited: then its State has the number of the round.
-	round uint64
+	f func(L, R) U
 }
 
-// leftPairs is what a join keeps beside a left.
-type leftPairs[R Identified] struct {
-	dirty bool
-	round uint64
-	// tried has the pairs for which f was called, and the keys of their results; the zero Key if
-	// there is none.
-	tried map[*arrange.Entry[R, uint64]]Key
-}
+// leftPairs has the pairs of a left for which f was called, and the keys of their results: the zero
+// Key if there is none. The State of a right is the last round that visited it.
+type leftPairs[R Identified] map[*arrange.Entry[R, uint64]]Key
 
 func (o *joinOperator[K, L, R, U]) run(whole bool) {
 	// The lefts come first: a right then looks only at lefts that have not changed, whose pairs
 	// share the keys that the right had.
 	feed(o.left, whole, o.applyLeft)
 	feed(o.right, whole, o.applyRight)
-	for _, l := range o.dirty {
-		l.State.dirty = false
-		if o.lefts.Find(l.Key) == l {
-			o.renew(l)
-		}
-	}
-	clear(o.dirty)
-	o.dirty = o.dirty[:0]
+	o.eachDirty(o.renew)
 }
 
 func (o *joinOperator[K, L, R, U]) applyLeft(key Key, obj L) {
 	if equal.IsZero(obj) {
 		if l := o.removeLeft(key); l != nil {
-			for r := range l.State.tried {
+			for r := range l.State.own {
 				o.set(l, r, *new(U))
 			}
 		}
 		return
 	}
-	if l := o.putLeft(key, obj); l != nil && !l.State.dirty {
-		l.State.dirty = true
-		o.dirty = append(o.dirty, l)
+	if l := o.putLeft(key, obj); l != nil {
+		o.touch(l)
 	}
 }
 
@@ -110,27 +94,19 @@ func (o *joinOperator[K, L, R, U]) applyRight(key Key, obj R) {
 	if !ok {
 		return
 	}
-	o.round++
-	for _, k := range now {
-		for _, l := range o.lefts.Members(k) {
-			if l.State.round != o.round && !l.State.dirty {
-				l.State.round = o.round
-				o.match(l, r)
-			}
+	o.eachReached(was, now, func(l *arrange.Entry[L, leftState[leftPairs[R]]], share bool) {
+		switch {
+		case l.State.dirty: // all its pairs are worked out at the end
+		case share:
+			o.match(l, r)
+		default:
+			o.set(l, r, *new(U))
 		}
-	}
-	for _, k := range was {
-		for _, l := range o.lefts.Members(k) {
-			if l.State.round != o.round && !l.State.dirty {
-				l.State.round = o.round
-				o.set(l, r, *new(U))
-			}
-		}
-	}
+	})
 }
 
 // renew works out all pairs of l.
-func (o *joinOperator[K, L, R, U]) renew(l *arrange.Entry[L, leftPairs[R]]) {
+func (o *joinOperator[K, L, R, U]) renew(l *arrange.Entry[L, leftState[leftPairs[R]]]) {
 	o.round++
 	for _, k := range o.leftKeys(l) {
 		for _, r := range o.rights.Members(k) {
@@ -140,7 +116,7 @@ func (o *joinOperator[K, L, R, U]) renew(l *arrange.Entry[L, leftPairs[R]]) {
 			}
 		}
 	}
-	for r := range l.State.tried {
+	for r := range l.State.own {
 		if r.State != o.round {
 			o.set(l, r, *new(U))
 		}
@@ -148,7 +124,7 @@ func (o *joinOperator[K, L, R, U]) renew(l *arrange.Entry[L, leftPairs[R]]) {
 }
 
 // match works out the pair of l and r, which share a key.
-func (o *joinOperator[K, L, R, U]) match(l *arrange.Entry[L, leftPairs[R]], r *arrange.Entry[R, uint64]) {
+func (o *joinOperator[K, L, R, U]) match(l *arrange.Entry[L, leftState[leftPairs[R]]], r *arrange.Entry[R, uint64]) {
 	var result U
 	at := fault{"function", l.Key, r.Key}
 	ok := o.faults.try(at, func() {
@@ -159,20 +135,20 @@ func (o *joinOperator[K, L, R, U]) match(l *arrange.Entry[L, leftPairs[R]], r *a
 	})
 	if ok && named(o.faults, at, result) {
 		o.set(l, r, result)
-	} else if _, tried := l.State.tried[r]; !tried {
-		l.State.note(r, Key{})
+	} else if _, tried := l.State.own[r]; !tried {
+		l.State.own.note(r, Key{})
 	}
 }
 
 // set makes obj the result of the pair of l and r. The zero U means that there is none.
-func (o *joinOperator[K, L, R, U]) set(l *arrange.Entry[L, leftPairs[R]], r *arrange.Entry[R, uint64], obj U) {
+func (o *joinOperator[K, L, R, U]) set(l *arrange.Entry[L, leftState[leftPairs[R]]], r *arrange.Entry[R, uint64], obj U) {
 	p := pair{l.Key, r.Key}
 	o.faults.cured(fault{"function", l.Key, r.Key})
-	was, had := l.State.tried[r]
+	was, had := l.State.own[r]
 	if equal.IsZero(obj) {
 		if had {
 			o.Drop(p, was)
-			delete(l.State.tried, r)
+			delete(l.State.own, r)
 		}
 		return
 	}
@@ -183,13 +159,13 @@ func (o *joinOperator[K, L, R, U]) set(l *arrange.Entry[L, leftPairs[R]], r *arr
 	if o.Put(p, now, obj) {
 		o.faults.unchanged.Add(1)
 	}
-	l.State.note(r, now)
+	l.State.own.note(r, now)
 }
 
 // note notes that the pair with r was tried, and has a result with key.
 func (p *leftPairs[R]) note(r *arrange.Entry[R, uint64], key Key) {
-	if p.tried == nil {
-		p.tried = map[*arrange.Entry[R, uint64]]Key{}
+	if *p == nil {
+		*p = leftPairs[R]{}
 	}
-	p.tried[r] = key
+	(*p)[r] = key
 }

@@ -25,16 +25,27 @@ type sides[K comparable, L, R Identified, A, B any] struct {
 	left   input[L]
 	right  input[R]
 	faults *faults
-	lefts  *arrange.Arrangement[K, L, A]
+	lefts  *arrange.Arrangement[K, L, leftState[A]]
 	rights *arrange.Arrangement[K, R, B]
 
+	dirty []*arrange.Entry[L, leftState[A]] // the lefts that this step works out at its end
+	// round is the number of the present round, in which each entry is visited at most once.
+	round uint64
+
 	now, was keyList[K]
+}
+
+// leftState is what sides keeps beside a left.
+type leftState[A any] struct {
+	dirty bool   // it is in sides.dirty
+	round uint64 // the last round that visited it
+	own   A      // the join's
 }
 
 func newSides[K comparable, L, R Identified, A, B any](on On[K, L, R], left input[L], right input[R], faults *faults) *sides[K, L, R, A, B] {
 	s := &sides[K, L, R, A, B]{
 		on: on, left: left, right: right, faults: faults,
-		lefts: arrange.New[K, L, A](), rights: arrange.New[K, R, B](),
+		lefts: arrange.New[K, L, leftState[A]](), rights: arrange.New[K, R, B](),
 	}
 	s.now.init()
 	s.was.init()
@@ -47,9 +58,46 @@ func (s *sides[K, L, R, A, B]) inputs(yield func(anyInput) bool) {
 	}
 }
 
+// touch has this step work l out at its end.
+func (s *sides[K, L, R, A, B]) touch(l *arrange.Entry[L, leftState[A]]) {
+	if !l.State.dirty {
+		l.State.dirty = true
+		s.dirty = append(s.dirty, l)
+	}
+}
+
+// eachDirty calls work for each left that was touched in this step and is still there.
+func (s *sides[K, L, R, A, B]) eachDirty(work func(*arrange.Entry[L, leftState[A]])) {
+	for _, l := range s.dirty {
+		l.State.dirty = false
+		if s.lefts.Find(l.Key) == l {
+			work(l)
+		}
+	}
+	clear(s.dirty)
+	s.dirty = s.dirty[:0]
+}
+
+// eachReached calls visit once for each left that has a key in common with a right that has
+// changed: with share for those of now, the keys that the right has, and without for the others of
+// was, the keys that it had.
+func (s *sides[K, L, R, A, B]) eachReached(was, now []K, visit func(l *arrange.Entry[L, leftState[A]], share bool)) {
+	s.round++
+	for i, keys := range [2][]K{now, was} {
+		for _, k := range keys {
+			for _, l := range s.lefts.Members(k) {
+				if l.State.round != s.round {
+					l.State.round = s.round
+					visit(l, i == 0)
+				}
+			}
+		}
+	}
+}
+
 // putLeft arranges a left that is new or has changed. It returns nil if a key function panicked: the
 // left then stays as it was.
-func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, A]) {
+func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, leftState[A]]) {
 	at := fault{function: "Left", key: key}
 	ok := s.faults.try(at, func() {
 		l = s.lefts.Put(key, obj, s.now.of(s.on.Left(obj)), func(old L) []K { return s.was.of(s.on.Left(old)) })
@@ -62,7 +110,7 @@ func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, A]) 
 }
 
 // removeLeft removes the left of key, and returns it; nil if there is none.
-func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, A]) {
+func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, leftState[A]]) {
 	at := fault{function: "Left", key: key}
 	if l = s.lefts.Find(key); l != nil {
 		var keys []K
@@ -76,7 +124,7 @@ func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, A]) {
 }
 
 // leftKeys returns the keys of l. They are valid until the next use of s.now.
-func (s *sides[K, L, R, A, B]) leftKeys(l *arrange.Entry[L, A]) []K {
+func (s *sides[K, L, R, A, B]) leftKeys(l *arrange.Entry[L, leftState[A]]) []K {
 	return s.now.of(s.on.Left(l.Object))
 }
 

@@ -42,8 +42,9 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 }
 
 // Add adds the objects of in to the union, also while the graph runs. They are shown at one point,
-// after in has synced. Add does nothing if the union was closed. remove takes them out again, at one point. Calls of remove after the first
-// do nothing. Add panics if in is nil or depends on the union.
+// after in has synced. remove takes them out again, at one point; calls of remove after the first
+// do nothing. Add does nothing if the union was closed. Add panics if in is nil or depends on the
+// union.
 func (u *Union[T]) Add(in Collection[T]) (remove func()) {
 	g := u.graph
 	if isNil(in) {

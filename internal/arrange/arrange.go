@@ -55,9 +55,6 @@ func New[K comparable, T, S any]() *Arrangement[K, T, S] {
 // Find returns the entry of key, or nil.
 func (a *Arrangement[K, T, S]) Find(key Key) *Entry[T, S] { return a.entries[key] }
 
-// Len returns the number of objects.
-func (a *Arrangement[K, T, S]) Len() int { return len(a.entries) }
-
 // Put stores obj, whose distinct values are now. If it has other values than the object before, Put
 // calls before for those of that object.
 func (a *Arrangement[K, T, S]) Put(key Key, obj T, now []K, before func(old T) []K) *Entry[T, S] {

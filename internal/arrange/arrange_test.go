@@ -81,8 +81,8 @@ func TestModel(t *testing.T) {
 			if d := cmp.Diff(groups, got); d != "" {
 				t.Fatalf("groups (-want +got):\n%s", d)
 			}
-			if a.Len() != len(want) {
-				t.Fatalf("%d objects, want %d", a.Len(), len(want))
+			if len(a.entries) != len(want) {
+				t.Fatalf("%d objects, want %d", len(a.entries), len(want))
 			}
 		}
 	})
