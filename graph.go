@@ -56,8 +56,10 @@ type Graph struct {
 
 // GraphOptions are the settings of a [Graph]. Nil and the zero value of each field mean the default.
 type GraphOptions struct {
-	// Name is the name in errors and logs. Default: "graph".
+	// Name is the name in errors and logs, and on the Board. Default: "graph".
 	Name string
+	// Board is where the graph is listed while it runs. Default: nowhere.
+	Board *Board
 	// Logger gets what OnError would get, at level Warn, if OnError is nil. Default: slog.Default().
 	Logger *slog.Logger
 	// OnError is called once for each new conflict of keys, each result that has no name, and each
@@ -101,6 +103,7 @@ func (g *Graph) Run(ctx context.Context) error {
 	if !g.start() {
 		return ErrStarted
 	}
+	defer g.opts.Board.runsGraph(g.opts.Name, g.Status)()
 	for ctx.Err() == nil {
 		g.step()
 		g.park()

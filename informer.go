@@ -61,6 +61,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
 		return ErrStarted
 	}
+	defer inf.r.opts.Board.runs(inf.r.opts.Name, inf.Status)()
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler

@@ -10,8 +10,10 @@ import (
 // Options are the settings of an [Informer] or a [Reflector]. A nil *Options and the zero value of
 // each field mean the default. An Options is copied, so one value may serve many informers.
 type Options struct {
-	// Name is the name in errors and logs. Default: the name of T, such as Pod.
+	// Name is the name in errors and logs, and on the Board. Default: the name of T, such as Pod.
 	Name string
+	// Board is where the informer is listed while it runs. Default: nowhere.
+	Board *Board
 
 	// Logger gets messages of level Info for the first sync and for each recovery, with how long it
 	// took. If OnError is nil it also gets failures, at level Warn: the first failure of a kind at

@@ -14,6 +14,7 @@ type Reflector[T Identified] struct {
 	src    Source[T]
 	target target[T]
 	opts   *Options
+	board  *Board // nil if it is the reflector of an informer, which is on the board itself
 
 	started  atomic.Bool    // Run was called
 	limiter  requestLimiter // only the goroutine of Run uses it
@@ -59,7 +60,9 @@ func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflect
 	if isNil(sink) {
 		panic("lw: NewReflector: nil sink")
 	}
-	return newReflector(src, target[T](&sinkTarget[T]{sink: sink}), opts.withDefaults(typeName[T]()))
+	r := newReflector(src, target[T](&sinkTarget[T]{sink: sink}), opts.withDefaults(typeName[T]()))
+	r.board = r.opts.Board
+	return r
 }
 
 func newReflector[T Identified](src Source[T], to target[T], opts *Options) *Reflector[T] {
@@ -76,6 +79,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrStarted
 	}
+	defer r.board.runs(r.opts.Name, r.Status)()
 	defer r.recorder.setPhase(PhaseStopped)
 	r.log.start()
 	defer r.log.stop()
