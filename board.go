@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/go-lw/lw/internal/board"
 )
 
 // A Board lists informers, reflectors and graphs while they run: those whose Options.Board or
@@ -27,12 +29,13 @@ func (b *Board) Informers() iter.Seq2[string, Status] { return b.informers.all()
 // Graphs yields the name and the status of each [Graph] that runs, as Informers does.
 func (b *Board) Graphs() iter.Seq2[string, GraphStatus] { return b.graphs.all() }
 
-// runs puts an informer on the board, and returns the function that takes it off. b may be nil.
-func (b *Board) runs(name string, status func() Status) (ended func()) {
+// runs puts an informer or a reflector on the board, and returns the function that takes it off. b
+// may be nil.
+func (b *Board) runs(kind board.Kind, name string, status func() Status) (ended func()) {
 	if b == nil {
 		return func() {}
 	}
-	return b.informers.add(name, status)
+	return b.informers.add(kind, name, status)
 }
 
 // runsGraph puts a graph on the board, as runs does.
@@ -40,7 +43,7 @@ func (b *Board) runsGraph(name string, status func() GraphStatus) (ended func())
 	if b == nil {
 		return func() {}
 	}
-	return b.graphs.add(name, status)
+	return b.graphs.add("", name, status)
 }
 
 // A roster is a list of what runs, with the function that asks each for its status of type S.
@@ -57,14 +60,15 @@ type rosterEntry[S any] struct {
 	base   string
 	number int // 1: name is base
 	name   string
+	kind   board.Kind // "" for a graph
 	status func() S
 }
 
 // add adds what base and status are of, and returns the function that removes it.
-func (r *roster[S]) add(base string, status func() S) (remove func()) {
+func (r *roster[S]) add(kind board.Kind, base string, status func() S) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := &rosterEntry[S]{base: base, number: 1, name: base, status: status}
+	e := &rosterEntry[S]{base: base, number: 1, name: base, kind: kind, status: status}
 	// A base may look like a name with a number. So the name is what has to be free.
 	for slices.ContainsFunc(r.entries, func(other *rosterEntry[S]) bool { return other.name == e.name }) {
 		e.number++
@@ -84,13 +88,17 @@ func (e *rosterEntry[S]) compare(other *rosterEntry[S]) int {
 	return cmp.Or(strings.Compare(e.base, other.base), cmp.Compare(e.number, other.number))
 }
 
+// list returns what is on the roster. The caller must not change it.
+func (r *roster[S]) list() []*rosterEntry[S] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.entries
+}
+
 // all yields what is on the roster at the beginning of the loop.
 func (r *roster[S]) all() iter.Seq2[string, S] {
 	return func(yield func(string, S) bool) {
-		r.mu.Lock()
-		entries := r.entries
-		r.mu.Unlock()
-		for _, e := range entries {
+		for _, e := range r.list() {
 			if !yield(e.name, e.status()) {
 				return
 			}

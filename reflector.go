@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lw/lw/internal/board"
 )
 
 // A Reflector keeps a [Sink] in step with a [Source]. It lists, then watches. It resumes a watch
@@ -79,7 +81,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrStarted
 	}
-	defer r.board.runs(r.opts.Name, r.Status)()
+	defer r.board.runs(board.KindReflector, r.opts.Name, r.Status)()
 	defer r.recorder.setPhase(PhaseStopped)
 	r.log.start()
 	defer r.log.stop()
