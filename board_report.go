@@ -18,7 +18,7 @@ func (b *Board) report() *board.Report {
 		r.Informers = append(r.Informers, reportOf(e.name, e.kind, e.status(), now))
 	}
 	for _, e := range b.graphs.list() {
-		r.Graphs = append(r.Graphs, reportOfGraph(e.name, e.status()))
+		r.Graphs = append(r.Graphs, reportOfGraph(e.name, e.graph()))
 	}
 	r.Judge()
 	return r

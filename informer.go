@@ -63,7 +63,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
 		return ErrStarted
 	}
-	defer inf.r.opts.Board.runs(board.KindInformer, inf.r.opts.Name, inf.Status)()
+	defer inf.r.opts.board.add(&rosterEntry{base: inf.r.opts.Name, kind: board.KindInformer, status: inf.Status})()
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler

@@ -180,22 +180,31 @@ func (s State) word() string {
 	return string(s)
 }
 
-// shapes has the outline of each state's mark, in a square of 12. The marks differ without colour.
-var shapes = map[State]string{
-	Failing:    "M6 .6 11.8 11H.2z",
-	Incomplete: "M6 0 12 6 6 12 0 6z",
-	Conflict:   "M2.2 0 6 3.8 9.8 0 12 2.2 8.2 6 12 9.8 9.8 12 6 8.2 2.2 12 0 9.8 3.8 6 0 2.2z",
-	Behind:     "M1.5 0h9v2L7.4 6l3.1 4v2h-9v-2l3.1-4-3.1-4z",
-	Retrying:   "M6 .5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 1 1 0-11zM6 2v8a4 4 0 1 0 0-8z",
-	Stopping:   "M1 1h10v10H1z",
-	Syncing:    "M6 .5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 1 1 0-11zM6 2.1a3.9 3.9 0 1 0 0 7.8 3.9 3.9 0 1 0 0-7.8z",
-	OK:         "M6 1a5 5 0 1 1 0 10A5 5 0 1 1 6 1z",
+// outline returns that of the state's mark, in a square of 12. The marks differ without colour.
+func (s State) outline() string {
+	switch s {
+	case Failing: // a triangle
+		return "M6 .6 11.8 11H.2z"
+	case Incomplete: // a diamond
+		return "M6 0 12 6 6 12 0 6z"
+	case Conflict: // a cross
+		return "M2.2 0 6 3.8 9.8 0 12 2.2 8.2 6 12 9.8 9.8 12 6 8.2 2.2 12 0 9.8 3.8 6 0 2.2z"
+	case Behind: // an hourglass
+		return "M1.5 0h9v2L7.4 6l3.1 4v2h-9v-2l3.1-4-3.1-4z"
+	case Retrying: // a circle that is half full
+		return "M6 .5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 1 1 0-11zM6 2v8a4 4 0 1 0 0-8z"
+	case Stopping: // a square
+		return "M1 1h10v10H1z"
+	case Syncing: // a ring
+		return "M6 .5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 1 1 0-11zM6 2.1a3.9 3.9 0 1 0 0 7.8 3.9 3.9 0 1 0 0-7.8z"
+	}
+	return "M6 1a5 5 0 1 1 0 10A5 5 0 1 1 6 1z" // a full circle
 }
 
 // mark draws the mark of state. The word beside it says the same.
 func (p *page) mark(state State) {
 	p.Open("svg", attr("width", "12"), attr("height", "12"), attr("viewBox", "0 0 12 12"), attr("aria-hidden", "true"))
-	p.Void("path", attr("fill", "currentColor"), attr("fill-rule", "evenodd"), attr("d", shapes[state]))
+	p.Void("path", attr("fill", "currentColor"), attr("fill-rule", "evenodd"), attr("d", state.outline()))
 	p.Close()
 	p.Text(" ")
 }
