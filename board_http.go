@@ -42,8 +42,11 @@ func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body = append(b.json(true), '\n')
 	} else {
 		h.Set("Content-Type", "text/html; charset=utf-8")
-		seconds, _ := strconv.ParseUint(query.Get("refresh"), 10, 16) // 0 if it is no number
-		body = []byte(b.report().Page(int(seconds)))
+		refresh, err := strconv.ParseUint(query.Get("refresh"), 10, 16)
+		if err != nil {
+			refresh = 0
+		}
+		body = []byte(b.report().Page(int(refresh)))
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method == http.MethodGet {

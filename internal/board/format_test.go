@@ -50,7 +50,7 @@ func TestSize(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0", time.Second: "1", 186*time.Second + 200*time.Millisecond: "186.2", 1499 * time.Microsecond: "0.001", 48 * time.Hour: "172800",
+		0: "0", time.Second: "1", 186*time.Second + 200*time.Millisecond: "186.2", 1499 * time.Microsecond: "0.001499", 50 * time.Microsecond: "0.00005", 999: "0", 48 * time.Hour: "172800",
 	} {
 		got, err := json.Marshal(Seconds(d))
 		if err != nil || string(got) != want {

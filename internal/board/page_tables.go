@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ type column struct{ head, class string }
 var (
 	informerColumns = []column{{"State", "state"}, {"Name", "name"}, {"Phase", ""}, {"Objects", "n"}, {"Version", "n"}, {"Last event", "n"}, {"Waiting", "n"}}
 	graphColumns    = []column{{"State", "state"}, {"Name", "name"}, {"From", ""}, {"Objects", "n"}, {"Computed", "n"}, {"Unchanged", "n"}, {"Waiting", "n"}}
-	handlerColumns  = []column{{"Handler", "name"}, {"Waiting", "n"}}
+	handlerColumns  = []column{{"Handler", "name"}, {"Waiting", "n"}, {"Told", "n"}, {"Folded", "n"}, {"Panics", "n"}, {"Half within", "n"}, {"99 % within", "n"}}
 )
 
 // head begins a table.
@@ -44,10 +45,14 @@ func (p *page) first(columns []column, state State, name string) {
 	p.Close()
 }
 
-// numbers writes the other cells.
+// texts writes other cells.
 func (p *page) texts(columns []column, texts ...string) {
 	for i, text := range texts {
-		p.cell(columns[i], func() { p.Text(text) })
+		c := columns[i]
+		if text == "0" || text == "–" {
+			c.class += " none"
+		}
+		p.cell(c, func() { p.Text(text) })
 	}
 }
 
@@ -195,26 +200,47 @@ func (inf *Informer) story() string {
 	return strings.Join(parts, ", ")
 }
 
-// handlers writes what was told to whom.
+// handlers writes what was told to whom. The table is folded away unless a handler needs a look.
 func (p *page) handlers(all []Handler, story string) {
 	if len(all) == 0 {
 		p.Element("p", story, class("story"))
 		return
 	}
-	attrs := []markup.Attr{}
+	var attrs []markup.Attr
+	if slices.ContainsFunc(all, func(h Handler) bool { return h.Pending > behindFrom || h.Panics > 0 }) {
+		attrs = append(attrs, attr("open", "open"))
+	}
 	p.Open("details", attrs...)
-	p.Element("summary", count(len(all), "handler")+" · "+story)
+	summary := count(len(all), "handler")
+	if story != "" {
+		summary += " · " + story
+	}
+	p.Element("summary", summary)
+	p.Open("div", class("wide"))
 	p.head("handlers", handlerColumns)
 	p.Open("tbody")
 	for _, h := range all {
 		p.Open("tr")
 		p.Element("th", h.Name, attr("scope", "row"), class("name"))
-		p.texts(handlerColumns[1:], number(h.Pending))
+		told := h.Told.Added + h.Told.Updated + h.Told.Deleted
+		p.texts(handlerColumns[1:], number(h.Pending), number(told), number(h.Folded), number(h.Panics), h.Lag.text(.5), h.Lag.text(.99))
 		p.Close()
 	}
 	p.Close()
 	p.Close()
 	p.Close()
+	p.Close()
+}
+
+// text says within what time the share of the changes was told.
+func (l Lag) text(share float64) string {
+	if l.Count == 0 {
+		return "–"
+	}
+	if bound, ok := l.within(share); ok {
+		return span(time.Duration(bound))
+	}
+	return "> " + span(time.Duration(l.Buckets[len(l.Buckets)-1].Seconds))
 }
 
 func (p *page) graph(g *Graph) {

@@ -120,13 +120,49 @@ type Collection struct {
 // A Handler is one of a collection.
 type Handler struct {
 	Name    string `json:"name"`
+	Synced  bool   `json:"synced"`
 	Pending int    `json:"pending"`
+	Told    Told   `json:"told"`
+	Folded  uint64 `json:"folded"`
+	Panics  uint64 `json:"panics"`
+	Lag     Lag    `json:"lag"`
 }
 
-// Seconds is a duration. In JSON it is a number of seconds, exact to the millisecond.
+// Told counts the calls of a handler's functions.
+type Told struct {
+	Added   uint64 `json:"added"`
+	Updated uint64 `json:"updated"`
+	Deleted uint64 `json:"deleted"`
+}
+
+// Lag is how long changes took from the store to the end of the handler's call. Some are timed.
+type Lag struct {
+	Count      uint64   `json:"count"` // of those that were timed
+	SumSeconds Seconds  `json:"sum_seconds"`
+	Buckets    []Bucket `json:"buckets"` // cumulative, and ascending
+}
+
+// A Bucket counts the changes that took Seconds or less.
+type Bucket struct {
+	Seconds Seconds `json:"le_seconds"`
+	Count   uint64  `json:"count"`
+}
+
+// within returns the least bound within which the share of the changes is. ok is false if there is
+// none, because more of them took longer than the last bound.
+func (l Lag) within(share float64) (bound Seconds, ok bool) {
+	for _, b := range l.Buckets {
+		if float64(b.Count) >= share*float64(l.Count) {
+			return b.Seconds, true
+		}
+	}
+	return 0, false
+}
+
+// Seconds is a duration. In JSON it is a number of seconds, exact to the microsecond.
 type Seconds time.Duration
 
 // MarshalJSON writes the number of seconds.
 func (s Seconds) MarshalJSON() ([]byte, error) {
-	return json.Marshal(float64(time.Duration(s).Round(time.Millisecond).Milliseconds()) / 1000)
+	return json.Marshal(float64(time.Duration(s).Microseconds()) / 1e6)
 }
