@@ -2,6 +2,7 @@ package lw
 
 import (
 	"sync"
+	"time"
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/signal"
@@ -43,7 +44,7 @@ func newHub[T Identified](opts *settings, mu *sync.Mutex) *hub[T] {
 	return &hub[T]{
 		hubCore: newHubCore(opts),
 		store:   &Indexer[T]{store: table.NewOwned(KeyOf[T], versionAndUID[T], mu)},
-		log:     new(FIFO[T]),
+		log:     &FIFO[T]{clock: time.Now()},
 		mu:      mu,
 	}
 }

@@ -148,6 +148,6 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.Status()
 	s.Objects = inf.hub.store.Len()
-	s.Pending = inf.hub.pending()
+	s.Handlers, s.Pending = inf.hub.handlers()
 	return s
 }
