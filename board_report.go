@@ -28,7 +28,7 @@ func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Infor
 	r := board.Informer{
 		Name: name, Kind: kind, Phase: s.Phase.String(), Synced: s.Synced, ResourceVersion: s.ResourceVersion,
 		Mode: s.Mode.String(), Pending: s.Pending, LastEvent: moment(s.LastEvent), SetAside: faultsOf(s.SetAside),
-		Handlers: []board.Handler{},
+		Handlers: handlersOf(s.Handlers),
 		Requests: board.Requests{Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed},
 		Events:   s.Events, Relists: s.Relists, Epochs: s.Epoch,
 	}
@@ -52,10 +52,26 @@ func reportOfGraph(name string, s GraphStatus) board.Graph {
 		r.Collections = append(r.Collections, board.Collection{
 			Name: c.Name, From: append([]string{}, c.From...), Synced: c.Synced, Objects: c.Objects, Computed: c.Computed,
 			Unchanged: c.Unchanged, Pending: c.Pending, Conflicts: faultsOf(c.Conflicts), SetAside: faultsOf(c.SetAside),
-			Handlers: []board.Handler{},
+			Handlers: handlersOf(c.Handlers),
 		})
 	}
 	return r
+}
+
+func handlersOf(all []HandlerStatus) []board.Handler {
+	handlers := []board.Handler{}
+	for _, s := range all {
+		h := board.Handler{
+			Name: s.Name, Synced: s.Synced, Pending: s.Pending, Folded: s.Folded, Panics: s.Panics,
+			Told: board.Told{Added: s.Told.Added, Updated: s.Told.Updated, Deleted: s.Told.Deleted},
+			Lag:  board.Lag{Count: s.Lag.Count(), SumSeconds: board.Seconds(s.Lag.Sum)},
+		}
+		for bound, n := range s.Lag.Buckets() {
+			h.Lag.Buckets = append(h.Lag.Buckets, board.Bucket{Seconds: board.Seconds(bound), Count: n})
+		}
+		handlers = append(handlers, h)
+	}
+	return handlers
 }
 
 // faultsOf names the first of errs in the order of their keys.

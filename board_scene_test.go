@@ -32,8 +32,13 @@ func newBoardScene(t *testing.T) *boardScene {
 	time.Sleep(time.Until(time.Date(2026, 11, 22, 9, 27, 0, 0, time.UTC)))
 
 	pods, podServer := s.memory("Pod", "shop", "cart", 1200)
-	pods.AddHandler(lw.Handler[*Widget]{Name: "deployments", Update: func(_, _ *Widget) {}})
-	pods.AddHandler(lw.Handler[*Widget]{Name: "audit", Update: func(_, _ *Widget) {}})
+	pods.AddHandler(lw.Handler[*Widget]{Name: "deployments", Add: func(*Widget) {}, Update: func(_, _ *Widget) {}})
+	pods.AddHandler(lw.Handler[*Widget]{Name: "audit", Update: func(_, w *Widget) {
+		time.Sleep(3 * time.Millisecond)
+		if w.Size == 100 {
+			panic("no audit log")
+		}
+	}})
 	services, serviceServer := s.memory("Service", "shop", "svc", 140)
 	nodes, nodeServer := s.memory("Node", "", "node", 24)
 	_, secretServer := s.memory("Secret", "shop", "token", 318)
@@ -76,12 +81,15 @@ func (s *boardScene) report() *board.Report {
 		Program: "shop-controller", Host: "shop-controller-7c9d8f6b5-x2lqp", Go: "go1.26.0", Goroutines: 63,
 		HeapLive: 58 << 20, Heap: 81 << 20, Memory: 134 << 20, Limit: 512 << 20,
 	}
+	for i := range r.Graphs {
+		r.Graphs[i].BusySeconds = board.Seconds(1240 * time.Millisecond) // in a bubble no time passes in steps
+	}
 	return r
 }
 
 func (s *boardScene) options(name string) *lw.Options {
 	return &lw.Options{
-		Name: name, Board: &s.board, List: lw.ListWhole, WatchTimeout: time.Hour, OnError: func(error) {},
+		Name: name, Board: &s.board, List: lw.ListWhole, WatchTimeout: time.Hour, OnError: func(error) {}, OnPanic: func(*lw.Panic) {},
 		Backoff: func(failures int) time.Duration { return min(time.Second<<failures, 20*time.Second) },
 	}
 }

@@ -14,9 +14,9 @@ type Process struct {
 	Host       string `json:"host,omitempty"`
 	Go         string `json:"go"`
 	Goroutines uint64 `json:"goroutines"`
-	HeapLive   uint64 `json:"heap_live_bytes"`              // what the last garbage collection has left
-	Heap       uint64 `json:"heap_bytes"`                   // that, what came since, and what was not swept yet
-	Memory     uint64 `json:"memory_bytes"`                 // all that the Go runtime has of the system
+	HeapLive   uint64 `json:"heap_live_bytes"`              // after the last garbage collection
+	Heap       uint64 `json:"heap_bytes"`                   // and what came since
+	Memory     uint64 `json:"memory_bytes"`                 // of the Go runtime
 	Limit      uint64 `json:"memory_limit_bytes,omitempty"` // GOMEMLIMIT; 0: none
 }
 
