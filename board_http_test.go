@@ -244,8 +244,8 @@ func decoded(t *testing.T, text string) (s shape) {
 	return s
 }
 
-// Nothing of the user's that is blocked blocks the page: no handler, no function of a graph, and none
-// that the informer itself calls.
+// Nothing of the user's that is blocked blocks the page: no handler, no function of a graph, and
+// none that the informer itself calls.
 func TestBoardBesideWhatIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board

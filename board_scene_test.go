@@ -18,8 +18,8 @@ import (
 
 const hostile = `<script>alert("1")</script>`
 
-// A boardScene is a program in which much is wrong. It runs in a bubble, so all its times and numbers
-// are the same whenever it runs.
+// A boardScene is a program in which much is wrong. It runs in a bubble, so all its times and
+// numbers are the same whenever it runs.
 type boardScene struct {
 	t     *testing.T
 	board lw.Board
@@ -82,7 +82,7 @@ func (s *boardScene) report() *board.Report {
 		HeapLive: 58 << 20, Heap: 81 << 20, Memory: 134 << 20, Limit: 512 << 20,
 	}
 	for i := range r.Graphs {
-		r.Graphs[i].BusySeconds = board.Seconds(1240 * time.Millisecond) // in a bubble no time passes in steps
+		r.Graphs[i].BusySeconds = board.Seconds(1240 * time.Millisecond) // steps take no time in a bubble
 	}
 	return r
 }
@@ -110,8 +110,8 @@ func (s *boardScene) run(name string, src lw.Source[*Widget]) *lw.Informer[*Widg
 	return inf
 }
 
-// touch updates the first n objects of m, one after the other: so what a graph takes in one step does
-// not depend on the scheduler.
+// touch updates the first n objects of m, one after the other: so what a graph takes in one step
+// does not depend on the scheduler.
 func touch(t *testing.T, m *lw.Memory[*Widget], n int) {
 	for w := range m.All() {
 		if n--; n < 0 {

@@ -79,8 +79,8 @@ type GraphOptions struct {
 	Verify bool
 }
 
-// graphSettings are GraphOptions with the defaults filled in. They are a type of their own as settings
-// are.
+// graphSettings are GraphOptions with the defaults filled in. They are a type of their own for the
+// reason that settings are.
 type graphSettings struct {
 	Name    string
 	OnError func(err error)

@@ -83,8 +83,8 @@ func (m ListMode) String() string {
 	return fmt.Sprintf("ListMode(%d)", int(m))
 }
 
-// settings are Options with the defaults filled in. OnPanic may be nil, and so may one of Logger and
-// OnError: newFailureLog sets OnError later if it is nil.
+// settings are Options with the defaults filled in. OnPanic may be nil, and so may one of Logger
+// and OnError: newFailureLog sets OnError later if it is nil.
 //
 // They are a type of their own for the linker. It keeps the methods of every type that a reachable
 // one refers to. If an informer referred to a Board, then every program that serves HTTP would have

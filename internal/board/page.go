@@ -37,8 +37,8 @@ func attr(name markup.Name, value string) markup.Attr { return markup.Attr{Name:
 
 func class(names string) markup.Attr { return attr("class", names) }
 
-// Page returns the report as a page of HTML, which is well-formed XML too. It loads nothing and runs
-// no script. If refresh is not 0, the browser loads the page again after so many seconds.
+// Page returns the report as a page of HTML, which is well-formed XML too. It loads nothing and
+// runs no script. If refresh is not 0, the browser loads the page again after so many seconds.
 func (r *Report) Page(refresh int) string {
 	p := &page{now: r.Time}
 	verdict := r.verdict()

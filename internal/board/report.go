@@ -98,7 +98,7 @@ type Graph struct {
 	BusySeconds Seconds           `json:"busy_seconds"`
 	LastStep    time.Time         `json:"last_step,omitzero"`
 	Pending     int               `json:"pending"`
-	Versions    map[string]string `json:"versions"` // of each informer: what is shown is derived from
+	Versions    map[string]string `json:"versions"` // of the informers, as they are shown
 	Collections []Collection      `json:"collections"`
 }
 

@@ -1,5 +1,5 @@
-// Package markup writes HTML. What it writes is well-formed XML as well: every element is closed, and
-// all text is escaped.
+// Package markup writes HTML. What it writes is well-formed XML as well: every element is closed,
+// and all text is escaped.
 //
 // It is here because html/template, which reads its templates with reflection, keeps the linker from
 // leaving out unused methods. A program that does nothing with templates itself grows by a third.
