@@ -2,10 +2,12 @@ package lw
 
 import (
 	"context"
+	"iter"
 	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Cursor is one consumer's place in a [FIFO]. One goroutine at a time may call Next; any
@@ -28,6 +30,7 @@ type Cursor[T Identified] struct {
 	wake chan struct{}
 	// shared says that other cursors have the same wake. A token may then be for any of them.
 	shared bool
+	timing bool // see cursorOptions
 
 	// parked says that the cursor is in q.parked: its consumer waits to be woken, and is done with
 	// all deltas that it was given. Written under q.mu, by the consumer and by whoever wakes it.
@@ -64,9 +67,20 @@ type Cursor[T Identified] struct {
 	// buf is the last part of draining that the consumer was given. The next part reuses its
 	// memory.
 	buf []Delta[T]
+	// timed has the arrivals of some of the deltas that the consumer was given last, in their order.
+	// Only the consumer's goroutine uses it. It is empty unless timing is set.
+	timed []timedDelta
 	// unacked is the number of deltas that the consumer has been given and may not be done with.
 	// The next poll acknowledges them.
 	unacked int
+	// foldings is how many deltas were ever folded.
+	foldings uint64
+}
+
+// A timedDelta is when the delta at index came, by FIFO.clock.
+type timedDelta struct {
+	index   int
+	arrival time.Duration
 }
 
 // cursorOptions are the settings of a cursor. Subscribe uses the zero value.
@@ -76,6 +90,8 @@ type cursorOptions struct {
 	// wake is the channel of several cursors that one goroutine polls in turn. It has room for one
 	// token, which may be for any of them. nil: the cursor has a channel of its own.
 	wake chan struct{}
+	// timing asks for timed. The FIFO has a clock then.
+	timing bool
 }
 
 // Next waits until there are deltas to read, and returns all of them in order. They are valid until
@@ -126,14 +142,15 @@ func (c *Cursor[T]) unreadLocked() int {
 }
 
 // undone is Pending plus the deltas that the consumer was given and has not acknowledged. Only the
-// consumer knows how many of those it is done with, so all of them count.
-func (c *Cursor[T]) undone() int {
+// consumer knows how many of those it is done with, so all of them count. folded is how many deltas
+// were ever folded.
+func (c *Cursor[T]) undone() (pending int, folded uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() {
-		return 0
+		return 0, c.foldings
 	}
-	return c.unreadLocked() + c.unacked
+	return c.unreadLocked() + c.unacked, c.foldings
 }
 
 // Close releases the deltas that wait. A Next that is waiting and every later one return
@@ -210,6 +227,7 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 		c.unacked = 0
 	}
 	defer func() { c.unacked += len(part) }()
+	c.timed = c.timed[:0]
 	// The cursor's closed is loaded after end. If it is not set, Close is still to come, and finds
 	// a tail that has position end, or ends with it, or is a later one. Close pins that tail,
 	// unless this consumer has parked by then and so is done with its slots. sweepLocked clears
@@ -238,6 +256,11 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 	}
 	c.buf = nil
 	part = c.readLocked(end)
+	if c.timing {
+		for p := range timedIn(c.pos-uint64(len(part)), c.pos) {
+			c.timed = append(c.timed, timedDelta{len(part) - int(c.pos-p), *c.chunk.arrival(p)})
+		}
+	}
 	c.lagFrom.Store(max(c.lagFrom.Load(), c.pos))
 	c.delivered.Store(c.pos)
 	if len(part) == 0 && stopped {
@@ -251,7 +274,7 @@ func (c *Cursor[T]) drainLocked() []Delta[T] {
 	if c.buf == nil {
 		c.buf = make([]Delta[T], 0, min(c.draining.len()+1, chunkSize))
 	}
-	c.buf = c.draining.drain(c.buf[:0])
+	c.buf, c.timed = c.draining.drain(c.buf[:0], c.timed)
 	if c.draining.len() == 0 {
 		c.draining = nil
 		// pollTo set lagFrom to the end of the folded deltas when it made draining.
@@ -276,6 +299,17 @@ func (c *Cursor[T]) readLocked(end uint64) []Delta[T] {
 	i, n := c.pos-c.chunk.base, min(end, c.chunk.end())-c.chunk.base
 	c.pos = c.chunk.base + n
 	return c.chunk.slots[i:n:n]
+}
+
+// timedIn yields the positions from from to before end whose deltas are timed.
+func timedIn(from, end uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for p := (from + timedEvery - 1) / timedEvery * timedEvery; p < end; p += timedEvery {
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // slow reports whether the cursor is more than its limit behind a log that ends at end, so that its
@@ -313,8 +347,15 @@ func (c *Cursor[T]) foldToLocked(end uint64) {
 		c.folded = newNetChange(c.q.same)
 	}
 	for c.pos < end {
-		for _, d := range c.readLocked(end) {
+		part := c.readLocked(end)
+		for _, d := range part {
 			c.folded.add(d)
+		}
+		c.foldings += uint64(len(part))
+		if c.timing {
+			for p := range timedIn(c.pos-uint64(len(part)), c.pos) {
+				c.folded.came(part[len(part)-int(c.pos-p)].Key(), *c.chunk.arrival(p))
+			}
 		}
 	}
 }

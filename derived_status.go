@@ -10,8 +10,9 @@ import (
 func (d *Derived[T]) status() DerivedStatus {
 	s := DerivedStatus{
 		Name: d.faults.collection, Synced: isClosed(d.hub.synced),
-		Objects: d.hub.store.Len(), Pending: d.hub.pending(),
+		Objects: d.hub.store.Len(),
 	}
+	s.Handlers, s.Pending = d.hub.handlers()
 	for in := range d.op.inputs {
 		s.From = append(s.From, strings.TrimPrefix(in.core().opts.Name, d.graph.opts.Name+"/"))
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-lw/lw/internal/equal"
 	"k8s.io/apimachinery/pkg/watch"
@@ -52,6 +53,10 @@ type FIFO[T Identified] struct {
 	// reuse its memory.
 	tooSlow []*Cursor[T]
 
+	// clock is what the arrivals of deltas are measured from. Zero: they are not noted. It never
+	// changes.
+	clock time.Time
+
 	// same reports whether two objects of a key do not differ, so that changes which lead from one
 	// to the other come to nothing when they are folded. It is set before the first cursor. nil: an
 	// object is the same as itself only.
@@ -86,6 +91,9 @@ const (
 	// wakingGrace multiplies the limit of a cursor that waits to be woken, or was woken and has not
 	// polled since; see Cursor.slow.
 	wakingGrace = 256
+	// timedEvery is how many deltas there are for one whose arrival is noted: those at a position
+	// that it divides.
+	timedEvery = 64
 )
 
 // A chunk is a piece of the log: up to chunkSize deltas in a row.
@@ -96,6 +104,9 @@ type chunk[T Identified] struct {
 	// block while it has it. If slots were part of the chunk, the slice would keep next alive, and
 	// with it all of the log that follows.
 	slots []Delta[T]
+	// arrivals has the time by FIFO.clock at which each timed delta of the chunk came, written and
+	// read as its slot is.
+	arrivals [chunkSize / timedEvery]time.Duration
 
 	// Guarded by FIFO.mu; see sweepLocked.
 	swept  int  // the slots before it are cleared
@@ -108,6 +119,11 @@ func newChunk[T Identified](base uint64, size int) *chunk[T] {
 
 // end is the position behind the last slot.
 func (c *chunk[T]) end() uint64 { return c.base + uint64(len(c.slots)) }
+
+// arrival returns where the arrival of the timed delta at position is.
+func (c *chunk[T]) arrival(position uint64) *time.Duration {
+	return &c.arrivals[(position-c.base)/timedEvery]
+}
 
 // NewFIFO returns an empty FIFO.
 func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
@@ -133,7 +149,7 @@ func (q *FIFO[T]) Close() {
 // length of the log. A hub calls it under its mutex, so that nothing is appended meanwhile: the
 // cursor then starts exactly after the changes that the store has.
 func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
-	c := &Cursor[T]{q: q, limit: defaultLimit, wake: opts.wake, shared: opts.wake != nil}
+	c := &Cursor[T]{q: q, limit: defaultLimit, wake: opts.wake, shared: opts.wake != nil, timing: opts.timing}
 	if !c.shared {
 		c.wake = make(chan struct{}, 1)
 	}
@@ -182,6 +198,9 @@ func (q *FIFO[T]) put(d Delta[T]) {
 	end := q.end.Load()
 	if end == q.tail.end() {
 		q.grow(end)
+	}
+	if end%timedEvery == 0 && !q.clock.IsZero() {
+		*q.tail.arrival(end) = time.Since(q.clock)
 	}
 	// First the slot, then end: readers look only at slots before end.
 	q.tail.slots[end-q.tail.base] = d

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"slices"
+	"time"
 
 	"github.com/go-lw/lw/internal/equal"
 )
@@ -28,6 +29,13 @@ type netChange[T Identified] struct {
 	entries []Delta[T]
 	// places has the index in entries of each key's entry. It is nil once the run is frozen.
 	places map[Key]int
+	// arrivals has when the first timed change of a key came, for each key that has one. It is nil
+	// once the run is frozen.
+	arrivals map[Key]time.Duration
+	// timed has the arrivals once the run is frozen, by their indexes in entries as it was then.
+	// drained is how many of these entries are gone.
+	timed   []timedDelta
+	drained int
 	// live is the number of entries that are not empty.
 	live int
 	// same is that of the FIFO; it may be nil.
@@ -66,6 +74,7 @@ func (n *netChange[T]) add(d Delta[T]) {
 	if equal.Same(d.Old, d.New) {
 		if again {
 			delete(n.places, key)
+			delete(n.arrivals, key)
 		}
 		return
 	}
@@ -95,16 +104,39 @@ func (n *netChange[T]) compact() {
 	}
 }
 
-// freeze ends the run: no delta is added any more. It releases the map, which only add needs.
-func (n *netChange[T]) freeze() { n.places = nil }
+// came notes when a change of key came, which was added just now.
+func (n *netChange[T]) came(key Key, arrival time.Duration) {
+	if _, known := n.arrivals[key]; known {
+		return
+	}
+	if n.arrivals == nil {
+		n.arrivals = map[Key]time.Duration{}
+	}
+	n.arrivals[key] = arrival
+}
+
+// freeze ends the run: no delta is added any more. It releases the maps, which only add needs.
+func (n *netChange[T]) freeze() {
+	for key, arrival := range n.arrivals {
+		if place, ok := n.places[key]; ok {
+			n.timed = append(n.timed, timedDelta{place, arrival})
+		}
+	}
+	slices.SortFunc(n.timed, func(a, b timedDelta) int { return a.index - b.index })
+	n.places, n.arrivals = nil, nil
+}
 
 // drain appends to buf the deltas of the first entries, as many as fit without growing buf, and
 // removes these entries. buf needs room for two deltas: an entry makes two, a Deleted and an Added,
-// if its objects have different UIDs.
-func (n *netChange[T]) drain(buf []Delta[T]) []Delta[T] {
+// if its objects have different UIDs. To timed it appends the arrivals of those in buf.
+func (n *netChange[T]) drain(buf []Delta[T], timed []timedDelta) ([]Delta[T], []timedDelta) {
 	drained := 0
 	for ; drained < len(n.entries) && len(buf) < cap(buf)-1; drained++ {
 		d := n.entries[drained]
+		var at *timedDelta
+		if len(n.timed) > 0 && n.timed[0].index == n.drained+drained {
+			at, n.timed = &n.timed[0], n.timed[1:]
+		}
 		if equal.Same(d.Old, d.New) {
 			continue
 		}
@@ -113,8 +145,12 @@ func (n *netChange[T]) drain(buf []Delta[T]) []Delta[T] {
 			continue
 		}
 		emit(d, func(d Delta[T]) { buf = append(buf, d) })
+		if at != nil {
+			timed = append(timed, timedDelta{len(buf) - 1, at.arrival})
+		}
 	}
 	clear(n.entries[:drained]) // so that their objects can be freed
 	n.entries = n.entries[drained:]
-	return buf
+	n.drained += drained
+	return buf, timed
 }

@@ -82,7 +82,7 @@ func TestNetChange(t *testing.T) {
 				t.Errorf("len = %d, want %d", n.len(), len(keys))
 			}
 			n.freeze()
-			got := n.drain(make(deltas, 0, 16))
+			got, _ := n.drain(make(deltas, 0, 16), nil)
 			if diff := cmp.Diff(tt.want, append(deltas(nil), got...), sameBall); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -34,7 +34,8 @@ type DerivedStatus struct {
 	// SetAside has the inputs whose function panicked, or made a result without a name. What they
 	// have made stays as it was until their next version. It is nil if there are none.
 	SetAside map[Key]error
-	Pending  int // changes that wait for the slowest handler
+	Handlers []HandlerStatus // in the order in which they were added
+	Pending  int             // changes that wait for the slowest handler
 }
 
 // Status returns what the graph is doing at this moment.

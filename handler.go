@@ -54,7 +54,12 @@ type Registration struct {
 	gone    chan struct{} // closed by the first Remove, to end the handler's goroutine
 	done    chan struct{} // closed when no call is running and none will start
 	once    sync.Once     // closes gone
-	pending func() int    // handlerRunner.pending, which depends on T
+	runner  anyRunner
+
+	// The fields below are written once, by register.
+
+	name   string // Handler.Name, and a number if another handler of that name was there
+	number int    // how many were registered before it
 }
 
 // Remove ends the registration: no call starts after Remove has returned. A call that is running
@@ -101,11 +106,30 @@ func (r *Registration) Pending() int {
 	if r.removed.Load() {
 		return 0
 	}
-	return r.pending()
+	pending, _ := r.runner.pending()
+	return pending
+}
+
+// status returns the status of the handler. Any goroutine may call it.
+func (r *Registration) status() HandlerStatus {
+	s := r.runner.status()
+	s.Name, s.Synced = r.name, isClosed(r.synced)
+	if r.removed.Load() {
+		s.Pending = 0
+	}
+	return s
+}
+
+// anyRunner is the part of a handlerRunner that does not depend on T. Any goroutine may call its
+// methods.
+type anyRunner interface {
+	run()
+	pending() (changes int, folded uint64)
+	status() HandlerStatus
 }
 
 // A handlerRunner makes the calls of one handler, in the goroutine of run. All methods but pending
-// are called there.
+// and status are called there.
 type handlerRunner[T Identified] struct {
 	h   Handler[T]
 	hub *hub[T]
@@ -113,7 +137,8 @@ type handlerRunner[T Identified] struct {
 	sub *subscription[T]
 	// left is the number of objects of the snapshot that Add has not been called for. It is set
 	// when the subscription starts, and counted down by run.
-	left atomic.Int64
+	left    atomic.Int64
+	counter handlerCounter
 }
 
 // run calls the handler for the objects of its snapshot, and then for each change, until the
@@ -139,10 +164,16 @@ func (r *handlerRunner[T]) run() {
 		resync = ticker.C
 	}
 	for {
+		r.counter.publish()
 		part, _, err := r.sub.cursor.poll()
+		timed := r.sub.cursor.timed
 		for i := range part {
 			if !r.call(&part[i]) {
 				return
+			}
+			if len(timed) > 0 && timed[0].index == i {
+				r.counter.took(time.Since(r.hub.log.clock) - timed[0].arrival)
+				timed = timed[1:]
 			}
 		}
 		if err != nil {
@@ -182,6 +213,7 @@ func (r *handlerRunner[T]) callInitial() bool {
 		}
 		r.left.Add(-1)
 	}
+	r.counter.publish()
 	if !r.callSynced() {
 		return false
 	}
@@ -261,10 +293,13 @@ func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 	}
 	switch {
 	case typ == Added && r.h.Add != nil:
+		r.counter.call(typ)
 		r.h.Add(d.New)
 	case typ == Updated && r.h.Update != nil:
+		r.counter.call(typ)
 		r.h.Update(d.Old, d.New)
 	case typ == Deleted && r.h.Delete != nil:
+		r.counter.call(typ)
 		r.h.Delete(d.Old)
 	}
 	return true
@@ -290,6 +325,7 @@ func (r *handlerRunner[T]) callSynced() (more bool) {
 func (r *handlerRunner[T]) recovering(key Key, f func() bool) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
+			r.counter.panics.Add(1)
 			r.hub.opts.OnPanic(&Panic{Informer: r.hub.opts.Name, Handler: r.h.Name, Key: key, Value: v, Stack: debug.Stack()})
 			more = true
 		}
@@ -298,16 +334,25 @@ func (r *handlerRunner[T]) recovering(key Key, f func() bool) (more bool) {
 }
 
 // pending returns the number of objects of the snapshot and of changes that the handler is not done
-// with. It is 0 before the subscription has started. Any goroutine may call it.
-func (r *handlerRunner[T]) pending() int {
+// with, and how many changes were ever folded. It is 0 before the subscription has started.
+func (r *handlerRunner[T]) pending() (changes int, folded uint64) {
 	select {
 	case <-r.sub.started:
 		// left is loaded first. No change is handled while objects are left. So if the sum is 0,
 		// the handler was done with everything at the moment of the second load.
-		return int(r.left.Load()) + r.sub.cursor.undone()
+		left := int(r.left.Load())
+		changes, folded = r.sub.cursor.undone()
+		return left + changes, folded
 	default:
-		return 0
+		return 0, 0
 	}
+}
+
+// status returns all of the handler's status but what its Registration knows.
+func (r *handlerRunner[T]) status() HandlerStatus {
+	s := r.counter.status()
+	s.Pending, s.Folded = r.pending()
+	return s
 }
 
 // validate sets the default of Name. It panics on a Handler without a function, and on a negative

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"sync"
+	"time"
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/signal"
@@ -39,11 +40,11 @@ type hub[T Identified] struct {
 }
 
 // newHub returns an empty hub. Other hubs may have the same mu.
-func newHub[T Identified](opts *Options, mu *sync.Mutex) *hub[T] {
+func newHub[T Identified](opts *settings, mu *sync.Mutex) *hub[T] {
 	return &hub[T]{
 		hubCore: newHubCore(opts),
 		store:   &Indexer[T]{store: table.NewOwned(KeyOf[T], versionAndUID[T], mu)},
-		log:     new(FIFO[T]),
+		log:     &FIFO[T]{clock: time.Now()},
 		mu:      mu,
 	}
 }

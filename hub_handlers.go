@@ -1,6 +1,8 @@
 package lw
 
 import (
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/go-lw/lw/internal/signal"
@@ -9,7 +11,7 @@ import (
 // A hubCore is the part of a hub that does not depend on T: the registrations with their
 // goroutines, and the waits. The compiler generates its code once, not once for each T.
 type hubCore struct {
-	opts    *Options
+	opts    *settings
 	status  func() Status           // of the hub's owner, for the errors of waits; called without a lock
 	explain func(cause error) error // the error of a wait for sync; nil: that of an informer
 	synced  chan struct{}           // closed when the store has its first whole content
@@ -21,9 +23,9 @@ type hubCore struct {
 	// under it. No callback of the user runs under it.
 	regMu sync.Mutex
 	phase lifecycle
-	// regs has the registrations that were not removed, each with the function that its goroutine
-	// runs.
-	regs map[*Registration]func()
+	regs  map[*Registration]struct{} // those that were not removed
+	names map[string]struct{}        // of regs
+	added int                        // how many were ever registered
 	// running counts these goroutines. They start under regMu, so none starts after stop.
 	running sync.WaitGroup
 }
@@ -37,9 +39,9 @@ const (
 	ended                       // no handler can be registered any more
 )
 
-func newHubCore(opts *Options) *hubCore {
+func newHubCore(opts *settings) *hubCore {
 	return &hubCore{
-		opts: opts, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]func(){},
+		opts: opts, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]struct{}{}, names: map[string]struct{}{},
 	}
 }
 
@@ -52,8 +54,8 @@ func (c *hubCore) start() bool {
 		return false
 	}
 	c.phase = started
-	for _, run := range c.regs {
-		c.running.Go(run)
+	for reg := range c.regs {
+		c.running.Go(reg.runner.run)
 	}
 	return true
 }
@@ -75,10 +77,10 @@ func (c *hubCore) stop() {
 	}
 }
 
-// register adds reg. It calls subscribe under regMu, and then runs run in a goroutine of its own.
-// If the hub has not started, start runs it later. If the hub has stopped, register calls neither,
-// and reg is removed and done at once.
-func (c *hubCore) register(reg *Registration, subscribe, run func()) {
+// register adds reg, as a handler of that name. It calls subscribe under regMu, and then runs the
+// runner in a goroutine of its own. If the hub has not started, start runs it later. If the hub has
+// stopped, register calls neither, and reg is removed and done at once.
+func (c *hubCore) register(reg *Registration, name string, subscribe func()) {
 	c.regMu.Lock()
 	defer c.regMu.Unlock()
 	if c.phase == ended {
@@ -87,9 +89,27 @@ func (c *hubCore) register(reg *Registration, subscribe, run func()) {
 		return
 	}
 	subscribe()
-	c.regs[reg] = run
+	reg.name, reg.number = c.freeNameLocked(name), c.added
+	c.added++
+	c.names[reg.name] = struct{}{}
+	c.regs[reg] = struct{}{}
 	if c.phase == started {
-		c.running.Go(run)
+		c.running.Go(reg.runner.run)
+	}
+}
+
+// freeNameLocked returns name, or if a handler has that name already, name with the first number
+// from 2 on that is free. A name that looks like one with a number is no exception.
+func (c *hubCore) freeNameLocked(name string) string {
+	if _, taken := c.names[name]; !taken {
+		return name
+	}
+	numbered := append([]byte(name), '#')
+	for n := int64(2); ; n++ {
+		at := strconv.AppendInt(numbered, n, 10)
+		if _, taken := c.names[string(at)]; !taken {
+			return string(at)
+		}
 	}
 }
 
@@ -99,27 +119,46 @@ func (c *hubCore) register(reg *Registration, subscribe, run func()) {
 // itself. That does not block: run finds that reg was removed, and only unsubscribes.
 func (c *hubCore) unregister(reg *Registration) {
 	c.regMu.Lock()
-	run, ok := c.regs[reg]
-	delete(c.regs, reg)
+	_, ok := c.regs[reg]
+	if ok {
+		delete(c.regs, reg)
+		delete(c.names, reg.name)
+	}
 	idle := ok && c.phase == notStarted
 	c.regMu.Unlock()
 	if idle {
-		run()
+		reg.runner.run()
 	}
+}
+
+// handlers returns the status of each handler, in the order in which they were registered, and the
+// number of changes that wait for the slowest of them.
+func (c *hubCore) handlers() (all []HandlerStatus, slowest int) {
+	regs := c.registrations()
+	slices.SortFunc(regs, func(a, b *Registration) int { return a.number - b.number })
+	for _, reg := range regs {
+		s := reg.status()
+		all, slowest = append(all, s), max(slowest, s.Pending)
+	}
+	return all, slowest
+}
+
+// registrations returns the registrations that were not removed. The caller asks each for what it
+// knows without regMu: that takes the lock of its cursor, which may be folding for a while.
+func (c *hubCore) registrations() []*Registration {
+	c.regMu.Lock()
+	defer c.regMu.Unlock()
+	regs := make([]*Registration, 0, len(c.regs))
+	for reg := range c.regs {
+		regs = append(regs, reg)
+	}
+	return regs
 }
 
 // pending returns the number of changes that wait for the slowest handler.
 func (c *hubCore) pending() (most int) {
-	c.regMu.Lock()
-	counts := make([]func() int, 0, len(c.regs))
-	for reg := range c.regs {
-		counts = append(counts, reg.pending)
-	}
-	c.regMu.Unlock()
-	// regMu is not held here: counting takes the lock of each cursor, which may be folding for a
-	// while.
-	for _, count := range counts {
-		most = max(most, count())
+	for _, reg := range c.registrations() {
+		most = max(most, reg.Pending())
 	}
 	return most
 }
@@ -133,11 +172,11 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 	}
 	r := &handlerRunner[T]{h: handler, hub: h, reg: reg}
 	r.sub = &subscription[T]{
-		opts:     cursorOptions{everyUpdate: handler.EveryUpdate},
+		opts:     cursorOptions{everyUpdate: handler.EveryUpdate, timing: true},
 		starting: func(snap *Snapshot[T]) { r.left.Store(int64(snap.Len())) },
 	}
-	reg.pending = r.pending
-	h.register(reg, func() { h.subscribe(r.sub) }, r.run)
+	reg.runner = r
+	h.register(reg, handler.Name, func() { h.subscribe(r.sub) })
 	return reg
 }
 

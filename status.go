@@ -32,9 +32,10 @@ type Status struct {
 	// SetAside has the objects that could not be decoded, transformed or indexed, and why. It is
 	// nil if there are none.
 	SetAside map[Key]error
-	Mode     ListMode // how the last list was asked for; before the first: Options.List
-	Pending  int      // changes that wait for the slowest handler
-	Epoch    int      // how often the server went back in time
+	Mode     ListMode        // how the last list was asked for; before the first: Options.List
+	Handlers []HandlerStatus // in the order in which they were added; nil for a Reflector
+	Pending  int             // changes that wait for the slowest of Handlers
+	Epoch    int             // how often the server went back in time
 
 	// Counters. They never go down.
 

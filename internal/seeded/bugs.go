@@ -144,7 +144,7 @@ var bugs = append([]bug{
 	{name: "handlers sleep until there is more", edits: one(eventFile,
 		"	if !ev.More || err != nil {\n		w.flush()", "	if ev.More || err != nil {\n		w.flush()")},
 	{name: "what a handler was handed counts as told", run: "TestPending", edits: one("cursor.go",
-		"c.unreadLocked() + c.unacked\n", "c.unreadLocked()\n")},
+		"c.unreadLocked() + c.unacked, c.foldings\n", "c.unreadLocked(), c.foldings\n")},
 	{name: "resync shows what the handler was not told", id: "B25", edits: one(handlerFile,
 		"	for i := range backlog {\n		if !r.call(&backlog[i]) {", "	for i := range backlog {\n		if i < 0 && !r.call(&backlog[i]) {")},
 	{name: "content and log position of two points", run: "TestCut|TestReadToCut", edits: one(hubFile,
@@ -472,4 +472,4 @@ var bugs = append([]bug{
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},
 	{name: "a Status has no code", run: "TestHTTPStatusWithoutWords", edits: one("internal/rest/response.go",
 		"status.ErrStatus.Code == 0 {", "status.ErrStatus.Code < 0 {")},
-}, slices.Concat(changedBugs, graphBugs)...)
+}, slices.Concat(changedBugs, graphBugs, boardBugs)...)
