@@ -23,8 +23,9 @@ import (
 func main() {
 	short := flag.Bool("short", false, "simulate a fiftieth of the clients")
 	svg := flag.String("svg", "", "draw the plots into files of `directory`")
+	only := flag.String("only", "", "run one `part`: starts, restarts, outages or size")
 	flag.Parse()
-	p := program{out: os.Stdout, log: os.Stderr, svg: *svg, divide: 1}
+	p := program{out: os.Stdout, log: os.Stderr, svg: *svg, divide: 1, only: *only}
 	if *short {
 		p.divide = 50
 	}

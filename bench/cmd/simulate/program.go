@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,14 +20,26 @@ type program struct {
 	out, log io.Writer
 	svg      string // a directory; "": no plots
 	divide   int    // all numbers of clients are divided by this
+	only     string // the name of the only part to run; "": all
 }
 
-// run prints all tables and draws all plots.
+// run prints the tables and draws the plots.
 func (p program) run(t *testing.T) error {
-	for _, part := range []func(*testing.T) error{p.starts, p.restarts, p.outages, p.size} {
-		if err := part(t); err != nil {
+	known := false
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T) error
+	}{{"starts", p.starts}, {"restarts", p.restarts}, {"outages", p.outages}, {"size", p.size}} {
+		if p.only != "" && p.only != part.name {
+			continue
+		}
+		known = true
+		if err := part.run(t); err != nil {
 			return err
 		}
+	}
+	if !known {
+		return fmt.Errorf("no part is named %q", p.only)
 	}
 	return nil
 }
@@ -36,13 +49,13 @@ const cores = 16 // of the server
 // patience is how long the clients have in a scenario.
 const patience = time.Hour
 
-// lists are the ways to begin. The first ones are lw's.
+// lists are the ways to begin.
 var lists = []struct {
 	name   string
 	client func() simulate.Client
 }{
 	{"lw, auto", func() simulate.Client { return simulate.LW(lw.Options{}) }},
-	{"lw, streams", func() simulate.Client { return simulate.LW(lw.Options{List: lw.ListStream}) }},
+	{"lw, SyncBudget 1 min", func() simulate.Client { return simulate.LW(lw.Options{SyncBudget: time.Minute}) }},
 	{"lw, pages", func() simulate.Client { return simulate.LW(lw.Options{List: lw.ListPages}) }},
 	{"lw, whole", func() simulate.Client { return simulate.LW(lw.Options{List: lw.ListWhole}) }},
 	{"client-go", simulate.ClientGo},
@@ -63,7 +76,7 @@ func (p program) starts(t *testing.T) error {
 			all := r.Requests()
 			fmt.Fprintf(p.out, "| %d | %d | %s | %s | %s | %d | %d | %d | %s | %.1f GB |\n", clients, size.objects, l.name, seconds(half(r)),
 				seconds(r.Watching), sum(all), r.Busy, r.Lists, seconds(r.CPU), float64(r.Bytes)/1e9)
-			chart.Curves = append(chart.Curves, draw.Curve{Name: l.name, Second: l.name == "client-go", Dashed: i%2 == 1, Points: following(r, clients)})
+			chart.Curves = append(chart.Curves, draw.Curve{Name: l.name, Second: l.name == "client-go", Dash: i % 4, Points: following(r, clients)})
 		}
 		if size.clients > 100 {
 			charts = append(charts, chart)
@@ -93,6 +106,9 @@ func (p program) restarts(t *testing.T) error {
 	}
 	for i, kind := range kinds {
 		for _, c := range backoffs {
+			if kind.down == 0 && c.custom {
+				continue // there is nothing to wait for
+			}
 			model := simulate.Kube(cores, 10_000)
 			if kind.quiet {
 				model.Events = 0
@@ -104,11 +120,13 @@ func (p program) restarts(t *testing.T) error {
 			fmt.Fprintf(p.out, "| %s | %s | %s | %s | %d | %d | %d | %d |\n", kind.name, c.name, seconds(half(r)), seconds(r.Watching), sum(r.Requests()),
 				r.PeakSecond(), r.Busy, r.Expired)
 			if i == len(kinds)-1 {
-				curve := draw.Curve{Name: c.name, Second: c.second, Dashed: c.dashed}
+				curve := draw.Curve{Name: c.name, Second: c.second, Dash: c.dash}
 				curve.Points = following(r, clients)
 				follow.Curves = append(follow.Curves, curve)
 				curve.Points = perSecond(r.Requests())
-				load.Curves = append(load.Curves, curve)
+				if !c.custom || c.second {
+					load.Curves = append(load.Curves, curve)
+				}
 			}
 		}
 	}
@@ -118,18 +136,29 @@ func (p program) restarts(t *testing.T) error {
 
 // backoffs are clients that wait in different ways.
 var backoffs = []struct {
-	name           string
-	client         func() simulate.Client
-	second, dashed bool
+	name   string
+	client func() simulate.Client
+	custom bool // it has a Backoff of its own
+	second bool // drawn in the second color
+	dash   int
 }{
-	{"lw", func() simulate.Client { return simulate.LW(lw.Options{}) }, false, false},
-	{"lw, no random part", func() simulate.Client { return simulate.LW(lw.Options{Backoff: exact}) }, false, true},
-	{"client-go", simulate.ClientGo, true, false},
+	{"lw", func() simulate.Client { return simulate.LW(lw.Options{}) }, false, false, 0},
+	{"lw, pauses up to 8 s", func() simulate.Client { return simulate.LW(lw.Options{Backoff: upTo(8 * time.Second)}) }, true, false, 1},
+	{"lw, no random part", func() simulate.Client { return simulate.LW(lw.Options{Backoff: exact}) }, true, true, 1},
+	{"client-go", simulate.ClientGo, false, true, 0},
 }
 
 // exact is the default backoff without its random part.
 func exact(failures int) time.Duration {
 	return min(800*time.Millisecond<<min(failures-1, 6), 30*time.Second)
+}
+
+// upTo returns a backoff as the default one, whose base ends at most.
+func upTo(most time.Duration) func(int) time.Duration {
+	return func(failures int) time.Duration {
+		base := min(exact(failures), most)
+		return base/2 + rand.N(base)
+	}
 }
 
 // outages simulates a server that is away for minutes: when do the clients ask?
@@ -153,10 +182,10 @@ func (p program) outages(t *testing.T) error {
 			points = append(points, [2]float64{float64(i) / 10, float64(min(n, clients/4))})
 		}
 		charts = append(charts, draw.Chart{Title: c.name, X: "seconds after the end", Y: fmt.Sprintf("attempts in a tenth of a second, up to %d", clients/4),
-			Curves: []draw.Curve{{Name: c.name, Second: c.second, Dashed: false, Points: points}}})
+			Curves: []draw.Curve{{Name: c.name, Second: c.second, Points: points}}})
 	}
 	fmt.Fprintln(p.out)
-	return p.draw("scale-backoff.svg", fmt.Sprintf("%d clients ask for a server that is away for three minutes", clients), 1, charts)
+	return p.draw("scale-backoff.svg", fmt.Sprintf("%d clients ask for a server that is away for three minutes", clients), 2, charts)
 }
 
 const tenth = time.Second / 10

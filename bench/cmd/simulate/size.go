@@ -39,8 +39,8 @@ func (p program) size(*testing.T) error {
 	heap := draw.Chart{Title: "Heap of a replica, projection", X: "replicas", Y: "of 10M pods", Log: true, Bytes: true}
 	load := draw.Chart{Title: "Cores for 2,000 events a second", X: "replicas", Y: "cores", Log: true}
 	heap.Curves = []draw.Curve{{Name: "sharded"}, {Name: "not sharded", Second: true}}
-	load.Curves = []draw.Curve{{Name: "a replica"}, {Name: "the same, gate off", Dashed: true},
-		{Name: "the server", Second: true}, {Name: "the same, gate off", Second: true, Dashed: true}}
+	load.Curves = []draw.Curve{{Name: "a replica"}, {Name: "the same, gate off", Dash: 1},
+		{Name: "the server", Second: true}, {Name: "the same, gate off", Second: true, Dash: 1}}
 	projection := simulate.KeptPods[len(simulate.KeptPods)-1]
 	for _, n := range []int{1, 2, 5, 10, 20, 50, 100} {
 		m := most(n)
@@ -65,7 +65,7 @@ func (p program) size(*testing.T) error {
 
 	memory := draw.Chart{Title: "Heap of one informer", X: "pods", Y: "live heap", Log: true, Bytes: true}
 	for i, k := range simulate.KeptPods {
-		c := draw.Curve{Name: []string{"whole pods", "Share", "projection"}[i], Second: i == 0, Dashed: i == 1}
+		c := draw.Curve{Name: []string{"whole pods", "Share", "projection"}[i], Second: i == 0, Dash: i % 2}
 		for n := 1000.0; n <= millions; n *= 10 {
 			c.Points = append(c.Points, [2]float64{n, n * k.Bytes})
 		}
@@ -77,7 +77,7 @@ func (p program) size(*testing.T) error {
 	fanOut := draw.Chart{Title: "Server cores for deliveries", X: "events a second", Y: "cores", Log: true}
 	for i, watchers := range []int{100, 1000, 10_000} {
 		fmt.Fprintf(p.out, "| %d |", watchers)
-		c := draw.Curve{Name: fmt.Sprintf("%d watchers", watchers), Second: i == 2, Dashed: i == 1}
+		c := draw.Curve{Name: fmt.Sprintf("%d watchers", watchers), Second: i == 2, Dash: i % 2}
 		for _, rate := range []int{1, 10, 100, 1000} {
 			busy := float64(watchers) * float64(rate) * model.EventCPU.Seconds()
 			fmt.Fprintf(p.out, " %.3g cores |", busy)

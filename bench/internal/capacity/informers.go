@@ -29,8 +29,8 @@ const objects = 20
 // server, which is in this process. The server sends each of them so many events.
 //
 // The sample has, of the process of the informers: memory, heap and stack in bytes an informer;
-// goroutines; start and start.cpu, the nanoseconds until the last one has synced, and the CPU time of
-// one; event.cpu, that of an event. Of this process: server.memory, in bytes a watcher; and
+// goroutines; start and start.cpu, the nanoseconds until the last one has synced, and the CPU time
+// of one; event.cpu, that of an event. Of this process: server.memory, in bytes a watcher; and
 // server.cpu, the CPU time of a delivery.
 func Informers(n, events int) (compare.Sample, error) {
 	const resource = "widgets"
@@ -166,7 +166,8 @@ func (j informersJob) measure() (compare.Sample, error) {
 }
 
 // Child does the job of a child process and exits. In any other process it returns at once. A
-// program that calls [Objects] or [Informers] must call it first: they start the same program again.
+// program that calls [Objects] or [Informers] must call it first: they start the same program
+// again.
 func Child() {
 	child.Serve(objectsVariable, measureObjects)
 	child.Serve(informersVariable, informersJob.measure)

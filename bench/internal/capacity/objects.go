@@ -86,7 +86,8 @@ func longestPause() float64 {
 	return longest * float64(time.Second)
 }
 
-// podList is a server of so many pods. It answers a list, and then a watch in which nothing happens.
+// podList is a server of so many pods. It answers a list, and then a watch in which nothing
+// happens.
 type podList int
 
 func (n podList) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -21,7 +21,7 @@ type Chart struct {
 type Curve struct {
 	Name   string
 	Second bool // drawn in the second color
-	Dashed bool // distinguishes curves of one color
+	Dash   int  // distinguishes curves of one color: 0 is a full line; up to 3
 	Points [][2]float64
 }
 
@@ -38,7 +38,8 @@ func Charts(w io.Writer, title string, perRow int, charts []Chart) error {
 	for _, p := range charts {
 		names = append(names, p.Title)
 	}
-	return c.finish(w, width*float64(min(perRow, len(charts))), top+height*float64(rows), title+": "+strings.Join(names, "; "))
+	const margin = 20.0 // for the names of the last curves
+	return c.finish(w, width*float64(min(perRow, len(charts)))+margin, top+height*float64(rows), title+": "+strings.Join(names, "; "))
 }
 
 func (p Chart) draw(c *canvas, x, y, width, height float64) {
@@ -71,9 +72,7 @@ func (p Chart) draw(c *canvas, x, y, width, height float64) {
 		if curve.Second {
 			class = "line b"
 		}
-		if curve.Dashed {
-			class += " dash"
-		}
+		class += [...]string{"", " dash", " dot", " dashdot"}[curve.Dash]
 		var points []string
 		for _, point := range curve.Points {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", xs.at(point[0]), ys.at(point[1])))
@@ -88,10 +87,10 @@ func (p Chart) draw(c *canvas, x, y, width, height float64) {
 // mark formats a value at an axis.
 func (p Chart) mark(v float64, bytes bool) string {
 	if bytes {
-		units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+		units := []string{"B", "kB", "MB", "GB", "TB"}
 		i := 0
-		for ; v >= 1000 && i < len(units)-1; i++ {
-			v /= 1024
+		for ; v >= 999 && i < len(units)-1; i++ {
+			v /= 1000
 		}
 		return fmt.Sprintf("%.3g %s", v, units[i])
 	}

@@ -47,8 +47,8 @@ func (c *cores) reset() {
 	clear(c.free)
 }
 
-// seats are the concurrency of one priority level, as API Priority and Fairness divides it: requests
-// take seats while they are served, and wait in a queue for them. The model has one queue.
+// seats are the concurrency of one priority level, as API Priority and Fairness divides it:
+// requests take seats while they are served, and wait in a queue for them. The model has one queue.
 type seats struct {
 	mu      sync.Mutex
 	free    int

@@ -21,8 +21,8 @@ type Model struct {
 	Objects int // of the collection
 	Bytes   int // of an object in a response
 
-	// The CPU time of an object in a stream, in a page and in a whole list, of a delivery of an event
-	// to a watcher, of a request, and of a connection that is opened.
+	// The CPU time of an object in a stream, in a page and in a whole list, of a delivery of an
+	// event to a watcher, of a request, and of a connection that is opened.
 	StreamCPU, PageCPU, WholeCPU, EventCPU, RequestCPU, ConnectCPU time.Duration
 
 	WatcherBytes int // of the server's memory for a watcher and its connection
@@ -35,8 +35,8 @@ type Model struct {
 }
 
 // Kube returns a server of that many cores. The costs are those that e2e/cmd/cost measures of a
-// k8s.io/apiserver that serves pods in protobuf; the seats and the queue are those of kube-apiserver
-// for the priority level workload-low with its default flags.
+// k8s.io/apiserver that serves pods in protobuf; the seats and the queue are those of
+// kube-apiserver for the priority level workload-low with its default flags.
 func Kube(cores, objects int) Model {
 	return Model{
 		Cores: cores, Link: 1.25e9, RTT: time.Millisecond,
@@ -126,9 +126,9 @@ func (s *Server) die() {
 	s.died, s.live = nil, 0
 }
 
-// restart starts a server that has died. For as long as it fills its watch cache it answers with 429
-// and Retry-After. If lost is set, watches cannot be resumed from a version of before, as with a
-// real server whose startup writes.
+// restart starts a server that has died. For as long as it fills its watch cache it answers with
+// 429 and Retry-After. If lost is set, watches cannot be resumed from a version of before, as with
+// a real server whose startup writes.
 func (s *Server) restart(fills time.Duration, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
