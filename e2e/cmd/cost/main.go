@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -37,13 +38,14 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, cfg); err != nil {
+	if err := run(ctx, os.Stdout, cfg); err != nil {
 		log.Fatalf("cost: %v", err)
 	}
 }
 
-func run(ctx context.Context, cfg config) error {
-	if err := onServer(ctx, cfg.objects, func(m *meter) error { return m.lists(ctx, cfg) }); err != nil {
+// run prints all that is measured to out.
+func run(ctx context.Context, out io.Writer, cfg config) error {
+	if err := onServer(ctx, out, cfg.objects, func(m *meter) error { return m.lists(ctx, out, cfg) }); err != nil {
 		return err
 	}
 	// Each has a server of its own, so that none finds memory that another has given back.
@@ -53,7 +55,7 @@ func run(ctx context.Context, cfg config) error {
 		{name: "streamed lists of 1 object", query: one},
 		{name: "streamed lists of 1 object, gzip", query: one, gzip: true},
 	} {
-		if err := onServer(ctx, 100, func(m *meter) error { return m.watches(ctx, cfg, w) }); err != nil {
+		if err := onServer(ctx, out, 100, func(m *meter) error { return m.watches(ctx, out, cfg, w) }); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 	}
@@ -61,7 +63,7 @@ func run(ctx context.Context, cfg config) error {
 }
 
 // onServer calls f while a server runs that has so many pods.
-func onServer(ctx context.Context, objects int, f func(m *meter) error) error {
+func onServer(ctx context.Context, out io.Writer, objects int, f func(m *meter) error) error {
 	dir, err := os.MkdirTemp("", "lw-cost-")
 	if err != nil {
 		return err
@@ -89,7 +91,7 @@ func onServer(ctx context.Context, objects int, f func(m *meter) error) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("a server with %d pods: %d MiB resident, after %v\n\n", objects, idle>>20, time.Since(before).Round(10*time.Millisecond))
+	fmt.Fprintf(out, "a server with %d pods: %d MiB resident, after %v\n\n", objects, idle>>20, time.Since(before).Round(10*time.Millisecond))
 	return f(m)
 }
 
@@ -128,12 +130,12 @@ var reads = []read{
 }
 
 // lists prints the cost of each way to read the collection.
-func (m *meter) lists(ctx context.Context, cfg config) error {
+func (m *meter) lists(ctx context.Context, out io.Writer, cfg config) error {
 	if cfg.rounds == 0 {
 		return nil
 	}
-	fmt.Println("| list | bytes an object | server CPU an object | time | server allocates an object |")
-	fmt.Println("|---|---|---|---|---|")
+	fmt.Fprintln(out, "| list | bytes an object | server CPU an object | time | server allocates an object |")
+	fmt.Fprintln(out, "|---|---|---|---|---|")
 	for _, r := range reads {
 		c := newClient(m.s, r.gzip)
 		var cpus, times, bytes []float64
@@ -165,7 +167,7 @@ func (m *meter) lists(ctx context.Context, cfg config) error {
 		// The first round fills what the server caches.
 		cpus, times, bytes = cpus[1:], times[1:], bytes[1:]
 		n := float64(cfg.objects)
-		fmt.Printf("| %s | %.0f | %.1f µs | %.2f s | %.0f B |\n", r.name, float64(size)/n, median(cpus)/n/1e3, median(times),
+		fmt.Fprintf(out, "| %s | %.0f | %.1f µs | %.2f s | %.0f B |\n", r.name, float64(size)/n, median(cpus)/n/1e3, median(times),
 			median(bytes)/n)
 		c.close()
 	}
@@ -173,7 +175,7 @@ func (m *meter) lists(ctx context.Context, cfg config) error {
 }
 
 // watches prints what watchers that wait take, and what each event costs.
-func (m *meter) watches(ctx context.Context, cfg config, w watching) error {
+func (m *meter) watches(ctx context.Context, out io.Writer, cfg config, w watching) error {
 	before, err := m.rss()
 	if err != nil {
 		return err
@@ -229,7 +231,7 @@ func (m *meter) watches(ctx context.Context, cfg config, w watching) error {
 		return err
 	}
 	each := 1 / float64(cfg.watchers)
-	fmt.Printf("%d watchers, %s: %.1f KiB resident each, %.2f ms CPU to open each with its TLS connection\n", cfg.watchers, w.name,
+	fmt.Fprintf(out, "%d watchers, %s: %.1f KiB resident each, %.2f ms CPU to open each with its TLS connection\n", cfg.watchers, w.name,
 		float64(after-before)/1024*each, float64(opening-cpu)/1e6*each)
 	began := time.Now()
 	for i := range cfg.events {
@@ -266,7 +268,7 @@ func (m *meter) watches(ctx context.Context, cfg config, w watching) error {
 		return err
 	}
 	own := float64(used-opening) - float64(idleEnd-idle)*took.Seconds()/5
-	fmt.Printf("%d events in %v, %d of %d deliveries: %.1f µs CPU a delivery\n\n", cfg.events, took.Round(time.Millisecond),
+	fmt.Fprintf(out, "%d events in %v, %d of %d deliveries: %.1f µs CPU a delivery\n\n", cfg.events, took.Round(time.Millisecond),
 		deliveries, cfg.events*cfg.watchers, own/1e3/float64(deliveries))
 	return nil
 }
