@@ -131,7 +131,8 @@ func TestDerivePageOfTests(t *testing.T) {
 	})
 }
 
-// What docs/scale.md shows of pauses that end sooner: an informer with them has caught up at most 12 s after an outage.
+// What docs/scale.md shows of pauses that end sooner: an informer with them has caught up at most
+// 12 s after an outage.
 func TestScalePage(t *testing.T) {
 	opts := &lw.Options{
 		OnError: func(error) {},

@@ -6,8 +6,8 @@
 //
 // The clients are real, and the server is a model (see package simulate). The time is that of a
 // testing/synctest bubble, so hours pass in seconds. A bubble needs a test, so this program runs
-// one. The clients' random pauses are not seeded: two runs differ by a few per cent, and in when the
-// very last client follows by more.
+// one. The clients' random pauses are not seeded: two runs differ by a few per cent, and in when
+// the very last client follows by more.
 //
 // Command scale, in contrast, measures how the cost of single operations grows.
 package main
