@@ -27,6 +27,8 @@ text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-se
 .b { fill: #bc6c25; stroke: #bc6c25 }
 .line { fill: none; stroke-width: 2 }
 .dash { stroke-dasharray: 5 3 }
+.dot { stroke-dasharray: 2 2 }
+.dashdot { stroke-dasharray: 9 3 2 3 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 }
 .note { fill: #9198a1 }

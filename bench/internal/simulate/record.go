@@ -1,0 +1,134 @@
+package simulate
+
+import (
+	"sync"
+	"time"
+)
+
+// A Kind is what a request asks for.
+type Kind int
+
+// The kinds of requests. A refused request has met no server.
+const (
+	Refused Kind = iota
+	Stream       // a list as the initial events of a watch
+	Page         // a page of a list, or a list in one response
+	Probe        // a list of at most one object
+	Watch
+	kinds
+)
+
+func (k Kind) String() string {
+	return [...]string{"refused", "stream", "page", "probe", "watch"}[k]
+}
+
+// A Record is what a server has seen since it was last cleared.
+type Record struct {
+	// Arrivals has the requests of each kind by the tenth of a second in which they came.
+	Arrivals [kinds][]int
+	Busy     int           // answers with 429 and Retry-After
+	Expired  int           // watches that ended with 410
+	Queue    int           // the longest queue of requests
+	Lists    int           // the most lists that were served at the same time
+	Bytes    int64         // of lists
+	CPU      time.Duration // of the server
+	// Watching is when all clients watched, since the record was cleared; 0: they do not.
+	Watching time.Duration
+	// Served has for each moment at which a client began to watch how long that took.
+	Served []time.Duration
+}
+
+// Total returns the number of requests of a kind.
+func (r *Record) Total(k Kind) int {
+	n := 0
+	for _, v := range r.Arrivals[k] {
+		n += v
+	}
+	return n
+}
+
+// Requests returns the number of requests by the tenth of a second, all kinds together.
+func (r *Record) Requests() []int {
+	var all []int
+	for _, arrivals := range r.Arrivals {
+		for len(all) < len(arrivals) {
+			all = append(all, 0)
+		}
+		for i, n := range arrivals {
+			all[i] += n
+		}
+	}
+	return all
+}
+
+// PeakSecond returns the most requests in any ten tenths of a second in a row.
+func (r *Record) PeakSecond() int {
+	all := r.Requests()
+	most, sum := 0, 0
+	for i, n := range all {
+		sum += n
+		if i >= tenths {
+			sum -= all[i-tenths]
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// tenths is the number of bins of a second.
+const tenths = 10
+
+// A recorder fills a Record. Any goroutine may use it.
+type recorder struct {
+	mu    sync.Mutex
+	start time.Time
+	r     Record
+	lists int // that are being served
+}
+
+func (c *recorder) arrived(k Kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bin := int(time.Since(c.start) * tenths / time.Second)
+	for len(c.r.Arrivals[k]) <= bin {
+		c.r.Arrivals[k] = append(c.r.Arrivals[k], 0)
+	}
+	c.r.Arrivals[k][bin]++
+}
+
+func (c *recorder) busy() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.r.Busy++
+}
+
+func (c *recorder) expired() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.r.Expired++
+}
+
+// listing counts the lists that are being served. It is called with 1 and then with -1.
+func (c *recorder) listing(d int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists += d
+	c.r.Lists = max(c.r.Lists, c.lists)
+}
+
+func (c *recorder) sent(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.r.Bytes += bytes
+}
+
+// watching notes that a client began to watch, and whether all do now.
+func (c *recorder) watching(all bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since := time.Since(c.start)
+	c.r.Served = append(c.r.Served, since)
+	if all && c.r.Watching == 0 {
+		c.r.Watching = since
+	}
+}
