@@ -31,8 +31,9 @@ type Options struct {
 	// are kept until they are compacted.
 	Window int
 	// Wrap, if it is not nil, returns what answers on the connections of [Server.Start] and
-	// [Server.Client] in place of the server, which it is given: as a proxy does, or a protocol that
-	// the server does not speak. Faults and SetDown break the connections that it has taken over, too.
+	// [Server.Client] in place of the server, which it is given: as a proxy does, or a protocol
+	// that the server does not speak. Faults and SetDown break the connections that it has taken
+	// over, too.
 	Wrap func(http.Handler) http.Handler
 }
 
