@@ -152,7 +152,6 @@ func (b *body) failed(err error, within bool) error {
 	if done := b.ctx.Err(); done != nil {
 		return done
 	}
-	lost := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	closed, ok := errors.AsType[coder.CloseError](err)
 	switch {
 	case ok && within:
@@ -163,7 +162,7 @@ func (b *body) failed(err error, within bool) error {
 		return io.EOF
 	case ok:
 		return fmt.Errorf("websocket: closed by the server: %w", closed)
-	case lost:
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("websocket: the connection was lost: %w", io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("websocket: %w", err)

@@ -99,7 +99,7 @@ func (f *frames) Read(p []byte) (int, error) {
 			return 0, f.err
 		}
 		if len(p) >= fullBuffer { // a part of a large message needs no copy
-			n, err := f.conn.Read(p)
+			n, err := f.readConn(p)
 			f.left -= uint64(n)
 			return n, err
 		}
@@ -143,7 +143,7 @@ func (f *frames) fill() error {
 	}
 	f.pos, f.end = 0, copy(f.buf, unread)
 	for range 100 { // a reader may return nothing, but not for ever
-		n, err := f.conn.Read(f.buf[f.end:])
+		n, err := f.readConn(f.buf[f.end:])
 		f.end += n
 		f.err = err
 		if n > 0 {
@@ -155,6 +155,16 @@ func (f *frames) fill() error {
 	}
 	f.err = io.ErrNoProgress
 	return f.err
+}
+
+// readConn reads from the connection. A WebSocket does not end with io.EOF: the library would take
+// that between two frames for the end of their message.
+func (f *frames) readConn(p []byte) (int, error) {
+	n, err := f.conn.Read(p)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // hasMessage reports whether the next message is in the buffer as a whole, so that nothing needs to
