@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -136,7 +137,11 @@ func TestWebSocket(t *testing.T) {
 		}
 		s.KillAPI()
 		for _, f := range followers {
-			f.told("the broken WebSocket", func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) })
+			// The WebSocket breaks; or it had just ended, and the proxy cannot open the next one.
+			f.told("the outage", func(err error) bool {
+				status, ok := errors.AsType[apierrors.APIStatus](err)
+				return errors.Is(err, io.ErrUnexpectedEOF) || ok && status.Status().Code == http.StatusBadGateway
+			})
 		}
 		if err := s.StartAPI(within(t, patience)); err != nil {
 			t.Fatal(err)

@@ -132,8 +132,8 @@ func try(b bug, root, dir string, opts options) (v verdict) {
 	}
 	start := time.Now()
 	binary := filepath.Join(dir, "test.bin")
-	build := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-o", binary, b.pkg())
-	build.Dir = root
+	build := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-o", binary, ".")
+	build.Dir = filepath.Join(root, b.pkg()) // which may be of a nested module
 	if out, err := build.CombinedOutput(); err != nil {
 		return verdict{err: fmt.Errorf("it does not compile:\n%s", out)}
 	}
