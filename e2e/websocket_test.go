@@ -139,8 +139,8 @@ func TestWebSocket(t *testing.T) {
 		for _, f := range followers {
 			// The WebSocket breaks; or it had just ended, and the proxy cannot open the next one.
 			f.told("the outage", func(err error) bool {
-				status, ok := errors.AsType[apierrors.APIStatus](err)
-				return errors.Is(err, io.ErrUnexpectedEOF) || ok && status.Status().Code == http.StatusBadGateway
+				var status apierrors.APIStatus
+				return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &status) && status.Status().Code == http.StatusBadGateway
 			})
 		}
 		if err := s.StartAPI(within(t, patience)); err != nil {
