@@ -94,7 +94,8 @@ func benchEvent(b *testing.B, accept string) (line, message []byte) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...), message
 }
 
-// repeated is a connection that says the same over and over, one at a time, and then something last.
+// repeated is a connection that says the same over and over, one at a time, and then something
+// last.
 type repeated struct {
 	data  []byte
 	times int

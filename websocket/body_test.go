@@ -220,8 +220,8 @@ func TestAnswersPings(t *testing.T) {
 	})
 }
 
-// TestEnds ends a watch on which nothing comes: Read returns at once, the server sees the end of the
-// connection, and the bubble fails if a goroutine is left.
+// TestEnds ends a watch on which nothing comes: Read returns at once, the server sees the end of
+// the connection, and the bubble fails if a goroutine is left.
 func TestEnds(t *testing.T) {
 	for name, end := range map[string]func(cancel func(), resp *http.Response){
 		"Close":            func(_ func(), resp *http.Response) { resp.Body.Close() },

@@ -18,8 +18,8 @@ type Widget struct {
 	lw.Meta         `json:"metadata"`
 }
 
-// A program watches over WebSockets by another client. Here the server is that of package lwtest; it
-// could be kube-apiserver behind a proxy that cuts long responses.
+// A program watches over WebSockets by another client. Here the server is that of package lwtest;
+// it could be kube-apiserver behind a proxy that cuts long responses.
 func ExampleClient() {
 	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "widgets", Kind: "Widget"})
 	defer server.Close()
@@ -52,9 +52,7 @@ func ExampleClient() {
 	// <nil>
 }
 
-// A Transport is for programs that wrap a transport, such as that of a rest.Config of client-go:
-//
-//	config.Wrap(func(base http.RoundTripper) http.RoundTripper { return &websocket.Transport{Base: base} })
+// A Transport is for programs that wrap a transport, as rest.Config.Wrap of client-go does.
 func ExampleTransport() {
 	client := &http.Client{Transport: &websocket.Transport{Base: http.DefaultTransport}}
 	source := &lw.HTTP[*Widget]{URL: "http://127.0.0.1:8001/apis/example.com/v1/widgets", Client: client}

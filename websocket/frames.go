@@ -42,10 +42,7 @@ type frame struct {
 	payload uint64
 }
 
-const (
-	opcodeClose = 8  // and the first of the control frames
-	maxHeader   = 14 // bytes
-)
+const opcodeClose = 8 // and the first of the control frames
 
 // size is the number of bytes of the frame with its header.
 func (f frame) size() uint64 { return uint64(f.header) + f.payload }

@@ -18,8 +18,8 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 )
 
-// serveFor calls f with clients of Handler(h), in a bubble: one that watches over WebSockets, and one
-// that does not.
+// serveFor calls f with clients of Handler(h), in a bubble: one that watches over WebSockets, and
+// one that does not.
 func serveFor(t *testing.T, h http.HandlerFunc, f func(t *testing.T, over, plain *http.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return Handler(h) }})
@@ -224,8 +224,8 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestEmbeddedServer lists and watches over WebSockets, in both encodings and both ways to list, what
-// the embedded server has.
+// TestEmbeddedServer lists and watches over WebSockets, in both encodings and both ways to list,
+// what the embedded server has.
 func TestEmbeddedServer(t *testing.T) {
 	for _, accept := range []string{jsonType, protoType, ""} {
 		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListStream} {

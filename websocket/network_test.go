@@ -55,7 +55,8 @@ func (n *network) over(client *http.Client) *http.Client {
 	return client
 }
 
-// cut lets the next WebSockets, so many of them, end after some bytes, and ends those that are open.
+// cut lets the next WebSockets, so many of them, end after some bytes, and ends those that are
+// open.
 func (n *network) cut(bytes, times int) {
 	n.breakOpen(1)
 	n.mu.Lock()
@@ -162,7 +163,7 @@ func (w *wire) take(data []byte) {
 		} else {
 			third := len(payload) / 3
 			w.came = appendFrame(w.came, false, head.opcode, payload[:third])
-			w.came = appendFrame(w.came, false, 9, []byte("are you there?")) // a ping may come between
+			w.came = appendFrame(w.came, false, 9, []byte("are you there?")) // a ping
 			w.came = appendFrame(w.came, false, 0, payload[third:2*third])
 			w.came = appendFrame(w.came, head.final, 0, payload[2*third:])
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/go-lw/lw/internal/proof"
 )
 
-// The proofs of package lw (docs/proof.md) over WebSockets: the server behind Handler, the informer's
-// client from Client, and between both a network that cuts connections anywhere.
+// The proofs of package lw (docs/proof.md) over WebSockets: the server behind Handler, the
+// informer's client from Client, and between both a network that cuts connections anywhere.
 
 func TestProof(t *testing.T) { prove(t, proof.Random, manners{}) }
 

@@ -165,8 +165,8 @@ func (silence) Read([]byte) (int, error)    { panic("read") }
 func (silence) Write(p []byte) (int, error) { return len(p), nil }
 func (silence) Close() error                { return nil }
 
-// TestResponseAtOnce checks that the response to a watch on which nothing comes waits only where the
-// form of the events cannot be told, and then not longer than its context.
+// TestResponseAtOnce checks that the response to a watch on which nothing comes waits only where
+// the form of the events cannot be told, and then not longer than its context.
 func TestResponseAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		accept, contentType string
