@@ -60,7 +60,7 @@ type HTTP[T Identified] struct {
 	// that of a request is added.
 	URL string
 	// Client sends the requests; nil: http.DefaultClient. It should have no Timeout, which would
-	// end every watch.
+	// end every watch. Module github.com/go-lw/lw/websocket makes one that watches over WebSockets.
 	Client *http.Client
 	// Accept is the Accept header; "": protobuf if T has the Unmarshal method of generated API types,
 	// or is a projection with protobuf tags, else JSON. The tags of a T without Unmarshal do not

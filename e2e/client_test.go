@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/websocket"
 )
 
 // A wire is how a client talks to a server.
@@ -20,6 +22,7 @@ type wire struct {
 	clientset bool // through client-go's generated client, else lw.HTTP
 	protobuf  bool
 	http1     bool
+	webSocket bool   // watches go over WebSockets
 	token     string // default: the admin's
 }
 
@@ -31,10 +34,13 @@ var wires = []wire{
 	{name: "http-protobuf-h1", protobuf: true, http1: true},
 	{name: "client-protobuf-h2", clientset: true, protobuf: true},
 	{name: "client-json-h1", clientset: true, http1: true},
+	{name: "http-protobuf-websocket", protobuf: true, webSocket: true},
+	{name: "http-json-websocket", http1: true, webSocket: true},
+	{name: "client-json-websocket", clientset: true, webSocket: true},
 }
 
 // faultWires are those that each fault is tested with, at the same time.
-var faultWires = []wire{wires[0], wires[1], wires[4], wires[5]}
+var faultWires = []wire{wires[0], wires[1], wires[4], wires[5], wires[6], wires[7]}
 
 const protobufType = "application/vnd.kubernetes.protobuf"
 
@@ -45,6 +51,21 @@ type client struct {
 	config *rest.Config
 	http   *http.Client
 	*recorder
+	upgrades *upgrades // for a wire with WebSockets
+}
+
+// upgrades counts the WebSockets of a transport.
+type upgrades struct {
+	http.RoundTripper
+	n atomic.Int64
+}
+
+func (u *upgrades) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := u.RoundTripper.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		u.n.Add(1)
+	}
+	return resp, err
 }
 
 func newClient(t testing.TB, s *servers.Server, w wire) *client {
@@ -66,7 +87,10 @@ func newClient(t testing.TB, s *servers.Server, w wire) *client {
 		return dial(ctx, network, address)
 	}
 	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		c.next = next
+		if c.next = next; w.webSocket {
+			c.upgrades = &upgrades{RoundTripper: next}
+			c.next = &websocket.Transport{Base: c.upgrades}
+		}
 		return c.recorder
 	})
 	var err error

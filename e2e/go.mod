@@ -9,15 +9,17 @@ require (
 	k8s.io/client-go v0.37.2
 )
 
-require github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674
-
-require github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
+require (
+	github.com/coder/websocket v1.8.15 // indirect
+	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
+)
 
 require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
+	github.com/go-lw/lw/websocket v0.1.0
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect
@@ -61,3 +63,5 @@ require (
 )
 
 replace github.com/go-lw/lw => ../
+
+replace github.com/go-lw/lw/websocket => ../websocket

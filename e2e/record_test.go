@@ -82,7 +82,9 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	noted.status, noted.proto, noted.media = resp.StatusCode, resp.Proto, resp.Header.Get("Content-Type")
-	resp.Body = &recordedBody{resp.Body, r, noted}
+	if resp.StatusCode != http.StatusSwitchingProtocols { // then the body is a connection
+		resp.Body = &recordedBody{resp.Body, r, noted}
+	}
 	return resp, nil
 }
 

@@ -1,150 +1,164 @@
 package e2e_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"strings"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/websocket"
 )
 
-// A webSocketSource lists as lw.HTTP does and watches over a WebSocket, as browsers do. It is a
-// Source that lw does not know.
-type webSocketSource struct {
-	list   *lw.HTTP[*corev1.ConfigMap]
-	config *rest.Config
-	opened atomic.Int64 // watches that the server took
-	ended  atomic.Int64 // that it ended with a close frame
+// A cuttingProxy is a proxy as some companies have: it gathers a response before it sends the first
+// byte of it, and gives up on one that is not complete after a second. It lets WebSockets through,
+// and has the credentials for the server.
+type cuttingProxy struct {
+	*httptest.Server
+	cut    atomic.Int64 // responses that it has given up on
+	passed atomic.Int64 // WebSockets that it has let through
 }
 
-func (s *webSocketSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*corev1.ConfigMap, error) error) (metav1.ListMeta, error) {
-	return s.list.List(ctx, opts, yield)
-}
-
-func (s *webSocketSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*corev1.ConfigMap]) error) error {
-	opts.Watch = true
-	query, err := scheme.ParameterCodec.EncodeParameters(&opts, corev1.SchemeGroupVersion)
+func newCuttingProxy(t *testing.T, c *client) *cuttingProxy {
+	t.Helper()
+	to, err := url.Parse(c.server.URL)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	tlsConfig, err := rest.TLSConfigFor(s.config)
-	if err != nil {
-		return err
-	}
-	dialer := websocket.Dialer{TLSClientConfig: tlsConfig, HandshakeTimeout: 10 * time.Second}
-	// The server refuses a handshake without an origin.
-	header := http.Header{"Origin": {"http://127.0.0.1"}, "Authorization": {"Bearer " + s.config.BearerToken}}
-	conn, _, err := dialer.DialContext(ctx, strings.Replace(s.list.URL, "https:", "wss:", 1)+"?"+query.Encode(), header)
-	if err != nil {
-		return err
-	}
-	s.opened.Add(1)
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	for {
-		_, frame, err := conn.ReadMessage()
-		if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseNoStatusReceived) {
-			s.ended.Add(1)
+	p := &cuttingProxy{}
+	reverse := &httputil.ReverseProxy{
+		Transport: c.http.Transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		ModifyResponse: func(resp *http.Response) error {
+			if resp.StatusCode == http.StatusSwitchingProtocols {
+				p.passed.Add(1)
+				return nil
+			}
+			resp.Body = &gathered{body: resp.Body, cut: &p.cut}
 			return nil
-		}
-		if err != nil {
-			return err
-		}
-		event, err := parseEvent(frame)
-		if err != nil {
-			return err
-		}
-		if err := yield(event); err != nil {
-			return err
-		}
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
 	}
+	p.Server = httptest.NewServer(reverse)
+	t.Cleanup(func() {
+		p.CloseClientConnections()
+		p.Close()
+	})
+	return p
 }
 
-func parseEvent(frame []byte) (lw.WatchEvent[*corev1.ConfigMap], error) {
-	var raw struct {
-		Type   watch.EventType
-		Object json.RawMessage
-	}
-	event := lw.WatchEvent[*corev1.ConfigMap]{}
-	if err := json.Unmarshal(frame, &raw); err != nil {
-		return event, err
-	}
-	if raw.Type == watch.Error {
-		var status metav1.Status
-		if err := json.Unmarshal(raw.Object, &status); err != nil {
-			return event, err
-		}
-		return event, apierrors.FromObject(&status)
-	}
-	obj := &corev1.ConfigMap{}
-	if err := json.Unmarshal(raw.Object, obj); err != nil {
-		return event, err
-	}
-	event.Type, event.ResourceVersion = raw.Type, obj.ResourceVersion
-	if raw.Type == watch.Bookmark {
-		event.InitialEventsEnd = obj.Annotations[metav1.InitialEventsAnnotationKey] == "true"
-		return event, nil
-	}
-	event.Object = obj
-	return event, nil
+// gathered is a body of which nothing can be read before its end, or before a second is over.
+type gathered struct {
+	body io.ReadCloser
+	cut  *atomic.Int64
+	all  []byte
+	err  error
 }
 
-// TestWebSocket follows a collection over WebSockets, through time-outs, a restart, and a version
-// that expired.
+func (g *gathered) Read(p []byte) (int, error) {
+	if g.err == nil {
+		late := time.AfterFunc(time.Second, func() { g.body.Close() })
+		g.all, g.err = io.ReadAll(g.body)
+		if !late.Stop() {
+			g.cut.Add(1)
+			return 0, errors.New("it took too long")
+		}
+		if g.err == nil {
+			g.err = io.EOF
+		}
+	}
+	n := copy(p, g.all)
+	if g.all = g.all[n:]; n == 0 && len(p) > 0 {
+		return 0, g.err
+	}
+	return n, nil
+}
+
+func (g *gathered) Close() error { return g.body.Close() }
+
+// TestWebSocket follows a collection through a proxy that cuts long responses: through time-outs of
+// the server, a restart, and a version that expired. Without WebSockets no event comes through.
 func TestWebSocket(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "websocket"
 		s := startServer(t, kind)
 		r := s.Reader("")
 		defer r.Close()
-		c := newClient(t, s, wire{name: "websocket"})
 		path := collection("configmaps", namespace)
-		src := &webSocketSource{list: &lw.HTTP[*corev1.ConfigMap]{URL: s.URL + path, Client: c.http}, config: c.config}
-		f := follow(t, c, path, src, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}})
-		f.synced()
+		create(t, r, path, configMap(namespace, "first", "a"))
+
+		var followers []*follower[*corev1.ConfigMap]
+		var proxies []*cuttingProxy
+		for _, accept := range []string{"application/json", ""} {
+			p := newCuttingProxy(t, newClient(t, s, wire{name: "proxy"}))
+			c := newClient(t, s, wire{name: "websocket " + accept})
+			c.next = &websocket.Transport{Base: p.Client().Transport}
+			c.http = &http.Client{Transport: c.recorder}
+			src := &lw.HTTP[*corev1.ConfigMap]{URL: p.URL + path, Client: c.http, Accept: accept}
+			f := follow(t, c, path, src, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}})
+			f.synced()
+			followers, proxies = append(followers, f), append(proxies, p)
+		}
+		// What the proxy does to an ordinary watch.
+		ordinary := &lw.HTTP[*corev1.ConfigMap]{URL: proxies[0].URL + path, Client: proxies[0].Client()}
+		seconds := int64(10)
+		err := ordinary.Watch(within(t, patience), metav1.ListOptions{TimeoutSeconds: &seconds}, func(lw.WatchEvent[*corev1.ConfigMap]) error {
+			return errors.New("an event came through")
+		})
+		if err == nil || proxies[0].cut.Load() == 0 {
+			t.Fatalf("the proxy did not cut an ordinary watch, which ended with %v", err)
+		}
+		cut := proxies[0].cut.Load()
+
 		writes := startChurn(t, s, namespace)
-		eventually(t, patience, func() string {
-			if n := src.ended.Load(); n < 2 {
-				return fmt.Sprintf("%d watches ended with a close frame, want 2", n)
+		for i, f := range followers {
+			eventually(t, patience, func() string {
+				if n := f.client.count(endedWatch); n < 2 {
+					return fmt.Sprintf("%s: %d watches ended, want 2", f.name(), n)
+				}
+				return ""
+			})
+			if n := proxies[i].passed.Load(); n < 2 {
+				t.Errorf("%s: %d WebSockets, want one for each watch", f.name(), n)
 			}
-			return ""
-		})
-		opened := src.opened.Load()
+		}
 		s.KillAPI()
-		f.told("the broken WebSocket", func(err error) bool {
-			var status apierrors.APIStatus
-			return !errors.As(err, &status)
-		})
+		for _, f := range followers {
+			// The WebSocket breaks; or it had just ended, and the proxy cannot open the next one.
+			f.told("the outage", func(err error) bool {
+				var status apierrors.APIStatus
+				return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &status) && status.Status().Code == http.StatusBadGateway
+			})
+		}
 		if err := s.StartAPI(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
 		writes.more(t, 30)
 		writes.stop()
-		f.same(r)
-		if src.opened.Load() == opened {
-			t.Error("no WebSocket was opened after the restart")
+		for i, f := range followers {
+			f.same(r)
+			f.paced()
+			if n := proxies[i].cut.Load(); i == 0 && n != cut || i > 0 && n != 0 {
+				t.Errorf("%s: the proxy has cut %d responses", f.name(), n)
+			}
 		}
-		if n := c.count(isVerb(verbStream, verbWatch)); n > 0 {
-			t.Errorf("%d watches did not go over a WebSocket", n)
-		}
-		if most := 6 + int64(time.Since(f.start).Seconds()/1.1); src.opened.Load() > most {
-			t.Errorf("%d WebSockets, want at most %d", src.opened.Load(), most)
-		}
-	}, servers.Generic)
+	}, servers.Kinds...)
+}
+
+// endedWatch matches a watch that the server has ended as it should.
+func endedWatch(req request) bool {
+	return (req.verb == verbWatch || req.verb == verbStream) && req.done && (req.end == nil || req.end == io.EOF)
 }

@@ -77,16 +77,19 @@ type front struct {
 	http   *http.Server
 	served sync.WaitGroup // counts Serve, and the connections that it has accepted
 
-	mu    sync.Mutex // guards conns
-	conns map[net.Conn]struct{}
+	mu    sync.Mutex        // guards conns
+	conns map[net.Conn]bool // whether a handler has taken it over
 }
 
 // serve answers the connections of l. stop closes l and all of them, and waits for their requests.
 func (s *Server) serve(l net.Listener) (stop func()) {
-	f := &front{Listener: l, server: s, conns: map[net.Conn]struct{}{}}
+	f := &front{Listener: l, server: s, conns: map[net.Conn]bool{}}
 	f.http = &http.Server{
-		Handler:   s,
+		Handler:   f,
 		ConnState: f.track,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
 		// It would only report connections that a fault broke.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
@@ -104,11 +107,32 @@ func (f *front) track(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		f.served.Add(1)
-		f.conns[conn] = struct{}{}
-	case http.StateClosed, http.StateHijacked:
-		delete(f.conns, conn)
-		f.served.Done()
+		f.conns[conn] = false
+	case http.StateHijacked:
+		f.conns[conn] = true
+	case http.StateClosed:
+		f.forgetLocked(conn)
 	}
+}
+
+func (f *front) forgetLocked(conn net.Conn) {
+	delete(f.conns, conn)
+	f.served.Done()
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// ServeHTTP answers a request. A handler that takes the connection over has it until it returns.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if conn := r.Context().Value(connKey{}).(net.Conn); f.conns[conn] {
+			f.forgetLocked(conn)
+		}
+	}()
+	f.server.wrapped.ServeHTTP(w, r)
 }
 
 // Accept returns the next connection. While the server is down it resets what comes in: the port
@@ -133,6 +157,7 @@ func (f *front) breakAll() {
 
 func (f *front) stop() {
 	_ = f.http.Close() // it closes all that can be closed, whatever error it returns
+	f.breakAll()       // those that a handler has taken over
 	f.served.Wait()
 }
 

@@ -30,6 +30,11 @@ type Options struct {
 	// Window is the number of changes that a collection keeps for watches to resume from. 0: all
 	// are kept until they are compacted.
 	Window int
+	// Wrap, if it is not nil, returns what answers on the connections of [Server.Start] and
+	// [Server.Client] in place of the server, which it is given: as a proxy does, or a protocol
+	// that the server does not speak. Faults and SetDown break the connections that it has taken
+	// over, too.
+	Wrap func(http.Handler) http.Handler
 }
 
 // A Server serves collections that share one line of resource versions. It is safe for concurrent
@@ -39,6 +44,7 @@ type Server struct {
 	// real server: Compact, Rewind (to a backup), Wipe, Advance, Disconnect and Bookmark.
 	Line        *history.Line
 	collections []*Collection
+	wrapped     http.Handler // what answers on connections
 
 	mu      sync.Mutex // guards the fields below
 	faults  []*armed   // those that are not used up, in the order of Inject
@@ -56,6 +62,10 @@ func New(opts Options) *Server {
 		Line:    history.NewLine(),
 		counts:  map[Verb]int{},
 		streams: map[*answer]Request{},
+	}
+	s.wrapped = s
+	if opts.Wrap != nil {
+		s.wrapped = opts.Wrap(s)
 	}
 	for _, res := range opts.Resources {
 		if res.Resource == "" || res.Kind == "" {

@@ -6,6 +6,8 @@
 //   - TestProof and TestProofHTTP draw histories at random.
 //   - TestSmallScope and TestSmallScopeHTTP run all short histories.
 //   - TestStress has no history: real goroutines use one informer at once.
+//   - [Random] and [SmallScope] are TestProofHTTP and TestSmallScopeHTTP over another transport,
+//     such as the WebSockets of module websocket.
 //   - TestAcceptanceTable names the test for each behaviour that client-go's own tests check.
 //
 // docs/proof.md says what is proved, and how to run more of it.

@@ -1,9 +1,10 @@
-package proof_test
+package proof
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -218,13 +219,17 @@ func (w *world) doOutage(*rapid.T) {
 }
 
 func (w *world) doFault(rt *rapid.T) {
+	faults := proofFaults
+	if s, overHTTP := w.server.(*web); overHTTP {
+		faults = slices.Concat(faults, s.over.faults())
+	}
 	var can []int
-	for i, f := range proofFaults {
+	for i, f := range faults {
 		if _, overHTTP := w.server.(*web); overHTTP && f.web != nil || !overHTTP && f.direct != nil {
 			can = append(can, i)
 		}
 	}
-	f := proofFaults[can[uniform(rt, len(can))]]
+	f := faults[can[uniform(rt, len(can))]]
 	n := rapid.SampledFrom([]int{1, 2, 5}).Draw(rt, f.name)
 	w.injected = append(w.injected, f.id)
 	switch s := w.server.(type) {

@@ -1,4 +1,4 @@
-package proof_test
+package proof
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net/http"
 	"sync"
 	"time"
 
@@ -332,23 +333,66 @@ func (d *direct) read(ctx context.Context, w *history.Watch[*Part], events chan<
 	}
 }
 
+// A Transport is how the histories reach a server behind HTTP. The zero value is HTTP itself, over
+// connections in memory.
+type Transport struct {
+	// Wrap returns what stands before the server on its connections; nil: nothing.
+	Wrap func(http.Handler) http.Handler
+	// Client makes the informer's client of one whose Transport is an *http.Transport that dials in
+	// memory; nil: it is the informer's.
+	Client func(*http.Client) *http.Client
+	// Faults happen beside those of the server, each with the same probability.
+	Faults []Fault
+	// Clear takes back the Faults that have not happened yet; nil if there are none.
+	Clear func()
+}
+
+// A Fault is what goes wrong on the way between server and informer.
+type Fault struct {
+	ID, Name string
+	// Inject lets it happen, soon if n is 1, and later or more often if n is larger.
+	Inject func(n int)
+}
+
+func (o Transport) faults() (out []proofFault) {
+	for _, f := range o.Faults {
+		out = append(out, proofFault{id: f.ID, name: f.Name, web: func(_ *world, _ *apiserver.Server, n int) { f.Inject(n) }})
+	}
+	return out
+}
+
 // web is a server behind HTTP, on pipes in the bubble.
 type web struct {
 	server *apiserver.Server
 	src    *lw.HTTP[*Part]
+	over   Transport
 }
 
-func newWeb() *web {
-	s := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Group: "lw.test", Resource: "parts", Kind: "Part", Custom: true}}})
-	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: s.Client()}}
+func newWeb(over Transport) *web {
+	s := apiserver.New(apiserver.Options{
+		Resources: []apiserver.Resource{{Group: "lw.test", Resource: "parts", Kind: "Part", Custom: true}}, Wrap: over.Wrap,
+	})
+	client := s.Client()
+	if over.Client != nil {
+		client = over.Client(client)
+	}
+	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: client}, over}
 }
 
 func (s *web) line() *history.Line          { return s.server.Line }
 func (s *web) source() lw.Source[*Part]     { return s.src }
 func (s *web) parts() *apiserver.Collection { return s.server.Collection("parts") }
 func (s *web) down()                        { s.server.SetDown(true) }
-func (s *web) clear()                       { s.server.Clear(); s.server.SetDown(false) }
 func (s *web) close()                       { s.src.Client.CloseIdleConnections(); s.server.Close() }
+
+func (s *web) clear() {
+	s.server.Clear()
+	s.server.SetDown(false)
+	if s.over.Clear != nil {
+		s.over.Clear()
+	}
+}
+
 func (s *web) put(p *Part) (types.UID, uint64) {
 	data, err := json.Marshal(p)
 	must(err)

@@ -1,4 +1,4 @@
-package proof_test
+package proof
 
 import (
 	"flag"
@@ -19,27 +19,15 @@ import (
 // more of it.
 
 var (
-	scopeFlag   = flag.Int("scope", 2, "TestSmallScope: `commands` of the longest history")
-	historyFlag = flag.String("history", "", "TestSmallScope: run this `history` only, as a failure printed it")
+	scopeFlag   = flag.Int("scope", 2, "small scopes: `commands` of the longest history")
+	historyFlag = flag.String("history", "", "small scopes: run this `history` only, as a failure printed it")
 )
 
-// TestSmallScope runs every history of up to so many commands over two keys with each incident at
-// each place, against a server whose answers are function calls. Nothing is drawn at random.
-func TestSmallScope(t *testing.T) {
+// SmallScope runs every history of up to so many commands over two keys with each incident at each
+// place, against a server behind HTTP. over returns the transport of one history.
+func SmallScope(t *testing.T, over func() Transport) {
 	scope{
-		server: func() partServer { return newDirect() },
-		setups: []scopeSetup{
-			{mode: lw.ListAuto}, {mode: lw.ListPages},
-			{mode: lw.ListAuto, full: true, less: 1}, {mode: lw.ListPages, full: true, turns: true, less: 1},
-			{mode: lw.ListAuto, selector: true, less: 1},
-		},
-	}.run(t)
-}
-
-// TestSmallScopeHTTP is the same of one command less behind HTTP.
-func TestSmallScopeHTTP(t *testing.T) {
-	scope{
-		server: func() partServer { return newWeb() },
+		server: func() partServer { return newWeb(over()) },
 		setups: []scopeSetup{{mode: lw.ListAuto, http: true, less: 1}, {mode: lw.ListPages, full: true, http: true, less: 2}},
 	}.run(t)
 }
@@ -112,7 +100,7 @@ func (s scope) run(t *testing.T) {
 				}
 				if err != nil {
 					if failed++; failed <= 5 {
-						t.Errorf("%v\nagain: go test -run '^%s$' ./internal/proof -history '%s'", err, t.Name(), h)
+						t.Errorf("%v\nagain, in the directory of the test: go test -run '^%s$' -history '%s'", err, t.Name(), h)
 					}
 				}
 				mu.Unlock()

@@ -1,0 +1,256 @@
+package websocket
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	jsonType  = "application/json"
+	protoType = "application/vnd.kubernetes.protobuf"
+	// choice is what lw.HTTP asks for if T can be read from both.
+	choice = "application/vnd.kubernetes.protobuf;stream=watch,application/json;stream=watch,application/json"
+)
+
+// TestMessages reads what a server sends to its end.
+func TestMessages(t *testing.T) {
+	long := strings.Repeat("x", 70_000)
+	for name, test := range map[string]struct {
+		accept string
+		frames [][]byte // in one packet; then the server closes the connection
+		want   string
+		typ    string // default: that of the only form that Accept names
+		err    error  // default: io.EOF
+		text   string // in err
+	}{
+		"JSON":                  {accept: jsonType, frames: [][]byte{text("{1}\n"), text("{2}\n"), closing(normal)}, want: "{1}\n{2}\n"},
+		"without a line break":  {accept: jsonType, frames: [][]byte{text("{1}"), text("{2}"), closing(normal)}, want: "{1}\n{2}\n"},
+		"no Accept":             {frames: [][]byte{text("{1}\n"), closing(normal)}, want: "{1}\n", typ: jsonType},
+		"nothing":               {accept: jsonType, frames: [][]byte{closing(normal)}},
+		"an empty message":      {accept: jsonType, frames: [][]byte{text(""), text("{1}\n"), closing(normal)}, want: "{1}\n"},
+		"going away":            {accept: jsonType, frames: [][]byte{text("{1}\n"), closing(goingAway)}, want: "{1}\n"},
+		"no status":             {accept: jsonType, frames: [][]byte{text("{1}\n"), closing("")}, want: "{1}\n"},
+		"protobuf":              {accept: protoType, frames: [][]byte{bin("\nab"), bin("\nc"), closing(normal)}, want: "\x00\x00\x00\x03\nab\x00\x00\x00\x02\nc"},
+		"an empty one":          {accept: protoType, frames: [][]byte{bin(""), bin("\nc"), closing(normal)}, want: "\x00\x00\x00\x00\x00\x00\x00\x02\nc"},
+		"CBOR":                  {accept: "application/cbor", frames: [][]byte{bin("\xa1a"), bin("\xa1b"), closing(normal)}, want: "\xa1a\xa1b", typ: "application/cbor-seq"},
+		"choice of JSON":        {accept: choice, frames: [][]byte{text("{1}\n"), closing(normal)}, want: "{1}\n", typ: jsonType},
+		"choice of protobuf":    {accept: choice, frames: [][]byte{bin("\nab"), bin("\nc"), closing(normal)}, want: "\x00\x00\x00\x03\nab\x00\x00\x00\x02\nc"},
+		"choice of CBOR":        {accept: "application/cbor," + choice, frames: [][]byte{bin("\xd9\xd9\xf7\xa0"), closing(normal)}, want: "\xd9\xd9\xf7\xa0", typ: "application/cbor-seq"},
+		"choice of nothing":     {accept: choice, frames: [][]byte{closing(normal)}, typ: jsonType},
+		"JSON in parts":         {accept: jsonType, frames: [][]byte{part(false, 1, "{"), part(false, 0, "1"), part(true, 0, "}\n"), text("{2}\n"), closing(normal)}, want: "{1}\n{2}\n"},
+		"protobuf in parts":     {accept: protoType, frames: [][]byte{part(false, 2, "\na"), part(true, 0, "b"), bin("\nc"), closing(normal)}, want: "\x00\x00\x00\x03\nab\x00\x00\x00\x02\nc"},
+		"choice in parts":       {accept: choice, frames: [][]byte{part(false, 2, "\na"), part(true, 0, "b"), closing(normal)}, want: "\x00\x00\x00\x03\nab"},
+		"a ping in a message":   {accept: jsonType, frames: [][]byte{part(false, 1, "{"), part(true, 9, "?"), part(true, 0, "1}\n"), closing(normal)}, want: "{1}\n"},
+		"large":                 {accept: jsonType, frames: [][]byte{text(long), text("{2}\n"), closing(normal)}, want: long + "\n{2}\n"},
+		"large protobuf":        {accept: choice, frames: [][]byte{bin("\n" + long), closing(normal)}, want: "\x00\x01\x11\x71\n" + long},
+		"lost":                  {accept: jsonType, frames: [][]byte{text("{1}\n")}, want: "{1}\n", err: io.ErrUnexpectedEOF, text: "websocket: the connection was lost"},
+		"lost at once":          {accept: choice, err: io.ErrUnexpectedEOF, typ: jsonType},
+		"lost in a header":      {accept: jsonType, frames: [][]byte{text("{1}\n"), text("{2}\n")[:1]}, want: "{1}\n", err: io.ErrUnexpectedEOF},
+		"lost in a message":     {accept: jsonType, frames: [][]byte{text("{1}\n"), text("{22}\n")[:4]}, want: "{1}\n{2", err: io.ErrUnexpectedEOF},
+		"lost between parts":    {accept: protoType, frames: [][]byte{bin("\na"), part(false, 2, "\nb")}, want: "\x00\x00\x00\x02\na", err: io.ErrUnexpectedEOF},
+		"closed in a message":   {accept: jsonType, frames: [][]byte{part(false, 1, "{1"), closing(normal)}, want: "{1", err: io.ErrUnexpectedEOF, text: "closed within a message"},
+		"closed by a failure":   {accept: jsonType, frames: [][]byte{text("{1}\n"), closing(failed)}, want: "{1}\n", text: `websocket: closed by the server: status = StatusInternalError and reason = "out of order"`},
+		"text in protobuf":      {accept: protoType, frames: [][]byte{bin("\na"), text("{1}\n")}, want: "\x00\x00\x00\x02\na", text: "a message of type MessageText in a stream of application/vnd.kubernetes.protobuf"},
+		"binary in JSON":        {accept: choice, frames: [][]byte{text("{1}\n"), bin("\na")}, want: "{1}\n", typ: jsonType, text: "a message of type MessageBinary in a stream of application/json"},
+		"an empty first one":    {accept: choice, frames: [][]byte{bin("")}, typ: jsonType, text: "websocket: the first message is empty"},
+		"too large":             {accept: jsonType, frames: [][]byte{{0x81, 127, 0, 0, 0, 0, 4, 16, 0, 1}}, text: "websocket: a message of 68157441 bytes, want at most 68157440"},
+		"a part without a head": {accept: jsonType, frames: [][]byte{part(true, 0, "{1}\n")}, text: "websocket: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				resp := open(t, test.accept, func(conn net.Conn) {
+					heard := make(chan struct{})
+					go func() { defer close(heard); hear(conn) }()
+					send(test.frames...)(conn)
+					if n := len(test.frames); n > 0 && test.frames[n-1][0] == 0x80|opcodeClose {
+						<-heard // the client closes the connection
+					}
+				})
+				got, err := io.ReadAll(resp.Body)
+				if diff := cmp.Diff(test.want, string(got)); diff != "" {
+					t.Errorf("body (-want +got):\n%.500s", diff)
+				}
+				if test.typ == "" {
+					test.typ = map[string]string{jsonType: jsonType}[test.accept]
+				}
+				if typ := resp.Header.Get("Content-Type"); test.typ != "" && typ != test.typ {
+					t.Errorf("content type %q, want %q", typ, test.typ)
+				}
+				if test.typ == "" && resp.Header.Get("Content-Type") != protobufForm.contentType {
+					t.Errorf("content type %q, want protobuf", resp.Header.Get("Content-Type"))
+				}
+				switch {
+				case test.err == nil && test.text == "" && err != nil:
+					t.Errorf("error %v, want a clean end", err)
+				case (test.err != nil || test.text != "") && err == nil:
+					t.Error("a clean end, want an error")
+				case !errors.Is(err, test.err) && test.err != nil, err != nil && !strings.Contains(err.Error(), test.text):
+					t.Errorf("error %v, want %v with %q", err, test.err, test.text)
+				}
+				if _, again := resp.Body.Read(make([]byte, 1)); again == nil || err != nil && again != err {
+					t.Errorf("after the end: %v, want %v", again, err)
+				}
+			})
+		})
+	}
+}
+
+// TestTooLargeInParts is a message whose length nobody has announced.
+func TestTooLargeInParts(t *testing.T) {
+	for _, accept := range []string{jsonType, protoType} {
+		synctest.Test(t, func(t *testing.T) {
+			resp := open(t, accept, func(conn net.Conn) {
+				go hear(conn)
+				opcode := byte(1)
+				if accept == protoType {
+					opcode = 2
+				}
+				mega := strings.Repeat(" ", 1<<20)
+				for range maxMessage>>20 + 2 {
+					if _, err := conn.Write(part(false, opcode, mega)); err != nil {
+						return
+					}
+					opcode = 0
+				}
+			})
+			n, err := io.Copy(io.Discard, resp.Body)
+			if err == nil || n > maxMessage+1 || !strings.Contains(err.Error(), "too big") {
+				t.Errorf("%s: %d bytes and error %v, want at most %d and that the message is too big", accept, n, err, maxMessage)
+			}
+		})
+	}
+}
+
+// TestPrompt reads each event when it has come, and a burst at once.
+func TestPrompt(t *testing.T) {
+	for _, test := range []struct {
+		accept  string
+		packets [][]byte // each is sent when what it completes of the one before has been read
+		want    []string
+	}{
+		{jsonType, [][]byte{text("{1}\n"), text("{2}\n")}, []string{"{1}\n", "{2}\n"}},
+		{jsonType, [][]byte{append(text("{1}\n"), text("{2}\n")...)}, []string{"{1}\n{2}\n"}},
+		{jsonType, [][]byte{append(text("{1}\n"), text("{2}")...)}, []string{"{1}\n{2}\n"}},
+		{protoType, [][]byte{append(bin("\na"), bin("\nb")...)}, []string{"\x00\x00\x00\x02\na\x00\x00\x00\x02\nb"}},
+		// What is not complete does not hold up what is.
+		{jsonType, [][]byte{append(text("{1}\n"), text("{2}\n")[:4]...), text("{2}\n")[4:]}, []string{"{1}\n", "{2}\n"}},
+		{jsonType, [][]byte{append(text("{1}\n"), part(false, 1, "{")...), part(true, 0, "2}\n")}, []string{"{1}\n", "{2}\n"}},
+		{jsonType, [][]byte{append(text("{1}\n"), part(true, 9, "?")...), text("{2}\n")}, []string{"{1}\n", "{2}\n"}},
+		{jsonType, [][]byte{append(append(text("{1}\n"), part(true, 9, "?")...), text("{2}\n")...)}, []string{"{1}\n{2}\n"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			resp := open(t, test.accept, func(conn net.Conn) {
+				go hear(conn)
+				for _, p := range test.packets {
+					conn.Write(p)
+					synctest.Wait()
+				}
+				conn.Write(closing(normal))
+				hear(conn)
+			})
+			var got []string
+			for {
+				p := make([]byte, 512)
+				n, err := resp.Body.Read(p)
+				if err != nil {
+					if err != io.EOF {
+						t.Error(err)
+					}
+					break
+				}
+				got = append(got, string(p[:n]))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("reads of %q (-want +got):\n%s", test.packets, diff)
+			}
+		})
+	}
+}
+
+// TestSmallReads gets the same through the smallest of buffers.
+func TestSmallReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resp := open(t, protoType, then(send(bin("\nab"), part(false, 2, "\n"), part(true, 0, "c")), send(closing(normal)), hear))
+		var got []byte
+		for p := make([]byte, 1); ; {
+			if n, err := resp.Body.Read(nil); n != 0 || err != nil {
+				t.Fatalf("a Read of nothing: %d, %v", n, err)
+			}
+			n, err := resp.Body.Read(p)
+			if err != nil {
+				break
+			}
+			got = append(got, p[:n]...)
+		}
+		if want := "\x00\x00\x00\x03\nab\x00\x00\x00\x02\nc"; string(got) != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// TestAnswersPings checks that a server that pings hears the answer, while nothing else comes.
+func TestAnswersPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan string, 1)
+		resp := open(t, jsonType, func(conn net.Conn) {
+			conn.Write(part(true, 9, "hello"))
+			p := make([]byte, 2+4+5)
+			io.ReadFull(conn, p)
+			for i := range p[6:] {
+				p[6+i] ^= p[2+i%4]
+			}
+			answer <- string(p[:1]) + string(p[6:])
+			conn.Write(closing(normal))
+			hear(conn)
+		})
+		if got, err := io.ReadAll(resp.Body); len(got) > 0 || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		if got, want := <-answer, "\x8ahello"; got != want {
+			t.Errorf("answer %q, want %q", got, want)
+		}
+	})
+}
+
+// TestEnds ends a watch on which nothing comes: Read returns at once, the server sees the end of
+// the connection, and the bubble fails if a goroutine is left.
+func TestEnds(t *testing.T) {
+	for name, end := range map[string]func(cancel func(), resp *http.Response){
+		"Close":            func(_ func(), resp *http.Response) { resp.Body.Close() },
+		"the context":      func(cancel func(), _ *http.Response) { cancel() },
+		"both":             func(cancel func(), resp *http.Response) { go cancel(); resp.Body.Close() },
+		"the body, twice":  func(_ func(), resp *http.Response) { go resp.Body.Close(); resp.Body.Close() },
+		"context and body": func(cancel func(), resp *http.Response) { cancel(); synctest.Wait(); resp.Body.Close() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := make(chan struct{})
+			s := &script{run: then(send(text("{1}\n")), hear, func(net.Conn) { close(gone) })}
+			resp, err := (&Transport{Base: s}).RoundTrip(watchOf(t, jsonType).WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := make(chan error)
+			go func() {
+				_, err := io.Copy(io.Discard, resp.Body)
+				read <- err
+			}()
+			synctest.Wait()
+			end(cancel, resp)
+			if err := <-read; !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) {
+				t.Errorf("%s: Read returned %v", name, err)
+			}
+			<-gone
+			resp.Body.Close()
+			cancel()
+		})
+	}
+}
