@@ -43,6 +43,8 @@ const (
 	toBase16    = 23
 )
 
+const errCBORKey = "a key that is no string"
+
 // value writes the item at pos, whose byte strings are bytes in the encoding as. A value that is
 // invalid is a FieldError, and pos is anywhere. Any other error is for the stream: bytes that are
 // no CBOR, or too many.
@@ -238,7 +240,7 @@ func (c *cborToJSON) key() error {
 		return err
 	}
 	if h.major != cborBytes && h.major != cborText {
-		err = c.invalid("a key that is no string")
+		err = c.invalid(errCBORKey)
 	} else {
 		err = c.str(h, plainText)
 	}

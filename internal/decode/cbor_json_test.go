@@ -188,6 +188,10 @@ func FuzzCBORItem(f *testing.F) {
 		if direct.Unmarshal(data, &want) != nil {
 			return
 		}
+		// A null as a key is the empty name for apimachinery.
+		if err != nil && strings.Contains(err.Error(), errCBORKey) {
+			return
+		}
 		if err != nil {
 			t.Fatalf("%x: %v, apimachinery decodes %v", data, err, want)
 		}
@@ -206,7 +210,8 @@ func FuzzCBORItem(f *testing.F) {
 	})
 }
 
-// forAnotherReason reports whether err is not about the form: text that is no UTF-8, or a limit.
+// forAnotherReason reports whether err is not about the form: text that is no UTF-8, what a
+// tag is before, or a limit.
 func forAnotherReason(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "exceeded max") || strings.Contains(err.Error(), "invalid UTF-8"))
+	return err != nil && (strings.Contains(err.Error(), "exceeded max") || strings.Contains(err.Error(), "invalid UTF-8") || strings.Contains(err.Error(), "tag number"))
 }

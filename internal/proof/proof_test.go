@@ -18,7 +18,10 @@ import (
 func TestProof(t *testing.T) { prove(t, func() partServer { return newDirect() }) }
 
 // TestProofHTTP runs against a server behind HTTP.
-func TestProofHTTP(t *testing.T) { prove(t, func() partServer { return newWeb() }) }
+func TestProofHTTP(t *testing.T) { prove(t, func() partServer { return newWeb("") }) }
+
+// TestProofCBOR runs against a server behind HTTP that writes CBOR.
+func TestProofCBOR(t *testing.T) { prove(t, func() partServer { return newWeb(acceptCBOR) }) }
 
 func prove(t *testing.T, server func() partServer) {
 	var c coverage

@@ -19,7 +19,7 @@ import (
 func follow(t *testing.T, f func(t *testing.T, s *web, inf *lw.Informer[*Part], reported func() error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newWeb()
+		s := newWeb("")
 		var errs []error
 		inf := lw.NewInformer(lw.Source[*Part](s.src), &lw.Options{OnError: func(err error) { errs = append(errs, err) }})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -39,7 +39,15 @@ func TestSmallScope(t *testing.T) {
 // TestSmallScopeHTTP is the same of one command less behind HTTP.
 func TestSmallScopeHTTP(t *testing.T) {
 	scope{
-		server: func() partServer { return newWeb() },
+		server: func() partServer { return newWeb("") },
+		setups: []scopeSetup{{mode: lw.ListAuto, http: true, less: 1}, {mode: lw.ListPages, full: true, http: true, less: 2}},
+	}.run(t)
+}
+
+// TestSmallScopeCBOR is the same in CBOR.
+func TestSmallScopeCBOR(t *testing.T) {
+	scope{
+		server: func() partServer { return newWeb(acceptCBOR) },
 		setups: []scopeSetup{{mode: lw.ListAuto, http: true, less: 1}, {mode: lw.ListPages, full: true, http: true, less: 2}},
 	}.run(t)
 }

@@ -338,9 +338,12 @@ type web struct {
 	src    *lw.HTTP[*Part]
 }
 
-func newWeb() *web {
+// acceptCBOR asks for CBOR, and lets the server choose JSON if it has no CBOR.
+const acceptCBOR = "application/cbor,application/json"
+
+func newWeb(accept string) *web {
 	s := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Group: "lw.test", Resource: "parts", Kind: "Part", Custom: true}}})
-	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: s.Client()}}
+	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: s.Client(), Accept: accept}}
 }
 
 func (s *web) line() *history.Line          { return s.server.Line }

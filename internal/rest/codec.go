@@ -22,13 +22,21 @@ type codec struct {
 	// reads reports whether the decoder of a collection can read this encoding. It is not called
 	// for a refusal, which is a metav1.Status whatever the collection holds.
 	reads func(*decode.Decoder) bool
+	// onRequest says that a request asks for this encoding only if Collection.Accept does.
+	onRequest bool
 	// begins looks at data, the first bytes of a body. It returns the kind of the object that
 	// begins there, or "" if data does not show it. event is true if an event of a watch begins
 	// there.
 	begins func(data []byte) (kind string, event bool)
 }
 
-const jsonType = "application/json"
+const (
+	jsonType = "application/json"
+	// cborType is what a server has that writes CBOR (KEP-4222), and cborStream what it calls a
+	// sequence of CBOR items (RFC 8742).
+	cborType   = "application/cbor"
+	cborStream = "application/cbor-seq"
+)
 
 // codecs has a row for each encoding, the preferred one first. JSON is the last: every server has
 // it, and every decoder reads it.
@@ -39,6 +47,14 @@ var codecs = []codec{
 		encoding:  decode.Protobuf,
 		reads:     (*decode.Decoder).Protobuf,
 		begins:    beginsProtobuf,
+	},
+	{
+		mediaType: cborType,
+		stream:    cborStream,
+		encoding:  decode.CBOR,
+		reads:     func(*decode.Decoder) bool { return true },
+		onRequest: true,
+		begins:    beginsCBOR,
 	},
 	{
 		mediaType: jsonType,
@@ -71,7 +87,7 @@ func (c *Collection) accept(watching bool) string {
 	}
 	var types []string
 	for _, codec := range codecs {
-		if codec.reads(c.Decoder) {
+		if !codec.onRequest && codec.reads(c.Decoder) {
 			types = append(types, codec.mediaType+params)
 		}
 	}
