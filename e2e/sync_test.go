@@ -119,7 +119,7 @@ func checkWire[T lw.Object](t *testing.T, f *follower[T], pageSize, objects int)
 	got := map[string]int{}
 	for _, req := range f.client.all() {
 		got[req.verb]++
-		if w := f.client.wire; strings.Contains(req.media, "protobuf") != w.protobuf || (req.proto == "HTTP/1.1") != w.http1 {
+		if w := f.client.wire; strings.Contains(req.media, "protobuf") != w.protobuf || strings.Contains(req.media, "cbor") != w.cbor || (req.proto == "HTTP/1.1") != w.http1 {
 			t.Errorf("%s: answer is %s over %s", f.opts.Name, req.media, req.proto)
 		}
 	}

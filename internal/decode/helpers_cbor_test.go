@@ -1,8 +1,12 @@
 package decode
 
 import (
+	"bytes"
+	"encoding/json"
+	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
@@ -22,4 +26,20 @@ func mustCBOR(t testing.TB, v any) []byte {
 func cborEvent(t testing.TB, typ string, object any) []byte {
 	t.Helper()
 	return mustCBOR(t, &metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: mustCBOR(t, object)}})
+}
+
+// sameJSON compares what keeps JSON as its bytes by what those mean: CBOR does not keep the order of
+// members.
+var sameJSON = cmp.Options{
+	cmp.Comparer(func(a, b metav1.FieldsV1) bool { return meansSame(a.GetRawBytes(), b.GetRawBytes()) }),
+	cmp.Comparer(func(a, b runtime.RawExtension) bool { return meansSame(a.Raw, b.Raw) }),
+	cmp.Comparer(func(a, b json.RawMessage) bool { return meansSame(a, b) }),
+}
+
+func meansSame(a, b []byte) bool {
+	var x, y any
+	if bytes.Equal(a, b) {
+		return true
+	}
+	return unmarshal(a, &x) == nil && unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }

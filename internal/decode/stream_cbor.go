@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // readCBOR reads a list in CBOR to the end of the stream: a map with the members of a list in JSON,
@@ -194,27 +196,23 @@ func (d *Decoder) decodeCBOREvent(raw []byte, base int64) (Event, error) {
 		return Event{}, fmt.Errorf("%w at byte %d: an event that is no map", errCBOR, base)
 	}
 	ev, err := d.decodeLine(c.out, 0)
-	if err = c.locate(&ev, err); err != nil || wrong == nil {
+	err = c.locate(&ev, err)
+	if _, status := err.(apierrors.APIStatus); wrong == nil || status {
 		return ev, err
 	}
 	// Something was invalid, and a null stands in its place. In an object it is an error of that
-	// object alone.
-	start, end, err := c.member("object")
-	if !isChange(ev.Type) || start == end {
-		return Event{}, fmt.Errorf("an event %.40q: %w", ev.Type, wrong)
+	// object alone, and elsewhere one of the watch.
+	if err == nil && isChange(ev.Type) {
+		start, end, err := c.member("object")
+		if err != nil {
+			return Event{}, err
+		}
+		item, err := d.decodeCBORItem(raw[start:end], base+int64(start))
+		if ev.Object = item.Object; err != nil || ev.Object.Err != nil {
+			return ev, err
+		}
 	}
-	if err != nil {
-		return Event{}, err
-	}
-	object, err := d.decodeCBORItem(raw[start:end], base+int64(start))
-	if err != nil {
-		return Event{}, err
-	}
-	if object.Object.Err == nil {
-		return Event{}, fmt.Errorf("an event %.40q: %w", ev.Type, wrong)
-	}
-	ev.Object = object.Object
-	return ev, nil
+	return Event{}, fmt.Errorf("an event %.40q: %w", ev.Type, wrong)
 }
 
 // CBORToJSON returns the JSON of the item that data begins with. If data ends before the item does,
