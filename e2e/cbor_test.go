@@ -110,8 +110,6 @@ func TestCBORCustomResource(t *testing.T) {
 		for i := range 10 {
 			create(t, r, path, newWidget(plural, namespace, fmt.Sprintf("w-%d", i), i))
 		}
-		const partial = ";g=meta.k8s.io;v=v1"
-		metadata := "application/cbor;as=PartialObjectMetadataList" + partial + ",application/cbor;as=PartialObjectMetadata" + partial
 		var all []watcher
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
 			opts := func(view func(map[string]any) map[string]any) followOptions {
@@ -127,7 +125,7 @@ func TestCBORCustomResource(t *testing.T) {
 			c = connect("unstructured")
 			all = append(all, follow(t, c, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: c.http, Accept: acceptCBOR}, opts(nil)))
 			c = connect("metadata")
-			all = append(all, follow(t, c, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: c.http, Accept: metadata}, opts(onlyMetadata)))
+			all = append(all, follow(t, c, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: c.http, Accept: acceptCBOR}, opts(onlyMetadata)))
 		}
 		for _, f := range all {
 			f.synced()

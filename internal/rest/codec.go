@@ -3,6 +3,7 @@ package rest
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-lw/lw/internal/decode"
@@ -72,15 +73,15 @@ var codecs = []codec{
 // need parameters behind the media type. Plain JSON comes last, for servers that do not know the
 // parameters.
 func (c *Collection) accept(watching bool) string {
-	if c.Accept != "" {
-		return c.Accept
-	}
 	var params string
 	switch {
 	case c.Metadata && watching:
 		params = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	case c.Metadata:
 		params = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	}
+	if c.Accept != "" {
+		return ofMetadata(c.Accept, params)
 	}
 	if watching {
 		params += ";stream=watch"
@@ -92,6 +93,27 @@ func (c *Collection) accept(watching bool) string {
 		}
 	}
 	if params != "" {
+		types = append(types, jsonType)
+	}
+	return strings.Join(types, ",")
+}
+
+// ofMetadata returns the Accept header accept of a user with the parameters that ask for metadata, if
+// it names CBOR without any. They differ between a list and a watch, so no header of the user's has
+// them for both. Any other header is sent as it is.
+func ofMetadata(accept, params string) string {
+	var cbor, json bool
+	types := strings.Split(accept, ",")
+	for i, t := range types {
+		if t = strings.TrimSpace(t); slices.ContainsFunc(codecs, func(c codec) bool { return t == c.mediaType }) {
+			cbor, json = cbor || t == cborType, json || t == jsonType
+			types[i] = t + params
+		}
+	}
+	if params == "" || !cbor {
+		return accept
+	}
+	if json {
 		types = append(types, jsonType)
 	}
 	return strings.Join(types, ",")
