@@ -109,6 +109,10 @@ func TestCBORMalformed(t *testing.T) {
 		if _, err := transcode(raw, false); !errors.Is(err, errCBOR) {
 			t.Errorf("%s: %v", data, err)
 		}
+		// The walk alone finds it, so that the end of an item is never one of another item.
+		if _, err := new(cborWalk).walk(raw); err == nil {
+			t.Errorf("%s: the walk finds nothing wrong", data)
+		}
 		if got := CBORToJSON(raw); len(got) > 0 && json.Valid(got) && data[0] != 'f' {
 			t.Errorf("%s: %s, as if it were whole", data, got)
 		}

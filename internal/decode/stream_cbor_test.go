@@ -75,12 +75,18 @@ func TestCBORList(t *testing.T) {
 
 // A list that is cut off is an error, never a shorter list.
 func TestCBORListCut(t *testing.T) {
-	whole := carpCBOR(t, 3)
-	d := newDecoder[*carp.Carp](t, Options{})
-	for n := range whole {
-		_, err := d.List(bytes.NewReader(whole[:n]), CBOR, func(Object) error { return nil })
-		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), fmt.Sprintf("cut off at byte %d", n)) {
-			t.Errorf("cut at byte %d of %d: %v", n, len(whole), err)
+	item := cborOfJSON(t, `{"metadata":{"name":"a"}}`)
+	open := slices.Concat([]byte{0xbf, 0x44}, []byte("kind\x48CarpList\x45items\x9f"), item, item, []byte{cborBreak, cborBreak})
+	for _, whole := range [][]byte{carpCBOR(t, 3), open} {
+		d := newDecoder[*carp.Carp](t, Options{})
+		if _, err := d.List(bytes.NewReader(whole), CBOR, func(Object) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for n := range whole {
+			_, err := d.List(bytes.NewReader(whole[:n]), CBOR, func(Object) error { return nil })
+			if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), fmt.Sprintf("cut off at byte %d", n)) {
+				t.Errorf("cut at byte %d of %d: %v", n, len(whole), err)
+			}
 		}
 	}
 }
