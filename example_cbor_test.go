@@ -12,8 +12,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A server with CBOR writes it where Accept names it. One without it answers in JSON. The objects are
-// the same, and so is all that reads them.
+// A server with CBOR writes it where Accept names it. One without it answers in JSON. The objects
+// are the same, and so is all that reads them.
 func ExampleHTTP_cbor() {
 	server := httptest.NewServer(http.HandlerFunc(sprocketsInCBOR))
 	defer server.Close()

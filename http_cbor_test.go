@@ -18,7 +18,7 @@ import (
 )
 
 // cborOf returns v in CBOR, as a server writes it.
-func cborOf(t *testing.T, v any) string {
+func cborOf(t testing.TB, v any) string {
 	t.Helper()
 	b, err := direct.Marshal(v)
 	if err != nil {

@@ -94,8 +94,8 @@ func TestCBOR(t *testing.T) {
 	}, servers.Kube)
 }
 
-// TestCBORCustomResource follows a custom resource in CBOR: typed, without a type, and metadata only.
-// An object that does not fit is set aside.
+// TestCBORCustomResource follows a custom resource in CBOR: typed, without a type, and metadata
+// only. An object that does not fit is set aside.
 func TestCBORCustomResource(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, plural = "cbor", "wicks"

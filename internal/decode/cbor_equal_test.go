@@ -169,8 +169,8 @@ func drawMixed(t *rapid.T) *mixed {
 	return m
 }
 
-// Objects are decoded from CBOR, as apimachinery's serializer writes it, to what they are decoded to
-// from JSON: by every sort of type, in lists and in watches.
+// Objects are decoded from CBOR, as apimachinery's serializer writes it, to what they are decoded
+// to from JSON: by every sort of type, in lists and in watches.
 func TestCBOREqualsJSON(t *testing.T) {
 	decoders := map[string]*Decoder{
 		"whole":        newDecoder[*mixed](t, Options{}),
@@ -246,8 +246,8 @@ func TestCBOREqualsJSON(t *testing.T) {
 	})
 }
 
-// A version of an object takes from the last one what has not changed, as in JSON: what has the same
-// bytes and comes behind the name. A list brings the very object if nothing has changed.
+// A version of an object takes from the last one what has not changed, as in JSON: what has the
+// same bytes and comes behind the name. A list brings the very object if nothing has changed.
 func TestCBORReuse(t *testing.T) {
 	d := newDecoder[*mixed](t, Options{})
 	store := map[string]any{}

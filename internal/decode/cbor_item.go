@@ -51,8 +51,8 @@ type cborHead struct {
 // indefinite reports whether a break ends the item. A break itself has such a head, too.
 func (h *cborHead) indefinite() bool { return h.info == cborIndefinite }
 
-// shortCBORHead returns the head of one byte that c is. It reports false if the head is longer. Most
-// heads are short, and the compiler puts this function in the place of its calls.
+// shortCBORHead returns the head of one byte that c is. It reports false if the head is longer.
+// Most heads are short, and the compiler puts this function in the place of its calls.
 func shortCBORHead(c byte) (cborHead, bool) {
 	return cborHead{c >> 5, c & 31, uint64(c & 31), 1}, c&31 < 24
 }

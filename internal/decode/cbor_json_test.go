@@ -52,7 +52,8 @@ func TestCBORItems(t *testing.T) {
 		// Of indefinite length.
 		"5f42010243030405ff": `"\u0001\u0002\u0003\u0004\u0005"`, "7f657374726561646d696e67ff": `"streaming"`, "7fff": `""`, "9fff": "[]",
 		"9f018202039f0405ffff": "[1,[2,3],[4,5]]", "bf61610161629f0203ffff": `{"a":1,"b":[2,3]}`, "bfff": "{}", "a17f6161ff01": `{"a":1}`,
-		// Tags: the mark of CBOR, times, encodings of bytes, which hold for all that is within, and one without a meaning.
+		// Tags: the mark of CBOR, times, encodings of bytes, which hold for all that is within, and
+		// one without a meaning.
 		"d9d9f7 01": "1", "d9d9f7 d9d9f7 80": "[]", "c0 74 323031332d30332d32315432303a30343a30305a": `"2013-03-21T20:04:00Z"`,
 		"c1 1a514b67b0": `"2013-03-21T20:04:00Z"`, "c1 fb41d452d9ec200000": `"2013-03-21T20:04:00.5Z"`, "c1 20": `"1969-12-31T23:59:59Z"`,
 		"d6 43 fbff00": `"+/8A"`, "d6 41 00": `"AA=="`, "d5 43 fbff00": `"-_8A"`, "d5 41 00": `"AA"`, "d7 43 fbff00": `"fbff00"`, "d6 82 4100 6100": `["AA==","\u0000"]`,
@@ -68,8 +69,8 @@ func TestCBORItems(t *testing.T) {
 	}
 }
 
-// What is well-formed and has no JSON is the error of a value, with the way to it, and null if it is
-// to be passed over.
+// What is well-formed and has no JSON is the error of a value, with the way to it, and null if it
+// is to be passed over.
 func TestCBORInvalidItems(t *testing.T) {
 	for data, want := range map[string]struct{ path, text, lenient string }{
 		"f97c00": {"", "CBOR: the number +Inf", "null"}, "f97e00": {"", "CBOR: the number NaN", "null"}, "fbfff0000000000000": {"", "CBOR: the number -Inf", "null"},
@@ -166,8 +167,8 @@ func TestCBORLimitOfJSON(t *testing.T) {
 	}
 }
 
-// FuzzCBORItem compares what this package takes for CBOR with what apimachinery does: the same bytes
-// are well-formed, and what apimachinery decodes is decoded here, to the same value.
+// FuzzCBORItem compares what this package takes for CBOR with what apimachinery does: the same
+// bytes are well-formed, and what apimachinery decodes is decoded here, to the same value.
 func FuzzCBORItem(f *testing.F) {
 	for _, seed := range []string{
 		"a26161016162820203", "5f42010243030405ff", "7f657374726561646d696e67ff", "bf61610161629f0203ffff", "d9d9f7a14161d643fbff00", "fb3ff199999999999a", "f97e00", "c11a514b67b0",

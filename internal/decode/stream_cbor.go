@@ -145,8 +145,8 @@ func (w *watchStream) readCBOR(c byte) error {
 	return w.handle(raw, base)
 }
 
-// decodeCBORItem decodes the item of a list whose bytes are raw. It is a function for the pool, like
-// decodeItem.
+// decodeCBORItem decodes the item of a list whose bytes are raw. It is a function for the pool,
+// like decodeItem.
 func (d *Decoder) decodeCBORItem(raw []byte, base int64) (Event, error) {
 	c := d.transcoder(raw, base)
 	defer c.release()

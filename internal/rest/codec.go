@@ -98,9 +98,9 @@ func (c *Collection) accept(watching bool) string {
 	return strings.Join(types, ",")
 }
 
-// ofMetadata returns the Accept header accept of a user with the parameters that ask for metadata, if
-// it names CBOR without any. They differ between a list and a watch, so no header of the user's has
-// them for both. Any other header is sent as it is.
+// ofMetadata returns the Accept header accept of a user with the parameters that ask for metadata,
+// if it names CBOR without any. They differ between a list and a watch, so no header of the user's
+// has them for both. Any other header is sent as it is.
 func ofMetadata(accept, params string) string {
 	var cbor, json bool
 	types := strings.Split(accept, ",")

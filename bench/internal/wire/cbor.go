@@ -20,8 +20,8 @@ const cborMark = "\xd9\xd9\xf7"
 // order each time.
 var cborSerializer = cbor.NewSerializer(nil, nil)
 
-// cborEvent is event in CBOR. An event is a map of two members, and its object has a mark of its own.
-// The content is the object's members without their number, and without kind and apiVersion.
+// cborEvent is event in CBOR. An event is a map of two members, and its object has a mark of its
+// own. The content is the object's members without their number, and without kind and apiVersion.
 func (c *collection) cborEvent(typ watch.EventType, obj runtime.Object) (event, content []byte, err error) {
 	had := obj.GetObjectKind().GroupVersionKind()
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
