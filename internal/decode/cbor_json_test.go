@@ -143,6 +143,9 @@ func TestCBORNesting(t *testing.T) {
 			if fine && !json.Valid([]byte(got)) {
 				t.Errorf("%q, %d deep: no JSON", open, depth)
 			}
+			if _, err := new(cborWalk).walk(data); (err == nil) != fine {
+				t.Errorf("%q, %d deep: the walk says %v", open, depth, err)
+			}
 			_ = CBORToJSON(data)
 		}
 	}

@@ -62,7 +62,8 @@ type Options struct {
 	OnlyJSON bool
 	// Share lets objects share the memory of equal parts. The objects must not be changed then.
 	Share bool
-	// Limit is the most bytes that one object, or one event, may have. 0 means MaxObject.
+	// Limit is the most bytes that one object, or one event, may have. In CBOR it is the limit of its
+	// JSON as well. 0 means MaxObject.
 	Limit int
 	// Workers is how many goroutines decode a list or initial events beside the caller's goroutine,
 	// from the first byte on. 0 means as many as a long list is worth on the cores that there are.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
@@ -146,6 +147,38 @@ func TestCBORListForms(t *testing.T) {
 	_, err := newDecoder[*sink](t, Options{}).List(bytes.NewReader(cborOfJSON(t, status)), CBOR, func(Object) error { return nil })
 	if !apierrors.IsResourceExpired(err) {
 		t.Errorf("a Status: %v", err)
+	}
+}
+
+// Items without a type, a kind and an API version have those of the list, wherever these stand.
+func TestCBORItemsWithoutKind(t *testing.T) {
+	all := [][2]any{{"kind", cborOfJSON(t, `"PodList"`)}, {"apiVersion", cborOfJSON(t, `"v1"`)}, {"metadata", cborOfJSON(t, `{"resourceVersion":"5"}`)},
+		{"items", array(cborOfJSON(t, `{"metadata":{"name":"a"}}`), cborOfJSON(t, `{"metadata":{"name":7}}`), cborOfJSON(t, `{"metadata":{"name":"c"},"kind":"Pod","apiVersion":"v1"}`))}}
+	want := []string{"v1 Pod a", "v1 Pod 7", "v1 Pod c"}
+	for first := range all {
+		var pairs []any
+		for i := range all {
+			pairs = append(pairs, all[(first+i)%len(all)][:]...)
+		}
+		data := members(t, pairs...)
+		for _, workers := range []int{-1, 2} {
+			var got []string
+			d := newDecoder[*unstructured.Unstructured](t, Options{Workers: workers})
+			m, err := d.List(bytes.NewReader(data), CBOR, func(o Object) error {
+				u := o.Value.(*unstructured.Unstructured).Object
+				got = append(got, fmt.Sprint(u["apiVersion"], " ", u["kind"], " ", u["metadata"].(map[string]any)["name"]))
+				return o.Err
+			})
+			if diff := cmp.Diff(want, got); err != nil || diff != "" || m.ResourceVersion != "5" {
+				t.Errorf("from member %d: %v, %v (-want +got):\n%s", first, m, err, diff)
+			}
+		}
+		// An error of yield ends it.
+		stop, n := errors.New("enough"), 0
+		_, err := newDecoder[*unstructured.Unstructured](t, Options{}).List(bytes.NewReader(data), CBOR, func(Object) error { n++; return stop })
+		if err != stop || n != 1 {
+			t.Errorf("from member %d: %d items and %v", first, n, err)
+		}
 	}
 }
 

@@ -34,6 +34,9 @@ type jsonList struct {
 	itemBoundary []byte
 	// status collects the members of a Status, in case the response is one.
 	status metav1.Status
+	// cbor says that the list is in CBOR. held has the items that wait for the list's kind.
+	cbor bool
+	held []Object
 }
 
 // read reads the list to the end of the stream. It returns errReadAlone if readAlone has done that.
@@ -315,6 +318,10 @@ func (l *jsonList) deliver(ev Event) error {
 	}
 	if l.count++; ev.Object.Ident.Kind != "" {
 		l.withKind++
+	}
+	if l.cbor && (len(l.held) > 0 || l.needsKind(&ev.Object)) {
+		l.held = append(l.held, ev.Object)
+		return nil
 	}
 	// Only now: the kind of the list may be known, and the pool's workers do not know it.
 	l.d.root.complete(&ev.Object, l.kind, l.apiVersion)
