@@ -95,6 +95,9 @@ func FuzzHTTPResponse(f *testing.F) {
 		}
 	}
 	f.Add(200, "application/vnd.kubernetes.protobuf", "", "k8s\x00\x0a\x04\x0a\x02v1")
+	f.Add(200, "application/cbor", "", cborOf(f, map[string]any{"kind": "SprocketList", "items": []any{map[string]any{"metadata": map[string]any{"name": "a"}}, 7}}))
+	f.Add(200, "application/cbor-seq", "", "\xa2\x44type\x45ADDED\x46object\xf7")
+	f.Add(410, "application/cbor", "1", cborOf(f, map[string]any{"kind": "Status", "reason": "Expired"}))
 	f.Add(200, "text/html; charset=\"", "Fri, 31 Dec 1999 23:59:59 GMT", "")
 	f.Add(503, "", "-5", "busy")
 	f.Add(204, "application/json;as=Table", "99999999999999999999", list)

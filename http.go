@@ -65,6 +65,12 @@ type HTTP[T Identified] struct {
 	// Accept is the Accept header; "": protobuf if T has the Unmarshal method of generated API types,
 	// or is a projection with protobuf tags, else JSON. The tags of a T without Unmarshal do not
 	// matter if Accept does not name protobuf.
+	//
+	// CBOR (KEP-4222) is asked for only by its name. With "application/cbor,application/json" a
+	// server that has no CBOR answers in JSON; with "application/cbor" alone it refuses with a 406.
+	// Every T can be read from CBOR, to the very result of JSON: in an object without a type a
+	// whole number is an int64, even if it comes as a floating-point number. For metadata,
+	// application/cbor and its neighbours get the parameters of the request, unless they have any.
 	Accept string
 	// Kind is the kind of the objects; "": if T is a struct with a TypeMeta, its name, with a
 	// capital letter. A request fails if it returns a list or an object of another kind. Without

@@ -1,8 +1,10 @@
 package clientgo
 
 import (
+	"cmp"
 	"mime"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +23,8 @@ var (
 // preferred one. ok is false if the client takes no encoding that lw decodes into object, or asks
 // for objects of another sort: for metadata of which object is not, or the other way round.
 func acceptFor(header string, object reflect.Type) (accept string, ok bool) {
-	var json, protobuf float64 // how much the client likes each; 0: not at all
+	// How much the client likes each encoding; one that is not there: not at all.
+	likes := map[string]float64{}
 	if header == "" {
 		header = "*/*"
 	}
@@ -41,24 +44,37 @@ func acceptFor(header string, object reflect.Type) (accept string, ok bool) {
 		// Of two that it likes equally, a client names the one that it prefers first.
 		quality *= 1 - float64(i)*1e-6
 		switch mediaType {
-		case runtime.ContentTypeProtobuf:
-			protobuf = max(protobuf, quality)
-		case runtime.ContentTypeJSON, "application/*", "*/*":
-			json = max(json, quality)
+		case "application/*", "*/*":
+			mediaType = runtime.ContentTypeJSON
+		case runtime.ContentTypeProtobuf, runtime.ContentTypeCBOR, runtime.ContentTypeJSON:
+		default:
+			continue
 		}
+		likes[mediaType] = max(likes[mediaType], quality)
 	}
 	if _, can := reflect.Zero(object).Interface().(interface{ Unmarshal([]byte) error }); !can {
-		protobuf = 0
+		delete(likes, runtime.ContentTypeProtobuf)
 	}
-	switch {
-	case json == 0 && protobuf == 0:
+	var types []string
+	for mediaType, quality := range likes {
+		if quality > 0 {
+			types = append(types, mediaType)
+		}
+	}
+	if len(types) == 0 {
 		return "", false
-	case object == metadataType:
-		return "", true // with its parameters, which differ between a list and a watch
-	case protobuf > json && json > 0:
-		return runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON, true
-	case protobuf > json:
-		return runtime.ContentTypeProtobuf, true
 	}
-	return runtime.ContentTypeJSON, true
+	slices.SortFunc(types, func(a, b string) int { return cmp.Or(cmp.Compare(likes[b], likes[a]), cmp.Compare(a, b)) })
+	// Every server has JSON, so nothing that the client likes less would ever come.
+	if i := slices.Index(types, runtime.ContentTypeJSON); i >= 0 {
+		types = types[:i+1]
+	}
+	if object != metadataType {
+		return strings.Join(types, ","), true
+	}
+	if types[0] != runtime.ContentTypeCBOR {
+		return "", true // with its parameters, which differ between a list and a watch
+	}
+	// HTTP adds the parameters.
+	return strings.Join(types, ","), true
 }

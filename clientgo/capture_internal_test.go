@@ -22,6 +22,9 @@ func TestAcceptFor(t *testing.T) {
 		metadata = protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 		table    = "application/json;as=Table;g=meta.k8s.io;v=v1"
 		no       = "no"
+		cbor     = "application/cbor"
+		asList   = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+		as       = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	)
 	for _, tt := range []struct {
 		header                              string
@@ -35,8 +38,12 @@ func TestAcceptFor(t *testing.T) {
 		{json + "," + protobuf, json, json, json, no},
 		{json + ";q=0.5," + protobuf, protobuf + "," + json, json, json, no},
 		{protobuf, protobuf, no, no, no},
-		{"application/cbor", no, no, no, no},
-		{"application/json;q=0.9,application/cbor", json, json, json, no},
+		{cbor, cbor, cbor, cbor, no},
+		{"application/json;q=0.9,application/cbor", cbor + "," + json, cbor + "," + json, cbor + "," + json, no},
+		{"application/json,application/cbor;q=0.9", json, json, json, no},
+		{cbor + ";q=1," + protobuf + ";q=0.9", cbor + "," + protobuf, cbor, cbor, no},
+		{cbor + asList + "," + cbor + as + "," + json + asList, no, no, no, cbor + "," + json},
+		{json + asList + "," + cbor + asList, no, no, no, ""},
 		{"application/json;q=0", no, no, no, no},
 		{metadata, json, json, json, ""},
 		{table, no, no, no, no},

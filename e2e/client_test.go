@@ -21,6 +21,7 @@ type wire struct {
 	name      string
 	clientset bool // through client-go's generated client, else lw.HTTP
 	protobuf  bool
+	cbor      bool // lw.HTTP's Accept names CBOR, and JSON for a server without it
 	http1     bool
 	webSocket bool   // watches go over WebSockets
 	token     string // default: the admin's
@@ -135,7 +136,10 @@ func source[T lw.Object](t testing.TB, c *client, path string, generated func(ku
 		return generated(c.clientset(t))
 	}
 	src := &lw.HTTP[T]{URL: c.server.URL + path, Client: c.http}
-	if !c.wire.protobuf {
+	switch {
+	case c.wire.cbor:
+		src.Accept = acceptCBOR
+	case !c.wire.protobuf:
 		src.Accept = "application/json"
 	}
 	return src

@@ -17,8 +17,14 @@ import (
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
+var cborFlag = flag.Bool("cbor", false, "kube-apiserver has CBOR, and the tests follow it in CBOR, too")
+
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if *cborFlag {
+		wires = append(wires, cborWires...)
+		faultWires = append(faultWires, cborWires...)
+	}
 	parallel := false
 	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
 	if !parallel {
@@ -67,7 +73,7 @@ func sharedServer(t testing.TB, kind servers.Kind) *servers.Server {
 		t.Fatal(err)
 	}
 	shared.dirs = append(shared.dirs, dir)
-	s, err := servers.New(kind, dir)
+	s, err := servers.New(kind, dir, withCBOR(kind, nil)...)
 	required(t, err)
 	if err := s.Start(within(t, patience)); err != nil {
 		s.Stop()
@@ -78,6 +84,14 @@ func sharedServer(t testing.TB, kind servers.Kind) *servers.Server {
 	}
 	shared.servers[kind.Name] = s
 	return s
+}
+
+// withCBOR adds CBOR to the flags of a kube-apiserver, if -cbor asks for it.
+func withCBOR(kind servers.Kind, args []string) []string {
+	if *cborFlag && kind.Name == servers.Kube.Name {
+		args = append(args[:len(args):len(args)], cborGate)
+	}
+	return args
 }
 
 func stopShared() {
@@ -95,7 +109,7 @@ func stopShared() {
 // server is not built.
 func newServer(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
 	t.Helper()
-	s, err := servers.New(kind, t.TempDir(), args...)
+	s, err := servers.New(kind, t.TempDir(), withCBOR(kind, args)...)
 	required(t, err)
 	t.Cleanup(s.Stop)
 	return s

@@ -121,7 +121,8 @@ func checkWire[T lw.Object](t *testing.T, f *follower[T], pageSize, objects int)
 		got[req.verb]++
 		w := f.client.wire
 		http1 := w.http1 || w.webSocket && (req.verb == verbWatch || req.verb == verbStream)
-		if strings.Contains(req.media, "protobuf") != w.protobuf || (req.proto == "HTTP/1.1") != http1 {
+		if strings.Contains(req.media, "protobuf") != w.protobuf ||
+			strings.Contains(req.media, "cbor") != w.cbor || (req.proto == "HTTP/1.1") != http1 {
 			t.Errorf("%s: answer is %s over %s", f.opts.Name, req.media, req.proto)
 		}
 	}

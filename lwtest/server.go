@@ -32,7 +32,7 @@ type Resource struct {
 }
 
 // A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in
-// JSON. It has the resource versions, history, pages, bookmarks, streamed lists, selectors,
+// JSON. A client that asks for CBOR reads that. It has the resource versions, history, pages, bookmarks, streamed lists, selectors,
 // finalizers, discovery and errors of a real server, and the subresource status. It has no
 // admission, validation, defaults, patches or garbage collection: an object is stored as it was
 // written.

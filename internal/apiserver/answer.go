@@ -17,10 +17,11 @@ type answer struct {
 	filters []filter
 
 	seen    int    // how many units the server has passed to send
-	items   int    // how many items of a JSON list were written
+	items   int    // how many items of a list were written
 	sent    []Unit // the last units that were sent, at most maxSent, oldest first
 	delayed []delayed
-	message []byte // a protobuf list, which is written when it is complete
+	head    []byte // what is before the items of a list that is written as a whole; see listHead
+	message []byte // the items of such a list, which are written when all are there
 
 	// Guarded by Server.mu.
 	pending []UnitEffect // what Interrupt asks for
@@ -122,13 +123,14 @@ func (a *answer) put(u Unit) error {
 	return nil
 }
 
-// encode writes a unit. A stream is written unit by unit, a JSON list item by item. A protobuf list
-// is gathered in message, because its length stands before it.
+// encode writes a unit. A stream is written unit by unit, a JSON list item by item. A list whose
+// length stands before it is gathered in message.
 func (a *answer) encode(u Unit) error {
 	switch {
 	case a.stream:
 		return a.body.write(func(b []byte) ([]byte, error) { return a.appendFrame(b, u) })
-	case a.format.proto():
+	case a.format.whole():
+		a.items++
 		message, err := a.appendItem(a.message, u)
 		if err != nil {
 			return encodeError{err}
@@ -167,8 +169,8 @@ func (a *answer) begin(meta metav1.ListMeta) (tail []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.format.proto() {
-		a.message = head
+	if a.format.whole() {
+		a.head = head
 		return nil, nil
 	}
 	return tail, a.writeBytes(head)
@@ -182,14 +184,23 @@ func (a *answer) writeBytes(data []byte) error {
 // finish ends the answer. If err is nil it writes tail and ends properly. If err is an ending it
 // does what that says. It returns any other error.
 func (a *answer) finish(err error, tail []byte) error {
-	if !a.stream && a.format.proto() {
+	switch {
+	case a.stream:
+	case a.format.cbor():
+		if tail = a.cborList(err == nil); err != nil {
+			if err := a.writeBytes(tail); err != nil {
+				return err
+			}
+		}
+	case a.format.proto():
 		apiVersion, kind := a.kind()
 		const missing = 64
+		message := append(a.head, a.message...)
 		if err == nil {
-			tail = appendEnvelope(nil, apiVersion, kind+"List", a.message)
+			tail = appendEnvelope(nil, apiVersion, kind+"List", message)
 		} else {
 			// The list was cut. Its envelope announces more bytes than will come.
-			whole := appendEnvelope(nil, apiVersion, kind+"List", append(a.message, make([]byte, missing)...))
+			whole := appendEnvelope(nil, apiVersion, kind+"List", append(message, make([]byte, missing)...))
 			if err := a.writeBytes(whole[:len(whole)-missing]); err != nil {
 				return err
 			}

@@ -16,22 +16,36 @@ const (
 	partialJSON
 	fullProto
 	partialProto
+	fullCBOR
+	partialCBOR
 	formats
 )
 
-// proto reports whether the format is protobuf; partial, whether it has only the metadata.
+// proto reports whether the format is protobuf; cbor, whether it is CBOR; partial, whether it has
+// only the metadata.
 func (f format) proto() bool   { return f == fullProto || f == partialProto }
-func (f format) partial() bool { return f == partialJSON || f == partialProto }
+func (f format) cbor() bool    { return f == fullCBOR || f == partialCBOR }
+func (f format) partial() bool { return f == partialJSON || f == partialProto || f == partialCBOR }
+
+// whole reports whether a list in the format says at its start how long it is, so that it can only
+// be sent as a whole.
+func (f format) whole() bool { return f.proto() || f.cbor() }
 
 const (
 	typeJSON       = "application/json"
 	typeProto      = "application/vnd.kubernetes.protobuf"
 	typeProtoWatch = typeProto + ";stream=watch"
+	typeCBOR       = "application/cbor"
+	typeCBORWatch  = "application/cbor-seq"
 )
 
 // contentType returns the media type of an answer. stream says whether the answer is a stream.
 func (f format) contentType(stream bool) string {
 	switch {
+	case f.cbor() && stream:
+		return typeCBORWatch
+	case f.cbor():
+		return typeCBOR
 	case !f.proto():
 		return typeJSON
 	case stream:
@@ -66,6 +80,8 @@ func (r *Resource) negotiate(accept, partial string) (f format, ok bool) {
 			c.format = fullJSON
 		case typeProto:
 			c.format = fullProto
+		case typeCBOR:
+			c.format = fullCBOR
 		default:
 			continue
 		}
@@ -77,6 +93,8 @@ func (r *Resource) negotiate(accept, partial string) (f format, ok bool) {
 			continue
 		case c.format == fullProto:
 			c.format = partialProto
+		case c.format == fullCBOR:
+			c.format = partialCBOR
 		default:
 			c.format = partialJSON
 		}

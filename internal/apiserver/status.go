@@ -34,7 +34,10 @@ func writeStatus(w http.ResponseWriter, f format, status *metav1.Status) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
 	body := append(mustJSON(status), '\n')
-	if f.proto() {
+	switch {
+	case f.cbor():
+		body = cborOf(mustJSON(status))
+	case f.proto():
 		message, err := status.Marshal()
 		if err != nil {
 			panic(err) // cannot happen: no field of a Status can fail
@@ -58,7 +61,7 @@ func notAcceptable() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Code:    http.StatusNotAcceptable,
 		Reason:  metav1.StatusReasonNotAcceptable,
-		Message: fmt.Sprintf("only the following media types are accepted: %s, %s", typeJSON, typeProto),
+		Message: fmt.Sprintf("only the following media types are accepted: %s, %s, %s", typeJSON, typeProto, typeCBOR),
 	}}
 }
 

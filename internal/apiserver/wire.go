@@ -42,7 +42,8 @@ func unitOf(ev history.Event[*content]) Unit {
 
 // A codec encodes the units of one answer.
 //
-// JSON streams are lines, each with {"type", "object"}. Protobuf streams are messages WatchEvent,
+// JSON streams are lines, each with {"type", "object"}. CBOR streams are the same objects one behind
+// another. Protobuf streams are messages WatchEvent,
 // each after its length in four bytes. An object, a list or a Status in protobuf is wrapped in an
 // envelope: four magic bytes and a message runtime.Unknown, which has the kind and the bytes of the
 // object. In a list only the whole has an envelope. See
@@ -119,8 +120,8 @@ func bookmark(u Unit) metav1.ObjectMeta {
 	return meta
 }
 
-// appendFrame appends the unit as a frame of a stream: a line of JSON, or a length and a protobuf
-// message.
+// appendFrame appends the unit as a frame of a stream: a line of JSON, an item of CBOR, or a length
+// and a protobuf message.
 func (c codec) appendFrame(b []byte, u Unit) ([]byte, error) {
 	if u.Frame != nil {
 		return append(b, u.Frame...), nil
@@ -129,6 +130,9 @@ func (c codec) appendFrame(b []byte, u Unit) ([]byte, error) {
 		object, err := c.json(u)
 		if err != nil {
 			return nil, err
+		}
+		if c.format.cbor() {
+			return append(b, cborEvent(u.Type, object)...), nil
 		}
 		b = append(b, `{"type":"`...)
 		b = append(b, u.Type...)
@@ -165,17 +169,23 @@ func (c codec) appendItem(b []byte, u Unit) ([]byte, error) {
 		return append(b, message...), err
 	}
 	object, err := c.json(u)
-	if err == nil && c.format == fullJSON && !c.res.Custom && u.Object == nil {
+	if err != nil {
+		return b, err
+	}
+	if !c.format.partial() && !c.res.Custom && u.Object == nil {
 		// The encoding begins with kind and apiVersion. Leave out everything before the metadata.
 		const metadata = `"metadata":`
-		b = append(b, '{')
-		return append(b, object[len(c.res.head())-len(metadata):]...), nil
+		object = append([]byte{'{'}, object[len(c.res.head())-len(metadata):]...)
 	}
-	return append(b, object...), err
+	if c.format.cbor() {
+		return append(b, cborOf(object)[len(selfDescribed):]...), nil
+	}
+	return append(b, object...), nil
 }
 
 // listHead returns the bytes of a list before its items, and those after them. In protobuf, head
-// does not have the envelope, because that needs the length of the whole list.
+// does not have the envelope, because that needs the length of the whole list. For CBOR it is the
+// JSON of the metadata; see cborList.
 func (c codec) listHead(meta metav1.ListMeta) (head, tail []byte, err error) {
 	if c.format.proto() {
 		message, err := meta.Marshal()
@@ -184,6 +194,9 @@ func (c codec) listHead(meta metav1.ListMeta) (head, tail []byte, err error) {
 		return append(head, message...), nil, err
 	}
 	apiVersion, kind := c.kind()
+	if c.format.cbor() {
+		return mustJSON(meta), nil, nil
+	}
 	head = []byte(`{"kind":"` + kind + `List","apiVersion":"` + apiVersion + `","metadata":`)
 	head = append(head, mustJSON(meta)...)
 	return append(head, `,"items":[`...), []byte("]}\n"), nil

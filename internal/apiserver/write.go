@@ -32,12 +32,21 @@ func (x *exchange) object(code int, obj *stored) error {
 	if err != nil {
 		return err
 	}
+	c := codec{&x.collection.Resource, f}
+	if f.cbor() {
+		body, err := c.json(Unit{Version: obj.Version, obj: obj})
+		if err != nil {
+			return err
+		}
+		writeBody(x.w, f.contentType(false), code, cborOf(body))
+		return nil
+	}
 	body, err := x.collection.Resource.encode(obj, obj.Version, f)
 	if err != nil {
 		return err
 	}
 	if f.proto() {
-		apiVersion, kind := codec{&x.collection.Resource, f}.kind()
+		apiVersion, kind := c.kind()
 		body = appendEnvelope(nil, apiVersion, kind, body)
 	}
 	writeBody(x.w, f.contentType(false), code, body)

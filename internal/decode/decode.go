@@ -1,6 +1,6 @@
 // Package decode turns the bytes of an API server's lists and watches into objects of one Go type.
-// It reads JSON as apimachinery's serializer reads it, and protobuf in the envelopes that servers
-// use.
+// It reads JSON as apimachinery's serializer reads it, protobuf in the envelopes that servers use,
+// and CBOR (RFC 8949) as the JSON that it stands for.
 //
 // A stream is read object by object. Memory holds the bytes of one object at a time, or of a few
 // batches where several cores decode them. The end of an object is found before its content is
@@ -17,14 +17,14 @@
 //	stream_  where one object of a stream ends and the next begins: lists, watches, several cores
 //	json_    one JSON value: its syntax, and the decoders of each sort of Go type
 //	proto_   one protobuf message: its fields, and the decoders of each sort of Go type
+//	cbor_    one CBOR item: its end, and its JSON
 //	reuse_   what one object leaves for the next: strings, shared values, memory, buffers; and what
 //	         the last version of an object leaves for the next one: its parts
 //	unsafe   the only file that imports package unsafe
 //
 // The other files do not depend on the encoding: decode.go is the public face, root.go the object
 // itself, kind.go the check that all objects are of one kind, drop.go the fields to leave out,
-// path.go the position of an error in an object, abort.go its early end. An encoding such as CBOR
-// would be a set of files with a prefix of its own, and one file with the prefix stream_.
+// path.go the position of an error in an object, abort.go its early end.
 package decode
 
 import (
@@ -45,23 +45,25 @@ const MaxObject = 64 << 20
 type Encoding int
 
 // JSON is what every server speaks. Protobuf is smaller and faster, but only built-in types have
-// it.
+// it. CBOR is for all types, and few servers have it (KEP-4222).
 const (
 	JSON Encoding = iota
 	Protobuf
+	CBOR
 )
 
 // Options tune a Decoder. The zero value decodes all fields and shares nothing.
 type Options struct {
 	// Drop has the paths of fields to leave out, such as "metadata.managedFields". The names are
-	// those of JSON, in both encodings. A path goes through lists and into maps.
+	// those of JSON, in all encodings. A path goes through lists and into maps.
 	Drop []string
 	// OnlyJSON says that no protobuf will come. The protobuf tags of a type without an Unmarshal are
 	// not looked at then.
 	OnlyJSON bool
 	// Share lets objects share the memory of equal parts. The objects must not be changed then.
 	Share bool
-	// Limit is the most bytes that one object, or one event, may have. 0 means MaxObject.
+	// Limit is the most bytes that one object, or one event, may have. In CBOR it is the limit of its
+	// JSON as well. 0 means MaxObject.
 	Limit int
 	// Workers is how many goroutines decode a list or initial events beside the caller's goroutine,
 	// from the first byte on. 0 means as many as a long list is worth on the cores that there are.
@@ -201,7 +203,11 @@ func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (met
 		return l.meta, err
 	}
 	l := jsonList{d: d, pool: pool, yield: yield}
-	err := l.read()
+	read := l.read
+	if enc == CBOR {
+		read = l.readCBOR
+	}
+	err := read()
 	if err == errReadAlone {
 		err = nil
 	}
@@ -241,6 +247,9 @@ func Status(data []byte, enc Encoding) (*metav1.Status, bool) {
 		var u envelope
 		err := u.open(&Decoder{}, data)
 		return &s, err == nil && u.kind == "Status" && s.Unmarshal(u.raw) == nil
+	}
+	if enc == CBOR {
+		data = CBORToJSON(data)
 	}
 	return &s, unmarshal(data, &s) == nil && s.Kind == "Status"
 }

@@ -301,14 +301,20 @@ func (d *Decoder) decodeObject() (Object, error) {
 	}
 	end := d.p.pos
 	// Then decode it once more, as an identity.
+	d.p.pos = start
+	id := d.identify()
+	d.p.pos, d.p.depth = end, depth
+	return Object{Ident: id, Err: err}, nil
+}
+
+// identify decodes the JSON object that is next as an identity. It leaves the parser anywhere.
+func (d *Decoder) identify() Ident {
 	id := identity{}
 	d.kind, d.apiVersion = "", ""
-	d.p.pos = start
 	// An error here only says that the identity does not fit either. Its fields stay empty.
 	_ = d.root.ident(d, pointerTo(&id))
-	d.p.pos, d.p.depth = end, depth
 	m := id.Metadata
-	return Object{Ident: Ident{d.apiVersion, d.kind, m.Namespace, m.Name, m.UID, m.ResourceVersion}, Err: err}, nil
+	return Ident{d.apiVersion, d.kind, m.Namespace, m.Name, m.UID, m.ResourceVersion}
 }
 
 var errNoKind = errors.New("the object has no kind")

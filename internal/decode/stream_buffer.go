@@ -36,8 +36,8 @@ var errTooLarge = errors.New("more than")
 // of the memory when there is no more room behind them, and to larger memory when they fill it. No
 // piece may have more than limit bytes.
 //
-// One buffer serves all encodings: value, line and hasLine are for JSON, and uvarint, field,
-// message and hasFrame are for protobuf.
+// One buffer serves all encodings: value, line and hasLine are for JSON; uvarint, field, message and
+// hasFrame are for protobuf; cborHead, cborItem and hasCBOR are for CBOR.
 type buffer struct {
 	r     io.Reader
 	data  []byte
@@ -57,12 +57,17 @@ type buffer struct {
 	// beforeFill, if it is not nil, is called before more bytes of a value are read. Its error ends
 	// the value.
 	beforeFill func() error
+	// open is the memory of a cborWalk.
+	open []cborOpen
 }
 
 // reset begins to read r. The memory is used again unless it is too small, or too large for what is
 // to come.
 func (b *buffer) reset(r io.Reader, limit, first, enough int) {
-	*b = buffer{r: r, data: b.data[:0], limit: limit, first: first, enough: enough}
+	*b = buffer{r: r, data: b.data[:0], limit: limit, first: first, enough: enough, open: b.open}
+	if cap(b.open) > maxKeptStack {
+		b.open = nil
+	}
 	if cap(b.data) < min(first, limit) || cap(b.data) > 4*enough {
 		b.data = nil
 	}
@@ -386,7 +391,7 @@ func (b *buffer) tooLarge() error {
 // becomes io.ErrUnexpectedEOF, so that nobody takes it for the end of a whole stream. Errors about
 // the bytes themselves stay as they are.
 func (b *buffer) truncated(err error) error {
-	if errors.Is(err, errTooLarge) || errors.Is(err, errWire) {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errWire) || errors.Is(err, errCBOR) {
 		return err
 	}
 	if err == io.EOF {

@@ -34,6 +34,9 @@ type jsonList struct {
 	itemBoundary []byte
 	// status collects the members of a Status, in case the response is one.
 	status metav1.Status
+	// cbor says that the list is in CBOR. held has the items that wait for the list's kind.
+	cbor bool
+	held []Object
 }
 
 // read reads the list to the end of the stream. It returns errReadAlone if readAlone has done that.
@@ -62,6 +65,11 @@ func (l *jsonList) end() error {
 	} else if err != io.EOF {
 		return b.truncated(err)
 	}
+	return l.checkWhole()
+}
+
+// checkWhole checks the list as a whole, when all of it has been read.
+func (l *jsonList) checkWhole() error {
 	if err := l.check(); err != nil {
 		return err
 	}
@@ -121,16 +129,9 @@ func (l *jsonList) members() error {
 // member reads the value of the member name.
 func (l *jsonList) member(name string) error {
 	if name == "items" {
-		switch {
-		case l.hasItems:
-			return errors.New("a list with two items")
-		// Refuse another kind before its items are decoded, if it is known by now.
-		case l.kind != "":
-			if err := l.check(); err != nil {
-				return err
-			}
+		if err := l.beginItems(); err != nil {
+			return err
 		}
-		l.hasItems = true
 		return l.pool.drain(l.readItems())
 	}
 	b := &l.d.buf
@@ -146,6 +147,26 @@ func (l *jsonList) member(name string) error {
 	if err := p.wholeValue(); err != nil {
 		return err
 	}
+	return l.set(name, raw)
+}
+
+// beginItems notes that the items come.
+func (l *jsonList) beginItems() error {
+	switch {
+	case l.hasItems:
+		return errors.New("a list with two items")
+	// Refuse another kind before its items are decoded, if it is known by now.
+	case l.kind != "":
+		if err := l.check(); err != nil {
+			return err
+		}
+	}
+	l.hasItems = true
+	return nil
+}
+
+// set decodes the member name, which is not the items. Its value is raw.
+func (l *jsonList) set(name string, raw []byte) (err error) {
 	switch name {
 	// A kind before the items is checked at once, so that no item of another kind is decoded.
 	case "kind":
@@ -297,6 +318,10 @@ func (l *jsonList) deliver(ev Event) error {
 	}
 	if l.count++; ev.Object.Ident.Kind != "" {
 		l.withKind++
+	}
+	if l.cbor && (len(l.held) > 0 || l.needsKind(&ev.Object)) {
+		l.held = append(l.held, ev.Object)
+		return nil
 	}
 	// Only now: the kind of the list may be known, and the pool's workers do not know it.
 	l.d.root.complete(&ev.Object, l.kind, l.apiVersion)

@@ -10,7 +10,7 @@ import (
 )
 
 // A watchStream reads a watch: events one behind another, in JSON one a line, in protobuf one a
-// frame.
+// frame, in CBOR one an item (RFC 8742).
 //
 // A watch that begins with the initial events (KEP-3157) has two phases. In the first one events
 // come without a pause, and a worker pool may decode them. A bookmark ends it. In the second one,
@@ -41,7 +41,11 @@ func (w *watchStream) read(enc Encoding) error {
 		w.pool = nil
 		return w.readAll(next)
 	}
-	if enc == Protobuf {
+	switch enc {
+	case CBOR:
+		// The end of an item is certain, so there is nothing to read again.
+		next, alone, w.decode, w.hasMore = w.nextCBOR, nil, (*Decoder).decodeCBOREvent, w.d.buf.hasCBOR
+	case Protobuf:
 		// The length of a frame is certain, so there is nothing to read again.
 		next, alone, w.decode, w.hasMore = w.nextProtobuf, nil, (*Decoder).decodeProtobufFrame, w.d.buf.hasFrame
 	}

@@ -12,7 +12,13 @@ func TestProof(t *testing.T) { prove(t, func() partServer { return newDirect() }
 // TestProofHTTP runs against a server behind HTTP.
 func TestProofHTTP(t *testing.T) { Random(t, plain) }
 
+// TestProofCBOR runs against a server behind HTTP that writes CBOR.
+func TestProofCBOR(t *testing.T) { Random(t, cbor) }
+
 func plain() Transport { return Transport{} }
+
+// cbor asks for CBOR, and lets the server choose JSON if it has no CBOR.
+func cbor() Transport { return Transport{Accept: "application/cbor,application/json"} }
 
 // TestSmallScope runs every history of up to so many commands over two keys with each incident at
 // each place, against a server whose answers are function calls. Nothing is drawn at random.
@@ -29,3 +35,6 @@ func TestSmallScope(t *testing.T) {
 
 // TestSmallScopeHTTP is the same of one command less behind HTTP.
 func TestSmallScopeHTTP(t *testing.T) { SmallScope(t, plain) }
+
+// TestSmallScopeCBOR is the same in CBOR.
+func TestSmallScopeCBOR(t *testing.T) { SmallScope(t, cbor) }

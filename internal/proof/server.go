@@ -341,6 +341,8 @@ type Transport struct {
 	// Client makes the informer's client of one whose Transport is an *http.Transport that dials in
 	// memory; nil: it is the informer's.
 	Client func(*http.Client) *http.Client
+	// Accept is the Accept header of the informer's requests; "": the default of lw.HTTP.
+	Accept string
 	// Faults happen beside those of the server, each with the same probability.
 	Faults []Fault
 	// Clear takes back the Faults that have not happened yet; nil if there are none.
@@ -376,7 +378,7 @@ func newWeb(over Transport) *web {
 	if over.Client != nil {
 		client = over.Client(client)
 	}
-	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: client}, over}
+	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: client, Accept: over.Accept}, over}
 }
 
 func (s *web) line() *history.Line          { return s.server.Line }

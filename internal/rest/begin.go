@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/go-lw/lw/internal/decode"
 )
 
 // beginsJSON is codec.begins for JSON. It reads the members of the outermost object up to the first
@@ -64,3 +66,6 @@ func beginsProtobuf(data []byte) (kind string, event bool) {
 	}
 	return t.Kind, false
 }
+
+// beginsCBOR is codec.begins for CBOR, whose objects have the members of those in JSON.
+func beginsCBOR(data []byte) (kind string, event bool) { return beginsJSON(decode.CBORToJSON(data)) }

@@ -3,6 +3,7 @@ package rest
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-lw/lw/internal/decode"
@@ -22,13 +23,21 @@ type codec struct {
 	// reads reports whether the decoder of a collection can read this encoding. It is not called
 	// for a refusal, which is a metav1.Status whatever the collection holds.
 	reads func(*decode.Decoder) bool
+	// onRequest says that a request asks for this encoding only if Collection.Accept does.
+	onRequest bool
 	// begins looks at data, the first bytes of a body. It returns the kind of the object that
 	// begins there, or "" if data does not show it. event is true if an event of a watch begins
 	// there.
 	begins func(data []byte) (kind string, event bool)
 }
 
-const jsonType = "application/json"
+const (
+	jsonType = "application/json"
+	// cborType is what a server has that writes CBOR (KEP-4222), and cborStream what it calls a
+	// sequence of CBOR items (RFC 8742).
+	cborType   = "application/cbor"
+	cborStream = "application/cbor-seq"
+)
 
 // codecs has a row for each encoding, the preferred one first. JSON is the last: every server has
 // it, and every decoder reads it.
@@ -39,6 +48,14 @@ var codecs = []codec{
 		encoding:  decode.Protobuf,
 		reads:     (*decode.Decoder).Protobuf,
 		begins:    beginsProtobuf,
+	},
+	{
+		mediaType: cborType,
+		stream:    cborStream,
+		encoding:  decode.CBOR,
+		reads:     func(*decode.Decoder) bool { return true },
+		onRequest: true,
+		begins:    beginsCBOR,
 	},
 	{
 		mediaType: jsonType,
@@ -56,9 +73,6 @@ var codecs = []codec{
 // need parameters behind the media type. Plain JSON comes last, for servers that do not know the
 // parameters.
 func (c *Collection) accept(watching bool) string {
-	if c.Accept != "" {
-		return c.Accept
-	}
 	var params string
 	switch {
 	case c.Metadata && watching:
@@ -66,16 +80,40 @@ func (c *Collection) accept(watching bool) string {
 	case c.Metadata:
 		params = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	}
+	if c.Accept != "" {
+		return ofMetadata(c.Accept, params)
+	}
 	if watching {
 		params += ";stream=watch"
 	}
 	var types []string
 	for _, codec := range codecs {
-		if codec.reads(c.Decoder) {
+		if !codec.onRequest && codec.reads(c.Decoder) {
 			types = append(types, codec.mediaType+params)
 		}
 	}
 	if params != "" {
+		types = append(types, jsonType)
+	}
+	return strings.Join(types, ",")
+}
+
+// ofMetadata returns the Accept header accept of a user with the parameters that ask for metadata,
+// if it names CBOR without any. They differ between a list and a watch, so no header of the user's
+// has them for both. Any other header is sent as it is.
+func ofMetadata(accept, params string) string {
+	var cbor, json bool
+	types := strings.Split(accept, ",")
+	for i, t := range types {
+		if t = strings.TrimSpace(t); slices.ContainsFunc(codecs, func(c codec) bool { return t == c.mediaType }) {
+			cbor, json = cbor || t == cborType, json || t == jsonType
+			types[i] = t + params
+		}
+	}
+	if params == "" || !cbor {
+		return accept
+	}
+	if json {
 		types = append(types, jsonType)
 	}
 	return strings.Join(types, ",")

@@ -21,7 +21,7 @@ const (
 func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
-		streamWidgets(n), streamPlaces(n),
+		streamCBOR(n), listCBOR(n), streamWidgets(n), streamPlaces(n),
 		relist(n, streamed, JSON), relist(n, listed, JSON), relist(n, streamed, Protobuf),
 	}
 }
@@ -96,6 +96,27 @@ func listProtobuf(n int) compare.Case {
 		{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(1.3)},
 		{Row: 8, What: "protobuf list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
 	}}, job{Set: podSet, Path: listed, Format: Protobuf, N: n}, compare.ClientGo, compare.LW)
+}
+
+// streamCBOR is streamJSON in CBOR. client-go has its feature gates for CBOR.
+func streamCBOR(n int) compare.Case {
+	return measured(compare.Case{Name: "CBOR, streamed", Lines: []compare.Line{
+		{Row: 46, What: "CBOR watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "status.cpu"},
+		{Row: 46, What: "CBOR watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
+		{Row: 46, What: "CBOR watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu"},
+		{Row: 46, What: "CBOR watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs"},
+		{Row: 46, What: "CBOR watch event, another status: bytes", Unit: compare.Bytes, Key: "status.bytes"},
+		{Row: 46, What: "CBOR streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
+	}}, job{Set: podSet, Path: streamed, Format: CBOR, N: n, Changes: usual}, compare.ClientGo, compare.LW, share)
+}
+
+// listCBOR is listJSON in CBOR.
+func listCBOR(n int) compare.Case {
+	return measured(compare.Case{Name: "CBOR, list", Lines: []compare.Line{
+		{Row: 46, What: "CBOR list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
+		{Row: 46, What: "CBOR list sync: allocations an object", Unit: compare.Count, Key: "sync.allocs"},
+		{Row: 46, What: "CBOR list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
+	}}, job{Set: podSet, Path: listed, Format: CBOR, N: n}, compare.ClientGo, compare.LW)
 }
 
 // streamWidgets is streamJSON with custom resources of 2.3 KiB of JSON, which neither side has a Go

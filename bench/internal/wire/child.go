@@ -72,6 +72,14 @@ func (j job) measure() (compare.Sample, error) {
 	if j.Relist {
 		last[pods.Version(j.N)] = true
 	}
+	if j.Format == CBOR {
+		// client-go asks whether it may read CBOR when its first client is made.
+		for _, gate := range []string{"ClientsAllowCBOR", "ClientsPreferCBOR"} {
+			if err := os.Setenv("KUBE_FEATURE_"+gate, "true"); err != nil {
+				return nil, err
+			}
+		}
+	}
 	config := &rest.Config{Host: j.URL + "/" + j.Path, TLSClientConfig: rest.TLSClientConfig{CAData: j.CA}}
 	config.ContentType, config.AcceptContentTypes = string(j.Format), string(j.Format)
 	start, err := sets[j.Set].sides[j.Side].follow(ctx, Following{

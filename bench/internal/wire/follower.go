@@ -93,8 +93,8 @@ func byLW[T lw.Object](newSource func() *lw.HTTP[T]) Follower {
 		if src.Client, err = rest.HTTPClientFor(f.Config); err != nil {
 			return nil, err
 		}
-		if f.Config.ContentType == string(JSON) {
-			src.Accept = string(JSON)
+		if f.Config.ContentType != string(Protobuf) {
+			src.Accept = f.Config.ContentType
 		}
 		inf := lw.NewInformer(src, &lw.Options{OnError: f.Failed})
 		inf.AddHandler(lw.Handler[T]{

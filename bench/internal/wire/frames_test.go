@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -20,8 +20,15 @@ import (
 
 // The frames are made by hand; client-go's own decoders must see in them what was meant.
 func TestFramesAreWhatClientGoReads(t *testing.T) {
-	for _, format := range []Format{JSON, Protobuf} {
+	for _, format := range []Format{JSON, Protobuf, CBOR} {
 		t.Run(string(format), func(t *testing.T) {
+			types := scheme.Codecs.SupportedMediaTypes()
+			decoder := scheme.Codecs.UniversalDeserializer()
+			if format == CBOR {
+				// client-go has it behind feature gates, which are looked at once a process.
+				info := cbor.NewSerializerInfo(scheme.Scheme, scheme.Scheme)
+				types, decoder = append(types, info), info.Serializer
+			}
 			c, err := newCollection(podKind, format, 3, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -33,10 +40,10 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, state{}, 77), c.modified(1, state{restarted: true}, 78),
 				c.modified(1, state{restarted: true, moved: true}, 79)}, nil)
 
-			info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), string(format))
+			info, _ := runtime.SerializerInfoForMediaType(types, string(format))
 			body := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(bytes.NewReader(stream)))
 			events := restwatch.NewDecoder(streaming.NewDecoder(body, info.StreamSerializer.Serializer),
-				scheme.Codecs.UniversalDeserializer())
+				decoder)
 			next := func() (watch.EventType, *corev1.Pod) {
 				typ, obj, err := events.Decode()
 				if err != nil {
@@ -81,7 +88,7 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			list, err := runtime.Decode(serializer.NewCodecFactory(scheme.Scheme).UniversalDeserializer(), body2)
+			list, err := runtime.Decode(decoder, body2)
 			if err != nil {
 				t.Fatal(err)
 			}

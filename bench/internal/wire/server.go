@@ -98,7 +98,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 // answer returns the format of the answer to an Accept header: JSON, if it is none that the server
 // has.
 func answer(accept string) Format {
-	for _, f := range []Format{protobufMetadata, Protobuf} {
+	for _, f := range []Format{protobufMetadata, Protobuf, CBOR} {
 		if strings.HasPrefix(accept, string(f)) {
 			return f
 		}
@@ -127,8 +127,11 @@ func (s *server) list(w http.ResponseWriter, c *collection, limit, from, version
 // watch sends the events of a watch. It flushes after each event, as an API server does.
 func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, initial bool) {
 	contentType := string(c.format)
-	if c.format == Protobuf {
+	switch c.format {
+	case Protobuf:
 		contentType += ";stream=watch"
+	case CBOR:
+		contentType += "-seq"
 	}
 	w.Header().Set("Content-Type", contentType)
 	out := http.NewResponseController(w)

@@ -1,0 +1,169 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/e2e/internal/servers"
+)
+
+const (
+	// cborGate makes kube-apiserver write CBOR where a client asks for it (KEP-4222).
+	cborGate   = "--feature-gates=CBORServingAndStorage=true"
+	acceptCBOR = "application/cbor,application/json"
+)
+
+// cborWires are the ways in which CBOR is tested.
+var cborWires = []wire{{name: "http-cbor-h2", cbor: true}, {name: "http-cbor-h1", cbor: true, http1: true}}
+
+// answeredIn checks that each answer to c with an object or a stream was of one of the media types.
+func answeredIn(t *testing.T, c *client, media ...string) {
+	t.Helper()
+	n := 0
+	for _, req := range c.all() {
+		if req.status != http.StatusOK {
+			continue
+		}
+		n++
+		known := false
+		for _, m := range media {
+			known = known || req.media == m
+		}
+		if !known {
+			t.Errorf("%s: a %s was answered in %s, want one of %q", c.wire.name, req.verb, req.media, media)
+		}
+	}
+	if n == 0 {
+		t.Errorf("%s: no request was answered", c.wire.name)
+	}
+}
+
+// TestCBOR follows ConfigMaps in CBOR through every way to list, through time-outs of watches, and
+// through a kill of the server.
+func TestCBOR(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace = "cbor"
+		s := startServer(t, kind, cborGate)
+		r := s.Reader("")
+		defer r.Close()
+		seed(t, s, namespace, 50, 2_000)
+		var all []*follower[*corev1.ConfigMap]
+		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListStream} {
+			all = append(all, followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{List: mode, PageSize: 20, WatchTimeout: 5 * time.Second}}, cborWires...)...)
+		}
+		for _, f := range all {
+			f.same(r)
+		}
+		writes := startChurn(t, s, namespace)
+		writes.more(t, 50)
+		s.KillAPI()
+		for _, f := range all {
+			f.told("the kill", func(error) bool { return true })
+		}
+		if err := s.StartAPI(within(t, patience)); err != nil {
+			t.Fatal(err)
+		}
+		writes.more(t, 30)
+		writes.stop()
+		for _, f := range all {
+			f.same(r)
+			f.paced()
+			answeredIn(t, f.client, "application/cbor", "application/cbor-seq")
+		}
+
+		// What the server refuses, it refuses in CBOR.
+		c := newClient(t, s, cborWires[0])
+		src := &lw.HTTP[*corev1.ConfigMap]{URL: s.URL + "/api/v1/namespaces/" + namespace + "/configmaps", Client: c.http, Accept: acceptCBOR}
+		none := func(*corev1.ConfigMap, error) error { return nil }
+		_, err := src.List(t.Context(), metav1.ListOptions{Continue: "nonsense"}, none)
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) || status.Status().Code != http.StatusBadRequest || !strings.Contains(err.Error(), "continue") {
+			t.Errorf("a nonsensical token: %v", err)
+		}
+	}, servers.Kube)
+}
+
+// TestCBORCustomResource follows a custom resource in CBOR: typed, without a type, and metadata
+// only. An object that does not fit is set aside.
+func TestCBORCustomResource(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace, plural = "cbor", "wicks"
+		s := startServer(t, kind, cborGate)
+		r := s.Reader("")
+		defer r.Close()
+		path := defineWidgets(t, r, plural, namespace)
+		for i := range 10 {
+			create(t, r, path, newWidget(plural, namespace, fmt.Sprintf("w-%d", i), i))
+		}
+		var all []watcher
+		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
+			opts := func(view func(map[string]any) map[string]any) followOptions {
+				return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
+			}
+			connect := func(form string) *client {
+				c := newClient(t, s, wire{name: form + "-" + mode.String(), cbor: true})
+				t.Cleanup(func() { answeredIn(t, c, "application/cbor", "application/cbor-seq") })
+				return c
+			}
+			c := connect("typed")
+			all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Accept: acceptCBOR, Kind: kindOf(plural)}, opts(nil)))
+			c = connect("unstructured")
+			all = append(all, follow(t, c, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: c.http, Accept: acceptCBOR}, opts(nil)))
+			c = connect("metadata")
+			all = append(all, follow(t, c, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: c.http, Accept: acceptCBOR}, opts(onlyMetadata)))
+		}
+		for _, f := range all {
+			f.synced()
+			f.same(r)
+		}
+		create(t, r, path, newWidget(plural, namespace, "new", 1))
+		if _, err := r.Do(within(t, patience), "PATCH", path+"/w-0", "application/merge-patch+json", object{"spec": object{"size": 100}}); err != nil {
+			t.Fatal(err)
+		}
+		remove(t, r, path+"/w-1")
+		for _, f := range all {
+			f.same(r)
+		}
+		create(t, r, path, newWidget(plural, namespace, "odd", "large"))
+		all[0].told("the object that does not fit", func(err error) bool {
+			e, ok := errors.AsType[*lw.Error](err)
+			return ok && e.Key.Name == "odd" && strings.Contains(err.Error(), "spec.size")
+		})
+	}, servers.Kube)
+}
+
+// TestCBORWithoutTheGate asks a server for CBOR that has none. It answers in JSON if Accept allows
+// that; if not, the error says so.
+func TestCBORWithoutTheGate(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		if *cborFlag && kind.Name == servers.Kube.Name {
+			t.Skip("with -cbor, kube-apiserver has CBOR")
+		}
+		const namespace = "no-cbor"
+		s := sharedServer(t, kind)
+		r := s.Reader("")
+		defer r.Close()
+		seed(t, s, namespace, 5, 100)
+		for _, f := range followConfigMaps(t, s, namespace, followOptions{}, cborWires...) {
+			f.same(r)
+			answeredIn(t, f.client, "application/json")
+		}
+		c := newClient(t, s, cborWires[0])
+		src := &lw.HTTP[*corev1.ConfigMap]{URL: s.URL + collection("configmaps", namespace), Client: c.http, Accept: "application/cbor"}
+		_, err := src.List(t.Context(), metav1.ListOptions{}, func(*corev1.ConfigMap, error) error { return io.EOF })
+		if apierrors.ReasonForError(err) != metav1.StatusReasonNotAcceptable || !strings.Contains(err.Error(), s.URL) {
+			t.Errorf("only CBOR: %v", err)
+		}
+	}, servers.Kinds...)
+}
