@@ -49,6 +49,20 @@ func answeredIn(t *testing.T, c *client, media ...string) {
 	}
 }
 
+// seedAndWait is seed, and waits until the server shows all objects. They are written in one
+// transaction, and the server's watch cache takes them one by one: a list between two of them is
+// shorter, and has the version of all.
+func seedAndWait(t *testing.T, s *servers.Server, r *servers.Reader, namespace string, n, size int) {
+	t.Helper()
+	seed(t, s, namespace, n, size)
+	eventually(t, patience, func() string {
+		if objs, _, err := r.List(within(t, patience), collection("configmaps", namespace)); err != nil || len(objs) != n {
+			return fmt.Sprintf("the server has %d objects, %v", len(objs), err)
+		}
+		return ""
+	})
+}
+
 // TestCBOR follows ConfigMaps in CBOR through every way to list, through time-outs of watches, and
 // through a kill of the server.
 func TestCBOR(t *testing.T) {
@@ -57,7 +71,7 @@ func TestCBOR(t *testing.T) {
 		s := startServer(t, kind, cborGate)
 		r := s.Reader("")
 		defer r.Close()
-		seed(t, s, namespace, 50, 2_000)
+		seedAndWait(t, s, r, namespace, 50, 2_000)
 		var all []*follower[*corev1.ConfigMap]
 		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListStream} {
 			all = append(all, followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{List: mode, PageSize: 20, WatchTimeout: 5 * time.Second}}, cborWires...)...)
@@ -80,6 +94,22 @@ func TestCBOR(t *testing.T) {
 			f.same(r)
 			f.paced()
 			answeredIn(t, f.client, "application/cbor", "application/cbor-seq")
+		}
+
+		// The items of a list say no kind, and that of the list may stand behind them: the server
+		// writes the members in another order each time.
+		for range 8 {
+			untyped := &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + collection("configmaps", namespace), Client: newClient(t, s, cborWires[0]).http, Accept: acceptCBOR}
+			n := 0
+			_, err := untyped.List(t.Context(), metav1.ListOptions{}, func(u *unstructured.Unstructured, err error) error {
+				if n++; err == nil && (u.GetKind() != "ConfigMap" || u.GetAPIVersion() != "v1") {
+					err = fmt.Errorf("%s is a %s of %s", u.GetName(), u.GetKind(), u.GetAPIVersion())
+				}
+				return err
+			})
+			if err != nil || n < 50 {
+				t.Errorf("%d objects without a type: %v", n, err)
+			}
 		}
 
 		// What the server refuses, it refuses in CBOR.
@@ -154,7 +184,7 @@ func TestCBORWithoutTheGate(t *testing.T) {
 		s := sharedServer(t, kind)
 		r := s.Reader("")
 		defer r.Close()
-		seed(t, s, namespace, 5, 100)
+		seedAndWait(t, s, r, namespace, 5, 100)
 		for _, f := range followConfigMaps(t, s, namespace, followOptions{}, cborWires...) {
 			f.same(r)
 			answeredIn(t, f.client, "application/json")
