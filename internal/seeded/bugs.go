@@ -138,13 +138,13 @@ var bugs = append([]bug{
 		"	end := q.end.Load()\n	if end == q.tail.end() {",
 		"	end := q.end.Load()\n	for _, c := range q.cursors {\n		if end-c.delivered.Load() > 8 {\n			<-c.wake\n		}\n	}\n	if end == q.tail.end() {")},
 	{name: "handlers sleep after a broken promise of more", run: "TestMore", edits: one(watchFile,
-		"	w.flush()\n	return w.ended(", "	return w.ended(")},
+		"	w.flush()\n	if !errors.Is(err", "	if !errors.Is(err")},
 	{name: "handlers sleep as long as more is promised", run: "TestMore", edits: one(eventFile,
 		"		ev.More = w.unflushed < maxUnflushed &&", "		ev.More = true ||")},
 	{name: "handlers sleep until there is more", edits: one(eventFile,
 		"	if !ev.More || err != nil {\n		w.flush()", "	if ev.More || err != nil {\n		w.flush()")},
 	{name: "what a handler was handed counts as told", run: "TestPending", edits: one("cursor.go",
-		"c.unreadLocked() + c.unacked\n", "c.unreadLocked()\n")},
+		"c.unreadLocked() + c.unacked, c.foldings", "c.unreadLocked(), c.foldings")},
 	{name: "resync shows what the handler was not told", id: "B25", edits: one(handlerFile,
 		"	for i := range backlog {\n		if !r.call(&backlog[i]) {", "	for i := range backlog {\n		if i < 0 && !r.call(&backlog[i]) {")},
 	{name: "content and log position of two points", run: "TestCut|TestReadToCut", edits: one(hubFile,
@@ -472,4 +472,4 @@ var bugs = append([]bug{
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},
 	{name: "a Status has no code", run: "TestHTTPStatusWithoutWords", edits: one("internal/rest/response.go",
 		"status.ErrStatus.Code == 0 {", "status.ErrStatus.Code < 0 {")},
-}, slices.Concat(changedBugs, graphBugs)...)
+}, slices.Concat(changedBugs, graphBugs, metricsBugs)...)
