@@ -138,8 +138,8 @@ func TestBoardAfterAPermanentError(t *testing.T) {
 	})
 }
 
-// Names are told apart by numbers. A name stays as long as its informer runs, and its number is free
-// after that.
+// Names are told apart by numbers. A name stays as long as its informer runs, and its number is
+// free after that.
 func TestBoardOfEqualNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board

@@ -15,7 +15,8 @@
 // [Informer.WaitForSync], [Informer.WaitForResourceVersion] and [WaitFor] wait, and return the
 // reason if the wait fails. [Informer.Changed] and [Index.Changed] are for a select.
 // [Informer.Status] says what the informer is doing. An [AnyInformer] is an Informer of any type. A
-// [Group] runs informers together, and [Share] shares them among their users.
+// [Group] runs informers together, and [Share] shares them among their users. A [Board] shows what
+// all of them are doing.
 //
 // The parts can be used alone. An [Indexer] is the store, a [FIFO] is the log of changes between
 // store and handlers, and a [Reflector] keeps any [Sink] in step with a Source.

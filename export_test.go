@@ -1,5 +1,7 @@
 package lw
 
+import "github.com/go-lw/lw/internal/board"
+
 // Followers returns how many consumers inf has, and how many of them wait for its first list.
 func Followers[T Object](inf *Informer[T]) (all, waiting int) {
 	inf.hub.mu.Lock()
@@ -45,3 +47,6 @@ func Signals[T Object](inf *Informer[T]) int { return inf.hub.changes.Len() }
 
 // IndexSignals returns how many channels of Changed ix has.
 func IndexSignals[K comparable, T Object](ix *Index[K, T]) int { return ix.groups.Waiting() }
+
+// ReportOf returns what b shows at this moment.
+func ReportOf(b *Board) *board.Report { return b.report() }

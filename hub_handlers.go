@@ -11,7 +11,7 @@ import (
 // A hubCore is the part of a hub that does not depend on T: the registrations with their
 // goroutines, and the waits. The compiler generates its code once, not once for each T.
 type hubCore struct {
-	opts    *Options
+	opts    *settings
 	status  func() Status           // of the hub's owner, for the errors of waits; called without a lock
 	explain func(cause error) error // the error of a wait for sync; nil: that of an informer
 	synced  chan struct{}           // closed when the store has its first whole content
@@ -39,7 +39,7 @@ const (
 	ended                       // no handler can be registered any more
 )
 
-func newHubCore(opts *Options) *hubCore {
+func newHubCore(opts *settings) *hubCore {
 	return &hubCore{
 		opts: opts, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]struct{}{}, names: map[string]struct{}{},
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"sync"
+
+	"github.com/go-lw/lw/internal/board"
 )
 
 // An Informer keeps a typed, indexed copy of a collection in step with its [Source], and calls
@@ -61,7 +63,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
 		return ErrStarted
 	}
-	defer inf.r.opts.Board.runs(inf.r.opts.Name, inf.Status)()
+	defer inf.r.opts.board.add(&rosterEntry{base: inf.r.opts.Name, kind: board.KindInformer, status: inf.Status})()
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler

@@ -83,33 +83,57 @@ func (m ListMode) String() string {
 	return fmt.Sprintf("ListMode(%d)", int(m))
 }
 
-// withDefaults returns a copy of o, which may be nil, with the defaults filled in. In the copy
-// OnPanic may still be nil, and so may one of Logger and OnError: newFailureLog sets OnError later
-// if it is nil.
-func (o *Options) withDefaults(name string) *Options {
-	var d Options
-	if o != nil {
-		d = *o
+// settings are Options with the defaults filled in. OnPanic may be nil, and so may one of Logger
+// and OnError: newFailureLog sets OnError later if it is nil.
+//
+// They are a type of their own for the linker. It keeps the methods of every type that a reachable
+// one refers to. If an informer referred to a Board, then every program that serves HTTP would have
+// the page of the board in it; see TestProgramWithoutABoard.
+type settings struct {
+	Name           string
+	Logger         *slog.Logger
+	List           ListMode
+	PageSize       int64
+	SyncBudget     time.Duration
+	WatchTimeout   time.Duration
+	Backoff        func(failures int) time.Duration
+	OnError        func(err error)
+	OnPanic        func(p *Panic)
+	DetectMutation bool
+	board          *roster // nil: none
+}
+
+// withDefaults returns the settings that o means, which may be nil. name is the default of Name.
+func (o *Options) withDefaults(name string) *settings {
+	if o == nil {
+		o = &Options{}
 	}
-	if d.Name == "" {
-		d.Name = name
+	s := &settings{
+		Name: o.Name, Logger: o.Logger, List: o.List, PageSize: o.PageSize, SyncBudget: o.SyncBudget, WatchTimeout: o.WatchTimeout,
+		Backoff: o.Backoff, OnError: o.OnError, OnPanic: o.OnPanic, DetectMutation: o.DetectMutation,
 	}
-	if d.Logger == nil && d.OnError == nil {
-		d.Logger = slog.Default()
+	if o.Board != nil {
+		s.board = &o.Board.informers
 	}
-	if d.PageSize <= 0 {
-		d.PageSize = 500
+	if s.Name == "" {
+		s.Name = name
 	}
-	if d.SyncBudget <= 0 {
-		d.SyncBudget = 10 * time.Second
+	if s.Logger == nil && s.OnError == nil {
+		s.Logger = slog.Default()
 	}
-	if d.WatchTimeout <= 0 {
-		d.WatchTimeout = 5 * time.Minute
+	if s.PageSize <= 0 {
+		s.PageSize = 500
 	}
-	if d.Backoff == nil {
-		d.Backoff = defaultBackoff
+	if s.SyncBudget <= 0 {
+		s.SyncBudget = 10 * time.Second
 	}
-	return &d
+	if s.WatchTimeout <= 0 {
+		s.WatchTimeout = 5 * time.Minute
+	}
+	if s.Backoff == nil {
+		s.Backoff = defaultBackoff
+	}
+	return s
 }
 
 // defaultBackoff is the default of Options.Backoff. When a server fails, all its informers fail at

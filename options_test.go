@@ -15,7 +15,7 @@ func TestOptionsDefaults(t *testing.T) {
 	} {
 		d := o.withDefaults("Pod")
 		if d.Name != "Pod" || d.Logger != slog.Default() || d.List != ListAuto || d.PageSize != 500 || d.SyncBudget != 10*time.Second ||
-			d.WatchTimeout != 5*time.Minute || d.OnPanic != nil || d.DetectMutation || d.Board != nil {
+			d.WatchTimeout != 5*time.Minute || d.OnPanic != nil || d.DetectMutation || d.board != nil {
 			t.Errorf("%s: %+v", name, d)
 		}
 		if pause := d.Backoff(1); pause < 400*time.Millisecond || pause >= 1200*time.Millisecond {
@@ -32,8 +32,8 @@ func TestOptionsDefaults(t *testing.T) {
 	if d.OnError(errors.New("a")); len(told) != 1 {
 		t.Errorf("OnError was told %v", told)
 	}
-	if d == set || d.Name != "x" || d.Logger != set.Logger || d.List != ListWhole || d.PageSize != 1 || d.SyncBudget != 1 || d.WatchTimeout != 1 ||
-		d.Backoff(7) != 7 || d.OnPanic == nil || !d.DetectMutation || d.Board != set.Board {
+	if d.Name != "x" || d.Logger != set.Logger || d.List != ListWhole || d.PageSize != 1 || d.SyncBudget != 1 || d.WatchTimeout != 1 ||
+		d.Backoff(7) != 7 || d.OnPanic == nil || !d.DetectMutation || d.board != &set.Board.informers {
 		t.Errorf("%+v", d)
 	}
 }

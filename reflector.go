@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lw/lw/internal/board"
 )
 
 // A Reflector keeps a [Sink] in step with a [Source]. It lists, then watches. It resumes a watch
@@ -13,8 +15,8 @@ import (
 type Reflector[T Identified] struct {
 	src    Source[T]
 	target target[T]
-	opts   *Options
-	board  *Board // nil if it is the reflector of an informer, which is on the board itself
+	opts   *settings
+	board  *roster // nil if it is the reflector of an informer, which is on the board itself
 
 	started  atomic.Bool    // Run was called
 	limiter  requestLimiter // only the goroutine of Run uses it
@@ -62,11 +64,11 @@ func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflect
 		panic("lw: NewReflector: nil sink")
 	}
 	r := newReflector(src, target[T](&sinkTarget[T]{sink: sink}), opts.withDefaults(typeName[T]()))
-	r.board = r.opts.Board
+	r.board = r.opts.board
 	return r
 }
 
-func newReflector[T Identified](src Source[T], to target[T], opts *Options) *Reflector[T] {
+func newReflector[T Identified](src Source[T], to target[T], opts *settings) *Reflector[T] {
 	r := &Reflector[T]{src: src, target: to, opts: opts, recorder: statusRecorder{started: time.Now()}, log: newFailureLog(opts)}
 	r.setAside.recorder = &r.recorder
 	return r
@@ -80,7 +82,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrStarted
 	}
-	defer r.board.runs(r.opts.Name, r.Status)()
+	defer r.board.add(&rosterEntry{base: r.opts.Name, kind: board.KindReflector, status: r.Status})()
 	defer r.recorder.setPhase(PhaseStopped)
 	r.log.start()
 	defer r.log.stop()

@@ -1,0 +1,80 @@
+package lw
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-lw/lw/internal/board"
+)
+
+// ServeHTTP answers a GET or HEAD of any path with the state of all that runs: with a page for a
+// person, or with JSON if the query has format=json, or if the request accepts application/json and
+// not text/html. The page shows the worst first. It needs no script and loads nothing; the query
+// refresh=5 has the browser load it again every 5 seconds.
+//
+// The JSON is a contract: its fields keep their names and meanings, and new ones may come. Times are
+// in the form of RFC 3339, durations in seconds, sizes in bytes, and errors are texts.
+//
+// Both have names of objects, and texts of errors. Serve them where only those come who may see
+// these.
+func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", board.Policy())
+	h.Set("Vary", "Accept")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	query := r.URL.Query()
+	asJSON, ok := wantsJSON(query.Get("format"), strings.Join(r.Header.Values("Accept"), ","))
+	if !ok {
+		http.Error(w, "format is html or json", http.StatusBadRequest)
+		return
+	}
+	var body []byte
+	if asJSON {
+		h.Set("Content-Type", "application/json")
+		body = append(b.json(true), '\n')
+	} else {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		refresh, err := strconv.ParseUint(query.Get("refresh"), 10, 16)
+		if err != nil {
+			refresh = 0
+		}
+		body = []byte(b.report().Page(int(refresh)))
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if r.Method == http.MethodGet {
+		w.Write(body) // an error means that nobody listens any more
+	}
+}
+
+// wantsJSON reports whether the answer should be JSON. ok is false if format is none that there is.
+func wantsJSON(format, accept string) (yes, ok bool) {
+	switch format {
+	case "json":
+		return true, true
+	case "html":
+		return false, true
+	case "":
+		return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html"), true
+	}
+	return false, false
+}
+
+// String returns the JSON that ServeHTTP serves, in one line. So a Board is an expvar.Var:
+// expvar.Publish("lw", board).
+func (b *Board) String() string { return string(b.json(false)) }
+
+func (b *Board) json(indent bool) []byte {
+	out, err := b.report().JSON(indent)
+	if err != nil {
+		panic(err) // there is nothing in a report that has no JSON
+	}
+	return out
+}

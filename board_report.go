@@ -1,0 +1,107 @@
+package lw
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-lw/lw/internal/board"
+)
+
+// report returns what the board shows at this moment.
+func (b *Board) report() *board.Report {
+	now := time.Now()
+	r := &board.Report{Time: moment(now), Process: board.ThisProcess(), Informers: []board.Informer{}, Graphs: []board.Graph{}}
+	for _, e := range b.informers.list() {
+		r.Informers = append(r.Informers, reportOf(e.name, e.kind, e.status(), now))
+	}
+	for _, e := range b.graphs.list() {
+		r.Graphs = append(r.Graphs, reportOfGraph(e.name, e.graph()))
+	}
+	r.Judge()
+	return r
+}
+
+func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Informer {
+	r := board.Informer{
+		Name: name, Kind: kind, Phase: s.Phase.String(), Synced: s.Synced, ResourceVersion: s.ResourceVersion,
+		Mode: s.Mode.String(), Pending: s.Pending, LastEvent: moment(s.LastEvent), SetAside: faultsOf(s.SetAside),
+		Handlers: handlersOf(s.Handlers),
+		Requests: board.Requests{Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed},
+		Events:   s.Events, Relists: s.Relists, Epochs: s.Epoch,
+	}
+	if kind == board.KindInformer {
+		r.Objects = &s.Objects
+	}
+	if s.Failures > 0 {
+		r.Failure = &board.Failure{
+			InARow: s.Failures, Since: moment(s.Since), ForSeconds: board.Seconds(max(0, now.Sub(s.Since))), Error: s.Err.Error(),
+		}
+	}
+	return r
+}
+
+func reportOfGraph(name string, s GraphStatus) board.Graph {
+	r := board.Graph{
+		Name: name, Synced: s.Synced, Steps: s.Steps, BusySeconds: board.Seconds(s.Busy), LastStep: moment(s.LastStep),
+		Pending: s.Pending, Versions: s.Versions, Collections: []board.Collection{},
+	}
+	for _, c := range s.Collections {
+		r.Collections = append(r.Collections, board.Collection{
+			Name: c.Name, From: append([]string{}, c.From...), Synced: c.Synced, Objects: c.Objects, Computed: c.Computed,
+			Unchanged: c.Unchanged, Pending: c.Pending, Conflicts: faultsOf(c.Conflicts), SetAside: faultsOf(c.SetAside),
+			Handlers: handlersOf(c.Handlers),
+		})
+	}
+	return r
+}
+
+func handlersOf(all []HandlerStatus) []board.Handler {
+	handlers := []board.Handler{}
+	for _, s := range all {
+		h := board.Handler{
+			Name: s.Name, Synced: s.Synced, Pending: s.Pending, Folded: s.Folded, Panics: s.Panics,
+			Told: board.Told{Added: s.Told.Added, Updated: s.Told.Updated, Deleted: s.Told.Deleted},
+			Lag:  board.Lag{Count: s.Lag.Count(), SumSeconds: board.Seconds(s.Lag.Sum)},
+		}
+		for bound, n := range s.Lag.Buckets() {
+			h.Lag.Buckets = append(h.Lag.Buckets, board.Bucket{Seconds: board.Seconds(bound), Count: n})
+		}
+		handlers = append(handlers, h)
+	}
+	return handlers
+}
+
+// faultsOf names the first of errs in the order of their keys.
+func faultsOf(errs map[Key]error) board.Faults {
+	keys := slices.SortedFunc(maps.Keys(errs), compareKeys)
+	f := board.Faults{Total: len(keys), Objects: []board.Fault{}}
+	for _, key := range keys[:min(len(keys), board.MaxFaults)] {
+		f.Objects = append(f.Objects, board.Fault{Namespace: key.Namespace, Name: key.Name, Error: errs[key].Error(), Cause: faultText(errs[key], key)})
+	}
+	return f
+}
+
+// faultText returns the text of err, which is about the object of key, without the names of the
+// informer and the object.
+func faultText(err error, key Key) string {
+	switch err := err.(type) {
+	case *Error:
+		if err.Key == key {
+			return err.Op + ": " + strings.TrimPrefix(err.Err.Error(), "lw: ")
+		}
+	case *Panic:
+		return fmt.Sprintf("%s panicked: %v", err.Handler, err.Value)
+	}
+	return strings.TrimPrefix(err.Error(), "lw: ")
+}
+
+// moment returns t as a report has it: in UTC, to the millisecond.
+func moment(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}

@@ -1,0 +1,308 @@
+package board
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-lw/lw/internal/markup"
+)
+
+// A column is the head of a column, and the class of its cells.
+type column struct{ head, class string }
+
+var (
+	informerColumns = []column{{"State", "state"}, {"Name", "name"}, {"Phase", ""}, {"Objects", "n"}, {"Version", "n"}, {"Last event", "n"}, {"Waiting", "n"}}
+	graphColumns    = []column{{"State", "state"}, {"Name", "name"}, {"From", ""}, {"Objects", "n"}, {"Computed", "n"}, {"Unchanged", "n"}, {"Waiting", "n"}}
+	handlerColumns  = []column{{"Handler", "name"}, {"Waiting", "n"}, {"Told", "n"}, {"Folded", "n"}, {"Panics", "n"}, {"Half within", "n"}, {"99 % within", "n"}}
+)
+
+// head begins a table.
+func (p *page) head(name string, columns []column) {
+	p.Open("table", class(name))
+	p.Open("thead")
+	p.Open("tr")
+	for _, c := range columns {
+		p.Element("th", c.head, attr("scope", "col"), class(c.class))
+	}
+	p.Close()
+	p.Close()
+	p.Line()
+}
+
+// cell writes a cell of c. Its label is for a narrow screen, where the head is not shown.
+func (p *page) cell(c column, content func()) {
+	p.Open("td", class(c.class), attr("data-label", c.head))
+	content()
+	p.Close()
+}
+
+// first writes the cells of the state and the name.
+func (p *page) first(columns []column, state State, name string) {
+	p.cell(columns[0], func() { p.mark(state); p.Text(state.word()) })
+	p.Open("th", attr("scope", "row"), class("name"))
+	p.Text(name)
+	p.Close()
+}
+
+// texts writes other cells.
+func (p *page) texts(columns []column, texts ...string) {
+	for i, text := range texts {
+		c := columns[i]
+		if text == "0" || text == "–" {
+			c.class += " none"
+		}
+		p.cell(c, func() { p.Text(text) })
+	}
+}
+
+func (p *page) informers(all []Informer) {
+	if len(all) == 0 {
+		return
+	}
+	p.Open("section")
+	p.Element("h2", "Informers")
+	p.head("collections", informerColumns)
+	for _, inf := range worstFirst(all, func(inf Informer) State { return inf.State }) {
+		p.informer(&inf)
+	}
+	p.Close()
+	p.Close()
+	p.Line()
+}
+
+func (p *page) informer(inf *Informer) {
+	name, objects := inf.Name, "–"
+	if inf.Kind == KindReflector {
+		name += " (reflector)"
+	} else if inf.Objects != nil {
+		objects = number(*inf.Objects)
+	}
+	p.Open("tbody", class(string(inf.State)))
+	p.Open("tr")
+	p.first(informerColumns, inf.State, name)
+	version := inf.ResourceVersion
+	if version == "" {
+		version = "–"
+	}
+	p.texts(informerColumns[2:], inf.Phase, objects, version)
+	p.cell(informerColumns[5], func() { p.ago(inf.LastEvent) })
+	p.texts(informerColumns[6:], number(inf.Pending))
+	p.Close()
+	p.more(len(informerColumns), func() {
+		p.failure(inf)
+		p.faults(inf.SetAside, "object", "set aside", "Each stays as it was until a version comes that can be used.")
+		p.handlers(inf.Handlers, inf.story())
+	})
+	p.Close()
+	p.Line()
+}
+
+// more writes a row of one wide cell.
+func (p *page) more(columns int, content func()) {
+	p.Open("tr", class("more"))
+	p.Element("td", "")
+	p.Open("td", attr("colspan", number(columns-1)))
+	content()
+	p.Close()
+	p.Close()
+}
+
+// failure writes the failure that lasts, if there is one.
+func (p *page) failure(inf *Informer) {
+	f := inf.Failure
+	if f == nil {
+		return
+	}
+	p.Open("p", class("why"))
+	p.Element("strong", "Fails for "+span(time.Duration(f.ForSeconds)))
+	p.Text(", since ")
+	p.Element("time", f.Since.Format("2006-01-02 15:04:05 UTC"), attr("datetime", f.Since.Format(time.RFC3339Nano)))
+	p.Text(", " + count(f.InARow, "time") + " in a row. ")
+	if inf.Synced {
+		p.Text("The store shows the last known state.")
+	} else {
+		p.Text("No whole list has come yet.")
+	}
+	p.Close()
+	p.Element("p", strings.TrimPrefix(f.Error, "lw: "+inf.Name+": "), class("error"))
+}
+
+// shownFaults is how many faults are seen without a click.
+const shownFaults = 5
+
+// faults writes objects with which something is wrong, if there are any.
+func (p *page) faults(f Faults, of, what, meaning string) {
+	if f.Total == 0 {
+		return
+	}
+	p.Open("p", class("why"))
+	verb := " are "
+	if f.Total == 1 {
+		verb = " is "
+	}
+	p.Element("strong", count(f.Total, of)+verb+what+".")
+	p.Text(" " + meaning)
+	p.Close()
+	shown := min(len(f.Objects), shownFaults)
+	p.faultList(f.Objects[:shown])
+	if rest := f.Objects[shown:]; len(rest) > 0 {
+		p.Open("details")
+		p.Element("summary", number(f.Total-shown)+" more")
+		p.faultList(rest)
+		if left := f.Total - len(f.Objects); left > 0 {
+			p.Element("p", "And "+number(left)+" more, which are not named here.")
+		}
+		p.Close()
+	}
+}
+
+func (p *page) faultList(faults []Fault) {
+	p.Open("dl", class("faults"))
+	for _, f := range faults {
+		name := f.Name
+		if f.Namespace != "" {
+			name = f.Namespace + "/" + f.Name
+		}
+		p.Open("div")
+		p.Element("dt", name)
+		p.Element("dd", f.Cause)
+		p.Close()
+	}
+	p.Close()
+}
+
+// story says what the informer has done so far.
+func (inf *Informer) story() string {
+	q := inf.Requests
+	parts := []string{count(inf.Events, "event")}
+	add := func(n uint64, what string) {
+		if n > 0 {
+			parts = append(parts, count(n, what))
+		}
+	}
+	add(q.Lists, "list")
+	add(q.Streams, "streamed list")
+	watches := q.Watches - q.Streams
+	if watches == 1 {
+		parts = append(parts, "1 watch")
+	} else if watches > 1 {
+		parts = append(parts, number(watches)+" watches")
+	}
+	add(q.Probes, "probe")
+	if q.Failed > 0 {
+		parts = append(parts, number(q.Failed)+" failed")
+	}
+	add(inf.Relists, "relist")
+	if inf.Epochs > 0 {
+		parts = append(parts, "the server went back in time "+count(inf.Epochs, "time"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// handlers writes what was told to whom. The table is folded away unless a handler needs a look.
+func (p *page) handlers(all []Handler, story string) {
+	if len(all) == 0 {
+		p.Element("p", story, class("story"))
+		return
+	}
+	var attrs []markup.Attr
+	if slices.ContainsFunc(all, func(h Handler) bool { return h.Pending > behindFrom || h.Panics > 0 }) {
+		attrs = append(attrs, attr("open", "open"))
+	}
+	p.Open("details", attrs...)
+	summary := count(len(all), "handler")
+	if story != "" {
+		summary += " · " + story
+	}
+	p.Element("summary", summary)
+	p.Open("div", class("wide"))
+	p.head("handlers", handlerColumns)
+	p.Open("tbody")
+	for _, h := range all {
+		p.Open("tr")
+		p.Element("th", h.Name, attr("scope", "row"), class("name"))
+		told := h.Told.Added + h.Told.Updated + h.Told.Deleted
+		p.texts(handlerColumns[1:], number(h.Pending), number(told), number(h.Folded), number(h.Panics), h.Lag.text(.5), h.Lag.text(.99))
+		p.Close()
+	}
+	p.Close()
+	p.Close()
+	p.Close()
+	p.Close()
+}
+
+// text says within what time the share of the changes was told.
+func (l Lag) text(share float64) string {
+	if l.Count == 0 {
+		return "–"
+	}
+	if bound, ok := l.within(share); ok {
+		return span(time.Duration(bound))
+	}
+	return "> " + span(time.Duration(l.Buckets[len(l.Buckets)-1].Seconds))
+}
+
+func (p *page) graph(g *Graph) {
+	p.Open("section")
+	p.Open("h2")
+	p.Text("Graph " + g.Name + " ")
+	p.Open("span", class("state "+string(g.State)))
+	p.mark(g.State)
+	p.Text(g.State.word())
+	p.Close()
+	p.Close()
+	p.Open("dl", class("facts"))
+	p.fact("Steps", number(g.Steps))
+	p.Open("div")
+	p.Element("dt", "Last step")
+	p.Open("dd")
+	p.ago(g.LastStep)
+	p.Close()
+	p.Close()
+	p.fact("Time in steps", span(time.Duration(g.BusySeconds)))
+	p.fact("Waiting", number(g.Pending))
+	p.Close()
+	if len(g.Collections) > 0 {
+		p.head("collections", graphColumns)
+		for _, c := range worstFirst(g.Collections, func(c Collection) State { return c.State }) {
+			p.collection(g, &c)
+		}
+		p.Close()
+	}
+	p.Close()
+	p.Line()
+}
+
+func (p *page) collection(g *Graph, c *Collection) {
+	p.Open("tbody", class(string(c.State)))
+	p.Open("tr")
+	p.first(graphColumns, c.State, c.Name)
+	p.cell(graphColumns[2], func() { p.from(g, c) })
+	p.texts(graphColumns[3:], number(c.Objects), number(c.Computed), number(c.Unchanged), number(c.Pending))
+	p.Close()
+	if c.Conflicts.Total > 0 || c.SetAside.Total > 0 || len(c.Handlers) > 0 {
+		p.more(len(graphColumns), func() {
+			p.faults(c.Conflicts, "object", "made by several inputs", "One result of each is shown.")
+			p.faults(c.SetAside, "input", "set aside", "What each has made stays as it was until its next version.")
+			if len(c.Handlers) > 0 {
+				p.handlers(c.Handlers, "")
+			}
+		})
+	}
+	p.Close()
+	p.Line()
+}
+
+// from writes the inputs of c, each informer with the version that is shown.
+func (p *page) from(g *Graph, c *Collection) {
+	for i, name := range c.From {
+		if i > 0 {
+			p.Text(", ")
+		}
+		p.Text(name)
+		if version := g.Versions[name]; version != "" {
+			p.Element("small", " at "+version)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+// Package board is what lw.Board shows: the Report that its JSON is, and the page that is made of a
+// Report.
+package board
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Report is everything that a board shows. Its JSON is a contract: a field keeps its name and its
+// meaning, and others may come. A slice is never null, and a time that has not come is left out.
+type Report struct {
+	Time      time.Time  `json:"time"`
+	Process   Process    `json:"process"`
+	Informers []Informer `json:"informers"` // sorted by name
+	Graphs    []Graph    `json:"graphs"`    // sorted by name
+}
+
+// JSON returns the report as JSON, with an indentation if indent is true.
+func (r *Report) JSON(indent bool) ([]byte, error) {
+	if indent {
+		return json.MarshalIndent(r, "", "  ")
+	}
+	return json.Marshal(r)
+}
+
+// An Informer is an informer or a reflector.
+type Informer struct {
+	Name            string    `json:"name"`
+	Kind            Kind      `json:"kind"`
+	State           State     `json:"state"`
+	Phase           string    `json:"phase"`
+	Synced          bool      `json:"synced"`
+	ResourceVersion string    `json:"resource_version"`
+	Mode            string    `json:"mode"`
+	Objects         *int      `json:"objects,omitempty"` // a reflector does not know
+	Pending         int       `json:"pending"`
+	LastEvent       time.Time `json:"last_event,omitzero"`
+	Failure         *Failure  `json:"failure,omitempty"`
+	SetAside        Faults    `json:"set_aside"`
+	Handlers        []Handler `json:"handlers"`
+	Requests        Requests  `json:"requests"`
+	Events          uint64    `json:"events"`
+	Relists         uint64    `json:"relists"`
+	Epochs          int       `json:"epochs"`
+}
+
+// Kind is what follows a collection.
+type Kind string
+
+const (
+	KindInformer  Kind = "informer"
+	KindReflector Kind = "reflector"
+)
+
+// A Failure is one that lasts.
+type Failure struct {
+	InARow     int       `json:"in_a_row"`
+	Since      time.Time `json:"since"`
+	ForSeconds Seconds   `json:"for_seconds"`
+	Error      string    `json:"error"` // the last one
+}
+
+// Requests counts those to the server.
+type Requests struct {
+	Lists   uint64 `json:"lists"`
+	Probes  uint64 `json:"probes"`
+	Watches uint64 `json:"watches"`
+	Streams uint64 `json:"streams"` // included in Watches
+	Failed  uint64 `json:"failed"`
+}
+
+// Faults are objects with which something is wrong: all of them counted, the first ones named.
+type Faults struct {
+	Total   int     `json:"total"`
+	Objects []Fault `json:"objects"` // the first MaxFaults, sorted by namespace and name
+}
+
+// MaxFaults is how many objects Faults names. A program finds the others in a Status.
+const MaxFaults = 100
+
+// A Fault is what is wrong with an object.
+type Fault struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Error     string `json:"error"`
+	// Cause is Error without what stands beside it on the page: the names of the informer and the
+	// object.
+	Cause string `json:"-"`
+}
+
+// A Graph is a graph of derived collections.
+type Graph struct {
+	Name        string            `json:"name"`
+	State       State             `json:"state"`
+	Synced      bool              `json:"synced"`
+	Steps       uint64            `json:"steps"`
+	BusySeconds Seconds           `json:"busy_seconds"`
+	LastStep    time.Time         `json:"last_step,omitzero"`
+	Pending     int               `json:"pending"`
+	Versions    map[string]string `json:"versions"` // of the informers, as they are shown
+	Collections []Collection      `json:"collections"`
+}
+
+// A Collection is a derived one.
+type Collection struct {
+	Name      string    `json:"name"`
+	State     State     `json:"state"`
+	From      []string  `json:"from"`
+	Synced    bool      `json:"synced"`
+	Objects   int       `json:"objects"`
+	Computed  uint64    `json:"computed"`
+	Unchanged uint64    `json:"unchanged"`
+	Pending   int       `json:"pending"`
+	Conflicts Faults    `json:"conflicts"`
+	SetAside  Faults    `json:"set_aside"`
+	Handlers  []Handler `json:"handlers"`
+}
+
+// A Handler is one of a collection.
+type Handler struct {
+	Name    string `json:"name"`
+	Synced  bool   `json:"synced"`
+	Pending int    `json:"pending"`
+	Told    Told   `json:"told"`
+	Folded  uint64 `json:"folded"`
+	Panics  uint64 `json:"panics"`
+	Lag     Lag    `json:"lag"`
+}
+
+// Told counts the calls of a handler's functions.
+type Told struct {
+	Added   uint64 `json:"added"`
+	Updated uint64 `json:"updated"`
+	Deleted uint64 `json:"deleted"`
+}
+
+// Lag is how long changes took from the store to the end of the handler's call. Some are timed.
+type Lag struct {
+	Count      uint64   `json:"count"` // of those that were timed
+	SumSeconds Seconds  `json:"sum_seconds"`
+	Buckets    []Bucket `json:"buckets"` // cumulative, and ascending
+}
+
+// A Bucket counts the changes that took Seconds or less.
+type Bucket struct {
+	Seconds Seconds `json:"le_seconds"`
+	Count   uint64  `json:"count"`
+}
+
+// within returns the least bound within which the share of the changes is. ok is false if there is
+// none, because more of them took longer than the last bound.
+func (l Lag) within(share float64) (bound Seconds, ok bool) {
+	for _, b := range l.Buckets {
+		if float64(b.Count) >= share*float64(l.Count) {
+			return b.Seconds, true
+		}
+	}
+	return 0, false
+}
+
+// Seconds is a duration. In JSON it is a number of seconds, exact to the microsecond.
+type Seconds time.Duration
+
+// MarshalJSON writes the number of seconds.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	return json.Marshal(float64(time.Duration(s).Microseconds()) / 1e6)
+}

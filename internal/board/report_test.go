@@ -1,0 +1,127 @@
+package board
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Each informer, collection and graph has the worst of its states.
+func TestStates(t *testing.T) {
+	long, short := &Failure{ForSeconds: Seconds(time.Minute)}, &Failure{ForSeconds: Seconds(time.Minute - 1)}
+	one := Faults{Total: 1}
+	for _, tt := range []struct {
+		informer Informer
+		want     State
+	}{
+		{Informer{Synced: true}, OK},
+		{Informer{}, Syncing},
+		{Informer{Synced: true, Phase: "stopped"}, Stopping},
+		{Informer{Failure: short}, Retrying},
+		{Informer{Synced: true, Failure: short, Phase: "stopped"}, Retrying},
+		{Informer{Synced: true, Pending: 1024}, OK},
+		{Informer{Synced: true, Pending: 1025, Failure: short}, Behind},
+		{Informer{Synced: true, Pending: 1025, SetAside: one}, Incomplete},
+		{Informer{Synced: true, SetAside: one, Failure: short}, Incomplete},
+		{Informer{Synced: true, SetAside: one, Failure: long}, Failing},
+	} {
+		if got := tt.informer.judge(); got != tt.want {
+			t.Errorf("%+v is %s, want %s", tt.informer, got, tt.want)
+		}
+	}
+	r := Report{Graphs: []Graph{
+		{Synced: true, Collections: []Collection{{Synced: true}, {Synced: true, Conflicts: one}, {Synced: true, Pending: 2000}}},
+		{Synced: true, Pending: 2000, Collections: []Collection{{}, {Synced: true, SetAside: one, Conflicts: one}}},
+		{Synced: true, Pending: 2000, Collections: []Collection{{}}},
+		{},
+		{Synced: true},
+	}}
+	r.Judge()
+	var got []State
+	for _, g := range r.Graphs {
+		got = append(got, g.State)
+		for _, c := range g.Collections {
+			got = append(got, c.State)
+		}
+	}
+	want := []State{Conflict, OK, Conflict, Behind, Incomplete, Syncing, Incomplete, Behind, Syncing, Syncing, OK}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What the page says at its top, and in what order it shows what it has.
+func TestVerdict(t *testing.T) {
+	report := func(all ...State) *Report {
+		r := &Report{}
+		for i, s := range all {
+			r.Informers = append(r.Informers, Informer{Name: string(rune('a' + i)), State: s})
+		}
+		return r
+	}
+	for want, r := range map[string]*Report{
+		"Nothing runs":        report(),
+		"All in step":         report(OK, OK),
+		"1 of 2 in step":      report(OK, Syncing),
+		"1 of 3 needs a look": report(OK, Syncing, Failing),
+		"2 of 3 need a look":  report(Behind, OK, Conflict),
+	} {
+		if got := r.verdict(); got != want {
+			t.Errorf("%v: %s, want %s", r.Informers, got, want)
+		}
+	}
+	page := report(OK, Syncing, Failing, Behind, Failing).Page(0)
+	var at []int
+	for _, name := range []string{"c", "e", "d", "b", "a"} {
+		at = append(at, strings.Index(page, `<th scope="row" class="name">`+name))
+	}
+	if at[0] < 0 || !slices.IsSorted(at) {
+		t.Errorf("the worst is not first: %v", at)
+	}
+	for _, s := range states {
+		if s.outline() == "" || s != OK && s.outline() == OK.outline() {
+			t.Errorf("%s has no mark of its own", s)
+		}
+	}
+}
+
+func TestLag(t *testing.T) {
+	l := Lag{Count: 100, Buckets: []Bucket{{Seconds(time.Millisecond), 50}, {Seconds(time.Second), 98}}}
+	for share, want := range map[float64]string{.1: "1 ms", .5: "1 ms", .51: "1 s", .98: "1 s", .99: "> 1 s"} {
+		if got := l.text(share); got != want {
+			t.Errorf("%v: %s, want %s", share, got, want)
+		}
+	}
+	if got := (Lag{}).text(.5); got != "–" {
+		t.Errorf("nothing was timed: %s", got)
+	}
+}
+
+// The first faults are seen at once, the next ones with a click, and the others are counted.
+func TestManyFaults(t *testing.T) {
+	f := Faults{Total: 250}
+	for range MaxFaults {
+		f.Objects = append(f.Objects, Fault{Namespace: "ns", Name: "obj", Cause: "decode: no"})
+	}
+	page := (&Report{Informers: []Informer{{Name: "a", SetAside: f}}}).Page(0)
+	for text, want := range map[string]int{
+		"<dt>ns/obj</dt><dd>decode: no</dd>": 100, "250 objects are set aside.": 1, "<summary>245 more</summary>": 1, "And 150 more": 1,
+	} {
+		if got := strings.Count(page, text); got != want {
+			t.Errorf("%q is %d times on the page, want %d", text, got, want)
+		}
+	}
+	if first, _, _ := strings.Cut(page, "<details>"); strings.Count(first, "<dt>ns/obj</dt>") != shownFaults {
+		t.Error("other than 5 are seen at once")
+	}
+}
+
+func TestThisProcess(t *testing.T) {
+	p := ThisProcess()
+	if p.Program == "" || p.Go == "" || p.Goroutines == 0 || p.Heap == 0 || p.Memory < p.Heap {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+const (
+	boardFile     = "board.go"
+	boardHTTPFile = "board_http.go"
+	statesFile    = "internal/board/state.go"
+	pageFile      = "internal/board/page.go"
+	markupFile    = "internal/markup/markup.go"
+)
+
+// boardBugs are of what a board lists, and of how it is shown.
+var boardBugs = []bug{
+	{name: "board: an informer stays when its Run has returned", run: "TestBoardListsWhatRuns", edits: one("informer.go",
+		"	defer inf.r.opts.board.add(&rosterEntry{base: inf.r.opts.Name, kind: board.KindInformer, status: inf.Status})()\n",
+		"	inf.r.opts.board.add(&rosterEntry{base: inf.r.opts.Name, kind: board.KindInformer, status: inf.Status})\n")},
+	{name: "board: a graph stays when its Run has returned", run: "TestBoardListsWhatRuns", edits: one(graphFile,
+		"	defer g.opts.board.add(&rosterEntry{base: g.opts.Name, graph: g.Status})()\n", "	g.opts.board.add(&rosterEntry{base: g.opts.Name, graph: g.Status})\n")},
+	{name: "board: the reflector of an informer is listed beside it", run: "TestBoardListsWhatRuns", edits: one(reflectorFile,
+		"opts: opts, recorder:", "opts: opts, board: opts.board, recorder:")},
+	{name: "board: two have one name", run: "TestBoardOfEqualNames", edits: one(boardFile,
+		"return other.name == e.name })", "return other.name == e.name && e.number > 1 })")},
+	{name: "board: a name that looks like one with a number is taken twice", run: "TestBoardOfEqualNames", edits: one(boardFile,
+		"return other.name == e.name })", "return other.base == e.base && other.number == e.number })")},
+	{name: "board: name#10 comes before name#2", run: "TestBoardOfEqualNames", edits: one(boardFile,
+		"cmp.Compare(e.number, other.number)", "strings.Compare(e.name, other.name)")},
+	{name: "board: what ends is taken out of a list that is being read", run: "TestBoardChangesInALoop", edits: one(boardFile,
+		"without(slices.Clone(r.entries), e)", "without(r.entries, e)")},
+	{name: "board: statuses are asked for under the lock", run: "TestBoardChangesInALoop", edits: one(boardFile,
+		"		for _, e := range b.informers.list() {\n", "		b.informers.mu.Lock()\n		defer b.informers.mu.Unlock()\n		for _, e := range b.informers.entries {\n")},
+	{name: "board: text is not escaped", run: "TestBoardIsHarmless", edits: one(markupFile,
+		"html.EscapeString(printable(text))", "html.UnescapeString(html.EscapeString(printable(text)))")},
+	{name: "board: what cannot be printed stays", run: "TestPrintable|TestEscape", in: "./internal/markup", edits: one(markupFile,
+		"strconv.IsPrint(r) {", "!strconv.IsPrint(r) || true {")},
+	{name: "board: the answer to HEAD has a body", run: "TestBoardMethods", edits: one(boardHTTPFile,
+		"	if r.Method == http.MethodGet {\n", "	if r.Method != \"\" {\n")},
+	{name: "board: JSON for whoever accepts it beside a page", run: "TestBoardForms", edits: one(boardHTTPFile,
+		" && !strings.Contains(accept, \"text/html\")", "")},
+	{name: "board: the page is not of the worst first", run: "TestVerdict", in: "./internal/board", edits: one(pageFile,
+		"cmp.Compare(state(a).rank(), state(b).rank())", "cmp.Compare(state(b).rank(), state(a).rank())")},
+	{name: "board: a minute of failures is not enough", run: "TestStates", in: "./internal/board", edits: one(statesFile,
+		">= failsAfter", "> failsAfter")},
+	{name: "board: a graph does not show what is wrong with its collections", run: "TestStates", in: "./internal/board", edits: one(statesFile,
+		"if c.State.rank() < state.rank() {", "if c.State.rank() < state.rank() && g.Synced && false {")},
+}
