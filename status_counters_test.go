@@ -65,7 +65,8 @@ func TestStatusListCausesOfSources(t *testing.T) {
 		if err := m.Rewind(before); err != nil {
 			t.Fatal(err)
 		}
-		sleep(5 * time.Minute)
+		m.Disconnect()
+		sleep(30 * time.Minute)
 		if got, want := inf.Status().ListCauses, (lw.ListCauses{First: 1, Older: 1}); got != want {
 			t.Errorf("back in time: %+v, want %+v", got, want)
 		}

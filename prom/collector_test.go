@@ -59,6 +59,7 @@ func begin(t *testing.T, r interface{ Run(context.Context) error }) (stop func()
 
 type node struct {
 	lw.Meta `json:"metadata"`
+	Load    int `json:"load"`
 }
 
 func newNode(name string) *node { return &node{Meta: lw.Meta{Name: name}} }
@@ -68,7 +69,7 @@ func newNode(name string) *node { return &node{Meta: lw.Meta{Name: name}} }
 func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	t.Helper()
 	b = new(lw.Board)
-	opts := &lw.Options{Name: "nodes", Board: b, OnError: func(error) {}}
+	opts := &lw.Options{Name: "nodes", Board: b, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }}
 	m := lw.NewMemory(newNode("a"), newNode("b"))
 	inf, other := lw.NewInformer(m, opts), lw.NewInformer(m, opts)
 	none := func(*node) {}
@@ -78,9 +79,9 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	derived := lw.Derive(g, inf, func(n *node) *node { return newNode(n.Name) }, "names")
 	derived.AddHandler(lw.Handler[*node]{Name: "names", Delete: none})
 	stops := []func(){begin(t, inf), begin(t, other), begin(t, g)}
-	for range 2 {
+	for load := range 2 {
 		a, _ := m.Get(lw.Key{Name: "a"})
-		if _, err := m.Update(&node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}}); err != nil {
+		if _, err := m.Update(&node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
