@@ -50,14 +50,14 @@ type Status struct {
 	Requests   []RequestCount // the requests that have ended, sorted by Op and Code
 	ListCauses ListCauses     // of the whole lists that became the content
 	EventTypes EventTypes     // of Events
-	Undecoded  uint64         // objects of lists and events that could not be decoded or transformed
+	Undecoded  uint64         // objects that could not be decoded or transformed
 	Backoff    time.Duration  // spent in pauses after failures; a pause counts when it has ended
 }
 
 // RequestCount counts the requests of one operation that have ended with one code.
 type RequestCount struct {
-	// Op is "list", "probe", "stream" or "watch". A streamed list is a "stream" to its end, although
-	// it goes on as a watch.
+	// Op is "list", "probe", "stream" or "watch". A streamed list is a "stream" to its end,
+	// although it goes on as a watch.
 	Op string
 	// Code is the HTTP status that the request ended with, also if it came in an ERROR event of a
 	// watch. It is 200 if the request ended as it should, and 0 if there was no status: the network
@@ -75,7 +75,7 @@ type ListCauses struct {
 	Gap         uint64 // an event showed that others before it had not come
 	Older       uint64 // the server had an older state than the content
 	Protocol    uint64 // the watch sent what no correct server sends
-	Unreadable  uint64 // the server could not read an object of its own, so that no watch could pass it
+	Unreadable  uint64 // the server could not read an object of its own
 	Failing     uint64 // several watches in a row failed or ended at once
 	Unversioned uint64 // the source has no versions, so no watch can be resumed
 }

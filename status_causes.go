@@ -61,8 +61,8 @@ func causeOfList(o outcome) listCause {
 	return listFailing
 }
 
-// codeOf returns RequestCount.Code of a request that ended with err. What is no HTTP status is 0, so
-// that a server cannot make up any number of codes.
+// codeOf returns RequestCount.Code of a request that ended with err. What is no HTTP status is 0,
+// so that a server cannot make up any number of codes.
 func codeOf(err error) int {
 	if err == nil || errors.Is(err, errUnverified) { // then the reflector itself has ended it
 		return 200

@@ -62,6 +62,7 @@ func TestStatusListCausesOfSources(t *testing.T) {
 		inf := run(t, m, quiet())
 		before := inf.Status().ResourceVersion
 		update(t, m, "a", 2)
+		synctest.Wait()
 		if err := m.Rewind(before); err != nil {
 			t.Fatal(err)
 		}

@@ -100,9 +100,8 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	}
 }
 
-// What a scrape says is golden: names, labels, helps and values. No two series are the same, and the
-// scrape comes while a handler is blocked.
-// After Run has returned there is nothing left.
+// What a scrape says is golden: names, labels, helps and values. No two series are the same, and
+// the scrape comes while a handler is blocked. After Run has returned there is nothing left.
 func TestCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})
