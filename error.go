@@ -133,12 +133,20 @@ var errNoStream = errors.New("lw: the source cannot stream its initial list")
 
 // A protocolError is an answer that no correct server gives. What follows it cannot be trusted, so
 // the reflector lists again.
-type protocolError struct{ msg string }
+type protocolError struct {
+	msg string
+	gap bool // it shows that events were not sent
+}
 
 func (e *protocolError) Error() string { return "protocol error: " + e.msg }
 
 func protocolErrorf(format string, args ...any) error {
-	return &protocolError{fmt.Sprintf(format, args...)}
+	return &protocolError{msg: fmt.Sprintf(format, args...)}
+}
+
+// gapErrorf returns the error of an event which shows that events before it were not sent.
+func gapErrorf(format string, args ...any) error {
+	return &protocolError{msg: fmt.Sprintf(format, args...), gap: true}
 }
 
 // usable reports whether obj can be in a collection: it is not nil, and has a name.

@@ -37,7 +37,8 @@ type Reflector[T Identified] struct {
 	// What the next step is. settle sets it as decide says. A list or a probe that has succeeded
 	// clears it.
 
-	relist bool // the next step is a list
+	relist bool      // the next step is a list
+	cause  listCause // why; see wantList
 	// verify says that the next watch may be on another server. It must deliver something, or it
 	// ends and the server is asked for its version.
 	verify          bool

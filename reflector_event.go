@@ -16,11 +16,13 @@ func (w *watchSession[T]) event(ev WatchEvent[T]) error {
 		w.noVersions = w.noVersions || w.hints.Unversioned
 	}
 	w.unflushed++
+	w.kinds[kindOf(ev.Type)]++
 	if ev.More && w.unflushed%lookEvery == 0 {
 		ev.More = w.unflushed < maxUnflushed && w.r.recorder.now()-w.flushed < maxDelay
 	}
 	w.ev = ev
 	if ev.Err != nil {
+		w.r.recorder.undecoded.Add(1)
 		w.ev = withoutBody(ev)
 	}
 	err := w.handle(&w.ev)
@@ -49,9 +51,9 @@ func (w *watchSession[T]) flush() {
 	}
 	w.ev = WatchEvent[T]{} // so that w does not keep the object alive
 	w.r.target.notify()
-	w.flushed = w.r.recorder.heard(w.unflushed)
+	w.flushed = w.r.recorder.heard(&w.kinds)
 	w.stall.heard(w.lifeSigns)
-	w.unflushed, w.lifeSigns = 0, 0
+	w.unflushed, w.lifeSigns, w.kinds = 0, 0, [eventKinds]uint64{}
 }
 
 // handle applies ev: to the list while the initial events come in, and to the target after that. It
@@ -213,9 +215,9 @@ func (w *watchSession[T]) advance(ev *WatchEvent[T], key Key, to position) error
 	case ev.Type == watch.Added && existed:
 		// The event is true, and was applied. But it shows that earlier events were not sent, so a
 		// list has to follow.
-		return protocolErrorf("ADDED event of %s, which was there already", keyString(key))
+		return gapErrorf("ADDED event of %s, which was there already", keyString(key))
 	case ev.Type != watch.Added && !existed:
-		return protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
+		return gapErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 }
 
 // errMixedPages says that the pages of a list show different versions.
-var errMixedPages = &protocolError{"pages of one list have different resource versions"}
+var errMixedPages = &protocolError{msg: "pages of one list have different resource versions"}
 
 // collect adds all pages to got. It fails if no item comes for listPatience, however many pages
 // come.
@@ -189,6 +189,7 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.recorder.requested(op)
+	begun := r.recorder.now()
 	leftOut := func() {
 		g.heard(1)
 		got.leaveOut()
@@ -196,9 +197,14 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	meta, err := r.src.List(withLeftOut(ctx, leftOut), opts, func(obj T, err error) error {
 		g.heard(1)
 		got.addItem(obj, err)
+		if err != nil {
+			r.recorder.undecoded.Add(1)
+		}
 		return nil
 	})
-	return meta, causeOf(ctx, err)
+	err = causeOf(ctx, err)
+	r.recorder.ended(op, err, r.recorder.now()-begun)
+	return meta, err
 }
 
 // takeOver makes a whole list the target's content, and its version the position. It refuses a list
@@ -254,7 +260,7 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 			r.setAside.add(key, err, false, r.report)
 			return stays(key)
 		},
-		done: func() { r.recorder.replaced(epoch) },
+		done: func() { r.recorder.replaced(epoch, r.cause) },
 	})
 	r.position, r.expected = positionAt(got.version), len(objs)
 	r.listed, r.relist, r.verify, r.probe = true, false, false, false

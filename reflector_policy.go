@@ -92,7 +92,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	}
 	o.relistDidNotHelp = r.alreadyRelisted
 	v := decide(o, r.failures)
-	r.relist = r.relist || v.relist
+	if v.relist {
+		r.wantList(causeOfList(o))
+	}
 	r.verify = r.verify || v.verify
 	r.probe = r.probe || v.probe
 	// A server that has refused to say its version is not asked again before askNext. Until then
@@ -121,7 +123,18 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		r.recorder.setPhase(PhaseWaiting)
 		pause = max(pause, r.opts.Backoff(r.failures), retryAfter(o.err))
 	}
+	begun := r.recorder.now()
 	r.pause(ctx, pause)
+	if v.wait {
+		r.recorder.paused(r.recorder.now() - begun)
+	}
+}
+
+// wantList makes a list the next step. The first cause since the last list counts.
+func (r *Reflector[T]) wantList(cause listCause) {
+	if !r.relist {
+		r.relist, r.cause = true, cause
+	}
 }
 
 // giveUp reports a failure that no retry can mend to Status and OnError, and returns it.

@@ -32,7 +32,7 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	r.answered()
 	r.probe, r.verify = false, false
 	if r.position.after(meta.ResourceVersion) {
-		r.relist = true
+		r.wantList(listOlder)
 		r.refused++
 		o.err = &olderError{got: meta.ResourceVersion, seen: r.position.version}
 	}

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -56,13 +57,17 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 		w.goLive()
 	}
 	defer w.stop()
-	r.recorder.requested(w.op)
+	op := w.op // it changes when the initial events have ended
+	r.recorder.requested(op)
 	w.requested = time.Now()
 	w.start = w.requested
 	err := r.src.Watch(ctx, opts, w.event)
 	err = causeOf(ctx, err)
 	// Nothing may follow an event that promised More.
 	w.flush()
+	if !errors.Is(err, errNoStream) { // then there was no request
+		r.recorder.ended(op, err, time.Since(w.requested))
+	}
 	return w.ended(err, time.Since(w.start))
 }
 
@@ -95,9 +100,10 @@ type watchSession[T Identified] struct {
 	// ev is the event that is being handled. It is here because a pointer to a parameter would cost
 	// an allocation.
 	ev        WatchEvent[T]
-	flushed   time.Duration // when the last flush was, by the recorder's clock
-	unflushed uint64        // how many there are
-	lifeSigns uint64        // how many of them are a sign of life
+	flushed   time.Duration      // when the last flush was, by the recorder's clock
+	unflushed uint64             // how many there are
+	kinds     [eventKinds]uint64 // of these
+	lifeSigns uint64             // how many of them are a sign of life
 }
 
 // limitInitial bounds how long the initial events may take, whatever comes: the watch is cancelled

@@ -46,7 +46,42 @@ type Status struct {
 	Relists uint64 // whole lists that replaced the content, not counting the first
 	Failed  uint64 // requests that ended with an error, even if the watch was resumed at once
 	Events  uint64 // watch events, including bookmarks and initial events
+
+	Requests   []RequestCount // the requests that have ended, sorted by Op and Code
+	ListCauses ListCauses     // of the whole lists that became the content
+	EventTypes EventTypes     // of Events
+	Undecoded  uint64         // objects that could not be decoded or transformed
+	Backoff    time.Duration  // spent in pauses after failures; a pause counts when it has ended
 }
+
+// RequestCount counts the requests of one operation that have ended with one code.
+type RequestCount struct {
+	// Op is "list", "probe", "stream" or "watch". A streamed list is a "stream" to its end,
+	// although it goes on as a watch.
+	Op string
+	// Code is the HTTP status that the request ended with, also if it came in an ERROR event of a
+	// watch. It is 200 if the request ended as it should, and 0 if there was no status: the network
+	// broke, or the answer made no sense.
+	Code  int
+	Count uint64
+	Time  time.Duration // from the beginning to the end of each, summed up
+}
+
+// ListCauses counts the whole lists that became the content, by why they were asked for. If there
+// are several reasons, the first one counts.
+type ListCauses struct {
+	First       uint64 // there was no content yet
+	Expired     uint64 // the server has no history from the position on (410)
+	Gap         uint64 // an event showed that others before it had not come
+	Older       uint64 // the server had an older state than the content
+	Protocol    uint64 // the watch sent what no correct server sends
+	Unreadable  uint64 // the server could not read an object of its own
+	Failing     uint64 // several watches in a row failed or ended at once
+	Unversioned uint64 // the source has no versions, so no watch can be resumed
+}
+
+// EventTypes counts watch events by their type.
+type EventTypes struct{ Added, Modified, Deleted, Bookmarks uint64 }
 
 // A Phase is what a reflector is doing.
 type Phase int

@@ -1,17 +1,23 @@
 package lw
 
 import (
+	"cmp"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // A statusRecorder has what Status shows. Only the goroutine of Run writes it, except that
 // recovered is also called by the timers of a watch. Any goroutine may read it through status.
 type statusRecorder struct {
-	events  atomic.Uint64
-	started time.Time // when the recorder was made; never changes
+	events    [eventKinds]atomic.Uint64
+	undecoded atomic.Uint64
+	started   time.Time // when the recorder was made; never changes
 	// lastEvent is the time of the last event, in nanoseconds after started; 0: none has come. To
 	// measure a time since started costs half as much as to ask for the time of day.
 	lastEvent atomic.Int64
@@ -32,6 +38,9 @@ type statusRecorder struct {
 	since    time.Time
 	mode     ListMode // ListAuto before the first list
 	epoch    int
+	requests []RequestCount // sorted by op and code
+	causes   ListCauses
+	backoff  time.Duration
 	// setAside is changed by the goroutine of Run alone, which therefore reads it without mu.
 	setAside map[Key]error
 }
@@ -43,7 +52,15 @@ func (b *statusRecorder) status(mode ListMode) Status {
 	defer b.mu.Unlock()
 	s := Status{
 		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since,
-		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed, Events: b.events.Load(), Mode: b.mode, Epoch: b.epoch,
+		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed, Mode: b.mode, Epoch: b.epoch,
+		Requests: slices.Clone(b.requests), ListCauses: b.causes, Undecoded: b.undecoded.Load(), Backoff: b.backoff,
+		EventTypes: EventTypes{
+			Added: b.events[eventAdded].Load(), Modified: b.events[eventModified].Load(),
+			Deleted: b.events[eventDeleted].Load(), Bookmarks: b.events[eventBookmark].Load(),
+		},
+	}
+	for i := range b.events {
+		s.Events += b.events[i].Load()
 	}
 	if s.Mode == ListAuto {
 		s.Mode = mode
@@ -57,10 +74,41 @@ func (b *statusRecorder) status(mode ListMode) Status {
 // now returns the time since the recorder was made.
 func (b *statusRecorder) now() time.Duration { return time.Since(b.started) }
 
-// heard counts n events. The last of them was applied just now. It returns the time, as now does.
-func (b *statusRecorder) heard(n uint64) time.Duration {
+// An eventKind is the type of a watch event as an index.
+type eventKind int
+
+const (
+	eventUnknown eventKind = iota
+	eventAdded
+	eventModified
+	eventDeleted
+	eventBookmark
+	eventKinds
+)
+
+func kindOf(typ watch.EventType) eventKind {
+	switch typ {
+	case watch.Modified:
+		return eventModified
+	case watch.Added:
+		return eventAdded
+	case watch.Deleted:
+		return eventDeleted
+	case watch.Bookmark:
+		return eventBookmark
+	}
+	return eventUnknown
+}
+
+// heard counts events by their kind. The last of them was applied just now. It returns the time, as
+// now does.
+func (b *statusRecorder) heard(events *[eventKinds]uint64) time.Duration {
 	now := b.now()
-	b.events.Add(n)
+	for i, n := range events {
+		if n > 0 {
+			b.events[i].Store(b.events[i].Load() + n)
+		}
+	}
 	b.lastEvent.Store(max(1, int64(now)))
 	return now
 }
@@ -94,6 +142,28 @@ func (b *statusRecorder) requested(op string) {
 	}
 }
 
+// ended counts a request that has ended with err after it took that long.
+func (b *statusRecorder) ended(op string, err error, took time.Duration) {
+	code := codeOf(err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, found := slices.BinarySearchFunc(b.requests, RequestCount{Op: op, Code: code}, func(a, b RequestCount) int {
+		return cmp.Or(strings.Compare(a.Op, b.Op), a.Code-b.Code)
+	})
+	if !found {
+		b.requests = slices.Insert(b.requests, i, RequestCount{Op: op, Code: code})
+	}
+	b.requests[i].Count++
+	b.requests[i].Time += took
+}
+
+// paused counts the time of a pause after a failure.
+func (b *statusRecorder) paused(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.backoff += d
+}
+
 // fail notes err as the last of that many failures in a row.
 func (b *statusRecorder) fail(failures int, err error) {
 	b.mu.Lock()
@@ -120,15 +190,16 @@ func (b *statusRecorder) recovered() {
 
 func (b *statusRecorder) recoveredLocked() { b.failures, b.err, b.since = 0, nil, time.Time{} }
 
-// replaced notes that a whole list has been taken over. epoch says that the server went back in
-// time. For an informer it is called under hub.mu, before a wait or a handler learns of the list.
+// replaced notes that a whole list has been taken over, which cause has asked for. epoch says that
+// the server went back in time. For an informer it is called under hub.mu, before a wait or a handler learns of the list.
 // So a Status that is read after a wait for the sync shows at least that.
-func (b *statusRecorder) replaced(epoch bool) {
+func (b *statusRecorder) replaced(epoch bool, cause listCause) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.synced {
 		b.relists++
 	}
+	*cause.of(&b.causes)++
 	// A watch is the next step. A Status that is read in between should say no other phase.
 	b.synced, b.phase = true, PhaseWatching
 	b.recoveredLocked()

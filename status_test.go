@@ -23,6 +23,7 @@ import (
 func TestStatusOfEachPhase(t *testing.T) {
 	down := errors.New("connection refused")
 	born := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the beginning of a bubble's time
+	listedOnce := []lw.RequestCount{{Op: "list", Code: 200, Count: 1}}
 	for name, tc := range map[string]struct {
 		src  *script
 		mode lw.ListMode
@@ -35,15 +36,15 @@ func TestStatusOfEachPhase(t *testing.T) {
 		"idle auto": {&script{}, lw.ListAuto, false, false, lw.Status{Phase: lw.PhaseIdle, Mode: lw.ListAuto}, nil},
 		"listing":   {&script{lists: []reply{{hang: true}}}, lw.ListWhole, true, false, lw.Status{Phase: lw.PhaseListing, Mode: lw.ListWhole, Lists: 1}, nil},
 		"streaming": {&script{stream: func() stream { return events(added("a", "9")) }}, lw.ListAuto, true, false,
-			lw.Status{Phase: lw.PhaseStreaming, Mode: lw.ListStream, Watches: 1, Streams: 1, Events: 1, LastEvent: born}, nil},
+			lw.Status{Phase: lw.PhaseStreaming, Mode: lw.ListStream, Watches: 1, Streams: 1, Events: 1, EventTypes: lw.EventTypes{Added: 1}, LastEvent: born}, nil},
 		"watching": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{events(added("b", "11"), bookmark("20"))}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.PhaseWatching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, LastEvent: born}, nil},
+			lw.Status{Phase: lw.PhaseWatching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, EventTypes: lw.EventTypes{Added: 1, Bookmarks: 1}, LastEvent: born, Requests: listedOnce, ListCauses: lw.ListCauses{First: 1}}, nil},
 		"waiting to list": {&script{lists: []reply{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Lists: 1, Failures: 1, Failed: 1, Since: born}, down},
+			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Lists: 1, Failures: 1, Failed: 1, Since: born, Requests: []lw.RequestCount{{Op: "list", Count: 1}}}, down},
 		"waiting to watch": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1, Failed: 1, Since: born}, down},
+			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1, Failed: 1, Since: born, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: lw.ListCauses{First: 1}}, down},
 		"stopped": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{forever()}}, lw.ListPages, true, true,
-			lw.Status{Phase: lw.PhaseStopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1}, nil},
+			lw.Status{Phase: lw.PhaseStopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: lw.ListCauses{First: 1}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

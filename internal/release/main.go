@@ -28,7 +28,7 @@ import (
 const version = "v0.1.0"
 
 // published are the directories of the modules that get a tag.
-var published = []string{".", "clientgo", "controllerruntime", "websocket"}
+var published = []string{".", "clientgo", "controllerruntime", "websocket", "prom"}
 
 func main() {
 	flag.Parse()

@@ -138,7 +138,7 @@ var bugs = append([]bug{
 		"	end := q.end.Load()\n	if end == q.tail.end() {",
 		"	end := q.end.Load()\n	for _, c := range q.cursors {\n		if end-c.delivered.Load() > 8 {\n			<-c.wake\n		}\n	}\n	if end == q.tail.end() {")},
 	{name: "handlers sleep after a broken promise of more", run: "TestMore", edits: one(watchFile,
-		"	w.flush()\n	return w.ended(", "	return w.ended(")},
+		"	w.flush()\n	if !errors.Is(err", "	if !errors.Is(err")},
 	{name: "handlers sleep as long as more is promised", run: "TestMore", edits: one(eventFile,
 		"		ev.More = w.unflushed < maxUnflushed &&", "		ev.More = true ||")},
 	{name: "handlers sleep until there is more", edits: one(eventFile,
@@ -472,4 +472,4 @@ var bugs = append([]bug{
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},
 	{name: "a Status has no code", run: "TestHTTPStatusWithoutWords", edits: one("internal/rest/response.go",
 		"status.ErrStatus.Code == 0 {", "status.ErrStatus.Code < 0 {")},
-}, slices.Concat(changedBugs, graphBugs, boardBugs, simulateBugs, websocketBugs, cborBugs)...)
+}, slices.Concat(changedBugs, graphBugs, boardBugs, simulateBugs, websocketBugs, cborBugs, metricsBugs)...)

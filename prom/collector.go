@@ -1,0 +1,166 @@
+package prom
+
+import (
+	"iter"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/go-lw/lw"
+)
+
+// Collector returns a collector of the informers, reflectors and graphs of b. It keeps nothing: a
+// scrape asks each for its status, so a series is gone when its informer or graph has stopped, and
+// nothing is done between scrapes. A scrape waits for no handler. Collector panics if b is nil.
+func Collector(b *lw.Board) prometheus.Collector {
+	if b == nil {
+		panic("lw/prom: Collector: nil board")
+	}
+	return collector{b}
+}
+
+type collector struct{ board *lw.Board }
+
+// Describe implements [prometheus.Collector].
+func (collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	for name, s := range c.board.Informers() {
+		informer(to, name, s)
+	}
+	for name, s := range c.board.Graphs() {
+		graph(to, name, s)
+	}
+}
+
+func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func counter(to chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+// informer sends the series of one informer, which the board calls name.
+func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
+	gauge(to, informerSynced, one(s.Synced), name)
+	gauge(to, informerObjects, float64(s.Objects), name)
+	if v, err := strconv.ParseUint(s.ResourceVersion, 10, 64); err == nil {
+		gauge(to, informerVersion, float64(v), name)
+	}
+	if !s.LastEvent.IsZero() {
+		gauge(to, informerLastEvent, float64(s.LastEvent.UnixMilli())/1000, name)
+	}
+	seconds := map[string]float64{}
+	for _, r := range s.Requests {
+		counter(to, informerRequests, float64(r.Count), name, r.Op, code(r.Code))
+		seconds[r.Op] += r.Time.Seconds()
+	}
+	for op, t := range seconds {
+		counter(to, informerRequestSeconds, t, name, op)
+	}
+	for cause, n := range causes(s.ListCauses) {
+		counter(to, informerRelists, float64(n), name, cause)
+	}
+	for typ, n := range eventTypes(s.EventTypes) {
+		counter(to, informerEvents, float64(n), name, typ)
+	}
+	counter(to, informerDecodeErrors, float64(s.Undecoded), name)
+	gauge(to, informerSetAside, float64(len(s.SetAside)), name)
+	gauge(to, informerFailures, float64(s.Failures), name)
+	counter(to, informerEpochs, float64(s.Epoch), name)
+	counter(to, informerBackoff, s.Backoff.Seconds(), name)
+	for _, h := range s.Handlers {
+		handler(to, h, name, "", "")
+	}
+}
+
+// handler sends the series of one handler. Either informer is "", or graph and collection are: to
+// Prometheus an empty label is one that is not there.
+func handler(to chan<- prometheus.Metric, h lw.HandlerStatus, informer, graph, collection string) {
+	labels := []string{informer, graph, collection, h.Name}
+	gauge(to, handlerPending, float64(h.Pending), labels...)
+	for typ, n := range toldTypes(h.Told) {
+		counter(to, handlerTold, float64(n), append(labels, typ)...)
+	}
+	counter(to, handlerFolded, float64(h.Folded), labels...)
+	counter(to, handlerPanics, float64(h.Panics), labels...)
+	buckets := map[float64]uint64{}
+	for bound, n := range h.Lag.Buckets() {
+		buckets[bound.Seconds()] = n
+	}
+	to <- prometheus.MustNewConstHistogram(handlerLag, h.Lag.Count(), h.Lag.Sum.Seconds(), buckets, labels...)
+}
+
+// graph sends the series of one graph, which the board calls name, and of its collections.
+func graph(to chan<- prometheus.Metric, name string, s lw.GraphStatus) {
+	gauge(to, graphSynced, one(s.Synced), name)
+	gauge(to, graphPending, float64(s.Pending), name)
+	counter(to, graphSteps, float64(s.Steps), name)
+	counter(to, graphStepSeconds, s.Busy.Seconds(), name)
+	seen := map[string]int{}
+	for _, c := range s.Collections {
+		// Two collections may have one name, and two series may not.
+		label := c.Name
+		if seen[c.Name]++; seen[c.Name] > 1 {
+			label += "#" + strconv.Itoa(seen[c.Name])
+		}
+		gauge(to, collectionObjects, float64(c.Objects), name, label)
+		counter(to, collectionComputed, float64(c.Computed), name, label)
+		counter(to, collectionUnchanged, float64(c.Unchanged), name, label)
+		gauge(to, collectionConflicts, float64(len(c.Conflicts)), name, label)
+		gauge(to, collectionSetAside, float64(len(c.SetAside)), name, label)
+		for _, h := range c.Handlers {
+			handler(to, h, "", name, label)
+		}
+	}
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// code returns the label of a RequestCount.Code.
+func code(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return strconv.Itoa(n)
+}
+
+// A pair is a count and the label that says what was counted.
+type pair struct {
+	label string
+	n     uint64
+}
+
+func pairs(all ...pair) iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for _, p := range all {
+			if !yield(p.label, p.n) {
+				return
+			}
+		}
+	}
+}
+
+func causes(c lw.ListCauses) iter.Seq2[string, uint64] {
+	return pairs(pair{"first", c.First}, pair{"expired", c.Expired}, pair{"gap", c.Gap}, pair{"older", c.Older}, pair{"protocol", c.Protocol},
+		pair{"unreadable", c.Unreadable}, pair{"failing", c.Failing}, pair{"unversioned", c.Unversioned})
+}
+
+func eventTypes(e lw.EventTypes) iter.Seq2[string, uint64] {
+	return pairs(pair{"added", e.Added}, pair{"modified", e.Modified}, pair{"deleted", e.Deleted}, pair{"bookmark", e.Bookmarks})
+}
+
+func toldTypes(c lw.ToldCounts) iter.Seq2[string, uint64] {
+	return pairs(pair{"added", c.Added}, pair{"updated", c.Updated}, pair{"deleted", c.Deleted})
+}

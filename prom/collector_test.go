@@ -1,0 +1,186 @@
+package prom_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/prom"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+const golden = "testdata/metrics.txt"
+
+// format returns what a scrape of b says.
+func format(t *testing.T, b *lw.Board) []byte {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(prom.Collector(b))
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.Bytes()
+}
+
+// begin runs r in the bubble until the function that it returns is called.
+func begin(t *testing.T, r interface{ Run(context.Context) error }) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- r.Run(ctx) }()
+	synctest.Wait()
+	return func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type node struct {
+	lw.Meta `json:"metadata"`
+	Load    int `json:"load"`
+}
+
+func newNode(name string) *node { return &node{Meta: lw.Meta{Name: name}} }
+
+// scene runs two informers of one name, one of them behind, and a graph. It returns their board and
+// the function that stops them.
+func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
+	t.Helper()
+	b = new(lw.Board)
+	opts := &lw.Options{Name: "nodes", Board: b, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }}
+	m := lw.NewMemory(newNode("a"), newNode("b"))
+	inf, other := lw.NewInformer(m, opts), lw.NewInformer(m, opts)
+	none := func(*node) {}
+	inf.AddHandler(lw.Handler[*node]{Add: none, Update: func(_, _ *node) { <-block }, Delete: none})
+	inf.AddHandler(lw.Handler[*node]{Add: none})
+	g := lw.NewGraph(&lw.GraphOptions{Board: b})
+	derived := lw.Derive(g, inf, func(n *node) *node { return newNode(n.Name) }, "names")
+	derived.AddHandler(lw.Handler[*node]{Name: "names", Delete: none})
+	stops := []func(){begin(t, inf), begin(t, other), begin(t, g)}
+	for load := range 2 {
+		a, _ := m.Get(lw.Key{Name: "a"})
+		if _, err := m.Update(&node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+	}
+	if err := m.Delete(lw.Key{Name: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	m.Compact()
+	m.Disconnect()
+	time.Sleep(20 * time.Second)
+	synctest.Wait()
+	return b, func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// What a scrape says is golden: names, labels, helps and values. No two series are the same, and
+// the scrape comes while a handler is blocked. After Run has returned there is nothing left.
+func TestCollector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		block := make(chan struct{})
+		b, stop := scene(t, block)
+		got := format(t, b)
+		if *update {
+			if err := os.WriteFile(golden, got, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("(-want +got; -update writes it anew):\n%s", diff)
+		}
+		problems, err := testutil.CollectAndLint(prom.Collector(b))
+		if err != nil || len(problems) > 0 {
+			t.Errorf("lint: %v, %v", problems, err)
+		}
+		close(block)
+		stop()
+		if got := format(t, b); len(got) > 0 {
+			t.Errorf("after Run:\n%s", got)
+		}
+	})
+}
+
+// No other label is there than those that are documented: none whose values have no bound.
+func TestLabels(t *testing.T) {
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range regexp.MustCompile(`(\w+)="`).FindAllSubmatch(text, -1) {
+		got = append(got, string(m[1]))
+	}
+	slices.Sort(got)
+	want := []string{"cause", "code", "collection", "graph", "handler", "informer", "le", "op", "type"}
+	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The table of docs/observability.md has each series, with the labels and the help that it has.
+func TestDocs(t *testing.T) {
+	docs, err := os.ReadFile("../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+) (.+)$`).FindAllSubmatch(text, -1) {
+		name, help := m[1], m[2]
+		known[string(name)] = true
+		line := regexp.MustCompile("(?m)^\\| `" + string(name) + "` \\| .* \\| " + regexp.QuoteMeta(string(help)) + " \\|$")
+		if !line.Match(docs) {
+			t.Errorf("the table has no line of %s: %s", name, help)
+		}
+	}
+	// Neither the table nor an alert names a series that is not there.
+	for _, name := range regexp.MustCompile(`\blw_\w+`).FindAll(docs, -1) {
+		base := string(bytes.TrimSuffix(name, []byte("_bucket")))
+		if !known[base] {
+			t.Errorf("docs/observability.md names %s, which is no series", name)
+		}
+	}
+}
+
+func TestNilBoard(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	prom.Collector(nil)
+}
