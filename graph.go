@@ -103,8 +103,7 @@ func NewGraph(opts *GraphOptions) *Graph {
 		g.opts.board = &opts.Board.graphs
 	}
 	if g.opts.OnError == nil {
-		logger := cmp.Or(opts.Logger, slog.Default())
-		g.opts.OnError = func(err error) { logger.Warn(err.Error()) }
+		g.opts.OnError = graphLog(cmp.Or(opts.Logger, slog.Default()), g.opts.Name)
 	}
 	return g
 }
