@@ -29,8 +29,15 @@ func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Infor
 		Name: name, Kind: kind, Phase: s.Phase.String(), Synced: s.Synced, ResourceVersion: s.ResourceVersion,
 		Mode: s.Mode.String(), Pending: s.Pending, LastEvent: moment(s.LastEvent), SetAside: faultsOf(s.SetAside),
 		Handlers: handlersOf(s.Handlers),
-		Requests: board.Requests{Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed},
-		Events:   s.Events, Relists: s.Relists, Epochs: s.Epoch,
+		Requests: board.Requests{
+			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
+		},
+		Events: s.Events, EventsBy: counts(
+			board.Count{Name: "added", N: s.EventTypes.Added}, board.Count{Name: "modified", N: s.EventTypes.Modified},
+			board.Count{Name: "deleted", N: s.EventTypes.Deleted}, board.Count{Name: "bookmark", N: s.EventTypes.Bookmarks},
+		),
+		Relists: s.Relists, ListsBy: listsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
+		Epochs: s.Epoch,
 	}
 	if kind == board.KindInformer {
 		r.Objects = &s.Objects
@@ -41,6 +48,29 @@ func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Infor
 		}
 	}
 	return r
+}
+
+// counts returns those of all that are not 0.
+func counts(all ...board.Count) []board.Count {
+	return slices.DeleteFunc(all, func(c board.Count) bool { return c.N == 0 })
+}
+
+// listsOf names the causes as module prom does.
+func listsOf(c ListCauses) []board.Count {
+	return counts(
+		board.Count{Name: "first", N: c.First}, board.Count{Name: "expired", N: c.Expired}, board.Count{Name: "gap", N: c.Gap},
+		board.Count{Name: "older", N: c.Older}, board.Count{Name: "protocol", N: c.Protocol},
+		board.Count{Name: "unreadable", N: c.Unreadable}, board.Count{Name: "failing", N: c.Failing},
+		board.Count{Name: "unversioned", N: c.Unversioned},
+	)
+}
+
+func endedOf(all []RequestCount) []board.Ended {
+	ended := []board.Ended{}
+	for _, r := range all {
+		ended = append(ended, board.Ended{Op: r.Op, Code: r.Code, N: r.Count, Seconds: board.Seconds(r.Time)})
+	}
+	return ended
 }
 
 func reportOfGraph(name string, s GraphStatus) board.Graph {

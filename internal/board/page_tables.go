@@ -194,8 +194,22 @@ func (inf *Informer) story() string {
 		parts = append(parts, number(q.Failed)+" failed")
 	}
 	add(inf.Relists, "relist")
+	if inf.Relists > 0 {
+		parts[len(parts)-1] += " (" + inf.causes() + ")"
+	}
 	if inf.Epochs > 0 {
 		parts = append(parts, "the server went back in time "+count(inf.Epochs, "time"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// causes says why the content was listed again.
+func (inf *Informer) causes() string {
+	var parts []string
+	for _, c := range inf.ListsBy {
+		if c.Name != "first" {
+			parts = append(parts, number(c.N)+" "+c.Name)
+		}
 	}
 	return strings.Join(parts, ", ")
 }

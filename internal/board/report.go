@@ -41,8 +41,18 @@ type Informer struct {
 	Handlers        []Handler `json:"handlers"`
 	Requests        Requests  `json:"requests"`
 	Events          uint64    `json:"events"`
+	EventsBy        []Count   `json:"events_by_type"`
 	Relists         uint64    `json:"relists"`
+	ListsBy         []Count   `json:"lists_by_cause"` // also of the first one
+	Undecoded       uint64    `json:"undecoded"`
+	BackoffSeconds  Seconds   `json:"backoff_seconds"`
 	Epochs          int       `json:"epochs"`
+}
+
+// A Count is how many things of one name there were. A list of them leaves out those without any.
+type Count struct {
+	Name string `json:"name"`
+	N    uint64 `json:"count"`
 }
 
 // Kind is what follows a collection.
@@ -63,11 +73,20 @@ type Failure struct {
 
 // Requests counts those to the server.
 type Requests struct {
-	Lists   uint64 `json:"lists"`
-	Probes  uint64 `json:"probes"`
-	Watches uint64 `json:"watches"`
-	Streams uint64 `json:"streams"` // included in Watches
-	Failed  uint64 `json:"failed"`
+	Lists   uint64  `json:"lists"`
+	Probes  uint64  `json:"probes"`
+	Watches uint64  `json:"watches"`
+	Streams uint64  `json:"streams"` // included in Watches
+	Failed  uint64  `json:"failed"`
+	Ended   []Ended `json:"ended"`
+}
+
+// Ended counts the requests of one operation that have ended with one HTTP status.
+type Ended struct {
+	Op      string  `json:"op"`
+	Code    int     `json:"code"` // 0: there was no status
+	N       uint64  `json:"count"`
+	Seconds Seconds `json:"seconds"` // of all of them
 }
 
 // Faults are objects with which something is wrong: all of them counted, the first ones named.
