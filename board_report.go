@@ -32,10 +32,7 @@ func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Infor
 		Requests: board.Requests{
 			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
 		},
-		Events: s.Events, EventsBy: counts(
-			board.Count{Name: "added", N: s.EventTypes.Added}, board.Count{Name: "modified", N: s.EventTypes.Modified},
-			board.Count{Name: "deleted", N: s.EventTypes.Deleted}, board.Count{Name: "bookmark", N: s.EventTypes.Bookmarks},
-		),
+		Events: s.Events, EventsBy: eventsOf(s.EventTypes),
 		Relists: s.Relists, ListsBy: listsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
 		Epochs: s.Epoch,
 	}
@@ -50,19 +47,21 @@ func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Infor
 	return r
 }
 
-// counts returns those of all that are not 0.
-func counts(all ...board.Count) []board.Count {
-	return slices.DeleteFunc(all, func(c board.Count) bool { return c.N == 0 })
+// eventsOf and listsOf use the words that module prom uses.
+func eventsOf(e EventTypes) board.Counts {
+	return counted(board.Counts{"added": e.Added, "modified": e.Modified, "deleted": e.Deleted, "bookmark": e.Bookmarks})
 }
 
-// listsOf names the causes as module prom does.
-func listsOf(c ListCauses) []board.Count {
-	return counts(
-		board.Count{Name: "first", N: c.First}, board.Count{Name: "expired", N: c.Expired}, board.Count{Name: "gap", N: c.Gap},
-		board.Count{Name: "older", N: c.Older}, board.Count{Name: "protocol", N: c.Protocol},
-		board.Count{Name: "unreadable", N: c.Unreadable}, board.Count{Name: "failing", N: c.Failing},
-		board.Count{Name: "unversioned", N: c.Unversioned},
-	)
+func listsOf(c ListCauses) board.Counts {
+	return counted(board.Counts{
+		"first": c.First, "expired": c.Expired, "gap": c.Gap, "older": c.Older, "protocol": c.Protocol,
+		"unreadable": c.Unreadable, "failing": c.Failing, "unversioned": c.Unversioned,
+	})
+}
+
+func counted(all board.Counts) board.Counts {
+	maps.DeleteFunc(all, func(_ string, n uint64) bool { return n == 0 })
+	return all
 }
 
 func endedOf(all []RequestCount) []board.Ended {

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -206,9 +207,9 @@ func (inf *Informer) story() string {
 // causes says why the content was listed again.
 func (inf *Informer) causes() string {
 	var parts []string
-	for _, c := range inf.ListsBy {
-		if c.Name != "first" {
-			parts = append(parts, number(c.N)+" "+c.Name)
+	for _, cause := range slices.Sorted(maps.Keys(inf.ListsBy)) {
+		if cause != "first" {
+			parts = append(parts, number(inf.ListsBy[cause])+" "+cause)
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -41,19 +41,16 @@ type Informer struct {
 	Handlers        []Handler `json:"handlers"`
 	Requests        Requests  `json:"requests"`
 	Events          uint64    `json:"events"`
-	EventsBy        []Count   `json:"events_by_type"`
+	EventsBy        Counts    `json:"events_by_type"`
 	Relists         uint64    `json:"relists"`
-	ListsBy         []Count   `json:"lists_by_cause"` // also of the first one
+	ListsBy         Counts    `json:"lists_by_cause"` // also of the first one
 	Undecoded       uint64    `json:"undecoded"`
 	BackoffSeconds  Seconds   `json:"backoff_seconds"`
 	Epochs          int       `json:"epochs"`
 }
 
-// A Count is how many things of one name there were. A list of them leaves out those without any.
-type Count struct {
-	Name string `json:"name"`
-	N    uint64 `json:"count"`
-}
+// Counts says how many things there were of each sort, leaving out those of which there were none.
+type Counts map[string]uint64
 
 // Kind is what follows a collection.
 type Kind string
