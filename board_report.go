@@ -29,8 +29,12 @@ func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Infor
 		Name: name, Kind: kind, Phase: s.Phase.String(), Synced: s.Synced, ResourceVersion: s.ResourceVersion,
 		Mode: s.Mode.String(), Pending: s.Pending, LastEvent: moment(s.LastEvent), SetAside: faultsOf(s.SetAside),
 		Handlers: handlersOf(s.Handlers),
-		Requests: board.Requests{Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed},
-		Events:   s.Events, Relists: s.Relists, Epochs: s.Epoch,
+		Requests: board.Requests{
+			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
+		},
+		Events: s.Events, EventsBy: eventsOf(s.EventTypes),
+		Relists: s.Relists, ListsBy: listsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
+		Epochs: s.Epoch,
 	}
 	if kind == board.KindInformer {
 		r.Objects = &s.Objects
@@ -41,6 +45,31 @@ func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Infor
 		}
 	}
 	return r
+}
+
+// eventsOf and listsOf use the words that module prom uses.
+func eventsOf(e EventTypes) board.Counts {
+	return counted(board.Counts{"added": e.Added, "modified": e.Modified, "deleted": e.Deleted, "bookmark": e.Bookmarks})
+}
+
+func listsOf(c ListCauses) board.Counts {
+	return counted(board.Counts{
+		"first": c.First, "expired": c.Expired, "gap": c.Gap, "older": c.Older, "protocol": c.Protocol,
+		"unreadable": c.Unreadable, "failing": c.Failing, "unversioned": c.Unversioned,
+	})
+}
+
+func counted(all board.Counts) board.Counts {
+	maps.DeleteFunc(all, func(_ string, n uint64) bool { return n == 0 })
+	return all
+}
+
+func endedOf(all []RequestCount) []board.Ended {
+	ended := []board.Ended{}
+	for _, r := range all {
+		ended = append(ended, board.Ended{Op: r.Op, Code: r.Code, N: r.Count, Seconds: board.Seconds(r.Time)})
+	}
+	return ended
 }
 
 func reportOfGraph(name string, s GraphStatus) board.Graph {

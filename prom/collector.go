@@ -3,6 +3,7 @@ package prom
 import (
 	"iter"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -30,12 +31,28 @@ func (collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(to chan<- prometheus.Metric) {
+	informers, graphs := labels{}, labels{}
 	for name, s := range c.board.Informers() {
-		informer(to, name, s)
+		informer(to, informers.of(name), s)
 	}
 	for name, s := range c.board.Graphs() {
-		graph(to, name, s)
+		graph(to, graphs.of(name), s)
 	}
+}
+
+// labels are the values of one label in a scrape.
+type labels map[string]bool
+
+// of returns name as the value of a label, which must be valid UTF-8, and no other of these. Where
+// it is not, it gets a number, as on a board: two collections of a graph may have one name.
+func (l labels) of(name string) string {
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	free := name
+	for n := 2; l[free]; n++ {
+		free = name + "#" + strconv.Itoa(n)
+	}
+	l[free] = true
+	return free
 }
 
 func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
@@ -75,15 +92,20 @@ func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
 	gauge(to, informerFailures, float64(s.Failures), name)
 	counter(to, informerEpochs, float64(s.Epoch), name)
 	counter(to, informerBackoff, s.Backoff.Seconds(), name)
-	for _, h := range s.Handlers {
-		handler(to, h, name, "", "")
+	handlers(to, s.Handlers, name, "", "")
+}
+
+// handlers sends the series of the handlers of an informer or of a collection. Either informer is
+// "", or graph and collection are: to Prometheus an empty label is one that is not there.
+func handlers(to chan<- prometheus.Metric, all []lw.HandlerStatus, informer, graph, collection string) {
+	names := labels{}
+	for _, h := range all {
+		handler(to, h, informer, graph, collection, names.of(h.Name))
 	}
 }
 
-// handler sends the series of one handler. Either informer is "", or graph and collection are: to
-// Prometheus an empty label is one that is not there.
-func handler(to chan<- prometheus.Metric, h lw.HandlerStatus, informer, graph, collection string) {
-	labels := []string{informer, graph, collection, h.Name}
+// handler sends the series of one handler, which has these labels.
+func handler(to chan<- prometheus.Metric, h lw.HandlerStatus, labels ...string) {
 	gauge(to, handlerPending, float64(h.Pending), labels...)
 	for typ, n := range toldTypes(h.Told) {
 		counter(to, handlerTold, float64(n), append(labels, typ)...)
@@ -103,21 +125,15 @@ func graph(to chan<- prometheus.Metric, name string, s lw.GraphStatus) {
 	gauge(to, graphPending, float64(s.Pending), name)
 	counter(to, graphSteps, float64(s.Steps), name)
 	counter(to, graphStepSeconds, s.Busy.Seconds(), name)
-	seen := map[string]int{}
+	collections := labels{}
 	for _, c := range s.Collections {
-		// Two collections may have one name, and two series may not.
-		label := c.Name
-		if seen[c.Name]++; seen[c.Name] > 1 {
-			label += "#" + strconv.Itoa(seen[c.Name])
-		}
+		label := collections.of(c.Name)
 		gauge(to, collectionObjects, float64(c.Objects), name, label)
 		counter(to, collectionComputed, float64(c.Computed), name, label)
 		counter(to, collectionUnchanged, float64(c.Unchanged), name, label)
 		gauge(to, collectionConflicts, float64(len(c.Conflicts)), name, label)
 		gauge(to, collectionSetAside, float64(len(c.SetAside)), name, label)
-		for _, h := range c.Handlers {
-			handler(to, h, "", name, label)
-		}
+		handlers(to, c.Handlers, "", name, label)
 	}
 }
 

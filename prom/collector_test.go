@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +175,109 @@ func TestDocs(t *testing.T) {
 			t.Errorf("docs/observability.md names %s, which is no series", name)
 		}
 	}
+}
+
+// count returns how many series of the family name a scrape of b has. Any error ends the test: the
+// registry refuses two equal series, and labels that are no UTF-8.
+func count(t *testing.T, b *lw.Board, name string) int {
+	t.Helper()
+	return bytes.Count(format(t, b), []byte("\n"+name+"{"))
+}
+
+// A handler and a function of a graph that hang delay no scrape.
+func TestBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		release := make(chan struct{})
+		m := lw.NewMemory(newNode("a"))
+		inf := lw.NewInformer(m, &lw.Options{Board: &b, OnError: func(error) {}})
+		inf.AddHandler(lw.Handler[*node]{Add: func(*node) { <-release }})
+		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
+		lw.Derive(g, inf, func(n *node) *node { <-release; return newNode(n.Name) })
+		stops := []func(){begin(t, inf), begin(t, g)}
+		if _, err := m.Create(newNode("b")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		text := string(format(t, &b))
+		for _, want := range []string{
+			`lw_handler_pending{collection="",graph="",handler="handler",informer="node"} 2`,
+			`lw_informer_objects{informer="node"} 2`,
+			`lw_graph_synced{graph="graph"} 0`,
+		} {
+			if !strings.Contains(text, want+"\n") {
+				t.Errorf("no line %s in\n%s", want, text)
+			}
+		}
+		close(release)
+		for _, stop := range stops {
+			stop()
+		}
+	})
+}
+
+// Series end with what they are of: a handler that is removed, a collection that is closed, a Run
+// that returns. What runs next begins anew.
+func TestSeriesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		for range 2 {
+			inf := lw.NewInformer(lw.NewMemory(newNode("a")), &lw.Options{Board: &b, OnError: func(error) {}})
+			handler := inf.AddHandler(lw.Handler[*node]{Add: func(*node) {}})
+			g := lw.NewGraph(&lw.GraphOptions{Board: &b})
+			derived := lw.Derive(g, inf, func(n *node) *node { return newNode(n.Name) })
+			stopInformer, stopGraph := begin(t, inf), begin(t, g)
+			has := func(name string, want int) {
+				t.Helper()
+				if got := count(t, &b, name); got != want {
+					t.Errorf("%d series of %s, want %d", got, name, want)
+				}
+			}
+			has("lw_informer_synced", 1)
+			has("lw_handler_pending", 1)
+			has("lw_collection_objects", 1)
+			handler.Remove()
+			has("lw_handler_pending", 0)
+			derived.Close()
+			synctest.Wait()
+			has("lw_collection_objects", 0)
+			has("lw_graph_synced", 1)
+			stopGraph()
+			has("lw_graph_synced", 0)
+			stopInformer()
+			has("lw_informer_synced", 0)
+		}
+	})
+}
+
+// Names that are equal, or no valid label, do not break a scrape.
+func TestNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		names := []string{"a\xff", "a\xfe", "b", "b", "{}\"\n"}
+		var last *lw.Informer[*node]
+		for _, name := range names {
+			last = lw.NewInformer(lw.NewMemory(newNode("a")), &lw.Options{Name: name, Board: &b, OnError: func(error) {}})
+			last.AddHandler(lw.Handler[*node]{Name: "h\xff", Add: func(*node) {}})
+			last.AddHandler(lw.Handler[*node]{Name: "h\xfe", Add: func(*node) {}})
+			defer begin(t, last)()
+		}
+		g := lw.NewGraph(&lw.GraphOptions{Name: "g\xff", Board: &b})
+		for range 2 {
+			lw.Derive(g, last, func(n *node) *node { return newNode(n.Name) }, "c\xff").AddHandler(lw.Handler[*node]{Add: func(*node) {}})
+		}
+		defer begin(t, g)()
+		for name, want := range map[string]int{"lw_informer_synced": 5, "lw_handler_pending": 12, "lw_collection_objects": 2} {
+			if got := count(t, &b, name); got != want {
+				t.Errorf("%d series of %s, want %d", got, name, want)
+			}
+		}
+		for _, want := range []string{"a�", "a�#2", "b", "b#2", `{}\"\n`} {
+			if !strings.Contains(string(format(t, &b)), `lw_informer_synced{informer="`+want+`"} 1`) {
+				t.Errorf("no series of %s", want)
+			}
+		}
+	})
 }
 
 func TestNilBoard(t *testing.T) {

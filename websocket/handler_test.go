@@ -187,6 +187,10 @@ func TestHandlerClientGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
+		// The handler waits for its context, and not in the write of a message that nobody reads.
+		if _, err := io.ReadFull(resp.Body, make([]byte, len("{1}\n"))); err != nil {
+			t.Fatal(err)
+		}
 		synctest.Wait()
 		if len(ended) > 0 {
 			t.Fatal("the handler has ended before the client")

@@ -33,6 +33,7 @@ import (
 // missing, so it does not matter what has happened, how often, or in what order.
 type Controller struct {
 	log     *slog.Logger
+	board   lw.Board // lists the informers while they run
 	group   lw.Group // runs the informers
 	sites   *lw.Informer[*Website]
 	pages   *lw.Informer[*corev1.ConfigMap]
@@ -73,11 +74,7 @@ func New(config *rest.Config, namespace string, log *slog.Logger) (*Controller, 
 	}
 
 	c := &Controller{
-		log:   log,
-		sites: lw.NewInformer(siteSource, &lw.Options{Logger: log}),
-		// A cluster has many ConfigMaps. The selector leaves those of others on the server.
-		pages: lw.NewInformer(lw.WithListOptions(pageSource, func(o *metav1.ListOptions) { o.LabelSelector = managed }),
-			&lw.Options{Logger: log}),
+		log:        log,
 		queue:      workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]()),
 		siteClient: siteClient,
 		pageClient: pageClient,
@@ -87,6 +84,10 @@ func New(config *rest.Config, namespace string, log *slog.Logger) (*Controller, 
 			LockConfig: resourcelock.ResourceLockConfig{Identity: string(uuid.NewUUID())},
 		},
 	}
+	c.sites = lw.NewInformer(siteSource, &lw.Options{Logger: log, Board: &c.board})
+	// A cluster has many ConfigMaps. The selector leaves those of others on the server.
+	c.pages = lw.NewInformer(lw.WithListOptions(pageSource, func(o *metav1.ListOptions) { o.LabelSelector = managed }),
+		&lw.Options{Logger: log, Board: &c.board})
 	c.byOwner = lw.NewIndex(c.pages, func(page *corev1.ConfigMap) types.UID {
 		if owner := metav1.GetControllerOf(page); owner != nil {
 			return owner.UID
@@ -159,8 +160,8 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) work(ctx, leading context.Context) error {
 	// A worker must not take a store that has not synced for a server without objects. The wait
 	// lasts until the server answers: whatever a retry can mend is retried, and is in the log and
-	// on /statusz meanwhile. What no retry can mend, such as a selector that does not parse, ends
-	// the wait at once.
+	// on the page of Debug meanwhile. What no retry can mend, such as a selector that does not
+	// parse, ends the wait at once.
 	if err := c.group.WaitForSync(ctx); err != nil {
 		return err
 	}

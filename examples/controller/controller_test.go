@@ -19,7 +19,7 @@ import (
 
 func TestDemo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if err := demo(t.Context(), t.Output()); err != nil {
+		if err := demo(t.Context(), t.Output(), nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -154,6 +154,7 @@ func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		defer w.Close()
+		w.SetDown(true)
 		current, stop := start(t, w)
 		expect := func(path string, want int) {
 			t.Helper()
@@ -165,13 +166,13 @@ func TestProbes(t *testing.T) {
 		}
 		expect("/healthz", 503) // not synced
 		expect("/livez", 200)
+		w.SetDown(false)
 		time.Sleep(time.Minute)
 		expect("/healthz", 200)
 		w.SetDown(true)
 		time.Sleep(2 * time.Minute)
 		expect("/healthz", 503)
 		expect("/livez", 200)
-		expect("/statusz", 200)
 		w.SetDown(false)
 		time.Sleep(2 * time.Minute)
 		expect("/healthz", 200)

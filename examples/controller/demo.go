@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http/httptest"
 	"slices"
 	"time"
@@ -101,20 +102,26 @@ func (w *world) check(c *Controller) error {
 }
 
 // demo runs a controller on a server in memory, lets things happen, and returns nil if the server
-// has what it should have each time.
-func demo(ctx context.Context, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
+// has what it should have each time. If there is a debug listener, it serves Debug there, and the
+// controller goes on until ctx is done.
+func demo(ctx context.Context, out io.Writer, debug net.Listener) error {
+	done := ctx.Done()
 	w := newWorld()
 	defer w.Close()
 	c, err := New(w.config(), "", slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: short})))
 	if err != nil {
 		return err
 	}
+	if debug != nil {
+		defer serve(debug, c.Debug())()
+		fmt.Fprintf(out, "%s shows what the informers do, and %smetrics is for Prometheus\n", url(debug), url(debug))
+	}
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(running) }()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 
 	page := func(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
 	for _, step := range []struct {
@@ -166,10 +173,16 @@ func demo(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "done after %v\n", time.Since(began).Round(time.Millisecond))
 	}
 
-	for _, path := range []string{"/healthz", "/statusz"} {
-		answer := httptest.NewRecorder()
-		c.Handler().ServeHTTP(answer, httptest.NewRequest("GET", path, nil))
-		fmt.Fprintf(out, "\nGET %s: %d\n%s", path, answer.Code, answer.Body)
+	answer := httptest.NewRecorder()
+	c.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/healthz", nil))
+	fmt.Fprintf(out, "\nGET /healthz: %d\n%s", answer.Code, answer.Body)
+	if debug != nil {
+		fmt.Fprintf(out, "\nthe demo is over; the controller goes on until Ctrl-C: look at %s\n", url(debug))
+		select {
+		case err := <-ended:
+			ended <- err // for the one who reads it below
+		case <-done:
+		}
 	}
 	stop()
 	if err := <-ended; err != nil {

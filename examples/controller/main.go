@@ -6,11 +6,16 @@
 // demonstrates it on an API server in memory: objects are created, broken and deleted, and the
 // connection breaks. It exits with 0 if the server has at the end what it should have.
 //
+//	go run . -debug :8080
+//
+// does so too, and shows at http://localhost:8080/ what the informers do. When all has happened,
+// the controller goes on until Ctrl-C.
+//
 //	kubectl apply -f crd.yaml
 //	go run . -kubeconfig ~/.kube/config
 //
-// runs it on a cluster until Ctrl-C or SIGTERM, and serves /healthz, /livez and /statusz. In the
-// cluster, use -in-cluster.
+// runs it on a cluster until Ctrl-C or SIGTERM, and serves /healthz and /livez for probes. In the
+// cluster, use -in-cluster. On a cluster, -debug serves the same page, and /metrics for Prometheus.
 //
 // To make it yours: copy the directory, remove the replace lines of go.mod and run go mod tidy, put
 // your types into website.go and your work into reconcile.go, and test it as controller_test.go
@@ -19,7 +24,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -39,16 +43,20 @@ func main() {
 	kubeconfig := flag.String("kubeconfig", "", "run on the cluster of this file")
 	inCluster := flag.Bool("in-cluster", false, "run on the cluster that this process is in")
 	namespace := flag.String("namespace", "", "the namespace of the Websites; empty: all")
-	address := flag.String("listen", ":8080", "the address of /healthz, /livez and /statusz")
+	address := flag.String("listen", ":8081", "on a cluster, the address of /healthz and /livez; empty: none")
+	debugAddress := flag.String("debug", "", "the address of the page of the informers, and of /metrics; empty: none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	var err error
-	if *kubeconfig == "" && !*inCluster {
-		err = demo(ctx, os.Stdout)
-	} else {
-		err = run(ctx, *kubeconfig, *namespace, *address)
+	// An address that is taken ends the program before anything has begun.
+	debug, err := listen("debug", *debugAddress)
+	switch {
+	case err != nil:
+	case *kubeconfig == "" && !*inCluster:
+		err = demo(ctx, os.Stdout, debug)
+	default:
+		err = run(ctx, *kubeconfig, *namespace, *address, debug)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,8 +65,12 @@ func main() {
 }
 
 // run runs the controller on a cluster until ctx is done. An empty kubeconfig means the cluster
-// that this process is in.
-func run(ctx context.Context, kubeconfig, namespace, address string) error {
+// that this process is in. If there is a debug listener, it serves Debug there.
+func run(ctx context.Context, kubeconfig, namespace, address string, debug net.Listener) error {
+	probes, err := listen("listen", address)
+	if err != nil {
+		return err
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -70,17 +82,8 @@ func run(ctx context.Context, kubeconfig, namespace, address string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: c.Handler()}
-	defer server.Close()
-	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("the probes are not served", "error", err)
-		}
-	}()
+	defer serve(probes, c.Handler())()
+	defer serve(debug, c.Debug())()
 	return c.Run(ctx)
 }
 
@@ -104,21 +107,6 @@ func (c *Controller) Handler() http.Handler {
 			}
 		}
 		fmt.Fprintln(w, "ok")
-	})
-	// For people. The same numbers make good metrics: read them when you are scraped.
-	mux.HandleFunc("/statusz", func(w http.ResponseWriter, _ *http.Request) {
-		for _, s := range c.group.Status() {
-			fmt.Fprintf(w, "%-10s %-9s version %s: %d objects, %d changes wait, %d events, %d relists, %d failures",
-				s.Informer, s.Phase, s.ResourceVersion, s.Objects, s.Pending, s.Events, s.Relists, s.Failures)
-			if s.Err != nil {
-				fmt.Fprintf(w, " since %s: %v", s.Since.Format("15:04:05"), s.Err)
-			}
-			fmt.Fprintln(w)
-			for key, err := range s.SetAside {
-				fmt.Fprintf(w, "  %s is not up to date: %v\n", key, err)
-			}
-		}
-		fmt.Fprintf(w, "%d websites wait for a worker\n", c.queue.Len())
 	})
 	return mux
 }

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -194,8 +195,22 @@ func (inf *Informer) story() string {
 		parts = append(parts, number(q.Failed)+" failed")
 	}
 	add(inf.Relists, "relist")
+	if inf.Relists > 0 {
+		parts[len(parts)-1] += " (" + inf.causes() + ")"
+	}
 	if inf.Epochs > 0 {
 		parts = append(parts, "the server went back in time "+count(inf.Epochs, "time"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// causes says why the content was listed again.
+func (inf *Informer) causes() string {
+	var parts []string
+	for _, cause := range slices.Sorted(maps.Keys(inf.ListsBy)) {
+		if cause != "first" {
+			parts = append(parts, number(inf.ListsBy[cause])+" "+cause)
+		}
 	}
 	return strings.Join(parts, ", ")
 }

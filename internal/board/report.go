@@ -41,9 +41,16 @@ type Informer struct {
 	Handlers        []Handler `json:"handlers"`
 	Requests        Requests  `json:"requests"`
 	Events          uint64    `json:"events"`
+	EventsBy        Counts    `json:"events_by_type"`
 	Relists         uint64    `json:"relists"`
+	ListsBy         Counts    `json:"lists_by_cause"` // also of the first one
+	Undecoded       uint64    `json:"undecoded"`
+	BackoffSeconds  Seconds   `json:"backoff_seconds"`
 	Epochs          int       `json:"epochs"`
 }
+
+// Counts says how many things there were of each sort, leaving out those of which there were none.
+type Counts map[string]uint64
 
 // Kind is what follows a collection.
 type Kind string
@@ -63,11 +70,20 @@ type Failure struct {
 
 // Requests counts those to the server.
 type Requests struct {
-	Lists   uint64 `json:"lists"`
-	Probes  uint64 `json:"probes"`
-	Watches uint64 `json:"watches"`
-	Streams uint64 `json:"streams"` // included in Watches
-	Failed  uint64 `json:"failed"`
+	Lists   uint64  `json:"lists"`
+	Probes  uint64  `json:"probes"`
+	Watches uint64  `json:"watches"`
+	Streams uint64  `json:"streams"` // included in Watches
+	Failed  uint64  `json:"failed"`
+	Ended   []Ended `json:"ended"`
+}
+
+// Ended counts the requests of one operation that have ended with one HTTP status.
+type Ended struct {
+	Op      string  `json:"op"`
+	Code    int     `json:"code"` // 0: there was no status
+	N       uint64  `json:"count"`
+	Seconds Seconds `json:"seconds"` // of all of them
 }
 
 // Faults are objects with which something is wrong: all of them counted, the first ones named.

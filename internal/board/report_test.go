@@ -125,3 +125,11 @@ func TestThisProcess(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// The line of an informer says why it was listed again.
+func TestStoryOfRelists(t *testing.T) {
+	inf := Informer{Events: 1, Relists: 3, ListsBy: Counts{"first": 1, "failing": 1, "expired": 2}}
+	if got, want := inf.story(), "1 event, 3 relists (2 expired, 1 failing)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
