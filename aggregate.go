@@ -166,7 +166,8 @@ func (o *groupByOperator[T, A, U]) compute(key Key) {
 // GroupAll is the collection of f(key, objs) for each key that key returns for an object of in.
 // objs are the objects that have the key, in the order of their own keys. f must not keep or change
 // the slice. f leaves a group out by returning the zero U (nil). A change of an object costs one
-// call of f with the whole group. name is as for [Derive]. GroupAll panics if in or a function is nil.
+// call of f with the whole group. name is as for [Derive]. GroupAll panics if in or a function is
+// nil.
 func GroupAll[T, U Object](g *Graph, in Collection[T], key func(T) Key, f func(key Key, objs []T) U, name ...string) *Derived[U] {
 	if key == nil || f == nil {
 		panic("lw: GroupAll: nil function")

@@ -13,8 +13,8 @@ import (
 // not text/html. The page shows the worst first. It needs no script and loads nothing; the query
 // refresh=5 has the browser load it again every 5 seconds.
 //
-// The JSON is a contract: its fields keep their names and meanings, and new ones may come. Times are
-// in the form of RFC 3339, durations in seconds, sizes in bytes, and errors are texts.
+// The JSON is a contract: its fields keep their names and meanings, and new ones may come. Times
+// are in the form of RFC 3339, durations in seconds, sizes in bytes, and errors are texts.
 //
 // Both have names of objects, and texts of errors. Serve them where only those come who may see
 // these.

@@ -67,8 +67,8 @@ type Cursor[T Identified] struct {
 	// buf is the last part of draining that the consumer was given. The next part reuses its
 	// memory.
 	buf []Delta[T]
-	// timed has the arrivals of some of the deltas that the consumer was given last, in their order.
-	// Only the consumer's goroutine uses it. It is empty unless timing is set.
+	// timed has the arrivals of some of the deltas that the consumer was given last, in their
+	// order. Only the consumer's goroutine uses it. It is empty unless timing is set.
 	timed []timedDelta
 	// unacked is the number of deltas that the consumer has been given and may not be done with.
 	// The next poll acknowledges them.

@@ -24,11 +24,11 @@ import (
 // All methods are safe for concurrent use.
 type FIFO[T Identified] struct {
 	// The log is a linked list of chunks, each with up to 256 slots for deltas. A position in it is
-	// the number of deltas before it. There is one appender at a time. It writes the slot at position
-	// end, and then stores end+1. A reader loads end, and reads only slots before it. So neither
-	// takes a lock, and an append costs one slot and one atomic store, however many readers there
-	// are. A slot before end never changes, except that sweepLocked clears slots that nobody reads
-	// any more.
+	// the number of deltas before it. There is one appender at a time. It writes the slot at
+	// position end, and then stores end+1. A reader loads end, and reads only slots before it. So
+	// neither takes a lock, and an append costs one slot and one atomic store, however many readers
+	// there are. A slot before end never changes, except that sweepLocked clears slots that nobody
+	// reads any more.
 	//
 	// A cursor points to the chunk that it reads, and each chunk to the next one. Nothing points
 	// back, so the garbage collector frees the chunks that all cursors have passed.
@@ -236,8 +236,8 @@ func (q *FIFO[T]) skip() bool {
 // grow makes room for a delta at position end, at which the tail ends. It starts a new chunk, or
 // begins anew with the tail; see restartLocked. It then folds the backlog of the cursors that are
 // more than their limit behind, so that a blocked consumer cannot make memory grow with the number
-// of deltas. The next call finds only the deltas since then to fold. So each delta is folded at most
-// once for each slow cursor.
+// of deltas. The next call finds only the deltas since then to fold. So each delta is folded at
+// most once for each slow cursor.
 func (q *FIFO[T]) grow(end uint64) {
 	q.mu.Lock()
 	if q.restartLocked(end) {

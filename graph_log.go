@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// graphLog returns the default of GraphOptions.OnError for the graph called name. It logs each error
-// at level Warn.
+// graphLog returns the default of GraphOptions.OnError for the graph called name. It logs each
+// error at level Warn.
 func graphLog(logger *slog.Logger, name string) func(err error) {
 	return func(err error) {
 		attrs := []slog.Attr{slog.String("graph", name)}

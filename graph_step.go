@@ -59,8 +59,8 @@ func (g *Graph) step() {
 	for _, l := range leaves {
 		l.begin()
 	}
-	// A node that joins needs the content of its inputs, as it is at the end of this step. It is not
-	// asked for in vain: the writes after a snapshot copy what they change.
+	// A node that joins needs the content of its inputs, as it is at the end of this step. It is
+	// not asked for in vain: the writes after a snapshot copy what they change.
 	whole := g.opts.Verify || slices.ContainsFunc(nodes, node.wantsContent)
 	for _, l := range leaves {
 		l.poll(whole)

@@ -26,9 +26,9 @@ import (
 //	// c is from rest.HTTPClientFor(config)
 //	&lw.HTTP[*v1.Widget]{URL: …, Client: c}
 //
-// T may be a projection: a struct with only the fields that a program reads. HTTP skips the bytes of
-// all others, and an object costs what T keeps of it. If the fields have the protobuf tags of the
-// API's type as well, with the same numbers, HTTP asks for protobuf:
+// T may be a projection: a struct with only the fields that a program reads. HTTP skips the bytes
+// of all others, and an object costs what T keeps of it. If the fields have the protobuf tags of
+// the API's type as well, with the same numbers, HTTP asks for protobuf:
 //
 //	type place struct {
 //		lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
@@ -37,13 +37,13 @@ import (
 //		} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 //	}
 //
-// A T without protobuf tags is read from JSON. So is an API's type, which has DeepCopyObject, that has
-// no Unmarshal: it is that of a custom resource. If a projection has a tag, on a field or in a struct
-// that is written inside it, all fields that JSON decodes must have one, except in types of the API
-// and in an embedded metav1.TypeMeta. The fields of an embedded struct without a tag are those of the
-// struct around it, as in JSON. A tag that is missing, malformed, no format of its Go type, or that
-// repeats a number is an [ErrPermanent]. A tag with another field's number cannot be told:
-// lwtest.Projection compares T with the API's type.
+// A T without protobuf tags is read from JSON. So is an API's type, which has DeepCopyObject, that
+// has no Unmarshal: it is that of a custom resource. If a projection has a tag, on a field or in a
+// struct that is written inside it, all fields that JSON decodes must have one, except in types of
+// the API and in an embedded metav1.TypeMeta. The fields of an embedded struct without a tag are
+// those of the struct around it, as in JSON. A tag that is missing, malformed, no format of its Go
+// type, or that repeats a number is an [ErrPermanent]. A tag with another field's number cannot be
+// told: lwtest.Projection compares T with the API's type.
 //
 // HTTP decodes a response while it arrives, one object at a time: memory holds neither a response
 // nor a page. An object that does not fit T is an error of its own, with its key, and the objects
@@ -62,9 +62,9 @@ type HTTP[T Identified] struct {
 	// Client sends the requests; nil: http.DefaultClient. It should have no Timeout, which would
 	// end every watch. Module github.com/go-lw/lw/websocket makes one that watches over WebSockets.
 	Client *http.Client
-	// Accept is the Accept header; "": protobuf if T has the Unmarshal method of generated API types,
-	// or is a projection with protobuf tags, else JSON. The tags of a T without Unmarshal do not
-	// matter if Accept does not name protobuf.
+	// Accept is the Accept header; "": protobuf if T has the Unmarshal method of generated API
+	// types, or is a projection with protobuf tags, else JSON. The tags of a T without Unmarshal do
+	// not matter if Accept does not name protobuf.
 	//
 	// CBOR (KEP-4222) is asked for only by its name. With "application/cbor,application/json" a
 	// server that has no CBOR answers in JSON; with "application/cbor" alone it refuses with a 406.
@@ -121,8 +121,8 @@ type HTTP[T Identified] struct {
 // List lists the collection, or the page that opts asks for. If the server refused, errors.As finds
 // an APIStatus in the error, with the seconds of Retry-After in its details. A list that is cut off
 // is an error, never a shorter list. Every error names the URL, without its password, and of its
-// query only the selectors. It is an [ErrPermanent] if the URL, a header, a selector, a path of Drop
-// or a protobuf tag of T is invalid, or if T is not a pointer to a struct.
+// query only the selectors. It is an [ErrPermanent] if the URL, a header, a selector, a path of
+// Drop or a protobuf tag of T is invalid, or if T is not a pointer to a struct.
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta

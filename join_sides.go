@@ -95,8 +95,8 @@ func (s *sides[K, L, R, A, B]) eachReached(was, now []K, visit func(l *arrange.E
 	}
 }
 
-// putLeft arranges a left that is new or has changed. It returns nil if a key function panicked: the
-// left then stays as it was.
+// putLeft arranges a left that is new or has changed. It returns nil if a key function panicked:
+// the left then stays as it was.
 func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, leftState[A]]) {
 	at := fault{function: "Left", key: key}
 	ok := s.faults.try(at, func() {

@@ -50,8 +50,8 @@ func KeyOf[T Identified](obj T) Key {
 //
 //	lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 //
-// it is also the identity of a type that [HTTP] decodes into, of which the server's objects may have
-// more fields.
+// it is also the identity of a type that [HTTP] decodes into, of which the server's objects may
+// have more fields.
 type Meta struct {
 	Namespace       string    `json:"namespace,omitempty" protobuf:"bytes,3,opt,name=namespace"`
 	Name            string    `json:"name" protobuf:"bytes,1,opt,name=name"`

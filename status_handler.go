@@ -34,8 +34,8 @@ type ToldCounts struct {
 	Deleted uint64 // calls of Delete
 }
 
-// histogramBounds are the upper bounds of the buckets of a Histogram but for the last one, which has
-// none.
+// histogramBounds are the upper bounds of the buckets of a Histogram but for the last one, which
+// has none.
 var histogramBounds = [...]time.Duration{
 	50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond,
 	100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
@@ -75,8 +75,8 @@ func (h Histogram) Equal(other Histogram) bool { return h == other }
 // A handlerCounter counts the calls of one handler. The handler's goroutine calls all methods but
 // status, which any goroutine may call.
 //
-// An atomic store costs more than many a handler does for an event. So the goroutine counts calls in
-// fields of its own, and publishes them every few calls and before it looks for more.
+// An atomic store costs more than many a handler does for an event. So the goroutine counts calls
+// in fields of its own, and publishes them every few calls and before it looks for more.
 type handlerCounter struct {
 	own  [3]uint64 // by EventType, from Added on; of the handler's goroutine, as uncounted is
 	late int       // how many calls of own are not in told

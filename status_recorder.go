@@ -191,8 +191,9 @@ func (b *statusRecorder) recovered() {
 func (b *statusRecorder) recoveredLocked() { b.failures, b.err, b.since = 0, nil, time.Time{} }
 
 // replaced notes that a whole list has been taken over, which cause has asked for. epoch says that
-// the server went back in time. For an informer it is called under hub.mu, before a wait or a handler learns of the list.
-// So a Status that is read after a wait for the sync shows at least that.
+// the server went back in time. For an informer it is called under hub.mu, before a wait or a
+// handler learns of the list. So a Status that is read after a wait for the sync shows at least
+// that.
 func (b *statusRecorder) replaced(epoch bool, cause listCause) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,9 +27,10 @@ import (
 //	spec.nodeName: number 11, the API's is 10
 //
 // The types may have other names, such as string for corev1.PodPhase, and a pointer of T may be a
-// value in P. If P has no protobuf tags, its names and types are compared alone. If it has some, and
-// T has the Marshal of generated types, Projection also encodes a T with a value in every field, and
-// one with an empty value, and compares what lw decodes of them into P from protobuf and from JSON.
+// value in P. If P has no protobuf tags, its names and types are compared alone. If it has some,
+// and T has the Marshal of generated types, Projection also encodes a T with a value in every
+// field, and one with an empty value, and compares what lw decodes of them into P from protobuf and
+// from JSON.
 func Projection[P, T any](t testing.TB) {
 	t.Helper()
 	p, api := structOf[P](), structOf[T]()

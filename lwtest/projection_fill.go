@@ -22,8 +22,8 @@ type filler struct {
 	open []reflect.Type // the structs around the value
 }
 
-// fill sets the value v. It leaves out the kind and the API version, what JSON leaves out, values of
-// unknown types that encode themselves, and the second struct of a type within another one.
+// fill sets the value v. It leaves out the kind and the API version, what JSON leaves out, values
+// of unknown types that encode themselves, and the second struct of a type within another one.
 func (f *filler) fill(v reflect.Value) {
 	f.n++
 	if _, ok := v.Interface().(metav1.TypeMeta); ok || f.special(v) {

@@ -32,10 +32,10 @@ type Resource struct {
 }
 
 // A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in
-// JSON. A client that asks for CBOR reads that. It has the resource versions, history, pages, bookmarks, streamed lists, selectors,
-// finalizers, discovery and errors of a real server, and the subresource status. It has no
-// admission, validation, defaults, patches or garbage collection: an object is stored as it was
-// written.
+// JSON. A client that asks for CBOR reads that. It has the resource versions, history, pages,
+// bookmarks, streamed lists, selectors, finalizers, discovery and errors of a real server, and the
+// subresource status. It has no admission, validation, defaults, patches or garbage collection: an
+// object is stored as it was written.
 //
 // The clients of client-go and controller-runtime can use a Server, as can whatever else takes a
 // rest.Config. They send built-in types as protobuf unless the config says otherwise, so it must:

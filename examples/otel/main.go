@@ -1,6 +1,6 @@
 // Command otel sends the logs and the metrics of an informer to OpenTelemetry. lw has no module for
-// that: its logs are those of log/slog, and prom.Collector is a source of metrics. OpenTelemetry has
-// a bridge for each.
+// that: its logs are those of log/slog, and prom.Collector is a source of metrics. OpenTelemetry
+// has a bridge for each.
 //
 //	go run .
 //

@@ -42,12 +42,11 @@ func unitOf(ev history.Event[*content]) Unit {
 
 // A codec encodes the units of one answer.
 //
-// JSON streams are lines, each with {"type", "object"}. CBOR streams are the same objects one behind
-// another. Protobuf streams are messages WatchEvent,
-// each after its length in four bytes. An object, a list or a Status in protobuf is wrapped in an
-// envelope: four magic bytes and a message runtime.Unknown, which has the kind and the bytes of the
-// object. In a list only the whole has an envelope. See
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
+// JSON streams are lines, each with {"type", "object"}. CBOR streams are the same objects one
+// behind another. Protobuf streams are messages WatchEvent, each after its length in four bytes. An
+// object, a list or a Status in protobuf is wrapped in an envelope: four magic bytes and a message
+// runtime.Unknown, which has the kind and the bytes of the object. In a list only the whole has an
+// envelope. See https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
 type codec struct {
 	res    *Resource
 	format format

@@ -57,13 +57,13 @@ type Options struct {
 	// Drop has the paths of fields to leave out, such as "metadata.managedFields". The names are
 	// those of JSON, in all encodings. A path goes through lists and into maps.
 	Drop []string
-	// OnlyJSON says that no protobuf will come. The protobuf tags of a type without an Unmarshal are
-	// not looked at then.
+	// OnlyJSON says that no protobuf will come. The protobuf tags of a type without an Unmarshal
+	// are not looked at then.
 	OnlyJSON bool
 	// Share lets objects share the memory of equal parts. The objects must not be changed then.
 	Share bool
-	// Limit is the most bytes that one object, or one event, may have. In CBOR it is the limit of its
-	// JSON as well. 0 means MaxObject.
+	// Limit is the most bytes that one object, or one event, may have. In CBOR it is the limit of
+	// its JSON as well. 0 means MaxObject.
 	Limit int
 	// Workers is how many goroutines decode a list or initial events beside the caller's goroutine,
 	// from the first byte on. 0 means as many as a long list is worth on the cores that there are.
@@ -169,8 +169,8 @@ type Decoder struct {
 }
 
 // New returns a Decoder of objects of type typ, which must be a pointer type. It fails with a
-// [DropError] if a path in opts.Drop names no field, and with another error if typ has protobuf tags
-// and no Unmarshal, and not all of its fields have a tag that fits.
+// [DropError] if a path in opts.Drop names no field, and with another error if typ has protobuf
+// tags and no Unmarshal, and not all of its fields have a tag that fits.
 func New(typ reflect.Type, opts Options) (*Decoder, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = MaxObject

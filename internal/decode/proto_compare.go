@@ -11,8 +11,9 @@ import (
 
 // Compare returns where struct p, a projection, does not agree with struct api, the API's type: the
 // fields that api does not have, has under another number, or has with a type that is encoded
-// otherwise. Each begins with the path of the field. The formats in the tags are not compared, since
-// a field's type says more. Without protobuf tags in p or in api it compares names and types alone.
+// otherwise. Each begins with the path of the field. The formats in the tags are not compared,
+// since a field's type says more. Without protobuf tags in p or in api it compares names and types
+// alone.
 func Compare(p, api reflect.Type) []string {
 	c := comparison{numbers: hasOwnTag(p) && hasOwnTag(api), seen: map[[2]reflect.Type]bool{}}
 	c.structs("", p, api)
@@ -98,8 +99,8 @@ func (c *comparison) structs(prefix string, p, api reflect.Type) {
 // A placedField is a field as JSON sees it, and where it is in protobuf.
 type placedField struct {
 	field
-	// number is its number, or "". Before that of a field of an embedded struct which is a message of
-	// its own comes the number of that message and a dot.
+	// number is its number, or "". Before that of a field of an embedded struct which is a message
+	// of its own comes the number of that message and a dot.
 	number string
 }
 

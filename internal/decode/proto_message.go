@@ -208,8 +208,8 @@ func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, drop
 }
 
 // root compiles struct t, the type of whole objects, which take the parts of layout from the last
-// version unless layout is nil. The metadata gets a messageType of its own, since an object may have
-// further ObjectMetas within its parts.
+// version unless layout is nil. The metadata gets a messageType of its own, since an object may
+// have further ObjectMetas within its parts.
 func (c *wireCompiler) root(t reflect.Type, drop drops, layout *partLayout) (*messageType, error) {
 	m, err := c.message(t, drop)
 	if err == nil && c.projection {

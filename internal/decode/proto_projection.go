@@ -22,9 +22,9 @@ import (
 // anything else is an error of New.
 
 // isProjection reports whether t, a pointer to a struct, is a projection: it has protobuf tags, and
-// is no type of an API. An API's type has DeepCopyObject. Without an Unmarshal it is that of a custom
-// resource, which servers write in JSON alone, and its tags have never been read: many have some that
-// were copied from another type, and fields of types that decode themselves from JSON.
+// is no type of an API. An API's type has DeepCopyObject. Without an Unmarshal it is that of a
+// custom resource, which servers write in JSON alone, and its tags have never been read: many have
+// some that were copied from another type, and fields of types that decode themselves from JSON.
 func isProjection(t reflect.Type) bool {
 	return !t.Implements(reflect.TypeFor[k8sruntime.Object]()) && hasOwnTag(t.Elem())
 }
@@ -55,9 +55,9 @@ func unmarshals(t reflect.Type) bool {
 }
 
 // borrowsUnmarshal reports whether the Unmarshal of *t is that of an embedded struct, such as its
-// ObjectMeta, which is not all that JSON decodes of t. It would take an object for its metadata. The
-// Unmarshal of a struct that is inlined and has no fields beside it, such as a whole API type, is as
-// good as one of t's own.
+// ObjectMeta, which is not all that JSON decodes of t. It would take an object for its metadata.
+// The Unmarshal of a struct that is inlined and has no fields beside it, such as a whole API type,
+// is as good as one of t's own.
 func borrowsUnmarshal(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -147,8 +147,9 @@ func (h *handStruct) add(name string, offset uintptr, num int) error {
 	return nil
 }
 
-// checkMetadata returns an error if field 1 of m, an object, is not its metadata: an embedded struct
-// without a tag is inlined, and a forgotten tag would make the object's name of all its metadata.
+// checkMetadata returns an error if field 1 of m, an object, is not its metadata: an embedded
+// struct without a tag is inlined, and a forgotten tag would make the object's name of all its
+// metadata.
 func (m *messageType) checkMetadata() error {
 	for num, f := range m.fields {
 		if f.dec != nil && (num == 1) != (f.name == "metadata") {
@@ -193,8 +194,8 @@ func handTag(sf reflect.StructField) (tag wireTag, ok bool, err error) {
 	return tag, true, err
 }
 
-// fits returns an error if values of type t are not encoded as tag says. The API's tags say bytes of
-// some numbers, and varint of some IntOrStrings, and they may be copied.
+// fits returns an error if values of type t are not encoded as tag says. The API's tags say bytes
+// of some numbers, and varint of some IntOrStrings, and they may be copied.
 func (tag wireTag) fits(t reflect.Type) error {
 	format, err := formatOf(t)
 	if err == nil && tag.format != format && tag.format != "bytes" && format != "" {

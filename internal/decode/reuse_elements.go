@@ -35,8 +35,8 @@ func (d *Decoder) decodeOr(old any, drop drops) (any, error) {
 	return d.decodeAny(drop)
 }
 
-// equals consumes a value and reports whether it is surely what decodeAny would return as v. If not,
-// the parser stands anywhere. The members of an object must be in the order of their names, as
+// equals consumes a value and reports whether it is surely what decodeAny would return as v. If
+// not, the parser stands anywhere. The members of an object must be in the order of their names, as
 // servers write maps: then no name comes twice.
 func (p *parser) equals(v any) bool {
 	switch p.next() {

@@ -53,10 +53,10 @@ func (d *Decoder) findLast(namespace, name string) {
 	}
 }
 
-// result returns v, the object that was decoded, or its last version if that is equal. A list brings
-// most objects as they were. Then the store keeps the ones it has, and a list of many objects takes
-// no memory for them, and the memory of v, which nobody else has, is for the next object. An event
-// always brings a new object.
+// result returns v, the object that was decoded, or its last version if that is equal. A list
+// brings most objects as they were. Then the store keeps the ones it has, and a list of many
+// objects takes no memory for them, and the memory of v, which nobody else has, is for the next
+// object. An event always brings a new object.
 func (d *Decoder) result(v reflect.Value) any {
 	if d.listing && d.unchanged() {
 		d.spare = d.last.object
@@ -66,8 +66,8 @@ func (d *Decoder) result(v reflect.Value) any {
 	return v.Interface()
 }
 
-// unchanged reports whether the object that was decoded equals its last version: in every field, and
-// in the bytes of every part.
+// unchanged reports whether the object that was decoded equals its last version: in every field,
+// and in the bytes of every part.
 func (d *Decoder) unchanged() bool {
 	v, l := &d.last, d.root.layout
 	if v.old.addr == nil {

@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A new version of an object differs from the last one in a few of its parts, such as the status.
-// A part whose bytes are the same as those of the last version is taken from the last version, and
-// is not decoded. Versions of one object so share the memory of what did not change.
+// A new version of an object differs from the last one in a few of its parts, such as the status. A
+// part whose bytes are the same as those of the last version is taken from the last version, and is
+// not decoded. Versions of one object so share the memory of what did not change.
 //
 // The parts are the maps and slices of the ObjectMeta, and the other fields of the object that have
 // memory of their own or are structs, such as spec and status. Of each part the decoder notes how
 // many bytes it had, and a hash of them. It notes that behind the object, in the same allocation,
 // so the notes live exactly as long as the object and take no lookup. A part keeps alive the batch
-// of each allocator that it was made in. So an object may hold some values of older versions, at most
-// those of one version for each of its parts.
+// of each allocator that it was made in. So an object may hold some values of older versions, at
+// most those of one version for each of its parts.
 //
 // A hash of 64 bits with a secret seed stands for the bytes: see seed. What is not certain is
 // decoded. That is so for a null and for a number, whose ends are not in their own bytes. A part
@@ -189,8 +189,8 @@ func (l *partLayout) same(d *Decoder, i int, rest []byte, salt uint64) (n int) {
 	return n
 }
 
-// take sets part i of the new object, which is at p, to that of the last version if rest begins with
-// the bytes of that, and returns how many these are. It returns 0 if not.
+// take sets part i of the new object, which is at p, to that of the last version if rest begins
+// with the bytes of that, and returns how many these are. It returns 0 if not.
 func (l *partLayout) take(d *Decoder, i int, rest []byte, salt uint64, p pointer) int {
 	d.findNamed()
 	n := l.same(d, i, rest, salt)

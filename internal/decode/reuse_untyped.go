@@ -8,9 +8,9 @@ import (
 )
 
 // An untyped object has the same parts as a typed one: the large members of its metadata, and those
-// of the object itself. The latter have other names in each kind, so their notes are in the order in
-// which they come, and their sums are of the name, too. Of a name that comes twice the last value
-// wins; then nothing is noted.
+// of the object itself. The latter have other names in each kind, so their notes are in the order
+// in which they come, and their sums are of the name, too. Of a name that comes twice the last
+// value wins; then nothing is noted.
 
 // metaParts are the members of the metadata that are parts, with the numbers of their notes.
 var metaParts = map[string]int{"labels": 0, "annotations": 1, "ownerReferences": 2, "finalizers": 3, "managedFields": 4}

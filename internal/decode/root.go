@@ -203,7 +203,8 @@ func (c *compiler) root(t reflect.Type, drop drops, layout *partLayout) (decoder
 }
 
 // parts makes s, the decoder of a whole object, take the parts of layout from the last version. The
-// metadata gets a decoder of its own, since an object may have further ObjectMetas within its parts.
+// metadata gets a decoder of its own, since an object may have further ObjectMetas within its
+// parts.
 func (c *compiler) parts(s *structType, drop drops, layout *partLayout) error {
 	rest, whole := drop.under("metadata")
 	if whole {

@@ -36,8 +36,8 @@ var errTooLarge = errors.New("more than")
 // of the memory when there is no more room behind them, and to larger memory when they fill it. No
 // piece may have more than limit bytes.
 //
-// One buffer serves all encodings: value, line and hasLine are for JSON; uvarint, field, message and
-// hasFrame are for protobuf; cborHead, cborItem and hasCBOR are for CBOR.
+// One buffer serves all encodings: value, line and hasLine are for JSON; uvarint, field, message
+// and hasFrame are for protobuf; cborHead, cborItem and hasCBOR are for CBOR.
 type buffer struct {
 	r     io.Reader
 	data  []byte
@@ -48,9 +48,9 @@ type buffer struct {
 	// err is the first error of r. It comes once all bytes before it have been consumed, and then
 	// each time.
 	err error
-	// first is the memory to begin with, unless limit is less. It is doubled up to enough whenever a
-	// Read has filled it, which shows that more was waiting, and beyond enough only for a piece that
-	// fills it.
+	// first is the memory to begin with, unless limit is less. It is doubled up to enough whenever
+	// a Read has filled it, which shows that more was waiting, and beyond enough only for a piece
+	// that fills it.
 	first, enough int
 	// filled says that the last Read has filled the memory.
 	filled bool

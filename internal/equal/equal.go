@@ -1,14 +1,14 @@
 // Package equal compares the objects of generic code without the constraint comparable.
 //
 // The compiler makes one copy of generic code for all pointer types if the type parameter's
-// constraint has methods alone. The constraint comparable makes it generate a copy for each of them:
-// about 300 KB of program for each type that an informer follows.
+// constraint has methods alone. The constraint comparable makes it generate a copy for each of
+// them: about 300 KB of program for each type that an informer follows.
 package equal
 
 import "unsafe"
 
-// Same reports whether a and b are one object. For pointers and interfaces that is a == b. T must be
-// a type with ==: for any other one Same panics.
+// Same reports whether a and b are one object. For pointers and interfaces that is a == b. T must
+// be a type with ==: for any other one Same panics.
 func Same[T any](a, b T) bool {
 	if unsafe.Sizeof(a) == wordSize {
 		return word(a) == word(b)

@@ -1,8 +1,9 @@
 // Package markup writes HTML. What it writes is well-formed XML as well: every element is closed,
 // and all text is escaped.
 //
-// It is here because html/template, which reads its templates with reflection, keeps the linker from
-// leaving out unused methods. A program that does nothing with templates itself grows by a third.
+// It is here because html/template, which reads its templates with reflection, keeps the linker
+// from leaving out unused methods. A program that does nothing with templates itself grows by a
+// third.
 package markup
 
 import (

@@ -292,8 +292,8 @@ func (d *direct) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 				<-ctx.Done()
 				return ctx.Err()
 			case p.event != nil && p.event.Object != nil && (!listed || at == p.event.ResourceVersion):
-				// No client can tell this event of before from one of the list that it waits for, or
-				// from one of the very version of its list that it has not seen.
+				// No client can tell this event of before from one of the list that it waits for,
+				// or from one of the very version of its list that it has not seen.
 			case p.event != nil:
 				// Each watch gets an object of its own: a Transform may change it in place.
 				if err := informer(copied(*p.event)); err != nil {

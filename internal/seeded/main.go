@@ -123,8 +123,8 @@ func (v verdict) String() string {
 	return v.caught
 }
 
-// try runs the tests that should catch b, with b in the code. The test binary is a child of its own,
-// so that it ends with its time, and its memory is bounded: a bug may take all there is.
+// try runs the tests that should catch b, with b in the code. The test binary is a child of its
+// own, so that it ends with its time, and its memory is bounded: a bug may take all there is.
 func try(b bug, root, dir string, opts options) (v verdict) {
 	overlay, err := b.overlay(root, dir)
 	if err != nil {

@@ -21,8 +21,8 @@
 // came after step 3, so a later Get sees the atomic store.
 //
 // A channel of [Groups.Changed] is closed between steps 2 and 3, under the lock of the stripe. So
-// whoever has received from it waits for that write, or reads it. The same lock guards the adding of
-// a channel, so nobody adds one between the writer's look for channels and its step 2.
+// whoever has received from it waits for that write, or reads it. The same lock guards the adding
+// of a channel, so nobody adds one between the writer's look for channels and its step 2.
 //
 // The order of the locks is: shards ascending, the version, then index by index the stripes
 // ascending. If the store has an owner, the owner's lock stands for all shards and the version.
@@ -51,8 +51,8 @@
 // In a store of many objects nearly every first look at something is a cache miss, and a miss costs
 // more than all the instructions of a Get. The layout follows from this:
 //
-//   - An entry is half a cache line, and nearly always tells whether it is the wanted key
-//     without a look at the key itself.
+//   - An entry is half a cache line, and nearly always tells whether it is the wanted key without a
+//     look at the key itself.
 //   - The writer's data is apart from the entries, so that it does not take room in the readers'
 //     cache.
 //   - A [VersionID] saves the writer from reading the object that it replaces.

@@ -124,8 +124,8 @@ func hasRow(c *compare.Case, wanted func(row int) bool) bool {
 	return false
 }
 
-// rowSet parses a list of numbers, ranges and names, such as 1-9,12,derive. An empty list selects all
-// rows.
+// rowSet parses a list of numbers, ranges and names, such as 1-9,12,derive. An empty list selects
+// all rows.
 func rowSet(s string) (func(row int) bool, error) {
 	if s == "" {
 		return func(int) bool { return true }, nil

@@ -60,7 +60,8 @@ func run(n int) error {
 		{"`HTTP` of a type that has five fields", followed(&lw.HTTP[*slimPod]{URL: url, Client: client, Accept: asJSON})},
 		{"`HTTP` of a type that has five fields, over protobuf", followed(&lw.HTTP[*slimPod]{URL: url, Client: client})},
 	}
-	// The server keeps the encodings of its objects. It makes those of protobuf before the first row.
+	// The server keeps the encodings of its objects. It makes those of protobuf before the first
+	// row.
 	if _, err := rows[len(rows)-1].cost(); err != nil {
 		return err
 	}

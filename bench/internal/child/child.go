@@ -1,5 +1,5 @@
-// Package child measures in processes of their own, so that one side's memory and time are no part of
-// another's. A child is the same program, started again with a job in its environment.
+// Package child measures in processes of their own, so that one side's memory and time are no part
+// of another's. A child is the same program, started again with a job in its environment.
 package child
 
 import (

@@ -21,10 +21,10 @@ func Cases() []compare.Case {
 // idle measures what an informer of n objects of 2.3 KiB costs that waits for events, as one of 200
 // in a process that does nothing else: heap and stack in use after collections, and goroutines. One
 // side is client-go's dynamic shared informer factory, the other lw's HTTP source of
-// *unstructured.Unstructured. Each informer has one handler, which does nothing but count. If tls is
-// set all kinds share one connection of HTTP/2, as with an API server. Otherwise each watch has a
-// connection of HTTP/1.1, with two goroutines and two buffers of 4 KiB of net/http. A bare watch is
-// one that only the transport knows of; it is measured in the same process.
+// *unstructured.Unstructured. Each informer has one handler, which does nothing but count. If tls
+// is set all kinds share one connection of HTTP/2, as with an API server. Otherwise each watch has
+// a connection of HTTP/1.1, with two goroutines and two buffers of 4 KiB of net/http. A bare watch
+// is one that only the transport knows of; it is measured in the same process.
 //
 // An event is one of 20 of each kind, another status of one object, as fast as all kinds receive
 // them.

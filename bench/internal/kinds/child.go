@@ -114,8 +114,8 @@ func (j job) measure() (compare.Sample, error) {
 	return sample, nil
 }
 
-// bareWatches opens a watch of each kind, reads it up to the end of the initial events and leaves it
-// there, without anything that reads on. It returns what is in use then, and closes the watches.
+// bareWatches opens a watch of each kind, reads it up to the end of the initial events and leaves
+// it there, without anything that reads on. It returns what is in use then, and closes the watches.
 func (j job) bareWatches(ctx context.Context, client *http.Client) (usage, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

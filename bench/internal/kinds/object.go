@@ -6,8 +6,8 @@ import (
 )
 
 // An object is a custom resource as kubectl apply and a controller leave it: with the annotation of
-// the last applied configuration, a spec, a status with conditions, and the fields that both own. It
-// has 2.3 KiB of JSON.
+// the last applied configuration, a spec, a status with conditions, and the fields that both own.
+// It has 2.3 KiB of JSON.
 const (
 	apiVersion = "bench.example.com/v1"
 	template   = `{"apiVersion":"` + apiVersion + `","kind":"%[1]s","metadata":{"name":"application-%[2]d","namespace":"team-%[3]d",` +

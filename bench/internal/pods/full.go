@@ -72,9 +72,9 @@ func Full(i int) *corev1.Pod {
 	}
 }
 
-// Restarted returns pod i of [Full] with another status, as the kubelet writes it when the containers
-// have been started anew: they have other ids, the conditions other times, and its entry of the
-// managed fields has the time of the write.
+// Restarted returns pod i of [Full] with another status, as the kubelet writes it when the
+// containers have been started anew: they have other ids, the conditions other times, and its entry
+// of the managed fields has the time of the write.
 func Restarted(i int) *corev1.Pod {
 	pod := Full(i)
 	at := metav1.NewTime(pod.CreationTimestamp.Add(time.Hour))

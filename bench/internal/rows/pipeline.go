@@ -96,12 +96,12 @@ func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*
 }
 
 // Paced measures events at a rate that clusters have, to one handler: each comes by itself, and the
-// threads have gone to sleep meanwhile. The store has an index by namespace, as a factory of client-go
-// makes it. Nobody has read the objects before, so they are in main memory, and no event says that
-// another is at hand. The cost of the pauses is measured alone and subtracted.
+// threads have gone to sleep meanwhile. The store has an index by namespace, as a factory of
+// client-go makes it. Nobody has read the objects before, so they are in main memory, and no event
+// says that another is at hand. The cost of the pauses is measured alone and subtracted.
 //
-// It has no goal: most of what it shows is threads that wake up, which an event from the socket costs
-// anyway.
+// It has no goal: most of what it shows is threads that wake up, which an event from the socket
+// costs anyway.
 func Paced(perSecond int) compare.Case {
 	what := fmt.Sprintf("event to 1 handler, no decode, 1 index, %s a second: CPU", short(perSecond))
 	return compare.Case{

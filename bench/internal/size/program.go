@@ -6,8 +6,8 @@ import (
 	"text/template"
 )
 
-// A program is a small program that follows kinds of objects, each by an informer with a handler and
-// an index by namespace.
+// A program is a small program that follows kinds of objects, each by an informer with a handler
+// and an index by namespace.
 type program struct {
 	name string
 	// source is the template of its main package.

@@ -12,13 +12,13 @@ import (
 	"github.com/go-lw/lw/bench/internal/compare"
 )
 
-// Case compares the sizes of programs that are built as they are shipped: stripped, by
-// go build -trimpath -ldflags="-s -w". It must run in the directory of the module bench.
+// Case compares the sizes of programs that are built as they are shipped: stripped, by go build
+// -trimpath -ldflags="-s -w". It must run in the directory of the module bench.
 //
-// What a further type adds is a tenth of the difference between eleven types and one. An API type has
-// Go code and descriptors of its own, which is no part of an informer. So the line with a goal is of
-// programs that use a clientset as well: both then have the code of all API types, as those of
-// client-go always do.
+// What a further type adds is a tenth of the difference between eleven types and one. An API type
+// has Go code and descriptors of its own, which is no part of an informer. So the line with a goal
+// is of programs that use a clientset as well: both then have the code of all API types, as those
+// of client-go always do.
 func Case() compare.Case {
 	return compare.Case{
 		Name: "program sizes",
@@ -114,8 +114,8 @@ func (p program) size() (float64, error) {
 	return float64(info.Size()), nil
 }
 
-// build runs go build on a package of one file, with the text. The file is in the module bench by an
-// overlay, which is written to dir, so it sees the module's dependencies.
+// build runs go build on a package of one file, with the text. The file is in the module bench by
+// an overlay, which is written to dir, so it sees the module's dependencies.
 func build(dir, text string, args ...string) error {
 	mod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {

@@ -12,12 +12,12 @@ const (
 )
 
 // Cases returns the cases over HTTP on the loopback interface, with n objects each; 0 means the
-// default. Each side runs in a process of its own, with one handler that does nothing. Both sides use
-// the transport that client-go makes, and the same encoding unless a case says otherwise. The
+// default. Each side runs in a process of its own, with one handler that does nothing. Both sides
+// use the transport that client-go makes, and the same encoding unless a case says otherwise. The
 // server's CPU is not counted.
 //
-// The objects are pods of 8.5 KiB of JSON unless a case says otherwise. There one side is client-go's
-// typed clientset and shared informer factory, the other lw's HTTP source.
+// The objects are pods of 8.5 KiB of JSON unless a case says otherwise. There one side is
+// client-go's typed clientset and shared informer factory, the other lw's HTTP source.
 func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
@@ -135,8 +135,8 @@ func streamWidgets(n int) compare.Case {
 	}}, job{Set: widgetSet, Path: streamed, Format: JSON, N: n, Changes: usual}, compare.ClientGo, compare.LW, share)
 }
 
-// relist measures a relist that changes nothing: the watch ends with 410 Gone, and the server has the
-// same objects still. It sends them as initial events of the next watch, or in a list.
+// relist measures a relist that changes nothing: the watch ends with 410 Gone, and the server has
+// the same objects still. It sends them as initial events of the next watch, or in a list.
 func relist(n int, path string, format Format) compare.Case {
 	how := map[string]string{streamed: "streamed", listed: "list"}[path]
 	name := map[Format]string{JSON: "JSON", Protobuf: "protobuf"}[format] + ", unchanged relist, " + how

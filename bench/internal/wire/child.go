@@ -59,8 +59,8 @@ func (j job) run() (compare.Sample, error) { return child.Run(childVariable, 5*t
 // program that runs [Cases] must call it first, because run starts the same program again.
 func Child() { child.Serve(childVariable, job.measure) }
 
-// measure runs an informer with one handler, until the handler has received all objects and then all
-// events.
+// measure runs an informer with one handler, until the handler has received all objects and then
+// all events.
 func (j job) measure() (compare.Sample, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -150,9 +150,10 @@ func (j job) measure() (compare.Sample, error) {
 	return sample, nil
 }
 
-// relist makes the server end the watch with 410 Gone, and measures until an event of the next watch
-// has come. The server has the same objects as before. The key relist.added is how much larger the
-// resident memory was meanwhile at most, and relist.added/live that divided by the live heap.
+// relist makes the server end the watch with 410 Gone, and measures until an event of the next
+// watch has come. The server has the same objects as before. The key relist.added is how much
+// larger the resident memory was meanwhile at most, and relist.added/live that divided by the live
+// heap.
 func (j job) relist(client *http.Client, updated <-chan struct{}, put func(string, measure.Usage, int), sample compare.Sample) error {
 	live, _ := measure.Live()
 	debug.FreeOSMemory()

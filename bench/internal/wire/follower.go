@@ -105,8 +105,8 @@ func byLW[T lw.Object](newSource func() *lw.HTTP[T]) Follower {
 	}
 }
 
-// podsByClientGo follows pods by the informer of client-go's typed factory, with the transform if it
-// is not nil.
+// podsByClientGo follows pods by the informer of client-go's typed factory, with the transform if
+// it is not nil.
 func podsByClientGo(transform cache.TransformFunc) Follower {
 	return func(ctx context.Context, f Following) (start func(), err error) {
 		clientset, err := kubernetes.NewForConfig(f.Config)

@@ -108,8 +108,9 @@ func once(b []byte, s string) (int, error) {
 // event returns an event of obj, encoded as a server does, and the part of it that an item of a
 // list has, too.
 //
-// In JSON the object of an event has kind and apiVersion, even if an item of a list has not: an item
-// that is a custom resource has them. In protobuf they are outside of the object's own message.
+// In JSON the object of an event has kind and apiVersion, even if an item of a list has not: an
+// item that is a custom resource has them. In protobuf they are outside of the object's own
+// message.
 func (c *collection) event(typ watch.EventType, obj object) (event, content []byte, err error) {
 	if c.format == Protobuf {
 		message, ok := obj.(interface{ Marshal() ([]byte, error) })
@@ -174,8 +175,8 @@ func (c *collection) modified(i int, in state, write int) []byte {
 		b = append(b, f.bytes[:f.typeStart-1]...)
 		b = append(b, cborText(watch.Modified)...)
 	default:
-		// A protobuf frame is the length of the message, in four bytes, and the message. The message
-		// begins with field 1, the type: a tag (0x0a), the length of the text, the text.
+		// A protobuf frame is the length of the message, in four bytes, and the message. The
+		// message begins with field 1, the type: a tag (0x0a), the length of the text, the text.
 		b = binary.BigEndian.AppendUint32(b, uint32(2+len(watch.Modified)+len(rest)))
 		b = append(b, 0x0a, byte(len(watch.Modified)))
 		b = append(b, watch.Modified...)
@@ -219,9 +220,9 @@ func (c *collection) version() string { return pods.Version(len(c.frames) - 1) }
 // list returns a list response with the objects from first up to, but not including, last. next is
 // its continue token.
 //
-// The items are encoded already, so they are put together by hand. In protobuf a list of any kind is
-// its metadata followed by field 2, length-delimited, once for each item. The response is that list
-// within a runtime.Unknown, which names the kind, after the four bytes "k8s\x00".
+// The items are encoded already, so they are put together by hand. In protobuf a list of any kind
+// is its metadata followed by field 2, length-delimited, once for each item. The response is that
+// list within a runtime.Unknown, which names the kind, after the four bytes "k8s\x00".
 func (c *collection) list(first, last int, next string) ([]byte, error) {
 	meta := metav1.ListMeta{ResourceVersion: c.version(), Continue: next}
 	apiVersion, kind := c.gvk.GroupVersion().String(), c.gvk.Kind+"List"

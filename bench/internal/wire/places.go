@@ -45,8 +45,9 @@ type podPlace struct {
 	} `json:"status" protobuf:"bytes,3,opt,name=status"`
 }
 
-// A clientGoPlace is the same for client-go's informers. They need a metav1.Object, of whose methods
-// they call only those that it has itself: an ObjectMeta would take three times as much as the rest.
+// A clientGoPlace is the same for client-go's informers. They need a metav1.Object, of whose
+// methods they call only those that it has itself: an ObjectMeta would take three times as much as
+// the rest.
 type clientGoPlace struct {
 	metav1.Object             // nil
 	name, namespace           string
@@ -83,11 +84,10 @@ func toPlace(obj any) (any, error) {
 	}, nil
 }
 
-// streamPlaces measures what a program pays that keeps the name, node, phase and IP of 100k pods, of
-// 5 KiB of protobuf each: with client-go's informer of pods, with a transform to a small struct of
-// its own, which is the best that client-go offers, with its informer of metadata, which has only the
-// name, and with lw's HTTP source of a small struct, over
-// protobuf and over JSON.
+// streamPlaces measures what a program pays that keeps the name, node, phase and IP of 100k pods,
+// of 5 KiB of protobuf each: with client-go's informer of pods, with a transform to a small struct
+// of its own, which is the best that client-go offers, with its informer of metadata, which has
+// only the name, and with lw's HTTP source of a small struct, over protobuf and over JSON.
 func streamPlaces(n int) compare.Case {
 	return measured(compare.Case{Name: "projection, streamed", Lines: []compare.Line{
 		{Row: 31, What: "name, node, phase and IP: live heap a pod", Unit: compare.Bytes, Key: "live", Goal: compare.TimesLess(40), Chart: true},

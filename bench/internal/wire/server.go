@@ -20,8 +20,8 @@ type server struct {
 	emit        chan order
 }
 
-// An order is for MODIFIED events, which the open watch must send. It brings each object in turn, of
-// those that can change their status.
+// An order is for MODIFIED events, which the open watch must send. It brings each object in turn,
+// of those that can change their status.
 type order struct {
 	n      int
 	change string // what each event changes
