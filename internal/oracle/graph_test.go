@@ -53,6 +53,16 @@ func TestGraphChecks(t *testing.T) {
 			func(r *run) { both(r); r.graph("g", "3", a3); r.graph("h", "2", a2) }},
 		{"D4", "a session goes back but in a new epoch", func(r *run) { both(r); r.graph("g", "3", a3); r.rewind(2); r.graph("g", "2", a2) },
 			func(r *run) { both(r); r.graph("g", "3", a3); r.graph("g", "2", a2) }},
+		{"D4", "the graph of a copy that has stopped", func(r *run) {
+			both(r)
+			r.graph("g", "2", a2)
+			r.GraphReads(GraphRead{Session: "n", Copy: 2, Call: r.Tick(), Version: "3", Items: items([]*Item{a3})})
+			r.graph("late", "2", a2)
+		}, func(r *run) {
+			both(r)
+			r.graph("g", "3", a3)
+			r.GraphReads(GraphRead{Session: "n", Copy: 2, Call: r.Tick(), Version: "2", Items: items([]*Item{a2})})
+		}},
 		{"D4", "to nothing", func(r *run) { r.graph("g", ""); r.write(a2); r.graph("g", "2", a2) },
 			func(r *run) { r.write(a2); r.graph("g", "2", a2); r.graph("g", "") }},
 		{"S5", "ahead of the copy", func(r *run) { both(r); r.graph("g", "2", a2); r.read("s", "3", a3) },

@@ -63,6 +63,11 @@ func (r *run) read(session, version string, all ...*Item) {
 	r.Reads(Read{Session: session, Copy: 1, Call: r.Tick(), What: "a read", Version: version, Items: items(all)})
 }
 
+// next reads a second copy, which began after the first.
+func (r *run) next(version string, all ...*Item) {
+	r.Reads(Read{Session: "n", Copy: 2, Call: r.Tick(), Version: version, Items: items(all)})
+}
+
 // overlapping returns a read that has begun.
 func (r *run) overlapping(session, version string, all ...*Item) (end func()) {
 	call := r.Tick()
@@ -188,15 +193,24 @@ func TestChecks(t *testing.T) {
 				r.read("s", "2", a2)
 				r.read("s", "3", a3)
 			}},
-		{"G6", "a new copy goes back", func(r *run) {
+		{"G6", "a new copy goes back", func(r *run) { r.write(a2); r.read("s", "2", a2); r.next("2", a2) }, func(r *run) {
+			r.write(a2)
+			r.write(a3)
+			r.read("s", "3", a3)
+			r.next("2", a2)
+		}},
+		{"S5", "a copy that has stopped shows its last state", func(r *run) {
 			r.write(a2)
 			r.read("s", "2", a2)
-			r.Reads(Read{Session: "n", Copy: 2, Call: r.Tick(), Version: "2", Items: items([]*Item{a2})})
+			r.write(a3)
+			r.next("3", a3)
+			r.read("late", "2", a2)
 		}, func(r *run) {
 			r.write(a2)
 			r.write(a3)
 			r.read("s", "3", a3)
-			r.Reads(Read{Session: "n", Copy: 2, Call: r.Tick(), Version: "2", Items: items([]*Item{a2})})
+			r.next("3", a3)
+			r.read("late", "2", a2)
 		}},
 		{"Y1", "synced", func(r *run) { r.read("s", ""); r.Waits(Wait{Copy: 1, Sync: true, Call: r.Tick()}) },
 			func(r *run) { r.Waits(Wait{Copy: 1, Sync: true, Call: r.Tick()}); r.read("s", "") }},

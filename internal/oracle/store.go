@@ -16,12 +16,15 @@ import (
 //
 // A graph may lag behind the copy that it reads, and never runs ahead of it: what it has shown
 // bounds all later reads, and what the copy has shown bounds the reads of the copy alone.
+//
+// A copy that has stopped can still be read, and shows its last state. So what a copy has shown
+// bounds its own reads and those of later copies, but not those of earlier ones.
 func (l *Log) checkReads(r *Result) {
 	byCall := slices.SortedStableFunc(slices.Values(l.reads), func(a, b *Read) int { return cmp.Compare(a.Call, b.Call) })
 	bounds := l.waitBounds()
-	next := 0                      // the first of bounds that low does not include
-	var ofCopy, ofGraph lowerBound // the bounds for every read from now on
-	session := map[string]point{}  // the newest point that each session has seen
+	next := 0                         // the first of bounds that low does not include
+	ofCopy, ofGraph := lows{}, lows{} // the bounds for every read from now on
+	session := map[string]point{}     // the newest point that each session has seen
 	for _, read := range byCall {
 		for next < len(bounds) && bounds[next].seq < read.Call {
 			ofCopy.raise(bounds[next])
@@ -30,9 +33,9 @@ func (l *Log) checkReads(r *Result) {
 			}
 			next++
 		}
-		low := ofCopy
+		low := ofCopy.of(read.Copy)
 		if read.Graph {
-			low = ofGraph
+			low = ofGraph.of(read.Copy)
 		}
 		if read.Held {
 			l.checkSnapshot(r, read)
@@ -68,17 +71,30 @@ type bound struct {
 	graph bool // it is for reads of graphs too
 }
 
-// A lowerBound is the newest of the bounds that were added to it.
+// A lowerBound is the newest of some bounds.
 type lowerBound struct {
 	at   point
 	why  string
 	copy int
 }
 
-func (w *lowerBound) raise(f bound) {
-	if w.at.before(f.at) {
-		w.at, w.why, w.copy = f.at, f.why, f.copy
+// lows has the lower bound that each copy has set, by its number.
+type lows map[int]lowerBound
+
+func (l lows) raise(f bound) {
+	if l[f.copy].at.before(f.at) {
+		l[f.copy] = lowerBound{f.at, f.why, f.copy}
 	}
+}
+
+// of returns the newest bound that a copy or one before it has set.
+func (l lows) of(number int) (low lowerBound) {
+	for copy, set := range l {
+		if copy <= number && (low.at.before(set.at) || low.at == set.at && low.copy < set.copy) {
+			low = set
+		}
+	}
+	return low
 }
 
 // waitBounds returns the bounds that successful waits for a version set, in the order of time.
