@@ -1,9 +1,6 @@
 package oracle
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 // graph records a snapshot of a graph over the copy.
 func (r *run) graph(session, version string, all ...*Item) {
@@ -33,16 +30,13 @@ func (r *run) story(calls ...[2]*Item) *GraphHandler {
 	return h
 }
 
-// TestGraphChecks is TestChecks for what a graph shows.
+// The checks of what a graph shows.
 func TestGraphChecks(t *testing.T) {
 	a2, a3, again, b4 := item("a", 2), item("a", 3), item("a", 5, "uid-again"), item("b", 4)
 	number := func(all []Item) string { return string(rune('0' + len(all))) }
 	every := func(Item) bool { return true }
 	both := func(r *run) { r.write(a2); r.write(a3) }
-	for _, c := range []struct {
-		id, name  string
-		good, bad func(r *run)
-	}{
+	checks(t, []check{
 		{"D3a", "a view", func(r *run) { r.views(View{Shows: "0", Of: number}) }, func(r *run) { r.views(View{Shows: "1", Of: number}) }},
 		{"D3b", "content", func(r *run) { both(r); r.graph("s", "3", a3) }, func(r *run) { both(r); r.graph("s", "3", a2) }},
 		{"D3b", "the future", func(r *run) { r.write(a2); r.graph("s", "2", a2) }, func(r *run) { r.write(a2); r.graph("s", "3", a2) }},
@@ -95,21 +89,5 @@ func TestGraphChecks(t *testing.T) {
 			func(r *run) { both(r); r.Waits(Wait{Copy: 1, Graph: true, Version: 3}); r.graph("g", "2", a2) }},
 		{"D16", "not as the copy", func(r *run) { r.write(a2); r.atRest("2", []*Item{a2}, []*Item{a2}) },
 			func(r *run) { both(r); r.atRest("2", []*Item{a2}, []*Item{a3}) }},
-	} {
-		t.Run(c.id+" "+c.name, func(t *testing.T) {
-			if c.good != nil {
-				r := &run{Log: New()}
-				c.good(r)
-				if got := r.Check(now).Violations; len(got) > 0 {
-					t.Errorf("the good history: %v", got)
-				}
-			}
-			r := &run{Log: New()}
-			c.bad(r)
-			got := r.Check(now).Violations
-			if !slices.ContainsFunc(got, func(v Violation) bool { return v.ID == c.id }) {
-				t.Errorf("the bad history: %v, want %s", got, c.id)
-			}
-		})
-	}
+	})
 }

@@ -141,7 +141,7 @@ type positionModel struct {
 	refused int    // number of such older lists in a row
 	pages   uint64 // the version of the first page of a list
 	mixed   bool   // a later page has another version
-	broken  int    // failed requests since a watch last moved the position
+	broken  int    // requests that failed or were refused since a watch last moved the position
 	last    *Request
 	before  *positionModel // what this was before a list of bad objects alone; nil: there was none
 }
@@ -245,6 +245,7 @@ func (s *positionModel) settleUseless(q *Request) {
 	if last := s.last; q.Verb != Watch && !probe {
 		*s = *s.before
 		s.last = last
+		s.broken++
 	}
 	s.before = nil
 }
@@ -269,6 +270,7 @@ func (s *positionModel) applyList(q *Request) {
 	if q.Limit == 1 { // a probe: it asks only for the server's version
 		if version < s.at {
 			s.refused++
+			s.broken++
 		}
 		return
 	}
@@ -279,6 +281,9 @@ func (s *positionModel) applyList(q *Request) {
 	s.mixed = s.mixed || s.pages != version
 	if q.More == "" && !s.mixed {
 		s.applyWhole(q, version)
+		if s.older != 0 {
+			s.broken++
+		}
 	}
 }
 

@@ -1,0 +1,117 @@
+package oracle
+
+import (
+	"testing"
+)
+
+// The checks of a request or a transform.
+func TestRequestChecks(t *testing.T) {
+	a2, a3, b4 := item("a", 2), item("a", 3), item("b", 4)
+	checks(t, []check{
+		{"R1", "not from the list", func(r *run) { r.list("5"); r.watch("5", nil) }, func(r *run) { r.list("5"); r.watch("6", nil) }},
+		{"R1", "without a list", nil, func(r *run) { r.watch("5", nil) }},
+		{"R1", "two at once", nil, func(r *run) { r.Requests(Request{Verb: List, Copy: 1}); r.list("5") }},
+		{"R3", "not from the last event", func(r *run) { r.list("5"); r.watch("5", nil, "7"); r.watch("7", nil) },
+			func(r *run) { r.list("5"); r.watch("5", nil, "7"); r.watch("5", nil) }},
+		{"R5", "a list after a clean end", func(r *run) { r.list("5"); r.watch("5", nil, "6"); r.watch("6", nil) },
+			func(r *run) { r.list("5"); r.watch("5", nil, "6"); r.list("6") }},
+		{"R5", "a list after many failures, of which some are lists of bad objects alone", func(r *run) {
+			r.spoil("a", 3)
+			r.list("3")
+			r.list("3")
+			r.write(b4)
+			r.list("4")
+			r.watch("4", nil)
+			r.watch("4", nil)
+			r.list("4")
+		}, func(r *run) { r.write(b4); r.list("4"); r.watch("4", nil); r.watch("4", nil); r.list("4") }},
+		{"R5", "a list after many failures, of which some are older lists", func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5", Lost: true}, nil)
+			r.list("3")
+			r.list("5")
+			r.watch("5", nil)
+			r.request(Request{Verb: List, Limit: 1, Listed: "3"}, nil)
+			r.list("5")
+			r.watch("5", nil)
+			r.list("5")
+		}, func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5", Lost: true}, nil)
+			r.list("5")
+			r.watch("5", nil)
+			r.list("5")
+		}},
+		{"R5", "a watch after 410", nil, func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5", Lost: true}, nil)
+			r.watch("5", nil)
+		}},
+		{"R6", "a list of bad objects alone is refused, and is no position", func(r *run) {
+			r.write(a2)
+			r.spoil("a", 3)
+			r.list("3")
+			r.rewind(2)
+			r.list("2")
+			r.watch("2", nil)
+		}, func(r *run) {
+			r.write(a2)
+			r.write(a3)
+			r.list("3")
+			r.rewind(2)
+			r.list("2")
+			r.watch("2", nil)
+		}},
+		{"R6", "an older list has the version of bad objects alone in the epoch before", func(r *run) {
+			r.spoil("b", 3)
+			r.write(b4)
+			r.list("4")
+			r.rewind(2)
+			r.write(a3)
+			for range 4 {
+				r.list("3")
+			}
+			r.watch("3", nil)
+		}, func(r *run) {
+			r.spoil("b", 3)
+			r.write(b4)
+			r.list("4")
+			r.rewind(2)
+			r.write(a3)
+			r.list("3")
+			r.watch("3", nil)
+		}},
+		{"R6", "an older list is believed", func(r *run) {
+			r.list("5")
+			for range 4 {
+				r.list("3")
+			}
+			r.watch("3", nil)
+		}, func(r *run) { r.list("5"); r.list("3"); r.watch("3", nil) }},
+		{"R8", "too many", nil, func(r *run) {
+			for range 11 {
+				r.Requests(Request{Verb: List, At: r.at}).Ends(func(*Request) {})
+			}
+		}},
+		{"R12", "a failure is not reported", func(r *run) {
+			r.list("5")
+			r.watch("5", errBroken)
+			r.Reports(Report{Copy: 1, Err: errBroken})
+			r.watch("5", nil)
+		},
+			func(r *run) { r.list("5"); r.watch("5", errBroken); r.watch("5", nil) }},
+		{"R12", "a failure is reported twice", nil, func(r *run) {
+			r.list("5")
+			r.watch("5", errBroken)
+			r.Reports(Report{Copy: 1, Err: errBroken})
+			r.Reports(Report{Copy: 1, Err: errBroken})
+		}},
+		{"R13", "no sense", nil, func(r *run) { r.request(Request{Verb: List, Invalid: true}, nil) }},
+		{"T1", "not transformed", func(r *run) { r.Gives(1); r.Turns(1) }, func(r *run) { r.Gives(1); r.Gives(2); r.Turns(1) }},
+		{"T1", "transformed twice", nil, func(r *run) { r.Gives(1); r.Turns(1); r.Turns(1) }},
+		{"R14", "nothing says that it is bad", func(r *run) {
+			r.spoil("a", 2)
+			r.Quiets(Quiet{Copy: 1, Version: "1", Synced: true, SetAside: []Key{key("a")}})
+		}, func(r *run) { r.spoil("a", 2); r.quiet("2") }},
+	})
+}
