@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -216,6 +217,12 @@ func (w *graphWorld) AddNode(t *rapid.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes = append(w.nodes, n)
+	// The steps up to now were not checked for the conflicts of n.
+	for id := range w.reported {
+		if strings.HasPrefix(id, "graph/"+n.name+" ") {
+			w.rivals[id] = true
+		}
+	}
 }
 
 func (w *graphWorld) open() []*graphNode {
