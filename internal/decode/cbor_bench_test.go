@@ -139,24 +139,7 @@ func BenchmarkCBORWatchEvent(b *testing.B) {
 		frames = append(frames, cborEvent(b, "MODIFIED", &pods[i])...)
 	}
 	size := len(frames) / len(pods)
-	run := func(name string, d *Decoder) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(size))
-			defer cpuTime(b)()
-			for n := 0; n < b.N; {
-				err := d.Watch(bytes.NewReader(frames), CBOR, func(Event) error {
-					if n++; n >= b.N {
-						return io.EOF
-					}
-					return nil
-				})
-				if err != nil && err != io.EOF {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
+	run := watchBench(b, CBOR, frames, size)
 	run("compiled", newDecoder[*pod](b, Options{}))
 	run("share", newDecoder[*pod](b, Options{Share: true}))
 	run("drop", newDecoder[*pod](b, Options{Drop: []string{"metadata.managedFields"}}))

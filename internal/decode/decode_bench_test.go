@@ -31,17 +31,16 @@ func cpuTime(b *testing.B) func() {
 	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkWatchEvent decodes watch events of pods: by this package with several options, and by
-// client-go's decoder.
-func BenchmarkWatchEvent(b *testing.B) {
-	frames, size := podFrames(500)
-	run := func(name string, d *Decoder) {
+// watchBench returns the function that runs the benchmark of d, which decodes the watch events of
+// frames. Each has about size bytes.
+func watchBench(b *testing.B, encoding Encoding, frames []byte, size int) (run func(name string, d *Decoder)) {
+	return func(name string, d *Decoder) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(size))
 			defer cpuTime(b)()
 			for n := 0; n < b.N; {
-				err := d.Watch(bytes.NewReader(frames), JSON, func(Event) error {
+				err := d.Watch(bytes.NewReader(frames), encoding, func(Event) error {
 					if n++; n >= b.N {
 						return io.EOF
 					}
@@ -53,6 +52,13 @@ func BenchmarkWatchEvent(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkWatchEvent decodes watch events of pods: by this package with several options, and by
+// client-go's decoder.
+func BenchmarkWatchEvent(b *testing.B) {
+	frames, size := podFrames(500)
+	run := watchBench(b, JSON, frames, size)
 	run("compiled", newDecoder[*pod](b, Options{}))
 	run("share", newDecoder[*pod](b, Options{Share: true}))
 	run("drop", newDecoder[*pod](b, Options{Drop: []string{"metadata.managedFields"}}))
