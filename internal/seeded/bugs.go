@@ -154,11 +154,10 @@ var bugs = append([]bug{
 		"		if delivered == at.position {", "		if delivered >= at.position {")},
 	{name: "old is new in an update", id: "B26", edits: one(handlerFile,
 		"r.h.Update(d.Old, d.New)", "r.h.Update(d.New, d.New)")},
-	{name: "deletion is told before the store shows it", id: "B27", edits: append(one(hubFile,
+	{name: "deletion is told before the store shows it", id: "B27", edits: one(hubFile,
 		"	old, existed = h.store.store.Remove(key, report, func(old T) {\n		if h.changes.Waiting() {\n			fired = h.changes.Fire(key)\n		}\n		h.log.put(",
 		"	if was, ok := h.store.Get(key); ok {\n		h.log.push(Delta[T]{Type: Deleted, Cause: CauseWatch, Old: was, ResourceVersion: version})\n		time.Sleep(1)\n	}\n"+
-			"	old, existed = h.store.store.Remove(key, report, func(old T) {\n		_ = ("),
-		edit{hubFile, "	\"sync\"\n", "	\"sync\"\n	\"time\"\n"})},
+			"	old, existed = h.store.store.Remove(key, report, func(old T) {\n		_ = (")},
 	{name: "filter tells an update for an add", edits: one(handlerFile,
 		"		case is:\n			typ = Added", "		case is:\n			typ = Updated\n			if d.Type == Added {\n				d.Old = d.New\n			}")},
 	{name: "filter ignores what went out", edits: one(handlerFile,
