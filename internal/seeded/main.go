@@ -4,6 +4,7 @@
 //
 //	go run ./internal/seeded            # all bugs
 //	go run ./internal/seeded relist     # the bugs whose name matches
+//	go run ./internal/seeded -compile   # only whether each bug compiles
 //
 // The source tree is not changed: go test reads the changed files through a build overlay.
 package main
@@ -28,9 +29,14 @@ func main() {
 	parallel := flag.Int("parallel", 2, "bugs at a time")
 	timeout := flag.Duration("timeout", 90*time.Second, "for the tests of one bug")
 	memory := flag.Int("memory", 8, "GiB of address space for the tests of one bug")
+	compile := flag.Bool("compile", false, "only check that the bugs compile")
 	flag.Parse()
 	match, err := regexp.Compile(flag.Arg(0))
-	if err == nil {
+	switch {
+	case err != nil:
+	case *compile:
+		err = compileAll(match)
+	default:
 		err = run(match, *parallel, options{*checks, *timeout, *memory})
 	}
 	if err != nil {
@@ -63,12 +69,7 @@ func run(match *regexp.Regexp, parallel int, opts options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	var todo []bug
-	for _, b := range bugs {
-		if match.MatchString(b.name) {
-			todo = append(todo, b)
-		}
-	}
+	todo := matching(match)
 	start := time.Now()
 	verdicts := make([]verdict, len(todo))
 	var wait sync.WaitGroup
@@ -88,6 +89,15 @@ func run(match *regexp.Regexp, parallel int, opts options) error {
 		return fmt.Errorf("%d of %d bugs were not caught", survived, len(todo))
 	}
 	return nil
+}
+
+func matching(match *regexp.Regexp) (found []bug) {
+	for _, b := range bugs {
+		if match.MatchString(b.name) {
+			found = append(found, b)
+		}
+	}
+	return found
 }
 
 func moduleRoot() (string, error) {

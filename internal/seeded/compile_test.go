@@ -1,0 +1,25 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A bug that leaves a variable without a use is told from one that compiles.
+func TestCompiler(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const old, file = "return strings.TrimSpace(string(out)), nil", "internal/seeded/main.go"
+	c := newCompiler(root)
+	good := bug{name: "good", in: "./internal/seeded", edits: one(file, "\t"+old, "\treturn string(out), nil")}
+	if err := c.check(good, t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	bad := bug{name: "bad", in: "./internal/seeded", edits: one(file, "\t"+old, "\treturn \"\", nil")}
+	if err := c.check(bad, t.TempDir()); err == nil || !strings.Contains(err.Error(), "bad: ") || !strings.Contains(err.Error(), "declared and not used: out") {
+		t.Errorf("the error is %v", err)
+	}
+}
