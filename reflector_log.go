@@ -114,14 +114,19 @@ func (l *failureLog) writeLocked(e *Error, verb string, more []slog.Attr) {
 	if !l.warn || l.stopped {
 		return
 	}
-	msg := "lw: " + l.name + ": " + e.Op
-	attrs := []slog.Attr{slog.String("informer", l.name), slog.String("op", e.Op)}
+	warn(l.logger, e, l.name, verb, []slog.Attr{slog.String("informer", l.name)}, more)
+}
+
+// warn writes the record of e, an error of what is called name. It has the attributes whose, which
+// say of what it is, then those of e, and more at the end.
+func warn(logger *slog.Logger, e *Error, name, verb string, whose, more []slog.Attr) {
+	msg, attrs := "lw: "+name+": "+e.Op, append(whose, slog.String("op", e.Op))
 	if e.Key != (Key{}) {
 		msg += " of " + keyString(e.Key)
 		attrs = append(attrs, slog.String("key", keyString(e.Key)))
 	}
 	attrs = append(append(attrs, slog.Any("error", e)), more...)
-	l.logger.LogAttrs(context.Background(), slog.LevelWarn, msg+verb, attrs...)
+	logger.LogAttrs(context.Background(), slog.LevelWarn, msg+verb, attrs...)
 }
 
 // listed notes that a whole list was taken over. It ends an outage in which no watch has failed. If

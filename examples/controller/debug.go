@@ -52,13 +52,17 @@ func serve(listener net.Listener, h http.Handler) (stop func()) {
 	if listener == nil {
 		return func() {}
 	}
-	server := &http.Server{Handler: h}
+	server, ended := &http.Server{Handler: h}, make(chan struct{})
 	go func() {
+		defer close(ended)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			slog.Error("nothing is served any more", "address", listener.Addr(), "error", err)
 		}
 	}()
-	return func() { server.Close() }
+	return func() {
+		server.Close()
+		<-ended
+	}
 }
 
 // url returns where a browser on this machine finds what is served on listener.

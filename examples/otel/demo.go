@@ -51,9 +51,10 @@ func demo(ctx context.Context, out io.Writer) (err error) {
 
 	parts := lw.NewInformer(lw.NewMemory(&part{lw.Meta{Name: "a"}}), &lw.Options{Name: "parts", Board: board, Logger: newLogger(provider)})
 	running, stop := context.WithCancel(ctx)
-	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- parts.Run(running) }()
+	end := sync.OnceValue(func() error { stop(); return <-ended })
+	defer end()
 	if err := parts.WaitForSync(ctx); err != nil {
 		return err
 	}
@@ -67,8 +68,7 @@ func demo(ctx context.Context, out io.Writer) (err error) {
 	}
 	fmt.Fprintln(out, "metric: lw_informer_synced", synced)
 	// A wait for the sync may end before the record of it is written, and Run does not.
-	stop()
-	if err := <-ended; err != nil {
+	if err := end(); err != nil {
 		return err
 	}
 	return logs.print(out)

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/go-lw/lw/internal/golist"
 )
 
 // A pkg is a package to mutate, with its types.
@@ -41,51 +37,21 @@ type source struct {
 	sites []*site
 }
 
-// listed is what go list says of a package.
-type listed struct {
-	ImportPath, Dir, Name, Export, ForTest string
-	GoFiles, TestGoFiles, XTestGoFiles     []string
-	Deps                                   []string
-	Module                                 *struct{ Dir, Path string }
-}
-
-func goList(args ...string) (out []listed, err error) {
-	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Name,Export,ForTest,GoFiles,TestGoFiles,XTestGoFiles,Deps,Module"}, args...)...)
-	cmd.Stderr = os.Stderr
-	data, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
-	}
-	for d := json.NewDecoder(strings.NewReader(string(data))); ; {
-		var p listed
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return out, nil
-		} else if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-}
-
 // load parses packages and finds the types of all that is in them.
 func load(patterns []string) ([]*pkg, error) {
-	wanted, err := goList(patterns...)
+	wanted, err := golist.List("", patterns...)
 	if err != nil {
 		return nil, err
 	}
 	// os, strconv and sync/atomic are those of the scaffold.
-	deps, err := goList(append([]string{"-deps", "-export", "os", "strconv", "sync/atomic"}, patterns...)...)
+	deps, err := golist.List("", append([]string{"-deps", "-export", "os", "strconv", "sync/atomic"}, patterns...)...)
 	if err != nil {
 		return nil, err
-	}
-	exports := map[string]string{}
-	for _, d := range deps {
-		exports[d.ImportPath] = d.Export
 	}
 	var out []*pkg
 	for _, l := range wanted {
 		p := &pkg{path: l.ImportPath, dir: l.Dir, name: l.Name, root: l.Module.Dir, fset: token.NewFileSet()}
-		p.imports = importer.ForCompiler(p.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+		p.imports = golist.Importer(p.fset, deps)
 		for _, name := range l.GoFiles {
 			if err := p.read(name); err != nil {
 				return nil, err

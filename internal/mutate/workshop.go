@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/go-lw/lw/internal/golist"
 )
 
 // A workshop has the test binaries with the mutants in them.
@@ -119,7 +121,7 @@ func (w *workshop) build(race bool) error {
 // dependents finds the suites: first those of the mutated packages themselves, then, where they are
 // wanted, all others.
 func (w *workshop) dependents() error {
-	all, err := goList(append([]string{"-test", "-deps", w.packages[0].root + "/..."}, paths(w.packages)...)...)
+	all, err := golist.List("", append([]string{"-test", "-deps", w.packages[0].root + "/..."}, paths(w.packages)...)...)
 	if err != nil {
 		return err
 	}

@@ -89,8 +89,8 @@ func (l lows) raise(f bound) {
 
 // of returns the newest bound that a copy or one before it has set.
 func (l lows) of(number int) (low lowerBound) {
-	for copy, set := range l {
-		if copy <= number && (low.at.before(set.at) || low.at == set.at && low.copy < set.copy) {
+	for setter, set := range l {
+		if setter <= number && (low.at.before(set.at) || low.at == set.at && low.copy < set.copy) {
 			low = set
 		}
 	}

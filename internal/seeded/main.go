@@ -31,13 +31,13 @@ func main() {
 	memory := flag.Int("memory", 8, "GiB of address space for the tests of one bug")
 	compile := flag.Bool("compile", false, "only check that the bugs compile")
 	flag.Parse()
-	match, err := regexp.Compile(flag.Arg(0))
+	todo, root, err := prepare(flag.Arg(0))
 	switch {
 	case err != nil:
 	case *compile:
-		err = compileAll(match)
+		err = compileAll(todo, root)
 	default:
-		err = run(match, *parallel, options{*checks, *timeout, *memory})
+		err = run(todo, root, *parallel, options{*checks, *timeout, *memory})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "seeded:", err)
@@ -58,18 +58,13 @@ type verdict struct {
 	err    error // why it could not be tried
 }
 
-// run tries the bugs whose name matches, parallel of them at a time, and prints a table.
-func run(match *regexp.Regexp, parallel int, opts options) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
+// run tries bugs, parallel of them at a time, and prints a table.
+func run(todo []bug, root string, parallel int, opts options) error {
 	dir, err := os.MkdirTemp("", "seeded")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	todo := matching(match)
 	start := time.Now()
 	verdicts := make([]verdict, len(todo))
 	var wait sync.WaitGroup
@@ -91,13 +86,19 @@ func run(match *regexp.Regexp, parallel int, opts options) error {
 	return nil
 }
 
-func matching(match *regexp.Regexp) (found []bug) {
+// prepare returns the bugs whose name matches expression, and the root of the module.
+func prepare(expression string) (todo []bug, root string, err error) {
+	match, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, "", err
+	}
 	for _, b := range bugs {
 		if match.MatchString(b.name) {
-			found = append(found, b)
+			todo = append(todo, b)
 		}
 	}
-	return found
+	root, err = moduleRoot()
+	return todo, root, err
 }
 
 func moduleRoot() (string, error) {
@@ -204,23 +205,32 @@ func catcher(text string) string {
 	return strings.Join(by, ", ")
 }
 
-// overlay writes the files of b and a build overlay that puts them in the place of the originals.
-// It returns the path of the overlay.
-func (b bug) overlay(root, dir string) (path string, err error) {
-	changed := map[string]string{}
+// changed returns the text of each file that b changes, by its path.
+func (b bug) changed(root string) (texts map[string]string, err error) {
+	texts = map[string]string{}
 	for _, e := range b.edits {
 		file := filepath.Join(root, e.file)
-		source, ok := changed[file]
+		text, ok := texts[file]
 		if !ok {
 			data, err := os.ReadFile(file)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
-			source = string(data)
+			text = string(data)
 		}
-		if changed[file], err = e.apply(source); err != nil {
-			return "", fmt.Errorf("%s: %w", b.name, err)
+		if texts[file], err = e.apply(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", b.name, err)
 		}
+	}
+	return texts, nil
+}
+
+// overlay writes the files of b and a build overlay that puts them in the place of the originals.
+// It returns the path of the overlay.
+func (b bug) overlay(root, dir string) (path string, err error) {
+	changed, err := b.changed(root)
+	if err != nil {
+		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
