@@ -3,6 +3,8 @@ package lw
 import (
 	"context"
 	"iter"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 // A Collection is objects in memory that change, and what tells of their changes: an [*Informer], a
@@ -47,3 +49,45 @@ type Versioned interface {
 }
 
 func (inf *Informer[T]) hubOf() *hubCore { return inf.hub.hubCore }
+
+// WaitFor waits until cond is true of the object of key in c, and returns that object. cond gets
+// the zero T (nil) while there is no such object, so a wait can also be for the end of an object:
+//
+//	_, err := lw.WaitFor(ctx, pods, key, func(p *corev1.Pod) bool { return p == nil || p.UID != uid })
+//
+// WaitFor first waits until c has synced, because before that nobody knows whether there is an
+// object. It then calls cond with the object as it is, and after each of its changes. If changes
+// follow each other fast, it may pass over states in between, but never over one that lasts: a
+// state that is still there when cond returns is looked at. cond is called in the goroutine of the
+// caller, without a lock. It must not change the object, and may be called more than once with one
+// state.
+//
+// Give ctx a deadline. The error says what c is doing, and wraps its last failure, if there is one,
+// the cause of ctx or [ErrStopped], and why a newer version of the object could not be used;
+// errors.Is and errors.As find them. A state for which cond is true counts also if ctx is done or c
+// has stopped. WaitFor panics if cond is nil.
+func WaitFor[T Object](ctx context.Context, c Collection[T], key Key, cond func(obj T) bool) (T, error) {
+	if cond == nil {
+		panic("lw: WaitFor: nil condition")
+	}
+	var none T
+	h := c.collection()
+	if err := h.waitForSync(ctx); err != nil {
+		return none, err
+	}
+	for {
+		obj, met, cause := lookAndWait(ctx, h, key, cond)
+		if met {
+			return obj, nil
+		}
+		if cause == nil {
+			continue
+		}
+		// The object may have changed when the wait ended: of several ready channels a select
+		// chooses one at random.
+		if obj, _ = h.store.Get(key); cond(obj) {
+			return obj, nil
+		}
+		return none, h.unmet(key, !equal.IsZero(obj), cause)
+	}
+}

@@ -54,6 +54,9 @@ func (c Cause) String() string {
 	return fmt.Sprintf("Cause(%d)", uint8(c))
 }
 
+// defaultLimit is how many deltas a consumer may be behind before its backlog is folded.
+const defaultLimit = 1024
+
 // A Delta is one change of one object, as [Informer.Events] yields it and a [Cursor] returns it.
 // Its objects are shared and must not be changed.
 type Delta[T Identified] struct {

@@ -3,12 +3,9 @@ package lw
 import (
 	"iter"
 
-	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/settle"
 )
-
-func compareKeys(a, b Key) int { return arrange.Compare(a, b) }
 
 // nameOr returns the first of name, or the name of T.
 func nameOr[T any](name []string) string {

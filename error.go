@@ -119,6 +119,16 @@ func keyOfError(err error) Key {
 	return Key{}
 }
 
+// asError returns err as an Error of the object key. If err is an Error already, it belongs to the
+// source. asError copies it, because report writes the informer's name into it.
+func asError(key Key, err error) *Error {
+	if e, ok := err.(*Error); ok {
+		c := *e
+		return &c
+	}
+	return &Error{Op: opDecode, Key: key, Err: err}
+}
+
 // keyString returns k as kubectl prints it: without a slash if the object has no namespace.
 func keyString(k Key) string {
 	if k.Namespace == "" {
@@ -126,6 +136,9 @@ func keyString(k Key) string {
 	}
 	return k.Namespace + "/" + k.Name
 }
+
+// errUnverified ends a watch whose server is to be asked for its version first. It is no failure.
+var errUnverified = errors.New("the watch may be on another server")
 
 // errNoStream is the error of a Watch that was asked for a streamed list but whose source has none.
 // The reflector then lists in pages.

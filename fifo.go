@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-lw/lw/internal/equal"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 // A FIFO is a log of typed deltas. Any number of consumers read it, each at its own pace through a
@@ -86,8 +87,6 @@ const (
 	// calm; see chunkAfter.
 	chunkSize  = 256
 	firstChunk = 32
-	// defaultLimit is how many deltas a cursor may be behind before its backlog is folded.
-	defaultLimit = 1024
 	// wakingGrace multiplies the limit of a cursor that waits to be woken, or was woken and has not
 	// polled since; see Cursor.slow.
 	wakingGrace = 256
@@ -352,14 +351,6 @@ func (q *FIFO[T]) sweepLocked() {
 	upTo := int(low - q.tail.base)
 	clear(q.tail.slots[q.tail.swept:upTo])
 	q.tail.swept = upTo
-}
-
-// without returns s without the first v in it. It changes s in place.
-func without[T comparable](s []T, v T) []T {
-	if i := slices.Index(s, v); i >= 0 {
-		return slices.Delete(s, i, i+1)
-	}
-	return s
 }
 
 // Replace makes objs the content. It appends a Deleted, with the last object, for each object that

@@ -19,18 +19,6 @@ type Informer[T Identified] struct {
 	check *mutationDetector // nil without Options.DetectMutation
 }
 
-// AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
-// *Informer is one, whatever its T, so a program can keep informers of different types in one
-// slice: to run all of them, to wait for them, and to report their status.
-type AnyInformer interface {
-	// Run is [Informer.Run].
-	Run(ctx context.Context) error
-	// WaitForSync is [Informer.WaitForSync].
-	WaitForSync(ctx context.Context) error
-	// Status is [Informer.Status]. Its field Informer has the informer's name.
-	Status() Status
-}
-
 var _ AnyInformer = (*Informer[*Meta])(nil)
 
 // NewInformer returns an informer of the collection of src. It does nothing until [Informer.Run].
@@ -150,4 +138,38 @@ func (inf *Informer[T]) Status() Status {
 	s.Objects = inf.hub.store.Len()
 	s.Handlers, s.Pending = inf.hub.handlers()
 	return s
+}
+
+// Changed returns a channel that is closed at the next change of the object of key: when an object
+// is stored under key, and when it is removed. Take the channel before you read. Then what you have
+// read is as it was, or the channel is closed:
+//
+//	for {
+//		changed := pods.Changed(ctx, key)
+//		show(pods.Store().Get(key))
+//		select {
+//		case <-changed:
+//		case <-pods.Stopped():
+//			return
+//		case <-ctx.Done():
+//			return
+//		}
+//	}
+//
+// The channel is closed when every read that begins from then on shows the change, and before a
+// handler is called for it. One channel stands for any number of changes: take another one for the
+// next. The first list is a change of each object that it has, and a later one of those that
+// differ.
+//
+// The channel stays open if ctx is done or the informer stops before there is a change. It is let
+// go of at both, so let ctx end no later than your interest. [WaitFor] waits for a condition, and
+// does all this for you.
+func (inf *Informer[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
+	return inf.hub.changes.Wait(ctx, key, nil)
+}
+
+// ChangedAny is like [Informer.Changed], for a change of any object. The first list is a change
+// even if it is empty. A bookmark is none, although it changes the resource version.
+func (inf *Informer[T]) ChangedAny(ctx context.Context) <-chan struct{} {
+	return inf.hub.changes.WaitAny(ctx)
 }

@@ -194,3 +194,13 @@ func (t *informerTarget[T]) reportProgress(version string, reported bool) {
 		w.moved(t.version(), true)
 	}
 }
+
+// lend returns the object of that name for a source that decodes the next version of it, or nil.
+// The store of a test may have objects that no source has decoded: they are never lent.
+func (t *informerTarget[T]) lend(namespace, name string) any {
+	obj, ok := t.get(Key{Namespace: namespace, Name: name})
+	if !ok || t.hub.store.foreign.Load() {
+		return nil
+	}
+	return obj
+}

@@ -3,12 +3,16 @@ package lw
 import (
 	"context"
 	"reflect"
+	"slices"
 
-	"github.com/go-lw/lw/internal/equal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/arrange"
+	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/reuse"
 )
 
 // Object is the constraint on the objects of a collection: a comparable type, in practice a
@@ -227,4 +231,24 @@ func leftOutOf(ctx context.Context) func() {
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// without returns s without the first v in it. It changes s in place.
+func without[T comparable](s []T, v T) []T {
+	if i := slices.Index(s, v); i >= 0 {
+		return slices.Delete(s, i, i+1)
+	}
+	return s
+}
+
+// compareKeys orders by namespace, then by name.
+func compareKeys(a, b Key) int { return arrange.Compare(a, b) }
+
+// reuses reports whether src decodes objects for which it can use the last versions, and yields
+// them as it has decoded them.
+func reuses[T Identified](src Source[T]) bool {
+	if own, ok := src.(interface{ reuses() bool }); ok {
+		return own.reuses()
+	}
+	return reuse.Of(src)
 }

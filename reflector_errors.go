@@ -23,9 +23,6 @@ var (
 	errEmptyWatch = errors.New("the server closed the watch at once, without an event")
 	// errSilent ends a watch on which nothing was heard.
 	errSilent = errors.New("nothing was heard on the watch")
-	// errUnverified ends a watch whose server is to be asked for its version first. It is no
-	// failure.
-	errUnverified = errors.New("the watch may be on another server")
 	// errStalled ends a list that makes no progress.
 	errStalled = errors.New("the server made no progress")
 	errNoEnd   = errors.New("the server did not end the initial events of the streamed list")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // This file is the policy: what a reflector does after a request has ended. decide is the whole of
@@ -158,4 +160,24 @@ func (r *Reflector[T]) pause(ctx context.Context, d time.Duration) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
+}
+
+// causeOfList returns why a list follows the request that ended with o.
+func causeOfList(o outcome) listCause {
+	var proto *protocolError
+	switch {
+	case errors.As(o.err, &proto) && proto.gap:
+		return listGap
+	case proto != nil:
+		return listProtocol
+	case o.noVersions:
+		return listUnversioned
+	case isExpired(o.err):
+		return listExpired
+	case isTooLarge(o.err):
+		return listOlder
+	case apierrors.IsStoreReadError(o.err):
+		return listUnreadable
+	}
+	return listFailing
 }

@@ -21,22 +21,3 @@ func (r *Reflector[T]) lend(ctx context.Context) context.Context {
 	}
 	return reuse.With(ctx, to.lend)
 }
-
-// reuses reports whether src decodes objects for which it can use the last versions, and yields
-// them as it has decoded them.
-func reuses[T Identified](src Source[T]) bool {
-	if _, ok := src.(*HTTP[T]); ok {
-		return true
-	}
-	return reuse.Of(src)
-}
-
-// lend returns the object of that name for a source that decodes the next version of it, or nil.
-// The store of a test may have objects that no source has decoded: they are never lent.
-func (t *informerTarget[T]) lend(namespace, name string) any {
-	obj, ok := t.get(Key{Namespace: namespace, Name: name})
-	if !ok || t.hub.store.foreign.Load() {
-		return nil
-	}
-	return obj
-}

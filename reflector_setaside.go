@@ -68,13 +68,3 @@ func (a *setAsideObjects) listed(bad map[Key]error, report func(*Error)) {
 // release ends the holding back of the reported version. It is called in a new epoch, in which the
 // version before means nothing. The objects stay set aside.
 func (a *setAsideObjects) release() { clear(a.holding) }
-
-// asError returns err as an Error of the object key. If err is an Error already, it belongs to the
-// source. asError copies it, because report writes the informer's name into it.
-func asError(key Key, err error) *Error {
-	if e, ok := err.(*Error); ok {
-		c := *e
-		return &c
-	}
-	return &Error{Op: opDecode, Key: key, Err: err}
-}

@@ -112,3 +112,34 @@ func (p Phase) String() string {
 	}
 	return fmt.Sprintf("Phase(%d)", int(p))
 }
+
+// GraphStatus is what a [Graph] is doing, as of one moment.
+type GraphStatus struct {
+	Name        string
+	Synced      bool              // all collections have synced
+	Steps       uint64            // that have changed a collection
+	Busy        time.Duration     // of all steps
+	LastStep    time.Time         // when the last of Steps was; zero: there was none
+	Pending     int               // changes of the inputs that wait for the next step
+	Versions    map[string]string // of each informer, by its name: what is shown is derived from
+	Collections []DerivedStatus   // in the order in which they were made
+}
+
+// DerivedStatus is the status of one collection of a [Graph].
+type DerivedStatus struct {
+	Name    string
+	From    []string // the names of its inputs
+	Synced  bool
+	Objects int
+	// Computed is the number of calls of the collection's function, and Unchanged how many of the
+	// results were the same as before.
+	Computed, Unchanged uint64
+	// Conflicts has the keys that several inputs make, and which of them is shown. It is nil if
+	// there are none.
+	Conflicts map[Key]error
+	// SetAside has the inputs whose function panicked, or made a result without a name. What they
+	// have made stays as it was until their next version. It is nil if there are none.
+	SetAside map[Key]error
+	Handlers []HandlerStatus // in the order in which they were added
+	Pending  int             // changes that wait for the slowest handler
+}

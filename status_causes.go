@@ -41,26 +41,6 @@ func (c listCause) of(all *ListCauses) *uint64 {
 	return &all.First
 }
 
-// causeOfList returns why a list follows the request that ended with o.
-func causeOfList(o outcome) listCause {
-	var proto *protocolError
-	switch {
-	case errors.As(o.err, &proto) && proto.gap:
-		return listGap
-	case proto != nil:
-		return listProtocol
-	case o.noVersions:
-		return listUnversioned
-	case isExpired(o.err):
-		return listExpired
-	case isTooLarge(o.err):
-		return listOlder
-	case apierrors.IsStoreReadError(o.err):
-		return listUnreadable
-	}
-	return listFailing
-}
-
 // codeOf returns RequestCount.Code of a request that ended with err. What is no HTTP status is 0,
 // so that a server cannot make up any number of codes.
 func codeOf(err error) int {

@@ -1,6 +1,27 @@
 package lw
 
-import "strings"
+import (
+	"context"
+	"strings"
+)
+
+// A Syncer is something that can be waited for. An [*Informer], a [*Registration], a [*Group], a
+// [*Graph] and a [*Derived] are Syncers.
+type Syncer interface {
+	WaitForSync(ctx context.Context) error
+}
+
+// AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
+// *Informer is one, whatever its T, so a program can keep informers of different types in one
+// slice: to run all of them, to wait for them, and to report their status.
+type AnyInformer interface {
+	// Run is [Informer.Run].
+	Run(ctx context.Context) error
+	// WaitForSync is [Informer.WaitForSync].
+	WaitForSync(ctx context.Context) error
+	// Status is [Informer.Status]. Its field Informer has the informer's name.
+	Status() Status
+}
 
 // A SyncError is the error of [WaitForSync] and [Group.WaitForSync]. It says of each syncer that
 // has not synced which one it is, and why. errors.Is and errors.As find it, and what is in the

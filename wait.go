@@ -12,12 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// A Syncer is something that can be waited for. An [*Informer], a [*Registration], a [*Group], a
-// [*Graph] and a [*Derived] are Syncers.
-type Syncer interface {
-	WaitForSync(ctx context.Context) error
-}
-
 // WaitForSync waits until all syncers have synced, and then returns nil. If some have not when ctx
 // is done, it returns a *[SyncError] that names them. Give ctx a deadline: a server that refuses
 // lists is asked again and again.

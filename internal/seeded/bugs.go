@@ -45,7 +45,6 @@ const (
 	targetFile    = "informer_target.go"
 	watchFile     = "reflector_watch.go"
 	eventFile     = "reflector_event.go"
-	reuseFile     = "reflector_reuse.go"
 	partsFile     = "internal/decode/reuse_parts.go"
 	partsJSON     = "internal/decode/reuse_parts_json.go"
 	partsProto    = "internal/decode/reuse_parts_proto.go"
@@ -328,7 +327,7 @@ var bugs = append([]bug{
 		"maphash.String(seed, name), drop", "0, drop")},
 	{name: "untyped part that comes twice is noted", run: "Untyped", in: "./internal/decode", edits: one(untypedFile,
 		"if twice || parts.unsure {", "if false && (twice || parts.unsure) {")},
-	{name: "object of a test is lent to the decoder", run: "TestReuse", edits: one(reuseFile,
+	{name: "object of a test is lent to the decoder", run: "TestReuse", edits: one(targetFile,
 		"if !ok || t.hub.store.foreign.Load() {", "if !ok {")},
 	{name: "copy of a changed object is made anew", run: "TestReuse", edits: one("mutation.go",
 		"if known {", "if false && known {")},

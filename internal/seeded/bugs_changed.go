@@ -1,8 +1,9 @@
 package main
 
 const (
-	changedFile = "changed.go"
-	signalFile  = "internal/signal/signal.go"
+	changedFile    = "changed.go"
+	collectionFile = "collection.go"
+	signalFile     = "internal/signal/signal.go"
 )
 
 // changedBugs are of the channels that a change closes, and of the waits for a condition.
@@ -50,9 +51,9 @@ var changedBugs = []bug{
 	{name: "a wait takes its channel after it has looked", run: "TestWaitForSeesWhatComesMeanwhile", edits: append(one(changedFile,
 		"	changed, forget := h.changes.Take(key)\n	defer forget()\n", ""),
 		edit{changedFile, "	select {\n	case <-changed:\n		return obj", "	changed, forget := h.changes.Take(key)\n	defer forget()\n	select {\n	case <-changed:\n		return obj"})},
-	{name: "a wait ends with its context, whatever has come", run: "TestWaitForAtTheEndOfTheContext", edits: one(changedFile,
+	{name: "a wait ends with its context, whatever has come", run: "TestWaitForAtTheEndOfTheContext", edits: one(collectionFile,
 		"		if obj, _ = h.store.Get(key); cond(obj) {", "		if obj, _ = h.store.Get(key); false {")},
-	{name: "a wait takes what is not synced for gone", run: "TestWaitForBeforeTheSync", edits: one(changedFile,
+	{name: "a wait takes what is not synced for gone", run: "TestWaitForBeforeTheSync", edits: one(collectionFile,
 		"err := h.waitForSync(ctx); err != nil {", "err := error(nil); err != nil {")},
 	{name: "a wait does not end when the informer stops", run: "TestWaitForWhenTheInformerStops", edits: one(changedFile,
 		"	case <-h.stopped:\n", "	case <-make(chan struct{}):\n")},

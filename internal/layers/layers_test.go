@@ -1,0 +1,66 @@
+package layers
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+func TestRooms(t *testing.T) {
+	arrows, files, err := Load(root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(Rooms, arrows, files); err != nil {
+		t.Error(err)
+	}
+}
+
+// An arrow that leads up is named with its file, its line and what it uses.
+func TestArrowUp(t *testing.T) {
+	text, err := os.ReadFile(root + "/cursor.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Count(string(text), "\n") + 1
+	changed := map[string]string{"cursor.go": string(text) + "var _ = (*Graph).Run\n"}
+	arrows, files, err := Load(root, changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Check(Rooms, arrows, files)
+	for _, want := range []Arrow{
+		{From: "cursor.go", To: "graph.go", Line: line, Name: "Graph"},
+		{From: "cursor.go", To: "graph.go", Line: line, Name: "Run"},
+	} {
+		if err == nil || !strings.Contains(err.Error(), want.String()+": the room log may not use graph") {
+			t.Errorf("the error does not name %q:\n%v", want, err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	rooms := []Room{{"low", []string{"a*.go"}, nil}, {"side", []string{"b.go"}, nil}, {"high", []string{"c.go"}, []string{"low", "side"}}}
+	for name, test := range map[string]struct {
+		arrows []Arrow
+		files  []string
+		rooms  []Room
+		want   string // in the error; "": no error
+	}{
+		"down":        {arrows: []Arrow{{"c.go", "a.go", 1, "X"}}, rooms: rooms},
+		"within":      {arrows: []Arrow{{"a.go", "a_b.go", 1, "X"}}, rooms: rooms},
+		"up":          {arrows: []Arrow{{"a.go", "c.go", 7, "X"}}, rooms: rooms, want: "a.go:7 uses X of c.go: the room low may not use high"},
+		"side":        {arrows: []Arrow{{"b.go", "a.go", 7, "X"}}, rooms: rooms, want: "the room side may not use low"},
+		"no room":     {files: []string{"a.go", "d.go"}, rooms: rooms, want: "d.go is in no room"},
+		"above":       {rooms: []Room{{"low", nil, []string{"high"}}, {"high", nil, nil}}, want: "the room low may use high, which is not below it"},
+		"itself":      {rooms: []Room{{"low", nil, []string{"low"}}}, want: "not below it"},
+		"two, sorted": {files: []string{"e.go", "d.go"}, rooms: rooms, want: "layers: 2 wrong:\nd.go is in no room\ne.go"},
+	} {
+		err := Check(test.rooms, test.arrows, test.files)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v, want %q", name, err, test.want)
+		}
+	}
+}
