@@ -227,6 +227,17 @@ func leftOutOf(ctx context.Context) func() {
 	return func() {}
 }
 
+// probeKey is the key of asProbe in a context.
+type probeKey struct{}
+
+// asProbe returns a context for a List that asks about the server, not for objects: nobody takes
+// what it yields. A [Transform] that runs under it transforms nothing, and forgets nothing that the
+// list does not have.
+func asProbe(ctx context.Context) context.Context { return context.WithValue(ctx, probeKey{}, true) }
+
+// isProbe reports whether ctx is from asProbe.
+func isProbe(ctx context.Context) bool { return ctx.Value(probeKey{}) != nil }
+
 // isNil reports whether v is nil, or holds a nil pointer.
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)

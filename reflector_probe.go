@@ -21,7 +21,7 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	g := newStallTimer(cancel, listPatience, errStalled)
 	defer g.stop()
 	var ignored listBuilder[T] // the object is of no use: it may be one of many
-	meta, err := r.page(ctx, opProbe, metav1.ListOptions{Limit: 1}, &ignored, g)
+	meta, err := r.page(asProbe(ctx), opProbe, metav1.ListOptions{Limit: 1}, &ignored, g)
 	o := outcome{op: opList, err: err}
 	if err != nil {
 		if isStatus(err) && !isBusy(err) {

@@ -141,10 +141,17 @@ func (t *transformed[T, U]) keyOf(key Key) Key {
 
 func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, yield func(U, error) error) (metav1.ListMeta, error) {
 	var zero U
+	leftOut := leftOutOf(ctx)
+	if isProbe(ctx) {
+		// It may have one object of many, or have none of those that downstream has.
+		return t.src.List(ctx, opts, func(T, error) error {
+			leftOut()
+			return nil
+		})
+	}
 	if opts.Continue == "" {
 		t.beginList()
 	}
-	leftOut := leftOutOf(ctx)
 	meta, err := t.src.List(ctx, opts, func(obj T, err error) error {
 		if err != nil {
 			return yield(zero, t.setAside(err))

@@ -278,3 +278,48 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 		t.Errorf("deleted is %q, want new-a; error %v", gone, err)
 	}
 }
+
+// A beforeProbe is a Memory that calls do before it answers a probe.
+type beforeProbe struct {
+	*lw.Memory[*Widget]
+	do func()
+}
+
+func (b beforeProbe) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	if opts.Limit == 1 {
+		b.do()
+	}
+	return b.Memory.List(ctx, opts, yield)
+}
+
+// A probe is no list of the collection: nothing is forgotten, though it may look whole, and nothing is transformed.
+func TestTransformOfAProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		created := false
+		src := beforeProbe{m, func() {
+			remove(t, m, "a")
+			create(t, m, "b", 1)
+			created = true
+		}}
+		transformed := map[string]int{}
+		inf := lw.NewInformer(lw.Transform(src, func(w *Widget) (*Widget, error) {
+			transformed[w.Name]++
+			w.Name = "new-" + w.Name
+			return w, nil
+		}), &lw.Options{OnError: func(err error) { t.Error(err) }})
+		start(t, inf)
+		sleep(20 * time.Second)
+		m.Disconnect()
+		sleep(10 * time.Minute)
+		if !created {
+			t.Fatal("there was no probe")
+		}
+		if diff := cmp.Diff(map[lw.Key]int{key("new-b"): 1}, sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 1, "b": 1}, transformed); diff != "" {
+			t.Errorf("transformed (-want +got):\n%s", diff)
+		}
+	})
+}

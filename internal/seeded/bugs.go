@@ -294,7 +294,7 @@ var bugs = append([]bug{
 	{name: "empty pages are a hot loop", run: "TestEndlessPages", edits: one(listFile,
 		"		r.pause(ctx, r.limiter.wait(time.Now()))\n", "")},
 	{name: "what a transform leaves out makes a page empty", run: "TestEmptyPages", edits: one("transform.go",
-		"			leftOut()\n", "			_ = leftOut\n")},
+		"			leftOut()\n			return nil\n		}\n", "			return nil\n		}\n")},
 	{name: "list is cut after ten seconds", run: "TestSlowLists", edits: one(listFile,
 		"	listPatience = 90 * time.Second", "	listPatience = 10 * time.Second")},
 	{name: "list is cut although items come", run: "TestSlowLists", edits: one(listFile,
@@ -470,4 +470,4 @@ var bugs = append([]bug{
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},
 	{name: "a Status has no code", run: "TestHTTPStatusWithoutWords", edits: one("internal/rest/response.go",
 		"status.ErrStatus.Code == 0 {", "status.ErrStatus.Code < 0 {")},
-}, slices.Concat(changedBugs, graphBugs, boardBugs, simulateBugs, websocketBugs, cborBugs, metricsBugs)...)
+}, slices.Concat(changedBugs, graphBugs, boardBugs, simulateBugs, websocketBugs, cborBugs, metricsBugs, witnessBugs)...)
