@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
@@ -19,9 +20,47 @@ func FuzzVersionsJSON(f *testing.F) {
 		f.Add(old, carpForms[form](f, c), false)
 		c.ManagedFields = append(c.ManagedFields, c.ManagedFields...)
 		f.Add(old, joined(form, carpForms[form](f, c), old), true)
+		f.Add(joined(form, old, []byte(`{"metadata":{"labels":null},"spec":null,"status":null}`)), old, true)
 	}
 	fuzzVersions(f, func(d *Decoder, data []byte) (any, error) { return decodeOne(d, data) },
 		func(data []byte, c *carp.Carp) error { return unmarshal(data, c) })
+}
+
+// FuzzVersionsUntyped is FuzzVersionsJSON for untyped objects.
+func FuzzVersionsUntyped(f *testing.F) {
+	const head = `{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}},`
+	f.Add([]byte(head+`"{}":{},"a":{"x":[1,{}]}}`), []byte(head+`"[]":[],"a":{"x":[1,{}]}}`), false)
+	f.Add([]byte(head+`"a":{},"a":null}`), []byte(head+`"a":{},"metadata":{"labels":null}}`), true)
+	d := newDecoder[*unstructured.Unstructured](f, Options{})
+	var last any
+	d.ReuseFrom(func(string, string) any { return last })
+	f.Fuzz(func(t *testing.T, first, second []byte, listing bool) {
+		last, d.listing = nil, listing
+		var was *unstructured.Unstructured
+		for _, data := range [][]byte{first, second} {
+			got, err := decodeOne(d, data)
+			want := &unstructured.Unstructured{}
+			// Of an unstructured object apimachinery says more than its decoder of JSON does: it asks
+			// for a kind, and makes an object with items a list.
+			wantErr := unmarshal(data, &want.Object)
+			if (err == nil) != (wantErr == nil && !isNull(data)) {
+				t.Fatalf("%q: error %v, want %v", data, err, wantErr)
+			}
+			if err != nil {
+				continue
+			}
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("%q (-want +got):\n%s", data, cmp.Diff(want, got))
+			}
+			if was != nil && !reflect.DeepEqual(was, last) {
+				t.Fatalf("%q has changed the version before (-was +is):\n%s", data, cmp.Diff(was, last))
+			}
+			if last == nil {
+				was = want
+			}
+			last = got
+		}
+	})
 }
 
 // FuzzVersionsProtobuf is FuzzVersionsJSON in protobuf.

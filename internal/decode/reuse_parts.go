@@ -209,5 +209,11 @@ func (l *partLayout) take(d *Decoder, i int, rest []byte, salt uint64, p pointer
 	return n
 }
 
-// came reports whether part i of the new object has come before.
-func (l *partLayout) came(d *Decoder, i int) bool { return *l.size(d.last.object, i) != 0 }
+// came reports whether part i of the new object, which is at p, has come before: it is noted, or it
+// is there and could not be noted. A null is not noted, and leaves a struct as it was.
+func (l *partLayout) came(d *Decoder, i int, p pointer) bool {
+	return l.isNoted(d, i) || l.parts[i].typ.Kind() != reflect.Struct && !p.isNil()
+}
+
+// isNoted reports whether part i of the new object is noted.
+func (l *partLayout) isNoted(d *Decoder, i int) bool { return *l.size(d.last.object, i) != 0 }

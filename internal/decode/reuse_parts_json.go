@@ -9,12 +9,13 @@ func (l *partLayout) jsonPart(i int, inner decoder) decoder {
 		if d.lend == nil {
 			return inner(d, p)
 		}
+		// Whatever comes now, and be it a null, changes what is noted of the first value.
+		if l.came(d, i, p) {
+			return errMerge
+		}
 		// What follows a number says where it ends. A null has nothing to take.
 		if c := d.p.next(); c != '{' && c != '[' && c != '"' {
 			return inner(d, p)
-		}
-		if l.came(d, i) {
-			return errMerge
 		}
 		if meta && !d.last.looked && *as[string](d.last.object.field(l.name)) == "" {
 			d.readAhead()

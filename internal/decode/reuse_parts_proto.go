@@ -14,10 +14,15 @@ const saltMessage = 1
 func (l *partLayout) messagePart(i int, tag string, inner wireDecoder) wireDecoder {
 	run := l.parts[i].typ.Kind() != reflect.Struct
 	return func(d *Decoder, w *wire, typ int, p pointer) error {
-		if d.lend == nil || typ != wireBytes {
+		if d.lend == nil {
 			return inner(d, w, typ, p)
 		}
-		if l.came(d, i) {
+		// Numbers that are not packed come one by one, and are not noted. Packed ones may be among
+		// them.
+		if typ != wireBytes && !l.isNoted(d, i) {
+			return inner(d, w, typ, p)
+		}
+		if l.came(d, i, p) {
 			return errMerge
 		}
 		// The length of the first field stands before it, and is a part of what is compared.

@@ -14,6 +14,10 @@ const (
 // other.
 var seed = maphash.MakeSeed()
 
+// nameSeed is for what is combined with a hash by seed: of two hashes by one seed, those of equal
+// bytes would cancel each other out.
+var nameSeed = maphash.MakeSeed()
+
 // A stringPool remembers strings, so that equal ones share memory: the objects of a cluster have
 // the same namespaces, labels, images and nodes. It is a table without chains. A slot holds the
 // last string with its hash, so the memory is bounded and nothing has to be evicted. Two strings

@@ -50,7 +50,7 @@ func (d *Decoder) decodeContent() (map[string]any, error) {
 		case len(metaParts)+parts.members >= maxParts:
 			return d.decodeAny(drop)
 		}
-		return d.decodePart(&parts, len(metaParts)+parts.members, maphash.String(seed, name), drop, func() any {
+		return d.decodePart(&parts, len(metaParts)+parts.members, maphash.String(nameSeed, name), drop, func() any {
 			return parts.old[name]
 		}, func() { parts.members++ })
 	})
