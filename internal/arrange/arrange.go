@@ -28,6 +28,7 @@ type Arrangement[K comparable, T, S any] struct {
 	seed    maphash.Seed
 	entries map[Key]*Entry[T, S]
 	groups  map[K]*group[T, S]
+	moves   uint64 // the last mark of a group
 }
 
 // An Entry is an object of an arrangement.
@@ -43,6 +44,7 @@ type Entry[T, S any] struct {
 type group[T, S any] struct {
 	members []*Entry[T, S]
 	sorted  int
+	mark    uint64 // see move
 }
 
 // New returns an empty arrangement.
@@ -69,21 +71,36 @@ func (a *Arrangement[K, T, S]) Put(key Key, obj T, now []K, before func(old T) [
 		return e
 	}
 	if e.values != hash {
-		old := before(e.Object)
-		for _, v := range old {
-			if !slices.Contains(now, v) {
-				a.leave(v, e)
-			}
-		}
-		for _, v := range now {
-			if !slices.Contains(old, v) {
-				a.join(v, e)
-			}
-		}
+		a.move(e, before(e.Object), now)
 		e.values = hash
 	}
 	e.Object = obj
 	return e
+}
+
+// move takes e, which is in the groups of old, to those of now. The groups that it is in before and
+// after are marked, instead of searching one list for each value of the other: an object may have
+// thousands of values.
+func (a *Arrangement[K, T, S]) move(e *Entry[T, S], old, now []K) {
+	a.moves += 2
+	was, stays := a.moves-1, a.moves
+	for _, v := range old {
+		if g := a.groups[v]; g != nil {
+			g.mark = was
+		}
+	}
+	for _, v := range now {
+		if g := a.groups[v]; g != nil && g.mark == was {
+			g.mark = stays
+		} else {
+			a.join(v, e)
+		}
+	}
+	for _, v := range old {
+		if g := a.groups[v]; g != nil && g.mark == was {
+			a.leave(v, e)
+		}
+	}
 }
 
 // Remove removes e, whose values are given.

@@ -3,8 +3,10 @@ package arrange
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -100,4 +102,40 @@ func TestGroupGivesMemoryBack(t *testing.T) {
 	if room := cap(a.groups["v"].members); room > 100 {
 		t.Errorf("room for %d members, of 10", room)
 	}
+}
+
+// An object with many values costs in proportion to their number. The cost of a map says how fast the
+// machine is at the moment. That of the values is less than ten times as much, and would be some
+// hundred times as much if each were searched in a list of all.
+func TestManyValues(t *testing.T) {
+	const values = 100000
+	all := make([]int, values+1)
+	for i := range all {
+		all[i] = i
+	}
+	cost := fastest(func() {
+		a := New[int, int, struct{}]()
+		a.Put(Key{Name: "a"}, 0, all[1:], nil)
+		a.Put(Key{Name: "a"}, 1, all[:values], func(int) []int { return all[1:] })
+	})
+	base := fastest(func() {
+		groups := map[int]*Entry[int, struct{}]{}
+		for _, v := range all {
+			groups[v] = &Entry[int, struct{}]{}
+		}
+	})
+	if cost > 60*base {
+		t.Errorf("%d values take %v, and to put them into a map takes %v", values, cost, base)
+	}
+}
+
+// fastest returns the least time that f takes.
+func fastest(f func()) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for range 3 {
+		start := time.Now()
+		f()
+		least = min(least, time.Since(start))
+	}
+	return least
 }

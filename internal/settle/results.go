@@ -1,8 +1,6 @@
 package settle
 
 import (
-	"slices"
-
 	"github.com/go-lw/lw/internal/equal"
 )
 
@@ -33,22 +31,17 @@ type Results[O comparable, T any] struct {
 	net   Net[T]
 	// owners has the origin of what each key shows, unless that is its Home.
 	owners map[Key]O
-	// rivals has the claims of each key that are not shown, smallest first.
-	rivals map[Key][]claim[O, T]
+	// rivals has the claims of each key that are not shown. None of them is empty.
+	rivals map[Key]*queue[O, T]
 	// contested has the keys whose claims have changed in this step while they had rivals, and
 	// whether they had some before it. What was so only between two claims of the step is not
 	// reported.
 	contested map[Key]bool
 }
 
-type claim[O comparable, T any] struct {
-	origin O
-	obj    T
-}
-
 // NewResults returns results without a claim.
 func NewResults[O comparable, T any](rules Rules[O, T]) *Results[O, T] {
-	return &Results[O, T]{rules: rules, owners: map[Key]O{}, rivals: map[Key][]claim[O, T]{}, contested: map[Key]bool{}}
+	return &Results[O, T]{rules: rules, owners: map[Key]O{}, rivals: map[Key]*queue[O, T]{}, contested: map[Key]bool{}}
 }
 
 // Put makes obj the object that origin claims for key. It reports whether obj is the same as the
@@ -69,29 +62,30 @@ func (r *Results[O, T]) Put(origin O, key Key, obj T) (same bool) {
 		return false
 	}
 	waiting := r.rivals[key]
-	i, known := r.search(waiting, origin)
-	if known {
-		same = r.rules.Same(waiting[i].obj, obj)
-		waiting[i].obj = obj
+	if c := waiting.find(origin); c != nil {
+		same = r.rules.Same(c.obj, obj)
+		c.obj = obj
 		return same
 	}
-	if r.rules.Compare(origin, owner) < 0 {
-		// origin comes first from now on. The owner is smaller than all that wait.
-		waiting = slices.Insert(waiting, 0, claim[O, T]{owner, now})
+	r.contest(key)
+	if waiting == nil {
+		waiting = &queue[O, T]{compare: r.rules.Compare}
+		r.rivals[key] = waiting
+	}
+	if r.rules.Compare(origin, owner) < 0 { // origin comes first from now on
+		waiting.add(owner, now)
 		r.own(key, origin)
 		r.show(key, now, obj)
 	} else {
-		waiting = slices.Insert(waiting, i, claim[O, T]{origin, obj})
+		waiting.add(origin, obj)
 	}
-	r.contest(key)
-	r.rivals[key] = waiting
 	return false
 }
 
 // contest notes that the claims of key are about to change.
 func (r *Results[O, T]) contest(key Key) {
 	if _, noted := r.contested[key]; !noted {
-		r.contested[key] = len(r.rivals[key]) > 0
+		r.contested[key] = r.rivals[key] != nil
 	}
 }
 
@@ -103,33 +97,30 @@ func (r *Results[O, T]) Drop(origin O, key Key) {
 	}
 	waiting := r.rivals[key]
 	if r.owner(key) != origin {
-		i, known := r.search(waiting, origin)
-		if !known {
-			return
+		if c := waiting.find(origin); c != nil {
+			r.leave(key, c)
 		}
-		r.leave(key, slices.Delete(waiting, i, i+1))
 		return
 	}
-	if len(waiting) == 0 {
+	if waiting == nil {
 		var none T
 		delete(r.owners, key)
 		r.net.Set(key, now, none)
 		return
 	}
-	next := waiting[0]
+	next := waiting.first()
 	r.own(key, next.origin)
 	r.show(key, now, next.obj)
-	r.leave(key, slices.Delete(waiting, 0, 1))
+	r.leave(key, next)
 }
 
-// leave stores what waits for key after one claim has gone.
-func (r *Results[O, T]) leave(key Key, waiting []claim[O, T]) {
+// leave ends the waiting of c, a claim of key.
+func (r *Results[O, T]) leave(key Key, c *claim[O, T]) {
 	r.contest(key)
-	if len(waiting) > 0 {
-		r.rivals[key] = waiting
-		return
+	waiting := r.rivals[key]
+	if waiting.remove(c); waiting.Len() == 0 {
+		delete(r.rivals, key)
 	}
-	delete(r.rivals, key)
 }
 
 // Decide ends the claims of a step. It drops the changes of keys that show the same as before, and
@@ -140,8 +131,8 @@ func (r *Results[O, T]) Decide() {
 		waiting := r.rivals[key]
 		switch {
 		case r.rules.Rivals == nil:
-		case len(waiting) > 0:
-			r.rules.Rivals(key, r.owner(key), waiting[0].origin, true)
+		case waiting != nil:
+			r.rules.Rivals(key, r.owner(key), waiting.first().origin, true)
 		case had:
 			var none O
 			r.rules.Rivals(key, none, none, false)
@@ -189,8 +180,4 @@ func (r *Results[O, T]) own(key Key, origin O) {
 		return
 	}
 	r.owners[key] = origin
-}
-
-func (r *Results[O, T]) search(claims []claim[O, T], origin O) (int, bool) {
-	return slices.BinarySearchFunc(claims, origin, func(c claim[O, T], o O) int { return r.rules.Compare(c.origin, o) })
 }

@@ -3,8 +3,10 @@ package settle
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -44,13 +46,16 @@ func TestModel(t *testing.T) {
 			rules.Home = func(key Key) int { return len(key.Name) % 3 }
 		}
 		r := NewResults(rules)
+		// Few keys have many rivals, many have few.
+		names := []string{"a", "b", "aa", "ab", "ba", "bb", "aaa", "aba"}[:rapid.SampledFrom([]int{1, 2, 8}).Draw(t, "keys")]
+		origins := rapid.SampledFrom([]int{4, 3 * few}).Draw(t, "origins")
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			before := map[Key]*result{}
 			for key, obj := range shown {
 				before[key] = obj
 			}
-			for range rapid.IntRange(0, 20).Draw(t, "claims") {
-				c := claimOf{rapid.IntRange(0, 4).Draw(t, "origin"), Key{Name: rapid.StringMatching("[ab]{1,3}").Draw(t, "key")}}
+			for range rapid.IntRange(0, 60).Draw(t, "claims") {
+				c := claimOf{rapid.IntRange(0, origins).Draw(t, "origin"), Key{Name: rapid.SampledFrom(names).Draw(t, "key")}}
 				if rapid.Bool().Draw(t, "drop") {
 					r.Drop(c.origin, c.key)
 					delete(claims, c)
@@ -115,7 +120,11 @@ func TestModel(t *testing.T) {
 						t.Fatalf("the rivals of %v are %v, want %v", key, got, want)
 					}
 				}
-				if waiting := len(r.rivals[key]); waiting != n-1 {
+				waiting := 0
+				if q := r.rivals[key]; q != nil {
+					waiting = q.Len()
+				}
+				if waiting != n-1 || waiting == 0 && r.rivals[key] != nil {
 					t.Fatalf("%d claims of %v wait, want %d", waiting, key, n-1)
 				}
 			}
@@ -190,4 +199,45 @@ func TestNetGivesMemoryBack(t *testing.T) {
 	if cap(n.changes) > most || len(n.places) > 0 {
 		t.Errorf("room for %d changes", cap(n.changes))
 	}
+}
+
+// Each of the rivals of a key costs the logarithm of their number, whatever their order. The cost of
+// a map says how fast the machine is at the moment. That of the rivals is some fifty times as
+// much, and would be some thousand times as much if each moved all others.
+func TestManyRivals(t *testing.T) {
+	const rivals = 40000
+	type origin [8]int // as large as a pair of keys
+	cost := fastest(func() {
+		r := NewResults(Rules[origin, *result]{
+			Compare: func(a, b origin) int { return cmp.Compare(a[0], b[0]) }, Same: same,
+			Shown: func(Key) (*result, bool) { return nil, false },
+		})
+		key := Key{Name: "a"}
+		for i := range rivals { // each comes before all others
+			r.Put(origin{rivals - i}, key, &result{})
+		}
+		for i := range rivals { // and the first one goes
+			r.Drop(origin{i + 1}, key)
+		}
+	})
+	base := fastest(func() {
+		all := map[int]*result{}
+		for i := range rivals {
+			all[i] = &result{}
+		}
+	})
+	if cost > 300*base {
+		t.Errorf("%d rivals take %v, and to put them into a map takes %v", rivals, cost, base)
+	}
+}
+
+// fastest returns the least time that f takes.
+func fastest(f func()) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for range 3 {
+		start := time.Now()
+		f()
+		least = min(least, time.Since(start))
+	}
+	return least
 }
