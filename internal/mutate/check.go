@@ -57,16 +57,14 @@ func (f fault) blame(byID map[int]*mutant) (out []*mutant) {
 		}
 		return out
 	}
-	before := f.text[:f.offset]
-	at, name := strings.LastIndex(before, isOn+"("), isOn+"("
-	if i := strings.LastIndex(before, pick); i > at {
-		at, name = i, pick
-		name = before[i : i+strings.Index(before[i:], "(")+1]
+	at := -1
+	for _, name := range []string{isOn, pick, addr} {
+		at = max(at, strings.LastIndex(f.text[:f.offset], name))
 	}
 	if at < 0 {
 		return nil
 	}
-	digits := before[at+len(name):]
+	_, digits, _ := strings.Cut(f.text[at:], "(")
 	digits = digits[:strings.IndexAny(digits+",", "),")]
 	id, err := strconv.Atoi(digits)
 	if m := byID[id]; err == nil && m != nil {

@@ -61,6 +61,11 @@ func (f *finder) expression(e ast.Expr) bool {
 		}
 	case *ast.BinaryExpr:
 		f.binary(e, tv.Type)
+	case *ast.Ident:
+		f.variable(e)
+	case *ast.SelectorExpr:
+		f.variable(e)
+		f.leave[e.Sel] = true
 	}
 	return true
 }

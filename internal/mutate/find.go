@@ -16,14 +16,19 @@ type finder struct {
 	parents  []ast.Node
 	leave    map[ast.Node]bool // not to be entered
 	decided  map[ast.Expr]bool // conditions that have their mutants
+	known    map[*types.Func]*effects
+	captured map[*types.Var]bool // variables of the declaration that closures share
 }
 
 // find makes all mutants of a package.
 func (p *pkg) find() {
+	known := p.summaries()
 	for _, file := range p.files {
-		f := &finder{file: file, info: p.info, index: map[[2]int]*site{}, leave: map[ast.Node]bool{}, decided: map[ast.Expr]bool{}}
+		f := &finder{
+			file: file, info: p.info, index: map[[2]int]*site{}, leave: map[ast.Node]bool{}, decided: map[ast.Expr]bool{}, known: known,
+		}
 		for _, d := range file.tree.Decls {
-			f.function = declared(d)
+			f.function, f.captured = declared(d), f.capturedIn(d)
 			ast.Inspect(d, f.visit)
 		}
 		p.mutants = append(p.mutants, f.found...)
@@ -81,10 +86,10 @@ func (f *finder) enter(n ast.Node) bool {
 			f.leave[n.Key] = true // an index must stay a constant
 		}
 	case *ast.BlockStmt:
-		f.statements(n.List)
+		f.statements(n, n.List)
 	case *ast.CaseClause:
-		f.statements(n.Body)
-		f.caseBody(n.Body)
+		f.statements(n, n.Body)
+		f.caseBody(n, n.Body)
 		// A clause stands in a block, and that in the statement.
 		if s, ok := f.parent(1).(*ast.SwitchStmt); ok && s.Tag == nil {
 			for _, e := range n.List {
@@ -92,22 +97,27 @@ func (f *finder) enter(n ast.Node) bool {
 			}
 		}
 	case *ast.CommClause:
-		f.statements(n.Body)
-		f.caseBody(n.Body)
+		f.statements(n, n.Body)
+		f.caseBody(n, n.Body)
 	case *ast.IfStmt:
 		f.condition(n.Cond, true, true)
 	case *ast.ForStmt:
 		if n.Cond != nil {
 			f.condition(n.Cond, false, true) // for ever is for nobody
 		}
+	case *ast.CompositeLit:
+		f.literal(n)
 	case *ast.CallExpr:
-		if name, ok := n.Fun.(*ast.Ident); ok && f.info.Uses[name] == types.Universe.Lookup(name.Name) {
-			switch name.Name {
-			case "panic":
-				return false // a text
-			case "make":
-				f.leaveCapacity(n)
-			}
+		if f.isLogging(n) {
+			return false // texts
+		}
+		f.copies(n)
+		f.arguments(n)
+		switch f.builtin(n) {
+		case "panic":
+			return false // a text
+		case "make":
+			f.leaveCapacity(n)
 		}
 	}
 	if e, ok := n.(ast.Expr); ok {

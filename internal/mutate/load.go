@@ -59,6 +59,7 @@ func load(patterns []string) ([]*pkg, error) {
 		}
 		p.info = &types.Info{
 			Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
+			Selections: map[*ast.SelectorExpr]*types.Selection{},
 		}
 		trees := make([]*ast.File, len(p.files))
 		for i, f := range p.files {
@@ -93,9 +94,17 @@ func (f *source) of(n ast.Node) string { return f.text[f.offset(n.Pos()):f.offse
 
 func (f *source) offset(pos token.Pos) int { return f.pkg.fset.PositionFor(pos, false).Offset }
 
-// typeText returns how t is written in f, or "" where it cannot be.
+// typeText returns how the number's type t is written in f, or "" where it cannot be.
 func (f *source) typeText(t types.Type) string {
 	if !nameable(t) {
+		return ""
+	}
+	return f.anyTypeText(t)
+}
+
+// anyTypeText returns how t is written in f, or "" where it cannot be.
+func (f *source) anyTypeText(t types.Type) string {
+	if b, ok := t.(*types.Basic); ok && (b.Info()&types.IsUntyped != 0 || b.Kind() == types.Invalid) {
 		return ""
 	}
 	ok := true

@@ -13,11 +13,9 @@ type mutant struct {
 	file       *source
 	line       int
 	function   string
-	was, is    string // the text; is "": it is left out
+	was, is    string // the text; is "": it is left out; of statements exchanged: the first and the second
 	equivalent bool   // it is known to change nothing
-	// alternative is what stands in the place of the site when the mutant is on.
-	alternative string
-	verdict     verdict
+	verdict    verdict
 }
 
 type kind string
@@ -33,12 +31,18 @@ const (
 	result     kind = "result zeroed"
 	body       kind = "case emptied"
 	loop       kind = "break and continue"
+	exchange   kind = "statements exchanged"
+	neighbour  kind = "value of the neighbour"
+	copied     kind = "copy forgotten"
 )
 
 func (m *mutant) String() string {
 	is := "-> " + oneLine(m.is)
-	if m.is == "" {
+	switch {
+	case m.is == "":
 		is = "removed"
+	case m.kind == exchange:
+		is = "after " + oneLine(m.is)
 	}
 	return fmt.Sprintf("%s:%d %s: %s: %s %s (mutant %d)", m.file.name, m.line, m.function, m.kind, oneLine(m.was), is, m.id)
 }
@@ -64,7 +68,17 @@ type site struct {
 	from, to int // in the file's text
 	form     form
 	typ      string // that the expression has, where it is needed to write it down
-	mutants  []*mutant
+	edits    []edit
+	// The rest is of statements that may be exchanged with the next one.
+	define *define // the statement defines variables
+	before []edit  // what runs before the statement: the next one
+	next   *site   // the statement behind it, when before has a mutant
+}
+
+// An edit is what stands in the place of a site when its mutant is on.
+type edit struct {
+	mutant      *mutant
+	alternative string
 }
 
 // A form is how a site's mutants are written.
@@ -72,32 +86,43 @@ type form int
 
 const (
 	boolean form = iota
-	eager        // a number whose alternatives are computed as well: they have no effects
-	lazy         // a number whose alternatives are not
+	eager        // alternatives are computed as well: they have no effects
+	lazy         // alternatives are not computed
+	address      // a variable: its address is taken, and not that of the alternative
 	stmt
 )
 
 // add makes a mutant of the text between two nodes.
 func (f *finder) add(from, to ast.Node, as form, typ string, k kind, was, is, alternative string) {
-	file := f.file
-	s := &site{from: file.offset(from.Pos()), to: file.offset(to.End()), form: as, typ: typ}
-	if i := f.index[[2]int{s.from, s.to}]; i != nil {
-		if i.form != as || i.typ != typ {
-			return // two ways to write one place: the first one stands
-		}
-		s = i
-	} else {
-		f.index[[2]int{s.from, s.to}] = s
-		file.sites = append(file.sites, s)
+	s := f.site(from, to, as, typ)
+	if s == nil {
+		return // two ways to write one place: the first one stands
 	}
-	m := &mutant{
-		kind: k, file: file, line: file.pkg.fset.Position(from.Pos()).Line, function: f.function, was: was, is: is, alternative: alternative,
-	}
-	for _, other := range s.mutants {
-		if other.alternative == alternative {
+	for _, other := range s.edits {
+		if other.alternative == alternative && other.mutant.kind != exchange {
 			return
 		}
 	}
-	s.mutants = append(s.mutants, m)
+	s.edits = append(s.edits, edit{f.mutant(from, k, was, is), alternative})
+}
+
+// site returns the place between two nodes, or nil if its mutants are written in another way.
+func (f *finder) site(from, to ast.Node, as form, typ string) *site {
+	at := [2]int{f.file.offset(from.Pos()), f.file.offset(to.End())}
+	if s := f.index[at]; s != nil {
+		if s.form != as || s.typ != typ {
+			return nil
+		}
+		return s
+	}
+	s := &site{from: at[0], to: at[1], form: as, typ: typ}
+	f.index[at] = s
+	f.file.sites = append(f.file.sites, s)
+	return s
+}
+
+func (f *finder) mutant(at ast.Node, k kind, was, is string) *mutant {
+	m := &mutant{kind: k, file: f.file, line: f.file.pkg.fset.Position(at.Pos()).Line, function: f.function, was: was, is: is}
 	f.found = append(f.found, m)
+	return m
 }

@@ -12,7 +12,7 @@ import (
 func (f *source) render(chosen map[*mutant]bool) string {
 	var sites []*site
 	for _, s := range f.sites {
-		if slices.ContainsFunc(s.mutants, func(m *mutant) bool { return chosen[m] }) {
+		if len(drawn(s.edits, chosen)) > 0 || len(drawn(s.before, chosen)) > 0 {
 			sites = append(sites, s)
 		}
 	}
@@ -31,7 +31,11 @@ func (f *source) span(from, to int, sites []*site, chosen map[*mutant]bool) stri
 			n++
 		}
 		out.WriteString(f.text[from:s.from])
-		out.WriteString(s.render(f.span(s.from, s.to, sites[1:n], chosen), chosen))
+		if s.define != nil {
+			out.WriteString(s.renderDefine(f.span(s.define.value, s.to, sites[1:n], chosen), chosen))
+		} else {
+			out.WriteString(s.render(f.span(s.from, s.to, sites[1:n], chosen), chosen))
+		}
 		from, sites = s.to, sites[n:]
 	}
 	out.WriteString(f.text[from:to])
@@ -42,24 +46,30 @@ func (f *source) span(from, to int, sites []*site, chosen map[*mutant]bool) stri
 const (
 	isOn = "lwMutated"
 	pick = "lwPick"
+	addr = "lwAddress"
 )
 
-func (s *site) render(inner string, chosen map[*mutant]bool) string {
-	var ms []*mutant
-	for _, m := range s.mutants {
-		if chosen[m] {
-			ms = append(ms, m)
+// drawn returns those of edits whose mutants are chosen.
+func drawn(edits []edit, chosen map[*mutant]bool) (out []edit) {
+	for _, e := range edits {
+		if chosen[e.mutant] {
+			out = append(out, e)
 		}
 	}
+	return out
+}
+
+func (s *site) render(inner string, chosen map[*mutant]bool) string {
+	edits := drawn(s.edits, chosen)
 	var out strings.Builder
 	switch s.form {
 	case boolean:
 		out.WriteString("(")
-		for _, m := range ms {
-			fmt.Fprintf(&out, "%s(%d) && (%s) || ", isOn, m.id, m.alternative)
+		for _, e := range edits {
+			fmt.Fprintf(&out, "%s(%d) && (%s) || ", isOn, e.mutant.id, e.alternative)
 		}
-		for _, m := range ms {
-			fmt.Fprintf(&out, "!%s(%d) && ", isOn, m.id)
+		for _, e := range edits {
+			fmt.Fprintf(&out, "!%s(%d) && ", isOn, e.mutant.id)
 		}
 		fmt.Fprintf(&out, "(%s))", inner)
 	case eager:
@@ -67,23 +77,62 @@ func (s *site) render(inner string, chosen map[*mutant]bool) string {
 		if s.typ != "" {
 			typ = "[" + s.typ + "]"
 		}
-		for _, m := range ms {
-			inner = fmt.Sprintf("%s%s(%d, %s, %s)", pick, typ, m.id, m.alternative, inner)
+		for _, e := range edits {
+			inner = fmt.Sprintf("%s%s(%d, %s, %s)", pick, typ, e.mutant.id, e.alternative, inner)
+		}
+		out.WriteString(inner)
+	case address:
+		for _, e := range edits {
+			inner = fmt.Sprintf("(*%s(%d, &%s, &%s))", addr, e.mutant.id, e.alternative, inner)
 		}
 		out.WriteString(inner)
 	case lazy:
 		fmt.Fprintf(&out, "func() %s {", s.typ)
-		for _, m := range ms {
-			fmt.Fprintf(&out, " if %s(%d) { return %s };", isOn, m.id, m.alternative)
+		for _, e := range edits {
+			fmt.Fprintf(&out, " if %s(%d) { return %s };", isOn, e.mutant.id, e.alternative)
 		}
 		fmt.Fprintf(&out, " return %s }()", inner)
 	case stmt:
-		for _, m := range ms {
-			fmt.Fprintf(&out, "if %s(%d) { %s } else ", isOn, m.id, m.alternative)
-		}
-		fmt.Fprintf(&out, "{ %s }", inner)
+		out.WriteString(s.renderBefore(chosen))
+		out.WriteString(alternatives(edits, inner))
 	}
 	return out.String()
+}
+
+// alternatives is the statement inner, or the alternative that is on.
+func alternatives(edits []edit, inner string) string {
+	if len(edits) == 0 {
+		return inner
+	}
+	var out strings.Builder
+	for _, e := range edits {
+		fmt.Fprintf(&out, "if %s(%d) { %s } else ", isOn, e.mutant.id, e.alternative)
+	}
+	fmt.Fprintf(&out, "{ %s }", inner)
+	return out.String()
+}
+
+// renderBefore is what runs before a statement when that is exchanged with the next one. Variables
+// that the next one defines are declared here, as it may come behind an if.
+func (s *site) renderBefore(chosen map[*mutant]bool) string {
+	var out strings.Builder
+	for _, e := range drawn(s.before, chosen) {
+		if s.next.define != nil {
+			out.WriteString(s.next.define.declare(e.mutant))
+		}
+		fmt.Fprintf(&out, "if %s(%d) { %s }; ", isOn, e.mutant.id, e.alternative)
+	}
+	return out.String()
+}
+
+// renderDefine renders a statement that defines variables, of which value is the right side.
+func (s *site) renderDefine(value string, chosen map[*mutant]bool) string {
+	edits, before := drawn(s.edits, chosen), drawn(s.before, chosen)
+	var declare string
+	if len(edits) == 0 { // else the statement before has declared them
+		declare = s.define.declare(before[0].mutant)
+	}
+	return declare + s.renderBefore(chosen) + alternatives(edits, s.define.left+" = "+value)
 }
 
 // What switches the mutants of a package, and tells where the tests come by when none is on.
@@ -100,6 +149,7 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"unsafe"
 )
 
 var (
@@ -116,6 +166,15 @@ func lwPick[T any](n int, mutated, original T) T {
 	}
 	return original
 }
+
+func lwAddress[T any](n int, mutated, original *T) *T {
+	if lwMutated(n) {
+		return mutated
+	}
+	return original
+}
+
+func lwString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func lwTrace(n int) bool {
 	if lwSeen[n].Load() || lwSeen[n].Swap(true) {

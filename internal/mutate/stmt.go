@@ -7,7 +7,8 @@ import (
 )
 
 // statements makes the mutants of a list of statements.
-func (f *finder) statements(list []ast.Stmt) {
+func (f *finder) statements(block ast.Node, list []ast.Stmt) {
+	f.exchanges(block, list)
 	for i, s := range list {
 		was := f.file.of(s)
 		remove := func() { f.add(s, s, stmt, "", statement, was, "", "") }
@@ -26,10 +27,27 @@ func (f *finder) statements(list []ast.Stmt) {
 			f.add(s, s, stmt, "", arithmetic, was, f.file.of(s.X)+other, f.file.of(s.X)+other)
 		case *ast.SendStmt, *ast.GoStmt, *ast.DeferStmt, *ast.RangeStmt:
 			remove()
+		case *ast.ForStmt:
+			if s.Cond != nil {
+				remove()
+			}
+		case *ast.IfStmt:
+			// Without a first statement this is the condition that is false.
+			if s.Init != nil && s.Else == nil {
+				remove()
+			}
+		case *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
+			if i < len(list)-1 || !f.mustEnd(block) {
+				remove()
+			}
 		case *ast.BranchStmt:
 			f.branch(s, was)
 		case *ast.ReturnStmt:
 			f.returned(s, was, i == len(list)-1)
+			// The only statement of an if runs on when the condition is false, as well.
+			if len(s.Results) > 0 && len(list) > 1 && !f.mustEnd(block) {
+				remove()
+			}
 		}
 	}
 }
@@ -62,8 +80,8 @@ func isBlank(list []ast.Expr) bool {
 
 // caseBody leaves out all that a case does, where it is more than one statement that is left out by
 // itself.
-func (f *finder) caseBody(list []ast.Stmt) {
-	if len(list) < 2 {
+func (f *finder) caseBody(block ast.Node, list []ast.Stmt) {
+	if len(list) < 2 || f.mustEnd(block) {
 		return
 	}
 	last := list[len(list)-1]
