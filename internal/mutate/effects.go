@@ -12,12 +12,12 @@ import (
 // apart by their declarations, elements of maps, slices and pointers by their types.
 type effects struct {
 	reads, writes  map[any]bool
-	names, defines map[string]bool // that are written in it, that it defines for those behind it
+	names, defines map[string]bool // all that occur in it; those that it defines for what is behind it
 	changes        bool            // anything may change: it calls what is not known
 	leaves         bool            // it may not go on with the next statement
-	faults         bool            // it panics if something is not as it should be
+	faults         bool            // it may panic: an index, a conversion
 	logs, locks    bool
-	later          bool // a defer
+	later          bool // it is a defer
 }
 
 // Places in memory. A variable, a field and a package's variable are their types.Var.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A define is a statement that defines variables. Where it may be left out, they are declared
-// before it.
+// A define is a statement that defines variables. An exchanged one stands behind an if, so its
+// variables are declared before that.
 type define struct {
 	vars  []*types.Var
 	types []string
@@ -139,7 +139,7 @@ func (f *finder) mustEnd(block ast.Node) bool {
 		case *ast.FuncLit:
 			return p.Type.Results != nil
 		case *ast.BlockStmt:
-			// The clauses of a switch stand in a block that is none.
+			// The block of a switch has clauses, and each of them must end.
 			_, isCase := block.(*ast.CaseClause)
 			_, isComm := block.(*ast.CommClause)
 			ends = isCase || isComm || last(p.List)

@@ -21,7 +21,7 @@ func (f *finder) isLogging(n *ast.CallExpr) bool {
 // arguments makes mutants in which an argument is the one beside it.
 func (f *finder) arguments(n *ast.CallExpr) {
 	switch f.builtin(n) {
-	case "copy", "append", "make", "delete": // nothing is copied, or they are not of one meaning
+	case "copy", "append", "make", "delete": // copy(a, a) is a statement removed; the others take what is not of one meaning
 		return
 	}
 	f.neighbours(n.Args)
