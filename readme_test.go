@@ -145,7 +145,7 @@ func TestREADMEWithoutAClient(t *testing.T) {
 		}
 		client := sprocketServer.Client()
 		client.Transport = anyHost{client.Transport}
-		// From here on as in README.md.
+		// From here on as in docs/start.md.
 		sprockets := lw.NewInformer(&lw.HTTP[*Sprocket]{
 			URL:    "https://example.com/apis/example.com/v1/sprockets",
 			Client: client, // of rest.HTTPClientFor(config), or any
@@ -177,4 +177,102 @@ func (a anyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host = "http", "apiserver"
 	return a.RoundTripper.RoundTrip(r)
+}
+
+// pages returns the Markdown files of the repository, but for those of tools.
+func pages(t *testing.T) (paths []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "e2e/*.md", "examples/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
+var (
+	linkTo   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	codeSpan = regexp.MustCompile("`[^`\n]*`")
+	heading  = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	unlinked = regexp.MustCompile("[^\\w\\- ]")
+	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
+	function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
+)
+
+// The links of the pages lead to files and headings that exist.
+func TestLinks(t *testing.T) {
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range linkTo.FindAllStringSubmatch(codeSpan.ReplaceAllString(fence.ReplaceAllString(string(text), ""), ""), -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			path := page
+			if file != "" {
+				path = filepath.Join(filepath.Dir(page), file)
+			}
+			target, err := os.ReadFile(path)
+			if _, missing := os.Stat(path); missing != nil {
+				t.Errorf("%s: %s leads to nothing", page, m[1])
+			} else if anchor != "" && (err != nil || !slices.Contains(anchors(string(target)), anchor)) {
+				t.Errorf("%s: %s has no heading #%s", page, path, anchor)
+			}
+		}
+	}
+}
+
+// anchors returns what the headings of a page are linked by.
+func anchors(text string) (names []string) {
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		names = append(names, strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return names
+}
+
+// The tests that the pages and doc.go name exist.
+func TestPagesNameTests(t *testing.T) {
+	exist := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range function.FindAllStringSubmatch(string(source), -1) {
+			exist[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
+			if !exist[m[1]] {
+				t.Errorf("%s: there is no %s", page, m[1])
+			}
+		}
+	}
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\((Test\w+)\)`).FindAllStringSubmatch(string(text), -1)
+	for _, m := range named {
+		if !exist[m[1]] {
+			t.Errorf("doc.go: there is no %s", m[1])
+		}
+	}
+	if len(named) < 15 {
+		t.Errorf("doc.go names %d tests, want one for each point of the contract", len(named))
+	}
 }

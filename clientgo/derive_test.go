@@ -81,7 +81,7 @@ func shop(t *testing.T, refused bool, do func(t *testing.T, clientset kubernetes
 	})
 }
 
-// What README.md says of derived collections.
+// What docs/start.md says of derived collections.
 func TestREADMEDerived(t *testing.T) {
 	type label struct{ namespace, key, value string }
 	selectorPair := func(s *corev1.Service) label { return label{s.Namespace, "app", s.Spec.Selector["app"]} }

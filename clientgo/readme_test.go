@@ -33,9 +33,11 @@ type keys chan lw.Key
 
 func (k keys) Add(key lw.Key) { k <- key }
 
-// What README.md begins with, from a clientset to a write that is read; and what it returns where the server says no.
+// What README.md and docs/start.md begin with, from a clientset to a write that is read; and what it returns where the server says no.
 func TestREADME(t *testing.T) {
 	example := func(ctx context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) error {
+		patience, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
 		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil) // every type is inferred
 		byNode := lw.NewIndex(pods, func(p *corev1.Pod) string { return p.Spec.NodeName })
 		pods.AddHandler(lw.Handler[*corev1.Pod]{
@@ -44,9 +46,6 @@ func TestREADME(t *testing.T) {
 			Delete: func(last *corev1.Pod) { queue.Add(lw.KeyOf(last)) }, // never nil, never a tombstone
 		})
 		go pods.Run(ctx)
-
-		patience, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
 		if err := pods.WaitForSync(patience); err != nil {
 			return err // "lw: Pod: not synced (…): list (failure 5 in a row): pods is forbidden: …: context deadline exceeded"
 		}
@@ -97,7 +96,7 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// The controller of README.md: it reconciles each replica set, also when one of its pods changes, and says what it waits for
+// The controller of docs/start.md: it reconciles each replica set, also when one of its pods changes, and says what it waits for
 // where the server says no.
 func TestREADMEController(t *testing.T) {
 	example := func(ctx, patience context.Context, clientset kubernetes.Interface, reconcile func(*appsv1.ReplicaSet, []*corev1.Pod)) error {
