@@ -20,7 +20,7 @@ import (
 const maxRetryAfter = 5 * time.Minute
 
 var (
-	errEmptyWatch = errors.New("the server closed the watch at once, without an event")
+	errEmptyWatch = errors.New("the server closed the watch early, without an event")
 	// errSilent ends a watch on which nothing was heard.
 	errSilent = errors.New("nothing was heard on the watch")
 	// errStalled ends a list that makes no progress.

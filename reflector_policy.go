@@ -54,8 +54,9 @@ func decide(o outcome, failures int) verdict {
 	case o.op != opWatch:
 		return verdict{failed: o.err != nil, wait: o.err != nil}
 	case o.noVersions:
-		bad := o.err != nil || !o.progress
-		return verdict{relist: true, failed: bad, wait: bad}
+		// Without an error the watch has ended when the source wanted it to: a source that polls
+		// ends it when the next list is due.
+		return verdict{relist: true, failed: o.err != nil, wait: o.err != nil}
 	case o.err == nil && o.progress:
 		return verdict{verify: o.endedEarly, probe: o.heardNothing}
 	case o.err == nil:
@@ -136,6 +137,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 func (r *Reflector[T]) wantList(cause listCause) {
 	if !r.relist {
 		r.relist, r.cause = true, cause
+		r.recorder.listDue()
 	}
 }
 

@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 		"broken after progress":       {outcome{op: opWatch, err: broken, progress: true}, 0, verdict{verify: true}},
 		"broken in silence":           {outcome{op: opWatch, err: broken, progress: true, heardNothing: true}, 0, verdict{verify: true, probe: true}},
 		"opaque":                      {outcome{op: opWatch, noVersions: true, progress: true}, 0, verdict{relist: true}},
-		"opaque and empty":            {outcome{op: opWatch, noVersions: true}, 0, verdict{relist: true, failed: true, wait: true}},
+		"opaque and empty":            {outcome{op: opWatch, noVersions: true}, 0, verdict{relist: true}},
 		"opaque and broken":           {outcome{op: opWatch, noVersions: true, progress: true, err: broken}, 0, verdict{relist: true, failed: true, wait: true}},
 		"silent, and nobody hears it": {outcome{op: opWatch, err: errSilent, progress: true, heardNothing: true}, 0, verdict{verify: true, probe: true}},
 	} {

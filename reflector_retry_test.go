@@ -156,3 +156,83 @@ func (c *closing) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 	}
 	return nil
 }
+
+// A source that polls: its watch waits until the next list is due, and ends. That is no failure, however short the wait is. The pace
+// is the source's, as far as the bound on requests permits.
+func TestPollingSource(t *testing.T) {
+	for name, tc := range map[string]struct {
+		every time.Duration
+		hint  bool // versions mean nothing, though there are some
+		lists int  // in an hour, at least
+		stale time.Duration
+	}{
+		"at once":           {0, false, 1630, 2300 * time.Millisecond},
+		"each second":       {time.Second, false, 1630, 2300 * time.Millisecond},
+		"each five seconds": {5 * time.Second, false, 720, 5 * time.Second},
+		"each minute":       {time.Minute, false, 60, time.Minute},
+		"with a hint":       {5 * time.Second, true, 720, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				version := ""
+				if tc.hint {
+					version = "10"
+				}
+				src := &script{list: func() reply { return list(version, stamped("a", 1, "9")) }, watch: func() stream { return stream{after: tc.every} }}
+				inf := lw.NewInformer[*Widget](&hinted{src, lw.SourceHints{Unversioned: tc.hint}},
+					&lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
+				start(t, inf)
+				synctest.Wait()
+				for range 3600 {
+					sleep(time.Second)
+					s := inf.Status()
+					if err := s.Healthy(); err != nil || time.Since(s.LastList) > tc.stale || s.Failures != 0 {
+						t.Fatalf("the last list came %v ago: %v, %+v", time.Since(s.LastList), err, s)
+					}
+				}
+				if n := src.listed(); n < tc.lists || n > tc.lists+10 {
+					t.Errorf("%d lists in an hour, want about %d", n, tc.lists)
+				}
+				mustBeBounded(t, src.requests())
+				if s := inf.Status(); s.ListCauses.Unversioned != s.Relists {
+					t.Errorf("causes of %d relists: %+v", s.Relists, s.ListCauses)
+				}
+			})
+		})
+	}
+}
+
+// hinted is a script with hints.
+type hinted struct {
+	*script
+	hints lw.SourceHints
+}
+
+func (h *hinted) Hints() lw.SourceHints { return h.hints }
+
+// Where the watch ends without an error the failures before it are over: the next one is the first of its row.
+func TestPollEndsFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		n := 0
+		src := &script{
+			list: func() reply {
+				if n++; n%4 != 1 {
+					return reply{err: down}
+				}
+				return list("", stamped("a", 1, "9"))
+			},
+			watch: func() stream { return stream{after: 5 * time.Second} },
+		}
+		var asked []int
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+			asked = append(asked, n)
+			return 3 * time.Second
+		}})
+		start(t, inf)
+		sleep(40 * time.Second)
+		if diff := cmp.Diff([]int{1, 2, 3, 1, 2, 3}, asked[:6]); diff != "" {
+			t.Errorf("backoffs (-want +got):\n%s", diff)
+		}
+	})
+}

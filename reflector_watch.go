@@ -178,9 +178,9 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 	o.heardNothing = w.stall.count.Load() == 0
 	// The server counts the timeout from the request on, not from the end of the initial events.
 	o.endedEarly = time.Since(w.requested) < w.timeout
-	o.progress = w.moved || took >= healthyAfter || !o.endedEarly
-	o.unreported = err == errUnverified
 	o.noVersions = w.noVersions || HintsOf(r.src).Unversioned
+	o.progress = w.moved || took >= healthyAfter || !o.endedEarly || o.noVersions && err == nil
+	o.unreported = err == errUnverified
 	// heardNothing and endedEarly make the reflector ask whether the server went back in time. A
 	// position without an order, which cannot even be compared with itself, gives no answer.
 	if _, ordered := r.position.before(r.position); !ordered || o.noVersions {

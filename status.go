@@ -10,8 +10,10 @@ import (
 //
 // A readiness probe should use [Status.Healthy]. It fails until Synced is true, and when Phase is
 // PhaseStopped. It also fails once requests have failed for a minute on end, counted from Since:
-// the store is complete but may be out of date. Nothing else makes it fail. A watch that breaks is
-// resumed.
+// the store is complete but may be out of date. The same is true if another whole list is due for a
+// minute, counted from ListDue. Nothing else makes it fail. A watch that breaks is resumed.
+//
+// Of a source that polls, which has no versions, the store is as old as LastList.
 //
 // An alert should watch SetAside and Pending. The objects of SetAside are out of date or missing,
 // but all others are as they should be. A Pending that only grows means that a handler hangs. An
@@ -26,6 +28,8 @@ type Status struct {
 	ResourceVersion string    // the version of the store; every event up to it has been applied
 	Objects         int       // the number of objects in the store
 	LastEvent       time.Time // when the last watch event came; zero: none has
+	LastList        time.Time // when the last whole list became the content; zero: none has
+	ListDue         time.Time // since when the content needs another whole list; zero while it does not
 	Failures        int       // in a row; a whole list, or progress of a watch, sets it to 0
 	Err             error     // the last of these failures, an *Error; nil while Failures is 0
 	Since           time.Time // when the first of these failures was; zero while Failures is 0

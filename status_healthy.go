@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// staleAfter is how long requests may fail on end until the store counts as out of date. It is
-// longer than the longest default pause between two attempts, which is 45 s. So normally at least
-// two attempts have failed.
+// staleAfter is how long requests may fail on end, or another whole list be due, until the store
+// counts as out of date. It is longer than the longest default pause between two attempts, which is
+// 45 s. So normally at least two attempts have failed.
 const staleAfter = time.Minute
 
-// Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and requests
-// have not failed for a minute on end. Otherwise the error says what is wrong; errors.Is and
-// errors.As find [ErrStopped] and Status.Err in it.
+// Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and for the
+// last minute neither have all requests failed nor has it needed a whole list that has not come.
+// Otherwise the error says what is wrong; errors.Is and errors.As find [ErrStopped] and Status.Err
+// in it.
 func (s Status) Healthy() error {
 	switch {
 	case s.Phase == PhaseStopped:
@@ -22,6 +23,9 @@ func (s Status) Healthy() error {
 		return &statusError{what: s.unsynced(), status: s}
 	case s.Failures > 0 && time.Since(s.Since) >= staleAfter:
 		return &statusError{what: "out of date since " + s.Since.Format(time.RFC3339), status: s}
+	case !s.ListDue.IsZero() && time.Since(s.ListDue) >= staleAfter:
+		return &statusError{what: fmt.Sprintf("out of date since %s (%s, the last whole list came at %s)",
+			s.ListDue.Format(time.RFC3339), s.Phase, s.LastList.Format(time.RFC3339)), status: s}
 	}
 	return nil
 }

@@ -59,6 +59,48 @@ func TestStatusHealthy(t *testing.T) {
 	})
 }
 
+// A list that is due and does not come is no failure yet. A store that waits for it for a minute is out of date all the same.
+func TestStatusHealthyWhileAListIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		src := &script{
+			list: func() reply {
+				if n++; n == 2 {
+					return reply{hang: true} // until the reflector gives up, after 90 s
+				}
+				return list("", stamped("a", 1, "9"))
+			},
+			watch: func() stream { return stream{after: 20 * time.Second} },
+		}
+		began := time.Now()
+		at := func(d time.Duration) string { return began.Add(d).Format(time.RFC3339) }
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+		start(t, inf)
+		for _, want := range []struct {
+			after     time.Duration
+			last, due time.Duration // after the beginning; due < 0: none is
+			healthy   string
+		}{
+			{0, 0, -1, "<nil>"},
+			{19 * time.Second, 0, -1, "<nil>"},
+			{time.Second, 0, 20 * time.Second, "<nil>"}, // the next list has begun
+			{59 * time.Second, 0, 20 * time.Second, "<nil>"},
+			{time.Second, 0, 20 * time.Second, "lw: Widget: out of date since " + at(20*time.Second) + " (listing, the last whole list came at " + at(0) + ")"},
+			{32 * time.Second, 111 * time.Second, -1, "<nil>"},
+		} {
+			sleep(want.after)
+			s := inf.Status()
+			last, due := s.LastList.Sub(began), time.Duration(-1)
+			if !s.ListDue.IsZero() {
+				due = s.ListDue.Sub(began)
+			}
+			if got := fmt.Sprint(s.Healthy()); last != want.last || due != want.due || got != want.healthy {
+				t.Errorf("after %v: the last list %v after the beginning, due since %v, healthy: %s", time.Since(began), last, due, got)
+			}
+		}
+	})
+}
+
 // A whole list is progress: what failed before is over. The pauses go on to grow where watches fail after each list.
 func TestListEndsFailures(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {

@@ -36,7 +36,9 @@ type statusRecorder struct {
 	failures int // in a row
 	err      error
 	since    time.Time
-	mode     ListMode // ListAuto before the first list
+	lastList time.Time
+	due      time.Time // Status.ListDue
+	mode     ListMode  // ListAuto before the first list
 	epoch    int
 	requests []RequestCount // sorted by op and code
 	causes   ListCauses
@@ -51,7 +53,7 @@ func (b *statusRecorder) status(mode ListMode) Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := Status{
-		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since,
+		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since, LastList: b.lastList, ListDue: b.due,
 		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed, Mode: b.mode, Epoch: b.epoch,
 		Requests: slices.Clone(b.requests), ListCauses: b.causes, Undecoded: b.undecoded.Load(), Backoff: b.backoff,
 		EventTypes: EventTypes{
@@ -174,6 +176,13 @@ func (b *statusRecorder) fail(failures int, err error) {
 	}
 }
 
+// listDue notes that the content needs another whole list from now on.
+func (b *statusRecorder) listDue() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due = time.Now()
+}
+
 // requestFailed counts a request that ended with an error, even if it is no failure in a row.
 func (b *statusRecorder) requestFailed() {
 	b.mu.Lock()
@@ -201,6 +210,7 @@ func (b *statusRecorder) replaced(epoch bool, cause listCause) {
 		b.relists++
 	}
 	*cause.of(&b.causes)++
+	b.lastList, b.due = time.Now(), time.Time{}
 	// A watch is the next step. A Status that is read in between should say no other phase.
 	b.synced, b.phase = true, PhaseWatching
 	b.recoveredLocked()

@@ -38,13 +38,13 @@ func TestStatusOfEachPhase(t *testing.T) {
 		"streaming": {&script{stream: func() stream { return events(added("a", "9")) }}, lw.ListAuto, true, false,
 			lw.Status{Phase: lw.PhaseStreaming, Mode: lw.ListStream, Watches: 1, Streams: 1, Events: 1, EventTypes: lw.EventTypes{Added: 1}, LastEvent: born}, nil},
 		"watching": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{events(added("b", "11"), bookmark("20"))}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.PhaseWatching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, EventTypes: lw.EventTypes{Added: 1, Bookmarks: 1}, LastEvent: born, Requests: listedOnce, ListCauses: lw.ListCauses{First: 1}}, nil},
+			lw.Status{Phase: lw.PhaseWatching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Lists: 1, Watches: 1, Events: 2, EventTypes: lw.EventTypes{Added: 1, Bookmarks: 1}, LastEvent: born, LastList: born, Requests: listedOnce, ListCauses: lw.ListCauses{First: 1}}, nil},
 		"waiting to list": {&script{lists: []reply{{err: down}}}, lw.ListPages, true, false,
 			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Lists: 1, Failures: 1, Failed: 1, Since: born, Requests: []lw.RequestCount{{Op: "list", Count: 1}}}, down},
 		"waiting to watch": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{{err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1, Failed: 1, Since: born, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: lw.ListCauses{First: 1}}, down},
+			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Failures: 1, Failed: 1, Since: born, LastList: born, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: lw.ListCauses{First: 1}}, down},
 		"stopped": {&script{lists: []reply{list("10", stamped("a", 1, "9"))}, watches: []stream{forever()}}, lw.ListPages, true, true,
-			lw.Status{Phase: lw.PhaseStopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Lists: 1, Watches: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: lw.ListCauses{First: 1}}, nil},
+			lw.Status{Phase: lw.PhaseStopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, LastList: born, Lists: 1, Watches: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: lw.ListCauses{First: 1}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
