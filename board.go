@@ -3,12 +3,13 @@ package lw
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/go-lw/lw/internal/board"
+	"github.com/go-lw/lw/internal/names"
 )
 
 // A Board lists informers, reflectors and graphs while they run: those whose Options.Board or
@@ -49,12 +50,17 @@ func (b *Board) Graphs() iter.Seq2[string, GraphStatus] {
 }
 
 // A roster is a list of what runs. It does not depend on what a status is, so that the compiler
-// generates its code once.
+// generates its code once. A program may have an informer for each namespace, all of one name:
+// neither add nor its remove looks at the others.
 type roster struct {
-	// mu guards entries, which is replaced and never changed. No other lock is taken under it, and
-	// nothing is asked for its status.
+	// mu guards the fields below. No other lock is taken under it, and nothing is asked for its
+	// status.
 	mu      sync.Mutex
-	entries []*rosterEntry // sorted by compare
+	names   names.Set
+	entries map[*rosterEntry]struct{}
+	// sorted is entries, sorted by compare. Callers of list have it, so it is replaced and never
+	// changed. nil: list has to make it.
+	sorted []*rosterEntry
 }
 
 // A rosterEntry is called name as long as it is on the roster. That is base, or base with a number
@@ -79,18 +85,18 @@ func (r *roster) add(e *rosterEntry) (remove func()) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.number, e.name = 1, e.base
-	// A base may look like a name with a number. So the name is what has to be free.
-	for slices.ContainsFunc(r.entries, func(other *rosterEntry) bool { return other.name == e.name }) {
-		e.number++
-		e.name = e.base + "#" + strconv.Itoa(e.number)
+	e.name, e.number = r.names.Take(e.base)
+	if r.entries == nil {
+		r.entries = map[*rosterEntry]struct{}{}
 	}
-	at, _ := slices.BinarySearchFunc(r.entries, e, (*rosterEntry).compare)
-	r.entries = slices.Insert(slices.Clone(r.entries), at, e)
+	r.entries[e] = struct{}{}
+	r.sorted = nil
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.entries = without(slices.Clone(r.entries), e)
+		r.names.Release(e.base, e.number)
+		delete(r.entries, e)
+		r.sorted = nil
 	}
 }
 
@@ -103,5 +109,8 @@ func (e *rosterEntry) compare(other *rosterEntry) int {
 func (r *roster) list() []*rosterEntry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.entries
+	if r.sorted == nil {
+		r.sorted = slices.SortedFunc(maps.Keys(r.entries), (*rosterEntry).compare)
+	}
+	return r.sorted
 }

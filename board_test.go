@@ -3,7 +3,9 @@ package lw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -182,6 +184,32 @@ func TestBoardOfEqualNames(t *testing.T) {
 		}
 		mustList(t, &b, nil, nil)
 	})
+}
+
+// A program may have an informer for each namespace, all of one name. What one costs to come and to
+// go does not depend on the others.
+func TestBoardOfManyNames(t *testing.T) {
+	for _, n := range []int{10, 1_000, 100_000} {
+		var b lw.Board
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		remove := b.Register(n, "Pod")
+		runtime.ReadMemStats(&after)
+		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(n+10)*1500; got > most {
+			t.Errorf("%d informers: %d bytes to come, want %d at most", n, got, most)
+		}
+		names := namesOn(b.Informers())
+		if len(names) != n || names[0] != "Pod" || names[n-1] != fmt.Sprintf("Pod#%d", n) {
+			t.Errorf("%d informers: %d names, the last one is %s", n, len(names), names[len(names)-1])
+		}
+		runtime.ReadMemStats(&before)
+		remove()
+		runtime.ReadMemStats(&after)
+		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(n+10)*500; got > most {
+			t.Errorf("%d informers: %d bytes to go, want %d at most", n, got, most)
+		}
+		mustList(t, &b, nil, nil)
+	}
 }
 
 // A loop over a board is of what ran when it began, and its body may start and stop what it likes.

@@ -50,3 +50,16 @@ func IndexSignals[K comparable, T Object](ix *Index[K, T]) int { return ix.group
 
 // ReportOf returns what b shows at this moment.
 func ReportOf(b *Board) *board.Report { return b.report() }
+
+// Register puts n informers of one name on b, which do not run, and returns what takes them off.
+func (b *Board) Register(n int, name string) (remove func()) {
+	var removes []func()
+	for range n {
+		removes = append(removes, b.informers.add(&rosterEntry{base: name, status: func() Status { return Status{} }}))
+	}
+	return func() {
+		for _, remove := range removes {
+			remove()
+		}
+	}
+}

@@ -58,8 +58,10 @@ type Registration struct {
 
 	// The fields below are written once, by register.
 
-	name   string // Handler.Name, and a number if another handler of that name was there
 	number int    // how many were registered before it
+	base   string // Handler.Name
+	name   string // base, and a number if another handler of that name was there
+	alike  int    // that number; 1: name is base
 }
 
 // Remove ends the registration: no call starts after Remove has returned. A call that is running

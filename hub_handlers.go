@@ -2,9 +2,9 @@ package lw
 
 import (
 	"slices"
-	"strconv"
 	"sync"
 
+	"github.com/go-lw/lw/internal/names"
 	"github.com/go-lw/lw/internal/signal"
 )
 
@@ -24,7 +24,7 @@ type hubCore struct {
 	regMu sync.Mutex
 	phase lifecycle
 	regs  map[*Registration]struct{} // those that were not removed
-	names map[string]struct{}        // of regs
+	names names.Set                  // of regs
 	added int                        // how many were ever registered
 	// running counts these goroutines. They start under regMu, so none starts after stop.
 	running sync.WaitGroup
@@ -41,7 +41,7 @@ const (
 
 func newHubCore(opts *settings) *hubCore {
 	return &hubCore{
-		opts: opts, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]struct{}{}, names: map[string]struct{}{},
+		opts: opts, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]struct{}{},
 	}
 }
 
@@ -89,27 +89,12 @@ func (c *hubCore) register(reg *Registration, name string, subscribe func()) {
 		return
 	}
 	subscribe()
-	reg.name, reg.number = c.freeNameLocked(name), c.added
+	reg.base, reg.number = name, c.added
 	c.added++
-	c.names[reg.name] = struct{}{}
+	reg.name, reg.alike = c.names.Take(name)
 	c.regs[reg] = struct{}{}
 	if c.phase == started {
 		c.running.Go(reg.runner.run)
-	}
-}
-
-// freeNameLocked returns name, or if a handler has that name already, name with the first number
-// from 2 on that is free. A name that looks like one with a number is no exception.
-func (c *hubCore) freeNameLocked(name string) string {
-	if _, taken := c.names[name]; !taken {
-		return name
-	}
-	numbered := append([]byte(name), '#')
-	for n := int64(2); ; n++ {
-		at := strconv.AppendInt(numbered, n, 10)
-		if _, taken := c.names[string(at)]; !taken {
-			return string(at)
-		}
 	}
 }
 
@@ -122,7 +107,7 @@ func (c *hubCore) unregister(reg *Registration) {
 	_, ok := c.regs[reg]
 	if ok {
 		delete(c.regs, reg)
-		delete(c.names, reg.name)
+		c.names.Release(reg.base, reg.alike)
 	}
 	idle := ok && c.phase == notStarted
 	c.regMu.Unlock()

@@ -40,18 +40,20 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// labels are the values of one label in a scrape.
-type labels map[string]bool
+// labels are the values of one label in a scrape, each with the least number that may be free
+// behind it.
+type labels map[string]int
 
 // of returns name as the value of a label, which must be valid UTF-8, and no other of these. Where
 // it is not, it gets a number, as on a board: two collections of a graph may have one name.
 func (l labels) of(name string) string {
 	name = strings.ToValidUTF8(name, "\uFFFD")
-	free := name
-	for n := 2; l[free]; n++ {
+	free, n := name, max(2, l[name])
+	for ; l[free] > 0; n++ {
 		free = name + "#" + strconv.Itoa(n)
 	}
-	l[free] = true
+	l[free] = 2
+	l[name] = n
 	return free
 }
 

@@ -3,6 +3,7 @@ package main
 const (
 	boardFile     = "board.go"
 	boardHTTPFile = "board_http.go"
+	namesFile     = "internal/names/names.go"
 	statesFile    = "internal/board/state.go"
 	pageFile      = "internal/board/page.go"
 	markupFile    = "internal/markup/markup.go"
@@ -17,16 +18,20 @@ var boardBugs = []bug{
 		"	defer g.opts.board.add(&rosterEntry{base: g.opts.Name, graph: g.Status})()\n", "	g.opts.board.add(&rosterEntry{base: g.opts.Name, graph: g.Status})\n")},
 	{name: "board: the reflector of an informer is listed beside it", run: "TestBoardListsWhatRuns", edits: one(reflectorFile,
 		"opts: opts, recorder:", "opts: opts, board: opts.board, recorder:")},
-	{name: "board: two have one name", run: "TestBoardOfEqualNames", edits: one(boardFile,
-		"return other.name == e.name })", "return other.name == e.name && e.number > 1 })")},
-	{name: "board: a name that looks like one with a number is taken twice", run: "TestBoardOfEqualNames", edits: one(boardFile,
-		"return other.name == e.name })", "return other.base == e.base && other.number == e.number })")},
+	{name: "board: two have one name", run: "TestBoardOfEqualNames", edits: one(namesFile,
+		"!e.taken {", "!e.taken || number == 1 {")},
+	{name: "board: a name that looks like one with a number is taken twice", run: "TestBoardOfEqualNames", edits: one(namesFile,
+		"!e.taken {", "!e.taken || number > 1 {")},
+	{name: "board: a name looks at all others", run: "TestCostOfOneName", in: "./internal/names", edits: one(namesFile,
+		"		heap.Push(&b.back, number)\n", "		b.next, b.back = 1, nil\n")},
+	{name: "board: whoever comes copies the list", run: "TestBoardOfManyNames", edits: one(boardFile,
+		"	r.entries[e] = struct{}{}\n	r.sorted = nil\n", "	r.entries[e] = struct{}{}\n	r.sorted = slices.Collect(maps.Keys(r.entries))\n")},
 	{name: "board: name#10 comes before name#2", run: "TestBoardOfEqualNames", edits: one(boardFile,
 		"cmp.Compare(e.number, other.number)", "strings.Compare(e.name, other.name)")},
 	{name: "board: what ends is taken out of a list that is being read", run: "TestBoardChangesInALoop", edits: one(boardFile,
-		"without(slices.Clone(r.entries), e)", "without(r.entries, e)")},
+		"		delete(r.entries, e)\n		r.sorted = nil\n", "		delete(r.entries, e)\n		r.sorted = without(r.sorted, e)\n")},
 	{name: "board: statuses are asked for under the lock", run: "TestBoardChangesInALoop", edits: one(boardFile,
-		"		for _, e := range b.informers.list() {\n", "		b.informers.mu.Lock()\n		defer b.informers.mu.Unlock()\n		for _, e := range b.informers.entries {\n")},
+		"		for _, e := range b.informers.list() {\n", "		b.informers.mu.Lock()\n		defer b.informers.mu.Unlock()\n		for e := range b.informers.entries {\n")},
 	{name: "board: text is not escaped", run: "TestBoardIsHarmless", edits: one(markupFile,
 		"html.EscapeString(printable(text))", "html.UnescapeString(html.EscapeString(printable(text)))")},
 	{name: "board: what cannot be printed stays", run: "TestPrintable|TestEscape", in: "./internal/markup", edits: one(markupFile,

@@ -20,7 +20,7 @@ var metricsBugs = []bug{
 	{name: "of folded changes none is timed", run: "TestHandlerStatusLag", edits: one("fold.go",
 		"			n.timed = append(n.timed, timedDelta{place, arrival})\n", "			_, _ = place, arrival\n")},
 	{name: "the name of a removed handler stays taken", run: "TestHandlerStatusOfEqualNames", edits: one(hubHandlers,
-		"		delete(c.names, reg.name)\n", "")},
+		"		c.names.Release(reg.base, reg.alike)\n", "")},
 	{name: "a gap counts as a protocol error", run: "TestStatusListCauses", edits: one(policyFile,
 		"errors.As(o.err, &proto) && proto.gap", "errors.As(o.err, &proto) && false")},
 	{name: "a list after a failed watch counts as expired", run: "TestStatusListCauses", edits: one(policyFile,
