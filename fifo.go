@@ -86,7 +86,7 @@ const (
 	// chunkSize is the number of deltas in a chunk of a busy log, and firstChunk in one that was
 	// calm; see chunkAfter.
 	chunkSize  = 256
-	firstChunk = 32
+	firstChunk = 8
 	// wakingGrace multiplies the limit of a cursor that waits to be woken, or was woken and has not
 	// polled since; see Cursor.slow.
 	wakingGrace = 256

@@ -417,7 +417,7 @@ func TestRace(t *testing.T) {
 func TestCloseWhileReading(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c, other := q.Subscribe(), q.Subscribe()
-	for i := range 10 {
+	for i := range firstChunk {
 		q.push(numbered(i))
 	}
 	part, _, err := c.poll()
@@ -427,7 +427,7 @@ func TestCloseWhileReading(t *testing.T) {
 	readDry(t, other)
 	c.Close()
 	other.wait()
-	if diff := cmp.Diff(numbers(0, 10), versions(part)); diff != "" {
+	if diff := cmp.Diff(numbers(0, firstChunk), versions(part)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

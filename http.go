@@ -99,7 +99,9 @@ type HTTP[T Identified] struct {
 	// Share lets objects share equal parts, such as the probes and tolerations of a deployment's
 	// pods, which saves memory and time. A change to one object of the store, which is forbidden
 	// anyway, then shows in others: use Options.DetectMutation to find such changes before you set
-	// Share.
+	// Share. The function of a [Transform] must not write into maps and slices either: it may set
+	// fields of the object. Of an object without a type, such as *unstructured.Unstructured, the
+	// equal maps and slices are shared, and it may set members of the object and its metadata.
 	Share bool
 	// Whole decodes each version of an object whole. By default an informer's HTTP compares the
 	// bytes of labels, managed fields, spec, status and the like with those of the version in the

@@ -122,6 +122,7 @@ type Decoder struct {
 	p       parser
 	strings stringPool
 	boxed   boxedStrings
+	maps    mapShare
 
 	// objects counts the objects that have been begun. An allocator compares it with the number
 	// that it remembers, to see that a new object has begun.
@@ -222,6 +223,7 @@ func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) erro
 	d.beginStream(r, idleBuffer, watchBuffer)
 	defer d.releaseStream()
 	d.listing = false
+	d.await()
 	w := watchStream{d: d, yield: yield}
 	return w.read(enc)
 }

@@ -64,7 +64,7 @@ type pair struct {
 	value any
 }
 
-// decodeAnyMap consumes an object. value decodes the value of each member; nil: decodeAny does. The
+// decodeAnyMap consumes an object. value decodes the value of each member; nil: decodeMember does. The
 // members are collected on the Decoder's stack first, so that the map is made of the right size. Of
 // a name that comes twice the last value wins; twice reports that there is one.
 func (d *Decoder) decodeAnyMap(drop drops, value func(name string, drop drops) (any, error)) (_ map[string]any, twice bool, err error) {
@@ -93,7 +93,7 @@ func (d *Decoder) decodeAnyMap(drop drops, value func(name string, drop drops) (
 			if value != nil {
 				m.value, err = value(m.name, rest)
 			} else {
-				m.value, err = d.decodeAny(rest)
+				m.value, err = d.decodeMember(m.name, nil, rest)
 			}
 			if err != nil {
 				err = in(m.name, err)
@@ -128,7 +128,7 @@ func (d *Decoder) decodeAnySlice(drop drops, old []any) ([]any, error) {
 			break
 		}
 		if i := len(d.pairStack) - base; i < len(old) {
-			m.value, err = d.decodeOr(old[i], drop)
+			m.value, err = d.decodeOr("", old[i], drop)
 		} else {
 			m.value, err = d.decodeAny(drop)
 		}

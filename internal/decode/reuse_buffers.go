@@ -32,6 +32,25 @@ func (d *Decoder) releaseScratch() {
 	}
 }
 
+// await lets go of what the next events soon make again. It is called when the wait for the first of
+// them begins, since a program may have hundreds of watches on which hardly anything comes. Strings
+// of many objects stay.
+func (d *Decoder) await() {
+	if len(d.strings.table) <= firstSlots {
+		d.strings.table = nil
+	}
+	if len(d.boxed.table) <= firstSlots {
+		d.boxed.table = nil
+	}
+	d.kinds[0].seen, d.kinds[1].seen, d.eventTypes.seen = nil, nil, nil
+	for i := range d.ahead {
+		d.patternBytes -= d.ahead[i].size
+		d.ahead[i] = skipPattern{}
+	}
+	d.maps.seen = nil
+	d.pairStack, d.stringStack, d.p.scratch = nil, nil, nil
+}
+
 // releaseInput makes the parser forget the bytes of the piece that it has parsed. They are part of
 // the buffer, and would keep a large buffer alive while the next piece is awaited, maybe for hours.
 func (d *Decoder) releaseInput() { d.p.data = nil }

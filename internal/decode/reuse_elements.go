@@ -12,7 +12,7 @@ func (d *Decoder) decodeNear(old any, drop drops) (any, error) {
 	switch c := d.p.next(); old := old.(type) {
 	case map[string]any:
 		if c == '{' {
-			m, _, err := d.decodeAnyMap(drop, func(name string, drop drops) (any, error) { return d.decodeOr(old[name], drop) })
+			m, _, err := d.decodeAnyMap(drop, func(name string, drop drops) (any, error) { return d.decodeOr(name, old[name], drop) })
 			return m, err
 		}
 	case []any:
@@ -23,8 +23,9 @@ func (d *Decoder) decodeNear(old any, drop drops) (any, error) {
 	return d.decodeAny(drop)
 }
 
-// decodeOr consumes a value. If it is an object or an array that equals old, decodeOr returns old.
-func (d *Decoder) decodeOr(old any, drop drops) (any, error) {
+// decodeOr consumes the value of member name, or of an element if name is "". If it is an object or
+// an array that equals old, decodeOr returns old.
+func (d *Decoder) decodeOr(name string, old any, drop drops) (any, error) {
 	if c := d.p.next(); (c == '{' || c == '[') && old != nil && len(drop) == 0 {
 		pos, depth := d.p.pos, d.p.depth
 		if d.p.equals(old) {
@@ -32,7 +33,10 @@ func (d *Decoder) decodeOr(old any, drop drops) (any, error) {
 		}
 		d.p.pos, d.p.depth = pos, depth
 	}
-	return d.decodeAny(drop)
+	if name == "" {
+		return d.decodeAny(drop)
+	}
+	return d.decodeMember(name, nil, drop)
 }
 
 // equals consumes a value and reports whether it is surely what decodeAny would return as v. If

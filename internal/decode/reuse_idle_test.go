@@ -15,6 +15,12 @@ func kept(d *Decoder) int {
 	const header = int(unsafe.Sizeof(""))
 	n := cap(d.buf.data) + cap(d.p.data) + cap(d.p.scratch)
 	n += header * (len(d.strings.table) + len(d.boxed.table))
+	for _, f := range []*stringField{&d.kinds[0], &d.kinds[1], &d.eventTypes} {
+		if f.seen != nil {
+			n += int(unsafe.Sizeof(*f.seen))
+		}
+	}
+	n += d.patternBytes + 8*cap(d.maps.seen)
 	return n + cap(d.pairStack)*int(unsafe.Sizeof(pair{})) + cap(d.stringStack)*header
 }
 
@@ -30,9 +36,9 @@ func TestIdleDecoderKeepsLittle(t *testing.T) {
 		watch  func(d *Decoder, r io.Reader, enc Encoding, yield func(Event) error) error
 		most   int
 	}{
-		"a streamed list": {event("a") + end, (*Decoder).WatchList, 6 << 10},
-		"of 20 objects":   {strings.Repeat(event("a"), 20) + end, (*Decoder).WatchList, 6 << 10},
-		"a watch":         {"", (*Decoder).Watch, 3 << 10},
+		"a streamed list": {event("a") + end, (*Decoder).WatchList, idleBuffer + 100},
+		"of 20 objects":   {strings.Repeat(event("a"), 20) + end, (*Decoder).WatchList, idleBuffer + 100},
+		"a watch":         {"", (*Decoder).Watch, idleBuffer + 100},
 		"of one event":    {event("a"), (*Decoder).Watch, 8 << 10},
 	} {
 		d, err := New(reflect.TypeFor[*unstructured.Unstructured](), Options{Workers: -1})

@@ -48,9 +48,9 @@ func (d *Decoder) decodeContent() (map[string]any, error) {
 		case name == "metadata" && d.p.next() == '{':
 			return d.decodeMetadata(&parts, drop)
 		case len(metaParts)+parts.members >= maxParts:
-			return d.decodeAny(drop)
+			return d.decodeMember(name, nil, drop)
 		}
-		return d.decodePart(&parts, len(metaParts)+parts.members, maphash.String(nameSeed, name), drop, func() any {
+		return d.decodePart(name, &parts, len(metaParts)+parts.members, maphash.String(nameSeed, name), drop, func() any {
 			return parts.old[name]
 		}, func() { parts.members++ })
 	})
@@ -78,17 +78,17 @@ func (d *Decoder) decodeMetadata(parts *untypedParts, drop drops) (any, error) {
 	m, twice, err := d.decodeAnyMap(drop, func(name string, drop drops) (any, error) {
 		i, ok := metaParts[name]
 		if !ok {
-			return d.decodeAny(drop)
+			return d.decodeMember(name, nil, drop)
 		}
-		return d.decodePart(parts, i, 0, drop, func() any { return parts.oldMeta[name] }, func() {})
+		return d.decodePart(name, parts, i, 0, drop, func() any { return parts.oldMeta[name] }, func() {})
 	})
 	parts.unsure = parts.unsure || twice
 	return m, err
 }
 
-// decodePart consumes a member whose notes are number i, if it is an object or an array, and calls
+// decodePart consumes member name, whose notes are number i, if it is an object or an array, and calls
 // noted then. old returns the value that the last version has.
-func (d *Decoder) decodePart(parts *untypedParts, i int, salt uint64, drop drops, old func() any, noted func()) (any, error) {
+func (d *Decoder) decodePart(name string, parts *untypedParts, i int, salt uint64, drop drops, old func() any, noted func()) (any, error) {
 	if c := d.p.next(); c != '{' && c != '[' {
 		return d.decodeAny(drop)
 	}
@@ -98,7 +98,7 @@ func (d *Decoder) decodePart(parts *untypedParts, i int, salt uint64, drop drops
 		d.p.pos += n
 		return old(), nil
 	}
-	v, err := d.decodeNear(old(), drop)
+	v, err := d.decodeMember(name, old(), drop)
 	if err == nil {
 		raw := d.p.data[start:d.p.pos]
 		l.note(d, i, raw, maphash.Bytes(seed, raw)^salt)

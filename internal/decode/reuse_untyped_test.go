@@ -81,7 +81,7 @@ func TestUntypedPartsOfOtherNames(t *testing.T) {
 // is changed by those that come later.
 func TestUntypedPartsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		opts := Options{}
+		opts := Options{Share: rapid.Bool().Draw(t, "share")}
 		drop := rapid.Bool().Draw(t, "drop")
 		if drop {
 			opts.Drop = []string{"metadata.managedFields", "spec.nodeSelector"}

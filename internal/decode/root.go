@@ -22,7 +22,8 @@ type root struct {
 	// in which a value comes twice (see errMerge); it is nil until one comes.
 	json         decoder
 	unsharedJSON decoder
-	// ident decodes only an identity. It names an object that json could not decode.
+	// ident decodes only an identity. It names an object that json could not decode. It is nil until
+	// there is one.
 	ident decoder
 	// untyped objects are runtime.Unstructured: maps without a Go struct.
 	untyped bool
@@ -104,9 +105,6 @@ func (e *DropError) Unwrap() error { return e.err }
 
 // compileJSON compiles the decoders of JSON. Its error can only be about a path to drop.
 func (r *root) compileJSON() (err error) {
-	if r.ident, err = newCompiler(false).root(reflect.TypeFor[identity](), nil, nil); err != nil {
-		return err
-	}
 	r.json, err = r.decoder(r.share, r.layout)
 	return err
 }
@@ -312,6 +310,10 @@ func (d *Decoder) decodeObject() (Object, error) {
 func (d *Decoder) identify() Ident {
 	id := identity{}
 	d.kind, d.apiVersion = "", ""
+	if d.root.ident == nil {
+		// An error could only be about a path to drop, and there is none.
+		d.root.ident, _ = newCompiler(false).root(reflect.TypeFor[identity](), nil, nil)
+	}
 	// An error here only says that the identity does not fit either. Its fields stay empty.
 	_ = d.root.ident(d, pointerTo(&id))
 	m := id.Metadata

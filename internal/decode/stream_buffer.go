@@ -12,7 +12,7 @@ import (
 const (
 	// idleBuffer is the memory that a watch begins with. A program may have hundreds of watches on
 	// which hardly anything comes.
-	idleBuffer = 2 << 10
+	idleBuffer = 1 << 10
 	// watchBuffer is the memory to which a watch's grows if more comes at a time than it has room
 	// for.
 	watchBuffer = 8 << 10

@@ -187,11 +187,6 @@ func (d *Decoder) identifyCBOR(c *cborToJSON) (Ident, error) {
 	if err := c.rest(); err != nil {
 		return Ident{}, err
 	}
-	if d.root.ident == nil {
-		if err := d.root.compileJSON(); err != nil {
-			return Ident{}, err
-		}
-	}
 	d.p.reset(c.out, 0)
 	return d.identify(), nil
 }

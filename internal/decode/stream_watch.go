@@ -113,7 +113,7 @@ func (w *watchStream) deliver(ev Event) error {
 	return w.yield(ev)
 }
 
-// goLive releases the worker pool and the large buffer once the initial events end. The watch may
+// goLive releases the worker pool, the large buffer and more once the initial events end. The watch may
 // last for hours, and mostly waits.
 func (w *watchStream) goLive() error {
 	if err := w.pool.drain(nil); err != nil {
@@ -122,6 +122,7 @@ func (w *watchStream) goLive() error {
 	w.pool.stop()
 	w.pool = nil
 	w.d.listing = false
+	w.d.await()
 	w.d.buf.shrink(idleBuffer, watchBuffer)
 	return nil
 }

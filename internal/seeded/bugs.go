@@ -73,6 +73,7 @@ const (
 	messageFile   = "internal/decode/proto_message.go"
 	handFile      = "internal/decode/proto_projection.go"
 	streamFile    = "internal/decode/stream_watch.go"
+	mapsFile      = "internal/decode/reuse_maps.go"
 )
 
 var bugs = append([]bug{
@@ -414,6 +415,12 @@ var bugs = append([]bug{
 		"		w.d.releaseInput()\n		if !more", "		if !more")},
 	{name: "watch keeps the buffer of a list", run: "TestIdleDecoder", in: "./internal/decode", edits: one(streamFile,
 		"	w.d.buf.shrink(idleBuffer, watchBuffer)", "	w.d.buf.shrink(listBuffer, watchBuffer)")},
+	{name: "a decoder that waits keeps what a small list has left", run: "TestIdleDecoderKeepsLittle", in: "./internal/decode", edits: one(streamFile,
+		"	w.d.await()\n", "")},
+	{name: "untyped objects share a value of which a part is dropped", run: "TestShareUntypedAndDrop", in: "./internal/decode", edits: one(mapsFile,
+		"	if !d.opts.Share || len(drop) > 0 {\n", "	if !d.opts.Share {\n")},
+	{name: "a shared value of untyped objects nests too deep", run: "TestShareUntypedDepth", in: "./internal/decode", edits: one(mapsFile,
+		"ok = ok && kept.raw == string(raw) && at.depth <= kept.depth", "ok = ok && kept.raw == string(raw)")},
 	{name: "buffer of a busy watch stays small", run: "TestWatchBuffer", in: "./internal/decode", edits: one("internal/decode/stream_buffer.go",
 		"b.filled && cap(b.data) <", "false && cap(b.data) <")},
 	{name: "pool of strings grows with what never comes again", run: "TestPoolGrows", in: "./internal/decode", edits: one("internal/decode/reuse_strings.go",

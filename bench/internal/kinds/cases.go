@@ -11,6 +11,9 @@ import (
 // row is the row of the goal table.
 const row = 34
 
+// share is the side of lw with HTTP.Share.
+const share = "lw, Share"
+
 // Cases returns the cases of 200 kinds: of one object each, and of 20. Both sides use the transport
 // that client-go makes, and the same encoding. What a kind costs is counted with what the transport
 // needs for its stream or connection.
@@ -40,10 +43,11 @@ func idle(n int, tls bool) compare.Case {
 		return fmt.Sprintf("200 kinds of %d objects, %s: %s", n, transport, s)
 	}
 	memory := compare.Line{Row: row, What: what("heap and stack a kind"), Unit: compare.Bytes, Key: "memory"}
+	shared := compare.Line{Row: row, What: what("heap and stack a kind, Share"), Unit: compare.Bytes, Key: "memory", Side: share}
 	routines := compare.Line{Row: row, What: what("goroutines a kind"), Unit: compare.Count, Key: "goroutines"}
 	switch {
 	case n > 1:
-		memory.Goal = compare.Part(0.6)
+		shared.Goal = compare.Part(0.6)
 	case tls:
 		memory.Goal, routines.Goal = compare.Most(40<<10), compare.Most(3)
 	}
@@ -51,7 +55,7 @@ func idle(n int, tls bool) compare.Case {
 	return compare.Case{
 		Name: name, Profiles: true,
 		Lines: []compare.Line{
-			memory, routines,
+			memory, shared, routines,
 			{Row: row, What: what("heap and stack a kind, without a bare watch's"), Unit: compare.Bytes, Key: "own"},
 			{Row: row, What: what("stack alone, a kind"), Unit: compare.Bytes, Key: "stack"},
 			{Row: row, What: what("heap and stack a kind, after 40 events"), Unit: compare.Bytes, Key: "memory.events"},
@@ -66,9 +70,9 @@ func idle(n int, tls bool) compare.Case {
 				j.URL, j.CA = s.tls.URL, s.ca()
 			}
 			var sides []compare.Side
-			for _, side := range []string{compare.ClientGo, compare.LW} {
+			for _, side := range []string{compare.ClientGo, compare.LW, share} {
 				own := j
-				own.LW = side == compare.LW
+				own.LW, own.Share = side != compare.ClientGo, side == share
 				if file := cfg.ProfileOf(name, side); file != "" {
 					own.Profile = file + "-heap.pprof"
 				}

@@ -31,6 +31,7 @@ type job struct {
 	URL     string // the server's
 	CA      []byte // the certificate of a TLS server
 	LW      bool   // lw, else client-go
+	Share   bool   // lw's HTTP.Share
 	Kinds   int    // how many kinds are followed, beside one that warms up
 	Objects int    // of each kind
 	Events  int    // of each kind, after the sync
@@ -185,7 +186,7 @@ func (j job) newFollower(config *rest.Config, client *http.Client) (*follower, e
 	f := &follower{}
 	if j.LW {
 		f.follow = func(ctx context.Context, resource string) {
-			src := &lw.HTTP[*unstructured.Unstructured]{URL: j.URL + "/apis/" + apiVersion + "/" + resource, Client: client}
+			src := &lw.HTTP[*unstructured.Unstructured]{URL: j.URL + "/apis/" + apiVersion + "/" + resource, Client: client, Share: j.Share}
 			inf := lw.NewInformer(src, &lw.Options{OnError: fail})
 			inf.AddHandler(lw.Handler[*unstructured.Unstructured]{
 				Add:    func(*unstructured.Unstructured) { f.received.Add(1) },
