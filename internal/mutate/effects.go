@@ -15,6 +15,7 @@ type effects struct {
 	names, defines map[string]bool // all that occur in it; those that it defines for what is behind it
 	changes        bool            // anything may change: it calls what is not known
 	leaves         bool            // it may not go on with the next statement
+	returns        bool            // and that is no panic
 	faults         bool            // it may panic: an index, a conversion
 	logs, locks    bool
 	later          bool // it is a defer
@@ -23,7 +24,7 @@ type effects struct {
 // Places in memory. A variable, a field and a package's variable are their types.Var.
 type (
 	part    struct{ of *types.Var } // a field of a variable, beside the field's own place
-	element struct{ of string }     // of a map, a slice or a pointer
+	element struct{ of any }        // of a map, a slice or a pointer: of the variable or field that has it, or of its type
 	counter struct{ of *types.Var } // a field that is added to, in whatever order
 )
 
@@ -60,7 +61,8 @@ func (e *effects) conflicts(o *effects) bool {
 	case e.leaves && o.stays() || o.leaves && e.stays():
 		return true
 	}
-	return e.leaves && o.leaves
+	// Of two complaints about misuse either one will do.
+	return e.leaves && o.leaves && (e.returns || o.returns)
 }
 
 // stays reports whether it makes a difference that e does not run.
@@ -203,7 +205,7 @@ func (p *pkg) summaries() map[*types.Func]*effects {
 			(&effectWalk{info: p.info, known: known, e: e}).stmt(body)
 			maps.DeleteFunc(e.reads, func(place any, _ bool) bool { return local(place) })
 			maps.DeleteFunc(e.writes, func(place any, _ bool) bool { return local(place) })
-			e.leaves, e.faults = false, false
+			e.leaves, e.returns, e.faults = false, false, false
 			old := known[fn]
 			if len(e.reads) != len(old.reads) || len(e.writes) != len(old.writes) || e.changes != old.changes || e.logs != old.logs {
 				known[fn], changed = e, true

@@ -57,9 +57,11 @@ func (w *effectWalk) visit(n ast.Node) bool {
 	case *ast.DeferStmt:
 		w.e.later = true
 	case *ast.ReturnStmt:
-		w.e.leaves = true
+		w.e.leaves, w.e.returns = true, true
 	case *ast.BranchStmt:
-		w.e.leaves = w.e.leaves || !w.loop || n.Label != nil
+		if !w.loop || n.Label != nil {
+			w.e.leaves, w.e.returns = true, true
+		}
 	case *ast.UnaryExpr:
 		switch n.Op {
 		case token.ARROW:
@@ -72,7 +74,7 @@ func (w *effectWalk) visit(n ast.Node) bool {
 		// It runs now, later, or never: what it changes may change now, but it leaves nothing.
 		inner := newEffects()
 		ast.Inspect(n.Body, (&effectWalk{info: w.info, known: w.known, e: inner}).visit)
-		inner.leaves = false
+		inner.leaves, inner.returns = false, false
 		w.take(inner)
 		return false
 	case *ast.CallExpr:
@@ -155,6 +157,16 @@ func (w *effectWalk) structVar(e ast.Expr) *types.Var {
 }
 
 func (w *effectWalk) elementOf(e ast.Expr) element {
+	switch x := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		if v, ok := w.info.Uses[x].(*types.Var); ok && !local(v) {
+			return element{v.Origin()}
+		}
+	case *ast.SelectorExpr:
+		if s := w.info.Selections[x]; s != nil {
+			return element{s.Obj().(*types.Var).Origin()}
+		}
+	}
 	return element{types.TypeString(w.info.TypeOf(e).Underlying(), nil)}
 }
 
@@ -230,6 +242,10 @@ func (w *effectWalk) call(n *ast.CallExpr) {
 					w.e.writes[counter{s.Obj().(*types.Var).Origin()}] = true
 				}
 			}
+		case isBuffer(fn):
+			if sel, ok := fun.(*ast.SelectorExpr); ok {
+				w.write(sel.X)
+			}
 		case isLock(fn):
 			w.e.locks = true
 		case isLog(fn):
@@ -241,6 +257,16 @@ func (w *effectWalk) call(n *ast.CallExpr) {
 	default:
 		w.e.changes = true
 	}
+}
+
+// isBuffer reports whether fn is a method of a buffer in memory, which changes nothing else.
+func isBuffer(fn *types.Func) bool {
+	recv := fn.Type().(*types.Signature).Recv()
+	if recv == nil {
+		return false
+	}
+	t := types.TypeString(recv.Type(), nil)
+	return t == "*bytes.Buffer" || t == "*strings.Builder"
 }
 
 func selectionOf(info *types.Info, e ast.Expr) *types.Selection {

@@ -31,7 +31,7 @@ func (d *define) declare(m *mutant) string {
 func (f *finder) exchanges(block ast.Node, list []ast.Stmt) {
 	for i := range len(list) - 1 {
 		a, b := list[i], list[i+1]
-		if !movable(a) || !movable(b) || i+2 == len(list) && terminates(b) && f.mustEnd(block) {
+		if !movable(a) || !movable(b) || f.file.of(a) == f.file.of(b) || i+2 == len(list) && terminates(b) && f.mustEnd(block) {
 			continue
 		}
 		x, y := f.effectsOf(a), f.effectsOf(b)

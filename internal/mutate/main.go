@@ -80,7 +80,7 @@ func run(o options) error {
 		p.find()
 		all = append(all, number(p, len(all))...)
 	}
-	if stale := markEquivalents(all); len(stale) > 0 && o.packages == flag.Lookup("package").DefValue {
+	if stale := markEquivalents(all); len(stale) > 0 {
 		return fmt.Errorf("known equivalents that are no mutant any more, or more than one: %q", stale)
 	}
 	chosen := choose(all, file, match, o)

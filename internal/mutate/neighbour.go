@@ -96,7 +96,7 @@ func (f *finder) variable(e ast.Expr) {
 // otherVariable names the variable of the type of name that is declared last before it is used.
 func (f *finder) otherVariable(name *ast.Ident) (out string) {
 	v, ok := f.info.Uses[name].(*types.Var)
-	if !ok || v.IsField() {
+	if !ok || v.IsField() || v.Name() == "zero" { // a zero value stands beside an error
 		return ""
 	}
 	if v.Parent() == f.file.pkg.types.Scope() {

@@ -3,6 +3,7 @@ package main
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"strings"
 )
 
@@ -116,11 +117,11 @@ func (f *finder) returned(s *ast.ReturnStmt, was string, last bool) {
 		}
 		return
 	}
-	types := f.results()
-	zero := func(i int) string { return "*new(" + f.file.of(types[i]) + ")" }
-	if len(s.Results) != len(types) { // the results of a call
-		all := make([]string, len(types))
-		for i := range types {
+	list := f.results()
+	zero := func(i int) string { return "*new(" + f.file.of(list[i]) + ")" }
+	if len(s.Results) != len(list) { // the results of a call
+		all := make([]string, len(list))
+		for i := range list {
 			all[i] = zero(i)
 		}
 		text := "return " + strings.Join(all, ", ")
@@ -129,7 +130,11 @@ func (f *finder) returned(s *ast.ReturnStmt, was string, last bool) {
 	}
 	for i, e := range s.Results {
 		tv := f.info.Types[e]
-		if name, ok := types[i].(*ast.Ident); ok && name.Name == "bool" {
+		if tv.Value != nil && f.fails(s) {
+			f.leave[e] = true // beside an error nobody looks at it
+			continue
+		}
+		if name, ok := list[i].(*ast.Ident); ok && name.Name == "bool" {
 			if tv.Value != nil {
 				f.replaceResult(s, was, i, "!"+f.file.of(e))
 			} else {
@@ -145,6 +150,19 @@ func (f *finder) returned(s *ast.ReturnStmt, was string, last bool) {
 		}
 		f.replaceResult(s, was, i, zero(i))
 	}
+}
+
+// fails reports whether s returns an error for certain.
+func (f *finder) fails(s *ast.ReturnStmt) bool {
+	switch e := ast.Unparen(s.Results[len(s.Results)-1]).(type) {
+	case *ast.CallExpr:
+		name := f.file.of(e.Fun)
+		return name == "errors.New" || strings.HasSuffix(name, "rrorf")
+	case *ast.Ident: // a sentinel; a variable may be nil
+		v, ok := f.info.Uses[e].(*types.Var)
+		return ok && !local(v) && types.TypeString(v.Type(), nil) == "error"
+	}
+	return false
 }
 
 func (f *finder) replaceResult(s *ast.ReturnStmt, was string, at int, with string) {
