@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,38 @@ func TestEventsEnd(t *testing.T) {
 					t.Errorf("%d events, want %d", seen, tc.want)
 				}
 				stop()
+			})
+		})
+	}
+	for _, name := range []string{"its context, among changes that wait", "the informer, among changes that wait"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(widget("a", 1), widget("b", 1))
+				inf := lw.NewInformer(m, nil)
+				run, stop := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- inf.Run(run) }()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				seen := 0
+				for range inf.Events(ctx) {
+					switch seen++; {
+					case seen == 2:
+						for i := range 5 {
+							update(t, m, "a", i+2)
+						}
+						synctest.Wait()
+					case seen == 3 && strings.HasPrefix(name, "its context"):
+						cancel()
+					case seen == 3:
+						stop()
+						<-ran
+					}
+				}
+				stop()
+				if seen != 3 {
+					t.Errorf("%d events, want 3: two of what was there, and one change", seen)
+				}
 			})
 		})
 	}

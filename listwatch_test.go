@@ -138,6 +138,9 @@ func TestListTypes(t *testing.T) {
 		"a nil interface": {listOnce[*appliance](t, func() *objectList {
 			return &objectList{ListMeta: version10, Items: []kruntime.Object{nil, newAppliance("b", "2", 2)}}
 		}), []string{"error: lw: decode: list *lw_test.objectList holds a nil object, not a *lw_test.appliance", "b"}},
+		"a nil pointer in an interface": {listOnce[*appliance](t, func() *objectList {
+			return &objectList{ListMeta: version10, Items: []kruntime.Object{(*appliance)(nil), newAppliance("b", "2", 2)}}
+		}), []string{"error: lw: decode: list *lw_test.objectList holds a nil *lw_test.appliance, not a *lw_test.appliance", "b"}},
 		"no items": {listOnce[*appliance](t, func() *noList { return &noList{ListMeta: version10} }),
 			[]string{"failed: lw: ListWatch: *lw_test.noList has no items: expected pointer, but got invalid kind"}},
 		"a table": {listOnce[*appliance](t, func() *metav1.Table { return &metav1.Table{ListMeta: version10} }),

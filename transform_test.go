@@ -126,11 +126,14 @@ func TestTransformStripsVersions(t *testing.T) {
 	})
 }
 
-// f may change the name; a deletion finds the object under its new one.
+// f may change the name and the namespace; a deletion finds the object under its new ones.
 func TestTransformRenames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(widget("a", 1))
-		rename := func(w *Widget) (*Widget, error) { w.Name = "new-" + w.Name; return w, nil }
+		rename := func(w *Widget) (*Widget, error) {
+			w.Namespace, w.Name = "new-"+w.Namespace, "new-"+w.Name
+			return w, nil
+		}
 		inf := run(t, lw.Transform(m, rename), nil)
 		got := &calls{}
 		inf.AddHandler(got.handler())
@@ -138,7 +141,7 @@ func TestTransformRenames(t *testing.T) {
 		update(t, m, "a", 2)
 		remove(t, m, "a")
 		got.mustBe(t, "add new-a1", "synced", "add new-b1", "update new-a1 new-a2", "delete new-a2")
-		if _, ok := inf.Store().Get(key("new-b")); !ok || inf.Store().Len() != 1 {
+		if _, ok := inf.Store().Get(lw.Key{Namespace: "new-default", Name: "new-b"}); !ok || inf.Store().Len() != 1 {
 			t.Errorf("the store holds %v", inf.Store().List())
 		}
 	})
@@ -153,12 +156,14 @@ func TestTransformRenamesAndLeavesOut(t *testing.T) {
 				switch w.Name = "new-" + w.Name; w.Size {
 				case 0:
 					return nil, nil
-				case 9:
+				case 8, 9:
 					return nil, errors.New("sick")
 				}
 				return w, nil
 			})
-			inf := run(t, src, &lw.Options{List: mode, PageSize: 2, OnError: func(error) {}})
+			// One object on a page: names are forgotten at the end of the last one only, and c is on it.
+			errs := &errorLog{}
+			inf := run(t, src, &lw.Options{List: mode, PageSize: 1, OnError: errs.add})
 			got := &calls{}
 			inf.AddHandler(got.handler())
 			synctest.Wait()
@@ -176,6 +181,14 @@ func TestTransformRenamesAndLeavesOut(t *testing.T) {
 			got.mustBe(t, "delete new-b1")
 			if n := lw.Renamed(src); n != 1 {
 				t.Errorf("%d names are remembered, want that of c", n)
+			}
+
+			// Its next version is sick as well, and comes outside of a list.
+			before := len(errs.all())
+			update(t, m, "c", 8)
+			got.mustBe(t)
+			if e := (*lw.Error)(nil); len(errs.all()) != before+1 || !errors.As(errs.all()[before], &e) || e.Key != key("new-c") {
+				t.Errorf("errors: %v, want one more, of new-c", errs.all())
 			}
 			remove(t, m, "c")
 			got.mustBe(t, "delete new-c1")

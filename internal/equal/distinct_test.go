@@ -19,8 +19,13 @@ func TestDistinct(t *testing.T) {
 				want = append(want, v)
 			}
 		}
-		if got := Distinct(slices.Clone(values)); !slices.Equal(want, got) {
+		got := Distinct(slices.Clone(values))
+		if !slices.Equal(want, got) {
 			t.Errorf("Distinct(%v) = %v, want %v", values, got, want)
+		}
+		// What was removed is not kept in memory by what is left.
+		if rest := got[len(got):len(values)]; slices.ContainsFunc(rest, func(v float64) bool { return v != 0 }) {
+			t.Errorf("Distinct(%v) leaves %v behind its result", values, rest)
 		}
 	}
 }

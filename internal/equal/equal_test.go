@@ -24,6 +24,7 @@ func TestEqual(t *testing.T) {
 	check(t, "equal structs", *one, *other, true, false)
 	check(t, "different structs", thing{"a"}, thing{"b"}, false, false)
 	check(t, "a zero struct", thing{}, thing{}, true, true)
+	check(t, "structs whose first word is zero", [2]uint{0, 1}, [2]uint{0, 2}, false, false)
 	check[any](t, "one pointer in interfaces", one, one, true, false)
 	check[any](t, "two pointers in interfaces", one, other, false, false)
 	check[any](t, "no interface and one", nil, one, false, true)

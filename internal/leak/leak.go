@@ -4,6 +4,7 @@ package leak
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -16,15 +17,20 @@ const patience = 5 * time.Second
 
 // Main runs the tests of a package and exits, with status 1 if goroutines are left. Call it from
 // TestMain.
-func Main(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if left := left(patience); len(left) > 0 {
-			fmt.Printf("FAIL: %d goroutines are left after the tests:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
-			code = 1
-		}
+func Main(m *testing.M) { os.Exit(status(m.Run(), patience, os.Stdout)) }
+
+// status returns the status of tests that ended with code: 1 if it was 0 and goroutines are left
+// after d, which it tells.
+func status(code int, d time.Duration, out io.Writer) int {
+	if code != 0 {
+		return code
 	}
-	os.Exit(code)
+	stacks := left(d)
+	if len(stacks) == 0 {
+		return 0
+	}
+	fmt.Fprintf(out, "FAIL: %d goroutines are left after the tests:\n\n%s\n", len(stacks), strings.Join(stacks, "\n\n"))
+	return 1
 }
 
 // left waits up to d for goroutines to end, and returns the stacks of those that do not. The

@@ -45,6 +45,16 @@ func TestPart(t *testing.T) {
 	})
 }
 
+// The first hash and the last one of a range are in it, and those beside it are not: no object is in
+// two parts, or in none.
+func TestContains(t *testing.T) {
+	for _, r := range []Range{{5, 5}, {5, 9}, {0, math.MaxUint64}, Part(1, 3)} {
+		if !r.Contains(r.First) || !r.Contains(r.Last) || r.First > 0 && r.Contains(r.First-1) || r.Last < math.MaxUint64 && r.Contains(r.Last+1) {
+			t.Errorf("%x has other hashes than it should", r)
+		}
+	}
+}
+
 // object is an object with a UID and a namespace.
 func object(uid, namespace string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: namespace}}
@@ -114,6 +124,9 @@ func TestParse(t *testing.T) {
 		"shardRange(object.metadata.uid, " + lower + ") && shardRange(object.metadata.uid, " + upper + ")":       `is not shardRange(`,
 		"shardRange(object.metadata.name, " + lower + ")":                                                        `unsupported field "object.metadata.name": want object.metadata.uid or object.metadata.namespace`,
 		"shardRange(object.metadata.uid, " + lower + ") || shardRange(object.metadata.namespace, " + upper + ")": "all ranges must have one field, not object.metadata.uid and object.metadata.namespace",
+		"shardRange(object.metadata.uid, " + lower + ") || shardRange(object.metadata.name, " + upper + ")":      `unsupported field "object.metadata.name"`,
+		"shardRange(object.metadata.uid, '0x000000000000000g', '0x8000000000000000')":                            `"0x000000000000000g" is not 0x and 16`,
+		"shardRange(object.metadata.uid, '0xc000000000000000', '0x8000000000000000')":                            "the range from 0xc000000000000000 to 0x8000000000000000 is empty",
 		"shardRange(object.metadata.uid, '0x0', '0x8000000000000000')":                                           `"0x0" is not 0x and 16 hexadecimal digits in lower case`,
 		"shardRange(object.metadata.uid, '0x0000000000000000', '0xC000000000000000')":                            `"0xC000000000000000" is not 0x and 16`,
 		"shardRange(object.metadata.uid, '0000000000000000', '0x8000000000000000')":                              `"0000000000000000" is not 0x and 16`,
