@@ -1,8 +1,6 @@
 package lw
 
 import (
-	"slices"
-
 	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/settle"
@@ -12,7 +10,8 @@ import (
 // with obj, and Remove without it. They may change acc and return it.
 //
 // Remove must undo Add exactly, whatever came between. Sums of integers do that. Sums of
-// floating-point numbers, minima and lists do not; for those there is [GroupAll].
+// floating-point numbers, minima and lists do not; for those there is [GroupAll]. If one of them
+// panics, acc may be spoilt: the next step computes all groups from their objects.
 type Aggregate[T, A any] struct {
 	Add    func(acc A, obj T) A
 	Remove func(acc A, obj T) A
@@ -28,10 +27,10 @@ func GroupBy[T Object, A any, U Object](g *Graph, in Collection[T], key func(T) 
 		panic("lw: GroupBy: nil function")
 	}
 	from := inputOf(g, in, "GroupBy")
-	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		return &groupByOperator[T, A, U]{
 			byKey: newByKey(shown, faults), in: from, key: key, agg: agg, f: f,
-			groups: map[Key]*tally[A]{}, held: map[Key]T{},
+			groups: map[Key]*tally[A]{}, held: map[Key]heldBack[T]{},
 		}
 	})
 }
@@ -44,9 +43,19 @@ type groupByOperator[T Identified, A any, U Identified] struct {
 	f      func(Key, A) U
 	groups map[Key]*tally[A]
 	dirty  []Key
-	// held has the objects at which a function has panicked: the version that counts in a group, or
-	// the zero T if none does.
-	held map[Key]T
+	// held has the objects at which a function has panicked.
+	held map[Key]heldBack[T]
+	// anew says that the next step computes all groups from their objects, since a function has
+	// panicked in this one: what has gone may still count, and an aggregate may be spoilt.
+	anew bool
+}
+
+// A heldBack is an object of which not the newest version counts in a group.
+type heldBack[T any] struct {
+	counts T // the version that does; zero: none
+	// stuck says that this version could not be taken out. Whether the newest one can count will
+	// show when the groups are computed anew.
+	stuck bool
 }
 
 // A tally is one group.
@@ -58,11 +67,12 @@ type tally[A any] struct {
 
 func (o *groupByOperator[T, A, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
 
+// wantsContent reports whether the step that has begun computes all groups.
+func (o *groupByOperator[T, A, U]) wantsContent() bool { return o.anew }
+
 func (o *groupByOperator[T, A, U]) run(whole bool) {
-	if whole {
-		for obj := range o.in.contents() {
-			o.apply(settle.Change[T]{Key: KeyOf(obj), New: obj})
-		}
+	if whole || o.anew {
+		o.countAll()
 	} else {
 		for _, c := range o.in.changes() {
 			o.apply(c)
@@ -74,38 +84,93 @@ func (o *groupByOperator[T, A, U]) run(whole bool) {
 	o.dirty = o.dirty[:0]
 }
 
-func (o *groupByOperator[T, A, U]) apply(c settle.Change[T]) {
-	if held, ok := o.held[c.Key]; ok {
-		c.Old = held
+// countAll makes the groups of all objects, which replace those that there are.
+func (o *groupByOperator[T, A, U]) countAll() {
+	var none T
+	before, held := o.groups, o.held
+	o.anew, o.groups, o.held = false, map[Key]*tally[A]{}, map[Key]heldBack[T]{}
+	for _, c := range o.in.changes() {
+		if h, ok := held[c.Key]; ok {
+			h.stuck = true // it has a newer version than that at which a function has panicked
+			held[c.Key] = h
+		}
 	}
-	at := fault{function: "aggregate", key: c.Key}
-	if o.faults.try(at, func() { o.move(c.Old, c.New) }) {
-		delete(o.held, c.Key)
-		o.faults.cured(at)
-	} else {
-		o.held[c.Key] = c.Old
+	for obj := range o.in.contents() {
+		key := KeyOf(obj)
+		h, was := held[key]
+		if was && !h.stuck { // at the newest version a function has panicked before
+			o.held[key] = h
+			obj = h.counts
+		}
+		var leaving bool
+		at := fault{function: functionAggregate, key: key}
+		if equal.IsZero(obj) || o.faults.try(at, func() { o.move(none, obj, &leaving) }) {
+			continue
+		}
+		if !h.stuck {
+			h.counts = none
+		}
+		h.stuck = false
+		o.held[key] = h
+		o.again()
+	}
+	o.faults.curedWhere(functionAggregate, func(key Key) bool { _, is := o.held[key]; return !is })
+	for key := range before {
+		if o.groups[key] == nil {
+			o.groups[key] = &tally[A]{dirty: true}
+			o.dirty = append(o.dirty, key)
+		}
 	}
 }
 
+// again has the next step compute all groups.
+func (o *groupByOperator[T, A, U]) again() {
+	o.anew = true
+	if !o.faults.silent {
+		o.faults.graph.poke()
+	}
+}
+
+// functionAggregate names the calls for one object together: of the key function, Add and Remove.
+const functionAggregate = "aggregate"
+
+func (o *groupByOperator[T, A, U]) apply(c settle.Change[T]) {
+	if h, ok := o.held[c.Key]; ok {
+		c.Old = h.counts
+	}
+	var leaving bool
+	at := fault{function: functionAggregate, key: c.Key}
+	if o.faults.try(at, func() { o.move(c.Old, c.New, &leaving) }) {
+		delete(o.held, c.Key)
+		o.faults.cured(at)
+		return
+	}
+	o.held[c.Key] = heldBack[T]{c.Old, leaving}
+	o.again()
+}
+
 // move takes old out of its group, and puts obj into its group. Either may be zero. Nothing is
-// stored before the last call of a function.
-func (o *groupByOperator[T, A, U]) move(old, obj T) {
+// stored before the last call of a function. leaving says whether that which runs is for old.
+func (o *groupByOperator[T, A, U]) move(old, obj T, leaving *bool) {
 	var from, to Key
 	leaves, comes := !equal.IsZero(old), !equal.IsZero(obj)
-	if leaves {
+	if *leaving = leaves; leaves {
 		from = o.key(old)
 		// Only a key function that is not pure leads to a group that is not there.
 		leaves = o.groups[from] != nil
 	}
-	if comes {
+	if *leaving = false; comes {
 		to = o.key(obj)
 	}
 	var without, with A
 	stored := false
 	if leaves {
 		g := o.groups[from]
+		*leaving = true
 		without = o.agg.Remove(g.acc, old)
-		// Remove may have changed what g.acc refers to. If Add panics, old must count again.
+		*leaving = false
+		// Remove may have changed what g.acc refers to. If Add panics, old must count again, also
+		// in this step.
 		defer func() {
 			if !stored {
 				g.acc = o.agg.Add(without, old)
@@ -155,7 +220,7 @@ func (o *groupByOperator[T, A, U]) compute(key Key) {
 		delete(o.groups, key)
 	} else {
 		o.faults.computed.Add(1)
-		if !o.faults.try(at, func() { result = o.f(key, g.acc) }) || !named(o.faults, at, result) {
+		if !o.faults.try(at, func() { result = identify(o.f(key, g.acc)) }) || !named(o.faults, at, result) {
 			return
 		}
 	}
@@ -173,7 +238,7 @@ func GroupAll[T, U Object](g *Graph, in Collection[T], key func(T) Key, f func(k
 		panic("lw: GroupAll: nil function")
 	}
 	from := inputOf(g, in, "GroupAll")
-	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		return &groupOperator[T, U]{
 			byKey: newByKey(shown, faults), in: from, key: key, f: f,
 			objs: arrange.New[Key, T, struct{}](),
@@ -207,30 +272,33 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 	if equal.IsZero(obj) {
 		o.faults.cured(at)
 		if e != nil {
-			var groups []Key
-			if !o.faults.try(at, func() { groups = []Key{o.key(e.Object)} }) {
-				groups = slices.Collect(o.objs.Values)
-			}
+			groups := o.groupsOf(e)
 			o.dirty = append(o.dirty, groups...)
 			o.objs.Remove(e, groups)
 		}
 		return
 	}
-	var was, now Key
-	ok := o.faults.try(at, func() {
-		if now = o.key(obj); e != nil {
-			was = o.key(e.Object)
-		}
-	})
-	if !ok {
+	var now Key
+	if !o.faults.try(at, func() { now = o.key(obj) }) {
 		return
 	}
 	o.faults.cured(at)
-	if e != nil {
-		o.dirty = append(o.dirty, was)
-	}
 	o.dirty = append(o.dirty, now)
-	o.objs.Put(key, obj, []Key{now}, func(T) []Key { return []Key{was} })
+	o.objs.Put(key, obj, []Key{now}, func(e *arrange.Entry[T, struct{}]) []Key {
+		was := o.groupsOf(e)
+		o.dirty = append(o.dirty, was...)
+		return was
+	})
+}
+
+// groupsOf returns the group in which e is. A key function that panics this time did not when e was
+// put: then the groups are asked, and nothing is set aside.
+func (o *groupOperator[T, U]) groupsOf(e *arrange.Entry[T, struct{}]) []Key {
+	var key Key
+	if p := o.faults.attempt(fault{function: "key", key: e.Key}, func() { key = o.key(e.Object) }); p != nil {
+		return o.objs.ValuesOf(e)
+	}
+	return []Key{key}
 }
 
 // compute makes the result of the group of key.
@@ -244,7 +312,7 @@ func (o *groupOperator[T, U]) compute(key Key) {
 			o.args = append(o.args, e.Object)
 		}
 		o.faults.computed.Add(1)
-		ok := o.faults.try(at, func() { result = o.f(key, o.args) })
+		ok := o.faults.try(at, func() { result = identify(o.f(key, o.args)) })
 		clear(o.args)
 		if !ok || !named(o.faults, at, result) {
 			return

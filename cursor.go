@@ -209,6 +209,47 @@ func (c *Cursor[T]) poll() (part []Delta[T], delivered uint64, err error) {
 // deltas after bound together with deltas before it, delivered ends up beyond bound. done says that
 // the caller is done with the deltas that it was given before, which acknowledges them.
 func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered uint64, err error) {
+	for {
+		var folded bool
+		part, folded, delivered, err = c.take(bound, done)
+		if !folded || c.q.same == nil {
+			return part, delivered, err
+		}
+		// No lock is held here: same may be a function of the user's.
+		if part = c.dropSame(part); len(part) > 0 {
+			return part, delivered, err
+		}
+		done = false // what is left of the backlog, or what is behind it
+	}
+}
+
+// dropSame removes from part, which take has returned, the updates that lead from an object to one
+// that does not differ.
+func (c *Cursor[T]) dropSame(part []Delta[T]) []Delta[T] {
+	kept, timed := part[:0], c.timed[:0]
+	for i, d := range part {
+		differs := d.Type != Updated || !c.q.same(d.Old, d.New)
+		if len(c.timed) > 0 && c.timed[0].index == i {
+			if differs {
+				timed = append(timed, timedDelta{len(kept), c.timed[0].arrival})
+			}
+			c.timed = c.timed[1:]
+		}
+		if differs {
+			kept = append(kept, d)
+		}
+	}
+	c.timed = timed
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unacked -= len(part) - len(kept)
+	clear(part[len(kept):])
+	return kept
+}
+
+// take is pollTo before it looks whether anything differs. folded says that part is of a net change,
+// and in memory of the cursor's.
+func (c *Cursor[T]) take(bound uint64, done bool) (part []Delta[T], folded bool, delivered uint64, err error) {
 	if c.parked.Load() {
 		c.q.mu.Lock()
 		c.q.unparkLocked(c)
@@ -233,7 +274,7 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 	// unless this consumer has parked by then and so is done with its slots. sweepLocked clears
 	// slots of the tail only. So no slot before end is cleared while the consumer reads it.
 	if c.closed.Load() {
-		return nil, c.delivered.Load(), ErrStopped
+		return nil, false, c.delivered.Load(), ErrStopped
 	}
 	// Fold the backlog if it is too long. Fold it also if the appender has folded the beginning of
 	// it: then the rest is added to folded, because the consumer must get what is in folded first.
@@ -251,7 +292,7 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 	}
 	if c.draining != nil {
 		if part = c.drainLocked(); len(part) > 0 {
-			return part, c.delivered.Load(), nil
+			return part, true, c.delivered.Load(), nil
 		}
 	}
 	c.buf = nil
@@ -266,7 +307,7 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 	if len(part) == 0 && stopped {
 		err = ErrStopped
 	}
-	return part, c.pos, err
+	return part, false, c.pos, err
 }
 
 // drainLocked returns the next part of draining. It is empty if draining has no changes left.
@@ -344,7 +385,7 @@ func (c *Cursor[T]) foldTo(end uint64) {
 // foldToLocked adds the deltas of the log up to position end to folded.
 func (c *Cursor[T]) foldToLocked(end uint64) {
 	if c.folded == nil {
-		c.folded = newNetChange(c.q.same)
+		c.folded = newNetChange[T]()
 	}
 	for c.pos < end {
 		part := c.readLocked(end)

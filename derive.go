@@ -40,7 +40,7 @@ func Derive[T, U Object](g *Graph, in Collection[T], f func(T) U, name ...string
 		panic("lw: Derive: nil function")
 	}
 	from := inputOf(g, in, "Derive")
-	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		o := &deriveOperator[T, U]{byKey: newByKey(shown, faults), in: from, f: f}
 		o.applied = o.apply
 		return o
@@ -63,7 +63,7 @@ func (o *deriveOperator[T, U]) apply(key Key, obj T) {
 	at := fault{function: "function", key: key}
 	if !equal.IsZero(obj) {
 		o.faults.computed.Add(1)
-		if !o.faults.try(at, func() { result = o.f(obj) }) || !named(o.faults, at, result) {
+		if !o.faults.try(at, func() { result = identify(o.f(obj)) }) || !named(o.faults, at, result) {
 			return
 		}
 	}
@@ -79,7 +79,7 @@ func DeriveMany[T, U Object](g *Graph, in Collection[T], f func(T) iter.Seq[U], 
 		panic("lw: DeriveMany: nil function")
 	}
 	from := inputOf(g, in, "DeriveMany")
-	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		byKey := newByKey(shown, faults)
 		return &manyOperator[T, U]{Results: byKey.Results, faults: faults, in: from, f: f, made: map[Key][]Key{}}
 	})
@@ -106,7 +106,7 @@ func (o *manyOperator[T, U]) apply(key Key, obj T) {
 		ok := o.faults.try(at, func() {
 			seen := map[Key]bool{}
 			for result := range o.f(obj) {
-				if equal.IsZero(result) || seen[KeyOf(result)] {
+				if equal.IsZero(result) || seen[KeyOf(identify(result))] {
 					continue
 				}
 				seen[KeyOf(result)] = true

@@ -18,8 +18,8 @@ import (
 // A result is an object with a key of its own; an embedded [Meta] gives it one. It replaces the
 // object that its key shows only if it differs from that: if their UIDs differ, or the method
 // Equal(T) bool of T says so. If T has no such method reflect.DeepEqual decides, which leaves the
-// resource version of an embedded Meta aside. Equal may be called with a lock held, and must not
-// block. Where several inputs make a result of one key, that of the input with the smallest key is
+// resource version of an embedded Meta aside. Equal is called by the goroutine of [Graph.Run], and
+// by those that tell handlers of folded changes, without a lock. Where several inputs make a result of one key, that of the input with the smallest key is
 // shown, and [DerivedStatus] names the conflict.
 //
 // The functions of a collection must be pure: what they return depends on their arguments alone.
@@ -80,11 +80,11 @@ type results[T Identified] interface {
 }
 
 // newDerived adds a collection to g, whose results are compared by same. anew is as in Derived.
-func newDerived[T Identified](g *Graph, name string, same func(a, b T) bool, anew func(shown func(Key) (T, bool), faults *faults) operator[T]) *Derived[T] {
+func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a, b T) bool, anew func(shown func(Key) (T, bool), faults *faults) operator[T]) *Derived[T] {
 	opts := &settings{Name: g.opts.Name + "/" + name, OnPanic: g.opts.OnPanic}
 	d := &Derived[T]{hub: newHub[T](opts, &g.gate.mu), graph: g, anew: anew, faults: newFaults(g, name)}
 	d.hub.store.gate = &g.gate
-	d.hub.log.same = same
+	d.hub.log.same = same(d.faults)
 	d.hub.explain = d.explain
 	d.hub.status = d.collectionStatus
 	d.op = anew(d.hub.store.store.Get, d.faults)

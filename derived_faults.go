@@ -3,6 +3,7 @@ package lw
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime/debug"
 	"sync"
@@ -19,6 +20,10 @@ type faults struct {
 	collection string
 	silent     bool // for a computation that is only compared: nothing is reported
 
+	// unequal has the results at which Equal has panicked in this step. It is not called again for
+	// them, so that one change is told once. The goroutine of Run alone uses it.
+	unequal map[Key]bool
+
 	computed, unchanged atomic.Uint64 // as in DerivedStatus
 
 	mu        sync.Mutex
@@ -34,31 +39,43 @@ type fault struct {
 }
 
 func newFaults(g *Graph, collection string) *faults {
-	return &faults{graph: g, collection: collection, setAside: map[fault]error{}, conflicts: map[Key]error{}}
+	return &faults{graph: g, collection: collection, setAside: map[fault]error{}, conflicts: map[Key]error{}, unequal: map[Key]bool{}}
 }
 
 // try calls f, which makes the call of at. If that panics and OnPanic is set, try sets the object
 // aside and returns false. f must change nothing before the last call of a function.
 func (x *faults) try(at fault, f func()) (ok bool) {
+	p := x.attempt(at, f)
+	if p == nil {
+		return true
+	}
+	if !x.silent {
+		x.set(at, p)
+	}
+	return false
+}
+
+// attempt is try for a call that the collection can do without: it sets nothing aside. It returns
+// the panic, which OnPanic was called with; nil if there was none.
+func (x *faults) attempt(at fault, f func()) (p *Panic) {
 	if x.graph.opts.OnPanic != nil {
 		defer func() {
 			if v := recover(); v != nil {
-				x.panicked(at, v)
-				ok = false
+				p = x.panicked(at, v)
 			}
 		}()
 	}
 	f()
-	return true
+	return nil
 }
 
-// panicked sets aside the object at which a call has panicked with v.
-func (x *faults) panicked(at fault, v any) {
+// panicked reports that the call of at has panicked with v.
+func (x *faults) panicked(at fault, v any) *Panic {
+	p := x.panic(at.function, at.key, v)
 	if !x.silent {
-		p := x.panic(at.function, at.key, v)
-		x.set(at, p)
 		x.graph.opts.OnPanic(p)
 	}
+	return p
 }
 
 // panic describes a panic with v.
@@ -81,6 +98,16 @@ func (x *faults) cured(at fault) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.setAside, at)
+}
+
+// curedWhere is cured for all calls of function at the objects for whose keys f returns true.
+func (x *faults) curedWhere(function string, f func(Key) bool) {
+	if x.silent {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.setAside, func(at fault, _ error) bool { return at.function == function && f(at.key) })
 }
 
 // any reports whether an object is set aside.
@@ -116,6 +143,18 @@ func named[T Identified](x *faults, at fault, obj T) bool {
 	return false
 }
 
+// identify calls the methods that tell what obj is. A function calls it with its result, inside of
+// try: so they do not panic later, when a lock is held.
+func identify[T Identified](obj T) T {
+	if !equal.IsZero(obj) {
+		obj.GetNamespace()
+		obj.GetName()
+		obj.GetUID()
+		obj.GetResourceVersion()
+	}
+	return obj
+}
+
 // report calls OnError.
 func (x *faults) report(key Key, err error) {
 	x.graph.opts.OnError(&Error{Informer: x.graph.opts.Name + "/" + x.collection, Op: opDerive, Key: key, Err: err})
@@ -142,12 +181,52 @@ func (x *faults) conflict(key Key, shown, rival string, several bool) {
 	}
 }
 
-// sameResult returns the function that says whether two results of one key do not differ.
-func sameResult[T Identified]() func(a, b T) bool {
-	same := func(a, b T) bool { return sameDeeply(a, b) }
+// sameResult returns the function that says whether two results of one key do not differ. It is
+// for the goroutine of Run. If Equal panics they differ: to tell of an update too many is better
+// than to show what has changed.
+func sameResult[T Identified](x *faults) func(a, b T) bool {
+	return sameUnless(func(a, b T) (same bool) {
+		key := KeyOf(b)
+		if x.unequal[key] {
+			return false
+		}
+		if x.graph.opts.OnPanic != nil {
+			defer func() {
+				if v := recover(); v != nil {
+					same, x.unequal[key] = false, true
+					x.panicked(fault{function: functionEqual, key: key}, v)
+				}
+			}()
+		}
+		return any(a).(interface{ Equal(T) bool }).Equal(b)
+	})
+}
+
+// sameForReaders is sameResult for the goroutines that read the collection's changes, such as those
+// of handlers.
+func sameForReaders[T Identified](x *faults) func(a, b T) bool {
+	return sameUnless(func(a, b T) (same bool) {
+		if x.graph.opts.OnPanic != nil {
+			defer func() {
+				if v := recover(); v != nil {
+					same = false
+					x.panicked(fault{function: functionEqual, key: KeyOf(b)}, v)
+				}
+			}()
+		}
+		return any(a).(interface{ Equal(T) bool }).Equal(b)
+	})
+}
+
+// functionEqual is what the method Equal of a result is called in a [Panic].
+const functionEqual = "Equal"
+
+// sameUnless compares results by callEqual if T has an Equal.
+func sameUnless[T Identified](callEqual func(a, b T) bool) func(a, b T) bool {
+	same := callEqual
 	var zero T
-	if _, ok := any(zero).(interface{ Equal(T) bool }); ok {
-		same = func(a, b T) bool { return any(a).(interface{ Equal(T) bool }).Equal(b) }
+	if _, ok := any(zero).(interface{ Equal(T) bool }); !ok {
+		same = sameDeeply[T]
 	}
 	return func(a, b T) bool { return equal.Same(a, b) || a.GetUID() == b.GetUID() && same(a, b) }
 }
@@ -183,7 +262,7 @@ type byKey[T Identified] struct {
 func newByKey[T Identified](shown func(Key) (T, bool), faults *faults) byKey[T] {
 	return byKey[T]{
 		Results: settle.NewResults(settle.Rules[Key, T]{
-			Compare: compareKeys, Same: sameResult[T](), Shown: shown,
+			Compare: compareKeys, Same: sameResult[T](faults), Shown: shown,
 			Home: func(key Key) Key { return key },
 			Rivals: func(key Key, shown, rival Key, several bool) {
 				faults.conflict(key, keyString(shown), keyString(rival), several)

@@ -124,6 +124,7 @@ func (d *Derived[T]) finish() {
 		d.live, d.enters = true, false
 	}
 	d.op.Reset()
+	clear(d.faults.unequal)
 	d.batch.Release()
 	d.fired.Release()
 	d.fired = nil

@@ -14,7 +14,9 @@ func (d *Derived[T]) verify() {
 		return // what is set aside is not what a new computation gives
 	}
 	none := func(Key) (obj T, ok bool) { return obj, false }
-	fresh := d.anew(none, &faults{graph: d.graph, collection: d.faults.collection, silent: true})
+	silent := newFaults(d.graph, d.faults.collection)
+	silent.silent = true
+	fresh := d.anew(none, silent)
 	fresh.run(true)
 	fresh.Decide()
 	want := map[Key]T{}

@@ -59,8 +59,9 @@ type FIFO[T Identified] struct {
 	clock time.Time
 
 	// same reports whether two objects of a key do not differ, so that changes which lead from one
-	// to the other come to nothing when they are folded. It is set before the first cursor. nil: an
-	// object is the same as itself only.
+	// to the other come to nothing when they are folded. It is called by the goroutines that poll,
+	// with no lock held. It is set before the first cursor. nil: an object is the same as itself
+	// only.
 	same func(a, b T) bool
 
 	// mu guards which cursors there are, and which of them wait. The appender takes it to start a

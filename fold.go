@@ -38,13 +38,9 @@ type netChange[T Identified] struct {
 	drained int
 	// live is the number of entries that are not empty.
 	live int
-	// same is that of the FIFO; it may be nil.
-	same func(a, b T) bool
 }
 
-func newNetChange[T Identified](same func(a, b T) bool) *netChange[T] {
-	return &netChange[T]{places: map[Key]int{}, same: same}
-}
+func newNetChange[T Identified]() *netChange[T] { return &netChange[T]{places: map[Key]int{}} }
 
 // len returns the number of keys that have a net change. A nil netChange has none.
 func (n *netChange[T]) len() int {
@@ -141,9 +137,6 @@ func (n *netChange[T]) drain(buf []Delta[T], timed []timedDelta) ([]Delta[T], []
 			continue
 		}
 		n.live--
-		if n.same != nil && !equal.IsZero(d.Old) && !equal.IsZero(d.New) && n.same(d.Old, d.New) {
-			continue
-		}
 		emit(d, func(d Delta[T]) { buf = append(buf, d) })
 		if at != nil {
 			timed = append(timed, timedDelta{len(buf) - 1, at.arrival})

@@ -70,7 +70,7 @@ func TestNetChange(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNetChange[*ball](nil)
+			n := newNetChange[*ball]()
 			for _, d := range tt.run {
 				n.add(d)
 			}

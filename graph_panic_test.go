@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -368,11 +369,146 @@ func TestGraphPanicsOfAggregate(t *testing.T) {
 		update(t, b.left, "b", stuck)
 		check("the next version of that", map[string]int{"odd": 20})
 		update(t, b.left, "b", 4)
-		check("a version that cannot be removed", map[string]int{"odd": 20})
+		check("a version that cannot be removed", map[string]int{"odd": 3, "even": 4})
+		update(t, b.left, "b", stuck)
+		check("it comes again", map[string]int{"odd": 20})
 		remove(t, b.left, "b")
-		check("nor at its end", map[string]int{"odd": 20})
+		check("it cannot be removed at its end", map[string]int{"odd": 3})
+		create(t, b.left, "b", stuck)
+		check("it is created again", map[string]int{"odd": 20})
+		update(t, b.left, "b", evil)
+		check("neither can be counted", map[string]int{"odd": 20})
+		update(t, b.left, "a", 5)
+		check("another one of its group", map[string]int{"odd": 22})
+		if aside := b.g.Status().Collections[0].SetAside; len(aside) != 1 || aside[key("b")] == nil {
+			t.Errorf("set aside: %v, want b", aside)
+		}
 		released = true
-		create(t, b.left, "b", 6)
-		check("it can be removed", map[string]int{"odd": 3, "even": 6})
+		update(t, b.left, "b", 6)
+		check("it can be removed", map[string]int{"odd": 5, "even": 6})
+		if aside := b.g.Status().Collections[0].SetAside; aside != nil {
+			t.Errorf("set aside: %v at the end", aside)
+		}
+	})
+}
+
+// A fuse makes a key function panic once, at its call number calls for one version of a widget.
+type fuse struct {
+	what, name  string
+	size, calls int
+}
+
+func (f *fuse) mind(what string, w *Widget) {
+	if f.what == what && f.name == w.Name && f.size == w.Size {
+		if f.calls--; f.calls == 0 {
+			panic(errEvil)
+		}
+	}
+}
+
+// A function that says where an object belongs may panic when it is called for what the object was,
+// or for the second time. The object moves, or goes, all the same, and nothing is set aside.
+func TestGraphPanicsOfKeysBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panics []string
+		b := newGraphBench(t, &lw.GraphOptions{
+			OnPanic: func(p *lw.Panic) { panics = append(panics, p.Handler+" "+p.Key.Name) },
+			OnError: func(err error) { t.Error(err) },
+		})
+		var burning fuse
+		tens := func(what string) func(*Widget) int {
+			return func(w *Widget) int {
+				burning.mind(what, w)
+				return w.Size / 10
+			}
+		}
+		on := func(what string) lw.On[int, *Widget, *Widget] {
+			return lw.On[int, *Widget, *Widget]{Left: lw.One(tens(what + " left")), Right: lw.One(tens(what + " right"))}
+		}
+		group := func(what string) func(*Widget) lw.Key {
+			of := tens(what)
+			return func(w *Widget) lw.Key { return lw.Key{Name: fmt.Sprint(of(w))} }
+		}
+		pairs := lw.Join(b.g, b.l, b.r, on("join"), func(l, r *Widget) *sum {
+			return &sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: l.Size + r.Size}
+		})
+		counts := lw.LeftJoin(b.g, b.l, b.r, on("leftjoin"), func(l *Widget, rights []*Widget) *sum {
+			return &sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)}
+		})
+		all := lw.GroupAll(b.g, b.l, group("groupall"), func(key lw.Key, all []*Widget) *sum { return totalOf(key, len(all)) })
+		sums := lw.GroupBy(b.g, b.l, group("groupby"), lw.Aggregate[*Widget, int]{
+			Add:    func(n int, w *Widget) int { return n + w.Size },
+			Remove: func(n int, w *Widget) int { burning.mind("remove", w); return n - w.Size },
+		}, totalOf)
+		for i, name := range []string{"a", "b", "c"} {
+			create(t, b.left, name, 10+10*i)
+			create(t, b.right, name, 10+10*i)
+		}
+		b.start()
+		check := func(what string) {
+			t.Helper()
+			synctest.Wait()
+			want := []map[string]int{{}, {}, {}, {}}
+			for l := range b.l.Store().All() {
+				want[1][l.Name] = 0
+				want[2][fmt.Sprint(l.Size/10)]++
+				want[3][fmt.Sprint(l.Size/10)] += l.Size
+				for r := range b.r.Store().All() {
+					if l.Size/10 == r.Size/10 {
+						want[0][l.Name+r.Name] = l.Size + r.Size
+						want[1][l.Name]++
+					}
+				}
+			}
+			for i, d := range []*lw.Derived[*sum]{pairs, counts, all, sums} {
+				if diff := cmp.Diff(want[i], contents(d.Store())); diff != "" {
+					t.Errorf("%s: collection %d (-want +got):\n%s", what, i, diff)
+				}
+			}
+			for _, c := range b.g.Status().Collections {
+				if c.SetAside != nil {
+					t.Errorf("%s: set aside: %v", what, c.SetAside)
+				}
+			}
+		}
+		check("at first")
+		for _, tt := range []struct {
+			what  string
+			left  bool
+			calls int // of which the last one panics, when a widget of size 10 becomes one of size 20
+			size  int // at which it panics
+		}{
+			{"join left", true, 1, 10}, {"join left", true, 2, 20}, {"join right", false, 1, 10},
+			{"leftjoin left", true, 1, 10}, {"leftjoin left", true, 2, 20}, {"leftjoin right", false, 1, 10},
+			{"groupall", true, 1, 10}, {"groupby", true, 1, 10}, {"remove", true, 1, 10},
+		} {
+			m := map[bool]*lw.Memory[*Widget]{true: b.left, false: b.right}[tt.left]
+			for _, gone := range []bool{false, true} {
+				if gone && tt.size == 20 {
+					continue
+				}
+				what := fmt.Sprint(tt.what, " at size ", tt.size, ", gone: ", gone)
+				update(t, m, "a", 10)
+				check("before " + what)
+				panics, burning = nil, fuse{tt.what, "a", tt.size, tt.calls}
+				if gone {
+					remove(t, m, "a")
+				} else {
+					update(t, m, "a", 20)
+				}
+				check(what)
+				if len(panics) != 1 || !strings.HasSuffix(panics[0], " a") {
+					t.Errorf("%s: OnPanic got %q", what, panics)
+				}
+				// Nothing is left behind of what it was.
+				b.set(m, "a", 20)
+				update(t, b.left, "b", 10)
+				update(t, b.right, "b", 10)
+				check("others, after " + what)
+				update(t, b.left, "b", 20)
+				update(t, b.right, "b", 20)
+				check("others again, after " + what)
+			}
+		}
 	})
 }

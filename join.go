@@ -34,10 +34,10 @@ func One[T any, K comparable](key func(T) K) func(T) iter.Seq[K] {
 func Join[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, R) U, name ...string) *Derived[U] {
 	on.validate("Join", f != nil)
 	l, r := inputOf(g, left, "Join"), inputOf(g, right, "Join")
-	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		return &joinOperator[K, L, R, U]{
 			Results: settle.NewResults(settle.Rules[pair, U]{
-				Compare: comparePairs, Same: sameResult[U](), Shown: shown,
+				Compare: comparePairs, Same: sameResult[U](faults), Shown: shown,
 				Rivals: func(key Key, shown, rival pair, several bool) {
 					faults.conflict(key, shown.String(), rival.String(), several)
 				},
@@ -108,7 +108,7 @@ func (o *joinOperator[K, L, R, U]) applyRight(key Key, obj R) {
 // renew works out all pairs of l.
 func (o *joinOperator[K, L, R, U]) renew(l *arrange.Entry[L, leftState[leftPairs[R]]]) {
 	o.round++
-	for _, k := range o.leftKeys(l) {
+	for _, k := range o.leftKeys(l, &o.now) {
 		for _, r := range o.rights.Members(k) {
 			if r.State != o.round {
 				r.State = o.round
@@ -130,7 +130,7 @@ func (o *joinOperator[K, L, R, U]) match(l *arrange.Entry[L, leftState[leftPairs
 	ok := o.faults.try(at, func() {
 		if o.on.Where == nil || o.on.Where(l.Object, r.Object) {
 			o.faults.computed.Add(1)
-			result = o.f(l.Object, r.Object)
+			result = identify(o.f(l.Object, r.Object))
 		}
 	})
 	if ok && named(o.faults, at, result) {

@@ -16,7 +16,7 @@ import (
 func LeftJoin[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, []R) U, name ...string) *Derived[U] {
 	on.validate("LeftJoin", f != nil)
 	l, r := inputOf(g, left, "LeftJoin"), inputOf(g, right, "LeftJoin")
-	return newDerived(g, nameOr[U](name), sameResult[U](), func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		o := &leftJoinOperator[K, L, R, U]{
 			byKey: newByKey(shown, faults),
 			sides: newSides[K, L, R, leftRights[R], struct{}](on, l, r, faults),
@@ -119,7 +119,7 @@ func (o *leftJoinOperator[K, L, R, U]) compute(l *arrange.Entry[L, leftState[lef
 			o.args = append(o.args, r.Object)
 		}
 		faults.computed.Add(1)
-		result = o.f(l.Object, o.args)
+		result = identify(o.f(l.Object, o.args))
 	})
 	clear(o.args)
 	o.args = o.args[:0]
@@ -138,7 +138,7 @@ func (o *leftJoinOperator[K, L, R, U]) cured(key Key) {
 // find returns the rights that belong to l, in the order of their keys.
 func (o *leftJoinOperator[K, L, R, U]) find(l *arrange.Entry[L, leftState[leftRights[R]]]) []*arrange.Entry[R, struct{}] {
 	found := l.State.own.rights[:0:0]
-	for _, k := range o.leftKeys(l) {
+	for _, k := range o.leftKeys(l, &o.now) {
 		for _, r := range o.rights.Members(k) {
 			if o.on.Where == nil || o.on.Where(l.Object, r.Object) {
 				found = append(found, r)

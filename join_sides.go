@@ -2,7 +2,6 @@ package lw
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
@@ -99,33 +98,39 @@ func (s *sides[K, L, R, A, B]) eachReached(was, now []K, visit func(l *arrange.E
 // the left then stays as it was.
 func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, leftState[A]]) {
 	at := fault{function: "Left", key: key}
-	ok := s.faults.try(at, func() {
-		l = s.lefts.Put(key, obj, s.now.of(s.on.Left(obj)), func(old L) []K { return s.was.of(s.on.Left(old)) })
-	})
-	if !ok {
+	var now []K
+	if !s.faults.try(at, func() { now = s.now.of(s.on.Left(obj)) }) {
 		return nil
 	}
 	s.faults.cured(at)
-	return l
+	return s.lefts.Put(key, obj, now, func(l *arrange.Entry[L, leftState[A]]) []K { return s.leftKeys(l, &s.was) })
 }
 
 // removeLeft removes the left of key, and returns it; nil if there is none.
 func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, leftState[A]]) {
-	at := fault{function: "Left", key: key}
 	if l = s.lefts.Find(key); l != nil {
-		var keys []K
-		if !s.faults.try(at, func() { keys = s.leftKeys(l) }) {
-			keys = slices.Collect(s.lefts.Values)
-		}
-		s.lefts.Remove(l, keys)
+		s.lefts.Remove(l, s.leftKeys(l, &s.now))
 	}
-	s.faults.cured(at)
+	s.faults.cured(fault{function: "Left", key: key})
 	return l
 }
 
-// leftKeys returns the keys of l. They are valid until the next use of s.now.
-func (s *sides[K, L, R, A, B]) leftKeys(l *arrange.Entry[L, leftState[A]]) []K {
-	return s.now.of(s.on.Left(l.Object))
+// leftKeys returns the keys with which l was arranged, in list if that is possible. They are valid
+// until the next use of list. A key function that panics this time did not when l was put: then the
+// groups are asked, and nothing is set aside.
+func (s *sides[K, L, R, A, B]) leftKeys(l *arrange.Entry[L, leftState[A]], list *keyList[K]) (keys []K) {
+	if p := s.faults.attempt(fault{function: "Left", key: l.Key}, func() { keys = list.of(s.on.Left(l.Object)) }); p != nil {
+		return s.lefts.ValuesOf(l)
+	}
+	return keys
+}
+
+// rightKeys is leftKeys for a right. Its list is s.was.
+func (s *sides[K, L, R, A, B]) rightKeys(r *arrange.Entry[R, B]) (keys []K) {
+	if p := s.faults.attempt(fault{function: "Right", key: r.Key}, func() { keys = s.was.of(s.on.Right(r.Object)) }); p != nil {
+		return s.rights.ValuesOf(r)
+	}
+	return keys
 }
 
 // moveRight arranges a right that has changed, or removes it if obj is zero. It returns the keys
@@ -136,25 +141,21 @@ func (s *sides[K, L, R, A, B]) moveRight(key Key, obj R) (r *arrange.Entry[R, B]
 	at := fault{function: "Right", key: key}
 	if equal.IsZero(obj) {
 		if r != nil {
-			if !s.faults.try(at, func() { was = s.was.of(s.on.Right(r.Object)) }) {
-				was = slices.Collect(s.rights.Values)
-			}
+			was = s.rightKeys(r)
 			s.rights.Remove(r, was)
 		}
 		s.faults.cured(at)
 		return r, was, nil, r != nil
 	}
-	ok = s.faults.try(at, func() {
-		now = s.now.of(s.on.Right(obj))
-		r = s.rights.Put(key, obj, now, func(old R) []K {
-			was = s.was.of(s.on.Right(old))
-			return was
-		})
-	})
-	if ok {
-		s.faults.cured(at)
+	if !s.faults.try(at, func() { now = s.now.of(s.on.Right(obj)) }) {
+		return r, nil, nil, false
 	}
-	return r, was, now, ok
+	s.faults.cured(at)
+	r = s.rights.Put(key, obj, now, func(r *arrange.Entry[R, B]) []K {
+		was = s.rightKeys(r)
+		return was
+	})
+	return r, was, now, true
 }
 
 // A keyList collects what a key function yields, in memory that is used again.

@@ -29,7 +29,7 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 	// An object is the same as itself only: versions and UIDs of two servers mean nothing to each
 	// other.
 	u := &Union[T]{members: all}
-	u.Derived = newDerived(g, fmt.Sprintf("Union[%s]", typeName[T]()), equal.Same[T], func(shown func(Key) (T, bool), _ *faults) operator[T] {
+	u.Derived = newDerived(g, fmt.Sprintf("Union[%s]", typeName[T]()), func(*faults) func(a, b T) bool { return equal.Same[T] }, func(shown func(Key) (T, bool), _ *faults) operator[T] {
 		return &unionOperator[T]{
 			Results: settle.NewResults(settle.Rules[int, T]{
 				Compare: cmp.Compare[int], Same: equal.Same[T], Shown: shown,

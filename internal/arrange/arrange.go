@@ -58,8 +58,8 @@ func New[K comparable, T, S any]() *Arrangement[K, T, S] {
 func (a *Arrangement[K, T, S]) Find(key Key) *Entry[T, S] { return a.entries[key] }
 
 // Put stores obj, whose distinct values are now. If it has other values than the object before, Put
-// calls before for those of that object.
-func (a *Arrangement[K, T, S]) Put(key Key, obj T, now []K, before func(old T) []K) *Entry[T, S] {
+// calls before for those of that object, which is still in the entry.
+func (a *Arrangement[K, T, S]) Put(key Key, obj T, now []K, before func(e *Entry[T, S]) []K) *Entry[T, S] {
 	hash := a.hash(now)
 	e := a.entries[key]
 	if e == nil {
@@ -71,7 +71,7 @@ func (a *Arrangement[K, T, S]) Put(key Key, obj T, now []K, before func(old T) [
 		return e
 	}
 	if e.values != hash {
-		a.move(e, before(e.Object), now)
+		a.move(e, before(e), now)
 		e.values = hash
 	}
 	e.Object = obj
@@ -130,13 +130,15 @@ func (a *Arrangement[K, T, S]) Sorted(v K) []*Entry[T, S] {
 	return g.members
 }
 
-// Values calls yield for each value that an object has, in no order.
-func (a *Arrangement[K, T, S]) Values(yield func(K) bool) {
-	for v := range a.groups {
-		if !yield(v) {
-			return
+// ValuesOf returns the values of e. It looks through all groups: it is for an object whose values
+// cannot be computed again.
+func (a *Arrangement[K, T, S]) ValuesOf(e *Entry[T, S]) (values []K) {
+	for v, g := range a.groups {
+		if g.index(e) >= 0 {
+			values = append(values, v)
 		}
 	}
+	return values
 }
 
 // hash returns a hash of values, which are distinct. Their order does not count: that of labels,
@@ -166,13 +168,12 @@ func (a *Arrangement[K, T, S]) leave(v K, e *Entry[T, S]) {
 	if g == nil {
 		return
 	}
-	i, found := slices.BinarySearchFunc(g.members[:g.sorted], e.Key, compareEntry)
-	if found {
-		g.sorted--
-	} else if i = slices.Index(g.members[g.sorted:], e); i < 0 {
+	i := g.index(e)
+	switch {
+	case i < 0:
 		return
-	} else {
-		i += g.sorted
+	case i < g.sorted:
+		g.sorted--
 	}
 	g.members = slices.Delete(g.members, i, i+1)
 	switch n := len(g.members); {
@@ -181,6 +182,17 @@ func (a *Arrangement[K, T, S]) leave(v K, e *Entry[T, S]) {
 	case cap(g.members) > 4*n+8:
 		g.members = slices.Clone(g.members)
 	}
+}
+
+// index returns the place of e in members, or -1.
+func (g *group[T, S]) index(e *Entry[T, S]) int {
+	i, found := slices.BinarySearchFunc(g.members[:g.sorted], e.Key, compareEntry)
+	if !found {
+		if i = slices.Index(g.members[g.sorted:], e); i >= 0 {
+			i += g.sorted
+		}
+	}
+	return i
 }
 
 func compareEntry[T, S any](e *Entry[T, S], key Key) int { return Compare(e.Key, key) }

@@ -37,7 +37,7 @@ func TestModel(t *testing.T) {
 				}
 				delete(want, key)
 			case 1: // somebody asks for the order
-				for v := range a.Values {
+				for v := range a.groups {
 					a.Sorted(v)
 				}
 			default:
@@ -46,11 +46,17 @@ func TestModel(t *testing.T) {
 				if rapid.Bool().Draw(t, "same") && want[key] != nil {
 					obj.values = want[key].values
 				}
-				e := a.Put(key, obj, equal.Distinct(slices.Clone(obj.values)), func(old *object) []string {
-					if old != want[key] {
-						t.Fatalf("asked for the values of %v, want %v", old, want[key])
+				e := a.Put(key, obj, equal.Distinct(slices.Clone(obj.values)), func(e *Entry[*object, int]) []string {
+					if e.Object != want[key] {
+						t.Fatalf("asked for the values of %v, want %v", e.Object, want[key])
 					}
-					return equal.Distinct(slices.Clone(old.values))
+					values := equal.Distinct(slices.Clone(e.Object.values))
+					found := a.ValuesOf(e)
+					slices.Sort(found)
+					if want := slices.Sorted(slices.Values(values)); !slices.Equal(want, found) {
+						t.Fatalf("ValuesOf(%v) = %v, want %v", e, found, want)
+					}
+					return values
 				})
 				if e.Object != obj || e.Key != key {
 					t.Fatalf("Put(%v) = %v", key, e)
@@ -69,7 +75,7 @@ func TestModel(t *testing.T) {
 			if sorted {
 				read = a.Sorted
 			}
-			for v := range a.Values {
+			for v := range a.groups {
 				for _, e := range read(v) {
 					got[v] = append(got[v], e.Object.version)
 				}
@@ -116,7 +122,7 @@ func TestManyValues(t *testing.T) {
 	cost := fastest(func() {
 		a := New[int, int, struct{}]()
 		a.Put(Key{Name: "a"}, 0, all[1:], nil)
-		a.Put(Key{Name: "a"}, 1, all[:values], func(int) []int { return all[1:] })
+		a.Put(Key{Name: "a"}, 1, all[:values], func(*Entry[int, struct{}]) []int { return all[1:] })
 	})
 	base := fastest(func() {
 		groups := map[int]*Entry[int, struct{}]{}
