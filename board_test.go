@@ -196,7 +196,7 @@ func TestBoardOfManyNames(t *testing.T) {
 		remove := b.Register(n, "Pod")
 		runtime.ReadMemStats(&after)
 		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(n+10)*1500; got > most {
-			t.Errorf("%d informers: %d bytes to come, want %d at most", n, got, most)
+			t.Fatalf("%d informers: %d bytes to come, want %d at most", n, got, most)
 		}
 		names := namesOn(b.Informers())
 		if len(names) != n || names[0] != "Pod" || names[n-1] != fmt.Sprintf("Pod#%d", n) {
@@ -206,7 +206,7 @@ func TestBoardOfManyNames(t *testing.T) {
 		remove()
 		runtime.ReadMemStats(&after)
 		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(n+10)*500; got > most {
-			t.Errorf("%d informers: %d bytes to go, want %d at most", n, got, most)
+			t.Fatalf("%d informers: %d bytes to go, want %d at most", n, got, most)
 		}
 		mustList(t, &b, nil, nil)
 	}

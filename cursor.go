@@ -255,10 +255,10 @@ func (c *Cursor[T]) take(bound uint64, done bool) (part []Delta[T], folded bool,
 		c.q.unparkLocked(c)
 		c.q.mu.Unlock()
 	}
-	// The FIFO's closed is loaded before end. So if it is set, end covers all that was appended
-	// before the FIFO was closed.
-	stopped := c.q.closed.Load()
-	end := c.q.end.Load()
+	end, closedAt := c.q.end.Load(), c.q.closedAt.Load()
+	// The FIFO may have been closed after end was loaded, and deltas may have come before that. So
+	// nothing will come any more only if end is the one that it was closed at.
+	stopped := closedAt != 0 && end >= closedAt-1
 	if bound < end {
 		end, stopped = bound, false
 	}
@@ -417,7 +417,7 @@ func (c *Cursor[T]) wait() <-chan struct{} {
 	// Park first and then load end. The appender does the reverse: it stores end and then looks for
 	// parked cursors. So no wake-up is lost; see notify.
 	q.parkLocked(c)
-	if c.closed.Load() || q.closed.Load() || c.delivered.Load() != q.end.Load() {
+	if c.closed.Load() || q.closed() || c.delivered.Load() != q.end.Load() {
 		q.unparkLocked(c)
 		c.signal()
 		return c.wake

@@ -47,8 +47,10 @@ type FIFO[T Identified] struct {
 	// sleepers is len(parked), stored under mu. While it is 0 there is nobody to wake, and notify
 	// costs one load.
 	sleepers atomic.Int32
-	// closed is set by Close, under mu.
-	closed atomic.Bool
+	// closedAt is 0 until Close, and then one more than the end at which the log was closed. So
+	// whoever loads it and end, in whatever order, knows whether that end is the last one. Stored
+	// under mu.
+	closedAt atomic.Uint64
 
 	// tooSlow is used by grow alone, and is empty between its calls. It is a field so that grow can
 	// reuse its memory.
@@ -141,9 +143,12 @@ func (q *FIFO[T]) Close() {
 	q.known = nil
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.closed.Store(true)
+	q.closedAt.Store(q.end.Load() + 1)
 	q.wakeLocked()
 }
+
+// closed reports whether Close was called.
+func (q *FIFO[T]) closed() bool { return q.closedAt.Load() != 0 }
 
 // subscribe returns a cursor that starts at the end of the log. Its cost does not depend on the
 // length of the log. A hub calls it under its mutex, so that nothing is appended meanwhile: the
@@ -361,7 +366,7 @@ func (q *FIFO[T]) sweepLocked() {
 func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
 	q.write.Lock()
 	defer q.write.Unlock()
-	if q.closed.Load() {
+	if q.closed() {
 		return
 	}
 	next := make(map[Key]T, len(objs))
@@ -408,7 +413,7 @@ func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 	var zero T
 	q.write.Lock()
 	defer q.write.Unlock()
-	if q.closed.Load() || ev.Err != nil {
+	if q.closed() || ev.Err != nil {
 		return
 	}
 	d := Delta[T]{Cause: CauseWatch, ResourceVersion: ev.ResourceVersion}

@@ -294,3 +294,94 @@ func TestBatchIsFreedAsItIsTold(t *testing.T) {
 	runtime.KeepAlive(q)
 	runtime.KeepAlive(c)
 }
+
+// What has come since a consumer parked is not cleared before it has read it, although another one is done with it; and is cleared
+// when nobody will read it. The log may have gone on to another chunk by then.
+func TestSweepBesideAParkedCursor(t *testing.T) {
+	for _, n := range []int{1, firstChunk, 3 * firstChunk} {
+		q := NewFIFO[*ball]()
+		quick, late, leaves := q.Subscribe(), q.Subscribe(), q.Subscribe()
+		for _, c := range q.cursors {
+			c.wait()
+		}
+		for i := range n {
+			q.put(numbered(i)) // nobody is woken yet
+		}
+		readDry(t, quick)
+		quick.wait()
+		first := late.chunk
+		if d := first.slots[0]; d.New == nil {
+			t.Errorf("%d deltas: the first one is cleared", n)
+		}
+		readDry(t, late)
+		late.wait()
+		if d := first.slots[0]; d.New == nil {
+			t.Errorf("%d deltas: the first one is cleared before the last consumer has read it", n)
+		}
+		leaves.Close()
+		for i, d := range q.tail.slots {
+			if d.New != nil {
+				t.Errorf("%d deltas: slot %d of the tail is not cleared when the last one has left", n, i)
+			}
+		}
+	}
+}
+
+// A consumer that was parked and polls again is not taken for one that is done with its deltas.
+func TestSweepBesideAConsumerThatPolls(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c, other := q.Subscribe(), q.Subscribe()
+	c.wait()
+	other.wait()
+	q.put(numbered(0))
+	part, _, err := c.poll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	readDry(t, other)
+	other.wait()
+	if len(part) != 1 || part[0].New == nil {
+		t.Errorf("its delta was cleared: %v", part)
+	}
+}
+
+// A calm log clears its chunk again each time that it begins anew with it, and keeps no cursor that has left.
+func TestCalmLogClears(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c := q.Subscribe()
+	c.wait()
+	for i := range 3*firstChunk + 1 {
+		q.push(numbered(i))
+		readDry(t, c)
+		c.wait()
+		for at, d := range q.tail.slots {
+			if d.New != nil {
+				t.Fatalf("slot %d is not cleared after delta %d", at, i)
+			}
+		}
+	}
+	q.push(numbered(0))
+	c.Close()
+	for _, parked := range q.parked[:cap(q.parked)] {
+		if parked != nil {
+			t.Error("a cursor that has left is kept among the parked ones")
+		}
+	}
+	slow := q.Subscribe()
+	for i := range 2 * defaultLimit {
+		q.push(numbered(i))
+	}
+	if _, folded := slow.undone(); folded == 0 {
+		t.Fatal("nothing was folded")
+	}
+	for _, kept := range q.tooSlow[:cap(q.tooSlow)] {
+		if kept != nil {
+			t.Error("a cursor that was too slow is kept")
+		}
+	}
+	q.Replace(nil, "1")
+	q.Close()
+	if q.known != nil {
+		t.Error("a closed log keeps its content")
+	}
+}

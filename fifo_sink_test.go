@@ -154,3 +154,28 @@ func TestSinkModel(t *testing.T) {
 		})
 	})
 }
+
+// The deletions of a Replace are in the order of the keys.
+func TestReplaceDeletesInOrder(t *testing.T) {
+	q := NewFIFO[*ball]()
+	var all []*ball
+	var want []string
+	for i := range 20 {
+		all = append(all, newBall(string(rune('a'+i)), i, i))
+		want = append(want, all[i].Name)
+	}
+	q.Replace(all, "1")
+	c := q.Subscribe()
+	q.Replace(nil, "2")
+	deltas, err := c.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range deltas {
+		got = append(got, d.Old.Name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -263,6 +263,26 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// A consumer that looks at the end of the log, and then at whether the log is closed, is not told that nothing will come although
+// deltas have come in between: at that moment the log is closed at an end that it has not seen.
+func TestClosedAtALaterEnd(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c := q.Subscribe()
+	q.closedAt.Store(2 + 1)
+	for i := range 2 {
+		if part, _, err := c.poll(); len(part) > 0 || err != nil {
+			t.Fatalf("before delta %d: %v, error %v", i, versions(part), err)
+		}
+		q.put(numbered(i))
+		if part, _, err := c.poll(); err != nil || len(part) != 1 {
+			t.Fatalf("delta %d: %v, error %v", i, versions(part), err)
+		}
+	}
+	if _, _, err := c.poll(); !errors.Is(err, ErrStopped) {
+		t.Errorf("at its end: %v", err)
+	}
+}
+
 // TestNoLostWakeUp parks cursors and pushes in every relation of time. A wake-up that is lost leaves the bubble deadlocked.
 func TestNoLostWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -427,7 +447,111 @@ func TestCloseWhileReading(t *testing.T) {
 	readDry(t, other)
 	c.Close()
 	other.wait()
+	// Nor does the log begin anew with their chunk.
+	for i := range 2 * firstChunk {
+		q.push(numbered(100 + i))
+		readDry(t, other)
+		other.wait()
+	}
 	if diff := cmp.Diff(numbers(0, firstChunk), versions(part)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A consumer that is never behind is given every delta, however many there are, without a pause between them.
+func TestSteadyConsumerGetsAll(t *testing.T) {
+	q := NewFIFO[*ball]()
+	q.push(numbered(-1))
+	c := q.Subscribe()
+	if got := c.delivered.Load(); got != q.position() {
+		t.Errorf("a new cursor is at %d of a log of %d", got, q.position())
+	}
+	for i := range 3 * defaultLimit {
+		q.push(numbered(i))
+		part, at, err := c.poll()
+		if err != nil || len(part) != 1 || at != q.position() {
+			t.Fatalf("delta %d: %d deltas up to %d of %d, error %v", i, len(part), at, q.position(), err)
+		}
+		if cap(part) > len(part) {
+			t.Fatalf("delta %d: what the consumer appends would be in the log", i)
+		}
+	}
+	if _, folded := c.undone(); folded != 0 {
+		t.Errorf("%d deltas were folded", folded)
+	}
+}
+
+// When the last part of a net change is given, the consumer is where the net change ends.
+func TestPositionBehindANetChange(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c := q.Subscribe()
+	for i := range 2 * defaultLimit {
+		q.push(numbered(i))
+	}
+	for last := uint64(0); c.Pending() > 0; {
+		_, at, err := c.poll()
+		if err != nil || at < last || at != c.delivered.Load() {
+			t.Fatalf("from %d to %d, error %v", last, at, err)
+		}
+		last = at
+	}
+	if got := c.delivered.Load(); got != q.position() {
+		t.Errorf("at %d of %d", got, q.position())
+	}
+}
+
+// A log that is closed has not ended for who reads it up to a point before its end.
+func TestBoundOfAClosedLog(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c := q.Subscribe()
+	q.push(numbered(0))
+	q.push(numbered(1))
+	q.Close()
+	for i, want := range []int{1, 0} {
+		if part, at, err := c.pollTo(1, true); err != nil || len(part) != want || at != 1 {
+			t.Errorf("poll %d: %v up to %d, error %v", i, versions(part), at, err)
+		}
+	}
+}
+
+// The appender may find that a cursor is too slow, and fold it when it has been closed or has caught up.
+func TestFoldACursorTooLate(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c := q.subscribe(cursorOptions{limit: 1})
+	for i := range firstChunk {
+		q.put(numbered(i))
+	}
+	c.foldTo(firstChunk / 2)
+	c.Close()
+	c.foldTo(q.position())
+	// What was folded before stays counted.
+	if n, folded := c.undone(); n != 0 || folded != firstChunk/2 {
+		t.Errorf("%d wait, %d were folded", n, folded)
+	}
+	// Nor is one folded that is not too slow any more.
+	quick := q.Subscribe()
+	q.push(numbered(0))
+	quick.foldTo(q.position())
+	if n, folded := quick.undone(); n != 1 || folded != 0 {
+		t.Errorf("of one that has caught up %d wait, %d were folded", n, folded)
+	}
+}
+
+// A consumer that waits after its cursor or the log was closed does not wait for ever.
+func TestWaitOfWhatIsClosed(t *testing.T) {
+	for name, end := range map[string]func(*FIFO[*ball], *Cursor[*ball]){
+		"log": func(q *FIFO[*ball], _ *Cursor[*ball]) { q.Close() }, "cursor": func(_ *FIFO[*ball], c *Cursor[*ball]) { c.Close() },
+	} {
+		q := NewFIFO[*ball]()
+		c := q.Subscribe()
+		if part, _, err := c.poll(); len(part) > 0 || err != nil {
+			t.Fatal(name, part, err)
+		}
+		end(q, c)
+		select {
+		case <-c.wait():
+		default:
+			t.Errorf("%s: the consumer waits", name)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -385,4 +386,57 @@ func TestCursorModel(t *testing.T) {
 	}
 	t.Errorf("told %d deltas, folded %d times, woke up %d times, passed chunks %d times: the histories prove nothing",
 		told, folded, woken, passed)
+}
+
+// Each change of a net change keeps the arrival of its first timed delta, wherever the change is and in however many parts it is
+// given. That of a change that came to nothing is forgotten.
+func TestArrivalsOfANetChange(t *testing.T) {
+	n := newNetChange[*ball](nil)
+	want := map[string]time.Duration{}
+	for i := range 30 {
+		b := newBall(string(rune('A'+i)), i, 1)
+		n.add(Delta[*ball]{Type: Added, New: b})
+		if i%3 == 0 {
+			continue
+		}
+		n.came(KeyOf(b), time.Duration(i))
+		want[b.Name] = time.Duration(i)
+		switch i % 4 {
+		case 0: // it goes, and comes again later
+			n.add(Delta[*ball]{Type: Deleted, Old: b})
+			n.add(Delta[*ball]{Type: Added, New: b})
+			n.came(KeyOf(b), time.Duration(100+i))
+			want[b.Name] = time.Duration(100 + i)
+		case 1: // it changes again
+			n.add(Delta[*ball]{Type: Updated, Old: b, New: newBall(b.Name, i, 2)})
+			n.came(KeyOf(b), time.Duration(200+i))
+		}
+	}
+	n.freeze()
+	got := map[string]time.Duration{}
+	for n.len() > 0 {
+		part, timed := n.drain(make([]Delta[*ball], 0, 4), nil)
+		for _, at := range timed {
+			got[part[at.index].Key().Name] = at.arrival
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// After a burst of changes that came to nothing a net change gives its memory back.
+func TestNetChangeShrinks(t *testing.T) {
+	n := newNetChange[*ball](nil)
+	const burst = 100 * chunkSize
+	for i := range burst {
+		n.add(Delta[*ball]{Type: Added, New: newBall(strconv.Itoa(i), i, 1)})
+	}
+	for i := range burst {
+		n.add(Delta[*ball]{Type: Deleted, Old: newBall(strconv.Itoa(i), i, 1)})
+	}
+	n.add(Delta[*ball]{Type: Added, New: newBall("last", 0, 1)})
+	if most := 20 * chunkSize; n.len() != 1 || cap(n.entries) > most {
+		t.Errorf("%d changes in the room of %d, want %d at most", n.len(), cap(n.entries), most)
+	}
 }

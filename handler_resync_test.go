@@ -169,3 +169,98 @@ func TestResyncOfABlockedHandler(t *testing.T) {
 		got.mustBe(t, "update a2 a2")
 	})
 }
+
+// A handler that is never done with what waits is told again all the same.
+func TestResyncUnderSteadyChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 1))
+		inf := run(t, m, nil)
+		resyncs := 0
+		reg := inf.AddHandler(lw.Handler[*Widget]{Resync: 10 * time.Second, Update: func(old, w *Widget) {
+			switch {
+			case old != w:
+				time.Sleep(time.Second)
+			case w.Name == "b":
+				resyncs++
+			}
+		}})
+		for i := range 100 {
+			update(t, m, "a", 2+i)
+			sleep(900 * time.Millisecond)
+			if reg.Pending() == 0 {
+				t.Fatalf("the handler was done with everything after change %d", i)
+			}
+		}
+		if want := 5; resyncs < want {
+			t.Errorf("%d resyncs in 90 s, want %d at least", resyncs, want)
+		}
+	})
+}
+
+// All that waits when a resync comes due counts until the handler has been told of all of it, in however many pieces it was read.
+func TestPendingDuringResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := run(t, m, nil)
+		gate := make(chan struct{})
+		told := 0
+		reg := inf.AddHandler(lw.Handler[*Widget]{Resync: time.Minute, Update: func(old, w *Widget) {
+			if told++; old != w {
+				<-gate
+			}
+		}})
+		synctest.Wait()
+		update(t, m, "a", 2) // the handler is in this call when the resync comes due
+		synctest.Wait()
+		const n = 700
+		for i := range n {
+			update(t, m, "a", 3+i)
+		}
+		sleep(2 * time.Minute)
+		if got := reg.Pending(); got != 1+n {
+			t.Errorf("before the resync: %d, want %d", got, 1+n)
+		}
+		for i := range 3 {
+			gate <- struct{}{}
+			synctest.Wait()
+			if got := reg.Pending(); got != n {
+				t.Errorf("in the resync, with %d told: %d, want %d", i, got, n)
+			}
+		}
+		close(gate)
+		synctest.Wait()
+		if got := reg.Pending(); got != 0 || told != 1+n+1 {
+			t.Errorf("in the end: %d pending, %d told", got, told)
+		}
+	})
+}
+
+// A resync is of the state up to which the handler has been told. What comes while it is told of what waits is no part of it.
+func TestResyncIsOfItsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := run(t, m, nil)
+		got := &calls{}
+		h := got.handler()
+		h.Resync = time.Minute
+		gate, told := make(chan struct{}), h.Update
+		h.Update = func(old, w *Widget) {
+			told(old, w)
+			if old != w {
+				<-gate
+			}
+		}
+		inf.AddHandler(h)
+		got.mustBe(t, "add a1", "synced")
+		update(t, m, "a", 2)
+		synctest.Wait()
+		update(t, m, "a", 3)
+		sleep(90 * time.Second)
+		gate <- struct{}{}
+		got.mustBe(t, "update a1 a2", "update a2 a3") // the second call is that of the resync
+		create(t, m, "b", 1)
+		synctest.Wait()
+		close(gate)
+		got.mustBe(t, "update a3 a3", "add b1")
+	})
+}

@@ -219,3 +219,97 @@ func TestHubsOfOneLock(t *testing.T) {
 		writer.Wait()
 	})
 }
+
+// A delta has the version that the change leads to, also where the store does not report it.
+func TestVersionsOfDeltas(t *testing.T) {
+	a, a2, b := newBall("a", 1, 1), newBall("a", 1, 2), newBall("b", 2, 1)
+	h := newTestHub(new(sync.Mutex), a)
+	c := h.log.Subscribe()
+	h.set(KeyOf(a), a2, "2", "")
+	h.set(KeyOf(b), b, "3", "")
+	h.remove(KeyOf(a), "4", "")
+	h.replace([]*ball{a2}, "5", "1", false, table.Changes[*ball]{})
+	deltas, err := c.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"2", "3", "4", "5", "5"}, versions(deltas)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := h.store.ResourceVersion(); got != "1" {
+		t.Errorf("the store reports %s", got)
+	}
+}
+
+// The spec of a replace learns that the store has the content before any consumer or wait does, and a consumer that has waited for
+// the first content has it in its snapshot alone.
+func TestOrderOfTheFirstContent(t *testing.T) {
+	h := newHub[*ball]((&Options{}).withDefaults("ball"), new(sync.Mutex))
+	starting := false
+	waits := &subscription[*ball]{}
+	waits.starting = func(*Snapshot[*ball]) {
+		if starting = true; isClosed(waits.started) {
+			t.Error("the consumer was told before it was prepared")
+		}
+	}
+	h.subscribe(waits)
+	h.replace([]*ball{newBall("a", 1, 1)}, "1", "1", true, table.Changes[*ball]{Done: func() {
+		if starting || isClosed(h.synced) {
+			t.Error("the first content: a consumer knows of it before Done")
+		}
+	}})
+	if n := waits.cursor.Pending(); !starting || n != 0 {
+		t.Errorf("started %v, %d changes wait beside the snapshot", starting, n)
+	}
+	h.replace(nil, "2", "2", false, table.Changes[*ball]{Done: func() {
+		if n := waits.cursor.Pending(); n != 0 {
+			t.Error("a relist: a consumer knows of it before Done")
+		}
+	}})
+	if n := waits.cursor.Pending(); n != 1 {
+		t.Errorf("%d changes wait after the relist, want 1", n)
+	}
+}
+
+// What waits for the slowest handler is what waits for the hub's handlers, whichever of them it is.
+func TestPendingOfTheSlowest(t *testing.T) {
+	h := newTestHub(new(sync.Mutex), newBall("a", 1, 1))
+	var regs []*Registration
+	for range 5 {
+		regs = append(regs, h.addHandler(Handler[*ball]{Synced: func() {}}))
+	}
+	regs[2].runner.(*handlerRunner[*ball]).left.Store(7)
+	for range 20 { // the registrations are in a map
+		if got := h.pending(); got != 7 {
+			t.Fatalf("%d wait, want 7", got)
+		}
+		if _, slowest := h.handlers(); slowest != 7 {
+			t.Fatalf("%d wait for the slowest, want 7", slowest)
+		}
+	}
+}
+
+// A handler that was told of all objects of its snapshot has let go of it, and its counts are shown before Synced is called.
+// Nothing waits for one that was removed.
+func TestHandlerAfterItsSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestHub(new(sync.Mutex), newBall("a", 1, 1), newBall("b", 2, 1))
+		idle := h.addHandler(Handler[*ball]{Add: func(*ball) {}})
+		idle.Remove()
+		if got := idle.status().Pending; got != 0 {
+			t.Errorf("%d changes wait for a handler that was removed", got)
+		}
+		gate := make(chan struct{})
+		reg := h.addHandler(Handler[*ball]{Add: func(*ball) {}, Synced: func() { <-gate }})
+		h.start()
+		synctest.Wait()
+		if got := reg.status(); got.Told.Added != 2 || got.Pending != 0 || got.Synced {
+			t.Errorf("before Synced: %+v", got)
+		}
+		if reg.runner.(*handlerRunner[*ball]).sub.snapshot != nil {
+			t.Error("the snapshot is kept")
+		}
+		close(gate)
+		h.close()
+	})
+}

@@ -71,6 +71,35 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 	})
 }
 
+// The watch goes on behind an event at which an index has panicked: the event does not come again with the next watch, and so is
+// reported once.
+func TestPanicInIndexIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		var panics, errs int
+		onError := func(err error) {
+			if _, ok := errors.AsType[*lw.Panic](err); ok {
+				errs++
+			}
+		}
+		inf := lw.NewInformer(m, &lw.Options{OnError: onError, OnPanic: func(*lw.Panic) { panics++ }})
+		lw.NewIndex(inf, func(w *Widget) int { return 10 / (w.Size - 5) })
+		start(t, inf)
+		update(t, m, "a", 5)
+		synctest.Wait()
+		for range 3 {
+			m.Disconnect()
+			sleep(time.Minute)
+		}
+		if panics != 1 || errs != 1 {
+			t.Errorf("%d panics and %d errors were reported, want 1 of each", panics, errs)
+		}
+		if s := inf.Status(); s.Watches < 4 || s.Relists != 0 {
+			t.Errorf("%d watches and %d relists, want one watch after the other", s.Watches, s.Relists)
+		}
+	})
+}
+
 // The same of an object at which an index panics only in a list: what the store has of it stays, and nothing that it has not
 // comes in.
 func TestPanicInIndexWithinALaterList(t *testing.T) {
