@@ -18,7 +18,7 @@ func nameOr[T any](name []string) string {
 // feed calls apply for each object of in that has changed in this step, or for all objects if whole
 // is true or if in joins. obj is zero if the object is gone.
 func feed[T Identified](in input[T], whole bool, apply func(key Key, obj T)) {
-	if whole || in.joining() {
+	if whole || in.stage() == joining {
 		for obj := range in.contents() {
 			apply(KeyOf(obj), obj)
 		}

@@ -37,8 +37,8 @@ type Derived[T Identified] struct {
 	// The fields below belong to the goroutine of Run.
 
 	op     operator[T]
-	live   bool // it has joined
-	enters bool // it joins in this step
+	varies variable // op, if its inputs come and go; else nil
+	now    stage
 	batch  *table.Batch[T]
 	fired  signal.Fired // by the commit of this step
 	faults *faults
@@ -55,16 +55,14 @@ type operator[T Identified] interface {
 	results[T]
 }
 
-// anyInput is an input without the type of its objects.
-type anyInput interface {
-	core() *hubCore
-	ready() bool
-	// opens reports, when a step has begun, whether the input will be ready in it.
-	opens() bool
-	unsynced(yield func(*hubCore) bool) bool
-	// use adds n to the number of nodes that read the input, and returns it. Called under
-	// Graph.life.
-	use(n int) int
+// variable is an operator whose inputs come and go: that of a union. Its methods are those of node;
+// needs is that of Derived.
+type variable interface {
+	takeLocked()
+	wantsContent() bool
+	finish()
+	held(yield func(anyInput) bool)
+	needs(yield func(anyInput) bool)
 }
 
 // results are what an operator has worked out: a *settle.Results.
@@ -88,6 +86,8 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	d.hub.explain = d.explain
 	d.hub.status = d.collectionStatus
 	d.op = anew(d.hub.store.store.Get, d.faults)
+	d.varies, _ = d.op.(variable)
+	d.hub.needs = d.needs
 	d.batch = d.hub.store.store.NewBatch()
 	if g.opts.OnPanic != nil {
 		d.batch.Recover = func(key Key, v any) { g.opts.OnPanic(d.faults.panic("index", key, v)) }
@@ -109,7 +109,8 @@ func (d *Derived[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return d.h
 
 // WaitForSync waits until the collection shows what is derived from a first whole list of each of
 // its informers, and then returns nil. Otherwise the error names the informers that have not
-// synced, and wraps their failures and the cause of ctx, or [ErrStopped].
+// synced, and wraps their failures and the cause of ctx, or [ErrStopped]. It is ErrStopped also if
+// one of these informers has stopped, so that the collection cannot sync any more.
 func (d *Derived[T]) WaitForSync(ctx context.Context) error { return d.hub.waitForSync(ctx) }
 
 // Synced returns a channel that is closed when the collection has synced, as WaitForSync says it.
@@ -130,6 +131,9 @@ func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 }
 
 // Close takes the collection, and all that is derived from it, out of the graph. Their handlers are
-// removed, and waits end with [ErrStopped]. What is derived from a closed collection is closed as
-// well. Close does not wait for calls that are running. It may be called more than once.
-func (d *Derived[T]) Close() { d.graph.remove(d) }
+// removed, and waits end with [ErrStopped]; their stores keep what they show. What is derived from a
+// closed collection later is closed as well. Close returns the names of the other collections that
+// it has closed. It does not wait for calls that are running. It may be called more than once.
+//
+// A [Union] is derived from its members. To close a member alone, take it out of the union first.
+func (d *Derived[T]) Close() (behind []string) { return d.graph.remove(d) }

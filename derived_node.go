@@ -14,50 +14,58 @@ func (d *Derived[T]) collection() *hub[T]  { return d.hub }
 func (d *Derived[T]) derived() *Derived[T] { return d }
 func (d *Derived[T]) indexer() *Indexer[T] { return d.hub.store }
 func (d *Derived[T]) core() *hubCore       { return d.hub.hubCore }
-func (d *Derived[T]) ready() bool          { return d.live || d.enters }
-func (d *Derived[T]) joining() bool        { return d.enters }
-func (d *Derived[T]) use(int) int          { return 1 }
+func (d *Derived[T]) name() string         { return d.faults.collection }
+func (d *Derived[T]) stage() stage         { return d.now }
 func (d *Derived[T]) snapshotLocked() any  { return d.hub.store.snapshotLocked() }
 
-func (d *Derived[T]) opens() bool {
-	if d.live {
-		return true
+func (d *Derived[T]) takeLocked() {
+	if d.varies != nil {
+		d.varies.takeLocked()
+	}
+}
+
+func (d *Derived[T]) begin() {
+	if d.now != waiting {
+		return
 	}
 	for in := range d.needs {
-		if !in.opens() {
-			return false
+		if in.stage() == waiting {
+			return
 		}
 	}
-	return true
+	d.now = joining
 }
 
 func (d *Derived[T]) wantsContent() bool {
-	late, ok := d.op.(interface{ wantsContent() bool })
-	return !d.live && d.opens() || ok && late.wantsContent()
+	return d.now == joining || d.now == joined && d.varies != nil && d.varies.wantsContent()
 }
 
 func (d *Derived[T]) inputs(yield func(anyInput) bool) { d.op.inputs(yield) }
 
-// needs calls yield for each input that must be ready before the collection joins: all, but of a
-// union only those that it was made with.
+func (d *Derived[T]) held(yield func(anyInput) bool) {
+	if d.varies != nil {
+		d.varies.held(yield)
+		return
+	}
+	d.op.inputs(yield)
+}
+
+// needs calls yield for each input that must have content before the collection joins: all, but of
+// a union only those that it was made with. It always yields the same inputs, and any goroutine may
+// call it.
 func (d *Derived[T]) needs(yield func(anyInput) bool) {
-	if u, ok := d.op.(interface{ needs(func(anyInput) bool) }); ok {
-		u.needs(yield)
+	if d.varies != nil {
+		d.varies.needs(yield)
 		return
 	}
 	d.op.inputs(yield)
 }
 
 func (d *Derived[T]) compute() {
-	if !d.live {
-		for in := range d.needs {
-			if !in.ready() {
-				return
-			}
-		}
-		d.enters = true
+	if d.now == waiting {
+		return
 	}
-	d.op.run(d.enters)
+	d.op.run(d.now == joining)
 	d.op.Decide()
 	for _, c := range d.op.Changes() {
 		d.batch.Put(c.Key, c.New)
@@ -65,7 +73,7 @@ func (d *Derived[T]) compute() {
 }
 
 func (d *Derived[T]) changes() []settle.Change[T] {
-	if d.enters {
+	if d.now == joining {
 		return nil
 	}
 	return d.op.Changes()
@@ -86,13 +94,13 @@ func (d *Derived[T]) contents() iter.Seq[T] {
 	}
 }
 
-func (d *Derived[T]) changed() bool     { return d.enters || d.batch.Len() > 0 }
+func (d *Derived[T]) changed() bool     { return d.now == joining || d.batch.Len() > 0 }
 func (d *Derived[T]) prepare()          { d.batch.Compute() }
 func (d *Derived[T]) readyLocked() bool { return d.batch.ReadyLocked() }
 func (d *Derived[T]) awaitLocked()      { d.batch.AwaitLocked() }
 
 func (d *Derived[T]) setVersionLocked(version string) {
-	if d.ready() {
+	if d.now != waiting {
 		d.hub.store.store.SetVersionLocked(version)
 	}
 }
@@ -100,7 +108,7 @@ func (d *Derived[T]) setVersionLocked(version string) {
 func (d *Derived[T]) commitLocked(version string) {
 	delta := Delta[T]{Type: Updated, Cause: CauseDerived, ResourceVersion: version}
 	d.batch.CommitLocked(func(old, obj T) {
-		if d.enters { // who waits for the first content begins with a snapshot of it
+		if d.now == joining { // who waits for the first content begins with a snapshot of it
 			return
 		}
 		delta.Old, delta.New = old, obj
@@ -110,7 +118,7 @@ func (d *Derived[T]) commitLocked(version string) {
 		}
 		emit(delta, d.hub.log.put)
 	})
-	if d.enters {
+	if d.now == joining {
 		d.fired = d.hub.changes.FireWhere(func(key Key) bool {
 			_, ok := d.hub.store.store.Get(key)
 			return ok
@@ -120,9 +128,10 @@ func (d *Derived[T]) commitLocked(version string) {
 }
 
 func (d *Derived[T]) finish() {
-	if d.enters {
-		d.live, d.enters = true, false
+	if d.varies != nil {
+		d.varies.finish()
 	}
+	d.now = d.now.next()
 	d.op.Reset()
 	clear(d.faults.unequal)
 	d.batch.Release()

@@ -3,7 +3,6 @@ package lw
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 )
 
@@ -14,7 +13,7 @@ func (d *Derived[T]) status() DerivedStatus {
 	}
 	s.Handlers, s.Pending = d.hub.handlers()
 	for in := range d.op.inputs {
-		s.From = append(s.From, strings.TrimPrefix(in.core().opts.Name, d.graph.opts.Name+"/"))
+		s.From = append(s.From, in.name())
 	}
 	f := d.faults
 	s.SetAside = f.aside()
@@ -49,12 +48,13 @@ func (d *Derived[T]) explain(cause error) error {
 	}
 	var names []string
 	var errs []error
-	d.unsynced(func(core *hubCore) bool {
-		if !slices.Contains(names, core.opts.Name) {
-			names = append(names, core.opts.Name)
-			errs = append(errs, core.unsynced(nil))
+	d.hub.eachUnsynced(func(in anyInput) bool {
+		_, inside := in.(node)
+		if !inside {
+			names = append(names, in.name())
+			errs = append(errs, in.core().unsynced(nil))
 		}
-		return true
+		return inside
 	})
 	what := "not synced"
 	switch {
@@ -84,15 +84,3 @@ func (e *derivedError) Error() string {
 }
 
 func (e *derivedError) Unwrap() []error { return e.errs }
-
-func (d *Derived[T]) unsynced(yield func(*hubCore) bool) bool {
-	if isClosed(d.hub.synced) {
-		return true
-	}
-	for in := range d.needs {
-		if !in.unsynced(yield) {
-			return false
-		}
-	}
-	return true
-}

@@ -10,7 +10,7 @@ import (
 var errVerify = errors.New("verify")
 
 func (d *Derived[T]) verify() {
-	if !d.ready() || d.faults.any() {
+	if d.now == waiting || d.faults.any() {
 		return // what is set aside is not what a new computation gives
 	}
 	none := func(Key) (obj T, ok bool) { return obj, false }

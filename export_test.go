@@ -63,3 +63,26 @@ func (b *Board) Register(n int, name string) (remove func()) {
 		}
 	}
 }
+
+// Claim does what the making of a collection of inf does first, and returns what that does at its end.
+func Claim[T Object](g *Graph, inf *Informer[T]) (done func()) {
+	in := inputOf(g, Collection[T](inf), "Claim").(anyLeaf)
+	return func() {
+		g.life.Lock()
+		defer g.life.Unlock()
+		in.claim(-1)
+	}
+}
+
+// Visits returns how often an input was looked at to find out what depends on it.
+func Visits(g *Graph) int {
+	g.life.Lock()
+	defer g.life.Unlock()
+	return g.visits
+}
+
+// VisitsOfWait returns how many collections a wait for the sync of d looks at.
+func VisitsOfWait[T Object](d *Derived[T]) (n int) {
+	d.hub.eachUnsynced(func(anyInput) bool { n++; return true })
+	return n
+}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lw/lw/internal/names"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -36,14 +38,20 @@ type Graph struct {
 	wake chan struct{} // has room for one token: there is something to do
 	done chan struct{} // closed when Run stops
 
-	// life guards the fields below. It comes before the locks of hubs, and no callback runs under
-	// it. The slices are replaced and never changed, so that a step can use them without it.
+	// life guards the fields below, and which members a union has: together they say which
+	// collections there are, and what each reads. A step takes all of that once, when it begins. So
+	// what comes or goes meanwhile is for the next step, and counts for everybody else at once.
+	//
+	// life comes before the locks of hubs, and no callback runs under it. The slices are replaced
+	// and never changed, so that a step can use them without it.
 	life    sync.Mutex
 	phase   lifecycle
 	nodes   []node          // each comes after those that it reads
 	leaves  []anyLeaf       // one for each collection outside the graph that a node reads
-	todo    []func()        // what the next step does first
+	names   names.Set       // of leaves
+	shrunk  bool            // a node has gone, or reads less: perhaps nobody reads a leaf any more
 	waiters []chan struct{} // closed at the end of the next step that begins
+	visits  int             // how often an input was looked at for what depends on it; for tests
 
 	// Guarded by gate.mu.
 	steps    uint64                        // that have changed a collection
@@ -169,18 +177,11 @@ func (g *Graph) poke() {
 	}
 }
 
-// do has the next step call f first, in the goroutine of Run.
-func (g *Graph) do(f func()) {
-	g.life.Lock()
-	g.todo = append(g.todo, f)
-	g.life.Unlock()
-	g.poke()
-}
-
 // WaitForSync waits until each collection that the graph has now shows what is derived from a first
 // whole list of all its informers, and then returns nil. Otherwise the error names the collections
-// that do not, wraps the failures of their informers, and the cause of ctx or [ErrStopped].
-// Give ctx a deadline: a server that refuses lists is asked again and again.
+// that do not, wraps the failures of their informers, and the cause of ctx or [ErrStopped]. It does
+// not wait for a collection that cannot sync any more, because an informer has stopped before its
+// first list. Give ctx a deadline: a server that refuses lists is asked again and again.
 func (g *Graph) WaitForSync(ctx context.Context) error {
 	g.life.Lock()
 	nodes := g.nodes
@@ -200,7 +201,9 @@ func (g *Graph) WaitForSync(ctx context.Context) error {
 // ends, is as for [Informer.WaitForResourceVersion]. It is an error if the graph does not read of.
 func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, version string) error {
 	core := of.hubOf()
-	dependents := g.dependents(core)
+	g.life.Lock()
+	dependents := g.behindLocked(core)
+	g.life.Unlock()
 	if len(dependents) == 0 {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %s of %s: no collection of the graph is derived from it",
 			g.opts.Name, version, core.opts.Name)
@@ -242,18 +245,6 @@ func (g *Graph) running() bool {
 	return g.phase != notStarted
 }
 
-// dependents returns the collections that depend on that of core.
-func (g *Graph) dependents(core *hubCore) (nodes []node) {
-	g.life.Lock()
-	defer g.life.Unlock()
-	for _, n := range g.nodes {
-		if g.dependsLocked(n, core) {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
-}
-
 // nextStep returns a channel that is closed at the end of the next step that has not begun yet.
 func (g *Graph) nextStep() <-chan struct{} {
 	next := make(chan struct{})
@@ -262,4 +253,144 @@ func (g *Graph) nextStep() <-chan struct{} {
 	g.life.Unlock()
 	g.poke()
 	return next
+}
+
+// Which collections a graph has, and what they read, changes in the functions below and in those of
+// [Union], under life. What depends on what, and which leaves are read, is worked out from the inputs
+// of the nodes that are there, whenever somebody asks. So nothing is counted twice, whatever comes
+// together. A leaf that is about to get a reader is claimed meanwhile.
+
+// hasLocked reports whether n is in the graph.
+func (g *Graph) hasLocked(n node) bool { return slices.Contains(g.nodes, n) }
+
+// add adds n, whose inputs are in the graph already. If one of them was closed, or if the graph has
+// stopped, n is stopped as well.
+func (g *Graph) add(n node) {
+	g.life.Lock()
+	over := g.phase == ended
+	for in := range n.inputs {
+		switch in := in.(type) {
+		case node:
+			over = over || !g.hasLocked(in)
+		case anyLeaf:
+			in.claim(-1)
+		}
+	}
+	if over {
+		g.shrunk = true
+	} else {
+		g.nodes = append(slices.Clip(g.nodes), n)
+		if g.phase == started {
+			n.core().start()
+		}
+	}
+	g.life.Unlock()
+	if over {
+		n.stop()
+	}
+	g.poke()
+}
+
+// remove takes n, and all nodes that depend on it, out of the graph. It returns the names of these.
+func (g *Graph) remove(n node) (behind []string) {
+	g.life.Lock()
+	if !g.hasLocked(n) {
+		g.life.Unlock()
+		return nil
+	}
+	gone := []node{n}
+	for _, other := range g.behindLocked(n.core()) {
+		gone, behind = append(gone, other), append(behind, other.name())
+	}
+	out := make(map[node]bool, len(gone))
+	for _, n := range gone {
+		out[n] = true
+	}
+	g.nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n node) bool { return out[n] })
+	g.shrunk = true
+	g.life.Unlock()
+	for _, n := range gone {
+		n.stop()
+	}
+	g.gate.mu.Lock()
+	g.snapshot.Store(nil) // it keeps the content of what has gone
+	g.gate.mu.Unlock()
+	g.poke() // to leave the inputs that nobody reads any more
+	return behind
+}
+
+// behindLocked returns the nodes that depend on the collection of core, in their order. It looks at
+// each input of each node once, however many ways lead from one collection to another.
+func (g *Graph) behindLocked(core *hubCore) (behind []node) {
+	reached := map[*hubCore]bool{core: true}
+	for _, n := range g.nodes { // each comes after those that it reads
+		for in := range n.inputs {
+			g.visits++
+			if reached[in.core()] {
+				reached[n.core()] = true
+				behind = append(behind, n)
+				break
+			}
+		}
+	}
+	return behind
+}
+
+// sortLocked puts each node after those that it reads, and changes the order no more than that
+// takes.
+func (g *Graph) sortLocked() {
+	sorted := make([]node, 0, len(g.nodes))
+	placed := make(map[anyInput]bool, len(g.nodes)) // false: not yet; only the nodes are in it
+	for _, n := range g.nodes {
+		placed[n] = false
+	}
+	var visit func(n node)
+	visit = func(n node) {
+		placed[n] = true
+		for in := range n.inputs {
+			g.visits++
+			if done, ok := placed[in]; ok && !done {
+				visit(in.(node))
+			}
+		}
+		sorted = append(sorted, n)
+	}
+	for _, n := range g.nodes {
+		if !placed[n] {
+			visit(n)
+		}
+	}
+	g.nodes = sorted
+}
+
+// prune leaves the collections that no node reads any more. Only the goroutine of Run calls it,
+// between two steps.
+func (g *Graph) prune() {
+	var unused []anyLeaf
+	g.life.Lock()
+	if g.shrunk {
+		g.shrunk = false
+		read := map[anyInput]bool{}
+		for _, n := range g.nodes {
+			for in := range n.held {
+				read[in] = true
+			}
+		}
+		g.leaves = slices.DeleteFunc(slices.Clone(g.leaves), func(l anyLeaf) bool {
+			if read[l] || l.claim(0) > 0 {
+				return false
+			}
+			unused = append(unused, l)
+			g.names.Release(l.alike())
+			return true
+		})
+	}
+	g.life.Unlock()
+	for _, l := range unused {
+		l.release()
+		g.gate.mu.Lock()
+		delete(g.vector, l.core())
+		g.snapshot.Store(nil)
+		g.gate.mu.Unlock()
+	}
 }

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/go-lw/lw/internal/settle"
 )
@@ -10,35 +11,71 @@ import (
 // another node. Its methods are called in the goroutine of Run, after the input's part of the step.
 type input[T Identified] interface {
 	anyInput
-	// joining reports whether it has had none before this step. Then changes returns nothing.
-	joining() bool
-	// changes returns the net change of each object in this step.
+	// changes returns the net change of each object in this step. It returns nothing if the input
+	// joins.
 	changes() []settle.Change[T]
 	// contents yields all objects, as they are at the end of this step. A leaf has them only in a
-	// step in which a node joins.
+	// step in which a node wants them. A node that was closed has those of its last step.
 	contents() iter.Seq[T]
 }
 
-// inputOf returns the input of g that reads c, for one more node. It makes a leaf if c is not of g
-// and has none yet. operation is for the panic if c is nil.
+// anyInput is an input without the type of its objects.
+type anyInput interface {
+	core() *hubCore
+	// name returns its name in [GraphStatus].
+	name() string
+	// stage returns how far the input is.
+	stage() stage
+}
+
+// A stage is how far an input of a step, or a node, is on its way into what the graph shows. It goes
+// forward only, when a step begins and when it ends. Only the goroutine of Run knows it.
+type stage int
+
+const (
+	waiting stage = iota // it has no content; a node has none until all inputs that it needs have
+	joining              // this step is the first that has its content, and who reads it takes all of that
+	joined               // who reads it takes what this step changes
+)
+
+// next returns the stage after a step.
+func (s stage) next() stage {
+	if s == joining {
+		return joined
+	}
+	return s
+}
+
+// inputOf returns the input of g that reads c, and claims it until Graph.add has the node that will
+// read it. operation is for the panic if c is nil.
 func inputOf[T Identified](g *Graph, c Collection[T], operation string) input[T] {
 	if isNil(c) {
 		panic("lw: " + operation + ": nil collection")
 	}
+	g.life.Lock()
+	defer g.life.Unlock()
+	in := inputLocked(g, c)
+	if l, ok := in.(anyLeaf); ok {
+		l.claim(1)
+	}
+	return in
+}
+
+// inputLocked returns the input of g that reads c. It makes a leaf if c is not of g and has none
+// yet.
+func inputLocked[T Identified](g *Graph, c Collection[T]) input[T] {
 	if d := c.derived(); d != nil && d.graph == g {
 		return d
 	}
 	h := c.collection()
-	g.life.Lock()
-	defer g.life.Unlock()
 	for _, l := range g.leaves {
 		if l.core() == h.hubCore {
-			l.use(1)
 			return l.(*leaf[T])
 		}
 	}
-	l := &leaf[T]{graph: g, hub: h, users: 1}
-	g.leaves = append(g.leaves[:len(g.leaves):len(g.leaves)], l)
+	l := &leaf[T]{graph: g, hub: h}
+	l.label, l.number = g.names.Take(h.opts.Name)
+	g.leaves = append(slices.Clip(g.leaves), l)
 	return l
 }
 
@@ -46,14 +83,14 @@ func inputOf[T Identified](g *Graph, c Collection[T], operation string) input[T]
 // it reads up to a cut, which is one point of the collection. It has a cursor as a handler has, so
 // that it delays nobody, and what waits is bounded by the number of objects.
 type leaf[T Identified] struct {
-	graph *Graph
-	hub   *hub[T]
-	users int              // the nodes that read it; guarded by Graph.life
-	sub   *subscription[T] // nil before the first step; written under Graph.life
-	open  bool             // the collection had content when this step began
-	begun bool             // a step has read it
-	first bool             // this step is the first that reads it
-	ended bool             // the collection has stopped: nothing will come any more
+	graph  *Graph
+	hub    *hub[T]
+	label  string // the collection's name; with number if another leaf has that name
+	number int
+	claims int              // how many nodes are being made that will read it; guarded by Graph.life
+	sub    *subscription[T] // nil before the first step; written under Graph.life
+	now    stage
+	ended  bool // the collection has stopped: nothing will come any more
 
 	// What the step has read.
 	net     settle.Net[T]
@@ -65,7 +102,12 @@ type leaf[T Identified] struct {
 // goroutine of Run.
 type anyLeaf interface {
 	anyInput
-	// begin looks whether the collection has content.
+	// claim adds n to the number of nodes that are being made and will read the leaf, and returns
+	// it. Called under Graph.life.
+	claim(n int) int
+	// alike returns the collection's name, and the number of the leaf among those of that name.
+	alike() (name string, number int)
+	// begin has the leaf join in this step if the collection has content.
 	begin()
 	// poll reads what waits, up to the present point of the collection. whole says that the content
 	// is wanted too.
@@ -82,27 +124,32 @@ type anyLeaf interface {
 }
 
 func (l *leaf[T]) core() *hubCore { return l.hub.hubCore }
+func (l *leaf[T]) name() string   { return l.label }
+func (l *leaf[T]) stage() stage   { return l.now }
 
-func (l *leaf[T]) use(n int) int {
-	l.users += n
-	return l.users
+func (l *leaf[T]) alike() (name string, number int) { return l.hub.opts.Name, l.number }
+
+func (l *leaf[T]) claim(n int) int {
+	l.claims += n
+	return l.claims
 }
 
 func (l *leaf[T]) begin() {
 	if l.sub == nil {
 		l.subscribe()
 	}
-	l.open = isClosed(l.sub.started)
+	if l.now == waiting && isClosed(l.sub.started) {
+		l.now = joining
+	}
 }
 
 func (l *leaf[T]) poll(whole bool) {
-	if !l.open {
+	if l.now == waiting {
 		return
 	}
-	l.first, l.begun = !l.begun, true
 	// The first step takes the content at its cut instead.
 	l.sub.snapshot = nil
-	whole = whole || l.first
+	whole = whole || l.now == joining
 	for {
 		var position uint64
 		if whole {
@@ -133,7 +180,7 @@ func (l *leaf[T]) read(position uint64) (reached uint64) {
 	for {
 		part, delivered, err := l.sub.cursor.pollTo(position, true)
 		for i := range part {
-			if d := &part[i]; !l.first {
+			if d := &part[i]; l.now == joined {
 				l.net.Set(d.Key(), d.Old, d.New)
 			}
 		}
@@ -147,13 +194,7 @@ func (l *leaf[T]) read(position uint64) (reached uint64) {
 	}
 }
 
-func (l *leaf[T]) shown() (version string, ok bool) { return l.version, l.begun }
-
-func (l *leaf[T]) ready() bool { return l.begun }
-
-func (l *leaf[T]) opens() bool { return l.open }
-
-func (l *leaf[T]) joining() bool { return l.first }
+func (l *leaf[T]) shown() (version string, ok bool) { return l.version, l.now != waiting }
 
 func (l *leaf[T]) changes() []settle.Change[T] { return l.net.Changes() }
 
@@ -162,12 +203,18 @@ func (l *leaf[T]) contents() iter.Seq[T] { return l.content.All() }
 func (l *leaf[T]) finish() {
 	l.net.Reset()
 	l.content = nil
-	l.first = false
+	l.now = l.now.next()
 }
 
 func (l *leaf[T]) wait() {
-	if l.begun && !l.ended {
-		l.sub.cursor.wait()
+	if l.now == waiting || l.ended {
+		return
+	}
+	l.sub.cursor.wait()
+	// The version of the collection may have moved during the step without a change of an object.
+	// Then nothing waits at the cursor, and nobody was there to be woken.
+	if _, version := l.hub.point(); version != l.version {
+		l.graph.poke()
 	}
 }
 
@@ -185,8 +232,4 @@ func (l *leaf[T]) pending() int {
 		return 0
 	}
 	return sub.cursor.Pending()
-}
-
-func (l *leaf[T]) unsynced(yield func(*hubCore) bool) bool {
-	return isClosed(l.hub.synced) || yield(l.hub.hubCore)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -338,4 +339,304 @@ func TestLateNode(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A member that was taken out of a union can be closed at once, and the union goes on: that is how
+// one retires a cluster.
+func TestUnionOutlivesMember(t *testing.T) {
+	for _, when := range []string{"before Run", "between steps", "during a step"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: func(err error) { t.Error(err) }})
+				create(t, b.left, "a", 1)
+				create(t, b.left, "b", 2)
+				create(t, b.right, "b", 7)
+				create(t, b.right, "c", 3)
+				held := make(chan struct{})
+				retired := lw.Derive(b.g, b.l, sumOf, "retired")
+				stays := lw.Derive(b.g, b.r, func(w *Widget) *sum {
+					if w.Size == 100 {
+						<-held
+					}
+					return sumOf(w)
+				}, "stays")
+				u := lw.NewUnion[*sum](b.g)
+				remove := u.Add(retired)
+				u.Add(stays)
+				total := lw.GroupBy(b.g, u, allInOne, addedUp, totalOf, "total")
+				story := newSumStory(t)
+				total.AddHandler(story.handler())
+				if when != "before Run" {
+					b.start()
+					if got, _ := total.Store().Get(lw.Key{Name: "total"}); got == nil || got.Sum != 6 {
+						t.Errorf("with both members the total is %v, want 6", got)
+					}
+				}
+				if when == "during a step" {
+					update(t, b.left, "a", 50)
+					update(t, b.right, "c", 100)
+					synctest.Wait()
+				}
+				remove()
+				if behind := retired.Close(); len(behind) > 0 {
+					t.Errorf("Close has closed %v too", behind)
+				}
+				if when == "before Run" {
+					b.start()
+				}
+				close(held)
+				synctest.Wait()
+				update(t, b.right, "c", 4)
+				synctest.Wait()
+				if isOver(u.Derived) || isOver(total) || !isOver(retired) {
+					t.Errorf("closed: the union %t, what is behind it %t, the member %t", isOver(u.Derived), isOver(total), isOver(retired))
+				}
+				if diff := cmp.Diff(map[string]int{"b": 7, "c": 4}, contents(u.Store())); diff != "" {
+					t.Errorf("the union (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(map[string]int{"total": 11}, contents(total.Store())); diff != "" {
+					t.Errorf("behind the union (-want +got):\n%s", diff)
+				}
+				story.mustShow(t, total)
+				if all, _ := lw.Followers(b.l); all != 0 {
+					t.Errorf("%d readers of the informer of the member that has gone", all)
+				}
+			})
+		})
+	}
+}
+
+// Close says what it takes along.
+func TestCloseNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		first := lw.Derive(b.g, b.l, sumOf, "first")
+		second := lw.Derive(b.g, first, func(s *sum) *sum { return s }, "second")
+		u := lw.NewUnion[*sum](b.g)
+		u.Add(second)
+		third := lw.Derive(b.g, u, func(s *sum) *sum { return s }, "third")
+		other := lw.Derive(b.g, b.l, sumOf, "other")
+		b.start()
+		if diff := cmp.Diff([]string{"second", "Union[sum]", "third"}, first.Close()); diff != "" {
+			t.Errorf("Close has closed (-want +got):\n%s", diff)
+		}
+		for _, d := range []*lw.Derived[*sum]{first, second, u.Derived, third} {
+			if !isOver(d) || d.Close() != nil {
+				t.Error("a collection is not closed, or closed again")
+			}
+		}
+		if isOver(other) || other.Close() != nil {
+			t.Error("another collection is closed too")
+		}
+	})
+}
+
+// A union that is closed while a member leaves it takes nothing from the others that read the
+// member's informer.
+func TestCloseWhileMemberLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		held := make(chan struct{})
+		u := lw.NewUnion[*Widget](b.g)
+		remove := u.Add(b.l)
+		d := lw.Derive(b.g, b.l, func(w *Widget) *sum {
+			if w.Size == 2 {
+				<-held
+			}
+			return sumOf(w)
+		}, "d")
+		b.start()
+		remove()
+		update(t, b.left, "a", 2)
+		synctest.Wait()
+		u.Close()
+		remove()
+		close(held)
+		synctest.Wait()
+		update(t, b.left, "a", 3)
+		synctest.Wait()
+		if s, _ := d.Store().Get(key("a")); s == nil || s.Sum != 3 {
+			t.Errorf("beside the union that was closed, a collection shows %+v, want 3", s)
+		}
+		if all, _ := lw.Followers(b.l); all != 1 {
+			t.Errorf("%d readers of the informer, want 1", all)
+		}
+		d.Close()
+		synctest.Wait()
+		if all, _ := lw.Followers(b.l); all != 0 {
+			t.Errorf("%d readers of the informer at the end", all)
+		}
+	})
+}
+
+// A member that leaves while something else is closed takes its objects along.
+func TestLeafOfMemberThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		held := make(chan struct{})
+		u := lw.NewUnion[*Widget](b.g)
+		remove := u.Add(b.l)
+		other := lw.Derive(b.g, b.r, func(w *Widget) *sum { <-held; return sumOf(w) }, "other")
+		b.start()
+		create(t, b.right, "b", 1)
+		synctest.Wait() // a step is going on
+		remove()
+		other.Close()
+		close(held)
+		synctest.Wait()
+		if n := u.Store().Len(); n > 0 {
+			t.Errorf("%d objects are left of a member that has gone", n)
+		}
+		if all, _ := lw.Followers(b.l); all != 0 {
+			t.Errorf("%d readers of its informer", all)
+		}
+	})
+}
+
+// A collection may be made while the last other reader of its informer is closed.
+func TestDeriveDuringPrune(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		last := lw.Derive(b.g, b.l, sumOf, "last")
+		lw.Derive(b.g, b.r, sumOf, "other")
+		b.start()
+		claimed := lw.Claim(b.g, b.l) // as a Derive does before it has the collection
+		last.Close()
+		synctest.Wait()
+		if all, _ := lw.Followers(b.l); all != 1 {
+			t.Errorf("%d readers of the informer while a collection of it is being made, want 1", all)
+		}
+		next := lw.Derive(b.g, b.l, sumOf, "next")
+		claimed()
+		update(t, b.left, "a", 2)
+		synctest.Wait()
+		if s, _ := next.Store().Get(key("a")); s == nil || s.Sum != 2 {
+			t.Errorf("the new collection shows %+v, want 2", s)
+		}
+		next.Close()
+		synctest.Wait()
+		if all, _ := lw.Followers(b.l); all != 0 {
+			t.Errorf("%d readers of the informer at the end", all)
+		}
+	})
+}
+
+// A member is read from the return of Add on, and not from the return of remove on.
+func TestUnionWaitsForNewMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		held := make(chan struct{})
+		lw.Derive(b.g, b.r, func(w *Widget) *sum { <-held; return sumOf(w) }, "other")
+		u := lw.NewUnion[*Widget](b.g)
+		b.start()
+		create(t, b.right, "b", 1)
+		synctest.Wait() // a step is going on
+		remove := u.Add(b.l)
+		version := create(t, b.left, "c", 2).ResourceVersion
+		waited := make(chan error, 1)
+		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, version) }()
+		synctest.Wait()
+		close(held)
+		if err := <-waited; err != nil || u.Store().Len() != 2 {
+			t.Errorf("a wait after Add returned %v, and the union shows %d objects, want 2", err, u.Store().Len())
+		}
+		if from := b.g.Status().Collections[1].From; !slices.Equal(from, []string{"left"}) {
+			t.Errorf("the union is from %v", from)
+		}
+		remove()
+		if err := b.g.WaitForResourceVersion(t.Context(), b.l, version); err == nil {
+			t.Error("a wait after remove succeeds, and nothing is derived from the informer")
+		}
+		if from := b.g.Status().Collections[1].From; len(from) > 0 {
+			t.Errorf("after remove the union is from %v", from)
+		}
+	})
+}
+
+// A relist that finds no difference moves the version alone. The graph shows it, also if the
+// informer relists while the graph is in a step.
+func TestVersionMovesDuringStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		create(t, b.left, "b", 1)
+		lw.Derive(b.g, b.l, sumOf, "first")
+		b.start()
+		held := make(chan struct{})
+		lw.Derive(b.g, b.l, func(w *Widget) *sum { <-held; return sumOf(w) }, "late")
+		synctest.Wait() // it is held in a step
+		b.left.Fail(errors.New("away"))
+		update(t, b.left, "a", 2)
+		update(t, b.left, "a", 1)
+		remove(t, b.left, "b")
+		create(t, b.left, "b", 1)
+		b.left.Compact()
+		b.left.Fail(nil)
+		sleep(10 * time.Minute)
+		close(held)
+		synctest.Wait()
+		if got, want := b.g.Snapshot().ResourceVersion(b.l), b.l.Store().ResourceVersion(); got != want {
+			t.Errorf("the graph sleeps at %s, and its informer is at %s", got, want)
+		}
+	})
+}
+
+// Diamonds in a row: each level is a join of the level before with itself. What asks for the ways
+// through them looks at each input once or twice, and not at each way.
+func TestDiamondsInARow(t *testing.T) {
+	for _, depth := range []int{10, 24, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newGraphBench(t, nil)
+			create(t, b.left, "a", 1)
+			b.left.Fail(refused)
+			on := lw.On[string, *sum, *sum]{
+				Left: lw.One(func(s *sum) string { return s.Name }), Right: lw.One(func(s *sum) string { return s.Name }),
+			}
+			first := lw.Derive(b.g, b.l, sumOf, "first")
+			last := first
+			for i := range depth {
+				last = lw.Join(b.g, last, last, on, func(l, _ *sum) *sum { return l }, fmt.Sprint("level ", i))
+			}
+			u := lw.NewUnion[*sum](b.g, last)
+			visited := func(what string, most int, f func()) {
+				t.Helper()
+				before := lw.Visits(b.g)
+				f()
+				if n := lw.Visits(b.g) - before; n > most {
+					t.Fatalf("%s: %d looks at an input of %d levels, want at most %d", what, n, depth, most)
+				}
+			}
+			if err := last.WaitForSync(canceled(t)); err == nil {
+				t.Error("synced before Run")
+			}
+			if n := lw.VisitsOfWait(u.Derived); n != depth+2 { // the levels, the first, and the informer
+				t.Fatalf("a wait for sync looks at %d collections of %d levels", n, depth)
+			}
+			start(t, b.l)
+			start(t, b.g)
+			synctest.Wait()
+			b.left.Fail(nil)
+			if err := u.WaitForSync(within(t, time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			if u.Store().Len() != 1 {
+				t.Errorf("%d objects at the end of %d levels", u.Store().Len(), depth)
+			}
+			visited("WaitForResourceVersion", 2*depth+2, func() {
+				if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); err != nil {
+					t.Error(err)
+				}
+			})
+			visited("Union.Add", 4*depth+8, func() { u.Add(last) })
+			visited("Close", 2*depth+4, func() {
+				if behind := first.Close(); len(behind) != depth+1 {
+					t.Errorf("Close has closed %d collections behind, want %d", len(behind), depth+1)
+				}
+			})
+		})
+	}
 }

@@ -23,8 +23,10 @@ func (g *Graph) Status() GraphStatus {
 	g.gate.mu.Lock()
 	defer g.gate.mu.Unlock()
 	s.Steps, s.Busy, s.LastStep = g.steps, g.busy, g.lastStep
-	for core, version := range g.vector {
-		s.Versions[core.opts.Name] = version
+	for _, l := range leaves {
+		if version, ok := g.vector[l.core()]; ok {
+			s.Versions[l.name()] = version
+		}
 	}
 	return s
 }

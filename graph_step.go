@@ -9,9 +9,15 @@ import (
 // A node is a [Derived] without the type of its objects. The goroutine of Run calls the methods of
 // a step in the order in which they stand here.
 type node interface {
-	core() *hubCore
-	// compute works out what the inputs' changes make of the collection. A node joins in the first
-	// step in which all its inputs have content: it then begins with all of that.
+	anyInput
+	// takeLocked takes the inputs that the node has now, for this step. Called under Graph.life.
+	takeLocked()
+	// begin has the node join in this step if all inputs that it needs have content.
+	begin()
+	// wantsContent reports whether the node needs the content of its inputs in this step.
+	wantsContent() bool
+	// compute works out what the inputs' changes make of the collection. A node that joins begins
+	// with all content of its inputs.
 	compute()
 	// verify compares the collection with one that is computed from scratch.
 	verify()
@@ -30,34 +36,31 @@ type node interface {
 	// finish wakes the handlers, and forgets the step.
 	finish()
 
-	// wantsContent reports, when a step has begun, whether the node needs the content of its inputs
-	// in it.
-	wantsContent() bool
+	// inputs calls yield for each input that the node has now, and held also for those that it has
+	// no more, but still shows something of.
 	inputs(yield func(anyInput) bool)
+	held(yield func(anyInput) bool)
 	stop()
 	status() DerivedStatus
 	snapshotLocked() any // a *Snapshot[T]
-	// unsynced calls yield for each collection outside the graph that the node depends on and that
-	// has not synced.
-	unsynced(yield func(*hubCore) bool) bool
 }
 
 // step takes what waits at the leaves, and shows what it makes of the collections.
 func (g *Graph) step() {
 	start := time.Now()
 	g.life.Lock()
-	todo, waiters := g.todo, g.waiters
-	g.todo, g.waiters = nil, nil
-	g.life.Unlock()
-	for _, f := range todo {
-		f()
+	nodes, leaves, waiters := g.nodes, g.leaves, g.waiters
+	g.waiters = nil
+	for _, n := range nodes {
+		n.takeLocked()
 	}
-	g.life.Lock()
-	nodes, leaves := g.nodes, g.leaves
 	g.life.Unlock()
 
 	for _, l := range leaves {
 		l.begin()
+	}
+	for _, n := range nodes {
+		n.begin()
 	}
 	// A node that joins needs the content of its inputs, as it is at the end of this step. It is
 	// not asked for in vain: the writes after a snapshot copy what they change.
@@ -165,117 +168,4 @@ func (g *Graph) park() {
 	for _, l := range leaves {
 		l.wait()
 	}
-}
-
-// prune leaves the collections that no node reads any more.
-func (g *Graph) prune() {
-	var unused []anyLeaf
-	g.life.Lock()
-	if slices.ContainsFunc(g.leaves, unusedLeaf) {
-		g.leaves = slices.Clone(g.leaves)
-		g.leaves = slices.DeleteFunc(g.leaves, func(l anyLeaf) bool {
-			if !unusedLeaf(l) {
-				return false
-			}
-			unused = append(unused, l)
-			return true
-		})
-	}
-	g.life.Unlock()
-	for _, l := range unused {
-		l.release()
-		g.gate.mu.Lock()
-		delete(g.vector, l.core())
-		g.snapshot.Store(nil)
-		g.gate.mu.Unlock()
-	}
-}
-
-// unusedLeaf reports whether no node reads l. The caller holds life.
-func unusedLeaf(l anyLeaf) bool { return l.use(0) == 0 }
-
-// add adds n, whose inputs are in the graph already. If one of them was closed, or if the graph has
-// stopped, n is stopped as well.
-func (g *Graph) add(n node) {
-	g.life.Lock()
-	over := g.phase == ended
-	for in := range n.inputs {
-		if before, ok := in.(node); ok && !slices.Contains(g.nodes, before) {
-			over = true
-		}
-	}
-	if over {
-		for in := range n.inputs {
-			in.use(-1)
-		}
-		g.life.Unlock()
-		n.stop()
-		return
-	}
-	g.nodes = append(slices.Clip(g.nodes), n)
-	if g.phase == started {
-		n.core().start()
-	}
-	g.life.Unlock()
-	g.poke()
-}
-
-// remove takes n, and all nodes that depend on it, out of the graph.
-func (g *Graph) remove(n node) {
-	g.life.Lock()
-	var gone, left []node
-	for _, other := range g.nodes {
-		if other.core() == n.core() || g.dependsLocked(other, n.core()) {
-			gone = append(gone, other)
-			for in := range other.inputs {
-				in.use(-1)
-			}
-		} else {
-			left = append(left, other)
-		}
-	}
-	g.nodes = left
-	g.life.Unlock()
-	for _, n := range gone {
-		n.stop()
-	}
-	g.gate.mu.Lock()
-	g.snapshot.Store(nil) // it keeps the content of what has gone
-	g.gate.mu.Unlock()
-	g.poke() // to leave the inputs that nobody reads any more
-}
-
-// dependsLocked reports whether n reads the collection of core, or one that depends on it.
-func (g *Graph) dependsLocked(n node, core *hubCore) bool {
-	for in := range n.inputs {
-		if in.core() == core {
-			return true
-		}
-		if between, ok := in.(node); ok && g.dependsLocked(between, core) {
-			return true
-		}
-	}
-	return false
-}
-
-// sortLocked puts each node after those that it reads, and changes the order no more than that
-// takes.
-func (g *Graph) sortLocked() {
-	sorted := make([]node, 0, len(g.nodes))
-	var visit func(n node)
-	visit = func(n node) {
-		if slices.Contains(sorted, n) {
-			return
-		}
-		for in := range n.inputs {
-			if before, ok := in.(node); ok && slices.Contains(g.nodes, before) {
-				visit(before)
-			}
-		}
-		sorted = append(sorted, n)
-	}
-	for _, n := range g.nodes {
-		visit(n)
-	}
-	g.nodes = sorted
 }

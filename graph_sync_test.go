@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -290,5 +291,137 @@ func TestGraphEpoch(t *testing.T) {
 		}
 		stories[0].mustShow(t, d)
 		stories[1].mustShow(t, total)
+	})
+}
+
+// An informer that has stopped before its first list ends the waits for all that is derived from it,
+// also in another graph, and with its own error. The others sync.
+func TestGraphSyncOfStoppedInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		broken := lw.NewInformer[*Widget](&lw.HTTP[*Widget]{URL: "::"}, &lw.Options{Name: "broken", OnError: func(error) {}})
+		good := lw.Derive(b.g, b.l, sumOf, "good")
+		bad := lw.Derive(b.g, broken, sumOf, "bad")
+		on := lw.On[string, *sum, *sum]{
+			Left: lw.One(func(s *sum) string { return s.Name }), Right: lw.One(func(s *sum) string { return s.Name }),
+		}
+		both := lw.Join(b.g, good, bad, on, func(l, _ *sum) *sum { return l }, "both")
+		reg := both.AddHandler(lw.Handler[*sum]{Add: func(*sum) {}})
+		next := lw.NewGraph(&lw.GraphOptions{Name: "next"})
+		behind := lw.Derive(next, both, func(s *sum) *sum { return s }, "behind")
+		start(t, b.l)
+		start(t, b.g)
+		start(t, next)
+		syncers := map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "handler": reg, "next graph": next, "behind": behind}
+		waited := make(chan struct{}, len(syncers))
+		for name, s := range syncers {
+			go func() {
+				err := s.WaitForSync(t.Context())
+				if !errors.Is(err, lw.ErrStopped) || !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), "broken") {
+					t.Errorf("%s: %v; want ErrStopped, and the error of the informer by its name", name, err)
+				}
+				waited <- struct{}{}
+			}()
+		}
+		synctest.Wait()
+		if len(waited) > 0 {
+			t.Fatalf("%d waits have ended before the informer was run", len(waited))
+		}
+		if err := broken.Run(t.Context()); !errors.Is(err, lw.ErrPermanent) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(waited) != len(syncers) {
+			t.Fatalf("%d of %d waits have ended", len(waited), len(syncers))
+		}
+		if err := good.WaitForSync(t.Context()); err != nil {
+			t.Errorf("what is not derived from the informer: %v", err)
+		}
+	})
+}
+
+// An informer that stops after it has synced leaves what is derived from it as it is, and nobody
+// waits for it.
+func TestGraphOfStoppedInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		create(t, b.right, "b", 1)
+		first := lw.Derive(b.g, b.l, sumOf, "first")
+		u := lw.NewUnion[*sum](b.g, first)
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- b.l.Run(ctx) }()
+		start(t, b.r)
+		start(t, b.g)
+		synctest.Wait()
+		update(t, b.left, "a", 2)
+		synctest.Wait()
+		stop()
+		if err := <-ran; err != nil {
+			t.Fatal(err)
+		}
+		update(t, b.left, "a", 3)
+		late := lw.Derive(b.g, b.l, sumOf, "late")
+		u.Add(lw.Derive(b.g, b.r, sumOf, "other"))
+		if err := b.g.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := lw.WaitForSync(t.Context(), late, u); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"a": 2, "b": 1}, contents(u.Store())); diff != "" {
+			t.Errorf("the union (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 2}, contents(late.Store())); diff != "" {
+			t.Errorf("a collection that was made after the informer's end (-want +got):\n%s", diff)
+		}
+		if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("a wait for a version that cannot come: %v", err)
+		}
+		u.Close()
+		first.Close()
+		late.Close()
+		synctest.Wait()
+		if at := b.g.Snapshot().ResourceVersion(b.l); at != "" {
+			t.Errorf("when nobody reads the informer the graph is at %s of it", at)
+		}
+	})
+}
+
+// Informers of one name are told apart.
+func TestGraphVersionsOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		b.l = lw.NewInformer(b.left, &lw.Options{Name: "Pod", OnError: func(error) {}})
+		b.r = lw.NewInformer(b.right, &lw.Options{Name: "Pod", OnError: func(error) {}})
+		create(t, b.left, "a", 1)
+		create(t, b.right, "b", 1)
+		create(t, b.right, "c", 1)
+		first := lw.NewUnion(b.g, b.l, b.r)
+		b.right.Fail(refused)
+		err := first.WaitForSync(canceled(t))
+		if err == nil || strings.Count(err.Error(), "Pod: not synced") != 2 {
+			t.Errorf("the union waits for both informers, and says: %v", err)
+		}
+		b.right.Fail(nil)
+		b.start()
+		s := b.g.Status()
+		if diff := cmp.Diff(map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, s.Versions); diff != "" {
+			t.Errorf("versions (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"Pod", "Pod#2"}, s.Collections[0].From); diff != "" {
+			t.Errorf("from (-want +got):\n%s", diff)
+		}
+		lw.Derive(b.g, b.r, sumOf, "second")
+		first.Close()
+		synctest.Wait()
+		lw.Derive(b.g, b.l, sumOf, "third")
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, b.g.Status().Versions); diff != "" {
+			t.Errorf("versions of others (-want +got):\n%s", diff)
+		}
 	})
 }

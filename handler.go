@@ -84,21 +84,7 @@ func (r *Registration) Synced() <-chan struct{} { return r.synced }
 // has returned. Otherwise it returns an error that says what the informer is doing, and wraps its
 // last failure and the cause of ctx, or [ErrStopped]; errors.Is and errors.As find them.
 func (r *Registration) WaitForSync(ctx context.Context) error {
-	// A handler that has synced stays synced, also if ctx is done or the informer has stopped. So
-	// synced is looked at first, alone: of several ready channels a select chooses one at random.
-	select {
-	case <-r.synced:
-		return nil
-	default:
-	}
-	select {
-	case <-r.synced:
-		return nil
-	case <-r.done:
-		return r.hub.unsynced(ErrStopped)
-	case <-ctx.Done():
-		return r.hub.unsynced(context.Cause(ctx))
-	}
+	return r.hub.awaitSync(ctx, r.synced, r.done)
 }
 
 // Pending returns the number of changes that the handler still has to handle, including the objects

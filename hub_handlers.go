@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"iter"
 	"slices"
 	"sync"
 
@@ -14,6 +15,7 @@ type hubCore struct {
 	opts    *settings
 	status  func() Status           // of the hub's owner, for the errors of waits; called without a lock
 	explain func(cause error) error // the error of a wait for sync; nil: that of an informer
+	needs   iter.Seq[anyInput]      // what must sync before a derived collection; nil: nothing
 	synced  chan struct{}           // closed when the store has its first whole content
 	stopped chan struct{}           // closed by stop, before it removes the handlers
 	waits   versionWaits

@@ -125,14 +125,16 @@ type GraphStatus struct {
 	Busy        time.Duration     // of all steps
 	LastStep    time.Time         // when the last of Steps was; zero: there was none
 	Pending     int               // changes of the inputs that wait for the next step
-	Versions    map[string]string // of each informer, by its name: what is shown is derived from
+	Versions    map[string]string // of each input, by its name: what is shown is derived from
 	Collections []DerivedStatus   // in the order in which they were made
 }
 
 // DerivedStatus is the status of one collection of a [Graph].
 type DerivedStatus struct {
-	Name    string
-	From    []string // the names of its inputs
+	Name string
+	// From has the names of its inputs: other collections, and those of Versions, which are
+	// informers and collections of other graphs. The second of these of one name gets #2 behind it.
+	From    []string
 	Synced  bool
 	Objects int
 	// Computed is the number of calls of the collection's function, and Unchanged how many of the

@@ -35,7 +35,7 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 				Compare: cmp.Compare[int], Same: equal.Same[T], Shown: shown,
 				Home: func(Key) int { return 0 },
 			}),
-			members: all, joined: map[*unionMember[T]]bool{}, left: u.drop,
+			graph: g, members: all, joined: map[*unionMember[T]]bool{},
 		}
 	})
 	return u
@@ -43,62 +43,64 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 
 // Add adds the objects of in to the union, also while the graph runs. They are shown at one point,
 // after in has synced. remove takes them out again, at one point; calls of remove after the first
-// do nothing. Add does nothing if the union was closed. Add panics if in is nil or depends on the
-// union.
+// do nothing. From the call of remove on the union does not depend on in any more: in may be closed
+// at once, and the union goes on. Add does nothing if the union or in was closed. Add panics if in
+// is nil or depends on the union.
 func (u *Union[T]) Add(in Collection[T]) (remove func()) {
-	g := u.graph
 	if isNil(in) {
 		panic("lw: Union.Add: nil collection")
 	}
+	m, circle := u.add(in)
+	if circle {
+		panic("lw: Union.Add: the collection depends on the union")
+	}
+	u.graph.poke()
+	return func() { u.remove(m) }
+}
+
+// add makes in a member, unless it depends on the union.
+func (u *Union[T]) add(in Collection[T]) (m *unionMember[T], circle bool) {
+	g := u.graph
+	g.life.Lock()
+	defer g.life.Unlock()
+	m = new(unionMember[T])
+	over := g.phase == ended || !g.hasLocked(u.Derived)
 	if d := in.derived(); d != nil && d.graph == g {
-		g.life.Lock()
-		circle := d == u.Derived || g.dependsLocked(d, u.core())
-		g.life.Unlock()
-		if circle {
-			panic("lw: Union.Add: the collection depends on the union")
+		if d == u.Derived || slices.Contains(g.behindLocked(u.core()), node(d)) {
+			return nil, true
 		}
+		over = over || !g.hasLocked(d)
 	}
-	// A step must see the same members from its beginning to its end, and the nodes in their order.
-	// So it is the next step that adds the member.
-	m := new(unionMember[T])
-	g.do(func() {
-		if d := in.derived(); isClosed(u.hub.stopped) || d != nil && d.graph == g && isClosed(d.hub.stopped) {
-			return // one of the two was closed meanwhile
-		}
-		m.in = inputOf(g, in, "Union.Add")
+	if !over {
+		m.in = inputLocked(g, in)
 		u.members.add(m)
-		g.life.Lock()
 		g.sortLocked()
-		g.life.Unlock()
-	})
-	return func() { g.do(func() { u.take(m) }) }
-}
-
-// take takes m out of the union.
-func (u *Union[T]) take(m *unionMember[T]) {
-	switch {
-	case isClosed(u.hub.stopped) || m.gone || !slices.Contains(u.members.present(), m):
-	case u.op.(*unionOperator[T]).joined[m]:
-		m.gone = true // the operator drops it with its objects
-	default:
-		u.drop(m)
 	}
+	return m, false
 }
 
-// drop forgets m, none of whose objects is in the union.
-func (u *Union[T]) drop(m *unionMember[T]) {
-	u.members.drop(m)
+// remove takes m out of the union, if it is in it. The next step takes its objects out of what the
+// union shows.
+func (u *Union[T]) remove(m *unionMember[T]) {
 	u.graph.life.Lock()
-	m.in.use(-1)
+	u.members.remove(m)
 	u.graph.life.Unlock()
+	u.graph.poke()
 }
 
-// members are the collections of a union. Only the goroutine of Run changes them, once NewUnion has
-// returned.
+// members are the collections of a union. A member is present from Add until remove, and then
+// leaving until a step has taken its objects out of the union. Members come and go under Graph.life
+// and mu.
 type members[T Identified] struct {
-	mu   sync.Mutex
-	list []*unionMember[T] // in the order in which they were added; replaced and never changed
-	last int               // the number of the last one
+	mu      sync.Mutex
+	present []*unionMember[T] // in the order in which they were added; replaced and never changed
+	leaving []*unionMember[T] // replaced and never changed
+	last    int               // the number of the last one
+
+	// step and going are present and leaving as they were when the present step began. They belong
+	// to the goroutine of Run. A member that is closed while it leaves is not computed any more. Its
+	// objects are those of its last step, which the union shows.
+	step, going []*unionMember[T]
 }
 
 // A unionMember is a collection of a union.
@@ -106,7 +108,6 @@ type unionMember[T Identified] struct {
 	number int // that of a member that was added later is larger
 	in     input[T]
 	first  bool // NewUnion was called with it, so that the union waits for it
-	gone   bool // it was removed, and the operator still has its objects; for the goroutine of Run
 }
 
 func (all *members[T]) add(m *unionMember[T]) {
@@ -114,30 +115,54 @@ func (all *members[T]) add(m *unionMember[T]) {
 	defer all.mu.Unlock()
 	m.number = all.last
 	all.last++
-	all.list = append(slices.Clip(all.list), m)
+	all.present = append(slices.Clip(all.present), m)
 }
 
-func (all *members[T]) drop(m *unionMember[T]) {
+// remove has m leave, if it is present.
+func (all *members[T]) remove(m *unionMember[T]) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.list = slices.DeleteFunc(slices.Clone(all.list), func(other *unionMember[T]) bool { return other == m })
+	if slices.Contains(all.present, m) {
+		all.present = without(slices.Clone(all.present), m)
+		all.leaving = append(slices.Clip(all.leaving), m)
+	}
 }
 
-func (all *members[T]) present() []*unionMember[T] {
+// forget forgets the members that were leaving when the step began.
+func (all *members[T]) forget() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return all.list
+	all.leaving = slices.Clone(all.leaving[len(all.going):]) // others are behind them
+}
+
+func (all *members[T]) list() (present, leaving []*unionMember[T]) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.present, all.leaving
 }
 
 type unionOperator[T Identified] struct {
 	*settle.Results[int, T]
+	graph   *Graph
 	members *members[T]
 	joined  map[*unionMember[T]]bool // those whose objects are in the results
-	left    func(*unionMember[T])    // is called with each that leaves
 }
 
+func (o *unionOperator[T]) takeLocked() { o.members.step, o.members.going = o.members.list() }
+
 func (o *unionOperator[T]) inputs(yield func(anyInput) bool) {
-	for _, m := range o.members.present() {
+	present, _ := o.members.list()
+	for _, m := range present {
+		if !yield(m.in) {
+			return
+		}
+	}
+}
+
+// held is inputs with the members that leave.
+func (o *unionOperator[T]) held(yield func(anyInput) bool) {
+	present, leaving := o.members.list()
+	for _, m := range slices.Concat(present, leaving) {
 		if !yield(m.in) {
 			return
 		}
@@ -146,7 +171,8 @@ func (o *unionOperator[T]) inputs(yield func(anyInput) bool) {
 
 // needs is inputs for the members that the union waits for.
 func (o *unionOperator[T]) needs(yield func(anyInput) bool) {
-	for _, m := range o.members.present() {
+	present, _ := o.members.list()
+	for _, m := range present {
 		if m.first && !yield(m.in) {
 			return
 		}
@@ -155,28 +181,48 @@ func (o *unionOperator[T]) needs(yield func(anyInput) bool) {
 
 // wantsContent reports whether a member joins or leaves in the step that has begun.
 func (o *unionOperator[T]) wantsContent() bool {
-	return slices.ContainsFunc(o.members.present(), func(m *unionMember[T]) bool { return m.gone || !o.joined[m] && m.in.opens() })
+	return slices.ContainsFunc(o.members.going, func(m *unionMember[T]) bool { return o.joined[m] }) ||
+		slices.ContainsFunc(o.members.step, func(m *unionMember[T]) bool { return !o.joined[m] && m.in.stage() != waiting })
 }
 
 func (o *unionOperator[T]) run(whole bool) {
-	for _, m := range o.members.present() {
-		if !m.in.ready() {
+	for _, m := range o.members.step {
+		if m.in.stage() == waiting {
 			continue // it joins later
 		}
-		feed(m.in, whole || !o.joined[m], func(key Key, obj T) {
-			if equal.IsZero(obj) {
-				o.Drop(m.number, key)
-			} else {
-				o.Put(m.number, key, obj)
-			}
-		})
+		o.feed(m, whole || !o.joined[m])
 		o.joined[m] = true
-		if m.gone {
-			for obj := range m.in.contents() {
-				o.Drop(m.number, KeyOf(obj))
-			}
-			delete(o.joined, m)
-			o.left(m)
-		}
 	}
+	for _, m := range o.members.going {
+		if !o.joined[m] {
+			continue
+		}
+		o.feed(m, false) // what this step takes out of the member is not in its contents
+		for obj := range m.in.contents() {
+			o.Drop(m.number, KeyOf(obj))
+		}
+		delete(o.joined, m)
+	}
+}
+
+// feed gives the results what has changed in m, or all objects of m if whole is true.
+func (o *unionOperator[T]) feed(m *unionMember[T], whole bool) {
+	feed(m.in, whole, func(key Key, obj T) {
+		if equal.IsZero(obj) {
+			o.Drop(m.number, key)
+		} else {
+			o.Put(m.number, key, obj)
+		}
+	})
+}
+
+// finish ends the step. Nothing is kept of the members that have left.
+func (o *unionOperator[T]) finish() {
+	if len(o.members.going) > 0 {
+		o.members.forget()
+		o.graph.life.Lock()
+		o.graph.shrunk = true
+		o.graph.life.Unlock()
+	}
+	o.members.step, o.members.going = nil, nil
 }

@@ -29,21 +29,70 @@ func WaitForSync(ctx context.Context, syncers ...Syncer) error {
 
 // waitForSync implements [Informer.WaitForSync].
 func (c *hubCore) waitForSync(ctx context.Context) error {
-	// A hub that has synced stays synced, also if ctx is done or the hub has stopped. A select with
+	return c.awaitSync(ctx, c.synced, c.stopped)
+}
+
+// awaitSync waits until synced is closed, which is that of the hub or of one of its handlers. It
+// fails when over is closed, when ctx is done, or when the hub cannot sync any more.
+func (c *hubCore) awaitSync(ctx context.Context, synced, over <-chan struct{}) error {
+	// What has synced stays synced, also if ctx is done or the hub has stopped. A select with
 	// several ready channels would choose at random.
-	select {
-	case <-c.synced:
+	if isClosed(synced) {
 		return nil
-	default:
+	}
+	// A derived collection syncs after the informers that it needs. One of them may have stopped.
+	var informers []*hubCore
+	c.eachUnsynced(func(in anyInput) bool {
+		if in.core().needs == nil {
+			informers = append(informers, in.core())
+		}
+		return true
+	})
+	for _, inf := range informers {
+		select {
+		case <-inf.synced:
+		case <-inf.stopped:
+			if !isClosed(inf.synced) {
+				return c.unsynced(ErrStopped)
+			}
+		case <-over:
+			return c.unsynced(ErrStopped)
+		case <-ctx.Done():
+			return c.unsynced(context.Cause(ctx))
+		}
 	}
 	select {
-	case <-c.synced:
+	case <-synced:
 		return nil
-	case <-c.stopped:
+	case <-over:
 		return c.unsynced(ErrStopped)
 	case <-ctx.Done():
 		return c.unsynced(context.Cause(ctx))
 	}
+}
+
+// eachUnsynced calls visit once for each input that the hub waits for and that has not synced, and
+// for those that this one waits for if visit returns true. Several ways may lead to an input: it
+// counts once, or a chain of joins would cost two to the power of its length.
+func (c *hubCore) eachUnsynced(visit func(in anyInput) (deeper bool)) {
+	seen := map[*hubCore]bool{}
+	var walk func(c *hubCore)
+	walk = func(c *hubCore) {
+		if c.needs == nil {
+			return
+		}
+		for in := range c.needs {
+			next := in.core()
+			if isClosed(next.synced) || seen[next] {
+				continue
+			}
+			seen[next] = true
+			if visit(in) {
+				walk(next)
+			}
+		}
+	}
+	walk(c)
 }
 
 // unsynced returns the error of a wait for sync that cause has ended. It is also called for the
