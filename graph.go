@@ -370,11 +370,19 @@ func (g *Graph) prune() {
 	g.life.Lock()
 	if g.shrunk {
 		g.shrunk = false
+		// A union may show objects of a member that was closed, and so of what that has read.
 		read := map[anyInput]bool{}
-		for _, n := range g.nodes {
+		var mark func(n node)
+		mark = func(n node) {
 			for in := range n.held {
+				if before, ok := in.(node); ok && !read[in] {
+					defer mark(before)
+				}
 				read[in] = true
 			}
+		}
+		for _, n := range g.nodes {
+			mark(n)
 		}
 		g.leaves = slices.DeleteFunc(slices.Clone(g.leaves), func(l anyLeaf) bool {
 			if read[l] || l.claim(0) > 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -68,7 +69,7 @@ func (w *graphWorld) Write(t *rapid.T) {
 func (w *graphWorld) Relist(t *rapid.T) {
 	w.tick()
 	in := w.input(t)
-	if in.failing {
+	if in.failing || in.ended {
 		t.Skip("it fails already")
 	}
 	in.mem.Fail(errors.New("away"))
@@ -108,7 +109,7 @@ func (w *graphWorld) Sleep(t *rapid.T) {
 // Rewind restores a backup of a server. The informer learns of it before the server goes on.
 func (w *graphWorld) Rewind(t *rapid.T) {
 	in := w.input(t)
-	if w.held || in.failing || rapid.IntRange(0, 3).Draw(t, "rewind") > 0 {
+	if w.held || in.failing || in.ended || rapid.IntRange(0, 3).Draw(t, "rewind") > 0 {
 		t.Skip("not now")
 	}
 	sleep(10 * time.Minute)
@@ -143,7 +144,7 @@ func (w *graphWorld) Hold(t *rapid.T) {
 // Wait waits until the graph shows a write.
 func (w *graphWorld) Wait(t *rapid.T) {
 	in := w.input(t)
-	if w.held || in.failing || w.g.Snapshot().ResourceVersion(in.inf) == "" {
+	if w.held || in.failing || in.ended || w.g.Snapshot().ResourceVersion(in.inf) == "" {
 		t.Skip("not now")
 	}
 	w.stir(t)
@@ -200,6 +201,11 @@ func (w *graphWorld) AddNode(t *rapid.T) {
 	for range count {
 		ins = append(ins, w.source(t, open))
 	}
+	w.place(t, op, k, ins)
+}
+
+// place makes a collection of ins.
+func (w *graphWorld) place(t *rapid.T, op operation, k kit, ins []*graphSource) *graphNode {
 	if op.name == "join" && ins[0].objects()*ins[1].objects() > 40 {
 		k.b = max(k.b, 1) // so that it makes few objects
 	}
@@ -223,6 +229,7 @@ func (w *graphWorld) AddNode(t *rapid.T) {
 			w.rivals[id] = true
 		}
 	}
+	return n
 }
 
 func (w *graphWorld) open() []*graphNode {
@@ -260,6 +267,9 @@ func (w *graphWorld) build(g *lw.Graph, name string, op operation, k kit, ins []
 			n.objects += s.objects()
 		}
 	default:
+		if g == w.g {
+			k.call = w.call
+		}
 		n.d = op.build(g, k, name, from)
 	}
 	switch {
@@ -277,29 +287,168 @@ func (w *graphWorld) build(g *lw.Graph, name string, op operation, k kit, ins []
 // Close closes a collection, and with it those that are derived from it.
 func (w *graphWorld) Close(t *rapid.T) {
 	open := w.open()
-	if w.held || len(open) < 4 {
+	if len(open) < 4 {
 		t.Skip("not now")
 	}
 	n := open[rapid.IntRange(0, len(open)-1).Draw(t, "node")]
+	w.stir(t)
+	w.close(t, n)
+	w.seen["closed"+w.during()]++
+}
+
+// close closes n, and checks what that takes along.
+func (w *graphWorld) close(t *rapid.T, n *graphNode) {
 	w.mu.Lock()
 	n.closed = true
-	for changed := true; changed; {
-		changed = false
-		for _, o := range open {
-			if !o.closed && slices.ContainsFunc(o.ins, func(s *graphSource) bool { return s.node != nil && s.node.closed && !s.gone }) {
-				o.closed, changed = true, true
-			}
+	behind := 0
+	for _, o := range w.nodes {
+		// Members are added to unions, so that a node may be before one that it reads.
+		if !o.closed && o.dependsOn(n) {
+			o.closed = true
+			behind++
 		}
 	}
 	w.mu.Unlock()
+	if got := n.d.Close(); len(got) != behind {
+		t.Fatalf("Close of %s has closed %v too, want %d", n.name, got, behind)
+	}
+}
+
+// during says when a command comes.
+func (w *graphWorld) during() string {
+	if w.braked {
+		return " during a step"
+	}
+	return ""
+}
+
+// call is called with each call of a function of the graph.
+func (w *graphWorld) call() {
+	if w.armed.Swap(false) {
+		<-w.brake
+	}
+}
+
+// Brake holds the graph in a function, so that commands come during a step.
+func (w *graphWorld) Brake(t *rapid.T) {
+	if w.held {
+		t.Skip("not now")
+	}
+	w.armed.Store(true)
+	w.Write(t)
+	synctest.Wait()
+	if w.armed.Swap(false) {
+		return // no function was called
+	}
+	w.braked = true
+	defer func() {
+		w.braked = false
+		w.tick()
+		w.brake <- struct{}{}
+	}()
+	w.seen["held in a step"]++
+	commands := []func(*rapid.T){
+		w.Retire, w.Close, w.Relist, w.AddNode, w.AddMember, w.RemoveMember, w.Break, w.AddHandler, w.RemoveHandler, w.EndInformer, w.Write,
+	}
+	for range rapid.IntRange(1, 3).Draw(t, "commands") {
+		commands[rapid.IntRange(0, len(commands)-1).Draw(t, "command")](t)
+	}
+}
+
+// Chain makes collections in a row, each of which reads the one before in two ways.
+func (w *graphWorld) Chain(t *rapid.T) {
+	open := w.open()
+	if len(open) > 6 || rapid.IntRange(0, 5).Draw(t, "chain") > 0 {
+		t.Skip("rarely")
+	}
+	s := w.source(t, open)
+	for range rapid.IntRange(2, 5).Draw(t, "length") {
+		op := operations[slices.Index(operationNames, rapid.SampledFrom([]string{"join", "leftjoin", opUnion}).Draw(t, "operation"))]
+		again := *s
+		s = &graphSource{node: w.place(t, op, drawKit(t), []*graphSource{s, &again})}
+	}
+	w.seen["chain"]++
+}
+
+// Crowd makes thousands of objects, and takes them away again, in one list each.
+func (w *graphWorld) Crowd(t *rapid.T) {
+	in := w.input(t)
+	if w.held || in.failing || in.ended || rapid.IntRange(0, 14).Draw(t, "crowd") > 0 {
+		t.Skip("rarely")
+	}
+	for _, n := range w.nodes {
+		if (n.op.name == "join" || n.op.name == "leftjoin") && n.reads(in) {
+			t.Skip("too many pairs")
+		}
+	}
+	objects := rapid.IntRange(1000, 3000).Draw(t, "objects")
+	list := func(f func(i int) error) {
+		in.mem.Fail(errors.New("away"))
+		w.change(in, func() error {
+			for i := range objects {
+				if err := f(i); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return nil
+		})
+		in.mem.Compact()
+		in.mem.Fail(nil)
+		sleep(2 * time.Minute)
+	}
+	list(func(i int) error { _, err := in.mem.Create(newAtom(fmt.Sprint("crowd", i), i%7)); return err })
+	list(func(i int) error { _, err := in.mem.Update(newAtom(fmt.Sprint("crowd", i), i%5)); return err })
+	list(func(i int) error { return in.mem.Delete(lw.Key{Namespace: "ns", Name: fmt.Sprint("crowd", i)}) })
+	w.seen["crowd"]++
+}
+
+// reads reports whether n was ever derived from in.
+func (n *graphNode) reads(in *graphInput) bool {
+	return slices.ContainsFunc(n.ins, func(s *graphSource) bool { return s.input == in || s.node != nil && s.node.reads(in) })
+}
+
+// EndInformer ends an informer that has synced.
+func (w *graphWorld) EndInformer(t *rapid.T) {
+	in := w.input(t)
+	if slices.ContainsFunc(w.ins, func(in *graphInput) bool { return in.ended }) || !in.inf.Status().Synced || rapid.IntRange(0, 9).Draw(t, "end") > 0 {
+		t.Skip("rarely")
+	}
 	w.stir(t)
-	n.d.Close()
-	w.seen["closed"]++
+	in.ended = true
+	in.stop()
+	w.seen["informer ended"]++
+}
+
+// Retire takes a collection out of a union and closes it at once.
+func (w *graphWorld) Retire(t *rapid.T) {
+	n := w.union(t)
+	added := slices.DeleteFunc(slices.Clone(n.ins), func(s *graphSource) bool { return s.remove == nil || s.gone || s.node == nil || s.node.closed })
+	if len(added) == 0 {
+		if len(n.ins) > 5 {
+			t.Skip("enough")
+		}
+		w.addMember(t, n, &graphSource{node: w.place(t, operations[0], drawKit(t), []*graphSource{{input: w.input(t)}})})
+		if !rapid.Bool().Draw(t, "at once") {
+			return // it is there for the next time
+		}
+		added = n.ins[len(n.ins)-1:]
+	}
+	s := added[rapid.IntRange(0, len(added)-1).Draw(t, "member")]
+	w.stir(t)
+	w.mu.Lock()
+	s.pending, s.gone = true, true
+	w.mu.Unlock()
+	s.remove()
+	w.close(t, s.node)
+	if n.closed {
+		return // it had the member twice
+	}
+	w.seen["retired"+w.during()]++
 }
 
 func (w *graphWorld) union(t *rapid.T) *graphNode {
 	unions := slices.DeleteFunc(w.open(), func(n *graphNode) bool { return n.union == nil })
-	if w.held || len(unions) == 0 {
+	if len(unions) == 0 {
 		t.Skip("there is none")
 	}
 	return unions[rapid.IntRange(0, len(unions)-1).Draw(t, "union")]
@@ -311,7 +460,10 @@ func (w *graphWorld) AddMember(t *rapid.T) {
 	if len(n.ins) > 5 {
 		t.Skip("enough")
 	}
-	s := w.source(t, slices.DeleteFunc(w.open(), func(o *graphNode) bool { return o.dependsOn(n) || o.objects+n.objects > 30 }))
+	w.addMember(t, n, w.source(t, slices.DeleteFunc(w.open(), func(o *graphNode) bool { return o.dependsOn(n) || o.objects+n.objects > 30 })))
+}
+
+func (w *graphWorld) addMember(t *rapid.T, n *graphNode, s *graphSource) {
 	w.mu.Lock()
 	s.pending = true
 	n.ins = append(n.ins, s)

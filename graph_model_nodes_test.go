@@ -82,12 +82,23 @@ func (m *made) claim(origin string, a *atom) {
 }
 
 // A kit is the functions of one node. a, b and c make them differ from those of other nodes.
-type kit struct{ a, b, c int }
+// call is called with each call of the node's function; it may be nil.
+type kit struct {
+	a, b, c int
+	call    func()
+}
+
+func (k kit) called() {
+	if k.call != nil {
+		k.call()
+	}
+}
 
 func (k kit) name(n int) string { return fmt.Sprint("k", n%3) }
 
 // derive keeps the key, gives another, or gives another UID, as c says.
 func (k kit) derive(x *atom) *atom {
+	k.called()
 	if (x.N+k.a)%4 == 3 {
 		return nil
 	}
@@ -104,6 +115,7 @@ func (k kit) derive(x *atom) *atom {
 // many makes up to three objects, mostly of keys that others make too, and one of them twice.
 func (k kit) many(x *atom) iter.Seq[*atom] {
 	return func(yield func(*atom) bool) {
+		k.called()
 		for i := range (x.N + k.a) % 4 {
 			y := &atom{Meta: lw.Meta{Namespace: "many", Name: k.name(i * (1 + k.b))}, N: x.N + i, Text: x.Name}
 			if k.c == 2 {
@@ -148,6 +160,7 @@ func (k kit) related(l, r *atom) bool {
 }
 
 func (k kit) pair(l, r *atom) *atom {
+	k.called()
 	switch {
 	case l.N*r.N%5 == 4:
 		return nil
@@ -158,6 +171,7 @@ func (k kit) pair(l, r *atom) *atom {
 }
 
 func (k kit) gather(l *atom, rights []*atom) *atom {
+	k.called()
 	y := &atom{Meta: l.Meta, N: len(rights)}
 	for _, r := range rights {
 		y.Text += fmt.Sprint(r.Name, r.N, " ")
@@ -181,6 +195,7 @@ func (k kit) aggregate() lw.Aggregate[*atom, tallied] {
 }
 
 func (k kit) total(key lw.Key, t tallied) *atom {
+	k.called()
 	if t.sum%4 == 3 {
 		return nil
 	}
@@ -296,5 +311,5 @@ func (k kit) groups(in whole) map[lw.Key][]*atom {
 }
 
 func drawKit(t *rapid.T) kit {
-	return kit{rapid.IntRange(0, 2).Draw(t, "a"), rapid.IntRange(0, 2).Draw(t, "b"), rapid.IntRange(0, 2).Draw(t, "c")}
+	return kit{a: rapid.IntRange(0, 2).Draw(t, "a"), b: rapid.IntRange(0, 2).Draw(t, "b"), c: rapid.IntRange(0, 2).Draw(t, "c")}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,6 +27,10 @@ type graphWorld struct {
 	made   int // nodes so far, for their names
 	verify bool
 
+	braked bool          // the graph is held in a function
+	brake  chan struct{} // releases the function that is held
+	armed  atomic.Bool   // the next call of a function is held
+
 	mu       sync.Mutex // guards what follows, and all fields of inputs and nodes
 	ins      []*graphInput
 	nodes    []*graphNode
@@ -43,7 +48,9 @@ type graphInput struct {
 	inf     *lw.Informer[*atom]
 	states  map[string][]whole // all that the server ever had, by version
 	failing bool
-	rewinds int // that the graph has not shown
+	rewinds int    // that the graph has not shown
+	stop    func() // ends the informer
+	ended   bool
 }
 
 // A graphNode is a collection of the graph.
@@ -85,7 +92,7 @@ func (s *graphSource) collection() lw.Collection[*atom] {
 
 func newGraphWorld(t *rapid.T, seen map[string]int) *graphWorld {
 	w := &graphWorld{
-		gate: make(chan struct{}, 1), opened: make(chan struct{}), seen: seen,
+		gate: make(chan struct{}, 1), opened: make(chan struct{}), seen: seen, brake: make(chan struct{}),
 		reported: map[string]bool{}, rivals: map[string]bool{},
 	}
 	w.verify = rapid.Bool().Draw(t, "verify")
@@ -109,7 +116,7 @@ func newGraphWorld(t *rapid.T, seen map[string]int) *graphWorld {
 		w.ran.Go(func() { w.read(i, tick) })
 	}
 	for _, in := range w.ins {
-		w.start(in.inf)
+		in.stop = w.start(in.inf)
 	}
 	w.start(w.g)
 	return w
@@ -131,8 +138,8 @@ func (w *graphWorld) newGraph() *lw.Graph {
 	}})
 }
 
-// start runs r until the world ends.
-func (w *graphWorld) start(r interface{ Run(context.Context) error }) {
+// start runs r until stop is called or the world ends.
+func (w *graphWorld) start(r interface{ Run(context.Context) error }) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = append(w.cancel, cancel)
 	w.ran.Go(func() {
@@ -140,6 +147,7 @@ func (w *graphWorld) start(r interface{ Run(context.Context) error }) {
 			w.fail("Run returned %v", err)
 		}
 	})
+	return cancel
 }
 
 // end stops all goroutines. It comes also after a failure.
@@ -185,6 +193,7 @@ func TestGraphs(t *testing.T) {
 					"sleep": w.Sleep, "rewind": w.Rewind, "hold": w.Hold, "wait": w.Wait, "flood": w.Flood, "add node": w.AddNode,
 					"close": w.Close, "add member": w.AddMember, "remove member": w.RemoveMember,
 					"add handler": w.AddHandler, "remove handler": w.RemoveHandler,
+					"retire": w.Retire, "brake": w.Brake, "chain": w.Chain, "crowd": w.Crowd, "end informer": w.EndInformer,
 					"": w.Check,
 				})
 				w.settle(t)
@@ -195,7 +204,8 @@ func TestGraphs(t *testing.T) {
 	if histories < enoughGraphs {
 		return // too few to tell, as with -short
 	}
-	for _, what := range []string{"relist", "rewind", "hold", "flood", "wait", "late node", "closed", "member", "rivals", "read", "told", "late handler"} {
+	for _, what := range []string{"relist", "rewind", "hold", "flood", "wait", "late node", "closed", "member", "rivals", "read", "told", "late handler",
+		"retired", "retired during a step", "closed during a step", "chain", "crowd", "informer ended"} {
 		if seen[what] < 10 {
 			t.Errorf("%s: only %d times", what, seen[what])
 		}
