@@ -87,7 +87,13 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	d.hub.status = d.collectionStatus
 	d.op = anew(d.hub.store.store.Get, d.faults)
 	d.varies, _ = d.op.(variable)
-	d.hub.needs = d.needs
+	d.hub.needs = func(yield func(*hubCore) bool) {
+		for in := range d.needs {
+			if !yield(in.core()) {
+				return
+			}
+		}
+	}
 	d.batch = d.hub.store.store.NewBatch()
 	if g.opts.OnPanic != nil {
 		d.batch.Recover = func(key Key, v any) { g.opts.OnPanic(d.faults.panic("index", key, v)) }

@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -48,13 +49,15 @@ func (d *Derived[T]) explain(cause error) error {
 	}
 	var names []string
 	var errs []error
-	d.hub.eachUnsynced(func(in anyInput) bool {
-		_, inside := in.(node)
-		if !inside {
-			names = append(names, in.name())
-			errs = append(errs, in.core().unsynced(nil))
+	outside := d.graph.leafNames()
+	d.hub.eachUnsynced(func(before *hubCore) bool {
+		name, ok := outside[before]
+		if !ok && before.needs != nil {
+			return true // another collection of the graph
 		}
-		return inside
+		names = append(names, cmp.Or(name, before.opts.Name))
+		errs = append(errs, before.unsynced(nil))
+		return false
 	})
 	what := "not synced"
 	switch {

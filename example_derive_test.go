@@ -117,3 +117,25 @@ func ExampleNewUnion() {
 	// 2 widgets, an anvil of 40
 	// added crank and deleted crank
 }
+
+// A server is retired: what is derived from it is taken out of the union, and closed.
+func ExampleUnion_Add() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	old := lw.NewInformer(lw.NewMemory(widget("anvil", 40)), nil)
+	go old.Run(ctx)
+
+	g := lw.NewGraph(nil)
+	notes := lw.Derive(g, old, func(w *Widget) *Note { return note(w.Name, "old") }, "old")
+	all := lw.NewUnion[*Note](g)
+	remove := all.Add(notes)
+	lw.Derive(g, all, func(n *Note) *Note { return n }, "behind")
+	go g.Run(ctx)
+
+	remove()
+	fmt.Println("closed with it:", notes.Close())
+	fmt.Println("closed with the union:", all.Close())
+	// Output:
+	// closed with it: []
+	// closed with the union: [behind]
+}

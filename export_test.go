@@ -83,6 +83,6 @@ func Visits(g *Graph) int {
 
 // VisitsOfWait returns how many collections a wait for the sync of d looks at.
 func VisitsOfWait[T Object](d *Derived[T]) (n int) {
-	d.hub.eachUnsynced(func(anyInput) bool { n++; return true })
+	d.hub.eachUnsynced(func(*hubCore) bool { n++; return true })
 	return n
 }

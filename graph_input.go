@@ -79,6 +79,17 @@ func inputLocked[T Identified](g *Graph, c Collection[T]) input[T] {
 	return l
 }
 
+// leafNames returns the name of each collection outside the graph that it reads.
+func (g *Graph) leafNames() map[*hubCore]string {
+	g.life.Lock()
+	defer g.life.Unlock()
+	names := make(map[*hubCore]string, len(g.leaves))
+	for _, l := range g.leaves {
+		names[l.core()] = l.name()
+	}
+	return names
+}
+
 // A leaf reads a collection outside the graph: an informer's, or one of another graph. In each step
 // it reads up to a cut, which is one point of the collection. It has a cursor as a handler has, so
 // that it delays nobody, and what waits is bounded by the number of objects.

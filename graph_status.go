@@ -70,6 +70,5 @@ func In[T Object](s *GraphSnapshot, d *Derived[T]) *Snapshot[T] {
 }
 
 // ResourceVersion returns the version of the collection of an informer that the state is derived
-// from. It is "" if the graph had no content of it. Where the version of the collection moves and
-// no object changes, as with a bookmark, a graph learns of that with its next step.
+// from. It is "" if the graph had no content of it.
 func (s *GraphSnapshot) ResourceVersion(of Versioned) string { return s.vector[of.hubOf()] }

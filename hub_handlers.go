@@ -15,7 +15,7 @@ type hubCore struct {
 	opts    *settings
 	status  func() Status           // of the hub's owner, for the errors of waits; called without a lock
 	explain func(cause error) error // the error of a wait for sync; nil: that of an informer
-	needs   iter.Seq[anyInput]      // what must sync before a derived collection; nil: nothing
+	needs   iter.Seq[*hubCore]      // the hubs that must sync before that of a derived collection; nil: none
 	synced  chan struct{}           // closed when the store has its first whole content
 	stopped chan struct{}           // closed by stop, before it removes the handlers
 	waits   versionWaits

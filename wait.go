@@ -42,9 +42,9 @@ func (c *hubCore) awaitSync(ctx context.Context, synced, over <-chan struct{}) e
 	}
 	// A derived collection syncs after the informers that it needs. One of them may have stopped.
 	var informers []*hubCore
-	c.eachUnsynced(func(in anyInput) bool {
-		if in.core().needs == nil {
-			informers = append(informers, in.core())
+	c.eachUnsynced(func(before *hubCore) bool {
+		if before.needs == nil {
+			informers = append(informers, before)
 		}
 		return true
 	})
@@ -71,24 +71,23 @@ func (c *hubCore) awaitSync(ctx context.Context, synced, over <-chan struct{}) e
 	}
 }
 
-// eachUnsynced calls visit once for each input that the hub waits for and that has not synced, and
-// for those that this one waits for if visit returns true. Several ways may lead to an input: it
-// counts once, or a chain of joins would cost two to the power of its length.
-func (c *hubCore) eachUnsynced(visit func(in anyInput) (deeper bool)) {
+// eachUnsynced calls visit once for each hub that the hub waits for and that has not synced, and for
+// those that this one waits for if visit returns true. Several ways may lead to a hub: it counts
+// once, or a chain of joins would cost two to the power of its length.
+func (c *hubCore) eachUnsynced(visit func(before *hubCore) (deeper bool)) {
 	seen := map[*hubCore]bool{}
 	var walk func(c *hubCore)
 	walk = func(c *hubCore) {
 		if c.needs == nil {
 			return
 		}
-		for in := range c.needs {
-			next := in.core()
-			if isClosed(next.synced) || seen[next] {
+		for before := range c.needs {
+			if isClosed(before.synced) || seen[before] {
 				continue
 			}
-			seen[next] = true
-			if visit(in) {
-				walk(next)
+			seen[before] = true
+			if visit(before) {
+				walk(before)
 			}
 		}
 	}

@@ -13,10 +13,11 @@ type GraphRead struct {
 	Items []Item
 	Views []View
 
-	// Rest is set if nothing could run at the read. Then Want is what the copy itself shows. Its
-	// version may be newer: a change of the version alone makes no step of the graph.
-	Rest bool
-	Want []Item
+	// Rest is set if nothing could run at the read. Then Want and WantVersion are what the copy
+	// itself shows.
+	Rest        bool
+	Want        []Item
+	WantVersion string
 }
 
 // A View is another collection of the same snapshot.
@@ -128,6 +129,9 @@ func (l *Log) checkGraphs(r *Result) {
 		r.met("D16")
 		if show(g.Items) != show(g.Want) {
 			r.fail(g.Ret, "D16", "at rest the graph shows %s at %q, its copy shows %s", show(g.Items), g.Version, show(g.Want))
+		}
+		if g.Version != g.WantVersion {
+			r.fail(g.Ret, "D16", "at rest the graph is at %q, its copy is at %q", g.Version, g.WantVersion)
 		}
 	}
 	for _, p := range l.pairs {

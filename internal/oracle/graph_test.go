@@ -12,7 +12,7 @@ func (r *run) views(views ...View) {
 }
 
 func (r *run) atRest(version string, shown, own []*Item) {
-	r.GraphReads(GraphRead{Copy: 1, Call: r.Tick(), Version: version, Items: items(shown), Rest: true, Want: items(own)})
+	r.GraphReads(GraphRead{Copy: 1, Call: r.Tick(), Version: version, Items: items(shown), Rest: true, Want: items(own), WantVersion: version})
 }
 
 func (r *run) story(calls ...[2]*Item) *GraphHandler {
@@ -87,6 +87,10 @@ func TestGraphChecks(t *testing.T) {
 		}},
 		{"D15", "older than a wait", func(r *run) { both(r); r.Waits(Wait{Copy: 1, Version: 3}); r.graph("g", "2", a2) },
 			func(r *run) { both(r); r.Waits(Wait{Copy: 1, Graph: true, Version: 3}); r.graph("g", "2", a2) }},
+		{"D16", "behind the version of the copy", func(r *run) { r.write(a2); r.atRest("2", []*Item{a2}, []*Item{a2}) }, func(r *run) {
+			r.write(a2)
+			r.GraphReads(GraphRead{Copy: 1, Call: r.Tick(), Version: "2", Items: items([]*Item{a2}), Rest: true, Want: items([]*Item{a2}), WantVersion: "3"})
+		}},
 		{"D16", "not as the copy", func(r *run) { r.write(a2); r.atRest("2", []*Item{a2}, []*Item{a2}) },
 			func(r *run) { both(r); r.atRest("2", []*Item{a2}, []*Item{a3}) }},
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,13 @@ type watched struct {
 	regs   []*lw.Registration     // of views
 	cancel context.CancelFunc
 	done   chan error
+
+	// shadow is a member of outlives that is taken out and closed again and again, and another one
+	// takes its place. Its objects have the keys of the first member, so it never shows.
+	outlives *lw.Union[*made]
+	shadowMu sync.Mutex // guards what follows
+	shadow   *lw.Derived[*made]
+	remove   func()
 
 	computes chan struct{} // has room for one token: the graph is computing
 	reads    atomic.Int64  // during steps
@@ -95,6 +103,14 @@ func (w *world) watch() *watched {
 			return &made{Meta: lw.Meta{Namespace: l.Namespace, Name: l.Name}, Text: strings.Join(names, " ")}
 		}, "peers")
 	both := lw.NewUnion(x.g, lw.Collection[*made](groups), lw.Collection[*made](even))
+	chain := all
+	name := lw.One(func(m *made) string { return m.Name })
+	for i := range 6 { // diamonds in a row
+		chain = lw.Join(x.g, lw.Collection[*made](chain), lw.Collection[*made](chain), lw.On[string, *made, *made]{Left: name, Right: name},
+			func(l, _ *made) *made { return l }, fmt.Sprint("chain ", i))
+	}
+	x.outlives = lw.NewUnion(x.g, lw.Collection[*made](all))
+	x.recruit()
 	x.views = []view{
 		{"witness", all, showItems},
 		{"even", even, func(items []oracle.Item) string {
@@ -106,6 +122,7 @@ func (w *world) watch() *watched {
 			return joinLines(wantGroups(items), showItems(slices.DeleteFunc(slices.Clone(items), func(i oracle.Item) bool { return !evenItem(i) })))
 		}},
 	}
+	x.views = append(x.views, view{"chain", chain, showItems}, view{"outlives", x.outlives.Derived, showItems})
 	for _, v := range x.views {
 		h := w.log.GraphHandlers("the handler of " + v.name)
 		x.told = append(x.told, h)
@@ -120,6 +137,27 @@ func (w *world) watch() *watched {
 	go func() { x.done <- x.g.Run(ctx) }()
 	go x.readDuringSteps(ctx)
 	return x
+}
+
+// recruit makes a new shadow.
+func (x *watched) recruit() {
+	x.shadowMu.Lock()
+	defer x.shadowMu.Unlock()
+	x.shadow = lw.Derive(x.g, lw.Collection[*Part](x.inf), func(p *Part) *made {
+		return &made{Meta: sameMeta(p), Text: "shadow"}
+	}, "shadow")
+	x.remove = x.outlives.Add(x.shadow)
+}
+
+// retire takes the shadow out, closes it, and makes another one.
+func (x *watched) retire() {
+	x.shadowMu.Lock()
+	x.remove()
+	if behind := x.shadow.Close(); len(behind) > 0 {
+		panic(fmt.Sprintf("with a member that has left its union, Close has closed %v", behind))
+	}
+	x.shadowMu.Unlock()
+	x.recruit()
 }
 
 // describeMade is what the oracle is told of an object in a handler's story.
@@ -204,7 +242,7 @@ func (x *watched) read(session string, rest bool) {
 		r.Views = append(r.Views, oracle.View{Name: v.name, Step: content.ResourceVersion(), Shows: joinLines(lines...), Of: v.of})
 	}
 	if rest {
-		r.Want = describeAll(x.inf.Store().List())
+		r.Want, r.WantVersion = describeAll(x.inf.Store().List()), x.inf.Store().ResourceVersion()
 	}
 	x.log.GraphReads(r)
 }
@@ -233,8 +271,12 @@ func (x *watched) readDuringSteps(ctx context.Context) {
 			return
 		case <-x.computes:
 		}
-		if x.reads.Add(1) > 60 {
+		reads := x.reads.Add(1)
+		if reads > 60 {
 			continue
+		}
+		if reads%5 == 0 {
+			x.retire()
 		}
 		for range 3 {
 			x.read(fmt.Sprintf("a reader during steps of copy %d", x.copy), false)
@@ -288,6 +330,7 @@ func (w *world) doGraphWait(rt *rapid.T) {
 	if w.graph == nil {
 		return
 	}
+	w.graph.retire()
 	w.put(name, "x", size)
 	version, epoch, x := w.server.line().Version(), w.log.Epoch(), w.graph
 	wait := func(o oracle.Wait, f func(ctx context.Context) error) {

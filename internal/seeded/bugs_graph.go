@@ -138,7 +138,7 @@ var graphBugs = []bug{
 	{name: "graph: each way through diamonds is sorted", run: "TestDiamondsInARow", edits: one(graphFile,
 		"			if done, ok := placed[in]; ok && !done {", "			if _, ok := placed[in]; ok {")},
 	{name: "graph: a wait follows each way through diamonds", run: "TestDiamondsInARow", edits: one("wait.go",
-		"			if isClosed(next.synced) || seen[next] {", "			if isClosed(next.synced) {")},
+		"			if isClosed(before.synced) || seen[before] {", "			if isClosed(before.synced) {")},
 	{name: "graph: a wait goes on after its informer has stopped", run: "TestGraphSyncOfStoppedInformer", edits: one("wait.go",
 		"			if !isClosed(inf.synced) {\n				return c.unsynced(ErrStopped)\n			}\n", "			<-ctx.Done()\n")},
 	{name: "graph: informers of one name are one", run: "TestGraphVersionsOfOneName", edits: one(inputFile,
