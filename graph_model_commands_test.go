@@ -373,7 +373,7 @@ func (w *graphWorld) Chain(t *rapid.T) {
 // Crowd makes thousands of objects, and takes them away again, in one list each.
 func (w *graphWorld) Crowd(t *rapid.T) {
 	in := w.input(t)
-	if w.held || in.failing || in.ended || rapid.IntRange(0, 14).Draw(t, "crowd") > 0 {
+	if w.held || in.failing || in.ended || rapid.IntRange(0, 4).Draw(t, "crowd") > 0 {
 		t.Skip("rarely")
 	}
 	for _, n := range w.nodes {
