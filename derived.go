@@ -59,7 +59,6 @@ type operator[T Identified] interface {
 // needs is that of Derived.
 type variable interface {
 	takeLocked()
-	wantsContent() bool
 	finish()
 	held(yield func(anyInput) bool)
 	needs(yield func(anyInput) bool)

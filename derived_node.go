@@ -37,7 +37,11 @@ func (d *Derived[T]) begin() {
 }
 
 func (d *Derived[T]) wantsContent() bool {
-	return d.now == joining || d.now == joined && d.varies != nil && d.varies.wantsContent()
+	if d.now != joined {
+		return d.now == joining
+	}
+	later, ok := d.op.(interface{ wantsContent() bool })
+	return ok && later.wantsContent()
 }
 
 func (d *Derived[T]) inputs(yield func(anyInput) bool) { d.op.inputs(yield) }
