@@ -62,7 +62,7 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 			lw.Join(b.g, b.l, b.r, byName(), func(l, _ *Widget) *picky { return pick(l) }),
 			lw.LeftJoin(b.g, b.l, b.r, byName(), func(l *Widget, _ []*Widget) *picky { return pick(l) }),
 		}
-		updates := map[int][]int{}
+		updates := make([][]int, len(all))
 		for i, d := range all {
 			d.AddHandler(lw.Handler[*picky]{Update: func(_, p *picky) { updates[i] = append(updates[i], p.size) }})
 		}
