@@ -16,9 +16,14 @@ var ErrStarted = errors.New("lw: already started")
 // when it was closed, or when its log has ended.
 var ErrStopped = errors.New("lw: stopped")
 
-// ErrRewound is the cause of the [Error] that reports a new epoch. The server's state went back in
-// time, as after the restore of a backup. A consistent read has confirmed that, and the store shows
-// the older state. Waits for a resource version of the former epoch end with this error.
+// ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in
+// time, as after the restore of a backup. A consistent read has confirmed that, or the server no
+// longer has what a [Witness] was asked about. The next list is then believed, also one that is
+// older, and versions of before are not. Waits for a resource version of the former epoch end with
+// this error.
+//
+// A Source that knows by itself that its server has another history returns an error of List or
+// Watch for which errors.Is(err, ErrRewound) is true.
 var ErrRewound = errors.New("lw: the server went back in time")
 
 // ErrPermanent is in the error of a [Source] that no retry can mend: a malformed URL, a selector

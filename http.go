@@ -175,6 +175,11 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 // reuses reports that a decoder notes what it needs to use the last version of an object.
 func (h *HTTP[T]) reuses() bool { return true }
 
+// Had is part of [Witness]. It asks by a list of one object, as [HadByList] does.
+func (h *HTTP[T]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
+	return HadByList(ctx, h, obj, version)
+}
+
 // object returns the object that was decoded, or an *Error if there is none or it has no name.
 func (h *HTTP[T]) object(o decode.Object) (T, error) {
 	var zero T

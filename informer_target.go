@@ -175,6 +175,15 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 
 func (t *informerTarget[T]) get(key Key) (T, bool) { return t.hub.store.Get(key) }
 
+// newest looks at all objects: it is called after an outage, and no event pays for it. What a test
+// has written into the store is not the server's.
+func (t *informerTarget[T]) newest(skip func(Key) bool) Meta {
+	if t.hub.store.foreign.Load() {
+		return Meta{}
+	}
+	return newestOf(t.hub.store.All(), skip)
+}
+
 func (t *informerTarget[T]) version() string { return t.hub.store.ResourceVersion() }
 
 // reportProgress notes that the reflector has read up to version, and whether the store reports

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -261,6 +262,51 @@ func metaOfAny(obj any) Meta {
 	return MetaOf(m)
 }
 
+// Had is part of [Witness].
+func (lw *ListWatch[T, L]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
+	return HadByList(ctx, lw, obj, version)
+}
+
+// HadByList answers the question of a [Witness] by a list of src, a Source over an API server: of
+// obj alone, by its name and namespace, at version exactly. If the answer shows another version or
+// other objects, the server has not understood the request, or src has changed it, as a function
+// that sets its own field selector does. The error is then errors.ErrUnsupported.
+//
+//	func (s *mySource) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+//		return lw.HadByList(ctx, s, obj, version)
+//	}
+func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
+	selector := fields.OneTermEqualSelector("metadata.name", obj.Name)
+	if obj.Namespace != "" {
+		selector = fields.AndSelectors(selector, fields.OneTermEqualSelector("metadata.namespace", obj.Namespace))
+	}
+	opts := metav1.ListOptions{
+		FieldSelector:   selector.String(),
+		ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+		Limit: 1,
+	}
+	found, had, other := false, false, false
+	listMeta, err := src.List(asProbe(ctx), opts, func(got T, err error) error {
+		switch {
+		case err != nil || equal.IsZero(got) || KeyOf(got) != obj.Key():
+			other = true
+		default:
+			found = true
+			had = got.GetResourceVersion() == obj.ResourceVersion && (obj.UID == "" || got.GetUID() == obj.UID)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case listMeta.ResourceVersion != version:
+		return false, fmt.Errorf("lw: a list at resource version %s has version %s: %w", version, listMeta.ResourceVersion, errors.ErrUnsupported)
+	case !found && other:
+		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.Key()), errors.ErrUnsupported)
+	}
+	return had, nil
+}
+
 // WithListOptions returns a Source that passes the options of every request to each tweak, which
 // may add a label or field selector. A selector that does not parse is an [ErrPermanent].
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
@@ -281,6 +327,12 @@ func (o *optioned[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 // Reuses is part of [reuse.Source].
 func (o *optioned[T]) Reuses(reuse.Mark) bool { return reuses(o.src) }
+
+// Had is part of [Witness]. It passes no options: what an object was does not depend on what is
+// selected.
+func (o *optioned[T]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
+	return Had(ctx, o.src, obj, version)
+}
 
 func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts, err := tweaked(opts, o.tweak)

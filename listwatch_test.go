@@ -393,3 +393,44 @@ func TestListWatchMeta(t *testing.T) {
 		t.Errorf("got %v, want what ListFunc returned", err)
 	}
 }
+
+// An answer proves something only if it is of the version that was asked for, and of nothing but the object.
+func TestHadByList(t *testing.T) {
+	id := lw.Meta{Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7"}
+	const no, useless = "false <nil>", "unsupported"
+	for name, tc := range map[string]struct {
+		answer reply
+		id     lw.Meta
+		want   string
+	}{
+		"the object":              {list("10", stamped("a", 1, "7")), id, "true <nil>"},
+		"without a UID":           {list("10", stamped("a", 1, "7")), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "7"}, "true <nil>"},
+		"another version of it":   {list("10", stamped("a", 1, "8")), id, no},
+		"another one of its name": {list("10", &Widget{Meta: lw.Meta{Namespace: "default", Name: "a", UID: "x", ResourceVersion: "7"}}), id, no},
+		"none":                    {list("10"), id, no},
+		"a list of now":           {list("11", stamped("a", 1, "8")), id, useless},
+		"an empty list of now":    {list("11"), id, useless},
+		"no selection":            {list("10", stamped("b", 1, "8")), id, useless},
+		"all objects":             {list("10", stamped("b", 1, "8"), stamped("a", 1, "7")), id, "true <nil>"},
+		"what cannot be read":     {reply{bad: []error{errors.New("sick")}, meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},
+		"an error":                {reply{err: errors.New("down")}, id, "false down"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := &script{lists: []reply{tc.answer}}
+			had, err := lw.HadByList(t.Context(), src, tc.id, "10")
+			got := fmt.Sprint(had, " ", err)
+			if errors.Is(err, errors.ErrUnsupported) && !had {
+				got = useless
+			}
+			if got != tc.want {
+				t.Errorf("had %v, error %v, want %s", had, err, tc.want)
+			}
+			want := metav1.ListOptions{
+				FieldSelector: "metadata.name=a,metadata.namespace=default", ResourceVersion: "10", ResourceVersionMatch: "Exact", Limit: 1,
+			}
+			if diff := cmp.Diff([]metav1.ListOptions{want}, src.options); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -2,6 +2,8 @@ package lw
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -96,7 +98,8 @@ func MetaOf[T Identified](obj T) Meta {
 // mean in the Kubernetes API (https://kubernetes.io/docs/reference/using-api/api-concepts/).
 //
 // A Source that wraps another one passes the events on as they are, or copies all their fields. It
-// is also a [Hinter], and returns [HintsOf] the Source that it wraps.
+// is also a [Hinter], and returns [HintsOf] the Source that it wraps, and a [Witness], which passes
+// the question on by [Had].
 type Source[T Identified] interface {
 	// List calls yield for each object of the collection, or of the page that opts asks for, and
 	// returns the metadata of the list. For an object that cannot be decoded it passes err instead
@@ -211,6 +214,40 @@ func HintsOf[T Identified](src Source[T]) SourceHints {
 	}
 	return SourceHints{}
 }
+
+// A Witness is a [Source] that can tell whether its server still has the history that was read
+// before. A server that was restored from a backup may have written so much since that it is past
+// the position of a reflector, whose next watch would then go on in the middle of another history.
+// So after an outage a [Reflector] asks about the newest object that it has, and lists in a new
+// epoch if the answer is no; see [ErrRewound].
+//
+// A Source over an API server implements it by [HadByList]. A Source that wraps another one passes
+// the question on by [Had].
+type Witness interface {
+	// Had reports whether obj was the newest state of its key when the collection was at version:
+	// an object with the resource version of obj and, unless that is empty, with the UID of obj.
+	// The answer must be that of the state at version, whatever has been written since.
+	//
+	// An error leaves it open. With 410 Expired, that state is too old for the server; with "too
+	// large resource version", the server has not reached it. With an error for which errors.Is(err,
+	// errors.ErrUnsupported) is true, the Source cannot tell.
+	//
+	// It makes at most one request, and returns soon after ctx is done. It is not called during a
+	// List or a Watch.
+	Had(ctx context.Context, obj Meta, version string) (bool, error)
+}
+
+// Had asks src whether it had obj at version, if src is a [Witness]. If it is none, the error is
+// errors.ErrUnsupported.
+func Had[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
+	if w, ok := src.(Witness); ok {
+		return w.Had(ctx, obj, version)
+	}
+	return false, errNoWitness
+}
+
+// errNoWitness says that a Source cannot be asked at all. No request was made.
+var errNoWitness = fmt.Errorf("lw: the source is no Witness: %w", errors.ErrUnsupported)
 
 // leftOutKey is the key of leftOutOf in a context.
 type leftOutKey struct{}

@@ -160,7 +160,9 @@ func (m *Memory[T]) Disconnect() { m.line.Disconnect() }
 func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 
 // Rewind returns to the state of an older resource version and ends every open watch, as a server
-// does when it is restored from a backup. It fails with Expired if that state was compacted.
+// does when it is restored from a backup. It fails with Expired if that state was compacted. An
+// informer notices by itself that a server is older; that one is past its position again it asks
+// after an outage. So a test that writes after a Rewind calls Fail for more than a second around it.
 func (m *Memory[T]) Rewind(resourceVersion string) error {
 	version, err := history.ParseVersion(resourceVersion)
 	if err != nil {
@@ -169,7 +171,23 @@ func (m *Memory[T]) Rewind(resourceVersion string) error {
 	return m.line.Rewind(version)
 }
 
-// Fail makes every List and Watch fail with err until Fail(nil) is called. If err is not nil it
+// Had is part of [Witness].
+func (m *Memory[T]) Had(_ context.Context, obj Meta, resourceVersion string) (bool, error) {
+	if err := m.failing(); err != nil {
+		return false, err
+	}
+	version, err := history.ParseVersion(resourceVersion)
+	if err != nil {
+		return false, apierrors.NewBadRequest("lw: Memory: " + err.Error())
+	}
+	was, err := m.objects.At(obj.Key(), version)
+	if err != nil {
+		return false, err
+	}
+	return was != nil && history.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
+}
+
+// Fail makes every List, Watch and Had fail with err until Fail(nil) is called. If err is not nil it
 // also ends every open watch. Writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()

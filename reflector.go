@@ -44,6 +44,9 @@ type Reflector[T Identified] struct {
 	verify          bool
 	probe           bool // the next step is to ask for the server's version
 	alreadyRelisted bool // there was a list since the last watch that made progress
+	// rewound says that the server's history is another one than that of the position. The next
+	// list begins a new epoch, whatever its version.
+	rewound bool
 
 	// What is known of the server.
 
@@ -51,6 +54,7 @@ type Reflector[T Identified] struct {
 	sparse  bool      // so many pages were empty that the list is asked for in one response
 	denials int       // how often in a row the server refused to say its version
 	askNext time.Time // when it is asked again, at the earliest
+	doubt   doubt     // whether it is still the same; see doubts
 
 	setAside setAsideObjects
 }
@@ -92,6 +96,8 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		switch {
 		case !r.listed || r.relist:
 			done = r.list(ctx)
+		case r.doubts():
+			done = r.testify(ctx)
 		case r.probe:
 			done = r.ask(ctx)
 		default:

@@ -70,9 +70,9 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 		r.streams.unsupported, o.fallback, o.unreported = true, true, true
 	case errors.Is(o.err, errNoEnd): // as of a server that ignores sendInitialEvents
 		r.streams.unsupported, o.fallback = true, true
-	case refused:
+	case refused && !errors.Is(o.err, ErrRewound):
 		r.streams.unsupported, r.streams.refusedOnce, o.fallback = sure, true, true
-	case isBusy(o.err) || errors.As(o.err, &older) || isNetwork(o.err) && !o.progress:
+	case isBusy(o.err) || errors.Is(o.err, ErrRewound) || errors.As(o.err, &older) || isNetwork(o.err) && !o.progress:
 		// Nothing is wrong with streams.
 	default:
 		if r.streams.brokenStreams++; r.streams.brokenStreams >= maxBrokenStreams {
@@ -209,13 +209,14 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 
 // takeOver makes a whole list the target's content, and its version the position. It refuses a list
 // that is older than the position, until maxRefused lists in a row were. Then the older state must
-// be the truth, and a new epoch begins.
+// be the truth, and a new epoch begins. It also begins, whatever the version, if the server is known
+// to have another history.
 func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	if err := got.checkUsable(); err != nil {
 		return err
 	}
-	epoch := false
-	if r.listed && r.position.after(got.version) {
+	epoch := r.listed && r.rewound // settle has reported it
+	if !epoch && r.listed && r.position.after(got.version) {
 		if r.refused++; r.refused <= maxRefused {
 			return &olderError{got: got.version, seen: r.position.version}
 		}
@@ -263,7 +264,8 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 		done: func() { r.recorder.replaced(epoch, r.cause) },
 	})
 	r.position, r.expected = positionAt(got.version), len(objs)
-	r.listed, r.relist, r.verify, r.probe = true, false, false, false
+	r.listed, r.relist, r.verify, r.probe, r.rewound = true, false, false, false, false
+	r.doubt.lift()
 	r.log.listed(op, len(objs), got.version)
 	return nil
 }

@@ -25,6 +25,10 @@ type outcome struct {
 	noVersions       bool // the source gives no versions, so the watch cannot be resumed
 	relistDidNotHelp bool // there was a list since the last watch that made progress
 
+	// asked says that the request was the question of a witness; see Reflector.testify. denied says
+	// that the server refused to answer it, which is no failure: the watch goes on.
+	asked, denied bool
+
 	// fallback says that a streamed list has failed, and the list is asked for in pages at once.
 	fallback bool
 	// unreported says that OnError is not called, because err is no failure of the server: the
@@ -50,6 +54,12 @@ const relistAfter = 5
 func decide(o outcome, failures int) verdict {
 	switch {
 	case o.fallback:
+		return verdict{}
+	case errors.Is(o.err, ErrRewound), o.asked && o.err != nil && isLost(o.err):
+		// A list that fails is asked for again after a pause; any other request is followed by a
+		// list at once, unless that did not help before.
+		return verdict{relist: true, failed: true, wait: o.op != opWatch && !o.asked || o.relistDidNotHelp}
+	case o.denied:
 		return verdict{}
 	case o.op != opWatch:
 		return verdict{failed: o.err != nil, wait: o.err != nil}
@@ -95,6 +105,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	}
 	o.relistDidNotHelp = r.alreadyRelisted
 	v := decide(o, r.failures)
+	r.rewound = r.rewound || errors.Is(o.err, ErrRewound)
 	if v.relist {
 		r.wantList(causeOfList(o))
 	}
@@ -176,7 +187,7 @@ func causeOfList(o outcome) listCause {
 		return listUnversioned
 	case isExpired(o.err):
 		return listExpired
-	case isTooLarge(o.err):
+	case isTooLarge(o.err) || errors.Is(o.err, ErrRewound):
 		return listOlder
 	case apierrors.IsStoreReadError(o.err):
 		return listUnreadable

@@ -20,6 +20,7 @@ func TestDecide(t *testing.T) {
 	proto := protocolErrorf("nonsense")
 	internal := apierrors.NewInternalError(errors.New("etcd"))
 	busy := apierrors.NewTooManyRequests("later", 1)
+	rewound := fmt.Errorf("%w: of 3", ErrRewound)
 	fail := verdict{failed: true, wait: true}
 	for name, tc := range map[string]struct {
 		o        outcome
@@ -46,6 +47,16 @@ func TestDecide(t *testing.T) {
 		"in doubt":                   {outcome{op: opWatch, err: errUnverified, unreported: true}, 0, verdict{probe: true}},
 		"expired":                    {outcome{op: opWatch, err: gone}, 0, verdict{relist: true, failed: true}},
 		"expired after a list":       {outcome{op: opWatch, err: gone, relistDidNotHelp: true}, 1, verdict{relist: true, failed: true, wait: true}},
+		"a yes":                      {outcome{op: opList, asked: true}, 3, verdict{}},
+		"a no":                       {outcome{op: opList, asked: true, err: rewound}, 3, verdict{relist: true, failed: true}},
+		"a no after a list":          {outcome{op: opList, asked: true, err: rewound, relistDidNotHelp: true}, 3, verdict{relist: true, failed: true, wait: true}},
+		"a question expires":         {outcome{op: opList, asked: true, err: gone}, 0, verdict{relist: true, failed: true}},
+		"a question breaks":          {outcome{op: opList, asked: true, err: broken}, 3, fail},
+		"a question is too much":     {outcome{op: opList, asked: true, err: busy}, 3, fail},
+		"a question is denied":       {outcome{op: opList, asked: true, denied: true, err: internal}, 3, verdict{}},
+		"a watch says rewound":       {outcome{op: opWatch, err: rewound, progress: true}, 0, verdict{relist: true, failed: true}},
+		"a list says rewound":        {outcome{op: opList, err: rewound}, 0, verdict{relist: true, failed: true, wait: true}},
+		"a stream says rewound":      {outcome{op: opStream, err: rewound}, 0, verdict{relist: true, failed: true, wait: true}},
 		//lint:ignore SA1019 Servers still answer with it.
 		"gone":                        {outcome{op: opWatch, err: apierrors.NewGone("gone")}, 0, verdict{relist: true, failed: true}},
 		"protocol error":              {outcome{op: opWatch, err: proto}, 0, verdict{relist: true, failed: true}},

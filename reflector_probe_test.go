@@ -1,13 +1,23 @@
 package lw_test
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"iter"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 )
@@ -76,4 +86,385 @@ func TestDoubtIsLiftedByLife(t *testing.T) {
 			t.Errorf("the last request is %q, want the watch that said something: %q", got, before)
 		}
 	})
+}
+
+// A restore is a server that goes back to a backup during an outage, and what is written to it until it is back.
+type restore struct {
+	before func(t *testing.T, m *lw.Memory[*Widget]) // after the backup
+	after  func(t *testing.T, m *lw.Memory[*Widget]) // after the restore
+}
+
+// numbered yields n names with a prefix.
+func numbered(prefix string, n int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range n {
+			if !yield(fmt.Sprint(prefix, i)) {
+				return
+			}
+		}
+	}
+}
+
+func createAll(prefix string, n, size int) func(*testing.T, *lw.Memory[*Widget]) {
+	return func(t *testing.T, m *lw.Memory[*Widget]) {
+		for name := range numbered(prefix, n) {
+			create(t, m, name, size)
+		}
+	}
+}
+
+func updateAll(prefix string, n, size int) func(*testing.T, *lw.Memory[*Widget]) {
+	return func(t *testing.T, m *lw.Memory[*Widget]) {
+		for name := range numbered(prefix, n) {
+			update(t, m, name, size)
+		}
+	}
+}
+
+func inTurn(all ...func(*testing.T, *lw.Memory[*Widget])) func(*testing.T, *lw.Memory[*Widget]) {
+	return func(t *testing.T, m *lw.Memory[*Widget]) {
+		for _, f := range all {
+			f(t, m)
+		}
+	}
+}
+
+func nothing(*testing.T, *lw.Memory[*Widget]) {}
+
+// restores are restores that an informer must notice. Each begins with the backup of 50 objects, common0 to common49.
+var restores = map[string]restore{
+	"behind":                        {createAll("old", 50, 1), nothing},
+	"behind, written to":            {createAll("old", 50, 1), createAll("new", 10, 2)},
+	"to the position":               {createAll("old", 50, 1), createAll("new", 50, 2)},
+	"past, new names":               {createAll("old", 50, 1), createAll("new", 60, 2)},
+	"past, same names":              {createAll("old", 50, 1), createAll("old", 60, 2)},
+	"past, the same objects":        {updateAll("common", 50, 2), inTurn(createAll("new", 1, 1), updateAll("common", 50, 3))},
+	"past, some versions are equal": {updateAll("common", 50, 2), inTurn(updateAll("common", 40, 3), createAll("new", 20, 1))},
+	"past, after a deletion": {
+		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*Widget]) { remove(t, m, "old3") }), createAll("new", 60, 2),
+	},
+	"past, after the newest object was deleted": {
+		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*Widget]) { remove(t, m, "old49") }), createAll("new", 60, 2),
+	},
+	"past, nothing but deletions after it": {
+		createAll("old", 10, 1), func(t *testing.T, m *lw.Memory[*Widget]) {
+			for name := range numbered("common", 30) {
+				remove(t, m, name)
+			}
+		},
+	},
+}
+
+// rewindDuring takes m back to version while it cannot be reached.
+func rewindDuring(t *testing.T, m *lw.Memory[*Widget], version string, outage time.Duration, then func(*testing.T, *lw.Memory[*Widget])) {
+	t.Helper()
+	m.Fail(syscall.ECONNREFUSED)
+	sleep(outage)
+	if err := m.Rewind(version); err != nil {
+		t.Fatal(err)
+	}
+	then(t, m)
+	m.Fail(nil)
+	sleep(10 * time.Minute)
+}
+
+// allSizes are the objects of m.
+func allSizes(m *lw.Memory[*Widget]) map[lw.Key]int {
+	out := map[lw.Key]int{}
+	for w := range m.All() {
+		out[lw.KeyOf(w)] = w.Size
+	}
+	return out
+}
+
+// A server that was restored during an outage is noticed, however much was written to it since, and whatever stands between it
+// and the informer.
+func TestRestoredServer(t *testing.T) {
+	sources := map[string]func(m *lw.Memory[*Widget]) lw.Source[*Widget]{
+		"Memory":   func(m *lw.Memory[*Widget]) lw.Source[*Widget] { return m },
+		"by lists": func(m *lw.Memory[*Widget]) lw.Source[*Widget] { return byLists{m} },
+		"WithListOptions": func(m *lw.Memory[*Widget]) lw.Source[*Widget] {
+			return lw.WithListOptions(lw.Shard(m, 0, 1), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=default" })
+		},
+		"Transform": func(m *lw.Memory[*Widget]) lw.Source[*Widget] {
+			return lw.Transform(m, func(w *Widget) (*Widget, error) {
+				return &Widget{Meta: lw.MetaOf(w), Size: w.Size}, nil
+			})
+		},
+	}
+	for name, r := range restores {
+		for by, over := range sources {
+			t.Run(name+"/"+by, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := lw.NewMemory[*Widget]()
+					createAll("common", 50, 1)(t, m)
+					backup := m.ResourceVersion()
+					errs := &errorLog{}
+					inf := run(t, over(m), &lw.Options{OnError: errs.add})
+					told := map[lw.Key]int{}
+					inf.AddHandler(lw.Handler[*Widget]{
+						Add:    func(w *Widget) { told[lw.KeyOf(w)] = w.Size },
+						Update: func(_, w *Widget) { told[lw.KeyOf(w)] = w.Size },
+						Delete: func(w *Widget) { delete(told, lw.KeyOf(w)) },
+					})
+					r.before(t, m)
+					sleep(time.Minute)
+					rewindDuring(t, m, backup, time.Minute, r.after)
+					want := allSizes(m)
+					if diff := gocmp.Diff(want, sizes(inf.Store())); diff != "" {
+						t.Errorf("store (-want +got):\n%s", diff)
+					}
+					if diff := gocmp.Diff(want, told); diff != "" {
+						t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
+					}
+					if s := inf.Status(); s.Epoch != 1 || s.Relists != 1 {
+						t.Errorf("epoch %d and %d relists, want 1 and 1", s.Epoch, s.Relists)
+					}
+					errs.mustBe(t, lw.ErrRewound)
+					// What comes after that is followed.
+					create(t, m, "last", 7)
+					synctest.Wait()
+					if w, ok := inf.Store().Get(key("last")); !ok || w.Size != 7 {
+						t.Errorf("what was written since is %v", w)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A questioned is a script that is a Witness.
+type questioned struct {
+	*script
+	had       func(n int) (bool, error) // of the nth question, from 1 on
+	questions []lw.Meta
+}
+
+func (q *questioned) Had(_ context.Context, obj lw.Meta, version string) (bool, error) {
+	if version != "10" {
+		return false, fmt.Errorf("asked about version %s", version)
+	}
+	q.questions = append(q.questions, obj)
+	q.mu.Lock()
+	q.at = append(q.at, time.Now())
+	q.mu.Unlock()
+	return q.had(len(q.questions))
+}
+
+// away is a server that cannot be reached for so many requests, as watches of a script.
+func away(n int) (watches []stream) {
+	for range n {
+		watches = append(watches, stream{err: syscall.ECONNREFUSED})
+	}
+	return append(watches, forever())
+}
+
+// The witness is asked once after an outage, about the newest object, and what it says counts.
+func TestWitness(t *testing.T) {
+	yes := func(int) (bool, error) { return true, nil }
+	fails := func(err error) func(int) (bool, error) { return func(int) (bool, error) { return false, err } }
+	objects := list("10", stamped("a", 1, "8"), stamped("b", 1, "9"), stamped("c", 1, "7"))
+	again := list("12", stamped("a", 1, "8"), stamped("b", 2, "9"))
+	silence := time.Minute
+	says := []lw.WatchEvent[*Widget]{bookmark("10")}
+	for name, tc := range map[string]struct {
+		watches   []stream
+		first     reply // instead of objects
+		had       func(n int) (bool, error)
+		questions int
+		asked     string // about which object; "": b
+		epoch     int
+		relists   uint64
+		reports   string // what OnError must be told; "": nothing but of watches that were refused
+	}{
+		"a watch that breaks, and goes on":  {watches: []stream{{after: silence, events: says, err: io.ErrUnexpectedEOF}, events(says...)}},
+		"a watch that breaks, then silence": {watches: []stream{{after: silence, events: says, err: io.ErrUnexpectedEOF}, forever()}, had: yes, questions: 1},
+		"a watch that ends":                 {watches: []stream{{after: silence}, forever()}},
+		"an outage":                         {watches: append([]stream{{after: silence, events: says, err: io.EOF}}, away(1)...), had: yes, questions: 1},
+		"an outage after a silent watch":    {watches: append([]stream{{after: silence, err: io.EOF}}, away(1)...), had: yes, questions: 2},
+		"an outage after a quiet end":       {watches: append([]stream{{after: silence}}, away(1)...), had: yes, questions: 1},
+		"two outages":                       {watches: append(append([]stream{{after: silence}}, away(1)[:1]...), append([]stream{{after: silence, events: says, err: io.EOF}}, away(1)...)...), had: yes, questions: 2},
+		"an empty collection":               {watches: away(1), first: list("10")},
+		"no version has an order":           {watches: away(1), first: list("10", stamped("a", 1, "x"))},
+		"the newest one cannot be read":     {watches: append([]stream{{events: []lw.WatchEvent[*Widget]{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: key("b"), Err: errors.New("sick")}}}, err: io.EOF}}, away(1)...), first: list("9", stamped("a", 1, "8"), stamped("b", 1, "9")), had: yes, questions: 1, asked: "a", reports: "sick"},
+		"no":                                {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
+		"too old":                           {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
+		"forbidden":                         {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden"},
+		"nonsense":                          {watches: away(4), had: fails(errors.New("an HTML page")), questions: 1, reports: "an HTML page"},
+		"it cannot tell":                    {watches: away(4), had: fails(fmt.Errorf("%w here", errors.ErrUnsupported)), questions: 1},
+		"the network is down, then it is yes": {watches: away(1), had: func(n int) (bool, error) {
+			if n < 3 {
+				return false, syscall.ECONNREFUSED
+			}
+			return true, nil
+		}, questions: 3},
+		"the network is down for long": {watches: away(1), had: func(n int) (bool, error) {
+			if n < 5 {
+				return false, syscall.ECONNREFUSED
+			}
+			return true, nil
+		}, questions: 5},
+		"only the question breaks": {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6},
+		"busy for a while": {watches: away(1), had: func(n int) (bool, error) {
+			if n < 6 {
+				return false, apierrors.NewTooManyRequests("later", 1)
+			}
+			return false, nil
+		}, questions: 6, epoch: 1, relists: 1, reports: "later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if tc.first.meta.ResourceVersion == "" {
+					tc.first = objects
+				}
+				src := &questioned{script: &script{lists: []reply{tc.first, again}, watches: tc.watches}, had: tc.had}
+				if tc.epoch == 0 && tc.relists == 0 {
+					src.lists[1].meta.ResourceVersion = "10" // of a probe
+				}
+				errs := &errorLog{}
+				inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.add, Backoff: func(int) time.Duration { return 2 * time.Second }})
+				start(t, inf)
+				sleep(4 * time.Minute)
+				if n := len(src.questions); n != tc.questions {
+					t.Errorf("%d questions, want %d; requests %q, errors %v", n, tc.questions, src.log(), errs.all())
+				}
+				for _, q := range src.questions {
+					if want := cmp.Or(tc.asked, "b"); q.Name != want || q.UID != types.UID("uid-"+want) {
+						t.Errorf("asked about %+v, want %s", q, want)
+					}
+				}
+				s := inf.Status()
+				if s.Epoch != tc.epoch || s.Relists != tc.relists || s.Phase != lw.PhaseWatching || s.Failures != 0 {
+					t.Errorf("status %+v, want epoch %d, %d relists", s, tc.epoch, tc.relists)
+				}
+				probes := uint64(0)
+				for _, r := range s.Requests {
+					if r.Op == "probe" {
+						probes += r.Count
+					}
+				}
+				if probes != s.Probes || s.Probes < uint64(tc.questions) {
+					t.Errorf("%d probes of %+v, want %d or more", s.Probes, s.Requests, tc.questions)
+				}
+				if tc.reports != "" {
+					errs.mustHave(t, tc.reports)
+				} else {
+					for _, err := range errs.all() {
+						if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+							t.Errorf("reported: %v", err)
+						}
+					}
+				}
+				if tc.epoch == 1 {
+					if w, _ := inf.Store().Get(key("b")); w == nil || w.Size != 2 {
+						t.Errorf("b is %v: its version was believed in a new epoch", w)
+					}
+				}
+				mustBeBounded(t, src.requests())
+			})
+		})
+	}
+}
+
+// A witness that does not answer is asked again after five minutes at the earliest, however many outages there are.
+func TestWitnessThatIsForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &questioned{script: &script{lists: []reply{list("10", stamped("a", 1, "8"))}}}
+		src.had = func(int) (bool, error) {
+			return false, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
+		}
+		n := 0
+		src.watch = func() stream { // an outage each minute
+			switch n++; n % 3 {
+			case 0:
+				return stream{events: []lw.WatchEvent[*Widget]{bookmark("10")}, after: time.Minute, err: io.EOF}
+			}
+			return stream{err: syscall.ECONNREFUSED}
+		}
+		start(t, lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
+		sleep(time.Hour)
+		if q := len(src.questions); q < 8 || q > 12 {
+			t.Errorf("%d questions in an hour", q)
+		}
+		mustBeBounded(t, src.requests())
+	})
+}
+
+// A source may know by itself that its server was restored: the next list is believed, whatever its version, and the versions
+// of its objects are not.
+func TestSourceSaysRewound(t *testing.T) {
+	rewound := fmt.Errorf("another cluster: %w", lw.ErrRewound)
+	for name, tc := range map[string]struct {
+		lists   []reply
+		watches []stream
+	}{
+		"by a watch, newer": {[]reply{list("12", stamped("a", 2, "8"))}, []stream{{after: time.Minute, err: rewound}, forever()}},
+		"by a watch, older": {[]reply{list("9", stamped("a", 2, "8"))}, []stream{{err: rewound}, forever()}},
+		"by a list":         {[]reply{{err: rewound}, list("12", stamped("a", 2, "8"))}, []stream{expired(), forever()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: append([]reply{list("10", stamped("a", 1, "8"), stamped("b", 1, "9"))}, tc.lists...), watches: tc.watches}
+				inf, errs := paged(t, src, 10*time.Minute)
+				last := tc.lists[len(tc.lists)-1]
+				mustHold(t, inf.Store(), last.meta.ResourceVersion, map[string]int{"a": 2})
+				told := 0
+				for _, err := range errs.all() {
+					if errors.Is(err, lw.ErrRewound) {
+						told++
+					}
+				}
+				if s := inf.Status(); s.Epoch != 1 || told != 1 || s.ListCauses.Older+s.ListCauses.Expired != 1 {
+					t.Errorf("told %d times, status %+v", told, s)
+				}
+			})
+		})
+	}
+}
+
+// A Sink is asked about what it was told last; nothing can be asked once that was deleted.
+func TestWitnessOfASink(t *testing.T) {
+	for name, tc := range map[string]struct {
+		says []lw.WatchEvent[*Widget]
+		want []string // about which objects
+	}{
+		"the list":               {nil, []string{"b"}},
+		"a change":               {[]lw.WatchEvent[*Widget]{modified(stamped("a", 2, "10"))}, []string{"a"}},
+		"a change and a delete":  {[]lw.WatchEvent[*Widget]{modified(stamped("a", 2, "9")), deleted(stamped("a", 2, "10"))}, nil},
+		"another one is deleted": {[]lw.WatchEvent[*Widget]{deleted(stamped("a", 1, "10"))}, []string{"b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &questioned{script: &script{
+					lists:   []reply{list("8", stamped("a", 1, "6"), stamped("b", 1, "8"), stamped("c", 1, "7"))},
+					watches: append([]stream{{events: append(tc.says, bookmark("10")), err: io.EOF}}, away(1)...),
+				}, had: func(int) (bool, error) { return true, nil }}
+				opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return 2 * time.Second }}
+				start(t, lw.NewReflector(src, lw.Sink[*Widget](lw.NewIndexer[*Widget]()), opts))
+				sleep(time.Minute)
+				var got []string
+				for _, q := range src.questions {
+					got = append(got, q.Name)
+				}
+				if diff := gocmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("asked about (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// byLists is a source that asks by lists, as one over an API server does.
+type byLists struct{ m *lw.Memory[*Widget] }
+
+func (b byLists) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	return b.m.List(ctx, opts, yield)
+}
+
+func (b byLists) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	return b.m.Watch(ctx, opts, yield)
+}
+
+func (b byLists) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+	return lw.HadByList(ctx, b, obj, version)
 }

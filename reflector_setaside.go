@@ -19,6 +19,12 @@ func (a *setAsideObjects) holds() bool { return len(a.holding) > 0 }
 // empty reports whether nothing is set aside.
 func (a *setAsideObjects) empty() bool { return len(a.recorder.setAside) == 0 }
 
+// has reports whether key is set aside.
+func (a *setAsideObjects) has(key Key) bool {
+	_, ok := a.recorder.setAside[key]
+	return ok
+}
+
 // add sets key aside because of err, and calls report with that. If hold is true, key holds back
 // the reported version. If hold is false, which is so for an item of a list, report is not called
 // for a key that is set aside already because of the same error.

@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,6 +28,9 @@ type getter[T Identified] interface{ Get(key Key) (T, bool) }
 type sinkTarget[T Identified] struct {
 	sink     Sink[T]
 	reported versionCell
+	// last is the identity of the newest object. It is a copy, because the object is the sink's. It
+	// is zero if the object was deleted, or there was none.
+	last Meta
 }
 
 // replace hands the list to the sink. A sink without Get loses the objects that should stay as they
@@ -34,6 +38,7 @@ type sinkTarget[T Identified] struct {
 // informer's target has indexes and looks for duplicates.
 func (s *sinkTarget[T]) replace(l replacement[T]) {
 	objs := l.objs
+	s.last = newestOf(slices.Values(objs), func(Key) bool { return false })
 	if g, ok := s.sink.(getter[T]); ok {
 		for key := range l.keep {
 			if obj, ok := g.Get(key); ok {
@@ -54,6 +59,12 @@ func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (exist
 	g, known := s.sink.(getter[T])
 	if known && ev.Type != watch.Bookmark {
 		_, existed = g.Get(key)
+	}
+	switch {
+	case ev.Type == watch.Added || ev.Type == watch.Modified:
+		s.last = MetaOf(ev.Object)
+	case ev.Type == watch.Deleted && s.last.Key() == key:
+		s.last = Meta{}
 	}
 	if version != "" {
 		s.sink.Apply(*ev)
@@ -79,6 +90,14 @@ func (s *sinkTarget[T]) get(key Key) (obj T, ok bool) {
 		return g.Get(key)
 	}
 	return obj, false
+}
+
+// newest knows one object only, since a Sink need not tell what it has.
+func (s *sinkTarget[T]) newest(skip func(Key) bool) Meta {
+	if skip(s.last.Key()) {
+		return Meta{}
+	}
+	return s.last
 }
 
 func (s *sinkTarget[T]) version() string { return s.reported.get() }

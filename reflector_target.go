@@ -20,6 +20,10 @@ type target[T Identified] interface {
 	notify()
 	// get returns the object that the target has for key. Ok is also false if it cannot tell.
 	get(key Key) (obj T, ok bool)
+	// newest returns the identity of the object with the newest version, or the zero Meta if there
+	// is none or the target cannot tell. skip says of which keys the target may have an older object
+	// than the server had.
+	newest(skip func(Key) bool) Meta
 	// version returns the reported version.
 	version() string
 }

@@ -176,6 +176,14 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 		return r.streamFailed(o)
 	}
 	o.heardNothing = w.stall.count.Load() == 0
+	if o.heardNothing && err != nil && err != errUnverified {
+		r.doubt.lost(w.requested) // perhaps it never began
+	} else if !o.heardNothing {
+		r.doubt.lift()
+		if err != nil {
+			r.doubt.lost(time.Now())
+		}
+	}
 	// The server counts the timeout from the request on, not from the end of the initial events.
 	o.endedEarly = time.Since(w.requested) < w.timeout
 	o.noVersions = w.noVersions || HintsOf(r.src).Unversioned

@@ -71,6 +71,11 @@ func (s *sharded[T]) Hints() SourceHints {
 // Reuses is part of [reuse.Source].
 func (s *sharded[T]) Reuses(reuse.Mark) bool { return reuses(s.src) }
 
+// Had is part of [Witness].
+func (s *sharded[T]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
+	return Had(ctx, s.src, obj, version)
+}
+
 // check returns whether obj certainly belongs to another part; if err is not nil, whether the
 // object that err is about does. The error is err, or that of an obj without a UID.
 func (s *sharded[T]) check(obj T, err error) (foreign bool, _ error) {

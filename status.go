@@ -44,7 +44,7 @@ type Status struct {
 	// Counters. They never go down.
 
 	Lists   uint64 // requests for a list; each page is one
-	Probes  uint64 // requests for the server's version, which are lists of at most one object
+	Probes  uint64 // requests for the server's version, or for what a [Witness] asks: lists of at most one object
 	Watches uint64 // requests for a watch or a streamed list
 	Streams uint64 // requests for a streamed list, included in Watches
 	Relists uint64 // whole lists that replaced the content, not counting the first
@@ -77,7 +77,7 @@ type ListCauses struct {
 	First       uint64 // there was no content yet
 	Expired     uint64 // the server has no history from the position on (410)
 	Gap         uint64 // an event showed that others before it had not come
-	Older       uint64 // the server had an older state than the content
+	Older       uint64 // the server had an older state than the content, or another history
 	Protocol    uint64 // the watch sent what no correct server sends
 	Unreadable  uint64 // the server could not read an object of its own
 	Failing     uint64 // several watches in a row failed or ended at once

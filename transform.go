@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-lw/lw/internal/equal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,10 @@ type transformed[T, U Identified] struct {
 	src Source[T]
 	f   func(T) (U, error)
 
+	// f has made an object with another resource version than it was called with, or with another
+	// UID.
+	ownVersions, ownUIDs atomic.Bool
+
 	mu sync.Mutex
 	// renamed maps the key of a T to the key of its U, if the two differ. A deletion, or an object
 	// that cannot be decoded, comes with the key of the T. Guarded by mu.
@@ -55,7 +60,7 @@ func (t *transformed[T, U]) Hints() SourceHints {
 // apply returns f(obj). stays is false if f leaves the object out of the collection. err is an
 // *Error with the key by which downstream knows the object.
 func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
-	key, uid := KeyOf(obj), obj.GetUID() // before f, which may change obj
+	key, uid, version := KeyOf(obj), obj.GetUID(), obj.GetResourceVersion() // before f, which may change obj
 	var zero U
 	if out, err = t.f(obj); err != nil {
 		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: err})
@@ -67,7 +72,39 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: errNoName("result")})
 	}
 	t.rename(key, KeyOf(out))
+	if out.GetResourceVersion() != version {
+		t.ownVersions.Store(true)
+	}
+	if out.GetUID() != uid {
+		t.ownUIDs.Store(true)
+	}
 	return out, true, nil
+}
+
+// Had is part of [Witness]. src knows the object by the key of its T, and by what f keeps of its
+// identity.
+func (t *transformed[T, U]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
+	if t.ownVersions.Load() {
+		return false, errNoWitness
+	}
+	if t.ownUIDs.Load() {
+		obj.UID = ""
+	}
+	from := t.sourceKey(obj.Key())
+	obj.Namespace, obj.Name = from.Namespace, from.Name
+	return Had(ctx, t.src, obj, version)
+}
+
+// sourceKey returns the key in src of the object that downstream knows by this key.
+func (t *transformed[T, U]) sourceKey(key Key) Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for from, to := range t.renamed {
+		if to == key {
+			return from
+		}
+	}
+	return key
 }
 
 // rename notes that the object whose key is from is known downstream by the key to.

@@ -336,3 +336,38 @@ func TestTransformOfAProbe(t *testing.T) {
 		}
 	})
 }
+
+// A Transform passes the question of a witness on as far as its objects keep the identity that the source knows.
+func TestTransformOfAWitness(t *testing.T) {
+	m := lw.NewMemory(widget("a", 1))
+	w := update(t, m, "a", 2)
+	for name, tc := range map[string]struct {
+		f    func(*Widget)
+		ask  func(id *lw.Meta)
+		want string
+	}{
+		"the same":             {func(*Widget) {}, func(*lw.Meta) {}, "true <nil>"},
+		"another version":      {func(*Widget) {}, func(id *lw.Meta) { id.ResourceVersion = "2" }, "false <nil>"},
+		"another UID":          {func(*Widget) {}, func(id *lw.Meta) { id.UID = "x" }, "false <nil>"},
+		"another name":         {func(*Widget) {}, func(id *lw.Meta) { id.Name = "b" }, "false <nil>"},
+		"renamed":              {func(w *Widget) { w.Name = "new-" + w.Name }, func(*lw.Meta) {}, "true <nil>"},
+		"renamed, another UID": {func(w *Widget) { w.Name = "new-" + w.Name }, func(id *lw.Meta) { id.UID = "x" }, "false <nil>"},
+		"a UID of its own":     {func(w *Widget) { w.UID = "own" }, func(*lw.Meta) {}, "true <nil>"},
+		"a version of its own": {func(w *Widget) { w.ResourceVersion = "1" }, func(*lw.Meta) {}, "false lw: the source is no Witness: unsupported operation"},
+		"the name of before":   {func(w *Widget) { w.Name = "new-" + w.Name }, func(id *lw.Meta) { id.Name = "a" }, "true <nil>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := lw.Transform(m, func(w *Widget) (*Widget, error) { tc.f(w); return w, nil })
+			var id lw.Meta
+			meta, err := src.List(t.Context(), metav1.ListOptions{}, func(w *Widget, err error) error { id = lw.MetaOf(w); return err })
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.ask(&id)
+			had, err := lw.Had(t.Context(), src, id, meta.ResourceVersion)
+			if got := fmt.Sprint(had, " ", err); got != tc.want {
+				t.Errorf("had %+v, as %+v: %s, want %s", id, w, got, tc.want)
+			}
+		})
+	}
+}

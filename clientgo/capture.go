@@ -143,6 +143,11 @@ func (s *capturedSource) Hints() lw.SourceHints {
 	return hints
 }
 
+// Had is part of [lw.Witness].
+func (s *capturedSource) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+	return lw.HadByList(ctx, s, obj, version)
+}
+
 // Reuses is part of [reuse.Source].
 func (s *capturedSource) Reuses(reuse.Mark) bool { return true }
 

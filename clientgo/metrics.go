@@ -104,6 +104,11 @@ type observedSource struct {
 
 func (s *observedSource) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
 
+// Had is part of [lw.Witness].
+func (s *observedSource) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+	return lw.Had(ctx, s.Source, obj, version)
+}
+
 // Reuses is part of [reuse.Source].
 func (s *observedSource) Reuses(reuse.Mark) bool { return reuse.Of(s.Source) }
 

@@ -110,6 +110,11 @@ func (s *source[T]) Hints() lw.SourceHints {
 	return h
 }
 
+// Had is part of [lw.Witness].
+func (s *source[T]) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+	return lw.HadByList(ctx, s, obj, version)
+}
+
 func (s *source[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if s.want == nil {
 		return s.requests.List(ctx, opts, yield)

@@ -110,6 +110,20 @@ func (c *Collection[V]) currentLocked(key types.NamespacedName) *Object[V] {
 	return r.revisions[len(r.revisions)-1].obj
 }
 
+// At returns the object that key had at a version, or nil if there was none. Its errors are those of
+// StateAt.
+func (c *Collection[V]) At(key types.NamespacedName, version uint64) (*Object[V], error) {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	if err := c.checkVersionLocked(version); err != nil {
+		return nil, err
+	}
+	if r := c.rows[key]; r != nil {
+		return r.at(version), nil
+	}
+	return nil, nil
+}
+
 // StateAt returns the objects at a version in the order of their paths. The slice is shared and
 // must not be changed. The error is Expired if that version was compacted. It is a Timeout with the
 // cause "ResourceVersionTooLarge" if the line has not reached that version.

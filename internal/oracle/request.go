@@ -15,6 +15,8 @@ const (
 	List   Verb = "list"
 	Watch  Verb = "watch"
 	Stream Verb = "stream" // a streamed list: a watch that begins with the list
+	// Witness is the question whether the server still has what it had at the position.
+	Witness Verb = "witness"
 )
 
 // A Request is one call of a source and its result.
@@ -28,6 +30,7 @@ type Request struct {
 
 	Listed string // the version of a list
 	More   string // the continue token of a list
+	Had    bool   // the answer to a witness
 
 	Err      error
 	Refused  bool // the copy refused something in the answer, by an error from yield
@@ -141,6 +144,7 @@ type positionModel struct {
 	refused int    // number of such older lists in a row
 	pages   uint64 // the version of the first page of a list
 	mixed   bool   // a later page has another version
+	rewound bool   // a witness has said that the server has another history
 	broken  int    // requests that failed or were refused since a watch last moved the position
 	last    *Request
 	before  *positionModel // what this was before a list of bad objects alone; nil: there was none
@@ -159,7 +163,7 @@ func (s *positionModel) checkStart(q *Request) {
 		s.r.fail(q.call, "R13", "%s is not valid: %v", q, q.Err)
 	}
 	s.checkFollows(q)
-	if q.Verb != Watch {
+	if q.Verb != Watch && q.Verb != Witness {
 		return
 	}
 	version, err := ParseVersion(q.Version)
@@ -189,12 +193,20 @@ const suspicious = 4
 
 // checkFollows checks that q is a right reaction to a watch before it. If the watch's version was
 // lost, a list must follow. If the watch only broke, another watch must follow, which resumes it; a
-// probe, which is a list with limit 1, may come in between.
+// probe, which is a list with limit 1, or the question of a witness may come in between. If the
+// server has another history, nothing but a list may follow until one has come.
 func (s *positionModel) checkFollows(q *Request) {
-	if s.last == nil || s.last.Verb != Watch {
+	probe := q.isProbe()
+	if s.rewound {
+		s.r.met("R15")
+		if q.Verb == Watch || probe {
+			s.r.fail(q.call, "R15", "%s, though the server is known to have another history", q)
+		}
 		return
 	}
-	probe := q.Verb == List && q.Limit == 1
+	if s.last == nil || s.last.Verb != Watch && s.last.Verb != Witness {
+		return
+	}
 	s.r.met("R5")
 	switch {
 	case s.last.Lost && (q.Verb == Watch || probe):
@@ -224,9 +236,12 @@ func (s *positionModel) applyResult(q *Request) {
 			s.at = max(s.at, version)
 		}
 	}
-	if moved {
+	switch {
+	case moved:
 		s.broken = 0
-	} else if q.Verb != List || q.Err != nil {
+	case q.Verb == Witness && q.Err == nil:
+		s.rewound = !q.Had
+	case q.Verb != List || q.Err != nil:
 		s.broken++
 	}
 	if q.Verb == List && q.Err == nil {
@@ -241,8 +256,7 @@ func (s *positionModel) settleUseless(q *Request) {
 	if s.before == nil {
 		return
 	}
-	probe := q.Verb == List && q.Limit == 1
-	if last := s.last; q.Verb != Watch && !probe {
+	if last := s.last; q.Verb != Watch && !q.isProbe() {
 		*s = *s.before
 		s.last = last
 		s.broken++
@@ -295,13 +309,16 @@ func (s *positionModel) applyWhole(q *Request, version uint64) {
 		s.before = &was
 	}
 	s.listed = true
-	if version >= s.at {
-		s.at, s.older, s.refused = version, 0, 0
+	if version >= s.at || s.rewound {
+		s.at, s.older, s.refused, s.rewound = version, 0, 0, false
 		return
 	}
 	s.older = version
 	s.refused++
 }
+
+// isProbe reports whether q asks about the server, and not for its objects.
+func (q *Request) isProbe() bool { return q.Verb == Witness || q.Verb == List && q.Limit == 1 }
 
 func (q *Request) String() string {
 	switch {

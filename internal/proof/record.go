@@ -91,7 +91,7 @@ func (s *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func
 	q := s.begin(ctx, oracle.Request{Verb: oracle.List, Version: opts.ResourceVersion, Limit: opts.Limit, Continue: opts.Continue})
 	var refused error
 	meta, err := s.src.List(ctx, opts, func(p *Part, err error) error {
-		if err == nil && s.transform {
+		if err == nil && s.transform && opts.Limit != 1 { // nobody transforms what a probe has
 			s.log.Gives(p)
 		}
 		refused = yield(p, err)
@@ -102,6 +102,17 @@ func (s *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func
 		q.Listed, q.More = meta.ResourceVersion, meta.Continue
 	})
 	return meta, err
+}
+
+// Had is part of [lw.Witness].
+func (s *recorded) Had(ctx context.Context, obj lw.Meta, version string) (had bool, err error) {
+	q := s.begin(ctx, oracle.Request{Verb: oracle.Witness, Version: version})
+	had, err = lw.Had(ctx, s.src, obj, version)
+	q.Ends(func(q *oracle.Request) {
+		ended(q, err, nil)
+		q.Had = had
+	})
+	return had, err
 }
 
 func (s *recorded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Part]) error) error {

@@ -198,6 +198,11 @@ func (d *direct) List(ctx context.Context, opts metav1.ListOptions, yield func(*
 	return out, nil
 }
 
+// Had is part of [lw.Witness].
+func (d *direct) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+	return lw.HadByList(ctx, d, obj, version)
+}
+
 // ago is the version so many before the last, or the oldest that is kept.
 func (d *direct) ago(n uint64) string {
 	now := d.lines.Version()
