@@ -21,10 +21,12 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/go-lw/lw/internal/progress"
 )
 
 func main() {
-	each := flag.Duration("for", time.Minute, "for each target")
+	each := flag.Duration("for", time.Minute, "how long to search with each target, one after the other")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -51,6 +53,7 @@ func run(ctx context.Context, match *regexp.Regexp, each time.Duration) error {
 	if len(targets) == 0 {
 		return fmt.Errorf("no target matches %q", match)
 	}
+	fmt.Printf("%d targets, each for %v: %v in all\n", len(targets), each, time.Duration(len(targets))*each)
 	var failed []error
 	for i, t := range targets {
 		fmt.Printf("%d/%d %s\n", i+1, len(targets), t)
@@ -80,6 +83,7 @@ func find(ctx context.Context, match *regexp.Regexp) ([]target, error) {
 		return nil, err
 	}
 	var targets []target
+	defer progress.Start(os.Stderr, "looking for targets")()
 	for pkg := range strings.FieldsSeq(packages) {
 		tests, err := output(ctx, "test", "-list", "^Fuzz", pkg)
 		if err != nil {

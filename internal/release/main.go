@@ -22,6 +22,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+
+	"github.com/go-lw/lw/internal/progress"
 )
 
 // version is the version that the nested modules require of the others, and that is released next.
@@ -59,14 +61,19 @@ func run(ctx context.Context) (err error) {
 	}
 	var paths []string
 	for _, dir := range published {
+		done := progress.Start(os.Stderr, "publish "+dir)
 		path, err := r.publish(ctx, dir)
+		done()
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", dir, err)
 		}
 		paths = append(paths, path)
 	}
 	for _, path := range paths {
-		if err := r.get(ctx, path); err != nil {
+		done := progress.Start(os.Stderr, "go get "+path)
+		err := r.get(ctx, path)
+		done()
+		if err != nil {
 			return fmt.Errorf("go get %s@%s: %w", path, version, err)
 		}
 	}
@@ -74,7 +81,10 @@ func run(ctx context.Context) (err error) {
 		if filepath.Dir(m) != "examples" {
 			continue
 		}
-		if err := r.copied(ctx, m); err != nil {
+		done := progress.Start(os.Stderr, "a copy of "+m)
+		err := r.copied(ctx, m)
+		done()
+		if err != nil {
 			return fmt.Errorf("a copy of %s: %w", m, err)
 		}
 	}

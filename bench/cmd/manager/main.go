@@ -11,6 +11,7 @@ import (
 	"github.com/go-lw/lw/bench/internal/compare"
 	"github.com/go-lw/lw/bench/internal/manager"
 	"github.com/go-lw/lw/bench/internal/wire"
+	"github.com/go-lw/lw/internal/progress"
 )
 
 func main() {
@@ -38,7 +39,9 @@ func run() error {
 	var results []compare.Result
 	for _, c := range manager.Cases(*pods) {
 		start := time.Now()
+		done := progress.Start(cfg.Log, c.Name)
 		results = append(results, c.Run(cfg)...)
+		done()
 		fmt.Fprintf(cfg.Log, "%-20s %5.1f s\n", c.Name, time.Since(start).Seconds())
 	}
 	report := compare.NewReport(cfg, results)

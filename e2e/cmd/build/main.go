@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/progress"
 )
 
 func main() {
@@ -47,7 +48,9 @@ func main() {
 			continue
 		}
 		start := time.Now()
+		done := progress.Start(os.Stderr, "build "+kind.Name)
 		dir, err := kind.Build(ctx, *parallel, os.Stderr)
+		done()
 		if err != nil {
 			log.Fatalf("build: %v", err)
 		}
