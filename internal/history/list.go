@@ -2,6 +2,7 @@ package history
 
 import (
 	"sort"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +44,7 @@ func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V]
 	if opts.ResourceVersion == "0" && opts.Continue == "" {
 		limit = 0
 	}
-	version, state, err := c.listed(opts)
+	version, state, err := c.listed(namespace, opts)
 	if err != nil {
 		return Page[V]{}, err
 	}
@@ -60,11 +61,21 @@ func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V]
 			continue
 		}
 		last := page.Items[limit-1]
-		page.Continue = token{Version: int64(version), Start: pathOf(last.Key) + "\x00"}.encode()
+		page.Continue = token{Version: int64(version), Start: strings.TrimPrefix(pathOf(last.Key), prefixOf(namespace)) + "\x00"}.encode()
 		page.Remaining = f.count(state[i:])
 		break
 	}
 	return page, nil
+}
+
+// prefixOf returns what the paths of all objects of a namespace begin with. As with kube-apiserver,
+// the token of a request for one namespace says where to go on after that. So it has no meaning of
+// its own: in another namespace it goes on there.
+func prefixOf(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return namespace + "/"
 }
 
 // count returns how many of objs match, or nil if a server does not count them.
@@ -86,9 +97,9 @@ func (f filter[V]) count(objs []*Object[V]) *int64 {
 
 // listed returns the version of the state that answers a list request, and the objects of that
 // state that are not on earlier pages. They are not filtered yet.
-func (c *Collection[V]) listed(opts metav1.ListOptions) (uint64, []*Object[V], error) {
+func (c *Collection[V]) listed(namespace string, opts metav1.ListOptions) (uint64, []*Object[V], error) {
 	if opts.Continue != "" {
-		return c.continued(opts)
+		return c.continued(namespace, opts)
 	}
 	version, err := ParseVersion(opts.ResourceVersion)
 	if err != nil {
@@ -110,7 +121,7 @@ func (c *Collection[V]) listed(opts metav1.ListOptions) (uint64, []*Object[V], e
 }
 
 // continued is listed for a request that has a token.
-func (c *Collection[V]) continued(opts metav1.ListOptions) (uint64, []*Object[V], error) {
+func (c *Collection[V]) continued(namespace string, opts metav1.ListOptions) (uint64, []*Object[V], error) {
 	if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
 		return 0, nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 	}
@@ -132,6 +143,6 @@ func (c *Collection[V]) continued(opts metav1.ListOptions) (uint64, []*Object[V]
 	if version > c.line.now {
 		return 0, nil, errTooLarge(version, c.line.now)
 	}
-	state := c.stateLocked(version)
-	return version, state[sort.Search(len(state), func(i int) bool { return pathOf(state[i].Key) >= t.Start }):], nil
+	state, start := c.stateLocked(version), prefixOf(namespace)+t.Start
+	return version, state[sort.Search(len(state), func(i int) bool { return pathOf(state[i].Key) >= start }):], nil
 }

@@ -187,6 +187,39 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestTokenOfANamespace checks that a token is relative to the namespace of its request, as that of kube-apiserver is. So it looks the
+// same in each namespace, and in another one it goes on behind the same name there.
+func TestTokenOfANamespace(t *testing.T) {
+	_, c := newThings(t) // b and c of ns
+	for _, name := range []string{"a", "b", "d"} {
+		other := thing(name, "old")
+		other.Key.Namespace = "other"
+		if _, err := c.Create(other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := c.List("ns", metav1.ListOptions{Limit: 1})
+	if err != nil || names(first.Items) != "b new" {
+		t.Fatalf("first page: %v, %v", names(first.Items), err)
+	}
+	if want := (token{Version: 9, Start: "b\x00"}).encode(); first.Continue != want {
+		t.Errorf("token %s, want %s", first.Continue, want)
+	}
+	for namespace, want := range map[string]string{"ns": "c old", "other": "d old", "none": ""} {
+		page, err := c.List(namespace, metav1.ListOptions{Continue: first.Continue})
+		if err != nil || names(page.Items) != want || page.Version != 9 {
+			t.Errorf("the next page in %s: %v at %d, %v; want %s", namespace, names(page.Items), page.Version, err, want)
+		}
+	}
+	all, err := c.List("", metav1.ListOptions{Limit: 1})
+	if want := (token{Version: 9, Start: "ns/b\x00"}).encode(); err != nil || all.Continue != want {
+		t.Errorf("token of all namespaces %s, %v; want %s", all.Continue, err, want)
+	}
+	if page, err := c.List("", metav1.ListOptions{Continue: all.Continue}); err != nil || len(page.Items) != 4 {
+		t.Errorf("the next page of all namespaces: %v, %v", names(page.Items), err)
+	}
+}
+
 // TestTokenFormat pins that a token looks as a real server's does.
 func TestTokenFormat(t *testing.T) {
 	const want = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6ODQsInN0YXJ0IjoiYzJcdTAwMDAifQ" // {"v":"meta.k8s.io/v1","rv":84,"start":"c2\u0000"}
