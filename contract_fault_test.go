@@ -308,7 +308,7 @@ func TestBoundedRetries(t *testing.T) {
 				t.Fatalf("%d requests in ten minutes", len(at))
 			}
 			for i := range at[1:] {
-				if pause := at[i+1].Sub(at[i]); pause < 45*time.Second || pause > time.Minute {
+				if pause := at[i+1].Sub(at[i]); pause < 45*time.Second || pause > 75*time.Second {
 					t.Errorf("pause %d was %v", i, pause)
 				}
 			}

@@ -86,8 +86,11 @@
 //     (TestStopIsPromptAndComplete)
 //  14. Bounded retries. No behaviour of a server causes a hot loop. An informer makes at most 10
 //     requests in a second and 60 in a minute; the pages of one list that bring items count
-//     together as one. Its exponential backoff with jitter grows as long as the outage lasts,
-//     respects Retry-After, and is reset only by progress. (TestBoundedRetries)
+//     together as one. Its pauses after failures are random, and never shorter than a Retry-After.
+//     They grow with the failures in a row, to 45 s. Two sorts of failures are counted apart: where
+//     no connection could be made the pauses grow with the outage, to 12 s; where a busy server has
+//     sent a Retry-After they grow from the ninth answer on. Only progress resets them.
+//     (TestBoundedRetries)
 //  15. Read your writes. When WaitForResourceVersion returns nil, every later read is at least as
 //     new. Resource versions are compared as unbounded decimals (https://kep.k8s.io/5504). For
 //     versions that are opaque the wait returns a clear error. (TestReadYourWrites)

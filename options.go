@@ -3,7 +3,6 @@ package lw
 import (
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 )
 
@@ -26,7 +25,9 @@ type Options struct {
 	// PageSize is the number of objects in a page. Default: 500.
 	PageSize int64
 	// SyncBudget is how long a streamed list may go without an object before it falls back to
-	// pages. Default: 10 s.
+	// pages. It is for servers that do not stream lists although they do not refuse to: once a
+	// server has streamed a whole list, the next ones may go without an object for 90 s, as a list
+	// in pages may. Default: 10 s.
 	SyncBudget time.Duration
 	// WatchTimeout is the least duration of a watch. Each watch lasts a random duration in
 	// [WatchTimeout, 2*WatchTimeout), so that the watches of many informers do not end together.
@@ -34,9 +35,13 @@ type Options struct {
 	WatchTimeout time.Duration
 
 	// Backoff returns how long to pause when so many requests in a row have failed; failures is at
-	// least 1. A longer Retry-After of the server takes precedence. Default: a random duration
-	// between half and one and a half times a base. The base begins at 0.8 s and doubles with each
-	// failure, up to 30 s.
+	// least 1. A longer Retry-After of the server takes precedence.
+	//
+	// Default: a random duration between half and one and a half times a base; the first one is up
+	// to 2 s. The base begins at 0.8 s and doubles with each failure, up to 30 s. If no connection
+	// can be made it is 2 s at most at first and grows with the outage, up to 8 s. If the server
+	// says that it is busy, and asks for a pause (Retry-After), the pause is once to twice that, and
+	// grows from the ninth time on. These three sorts of failures are counted apart.
 	Backoff func(failures int) time.Duration
 
 	// OnError is called once for every failure, with an *[Error], in the goroutine that reads from
@@ -84,7 +89,8 @@ func (m ListMode) String() string {
 }
 
 // settings are Options with the defaults filled in. OnPanic may be nil, and so may one of Logger
-// and OnError: newFailureLog sets OnError later if it is nil.
+// and OnError: newFailureLog sets OnError later if it is nil. A nil Backoff means the default; see
+// pauseAfter.
 //
 // They are a type of their own for the linker. It keeps the methods of every type that a reachable
 // one refers to. If an informer referred to a Board, then every program that serves HTTP would have
@@ -130,19 +136,5 @@ func (o *Options) withDefaults(name string) *settings {
 	if s.WatchTimeout <= 0 {
 		s.WatchTimeout = 5 * time.Minute
 	}
-	if s.Backoff == nil {
-		s.Backoff = defaultBackoff
-	}
 	return s
-}
-
-// defaultBackoff is the default of Options.Backoff. When a server fails, all its informers fail at
-// the same moment. The random part of the pause keeps them from coming back at the same moment.
-func defaultBackoff(failures int) time.Duration {
-	const first, most = 800 * time.Millisecond, 30 * time.Second
-	d := most
-	if failures < 7 {
-		d = min(first<<max(failures-1, 0), most)
-	}
-	return d/2 + rand.N(d)
 }

@@ -3,7 +3,6 @@ package lw
 import (
 	"errors"
 	"log/slog"
-	"math"
 	"testing"
 	"time"
 )
@@ -15,11 +14,8 @@ func TestOptionsDefaults(t *testing.T) {
 	} {
 		d := o.withDefaults("Pod")
 		if d.Name != "Pod" || d.Logger != slog.Default() || d.List != ListAuto || d.PageSize != 500 || d.SyncBudget != 10*time.Second ||
-			d.WatchTimeout != 5*time.Minute || d.OnPanic != nil || d.DetectMutation || d.board != nil {
+			d.WatchTimeout != 5*time.Minute || d.Backoff != nil || d.OnPanic != nil || d.DetectMutation || d.board != nil {
 			t.Errorf("%s: %+v", name, d)
-		}
-		if pause := d.Backoff(1); pause < 400*time.Millisecond || pause >= 1200*time.Millisecond {
-			t.Errorf("%s: %v after a failure", name, pause)
 		}
 	}
 	var told []error
@@ -42,22 +38,6 @@ func TestListModes(t *testing.T) {
 	for mode, want := range map[ListMode]string{ListAuto: "auto", ListStream: "stream", ListPages: "pages", ListWhole: "whole", 9: "ListMode(9)", -1: "ListMode(-1)"} {
 		if got := mode.String(); got != want {
 			t.Errorf("mode %d is %q, want %q", mode, got, want)
-		}
-	}
-}
-
-func TestDefaultBackoff(t *testing.T) {
-	for failures, base := range map[int]time.Duration{
-		0: 800 * time.Millisecond, 1: 800 * time.Millisecond, 2: 1600 * time.Millisecond, 5: 12800 * time.Millisecond,
-		6: 25600 * time.Millisecond, 7: 30 * time.Second, 1000: 30 * time.Second, math.MaxInt: 30 * time.Second,
-	} {
-		var least, most time.Duration = time.Hour, 0
-		for range 1000 {
-			d := defaultBackoff(failures)
-			least, most = min(least, d), max(most, d)
-		}
-		if least < base/2 || most >= base*3/2 || most-least < base/2 {
-			t.Errorf("after %d failures: from %v to %v, want half of %v below and above it", failures, least, most, base)
 		}
 	}
 }

@@ -31,6 +31,7 @@ type Reflector[T Identified] struct {
 	// failures is how many requests have failed in a row. Only progress of a watch sets it to 0: a
 	// server that answers every list, but no watch, must not be asked ever again without a pause.
 	failures int
+	outage   outage // what the pauses depend on, unless Options.Backoff is set
 	// refused is how many lists and probes in a row showed a state older than the position.
 	refused int
 

@@ -91,6 +91,7 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 			return err
 		}
 		r.streams.brokenStreams = 0
+		r.streams.proved = true
 		w.initial, w.op, w.moved, w.start = nil, opWatch, false, time.Now()
 		w.goLive()
 	default:

@@ -35,6 +35,10 @@ type streamSupport struct {
 	// pages. If that works, streams are unsupported.
 	refusedOnce   bool
 	brokenStreams int // in a row, before their initial events ended
+	// proved says that the server has ended the initial events of one. If a later one is silent, the
+	// server is overloaded, and it is waited for as long as for any list: to give up its place in
+	// the server's queue, and what it has sent, would only add to the load.
+	proved bool
 }
 
 // list brings a whole list into the target, in the way that the options and the server allow.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -142,22 +144,99 @@ func (s *lateStream) Watch(ctx context.Context, opts metav1.ListOptions, yield f
 	return s.script.Watch(ctx, opts, yield)
 }
 
-// Without an option a stream may say nothing for ten seconds, and has to give way to pages before twenty have gone by.
+// Without an option a stream may say nothing for ten seconds, and then has to give way to pages.
 func TestDefaultSyncBudget(t *testing.T) {
 	for pause, want := range map[time.Duration][]string{
-		9500 * time.Millisecond: {"stream"},
-		21 * time.Second:        {"list limit 500", "watch 10"},
+		9500 * time.Millisecond:  {"stream"},
+		10500 * time.Millisecond: {"list limit 500", "watch 10"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			src := &lateStream{pause: pause, script: script{lists: []reply{list("10", stamped("a", 1, "9"))}}}
 			src.stream = func() stream { return events(added("a", "9"), end("10")) }
 			inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}})
 			start(t, inf)
-			sleep(22 * time.Second)
+			sleep(10 * time.Second)
 			mustLog(t, &src.script, want...)
 			mustHold(t, inf.Store(), "10", map[string]int{"a": 1})
 		})
 	}
+}
+
+// The budget is for the time since the last object, and is kept to the moment.
+func TestSyncBudgetSinceTheLastObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &sprinkler{script: script{lists: []reply{list("10", stamped("a", 1, "9"))}}, gap: 7 * time.Second, event: func(n int) lw.WatchEvent[*Widget] {
+			if n < 3 {
+				return added(fmt.Sprint("w", n), strconv.Itoa(9-n))
+			}
+			return bookmark("") // says nothing
+		}}
+		began := time.Now()
+		start(t, lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}}))
+		sleep(time.Minute)
+		mustLog(t, &src.script, "stream", "list limit 500", "watch 10")
+		if got := src.requests()[1].Sub(began); got != 31*time.Second {
+			t.Errorf("pages were asked for %v after the beginning, want 31 s: the last object came after 21 s", got)
+		}
+	})
+}
+
+// A server that has streamed a whole list is known to. If a later one is silent for long, the server is overloaded: what it has sent
+// is not thrown away.
+func TestProvedStreamIsWaitedFor(t *testing.T) {
+	for pause, want := range map[time.Duration][]string{
+		89 * time.Second: {"stream", "stream"},
+		91 * time.Second: {"stream", "stream", "list limit 500", "watch 30"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &overloaded{pause: pause, script: script{lists: []reply{list("30", stamped("a", 1, "9"), stamped("b", 1, "8"))}}}
+			inf := lw.NewInformer[*Widget](src, &lw.Options{SyncBudget: time.Second, OnError: func(error) {}})
+			start(t, inf)
+			sleep(pause + 10*time.Second)
+			mustLog(t, &src.script, want...)
+			mustHold(t, inf.Store(), map[bool]string{true: "20", false: "30"}[len(want) == 2], map[string]int{"a": 1, "b": 1})
+		})
+	}
+}
+
+// overloaded is a source whose first stream is whole at once, and ends with a 410 after a while. The next ones are silent for pause
+// after their first object.
+type overloaded struct {
+	script
+	pause time.Duration
+}
+
+func (s *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	if opts.SendInitialEvents == nil {
+		return s.script.Watch(ctx, opts, yield)
+	}
+	s.mu.Lock()
+	s.at, s.options = append(s.at, time.Now()), append(s.options, opts)
+	first := len(s.at) == 1
+	s.mu.Unlock()
+	pause, version := s.pause, "20"
+	if first {
+		pause, version = 0, "10"
+	}
+	if err := yield(added("a", "9")); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, ev := range []lw.WatchEvent[*Widget]{added("b", "8"), end(version)} {
+		if err := yield(ev); err != nil {
+			return err
+		}
+	}
+	if first {
+		time.Sleep(time.Second)
+		return apierrors.NewResourceExpired("too old")
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // An older state is refused three times, however it is found: each time the next request is a list.

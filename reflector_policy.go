@@ -3,13 +3,15 @@ package lw
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"net"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// This file is the policy: what a reflector does after a request has ended. decide is the whole of
-// it, as a pure function. settle carries out what decide says.
+// This file is the policy: what a reflector does after a request has ended. decide says what, and
+// pauseAfter how long it waits before; both are pure functions. settle carries out what they say.
 
 // An outcome is how a request ended.
 type outcome struct {
@@ -95,13 +97,94 @@ func decide(o outcome, failures int) verdict {
 	}
 }
 
+// A failureSort is what a failure says about when to try again.
+type failureSort int
+
+const (
+	// otherFailure may have cost the server as much as a request that succeeds.
+	otherFailure failureSort = iota
+	// unreachable: no connection was made, so the attempt has cost the server nothing.
+	unreachable
+	// toldToWait: the server is busy, and has said how long to wait.
+	toldToWait
+	failureSorts
+)
+
+func sortOf(err error) failureSort {
+	var network *net.OpError
+	switch {
+	case isBusy(err) && retryAfter(err) > 0:
+		return toldToWait
+	case errors.As(err, &network) && network.Op == "dial":
+		return unreachable
+	}
+	return otherFailure
+}
+
+// An outage is the failures since the last progress. Each sort is counted by itself: a server that
+// was away for long, and is busy when it comes back, is asked again when it has said, not when the
+// pauses of its absence would end. A server whose failures alternate gains nothing by that, since
+// no count ends before there is progress.
+type outage struct {
+	since  time.Time // the first failure
+	counts [failureSorts]int
+}
+
+func (o *outage) failed(err error, now time.Time) {
+	if o.since.IsZero() {
+		o.since = now
+	}
+	o.counts[sortOf(err)]++
+}
+
+// pause returns how long to wait after err, the last failure, where Options.Backoff is not set.
+// When a server fails, all its informers fail at the same moment. The random part of the pause
+// keeps them from coming back at the same moment.
+func (o *outage) pause(err error, now time.Time) time.Duration {
+	sort := sortOf(err)
+	least, most := pauseAfter(sort, o.counts[sort], now.Sub(o.since), retryAfter(err))
+	return least + rand.N(most-least)
+}
+
+const (
+	firstPause       = 800 * time.Millisecond // the base of the first pause
+	firstMost        = 2 * time.Second        // the longest first pause: all clients begin together
+	longestPause     = 30 * time.Second       // the longest base
+	unreachablePause = 8 * time.Second        // the longest base where no connection was made
+	// patientAnswers is how many answers in a row may ask for a pause before the pauses grow beyond
+	// what they ask for.
+	patientAnswers = 8
+)
+
+// pauseAfter returns between what bounds a pause is. It follows the nth failure of its sort in an
+// outage that has lasted for that long. The server has asked for a pause of asked; 0: it has not.
+func pauseAfter(sort failureSort, n int, lasts, asked time.Duration) (least, most time.Duration) {
+	base := firstPause << min(n-1, 6)
+	switch sort {
+	case unreachable:
+		// The base is a fifth of the outage, but less at its beginning and from 40 s on.
+		base = min(max(min(base, 2*time.Second), lasts/5), unreachablePause)
+	case toldToWait:
+		if n <= patientAnswers {
+			return asked, asked + min(asked, longestPause)
+		}
+		base = firstPause << min(n-patientAnswers-1, 6)
+	}
+	base = min(base, longestPause)
+	least, most = base/2, base+base/2
+	if n == 1 {
+		most = firstMost
+	}
+	return max(least, asked), max(most, asked+min(asked, longestPause))
+}
+
 // settle records how a request ended, calls OnError if it failed, and pauses for as long as decide
 // and the request limit ask for. OnError runs in the goroutine of Run, without a lock.
 func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	// Progress ends the failures before this request. The request itself may count as a new one.
 	if o.progress {
 		r.recovered()
-		r.failures, r.alreadyRelisted = 0, false
+		r.failures, r.alreadyRelisted, r.outage = 0, false, outage{}
 	}
 	o.relistDidNotHelp = r.alreadyRelisted
 	v := decide(o, r.failures)
@@ -121,6 +204,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		if o.err == nil {
 			o.err = errEmptyWatch
 		}
+		r.outage.failed(o.err, time.Now())
 	}
 	if o.err != nil && !errors.Is(o.err, errUnverified) {
 		r.recorder.requestFailed()
@@ -135,7 +219,11 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	pause := r.limiter.wait(time.Now())
 	if v.wait {
 		r.recorder.setPhase(PhaseWaiting)
-		pause = max(pause, r.opts.Backoff(r.failures), retryAfter(o.err))
+		if r.opts.Backoff != nil {
+			pause = max(pause, r.opts.Backoff(r.failures), retryAfter(o.err))
+		} else {
+			pause = max(pause, r.outage.pause(o.err, time.Now()))
+		}
 	}
 	begun := r.recorder.now()
 	r.pause(ctx, pause)

@@ -29,13 +29,13 @@ func TestDoubtIsLifted(t *testing.T) {
 			lists: []reply{list("10", stamped("a", 1, "9"))},
 			watches: []stream{
 				{err: apierrors.NewInternalError(errors.New("etcd"))},
-				{events: []lw.WatchEvent[*Widget]{bookmark("20")}, after: 2 * time.Minute}, // to its end
+				{events: []lw.WatchEvent[*Widget]{bookmark("20")}, after: 20 * time.Second}, // to its end
 				forever(),
 			},
 		}
-		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: time.Minute, OnError: func(error) {}})
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: time.Second, OnError: func(error) {}})
 		start(t, inf)
-		sleep(150 * time.Second)
+		sleep(45 * time.Second)
 		mustLog(t, src, "list limit 500", "watch 10", "watch 10", "watch 20")
 	})
 }

@@ -3,6 +3,8 @@ package lw_test
 import (
 	"context"
 	"errors"
+	"net"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +30,7 @@ func TestNoProgress(t *testing.T) {
 		"closed sooner than that":        {stream{after: time.Second / 2}, time.Millisecond, false},
 		"a bookmark":                     {stream{events: []lw.WatchEvent[*Widget]{bookmark("20")}, after: time.Second}, 0, true},
 		"a bookmark without a version":   {stream{events: []lw.WatchEvent[*Widget]{bookmark("")}, after: time.Second}, 0, false},
+		"a bookmark of the position":     {stream{events: []lw.WatchEvent[*Widget]{bookmark("10")}, after: time.Second}, 0, false},
 		"a bookmark of before":           {stream{events: []lw.WatchEvent[*Widget]{bookmark("5")}, after: time.Second}, 0, false},
 		"an event":                       {stream{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 2, "20"))}, after: time.Second}, 0, true},
 	} {
@@ -233,6 +236,105 @@ func TestPollEndsFailures(t *testing.T) {
 		sleep(40 * time.Second)
 		if diff := cmp.Diff([]int{1, 2, 3, 1, 2, 3}, asked[:6]); diff != "" {
 			t.Errorf("backoffs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A server that was away, and is busy when it comes back, is asked again when it has said. How long it was away does not matter. Only
+// progress lets the count of either failure begin anew.
+func TestBusyServerAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9"))},
+			watch: func() stream {
+				switch at := time.Since(begin); {
+				case at < 3*time.Minute:
+					return stream{err: refused}
+				case at < 3*time.Minute+20*time.Second:
+					return stream{err: apierrors.NewTooManyRequests("later", 1)}
+				}
+				return forever()
+			},
+		}
+		start(t, lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
+		sleep(4 * time.Minute)
+		at := src.requests()[1:] // the first one is the list
+		refusals, answers := 0, 0
+		for i := range at[1:] {
+			pause, since := at[i+1].Sub(at[i]), at[i].Sub(begin)
+			switch {
+			case since >= 3*time.Minute+20*time.Second: // it works again
+			case since >= 3*time.Minute:
+				if answers++; pause < time.Second || pause > 2*time.Second && answers <= 8 {
+					t.Errorf("pause %v after answer %d, which asked for one second", pause, answers)
+				}
+			case since >= 40*time.Second:
+				if refusals++; pause < 4*time.Second || pause > 12*time.Second {
+					t.Errorf("pause %v after a refusal %v after the first one", pause, since)
+				}
+			case pause < 400*time.Millisecond || pause > 12*time.Second:
+				t.Errorf("pause %v after a refusal %v after the first one", pause, since)
+			}
+		}
+		if refusals < 10 || answers < 8 {
+			t.Errorf("%d refusals after 40 s, %d answers", refusals, answers)
+		}
+		mustBeBounded(t, src.requests())
+	})
+}
+
+// A failure after some progress is the first one of an outage again.
+func TestProgressEndsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9"))},
+			watch: func() stream {
+				if n++; n%6 == 0 {
+					return stream{after: 15 * time.Second}
+				}
+				return stream{err: errors.New("down")}
+			},
+		}
+		start(t, lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
+		sleep(time.Hour)
+		at := src.requests()
+		if len(at) < 200 { // each six take 15 s and at most 2 + 2.4 + 4.8 + 9.6 + 19.2 s
+			t.Errorf("%d requests in an hour", len(at))
+		}
+	})
+}
+
+// The clients of a server that was away resume at the same moment. If they hear nothing they ask for its version, each at a moment of
+// its own.
+func TestQuestionsAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients = 200
+		asked := map[time.Duration]int{} // by the second after the end of the watch
+		var all []*script
+		for range clients {
+			src := &script{
+				lists:   []reply{list("10", stamped("a", 1, "9")), list("20", stamped("a", 1, "9"))},
+				watches: []stream{{events: []lw.WatchEvent[*Widget]{bookmark("20")}, after: time.Minute, err: syscall.ECONNRESET}, forever()},
+			}
+			all = append(all, src)
+			start(t, lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
+		}
+		begin := time.Now()
+		sleep(2 * time.Minute)
+		for _, src := range all {
+			at := src.requests()
+			if len(at) != 5 { // list, watch, watch, question, watch
+				t.Fatalf("requests: %v", src.log())
+			}
+			asked[at[3].Sub(begin).Truncate(time.Second)]++
+		}
+		for after, n := range asked {
+			if after < 70*time.Second || after >= 80*time.Second || n > clients/4 {
+				t.Errorf("%d of %d clients ask %v after the beginning", n, clients, after)
+			}
 		}
 	})
 }

@@ -8,25 +8,24 @@ import (
 )
 
 // A stallTimer cancels a request on which nothing is heard for too long. The goroutine that reads
-// the request only adds to a counter. The timer looks at the counter once per patience, so a silent
-// request ends after one to two times the patience.
+// the request only notes that something was heard, and when. The timer looks at that when the
+// patience would end if nothing more was heard.
 type stallTimer struct {
 	cancel context.CancelCauseFunc
+	begun  time.Time
 	count  atomic.Uint64 // the signs of life so far
+	last   atomic.Int64  // when the last one came, or restart was called, in nanoseconds after begun
 
 	mu       sync.Mutex
 	timer    *time.Timer   // guarded by mu, as all below; nil once stopped
 	patience time.Duration // how long nothing may be heard
 	cause    error         // what the request is cancelled with
-	seen     uint64        // count at the last check
-	due      time.Time     // of the next check
 }
 
 func newStallTimer(cancel context.CancelCauseFunc, patience time.Duration, cause error) *stallTimer {
-	g := &stallTimer{cancel: cancel, patience: patience, cause: cause}
+	g := &stallTimer{cancel: cancel, begun: time.Now(), patience: patience, cause: cause}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.due = time.Now().Add(patience)
 	g.timer = time.AfterFunc(patience, g.check)
 	return g
 }
@@ -36,21 +35,20 @@ func (g *stallTimer) restart(patience time.Duration, cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.patience, g.cause = patience, cause
-	g.seen, g.due = g.count.Load(), time.Now().Add(patience)
+	g.last.Store(int64(time.Since(g.begun)))
 	g.timer.Reset(patience)
 }
 
-// check cancels the request if count has not changed since the last check, and waits for the next
-// check if it has. It runs in a goroutine of the timer, and cancels without mu.
+// check cancels the request if nothing was heard for as long as patience, and otherwise waits for
+// the rest of it. It runs in a goroutine of the timer, and cancels without mu.
 func (g *stallTimer) check() {
 	g.mu.Lock()
 	cause := g.cause
-	switch n := g.count.Load(); {
-	case g.timer == nil || time.Now().Before(g.due):
-		cause = nil // stopped or restarted while this call was on its way
-	case n != g.seen:
-		g.seen, g.due, cause = n, time.Now().Add(g.patience), nil
-		g.timer.Reset(g.patience)
+	if g.timer == nil {
+		cause = nil // stopped while this call was on its way
+	} else if left := time.Duration(g.last.Load()) + g.patience - time.Since(g.begun); left > 0 {
+		cause = nil
+		g.timer.Reset(left)
 	}
 	g.mu.Unlock()
 	if cause != nil {
@@ -58,8 +56,13 @@ func (g *stallTimer) check() {
 	}
 }
 
-// heard notes n signs of life.
-func (g *stallTimer) heard(n uint64) { g.count.Add(n) }
+// heard notes n signs of life, the last of them just now.
+func (g *stallTimer) heard(n uint64) {
+	if n > 0 {
+		g.count.Add(n)
+		g.last.Store(int64(time.Since(g.begun)))
+	}
+}
 
 func (g *stallTimer) stop() {
 	g.mu.Lock()

@@ -12,7 +12,8 @@ import (
 
 const (
 	// healthyAfter is how long a watch must stay open to count as progress without an event. It is
-	// also how long an unverified watch may be silent before the server is asked for its version.
+	// also how long an unverified watch may be silent, at least, before the server is asked for its
+	// version; it is asked within twice that.
 	healthyAfter = 10 * time.Second
 	// overdue is how long the server may take to end a watch after its timeout. Without a sign of
 	// life for the timeout and overdue together, the watch is cancelled.
@@ -48,7 +49,11 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 		w.op, w.initial = opStream, r.newListBuilder()
 		opts.SendInitialEvents = ptr(true)
 		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
-		w.stall = newStallTimer(cancel, r.opts.SyncBudget, errNoEnd)
+		patience := r.opts.SyncBudget
+		if r.streams.proved {
+			patience = max(patience, listPatience)
+		}
+		w.stall = newStallTimer(cancel, patience, errNoEnd)
 		w.limitInitial()
 		r.recorder.setMode(ListStream)
 		r.recorder.setPhase(PhaseStreaming)
@@ -108,11 +113,11 @@ type watchSession[T Identified] struct {
 
 // limitInitial bounds how long the initial events may take, whatever comes: the watch is cancelled
 // when the server should have ended it. With ListAuto, pages can take over, so that from sureAfter
-// on only sure progress counts.
+// on only sure progress counts, unless the server is known to end its streams.
 func (w *watchSession[T]) limitInitial() {
 	cancel := w.cancel
 	w.limits = append(w.limits, time.AfterFunc(w.timeout+overdue, func() { cancel(errNoEnd) }))
-	if w.r.opts.List != ListStream {
+	if w.r.opts.List != ListStream && !w.r.streams.proved {
 		w.limits = append(w.limits, time.AfterFunc(sureAfter*w.r.opts.SyncBudget, func() { w.strict.Store(true) }))
 	}
 }
@@ -129,8 +134,8 @@ func (w *watchSession[T]) stopLimits() {
 // function has read, the counter of stall, and what is safe for any goroutine. The first one notes
 // after healthyAfter that the server makes progress, even if no event has come. An unverified watch
 // (see Reflector.verify) that is still silent then is not known to be healthy. The second timer
-// ends it, so that the server is asked for its version: at that same moment, or when a server that
-// has refused may be asked again. In this last case the watch counts as healthy meanwhile.
+// ends it, so that the server is asked for its version: up to healthyAfter later, or when a server
+// that has refused may be asked again. In this last case the watch counts as healthy meanwhile.
 func (w *watchSession[T]) goLive() {
 	w.stopLimits()
 	w.r.recorder.setPhase(PhaseWatching)
@@ -142,9 +147,13 @@ func (w *watchSession[T]) goLive() {
 	}
 	g, r, cancel, doubt := w.stall, w.r, w.cancel, w.r.verify
 	before := g.count.Load()
-	ask := max(healthyAfter, time.Until(r.askNext))
+	// All clients of a server that was away resume at the same moment. They must not ask together.
+	ask, refused := healthyAfter+rand.N(healthyAfter), false
+	if left := time.Until(r.askNext); left > 0 {
+		ask, refused = max(healthyAfter, left), left > healthyAfter
+	}
 	w.health = append(w.health, time.AfterFunc(healthyAfter, func() {
-		if !doubt || ask > healthyAfter || g.count.Load() != before {
+		if !doubt || refused || g.count.Load() != before {
 			r.recovered()
 		}
 	}))

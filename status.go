@@ -63,9 +63,10 @@ type RequestCount struct {
 	// Op is "list", "probe", "stream" or "watch". A streamed list is a "stream" to its end,
 	// although it goes on as a watch.
 	Op string
-	// Code is the HTTP status that the request ended with, also if it came in an ERROR event of a
-	// watch. It is 200 if the request ended as it should, and 0 if there was no status: the network
-	// broke, or the answer made no sense.
+	// Code is a status as of HTTP, also for a source that makes no HTTP requests, such as [Memory].
+	// It is 200 if the request ended as it should. Otherwise it is that of the API's error
+	// (apierrors.APIStatus), also if this came in an ERROR event of a watch, and 0 if the error is
+	// none of the API: the network broke, or the answer made no sense.
 	Code  int
 	Count uint64
 	Time  time.Duration // from the beginning to the end of each, summed up

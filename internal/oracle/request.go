@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Verb is the kind of a request.
@@ -336,11 +338,15 @@ const (
 	perMinute = 60
 )
 
-// checkRate checks that no copy makes requests too often: R8. The pages of a list after the first
-// are not counted.
+// checkRate checks that no copy makes requests too often, nor one before the pause is over that a
+// busy server has asked for: R8. The pages of a list after the first are not counted.
 func (l *Log) checkRate(r *Result) {
-	at := map[int][]time.Time{}
+	at, last := map[int][]time.Time{}, map[int]*Request{}
 	for _, q := range l.requests {
+		if before := last[q.Copy]; before != nil && q.At.Sub(before.At) < asked(before.Err) && !l.endedBefore(q.Copy, q.call) {
+			r.fail(q.call, "R8", "%s %v after %s, which was answered with %v", q, q.At.Sub(before.At), before, before.Err)
+		}
+		last[q.Copy] = q
 		if q.Continue != "" {
 			continue
 		}
@@ -356,6 +362,15 @@ func (l *Log) checkRate(r *Result) {
 			}
 		}
 	}
+}
+
+// asked returns the pause that a busy server has asked for by err.
+func asked(err error) time.Duration {
+	if !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) {
+		return 0
+	}
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return time.Duration(seconds) * time.Second
 }
 
 // checkReports checks that the error of each failed request was reported once, before the copy's

@@ -2,6 +2,8 @@ package oracle
 
 import (
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // The checks of a request or a transform.
@@ -92,6 +94,17 @@ func TestRequestChecks(t *testing.T) {
 			for range 11 {
 				r.Requests(Request{Verb: List, At: r.at}).Ends(func(*Request) {})
 			}
+		}},
+		{"R8", "the pause that was asked for", func(r *run) {
+			r.list("5")
+			r.watch("5", apierrors.NewTooManyRequests("later", 60))
+			r.Reports(Report{Copy: 1, Err: r.requests[1].Err})
+			r.watch("5", nil)
+		}, func(r *run) {
+			r.list("5")
+			r.watch("5", apierrors.NewTooManyRequests("later", 61))
+			r.Reports(Report{Copy: 1, Err: r.requests[1].Err})
+			r.watch("5", nil)
 		}},
 		{"R12", "a failure is not reported", func(r *run) {
 			r.list("5")

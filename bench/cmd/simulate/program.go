@@ -148,12 +148,12 @@ var backoffs = []struct {
 	{"client-go", simulate.ClientGo, false, true, 0},
 }
 
-// exact is the default backoff without its random part.
+// exact doubles without a random part.
 func exact(failures int) time.Duration {
 	return min(800*time.Millisecond<<min(failures-1, 6), 30*time.Second)
 }
 
-// upTo returns a backoff as the default one, whose base ends at most.
+// upTo returns a backoff that doubles with a random part, and whose base ends at most.
 func upTo(most time.Duration) func(int) time.Duration {
 	return func(failures int) time.Duration {
 		base := min(exact(failures), most)
