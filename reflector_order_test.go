@@ -171,3 +171,29 @@ func TestVersionsWithoutAnOrder(t *testing.T) {
 		})
 	}
 }
+
+// A transaction of the server's store may create several objects at one version. The same object twice is no such thing.
+func TestTwoObjectsCreatedAtOneVersion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		last lw.WatchEvent[*Widget]
+		log  []string
+	}{
+		"two":         {bookmark("12"), []string{"list limit 500", "watch 10"}},
+		"three":       {added("d", "11"), []string{"list limit 500", "watch 10"}},
+		"one of them": {added("c", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{
+					lists:   []reply{list("10", stamped("a", 1, "9")), list("20", stamped("a", 1, "9"))},
+					watches: []stream{events(added("b", "11"), added("c", "11"), tc.last), forever()},
+				}
+				inf, errs := paged(t, src, time.Second)
+				mustLog(t, src, tc.log...)
+				if relisted := len(tc.log) > 2; relisted != (len(errs.all()) > 0) || !relisted && inf.Store().Len() < 3 {
+					t.Errorf("%d objects, errors %v", inf.Store().Len(), errs.all())
+				}
+			})
+		})
+	}
+}

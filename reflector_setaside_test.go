@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -347,4 +351,35 @@ func (f *fed) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.Wat
 			return ctx.Err()
 		}
 	}
+}
+
+// An object that was added, and could never be decoded, holds the reported version back: also past a list in which it still cannot
+// be. Otherwise a read would seem to have seen its creation.
+func TestAddedAndNeverDecoded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := &lw.Error{Op: "decode", Key: key("b"), Err: errors.New("not a widget")}
+		src := &script{
+			lists: []reply{
+				list("10", stamped("a", 1, "9")),
+				{obj: []*Widget{stamped("a", 2, "18")}, bad: []error{bad}, meta: metav1.ListMeta{ResourceVersion: "20"}},
+				list("30", stamped("a", 2, "18"), stamped("b", 1, "25")),
+			},
+			watches: []stream{
+				{events: []lw.WatchEvent[*Widget]{{Type: watch.Added, ResourceVersion: "15", Err: bad}}, after: 20 * time.Second, err: apierrors.NewResourceExpired("x")},
+				expiredAfter(40 * time.Second), forever(),
+			},
+		}
+		inf, _ := paged(t, src, 10*time.Second)
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 1})
+		sleep(20 * time.Second) // after the second list
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 2})
+		if err := inf.WaitForResourceVersion(t.Context(), "15"); !errors.Is(err, bad) {
+			t.Errorf("the wait for the version of its creation: %v", err)
+		}
+		if diff := cmp.Diff([]lw.Key{key("b")}, slices.Collect(maps.Keys(inf.Status().SetAside))); diff != "" {
+			t.Errorf("set aside (-want +got):\n%s", diff)
+		}
+		sleep(40 * time.Second) // after the third
+		mustHold(t, inf.Store(), "30", map[string]int{"a": 2, "b": 1})
+	})
 }
