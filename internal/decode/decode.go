@@ -152,9 +152,11 @@ type Decoder struct {
 	kinds            [2]stringField
 	eventTypes       stringField
 
-	// patternBytes is the memory of all skipPatterns. ahead has those of what readAhead passes: the
-	// part of the metadata that comes first, and the managed fields.
+	// patternBytes is the memory of all skipPatterns, and spans working memory for them. ahead has
+	// those of what readAhead passes: the part of the metadata that comes first, and the managed
+	// fields.
 	patternBytes int
+	spans        []span
 	ahead        [2]skipPattern
 
 	// Two stacks for elements and members that are collected before their number is known. A nested

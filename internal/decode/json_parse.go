@@ -36,6 +36,8 @@ type parser struct {
 	depth int
 	// base is the offset of data[0] in the stream, for errors.
 	base int64
+	// src is where bytes behind data may come from; nil: data is all there is. See extend.
+	src *buffer
 	// scratch is the memory of the last string that had escapes. The next such string overwrites
 	// it.
 	scratch []byte
@@ -86,9 +88,9 @@ func (p *parser) next() byte {
 	return p.skipSpace()
 }
 
-// skipSpace is next where there may be white space.
+// skipSpace is next where there may be white space, or no byte.
 func (p *parser) skipSpace() byte {
-	for p.pos < len(p.data) {
+	for p.pos < len(p.data) || p.extend() {
 		switch c := p.data[p.pos]; c {
 		case ' ', '\t', '\r', '\n':
 			p.pos++
@@ -97,6 +99,21 @@ func (p *parser) skipSpace() byte {
 		}
 	}
 	return 0
+}
+
+// extend waits for bytes behind data, and reports whether some have come. The bytes that were there
+// stay where they are, or their memory is left to who has a part of it, so that all slices of data
+// remain valid.
+//
+// A stream may be cut anywhere, and most cuts are in a token. But nobody waits in a token: a stream
+// is only parsed where its bytes may be a whole event, and that ends with a brace or white space
+// (see buffer.line). These are at the end of a token, or in a string.
+func (p *parser) extend() bool {
+	if p.src == nil || !p.src.extend() {
+		return false
+	}
+	p.data = p.src.unread()
+	return true
 }
 
 // end checks that only white space is left.
@@ -234,9 +251,10 @@ func (p *parser) raw() ([]byte, error) {
 func (p *parser) rawWithin(n int) ([]byte, bool) {
 	start, depth, data := p.pos, p.depth, p.data
 	// With the rest out of sight, a longer value looks cut off.
-	p.data = data[:min(len(data), start+n)]
+	src := p.src
+	p.data, p.src = data[:min(len(data), start+n)], nil
 	err := p.skip()
-	p.data = data
+	p.data, p.src = data, src
 	if err != nil {
 		p.pos, p.depth = start, depth
 		return nil, false

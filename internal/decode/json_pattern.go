@@ -1,8 +1,10 @@
 package decode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unsafe"
 )
 
@@ -44,34 +46,44 @@ func (d *Decoder) skipLike(s *skipPattern) error {
 		s.pauses--
 		return p.skip()
 	}
-	if s.raw != nil {
-		if s.match(p) {
-			s.score = min(s.score+1, maxScore)
-			return nil
-		}
-		if s.score -= 2; s.score < 0 {
-			s.score, s.pauses = 0, patternPause
-			return p.skip()
-		}
+	if s.raw != nil && s.match(p) {
+		s.score = min(s.score+1, maxScore)
+		return nil
 	}
 	start := p.pos
-	s.spans = s.spans[:0]
-	if !p.skipCompact(&s.spans) {
-		return p.skipAny()
+	d.spans = d.spans[:0]
+	compact := p.skipCompact(&d.spans)
+	switch {
+	// A value that is cut off says nothing about the pattern.
+	case !compact && p.src != nil:
+	case s.raw != nil && s.missed():
+	case compact:
+		d.learn(s, p.data[start:p.pos])
 	}
-	d.learn(s, p.data[start:p.pos])
-	return nil
+	if compact {
+		return nil
+	}
+	return p.skipAny()
 }
 
-// learn makes value the pattern s, whose spans are set, if it is of a fitting length.
+// missed notes that a value did not fit, and reports whether the next ones are not compared.
+func (s *skipPattern) missed() bool {
+	if s.score -= 2; s.score >= 0 {
+		return false
+	}
+	s.score, s.pauses = 0, patternPause
+	return true
+}
+
+// learn makes value, whose spans are d.spans, the pattern s, if it is of a fitting length.
 func (d *Decoder) learn(s *skipPattern, value []byte) {
-	size := len(value) + int(unsafe.Sizeof(span{}))*cap(s.spans)
+	size := len(value) + int(unsafe.Sizeof(span{}))*len(d.spans)
 	d.patternBytes -= s.size
 	if len(value) < minPattern || len(value) > maxPattern || d.patternBytes+size > maxPatterns {
 		*s = skipPattern{pauses: patternPause}
 		return
 	}
-	s.raw, s.size = append([]byte(nil), value...), size
+	s.raw, s.spans, s.size = bytes.Clone(value), slices.Clone(d.spans), size
 	d.patternBytes += size
 }
 

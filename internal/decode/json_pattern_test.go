@@ -41,6 +41,28 @@ func TestPatternFits(t *testing.T) {
 	}
 }
 
+// A value that is not as servers write it is parsed, and leaves the pattern as it was.
+func TestPatternOfOddValue(t *testing.T) {
+	long := `"` + strings.Repeat("x", minPattern) + `"`
+	var d Decoder
+	var s skipPattern
+	for _, c := range []struct {
+		value string
+		right bool
+	}{
+		{`{"aaaa":` + long + `}`, true}, {`{"bbbb":` + long + `}`, true}, {`{"cccc":` + long + `}`, true},
+		{`{"a":1 ,"b":2}`, true}, {`{"aX"aa":` + long + `}`, false}, {`{"aaaa":` + long + `}`, true},
+	} {
+		d.p.reset([]byte(c.value), 0)
+		if err := d.skipLike(&s); (err == nil) != c.right {
+			t.Errorf("%s: %v", c.value, err)
+		}
+	}
+	if d.p.reset([]byte(`{"dddd":`+long+`}`), 0); !s.match(&d.p) || d.p.pos != len(d.p.data) {
+		t.Error("the pattern is gone")
+	}
+}
+
 // Values that have nothing in common are compared now and then only.
 func TestPatternPauses(t *testing.T) {
 	var d Decoder

@@ -49,6 +49,9 @@ func (p *parser) str() ([]byte, error) {
 	for {
 		i += plainPrefix(p.data[i:])
 		if i >= len(p.data) {
+			if p.extend() {
+				continue
+			}
 			p.pos = i
 			return nil, p.unexpected("the end of a string")
 		}
@@ -84,6 +87,9 @@ func (p *parser) unquote(start, i int) ([]byte, error) {
 		n := plainPrefix(p.data[i:])
 		out = append(out, p.data[i:i+n]...)
 		if i += n; i >= len(p.data) {
+			if p.extend() {
+				continue
+			}
 			p.pos = i
 			return nil, p.unexpected("the end of a string")
 		}
@@ -118,6 +124,9 @@ func (p *parser) skipString() error {
 	for {
 		i += plainPrefix(p.data[i:])
 		if i >= len(p.data) {
+			if p.extend() {
+				continue
+			}
 			p.pos = i
 			return p.unexpected("the end of a string")
 		}

@@ -24,6 +24,9 @@ func (d *Decoder) releaseScratch() {
 	if cap(d.stringStack) > maxKeptStack {
 		d.stringStack = nil
 	}
+	if cap(d.spans) > maxKeptStack {
+		d.spans = nil
+	}
 	if cap(d.p.scratch) > maxKeptBytes {
 		d.p.scratch = nil
 	}
@@ -53,7 +56,7 @@ func (d *Decoder) await() {
 
 // releaseInput makes the parser forget the bytes of the piece that it has parsed. They are part of
 // the buffer, and would keep a large buffer alive while the next piece is awaited, maybe for hours.
-func (d *Decoder) releaseInput() { d.p.data = nil }
+func (d *Decoder) releaseInput() { d.p.data, d.p.src = nil, nil }
 
 // beginStream begins to read r, with memory for first bytes at first and enough for a busy stream.
 func (d *Decoder) beginStream(r io.Reader, first, enough int) {

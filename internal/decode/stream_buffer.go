@@ -293,6 +293,30 @@ func (b *buffer) line() []byte {
 	}
 }
 
+// extend reads until more bytes have come behind the unread ones, and these end with a line break or
+// may be the end of a value, as for line. It reports false if the stream ends before. The unread
+// bytes must begin at the start of the memory: see moveToStart. Then they are not overwritten.
+func (b *buffer) extend() bool {
+	had := len(b.data)
+	for n := had; b.fill() == nil; n = len(b.data) {
+		switch b.data[len(b.data)-1] {
+		case '}', ' ', '\t', '\r':
+			return true
+		}
+		if bytes.IndexByte(b.data[n:], '\n') >= 0 {
+			return true
+		}
+	}
+	return len(b.data) > had
+}
+
+// moveToStart moves the unread bytes to the start of the memory.
+func (b *buffer) moveToStart() {
+	if b.pos > 0 {
+		b.move(b.data[:len(b.data)-b.pos])
+	}
+}
+
 // unread returns the bytes that have been read and not been consumed.
 func (b *buffer) unread() []byte { return b.data[b.pos:] }
 

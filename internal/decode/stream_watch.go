@@ -167,17 +167,32 @@ func (w *watchStream) readEvent(c byte) (more bool, err error) {
 	if line != nil && pooled {
 		return true, w.pool.add(b.take(len(line)), base)
 	}
-	// Without a pool the event is decoded from the line at once; decodeFrame finds its end.
-	if line != nil {
+	switch {
+	case pooled:
+		if n := w.passEvent(); n > 0 {
+			return true, w.pool.add(b.take(n), base)
+		}
+	case line != nil:
+		// Without a pool the event is decoded from the line at once; decodeFrame finds its end.
 		ev, err := w.d.decodeFrame(line, base)
 		if err == nil {
 			b.pos += w.d.p.pos
 			return true, w.deliver(ev)
 		}
-		// The event may go on in the next line, or its end may be missing. Do not use this error:
-		// it would depend on the pieces in which the bytes came.
+	default:
+		// What has come may be the whole event. If it is not, the parser waits for the rest where
+		// it gets to the end, and nothing is parsed twice.
+		b.moveToStart()
+		w.d.p.src = b
+		ev, err := w.d.decodeFrame(b.unread(), base)
+		w.d.p.src = nil
+		if err == nil {
+			b.pos += w.d.p.pos
+			return true, w.deliver(ev)
+		}
 	}
-	// No line, or not a whole event in it: count brackets.
+	// The event may go on in the next line, its end may be missing, or it is wrong. Do not use the
+	// error: it would depend on the pieces in which the bytes came. Count brackets.
 	b.beforeFill = w.syntaxCheck()
 	raw, err := b.value()
 	b.beforeFill = nil
@@ -190,6 +205,19 @@ func (w *watchStream) readEvent(c byte) (more bool, err error) {
 		return false, err
 	}
 	return true, w.handle(raw, base)
+}
+
+// passEvent finds the end of the event that is next, for the pool, where no line break shows it. It
+// returns the number of its bytes, or 0 if they are no event or the stream ends in it. The Decoder's
+// own parser is left alone: while this one waits, the pool may need that.
+func (w *watchStream) passEvent() int {
+	b := &w.d.buf
+	b.moveToStart()
+	p := parser{data: b.unread(), src: b, stop: w.d.p.stop}
+	if p.skipAny() != nil {
+		return 0
+	}
+	return p.pos
 }
 
 // syntaxCheck returns a function that looks for a syntax error in the start of an event, before
@@ -222,7 +250,8 @@ const maxRechecks = 16
 // further bytes can put right.
 func (d *Decoder) wrongSyntax(start []byte, base int64) error {
 	d.p.reset(start, base)
-	if err := d.p.skip(); d.p.isFinal(err) {
+	// Most such starts are cut off, which skipCompact would find out in vain.
+	if err := d.p.skipAny(); d.p.isFinal(err) {
 		return err
 	}
 	return nil
@@ -292,7 +321,7 @@ func (d *Decoder) decodeFrame(raw []byte, base int64) (Event, error) {
 	case odd != nil:
 		return Event{}, odd
 	case typ == "" && kind == "Status":
-		return Event{}, statusOf(raw[:p.pos])
+		return Event{}, statusOf(p.data[:p.pos])
 	case typ == "" && start < 0 && kind != "":
 		return Event{}, fmt.Errorf("no event: it is a %.100s", kind)
 	case typ == "" && start < 0:

@@ -21,7 +21,7 @@ const (
 func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
-		streamCBOR(n), listCBOR(n), streamWidgets(n), streamPlaces(n),
+		streamPieces(n, inTwo, "in two Writes"), streamPieces(n, inPieces, "in pieces of 1 KiB"), streamCBOR(n), listCBOR(n), streamWidgets(n), streamPlaces(n),
 		relist(n, streamed, JSON), relist(n, listed, JSON), relist(n, streamed, Protobuf),
 	}
 }
@@ -45,6 +45,17 @@ func streamJSON(n int) compare.Case {
 		{Row: 9, What: "live heap a cached pod, Share", Unit: compare.Bytes, Key: "live", Side: share, Goal: compare.TimesLess(1.5), Chart: true},
 		{Row: 9, What: "live heap a cached pod, Share and managedFields dropped", Unit: compare.Bytes, Key: "live", Side: shareCut, Goal: compare.TimesLess(2)},
 	}}, job{Set: podSet, Path: streamed, Format: JSON, N: n, Changes: everyChange}, compare.ClientGo, compare.LW, share, shareCut)
+}
+
+// streamPieces measures what streamJSON does from a server that writes an event in pieces, as path
+// says.
+func streamPieces(n int, path, how string) compare.Case {
+	return measured(compare.Case{Name: "JSON, streamed " + how, Lines: []compare.Line{
+		{Row: 1, What: "JSON watch event " + how + ", another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu"},
+		{Row: 2, What: "JSON streamed sync " + how + ": CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(9.5)},
+		{Row: 2, What: "JSON streamed sync " + how + ": allocations an object", Unit: compare.Count, Key: "sync.allocs"},
+		{Row: 2, What: "JSON streamed sync " + how + ": bytes an object", Unit: compare.Bytes, Key: "sync.bytes"},
+	}}, job{Set: podSet, Path: path, Format: JSON, N: n, Changes: []string{changedStatus}}, compare.ClientGo, compare.LW)
 }
 
 // secureJSON is streamJSON over TLS and HTTP/2.

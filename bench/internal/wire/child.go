@@ -21,16 +21,20 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// The first element of a path says whether the server supports streamed lists.
+// The first element of a path says whether the server supports streamed lists, and how it then
+// writes the events of a watch: each by one Write, as kube-apiserver does, by one Write up to the end
+// of the object and one for the rest, or by Writes of 1 KiB.
 const (
 	streamed = "stream"
+	inTwo    = "stream-in-two"
+	inPieces = "stream-in-pieces"
 	listed   = "list"
 )
 
 // A job is what a child process measures.
 type job struct {
 	URL    string // the server's
-	Path   string // streamed or listed
+	Path   string // streamed, inTwo, inPieces or listed
 	TLS    bool   // over TLS and HTTP/2
 	CA     []byte // the certificate of a TLS server
 	Format Format

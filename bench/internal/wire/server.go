@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,7 @@ func newServer(k kind, formats []Format, n, changing int) (*server, error) {
 		s.collections[format] = c
 	}
 	mux := http.NewServeMux()
-	// The first element of the path says whether the server supports streamed lists.
+	// See streamed.
 	mux.HandleFunc("GET /{streams}"+k.path, s.get)
 	mux.HandleFunc("POST /emit", func(_ http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.FormValue("n"))
@@ -86,7 +87,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	initial := q.Get("sendInitialEvents") == "true"
-	if initial && r.PathValue("streams") != streamed {
+	if initial && r.PathValue("streams") == listed {
 		w.Header().Set("Content-Type", string(JSON))
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		_ = json.NewEncoder(w).Encode(apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil).ErrStatus)
@@ -124,7 +125,7 @@ func (s *server) list(w http.ResponseWriter, c *collection, limit, from, version
 	_, _ = w.Write(body)
 }
 
-// watch sends the events of a watch. It flushes after each event, as an API server does.
+// watch sends the events of a watch. It flushes after each Write, as an API server does.
 func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, initial bool) {
 	contentType := string(c.format)
 	switch c.format {
@@ -135,9 +136,24 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, in
 	}
 	w.Header().Set("Content-Type", contentType)
 	out := http.NewResponseController(w)
-	send := func(b []byte) bool {
+	write := func(b []byte) bool {
 		_, err := w.Write(b)
 		return err == nil && out.Flush() == nil
+	}
+	send := write
+	switch r.PathValue("streams") {
+	case inTwo:
+		// A frame ends with its brace and a line break.
+		send = func(b []byte) bool { return write(b[:len(b)-2]) && write(b[len(b)-2:]) }
+	case inPieces:
+		send = func(b []byte) bool {
+			for piece := range slices.Chunk(b, 1<<10) {
+				if !write(piece) {
+					return false
+				}
+			}
+			return true
+		}
 	}
 	if initial {
 		for i := range c.frames {
@@ -153,7 +169,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, in
 		return
 	}
 	states := make([]state, len(c.restarted))
-	for write := len(c.frames); ; {
+	for version := len(c.frames); ; {
 		select {
 		case o := <-s.emit:
 			if o.change == gone {
@@ -165,10 +181,10 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, in
 			for i := range o.n {
 				i %= len(states)
 				states[i] = states[i].after(o.change)
-				if !send(c.modified(i, states[i], write)) {
+				if !send(c.modified(i, states[i], version)) {
 					return
 				}
-				write++
+				version++
 			}
 		case <-r.Context().Done():
 			return

@@ -1,0 +1,142 @@
+package decode
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// A piecewise is a stream that comes in the pieces that cut makes: of the bytes that are left, how
+// many come next.
+type piecewise struct {
+	data []byte
+	cut  func(data []byte) int
+}
+
+func (r *piecewise) Read(p []byte) (int, error) {
+	if len(r.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.data[:min(len(r.data), r.cut(r.data))])
+	r.data = r.data[n:]
+	return n, nil
+}
+
+// Close lets a workerPool yield while a Read waits.
+func (r *piecewise) Close() error { return nil }
+
+// before cuts before the next occurrence of s, or behind it if it is next.
+func before(s string) func(data []byte) int {
+	return func(data []byte) int {
+		if n := bytes.Index(data, []byte(s)); n > 0 {
+			return n
+		}
+		return len(s)
+	}
+}
+
+// behind cuts behind the next occurrence of s.
+func behind(s string) func(data []byte) int {
+	return func(data []byte) int {
+		if n := bytes.Index(data, []byte(s)); n >= 0 {
+			return n + len(s)
+		}
+		return len(data)
+	}
+}
+
+// cuts are ways in which events may come in pieces: a server may write them so, its HTTP, TLS and TCP
+// may cut them, and a buffer may be full.
+var cuts = map[string]func(data []byte) int{
+	"all together":              func(data []byte) int { return len(data) },
+	"one by one":                behind("\n"),
+	"in two, the object first":  before("}\n"),
+	"in two, the line first":    before("\n"),
+	"in two, the type first":    before(`{"kind"`),
+	"in pieces of 100 bytes":    func([]byte) int { return 100 },
+	"in pieces of 1 KiB":        func([]byte) int { return 1 << 10 },
+	"in pieces of 16 KiB":       func([]byte) int { return 16 << 10 },
+	"cut behind each brace":     behind("}"),
+	"cut behind two braces":     behind("}}"),
+	"cut behind each space":     behind(" "),
+	"cut behind each character": func([]byte) int { return 1 },
+}
+
+// Parts that may be shared are the same in whatever pieces an event comes.
+func TestSharedInPieces(t *testing.T) {
+	frames, _ := podFrames(10)
+	read := func(cut func([]byte) int) (got []any) {
+		d := newDecoder[*pod](t, Options{Share: true})
+		if err := d.Watch(&piecewise{frames, cut}, JSON, func(e Event) error {
+			got = append(got, e.Object.Value)
+			return e.Object.Err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := read(cuts["all together"])
+	for how, cut := range cuts {
+		if diff := cmp.Diff(want, read(cut)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", how, diff)
+		}
+	}
+}
+
+// Each byte of an event is parsed once, in whatever pieces the event comes, and a second time to find
+// its end if a pool decodes it and no line break shows that. What parsers do is counted by their
+// ticks: one for each bracket, element and member. A decoder that has seen no event before has no
+// guess that would save any.
+func TestEventsAreParsedOnce(t *testing.T) {
+	frames, _ := podFrames(40)
+	for name, newDecoder := range map[string]func(testing.TB, Options) *Decoder{
+		"all": newDecoder[*pod], "a projection": newDecoder[*podPlace], "untyped": newDecoder[*unstructured.Unstructured],
+	} {
+		var once float64
+		for frame := range bytes.Lines(frames) {
+			d := newDecoder(t, Options{})
+			if _, err := d.decodeLine(frame, 0); err != nil {
+				t.Fatal(err)
+			}
+			once += float64(d.p.ticks)
+		}
+		for _, read := range []func(*Decoder, io.Reader, Encoding, func(Event) error) error{(*Decoder).Watch, (*Decoder).WatchList} {
+			for _, workers := range []int{-1, 2} {
+				limit := 1.2 * once
+				if workers > 0 {
+					limit += once
+				}
+				var want []any
+				for _, how := range slices.Sorted(maps.Keys(cuts)) {
+					d := newDecoder(t, Options{Workers: workers})
+					// A parser asks at each tickEvery ticks whether to stop.
+					var asked atomic.Int64
+					d.StopWhen(func() error { asked.Add(1); return nil })
+					var got []any
+					if err := read(d, &piecewise{frames, cuts[how]}, JSON, func(e Event) error {
+						got = append(got, e.Object.Value)
+						return e.Object.Err
+					}); err != nil {
+						t.Fatal(err)
+					}
+					if ticks := float64(asked.Load()) * tickEvery; ticks > limit {
+						t.Errorf("%s, %d workers, %s: each byte is parsed %.2f times", name, workers, how, ticks/once)
+					}
+					if want == nil {
+						want = got
+					}
+					if !reflect.DeepEqual(want, got) {
+						t.Errorf("%s, %d workers, %s (-want +got):\n%s", name, workers, how, cmp.Diff(want, got))
+					}
+				}
+			}
+		}
+	}
+}
