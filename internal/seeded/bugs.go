@@ -502,7 +502,7 @@ var bugs = append([]bug{
 	{name: "what a large object needed is kept", run: "TestWorkingMemory", in: "./internal/decode", edits: one("internal/decode/reuse_buffers.go",
 		"	if cap(d.pairStack) > maxKeptStack {", "	if cap(d.pairStack) < 0 {")},
 	{name: "the bytes of a large object are kept", run: "TestWorkingMemory", in: "./internal/decode", edits: one("internal/decode/reuse_buffers.go",
-		"func (d *Decoder) releaseInput() { d.p.data = nil }", "func (d *Decoder) releaseInput() {}")},
+		"func (d *Decoder) releaseInput() { d.p.data, d.p.src = nil, nil }", "func (d *Decoder) releaseInput() {}")},
 	{name: "an invalid line waits for the next one", run: "TestInvalidLines", in: "./internal/decode", edits: one("internal/decode/stream_watch.go",
 		"	b.beforeFill = w.syntaxCheck()\n", "")},
 	{name: "any annotation ends the initial events", run: "TestBookmarks", in: "./internal/decode", edits: one("internal/decode/stream_watch.go",
