@@ -391,7 +391,7 @@ func TestCursorModel(t *testing.T) {
 // Each change of a net change keeps the arrival of its first timed delta, wherever the change is and in however many parts it is
 // given. That of a change that came to nothing is forgotten.
 func TestArrivalsOfANetChange(t *testing.T) {
-	n := newNetChange[*ball](nil)
+	n := newNetChange[*ball]()
 	want := map[string]time.Duration{}
 	for i := range 30 {
 		b := newBall(string(rune('A'+i)), i, 1)
@@ -427,7 +427,7 @@ func TestArrivalsOfANetChange(t *testing.T) {
 
 // After a burst of changes that came to nothing a net change gives its memory back.
 func TestNetChangeShrinks(t *testing.T) {
-	n := newNetChange[*ball](nil)
+	n := newNetChange[*ball]()
 	const burst = 100 * chunkSize
 	for i := range burst {
 		n.add(Delta[*ball]{Type: Added, New: newBall(strconv.Itoa(i), i, 1)})
