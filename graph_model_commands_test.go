@@ -144,7 +144,9 @@ func (w *graphWorld) Hold(t *rapid.T) {
 // Wait waits until the graph shows a write.
 func (w *graphWorld) Wait(t *rapid.T) {
 	in := w.input(t)
-	if w.held || in.failing || in.ended || w.g.Snapshot().ResourceVersion(in.inf) == "" {
+	// The last command may just have closed all that is derived from the input.
+	derived := slices.ContainsFunc(w.open(), func(n *graphNode) bool { return n.derivedFrom(in) })
+	if w.held || in.failing || in.ended || !derived || w.g.Snapshot().ResourceVersion(in.inf) == "" {
 		t.Skip("not now")
 	}
 	w.stir(t)
@@ -405,6 +407,13 @@ func (w *graphWorld) Crowd(t *rapid.T) {
 // reads reports whether n was ever derived from in.
 func (n *graphNode) reads(in *graphInput) bool {
 	return slices.ContainsFunc(n.ins, func(s *graphSource) bool { return s.input == in || s.node != nil && s.node.reads(in) })
+}
+
+// derivedFrom reports whether n is derived from in now.
+func (n *graphNode) derivedFrom(in *graphInput) bool {
+	return slices.ContainsFunc(n.ins, func(s *graphSource) bool {
+		return !s.gone && (s.input == in || s.node != nil && s.node.derivedFrom(in))
+	})
 }
 
 // EndInformer ends an informer that has synced.
