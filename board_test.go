@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -239,4 +241,23 @@ func TestBoardChangesInALoop(t *testing.T) {
 		stops[0]()
 		stops[2]()
 	})
+}
+
+// Each count has a word of its own, that of its field.
+func TestBoardCounts(t *testing.T) {
+	check := func(counts any, words func() map[string]uint64) {
+		v := reflect.ValueOf(counts).Elem()
+		for i := range v.NumField() {
+			v.Field(i).SetUint(7)
+			want := map[string]uint64{strings.TrimSuffix(strings.ToLower(v.Type().Field(i).Name), "s"): 7}
+			if diff := cmp.Diff(want, words()); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", v.Type().Field(i).Name, diff)
+			}
+			v.Field(i).SetUint(0)
+		}
+	}
+	var lists lw.ListCauses
+	check(&lists, func() map[string]uint64 { return lw.ListsOf(lists) })
+	var events lw.EventTypes
+	check(&events, func() map[string]uint64 { return lw.EventsOf(events) })
 }

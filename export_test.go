@@ -86,3 +86,7 @@ func VisitsOfWait[T Object](d *Derived[T]) (n int) {
 	d.hub.eachUnsynced(func(*hubCore) bool { n++; return true })
 	return n
 }
+
+// ListsOf and EventsOf are the words of a board for what is counted.
+func ListsOf(c ListCauses) map[string]uint64  { return listsOf(c) }
+func EventsOf(e EventTypes) map[string]uint64 { return eventsOf(e) }

@@ -210,6 +210,9 @@ func TestGraphIsQuiet(t *testing.T) {
 			return &sum{Meta: lw.MetaOf(w), Sum: w.Size / 10} // the resource version does not count
 		})
 		equals := lw.Derive(b.g, b.l, func(w *Widget) *alike { return &alike{Meta: lw.MetaOf(w), size: w.Size} })
+		lw.DeriveMany(b.g, b.l, func(w *Widget) iter.Seq[*sum] {
+			return slices.Values([]*sum{{Meta: lw.MetaOf(w), Sum: w.Size / 10}, {Meta: lw.Meta{Name: "another"}}})
+		})
 		story := newSumStory(t)
 		halves.AddHandler(story.handler())
 		told, added := 0, 0
@@ -226,6 +229,9 @@ func TestGraphIsQuiet(t *testing.T) {
 		}
 		if s := b.g.Status().Collections[0]; s.Computed != 6 || s.Unchanged != 5 {
 			t.Errorf("%d computed, %d unchanged, want 6 and 5", s.Computed, s.Unchanged)
+		}
+		if s := b.g.Status().Collections[2]; s.Computed != 6 || s.Unchanged != 10 {
+			t.Errorf("%d computed, %d unchanged of two each, want 6 and 10", s.Computed, s.Unchanged)
 		}
 		update(t, b.left, "a", 105)
 		synctest.Wait()

@@ -47,6 +47,45 @@ func (l *listHook) List(ctx context.Context, opts metav1.ListOptions, yield func
 	return meta, err
 }
 
+// Busy is the time that steps take, with the functions of users, and LastStep when the last one ended.
+func TestGraphTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 2))
+		inf := lw.NewInformer(m, quiet())
+		g := lw.NewGraph(nil)
+		lw.Derive(g, inf, func(w *Widget) *sum {
+			time.Sleep(time.Duration(w.Size) * time.Second)
+			return sumOf(w)
+		}, "slow")
+		start(t, inf)
+		start(t, g)
+		sleep(time.Minute)
+		before := g.Status()
+		update(t, m, "a", 5)
+		update(t, m, "b", 2) // no change, no step
+		sleep(time.Minute)
+		ended := time.Now().Add(-time.Minute + 5*time.Second)
+		if s := g.Status(); before.Busy != 3*time.Second || s.Busy != 8*time.Second || s.Steps != before.Steps+1 || !s.LastStep.Equal(ended) {
+			t.Errorf("busy %v and then %v in %d and %d steps, the last at %v; want 3s and 8s, one step more, at %v",
+				before.Busy, s.Busy, before.Steps, s.Steps, s.LastStep, ended)
+		}
+	})
+}
+
+// A constructor says at once which function is missing.
+func TestGroupByWithoutFunctions(t *testing.T) {
+	g, inf := lw.NewGraph(nil), lw.NewInformer(lw.NewMemory[*Widget](), quiet())
+	sums := lw.Derive(g, inf, sumOf)
+	for _, f := range []func(){
+		func() { lw.GroupBy(g, sums, nil, addedUp, totalOf) },
+		func() { lw.GroupBy[*sum, int, *sum](g, sums, allInOne, addedUp, nil) },
+		func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*sum, int]{Remove: addedUp.Remove}, totalOf) },
+		func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*sum, int]{Add: addedUp.Add}, totalOf) },
+	} {
+		mustPanic(t, "lw: GroupBy: nil function", f)
+	}
+}
+
 // What a relist has found is one state, however many objects it changes, also while another input
 // keeps the graph stepping.
 func TestRelistIsOneState(t *testing.T) {

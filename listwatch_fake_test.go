@@ -110,6 +110,26 @@ func TestFakeWatchers(t *testing.T) {
 	}
 }
 
+// Only a streamed list is refused by a fake, which knows of none: its other watches are as they are.
+func TestFakeWatchWithoutInitialEvents(t *testing.T) {
+	for initial, want := range map[*bool]bool{nil: true, new(false): true, new(true): false} {
+		fake := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
+		fake.Add(newAppliance("a", "", 1))
+		src := sourceOf[*appliance](func() *applianceList { return &applianceList{} }, fake)
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := false
+		err := src.Watch(ctx, metav1.ListOptions{SendInitialEvents: initial}, func(lw.WatchEvent[*appliance]) error {
+			seen = true
+			cancel()
+			return nil
+		})
+		if seen != want || err == nil {
+			t.Errorf("with initial events %v there was an event: %v; the error is %v", initial, seen, err)
+		}
+		cancel()
+	}
+}
+
 // A clientset's fake is known by its recorder.
 type recordingClient struct{ applianceClient }
 
