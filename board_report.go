@@ -27,7 +27,7 @@ func (b *Board) report() *board.Report {
 func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Informer {
 	r := board.Informer{
 		Name: name, Kind: kind, Phase: s.Phase.String(), Synced: s.Synced, ResourceVersion: s.ResourceVersion,
-		Mode: s.Mode.String(), Pending: s.Pending, LastEvent: moment(s.LastEvent), SetAside: faultsOf(s.SetAside),
+		Mode: s.Mode.String(), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent), SetAside: faultsOf(s.SetAside),
 		Handlers: handlersOf(s.Handlers),
 		Requests: board.Requests{
 			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),

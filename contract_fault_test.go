@@ -203,7 +203,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 				if calls != n {
 					t.Error("a call came after Run had returned")
 				}
-				if err := inf.Run(t.Context()); err != lw.ErrStarted {
+				if err := inf.Run(t.Context()); !errors.Is(err, lw.ErrStarted) {
 					t.Errorf("a second Run: %v", err)
 				}
 				reg := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { t.Error("a call after the stop") }})

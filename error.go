@@ -9,8 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrStarted is returned by Run when it is called a second time.
+// ErrStarted is what a second call of Run returns. That of an informer or a reflector wraps it with
+// the name; errors.Is finds it.
 var ErrStarted = errors.New("lw: already started")
+
+// startedError is the ErrStarted of the informer or reflector that has this name.
+type startedError string
+
+func (e startedError) Error() string { return "lw: " + string(e) + ": already started" }
+
+func (e startedError) Unwrap() error { return ErrStarted }
 
 // ErrStopped is the cause if a wait ended because the informer has stopped. A [Cursor] returns it
 // when it was closed, or when its log has ended.

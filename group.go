@@ -187,7 +187,8 @@ func (g *Group) start(ctx context.Context) bool {
 
 // failure returns the error of m with the informer's name.
 func (m *member) failure() error {
-	if _, ok := m.err.(*Error); ok {
+	switch m.err.(type) {
+	case *Error, startedError:
 		return m.err // has it
 	}
 	return fmt.Errorf("lw: Group: %s: %w", m.inf.Status().Informer, m.err)

@@ -120,6 +120,9 @@ type HTTP[T Identified] struct {
 	kinds *decode.Kinds
 }
 
+// Hints says that lw decodes.
+func (h *HTTP[T]) Hints() SourceHints { return SourceHints{Decoder: "lw"} }
+
 // List lists the collection, or the page that opts asks for. If the server refused, errors.As finds
 // an APIStatus in the error, with the seconds of Retry-After in its details. A list that is cut off
 // is an error, never a shorter list. Every error names the URL, without its password, and of its

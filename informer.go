@@ -46,10 +46,10 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 // the source, which no retry can mend: a URL or a selector that does not parse, a field to drop
 // that T does not have, a T that is no pointer to a struct. Then Run ends as if ctx was done, and
 // returns the error as an *[Error]. Waits, Options.OnError and Status report it too. A second call
-// returns [ErrStarted].
+// returns an error that wraps [ErrStarted].
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
-		return ErrStarted
+		return startedError(inf.r.opts.Name)
 	}
 	defer inf.r.opts.board.add(&rosterEntry{base: inf.r.opts.Name, kind: board.KindInformer, status: inf.Status})()
 	if inf.check != nil {

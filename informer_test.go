@@ -231,7 +231,7 @@ func TestRunCancelledBefore(t *testing.T) {
 		if s := inf.Status(); s.Phase != lw.PhaseStopped || s.Synced {
 			t.Errorf("status: %+v", s)
 		}
-		if err := inf.Run(t.Context()); err != lw.ErrStarted {
+		if err := inf.Run(t.Context()); !errors.Is(err, lw.ErrStarted) || err.Error() != "lw: Widget: already started" {
 			t.Errorf("a second Run: %v", err)
 		}
 	})

@@ -35,7 +35,8 @@ type ListWatch[T Identified, L ObjectList] struct {
 	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
 	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 
-	fake fakeClient
+	fake    fakeClient
+	decoder string // for the hints
 }
 
 // FromClient returns a Source over a generated client, real or fake. Each tweak may narrow the
@@ -65,13 +66,22 @@ func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.Li
 			return c.Watch(ctx, opts)
 		},
 	}
-	lw.fake.known.Store(isFake(c))
+	lw.fake.of(c)
+	if !lw.fake.known.Load() {
+		lw.decoder = "client-go"
+	}
 	return lw
 }
 
 // Hints returns what is known of client-go's fakes, if the functions are those of one: it has no
-// streamed lists, and its versions mean nothing. For any other client there are no hints.
-func (lw *ListWatch[T, L]) Hints() SourceHints { return lw.fake.hints() }
+// streamed lists, and its versions mean nothing. They also mean nothing if no object has any. A
+// client that opts out of streamed lists by client-go's method IsWatchListSemanticsUnSupported gets
+// none. Of [FromClient] the hints say that client-go decodes.
+func (lw *ListWatch[T, L]) Hints() SourceHints {
+	h := lw.fake.hints()
+	h.Decoder = lw.decoder
+	return h
+}
 
 // List calls ListFunc and yields the items of its result. An item of another type than T is yielded
 // as an error that names both types.
@@ -92,7 +102,15 @@ func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yi
 		RemainingItemCount: list.GetRemainingItemCount(),
 		ShardInfo:          shardInfoOf(list),
 	}
-	return listMeta, eachItem(list, yield)
+	seen := listing{of: &lw.fake}
+	err = eachItem(list, func(obj T, err error) error {
+		if err == nil && (seen.versions != versioned || obj.GetName() == "") {
+			seen.item(obj)
+		}
+		return yield(obj, err)
+	})
+	seen.end()
+	return listMeta, err
 }
 
 // shardInfoOf returns the ShardInfo of list, or nil. The interface of the lists of clients does not
@@ -165,8 +183,8 @@ func eachItem[T Identified](list runtime.Object, yield func(T, error) error) err
 }
 
 // Watch calls WatchFunc and yields the events of its watch until they end. It stops the watch
-// before it returns. Only a watch of a client-go fake that was asked for a streamed list stays
-// open, until WatchFunc returns another watch; fakeClient says why.
+// before it returns. Only a watch of a fake that was asked for a streamed list stays open, until
+// WatchFunc returns another watch; fakeClient says why.
 func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if lw.WatchFunc == nil {
 		return permanent(errors.New("lw: ListWatch: nil WatchFunc"))
@@ -199,6 +217,9 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 			typed, err := typedEvent[T](ev)
 			if err != nil {
 				return err
+			}
+			if !equal.IsZero(typed.Object) {
+				lw.fake.came(typed.ResourceVersion)
 			}
 			if err := yield(typed); err != nil {
 				return err

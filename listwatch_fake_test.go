@@ -3,10 +3,12 @@ package lw_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -208,5 +210,154 @@ func TestUnnamedObjectsOfFakes(t *testing.T) {
 		}
 		cancel()
 		<-ran
+	})
+}
+
+// optedOut is a real client that wants whole lists.
+type optedOut struct{ applianceClient }
+
+func (c *optedOut) IsWatchListSemanticsUnSupported() bool { return true }
+
+// streamingFake is a fake that streams lists as a server does.
+type streamingFake struct{ recordingClient }
+
+func (c *streamingFake) IsWatchListSemanticsUnSupported() bool { return false }
+
+// A client that opts out of streamed lists by client-go's method is no fake by that. What its lists say decides.
+func TestOptOutOfStreams(t *testing.T) {
+	noStream, fake := lw.SourceHints{NoStream: true}, lw.SourceHints{NoStream: true, Unversioned: true, Unnamed: true}
+	generated := newAppliance("", "", 1)
+	generated.GenerateName = "a-"
+	for name, tc := range map[string]struct {
+		client interface {
+			lw.Client[*appliance, *applianceList]
+			holds(...appliance)
+		}
+		before lw.SourceHints
+		items  []appliance
+		after  lw.SourceHints
+	}{
+		"nothing":                         {&optedOut{}, noStream, nil, noStream},
+		"versions":                        {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1)}, noStream},
+		"a version":                       {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1), *newAppliance("b", "9", 1), *newAppliance("c", "", 1)}, noStream},
+		"no version":                      {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{NoStream: true, Unversioned: true}},
+		"no name":                         {&optedOut{}, noStream, []appliance{*newAppliance("", "9", 1)}, noStream},
+		"no name was generated":           {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *generated}, lw.SourceHints{NoStream: true, Unnamed: true}},
+		"no client's method":              {&applianceClient{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}},
+		"a fake with versions":            {&recordingClient{}, fake, []appliance{*newAppliance("a", "9", 1)}, fake},
+		"a fake that streams":             {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}},
+		"a fake that streams, no version": {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{Unversioned: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := lw.FromClient(tc.client)
+			if tc.before != fake {
+				tc.before.Decoder, tc.after.Decoder = "client-go", "client-go"
+			}
+			if diff := cmp.Diff(tc.before, src.Hints()); diff != "" {
+				t.Errorf("before the list (-want +got):\n%s", diff)
+			}
+			list := func() {
+				t.Helper()
+				if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*appliance, error) error { return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tc.client.holds(tc.items...)
+			list()
+			if diff := cmp.Diff(tc.after, src.Hints()); diff != "" {
+				t.Errorf("after the list (-want +got):\n%s", diff)
+			}
+			tc.client.holds() // an empty list says nothing
+			list()
+			if diff := cmp.Diff(tc.after, src.Hints()); diff != "" {
+				t.Errorf("after an empty list (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A watch.ProxyWatcher is a channel in a test, which knows no streamed lists. It syncs at once and loses nothing, whether its
+// objects have versions or not. After an object with a version, one without is a mistake.
+func TestProxyWatcher(t *testing.T) {
+	for name, tc := range map[string]struct {
+		list   []appliance
+		events []*appliance
+		want   map[string]int // the sizes at the end
+		err    string         // the first error
+	}{
+		"no versions":           {[]appliance{*newAppliance("a", "", 1)}, []*appliance{newAppliance("b", "", 1), newAppliance("b", "", 2)}, map[string]int{"a": 1, "b": 2}, ""},
+		"nothing, no versions":  {nil, []*appliance{newAppliance("b", "", 1), newAppliance("b", "", 2)}, map[string]int{"b": 2}, ""},
+		"versions":              {[]appliance{*newAppliance("a", "9", 1)}, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)}, map[string]int{"a": 1, "b": 2}, ""},
+		"nothing, versions":     {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)}, map[string]int{"b": 2}, ""},
+		"a version is left out": {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "", 2)}, map[string]int{}, "lw: appliance: watch: protocol error: MODIFIED event of default/b without a resource version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				changes := make(chan watch.Event, len(tc.events))
+				for i, obj := range tc.events {
+					typ := watch.Modified
+					if i == 0 {
+						typ = watch.Added
+					}
+					changes <- watch.Event{Type: typ, Object: obj}
+				}
+				src := &lw.ListWatch[*appliance, *applianceList]{
+					ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
+						return &applianceList{ListMeta: version10, Items: tc.list}, nil
+					},
+					WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+						return watch.NewProxyWatcher(changes), nil
+					},
+				}
+				errs := &errorLog{}
+				inf := lw.NewInformer(src, &lw.Options{OnError: errs.add})
+				start(t, inf)
+				begun := time.Now()
+				if err := inf.WaitForSync(t.Context()); err != nil || time.Since(begun) > 0 {
+					t.Errorf("synced after %v, error %v", time.Since(begun), err)
+				}
+				sleep(time.Minute)
+				got := map[string]int{}
+				for _, obj := range inf.Store().List() {
+					got[obj.Name] = obj.Size
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("sizes (-want +got):\n%s", diff)
+				}
+				if want := strings.HasSuffix(name, "no versions"); src.Hints().Unversioned != want {
+					t.Errorf("the hints say Unversioned %t, want %t", !want, want)
+				}
+				first := ""
+				if all := errs.all(); len(all) > 0 {
+					first = all[0].Error()
+				}
+				if first != tc.err {
+					t.Errorf("error %q, want %q", first, tc.err)
+				}
+			})
+		})
+	}
+}
+
+// A watch.ProxyWatcher may wrap a watch that streams lists. Who insists gets one.
+func TestProxyWatcherThatStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := newAppliance("", "10", 0)
+		end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		src := &lw.ListWatch[*appliance, *applianceList]{
+			WatchFunc: func(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+				changes := make(chan watch.Event, 2)
+				changes <- watch.Event{Type: watch.Added, Object: newAppliance("a", "9", 1)}
+				changes <- watch.Event{Type: watch.Bookmark, Object: end}
+				return watch.NewProxyWatcher(changes), nil
+			},
+		}
+		errs := &errorLog{}
+		inf := lw.NewInformer(src, &lw.Options{List: lw.ListStream, OnError: errs.add})
+		start(t, inf)
+		sleep(time.Minute)
+		if s := inf.Status(); s.Objects != 1 || len(errs.all()) != 1 {
+			t.Errorf("%d objects, errors %v", s.Objects, errs.all())
+		}
 	})
 }

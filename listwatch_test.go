@@ -330,6 +330,11 @@ func (c *applianceClient) Watch(_ context.Context, opts metav1.ListOptions) (wat
 	return c.w, nil
 }
 
+// holds makes items what the client lists.
+func (c *applianceClient) holds(items ...appliance) {
+	c.list = &applianceList{ListMeta: version10, Items: items}
+}
+
 // FromClient infers all types; the tweaks see the options of each request and narrow them.
 func TestFromClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

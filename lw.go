@@ -200,6 +200,9 @@ type SourceHints struct {
 	// Partial: the source leaves objects out, so a Modified or Deleted event may be about an object
 	// that was never Added.
 	Partial bool
+	// Decoder says who decodes the objects, such as "lw" or "client-go", and why if it is not the
+	// one that was asked for. It is for Status and the log. Empty: not known.
+	Decoder string
 }
 
 // A Hinter is a [Source] with hints. The goroutine that reads from the server calls Hints during

@@ -82,10 +82,10 @@ func newReflector[T Identified](src Source[T], to target[T], opts *settings) *Re
 // Run keeps the sink in step until ctx is done. It then returns nil, with all its goroutines gone.
 // Run retries whatever fails. Only an [ErrPermanent] of the source, which no retry can mend, ends
 // it earlier: Run returns the *[Error] that Options.OnError and Status show as well. A second call
-// returns [ErrStarted].
+// returns an error that wraps [ErrStarted].
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
-		return ErrStarted
+		return startedError(r.opts.Name)
 	}
 	defer r.board.add(&rosterEntry{base: r.opts.Name, kind: board.KindReflector, status: r.Status})()
 	defer r.recorder.setPhase(PhaseStopped)

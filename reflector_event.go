@@ -13,6 +13,7 @@ func (w *watchSession[T]) event(ev WatchEvent[T]) error {
 	if !w.started {
 		// The hints are read only now: a ListWatch may recognize a client-go fake by its watch.
 		w.started, w.hints = true, HintsOf(w.r.src)
+		w.r.recorder.decodedBy(w.hints.Decoder)
 		w.noVersions = w.noVersions || w.hints.Unversioned
 	}
 	w.unflushed++

@@ -256,8 +256,10 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 		version = stays(key)
 	}
 	objs := got.objs
+	hints := HintsOf(r.src)
+	r.recorder.decodedBy(hints.Decoder)
 	r.target.replace(replacement[T]{
-		objs: objs, version: version, listed: got.version, keep: got.bad, epoch: epoch, distrust: epoch || HintsOf(r.src).Unversioned,
+		objs: objs, version: version, listed: got.version, keep: got.bad, epoch: epoch, distrust: epoch || hints.Unversioned,
 		duplicate: func(key Key) {
 			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 		},
@@ -270,6 +272,6 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	r.position, r.expected = positionAt(got.version), len(objs)
 	r.listed, r.relist, r.verify, r.probe, r.rewound = true, false, false, false, false
 	r.doubt.lift()
-	r.log.listed(op, len(objs), got.version)
+	r.log.listed(op, len(objs), got.version, hints.Decoder)
 	return nil
 }

@@ -118,20 +118,21 @@ func (l *failureLog) writeLocked(e *Error, verb string, more []slog.Attr) {
 }
 
 // warn writes the record of e, an error of what is called name. It has the attributes whose, which
-// say of what it is, then those of e, and more at the end.
+// say of what it is, then those of e, and more at the end. The attribute error is the cause alone,
+// as the message and the other attributes say what the text of e says beside it.
 func warn(logger *slog.Logger, e *Error, name, verb string, whose, more []slog.Attr) {
 	msg, attrs := "lw: "+name+": "+e.Op, append(whose, slog.String("op", e.Op))
 	if e.Key != (Key{}) {
 		msg += " of " + keyString(e.Key)
 		attrs = append(attrs, slog.String("key", keyString(e.Key)))
 	}
-	attrs = append(append(attrs, slog.Any("error", e)), more...)
+	attrs = append(append(attrs, slog.Any("error", e.Err)), more...)
 	logger.LogAttrs(context.Background(), slog.LevelWarn, msg+verb, attrs...)
 }
 
 // listed notes that a whole list was taken over. It ends an outage in which no watch has failed. If
 // a watch has failed, only a watch that makes progress ends the outage.
-func (l *failureLog) listed(op string, objects int, version string) {
+func (l *failureLog) listed(op string, objects int, version, decoder string) {
 	if l.logger == nil {
 		return
 	}
@@ -145,8 +146,11 @@ func (l *failureLog) listed(op string, objects int, version string) {
 		}
 		return
 	}
-	l.infoLocked("synced", time.Since(l.born), l.requests.count,
-		slog.String("op", op), slog.Int("objects", objects), slog.String("version", version))
+	attrs := []slog.Attr{slog.String("op", op), slog.Int("objects", objects), slog.String("version", version)}
+	if decoder != "" {
+		attrs = append(attrs, slog.String("decoder", decoder))
+	}
+	l.infoLocked("synced", time.Since(l.born), l.requests.count, attrs...)
 	if !l.requests.watch {
 		l.requests.end()
 	}

@@ -60,10 +60,10 @@ func TestLog(t *testing.T) {
 		}))
 		sleep(5 * time.Minute)
 		want := []string{
-			`level=WARN msg="lw: parts: list failed" informer=parts op=list error="lw: parts: list: connection refused" failures=1 for=0s`,
+			`level=WARN msg="lw: parts: list failed" informer=parts op=list error="connection refused" failures=1 for=0s`,
 			`level=INFO msg="lw: parts: synced" informer=parts op=list objects=1 version=10 failures=2 took=2s`,
-			`level=WARN msg="lw: parts: watch failed" informer=parts op=watch error="lw: parts: watch: too old resource version: 10 (12)" failures=1 for=0s`,
-			`level=WARN msg="lw: parts: decode of default/b failed" informer=parts op=decode key=default/b error="lw: parts: decode default/b: the size is a text" failures=1 for=0s`,
+			`level=WARN msg="lw: parts: watch failed" informer=parts op=watch error="too old resource version: 10 (12)" failures=1 for=0s`,
+			`level=WARN msg="lw: parts: decode of default/b failed" informer=parts op=decode key=default/b error="the size is a text" failures=1 for=0s`,
 			`level=INFO msg="lw: parts: works again" informer=parts failures=1 took=0s`,
 		}
 		if diff := cmp.Diff(want, book.lines()); diff != "" {

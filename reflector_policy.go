@@ -210,8 +210,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		r.recorder.requestFailed()
 	}
 	if o.err != nil && !o.unreported {
-		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
+		err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}
 		if v.failed {
+			err.Failures = r.failures
 			r.recorder.fail(r.failures, err)
 		}
 		r.opts.OnError(err)

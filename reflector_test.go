@@ -77,7 +77,7 @@ func TestReflectorAlone(t *testing.T) {
 			if s := r.Status(); !s.Synced || s.Phase != lw.PhaseWatching || s.ResourceVersion != m.ResourceVersion() {
 				t.Errorf("status: %+v", s)
 			}
-			if err := r.Run(ctx); err != lw.ErrStarted {
+			if err := r.Run(ctx); !errors.Is(err, lw.ErrStarted) {
 				t.Errorf("a second Run: %v", err)
 			}
 		}

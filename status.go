@@ -36,7 +36,10 @@ type Status struct {
 	// SetAside has the objects that could not be decoded, transformed or indexed, and why. It is
 	// nil if there are none.
 	SetAside map[Key]error
-	Mode     ListMode        // how the last list was asked for; before the first: Options.List
+	Mode     ListMode // how the last list was asked for; before the first: Options.List
+	// Decoder says who decodes the objects, "lw" or "client-go", and may say why: see package
+	// clientgo. It is "" if that is not known, and before the first answer.
+	Decoder  string
 	Handlers []HandlerStatus // in the order in which they were added; nil for a Reflector
 	Pending  int             // changes that wait for the slowest of Handlers
 	Epoch    int             // how often the server went back in time

@@ -39,6 +39,7 @@ type statusRecorder struct {
 	lastList time.Time
 	due      time.Time // Status.ListDue
 	mode     ListMode  // ListAuto before the first list
+	decoder  string
 	epoch    int
 	requests []RequestCount // sorted by op and code
 	causes   ListCauses
@@ -54,7 +55,7 @@ func (b *statusRecorder) status(mode ListMode) Status {
 	defer b.mu.Unlock()
 	s := Status{
 		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since, LastList: b.lastList, ListDue: b.due,
-		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed, Mode: b.mode, Epoch: b.epoch,
+		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed, Mode: b.mode, Decoder: b.decoder, Epoch: b.epoch,
 		Requests: slices.Clone(b.requests), ListCauses: b.causes, Undecoded: b.undecoded.Load(), Backoff: b.backoff,
 		EventTypes: EventTypes{
 			Added: b.events[eventAdded].Load(), Modified: b.events[eventModified].Load(),
@@ -125,6 +126,12 @@ func (b *statusRecorder) setMode(m ListMode) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mode = m
+}
+
+func (b *statusRecorder) decodedBy(who string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.decoder = who
 }
 
 // requested counts a request, which is about to be made.

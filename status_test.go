@@ -153,7 +153,7 @@ func TestLogger(t *testing.T) {
 				start(t, lw.NewInformer[*Widget](src, opts))
 				sleep(time.Minute)
 				if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "level=INFO") ||
-					!strings.Contains(got, "lw: parts: list: connection refused") {
+					!strings.Contains(got, `error="connection refused"`) {
 					t.Errorf("logged %q", got)
 				}
 			})

@@ -1,8 +1,10 @@
 package clientgo
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/reuse"
@@ -28,16 +31,21 @@ import (
 // it waits for the client's rate limit, and it shows in client-go's metrics.
 //
 // client-go decodes, as with [NewInformer], where lw cannot:
-//   - a fake client's answers, or those of any client that is not captured;
 //   - the requests of a ListerWatcher whose functions take no context or do not pass it on;
+//   - a fake client's answers, or those of any client that is not captured;
 //   - a list or watch for which the ListerWatcher asks for two collections;
 //   - an encoding that lw does not have, such as CBOR alone;
-//   - objects of a type that is not a pointer to a struct with metadata.
+//   - objects of a type that is not a pointer to a struct with metadata;
+//   - the answers of a ListerWatcher that changes them, such as one that filters. Its first list
+//     with objects is compared with what the server sent, and so is the type of each watch with
+//     that of client-go's.
 //
-// What a ListerWatcher does to an answer before it returns it is lost: give such a ListerWatcher to
-// [NewInformer], or its work to SetTransform. lw sets the options that say how to list and watch,
-// so a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or AllowWatchBookmarks has no
-// effect.
+// lw.Status and the board say who decodes, and why if it is client-go. That is logged once, too.
+//
+// What else a ListerWatcher does to an answer before it returns it is lost: give such a
+// ListerWatcher to [NewInformer], or its work to SetTransform. lw sets the options that say how to
+// list and watch, so a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or
+// AllowWatchBookmarks has no effect.
 type Decoder struct {
 	// Share, Drop and Whole are those of lw.HTTP.
 	Share bool
@@ -46,6 +54,9 @@ type Decoder struct {
 	// Scheme tells the kind of a typed object whose kind is not the name of its type. Nil: the kind
 	// is the name of the type.
 	Scheme *runtime.Scheme
+	// Trust says that the ListerWatchers return what the server sends, or change nothing but the
+	// kinds of metadata objects. Then nothing is compared.
+	Trust bool
 }
 
 // NewInformer is like [NewInformer], but lw decodes the objects.
@@ -70,7 +81,9 @@ func (d Decoder) Source(lister cache.ListerWatcher, example runtime.Object) lw.S
 	}
 	object, ok := decodedType(example)
 	if !ok {
-		return Source(lister, example)
+		s := newSource[metav1.Object](lister, example)
+		s.decoder = fmt.Sprintf("%s: lw does not decode objects like a %T", byClientGo, example)
+		return s
 	}
 	gvk := example.GetObjectKind().GroupVersionKind()
 	s := &capturedSource{decoder: d, object: object, kind: gvk.Kind}
@@ -122,9 +135,13 @@ type capturedSource struct {
 	kind     string
 	metadata metav1.TypeMeta // of each object; empty: as decoded
 	plain    lw.Source[metav1.Object]
-	// differ: the ListerWatcher has asked for two collections in one call. So it is not captured
-	// any more.
-	differ atomic.Bool
+	// refused is why the ListerWatcher is not captured any more; nil: it is.
+	refused atomic.Pointer[string]
+	// compared: a list with objects was found to be returned as the server sent it.
+	compared atomic.Bool
+	// decodedBy is the Decoder of Hints; nil: nothing was decoded yet.
+	decodedBy atomic.Pointer[string]
+	logged    atomic.Bool // that client-go decodes
 	// http decodes the answers for its URL. It is kept as long as the ListerWatcher asks for the
 	// same collection, since it learns from what it decodes.
 	http *lw.HTTP[metav1.Object]
@@ -140,12 +157,29 @@ func (s *capturedSource) Hints() lw.SourceHints {
 	if s.http != nil {
 		hints = lw.SourceHints{NoStream: hints.NoStream}
 	}
+	hints.Decoder = ""
+	if by := s.decodedBy.Load(); by != nil {
+		hints.Decoder = *by
+	}
 	return hints
 }
 
 // Had is part of [lw.Witness].
 func (s *capturedSource) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
 	return lw.HadByList(ctx, s, obj, version)
+}
+
+// decodes notes who decodes an answer, and logs it once if that is not lw. why is the reason, or ""
+// if it is lw.
+func (s *capturedSource) decodes(ctx context.Context, why string) {
+	by := "lw"
+	if why != "" {
+		by = byClientGo + ": " + why
+	}
+	s.decodedBy.Store(&by)
+	if why != "" && !s.logged.Swap(true) {
+		klog.FromContext(ctx).Info("client-go decodes the objects of an informer that has a Decoder", "type", s.object, "reason", why)
+	}
 }
 
 // Reuses is part of [reuse.Source].
@@ -239,39 +273,66 @@ func (l *capturedLister) Watch(opts metav1.ListOptions) (watch.Interface, error)
 }
 
 func (l *capturedLister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	return captured(l.source, ctx, opts, false, l.ListerWatcherWithContext.ListWithContext, func(runtime.Object) {})
+	return captured(l, ctx, opts, false, l.ListerWatcherWithContext.ListWithContext, l.source.changedList)
 }
 
 func (l *capturedLister) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return captured(l.source, ctx, opts, true, l.ListerWatcherWithContext.WatchWithContext, func(w watch.Interface) {
-		if w != nil {
-			w.Stop()
-		}
-	})
+	return captured(l, ctx, opts, true, l.ListerWatcherWithContext.WatchWithContext, l.source.changedWatch)
 }
 
 // captured calls a function of the ListerWatcher. If lw has sent the function's request, it passes
-// the function's result to discard.
-func captured[V any](s *capturedSource, ctx context.Context, opts metav1.ListOptions, watching bool, call func(context.Context, metav1.ListOptions) (V, error), discard func(V)) (V, error) {
-	if s.differ.Load() {
+// the function's result to changed, which returns how the function changes what it gets, or "".
+func captured[V any](l *capturedLister, ctx context.Context, opts metav1.ListOptions, watching bool, call func(context.Context, metav1.ListOptions) (V, error), changed func(*probe, V) string) (V, error) {
+	s := l.source
+	if why := s.refused.Load(); why != nil {
+		s.decodes(ctx, *why)
 		return call(ctx, opts)
 	}
 	p := newProbe(ctx, s.object, opts)
 	p.opts.Watch = watching
+	p.compare = !watching && !s.decoder.Trust && !s.compared.Load()
 	v, err := call(p.ctx, opts)
-	collection, again := p.end()
-	if collection == "" && !again {
+	collection, why := p.end()
+	if collection == "" && why == "" {
+		if err == nil {
+			s.decodes(ctx, l.notCaptured(watching))
+		}
 		return v, err
 	}
+	again := why != ""
 	if err == nil {
-		discard(v)
+		why = cmp.Or(why, changed(p, v))
 	}
-	if again {
-		s.differ.Store(true)
-		return call(ctx, opts)
+	if why == "" {
+		s.decodes(ctx, "")
+		var none V
+		return none, &answered{collection, p}
 	}
-	var none V
-	return none, &answered{collection, p}
+	s.refused.Store(&why)
+	s.decodes(ctx, why)
+	p.discard()
+	if !watching && !again {
+		return v, nil // client-go has decoded the list as well
+	}
+	return call(ctx, opts)
+}
+
+// notCaptured says why no request of a list or a watch was captured.
+func (l *capturedLister) notCaptured(watching bool) string {
+	const noContext = "the ListerWatcher's functions take no context"
+	with := false
+	if watching {
+		_, with = l.plain.(cache.WatcherWithContext)
+	} else {
+		_, with = l.plain.(cache.ListerWithContext)
+	}
+	if of, ok := l.plain.(*cache.ListWatch); ok {
+		with = !watching && of.ListWithContextFunc != nil || watching && of.WatchFuncWithContext != nil
+	}
+	if !with {
+		return noContext
+	}
+	return "no request that lw can decode came through a client of Capture, with the context of the call"
 }
 
 // IsWatchListSemanticsUnSupported tells what the ListerWatcher tells, for client-go's convention.

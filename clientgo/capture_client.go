@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -59,7 +60,7 @@ var errSent = errors.New("clientgo: lw has sent this request itself")
 
 // send sends r in the place of client-go, and keeps the response for lw. client-go gets the head of
 // the response. So its metrics count the request and its handler of warnings sees the warnings, but
-// it has nothing to decode.
+// it has nothing to decode, unless the answer is to be compared.
 func (p *probe) send(client *http.Client, r *http.Request) (*http.Response, error) {
 	own, err := p.request(client, r)
 	if err != nil {
@@ -68,6 +69,10 @@ func (p *probe) send(client *http.Client, r *http.Request) (*http.Response, erro
 	resp, err := client.Do(own)
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // lw's client wraps it with the URL once more
+	}
+	var forClientGo io.ReadCloser
+	if err == nil {
+		forClientGo, err = p.copies(resp)
 	}
 	if err != nil {
 		resp = nil // which a refused redirect leaves, with its body closed
@@ -83,7 +88,7 @@ func (p *probe) send(client *http.Client, r *http.Request) (*http.Response, erro
 	// lw waits as long as the server asks for, and client-go must not do so too.
 	head.Header.Del("Retry-After")
 	head.Header.Del("Content-Length")
-	head.Body, head.ContentLength, head.TransferEncoding = http.NoBody, 0, nil
+	head.Body, head.ContentLength, head.TransferEncoding = forClientGo, int64(len(p.data)), nil
 	head.Request = r
 	return &head, nil
 }

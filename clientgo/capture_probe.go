@@ -17,6 +17,8 @@ type probe struct {
 	object reflect.Type       // what lw decodes into
 	opts   metav1.ListOptions // of the call
 	ctx    context.Context    // of the call, with the probe itself
+	// compare: client-go decodes the answer as well, so that both can be compared.
+	compare bool
 
 	mu sync.Mutex
 	// collection is the URL of the collection that was asked for; "": nothing was sent. Guarded by
@@ -27,6 +29,7 @@ type probe struct {
 	several  bool
 	response *http.Response
 	err      error
+	data     []byte // the body of response, if it is to be compared
 }
 
 type probeKey struct{}
@@ -56,19 +59,16 @@ func (p *probe) query() (url.Values, error) {
 }
 
 // end returns the collection for which the probe has a response or an error; "" if the
-// ListerWatcher's own answer counts. again is true if the ListerWatcher must be asked again,
-// without a probe.
-func (p *probe) end() (collection string, again bool) {
+// ListerWatcher's own answer counts. refuse is why the ListerWatcher must be asked again, without a
+// probe; "" if it need not.
+func (p *probe) end() (collection, refuse string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.several {
-		if p.response != nil {
-			p.response.Body.Close()
-		}
-		return "", true
+	switch {
+	case p.several:
+		return "", "the ListerWatcher asks for several collections in one call"
+	case p.response == nil && p.err == nil:
+		return "", ""
 	}
-	if p.response == nil && p.err == nil {
-		return "", false
-	}
-	return p.collection, false
+	return p.collection, ""
 }

@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"maps"
@@ -257,7 +258,7 @@ func (x *indexer[T]) Index(name string, obj any) ([]any, error) {
 	if len(values) == 1 {
 		return lookup(ix.index, values[0]), nil
 	}
-	return lookupAny(x.store.ResourceVersion, ix.index.Lookup, values), nil
+	return lookupAny(ix.index.Changed, ix.index.Lookup, values), nil
 }
 
 func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
@@ -277,21 +278,28 @@ func lookup[T lw.Object](index *lw.Index[string, T], value string) []any {
 }
 
 // lookupAny returns the objects that lookup has for any of values. Each lookup is answered from a
-// state of its own, so an object whose value changes in between could be missed. The version of the
-// store tells: if it is the same before and after, nothing has changed. Only a store that changes
-// as fast as it is read needs more than a few passes; then the last one must do.
-func lookupAny[T lw.Object](version func() string, lookup func(value string) iter.Seq[T], values []string) []any {
+// state of its own, so an object whose value changes in between could be missed. The channels of
+// changed tell: if none is closed after the last lookup, no object has left or joined one of values.
+// The version of the store would not: it stays while an object is set aside. Only objects that
+// change as fast as they are read need more than a few passes; then the last one must do.
+func lookupAny[T lw.Object](changed func(ctx context.Context, value string) <-chan struct{}, lookup func(value string) iter.Seq[T], values []string) []any {
 	const maxPasses = 8
 	var found map[lw.Key]T
 	for range maxPasses {
-		before := version()
+		ctx, cancel := context.WithCancel(context.Background())
+		var changes []<-chan struct{}
+		for _, value := range values {
+			changes = append(changes, changed(ctx, value))
+		}
 		found = map[lw.Key]T{}
 		for _, value := range values {
 			for obj := range lookup(value) {
 				found[lw.KeyOf(obj)] = obj
 			}
 		}
-		if version() == before {
+		same := !slices.ContainsFunc(changes, isClosed)
+		cancel()
+		if same {
 			break
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"reflect"
 	"strconv"
@@ -44,7 +45,9 @@ func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.O
 func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 	m := newMetrics(options)
 	o := &owned{source: &lateSource{src: src}, errors: newErrorReporter(example, options.ObjectDescription)}
-	opts := &lw.Options{Name: nameOf(example, options.ObjectDescription), OnError: o.errors.report, DetectMutation: detectMutation}
+	opts := &lw.Options{
+		Name: nameOf(example, options.ObjectDescription), Logger: slog.New(&o.records), OnError: o.errors.report, DetectMutation: detectMutation,
+	}
 	if !utilruntime.ReallyCrash {
 		opts.OnPanic = func(p *lw.Panic) {
 			defer utilruntime.HandleCrash()
@@ -84,6 +87,8 @@ type owned struct {
 	*shared[metav1.Object]
 	source *lateSource
 	errors *errorReporter
+	// records are of the sync, and of recoveries: client-go tells neither.
+	records records
 }
 
 // Run runs the informer until stop is closed.
@@ -94,6 +99,8 @@ func (o *owned) RunWithContext(ctx context.Context) {
 	if !o.start(ctx) {
 		return
 	}
+	logger := klog.FromContext(ctx)
+	o.records.to.Store(&logger)
 	noMoreErrors, noMoreMetrics := o.errors.run(ctx), o.metrics.run(o.inf.Status)
 	err := o.inf.Run(ctx)
 	noMoreMetrics()

@@ -61,8 +61,9 @@ func newSource[T lw.Object](listerWatcher cache.ListerWatcher, example runtime.O
 				return w, err
 			},
 		},
-		fake:   watchlist.DoesClientNotSupportWatchListSemantics(listerWatcher),
-		stream: clientfeatures.FeatureGates().Enabled(clientfeatures.WatchListClient),
+		stream: clientfeatures.FeatureGates().Enabled(clientfeatures.WatchListClient) &&
+			!watchlist.DoesClientNotSupportWatchListSemantics(listerWatcher),
+		decoder: byClientGo,
 	}
 	if example != nil {
 		s.want = reflect.TypeOf(example)
@@ -73,11 +74,15 @@ func newSource[T lw.Object](listerWatcher cache.ListerWatcher, example runtime.O
 	return s
 }
 
+// byClientGo is the lw.SourceHints.Decoder of what client-go decodes. With a Decoder the reason
+// follows.
+const byClientGo = "client-go"
+
 // source is the Source of a ListerWatcher.
 type source[T lw.Object] struct {
 	requests lw.ListWatch[T, lw.ObjectList]
-	fake     bool                    // the client says that it is a fake
-	stream   bool                    // client-go's gate WatchListClient
+	stream   bool                    // client-go would stream lists; see Hints
+	decoder  string                  // for the hints
 	want     reflect.Type            // of the objects; nil: any
 	kind     schema.GroupVersionKind // of unstructured objects; empty: any
 }
@@ -100,13 +105,13 @@ func isUnknown(err error) bool {
 	return !errors.As(err, &status) && !errors.As(err, &network) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// Hints returns those of client-go's fakes, which the ListerWatcher or the type of its watches
-// tells, and that lists are not streamed if client-go's feature gate WatchListClient is off.
+// Hints returns those of client-go's fakes, which its lists and watches tell. Lists are not
+// streamed either if client-go's feature gate WatchListClient is off, or if the ListerWatcher opts
+// out of it. That does not make it a fake: kube-state-metrics opts out with a real client.
 func (s *source[T]) Hints() lw.SourceHints {
 	h := s.requests.Hints()
-	h.NoStream = h.NoStream || s.fake || !s.stream
-	h.Unversioned = h.Unversioned || s.fake
-	h.Unnamed = h.Unnamed || s.fake
+	h.NoStream = h.NoStream || !s.stream
+	h.Decoder = s.decoder
 	return h
 }
 

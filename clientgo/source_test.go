@@ -9,12 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	clientfeatures "k8s.io/client-go/features"
 	clientfeaturestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 
@@ -183,8 +185,78 @@ func TestStopWaitsForRequests(t *testing.T) {
 func TestWatchListClientGate(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		clientfeaturestesting.SetFeatureDuringTest(t, clientfeatures.WatchListClient, on)
-		if got := lw.HintsOf(clientgo.SourceOf[*corev1.Pod](newPodMemory())); got != (lw.SourceHints{NoStream: !on}) {
+		if got := lw.HintsOf(clientgo.SourceOf[*corev1.Pod](newPodMemory())); got != (lw.SourceHints{NoStream: !on, Decoder: "client-go"}) {
 			t.Errorf("gate %t: hints %+v", on, got)
 		}
 	}
 }
+
+// optsOut is a client that wants whole lists, as kube-state-metrics says of its real one.
+type optsOut struct{}
+
+func (optsOut) IsWatchListSemanticsUnSupported() bool { return true }
+
+// A ListerWatcher that opts out of streamed lists has versions all the same: its watches are
+// resumed, and no older state is shown.
+func TestOptOutOfStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCaptureServer(t)
+		config := &rest.Config{}
+		lister := cache.ToListWatcherWithWatchListSemantics(typedPods(t, config, s.client(t, config), noTweak), optsOut{})
+		inf := lw.NewInformer(clientgo.Source(lister, &corev1.Pod{}), &lw.Options{OnError: func(err error) { t.Error(err) }})
+		run(t, inf)
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(time.Minute)
+			s.pods.Disconnect()
+		}
+		time.Sleep(time.Minute)
+		if s := inf.Status(); s.Lists != 1 || s.Watches < 4 {
+			t.Errorf("%d lists and %d watches, want 1 and 4 or more", s.Lists, s.Watches)
+		}
+		if diff := cmp.Diff(lw.SourceHints{NoStream: true, Decoder: "client-go"}, lw.HintsOf(clientgo.Source(lister, &corev1.Pod{}))); diff != "" {
+			t.Errorf("hints (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A lagging replica behind such a ListerWatcher is not believed.
+func TestOptOutNeverBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		versions := []string{"120", "110", "130"}
+		lists := 0
+		lister := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				p := pod("default", "a")
+				p.ResourceVersion = versions[lists]
+				lists++
+				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: p.ResourceVersion}, Items: []corev1.Pod{*p}}, nil
+			},
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				if lists == 1 {
+					return nil, apierrors.NewResourceExpired("too old")
+				}
+				return &silentWatch{}, nil
+			},
+		}, optsOut{})
+		inf := lw.NewInformer(clientgo.Source(lister, &corev1.Pod{}), &lw.Options{OnError: func(error) {}})
+		var shown []string
+		inf.AddHandler(lw.Handler[metav1.Object]{
+			Add:    func(obj metav1.Object) { shown = append(shown, obj.GetResourceVersion()) },
+			Update: func(_, obj metav1.Object) { shown = append(shown, obj.GetResourceVersion()) },
+		})
+		run(t, inf)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"120", "130"}, shown); diff != "" {
+			t.Errorf("versions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// silentWatch is a watch that is none of apimachinery's fakes.
+type silentWatch struct{}
+
+func (*silentWatch) Stop()                          {}
+func (*silentWatch) ResultChan() <-chan watch.Event { return nil }

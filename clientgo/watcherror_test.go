@@ -1,6 +1,7 @@
 package clientgo_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -185,4 +189,84 @@ func TestWatchErrorHandlerHangs(t *testing.T) {
 			<-done
 		})
 	}
+}
+
+// What a manager reads of a server that refuses to list and to watch, and then permits it: no more
+// failures than of client-go's informer, one for each attempt, and that it works again.
+func TestRecordsOfARefusal(t *testing.T) {
+	for name, newInformer := range map[string]func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer{
+		"client-go": cache.NewSharedIndexInformer, "lw": clientgo.NewInformer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newPodMemory()
+				server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")))
+				inf := newInformer(server, &corev1.Pod{}, 0, nil)
+				var refused []error
+				var at []time.Time
+				if err := inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+					refused, at = append(refused, err), append(at, time.Now())
+				}); err != nil {
+					t.Fatal(err)
+				}
+				var book bytes.Buffer
+				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
+				done := make(chan struct{})
+				go func() { defer close(done); inf.RunWithContext(ctx) }()
+				time.Sleep(15 * time.Second)
+				synctest.Wait()
+				t.Logf("%d failures and %d other records in 15 s", len(refused), strings.Count(book.String(), "\n"))
+				// A streamed list that is refused, and the list that follows at once, are one failure.
+				if n := len(slices.Compact(at)); n < 3 || n > 8 || n != len(refused) {
+					t.Errorf("%d failures in 15 s, at %d moments, want 3 to 8: %v", len(refused), n, refused)
+				}
+				for _, err := range refused {
+					if !apierrors.IsForbidden(err) {
+						t.Errorf("failure %v", err)
+					}
+				}
+				server.Fail(nil)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				cancel()
+				<-done
+				if name != "lw" {
+					return
+				}
+				told := book.String()
+				if strings.Count(told, "\n") != 1 || !strings.Contains(told, `"lw: Pod: synced" informer="Pod"`) || !strings.Contains(told, `decoder="client-go"`) {
+					t.Errorf("records, want one, that it has synced after failures:\n%s", told)
+				}
+			})
+		})
+	}
+}
+
+// A manager reads that an informer works again, and not that one has synced without a failure.
+func TestRecordsOfARecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handleErrors(t)
+		server := newPodMemory()
+		server.create(t, labelled("a"))
+		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
+		var book bytes.Buffer
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
+		done := make(chan struct{})
+		go func() { defer close(done); inf.RunWithContext(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if book.Len() > 0 {
+			t.Errorf("records without a failure:\n%s", &book)
+		}
+		server.Fail(io.ErrUnexpectedEOF)
+		time.Sleep(time.Minute)
+		server.Fail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		cancel()
+		<-done
+		if n := strings.Count(book.String(), `"lw: Pod: works again" informer="Pod"`); n != 1 {
+			t.Errorf("%d records that it works again, want 1:\n%s", n, &book)
+		}
+	})
 }

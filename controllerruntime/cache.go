@@ -1,6 +1,6 @@
 // Package controllerruntime joins lw to sigs.k8s.io/controller-runtime.
 //
-// [NewCache] moves a whole manager to lw with one line. [NewSource] makes a controller watch a
+// [NewCache] moves a whole manager to lw with one line. [Source] makes a controller watch a
 // typed informer of lw, and [Reader] reads such informers through controller-runtime's
 // client.Reader. The package is a module of its own, so that neither lw nor clientgo depends on
 // controller-runtime.
@@ -68,7 +68,8 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	}
 	opts.HTTPClient = clientgo.Capture(client)
 	if opts.NewInformer == nil {
-		decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Whole: o.Whole, Scheme: opts.Scheme}
+		// controller-runtime makes the ListerWatchers, which change nothing.
+		decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Whole: o.Whole, Scheme: opts.Scheme, Trust: true}
 		opts.NewInformer = decoder.NewInformer
 	}
 	return cache.New(config, opts)

@@ -201,6 +201,9 @@ func (inf *Informer) story() string {
 	if inf.Epochs > 0 {
 		parts = append(parts, "the server went back in time "+count(inf.Epochs, "time"))
 	}
+	if inf.Decoder != "" {
+		parts = append(parts, "decoded by "+inf.Decoder)
+	}
 	return strings.Join(parts, ", ")
 }
 

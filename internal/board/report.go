@@ -33,6 +33,7 @@ type Informer struct {
 	Synced          bool      `json:"synced"`
 	ResourceVersion string    `json:"resource_version"`
 	Mode            string    `json:"mode"`
+	Decoder         string    `json:"decoder,omitempty"` // of the objects, if that is known
 	Objects         *int      `json:"objects,omitempty"` // a reflector does not know
 	Pending         int       `json:"pending"`
 	LastEvent       time.Time `json:"last_event,omitzero"`

@@ -1,0 +1,174 @@
+package clientgo_test
+
+import (
+	"bytes"
+	"context"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+)
+
+// mine reports whether the pod of this name belongs to the first of two shards.
+func mine(name string) bool {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return h.Sum32()%2 == 0
+}
+
+// filtered changes l so that its lists, its watches or both have the objects of one shard only, as
+// kube-state-metrics does.
+func filtered(l *cache.ListWatch, lists, watches bool) *cache.ListWatch {
+	list, watching := l.ListWithContextFunc, l.WatchFuncWithContext
+	if lists {
+		l.ListWithContextFunc = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			got, err := list(ctx, opts)
+			if err != nil {
+				return nil, err
+			}
+			pods := got.(*corev1.PodList)
+			pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !mine(p.Name) })
+			return pods, nil
+		}
+	}
+	if watches {
+		l.WatchFuncWithContext = func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			w, err := watching(ctx, opts)
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(w, func(ev watch.Event) (watch.Event, bool) {
+				p, ok := ev.Object.(*corev1.Pod)
+				if !ok {
+					// Nobody reads what comes after the end of the context, and a Filter would wait for that.
+					return ev, ctx.Err() == nil
+				}
+				return ev, ev.Type == watch.Bookmark || mine(p.Name)
+			}), nil
+		}
+	}
+	return l
+}
+
+// What a ListerWatcher does to an answer is not lost: it is noticed, client-go decodes, and Status
+// and the log say so, once.
+func TestDecoderOfAListerWatcherThatChanges(t *testing.T) {
+	lists := "client-go: the ListerWatcher returns 1 of the 3 objects of a list"
+	watches := "client-go: the ListerWatcher returns a *watch.filteredWatch, which may change the events"
+	relabels := func(l *cache.ListWatch) *cache.ListWatch {
+		list := l.ListWithContextFunc
+		l.ListWithContextFunc = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			got, err := list(ctx, opts)
+			if err == nil {
+				got.(*corev1.PodList).Items[1].Labels["app"] = "changed"
+			}
+			return got, err
+		}
+		return l
+	}
+	for _, tt := range []struct {
+		name    string
+		change  func(*cache.ListWatch) *cache.ListWatch
+		capture bool
+		mode    lw.ListMode
+		trust   bool
+		decoder string
+		sharded bool // the store has one shard
+		wire    []string
+	}{
+		{"nothing", func(l *cache.ListWatch) *cache.ListWatch { return l }, true, lw.ListPages, false, "lw", false, []string{"list default", "watch default"}},
+		{"nothing, streamed", func(l *cache.ListWatch) *cache.ListWatch { return l }, true, lw.ListAuto, false, "lw", false, []string{"stream default"}},
+		{"lists and watches", func(l *cache.ListWatch) *cache.ListWatch { return filtered(l, true, true) }, true, lw.ListPages, false,
+			lists, true, []string{"list default", "watch default"}},
+		// The first streamed list was sent before the watch was seen.
+		{"lists and watches, streamed", func(l *cache.ListWatch) *cache.ListWatch { return filtered(l, true, true) }, true, lw.ListAuto, false,
+			watches, true, []string{"stream default", "stream default"}},
+		{"watches", func(l *cache.ListWatch) *cache.ListWatch { return filtered(l, false, true) }, true, lw.ListPages, false,
+			watches, false, []string{"list default", "watch default", "watch default"}},
+		{"an object", relabels, true, lw.ListPages, false,
+			"client-go: the ListerWatcher changes default/pod-1, or the order of the objects", false, []string{"list default", "watch default"}},
+		{"lists and watches, trusted", func(l *cache.ListWatch) *cache.ListWatch { return filtered(l, true, true) }, true, lw.ListPages, true,
+			"lw", false, []string{"list default", "watch default"}},
+		{"without a context", func(l *cache.ListWatch) *cache.ListWatch {
+			l.ListWithContextFunc, l.WatchFuncWithContext = nil, nil
+			return l
+		}, true,
+			lw.ListPages, false, "client-go: the ListerWatcher's functions take no context", false, []string{"list default", "watch default"}},
+		{"not captured", func(l *cache.ListWatch) *cache.ListWatch { return l }, false, lw.ListPages, false,
+			"client-go: no request that lw can decode came through a client of Capture, with the context of the call", false, []string{"list default", "watch default"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newCaptureServer(t)
+				config := &rest.Config{}
+				var client *http.Client = s.client(t, config)
+				if tt.capture {
+					client = clientgo.Capture(client)
+				}
+				lister := tt.change(typedPods(t, config, client, noTweak))
+				var board lw.Board
+				inf := lw.NewInformer(clientgo.Decoder{Drop: onlyByLW, Trust: tt.trust}.Source(lister, &corev1.Pod{}), &lw.Options{
+					List: tt.mode, Board: &board, OnError: func(err error) { t.Error(err) },
+				})
+				var book bytes.Buffer
+				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
+				done := make(chan error, 1)
+				go func() { done <- inf.Run(ctx) }()
+				defer func() { cancel(); <-done }()
+				if err := inf.WaitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range []string{"a", "b", "c", "d"} {
+					s.create(t, name, nil)
+				}
+				synctest.Wait()
+				var got []string
+				for obj := range inf.Store().All() {
+					got = append(got, obj.GetName())
+				}
+				slices.Sort(got)
+				var want []string
+				for _, name := range []string{"a", "b", "c", "d", "pod-0", "pod-1", "pod-2"} {
+					created := len(name) == 1
+					if mine(name) || !tt.sharded && (!created || tt.decoder == "lw" || tt.decoder != watches) {
+						want = append(want, name)
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("names (-want +got):\n%s", diff)
+				}
+				if got := inf.Status().Decoder; got != tt.decoder {
+					t.Errorf("decoder %q, want %q", got, tt.decoder)
+				}
+				if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+				records := 1
+				if tt.decoder == "lw" {
+					records = 0
+				}
+				if n := strings.Count(book.String(), "client-go decodes the objects"); n != records || strings.Count(book.String(), "\n") != n {
+					t.Errorf("%d records, want %d:\n%s", n, records, &book)
+				}
+			})
+		})
+	}
+	if !mine("pod-0") && !mine("pod-1") && !mine("pod-2") || mine("pod-0") && mine("pod-1") && mine("pod-2") {
+		t.Error("all pods of the server are of one shard")
+	}
+}
