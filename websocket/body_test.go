@@ -58,6 +58,7 @@ func TestMessages(t *testing.T) {
 		"lost between parts":    {accept: protoType, frames: [][]byte{bin("\na"), part(false, 2, "\nb")}, want: "\x00\x00\x00\x02\na", err: io.ErrUnexpectedEOF},
 		"closed in a message":   {accept: jsonType, frames: [][]byte{part(false, 1, "{1"), closing(normal)}, want: "{1", err: io.ErrUnexpectedEOF, text: "closed within a message"},
 		"closed by a failure":   {accept: jsonType, frames: [][]byte{text("{1}\n"), closing(failed)}, want: "{1}\n", text: `websocket: closed by the server: status = StatusInternalError and reason = "out of order"`},
+		"a masked frame":        {accept: jsonType, frames: [][]byte{text("{1}\n"), masked("{2}\n")}, want: "{1}\n", text: "masked frame"},
 		"text in protobuf":      {accept: protoType, frames: [][]byte{bin("\na"), text("{1}\n")}, want: "\x00\x00\x00\x02\na", text: "a message of type MessageText in a stream of application/vnd.kubernetes.protobuf"},
 		"binary in JSON":        {accept: choice, frames: [][]byte{text("{1}\n"), bin("\na")}, want: "{1}\n", typ: jsonType, text: "a message of type MessageBinary in a stream of application/json"},
 		"an empty first one":    {accept: choice, frames: [][]byte{bin("")}, typ: jsonType, text: "websocket: the first message is empty"},
@@ -252,5 +253,45 @@ func TestEnds(t *testing.T) {
 			resp.Body.Close()
 			cancel()
 		})
+	}
+}
+
+// masked returns a text frame with a mask, as only a client may send.
+func masked(s string) []byte {
+	frame := append([]byte{0x81, 0x80 | byte(len(s))}, 1, 2, 3, 4)
+	for i := range len(s) {
+		frame = append(frame, s[i]^byte(1+i%4))
+	}
+	return frame
+}
+
+// The header of a frame, byte by byte: it is complete when all of its length and its mask are there.
+func TestParseFrame(t *testing.T) {
+	for _, test := range []struct {
+		header []byte
+		want   frame
+	}{
+		{[]byte{0x81, 0}, frame{final: true, opcode: 1, header: 2}},
+		{[]byte{0x02, 125}, frame{opcode: 2, header: 2, payload: 125}},
+		{[]byte{0x00, 126, 1, 2}, frame{header: 4, payload: 0x102}},
+		{[]byte{0x81, 127, 0, 0, 0, 0, 0, 1, 2, 3}, frame{final: true, opcode: 1, header: 10, payload: 0x10203}},
+		// The highest bit of the length must be 0, and a sum of sizes must not overflow.
+		{[]byte{0x81, 127, 0x80, 0, 0, 0, 0, 1, 2, 3}, frame{final: true, opcode: 1, header: 10, payload: 0x10203}},
+		{[]byte{0x81, 127, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, frame{final: true, opcode: 1, header: 10, payload: 1<<63 - 1}},
+		{[]byte{0x81, 0x85, 1, 2, 3, 4}, frame{final: true, opcode: 1, masked: true, header: 6, payload: 5}},
+		{[]byte{0x81, 0xfe, 1, 2, 1, 2, 3, 4}, frame{final: true, opcode: 1, masked: true, header: 8, payload: 0x102}},
+	} {
+		for n := range len(test.header) {
+			if f, ok := parseFrame(test.header[:n]); ok {
+				t.Errorf("%x: complete after %d bytes, as %+v", test.header, n, f)
+			}
+		}
+		got, ok := parseFrame(append(test.header, 0xff))
+		if !ok || got != test.want {
+			t.Errorf("%x: %+v, %t, want %+v", test.header, got, ok, test.want)
+		}
+		if size := got.size(); size != test.want.payload+uint64(test.want.header) {
+			t.Errorf("%x: %d bytes", test.header, size)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 )
 
@@ -38,7 +39,8 @@ const (
 type frame struct {
 	final   bool // it ends a message
 	opcode  byte
-	header  int // bytes
+	masked  bool // which no server may do
+	header  int  // bytes
 	payload uint64
 }
 
@@ -54,7 +56,7 @@ func parseFrame(data []byte) (f frame, ok bool) {
 	if len(data) < 2 {
 		return f, false
 	}
-	f = frame{final: data[0]&0x80 != 0, opcode: data[0] & 0xf, header: 2, payload: uint64(data[1] & 0x7f)}
+	f = frame{final: data[0]&0x80 != 0, opcode: data[0] & 0xf, masked: data[1]&0x80 != 0, header: 2, payload: uint64(data[1] & 0x7f)}
 	switch f.payload {
 	case 126:
 		f.header += 2
@@ -62,7 +64,7 @@ func parseFrame(data []byte) (f frame, ok bool) {
 		f.header += 8
 	}
 	length := f.header - 2
-	if data[1]&0x80 != 0 { // a mask follows, which a server must not use: the library complains
+	if f.masked {
 		f.header += 4
 	}
 	if len(data) < f.header {
@@ -77,6 +79,9 @@ func parseFrame(data []byte) (f frame, ok bool) {
 	}
 	return f, true
 }
+
+// errMasked ends a connection, as RFC 6455, section 5.1, demands.
+var errMasked = errors.New("the server has sent a masked frame")
 
 // Read reads from the connection, and not beyond the end of a frame.
 func (f *frames) Read(p []byte) (int, error) {
@@ -114,6 +119,10 @@ func (f *frames) Read(p []byte) (int, error) {
 func (f *frames) begin() error {
 	for {
 		if head, ok := parseFrame(f.buf[f.pos:f.end]); ok {
+			if head.masked {
+				f.err = errMasked // the library would read it
+				return f.err
+			}
 			f.left = head.size()
 			if !head.control() {
 				f.message = head

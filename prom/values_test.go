@@ -1,0 +1,149 @@
+package prom
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/go-lw/lw"
+)
+
+// collected is a collector of what a function sends.
+type collected func(to chan<- prometheus.Metric)
+
+func (collected) Describe(chan<- *prometheus.Desc)      {}
+func (c collected) Collect(to chan<- prometheus.Metric) { c(to) }
+
+// series returns the lines of what send sends, without histograms, sorted.
+func series(t *testing.T, send collected) []string {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(send)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text.String()), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "#") || strings.Contains(line, "_lag_seconds")
+	})
+	slices.Sort(lines)
+	return lines
+}
+
+func faults(n int) map[lw.Key]error {
+	all := map[lw.Key]error{}
+	for i := range n {
+		all[lw.Key{Name: strings.Repeat("x", i+1)}] = errors.New("bad")
+	}
+	return all
+}
+
+var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Told: lw.ToldCounts{Added: 51, Updated: 52, Deleted: 53}, Folded: 54, Panics: 55}}
+
+// Each series has the value that its name says: no two numbers of this status are the same.
+func TestValuesOfAnInformer(t *testing.T) {
+	s := lw.Status{
+		Synced: true, ResourceVersion: "11", Objects: 12, LastEvent: time.Unix(1700000000, 250_000_000), Failures: 13, SetAside: faults(3), Epoch: 14,
+		Handlers: told, Undecoded: 15, Backoff: 16500 * time.Millisecond,
+		Requests: []lw.RequestCount{
+			{Op: "list", Code: 0, Count: 21, Time: 1500 * time.Millisecond}, {Op: "list", Code: 200, Count: 22, Time: 2 * time.Second},
+			{Op: "list", Code: 403, Count: 23, Time: 4 * time.Second}, {Op: "watch", Code: 410, Count: 24, Time: 8 * time.Second},
+		},
+		ListCauses: lw.ListCauses{First: 31, Expired: 32, Gap: 33, Older: 34, Protocol: 35, Unreadable: 36, Failing: 37, Unversioned: 38},
+		EventTypes: lw.EventTypes{Added: 41, Modified: 42, Deleted: 43, Bookmarks: 44},
+	}
+	got := series(t, func(to chan<- prometheus.Metric) { informer(to, "i", s) })
+	want := []string{
+		`lw_handler_folded_total{collection="",graph="",handler="h",informer="i"} 54`,
+		`lw_handler_panics_total{collection="",graph="",handler="h",informer="i"} 55`,
+		`lw_handler_pending{collection="",graph="",handler="h",informer="i"} 50`,
+		`lw_handler_told_total{collection="",graph="",handler="h",informer="i",type="added"} 51`,
+		`lw_handler_told_total{collection="",graph="",handler="h",informer="i",type="deleted"} 53`,
+		`lw_handler_told_total{collection="",graph="",handler="h",informer="i",type="updated"} 52`,
+		`lw_informer_backoff_seconds_total{informer="i"} 16.5`,
+		`lw_informer_decode_errors_total{informer="i"} 15`,
+		`lw_informer_epochs_total{informer="i"} 14`,
+		`lw_informer_events_total{informer="i",type="added"} 41`,
+		`lw_informer_events_total{informer="i",type="bookmark"} 44`,
+		`lw_informer_events_total{informer="i",type="deleted"} 43`,
+		`lw_informer_events_total{informer="i",type="modified"} 42`,
+		`lw_informer_failures{informer="i"} 13`,
+		`lw_informer_last_event_timestamp_seconds{informer="i"} 1.70000000025e+09`,
+		`lw_informer_objects{informer="i"} 12`,
+		`lw_informer_relists_total{cause="expired",informer="i"} 32`,
+		`lw_informer_relists_total{cause="failing",informer="i"} 37`,
+		`lw_informer_relists_total{cause="first",informer="i"} 31`,
+		`lw_informer_relists_total{cause="gap",informer="i"} 33`,
+		`lw_informer_relists_total{cause="older",informer="i"} 34`,
+		`lw_informer_relists_total{cause="protocol",informer="i"} 35`,
+		`lw_informer_relists_total{cause="unreadable",informer="i"} 36`,
+		`lw_informer_relists_total{cause="unversioned",informer="i"} 38`,
+		`lw_informer_request_seconds_total{informer="i",op="list"} 7.5`,
+		`lw_informer_request_seconds_total{informer="i",op="watch"} 8`,
+		`lw_informer_requests_total{code="200",informer="i",op="list"} 22`,
+		`lw_informer_requests_total{code="403",informer="i",op="list"} 23`,
+		`lw_informer_requests_total{code="410",informer="i",op="watch"} 24`,
+		`lw_informer_requests_total{code="none",informer="i",op="list"} 21`,
+		`lw_informer_resource_version{informer="i"} 11`,
+		`lw_informer_set_aside{informer="i"} 3`,
+		`lw_informer_synced{informer="i"} 1`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What is not known is not there, rather than 0.
+func TestValuesBeforeTheSync(t *testing.T) {
+	text := strings.Join(series(t, func(to chan<- prometheus.Metric) { informer(to, "i", lw.Status{ResourceVersion: "opaque"}) }), "\n")
+	for _, name := range []string{"lw_informer_resource_version", "lw_informer_last_event_timestamp_seconds"} {
+		if strings.Contains(text, name) {
+			t.Errorf("there is a series %s in\n%s", name, text)
+		}
+	}
+	if !strings.Contains(text, `lw_informer_synced{informer="i"} 0`) {
+		t.Errorf("it counts as synced:\n%s", text)
+	}
+}
+
+// As TestValuesOfAnInformer, of a graph and its collections.
+func TestValuesOfAGraph(t *testing.T) {
+	s := lw.GraphStatus{
+		Synced: true, Steps: 61, Busy: 62500 * time.Millisecond, Pending: 63,
+		Collections: []lw.DerivedStatus{{Name: "c", Objects: 64, Computed: 65, Unchanged: 66, Conflicts: faults(4), SetAside: faults(5), Handlers: told}},
+	}
+	got := series(t, func(to chan<- prometheus.Metric) { graph(to, "g", s) })
+	want := []string{
+		`lw_collection_computed_total{collection="c",graph="g"} 65`,
+		`lw_collection_conflicts{collection="c",graph="g"} 4`,
+		`lw_collection_objects{collection="c",graph="g"} 64`,
+		`lw_collection_set_aside{collection="c",graph="g"} 5`,
+		`lw_collection_unchanged_total{collection="c",graph="g"} 66`,
+		`lw_graph_pending{graph="g"} 63`,
+		`lw_graph_step_seconds_total{graph="g"} 62.5`,
+		`lw_graph_steps_total{graph="g"} 61`,
+		`lw_graph_synced{graph="g"} 1`,
+		`lw_handler_folded_total{collection="c",graph="g",handler="h",informer=""} 54`,
+		`lw_handler_panics_total{collection="c",graph="g",handler="h",informer=""} 55`,
+		`lw_handler_pending{collection="c",graph="g",handler="h",informer=""} 50`,
+		`lw_handler_told_total{collection="c",graph="g",handler="h",informer="",type="added"} 51`,
+		`lw_handler_told_total{collection="c",graph="g",handler="h",informer="",type="deleted"} 53`,
+		`lw_handler_told_total{collection="c",graph="g",handler="h",informer="",type="updated"} 52`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
