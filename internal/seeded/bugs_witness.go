@@ -10,7 +10,7 @@ var witnessBugs = []bug{
 	{name: "the witness is not asked", run: "TestRestoredServer", edits: one(reflectorFile,
 		"		case r.doubts():\n", "		case false && r.doubts():\n")},
 	{name: "versions of a witness's new epoch are believed", run: "TestRestoredServer|TestWitness$", edits: one(listFile,
-		"distrust: epoch || HintsOf", "distrust: epoch && !r.rewound || HintsOf")},
+		"distrust: epoch || hints", "distrust: epoch && !r.rewound || hints")},
 	{name: "a no of the witness is a list like any other", run: "TestRestoredServer", edits: one(listFile,
 		"	epoch := r.listed && r.rewound", "	epoch := false && r.rewound")},
 	{name: "the witness is asked about an object that is set aside", run: "TestWitness$", edits: one(probeFile,
