@@ -67,6 +67,11 @@ type tally[A any] struct {
 
 func (o *groupByOperator[T, A, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
 
+// cause is what Verify says.
+func (o *groupByOperator[T, A, U]) cause() string {
+	return "a function is not pure, Remove does not undo Add, or a shared object was changed"
+}
+
 // wantsContent reports whether the step that has begun computes all groups.
 func (o *groupByOperator[T, A, U]) wantsContent() bool { return o.anew }
 

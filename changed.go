@@ -15,6 +15,9 @@ func lookAndWait[T Identified](ctx context.Context, h *hub[T], key Key, cond fun
 	if cond(obj) {
 		return obj, true, nil
 	}
+	if err := h.cannotWait(); err != nil {
+		return obj, false, err
+	}
 	select {
 	case <-changed:
 		return obj, false, nil
@@ -36,6 +39,9 @@ func (c *hubCore) unmet(key Key, exists bool, cause error) error {
 		cause = errors.Join(cause, err) // there is a newer version, which could not be used
 	}
 	what := fmt.Sprintf("waiting for a condition of %s, which %s at %s (%s)", keyString(key), state, s.ResourceVersion, s.Phase)
+	if c.doing != nil {
+		what += c.doing()
+	}
 	return &statusError{what: what, status: s, cause: cause}
 }
 

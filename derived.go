@@ -36,12 +36,13 @@ type Derived[T Identified] struct {
 
 	// The fields below belong to the goroutine of Run.
 
-	op     operator[T]
-	varies variable // op, if its inputs come and go; else nil
-	now    stage
-	batch  *table.Batch[T]
-	fired  signal.Fired // by the commit of this step
-	faults *faults
+	op      operator[T]
+	varies  variable // op, if its inputs come and go; else nil
+	now     stage
+	batch   *table.Batch[T]
+	fired   signal.Fired // by the commit of this step
+	faults  *faults
+	differs bool // Verify has found a difference in the last step
 }
 
 // An operator is what makes a collection of its inputs. It keeps what it needs of them, and its
@@ -84,6 +85,7 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	d.hub.log.same = same(d.faults)
 	d.hub.explain = d.explain
 	d.hub.status = d.collectionStatus
+	d.hub.refuses, d.hub.doing = g.calls.cannotWait, g.calls.text
 	d.op = anew(d.hub.store.store.Get, d.faults)
 	d.varies, _ = d.op.(variable)
 	d.hub.needs = func(yield func(*hubCore) bool) {

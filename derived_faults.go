@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/settle"
@@ -58,6 +59,7 @@ func (x *faults) try(at fault, f func()) (ok bool) {
 // attempt is try for a call that the collection can do without: it sets nothing aside. It returns
 // the panic, which OnPanic was called with; nil if there was none.
 func (x *faults) attempt(at fault, f func()) (p *Panic) {
+	x.enter(at.function, at.key)
 	if x.graph.opts.OnPanic != nil {
 		defer func() {
 			if v := recover(); v != nil {
@@ -69,6 +71,9 @@ func (x *faults) attempt(at fault, f func()) (p *Panic) {
 	return nil
 }
 
+// enter notes that a function is about to be called for key.
+func (x *faults) enter(function string, key Key) { x.graph.calls.enter(x.collection, function, key) }
+
 // panicked reports that the call of at has panicked with v.
 func (x *faults) panicked(at fault, v any) *Panic {
 	p := x.panic(at.function, at.key, v)
@@ -76,6 +81,67 @@ func (x *faults) panicked(at fault, v any) *Panic {
 		x.graph.opts.OnPanic(p)
 	}
 	return p
+}
+
+// calls tells which function of the user's the goroutine of Run is in. Functions follow each other
+// closely, so none is noted to have returned before the step is done with them.
+type calls struct {
+	goroutine atomic.Uint64 // of Run; see goroutineNumber
+
+	mu    sync.Mutex
+	now   FunctionCall // guarded by mu, as is began
+	began time.Time    // when the step began; zero: there is none
+}
+
+// step notes that a step begins at began, or that it is over if began is zero.
+func (c *calls) step(began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began, c.now = began, FunctionCall{}
+}
+
+// enter notes that a function is about to be called for key.
+func (c *calls) enter(collection, function string, key Key) {
+	c.mu.Lock()
+	c.now.Collection, c.now.Function, c.now.Key = collection, function, key
+	c.mu.Unlock()
+}
+
+// last returns the call that the step is in, or was in last; nil if there was none.
+func (c *calls) last() *FunctionCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.began.IsZero() || c.now.Function == "" {
+		return nil
+	}
+	call := c.now
+	call.StepBegan = c.began
+	return &call
+}
+
+// errWaitInside is in the error of a wait that could never end.
+var errWaitInside = errors.New("a function of a graph cannot wait for the graph")
+
+// cannotWait returns an error if the goroutine of Run asks: what it waits for would be shown at the
+// end of the step that it is in.
+func (c *calls) cannotWait() error {
+	if n := c.goroutine.Load(); n == 0 || n != goroutineNumber() {
+		return nil
+	}
+	return errWaitInside
+}
+
+// text says for the error of a wait what the step is in; "" if there is no step.
+func (c *calls) text() string {
+	call := c.last()
+	if call == nil {
+		return ""
+	}
+	at := ""
+	if call.Key != (Key{}) {
+		at = " at " + keyString(call.Key)
+	}
+	return fmt.Sprintf(", the step of the graph is in %s of %s%s, and began %v ago", call.Function, call.Collection, at, time.Since(call.StepBegan))
 }
 
 // panic describes a panic with v.
@@ -190,6 +256,7 @@ func sameResult[T Identified](x *faults) func(a, b T) bool {
 		if x.unequal[key] {
 			return false
 		}
+		x.enter(functionEqual, key)
 		if x.graph.opts.OnPanic != nil {
 			defer func() {
 				if v := recover(); v != nil {
@@ -218,8 +285,11 @@ func sameForReaders[T Identified](x *faults) func(a, b T) bool {
 	})
 }
 
-// functionEqual is what the method Equal of a result is called in a [Panic].
-const functionEqual = "Equal"
+// What some functions are called in a [Panic] and a [FunctionCall].
+const (
+	functionEqual = "Equal" // the method of a result
+	functionWhere = "Where" // of an On
+)
 
 // sameUnless compares results by callEqual if T has an Equal.
 func sameUnless[T Identified](callEqual func(a, b T) bool) func(a, b T) bool {

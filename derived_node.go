@@ -99,9 +99,13 @@ func (d *Derived[T]) contents() iter.Seq[T] {
 }
 
 func (d *Derived[T]) changed() bool     { return d.now == joining || d.batch.Len() > 0 }
-func (d *Derived[T]) prepare()          { d.batch.Compute() }
 func (d *Derived[T]) readyLocked() bool { return d.batch.ReadyLocked() }
 func (d *Derived[T]) awaitLocked()      { d.batch.AwaitLocked() }
+
+func (d *Derived[T]) prepare() {
+	d.graph.calls.enter(d.faults.collection, "index", Key{})
+	d.batch.Compute()
+}
 
 func (d *Derived[T]) setVersionLocked(version string) {
 	if d.now != waiting {

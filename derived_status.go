@@ -69,7 +69,7 @@ func (d *Derived[T]) explain(cause error) error {
 	if cause != nil {
 		errs = append(errs, cause)
 	}
-	return &derivedError{fmt.Sprintf("lw: %s: %s", d.hub.opts.Name, what), errs}
+	return &derivedError{fmt.Sprintf("lw: %s: %s%s", d.hub.opts.Name, what, d.graph.calls.text()), errs}
 }
 
 // A derivedError says why a collection has not synced, with the causes.

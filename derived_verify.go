@@ -27,18 +27,44 @@ func (d *Derived[T]) verify() {
 	for obj := range d.contents() {
 		got[KeyOf(obj)] = obj
 	}
+	// One fault mostly changes many objects, and all steps from then on. So the first object that
+	// differs is named, and the others are counted, once as long as there are some.
+	var first Key
+	var what string
+	differing := 0
+	differ := func(key Key, how string) {
+		if differing++; differing == 1 || compareKeys(key, first) < 0 {
+			first, what = key, how
+		}
+	}
 	for key, obj := range got {
 		switch other, ok := want[key]; {
 		case !ok:
-			d.faults.report(key, fmt.Errorf("%w: it is shown, but a new computation does not make it", errVerify))
+			differ(key, "it is shown, but a new computation does not make it")
 		case !d.hub.log.same(obj, other):
 			paths, _ := changedPaths(obj, other)
-			d.faults.report(key, fmt.Errorf("%w: a new computation makes another one: %s", errVerify, strings.Join(paths, ", ")))
+			differ(key, "a new computation makes another one: "+strings.Join(paths, ", "))
 		}
 	}
 	for key := range want {
 		if _, ok := got[key]; !ok {
-			d.faults.report(key, fmt.Errorf("%w: it is not shown, but a new computation makes it", errVerify))
+			differ(key, "it is not shown, but a new computation makes it")
 		}
 	}
+	known := d.differs
+	if d.differs = differing > 0; !d.differs || known {
+		return
+	}
+	if differing > 1 {
+		what += fmt.Sprintf(" (and %d more)", differing-1)
+	}
+	d.faults.report(first, fmt.Errorf("%w: %s: %s", errVerify, d.cause(), what))
+}
+
+// cause says what makes a collection differ from a new computation.
+func (d *Derived[T]) cause() string {
+	if c, ok := d.op.(interface{ cause() string }); ok {
+		return c.cause()
+	}
+	return "a function is not pure, or a shared object was changed"
 }

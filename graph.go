@@ -61,6 +61,8 @@ type Graph struct {
 	vector   map[*hubCore]string           // the version of each leaf that is shown
 	snapshot atomic.Pointer[GraphSnapshot] // the present state, if somebody has asked for it; set under gate.mu
 
+	calls calls // of functions, by the goroutine of Run
+
 	afterStep func() // for tests
 }
 
@@ -124,6 +126,7 @@ func (g *Graph) Run(ctx context.Context) error {
 		return ErrStarted
 	}
 	defer g.opts.board.add(&rosterEntry{base: g.opts.Name, graph: g.Status})()
+	g.calls.goroutine.Store(goroutineNumber())
 	for ctx.Err() == nil {
 		g.step()
 		g.park()
@@ -208,6 +211,9 @@ func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, versio
 		return fmt.Errorf("lw: %s: cannot wait for resource version %s of %s: no collection of the graph is derived from it",
 			g.opts.Name, version, core.opts.Name)
 	}
+	if err := g.calls.cannotWait(); err != nil {
+		return g.unreached(core, version, err)
+	}
 	for _, n := range dependents {
 		if err := n.core().waitForSync(ctx); err != nil {
 			return g.unreached(core, version, err)
@@ -235,7 +241,7 @@ func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, versio
 }
 
 func (g *Graph) unreached(of *hubCore, version string, cause error) error {
-	return fmt.Errorf("lw: %s: waiting for resource version %s of %s: %w", g.opts.Name, version, of.opts.Name, cause)
+	return fmt.Errorf("lw: %s: waiting for resource version %s of %s%s: %w", g.opts.Name, version, of.opts.Name, g.calls.text(), cause)
 }
 
 // running reports whether Run has been called.

@@ -11,7 +11,7 @@ func (g *Graph) Status() GraphStatus {
 	g.life.Lock()
 	nodes, leaves := g.nodes, g.leaves
 	g.life.Unlock()
-	s := GraphStatus{Name: g.opts.Name, Synced: true, Versions: map[string]string{}}
+	s := GraphStatus{Name: g.opts.Name, Synced: true, Versions: map[string]string{}, Call: g.calls.last()}
 	for _, l := range leaves {
 		s.Pending += l.pending()
 	}

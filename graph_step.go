@@ -48,6 +48,7 @@ type node interface {
 // step takes what waits at the leaves, and shows what it makes of the collections.
 func (g *Graph) step() {
 	start := time.Now()
+	g.calls.step(start)
 	g.life.Lock()
 	nodes, leaves, waiters := g.nodes, g.leaves, g.waiters
 	g.waiters = nil
@@ -77,6 +78,7 @@ func (g *Graph) step() {
 		}
 	}
 	g.commit(nodes, leaves, start)
+	g.calls.step(time.Time{})
 	for _, n := range nodes {
 		n.finish()
 	}

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -45,6 +46,9 @@ type Handler[T Identified] struct {
 	EveryUpdate bool
 }
 
+// errWaitInHandler is in the error of a wait that could never end.
+var errWaitInHandler = errors.New("a function of a handler cannot wait for that handler")
+
 // A Registration is a handler that was added to an informer. Its methods may be called from any
 // goroutine.
 type Registration struct {
@@ -84,6 +88,9 @@ func (r *Registration) Synced() <-chan struct{} { return r.synced }
 // has returned. Otherwise it returns an error that says what the informer is doing, and wraps its
 // last failure and the cause of ctx, or [ErrStopped]; errors.Is and errors.As find them.
 func (r *Registration) WaitForSync(ctx context.Context) error {
+	if n := r.runner.goroutine(); n != 0 && n == goroutineNumber() && !isClosed(r.synced) {
+		return r.hub.unsynced(errWaitInHandler)
+	}
 	return r.hub.awaitSync(ctx, r.synced, r.done)
 }
 
@@ -112,6 +119,7 @@ func (r *Registration) status() HandlerStatus {
 // methods.
 type anyRunner interface {
 	run()
+	goroutine() uint64 // of run; see goroutineNumber
 	pending() (changes int, folded uint64)
 	status() HandlerStatus
 }
@@ -127,7 +135,10 @@ type handlerRunner[T Identified] struct {
 	// when the subscription starts, and counted down by run.
 	left    atomic.Int64
 	counter handlerCounter
+	number  atomic.Uint64 // of the goroutine of run, until the handler has synced
 }
+
+func (r *handlerRunner[T]) goroutine() uint64 { return r.number.Load() }
 
 // run calls the handler for the objects of its snapshot, and then for each change, until the
 // handler is removed. A hub that stops removes its handlers. If a handler is removed before the hub
@@ -192,6 +203,7 @@ func (r *handlerRunner[T]) run() {
 // callInitial calls the handler for the objects of its snapshot, and then Synced. It returns false
 // if the handler was removed meanwhile.
 func (r *handlerRunner[T]) callInitial() bool {
+	r.number.Store(goroutineNumber())
 	snap := r.sub.snapshot
 	r.sub.snapshot = nil // only needed until the initial Adds are made
 	d := Delta[T]{Type: Added, Cause: CauseInitial, Initial: true}

@@ -16,6 +16,8 @@ type hubCore struct {
 	status  func() Status           // of the hub's owner, for the errors of waits; called without a lock
 	explain func(cause error) error // the error of a wait for sync; nil: that of an informer
 	needs   iter.Seq[*hubCore]      // the hubs that must sync before that of a derived collection; nil: none
+	refuses func() error            // why the calling goroutine cannot wait for the hub; nil: any can
+	doing   func() string           // what the owner does, for the errors of waits; nil: nothing to say
 	synced  chan struct{}           // closed when the store has its first whole content
 	stopped chan struct{}           // closed by stop, before it removes the handlers
 	waits   versionWaits

@@ -128,7 +128,13 @@ func (o *joinOperator[K, L, R, U]) match(l *arrange.Entry[L, leftState[leftPairs
 	var result U
 	at := fault{"function", l.Key, r.Key}
 	ok := o.faults.try(at, func() {
-		if o.on.Where == nil || o.on.Where(l.Object, r.Object) {
+		belong := true
+		if o.on.Where != nil {
+			o.faults.enter(functionWhere, l.Key)
+			belong = o.on.Where(l.Object, r.Object)
+			o.faults.enter(at.function, l.Key)
+		}
+		if belong {
 			o.faults.computed.Add(1)
 			result = identify(o.f(l.Object, r.Object))
 		}

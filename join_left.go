@@ -85,7 +85,7 @@ func (o *leftJoinOperator[K, L, R, U]) judge(l *arrange.Entry[L, leftState[leftR
 	belongs := share
 	if share && o.on.Where != nil {
 		where := func() { belongs = o.on.Where(l.Object, r.Object) }
-		if !o.sides.faults.try(fault{function: "Where", key: l.Key}, where) {
+		if !o.sides.faults.try(fault{function: functionWhere, key: l.Key}, where) {
 			l.State.own.renew = true // at the next change of l, or of an object that shares a key
 			return
 		}
@@ -114,6 +114,7 @@ func (o *leftJoinOperator[K, L, R, U]) compute(l *arrange.Entry[L, leftState[lef
 		if l.State.own.renew {
 			l.State.own.rights = o.find(l)
 			l.State.own.renew = false
+			faults.enter(at.function, l.Key)
 		}
 		for _, r := range l.State.own.rights {
 			o.args = append(o.args, r.Object)
@@ -132,13 +133,15 @@ func (o *leftJoinOperator[K, L, R, U]) compute(l *arrange.Entry[L, leftState[lef
 // cured notes that no function fails for the left of key.
 func (o *leftJoinOperator[K, L, R, U]) cured(key Key) {
 	o.sides.faults.cured(fault{function: "function", key: key})
-	o.sides.faults.cured(fault{function: "Where", key: key})
+	o.sides.faults.cured(fault{function: functionWhere, key: key})
 }
 
 // find returns the rights that belong to l, in the order of their keys.
 func (o *leftJoinOperator[K, L, R, U]) find(l *arrange.Entry[L, leftState[leftRights[R]]]) []*arrange.Entry[R, struct{}] {
 	found := l.State.own.rights[:0:0]
-	for _, k := range o.leftKeys(l, &o.now) {
+	keys := o.leftKeys(l, &o.now)
+	o.sides.faults.enter(functionWhere, l.Key)
+	for _, k := range keys {
 		for _, r := range o.rights.Members(k) {
 			if o.on.Where == nil || o.on.Where(l.Object, r.Object) {
 				found = append(found, r)

@@ -131,6 +131,19 @@ type GraphStatus struct {
 	Pending     int               // changes of the inputs that wait for the next step
 	Versions    map[string]string // of each input, by its name: what is shown is derived from
 	Collections []DerivedStatus   // in the order in which they were made
+	// Call is the call that the present step is in, or was in last, so that a function which does
+	// not return can be found. It is nil if there is no step.
+	Call *FunctionCall
+}
+
+// A FunctionCall is a call of a function of a collection.
+type FunctionCall struct {
+	Collection string
+	// Function is what was called: "function", "Left", "Right", "Where", "key", "aggregate",
+	// "Equal" or "index".
+	Function  string
+	Key       Key       // of the object or group that it was called for; zero for an index
+	StepBegan time.Time // when the step began that has called it
 }
 
 // DerivedStatus is the status of one collection of a [Graph].

@@ -1,10 +1,12 @@
 package lw
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,6 +42,11 @@ func (c *hubCore) awaitSync(ctx context.Context, synced, over <-chan struct{}) e
 	if isClosed(synced) {
 		return nil
 	}
+	if !isClosed(c.synced) { // else it is a handler that is waited for
+		if err := c.cannotWait(); err != nil {
+			return c.unsynced(err)
+		}
+	}
 	// A derived collection syncs after the informers that it needs. One of them may have stopped.
 	var informers []*hubCore
 	c.eachUnsynced(func(before *hubCore) bool {
@@ -69,6 +76,27 @@ func (c *hubCore) awaitSync(ctx context.Context, synced, over <-chan struct{}) e
 	case <-ctx.Done():
 		return c.unsynced(context.Cause(ctx))
 	}
+}
+
+// cannotWait returns an error if the calling goroutine is the one that would have to end the wait.
+func (c *hubCore) cannotWait() error {
+	if c.refuses == nil {
+		return nil
+	}
+	return c.refuses()
+}
+
+// goroutineNumber returns the number that the calling goroutine has in stack traces; 0 if that is
+// not known. It takes a microsecond. Only the errors of waits depend on it, which would never end.
+func goroutineNumber() (n uint64) {
+	var text [40]byte
+	for _, c := range bytes.TrimPrefix(text[:runtime.Stack(text[:], false)], []byte("goroutine ")) {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	return n
 }
 
 // eachUnsynced calls visit once for each hub that the hub waits for and that has not synced, and for

@@ -261,10 +261,19 @@ func (l Lag) text(share float64) string {
 	return "> " + span(time.Duration(l.Buckets[len(l.Buckets)-1].Seconds))
 }
 
+// graphTitle is what the graph called name is called in a heading. Without a name of its own it is
+// called graph, or graph#2, which does not say so twice.
+func graphTitle(name string) string {
+	if number, ok := strings.CutPrefix(name, "graph"); ok && (number == "" || number[0] == '#') {
+		return "Graph" + number
+	}
+	return "Graph " + name
+}
+
 func (p *page) graph(g *Graph) {
 	p.Open("section")
 	p.Open("h2")
-	p.Text("Graph " + g.Name + " ")
+	p.Text(graphTitle(g.Name) + " ")
 	p.Open("span", class("state "+string(g.State)))
 	p.mark(g.State)
 	p.Text(g.State.word())
