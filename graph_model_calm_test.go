@@ -26,6 +26,9 @@ func (w *graphWorld) checkCalmLocked() {
 		if is := in.inf.Store().ResourceVersion(); is != version {
 			w.failLocked("the graph is calm at %s of %s, which is at %s", version, in.name, is)
 		}
+		if !slices.ContainsFunc(w.nodes, func(n *graphNode) bool { return !n.closed && n.derivedFrom(in) }) {
+			w.failLocked("the graph is calm at %s of %s, and nothing is derived from it", version, in.name)
+		}
 		inputs[in] = wholeOf(in.inf.Store())
 	}
 	for _, n := range w.nodes {
