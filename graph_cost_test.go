@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -256,3 +257,59 @@ type alike struct {
 }
 
 func (a *alike) Equal(b *alike) bool { return a.size/100 == b.size/100 }
+
+// Diamonds in a row: each level is a join of the level before with itself. What asks for the ways
+// through them looks at each input once or twice, and not at each way.
+func TestDiamondsInARow(t *testing.T) {
+	for _, depth := range []int{10, 24, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newGraphBench(t, nil)
+			create(t, b.left, "a", 1)
+			b.left.Fail(refused)
+			on := lw.On[string, *sum, *sum]{
+				Left: lw.One(func(s *sum) string { return s.Name }), Right: lw.One(func(s *sum) string { return s.Name }),
+			}
+			first := lw.Derive(b.g, b.l, sumOf, "first")
+			last := first
+			for i := range depth {
+				last = lw.Join(b.g, last, last, on, func(l, _ *sum) *sum { return l }, fmt.Sprint("level ", i))
+			}
+			u := lw.NewUnion[*sum](b.g, last)
+			visited := func(what string, most int, f func()) {
+				t.Helper()
+				before := lw.Visits(b.g)
+				f()
+				if n := lw.Visits(b.g) - before; n > most {
+					t.Fatalf("%s: %d looks at an input of %d levels, want at most %d", what, n, depth, most)
+				}
+			}
+			if err := last.WaitForSync(canceled(t)); err == nil {
+				t.Error("synced before Run")
+			}
+			if n := lw.VisitsOfWait(u.Derived); n != depth+2 { // the levels, the first, and the informer
+				t.Fatalf("a wait for sync looks at %d collections of %d levels", n, depth)
+			}
+			start(t, b.l)
+			start(t, b.g)
+			synctest.Wait()
+			b.left.Fail(nil)
+			if err := u.WaitForSync(within(t, time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			if u.Store().Len() != 1 {
+				t.Errorf("%d objects at the end of %d levels", u.Store().Len(), depth)
+			}
+			visited("WaitForResourceVersion", 2*depth+2, func() {
+				if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); err != nil {
+					t.Error(err)
+				}
+			})
+			visited("Union.Add", 4*depth+8, func() { u.Add(last) })
+			visited("Close", 2*depth+4, func() {
+				if behind := first.Close(); len(behind) != depth+1 {
+					t.Errorf("Close has closed %d collections behind, want %d", len(behind), depth+1)
+				}
+			})
+		})
+	}
+}
