@@ -40,7 +40,7 @@ func TestLogRecords(t *testing.T) {
 			},
 		}
 		start(t, lw.NewInformer[*Widget](src, &lw.Options{
-			Name: "parts", Logger: logger, List: lw.ListPages, Backoff: func(int) time.Duration { return time.Second },
+			Name: "parts", Logger: logger, List: lw.ListPages, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Second },
 		}))
 		sleep(10 * time.Minute)
 

@@ -380,7 +380,7 @@ func TestBackoffIsOneForAnOutage(t *testing.T) {
 	})
 }
 
-// Retry-After is waited for, on whatever request it comes; a server that asks for a day is not believed.
+// Retry-After is waited for, on whatever request it comes, and up to 30 s longer; a server that asks for a day is not believed.
 func TestRetryAfter(t *testing.T) {
 	busy := func(seconds int) error { return apierrors.NewTooManyRequests("later", seconds) }
 	for name, tc := range map[string]struct {
@@ -388,10 +388,10 @@ func TestRetryAfter(t *testing.T) {
 		next        int // the request that waits
 		least, most time.Duration
 	}{
-		"list":   {&script{lists: []reply{{err: busy(40)}, list("10")}}, 1, 40 * time.Second, 40 * time.Second},
-		"watch":  {&script{lists: []reply{list("10")}, watches: []stream{{err: busy(40)}, forever()}}, 2, 40 * time.Second, 40 * time.Second},
-		"stream": {&script{stream: func() stream { return stream{err: busy(40)} }}, 1, 40 * time.Second, 40 * time.Second},
-		"a day":  {&script{lists: []reply{{err: busy(86400)}, list("10")}}, 1, time.Minute, 5 * time.Minute},
+		"list":   {&script{lists: []reply{{err: busy(40)}, list("10")}}, 1, 40 * time.Second, 70 * time.Second},
+		"watch":  {&script{lists: []reply{list("10")}, watches: []stream{{err: busy(40)}, forever()}}, 2, 40 * time.Second, 70 * time.Second},
+		"stream": {&script{stream: func() stream { return stream{err: busy(40)} }}, 1, 40 * time.Second, 70 * time.Second},
+		"a day":  {&script{lists: []reply{{err: busy(86400)}, list("10")}}, 1, time.Minute, 330 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
