@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -127,6 +128,42 @@ func TestDerivePageOfTests(t *testing.T) {
 		synctest.Wait()
 		if got, ok := totals.Store().Get(lw.Key{Name: "default"}); !ok || got.Size != 2 {
 			t.Errorf("a total of %v, want 2", got)
+		}
+	})
+}
+
+// A cluster is retired as docs/derive.md shows: the union, and what is derived from it, goes on.
+func TestDerivePageOfClusters(t *testing.T) {
+	podOf := func(w *Widget) *Widget {
+		return &Widget{Meta: lw.Meta{Namespace: w.Namespace, Name: "pod-of-" + w.Name}, Size: w.Size}
+	}
+
+	synctest.Test(t, func(t *testing.T) {
+		server, other := lw.NewMemory(widget("a", 1)), lw.NewMemory(widget("b", 2))
+		cluster, rest := lw.NewInformer(server, nil), lw.NewInformer(other, nil)
+		g := lw.NewGraph(&lw.GraphOptions{OnError: func(err error) { t.Error(err) }})
+		all := lw.NewUnion[*Widget](g)
+		all.Add(rest)
+		go cluster.Run(t.Context())
+		go rest.Run(t.Context())
+		go g.Run(t.Context())
+		synctest.Wait()
+		retire := func() {
+			pods := lw.Derive(g, cluster, podOf)
+			remove := all.Add(pods)
+			// …
+			remove()     // the union goes on without its objects
+			pods.Close() // and nothing reads the informer of the cluster any more, which can be stopped
+		}
+		retire()
+		synctest.Wait()
+		if _, err := other.Create(widget("c", 3)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want := map[lw.Key]int{key("b"): 2, key("c"): 3}
+		if diff := cmp.Diff(want, sizes(all.Store())); diff != "" {
+			t.Errorf("the union (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -61,7 +61,6 @@ var equivalents = []equivalent{
 	{"fifo.go", "(*FIFO).wakeLocked", "clear(q.parked)", "", memory, ""},
 	{"fold.go", "(*netChange).add", "1", "(1) - 1", speed, ""},
 	{"http.go", "(*HTTP).put", "h.idle = d", "", speed, ""},
-	{"options.go", "defaultBackoff", "failures < 7", "failures <= 7", "the seventh pause is the longest there is either way", ""},
 	{"reflector_policy.go", "(*Reflector).pause", "return", "", "a timer of no time fires at once", ""},
 	{"version.go", "(position).after", "err == nil", "true", "with an error the order is 0", ""},
 	{"version.go", "decimal", "return n", "return *new(uint64)", speed, ""},
