@@ -140,3 +140,20 @@ func TestEventsAreParsedOnce(t *testing.T) {
 		}
 	}
 }
+
+// A podPlace is what a projection takes of a pod.
+type podPlace struct {
+	Metadata struct {
+		Namespace       string `json:"namespace"`
+		Name            string `json:"name"`
+		UID             string `json:"uid"`
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		PodIP string `json:"podIP"`
+		Phase string `json:"phase"`
+	} `json:"status"`
+}
