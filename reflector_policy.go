@@ -173,7 +173,7 @@ func pauseAfter(sort failureSort, n int, lasts, asked time.Duration) (least, mos
 	base = min(base, longestPause)
 	least, most = base/2, base+base/2
 	if n == 1 {
-		most = firstMost
+		most = max(most, firstMost)
 	}
 	return max(least, asked), max(most, asked+min(asked, longestPause))
 }

@@ -115,6 +115,7 @@ func TestPauseAfter(t *testing.T) {
 		"refused for 40 seconds":         {unreachable, 11, 40 * s, 0, 4 * s, 12 * s},
 		"refused for an hour":            {unreachable, 400, time.Hour, 0, 4 * s, 12 * s},
 		"the second refused, late":       {unreachable, 2, time.Minute, 0, 4 * s, 12 * s},
+		"the first refused, late":        {unreachable, 1, time.Minute, 0, 4 * s, 12 * s},
 		"told to wait":                   {toldToWait, 1, time.Minute, s, s, 2 * s},
 		"told to wait, the eighth":       {toldToWait, 8, time.Minute, s, s, 2 * s},
 		"told to wait, the ninth":        {toldToWait, 9, time.Minute, s, s, 2 * s},
@@ -129,6 +130,25 @@ func TestPauseAfter(t *testing.T) {
 				t.Errorf("from %v to %v, want from %v to %v", least, most, tc.least, tc.most)
 			}
 		})
+	}
+}
+
+// Whatever has failed before, there is a pause, and its bounds are in order.
+func TestBoundsOfPauses(t *testing.T) {
+	for sort := range failureSorts {
+		for _, n := range []int{1, 2, 3, 6, 7, 8, 9, 10, 50, math.MaxInt} {
+			for _, lasts := range []time.Duration{0, 1, time.Second, 15 * time.Second, time.Minute, 24 * time.Hour} {
+				for _, asked := range []time.Duration{0, time.Second, 20 * time.Second, maxRetryAfter} {
+					if sort == toldToWait && asked == 0 {
+						continue
+					}
+					least, most := pauseAfter(sort, n, lasts, asked)
+					if least <= 0 || most <= least || most > maxRetryAfter+45*time.Second {
+						t.Errorf("sort %d, failure %d after %v, asked for %v: from %v to %v", sort, n, lasts, asked, least, most)
+					}
+				}
+			}
+		}
 	}
 }
 

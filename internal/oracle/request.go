@@ -200,9 +200,9 @@ const suspicious = 4
 func (s *positionModel) checkFollows(q *Request) {
 	probe := q.isProbe()
 	if s.rewound {
-		s.r.met("R15")
+		s.r.met("R16")
 		if q.Verb == Watch || probe {
-			s.r.fail(q.call, "R15", "%s, though the server is known to have another history", q)
+			s.r.fail(q.call, "R16", "%s, though the server is known to have another history", q)
 		}
 		return
 	}

@@ -119,6 +119,16 @@ func TestRequestChecks(t *testing.T) {
 			r.Reports(Report{Copy: 1, Err: errBroken})
 			r.Reports(Report{Copy: 1, Err: errBroken})
 		}},
+		{"R16", "a server with another history is watched from the old position", func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Witness, Version: "5"}, nil)
+			r.list("9")
+			r.watch("9", nil)
+		}, func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Witness, Version: "5"}, nil)
+			r.watch("5", nil)
+		}},
 		{"R13", "no sense", nil, func(r *run) { r.request(Request{Verb: List, Invalid: true}, nil) }},
 		{"T1", "not transformed", func(r *run) { r.Gives(1); r.Turns(1) }, func(r *run) { r.Gives(1); r.Gives(2); r.Turns(1) }},
 		{"T1", "transformed twice", nil, func(r *run) { r.Gives(1); r.Turns(1); r.Turns(1) }},

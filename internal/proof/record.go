@@ -109,6 +109,12 @@ func (s *recorded) Had(ctx context.Context, obj lw.Meta, version string) (had bo
 	q := s.begin(ctx, oracle.Request{Verb: oracle.Witness, Version: version})
 	had, err = lw.Had(ctx, s.src, obj, version)
 	q.Ends(func(q *oracle.Request) {
+		if errors.Is(err, errors.ErrUnsupported) {
+			// The server has answered, and the answer leaves the question open: no request has failed,
+			// and the position is as good as before.
+			q.Had = true
+			return
+		}
 		ended(q, err, nil)
 		q.Had = had
 	})

@@ -185,6 +185,8 @@ var bugs = append([]bug{
 		edit{targetFile, "	for _, c := range changes {\n		t.leave(c.old)\n	}\n	for _, key := range dup", "	defer l.done()\n	for _, c := range changes {\n		t.leave(c.old)\n	}\n	for _, key := range dup"})},
 	{name: "failures outlive a whole list", run: "TestListEndsFailures", edits: one(recorderFile,
 		"b.phase = true, PhaseWatching\n	b.recoveredLocked()\n", "b.phase = true, PhaseWatching\n")},
+	{name: "the first refused connection, late in an outage, has a pause without bounds", run: "TestBoundsOfPauses", edits: one(policyFile,
+		"most = max(most, firstMost)", "most = firstMost")},
 	{name: "a poll is a failure", run: "TestPollingSource", edits: one(policyFile,
 		"return verdict{relist: true, failed: o.err != nil, wait: o.err != nil}", "return verdict{relist: true, failed: true, wait: true}")},
 	{name: "a poll ends no failures", run: "TestPollEndsFailures", edits: one(watchFile,
