@@ -19,8 +19,9 @@ import (
 // object that its key shows only if it differs from that: if their UIDs differ, or the method
 // Equal(T) bool of T says so. If T has no such method reflect.DeepEqual decides, which leaves the
 // resource version of an embedded Meta aside. Equal is called by the goroutine of [Graph.Run], and
-// by those that tell handlers of folded changes, without a lock. Where several inputs make a result of one key, that of the input with the smallest key is
-// shown, and [DerivedStatus] names the conflict.
+// by those that tell handlers of folded changes, without a lock. Where several inputs make a result
+// of one key, that of the input with the smallest key is shown, and [DerivedStatus] names the
+// conflict.
 //
 // The functions of a collection must be pure: what they return depends on their arguments alone.
 // They must not change their arguments, nor read collections of the graph. They are called in the

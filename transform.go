@@ -17,10 +17,10 @@ import (
 //
 // f runs exactly once per version of an object that is added or modified, before anything else sees
 // the object, in the goroutine that reads from the server. It may change obj, which nobody else
-// has unless HTTP.Share is set, and return it. f is not called for a deletion: handlers get the last object they know. f may
-// change the name, if the new name depends on the old key alone. It should keep the UID. It should
-// also keep the resource version, because relists are cheap with it. Leave it out only if its
-// memory counts more.
+// has unless HTTP.Share is set, and return it. f is not called for a deletion: handlers get the last
+// object they know. f may change the name, if the new name depends on the old key alone. It should
+// keep the UID. It should also keep the resource version, because relists are cheap with it. Leave
+// it out only if its memory counts more.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	if isNil(src) {
 		panic("lw: Transform: nil source")

@@ -113,8 +113,8 @@ func (w *watchStream) deliver(ev Event) error {
 	return w.yield(ev)
 }
 
-// goLive releases the worker pool, the large buffer and more once the initial events end. The watch may
-// last for hours, and mostly waits.
+// goLive releases the worker pool, the large buffer and more once the initial events end. The watch
+// may last for hours, and mostly waits.
 func (w *watchStream) goLive() error {
 	if err := w.pool.drain(nil); err != nil {
 		return err
