@@ -3,6 +3,7 @@ package prom_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"regexp"
@@ -87,11 +88,13 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 		}
 		synctest.Wait()
 	}
+	m.Fail(errors.New("away")) // so that no watch sends the deletion, nor ends in its midst
+	synctest.Wait()
 	if err := m.Delete(lw.Key{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	m.Compact()
-	m.Disconnect()
+	m.Fail(nil)
 	time.Sleep(20 * time.Second)
 	synctest.Wait()
 	return b, func() {
