@@ -308,7 +308,10 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	}
 	found, had, other := false, false, false
 	listMeta, err := src.List(asProbe(ctx), opts, func(got T, err error) error {
+		var bad *Error
 		switch {
+		case errors.As(err, &bad) && bad.Key == obj.Key():
+			found = true // obj could be read, so this is another version of it
 		case err != nil || equal.IsZero(got) || KeyOf(got) != obj.Key():
 			other = true
 		default:

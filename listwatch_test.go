@@ -418,6 +418,8 @@ func TestHadByList(t *testing.T) {
 		"no selection":            {list("10", stamped("b", 1, "8")), id, useless},
 		"all objects":             {list("10", stamped("b", 1, "8"), stamped("a", 1, "7")), id, "true <nil>"},
 		"what cannot be read":     {reply{bad: []error{errors.New("sick")}, meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},
+		"one that cannot be read": {reply{bad: []error{&lw.Error{Key: id.Key(), Err: errors.New("sick")}}, meta: metav1.ListMeta{ResourceVersion: "10"}}, id, no},
+		"another that cannot be":  {reply{bad: []error{&lw.Error{Key: key("b"), Err: errors.New("sick")}}, meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},
 		"an error":                {reply{err: errors.New("down")}, id, "false down"},
 	} {
 		t.Run(name, func(t *testing.T) {

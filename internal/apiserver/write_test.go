@@ -128,6 +128,41 @@ func TestFieldSelector(t *testing.T) {
 	})
 }
 
+// An exact list of one name is what a witness asks for: the object as it was at a version, whatever
+// it is now.
+func TestExactListOfAName(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.create("a", "b") // 2, 3
+		b.touch("a", "x")  // 4
+		b.remove("a")      // 5
+		b.create("a")      // 6
+		ask := func(name, namespace string, version int) string {
+			return b.list(fmt.Sprintf("fieldSelector=metadata.name%%3D%s,metadata.namespace%%3D%s&resourceVersion=%d&resourceVersionMatch=Exact&limit=1",
+				name, namespace, version))
+		}
+		look := func() (said []string) {
+			for version := 2; version <= 7; version++ {
+				said = append(said, ask("a", "ns", version))
+			}
+			return append(said, ask("b", "ns", 2), ask("b", "ns", 3), ask("b", "other", 6))
+		}
+		want := []string{
+			"200 rv=2 a@2", "200 rv=3 a@2", "200 rv=4 a@4", "200 rv=5", "200 rv=6 a@6", "504 Timeout: Timeout: Too large resource version: 7, current: 6",
+			"200 rv=2", "200 rv=3 b@3", "200 rv=6",
+		}
+		if diff := cmp.Diff(want, look()); diff != "" {
+			b.Errorf("(-want +got):\n%s", diff)
+		}
+		b.Line.Compact(4)
+		for i, version := range map[int]int{0: 2, 1: 3, 6: 2, 7: 3} {
+			want[i] = fmt.Sprintf("410 Expired: too old resource version: %d (4)", version)
+		}
+		if diff := cmp.Diff(want, look()); diff != "" {
+			b.Errorf("compacted (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestScope(t *testing.T) {
 	srv := New(Options{Resources: resources})
 	if _, err := srv.Collection("pods").Create([]byte(`{"metadata":{"name":"a"}}`)); err == nil {

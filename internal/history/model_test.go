@@ -284,6 +284,7 @@ func (m *model) Check(t *rapid.T) {
 }
 
 func (m *model) checkState(t *rapid.T, v uint64) {
+	m.checkEach(t, v)
 	objs, err := m.c.StateAt(v)
 	switch {
 	case v > m.now:
@@ -302,6 +303,34 @@ func (m *model) checkState(t *rapid.T, v uint64) {
 		}
 		if diff := gocmp.Diff(m.states[v], fold(objs)); diff != "" {
 			t.Fatalf("state at %d (-want +got):\n%s", v, diff)
+		}
+	}
+}
+
+// checkEach looks at each key at v, one by one.
+func (m *model) checkEach(t *rapid.T, v uint64) {
+	keys := map[types.NamespacedName]bool{{Namespace: "ns", Name: "nobody"}: true}
+	for _, s := range m.states {
+		for key := range s {
+			keys[key] = true
+		}
+	}
+	for key := range keys {
+		obj, err := m.c.At(key, v)
+		want, there := m.states[v][key]
+		switch {
+		case v > m.now:
+			if !apierrors.IsTimeout(err) {
+				t.Fatalf("%s at %d of %d: %v", key, v, m.now, err)
+			}
+		case v < m.oldest:
+			if !apierrors.IsResourceExpired(err) {
+				t.Fatalf("%s at %d, compacted to %d: %v", key, v, m.oldest, err)
+			}
+		case err != nil:
+			t.Fatal(err)
+		case there != (obj != nil) || there && (obj.Key != key || contentOf(obj) != want):
+			t.Fatalf("%s at %d is %v, want %v", key, v, obj, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 const stopLimit = time.Second
 
 // checkLife checks what must hold long after the last fault, and at the end of each copy: L1 to L6,
-// H8, R14, G1.
+// H8, R14, R17, G1.
 func (l *Log) checkLife(r *Result) {
 	for _, q := range l.quiets {
 		l.checkQuiet(r, q)
@@ -61,6 +61,15 @@ func (l *Log) checkQuiet(r *Result, q Quiet) {
 	r.met("L6")
 	if q.Requests > q.Most {
 		r.fail(q.seq, "L6", "%d requests since the faults have ended, at most %d are needed", q.Requests, q.Most)
+	}
+	if q.Restored != 0 {
+		r.met("R17")
+		told := slices.ContainsFunc(l.reports, func(rep Report) bool {
+			return rep.Rewound && rep.Copy == q.Copy && rep.Seq > q.Restored && rep.Seq < q.seq
+		})
+		if !told {
+			r.fail(q.seq, "R17", "the server was restored and moved past the position, and nobody was told")
+		}
 	}
 	r.met("R14")
 	aside := map[Key]bool{}

@@ -18,6 +18,17 @@ func TestLifeChecks(t *testing.T) {
 		{"L5", "something waits", nil, func(r *run) { r.Quiets(Quiet{Copy: 1, Version: "1", Synced: true, Pending: 1}) }},
 		{"L5", "something waits at rest", func(r *run) { r.Rests(0) }, func(r *run) { r.Rests(1) }},
 		{"L6", "too many requests", nil, func(r *run) { r.Quiets(Quiet{Copy: 1, Version: "1", Synced: true, Requests: 9, Most: 8}) }},
+		{"R17", "nobody is told of a restored server", func(r *run) {
+			since := r.Tick()
+			r.Reports(Report{Copy: 1, Rewound: true})
+			r.Quiets(Quiet{Copy: 1, Version: "1", Synced: true, Restored: since})
+		}, func(r *run) {
+			r.Reports(Report{Copy: 1, Rewound: true}) // of before
+			since := r.Tick()
+			r.Reports(Report{Copy: 2, Rewound: true})
+			r.Reports(Report{Copy: 1})
+			r.Quiets(Quiet{Copy: 1, Version: "1", Synced: true, Restored: since})
+		}},
 		{"G1", "a slow end", func(r *run) { r.Stops(Stop{Took: time.Second}) }, func(r *run) { r.Stops(Stop{Took: time.Minute}) }},
 	})
 }

@@ -224,6 +224,9 @@ type Quiet struct {
 	SetAside []Key // the objects that the copy reports as set aside
 	Requests int   // since the faults ended
 	Most     int   // the largest number of Requests that is allowed
+	// Restored is the moment since which the server was restored from a backup and moved past the
+	// copy's position, in such a way that it can be told; 0: it was not.
+	Restored int
 	seq      int
 }
 

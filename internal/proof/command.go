@@ -35,6 +35,7 @@ func (w *world) commands() map[string]func(*rapid.T) {
 		"disconnect": {1, func(*rapid.T) { w.server.line().Disconnect() }},
 		"gap":        {2, w.doGap},
 		"restore":    {1, w.doRestore},
+		"overtake":   {1, w.doOvertake},
 		"outage":     {1, w.doOutage},
 		"fault":      {6, w.doFault},
 		"time":       {3, w.doTime},
@@ -167,6 +168,29 @@ func (w *world) doRestore(rt *rapid.T) {
 		w.settle()
 	}
 	w.rewind(back)
+	w.settle()
+}
+
+// doOvertake is a server that is restored from a backup and is past the copy's position when the
+// copy finds it again.
+func (w *world) doOvertake(rt *rapid.T) {
+	back, past := rapid.Uint64Range(1, 8).Draw(rt, "back"), rapid.Uint64Range(0, 3).Draw(rt, "past")
+	newest, gone := drawPart(rt), drawPart(rt)
+	var writes []func(*overtaking)
+	for range rapid.IntRange(0, 6).Draw(rt, "writes") {
+		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "new", "newer"}).Draw(rt, "name")
+		write := rapid.SampledFrom([]func(*overtaking, string){(*overtaking).put, (*overtaking).put, (*overtaking).recreate, (*overtaking).remove}).Draw(rt, "write")
+		writes = append(writes, func(o *overtaking) { write(o, name) })
+	}
+	w.remove(newest)
+	w.put(newest, "x", 1)
+	w.remove(gone) // most often the last change is a deletion, of which nobody can be asked
+	w.settle()
+	w.overtake(back, past, func(o *overtaking) {
+		for _, write := range writes {
+			write(o)
+		}
+	})
 	w.settle()
 }
 

@@ -56,6 +56,23 @@ func scopeIncidents(s scopeSetup) (out []scopeIncident) {
 	for back := range uint64(4) {
 		own(fmt.Sprintf("rewind by %d", back+1), func(w *scopeRun) { w.settle(); w.rewind(back + 1); w.settle() })
 	}
+	overtakes := func(how string, back uint64, before func(w *scopeRun), rewrite func(o *overtaking)) {
+		own(fmt.Sprintf("overtaken from %d back %s", back, how), func(w *scopeRun) {
+			before(w)
+			w.settle()
+			if !w.overtake(back, back-1, rewrite) {
+				w.armed = "" // it was an outage
+			}
+			w.settle()
+		})
+	}
+	for back := range uint64(2) {
+		// From two back b gets its version once more, with other content.
+		overtakes("with the same names", back+2, func(w *scopeRun) { w.write("b"); w.write("a") },
+			func(o *overtaking) { o.put("b"); o.put("a") })
+		overtakes("with new names", back+1, func(*scopeRun) {},
+			func(o *overtaking) { o.put("new"); o.put("newer") })
+	}
 	own("restart", func(w *scopeRun) { w.server.clear(); w.stop(); w.begin() })
 	own("join", func(w *scopeRun) { w.join(false) })
 	own("events", func(w *scopeRun) { w.doEvents(nil) })

@@ -28,6 +28,7 @@ type world struct {
 	down     bool // the server refuses everything
 	injected []string
 	lags     int  // faults that show older states, since all was settled
+	restored int  // when the server began to be overtaken, if it was since all was settled
 	flood    bool // so much was written since then that a handler that comes now may be told of it as the net effect
 
 	copy    int
@@ -360,8 +361,9 @@ func (w *world) quiet(before int) {
 	q := oracle.Quiet{
 		Copy: w.copy, Items: describeAll(w.inf.Store().List()), Version: s.ResourceVersion,
 		Synced: s.Synced, Failures: s.Failures, Pending: s.Pending,
-		Requests: requests(s) - before, Most: 60,
+		Requests: requests(s) - before, Most: 60, Restored: w.restored,
 	}
+	w.restored = 0
 	for key := range s.SetAside {
 		q.SetAside = append(q.SetAside, key)
 	}
