@@ -7,7 +7,7 @@ type bug struct {
 	name  string
 	id    string // in the catalogue's list of seeded bugs; "": not there
 	run   string // the tests; "": the proofs
-	in    string // their package; "": that of the proofs where run is "", else the root
+	in    string // their package; "": that of the proofs where run is "", else the root or ./test, wherever they are
 	edits []edit // most often one
 }
 
@@ -26,14 +26,15 @@ func (b bug) tests() string {
 	return b.run
 }
 
-func (b bug) pkg() string {
+// folders returns where the tests are looked for.
+func (b bug) folders() []string {
 	switch {
 	case b.in != "":
-		return b.in
+		return []string{b.in}
 	case b.run == "":
-		return proofPackage
+		return []string{proofPackage}
 	}
-	return "."
+	return []string{".", "./test"}
 }
 
 func one(file, old, new string) []edit { return []edit{{file, old, new}} }

@@ -8,8 +8,11 @@ import (
 	"testing"
 )
 
-// Each bug still fits the code, and what it makes of it is Go. That it is caught is for the command to show.
+// Each bug still fits the code, what it makes of it is Go, and its tests are there. That they catch
+// it is for the command to show.
 func TestBugsApply(t *testing.T) {
+	root := filepath.Join("..", "..")
+	suites := newSuites(root)
 	names := map[string]bool{}
 	for _, b := range bugs {
 		if names[b.name] {
@@ -17,9 +20,12 @@ func TestBugsApply(t *testing.T) {
 		}
 		names[b.name] = true
 		dir := t.TempDir()
-		if _, err := b.overlay(filepath.Join("..", ".."), dir); err != nil {
+		if _, err := b.overlay(root, dir, trial{}); err != nil {
 			t.Error(err)
 			continue
+		}
+		if _, err := suites.trials(b); err != nil {
+			t.Error(err)
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
