@@ -103,7 +103,7 @@ func (d *Derived[T]) readyLocked() bool { return d.batch.ReadyLocked() }
 func (d *Derived[T]) awaitLocked()      { d.batch.AwaitLocked() }
 
 func (d *Derived[T]) prepare() {
-	d.graph.calls.enter(d.faults.collection, "index", Key{})
+	d.faults.enter("index", Key{})
 	d.batch.Compute()
 }
 

@@ -378,17 +378,15 @@ func (g *Graph) prune() {
 		g.shrunk = false
 		// A union may show objects of a member that was closed, and so of what that has read.
 		read := map[anyInput]bool{}
-		var mark func(n node)
-		mark = func(n node) {
+		for look := slices.Clone(g.nodes); len(look) > 0; {
+			n := look[len(look)-1]
+			look = look[:len(look)-1]
 			for in := range n.held {
 				if before, ok := in.(node); ok && !read[in] {
-					defer mark(before)
+					look = append(look, before)
 				}
 				read[in] = true
 			}
-		}
-		for _, n := range g.nodes {
-			mark(n)
 		}
 		g.leaves = slices.DeleteFunc(slices.Clone(g.leaves), func(l anyLeaf) bool {
 			if read[l] || l.claim(0) > 0 {
