@@ -24,7 +24,7 @@ func TestDependencies(t *testing.T) {
 	}
 	for _, no := range []string{
 		"html/template", "text/template", "expvar", "net/http/pprof",
-		"pgregory.net/rapid", "github.com/google/go-cmp", "testing", "k8s.io/client-go", "k8s.io/api", "k8s.io/apiserver",
+		"golang.org/x/sync", "pgregory.net/rapid", "github.com/google/go-cmp", "testing", "k8s.io/client-go", "k8s.io/api", "k8s.io/apiserver",
 		"github.com/go-lw/lw/lwtest", "github.com/go-lw/lw/internal/apiserver", "github.com/go-lw/lw/internal/oracle",
 	} {
 		if in(no) {

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/google/go-cmp v0.7.0
+	golang.org/x/sync v0.19.0
 	k8s.io/apimachinery v0.36.0
 	pgregory.net/rapid v1.3.0
 )

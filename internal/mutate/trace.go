@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A test is one test, example or fuzz target with its seeds.
@@ -66,14 +68,13 @@ func (w *workshop) trace() error {
 
 // each calls do for all of list, so many at a time.
 func each[T any](parallel int, list []T, do func(i int, v T)) {
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, max(1, parallel))
+	var pool errgroup.Group
+	pool.SetLimit(max(1, parallel))
 	for i, v := range list {
-		slots <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-slots }()
+		pool.Go(func() error {
 			do(i, v)
+			return nil
 		})
 	}
-	wait.Wait()
+	_ = pool.Wait() // no call returns an error
 }

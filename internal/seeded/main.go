@@ -19,15 +19,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
 	checks := flag.Int("checks", 500, "histories a round of a proof; there are three rounds")
 	parallel := flag.Int("parallel", 2, "bugs at a time")
-	timeout := flag.Duration("timeout", 90*time.Second, "for the tests of one bug")
+	timeout := flag.Duration("timeout", 90*time.Second, "for the tests of one bug; the proofs have four times as long")
 	memory := flag.Int("memory", 8, "GiB of address space for the tests of one bug")
 	compile := flag.Bool("compile", false, "only check that the bugs compile")
 	clean := flag.Bool("clean", false, "only check that the tests pass without the bugs")
@@ -92,19 +93,17 @@ func tryAll(todo []bug, root string, parallel int, opts options) ([]verdict, err
 	}
 	defer os.RemoveAll(dir)
 	verdicts := make([]verdict, len(todo))
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, max(1, parallel))
+	var pool errgroup.Group
+	pool.SetLimit(max(1, parallel))
 	for i, b := range todo {
-		slots <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-slots }()
+		pool.Go(func() error {
 			v := try(b, root, filepath.Join(dir, fmt.Sprint(i)), opts)
 			verdicts[i] = v
 			fmt.Fprintf(os.Stderr, "%d/%d %s: %s (%.1f s)\n", i+1, len(todo), b.name, v, v.cpu.Seconds())
+			return nil // the verdict has it
 		})
 	}
-	wait.Wait()
-	return verdicts, nil
+	return verdicts, pool.Wait()
 }
 
 // prepare returns the bugs whose name matches expression, and the root of the module.
