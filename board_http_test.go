@@ -163,6 +163,8 @@ func TestBoardIsHarmless(t *testing.T) {
 		"width height viewBox aria-hidden fill fill-rule d open")
 	synctest.Test(t, func(t *testing.T) {
 		s := newBoardScene(t)
+		s.hostile()
+		synctest.Wait()
 		page := body(t, askBoard(&s.board, "GET", "/"))
 		for _, e := range elements(t, page) {
 			if !slices.Contains(known, e.Name.Local) {

@@ -27,8 +27,8 @@ func (b *Board) report() *board.Report {
 func reportOf(name string, kind board.Kind, s Status, now time.Time) board.Informer {
 	r := board.Informer{
 		Name: name, Kind: kind, Phase: s.Phase.String(), Synced: s.Synced, ResourceVersion: s.ResourceVersion,
-		Mode: s.Mode.String(), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent), SetAside: faultsOf(s.SetAside),
-		Handlers: handlersOf(s.Handlers),
+		Mode: s.Mode.String(), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent),
+		LastList: moment(s.LastList), ListDue: moment(s.ListDue), SetAside: faultsOf(s.SetAside), Handlers: handlersOf(s.Handlers),
 		Requests: board.Requests{
 			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
 		},
@@ -76,6 +76,11 @@ func reportOfGraph(name string, s GraphStatus) board.Graph {
 	r := board.Graph{
 		Name: name, Synced: s.Synced, Steps: s.Steps, BusySeconds: board.Seconds(s.Busy), LastStep: moment(s.LastStep),
 		Pending: s.Pending, Versions: s.Versions, Collections: []board.Collection{},
+	}
+	if c := s.Call; c != nil {
+		r.Call = &board.Call{
+			Collection: c.Collection, Function: c.Function, Namespace: c.Key.Namespace, Name: c.Key.Name, StepBegan: moment(c.StepBegan),
+		}
 	}
 	for _, c := range s.Collections {
 		r.Collections = append(r.Collections, board.Collection{

@@ -48,7 +48,6 @@ func newBoardScene(t *testing.T) *boardScene {
 	jobs.AddHandler(lw.Handler[*Widget]{Name: "mailer", Update: func(_, _ *Widget) { <-release }})
 	jobs.AddHandler(lw.Handler[*Widget]{Name: "queue", Update: func(_, _ *Widget) {}})
 	s.setAside()
-	s.hostile()
 	s.reflector()
 	s.hanging()
 	synctest.Wait()
@@ -143,7 +142,8 @@ func (s *boardScene) setAside() {
 	}))
 }
 
-// hostile runs an informer in which every name and text is markup.
+// hostile runs an informer in which every name and text is markup. It is not on the page of the
+// screenshot.
 func (s *boardScene) hostile() {
 	m := lw.NewMemory(&Widget{Meta: lw.Meta{Namespace: `"><img src=x onerror=alert(2)>`, Name: hostile}}, widget("a", 1))
 	inf := s.run(hostile, lw.Transform(m, func(w *Widget) (*Widget, error) {

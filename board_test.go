@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/board"
 )
 
 // namesOn returns the names that a sequence of a board yields.
@@ -260,4 +262,32 @@ func TestBoardCounts(t *testing.T) {
 	check(&lists, func() map[string]uint64 { return lw.ListsOf(lists) })
 	var events lw.EventTypes
 	check(&events, func() map[string]uint64 { return lw.EventsOf(events) })
+}
+
+// A board names the function that a step is in, and says how old the content of an informer is.
+func TestBoardShowsACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		block := make(chan struct{})
+		inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Board: &b})
+		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
+		lw.Derive(g, inf, func(w *Widget) *sum { <-block; return sumOf(w) }, "sums")
+		began := time.Now()
+		defer begin(t, inf)()
+		defer begin(t, g)()
+		sleep(time.Minute)
+		r := lw.ReportOf(&b)
+		want := &board.Call{Collection: "sums", Function: "function", Namespace: "default", Name: "a", StepBegan: began.UTC()}
+		if diff := cmp.Diff(want, r.Graphs[0].Call); diff != "" {
+			t.Errorf("the call (-want +got):\n%s", diff)
+		}
+		if got := r.Informers[0]; !got.LastList.Equal(began) || !got.ListDue.IsZero() {
+			t.Errorf("the last list was at %v, want %v; another is due since %v", got.LastList, began, got.ListDue)
+		}
+		close(block)
+		synctest.Wait()
+		if call := lw.ReportOf(&b).Graphs[0].Call; call != nil {
+			t.Errorf("after the step the call is %+v", call)
+		}
+	})
 }

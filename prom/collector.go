@@ -75,6 +75,9 @@ func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
 	if !s.LastEvent.IsZero() {
 		gauge(to, informerLastEvent, float64(s.LastEvent.UnixMilli())/1000, name)
 	}
+	if !s.LastList.IsZero() {
+		gauge(to, informerLastList, float64(s.LastList.UnixMilli())/1000, name)
+	}
 	seconds := map[string]float64{}
 	for _, r := range s.Requests {
 		counter(to, informerRequests, float64(r.Count), name, r.Op, code(r.Code))
@@ -127,6 +130,9 @@ func graph(to chan<- prometheus.Metric, name string, s lw.GraphStatus) {
 	gauge(to, graphPending, float64(s.Pending), name)
 	counter(to, graphSteps, float64(s.Steps), name)
 	counter(to, graphStepSeconds, s.Busy.Seconds(), name)
+	if s.Call != nil {
+		gauge(to, graphStepBegan, float64(s.Call.StepBegan.UnixMilli())/1000, name)
+	}
 	collections := labels{}
 	for _, c := range s.Collections {
 		label := collections.of(c.Name)

@@ -66,8 +66,8 @@ type node struct {
 
 func newNode(name string) *node { return &node{Meta: lw.Meta{Name: name}} }
 
-// scene runs two informers of one name, one of them behind, and a graph. It returns their board and
-// the function that stops them.
+// scene runs two informers of one name, one of them behind, a graph, and one whose function does
+// not return. It returns their board and the function that stops them.
 func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	t.Helper()
 	b = new(lw.Board)
@@ -80,7 +80,9 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	g := lw.NewGraph(&lw.GraphOptions{Board: b})
 	derived := lw.Derive(g, inf, func(n *node) *node { return newNode(n.Name) }, "names")
 	derived.AddHandler(lw.Handler[*node]{Name: "names", Delete: none})
-	stops := []func(){begin(t, inf), begin(t, other), begin(t, g)}
+	held := lw.NewGraph(&lw.GraphOptions{Name: "held", Board: b})
+	lw.Derive(held, other, func(n *node) *node { <-block; return n }, "held")
+	stops := []func(){begin(t, inf), begin(t, other), begin(t, g), begin(t, held)}
 	for load := range 2 {
 		a, _ := m.Get(lw.Key{Name: "a"})
 		if _, err := m.Update(&node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}); err != nil {

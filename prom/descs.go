@@ -31,6 +31,7 @@ var (
 	informerObjects        = ofInformer("objects", "Objects in the store.")
 	informerVersion        = ofInformer("resource_version", "Resource version of the store, if it is a decimal number.")
 	informerLastEvent      = ofInformer("last_event_timestamp_seconds", "When the last watch event came, in Unix time.")
+	informerLastList       = ofInformer("last_list_timestamp_seconds", "When the last whole list became the content, in Unix time.")
 	informerRequests       = ofInformer("requests_total", "Requests that have ended, by operation and HTTP status; none if there was no status.", "op", "code")
 	informerRequestSeconds = ofInformer("request_seconds_total", "Time that the requests that have ended took; a watch is one request.", "op")
 	informerRelists        = ofInformer("relists_total", "Whole lists that became the content, by why they were asked for; first for the first one.", "cause")
@@ -51,6 +52,7 @@ var (
 	graphPending     = ofGraph("pending", "Changes of the inputs that wait for the next step.")
 	graphSteps       = ofGraph("steps_total", "Steps that have changed a collection.")
 	graphStepSeconds = ofGraph("step_seconds_total", "Time that all steps took.")
+	graphStepBegan   = ofGraph("step_began_timestamp_seconds", "When the step began that is in a call of a function, in Unix time.")
 
 	collectionObjects   = ofCollection("objects", "Objects of the derived collection.")
 	collectionComputed  = ofCollection("computed_total", "Calls of the collection's function.")

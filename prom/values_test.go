@@ -56,7 +56,7 @@ var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Told: lw.ToldCounts{Added
 // Each series has the value that its name says: no two numbers of this status are the same.
 func TestValuesOfAnInformer(t *testing.T) {
 	s := lw.Status{
-		Synced: true, ResourceVersion: "11", Objects: 12, LastEvent: time.Unix(1700000000, 250_000_000), Failures: 13, SetAside: faults(3), Epoch: 14,
+		Synced: true, ResourceVersion: "11", Objects: 12, LastEvent: time.Unix(1700000000, 250_000_000), LastList: time.Unix(1700000001, 500_000_000), Failures: 13, SetAside: faults(3), Epoch: 14,
 		Handlers: told, Undecoded: 15, Backoff: 16500 * time.Millisecond,
 		Requests: []lw.RequestCount{
 			{Op: "list", Code: 0, Count: 21, Time: 1500 * time.Millisecond}, {Op: "list", Code: 200, Count: 22, Time: 2 * time.Second},
@@ -82,6 +82,7 @@ func TestValuesOfAnInformer(t *testing.T) {
 		`lw_informer_events_total{informer="i",type="modified"} 42`,
 		`lw_informer_failures{informer="i"} 13`,
 		`lw_informer_last_event_timestamp_seconds{informer="i"} 1.70000000025e+09`,
+		`lw_informer_last_list_timestamp_seconds{informer="i"} 1.7000000015e+09`,
 		`lw_informer_objects{informer="i"} 12`,
 		`lw_informer_relists_total{cause="expired",informer="i"} 32`,
 		`lw_informer_relists_total{cause="failing",informer="i"} 37`,
@@ -109,7 +110,7 @@ func TestValuesOfAnInformer(t *testing.T) {
 // What is not known is not there, rather than 0.
 func TestValuesBeforeTheSync(t *testing.T) {
 	text := strings.Join(series(t, func(to chan<- prometheus.Metric) { informer(to, "i", lw.Status{ResourceVersion: "opaque"}) }), "\n")
-	for _, name := range []string{"lw_informer_resource_version", "lw_informer_last_event_timestamp_seconds"} {
+	for _, name := range []string{"lw_informer_resource_version", "lw_informer_last_event_timestamp_seconds", "lw_informer_last_list_timestamp_seconds"} {
 		if strings.Contains(text, name) {
 			t.Errorf("there is a series %s in\n%s", name, text)
 		}
@@ -122,7 +123,7 @@ func TestValuesBeforeTheSync(t *testing.T) {
 // As TestValuesOfAnInformer, of a graph and its collections.
 func TestValuesOfAGraph(t *testing.T) {
 	s := lw.GraphStatus{
-		Synced: true, Steps: 61, Busy: 62500 * time.Millisecond, Pending: 63,
+		Synced: true, Steps: 61, Busy: 62500 * time.Millisecond, Pending: 63, Call: &lw.FunctionCall{StepBegan: time.Unix(1700000002, 750_000_000)},
 		Collections: []lw.DerivedStatus{{Name: "c", Objects: 64, Computed: 65, Unchanged: 66, Conflicts: faults(4), SetAside: faults(5), Handlers: told}},
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { graph(to, "g", s) })
@@ -133,6 +134,7 @@ func TestValuesOfAGraph(t *testing.T) {
 		`lw_collection_set_aside{collection="c",graph="g"} 5`,
 		`lw_collection_unchanged_total{collection="c",graph="g"} 66`,
 		`lw_graph_pending{graph="g"} 63`,
+		`lw_graph_step_began_timestamp_seconds{graph="g"} 1.70000000275e+09`,
 		`lw_graph_step_seconds_total{graph="g"} 62.5`,
 		`lw_graph_steps_total{graph="g"} 61`,
 		`lw_graph_synced{graph="g"} 1`,

@@ -93,7 +93,7 @@ func (p *page) informer(inf *Informer) {
 	p.more(len(informerColumns), func() {
 		p.failure(inf)
 		p.faults(inf.SetAside, "object", "set aside", "Each stays as it was until a version comes that can be used.")
-		p.handlers(inf.Handlers, inf.story())
+		p.handlers(inf.Handlers, inf.story(p.now))
 	})
 	p.Close()
 	p.Line()
@@ -158,15 +158,18 @@ func (p *page) faults(f Faults, of, what, meaning string) {
 	}
 }
 
+func objectName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
 func (p *page) faultList(faults []Fault) {
 	p.Open("dl", class("faults"))
 	for _, f := range faults {
-		name := f.Name
-		if f.Namespace != "" {
-			name = f.Namespace + "/" + f.Name
-		}
 		p.Open("div")
-		p.Element("dt", name)
+		p.Element("dt", objectName(f.Namespace, f.Name))
 		p.Element("dd", f.Cause)
 		p.Close()
 	}
@@ -174,7 +177,7 @@ func (p *page) faultList(faults []Fault) {
 }
 
 // story says what the informer has done so far.
-func (inf *Informer) story() string {
+func (inf *Informer) story(now time.Time) string {
 	q := inf.Requests
 	parts := []string{count(inf.Events, "event")}
 	add := func(n uint64, what string) {
@@ -203,6 +206,12 @@ func (inf *Informer) story() string {
 	}
 	if inf.Decoder != "" {
 		parts = append(parts, "decoded by "+inf.Decoder)
+	}
+	if !inf.LastList.IsZero() {
+		parts = append(parts, "the last whole list "+span(max(0, now.Sub(inf.LastList)))+" ago")
+	}
+	if !inf.ListDue.IsZero() {
+		parts = append(parts, "another is due for "+span(max(0, now.Sub(inf.ListDue))))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -290,6 +299,7 @@ func (p *page) graph(g *Graph) {
 	p.fact("Time in steps", span(time.Duration(g.BusySeconds)))
 	p.fact("Waiting", number(g.Pending))
 	p.Close()
+	p.call(g.Call)
 	if len(g.Collections) > 0 {
 		p.head("collections", graphColumns)
 		for _, c := range worstFirst(g.Collections, func(c Collection) State { return c.State }) {
@@ -299,6 +309,22 @@ func (p *page) graph(g *Graph) {
 	}
 	p.Close()
 	p.Line()
+}
+
+// call writes what a step is doing, if there is one: a function that does not return holds up all
+// collections of the graph.
+func (p *page) call(c *Call) {
+	if c == nil {
+		return
+	}
+	p.Open("p", class("why"))
+	p.Element("strong", "A step runs for "+span(max(0, p.now.Sub(c.StepBegan))))
+	p.Text(". It is in " + c.Function + " of " + c.Collection)
+	if c.Name != "" {
+		p.Text(", for " + objectName(c.Namespace, c.Name))
+	}
+	p.Text(", or was there last.")
+	p.Close()
 }
 
 func (p *page) collection(g *Graph, c *Collection) {

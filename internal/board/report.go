@@ -37,6 +37,8 @@ type Informer struct {
 	Objects         *int      `json:"objects,omitempty"` // a reflector does not know
 	Pending         int       `json:"pending"`
 	LastEvent       time.Time `json:"last_event,omitzero"`
+	LastList        time.Time `json:"last_list,omitzero"` // when the last whole list became the content
+	ListDue         time.Time `json:"list_due,omitzero"`  // since when another one is needed, if it is
 	Failure         *Failure  `json:"failure,omitempty"`
 	SetAside        Faults    `json:"set_aside"`
 	Handlers        []Handler `json:"handlers"`
@@ -115,8 +117,18 @@ type Graph struct {
 	BusySeconds Seconds           `json:"busy_seconds"`
 	LastStep    time.Time         `json:"last_step,omitzero"`
 	Pending     int               `json:"pending"`
-	Versions    map[string]string `json:"versions"` // of the informers, as they are shown
+	Call        *Call             `json:"call,omitempty"` // of the step that the graph is in, if it is in one
+	Versions    map[string]string `json:"versions"`       // of the informers, as they are shown
 	Collections []Collection      `json:"collections"`
+}
+
+// A Call is one of a function of a collection.
+type Call struct {
+	Collection string    `json:"collection"`
+	Function   string    `json:"function"`
+	Namespace  string    `json:"namespace,omitempty"` // of the object or group that it was called for
+	Name       string    `json:"name,omitempty"`      // "" for that of an index
+	StepBegan  time.Time `json:"step_began"`
 }
 
 // A Collection is a derived one.

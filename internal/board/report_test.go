@@ -129,7 +129,38 @@ func TestThisProcess(t *testing.T) {
 // The line of an informer says why it was listed again.
 func TestStoryOfRelists(t *testing.T) {
 	inf := Informer{Events: 1, Relists: 3, ListsBy: Counts{"first": 1, "failing": 1, "expired": 2}}
-	if got, want := inf.story(), "1 event, 3 relists (2 expired, 1 failing)"; got != want {
+	if got, want := inf.story(time.Time{}), "1 event, 3 relists (2 expired, 1 failing)"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// It says too how old the content of a source that polls is, and since when it needs another list.
+func TestStoryOfThePoll(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
+	inf := Informer{LastList: now.Add(-90 * time.Second), ListDue: now.Add(-30 * time.Second)}
+	if got, want := inf.story(now), "0 events, the last whole list 1 min 30 s ago, another is due for 30 s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A page names the function that a step is in, and nothing while there is no step.
+func TestPageOfACall(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		call *Call
+		want string
+	}{
+		{&Call{Collection: "<pairs>", Function: "Where", Namespace: "ns", Name: "a&b", StepBegan: now.Add(-75 * time.Second)},
+			"<strong>A step runs for 1 min 15 s</strong>. It is in Where of &lt;pairs&gt;, for ns/a&amp;b, or was there last.</p>"},
+		{&Call{Collection: "c", Function: "index", StepBegan: now},
+			"<strong>A step runs for 0 s</strong>. It is in index of c, or was there last.</p>"},
+		{nil, ""},
+	} {
+		r := &Report{Time: now, Graphs: []Graph{{Name: "g", Call: tc.call}}}
+		_, got, _ := strings.Cut(r.Page(0), `<p class="why">`)
+		got, _, _ = strings.Cut(got, "\n")
+		if got, _, _ = strings.Cut(got, "</section>"); got != tc.want {
+			t.Errorf("%+v: %s, want %s", tc.call, got, tc.want)
+		}
 	}
 }
