@@ -1,8 +1,8 @@
 // Fuzz searches with every fuzz target of the module, one after the other, for inputs that break
 // what it checks.
 //
-//	go run ./internal/fuzz -for 1h            # each of them for an hour
-//	go run ./internal/fuzz -for 10m Protobuf  # those whose package and name match
+//	go run ./internal/cmd/fuzz -for 1h            # each of them for an hour
+//	go run ./internal/cmd/fuzz -for 10m Protobuf  # those whose package and name match
 //
 // A search begins with the target's seeds, the corpus in testdata, and what earlier searches on
 // this machine found worth keeping. An input that fails is written to testdata, to be committed

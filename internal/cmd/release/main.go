@@ -1,6 +1,6 @@
 // Release checks that the modules of this repository can be fetched once their tags are set.
 //
-//	go run ./internal/release
+//	go run ./internal/cmd/release
 //
 // It packs the files that git knows as the version to be released, into a module proxy on disk, and
 // does with that what users do: an empty module gets each published module and uses it, and each

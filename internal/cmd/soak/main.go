@@ -1,7 +1,7 @@
 // Command soak follows servers with informers for a long time, under random writes and faults, and
 // checks what the informers show.
 //
-//	go run ./internal/soak -for 30m
+//	go run ./internal/cmd/soak -for 30m
 //
 // It runs one history after the other. A history is a world: a server, informers over HTTP, readers
 // and handlers. It runs in a synctest bubble, where hours take milliseconds. Meanwhile one bigger
@@ -83,7 +83,7 @@ func soak(t *testing.T) {
 		s := rand.Uint64() | 1
 		if err := history(t, s, tally, silent); err != nil {
 			t.Errorf("%v", err)
-			fmt.Printf("go run ./internal/soak -seed %d -times 100: %v\n", s, err)
+			fmt.Printf("go run ./internal/cmd/soak -seed %d -times 100: %v\n", s, err)
 		}
 		if time.Since(note) > *duration/30 {
 			note = time.Now()

@@ -1,10 +1,10 @@
 // Mutate shows what the tests do not notice: it makes thousands of small mistakes in the library,
 // one at a time, and names those with which all tests still pass.
 //
-//	go run ./internal/mutate                               # all mutants of the default packages
-//	go run ./internal/mutate -sample 100 -seed 7           # 100 of each package, by this seed
-//	go run ./internal/mutate -package . -file reflector_watch.go
-//	go run ./internal/mutate -package . -mutant 1234       # one, with what the tests print
+//	go run ./internal/cmd/mutate                               # all mutants of the default packages
+//	go run ./internal/cmd/mutate -sample 100 -seed 7           # 100 of each package, by this seed
+//	go run ./internal/cmd/mutate -package . -file reflector_watch.go
+//	go run ./internal/cmd/mutate -package . -mutant 1234       # one, with what the tests print
 //
 // All mutants of a run are compiled into each test binary at once, and an environment variable
 // switches one of them on: nothing is compiled per mutant. A first run of each test tells which

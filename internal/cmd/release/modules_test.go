@@ -26,7 +26,7 @@ type gomod struct {
 // Whatever a module of this repository requires of the others, it requires at the version to be
 // released, and takes from the checkout. A module that is published requires none that is not.
 func TestModules(t *testing.T) {
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	mods := map[string]gomod{} // by directory
 	err := fs.WalkDir(os.DirFS(root), ".", func(file string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == ".cache" || d.Name() == "testdata") {
