@@ -153,7 +153,7 @@ func TestZoo(t *testing.T) {
 
 // Every entry fits the code, has a reason, and what it names is not drawn.
 func TestEquivalents(t *testing.T) {
-	packages, err := load([]string{"../..", "../table", "../decode", "../equal", "../signal"})
+	packages, err := load([]string{"../../..", "../../table", "../../decode", "../../equal", "../../signal"})
 	if err != nil {
 		t.Fatal(err)
 	}
