@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Bar is a ratio and the ratio that it must reach.
@@ -19,19 +20,26 @@ type Bar struct {
 // color.
 func Bars(w io.Writer, title, note string, bars []Bar) error {
 	const (
-		width, left, right = 980.0, 372.0, 730.0
-		top, step, height  = 78.0, 26.0, 14.0
+		margin, gap       = 12.0, 10.0   // outside of all, and between a label and its bar
+		length, values    = 358.0, 250.0 // of the scale, and what is right of it
+		top, step, height = 78.0, 26.0, 14.0
+		// letter is how wide a letter of a label is on average in the widest of the fonts that the
+		// style names, DejaVu Sans.
+		letter = 6.6
 	)
-	high := 10.0
+	high, left := 10.0, 372.0
 	for _, b := range bars {
 		high = max(high, b.Ratio, b.Goal)
+		left = max(left, math.Ceil(margin+gap+letter*float64(utf8.RuneCountInString(b.Label))))
 	}
+	right := left + length
+	width := right + values
 	scale := logScale{low: 1, high: math.Pow(10, math.Ceil(math.Log10(high))), x0: left, x1: right}
 	bottom := top + step*float64(len(bars))
 
 	var c canvas
-	c.text("title", "start", 12, 24, title)
-	c.text("note", "start", 12, 43, note)
+	c.text("title", "start", margin, 24, title)
+	c.text("note", "start", margin, 43, note)
 	for v := 1.0; v <= scale.high; v *= 10 {
 		c.line("grid", scale.at(v), top-8, scale.at(v), bottom)
 		c.text("note", "middle", scale.at(v), top-14, fmt.Sprintf("%.0fx", v))
@@ -43,7 +51,7 @@ func Bars(w io.Writer, title, note string, bars []Bar) error {
 		if b.Ratio < b.Goal {
 			class = "b"
 		}
-		c.text("", "end", left-10, middle, b.Label)
+		c.text("", "end", left-gap, middle, b.Label)
 		c.rect(class, left, y, scale.at(b.Ratio)-left, height)
 		at := scale.at(b.Ratio)
 		if b.Goal > 0 {
@@ -53,7 +61,7 @@ func Bars(w io.Writer, title, note string, bars []Bar) error {
 			}
 		}
 		c.text("", "start", at+8, middle, number(b.Ratio)+"x")
-		c.text("note", "end", width-12, middle, b.Value)
+		c.text("note", "end", width-margin, middle, b.Value)
 	}
 	c.line("axis", left, top-8, left, bottom)
 	return c.finish(w, width, bottom+14, summary(title, bars))

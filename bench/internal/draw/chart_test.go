@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -61,6 +62,30 @@ func TestCharts(t *testing.T) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestLabelsOfBars checks that there is room for the labels of bars, which end before the bars, in
+// the widest of the fonts: there a letter is 6.4 wide at most, on average over a label.
+func TestLabelsOfBars(t *testing.T) {
+	for _, n := range []int{1, 30, 62, 90} {
+		var svg bytes.Buffer
+		label := strings.Repeat("é", n)
+		if err := Bars(&svg, "title", "note", []Bar{{Label: label, Ratio: 3, Goal: 2, Value: "3 → 1"}}); err != nil {
+			t.Fatal(err)
+		}
+		var x, width float64
+		_, text, _ := strings.Cut(svg.String(), `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 `)
+		fmt.Sscanf(text, "%g", &width)
+		_, text, _ = strings.Cut(text, `<text class="" text-anchor="end" x="`)
+		fmt.Sscanf(text, "%g", &x)
+		if !strings.Contains(text, ">"+label+"<") || x < 6.4*float64(n) {
+			t.Errorf("a label of %d letters ends at %g: %.60s", n, x, text)
+		}
+		_, text, _ = strings.Cut(text, `<text class="note" text-anchor="end" x="`)
+		if fmt.Sscanf(text, "%g", &x); x != width-12 {
+			t.Errorf("the values end at %g of %g", x, width)
 		}
 	}
 }
