@@ -24,6 +24,7 @@ type broken struct {
 	lw.Source[*Widget]
 	list  func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error)
 	watch func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error
+	had   func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, version string) (bool, error)
 }
 
 type (
@@ -43,6 +44,13 @@ func (b broken) Watch(ctx context.Context, opts metav1.ListOptions, yield yieldE
 		return b.Source.Watch(ctx, opts, yield)
 	}
 	return b.watch(b.Source, ctx, opts, yield)
+}
+
+func (b broken) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+	if b.had == nil {
+		return lw.Had(ctx, b.Source, obj, version)
+	}
+	return b.had(b.Source, ctx, obj, version)
 }
 
 // events makes a broken source whose watches do something else with their events, of which n is the
@@ -331,6 +339,28 @@ func TestBrokenSources(t *testing.T) {
 				return meta, err
 			}}
 		}, `resource version "v`},
+		"says that it had what it has": {func() broken {
+			return broken{had: func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, _ string) (bool, error) {
+				return lw.Had(ctx, src, obj, newest(src))
+			}}
+		}, `Had of .*, want (true|false)`},
+		"had all": {func() broken {
+			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) { return true, nil }}
+		}, `Had of .*: true, want false`},
+		"had nothing": {func() broken {
+			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) { return false, nil }}
+		}, `Had of .*: false, want true`},
+		"had any UID": {func() broken {
+			return broken{had: func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, version string) (bool, error) {
+				obj.UID = ""
+				return lw.Had(ctx, src, obj, version)
+			}}
+		}, `Had of .* UID "lwtest-another", .*: true, want false`},
+		"forgets what it had": {func() broken {
+			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) {
+				return false, apierrors.NewResourceExpired("too old")
+			}}
+		}, `Had at .* 410 for a version that was not compacted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,7 +32,9 @@ import (
 //   - List and Watch return soon after their context is done; if yield returns an error they return
 //     that error and do not call yield again;
 //   - lists and watches with a selector contain only the objects that match; an object that begins
-//     to match comes as Added, one that no longer matches as Deleted.
+//     to match comes as Added, one that no longer matches as Deleted;
+//   - a source that is an [lw.Witness] answers truthfully, of versions that are there, were there,
+//     came later or are of another object; an answer that leaves it open is no failure.
 //
 // The flag -rapid.checks is the number of histories, 100 by default; -rapid.steps is their length.
 // A history that fails is shrunk and printed, and rapid says how to run it again. A failure that
@@ -55,6 +57,7 @@ func Source[T lw.Object](t testing.TB, subject func() Subject[T]) {
 			"stream":     h.stream,
 			"stop":       h.stop,
 			"refuse":     h.refuse,
+			"witness":    h.witness,
 			"catch up":   func(*rapid.T) { h.catchUp() },
 			"compact":    h.compact,
 			"disconnect": h.disconnect,

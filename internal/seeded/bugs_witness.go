@@ -23,6 +23,8 @@ var witnessBugs = []bug{
 		"	case errors.Is(o.err, ErrRewound), o.asked", "	case errors.Is(o.err, ErrRewound) && !o.asked, o.asked")},
 	{name: "an object that cannot be read any more leaves it open whether the server had it", run: "TestHadByList", edits: one("listwatch.go",
 		"			found = true // obj", "			other = true // obj")},
+	{name: "a Memory has what it had", run: "TestMemory$", in: "./lwtest", edits: one("memory.go",
+		"	was, err := m.objects.At(obj.Key(), version)\n", "	was, err := m.objects.At(obj.Key(), max(version, m.objects.Version()))\n")},
 	{name: "what an object was is what it is", run: "TestModel", in: "./internal/history", edits: one("internal/history/collection.go",
 		"		return r.at(version), nil\n", "		return r.at(c.line.now), nil\n")},
 	{name: "a no of the witness is a list like any other", run: "TestRestoredServer", edits: one(listFile,
