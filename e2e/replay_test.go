@@ -19,6 +19,7 @@ type replay[T lw.Object] struct {
 	faults                 []string
 	adds, updates, deletes int
 	syncs                  int
+	past                   map[lw.Key]bool // the next version of these objects may be any
 }
 
 func newReplay[T lw.Object](name string) *replay[T] {
@@ -51,10 +52,11 @@ func (r *replay[T]) handler() lw.Handler[T] {
 				r.faultLocked("Update of %s from another object than was told last", keyString(new))
 			case old.GetUID() != new.GetUID():
 				r.faultLocked("Update of %s from UID %s to %s", keyString(new), old.GetUID(), new.GetUID())
-			case !newer(new.GetResourceVersion(), old.GetResourceVersion()):
+			case !newer(new.GetResourceVersion(), old.GetResourceVersion()) && !r.past[lw.KeyOf(new)]:
 				r.faultLocked("Update of %s from version %s to %s", keyString(new), old.GetResourceVersion(), new.GetResourceVersion())
 			}
 			r.objects[lw.KeyOf(new)] = new
+			delete(r.past, lw.KeyOf(new))
 		},
 		Delete: func(last T) {
 			r.mu.Lock()
@@ -73,6 +75,17 @@ func (r *replay[T]) handler() lw.Handler[T] {
 				r.faultLocked("Synced was called twice")
 			}
 		},
+	}
+}
+
+// rewinds notes that the server is about to go back in time: what was told so far may be followed by
+// an older version, once for each object.
+func (r *replay[T]) rewinds() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.past = map[lw.Key]bool{}
+	for key := range r.objects {
+		r.past[key] = true
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package servers runs real API servers and etcd as child processes on the loopback interface. It
-// can kill, freeze, restart, compact and wipe them.
+// can kill, freeze, restart, compact, wipe and restore them.
 package servers
 
 import (
@@ -149,6 +149,23 @@ func (s *Server) WipeEtcd() error {
 		return errors.New("servers: etcd runs")
 	}
 	return os.RemoveAll(filepath.Join(s.Dir, "etcd"))
+}
+
+// BackupEtcd copies the data of etcd, which must not run, to dir, which must not exist.
+func (s *Server) BackupEtcd(dir string) error {
+	if s.etcd.running() {
+		return errors.New("servers: etcd runs")
+	}
+	return os.CopyFS(dir, os.DirFS(filepath.Join(s.Dir, "etcd")))
+}
+
+// RestoreEtcd puts a copy of dir, which BackupEtcd has made, in the place of etcd's data. Its
+// revisions then go on from those of the backup, with other content.
+func (s *Server) RestoreEtcd(dir string) error {
+	if err := s.WipeEtcd(); err != nil {
+		return err
+	}
+	return os.CopyFS(filepath.Join(s.Dir, "etcd"), os.DirFS(dir))
 }
 
 // APIProcess and EtcdProcess return the ids of the processes, 0 before the first start.

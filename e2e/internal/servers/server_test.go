@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -79,6 +80,38 @@ func TestDisturbances(t *testing.T) {
 	s.ThawAPI()
 	if diff := cmp.Diff(want, keys()); diff != "" {
 		t.Errorf("after it was frozen (-want +got):\n%s", diff)
+	}
+
+	s.Stop()
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := s.BackupEtcd(backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.BackupEtcd(backup + "2"); err == nil {
+		t.Error("a backup of an etcd that runs")
+	}
+	before, err := s.Revision(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Do(ctx, "POST", "/api/v1/namespaces/n/configmaps", "", configMap("c")); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	if err := s.RestoreEtcd(backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, keys()); diff != "" {
+		t.Errorf("after it was restored (-want +got):\n%s", diff)
+	}
+	if after, err := s.Revision(ctx); err != nil || after != before {
+		t.Errorf("the revision of the backup is %d, %v, want %d", after, err, before)
 	}
 
 	revision, err := s.Compact(ctx)
