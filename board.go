@@ -8,14 +8,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-lw/lw/internal/board"
 	"github.com/go-lw/lw/internal/names"
 )
 
 // A Board lists informers, reflectors and graphs while they run: those whose Options.Board or
 // GraphOptions.Board it is. Each is on the board before its first request or step, and off it when
-// its Run returns. A Board is an [http.Handler], whose page is for a person, and whose JSON is for
-// a program. It is an expvar.Var too: expvar.Publish("lw", board).
+// its Run returns. Package lwdebug shows a Board over HTTP, as a page and as JSON.
 //
 // The zero value is an empty board. A Board must not be copied after first use. All methods are
 // safe for concurrent use. They call no function of yours, and wait for none: a handler or a
@@ -49,6 +47,23 @@ func (b *Board) Graphs() iter.Seq2[string, GraphStatus] {
 	}
 }
 
+// addInformer puts what runs on b, and returns the function that takes it off. It does nothing if b
+// is nil.
+func (b *Board) addInformer(name string, status func() Status) (remove func()) {
+	if b == nil {
+		return func() {}
+	}
+	return b.informers.add(&rosterEntry{base: name, status: status})
+}
+
+// addGraph does the same for a graph.
+func (b *Board) addGraph(name string, status func() GraphStatus) (remove func()) {
+	if b == nil {
+		return func() {}
+	}
+	return b.graphs.add(&rosterEntry{base: name, graph: status})
+}
+
 // A roster is a list of what runs. It does not depend on what a status is, so that the compiler
 // generates its code once. A program may have an informer for each namespace, all of one name:
 // neither add nor its remove looks at the others.
@@ -70,19 +85,14 @@ type rosterEntry struct {
 	number int // 1: name is base
 	name   string
 
-	// What runs, and its status: one of the two is nil.
+	// What runs: one of the two is nil.
 
-	kind   board.Kind // "" for a graph
 	status func() Status
 	graph  func() GraphStatus
 }
 
-// add gives e, whose base is set, a name, and adds it. It returns the function that removes it. It
-// does nothing if r is nil.
+// add gives e, whose base is set, a name, and adds it. It returns the function that removes it.
 func (r *roster) add(e *rosterEntry) (remove func()) {
-	if r == nil {
-		return func() {}
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.name, e.number = r.names.Take(e.base)

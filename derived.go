@@ -80,7 +80,7 @@ type results[T Identified] interface {
 
 // newDerived adds a collection to g, whose results are compared by same. anew is as in Derived.
 func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a, b T) bool, anew func(shown func(Key) (T, bool), faults *faults) operator[T]) *Derived[T] {
-	opts := &settings{Name: g.opts.Name + "/" + name, OnPanic: g.opts.OnPanic}
+	opts := &Options{Name: g.opts.Name + "/" + name, OnPanic: g.opts.OnPanic}
 	d := &Derived[T]{hub: newHub[T](opts, &g.gate.mu), graph: g, anew: anew, faults: newFaults(g, name)}
 	d.hub.store.gate = &g.gate
 	d.hub.log.same = same(d.faults)

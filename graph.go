@@ -33,7 +33,7 @@ import (
 // A collection of another graph may be an input too. Then each graph has its own steps, and reads
 // of both may be of different states.
 type Graph struct {
-	opts graphSettings
+	opts GraphOptions  // with the defaults; Logger is in OnError
 	gate gate          // its mu is the lock of all hubs of the graph
 	wake chan struct{} // has room for one token: there is something to do
 	done chan struct{} // closed when Run stops
@@ -92,28 +92,17 @@ type GraphOptions struct {
 	Verify bool
 }
 
-// graphSettings are GraphOptions with the defaults filled in. They are a type of their own for the
-// reason that settings are.
-type graphSettings struct {
-	Name    string
-	OnError func(err error)
-	OnPanic func(p *Panic)
-	Verify  bool
-	board   *roster // nil: none
-}
-
 // NewGraph returns a graph without a collection. It does nothing until [Graph.Run].
 func NewGraph(opts *GraphOptions) *Graph {
 	g := &Graph{wake: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
-	if opts == nil {
-		opts = &GraphOptions{}
+	if opts != nil {
+		g.opts = *opts
 	}
-	g.opts = graphSettings{Name: cmp.Or(opts.Name, "graph"), OnError: opts.OnError, OnPanic: opts.OnPanic, Verify: opts.Verify}
-	if opts.Board != nil {
-		g.opts.board = &opts.Board.graphs
+	if g.opts.Name == "" {
+		g.opts.Name = "graph"
 	}
 	if g.opts.OnError == nil {
-		g.opts.OnError = graphLog(cmp.Or(opts.Logger, slog.Default()), g.opts.Name)
+		g.opts.OnError = graphLog(cmp.Or(g.opts.Logger, slog.Default()), g.opts.Name)
 	}
 	return g
 }
@@ -125,7 +114,7 @@ func (g *Graph) Run(ctx context.Context) error {
 	if !g.start() {
 		return ErrStarted
 	}
-	defer g.opts.board.add(&rosterEntry{base: g.opts.Name, graph: g.Status})()
+	defer g.opts.Board.addGraph(g.opts.Name, g.Status)()
 	g.calls.goroutine.Store(goroutineNumber())
 	for ctx.Err() == nil {
 		g.step()

@@ -1,11 +1,14 @@
 package lw
 
 import (
+	"context"
 	"fmt"
 	"iter"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +36,7 @@ func (c hubCollection) derived() *Derived[*part] { return nil }
 
 // partsOf returns a hub with n objects, of which each ten are a group. set changes the size of one.
 func partsOf(n int) (c hubCollection, set func(i, size int)) {
-	c = hubCollection{hub: newHub[*part](&settings{Name: "parts"}, new(sync.Mutex))}
+	c = hubCollection{hub: newHub[*part](&Options{Name: "parts"}, new(sync.Mutex))}
 	objs := make([]*part, n)
 	for i := range objs {
 		objs[i] = &part{Meta: Meta{Namespace: "n", Name: fmt.Sprint("part-", i), ResourceVersion: "1"}, Group: fmt.Sprint("g", i/10)}
@@ -114,5 +117,124 @@ func TestLastCallOfManyIsTold(t *testing.T) {
 	g.calls.step(time.Time{})
 	if c := g.calls.last(); c != nil {
 		t.Errorf("after the step: %v", c)
+	}
+}
+
+// background runs all of rs in the bubble until the test ends.
+func background(t *testing.T, rs ...interface{ Run(context.Context) error }) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, len(rs))
+	for _, r := range rs {
+		go func() { ran <- r.Run(ctx) }()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range rs {
+			if err := <-ran; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// readers returns how many consumers inf has.
+func readers(inf *Informer[*ball]) int {
+	inf.hub.mu.Lock()
+	defer inf.hub.mu.Unlock()
+	return int(inf.hub.log.live.Load()) + len(inf.hub.waiting)
+}
+
+// A collection may be made while the last other reader of its informer is closed.
+func TestDeriveDuringPrune(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory(newBall("a", 1, 1))
+		inf, other := NewInformer(m, nil), NewInformer(NewMemory[*ball](), nil)
+		g := NewGraph(nil)
+		same := func(b *ball) *ball { return newBall(b.Name, 1, 0) }
+		last := Derive(g, inf, same, "last")
+		Derive(g, other, same, "other")
+		background(t, inf, other, g)
+		synctest.Wait()
+		claimed := inputOf(g, Collection[*ball](inf), "Derive").(anyLeaf) // as a Derive does before it has the collection
+		last.Close()
+		synctest.Wait()
+		if n := readers(inf); n != 1 {
+			t.Errorf("%d readers of the informer while a collection of it is being made, want 1", n)
+		}
+		next := Derive(g, inf, same, "next")
+		g.life.Lock()
+		claimed.claim(-1)
+		g.life.Unlock()
+		if _, err := m.Create(newBall("b", 2, 0)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := next.Store().Len(); n != 2 {
+			t.Errorf("the new collection has %d objects, want 2", n)
+		}
+		next.Close()
+		synctest.Wait()
+		if n := readers(inf); n != 0 {
+			t.Errorf("%d readers of the informer at the end", n)
+		}
+	})
+}
+
+// Each level is a join of the level before with itself. A wait for the sync of the last looks at
+// each level once, and not at each way through them.
+func TestWaitForSyncOfDiamonds(t *testing.T) {
+	for _, depth := range []int{10, 24, 1000} {
+		g := NewGraph(nil)
+		inf := NewInformer(NewMemory[*ball](), nil)
+		on := On[string, *ball, *ball]{
+			Left: One(func(b *ball) string { return b.Name }), Right: One(func(b *ball) string { return b.Name }),
+		}
+		last := Derive(g, inf, func(b *ball) *ball { return b }, "first")
+		for i := range depth {
+			last = Join(g, last, last, on, func(l, _ *ball) *ball { return l }, "level "+strconv.Itoa(i))
+		}
+		n := 0
+		last.hub.eachUnsynced(func(*hubCore) bool { n++; return true })
+		if n != depth+1 { // with the first; the last itself is not looked at
+			t.Errorf("a wait for sync looks at %d collections of %d levels", n, depth)
+		}
+	}
+}
+
+// A program may have an informer for each namespace, all of one name. What one costs to come and to
+// go does not depend on the others.
+func TestBoardOfManyNames(t *testing.T) {
+	for _, n := range []int{10, 1_000, 100_000} {
+		var b Board
+		allocated := func() uint64 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.TotalAlloc
+		}
+		removes := make([]func(), n)
+		before := allocated()
+		for i := range removes {
+			removes[i] = b.addInformer("Pod", func() Status { return Status{} })
+		}
+		if got, most := allocated()-before, uint64(n+10)*1500; got > most {
+			t.Fatalf("%d informers: %d bytes to come, want %d at most", n, got, most)
+		}
+		var names []string
+		for name := range b.Informers() {
+			names = append(names, name)
+		}
+		if len(names) != n || names[0] != "Pod" || names[n-1] != fmt.Sprintf("Pod#%d", n) {
+			t.Errorf("%d informers: %d names, the last one is %s", n, len(names), names[len(names)-1])
+		}
+		before = allocated()
+		for _, remove := range removes {
+			remove()
+		}
+		if got, most := allocated()-before, uint64(n+10)*500; got > most {
+			t.Fatalf("%d informers: %d bytes to go, want %d at most", n, got, most)
+		}
+		for name := range b.Informers() {
+			t.Fatalf("%s is left", name)
+		}
 	}
 }

@@ -40,7 +40,7 @@ type hub[T Identified] struct {
 }
 
 // newHub returns an empty hub. Other hubs may have the same mu.
-func newHub[T Identified](opts *settings, mu *sync.Mutex) *hub[T] {
+func newHub[T Identified](opts *Options, mu *sync.Mutex) *hub[T] {
 	return &hub[T]{
 		hubCore: newHubCore(opts),
 		store:   &Indexer[T]{store: table.NewOwned(KeyOf[T], versionAndUID[T], mu)},

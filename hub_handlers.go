@@ -12,7 +12,7 @@ import (
 // A hubCore is the part of a hub that does not depend on T: the registrations with their
 // goroutines, and the waits. The compiler generates its code once, not once for each T.
 type hubCore struct {
-	opts    *settings
+	opts    *Options
 	status  func() Status           // of the hub's owner, for the errors of waits; called without a lock
 	explain func(cause error) error // the error of a wait for sync; nil: that of an informer
 	needs   iter.Seq[*hubCore]      // the hubs that must sync before that of a derived collection; nil: none
@@ -43,7 +43,7 @@ const (
 	ended                       // no handler can be registered any more
 )
 
-func newHubCore(opts *settings) *hubCore {
+func newHubCore(opts *Options) *hubCore {
 	return &hubCore{
 		opts: opts, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]struct{}{},
 	}

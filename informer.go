@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 	"sync"
-
-	"github.com/go-lw/lw/internal/board"
 )
 
 // An Informer keeps a typed, indexed copy of a collection in step with its [Source], and calls
@@ -51,7 +49,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
 		return startedError(inf.r.opts.Name)
 	}
-	defer inf.r.opts.board.add(&rosterEntry{base: inf.r.opts.Name, kind: board.KindInformer, status: inf.Status})()
+	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status)()
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler
@@ -135,6 +133,7 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 // Status returns what the informer is doing at this moment.
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.Status()
+	s.Reflector = false
 	s.Objects = inf.hub.store.Len()
 	s.Handlers, s.Pending = inf.hub.handlers()
 	return s

@@ -15,7 +15,7 @@ import (
 // writer. All methods but version are called in the goroutine of Run.
 type informerTarget[T Identified] struct {
 	hub         *hub[T]
-	opts        *settings
+	opts        *Options
 	detector    *mutationDetector // nil without Options.DetectMutation
 	holdingBack bool              // a version has come that the store does not report
 

@@ -31,7 +31,7 @@ type mutationDetector struct {
 	copies map[Identified]any
 }
 
-func newMutationDetector(opts *settings) *mutationDetector {
+func newMutationDetector(opts *Options) *mutationDetector {
 	return &mutationDetector{
 		copies: map[Identified]any{},
 		report: func(err *Error) { err.Informer = opts.Name; opts.OnError(err) },

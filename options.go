@@ -88,38 +88,13 @@ func (m ListMode) String() string {
 	return fmt.Sprintf("ListMode(%d)", int(m))
 }
 
-// settings are Options with the defaults filled in. OnPanic may be nil, and so may one of Logger
-// and OnError: newFailureLog sets OnError later if it is nil. A nil Backoff means the default; see
-// pauseAfter.
-//
-// They are a type of their own for the linker. It keeps the methods of every type that a reachable
-// one refers to. If an informer referred to a Board, then every program that serves HTTP would have
-// the page of the board in it; see TestProgramWithoutABoard.
-type settings struct {
-	Name           string
-	Logger         *slog.Logger
-	List           ListMode
-	PageSize       int64
-	SyncBudget     time.Duration
-	WatchTimeout   time.Duration
-	Backoff        func(failures int) time.Duration
-	OnError        func(err error)
-	OnPanic        func(p *Panic)
-	DetectMutation bool
-	board          *roster // nil: none
-}
-
-// withDefaults returns the settings that o means, which may be nil. name is the default of Name.
-func (o *Options) withDefaults(name string) *settings {
-	if o == nil {
-		o = &Options{}
-	}
-	s := &settings{
-		Name: o.Name, Logger: o.Logger, List: o.List, PageSize: o.PageSize, SyncBudget: o.SyncBudget, WatchTimeout: o.WatchTimeout,
-		Backoff: o.Backoff, OnError: o.OnError, OnPanic: o.OnPanic, DetectMutation: o.DetectMutation,
-	}
-	if o.Board != nil {
-		s.board = &o.Board.informers
+// withDefaults returns a copy of o, which may be nil, with the defaults filled in. name is the
+// default of Name. OnPanic may be nil in it, and so may one of Logger and OnError: newFailureLog sets
+// OnError later if it is nil. A nil Backoff means the default; see pauseAfter.
+func (o *Options) withDefaults(name string) *Options {
+	s := &Options{}
+	if o != nil {
+		*s = *o
 	}
 	if s.Name == "" {
 		s.Name = name

@@ -14,7 +14,7 @@ func TestOptionsDefaults(t *testing.T) {
 	} {
 		d := o.withDefaults("Pod")
 		if d.Name != "Pod" || d.Logger != slog.Default() || d.List != ListAuto || d.PageSize != 500 || d.SyncBudget != 10*time.Second ||
-			d.WatchTimeout != 5*time.Minute || d.Backoff != nil || d.OnPanic != nil || d.DetectMutation || d.board != nil {
+			d.WatchTimeout != 5*time.Minute || d.Backoff != nil || d.OnPanic != nil || d.DetectMutation || d.Board != nil {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
@@ -29,7 +29,7 @@ func TestOptionsDefaults(t *testing.T) {
 		t.Errorf("OnError was told %v", told)
 	}
 	if d.Name != "x" || d.Logger != set.Logger || d.List != ListWhole || d.PageSize != 1 || d.SyncBudget != 1 || d.WatchTimeout != 1 ||
-		d.Backoff(7) != 7 || d.OnPanic == nil || !d.DetectMutation || d.board != &set.Board.informers {
+		d.Backoff(7) != 7 || d.OnPanic == nil || !d.DetectMutation || d.Board != set.Board {
 		t.Errorf("%+v", d)
 	}
 }

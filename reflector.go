@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-lw/lw/internal/board"
 )
 
 // A Reflector keeps a [Sink] in step with a [Source]. It lists, then watches. It resumes a watch
@@ -15,8 +13,8 @@ import (
 type Reflector[T Identified] struct {
 	src    Source[T]
 	target target[T]
-	opts   *settings
-	board  *roster // nil if it is the reflector of an informer, which is on the board itself
+	opts   *Options
+	board  *Board // nil: the informer of r is on the board, or nothing is
 
 	started  atomic.Bool    // Run was called
 	limiter  requestLimiter // only the goroutine of Run uses it
@@ -69,11 +67,11 @@ func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflect
 		panic("lw: NewReflector: nil sink")
 	}
 	r := newReflector(src, target[T](&sinkTarget[T]{sink: sink}), opts.withDefaults(typeName[T]()))
-	r.board = r.opts.board
+	r.board = r.opts.Board
 	return r
 }
 
-func newReflector[T Identified](src Source[T], to target[T], opts *settings) *Reflector[T] {
+func newReflector[T Identified](src Source[T], to target[T], opts *Options) *Reflector[T] {
 	r := &Reflector[T]{src: src, target: to, opts: opts, recorder: statusRecorder{started: time.Now()}, log: newFailureLog(opts)}
 	r.setAside.recorder = &r.recorder
 	return r
@@ -87,7 +85,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return startedError(r.opts.Name)
 	}
-	defer r.board.add(&rosterEntry{base: r.opts.Name, kind: board.KindReflector, status: r.Status})()
+	defer r.board.addInformer(r.opts.Name, r.Status)()
 	defer r.recorder.setPhase(PhaseStopped)
 	r.log.start()
 	defer r.log.stop()
@@ -118,7 +116,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 // Status returns what the reflector is doing.
 func (r *Reflector[T]) Status() Status {
 	s := r.recorder.status(r.opts.List)
-	s.Informer = r.opts.Name
+	s.Informer, s.Reflector = r.opts.Name, true
 	s.ResourceVersion = r.target.version()
 	return s
 }

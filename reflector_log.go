@@ -44,7 +44,7 @@ type failureLog struct {
 
 // newFailureLog returns the log that opts ask for. It replaces opts.OnError by a function that
 // notes the failure in the log and then calls the user's OnError, if there is one.
-func newFailureLog(opts *settings) *failureLog {
+func newFailureLog(opts *Options) *failureLog {
 	user := opts.OnError
 	l := &failureLog{logger: opts.Logger, name: opts.Name, warn: user == nil}
 	switch {

@@ -23,6 +23,7 @@ import (
 // costs it another list.
 type Status struct {
 	Informer        string    // Options.Name
+	Reflector       bool      // it is a Reflector, which has no store and no handlers
 	Phase           Phase     // what is going on now
 	Synced          bool      // a whole list of one state of the server is in the store
 	ResourceVersion string    // the version of the store; every event up to it has been applied
@@ -44,8 +45,11 @@ type Status struct {
 	Pending  int             // changes that wait for the slowest of Handlers
 	Epoch    int             // how often the server went back in time
 
-	// Counters. They never go down.
+	Counters
+}
 
+// Counters count what an informer or a reflector has done. They never go down.
+type Counters struct {
 	Lists   uint64 // requests for a list; each page is one
 	Probes  uint64 // requests for the server's version, or for what a [Witness] asks: lists of at most one object
 	Watches uint64 // requests for a watch or a streamed list

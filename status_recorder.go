@@ -55,11 +55,14 @@ func (b *statusRecorder) status(mode ListMode) Status {
 	defer b.mu.Unlock()
 	s := Status{
 		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since, LastList: b.lastList, ListDue: b.due,
-		SetAside: maps.Clone(b.setAside), Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed, Mode: b.mode, Decoder: b.decoder, Epoch: b.epoch,
-		Requests: slices.Clone(b.requests), ListCauses: b.causes, Undecoded: b.undecoded.Load(), Backoff: b.backoff,
-		EventTypes: EventTypes{
-			Added: b.events[eventAdded].Load(), Modified: b.events[eventModified].Load(),
-			Deleted: b.events[eventDeleted].Load(), Bookmarks: b.events[eventBookmark].Load(),
+		SetAside: maps.Clone(b.setAside), Mode: b.mode, Decoder: b.decoder, Epoch: b.epoch,
+		Counters: Counters{
+			Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed,
+			Requests: slices.Clone(b.requests), ListCauses: b.causes, Undecoded: b.undecoded.Load(), Backoff: b.backoff,
+			EventTypes: EventTypes{
+				Added: b.events[eventAdded].Load(), Modified: b.events[eventModified].Load(),
+				Deleted: b.events[eventDeleted].Load(), Bookmarks: b.events[eventBookmark].Load(),
+			},
 		},
 	}
 	for i := range b.events {

@@ -57,13 +57,10 @@ var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Told: lw.ToldCounts{Added
 func TestValuesOfAnInformer(t *testing.T) {
 	s := lw.Status{
 		Synced: true, ResourceVersion: "11", Objects: 12, LastEvent: time.Unix(1700000000, 250_000_000), LastList: time.Unix(1700000001, 500_000_000), Failures: 13, SetAside: faults(3), Epoch: 14,
-		Handlers: told, Undecoded: 15, Backoff: 16500 * time.Millisecond,
-		Requests: []lw.RequestCount{
+		Handlers: told, Counters: lw.Counters{Undecoded: 15, Backoff: 16500 * time.Millisecond, Requests: []lw.RequestCount{
 			{Op: "list", Code: 0, Count: 21, Time: 1500 * time.Millisecond}, {Op: "list", Code: 200, Count: 22, Time: 2 * time.Second},
 			{Op: "list", Code: 403, Count: 23, Time: 4 * time.Second}, {Op: "watch", Code: 410, Count: 24, Time: 8 * time.Second},
-		},
-		ListCauses: lw.ListCauses{First: 31, Expired: 32, Gap: 33, Older: 34, Protocol: 35, Unreadable: 36, Failing: 37, Unversioned: 38},
-		EventTypes: lw.EventTypes{Added: 41, Modified: 42, Deleted: 43, Bookmarks: 44},
+		}, ListCauses: lw.ListCauses{First: 31, Expired: 32, Gap: 33, Older: 34, Protocol: 35, Unreadable: 36, Failing: 37, Unversioned: 38}, EventTypes: lw.EventTypes{Added: 41, Modified: 42, Deleted: 43, Bookmarks: 44}},
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { informer(to, "i", s) })
 	want := []string{

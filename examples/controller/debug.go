@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/go-lw/lw/lwdebug"
 	"github.com/go-lw/lw/prom"
 )
 
@@ -29,8 +30,9 @@ func (c *Controller) Debug() http.Handler {
 		}, func() float64 { return float64(c.queue.Len()) }),
 	)
 	mux := http.NewServeMux()
-	mux.Handle("/{$}", &c.board)
-	mux.Handle("/debug/lw", &c.board)
+	page := lwdebug.Handler(&c.board)
+	mux.Handle("/{$}", page)
+	mux.Handle("/debug/lw", page)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	return mux
 }

@@ -24,7 +24,6 @@ var Rooms = []Room{
 	{"reflector", []string{"reflector*.go"}, []string{"words"}},
 	{"informer", []string{"informer*.go", "mutation*.go", "group*.go"}, []string{"words", "index", "hub", "reflector"}},
 	{"graph", []string{"collection.go", "graph*.go", "derive*.go", "join*.go", "aggregate.go", "union.go"}, []string{"words", "log", "index", "hub", "reflector", "informer"}},
-	{"board", []string{"board_*.go"}, []string{"words"}},
 }
 
 // roomOf returns the first of rooms that has the file, or nil.

@@ -2,7 +2,7 @@ package main
 
 const (
 	boardFile     = "board.go"
-	boardHTTPFile = "board_http.go"
+	boardHTTPFile = "lwdebug/lwdebug.go"
 	namesFile     = "internal/names/names.go"
 	statesFile    = "internal/board/state.go"
 	pageFile      = "internal/board/page.go"
@@ -12,12 +12,12 @@ const (
 // boardBugs are of what a board lists, and of how it is shown.
 var boardBugs = []bug{
 	{name: "board: an informer stays when its Run has returned", run: "TestBoardListsWhatRuns", edits: one("informer.go",
-		"	defer inf.r.opts.board.add(&rosterEntry{base: inf.r.opts.Name, kind: board.KindInformer, status: inf.Status})()\n",
-		"	inf.r.opts.board.add(&rosterEntry{base: inf.r.opts.Name, kind: board.KindInformer, status: inf.Status})\n")},
+		"	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status)()\n",
+		"	inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status)\n")},
 	{name: "board: a graph stays when its Run has returned", run: "TestBoardListsWhatRuns", edits: one(graphFile,
-		"	defer g.opts.board.add(&rosterEntry{base: g.opts.Name, graph: g.Status})()\n", "	g.opts.board.add(&rosterEntry{base: g.opts.Name, graph: g.Status})\n")},
+		"	defer g.opts.Board.addGraph(g.opts.Name, g.Status)()\n", "	g.opts.Board.addGraph(g.opts.Name, g.Status)\n")},
 	{name: "board: the reflector of an informer is listed beside it", run: "TestBoardListsWhatRuns", edits: one(reflectorFile,
-		"opts: opts, recorder:", "opts: opts, board: opts.board, recorder:")},
+		"opts: opts, recorder:", "opts: opts, board: opts.Board, recorder:")},
 	{name: "board: two have one name", run: "TestBoardOfEqualNames", edits: one(namesFile,
 		"!e.taken {", "!e.taken || number == 1 {")},
 	{name: "board: a name that looks like one with a number is taken twice", run: "TestBoardOfEqualNames", edits: one(namesFile,
@@ -32,13 +32,13 @@ var boardBugs = []bug{
 		"		delete(r.entries, e)\n		r.sorted = nil\n", "		delete(r.entries, e)\n		r.sorted = without(r.sorted, e)\n")},
 	{name: "board: statuses are asked for under the lock", run: "TestBoardChangesInALoop", edits: one(boardFile,
 		"		for _, e := range b.informers.list() {\n", "		b.informers.mu.Lock()\n		defer b.informers.mu.Unlock()\n		for e := range b.informers.entries {\n")},
-	{name: "board: text is not escaped", run: "TestBoardIsHarmless", edits: one(markupFile,
+	{name: "board: text is not escaped", run: "TestBoardIsHarmless", in: "./lwdebug", edits: one(markupFile,
 		"html.EscapeString(printable(text))", "html.UnescapeString(html.EscapeString(printable(text)))")},
 	{name: "board: what cannot be printed stays", run: "TestPrintable|TestEscape", in: "./internal/markup", edits: one(markupFile,
 		"strconv.IsPrint(r) {", "!strconv.IsPrint(r) || true {")},
-	{name: "board: the answer to HEAD has a body", run: "TestBoardMethods", edits: one(boardHTTPFile,
+	{name: "board: the answer to HEAD has a body", run: "TestBoardMethods", in: "./lwdebug", edits: one(boardHTTPFile,
 		"	if r.Method == http.MethodGet {\n", "	if r.Method != \"\" {\n")},
-	{name: "board: JSON for whoever accepts it beside a page", run: "TestBoardForms", edits: one(boardHTTPFile,
+	{name: "board: JSON for whoever accepts it beside a page", run: "TestBoardForms", in: "./lwdebug", edits: one(boardHTTPFile,
 		" && !strings.Contains(accept, \"text/html\")", "")},
 	{name: "board: the page is not of the worst first", run: "TestVerdict", in: "./internal/board", edits: one(pageFile,
 		"cmp.Compare(state(a).rank(), state(b).rank())", "cmp.Compare(state(b).rank(), state(a).rank())")},

@@ -1,0 +1,62 @@
+package lwdebug_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwdebug"
+)
+
+// A board has a page for a person, and JSON for a program.
+func ExampleHandler() {
+	server := lw.NewMemory(widget("a", 1), widget("b", 2))
+	mux := http.NewServeMux()
+
+	var board lw.Board
+	mux.Handle("/debug/lw", lwdebug.Handler(&board))
+	widgets := lw.NewInformer(server, &lw.Options{Board: &board})
+	graph := lw.NewGraph(&lw.GraphOptions{Board: &board})
+
+	lw.Derive(graph, widgets, sumOf, "notes")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go widgets.Run(ctx)
+	go graph.Run(ctx)
+	if err := graph.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// What curl would show of the JSON.
+	debug := httptest.NewServer(mux)
+	defer debug.Close()
+	response, err := http.Get(debug.URL + "/debug/lw?format=json")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		for _, field := range []string{`"name"`, `"state"`, `"objects"`} {
+			if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, field) && !strings.HasSuffix(line, "[]") {
+				fmt.Println(line)
+			}
+		}
+	}
+
+	// Output:
+	// "name": "Widget",
+	// "state": "ok",
+	// "objects": 2,
+	// "name": "graph",
+	// "state": "ok",
+	// "name": "notes",
+	// "state": "ok",
+	// "objects": 2,
+}

@@ -1,0 +1,340 @@
+package lwdebug_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"expvar"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/board"
+	"github.com/go-lw/lw/lwdebug"
+)
+
+var _ expvar.Var = lwdebug.Var(nil)
+
+// askBoard asks b for target.
+func askBoard(b *lw.Board, method, target string, accept ...string) *http.Response {
+	r := httptest.NewRequest(method, target, nil)
+	r.Header["Accept"] = accept
+	w := httptest.NewRecorder()
+	lwdebug.Handler(b).ServeHTTP(w, r)
+	return w.Result()
+}
+
+// body returns the body of r.
+func body(t *testing.T, r *http.Response) string {
+	t.Helper()
+	all, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(all)
+}
+
+// Which form is served, by the query and what the client accepts.
+func TestBoardForms(t *testing.T) {
+	const page, list = "text/html; charset=utf-8", "application/json"
+	var b lw.Board
+	for _, tt := range []struct {
+		target string
+		accept []string
+		want   string
+	}{
+		{"/", nil, page},
+		{"/debug/lw", []string{"*/*"}, page},
+		{"/", []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}, page},
+		{"/", []string{"application/json"}, list},
+		{"/", []string{"text/plain", "application/json;q=0.9"}, list},
+		{"/", []string{"application/json, text/html"}, page},
+		{"/?format=json", []string{"text/html"}, list},
+		{"/?format=html", []string{"application/json"}, page},
+	} {
+		r := askBoard(&b, "GET", tt.target, tt.accept...)
+		if got := r.Header.Get("Content-Type"); r.StatusCode != http.StatusOK || got != tt.want {
+			t.Errorf("%s, accept %q: %d, %s, want %s", tt.target, tt.accept, r.StatusCode, got, tt.want)
+		}
+		text := body(t, r)
+		if json.Valid([]byte(text)) != (tt.want == list) {
+			t.Errorf("%s, accept %q: the body is %.50q", tt.target, tt.accept, text)
+		}
+	}
+	if r := askBoard(&b, "GET", "/?format=yaml"); r.StatusCode != http.StatusBadRequest {
+		t.Errorf("format=yaml: %d", r.StatusCode)
+	}
+}
+
+func TestBoardMethods(t *testing.T) {
+	var b lw.Board
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		if r := askBoard(&b, method, "/"); r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s: %d, allow %q", method, r.StatusCode, r.Header.Get("Allow"))
+		}
+	}
+	get, head := askBoard(&b, "GET", "/"), askBoard(&b, "HEAD", "/")
+	if diff := cmp.Diff(get.Header, head.Header, cmp.FilterPath(func(p cmp.Path) bool { return strings.Contains(p.GoString(), "Content-Length") }, cmp.Ignore())); diff != "" {
+		t.Errorf("the headers of GET and HEAD (-GET +HEAD):\n%s", diff)
+	}
+	if text := body(t, head); head.StatusCode != http.StatusOK || text != "" {
+		t.Errorf("HEAD: %d, body %q", head.StatusCode, text)
+	}
+}
+
+func TestBoardHeaders(t *testing.T) {
+	var b lw.Board
+	for _, target := range []string{"/", "/?format=json", "/?format=yaml"} {
+		h := askBoard(&b, "GET", target).Header
+		for name, want := range map[string]string{
+			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Vary": "Accept",
+		} {
+			if got := h.Get(name); got != want {
+				t.Errorf("%s: %s: %q, want %q", target, name, got, want)
+			}
+		}
+		policy := h.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") || strings.Contains(policy, "script") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: the policy is %s", target, policy)
+		}
+	}
+}
+
+func TestBoardRefresh(t *testing.T) {
+	var b lw.Board
+	for query, want := range map[string]string{
+		"": "", "?refresh=0": "", "?refresh=x": "", "?refresh=-1": "", "?refresh=5": "5", "?refresh=30": "30", "?refresh=99999999999": "",
+		"?refresh=5;url=http://example.com": "",
+	} {
+		got := ""
+		for _, e := range elements(t, body(t, askBoard(&b, "GET", "/"+query))) {
+			if e.Name.Local == "meta" && value(e, "http-equiv") == "refresh" {
+				got = value(e, "content")
+			}
+		}
+		if got != want {
+			t.Errorf("%s: every %q s, want %q", query, got, want)
+		}
+	}
+}
+
+// elements parses a page and returns its elements.
+func elements(t *testing.T, page string) (all []xml.StartElement) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(page))
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			all = append(all, e.Copy())
+		}
+	}
+}
+
+// value returns an attribute of e.
+func value(e xml.StartElement, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// The page of a hostile server runs nothing and loads nothing: it has only elements and attributes
+// that cannot.
+func TestBoardIsHarmless(t *testing.T) {
+	known := strings.Fields("html head meta title style body header main section p h1 h2 ul li dl div dt dd span small strong time a svg path " +
+		"table thead tbody tr th td details summary")
+	attributes := strings.Fields("lang charset name content class datetime title href scope colspan data-label " +
+		"width height viewBox aria-hidden fill fill-rule d open")
+	synctest.Test(t, func(t *testing.T) {
+		s := newBoardScene(t)
+		s.hostile()
+		synctest.Wait()
+		page := body(t, askBoard(&s.board, "GET", "/"))
+		for _, e := range elements(t, page) {
+			if !slices.Contains(known, e.Name.Local) {
+				t.Errorf("element %s", e.Name.Local)
+			}
+			for _, a := range e.Attr {
+				if !slices.Contains(attributes, a.Name.Local) {
+					t.Errorf("attribute %s of %s", a.Name.Local, e.Name.Local)
+				}
+				if a.Name.Local == "href" && !strings.HasPrefix(a.Value, "?") {
+					t.Errorf("a link to %s", a.Value)
+				}
+			}
+		}
+		style := page[strings.Index(page, "<style>"):strings.Index(page, "</style>")]
+		for _, no := range []string{"url(", "@import", "expression"} {
+			if strings.Contains(style, no) {
+				t.Errorf("the style sheet has %s", no)
+			}
+		}
+		// What is hostile is there as text.
+		for _, want := range []string{"&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;", "&lt;img src=x onerror=alert(2)&gt;", "&lt;/p&gt;&lt;/main&gt;"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("no %s", want)
+			}
+		}
+	})
+}
+
+// The JSON of Handler and Var are the same, and are what a program reads.
+func TestBoardJSON(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		if got := decoded(t, lwdebug.Var(&b).String()); len(got.Informers) != 0 || len(got.Graphs) != 0 {
+			t.Errorf("an empty board: %+v", got)
+		}
+		stop := begin(t, lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Board: &b, OnError: func(error) {}}))
+		want := shape{Informers: []shapeInformer{{Name: "Widget", State: "ok", Phase: "watching", Synced: true, Version: "2", Objects: 1}}}
+		r := askBoard(&b, "GET", "/?format=json")
+		for name, text := range map[string]string{"Handler": body(t, r), "Var": lwdebug.Var(&b).String()} {
+			if diff := cmp.Diff(want, decoded(t, text)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			if strings.Contains(text, "null") {
+				t.Errorf("%s has a null: %s", name, text)
+			}
+		}
+		if strings.Contains(lwdebug.Var(&b).String(), "\n") {
+			t.Error("String has more than one line")
+		}
+		stop()
+		if got := decoded(t, lwdebug.Var(&b).String()); len(got.Informers) != 0 {
+			t.Errorf("after Run: %+v", got)
+		}
+	})
+}
+
+// A shape is a part of the JSON, as a program would read it.
+type shape struct{ Informers, Graphs []shapeInformer }
+
+type shapeInformer struct {
+	Name, State, Phase string
+	Synced             bool
+	Version            string `json:"resource_version"`
+	Objects            int
+}
+
+func decoded(t *testing.T, text string) (s shape) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if len(s.Informers) == 0 {
+		s.Informers = nil
+	}
+	if len(s.Graphs) == 0 {
+		s.Graphs = nil
+	}
+	return s
+}
+
+// Nothing of the user's that is blocked blocks the page: no handler, no function of a graph, and
+// none that the informer itself calls.
+func TestBoardBesideWhatIsBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		release := make(chan struct{})
+		opts := func(name string) *lw.Options {
+			return &lw.Options{Name: name, Board: &b, OnError: func(error) { <-release }}
+		}
+		block := func(w *Widget) string { <-release; return w.Name }
+		var stops []func()
+		run := func(r interface{ Run(context.Context) error }) { stops = append(stops, begin(t, r)) }
+
+		handled := lw.NewInformer(lw.NewMemory(widget("a", 1), widget("b", 2)), opts("handler"))
+		handled.AddHandler(lw.Handler[*Widget]{Add: func(w *Widget) { block(w) }})
+		run(handled)
+		indexed := lw.NewInformer(lw.NewMemory(widget("a", 1)), opts("index"))
+		lw.NewIndex(indexed, block)
+		run(indexed)
+		run(lw.NewInformer(lw.Transform(lw.NewMemory(widget("a", 1)), func(w *Widget) (*Widget, error) { block(w); return w, nil }), opts("transform")))
+		refused := lw.NewMemory(widget("a", 1))
+		refused.Fail(context.DeadlineExceeded)
+		run(lw.NewInformer(refused, opts("error")))
+		g := lw.NewGraph(&lw.GraphOptions{Name: "graph", Board: &b})
+		d := lw.Derive(g, handled, sumOf, "sums")
+		lw.NewIndex(d, func(s *sum) string { <-release; return s.Name })
+		run(g)
+		g2 := lw.NewGraph(&lw.GraphOptions{Name: "graph 2", Board: &b})
+		lw.Derive(g2, handled, func(w *Widget) *sum { block(w); return sumOf(w) }, "sums")
+		run(g2)
+
+		// If one of these waited, the bubble would report a deadlock.
+		page := body(t, askBoard(&b, "GET", "/"))
+		for _, name := range []string{"handler", "index", "transform", "error", "graph", "graph 2"} {
+			if !strings.Contains(page, name) {
+				t.Errorf("%s is not on the page", name)
+			}
+		}
+		close(release)
+		for _, stop := range stops {
+			stop()
+		}
+	})
+}
+
+// Each count has a word of its own, that of its field.
+func TestBoardCounts(t *testing.T) {
+	check := func(counts any, words func() map[string]uint64) {
+		v := reflect.ValueOf(counts).Elem()
+		for i := range v.NumField() {
+			v.Field(i).SetUint(7)
+			want := map[string]uint64{strings.TrimSuffix(strings.ToLower(v.Type().Field(i).Name), "s"): 7}
+			if diff := cmp.Diff(want, words()); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", v.Type().Field(i).Name, diff)
+			}
+			v.Field(i).SetUint(0)
+		}
+	}
+	var lists lw.ListCauses
+	check(&lists, func() map[string]uint64 { return lwdebug.ListsOf(lists) })
+	var events lw.EventTypes
+	check(&events, func() map[string]uint64 { return lwdebug.EventsOf(events) })
+}
+
+// A board names the function that a step is in, and says how old the content of an informer is.
+func TestBoardShowsACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		block := make(chan struct{})
+		inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Board: &b})
+		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
+		lw.Derive(g, inf, func(w *Widget) *sum { <-block; return sumOf(w) }, "sums")
+		began := time.Now()
+		defer begin(t, inf)()
+		defer begin(t, g)()
+		sleep(time.Minute)
+		r := lwdebug.ReportOf(&b)
+		want := &board.Call{Collection: "sums", Function: "function", Namespace: "default", Name: "a", StepBegan: began.UTC()}
+		if diff := cmp.Diff(want, r.Graphs[0].Call); diff != "" {
+			t.Errorf("the call (-want +got):\n%s", diff)
+		}
+		if got := r.Informers[0]; !got.LastList.Equal(began) || !got.ListDue.IsZero() {
+			t.Errorf("the last list was at %v, want %v; another is due since %v", got.LastList, began, got.ListDue)
+		}
+		close(block)
+		synctest.Wait()
+		if call := lwdebug.ReportOf(&b).Graphs[0].Call; call != nil {
+			t.Errorf("after the step the call is %+v", call)
+		}
+	})
+}

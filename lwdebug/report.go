@@ -1,0 +1,151 @@
+package lwdebug
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/board"
+)
+
+// report returns what b shows at this moment.
+func report(b *lw.Board) *board.Report {
+	now := time.Now()
+	r := &board.Report{Time: moment(now), Process: board.ThisProcess(), Informers: []board.Informer{}, Graphs: []board.Graph{}}
+	for name, s := range b.Informers() {
+		r.Informers = append(r.Informers, reportOf(name, s, now))
+	}
+	for name, s := range b.Graphs() {
+		r.Graphs = append(r.Graphs, reportOfGraph(name, s))
+	}
+	r.Judge()
+	return r
+}
+
+func reportOf(name string, s lw.Status, now time.Time) board.Informer {
+	kind := board.KindInformer
+	if s.Reflector {
+		kind = board.KindReflector
+	}
+	r := board.Informer{
+		Name: name, Kind: kind, Phase: s.Phase.String(), Synced: s.Synced, ResourceVersion: s.ResourceVersion,
+		Mode: s.Mode.String(), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent),
+		LastList: moment(s.LastList), ListDue: moment(s.ListDue), SetAside: faultsOf(s.SetAside), Handlers: handlersOf(s.Handlers),
+		Requests: board.Requests{
+			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
+		},
+		Events: s.Events, EventsBy: eventsOf(s.EventTypes),
+		Relists: s.Relists, ListsBy: listsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
+		Epochs: s.Epoch,
+	}
+	if kind == board.KindInformer {
+		r.Objects = &s.Objects
+	}
+	if s.Failures > 0 {
+		r.Failure = &board.Failure{
+			InARow: s.Failures, Since: moment(s.Since), ForSeconds: board.Seconds(max(0, now.Sub(s.Since))), Error: s.Err.Error(),
+		}
+	}
+	return r
+}
+
+// eventsOf and listsOf use the words that module prom uses.
+func eventsOf(e lw.EventTypes) board.Counts {
+	return counted(board.Counts{"added": e.Added, "modified": e.Modified, "deleted": e.Deleted, "bookmark": e.Bookmarks})
+}
+
+func listsOf(c lw.ListCauses) board.Counts {
+	return counted(board.Counts{
+		"first": c.First, "expired": c.Expired, "gap": c.Gap, "older": c.Older, "protocol": c.Protocol,
+		"unreadable": c.Unreadable, "failing": c.Failing, "unversioned": c.Unversioned,
+	})
+}
+
+func counted(all board.Counts) board.Counts {
+	maps.DeleteFunc(all, func(_ string, n uint64) bool { return n == 0 })
+	return all
+}
+
+func endedOf(all []lw.RequestCount) []board.Ended {
+	ended := []board.Ended{}
+	for _, r := range all {
+		ended = append(ended, board.Ended{Op: r.Op, Code: r.Code, N: r.Count, Seconds: board.Seconds(r.Time)})
+	}
+	return ended
+}
+
+func reportOfGraph(name string, s lw.GraphStatus) board.Graph {
+	r := board.Graph{
+		Name: name, Synced: s.Synced, Steps: s.Steps, BusySeconds: board.Seconds(s.Busy), LastStep: moment(s.LastStep),
+		Pending: s.Pending, Versions: s.Versions, Collections: []board.Collection{},
+	}
+	if c := s.Call; c != nil {
+		r.Call = &board.Call{
+			Collection: c.Collection, Function: c.Function, Namespace: c.Key.Namespace, Name: c.Key.Name, StepBegan: moment(c.StepBegan),
+		}
+	}
+	for _, c := range s.Collections {
+		r.Collections = append(r.Collections, board.Collection{
+			Name: c.Name, From: append([]string{}, c.From...), Synced: c.Synced, Objects: c.Objects, Computed: c.Computed,
+			Unchanged: c.Unchanged, Pending: c.Pending, Conflicts: faultsOf(c.Conflicts), SetAside: faultsOf(c.SetAside),
+			Handlers: handlersOf(c.Handlers),
+		})
+	}
+	return r
+}
+
+func handlersOf(all []lw.HandlerStatus) []board.Handler {
+	handlers := []board.Handler{}
+	for _, s := range all {
+		h := board.Handler{
+			Name: s.Name, Synced: s.Synced, Pending: s.Pending, Folded: s.Folded, Panics: s.Panics,
+			Told: board.Told{Added: s.Told.Added, Updated: s.Told.Updated, Deleted: s.Told.Deleted},
+			Lag:  board.Lag{Count: s.Lag.Count(), SumSeconds: board.Seconds(s.Lag.Sum)},
+		}
+		for bound, n := range s.Lag.Buckets() {
+			h.Lag.Buckets = append(h.Lag.Buckets, board.Bucket{Seconds: board.Seconds(bound), Count: n})
+		}
+		handlers = append(handlers, h)
+	}
+	return handlers
+}
+
+// faultsOf names the first of errs in the order of their keys.
+func faultsOf(errs map[lw.Key]error) board.Faults {
+	keys := slices.SortedFunc(maps.Keys(errs), byNamespace)
+	f := board.Faults{Total: len(keys), Objects: []board.Fault{}}
+	for _, key := range keys[:min(len(keys), board.MaxFaults)] {
+		f.Objects = append(f.Objects, board.Fault{Namespace: key.Namespace, Name: key.Name, Error: errs[key].Error(), Cause: faultText(errs[key], key)})
+	}
+	return f
+}
+
+// faultText returns the text of err, which is about the object of key, without the names of the
+// informer and the object.
+func faultText(err error, key lw.Key) string {
+	switch err := err.(type) {
+	case *lw.Error:
+		if err.Key == key {
+			return err.Op + ": " + strings.TrimPrefix(err.Err.Error(), "lw: ")
+		}
+	case *lw.Panic:
+		return fmt.Sprintf("%s panicked: %v", err.Handler, err.Value)
+	}
+	return strings.TrimPrefix(err.Error(), "lw: ")
+}
+
+// moment returns t as a report has it: in UTC, to the millisecond.
+func moment(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}
+
+func byNamespace(a, b lw.Key) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,213 @@
+package lwdebug_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/board"
+	"github.com/go-lw/lw/lwdebug"
+)
+
+const hostile = `<script>alert("1")</script>`
+
+// A boardScene is a program in which much is wrong. It runs in a bubble, so all its times and
+// numbers are the same whenever it runs.
+type boardScene struct {
+	t     *testing.T
+	board lw.Board
+}
+
+// newBoardScene runs the program for some minutes, up to a moment in 2026.
+func newBoardScene(t *testing.T) *boardScene {
+	t.Helper()
+	s := &boardScene{t: t}
+	time.Sleep(time.Until(time.Date(2026, 11, 22, 9, 27, 0, 0, time.UTC)))
+
+	pods, podServer := s.memory("Pod", "shop", "cart", 1200)
+	pods.AddHandler(lw.Handler[*Widget]{Name: "deployments", Add: func(*Widget) {}, Update: func(_, _ *Widget) {}})
+	pods.AddHandler(lw.Handler[*Widget]{Name: "audit", Update: func(_, w *Widget) {
+		time.Sleep(3 * time.Millisecond)
+		if w.Size == 100 {
+			panic("no audit log")
+		}
+	}})
+	services, serviceServer := s.memory("Service", "shop", "svc", 140)
+	nodes, nodeServer := s.memory("Node", "", "node", 24)
+	_, secretServer := s.memory("Secret", "shop", "token", 318)
+	jobs, jobServer := s.memory("Job", "batch", "report", 2300)
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	jobs.AddHandler(lw.Handler[*Widget]{Name: "mailer", Update: func(_, _ *Widget) { <-release }})
+	jobs.AddHandler(lw.Handler[*Widget]{Name: "queue", Update: func(_, _ *Widget) {}})
+	s.setAside()
+	s.reflector()
+	s.hanging()
+	synctest.Wait()
+	s.graph(pods, services, nodes)
+	synctest.Wait()
+
+	for range 6 {
+		touch(t, podServer, 200)
+		touch(t, serviceServer, 5)
+		touch(t, nodeServer, 24)
+		touch(t, jobServer, 500)
+		sleep(10 * time.Second)
+	}
+	secretServer.Fail(errors.New("HTTP: https://10.96.0.1/api/v1/secrets: dial tcp 10.96.0.1:443: connect: connection refused"))
+	sleep(3 * time.Minute)
+	touch(t, jobServer, 2300)
+	s.forbidden()
+	sleep(9 * time.Second)
+	touch(t, podServer, 3)
+	synctest.Wait()
+	time.Sleep(412 * time.Millisecond)
+	synctest.Wait()
+	return s
+}
+
+// report returns what the board shows, of a process that is the same whenever it runs.
+func (s *boardScene) report() *board.Report {
+	r := lwdebug.ReportOf(&s.board)
+	r.Process = board.Process{
+		Program: "shop-controller", Host: "shop-controller-7c9d8f6b5-x2lqp", Go: "go1.26.0", Goroutines: 63,
+		HeapLive: 58 << 20, Heap: 81 << 20, Memory: 134 << 20, Limit: 512 << 20,
+	}
+	for i := range r.Graphs {
+		r.Graphs[i].BusySeconds = board.Seconds(1240 * time.Millisecond) // steps take no time in a bubble
+	}
+	return r
+}
+
+func (s *boardScene) options(name string) *lw.Options {
+	return &lw.Options{
+		Name: name, Board: &s.board, List: lw.ListWhole, WatchTimeout: time.Hour, OnError: func(error) {}, OnPanic: func(*lw.Panic) {},
+		Backoff: func(failures int) time.Duration { return min(time.Second<<failures, 20*time.Second) },
+	}
+}
+
+// memory runs an informer of so many objects.
+func (s *boardScene) memory(name, namespace, object string, n int) (*lw.Informer[*Widget], *lw.Memory[*Widget]) {
+	m := lw.NewMemory[*Widget]()
+	for i := range n {
+		m.Create(&Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
+	}
+	return s.run(name, m), m
+}
+
+// run runs an informer of src.
+func (s *boardScene) run(name string, src lw.Source[*Widget]) *lw.Informer[*Widget] {
+	inf := lw.NewInformer(src, s.options(name))
+	start(s.t, inf)
+	return inf
+}
+
+// touch updates the first n objects of m, one after the other: so what a graph takes in one step
+// does not depend on the scheduler.
+func touch(t *testing.T, m *lw.Memory[*Widget], n int) {
+	for w := range m.All() {
+		if n--; n < 0 {
+			return
+		}
+		w.Size++
+		if _, err := m.Update(w); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+	}
+}
+
+// setAside runs an informer that cannot use some objects.
+func (s *boardScene) setAside() {
+	m := lw.NewMemory[*Widget]()
+	for i := range 61 {
+		size := i
+		if i%8 == 7 {
+			size = -i
+		}
+		m.Create(&Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)}, Size: size})
+	}
+	s.run("Website", lw.Transform(m, func(w *Widget) (*Widget, error) {
+		if w.Size < 0 {
+			return nil, fmt.Errorf("spec.replicas: invalid value %d: must not be negative", w.Size)
+		}
+		return w, nil
+	}))
+}
+
+// hostile runs an informer in which every name and text is markup. It is not on the page of the
+// screenshot.
+func (s *boardScene) hostile() {
+	m := lw.NewMemory(&Widget{Meta: lw.Meta{Namespace: `"><img src=x onerror=alert(2)>`, Name: hostile}}, widget("a", 1))
+	inf := s.run(hostile, lw.Transform(m, func(w *Widget) (*Widget, error) {
+		if w.Name == hostile {
+			return nil, errors.New("</p></main>" + hostile + "\u202e\x00")
+		}
+		return w, nil
+	}))
+	inf.AddHandler(lw.Handler[*Widget]{Name: "</table>" + hostile, Add: func(*Widget) {}})
+}
+
+func (s *boardScene) reflector() {
+	m := lw.NewMemory(widget("leader", 1))
+	start(s.t, lw.NewReflector(m, lw.Sink[*Widget](lw.NewIndexer[*Widget]()), s.options("Lease")))
+}
+
+// A silent server answers no request.
+type silent struct{}
+
+func (silent) List(ctx context.Context, _ metav1.ListOptions, _ func(*Widget, error) error) (metav1.ListMeta, error) {
+	<-ctx.Done()
+	return metav1.ListMeta{}, ctx.Err()
+}
+
+func (silent) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*Widget]) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *boardScene) hanging() { s.run("EndpointSlice", silent{}) }
+
+// forbidden runs an informer that was refused a moment ago.
+func (s *boardScene) forbidden() {
+	m := lw.NewMemory(widget("a", 1))
+	m.Fail(apierrors.NewForbidden(schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}, "",
+		errors.New(`User "system:serviceaccount:shop:controller" cannot list resource "ingresses"`)))
+	s.run("Ingress", m)
+}
+
+// graph runs a graph with conflicts, with an object at which a function panics, and with handlers.
+func (s *boardScene) graph(pods, services, nodes lw.Collection[*Widget]) {
+	g := lw.NewGraph(&lw.GraphOptions{Name: "endpoints", Board: &s.board, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
+	ready := lw.Derive(g, pods, func(w *Widget) *sum {
+		if w.Size%7 == 0 {
+			return nil
+		}
+		return sumOf(w)
+	}, "ready pods")
+	perService := lw.LeftJoin(g, services, ready, lw.On[int, *Widget, *sum]{
+		Left: lw.One(func(w *Widget) int { return w.Size % 140 }), Right: lw.One(func(s *sum) int { return s.Sum % 140 }),
+	}, func(w *Widget, rights []*sum) *sum {
+		return &sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: len(rights)}
+	}, "endpoints by service")
+	perService.AddHandler(lw.Handler[*sum]{Name: "proxy", Update: func(_, _ *sum) {}})
+	lw.Derive(g, services, func(w *Widget) *sum {
+		return &sum{Meta: lw.Meta{Namespace: w.Namespace, Name: fmt.Sprint("10.96.14.", min(w.Size%140, 137))}}
+	}, "services by address")
+	lw.Derive(g, nodes, func(w *Widget) *sum {
+		if w.Name == "node-0017" {
+			panic("runtime error: index out of range [2] with length 2")
+		}
+		return sumOf(w)
+	}, "nodes by zone")
+	lw.GroupBy(g, ready, func(s *sum) lw.Key { return lw.Key{Name: s.Namespace} }, addedUp, totalOf, "load by namespace")
+	start(s.t, g)
+}

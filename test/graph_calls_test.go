@@ -1,0 +1,301 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// A wait for a graph inside one of its functions could never end: it fails at once, and names the
+// function.
+func TestWaitInsideAFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		other := lw.Derive(b.g, b.r, sumOf, "other")
+		var errs []error
+		var d *lw.Derived[*sum]
+		d = lw.Derive(b.g, b.l, func(w *Widget) *sum {
+			ctx := context.Background()
+			_, err := lw.WaitFor(ctx, d, key("a"), func(s *sum) bool { return s != nil && s.Sum == w.Size })
+			errs = append(errs, b.g.WaitForSync(ctx), d.WaitForSync(ctx), err, b.g.WaitForResourceVersion(ctx, b.l, w.ResourceVersion),
+				d.AddHandler(lw.Handler[*sum]{Synced: func() {}}).WaitForSync(ctx))
+			return sumOf(w)
+		}, "inward")
+		start(t, b.l)
+		start(t, b.g)
+		synctest.Wait()
+		if len(errs) != 5 {
+			t.Fatalf("%d waits have ended", len(errs))
+		}
+		for i, err := range errs {
+			if err == nil || !containsAll(err.Error(), "a function of a graph cannot wait for the graph", "function of inward at default/a") {
+				t.Errorf("wait %d: %v", i, err)
+			}
+		}
+		// What has synced, or is there, needs no wait.
+		start(t, b.r)
+		if err := other.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		errs = nil
+		update(t, b.left, "a", 2)
+		synctest.Wait()
+		for i, want := range []bool{true, true, false, false, true} {
+			if len(errs) != 5 || want != (errs[i] == nil) {
+				t.Fatalf("waits for a synced collection, and for changes of it: %v", errs)
+			}
+		}
+		if s, _ := d.Store().Get(key("a")); s == nil || s.Sum != 2 {
+			t.Errorf("at the end it shows %+v", s)
+		}
+	})
+}
+
+// A function that does not return is named by the waits that it delays, and by the status.
+func TestFunctionThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		create(t, b.right, "a", 1)
+		open := make(chan struct{})
+		on := byName()
+		on.Where = func(l, _ *Widget) bool {
+			if l.Size == evil {
+				<-open
+			}
+			return true
+		}
+		lw.Derive(b.g, b.l, sumOf, "quick")
+		pairs := lw.Join(b.g, b.l, b.r, on, func(l, _ *Widget) *sum { return sumOf(l) }, "pairs")
+		b.start()
+		if call := b.g.Status().Call; call != nil {
+			t.Errorf("between steps the call is %+v", call)
+		}
+		sleep(time.Second)
+		began := time.Now()
+		w := update(t, b.left, "a", evil)
+		synctest.Wait()
+		want := &lw.FunctionCall{Collection: "pairs", Function: "Where", Key: key("a"), StepBegan: began}
+		if diff := cmp.Diff(want, b.g.Status().Call); diff != "" {
+			t.Errorf("the call (-want +got):\n%s", diff)
+		}
+		late := lw.Derive(b.g, b.l, sumOf, "late")
+		gone := func(s *sum) bool { return s == nil }
+		for what, wait := range map[string]func(context.Context) error{
+			"Graph.WaitForSync":            b.g.WaitForSync,
+			"Derived.WaitForSync":          late.WaitForSync,
+			"Graph.WaitForResourceVersion": func(ctx context.Context) error { return b.g.WaitForResourceVersion(ctx, b.l, w.ResourceVersion) },
+			"WaitFor":                      func(ctx context.Context) error { _, err := lw.WaitFor(ctx, pairs, key("a"), gone); return err },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := wait(ctx); !errors.Is(err, context.DeadlineExceeded) || !containsAll(err.Error(), "Where of pairs at default/a", "began ") {
+				t.Errorf("%s: %v", what, err)
+			}
+			cancel()
+		}
+		close(open)
+		synctest.Wait()
+		if call := b.g.Status().Call; call != nil {
+			t.Errorf("after the step the call is %+v", call)
+		}
+	})
+}
+
+// A handler that waits for its own sync is told so at once.
+func TestHandlerWaitsForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := lw.NewInformer(m, quiet())
+		var reg *lw.Registration
+		var errs []error
+		wait := func() { errs = append(errs, reg.WaitForSync(context.Background())) }
+		reg = inf.AddHandler(lw.Handler[*Widget]{
+			Add: func(*Widget) { wait() }, Synced: wait, Update: func(_, _ *Widget) { wait() },
+		})
+		start(t, inf)
+		synctest.Wait()
+		if err := reg.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		update(t, m, "a", 2)
+		synctest.Wait()
+		if len(errs) != 3 || errs[2] != nil {
+			t.Fatalf("the waits have ended with %v", errs)
+		}
+		for _, err := range errs[:2] {
+			if err == nil || !containsAll(err.Error(), "a function of a handler cannot wait for that handler") {
+				t.Errorf("a wait inside: %v", err)
+			}
+		}
+	})
+}
+
+// Run does not return while a handler of a collection runs (contract, point 13).
+func TestGraphRunWaitsForHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		open, done := make(chan struct{}), false
+		lw.Derive(b.g, b.l, sumOf).AddHandler(lw.Handler[*sum]{Add: func(*sum) { <-open; done = true }})
+		start(t, b.l)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan struct{})
+		go func() {
+			defer close(ran)
+			b.g.Run(ctx)
+			if !done {
+				t.Error("Run has returned while a handler ran")
+			}
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case <-ran:
+			t.Error("Run has returned while a handler was blocked")
+		default:
+		}
+		close(open)
+		<-ran
+	})
+}
+
+// A version that the informer had is lost again before the graph has shown it: the wait says so
+// (contract, point 15).
+func TestGraphWaitForALostVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		before := b.left.ResourceVersion()
+		create(t, b.right, "a", 1)
+		open := make(chan struct{})
+		lw.Derive(b.g, b.l, sumOf)
+		lw.Derive(b.g, b.r, func(w *Widget) *sum {
+			if w.Size == evil {
+				<-open
+			}
+			return sumOf(w)
+		})
+		b.start()
+		update(t, b.right, "a", evil)
+		synctest.Wait() // in a step
+		w := update(t, b.left, "a", 2)
+		synctest.Wait()
+		waited := make(chan error, 1)
+		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion) }()
+		synctest.Wait()
+		if err := b.left.Rewind(before); err != nil {
+			t.Fatal(err)
+		}
+		sleep(time.Hour)
+		if at := b.l.Store().ResourceVersion(); at != before {
+			t.Fatalf("the informer is at %s, want %s", at, before)
+		}
+		close(open)
+		if err := <-waited; !errors.Is(err, lw.ErrRewound) || !containsAll(err.Error(), w.ResourceVersion, "left") {
+			t.Errorf("the wait ended with %v, want ErrRewound", err)
+		}
+	})
+}
+
+// A member of a union that is removed twice, or was added twice, counts as often as it is there. A
+// union cannot be its own member, nor of what it is made of.
+func TestUnionMembersTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		u := lw.NewUnion[*Widget](b.g)
+		behind := lw.NewUnion[*Widget](b.g, u)
+		lw.Derive(b.g, b.r, sumOf)
+		b.start()
+		show := func(what string, want, readers int) {
+			t.Helper()
+			synctest.Wait()
+			if all, _ := followers(b.l); u.Store().Len() != want || all != readers {
+				t.Errorf("%s: %d objects and %d readers of the informer, want %d and %d", what, u.Store().Len(), all, want, readers)
+			}
+		}
+		first, second := u.Add(b.l), u.Add(b.l)
+		show("added twice", 1, 1)
+		first()
+		first()
+		show("one is removed twice", 1, 1)
+		update(t, b.left, "a", 2)
+		show("after a change", 1, 1)
+		if w, _ := u.Store().Get(key("a")); w == nil || w.Size != 2 {
+			t.Errorf("it shows %+v", w)
+		}
+		second()
+		show("both are removed", 0, 0)
+		second()
+		first()
+		u.Add(b.l)
+		show("it is added again", 1, 1)
+		for name, in := range map[string]lw.Collection[*Widget]{"itself": u, "itself, embedded": u.Derived, "one behind": behind} {
+			func() {
+				defer func() {
+					if v := recover(); v == nil || !containsAll(fmt.Sprint(v), "Union.Add", "depends on the union") {
+						t.Errorf("Add of %s: panic %v", name, v)
+					}
+				}()
+				u.Add(in)
+			}()
+		}
+		show("after that", 1, 1)
+	})
+}
+
+// Verify reports a collection once, however many objects differ in however many steps, and again if
+// it was right meanwhile. It says what to look for.
+func TestVerifyReportsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errs := &errorLog{}
+		b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: errs.add})
+		for i := range 3 {
+			create(t, b.left, fmt.Sprint("w", i), i)
+		}
+		wrong := 0
+		lw.Derive(b.g, b.l, func(w *Widget) *sum { return &sum{Meta: lw.MetaOf(w), Sum: w.Size + wrong} }, "impure")
+		most := lw.Aggregate[*Widget, int]{
+			Add:    func(acc int, w *Widget) int { return max(acc, w.Size) },
+			Remove: func(acc int, w *Widget) int { return acc },
+		}
+		lw.GroupBy(b.g, b.l, func(*Widget) lw.Key { return lw.Key{Name: "most"} }, most, totalOf, "most")
+		b.start()
+		mustReport := func(what string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(want, errs.takeSorted()); diff != "" {
+				t.Errorf("%s: (-want +got):\n%s", what, diff)
+			}
+		}
+		mustReport("at first")
+		wrong = 1
+		update(t, b.left, "w0", 10)
+		mustReport("an impure function",
+			"lw: graph/impure: derive default/w1: verify: a function is not pure, or a shared object was changed: a new computation makes another one: Sum: 1 is now 2 (and 1 more)")
+		update(t, b.left, "w0", 11)
+		mustReport("it goes on")
+		update(t, b.left, "w0", 3)
+		mustReport("an aggregate that cannot remove",
+			"lw: graph/most: derive most: verify: a function is not pure, Remove does not undo Add, or a shared object was changed: a new computation makes another one: Sum: 11 is now 3")
+		update(t, b.left, "w0", 12)
+		wrong = 0
+		update(t, b.left, "w0", 13)
+		synctest.Wait()
+		update(t, b.left, "w0", 14)
+		mustReport("all is right")
+		wrong = 1
+		update(t, b.left, "w0", 15)
+		mustReport("again",
+			"lw: graph/impure: derive default/w1: verify: a function is not pure, or a shared object was changed: a new computation makes another one: Sum: 1 is now 2 (and 1 more)")
+	})
+}

@@ -1,0 +1,327 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+)
+
+// sumOf makes a sum of a widget.
+func sumOf(w *Widget) *sum {
+	return &sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: w.Size}
+}
+
+// addedUp is the Aggregate of the sums of a group.
+var addedUp = lw.Aggregate[*sum, int]{
+	Add:    func(acc int, s *sum) int { return acc + s.Sum },
+	Remove: func(acc int, s *sum) int { return acc - s.Sum },
+}
+
+func totalOf(key lw.Key, acc int) *sum { return &sum{Meta: lw.Meta{Name: key.Name}, Sum: acc} }
+
+func allInOne(*sum) lw.Key { return lw.Key{Name: "total"} }
+
+// quiet are options of an informer that logs nothing.
+func quiet() *lw.Options { return &lw.Options{OnError: func(error) {}} }
+
+// listHook is a Memory that calls listed at the end of each list.
+type listHook struct {
+	*lw.Memory[*Widget]
+	listed func()
+}
+
+func (l *listHook) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	meta, err := l.Memory.List(ctx, opts, yield)
+	if err == nil {
+		l.listed()
+	}
+	return meta, err
+}
+
+// Busy is the time that steps take, with the functions of users, and LastStep when the last one ended.
+func TestGraphTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("b", 2))
+		inf := lw.NewInformer(m, quiet())
+		g := lw.NewGraph(nil)
+		lw.Derive(g, inf, func(w *Widget) *sum {
+			time.Sleep(time.Duration(w.Size) * time.Second)
+			return sumOf(w)
+		}, "slow")
+		start(t, inf)
+		start(t, g)
+		sleep(time.Minute)
+		before := g.Status()
+		update(t, m, "a", 5)
+		update(t, m, "b", 2) // no change, no step
+		sleep(time.Minute)
+		ended := time.Now().Add(-time.Minute + 5*time.Second)
+		if s := g.Status(); before.Busy != 3*time.Second || s.Busy != 8*time.Second || s.Steps != before.Steps+1 || !s.LastStep.Equal(ended) {
+			t.Errorf("busy %v and then %v in %d and %d steps, the last at %v; want 3s and 8s, one step more, at %v",
+				before.Busy, s.Busy, before.Steps, s.Steps, s.LastStep, ended)
+		}
+	})
+}
+
+// A constructor says at once which function is missing.
+func TestGroupByWithoutFunctions(t *testing.T) {
+	g, inf := lw.NewGraph(nil), lw.NewInformer(lw.NewMemory[*Widget](), quiet())
+	sums := lw.Derive(g, inf, sumOf)
+	for _, f := range []func(){
+		func() { lw.GroupBy(g, sums, nil, addedUp, totalOf) },
+		func() { lw.GroupBy[*sum, int, *sum](g, sums, allInOne, addedUp, nil) },
+		func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*sum, int]{Remove: addedUp.Remove}, totalOf) },
+		func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*sum, int]{Add: addedUp.Add}, totalOf) },
+	} {
+		mustPanic(t, "lw: GroupBy: nil function", f)
+	}
+}
+
+// What a relist has found is one state, however many objects it changes, also while another input
+// keeps the graph stepping.
+func TestRelistIsOneState(t *testing.T) {
+	const objects, relists = 300, 40
+	synctest.Test(t, func(t *testing.T) {
+		var all []*Widget
+		for i := range objects {
+			all = append(all, widget(fmt.Sprint("w", i), 0))
+		}
+		busy := lw.NewMemory(widget("busy", 0))
+		src := &listHook{Memory: lw.NewMemory(all...)}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		other := lw.NewInformer(busy, quiet())
+		spinning := 0
+		src.listed = func() {
+			// The graph makes one step after the other while the informer stores what it has listed.
+			if spinning++; spinning > 1 {
+				go func() {
+					for i := range 2000 {
+						update(t, busy, "busy", 1+spinning*10000+i)
+					}
+				}()
+			}
+		}
+		g := lw.NewGraph(nil)
+		sums := lw.Derive(g, inf, sumOf, "sums")
+		total := lw.GroupBy(g, sums, allInOne, addedUp, totalOf, "total")
+		lw.Derive(g, other, sumOf, "other")
+		steps, states := 0, map[int]bool{}
+		afterStep(g, func() {
+			steps++
+			s := g.Snapshot()
+			each := map[int]int{}
+			for o := range lw.In(s, sums).All() {
+				each[o.Sum]++
+			}
+			if len(each) > 1 {
+				t.Errorf("a step shows a mixture of states: %v", each)
+			}
+			if o, _ := lw.In(s, total).Get(lw.Key{Name: "total"}); o != nil {
+				states[o.Sum] = true
+			}
+		})
+		total.AddHandler(lw.Handler[*sum]{Update: func(old, s *sum) {
+			if s.Sum%objects != 0 {
+				t.Errorf("a handler was told of the total %d, which no state has", s.Sum)
+			}
+		}})
+		start(t, inf)
+		start(t, other)
+		start(t, g)
+		synctest.Wait()
+		for round := range relists {
+			src.Fail(errors.New("away"))
+			for i := range objects {
+				update(t, src.Memory, fmt.Sprint("w", i), round+1)
+			}
+			src.Compact()
+			src.Fail(nil)
+			sleep(2 * time.Minute)
+		}
+		if len(states) != relists+1 {
+			t.Errorf("%d steps showed %d totals, want %d", steps, len(states), relists+1)
+		}
+	})
+}
+
+// Two collections of one input are joined: no reader and no handler meets two versions of it.
+func TestDiamond(t *testing.T) {
+	moves := 20000
+	if testing.Short() {
+		moves = 2000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 0), widget("b", 0))
+		inf := lw.NewInformer(m, quiet())
+		g := lw.NewGraph(nil)
+		plus := lw.Derive(g, inf, sumOf, "plus")
+		minus := lw.Derive(g, inf, func(w *Widget) *sum {
+			s := sumOf(w)
+			s.Sum = -s.Sum
+			return s
+		}, "minus")
+		on := lw.On[string, *sum, *sum]{
+			Left:  lw.One(func(s *sum) string { return s.Name }),
+			Right: lw.One(func(s *sum) string { return s.Name }),
+		}
+		both := lw.Join(g, plus, minus, on, func(l, r *sum) *sum {
+			return &sum{Meta: lw.Meta{Name: l.Name}, Sum: l.Sum + r.Sum, Names: fmt.Sprint(l.Sum)}
+		}, "both")
+		gathered := lw.LeftJoin(g, plus, minus, on, func(l *sum, rights []*sum) *sum {
+			return &sum{Meta: lw.Meta{Name: l.Name}, Sum: l.Sum + rights[0].Sum, Names: fmt.Sprint(l.Sum)}
+		}, "gathered")
+		again := lw.Derive(g, minus, func(s *sum) *sum {
+			return &sum{Meta: lw.Meta{Name: s.Name + "-"}, Sum: s.Sum}
+		}, "again")
+		total := lw.GroupBy(g, lw.NewUnion[*sum](g, plus, again), allInOne, addedUp, func(key lw.Key, acc int) *sum {
+			if acc != 0 {
+				t.Errorf("a function saw the sum %d", acc)
+			}
+			return totalOf(key, acc)
+		}, "total")
+		var told atomic.Int64
+		for _, d := range []*lw.Derived[*sum]{both, gathered, total} {
+			tell := func(s *sum) {
+				told.Add(1)
+				if s.Sum != 0 {
+					t.Errorf("a handler was told of the sum %d", s.Sum)
+				}
+			}
+			d.AddHandler(lw.Handler[*sum]{Add: tell, Update: func(_, s *sum) { tell(s) }})
+		}
+		start(t, inf)
+		start(t, g)
+		if err := g.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		defer func() { <-done }()
+		go func() {
+			defer close(done)
+			for i := range moves {
+				w := update(t, m, []string{"a", "b"}[i%2], i+1)
+				if i%4 > 0 {
+					continue
+				}
+				// So that there are many steps, each of a few moves.
+				if err := g.WaitForResourceVersion(t.Context(), inf, w.ResourceVersion); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		reads := 0
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+			}
+			s := g.Snapshot()
+			for _, name := range []string{"a", "b"} {
+				l, _ := lw.In(s, plus).Get(key(name))
+				r, _ := lw.In(s, minus).Get(key(name))
+				if l.Sum+r.Sum != 0 {
+					t.Fatalf("a snapshot has %d and %d", l.Sum, r.Sum)
+				}
+				for _, d := range []*lw.Derived[*sum]{both, gathered} {
+					if o, _ := d.Store().Get(lw.Key{Name: name}); o.Sum != 0 {
+						t.Fatalf("a Get returned the sum %d", o.Sum)
+					}
+				}
+			}
+			reads++
+		}
+		synctest.Wait()
+		if o, _ := both.Store().Get(lw.Key{Name: "b"}); o.Names != fmt.Sprint(moves) {
+			t.Errorf("at the end the graph shows %s, want %d", o.Names, moves)
+		}
+		t.Logf("%d reads, %d calls of handlers, %d steps", reads, told.Load(), g.Status().Steps)
+	})
+}
+
+// A read of one collection and then of another never goes back, though a step writes one before the
+// other, and however they are read.
+func TestGetsOfOneState(t *testing.T) {
+	const collections, objects = 4, 500 // so that a commit takes a while
+	moves := 300
+	if testing.Short() {
+		moves = 50
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 0))
+		inf := lw.NewInformer(m, quiet())
+		g := lw.NewGraph(nil)
+		var reads [][]func() int // of each collection, in the order in which a commit writes them
+		for i := range collections {
+			d := lw.DeriveMany(g, inf, func(w *Widget) iter.Seq[*sum] {
+				return func(yield func(*sum) bool) {
+					for j := range objects {
+						s := sumOf(w)
+						if j > 0 {
+							s.Name = fmt.Sprint("a", j)
+						}
+						if !yield(s) {
+							return
+						}
+					}
+				}
+			}, fmt.Sprint("d", i))
+			byName := lw.NewIndex(d, func(s *sum) string { return s.Name })
+			reads = append(reads, []func() int{func() int {
+				s, _ := d.Store().Get(key("a"))
+				return s.Sum
+			}, func() int {
+				return byName.List("a")[0].Sum
+			}, func() int {
+				for s := range d.Store().All() {
+					return s.Sum
+				}
+				return -1
+			}, func() int {
+				s, _ := lw.In(g.Snapshot(), d).Get(key("a"))
+				return s.Sum
+			}})
+		}
+		start(t, inf)
+		start(t, g)
+		if err := g.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		defer func() { <-done }()
+		go func() {
+			defer close(done)
+			for i := range moves {
+				// Each move is a step of its own.
+				w := update(t, m, "a", i+1)
+				if err := g.WaitForResourceVersion(t.Context(), inf, w.ResourceVersion); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		last := 0
+		for i := 0; last < moves; i++ {
+			// Many ways to read come in turn. The second collection is written after the first.
+			how := []int{i % 4, i / 4 % 4, i / 16 % 4}
+			if i%2 == 0 {
+				how = []int{0, 0, 0} // Get is the one that takes no lock
+			}
+			for j, d := range []int{0, collections - 1, i % collections} {
+				now := reads[d][how[j]]()
+				if now < last {
+					t.Fatalf("%d after %d: collection %d, read in the way %d after the way %d", now, last, d, how[j], how[max(0, j-1)])
+				}
+				last = now
+			}
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package lw_test
+
+import (
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-lw/lw"
+)
+
+// These tests stand in a folder of their own, so that the root is short. A few of them ask what the
+// library holds for a consumer that has gone. There is no public name for that: field reads what is
+// not exported, and a name that no longer exists panics.
+
+// field returns the field of x that path leads to.
+func field(x any, path ...string) reflect.Value {
+	v := reflect.ValueOf(x)
+	for _, name := range path {
+		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+			v = v.Elem()
+		}
+		v = v.FieldByName(name)
+	}
+	return v
+}
+
+// lock locks the mutex v, which is a sync.Mutex or a pointer to one.
+func lock(v reflect.Value) (unlock func()) {
+	if v.Kind() != reflect.Pointer {
+		v = v.Addr()
+	}
+	mu := (*sync.Mutex)(v.UnsafePointer())
+	mu.Lock()
+	return mu.Unlock
+}
+
+func loaded32(v reflect.Value) int { return int((*atomic.Int32)(v.Addr().UnsafePointer()).Load()) }
+func loaded64(v reflect.Value) int { return int((*atomic.Int64)(v.Addr().UnsafePointer()).Load()) }
+
+// followers returns how many consumers inf has, and how many of them wait for its first list.
+func followers[T lw.Object](inf *lw.Informer[T]) (all, waiting int) {
+	defer lock(field(inf, "hub", "mu"))()
+	waiting = field(inf, "hub", "waiting").Len()
+	return loaded32(field(inf, "hub", "log", "live")) + waiting, waiting
+}
+
+// copies returns how many copies the search for mutations has.
+func copies[T lw.Object](inf *lw.Informer[T]) int {
+	defer lock(field(inf, "check", "mu"))()
+	return field(inf, "check", "copies").Len()
+}
+
+// versionWaits returns how many waits for a version there are, and how many the writer knows of.
+func versionWaits[T lw.Object](inf *lw.Informer[T]) (n, noted int) {
+	defer lock(field(inf, "hub", "waits", "mu"))()
+	return field(inf, "hub", "waits", "waits").Len(), loaded32(field(inf, "hub", "waits", "n"))
+}
+
+// renamed returns how many names the result of a Transform remembers.
+func renamed[T lw.Object](src lw.Source[T]) int {
+	defer lock(field(src, "mu"))()
+	return field(src, "renamed").Len()
+}
+
+// kept returns how many informers g has, and how many keys of Share.
+func kept(g *lw.Group) (members, keys int) {
+	defer lock(field(g, "mu"))()
+	return field(g, "members").Len(), field(g, "shared").Len()
+}
+
+// signals returns how many channels of Changed and ChangedAny inf has, with those of WaitFor.
+func signals[T lw.Object](inf *lw.Informer[T]) int {
+	return loaded64(field(inf, "hub", "changes", "n"))
+}
+
+// indexSignals returns how many channels of Changed ix has.
+func indexSignals[K comparable, T lw.Object](ix *lw.Index[K, T]) int {
+	return loaded64(field(ix, "groups", "signals", "n"))
+}
+
+// visits returns how often an input of g was looked at to find out what depends on it.
+func visits(g *lw.Graph) int {
+	defer lock(field(g, "life"))()
+	return int(field(g, "visits").Int())
+}
+
+// afterStep has the goroutine of g's Run call f after each step. It must be called before Run.
+func afterStep(g *lw.Graph, f func()) {
+	*(*func())(field(g, "afterStep").Addr().UnsafePointer()) = f
+}
+
+func TestFieldIsThere(t *testing.T) {
+	inf := lw.NewInformer(lw.NewMemory[*Widget](), nil)
+	if all, waiting := followers(inf); all != 0 || waiting != 0 {
+		t.Errorf("an informer without a consumer has %d, of which %d wait", all, waiting)
+	}
+}

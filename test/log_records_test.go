@@ -1,0 +1,129 @@
+package lw_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// The level, the message and the attributes of every sort of record, and the table of
+// docs/observability.md, which has these and no others.
+func TestLogRecords(t *testing.T) {
+	var got []string
+	synctest.Test(t, func(t *testing.T) {
+		var book bytes.Buffer
+		logger := slog.New(slog.NewJSONHandler(&book, nil))
+		src := &script{
+			// After a minute a failure that goes on is logged again.
+			lists: append(slices.Repeat([]reply{{err: syscall.ECONNREFUSED}}, 100), list("10", stamped("b", 1, "9"))),
+			watches: []stream{
+				{after: time.Second, err: syscall.ECONNREFUSED}, {after: 2 * time.Minute, err: syscall.ECONNREFUSED},
+				{events: []lw.WatchEvent[*Widget]{
+					{Type: watch.Modified, ResourceVersion: "21", Err: &lw.Error{Op: "decode", Key: key("b"), Err: errors.New("the size is a text")}},
+				}, open: true},
+			},
+		}
+		start(t, lw.NewInformer[*Widget](src, &lw.Options{
+			Name: "parts", Logger: logger, List: lw.ListPages, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Second },
+		}))
+		sleep(10 * time.Minute)
+
+		server := lw.NewMemory(widget("a", 1), widget("b", 1))
+		inf := lw.NewInformer(server, &lw.Options{Name: "mutated", Logger: logger, DetectMutation: true})
+		g := lw.NewGraph(&lw.GraphOptions{Name: "g", Logger: logger})
+		lw.Derive(g, inf, bySize, "bySize")
+		start(t, inf)
+		start(t, g)
+		sleep(time.Minute + 500*time.Millisecond) // between two looks at the cache, which come each second
+		w, _ := inf.Store().Get(key("a"))
+		w.Size = 2
+		create(t, server, "c", 3) // an event before the next look: the race detector sees that the look comes later
+		sleep(time.Hour)
+		got = records(t, &book)
+	})
+	want := []string{
+		"INFO|lw: NAME: synced|informer op objects version failures took",
+		"INFO|lw: NAME: works again|informer failures took",
+		"WARN|lw: GRAPH/COLLECTION: derive of KEY failed|graph collection op key error",
+		"WARN|lw: NAME: OP failed|informer op error failures for",
+		"WARN|lw: NAME: OP of KEY failed|informer op key error failures for",
+		"WARN|lw: NAME: OP still fails|informer op error failures for",
+		"WARN|lw: NAME: mutation of KEY failed|informer op key error",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	page, err := os.ReadFile("../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, m := range regexp.MustCompile("(?m)^\\| (INFO|WARN) \\| `(.*?)` \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
+		rows = append(rows, m[1]+"|"+m[2]+"|"+strings.NewReplacer("`", "", ",", "").Replace(m[3]))
+	}
+	slices.Sort(rows)
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("the table of docs/observability.md (-want +got):\n%s", diff)
+	}
+}
+
+// records returns the sorts of records in book, sorted: level, message and attributes in order.
+func records(t *testing.T, book *bytes.Buffer) []string {
+	t.Helper()
+	general := strings.NewReplacer("parts", "NAME", "mutated", "NAME", "g/bySize", "GRAPH/COLLECTION", "list", "OP", "watch", "OP", "decode", "OP",
+		"default/size1", "KEY", "default/a", "KEY", "default/b", "KEY")
+	var sorts []string
+	for line := range bytes.Lines(book.Bytes()) {
+		var record struct{ Level, Msg string }
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatal(err)
+		}
+		sorts = append(sorts, fmt.Sprintf("%s|%s|%s", record.Level, general.Replace(record.Msg), strings.Join(attributes(t, line), " ")))
+	}
+	slices.Sort(sorts)
+	return slices.Compact(sorts)
+}
+
+// attributes returns the names of the attributes of a record in JSON, in their order.
+func attributes(t *testing.T, line []byte) (names []string) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(line))
+	for depth, name := 0, true; ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch delim, ok := token.(json.Delim); {
+		case ok && (delim == '{' || delim == '['):
+			depth++
+			name = true
+		case ok:
+			depth--
+			name = true
+		case depth == 1:
+			if text, ok := token.(string); name && ok && !slices.Contains([]string{"time", "level", "msg"}, text) {
+				names = append(names, text)
+			}
+			name = !name
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package lw_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+)
+
+// Each list that becomes the content is counted by why it was asked for.
+func TestStatusListCauses(t *testing.T) {
+	tooNew := apierrors.NewTimeoutError("Too large resource version", 1)
+	tooNew.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+	unreadable := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonStoreReadError}}
+	ends := func(evs ...lw.WatchEvent[*Widget]) stream { return stream{events: evs} }
+	for name, tc := range map[string]struct {
+		watch stream // repeated until there is a second list; then watches stay open
+		want  lw.ListCauses
+	}{
+		"none":                  {forever(), lw.ListCauses{First: 1}},
+		"expired":               {expired(), lw.ListCauses{First: 1, Expired: 1}},
+		"the object was there":  {ends(added("a", "11")), lw.ListCauses{First: 1, Gap: 1}},
+		"the object was not":    {ends(modified(stamped("x", 1, "11"))), lw.ListCauses{First: 1, Gap: 1}},
+		"a version from before": {ends(modified(stamped("a", 1, "8"))), lw.ListCauses{First: 1, Protocol: 1}},
+		"of unknown type":       {ends(lw.WatchEvent[*Widget]{Type: "WEIRD", Object: stamped("b", 1, "11"), ResourceVersion: "11"}), lw.ListCauses{First: 1, Protocol: 1}},
+		"behind":                {stream{err: tooNew}, lw.ListCauses{First: 1, Older: 1}},
+		"unreadable":            {stream{err: unreadable}, lw.ListCauses{First: 1, Unreadable: 1}},
+		"ended at once":         {ends(), lw.ListCauses{First: 1, Failing: 1}},
+		"refused":               {stream{err: apierrors.NewBadRequest("no")}, lw.ListCauses{First: 1, Failing: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &script{lists: []reply{list("10", stamped("a", 1, "9")), list("20", stamped("a", 1, "9"))}}
+				src.watch = func() stream {
+					if src.nList > 1 {
+						return forever()
+					}
+					return tc.watch
+				}
+				inf := run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+				sleep(4 * time.Minute)
+				if diff := cmp.Diff(tc.want, inf.Status().ListCauses); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A list after the server went back in time, and those of a source without versions.
+func TestStatusListCausesOfSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := run(t, m, quiet())
+		before := inf.Status().ResourceVersion
+		update(t, m, "a", 2)
+		synctest.Wait()
+		if err := m.Rewind(before); err != nil {
+			t.Fatal(err)
+		}
+		m.Disconnect()
+		sleep(30 * time.Minute)
+		if got, want := inf.Status().ListCauses, (lw.ListCauses{First: 1, Older: 1}); got != want {
+			t.Errorf("back in time: %+v, want %+v", got, want)
+		}
+		src := &script{lists: []reply{list("", stamped("a", 1, ""))}, watches: []stream{{after: 20 * time.Second}, forever()}}
+		unversioned := run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		sleep(time.Minute)
+		if got, want := unversioned.Status().ListCauses, (lw.ListCauses{First: 1, Unversioned: 1}); got != want {
+			t.Errorf("no versions: %+v, want %+v", got, want)
+		}
+	})
+}
+
+// Requests are counted by operation and code when they end, with the time that they took; events by
+// type; and the pauses after failures.
+func TestStatusCounters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := errors.New("no widget")
+		watches := []stream{
+			{events: []lw.WatchEvent[*Widget]{
+				added("b", "11"), modified(stamped("b", 2, "12")), modified(stamped("b", 3, "13")), deleted(stamped("b", 3, "14")), bookmark("15"),
+				{Type: watch.Modified, Err: bad, ResourceVersion: "16", Identity: &lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "16"}},
+			}, after: time.Minute},
+			{after: 5 * time.Second, err: apierrors.NewResourceExpired("too old")},
+			forever(),
+		}
+		down := errors.New("connection refused")
+		src := &script{lists: []reply{{err: apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", nil)}, {err: down}, list("10", stamped("a", 1, "9")), list("20", stamped("a", 1, "9"))}, watches: watches}
+		src.lists[2].bad = []error{&lw.Error{Op: "decode", Key: key("c"), Err: bad}, &lw.Error{Op: "decode", Key: key("d"), Err: bad}}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration { return time.Duration(n) * time.Second }})
+		defer begin(t, inf)()
+		if got := inf.Status(); got.Backoff != 0 || cmp.Diff([]lw.RequestCount{{Op: "list", Code: 403, Count: 1}}, got.Requests) != "" {
+			t.Errorf("in the first pause: %v, %v", got.Backoff, got.Requests)
+		}
+		sleep(5 * time.Minute)
+		got := inf.Status()
+		want := lw.Status{
+			Counters: lw.Counters{Requests: []lw.RequestCount{
+				{Op: "list", Code: 0, Count: 1}, {Op: "list", Code: 200, Count: 2}, {Op: "list", Code: 403, Count: 1},
+				{Op: "watch", Code: 200, Count: 1, Time: time.Minute}, {Op: "watch", Code: 410, Count: 1, Time: 5 * time.Second},
+			}, EventTypes: lw.EventTypes{Added: 1, Modified: 3, Deleted: 1, Bookmarks: 1}, Events: 6, Undecoded: 3, Backoff: 3 * time.Second, ListCauses: lw.ListCauses{First: 1, Expired: 1}, Relists: 1},
+		}
+		counters := lw.Status{
+			Counters: lw.Counters{Requests: got.Requests, EventTypes: got.EventTypes, Events: got.Events, Undecoded: got.Undecoded, Backoff: got.Backoff, ListCauses: got.ListCauses, Relists: got.Relists},
+		}
+		if diff := cmp.Diff(want, counters); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		got.Requests[0].Count = 99
+		if inf.Status().Requests[0].Count == 99 {
+			t.Error("a Status is not its caller's own")
+		}
+	})
+}
+
+// A server's code that is no HTTP status is none: it cannot make up any number of codes.
+func TestStatusOfMadeUpCodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		code := int32(600)
+		src := &script{list: func() reply {
+			code++
+			return reply{err: &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code}}}
+		}}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		defer begin(t, inf)()
+		sleep(time.Hour)
+		if got := inf.Status().Requests; len(got) != 1 || got[0].Code != 0 || got[0].Count < 10 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
