@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwdebug"
 	"github.com/go-lw/lw/prom"
 )
 
@@ -127,8 +128,8 @@ func busyBoard(b *testing.B, informers int, src lw.Source[*node]) (scrapes map[s
 	}
 	scrapes = map[string]func(){
 		"metrics": get(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), "/metrics"),
-		"page":    get(board, "/"),
-		"json":    get(board, "/?format=json"),
+		"page":    get(lwdebug.Handler(board), "/"),
+		"json":    get(lwdebug.Handler(board), "/?format=json"),
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
