@@ -198,7 +198,7 @@ var (
 	linkTo   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	codeSpan = regexp.MustCompile("`[^`\n]*`")
 	heading  = regexp.MustCompile(`(?m)^#+ +(.*)$`)
-	unlinked = regexp.MustCompile("[^\\w\\- ]")
+	unlinked = regexp.MustCompile(`[^\w\- ]`)
 	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
 	function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
 )

@@ -58,6 +58,7 @@ type carpParts struct {
 			C *string `json:"c" protobuf:"bytes,4,opt,name=c"`
 		} `json:"infos" protobuf:"bytes,8,rep,name=infos"`
 	} `json:"status" protobuf:"bytes,3,opt,name=status"`
+	//lint:ignore U1000 The decoder must not see it.
 	computed int
 	Cached   string `json:"-"`
 }
