@@ -73,3 +73,31 @@ func ExampleGraph_WaitForResourceVersion() {
 	fmt.Println(ok, n.Text)
 	// Output: true of size 40
 }
+
+// A function that does not return holds up all collections of its graph. Status and the board name
+// it, and so do the errors of waits.
+func ExampleGraphStatus() {
+	widgets := lw.NewInformer(lw.NewMemory(widget("anvil", 40)), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	g := lw.NewGraph(nil)
+	called, answer := make(chan struct{}), make(chan struct{})
+	lw.Derive(g, widgets, func(w *Widget) *Note {
+		close(called)
+		<-answer // as of a server that was asked, which a function must not do
+		return note(w.Name, "heavy")
+	}, "heavy")
+	go widgets.Run(ctx)
+	go g.Run(ctx)
+
+	<-called
+	call := g.Status().Call
+	fmt.Println("the step is in", call.Function, "of", call.Collection, "for", call.Key)
+	close(answer)
+	if err := g.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// the step is in function of heavy for default/anvil
+}

@@ -3,6 +3,8 @@ package lw_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -50,4 +52,65 @@ func ExampleListWatch() {
 	// Output:
 	// 2 nodes at version 5
 	// 3 nodes at version 6
+}
+
+// A directory is a Source that can only be listed, and has no versions. Its Watch ends, without an
+// error, when the next list is due: the source sets the pace.
+type directory struct {
+	names func() []string
+	every time.Duration
+}
+
+func (directory) Hints() lw.SourceHints { return lw.SourceHints{NoStream: true, Unversioned: true} }
+
+func (d directory) List(_ context.Context, _ metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	for _, name := range d.names() {
+		if err := yield(widget(name, len(name)), nil); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	return metav1.ListMeta{}, nil
+}
+
+func (d directory) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*Widget]) error) error {
+	select {
+	case <-time.After(d.every):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A source that polls is followed like any other. Status.LastList says how old its content is.
+func ExampleSource_polling() {
+	var names atomic.Pointer[[]string]
+	names.Store(&[]string{"one", "two"})
+	src := directory{names: func() []string { return *names.Load() }, every: 10 * time.Millisecond}
+
+	files := lw.NewInformer(lw.Source[*Widget](src), nil)
+	files.AddHandler(lw.Handler[*Widget]{Delete: func(w *Widget) { fmt.Println(w.Name, "is gone") }})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan struct{})
+	go func() { defer close(done); files.Run(ctx) }()
+	if err := files.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(files.Store().Len(), "files")
+
+	names.Store(&[]string{"one", "three"})
+	three := func(w *Widget) bool { return w != nil }
+	if _, err := lw.WaitFor(ctx, files, lw.Key{Namespace: "default", Name: "three"}, three); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(files.Store().Len(), "files, as of a minute ago or less:", time.Since(files.Status().LastList) < time.Minute)
+	cancel()
+	<-done
+
+	// Unordered output:
+	// 2 files
+	// two is gone
+	// 2 files, as of a minute ago or less: true
 }

@@ -1,5 +1,5 @@
 // Command cost prints what lists and watches cost an API server: its CPU time for each listed
-// object and for each event and watcher, and the memory that it has for each watcher
+// object, for each question of a witness, and for each event and watcher, and the memory that it has for each watcher
 // and allocates for each listed object.
 // The simulation of bench/cmd/simulate takes these figures.
 //
@@ -25,7 +25,7 @@ import (
 )
 
 type config struct {
-	objects, rounds, watchers, events int
+	objects, rounds, watchers, events, questions int
 }
 
 func main() {
@@ -35,6 +35,7 @@ func main() {
 	flag.IntVar(&cfg.rounds, "rounds", 3, "of each list, of which the median is printed; 0: no lists")
 	flag.IntVar(&cfg.watchers, "watchers", 1_000, "each with a connection")
 	flag.IntVar(&cfg.events, "events", 40, "that every watcher gets")
+	flag.IntVar(&cfg.questions, "questions", 50, "of a witness, of each sort; 0: none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -46,6 +47,9 @@ func main() {
 // run prints all that is measured to out.
 func run(ctx context.Context, out io.Writer, cfg config) error {
 	if err := onServer(ctx, out, cfg.objects, func(m *meter) error { return m.lists(ctx, out, cfg) }); err != nil {
+		return err
+	}
+	if err := onServer(ctx, out, cfg.objects, func(m *meter) error { return m.witness(ctx, out, cfg) }); err != nil {
 		return err
 	}
 	// Each has a server of its own, so that none finds memory that another has given back.

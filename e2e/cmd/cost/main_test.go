@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 		t.Skip(err)
 	}
 	var out bytes.Buffer
-	cfg := config{objects: 1200, rounds: 1, watchers: 5, events: 3}
+	cfg := config{objects: 1200, rounds: 1, watchers: 5, events: 3, questions: 2}
 	if err := run(t.Context(), &out, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +38,11 @@ func TestRun(t *testing.T) {
 		var size int
 		if fmt.Sscan(m[1], &size); size < 3500 || size > 7000 {
 			t.Errorf("%s: %d bytes an object", r.name, size)
+		}
+	}
+	for _, row := range []string{"in its namespace, of a server that has run", "in all namespaces, of a server that was restarted"} {
+		if !strings.Contains(out.String(), "\n| "+row+" | ") {
+			t.Errorf("no row of the question %s:\n%s", row, out.String())
 		}
 	}
 	if got := strings.Count(out.String(), "15 of 15 deliveries"); got != 3 {

@@ -22,8 +22,10 @@ import (
 type meter struct{ s *servers.Server }
 
 // cpu returns the CPU time that the server has used.
-func (m *meter) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.s.APIProcess()))
+func (m *meter) cpu() (time.Duration, error) { return cpuOf(m.s.APIProcess()) }
+
+func cpuOf(process int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
 	if err != nil {
 		return 0, err
 	}
