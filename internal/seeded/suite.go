@@ -113,12 +113,11 @@ func (emptyPackages) Import(path string) (*types.Package, error) {
 
 var major = regexp.MustCompile(`^v[0-9]+$`)
 
-// importName guesses the name of a package.
+// importName guesses the name of a package. Where that is wrong the import stays, and if nothing
+// uses it, all tests of the folder are compiled.
 func importName(of string) string {
 	if major.MatchString(path.Base(of)) {
-		if name := path.Base(path.Dir(of)); strings.Contains(of, ".") {
-			return name
-		}
+		return path.Base(path.Dir(of))
 	}
 	return path.Base(of)
 }

@@ -31,11 +31,14 @@ func TestInside(t *testing.T) { helper() }
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"example.org/p"
 )
+
+func TestRand(t *testing.T) { rand.Int() }
 
 func TestMain(m *testing.M) { m.Run() }
 
