@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/go-lw/lw/internal/mutation"
 )
 
 // errVerify is in the error of a difference that GraphOptions.Verify finds.
@@ -42,7 +44,7 @@ func (d *Derived[T]) verify() {
 		case !ok:
 			differ(key, "it is shown, but a new computation does not make it")
 		case !d.hub.log.same(obj, other):
-			paths, _ := changedPaths(obj, other)
+			paths, _ := mutation.Paths(obj, other)
 			differ(key, "a new computation makes another one: "+strings.Join(paths, ", "))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -191,4 +193,325 @@ func ExampleNewReflector() {
 	// Output:
 	// 2 widgets at version 3
 	// <nil>
+}
+
+// The functions of a Handler are called one at a time, so what only they use needs no lock.
+func ExampleHandler() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	widgets := lw.NewInformer(server, nil)
+	deleted := make(chan struct{})
+	reg := widgets.AddHandler(lw.Handler[*Widget]{
+		Add:    func(w *Widget) { fmt.Println("add", w.Name, w.Size) },
+		Update: func(old, w *Widget) { fmt.Println("update", w.Name, old.Size, "to", w.Size) },
+		Delete: func(last *Widget) { fmt.Println("delete", last.Name, last.Size); close(deleted) },
+		Synced: func() { fmt.Println("synced") },
+	})
+	go widgets.Run(ctx)
+	if err := reg.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	a, _ := server.Get(lw.Key{Namespace: "default", Name: "a"})
+	a.Size = 2
+	server.Update(a)
+	server.Delete(lw.KeyOf(a))
+	<-deleted
+
+	// Output:
+	// add a 1
+	// synced
+	// update a 1 to 2
+	// delete a 2
+}
+
+// A filter hides objects. A change that makes an object visible is an Add, one that hides it a
+// Delete.
+func ExampleHandler_filter() {
+	server := lw.NewMemory(widget("a", 1), widget("b", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	widgets := lw.NewInformer(server, nil)
+	hidden := make(chan struct{})
+	reg := widgets.AddHandler(lw.Handler[*Widget]{
+		Filter: func(w *Widget) bool { return w.Size >= 10 },
+		Add:    func(w *Widget) { fmt.Println("large:", w.Name) },
+		Delete: func(w *Widget) { fmt.Println("no longer large:", w.Name); close(hidden) },
+	})
+	go widgets.Run(ctx)
+	if err := reg.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	for _, size := range []int{10, 2} {
+		a, _ := server.Get(lw.Key{Namespace: "default", Name: "a"})
+		a.Size = size
+		server.Update(a)
+	}
+	<-hidden
+
+	// Output:
+	// large: a
+	// no longer large: a
+}
+
+// A handler may come and go while the informer runs. It begins with what the store has.
+func ExampleInformer_AddHandler() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	widgets := lw.NewInformer(server, nil)
+	go widgets.Run(ctx)
+	if err := widgets.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	added := make(chan string)
+	reg := widgets.AddHandler(lw.Handler[*Widget]{Add: func(w *Widget) { added <- w.Name }})
+	fmt.Println(<-added)
+	server.Create(widget("b", 1))
+	fmt.Println(<-added)
+
+	reg.Remove()
+	<-reg.Done() // no call is running, and none will start
+	server.Create(widget("c", 1))
+
+	// Output:
+	// a
+	// b
+}
+
+// OnError is called for each failure as it happens. Status says how things are now.
+func ExampleStatus() {
+	server := lw.NewMemory(widget("a", 1), widget("b", 2))
+	server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("no role allows it")))
+	widgets := lw.NewInformer(server, &lw.Options{
+		List:    lw.ListPages,
+		Backoff: func(int) time.Duration { return time.Millisecond },
+		OnError: func(err error) {
+			fmt.Println(err)
+			server.Fail(nil) // somebody grants the role
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	fmt.Println(widgets.Status().Phase)
+	go widgets.Run(ctx)
+	if err := widgets.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	status := widgets.Status()
+	fmt.Println(status.Objects, "objects at version", status.ResourceVersion)
+	fmt.Println(status.Failed, "request failed,", status.Failures, "in a row now, last failure:", status.Err)
+
+	// Output:
+	// idle
+	// lw: Widget: list: widgets is forbidden: no role allows it
+	// 2 objects at version 3
+	// 1 request failed, 0 in a row now, last failure: <nil>
+}
+
+// An object that cannot be used is set aside. It is reported once, and Status names it until it can
+// be used.
+func ExampleStatus_setAside() {
+	server := lw.NewMemory(widget("a", 1), widget("b", -1))
+	src := lw.Transform(server, func(w *Widget) (*Widget, error) {
+		if w.Size < 0 {
+			return nil, fmt.Errorf("size is %d", w.Size)
+		}
+		return w, nil
+	})
+	widgets := lw.NewInformer(src, &lw.Options{OnError: func(err error) { fmt.Println("reported:", err) }})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go widgets.Run(ctx)
+	if err := widgets.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for key, err := range widgets.Status().SetAside {
+		fmt.Println("set aside:", key, errors.Unwrap(err))
+	}
+
+	b, _ := server.Get(lw.Key{Namespace: "default", Name: "b"})
+	b.Size = 2
+	b, _ = server.Update(b)
+	if err := widgets.WaitForResourceVersion(ctx, b.ResourceVersion); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("set aside:", len(widgets.Status().SetAside))
+
+	// Output:
+	// reported: lw: Widget: transform default/b: size is -1
+	// set aside: default/b size is -1
+	// set aside: 0
+}
+
+// A program reads the same from the board's methods.
+func ExampleBoard_Informers() {
+	server := lw.NewMemory(widget("a", 1))
+	var board lw.Board
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for range 2 {
+		widgets := lw.NewInformer(server, &lw.Options{Board: &board})
+		go widgets.Run(ctx)
+		if err := widgets.WaitForSync(ctx); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for name, status := range board.Informers() {
+		fmt.Println(name, status.Objects, "objects, healthy:", status.Healthy() == nil)
+	}
+
+	// Output:
+	// Widget 1 objects, healthy: true
+	// Widget#2 1 objects, healthy: true
+}
+
+// Two controllers use the widgets of one namespace. They share an informer, which starts with the
+// group.
+func ExampleShare() {
+	server := lw.NewMemory(widget("a", 1), widget("b", 2))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	var group lw.Group
+	widgets := func() (*lw.Informer[*Widget], func()) {
+		return lw.Share(&group, "default", func() lw.Source[*Widget] {
+			fmt.Println("the source is made once")
+			return server
+		}, nil)
+	}
+	one, releaseOne := widgets()
+	two, releaseTwo := widgets()
+	go group.Run(ctx)
+	if err := group.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(one == two, one.Store().Len(), "widgets")
+
+	releaseOne() // the other controller goes on
+	for _, s := range group.Status() {
+		fmt.Println(s.Informer, "is healthy:", s.Healthy() == nil)
+	}
+	releaseTwo() // stops the informer, and waits until it has
+	fmt.Println(len(group.Status()), "informers,", one.Status().Phase)
+
+	// Output:
+	// the source is made once
+	// true 2 widgets
+	// Widget[default] is healthy: true
+	// 0 informers, stopped
+}
+
+// Informers of different types run together. An informer is added when its kind has come, and is
+// removed when the kind has gone.
+func ExampleGroup() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	var group lw.Group
+	group.Add(lw.NewInformer(server, nil))
+	ended := make(chan error)
+	go func() { ended <- group.Run(ctx) }()
+
+	door := &Sprocket{}
+	door.Namespace, door.Name = "shop", "door"
+	sprockets := lw.NewInformer(lw.NewMemory(door), nil)
+	remove := group.Add(sprockets)
+	if err := group.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range group.Status() {
+		fmt.Println(s.Informer, "has", s.Objects)
+	}
+	remove()
+	cancel()
+	fmt.Println(<-ended, len(group.Status()))
+
+	// Output:
+	// Widget has 1
+	// Sprocket has 1
+	// <nil> 1
+}
+
+// The error of a wait for several informers names those that have not synced.
+func ExampleSyncError() {
+	down := lw.NewMemory[*Widget]()
+	down.Fail(syscall.ECONNREFUSED)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	wait, giveUp := context.WithCancel(ctx) // a program has a context with a timeout here
+	near := lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Name: "near"})
+	far := lw.NewInformer(down, &lw.Options{Name: "far", OnError: func(error) { giveUp() }})
+
+	var group lw.Group
+	group.Add(near)
+	group.Add(far)
+	go group.Run(ctx)
+	if err := near.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	err := group.WaitForSync(wait)
+	if e, ok := errors.AsType[*lw.SyncError](err); ok {
+		for _, u := range e.Unsynced {
+			fmt.Println(u.Informer, errors.Is(u.Err, syscall.ECONNREFUSED), errors.Is(u.Err, context.Canceled))
+		}
+	}
+	// Output: far true true
+}
+
+// Informers of different types in one slice: to run them, to wait for them, and to report on them.
+func ExampleAnyInformer() {
+	type Gadget struct{ lw.Meta }
+	widgets := lw.NewInformer(lw.NewMemory(widget("a", 1), widget("b", 2)), nil)
+	gadgets := lw.NewInformer(lw.NewMemory(&Gadget{lw.Meta{Name: "g"}}), nil)
+	informers := []lw.AnyInformer{widgets, gadgets}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var running sync.WaitGroup
+	for _, inf := range informers {
+		running.Go(func() {
+			if err := inf.Run(ctx); err != nil {
+				fmt.Println(err) // no retry can help
+			}
+		})
+	}
+	for _, inf := range informers {
+		if err := inf.WaitForSync(ctx); err != nil {
+			fmt.Println(err)
+		}
+	}
+	for _, inf := range informers {
+		status := inf.Status()
+		fmt.Println(status.Informer, "has", status.Objects)
+	}
+
+	cancel()
+	running.Wait()
+	for _, inf := range informers {
+		fmt.Println(inf.Status().Phase)
+	}
+
+	// Output:
+	// Widget has 2
+	// Gadget has 1
+	// stopped
+	// stopped
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lw/lw/internal/mutation"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -126,7 +127,7 @@ func (m *mutationDetector) compare(obj Identified, c any) (changed bool) {
 	if reflect.DeepEqual(c, now) {
 		return false
 	}
-	paths, more := changedPaths(decoded(c), decoded(now))
+	paths, more := mutation.Paths(decoded(c), decoded(now))
 	if len(paths) == 0 {
 		return false // only the form differs, such as the time zone of an equal time
 	}
@@ -136,7 +137,7 @@ func (m *mutationDetector) compare(obj Identified, c any) (changed bool) {
 
 // A mutationError says that a cached object was changed.
 type mutationError struct {
-	paths       []string // the fields that differ, at most maxPaths; see changedPaths
+	paths       []string // the fields that differ, some of them; see mutation.Paths
 	more        int      // the number of fields that differ and are not in paths
 	cached, now any      // copies of the object as it came into the cache, and as it was found
 }
@@ -170,7 +171,7 @@ func copyOf(obj any) any {
 	return encoded(b)
 }
 
-// decoded returns the copy c in a form that changedPaths can walk: JSON is decoded into maps and
+// decoded returns the copy c in a form that mutation.Paths can walk: JSON is decoded into maps and
 // slices.
 func decoded(c any) any {
 	e, ok := c.(encoded)

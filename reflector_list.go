@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/go-lw/lw/internal/pace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -94,7 +95,7 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 // pages lists in pages of at most limit objects, all of one version. If limit is 0 it asks for the
 // whole list in one response.
 func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
-	r.limiter.spend(time.Now())
+	r.limiter.Spend(time.Now())
 	r.recorder.setPhase(PhaseListing)
 	mode := ListPages
 	if limit == 0 {
@@ -144,8 +145,8 @@ var errMixedPages = &protocolError{msg: "pages of one list have different resour
 func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilder[T]) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	g := newStallTimer(cancel, listPatience, errStalled)
-	defer g.stop()
+	g := pace.NewStallTimer(cancel, listPatience, errStalled)
+	defer g.Stop()
 	opts := metav1.ListOptions{Limit: limit}
 	for empty := 0; ; {
 		items, from := got.items, len(got.objs)
@@ -179,27 +180,27 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilde
 			return errEmptyPages
 		}
 		// An empty page counts against the request limit, as a server may send many.
-		r.pause(ctx, r.limiter.wait(time.Now()))
+		r.pause(ctx, r.limiter.Wait(time.Now()))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r.limiter.spend(time.Now())
+		r.limiter.Spend(time.Now())
 	}
 }
 
 // page makes one list request, and adds its items to got. Each item is a sign of life for g, also
 // one that a Transform leaves out.
-func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOptions, got *listBuilder[T], g *stallTimer) (metav1.ListMeta, error) {
+func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOptions, got *listBuilder[T], g *pace.StallTimer) (metav1.ListMeta, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.recorder.requested(op)
 	begun := r.recorder.now()
 	leftOut := func() {
-		g.heard(1)
+		g.Heard(1)
 		got.leaveOut()
 	}
 	meta, err := r.src.List(withLeftOut(ctx, leftOut), opts, func(obj T, err error) error {
-		g.heard(1)
+		g.Heard(1)
 		got.addItem(obj, err)
 		if err != nil {
 			r.recorder.undecoded.Add(1)

@@ -217,7 +217,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		}
 		r.opts.OnError(err)
 	}
-	pause := r.limiter.wait(time.Now())
+	pause := r.limiter.Wait(time.Now())
 	if v.wait {
 		r.recorder.setPhase(PhaseWaiting)
 		if r.opts.Backoff != nil {

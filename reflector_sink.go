@@ -1,10 +1,13 @@
 package lw
 
 import (
+	"context"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/reuse"
 )
 
 // A Sink is what a [Reflector] writes to. Its methods are called in the goroutine of Run, without a
@@ -118,4 +121,69 @@ func (c *versionCell) get() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.version
+}
+
+// A target is what a reflector writes to: an informer's hub ([informerTarget]), or a user's Sink
+// ([sinkTarget]). Only the goroutine of the reflector's Run calls its methods, except version,
+// which any goroutine may call.
+type target[T Identified] interface {
+	// replace takes over a whole list.
+	replace(l replacement[T])
+	// apply makes the change ev to the object of key, and moves the reported version to version
+	// unless that is "". An event with Err changes no object.
+	//
+	// It returns whether the object existed before. If known is false, the target cannot tell. If
+	// err is not nil, nothing has changed; the reflector sets the object aside and calls heldBack.
+	apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error)
+	// heldBack notes that an event of this version has come, and that its version is not reported
+	// because apply has failed.
+	heldBack(version string)
+	// notify wakes whoever waits for changes. The reflector calls it after an apply, or after the
+	// last of several that follow each other at once.
+	notify()
+	// get returns the object that the target has for key. Ok is also false if it cannot tell.
+	get(key Key) (obj T, ok bool)
+	// newest returns the identity of the object with the newest version, or the zero Meta if there
+	// is none or the target cannot tell. skip says of which keys the target may have an older object
+	// than the server had.
+	newest(skip func(Key) bool) Meta
+	// version returns the reported version.
+	version() string
+}
+
+// A replacement is a whole list for a target.
+type replacement[T Identified] struct {
+	objs     []T
+	version  string        // to report: listed, or an older one while an object holds it back
+	listed   string        // the list's own version
+	keep     map[Key]error // keys that stay as they are although objs lacks them, and why
+	epoch    bool          // the server went back in time
+	distrust bool          // equal versions may be of different objects
+
+	// duplicate is called with each key that objs has more than once.
+	duplicate func(key Key)
+	// failed is called with the key of an object at which an index panicked, before anything has
+	// changed. The target then keeps that object as it was. failed returns the version to report in
+	// place of version.
+	failed func(key Key, err error) (version string)
+	// done is called once, when nothing can fail any more. It updates Status. The target of an
+	// informer calls it under hub.mu, before a handler or a wait learns of the list. A user's Sink
+	// may show the list a little earlier.
+	done func()
+}
+
+// A source that decodes objects decodes less of one whose last version it knows; see
+// internal/decode/reuse_parts.go. The informer's store has the last version, so the reflector lends
+// the source what it has. It does so only where no object can be another than the source decoded.
+
+// lend returns ctx with the last versions of the objects for the source, if the target has what the
+// source has decoded, and nothing else. A user's Sink may have anything.
+func (r *Reflector[T]) lend(ctx context.Context) context.Context {
+	to, ok := r.target.(interface {
+		lend(namespace, name string) any
+	})
+	if !ok || !reuses(r.src) {
+		return ctx
+	}
+	return reuse.With(ctx, to.lend)
 }

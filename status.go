@@ -2,6 +2,9 @@ package lw
 
 import (
 	"fmt"
+	"iter"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -169,4 +172,197 @@ type DerivedStatus struct {
 	SetAside map[Key]error
 	Handlers []HandlerStatus // in the order in which they were added
 	Pending  int             // changes that wait for the slowest handler
+}
+
+// staleAfter is how long requests may fail on end, or another whole list be due, until the store
+// counts as out of date. It is longer than the longest default pause between two attempts, which is
+// 45 s. So normally at least two attempts have failed.
+const staleAfter = time.Minute
+
+// Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and for the
+// last minute neither have all requests failed nor has it needed a whole list that has not come.
+// Otherwise the error says what is wrong; errors.Is and errors.As find [ErrStopped] and Status.Err
+// in it.
+func (s Status) Healthy() error {
+	switch {
+	case s.Phase == PhaseStopped:
+		return &statusError{status: s, cause: ErrStopped}
+	case !s.Synced:
+		return &statusError{what: s.unsynced(), status: s}
+	case s.Failures > 0 && time.Since(s.Since) >= staleAfter:
+		return &statusError{what: "out of date since " + s.Since.Format(time.RFC3339), status: s}
+	case !s.ListDue.IsZero() && time.Since(s.ListDue) >= staleAfter:
+		return &statusError{what: fmt.Sprintf("out of date since %s (%s, the last whole list came at %s)",
+			s.ListDue.Format(time.RFC3339), s.Phase, s.LastList.Format(time.RFC3339)), status: s}
+	}
+	return nil
+}
+
+// unsynced says what an informer that has not synced is doing, for the text of an error.
+func (s Status) unsynced() string {
+	if s.Phase == PhaseIdle {
+		return "not synced, since Run has not been called"
+	}
+	return fmt.Sprintf("not synced (%s, mode %s)", s.Phase, s.Mode)
+}
+
+// A statusError says what is wrong, with the last failure and the cause if there are any.
+type statusError struct {
+	what   string // may be empty if there is a cause
+	status Status
+	cause  error
+}
+
+// Error returns "lw: <informer>: <what>: <the last failure>: <cause>".
+func (e *statusError) Error() string {
+	name := "lw: " + e.status.Informer
+	text := []string{name}
+	if e.what != "" {
+		text = append(text, e.what)
+	}
+	if err := e.status.Err; err != nil {
+		// An Error begins with the informer's name too, which is in the text already.
+		text = append(text, strings.TrimPrefix(err.Error(), name+": "))
+	}
+	if e.cause != nil {
+		text = append(text, strings.TrimPrefix(e.cause.Error(), "lw: "))
+	}
+	return strings.Join(text, ": ")
+}
+
+// Unwrap returns the last failure and the cause.
+func (e *statusError) Unwrap() (errs []error) {
+	for _, err := range []error{e.status.Err, e.cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// HandlerStatus is the status of one [Handler] of an [Informer] or of a [Derived].
+type HandlerStatus struct {
+	// Name is Handler.Name. If several handlers of one name are registered, the second is called
+	// "name#2", and so on: no two have one name, and a name stays as long as its handler does.
+	Name    string
+	Synced  bool // as [Registration.Synced] says it
+	Pending int  // changes that the handler still has to handle; see [Registration.Pending]
+
+	// Counters. They never go down. The calls are counted in groups: those of the last few may be
+	// missing, unless the handler waits for changes.
+
+	Told   ToldCounts
+	Folded uint64 // changes that waited for so long that only their net effect was told
+	Panics uint64 // of its functions, where Options.OnPanic has let the program go on
+	// Lag is how long changes took, from the moment when they were in the store to the end of the
+	// call. One change in 64 is timed. Of changes that were folded together the first one counts.
+	// Neither the objects that the handler began with, nor calls by its Resync are timed.
+	Lag Histogram
+}
+
+// ToldCounts counts the calls of a [Handler]. A function that is nil is not called, and Filter and
+// Synced do not count.
+type ToldCounts struct {
+	Added   uint64 // calls of Add
+	Updated uint64 // calls of Update, including those of a Resync
+	Deleted uint64 // calls of Delete
+}
+
+// histogramBounds are the upper bounds of the buckets of a Histogram but for the last one, which
+// has none.
+var histogramBounds = [...]time.Duration{
+	50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond,
+	100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
+}
+
+// A Histogram counts durations by how long they are. Its buckets are the same in all histograms and
+// reach from 50 µs to 5 minutes.
+type Histogram struct {
+	Sum     time.Duration
+	buckets [len(histogramBounds) + 1]uint64
+}
+
+// Count returns the number of all durations.
+func (h Histogram) Count() (n uint64) {
+	for _, count := range h.buckets {
+		n += count
+	}
+	return n
+}
+
+// Buckets yields the upper bound of each bucket that has one, and how many durations are at most
+// that long. The bounds ascend.
+func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
+	return func(yield func(time.Duration, uint64) bool) {
+		var n uint64
+		for i, bound := range histogramBounds {
+			if n += h.buckets[i]; !yield(bound, n) {
+				return
+			}
+		}
+	}
+}
+
+// Equal reports whether h and other have the same counts and the same sum.
+func (h Histogram) Equal(other Histogram) bool { return h == other }
+
+// A handlerCounter counts the calls of one handler. The handler's goroutine calls all methods but
+// status, which any goroutine may call.
+//
+// An atomic store costs more than many a handler does for an event. So the goroutine counts calls
+// in fields of its own, and publishes them every few calls and before it looks for more.
+type handlerCounter struct {
+	own  [3]uint64 // by EventType, from Added on; of the handler's goroutine, as uncounted is
+	late int       // how many calls of own are not in told
+
+	told   [3]atomic.Uint64
+	panics atomic.Uint64
+	lag    [len(histogramBounds) + 1]atomic.Uint64
+	lagSum atomic.Int64
+}
+
+// publishEvery is after how many calls a handler publishes its counters, at the latest.
+const publishEvery = 8
+
+// call counts a call that is about to be made.
+func (c *handlerCounter) call(typ EventType) {
+	c.own[typ-Added]++
+	if c.late++; c.late == publishEvery {
+		c.publish()
+	}
+}
+
+// publish shows what was counted to status.
+func (c *handlerCounter) publish() {
+	if c.late == 0 {
+		return
+	}
+	c.late = 0
+	for i, n := range c.own {
+		if c.told[i].Load() != n {
+			c.told[i].Store(n)
+		}
+	}
+}
+
+// took notes the lag of one change.
+func (c *handlerCounter) took(lag time.Duration) {
+	i := 0
+	for i < len(histogramBounds) && lag > histogramBounds[i] {
+		i++
+	}
+	c.lag[i].Store(c.lag[i].Load() + 1)
+	c.lagSum.Store(c.lagSum.Load() + int64(lag))
+}
+
+func (c *handlerCounter) status() HandlerStatus {
+	s := HandlerStatus{
+		Told:   ToldCounts{Added: c.told[0].Load(), Updated: c.told[1].Load(), Deleted: c.told[2].Load()},
+		Panics: c.panics.Load(),
+		Lag:    Histogram{Sum: time.Duration(c.lagSum.Load())},
+	}
+	for i := range c.lag {
+		s.Lag.buckets[i] = c.lag[i].Load()
+	}
+	return s
 }

@@ -35,7 +35,7 @@ func TestREADME(t *testing.T) {
 		tests = append(tests, files...)
 	}
 	blocks := 0
-	for _, page := range append(pages, "README.md", "MIGRATION.md") {
+	for _, page := range append(pages, "README.md") {
 		for _, b := range goBlocks(t, page) {
 			blocks++
 			if !slices.ContainsFunc(tests, func(file string) bool { return runs(t, file, b) }) {

@@ -16,13 +16,13 @@ type Room struct {
 
 // Rooms is the architecture of package lw, the lowest room first. docs/how-it-works.svg draws it.
 var Rooms = []Room{
-	{"words", []string{"doc.go", "lw.go", "keyfuncs.go", "error.go", "delta.go", "version.go", "options.go", "status*.go", "board.go"}, nil},
+	{"words", []string{"doc.go", "lw.go", "error.go", "delta.go", "options.go", "status*.go", "board.go"}, nil},
 	{"log", []string{"fifo.go", "cursor.go", "fold.go"}, []string{"words"}},
 	{"index", []string{"index.go", "graph_gate.go"}, []string{"words"}},
-	{"hub", []string{"hub.go", "hub_handlers.go", "handler.go", "events.go", "wait.go", "changed.go", "sync_error.go"}, []string{"words", "log", "index"}},
-	{"sources", []string{"listwatch*.go", "http.go", "memory*.go", "transform.go", "shard.go"}, []string{"words"}},
+	{"hub", []string{"hub*.go", "handler.go", "wait.go"}, []string{"words", "log", "index"}},
+	{"sources", []string{"listwatch*.go", "http.go", "memory.go", "transform.go"}, []string{"words"}},
 	{"reflector", []string{"reflector*.go"}, []string{"words"}},
-	{"informer", []string{"informer*.go", "mutation*.go", "group*.go"}, []string{"words", "index", "hub", "reflector"}},
+	{"informer", []string{"informer.go", "mutation.go", "group.go"}, []string{"words", "index", "hub", "reflector"}},
 	{"graph", []string{"collection.go", "graph*.go", "derive*.go", "join*.go", "aggregate.go", "union.go"}, []string{"words", "log", "index", "hub", "reflector", "informer"}},
 }
 

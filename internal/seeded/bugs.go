@@ -43,25 +43,25 @@ const (
 	handlerFile   = "handler.go"
 	hubFile       = "hub.go"
 	hubHandlers   = "hub_handlers.go"
-	targetFile    = "informer_target.go"
+	targetFile    = "informer.go"
 	watchFile     = "reflector_watch.go"
-	eventFile     = "reflector_event.go"
+	eventFile     = "reflector_watch.go"
 	partsFile     = "internal/decode/reuse_parts.go"
 	partsJSON     = "internal/decode/reuse_parts_json.go"
 	partsProto    = "internal/decode/reuse_parts_proto.go"
 	untypedFile   = "internal/decode/reuse_untyped.go"
 	lastFile      = "internal/decode/reuse_last.go"
-	limitFile     = "reflector_limit.go"
+	limitFile     = "internal/pace/limiter.go"
 	sinkFile      = "reflector_sink.go"
-	probeFile     = "reflector_probe.go"
-	versionFile   = "version.go"
+	probeFile     = "reflector.go"
+	versionFile   = "lw.go"
 	reflectorFile = "reflector.go"
 	listFile      = "reflector_list.go"
 	gatherFile    = "reflector_builder.go"
-	asideFile     = "reflector_setaside.go"
+	asideFile     = "reflector_errors.go"
 	policyFile    = "reflector_policy.go"
 	recorderFile  = "status_recorder.go"
-	healthyFile   = "status_healthy.go"
+	healthyFile   = "status.go"
 	groupsFile    = "internal/table/groups.go"
 	indexFile     = "internal/table/index.go"
 	replaceFile   = "internal/table/replace.go"
@@ -220,10 +220,10 @@ var bugs = append([]bug{
 		"	maxRefused = 3", "	maxRefused = 0")},
 	{name: "no pause after empty watches", id: "B29", run: "TestDecide|TestEmptyPages", edits: []edit{
 		{policyFile, "return verdict{verify: o.endedEarly, failed: true, wait: true,", "return verdict{verify: o.endedEarly, failed: true,"},
-		{limitFile, "requestEvery = 1100 * time.Millisecond", "requestEvery = time.Millisecond"},
+		{limitFile, "every = 1100 * time.Millisecond", "every = time.Millisecond"},
 	}},
 	{name: "no bound on requests that bring a little", run: "TestBoundedRetries", edits: one(limitFile,
-		"requestEvery = 1100 * time.Millisecond", "requestEvery = time.Millisecond")},
+		"every = 1100 * time.Millisecond", "every = time.Millisecond")},
 	{name: "undecodable event is skipped", id: "B31", edits: one(eventFile,
 		"		r.setAside.add(key, ev.Err, true, r.report)\n", "")},
 	{name: "undecodable item is skipped", edits: one(gatherFile,
@@ -235,7 +235,7 @@ var bugs = append([]bug{
 	{name: "waits go on in a new epoch", run: "TestReadYourWrites|TestNeverBack", edits: one(targetFile,
 		"		t.hub.waits.fail(ErrRewound)", "		_ = ErrRewound")},
 	{name: "waits for the end of the initial events for ever", id: "B34", run: "TestDefaultSyncBudget|TestStreamedList", edits: one(watchFile,
-		"newStallTimer(cancel, patience, errNoEnd)", "newStallTimer(cancel, 1<<60, errNoEnd)")},
+		"pace.NewStallTimer(cancel, patience, errNoEnd)", "newStallTimer(cancel, 1<<60, errNoEnd)")},
 	{name: "old events are believed", id: "B14", edits: one(eventFile,
 		"	return protocolErrorf(\"%s event of %s at resource version %s came after %s\"", "	if key.Name != \"\" {\n		return nil\n	}\n	return protocolErrorf(\"%s event of %s at resource version %s came after %s\"")},
 	{name: "old bookmarks are believed", id: "B14", edits: one(eventFile,
@@ -271,8 +271,8 @@ var bugs = append([]bug{
 		"healthyAfter+rand.N(healthyAfter), false", "healthyAfter, false")},
 	{name: "what a proved stream has sent is thrown away", run: "TestProvedStreamIsWaitedFor", edits: one(watchFile,
 		"		if r.streams.proved {\n", "		if false {\n")},
-	{name: "the sync budget is up to twice as long", run: "TestGuard|TestSyncBudgetSinceTheLastObject", edits: one("reflector_stall.go",
-		"g.timer.Reset(left)", "g.timer.Reset(g.patience)")},
+	{name: "the sync budget is up to twice as long", run: "TestGuard|TestSyncBudgetSinceTheLastObject", edits: one("internal/pace/stall.go",
+		"s.timer.Reset(left)", "g.timer.Reset(g.patience)")},
 	{name: "silent watch is never ended", edits: one(watchFile,
 		"	overdue = 30 * time.Second", "	overdue = 30 * time.Hour")},
 	{name: "list that hangs is never ended", edits: one(listFile,
@@ -312,17 +312,17 @@ var bugs = append([]bug{
 	{name: "pages that are the same are followed for ever", run: "TestEndlessPages", edits: one(gatherFile,
 		"	g.firsts[first] = struct{}{}\n", "")},
 	{name: "empty pages are a hot loop", run: "TestEndlessPages", edits: one(listFile,
-		"		r.pause(ctx, r.limiter.wait(time.Now()))\n", "")},
+		"		r.pause(ctx, r.limiter.Wait(time.Now()))\n", "")},
 	{name: "a transform forgets names after each page", run: "TestTransformRenamesAndLeavesOut", edits: one("transform.go",
 		"if err == nil && meta.Continue == \"\" {", "if err == nil {")},
-	{name: "a loop over events goes on with changes that wait", run: "TestEventsEnd", edits: one("events.go",
+	{name: "a loop over events goes on with changes that wait", run: "TestEventsEnd", edits: one("hub_handlers.go",
 		"			for _, d := range part {\n				if over() || !yield(d) {", "			for _, d := range part {\n				if !yield(d) {")},
 	{name: "what a transform leaves out makes a page empty", run: "TestEmptyPages", edits: one("transform.go",
 		"			leftOut()\n			return nil\n		}\n", "			return nil\n		}\n")},
 	{name: "list is cut after ten seconds", run: "TestSlowLists", edits: one(listFile,
 		"	listPatience = 90 * time.Second", "	listPatience = 10 * time.Second")},
 	{name: "list is cut although items come", run: "TestSlowLists", edits: one(listFile,
-		"		g.heard(1)\n		got.addItem(obj, err)", "		got.addItem(obj, err)")},
+		"		g.Heard(1)\n		got.addItem(obj, err)", "		got.addItem(obj, err)")},
 	{name: "sum of a part is not compared", run: "Parts", in: "./internal/decode", edits: one(partsFile,
 		"if sum != *l.sum(old, i) {", "if false && sum != *l.sum(old, i) {")},
 	{name: "size of a part is kept and its sum is not", run: "Parts", in: "./internal/decode", edits: one(partsFile,
@@ -416,19 +416,19 @@ var bugs = append([]bug{
 		"ok && held.GetResourceVersion() != ev.ResourceVersion || !ok", "ok && any(held) != any(*new(T)) || !ok")},
 
 	// Groups and shards.
-	{name: "a release stops the informer of other users", run: "TestShare$", edits: one("group_share.go",
+	{name: "a release stops the informer of other users", run: "TestShare$", edits: one("group.go",
 		"last := m.users == 0", "last := m.users >= 0")},
 	{name: "a release does not wait for handlers", run: "TestShareWhileStopping", edits: one("group.go",
 		"		<-m.done\n	case m.key", "	case m.key")},
-	{name: "a key is kept after its last release", run: "TestGroupModel", edits: one("group_share.go",
+	{name: "a key is kept after its last release", run: "TestGroupModel", edits: one("group.go",
 		"		delete(g.shared, m.key)\n	}\n	g.mu.Unlock()", "	}\n	g.mu.Unlock()")},
 	{name: "an informer that joins a running group is idle", run: "TestGroupModel", edits: one("group.go",
 		"	if g.phase == started {\n", "	if g.phase == notStarted && late {\n")},
-	{name: "a part believes that its server selects", run: "TestShardsAreDisjointAndComplete", edits: one("shard.go",
+	{name: "a part believes that its server selects", run: "TestShardsAreDisjointAndComplete", edits: one("transform.go",
 		"	return !s.part.Contains(", "	return uid == \"\" && !s.part.Contains(")},
-	{name: "a watch has no shard selector", run: "TestShardSelector", edits: one("shard.go",
+	{name: "a watch has no shard selector", run: "TestShardSelector", edits: one("transform.go",
 		"	opts.ShardSelector = s.selector\n	return s.src.Watch(", "	return s.src.Watch(")},
-	{name: "a part keeps the key that another part has taken", run: "TestShardLosesKey", edits: one("shard.go",
+	{name: "a part keeps the key that another part has taken", run: "TestShardLosesKey", edits: one("transform.go",
 		"	ev.Type, ev.Object, ev.Err = watch.Deleted, zero, nil\n", "	ev.Type, ev.Object, ev.Err, ev.Identity = watch.Bookmark, zero, nil, nil\n")},
 
 	// What the bytes become.

@@ -1,7 +1,7 @@
 package main
 
 const (
-	changedFile    = "changed.go"
+	changedFile    = "wait.go"
 	collectionFile = "collection.go"
 	signalFile     = "internal/signal/signal.go"
 )

@@ -1,8 +1,8 @@
 package main
 
 const (
-	causesFile = "status_causes.go"
-	countsFile = "status_handler.go"
+	causesFile = "status_recorder.go"
+	countsFile = "status.go"
 )
 
 // metricsBugs are of the counters of Status.

@@ -1,4 +1,4 @@
-package lw
+package pace
 
 import (
 	"testing"
@@ -7,16 +7,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// However fast it is asked, the pacer lets through 5 at once and then one each 1.1 s; time that nobody used is not saved up.
-func TestPacer(t *testing.T) {
-	var p requestLimiter
+// However fast it is asked, the limiter lets through 5 at once and then one each 1.1 s; time that nobody used is not saved up.
+func TestLimiter(t *testing.T) {
+	var p Limiter
 	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := begin
 	var at []time.Duration
 	ask := func(n int) {
 		for range n {
-			now = now.Add(p.wait(now))
-			p.spend(now)
+			now = now.Add(p.Wait(now))
+			p.Spend(now)
 			at = append(at, now.Sub(begin).Round(time.Millisecond))
 		}
 	}

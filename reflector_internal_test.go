@@ -7,6 +7,8 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // The whole policy of what follows a request.
@@ -206,5 +209,126 @@ func TestOutage(t *testing.T) {
 	}
 	if len(seen) < 90 {
 		t.Errorf("%d different pauses of 100", len(seen))
+	}
+}
+
+// What an error says, in the questions that the policy asks of it.
+func TestErrorKinds(t *testing.T) {
+	tooLarge := apierrors.NewTimeoutError("too large", 1)
+	tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+	type kinds struct{ lost, status, busy, refused, sure bool }
+	for name, tc := range map[string]struct {
+		err  error
+		want kinds
+	}{
+		"network": {errors.New("reset"), kinds{}},
+		"expired": {apierrors.NewResourceExpired("x"), kinds{lost: true, status: true}},
+		//lint:ignore SA1019 Servers still answer with it.
+		"gone":            {apierrors.NewGone("x"), kinds{lost: true, status: true}},
+		"too large":       {tooLarge, kinds{lost: true, status: true}},
+		"protocol":        {protocolErrorf("x"), kinds{lost: true}},
+		"bad request":     {apierrors.NewBadRequest("x"), kinds{status: true, refused: true, sure: true}},
+		"invalid":         {apierrors.NewInvalid(schema.GroupKind{}, "", nil), kinds{status: true, refused: true, sure: true}},
+		"method":          {apierrors.NewMethodNotSupported(schema.GroupResource{}, "watch"), kinds{status: true, refused: true, sure: true}},
+		"unauthorized":    {apierrors.NewUnauthorized("x"), kinds{status: true, refused: true}},
+		"forbidden":       {apierrors.NewForbidden(schema.GroupResource{}, "", nil), kinds{status: true, refused: true}},
+		"throttled":       {apierrors.NewTooManyRequests("x", 1), kinds{status: true, busy: true}},
+		"internal":        {apierrors.NewInternalError(errors.New("x")), kinds{status: true}},
+		"unavailable":     {apierrors.NewServiceUnavailable("x"), kinds{status: true, busy: true}},
+		"request timeout": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 408}}, kinds{status: true}},
+		"server timeout":  {apierrors.NewServerTimeout(schema.GroupResource{}, "list", 1), kinds{status: true, busy: true}},
+		"wrapped status":  {fmt.Errorf("x: %w", apierrors.NewBadRequest("x")), kinds{status: true, refused: true, sure: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := kinds{lost: isLost(tc.err), status: isStatus(tc.err), busy: isBusy(tc.err)}
+			got.refused, got.sure = isRefusal(tc.err)
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(kinds{})); diff != "" {
+				t.Errorf("kinds (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRetryAfterSeconds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want time.Duration
+	}{
+		"nothing":     {nil, 0},
+		"network":     {errors.New("reset"), 0},
+		"no advice":   {apierrors.NewInternalError(errors.New("x")), 0},
+		"seconds":     {apierrors.NewTooManyRequests("x", 7), 7 * time.Second},
+		"wrapped":     {fmt.Errorf("x: %w", apierrors.NewTooManyRequests("x", 7)), 7 * time.Second},
+		"nonsense":    {apierrors.NewTooManyRequests("x", -7), 0},
+		"a long time": {apierrors.NewTooManyRequests("x", 1e6), 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := retryAfter(tc.err); got != tc.want {
+				t.Errorf("retryAfter = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// What is set aside is told once for what is known, and always for an event; while one is held the version is.
+func TestAside(t *testing.T) {
+	a := setAsideObjects{recorder: &statusRecorder{}}
+	var told []string
+	report := func(err *Error) { told = append(told, err.Error()) }
+	bad, worse := errors.New("bad"), errors.New("worse")
+	one, two := Key{Name: "one"}, Key{Name: "two"}
+	a.add(one, bad, false, report)
+	a.add(one, bad, false, report) // a list says it again
+	a.add(one, worse, false, report)
+	if a.holds() {
+		t.Error("an object of a list holds the version")
+	}
+	a.add(two, bad, true, report)
+	a.add(two, bad, true, report) // another version
+	a.listed(map[Key]error{two: bad}, report)
+	if !a.holds() || !slices.Equal([]Key{two}, keys(a.recorder.setAside)) {
+		t.Errorf("after a list: %v, holds: %v", a.recorder.setAside, a.holds())
+	}
+	if !a.remove(two) || a.remove(two) || a.holds() || !a.empty() {
+		t.Error("it is still there after it was removed")
+	}
+	want := []string{"lw: decode one: bad", "lw: decode one: worse", "lw: decode two: bad", "lw: decode two: bad"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+}
+
+func keys(m map[Key]error) (out []Key) {
+	for key := range m {
+		out = append(out, key)
+	}
+	return out
+}
+
+// Failures are of one kind if only their numbers differ.
+func TestSignature(t *testing.T) {
+	signed := func(text string) string {
+		return signature(&Error{Op: opWatch, Key: Key{Name: "a"}, Err: errors.New(text)})
+	}
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"dial 10.0.0.1:443 (2s)", "dial 10.0.10.21:6443 (30s)", true},
+		{"at byte 100", "at byte 7", true},
+		{"at byte 100", "at byte -100", false},
+		{"a b", "a/b", false},
+		{"a b", "a  b", false},
+		{"1 2", "12", false},
+		{"a:b", "a;b", false},
+		{"no route", "no host", false},
+		{strings.Repeat("x", maxSignature) + "a", strings.Repeat("x", maxSignature) + "b", true},
+	} {
+		if same := signed(tt.a) == signed(tt.b); same != tt.same {
+			t.Errorf("%q and %q are of one kind: %v, want %v", tt.a, tt.b, same, tt.same)
+		}
+	}
+	if got, want := signed("dial 10.0.0.1: (2s) é"), "watch a dial #.#.#.#: (#s) é"; got != want {
+		t.Errorf("signature %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package lw
+package mutation
 
 import (
 	"math"
@@ -70,7 +70,7 @@ func TestChangedPaths(t *testing.T) {
 		"cycle with a change":   {cycle(1), cycle(2), []string{"Ptr.N: 1 is now 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, more := changedPaths(tc.was, tc.now)
+			got, more := Paths(tc.was, tc.now)
 			if diff := cmp.Diff(tc.want, got); diff != "" || more != 0 {
 				t.Errorf("and %d more (-want +got):\n%s", more, diff)
 			}
@@ -84,8 +84,8 @@ func TestChangedPathsAreBounded(t *testing.T) {
 	for i := range now {
 		now[i] = strings.Repeat("ö", 1000)
 	}
-	got, more := changedPaths(was, now)
-	if len(got) != maxPaths || more != 15 {
+	got, more := Paths(was, now)
+	if len(got) != most || more != 15 {
 		t.Fatalf("%d differences and %d more", len(got), more)
 	}
 	if want := `[0]: "" is now "` + strings.Repeat("ö", 29) + "…"; got[0] != want {

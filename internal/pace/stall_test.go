@@ -1,4 +1,4 @@
-package lw
+package pace
 
 import (
 	"context"
@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// A guard ends a request when its patience has gone by since the last sign of life, with its cause. Zero signs are none.
-func TestGuard(t *testing.T) {
+// A stall timer ends a request when its patience has gone by since the last sign of life, with its cause. Zero signs are none.
+func TestStallTimer(t *testing.T) {
 	late, later := errors.New("late"), errors.New("later")
 	for name, tc := range map[string]struct {
 		heard []time.Duration // since the beginning
-		do    func(*stallTimer)
+		do    func(*StallTimer)
 		want  error
 		after time.Duration
 	}{
 		"silence":       {nil, nil, late, 10 * time.Second},
 		"signs of life": {[]time.Duration{5 * time.Second, 12 * time.Second}, nil, late, 22 * time.Second},
-		"stopped":       {nil, (*stallTimer).stop, nil, 0},
-		"more patience": {nil, func(g *stallTimer) { g.restart(time.Minute, later) }, later, time.Minute},
-		"less patience": {nil, func(g *stallTimer) { g.restart(time.Second, later) }, later, time.Second},
+		"stopped":       {nil, (*StallTimer).Stop, nil, 0},
+		"more patience": {nil, func(g *StallTimer) { g.Restart(time.Minute, later) }, later, time.Minute},
+		"less patience": {nil, func(g *StallTimer) { g.Restart(time.Second, later) }, later, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				begin := time.Now()
-				g := newStallTimer(cancel, 10*time.Second, late)
+				g := NewStallTimer(cancel, 10*time.Second, late)
 				if tc.do != nil {
 					tc.do(g)
 				}
 				for _, at := range tc.heard {
 					time.Sleep(at - time.Since(begin))
-					g.heard(1)
+					g.Heard(1)
 				}
 				time.Sleep(time.Second / 2)
-				g.heard(0)
+				g.Heard(0)
 				if tc.want == nil {
 					time.Sleep(time.Hour)
 					if ctx.Err() != nil {
@@ -49,24 +49,24 @@ func TestGuard(t *testing.T) {
 				if took := time.Since(begin); context.Cause(ctx) != tc.want || took != tc.after {
 					t.Errorf("it was ended after %v by %v", took, context.Cause(ctx))
 				}
-				g.stop()
+				g.Stop()
 			})
 		})
 	}
 }
 
-// A guard whose time was up in the moment in which it was given more has not waited for that long, and does not say so.
-func TestGuardGivenMoreInTheLastMoment(t *testing.T) {
+// A stall timer whose time was up in the moment in which it was given more has not waited for that long, and does not say so.
+func TestStallTimerGivenMoreInTheLastMoment(t *testing.T) {
 	for range 200 { // which of both comes first is a matter of chance
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			g := newStallTimer(cancel, 10*time.Second, errors.New("late"))
-			defer g.stop()
+			g := NewStallTimer(cancel, 10*time.Second, errors.New("late"))
+			defer g.Stop()
 			time.Sleep(5 * time.Second)
-			g.heard(1)
+			g.Heard(1)
 			time.Sleep(5 * time.Second)
-			g.restart(time.Minute, errors.New("later"))
+			g.Restart(time.Minute, errors.New("later"))
 			time.Sleep(59 * time.Second)
 			if ctx.Err() != nil {
 				t.Fatalf("it was ended by %v", context.Cause(ctx))

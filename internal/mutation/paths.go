@@ -1,4 +1,5 @@
-package lw
+// Package mutation names what differs between an object and the copy of it.
+package mutation
 
 import (
 	"encoding/json"
@@ -14,27 +15,27 @@ import (
 )
 
 const (
-	// maxPaths is the most differences of one object that are named. More do not help to find the
+	// most is the most differences of one object that are named. More do not help to find the
 	// code that made them.
-	maxPaths = 10
+	most = 10
 	// maxValue is the most bytes of a value that are shown.
 	maxValue = 60
 )
 
-// changedPaths returns the differences between was and now, each as "Spec.Replicas: 3 is now 4",
+// Paths returns the differences between was and now, each as "Spec.Replicas: 3 is now 4",
 // and the number of differences that it does not name.
 //
 // No diff library does this, because such a library looks up methods by their names through
 // reflection. That keeps the linker from removing unused methods in the whole program, which makes
 // the program megabytes larger. The walk here compares times and quantities by value, and
 // everything else as it is in memory.
-func changedPaths(was, now any) (paths []string, more int) {
+func Paths(was, now any) (paths []string, more int) {
 	w := pathWalk{seen: map[[2]uintptr]bool{}}
 	w.compare("", reflect.ValueOf(was), reflect.ValueOf(now))
 	return w.paths, w.more
 }
 
-// A pathWalk is the state of one changedPaths.
+// A pathWalk is the state of one Paths.
 type pathWalk struct {
 	paths []string
 	more  int
@@ -45,7 +46,7 @@ type pathWalk struct {
 
 // differ notes a difference at path.
 func (w *pathWalk) differ(path, was, now string) {
-	if len(w.paths) == maxPaths {
+	if len(w.paths) == most {
 		w.more++
 		return
 	}
