@@ -401,13 +401,3 @@ func TestHTTPSaysMore(t *testing.T) {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 }
-
-// body returns the body of r.
-func body(t *testing.T, r *http.Response) string {
-	t.Helper()
-	all, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(all)
-}
