@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/settle"
+	"github.com/go-lw/lw/internal/table"
 )
 
 // This file has the part that a [Derived] takes in the steps of its graph, as a node and as an
@@ -16,7 +17,9 @@ func (d *Derived[T]) indexer() *Indexer[T] { return d.hub.store }
 func (d *Derived[T]) core() *hubCore       { return d.hub.hubCore }
 func (d *Derived[T]) name() string         { return d.faults.collection }
 func (d *Derived[T]) stage() stage         { return d.now }
-func (d *Derived[T]) snapshotLocked() any  { return d.hub.store.snapshotLocked() }
+
+// snapshotLocked is called with gate.look held.
+func (d *Derived[T]) snapshotLocked() any { return &Snapshot[T]{d.hub.store.contentLocked()} }
 
 func (d *Derived[T]) takeLocked() {
 	if d.varies != nil {
@@ -113,12 +116,34 @@ func (d *Derived[T]) setVersionLocked(version string) {
 	}
 }
 
-func (d *Derived[T]) commitLocked(version string) {
+func (d *Derived[T]) writesLocked() int {
+	if d.batch.LongLocked() {
+		return max(d.batch.Len(), table.Brief+1)
+	}
+	return d.batch.Len()
+}
+
+func (d *Derived[T]) keepLocked() { d.hub.store.before = d.hub.store.store.SnapshotLocked() }
+
+func (d *Derived[T]) commitLocked(long bool) { d.batch.CommitLocked(long) }
+
+func (d *Derived[T]) showLocked() {
+	d.batch.ShowLocked()
+	d.hub.store.before = nil
+}
+
+func (d *Derived[T]) tellLocked(version string) {
+	d.batch.SettleLocked()
+	if d.now == joining { // who waits for the first content begins with a snapshot of it
+		d.fired = d.hub.changes.FireWhere(func(key Key) bool {
+			_, ok := d.hub.store.store.Get(key)
+			return ok
+		})
+		d.hub.syncLocked()
+		return
+	}
 	delta := Delta[T]{Type: Updated, Cause: CauseDerived, ResourceVersion: version}
-	d.batch.CommitLocked(func(old, obj T) {
-		if d.now == joining { // who waits for the first content begins with a snapshot of it
-			return
-		}
+	d.batch.All(func(old, obj T) {
 		delta.Old, delta.New = old, obj
 		if d.hub.changes.Waiting() {
 			key := change[T]{old, obj}.key()
@@ -126,13 +151,6 @@ func (d *Derived[T]) commitLocked(version string) {
 		}
 		emit(delta, d.hub.log.put)
 	})
-	if d.now == joining {
-		d.fired = d.hub.changes.FireWhere(func(key Key) bool {
-			_, ok := d.hub.store.store.Get(key)
-			return ok
-		})
-		d.hub.syncLocked()
-	}
 }
 
 func (d *Derived[T]) finish() {

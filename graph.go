@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/internal/names"
+	"github.com/go-lw/lw/internal/table"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -53,17 +54,18 @@ type Graph struct {
 	waiters []chan struct{} // closed at the end of the next step that begins
 	visits  int             // how often an input was looked at for what depends on it; for tests
 
-	// Guarded by gate.mu.
+	// Guarded by gate.look.
 	steps    uint64                        // that have changed a collection
-	versions versionTexts                  // of steps
+	versions versionTexts                  // of steps; the goroutine of Run alone uses it
 	busy     time.Duration                 // of all steps
 	lastStep time.Time                     // when the last one of steps ended
 	vector   map[*hubCore]string           // the version of each leaf that is shown
-	snapshot atomic.Pointer[GraphSnapshot] // the present state, if somebody has asked for it; set under gate.mu
+	snapshot atomic.Pointer[GraphSnapshot] // the present state, if somebody has asked for it; set under gate.look
 
 	calls calls // of functions, by the goroutine of Run
 
-	afterStep func() // for tests
+	brief                int    // the most changes of a commit that reads wait for
+	afterStep, midCommit func() // for tests
 }
 
 // GraphOptions are the settings of a [Graph]. Nil and the zero value of each field mean the
@@ -94,7 +96,7 @@ type GraphOptions struct {
 
 // NewGraph returns a graph without a collection. It does nothing until [Graph.Run].
 func NewGraph(opts *GraphOptions) *Graph {
-	g := &Graph{wake: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
+	g := &Graph{brief: table.Brief, wake: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
 	if opts != nil {
 		g.opts = *opts
 	}
@@ -220,9 +222,9 @@ func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, versio
 	case <-ctx.Done():
 		return g.unreached(core, version, context.Cause(ctx))
 	}
-	g.gate.mu.Lock()
+	g.gate.look.Lock()
 	shown := g.vector[core]
-	g.gate.mu.Unlock()
+	g.gate.look.Unlock()
 	if c, err := resourceversion.CompareResourceVersion(shown, version); err == nil && c < 0 {
 		return g.unreached(core, version, ErrRewound) // since the informer had it
 	}
@@ -307,9 +309,9 @@ func (g *Graph) remove(n node) (behind []string) {
 	for _, n := range gone {
 		n.stop()
 	}
-	g.gate.mu.Lock()
+	g.gate.look.Lock()
 	g.snapshot.Store(nil) // it keeps the content of what has gone
-	g.gate.mu.Unlock()
+	g.gate.look.Unlock()
 	g.poke() // to leave the inputs that nobody reads any more
 	return behind
 }
@@ -389,9 +391,9 @@ func (g *Graph) prune() {
 	g.life.Unlock()
 	for _, l := range unused {
 		l.release()
-		g.gate.mu.Lock()
+		g.gate.look.Lock()
 		delete(g.vector, l.core())
 		g.snapshot.Store(nil)
-		g.gate.mu.Unlock()
+		g.gate.look.Unlock()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,50 @@ func BenchmarkGraphStep(b *testing.B) {
 				g.park()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*changes), "ns/change")
+		})
+	}
+}
+
+// BenchmarkReadBesideCommit is the longest time that a read of a collection takes, of those that
+// are made one after the other beside steps that change 100,000 objects. It has an index. What is
+// measured includes that the reader waits for a processor.
+func BenchmarkReadBesideCommit(b *testing.B) {
+	const objects = 100_000
+	parts, set := partsOf(objects)
+	g := NewGraph(nil)
+	slim := Derive(g, parts, func(p *part) *part { c := *p; return &c }, "slim")
+	byGroup := NewIndex(slim, func(p *part) string { return p.Group })
+	g.step()
+	reads := map[string]func(){
+		"Get":      func() { slim.Store().Get(Key{Namespace: "n", Name: "part-7"}) },
+		"Len":      func() { slim.Store().Len() },
+		"Snapshot": func() { slim.Store().Snapshot() },
+		"Index":    func() { byGroup.Len("g7") },
+		"Status":   func() { g.Status() },
+	}
+	for name, read := range reads {
+		b.Run(name, func(b *testing.B) {
+			var stop atomic.Bool
+			longest := make(chan time.Duration)
+			go func() {
+				var most time.Duration
+				for !stop.Load() {
+					began := time.Now()
+					read()
+					most = max(most, time.Since(began))
+				}
+				longest <- most
+			}()
+			n := 0
+			for b.Loop() {
+				n++
+				for i := range objects {
+					set(i, n)
+				}
+				g.step()
+			}
+			stop.Store(true)
+			b.ReportMetric(float64((<-longest).Microseconds()), "longest-µs")
 		})
 	}
 }

@@ -20,8 +20,8 @@ func (g *Graph) Status() GraphStatus {
 		s.Synced = s.Synced && d.Synced
 		s.Collections = append(s.Collections, d)
 	}
-	g.gate.mu.Lock()
-	defer g.gate.mu.Unlock()
+	g.gate.look.Lock()
+	defer g.gate.look.Unlock()
 	s.Steps, s.Busy, s.LastStep = g.steps, g.busy, g.lastStep
 	for _, l := range leaves {
 		if version, ok := g.vector[l.core()]; ok {
@@ -47,8 +47,8 @@ func (g *Graph) Snapshot() *GraphSnapshot {
 	}
 	g.life.Lock()
 	defer g.life.Unlock()
-	g.gate.mu.Lock()
-	defer g.gate.mu.Unlock()
+	g.gate.look.Lock()
+	defer g.gate.look.Unlock()
 	s := &GraphSnapshot{graph: g, vector: maps.Clone(g.vector), content: make(map[*hubCore]any, len(g.nodes))}
 	for _, n := range g.nodes {
 		s.content[n.core()] = n.snapshotLocked()

@@ -28,11 +28,19 @@ type node interface {
 	// readyLocked and awaitLocked are those of table.Batch.
 	readyLocked() bool
 	awaitLocked()
-	// setVersionLocked sets the version that the store reports. All nodes have it before the first
-	// one commits: a read then has to wait for the commit's end, since no store has a snapshot of
-	// before at hand.
+	// writesLocked returns how many objects the commit changes, or a larger number if it takes long.
+	writesLocked() int
+	// keepLocked keeps the state before the commit for readers, until showLocked. Both are called
+	// with gate.look held.
+	keepLocked()
+	// setVersionLocked sets the version that the store reports, and commitLocked its content. long
+	// says that readers read meanwhile.
 	setVersionLocked(version string)
-	commitLocked(version string)
+	commitLocked(long bool)
+	showLocked()
+	// tellLocked appends the changes to the log, and fires the signals of Changed. Every read that
+	// begins now shows them.
+	tellLocked(version string)
 	// finish wakes the handlers, and forgets the step.
 	finish()
 
@@ -94,8 +102,8 @@ func (g *Graph) step() {
 	}
 }
 
-// commit shows the results of all nodes, and the versions of the leaves, at one point. No user code
-// runs under the lock: the functions of indexes are called before.
+// commit shows the results of all nodes, and the versions of the leaves, at one point: see gate. No
+// user code runs under a lock: the functions of indexes are called before.
 func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 	for {
 		for _, n := range nodes {
@@ -112,20 +120,60 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 		g.gate.mu.Unlock()
 	}
 	defer g.gate.mu.Unlock()
-	if slices.ContainsFunc(nodes, node.changed) {
-		g.snapshot.Store(nil)
-		g.gate.beginLocked()
-		g.steps++
-		version := g.versions.text(g.steps)
-		for _, n := range nodes {
-			n.setVersionLocked(version)
-		}
-		for _, n := range nodes {
-			n.commitLocked(version)
-		}
-		g.gate.endLocked()
-		g.lastStep = time.Now()
+	if !slices.ContainsFunc(nodes, node.changed) {
+		g.gate.look.Lock()
+		defer g.gate.look.Unlock()
+		g.noteLocked(leaves, start)
+		return
 	}
+	writes := 0
+	for _, n := range nodes {
+		writes += n.writesLocked()
+	}
+	long := writes > g.brief
+	version := g.versions.text(g.steps + 1)
+	g.gate.look.Lock()
+	if long {
+		for _, n := range nodes {
+			n.keepLocked()
+		}
+	} else {
+		g.snapshot.Store(nil) // the channel of an index may be closed before the commit ends
+	}
+	g.gate.seq.Add(1)
+	if long {
+		g.gate.look.Unlock()
+	}
+	for _, n := range nodes {
+		n.setVersionLocked(version)
+	}
+	for _, n := range nodes {
+		n.commitLocked(long)
+	}
+	if long {
+		if g.midCommit != nil {
+			g.midCommit()
+		}
+		g.gate.look.Lock()
+	}
+	for _, n := range nodes {
+		n.showLocked()
+	}
+	g.steps++
+	g.lastStep = time.Now()
+	g.snapshot.Store(nil)
+	g.noteLocked(leaves, start)
+	g.gate.seq.Add(1)
+	g.gate.look.Unlock()
+	// All reads show the step. So those can be told who wait for that.
+	for _, n := range nodes {
+		n.tellLocked(version)
+	}
+}
+
+// noteLocked shows the versions of the leaves, and counts the step's time. The caller holds
+// gate.look.
+func (g *Graph) noteLocked(leaves []anyLeaf, start time.Time) {
 	for _, l := range leaves {
 		if version, ok := l.shown(); ok && g.vector[l.core()] != version {
 			g.snapshot.Store(nil)

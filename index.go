@@ -49,6 +49,9 @@ type Indexer[T Identified] struct {
 	// gate makes reads that take no lock wait for the commit of a [Graph]; nil if the store is not
 	// that of a [Derived].
 	gate *gate
+	// before is the state before the commit that is going on, if that is long. It is guarded by
+	// gate.look.
+	before *table.Snapshot[T]
 }
 
 var (
@@ -74,25 +77,49 @@ func (x *Indexer[T]) Get(key Key) (obj T, ok bool) {
 }
 
 // List returns all objects in a new slice, in no particular order.
-func (x *Indexer[T]) List() []T { return x.store.Snapshot().List() }
+func (x *Indexer[T]) List() []T { return x.content().List() }
 
 // All yields the objects as they were when the loop began, in no particular order. No lock is held
 // while the body of the loop runs.
 func (x *Indexer[T]) All() iter.Seq[T] {
-	return func(yield func(T) bool) { x.store.Snapshot().All()(yield) }
+	return func(yield func(T) bool) { x.content().All()(yield) }
 }
 
 // Len returns the number of objects.
-func (x *Indexer[T]) Len() int { return x.store.Len() }
+func (x *Indexer[T]) Len() int {
+	if x.gate != nil {
+		return x.lenGated()
+	}
+	return x.store.Len()
+}
 
 // ResourceVersion returns the version of the last Replace, or of a later Apply that had one.
-func (x *Indexer[T]) ResourceVersion() string { return x.store.Version() }
+func (x *Indexer[T]) ResourceVersion() string {
+	if x.gate != nil {
+		return x.versionGated()
+	}
+	return x.store.Version()
+}
 
 // Snapshot returns the present state. Its cost does not depend on the number of objects.
-func (x *Indexer[T]) Snapshot() *Snapshot[T] { return &Snapshot[T]{x.store.Snapshot()} }
+func (x *Indexer[T]) Snapshot() *Snapshot[T] { return &Snapshot[T]{x.content()} }
 
-// snapshotLocked is like Snapshot. The caller holds the lock of the store's owner, which is hub.mu.
-func (x *Indexer[T]) snapshotLocked() *Snapshot[T] { return &Snapshot[T]{x.store.SnapshotLocked()} }
+// content returns the present state.
+func (x *Indexer[T]) content() *table.Snapshot[T] {
+	if x.gate != nil {
+		return x.contentGated()
+	}
+	return x.store.Snapshot()
+}
+
+// snapshotLocked is like Snapshot. The caller holds the lock of the store's owner, which is hub.mu,
+// and not gate.look.
+func (x *Indexer[T]) snapshotLocked() *Snapshot[T] {
+	if x.gate != nil {
+		return &Snapshot[T]{x.contentGated()}
+	}
+	return &Snapshot[T]{x.store.SnapshotLocked()}
+}
 
 // Set stores obj under its key, and returns the object that it replaces. It panics if obj is the
 // zero T. If the function of an index panics, Set passes the panic on and has changed nothing.

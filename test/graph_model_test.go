@@ -31,10 +31,17 @@ type graphWorld struct {
 	brake  chan struct{} // releases the function that is held
 	armed  atomic.Bool   // the next call of a function is held
 
+	// The graph's goroutine alone uses these.
+	last     *lw.GraphSnapshot // after the last step
+	had      []*graphNode      // the collections then
+	mistaken string            // what a read during a commit was not of
+	inside   int               // how many commits were looked at
+
 	mu       sync.Mutex // guards what follows, and all fields of inputs and nodes
 	ins      []*graphInput
 	nodes    []*graphNode
 	steps    []*lw.GraphSnapshot // after each step
+	looked   int                 // how many commits were looked at, since the last check
 	reads    [][]atomRead        // of one goroutine each, since the last check
 	failed   string              // the first mistake
 	reported map[string]bool     // collections and keys of which OnError has named a conflict
@@ -98,6 +105,10 @@ func newGraphWorld(t *rapid.T, seen map[string]int) *graphWorld {
 	w.verify = rapid.Bool().Draw(t, "verify")
 	w.g = w.newGraph()
 	afterStep(w.g, w.stepped)
+	if rapid.Bool().Draw(t, "long commits") {
+		allCommitsAreLong(w.g)
+		midCommit(w.g, w.inCommit)
+	}
 	for i := range rapid.IntRange(2, 3).Draw(t, "inputs") {
 		in := &graphInput{name: fmt.Sprint("in", i), mem: lw.NewMemory[*atom](), states: map[string][]whole{}}
 		in.inf = lw.NewInformer(in.mem, &lw.Options{Name: in.name, OnError: func(error) {}})
@@ -205,7 +216,7 @@ func TestGraphs(t *testing.T) {
 		return // too few to tell, as with -short
 	}
 	for _, what := range []string{"relist", "rewind", "hold", "flood", "wait", "late node", "closed", "member", "rivals", "read", "told", "late handler",
-		"retired", "retired during a step", "closed during a step", "chain", "crowd", "informer ended"} {
+		"in a commit", "retired", "retired during a step", "closed during a step", "chain", "crowd", "informer ended"} {
 		if seen[what] < 3 { // mostly more than twenty
 			t.Errorf("%s: only %d times", what, seen[what])
 		}

@@ -249,9 +249,14 @@ func TestDiamond(t *testing.T) {
 }
 
 // A read of one collection and then of another never goes back, though a step writes one before the
-// other, and however they are read.
+// other, and however they are read: while reads go on with the state before, and while they wait.
 func TestGetsOfOneState(t *testing.T) {
-	const collections, objects = 4, 500 // so that a commit takes a while
+	t.Run("long commits", func(t *testing.T) { testGetsOfOneState(t, 500) })
+	t.Run("brief commits", func(t *testing.T) { testGetsOfOneState(t, 50) })
+}
+
+func testGetsOfOneState(t *testing.T, objects int) {
+	const collections = 4
 	moves := 300
 	if testing.Short() {
 		moves = 50
@@ -260,6 +265,7 @@ func TestGetsOfOneState(t *testing.T) {
 		m := lw.NewMemory(widget("a", 0))
 		inf := lw.NewInformer(m, quiet())
 		g := lw.NewGraph(nil)
+		last := 0
 		var reads [][]func() int // of each collection, in the order in which a commit writes them
 		for i := range collections {
 			d := lw.DeriveMany(g, inf, func(w *Widget) iter.Seq[*sum] {
@@ -276,6 +282,7 @@ func TestGetsOfOneState(t *testing.T) {
 				}
 			}, fmt.Sprint("d", i))
 			byName := lw.NewIndex(d, func(s *sum) string { return s.Name })
+			bySum := lw.NewIndex(d, func(s *sum) int { return s.Sum }) // all objects have one sum
 			reads = append(reads, []func() int{func() int {
 				s, _ := d.Store().Get(key("a"))
 				return s.Sum
@@ -289,6 +296,17 @@ func TestGetsOfOneState(t *testing.T) {
 			}, func() int {
 				s, _ := lw.In(g.Snapshot(), d).Get(key("a"))
 				return s.Sum
+			}, func() int {
+				for n := range bySum.Keys() {
+					return n
+				}
+				return -1
+			}, func() int {
+				n := last
+				for n <= moves && bySum.Len(n) == 0 {
+					n++
+				}
+				return n
 			}})
 		}
 		start(t, inf)
@@ -308,10 +326,9 @@ func TestGetsOfOneState(t *testing.T) {
 				}
 			}
 		}()
-		last := 0
 		for i := 0; last < moves; i++ {
 			// Many ways to read come in turn. The second collection is written after the first.
-			how := []int{i % 4, i / 4 % 4, i / 16 % 4}
+			how := []int{i % 6, i / 6 % 6, i / 36 % 6}
 			if i%2 == 0 {
 				how = []int{0, 0, 0} // Get is the one that takes no lock
 			}

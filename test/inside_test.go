@@ -90,6 +90,15 @@ func afterStep(g *lw.Graph, f func()) {
 	*(*func())(field(g, "afterStep").Addr().UnsafePointer()) = f
 }
 
+// midCommit has the goroutine of g's Run call f in each long commit, when all stores are changed and
+// before reads show it. It must be called before Run.
+func midCommit(g *lw.Graph, f func()) {
+	*(*func())(field(g, "midCommit").Addr().UnsafePointer()) = f
+}
+
+// allCommitsAreLong has no read wait for a commit of g, however brief. It must be called before Run.
+func allCommitsAreLong(g *lw.Graph) { *(*int)(field(g, "brief").Addr().UnsafePointer()) = -1 }
+
 func TestFieldIsThere(t *testing.T) {
 	inf := lw.NewInformer(lw.NewMemory[*Widget](), nil)
 	if all, waiting := followers(inf); all != 0 || waiting != 0 {

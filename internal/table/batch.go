@@ -9,13 +9,18 @@ import (
 // Several batches of stores that have the same owner can become visible together: their caller
 // holds the owner's lock while it calls CommitLocked of each.
 //
-// A batch is used again and again: collect writes with Put and Remove, Compute, take the owner's
-// lock, ask ReadyLocked, and CommitLocked. A goroutine that does not hold the lock sees none of the
-// writes or all of them, except that Get and an index take no lock of the owner: their callers have
-// to see to it.
+// A batch is used again and again: collect writes with Put, Compute, take the owner's lock, ask
+// ReadyLocked, CommitLocked, ShowLocked, All, and Release. A goroutine that does not hold the lock
+// sees none of the writes or all of them, except that Get and an index take no lock of the owner:
+// their callers have to see to it.
+//
+// While a commit that is Long is made, readers should go on with what was before. For the objects
+// that is a Snapshot, which their callers take. The indexes are changed beside what readers see
+// (apart), and ShowLocked shows all of it at once.
 type Batch[T any] struct {
 	store  *Store[T]
 	writes []batched[T]
+	apart  bool         // the indexes were changed apart
 	fired  signal.Fired // by what was committed
 	// Recover is called if the function of an index panics at the object of key. That object then
 	// has no value in that index. nil: the panic is passed on.
@@ -24,9 +29,11 @@ type Batch[T any] struct {
 
 // batched is one write of a batch: of no object if it is a removal.
 type batched[T any] struct {
-	key Key
-	obj T
-	w   writer[T] // with as many drafts as Compute has found indexes
+	key  Key
+	obj  T
+	old  T         // what obj has replaced, once it was committed
+	none bool      // it was the removal of what was not there
+	w    writer[T] // with as many drafts as Compute has found indexes
 }
 
 // NewBatch returns an empty batch of s, which must have an owner.
@@ -87,32 +94,99 @@ func (b *Batch[T]) AwaitLocked() {
 	}
 }
 
-// CommitLocked makes the writes, and calls changed for each that makes a difference, in the order
-// in which they were added. The batch is empty then. The caller holds the owner's lock, and
-// ReadyLocked has returned true under it.
-func (b *Batch[T]) CommitLocked(changed func(old, new T)) {
+// Brief is the number of writes that are committed while readers wait. With it a commit takes some
+// ten microseconds, and with several indexes some hundred.
+const Brief = 256
+
+// LongLocked reports whether the commit takes long: because of its writes, or because a shard's
+// table has no room for them or may have to be compacted. The caller holds the owner's lock.
+func (b *Batch[T]) LongLocked() bool {
+	const large = 16 * Brief // from here on it takes long to build a table anew
+	if len(b.writes) > Brief {
+		return true
+	}
 	s := b.store
-	var none T
+	tables := s.tables.Load()
 	for i := range b.writes {
-		one := &b.writes[i]
-		hash := hashOf(s.seed, one.key)
-		if equal.IsZero(one.obj) {
-			old, removed, fired := s.removeLocked(&one.w, hash, one.key, "")
-			if b.fired = append(b.fired, fired...); removed {
-				changed(old, none)
+		number := hashOf(s.seed, b.writes[i].key) % shards
+		objs, table := &s.shards[number].objs, tables[number].Load()
+		dead := objs.Len() - objs.Live()
+		switch {
+		case objs.Len() < large:
+		case equal.IsZero(b.writes[i].obj):
+			if dead+2*len(b.writes) > objs.Live() { // see sparse
+				return true
 			}
-		} else {
-			old, _, fired := s.putLocked(&one.w, hash, one.key, one.obj, s.versionID(one.obj), "")
-			b.fired = append(b.fired, fired...)
-			changed(old, one.obj)
+		case table.room()-table.used < len(b.writes):
+			if hash := hashOf(s.seed, b.writes[i].key); table.Find(hash, b.writes[i].key) < 0 {
+				return true
+			}
 		}
 	}
-	b.reset()
+	return false
 }
 
-// Release lets go of the channels of the indexes' Changed that the commits have closed. The caller
-// holds no lock.
+// CommitLocked makes the writes, in the order in which they were added. Readers of the indexes see
+// them from then on, or from ShowLocked on if apart is true. The caller holds the owner's lock, and
+// ReadyLocked has returned true under it.
+func (b *Batch[T]) CommitLocked(apart bool) {
+	s := b.store
+	if b.apart = apart; apart {
+		for _, ix := range *s.indexes.Load() {
+			ix.stage()
+		}
+	}
+	for i := range b.writes {
+		one := &b.writes[i]
+		one.w.apart = apart
+		hash := hashOf(s.seed, one.key)
+		var fired signal.Fired
+		if equal.IsZero(one.obj) {
+			var removed bool
+			one.old, removed, fired = s.removeLocked(&one.w, hash, one.key, "")
+			one.none = !removed
+		} else {
+			one.old, _, fired = s.putLocked(&one.w, hash, one.key, one.obj, s.versionID(one.obj), "")
+		}
+		b.fired = append(b.fired, fired...)
+	}
+}
+
+// ShowLocked shows what CommitLocked has made apart. It takes a few locks, whatever the number of
+// writes. The caller holds the owner's lock.
+func (b *Batch[T]) ShowLocked() {
+	if b.apart {
+		for _, ix := range *b.store.indexes.Load() {
+			ix.show()
+		}
+	}
+}
+
+// SettleLocked puts what ShowLocked has shown in the place of what was before. The caller holds the
+// owner's lock.
+func (b *Batch[T]) SettleLocked() {
+	if b.apart {
+		for _, ix := range *b.store.indexes.Load() {
+			b.fired = append(b.fired, ix.settle()...)
+		}
+		b.apart = false
+	}
+}
+
+// All calls changed for each write that was committed and has made a difference, in the order in
+// which they were added.
+func (b *Batch[T]) All(changed func(old, new T)) {
+	for i := range b.writes {
+		if one := &b.writes[i]; !one.none {
+			changed(one.old, one.obj)
+		}
+	}
+}
+
+// Release empties the batch, and lets go of the channels of the indexes' Changed that the commit has
+// closed. The caller holds no lock.
 func (b *Batch[T]) Release() {
+	b.reset()
 	b.fired.Release()
 	b.fired = nil
 }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -70,7 +71,17 @@ func TestBatchModel(t *testing.T) {
 				if !s.batch.ReadyLocked() {
 					rt.Fatal("not ready")
 				}
-				s.batch.CommitLocked(func(old, o *obj) {
+				// Readers of an index see what was before until the commit is shown, and then all of it.
+				apart, before := rapid.Bool().Draw(rt, "apart"), groupsOf(s.index)
+				s.batch.CommitLocked(apart)
+				if apart {
+					diff(rt, "before the commit is shown", before, groupsOf(s.index))
+				}
+				s.batch.ShowLocked()
+				after := groupsOf(s.index)
+				s.batch.SettleLocked()
+				diff(rt, "when the commit is settled", after, groupsOf(s.index))
+				s.batch.All(func(old, o *obj) {
 					// The removal of what is not there is no change.
 					for key, c := range changes {
 						if c.old == old && c.obj == o {
@@ -85,6 +96,9 @@ func TestBatchModel(t *testing.T) {
 					rt.Fatalf("version %s, want %d", got, version)
 				}
 				owner.Unlock()
+				if s.batch.Release(); s.batch.Len() > 0 {
+					rt.Fatal("not empty after Release")
+				}
 				for key, c := range changes {
 					if c.old != nil || c.obj != nil {
 						rt.Fatalf("not told of %v: %v", key, c)
@@ -103,6 +117,22 @@ func TestBatchModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// groupsOf returns what readers see of indexes.
+func groupsOf(indexes []*Groups[string, *obj]) map[string][]*obj {
+	all := map[string][]*obj{}
+	for i, g := range indexes {
+		for _, v := range g.Values() {
+			name := strconv.Itoa(i) + v
+			all[name] = g.View(v).AppendTo(nil)
+			slices.SortFunc(all[name], func(a, b *obj) int { return a.version - b.version })
+			if n := g.Len(v); n != len(all[name]) || n == 0 {
+				panic("a group of " + strconv.Itoa(n))
+			}
+		}
+	}
+	return all
 }
 
 func contentOf(s *Snapshot[*obj]) map[Key]*obj {
@@ -139,8 +169,9 @@ func TestBatchRecovers(t *testing.T) {
 	b.Put(numbered(2), &obj{numbered(2), 2, "", nil})
 	b.Compute()
 	owner.Lock()
-	b.CommitLocked(func(_, _ *obj) {})
+	b.CommitLocked(false)
 	owner.Unlock()
+	b.Release()
 	if s.Len() != 2 || g.Len("partly") != 1 {
 		t.Errorf("%d objects, %d in the index, want 2 and 1", s.Len(), g.Len("partly"))
 	}
@@ -151,8 +182,9 @@ func TestBatchRecovers(t *testing.T) {
 	b.Put(numbered(2), &obj{numbered(2), 3, "", nil})
 	b.Compute()
 	owner.Lock()
-	b.CommitLocked(func(_, _ *obj) {})
+	b.CommitLocked(false)
 	owner.Unlock()
+	b.Release()
 	if g.Len("partly") != 2 {
 		t.Errorf("%d in the index, want 2", g.Len("partly"))
 	}
@@ -190,10 +222,64 @@ func TestBatchWaitsForAnIndex(t *testing.T) {
 		if !b.ReadyLocked() {
 			t.Error("not ready")
 		}
-		b.CommitLocked(func(_, _ *obj) {})
+		b.CommitLocked(false)
 		owner.Unlock()
 		if s.Len() != 2 {
 			t.Errorf("%d objects, want 2", s.Len())
 		}
 	})
+}
+
+// A commit is long if it has many writes, or if a large table may have to be built anew for it.
+func TestBatchLong(t *testing.T) {
+	var owner sync.Mutex
+	s := NewOwned(keyOf, versionIDOf, &owner)
+	b := s.NewBatch()
+	commit := func(writes int, write func() (Key, *obj)) (long bool) {
+		for range writes {
+			b.Put(write())
+		}
+		b.Compute()
+		owner.Lock()
+		long = b.LongLocked()
+		b.CommitLocked(long)
+		b.ShowLocked()
+		b.SettleLocked()
+		owner.Unlock()
+		b.Release()
+		return long
+	}
+	n, gone := 0, 0
+	add := func() (Key, *obj) { n++; return numbered(n), &obj{numbered(n), n, "", nil} }
+	remove := func() (Key, *obj) { gone++; return numbered(gone), nil }
+	if commit(Brief, add) || !commit(Brief+1, add) {
+		t.Error("a commit is not long from one write more on")
+	}
+	commit(60000, add)
+	tables := func() (all [shards]*Table) {
+		for i := range all {
+			all[i] = s.tables.Load()[i].Load()
+		}
+		return all
+	}
+	anew, long := 0, 0
+	for i := range 130000 {
+		before := tables()
+		write := add
+		if i >= 60000 && s.Len() > 40000 {
+			write = remove
+		}
+		is := commit(1, write)
+		if is {
+			long++
+		}
+		if before != tables() {
+			if anew++; !is {
+				t.Fatalf("a table was built anew at %d objects in a commit that was not long", s.Len())
+			}
+		}
+	}
+	if anew < 8 || long > 5*anew {
+		t.Errorf("%d tables were built anew, and %d commits were long", anew, long)
+	}
 }

@@ -39,6 +39,9 @@ type Groups[K comparable, T any] struct {
 	// has claimed all shards. The members are not copied, because readers do not see them.
 	staging bool
 	staged  []*group[K, T] // the groups that have a copy
+	// shown says that readers see the copies: between show and settle, which a Batch calls. It is
+	// written under the locks of all stripes.
+	shown bool
 }
 
 // A stripe is an eighth of the values of an index. mu guards groups, and objs and members of each
@@ -89,10 +92,31 @@ func (g *Groups[K, T]) View(value K) View[T] {
 	st := &g.stripes[g.stripeOf(value)]
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if b := st.groups[value]; b != nil {
-		return b.objs.View()
+	if objs := g.visibleLocked(st, value); objs != nil {
+		return objs.View()
 	}
 	return View[T]{}
+}
+
+// visibleLocked returns the objects of value that readers see; nil if there are none. The caller
+// holds the lock of the stripe.
+func (g *Groups[K, T]) visibleLocked(st *stripe[K, T], value K) *Vector[T] {
+	b := g.visibleGroupsLocked(st)[value]
+	switch {
+	case b == nil:
+		return nil
+	case g.shown && b.staged:
+		return &b.next
+	}
+	return &b.objs
+}
+
+// visibleGroupsLocked returns the groups of a stripe that readers see.
+func (g *Groups[K, T]) visibleGroupsLocked(st *stripe[K, T]) map[K]*group[K, T] {
+	if g.shown && st.next != nil {
+		return st.next
+	}
+	return st.groups
 }
 
 // Len returns the number of objects of value.
@@ -100,8 +124,8 @@ func (g *Groups[K, T]) Len(value K) int {
 	st := &g.stripes[g.stripeOf(value)]
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if b := st.groups[value]; b != nil {
-		return b.objs.Len()
+	if objs := g.visibleLocked(st, value); objs != nil {
+		return objs.Len()
 	}
 	return 0
 }
@@ -122,11 +146,11 @@ func (g *Groups[K, T]) Values() []K {
 	defer g.unlock(allStripes)
 	n := 0
 	for i := range g.stripes {
-		n += len(g.stripes[i].groups)
+		n += len(g.visibleGroupsLocked(&g.stripes[i]))
 	}
 	values := make([]K, 0, n)
 	for i := range g.stripes {
-		values = slices.AppendSeq(values, maps.Keys(g.stripes[i].groups))
+		values = slices.AppendSeq(values, maps.Keys(g.visibleGroupsLocked(&g.stripes[i])))
 	}
 	return values
 }
@@ -309,10 +333,16 @@ func (g *Groups[K, T]) change(st *stripe[K, T]) map[K]*group[K, T] {
 // publish puts the copies that a Replace has made in place, ends staging, and fires the signals of
 // the groups that have changed. The caller holds all stripes.
 func (g *Groups[K, T]) publish() signal.Fired {
-	changed := g.staged
-	for _, b := range changed {
+	for _, b := range g.staged {
 		b.objs, b.next, b.staged = b.next, Vector[T]{}, false
 	}
+	return g.fire(g.endStaging())
+}
+
+// endStaging ends staging when the copies of the groups are in place, and returns these groups. The
+// caller holds all stripes.
+func (g *Groups[K, T]) endStaging() (changed []*group[K, T]) {
+	changed = g.staged
 	g.staging, g.staged = false, nil
 	for i := range g.stripes {
 		if st := &g.stripes[i]; st.next != nil {
@@ -322,6 +352,11 @@ func (g *Groups[K, T]) publish() signal.Fired {
 			}
 		}
 	}
+	return changed
+}
+
+// fire fires the signals of groups that have changed.
+func (g *Groups[K, T]) fire(changed []*group[K, T]) signal.Fired {
 	if !g.signals.Waiting() {
 		return nil
 	}
@@ -330,6 +365,29 @@ func (g *Groups[K, T]) publish() signal.Fired {
 		values[i] = b.value
 	}
 	return g.signals.Fire(values...)
+}
+
+// show shows the copies. Its cost does not depend on their number.
+func (g *Groups[K, T]) show() {
+	g.lock(allStripes)
+	g.shown = true
+	g.unlock(allStripes)
+}
+
+// settle puts the copies in place, which readers see already, group by group: so no reader waits
+// long. It ends staging, and then fires the signals of the groups that have changed. Who asks for a
+// signal in between may be told of a change that it has seen.
+func (g *Groups[K, T]) settle() signal.Fired {
+	for _, b := range g.staged {
+		b.stripe.mu.Lock()
+		b.objs, b.next, b.staged = b.next, Vector[T]{}, false
+		b.stripe.mu.Unlock()
+	}
+	g.lock(allStripes)
+	g.shown = false
+	changed := g.endStaging()
+	g.unlock(allStripes)
+	return g.fire(changed)
 }
 
 // resize makes room for n positions in a shard. If moved is not nil, position p becomes moved[p].

@@ -21,6 +21,10 @@ type index[T any] interface {
 	// publish returns is to be released when no lock is held.
 	stage()
 	publish() signal.Fired
+	// show and settle are for a Batch. After stage the drafts may put and remove without locks, on
+	// copies. show shows the copies, and settle puts them in place.
+	show()
+	settle() signal.Fired
 }
 
 // Add adds an index. Readers of the index find it complete, because nobody has it before Add
@@ -67,6 +71,10 @@ type draft[T any] interface {
 	// lock locks the stripes that putting the computed object at a position needs. If no object
 	// was computed these are the stripes that removing the object there needs.
 	lock(shard, position int)
+	// compare is what lock does without the locks, for a write on copies, and clear is what unlock
+	// does besides.
+	compare(shard, position int)
+	clear()
 	// unlock fires the signals of the groups that have changed, undoes lock, and clears what was
 	// computed. When it is called, every read that begins from then on waits for a lock of this
 	// write, or shows it. What unlock returns is to be released when no lock is held.
@@ -147,6 +155,10 @@ func (d *draftOf[K, T]) lock(shard, position int) {
 	d.groups.lock(d.locked)
 }
 
+func (d *draftOf[K, T]) compare(shard, position int) {
+	_, d.same = d.groups.stripesFor(shard, position, d.of(0))
+}
+
 func (d *draftOf[K, T]) put(shard, position int, obj T) {
 	d.noteChanges(shard, position)
 	d.groups.put(shard, position, obj, d.of(0), d.same)
@@ -225,10 +237,17 @@ func (d *draftOf[K, T]) replace(gone, put []difference[T]) {
 func (d *draftOf[K, T]) unlock() (fired signal.Fired) {
 	if len(d.changed) > 0 {
 		fired = d.groups.signals.Fire(d.changed...)
+	}
+	d.groups.unlock(d.locked)
+	d.clear()
+	return fired
+}
+
+func (d *draftOf[K, T]) clear() {
+	if len(d.changed) > 0 {
 		clear(d.changed)
 		d.changed = d.changed[:0]
 	}
-	d.groups.unlock(d.locked)
 	if len(d.values) == 1 {
 		// This is what clear does, without a call for each index of each write.
 		var none K
@@ -237,5 +256,4 @@ func (d *draftOf[K, T]) unlock() (fired signal.Fired) {
 		clear(d.values)
 	}
 	d.values, d.ends = d.values[:0], d.ends[:0]
-	return fired
 }

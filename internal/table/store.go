@@ -132,11 +132,19 @@ func (s *Store[T]) Len() (n int) {
 	}
 	s.lock()
 	defer s.unlock()
+	return s.LenLocked()
+}
+
+// LenLocked is like Len. The caller holds the owner's lock, or those of all shards.
+func (s *Store[T]) LenLocked() (n int) {
 	for i := range s.shards {
 		n += s.shards[i].objs.Live()
 	}
 	return n
 }
+
+// Cached returns the last Snapshot if nothing has changed since, else nil. It takes no lock.
+func (s *Store[T]) Cached() *Snapshot[T] { return s.snapshot.Load() }
 
 // Version returns the version of the last write that had one.
 func (s *Store[T]) Version() string {
@@ -299,6 +307,7 @@ func (s *Store[T]) removeLocked(w *writer[T], hash uint64, key Key, version stri
 // A writer is the memory that one write needs. Writers are reused.
 type writer[T any] struct {
 	drafts []draft[T] // one for each index
+	apart  bool       // the indexes are changed beside what readers see; see Batch
 }
 
 // begin locks the shard for a write of obj, or for a removal if obj is zero. Before that it
@@ -345,7 +354,11 @@ func (s *Store[T]) lockForWrite(w *writer[T], number, position int, version stri
 		s.lockVersion()
 	}
 	for _, d := range w.drafts {
-		d.lock(number, position)
+		if w.apart {
+			d.compare(number, position)
+		} else {
+			d.lock(number, position)
+		}
 	}
 	s.forgetSnapshotLocked()
 }
@@ -378,7 +391,9 @@ func (s *Store[T]) forgetSnapshotLocked() {
 // took. The shard stays locked. What it returns is to be released when no lock is held.
 func (s *Store[T]) setVersionAndUnlock(w *writer[T], version string) (fired signal.Fired) {
 	for _, d := range w.drafts {
-		if f := d.unlock(); f != nil {
+		if w.apart {
+			d.clear()
+		} else if f := d.unlock(); f != nil {
 			fired = append(fired, f...)
 		}
 	}

@@ -1,0 +1,136 @@
+package lw_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// No read waits for a long commit: each is answered from the state before it, also of a collection
+// that is changed already, and all of them from the state after it when it is done. A read that
+// waited would wait for ever here: it is made by the goroutine that commits.
+func TestReadsDuringALongCommit(t *testing.T) {
+	const objects = 1000
+	synctest.Test(t, func(t *testing.T) {
+		board := &lw.Board{}
+		b := newGraphBench(t, &lw.GraphOptions{Board: board, OnError: func(err error) { t.Error(err) }})
+		for i := range objects {
+			create(t, b.left, fmt.Sprint("w", i), 1)
+		}
+		all := []*lw.Derived[*sum]{lw.Derive(b.g, b.l, sumOf, "first")}
+		all = append(all,
+			lw.Derive(b.g, all[0], func(s *sum) *sum { return &sum{Meta: s.Meta, Sum: -s.Sum} }, "second"),
+			lw.GroupBy(b.g, all[0], allInOne, addedUp, totalOf, "total"))
+		var bySum []*lw.Index[int, *sum]
+		for _, d := range all {
+			bySum = append(bySum, lw.NewIndex(d, func(s *sum) int { return s.Sum }))
+		}
+		b.r = b.l // there is one informer
+		var before map[string]any
+		// state reads everything in every way, and expects all ways to agree.
+		state := func() map[string]any {
+			t.Helper()
+			s := b.g.Snapshot()
+			seen := map[string]any{"vector": s.ResourceVersion(b.l)}
+			status := b.g.Status()
+			for i, d := range all {
+				list := d.Store().List()
+				sums := map[int]int{}
+				for _, o := range list {
+					sums[o.Sum]++
+					if got, ok := d.Store().Get(lw.KeyOf(o)); !ok || got != o {
+						t.Errorf("Get of %s shows %v, and List %v", o.Name, got, o)
+					}
+					if got, ok := lw.In(s, d).Get(lw.KeyOf(o)); !ok || got != o {
+						t.Errorf("a snapshot has %v of %s, and List %v", got, o.Name, o)
+					}
+				}
+				byIndex := map[int]int{}
+				for n := range bySum[i].Keys() {
+					byIndex[n] = bySum[i].Len(n)
+					if got := len(bySum[i].List(n)); got != byIndex[n] {
+						t.Errorf("%d objects of %d in the index, and its Len is %d", got, n, byIndex[n])
+					}
+				}
+				if diff := cmp.Diff(sums, byIndex); diff != "" {
+					t.Errorf("collection %d (-List +index):\n%s", i, diff)
+				}
+				if n := d.Store().Len(); n != len(list) || n != lw.In(s, d).Len() || n != status.Collections[i].Objects || n != len(slices.Collect(d.Store().All())) {
+					t.Errorf("collection %d: Len is %d, List has %d, and the status %d", i, n, len(list), status.Collections[i].Objects)
+				}
+				seen[fmt.Sprint("sums ", i)] = sums
+				seen[fmt.Sprint("version ", i)] = d.Store().ResourceVersion()
+				if v := d.Store().Snapshot().ResourceVersion(); v != d.Store().ResourceVersion() || v != lw.In(s, d).ResourceVersion() {
+					t.Errorf("collection %d: versions %s and %s", i, v, d.Store().ResourceVersion())
+				}
+			}
+			for range board.Graphs() {
+			}
+			seen["steps"] = status.Steps
+			return seen
+		}
+		met := 0
+		midCommit(b.g, func() {
+			met++
+			if before == nil {
+				before = state() // the first one: all is empty
+				for i := range all {
+					if n := all[i].Store().Len(); n != 0 {
+						t.Errorf("collection %d has %d objects in the first commit", i, n)
+					}
+				}
+				return
+			}
+			if diff := cmp.Diff(before, state()); diff != "" {
+				t.Errorf("in a commit (-before +in it):\n%s", diff)
+			}
+		})
+		afterStep(b.g, func() { before = state() })
+		start(t, b.l)
+		start(t, b.g)
+		synctest.Wait()
+		// Many changes in one step: the informer has made them while the graph was held.
+		for round := range 4 {
+			hold := make(chan struct{})
+			held := lw.Derive(b.g, b.l, func(w *Widget) *sum {
+				<-hold
+				return nil
+			}, "held")
+			synctest.Wait()
+			for i := range objects {
+				name := fmt.Sprint("w", i)
+				switch {
+				case round == 2 && i%3 == 0:
+					remove(t, b.left, name)
+				case round == 3 && i%3 == 0:
+					create(t, b.left, name, 7)
+				default:
+					update(t, b.left, name, 2+round+i%5)
+				}
+			}
+			synctest.Wait()
+			close(hold)
+			synctest.Wait()
+			held.Close()
+			synctest.Wait()
+			if got := before["sums 2"]; !cmp.Equal(got, map[int]int{sumOfAll(b.left): 1}) {
+				t.Errorf("round %d: the total is %v, want %d", round, got, sumOfAll(b.left))
+			}
+		}
+		if met < 5 {
+			t.Errorf("%d long commits, want 5", met)
+		}
+	})
+}
+
+func sumOfAll(m *lw.Memory[*Widget]) (n int) {
+	for w := range m.All() {
+		n += w.Size
+	}
+	return n
+}
