@@ -64,8 +64,9 @@ type Graph struct {
 
 	calls calls // of functions, by the goroutine of Run
 
-	brief                int    // the most changes of a commit that reads wait for
-	afterStep, midCommit func() // for tests
+	brief int // the most changes of a commit that reads wait for
+
+	afterStep, midCommit, midBrief func() // for tests
 }
 
 // GraphOptions are the settings of a [Graph]. Nil and the zero value of each field mean the

@@ -155,6 +155,8 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 			g.midCommit()
 		}
 		g.gate.look.Lock()
+	} else if g.midBrief != nil {
+		g.midBrief()
 	}
 	for _, n := range nodes {
 		n.showLocked()

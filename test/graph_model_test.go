@@ -106,7 +106,7 @@ func newGraphWorld(t *rapid.T, seen map[string]int) *graphWorld {
 	w.g = w.newGraph()
 	afterStep(w.g, w.stepped)
 	if rapid.Bool().Draw(t, "long commits") {
-		allCommitsAreLong(w.g)
+		setBrief(w.g, -1)
 		midCommit(w.g, w.inCommit)
 	}
 	for i := range rapid.IntRange(2, 3).Draw(t, "inputs") {

@@ -2,7 +2,9 @@ package lw_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -133,4 +135,56 @@ func sumOfAll(m *lw.Memory[*Widget]) (n int) {
 		n += w.Size
 	}
 	return n
+}
+
+// A brief commit takes no snapshots before. So whoever reads in the midst of it waits for its end,
+// however it reads: it would see some collections as they were, and others as they will be.
+func TestReadsDuringABriefCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		d := lw.Derive(b.g, b.l, sumOf, "sums")
+		bySum := lw.NewIndex(d, func(s *sum) int { return s.Sum })
+		reads := map[string]func() bool{ // each reports whether it shows the sum 2
+			"Get":           func() bool { s, ok := d.Store().Get(key("a")); return ok && s.Sum == 2 },
+			"Len":           func() bool { return d.Store().Len() == 1 && bySum.Len(2) == 1 },
+			"List":          func() bool { l := d.Store().List(); return len(l) == 1 && l[0].Sum == 2 },
+			"Index.Lookup":  func() bool { return len(bySum.List(2)) == 1 },
+			"Index.Len":     func() bool { return bySum.Len(2) == 1 },
+			"Index.Keys":    func() bool { return slices.Equal(slices.Collect(bySum.Keys()), []int{2}) },
+			"GraphSnapshot": func() bool { s, ok := lw.In(b.g.Snapshot(), d).Get(key("a")); return ok && s.Sum == 2 },
+		}
+		var over atomic.Int32
+		done, changing := make(chan struct{}), false
+		midBrief(b.g, func() {
+			if !changing {
+				return
+			}
+			changing = false
+			for how, read := range reads {
+				go func() {
+					shows := read()
+					over.Add(1)
+					if !shows {
+						t.Errorf("%s in a brief commit shows the state before", how)
+					}
+					done <- struct{}{}
+				}()
+			}
+			for range 20000 {
+				runtime.Gosched() // time for a read that does not wait
+			}
+			if n := over.Load(); n > 0 {
+				t.Errorf("%d of %d reads have not waited for a brief commit", n, len(reads))
+			}
+		})
+		start(t, b.l)
+		start(t, b.g)
+		synctest.Wait()
+		changing = true
+		update(t, b.left, "a", 2)
+		for range reads {
+			<-done
+		}
+	})
 }

@@ -96,8 +96,14 @@ func midCommit(g *lw.Graph, f func()) {
 	*(*func())(field(g, "midCommit").Addr().UnsafePointer()) = f
 }
 
-// allCommitsAreLong has no read wait for a commit of g, however brief. It must be called before Run.
-func allCommitsAreLong(g *lw.Graph) { *(*int)(field(g, "brief").Addr().UnsafePointer()) = -1 }
+// midBrief is midCommit for commits for which reads wait.
+func midBrief(g *lw.Graph, f func()) {
+	*(*func())(field(g, "midBrief").Addr().UnsafePointer()) = f
+}
+
+// setBrief sets how many changes a commit of g may have for which reads wait. It must be called
+// before Run.
+func setBrief(g *lw.Graph, n int) { *(*int)(field(g, "brief").Addr().UnsafePointer()) = n }
 
 func TestFieldIsThere(t *testing.T) {
 	inf := lw.NewInformer(lw.NewMemory[*Widget](), nil)
