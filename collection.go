@@ -40,14 +40,7 @@ func (inf *Informer[T]) collection() *hub[T] { return inf.hub }
 
 func (inf *Informer[T]) derived() *Derived[T] { return nil }
 
-// A Versioned is something of which a [Graph] shows a version: an [*Informer]. No other type can
-// implement it.
-type Versioned interface {
-	WaitForResourceVersion(ctx context.Context, version string) error
-	// hubOf returns what the informer's hub has that does not depend on T.
-	hubOf() *hubCore
-}
-
+// hubOf returns what the hub of an informer has that does not depend on T.
 func (inf *Informer[T]) hubOf() *hubCore { return inf.hub.hubCore }
 
 // WaitFor waits until cond is true of the object of key in c, and returns that object. cond gets

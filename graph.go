@@ -193,9 +193,14 @@ func (g *Graph) WaitForSync(ctx context.Context) error {
 // WaitForResourceVersion waits until the collections of the graph show what is derived from of as
 // it was at version or later. So after a write every read of them shows it. It first waits for the
 // sync of the collections that depend on of. Which versions can be waited for, and how the wait
-// ends, is as for [Informer.WaitForResourceVersion]. It is an error if the graph does not read of.
-func (g *Graph) WaitForResourceVersion(ctx context.Context, of Versioned, version string) error {
-	core := of.hubOf()
+// ends, is as for [Informer.WaitForResourceVersion]. It is an error if of is no [*Informer], or if the graph does not
+// read it.
+func (g *Graph) WaitForResourceVersion(ctx context.Context, of AnyInformer, version string) error {
+	inf, ok := of.(interface{ hubOf() *hubCore })
+	if !ok {
+		return fmt.Errorf("lw: %s: cannot wait for resource version %s of a %T, which is no Informer", g.opts.Name, version, of)
+	}
+	core := inf.hubOf()
 	g.life.Lock()
 	dependents := g.behindLocked(core)
 	g.life.Unlock()

@@ -251,7 +251,7 @@ type HandlerStatus struct {
 	// Counters. They never go down. The calls are counted in groups: those of the last few may be
 	// missing, unless the handler waits for changes.
 
-	Told   ToldCounts
+	Calls  HandlerCalls
 	Folded uint64 // changes that waited for so long that only their net effect was told
 	Panics uint64 // of its functions, where Options.OnPanic has let the program go on
 	// Lag is how long changes took, from the moment when they were in the store to the end of the
@@ -260,12 +260,12 @@ type HandlerStatus struct {
 	Lag Histogram
 }
 
-// ToldCounts counts the calls of a [Handler]. A function that is nil is not called, and Filter and
+// HandlerCalls counts the calls of a [Handler]. A function that is nil is not called, and Filter and
 // Synced do not count.
-type ToldCounts struct {
-	Added   uint64 // calls of Add
-	Updated uint64 // calls of Update, including those of a Resync
-	Deleted uint64 // calls of Delete
+type HandlerCalls struct {
+	Add    uint64
+	Update uint64 // including those of a Resync
+	Delete uint64
 }
 
 // histogramBounds are the upper bounds of the buckets of a Histogram but for the last one, which
@@ -357,7 +357,7 @@ func (c *handlerCounter) took(lag time.Duration) {
 
 func (c *handlerCounter) status() HandlerStatus {
 	s := HandlerStatus{
-		Told:   ToldCounts{Added: c.told[0].Load(), Updated: c.told[1].Load(), Deleted: c.told[2].Load()},
+		Calls:   HandlerCalls{Add: c.told[0].Load(), Update: c.told[1].Load(), Delete: c.told[2].Load()},
 		Panics: c.panics.Load(),
 		Lag:    Histogram{Sum: time.Duration(c.lagSum.Load())},
 	}

@@ -350,6 +350,8 @@ type AnyInformer interface {
 	Run(ctx context.Context) error
 	// WaitForSync is [Informer.WaitForSync].
 	WaitForSync(ctx context.Context) error
+	// WaitForResourceVersion is [Informer.WaitForResourceVersion].
+	WaitForResourceVersion(ctx context.Context, version string) error
 	// Status is [Informer.Status]. Its field Informer has the informer's name.
 	Status() Status
 }

@@ -103,7 +103,7 @@ func handlersOf(all []lw.HandlerStatus) []board.Handler {
 	for _, s := range all {
 		h := board.Handler{
 			Name: s.Name, Synced: s.Synced, Pending: s.Pending, Folded: s.Folded, Panics: s.Panics,
-			Told: board.Told{Added: s.Told.Added, Updated: s.Told.Updated, Deleted: s.Told.Deleted},
+			Told: board.Told{Added: s.Calls.Add, Updated: s.Calls.Update, Deleted: s.Calls.Delete},
 			Lag:  board.Lag{Count: s.Lag.Count(), SumSeconds: board.Seconds(s.Lag.Sum)},
 		}
 		for bound, n := range s.Lag.Buckets() {

@@ -112,7 +112,7 @@ func handlers(to chan<- prometheus.Metric, all []lw.HandlerStatus, informer, gra
 // handler sends the series of one handler, which has these labels.
 func handler(to chan<- prometheus.Metric, h lw.HandlerStatus, labels ...string) {
 	gauge(to, handlerPending, float64(h.Pending), labels...)
-	for typ, n := range toldTypes(h.Told) {
+	for typ, n := range toldTypes(h.Calls) {
 		counter(to, handlerTold, float64(n), append(labels, typ)...)
 	}
 	counter(to, handlerFolded, float64(h.Folded), labels...)
@@ -185,6 +185,6 @@ func eventTypes(e lw.EventTypes) iter.Seq2[string, uint64] {
 	return pairs(pair{"added", e.Added}, pair{"modified", e.Modified}, pair{"deleted", e.Deleted}, pair{"bookmark", e.Bookmarks})
 }
 
-func toldTypes(c lw.ToldCounts) iter.Seq2[string, uint64] {
-	return pairs(pair{"added", c.Added}, pair{"updated", c.Updated}, pair{"deleted", c.Deleted})
+func toldTypes(c lw.HandlerCalls) iter.Seq2[string, uint64] {
+	return pairs(pair{"added", c.Add}, pair{"updated", c.Update}, pair{"deleted", c.Delete})
 }

@@ -51,7 +51,7 @@ func faults(n int) map[lw.Key]error {
 	return all
 }
 
-var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Told: lw.ToldCounts{Added: 51, Updated: 52, Deleted: 53}, Folded: 54, Panics: 55}}
+var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Calls: lw.HandlerCalls{Add: 51, Update: 52, Delete: 53}, Folded: 54, Panics: 55}}
 
 // Each series has the value that its name says: no two numbers of this status are the same.
 func TestValuesOfAnInformer(t *testing.T) {

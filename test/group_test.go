@@ -369,6 +369,8 @@ func (s *selfish) WaitForSync(context.Context) error {
 	return nil
 }
 
+func (s *selfish) WaitForResourceVersion(context.Context, string) error { return nil }
+
 func (s *selfish) Status() lw.Status {
 	s.call(&s.looked)
 	return lw.Status{Informer: "selfish"}

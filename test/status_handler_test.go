@@ -43,9 +43,9 @@ func TestHandlerStatusCounts(t *testing.T) {
 		remove(t, m, "c")
 		sleep(time.Hour + time.Minute)
 		want = []lw.HandlerStatus{
-			{Name: "all", Synced: true, Told: lw.ToldCounts{Added: 3, Updated: 4 + 2, Deleted: 1}},
-			{Name: "small", Synced: true, Told: lw.ToldCounts{Added: 2 + 1, Updated: 1, Deleted: 2}},
-			{Name: "handler", Synced: true, Told: lw.ToldCounts{Deleted: 1}, Panics: 1},
+			{Name: "all", Synced: true, Calls: lw.HandlerCalls{Add: 3, Update: 4 + 2, Delete: 1}},
+			{Name: "small", Synced: true, Calls: lw.HandlerCalls{Add: 2 + 1, Update: 1, Delete: 2}},
+			{Name: "handler", Synced: true, Calls: lw.HandlerCalls{Delete: 1}, Panics: 1},
 		}
 		if diff := cmp.Diff(want, handlersOf(inf)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -75,7 +75,7 @@ func TestHandlerStatusOfABlockedHandler(t *testing.T) {
 		}
 		synctest.Wait()
 		got := handlersOf(inf)[0]
-		if got.Told.Updated != 0 || got.Folded < changes/2 || got.Folded > changes || got.Pending < 2 || got.Pending > changes/2 {
+		if got.Calls.Update != 0 || got.Folded < changes/2 || got.Folded > changes || got.Pending < 2 || got.Pending > changes/2 {
 			t.Errorf("blocked: %+v", got)
 		}
 		if status := inf.Status(); status.Pending != got.Pending {
@@ -84,7 +84,7 @@ func TestHandlerStatusOfABlockedHandler(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		got = handlersOf(inf)[0]
-		if want := (lw.HandlerStatus{Name: "stuck", Synced: true, Told: lw.ToldCounts{Updated: 2}, Folded: changes}); got != want {
+		if want := (lw.HandlerStatus{Name: "stuck", Synced: true, Calls: lw.HandlerCalls{Update: 2}, Folded: changes}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})
@@ -233,7 +233,7 @@ func TestHandlerStatusOfADerivedCollection(t *testing.T) {
 		for i, got := range g.Status().Collections[0].Handlers {
 			lag := got.Lag
 			got.Lag = lw.Histogram{}
-			want := lw.HandlerStatus{Name: []string{"handler", "handler#2"}[i], Synced: true, Told: lw.ToldCounts{Updated: 1}}
+			want := lw.HandlerStatus{Name: []string{"handler", "handler#2"}[i], Synced: true, Calls: lw.HandlerCalls{Update: 1}}
 			if got != want || lag.Count() != 1 || lag.Sum != time.Second {
 				t.Errorf("%+v, lag %v; want %+v, 1s", got, lag.Sum, want)
 			}
