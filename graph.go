@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"github.com/go-lw/lw/internal/names"
 	"github.com/go-lw/lw/internal/table"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // A Graph keeps derived collections in step with the informers that they are derived from.
@@ -401,5 +403,20 @@ func (g *Graph) prune() {
 		delete(g.vector, l.core())
 		g.snapshot.Store(nil)
 		g.gate.look.Unlock()
+	}
+}
+
+// graphLog returns the default of GraphOptions.OnError for the graph called name. It logs each
+// error at level Warn.
+func graphLog(logger *slog.Logger, name string) func(err error) {
+	return func(err error) {
+		graph := slog.String("graph", name)
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			logger.Warn(err.Error(), graph, slog.Any("error", err))
+			return
+		}
+		collection := slog.String("collection", strings.TrimPrefix(e.Informer, name+"/"))
+		warn(logger, e, e.Informer, " failed", []slog.Attr{graph, collection}, nil)
 	}
 }

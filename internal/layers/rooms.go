@@ -18,12 +18,12 @@ type Room struct {
 var Rooms = []Room{
 	{"words", []string{"doc.go", "lw.go", "error.go", "delta.go", "options.go", "status*.go", "board.go"}, nil},
 	{"log", []string{"fifo.go", "cursor.go", "fold.go"}, []string{"words"}},
-	{"index", []string{"index.go", "graph_gate.go"}, []string{"words"}},
+	{"index", []string{"index.go"}, []string{"words"}},
 	{"hub", []string{"hub*.go", "handler.go", "wait.go"}, []string{"words", "log", "index"}},
 	{"sources", []string{"listwatch*.go", "http.go", "memory.go", "transform.go"}, []string{"words"}},
 	{"reflector", []string{"reflector*.go"}, []string{"words"}},
 	{"informer", []string{"informer.go", "mutation.go", "group.go"}, []string{"words", "index", "hub", "reflector"}},
-	{"graph", []string{"collection.go", "graph*.go", "derive*.go", "join*.go", "aggregate.go", "union.go"}, []string{"words", "log", "index", "hub", "reflector", "informer"}},
+	{"graph", []string{"collection.go", "graph*.go", "derived*.go", "join*.go", "aggregate.go", "union.go"}, []string{"words", "log", "index", "hub", "reflector", "informer"}},
 }
 
 // roomOf returns the first of rooms that has the file, or nil.

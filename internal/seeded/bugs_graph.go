@@ -2,15 +2,15 @@ package main
 
 const (
 	aggregateFile  = "aggregate.go"
-	deriveFile     = "derive.go"
+	deriveFile     = "derived.go"
 	nodeFile       = "derived_node.go"
 	faultsFile     = "derived_faults.go"
 	graphFile      = "graph.go"
-	gateFile       = "graph_gate.go"
+	gateFile       = "index.go"
 	inputFile      = "graph_input.go"
 	stepFile       = "graph_step.go"
 	joinFile       = "join.go"
-	leftFile       = "join_left.go"
+	leftFile       = "join.go"
 	unionFile      = "union.go"
 	arrangeFile    = "internal/arrange/arrange.go"
 	resultsFile    = "internal/settle/results.go"
