@@ -11,7 +11,7 @@ import (
 // Each bug still fits the code, what it makes of it is Go, and its tests are there. That they catch
 // it is for the command to show.
 func TestBugsApply(t *testing.T) {
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	suites := newSuites(root)
 	names := map[string]bool{}
 	for _, b := range bugs {

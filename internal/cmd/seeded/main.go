@@ -2,10 +2,10 @@
 // tests that should catch it, and prints the test that did. It exits with an error if a bug
 // survives.
 //
-//	go run ./internal/seeded            # all bugs
-//	go run ./internal/seeded relist     # the bugs whose name matches
-//	go run ./internal/seeded -compile   # only whether each bug compiles
-//	go run ./internal/seeded -clean     # only whether the tests pass without the bugs
+//	go run ./internal/cmd/seeded            # all bugs
+//	go run ./internal/cmd/seeded relist     # the bugs whose name matches
+//	go run ./internal/cmd/seeded -compile   # only whether each bug compiles
+//	go run ./internal/cmd/seeded -clean     # only whether the tests pass without the bugs
 //
 // The source tree is not changed: go test reads the changed files through a build overlay.
 package main
