@@ -357,7 +357,7 @@ func (c *handlerCounter) took(lag time.Duration) {
 
 func (c *handlerCounter) status() HandlerStatus {
 	s := HandlerStatus{
-		Calls:   HandlerCalls{Add: c.told[0].Load(), Update: c.told[1].Load(), Delete: c.told[2].Load()},
+		Calls:  HandlerCalls{Add: c.told[0].Load(), Update: c.told[1].Load(), Delete: c.told[2].Load()},
 		Panics: c.panics.Load(),
 		Lag:    Histogram{Sum: time.Duration(c.lagSum.Load())},
 	}
