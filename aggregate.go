@@ -27,7 +27,7 @@ func GroupBy[T Object, A any, U Object](g *Graph, in Collection[T], key func(T) 
 		panic("lw: GroupBy: nil function")
 	}
 	from := inputOf(g, in, "GroupBy")
-	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U]("GroupBy", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		return &groupByOperator[T, A, U]{
 			byKey: newByKey(shown, faults), in: from, key: key, agg: agg, f: f,
 			groups: map[Key]*tally[A]{}, held: map[Key]heldBack[T]{},
@@ -243,7 +243,7 @@ func GroupAll[T, U Object](g *Graph, in Collection[T], key func(T) Key, f func(k
 		panic("lw: GroupAll: nil function")
 	}
 	from := inputOf(g, in, "GroupAll")
-	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U]("GroupAll", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		return &groupOperator[T, U]{
 			byKey: newByKey(shown, faults), in: from, key: key, f: f,
 			objs: arrange.New[Key, T, struct{}](),

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -147,9 +148,13 @@ func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 // A [Union] is derived from its members. To close a member alone, take it out of the union first.
 func (d *Derived[T]) Close() (behind []string) { return d.graph.remove(d) }
 
-// nameOr returns the first of name, or the name of T.
-func nameOr[T any](name []string) string {
-	if len(name) > 0 && name[0] != "" {
+// nameOr returns the one that name holds, or the name of T. It panics if there are two: op would
+// drop the second one.
+func nameOr[T any](op string, name []string) string {
+	if len(name) > 1 {
+		panic(fmt.Sprintf("lw: %s: %d names for one collection: %q", op, len(name), name))
+	}
+	if len(name) == 1 && name[0] != "" {
 		return name[0]
 	}
 	return typeName[T]()
@@ -180,7 +185,7 @@ func Derive[T, U Object](g *Graph, in Collection[T], f func(T) U, name ...string
 		panic("lw: Derive: nil function")
 	}
 	from := inputOf(g, in, "Derive")
-	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U]("Derive", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		o := &deriveOperator[T, U]{byKey: newByKey(shown, faults), in: from, f: f}
 		o.applied = o.apply
 		return o
@@ -219,7 +224,7 @@ func DeriveMany[T, U Object](g *Graph, in Collection[T], f func(T) iter.Seq[U], 
 		panic("lw: DeriveMany: nil function")
 	}
 	from := inputOf(g, in, "DeriveMany")
-	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U]("DeriveMany", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		byKey := newByKey(shown, faults)
 		return &manyOperator[T, U]{Results: byKey.Results, faults: faults, in: from, f: f, made: map[Key][]Key{}}
 	})

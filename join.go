@@ -35,7 +35,7 @@ func One[T any, K comparable](key func(T) K) func(T) iter.Seq[K] {
 func Join[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, R) U, name ...string) *Derived[U] {
 	on.validate("Join", f != nil)
 	l, r := inputOf(g, left, "Join"), inputOf(g, right, "Join")
-	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U]("Join", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		return &joinOperator[K, L, R, U]{
 			Results: settle.NewResults(settle.Rules[pair, U]{
 				Compare: comparePairs, Same: sameResult[U](faults), Shown: shown,
@@ -186,7 +186,7 @@ func (p *leftPairs[R]) note(r *arrange.Entry[R, uint64], key Key) {
 func LeftJoin[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, []R) U, name ...string) *Derived[U] {
 	on.validate("LeftJoin", f != nil)
 	l, r := inputOf(g, left, "LeftJoin"), inputOf(g, right, "LeftJoin")
-	return newDerived(g, nameOr[U](name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
+	return newDerived(g, nameOr[U]("LeftJoin", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		o := &leftJoinOperator[K, L, R, U]{
 			byKey: newByKey(shown, faults),
 			sides: newSides[K, L, R, leftRights[R], struct{}](on, l, r, faults),

@@ -72,6 +72,35 @@ func TestGraphTimes(t *testing.T) {
 	})
 }
 
+// Two names for one collection are a mistake, and the second one is not dropped silently.
+func TestTwoNames(t *testing.T) {
+	g := lw.NewGraph(nil)
+	inf := lw.NewInformer(lw.NewMemory[*Widget](), nil)
+	on := lw.On[int, *Widget, *Widget]{
+		Left: lw.One(func(w *Widget) int { return w.Size }), Right: lw.One(func(w *Widget) int { return w.Size }),
+	}
+	group := func(*Widget) lw.Key { return key("all") }
+	for name, f := range map[string]func(){
+		"Derive":     func() { lw.Derive(g, inf, sumOf, "a", "b") },
+		"DeriveMany": func() { lw.DeriveMany(g, inf, func(*Widget) iter.Seq[*sum] { return nil }, "a", "b") },
+		"Join":       func() { lw.Join(g, inf, inf, on, func(l, _ *Widget) *Widget { return l }, "a", "b") },
+		"LeftJoin":   func() { lw.LeftJoin(g, inf, inf, on, func(l *Widget, _ []*Widget) *Widget { return l }, "a", "b") },
+		"GroupBy": func() {
+			lw.GroupBy(g, inf, group, lw.Aggregate[*Widget, int]{
+				Add: func(n int, _ *Widget) int { return n }, Remove: func(n int, _ *Widget) int { return n },
+			}, totalOf, "a", "b")
+		},
+		"GroupAll": func() {
+			lw.GroupAll(g, inf, group, func(k lw.Key, _ []*Widget) *sum { return totalOf(k, 0) }, "a", "b")
+		},
+	} {
+		mustPanic(t, "lw: "+name+`: 2 names for one collection: ["a" "b"]`, f)
+	}
+	if n := len(g.Status().Collections); n != 0 {
+		t.Errorf("%d collections of two names", n)
+	}
+}
+
 // A constructor says at once which function is missing.
 func TestGroupByWithoutFunctions(t *testing.T) {
 	g, inf := lw.NewGraph(nil), lw.NewInformer(lw.NewMemory[*Widget](), quiet())
