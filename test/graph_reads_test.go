@@ -147,7 +147,8 @@ func TestReadsDuringABriefCommit(t *testing.T) {
 		bySum := lw.NewIndex(d, func(s *sum) int { return s.Sum })
 		reads := map[string]func() bool{ // each reports whether it shows the sum 2
 			"Get":           func() bool { s, ok := d.Store().Get(key("a")); return ok && s.Sum == 2 },
-			"Len":           func() bool { return d.Store().Len() == 1 && bySum.Len(2) == 1 },
+			"Len":           func() bool { return d.Store().Len() == 1 },
+			"Version":       func() bool { return d.Store().ResourceVersion() == "2" },
 			"List":          func() bool { l := d.Store().List(); return len(l) == 1 && l[0].Sum == 2 },
 			"Index.Lookup":  func() bool { return len(bySum.List(2)) == 1 },
 			"Index.Len":     func() bool { return bySum.Len(2) == 1 },
@@ -161,6 +162,8 @@ func TestReadsDuringABriefCommit(t *testing.T) {
 				return
 			}
 			changing = false
+			// On one processor every read has its turn between two of ours, however busy the machine is.
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			for how, read := range reads {
 				go func() {
 					shows := read()
@@ -171,7 +174,7 @@ func TestReadsDuringABriefCommit(t *testing.T) {
 					done <- struct{}{}
 				}()
 			}
-			for range 20000 {
+			for range 1000 {
 				runtime.Gosched() // time for a read that does not wait
 			}
 			if n := over.Load(); n > 0 {
