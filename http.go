@@ -27,88 +27,42 @@ import (
 //	&lw.HTTP[*v1.Widget]{URL: …, Client: c}
 //
 // T may be a projection: a struct with only the fields that a program reads. HTTP skips the bytes
-// of all others, and an object costs what T keeps of it. If the fields have the protobuf tags of
-// the API's type as well, with the same numbers, HTTP asks for protobuf:
+// of all others. If the fields have the protobuf tags of the API's type as well, HTTP asks for
+// protobuf.
 //
-//	type place struct {
-//		lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
-//		Spec    struct {
-//			NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
-//		} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-//	}
+// HTTP decodes a response while it arrives, one object at a time. An object that does not fit T is
+// an error of its own, with its key, and the objects after it are read all the same. An object of
+// more than 64 MiB ends the request. Objects are yielded in the caller's goroutine; an Unmarshal
+// method of T may run for different objects at the same time. As with a generated client, the Kind
+// and APIVersion of a typed object are empty.
 //
-// A T without protobuf tags is read from JSON. So is an API's type, which has DeepCopyObject, that
-// has no Unmarshal: it is that of a custom resource. If a projection has a tag, on a field or in a
-// struct that is written inside it, all fields that JSON decodes must have one, except in types of
-// the API and in an embedded metav1.TypeMeta. The fields of an embedded struct without a tag are
-// those of the struct around it, as in JSON. A tag that is missing, malformed, no format of its Go
-// type, or that repeats a number is an [ErrPermanent]. A tag with another field's number cannot be
-// told: lwtest.Projection compares T with the API's type.
-//
-// HTTP decodes a response while it arrives, one object at a time: memory holds neither a response
-// nor a page. An object that does not fit T is an error of its own, with its key, and the objects
-// after it are read all the same. An object of more than 64 MiB ends the request. As with a
-// generated client, the Kind and APIVersion of a typed object are empty.
-//
-// On four cores or more, up to four goroutines decode a long list. The objects are still yielded in
-// order, in the caller's goroutine. If T has an Unmarshal method of its own, that method may then
-// run for different objects at the same time.
-//
-// The fields must not be changed once the HTTP is in use.
+// The fields must not be changed once the HTTP is in use. docs/http.md says more of each, and has
+// the rules of projections.
 type HTTP[T Identified] struct {
-	// URL is the URL of the collection, of all namespaces or of one. It may have a query, to which
-	// that of a request is added.
+	// URL is the URL of the collection, of all namespaces or of one, and may have a query.
 	URL string
-	// Client sends the requests; nil: http.DefaultClient. It should have no Timeout, which would
-	// end every watch. Module github.com/go-lw/lw/websocket makes one that watches over WebSockets.
+	// Client sends the requests, and should have no Timeout, which ends watches. Default:
+	// http.DefaultClient.
 	Client *http.Client
-	// Accept is the Accept header; "": protobuf if T has the Unmarshal method of generated API
-	// types, or is a projection with protobuf tags, else JSON. The tags of a T without Unmarshal do
-	// not matter if Accept does not name protobuf.
-	//
-	// CBOR (KEP-4222) is asked for only by its name. With "application/cbor,application/json" a
-	// server that has no CBOR answers in JSON; with "application/cbor" alone it refuses with a 406.
-	// Every T can be read from CBOR, to the very result of JSON: in an object without a type a
-	// whole number is an int64, even if it comes as a floating-point number. For metadata,
-	// application/cbor and its neighbours get the parameters of the request, unless they have any.
+	// Accept is the Accept header. Default: protobuf if T has generated Unmarshal or protobuf tags,
+	// else JSON.
 	Accept string
-	// Kind is the kind of the objects; "": if T is a struct with a TypeMeta, its name, with a
-	// capital letter. A request fails if it returns a list or an object of another kind. Without
-	// this check the URL of another collection would look like an empty collection, or like one of
-	// empty objects.
-	//
-	// A T that does not tell its kind (without a TypeMeta, or *unstructured.Unstructured) may be of
-	// any kind, but all objects must be of the kind of the first one. All objects of any T must be
-	// of one API group. A *metav1.PartialObjectMetadata may have the kind PartialObjectMetadata
-	// instead.
+	// Kind is the kind that all objects must have. Default: the name of a T with a TypeMeta, else
+	// that of the first object.
 	Kind string
-	// Type is the type to decode into, if T is an interface such as metav1.Object: a pointer to a
-	// struct that implements T. So a program can have one informer type for types that it learns at
-	// run time, such as the example object that client-go's constructors take. Default: T, which
-	// then is a pointer to a struct itself.
+	// Type is the type to decode into if T is an interface: a pointer to a struct that implements
+	// T. Default: T.
 	Type reflect.Type
-	// Header is added to every request to the scheme, host and port of URL. A redirect to any other
-	// server is followed without it, since it may hold a credential. A header that net/http cannot
-	// send, such as one whose value ends in a line break, is an [ErrPermanent].
+	// Header is added to every request to the scheme, host and port of URL, but not to redirects
+	// elsewhere.
 	Header http.Header
-	// Drop names fields that nobody needs, by their path in JSON: "metadata.managedFields" is often
-	// half of an object. They are skipped in the bytes, and are empty in T. After the path of a map
-	// the rest is one key of it, dots included. The server sends the fields all the same: as of
-	// Kubernetes 1.37 it cannot be asked to leave single fields out.
+	// Drop names fields to skip, by their path in JSON, such as "metadata.managedFields".
 	Drop []string
-	// Share lets objects share equal parts, such as the probes and tolerations of a deployment's
-	// pods, which saves memory and time. A change to one object of the store, which is forbidden
-	// anyway, then shows in others: use Options.DetectMutation to find such changes before you set
-	// Share. The function of a [Transform] must not write into maps and slices either: it may set
-	// fields of the object. Of an object without a type, such as *unstructured.Unstructured, the
-	// equal maps and slices are shared, and it may set members of the object and its metadata.
+	// Share lets objects share equal parts, which saves memory; a forbidden change then shows in
+	// several objects.
 	Share bool
-	// Whole decodes each version of an object whole. By default an informer's HTTP compares the
-	// bytes of labels, managed fields, spec, status and the like with those of the version in the
-	// store, and takes a part that has not changed from that version: an event costs what it
-	// changes. A forbidden change to an object then shows in its later versions, too. There is
-	// nothing to compare behind a [Transform], with a [Sink] of your own, or for a T without a
-	// metav1.ObjectMeta; then every HTTP decodes whole.
+	// Whole decodes each version whole. Default: an event takes the parts that have not changed
+	// from the version before.
 	Whole bool
 
 	mu sync.Mutex
