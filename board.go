@@ -11,21 +11,19 @@ import (
 	"github.com/go-lw/lw/internal/names"
 )
 
-// A Board lists informers, reflectors and graphs while they run: those whose Options.Board or
-// GraphOptions.Board it is. Each is on the board before its first request or step, and off it when
-// its Run returns. Package lwdebug shows a Board over HTTP, as a page and as JSON.
+// A Board lists the informers, reflectors and graphs that have it in Options.Board or
+// GraphOptions.Board, from before their first request or step until their Run returns. Package
+// lwdebug shows a Board over HTTP, as a page and as JSON.
 //
-// The zero value is an empty board. A Board must not be copied after first use. All methods are
-// safe for concurrent use. They call no function of yours, and wait for none: a handler or a
-// function of a graph that is blocked does not block them.
+// The zero value is an empty board, which must not be copied after first use. All methods are safe
+// for concurrent use. They call no function of yours, and wait for none.
 type Board struct {
 	informers, graphs roster
 }
 
 // Informers yields the name and the status of each informer and [Reflector] that runs, sorted by
-// name. If several of one name run, the second is called "name#2", and so on: a name stays what it
-// is as long as Run runs, and two of one moment are never equal. Status.Informer is the name
-// without such a number. Each status is taken when it is yielded.
+// name. The second of one name is called "name#2", and so on; it keeps that as long as it runs.
+// Status.Informer is the name without such a number. Each status is taken when it is yielded.
 func (b *Board) Informers() iter.Seq2[string, Status] {
 	return func(yield func(string, Status) bool) {
 		for _, e := range b.informers.list() {

@@ -125,8 +125,8 @@ func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 	}
 }
 
-// Pending returns the number of changes that wait to be read. Changes that are folded count as one
-// for each object. It is 0 after Close.
+// Pending returns the number of changes that wait to be read; folded ones count as one for each
+// object.
 func (c *Cursor[T]) Pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +153,8 @@ func (c *Cursor[T]) undone() (pending int, folded uint64) {
 	return c.unreadLocked() + c.unacked, c.foldings
 }
 
-// Close releases the deltas that wait. A Next that is waiting and every later one return
-// [ErrStopped]. Close may be called more than once.
+// Close releases the deltas that wait. Next then returns [ErrStopped]. Calls after the first do
+// nothing.
 func (c *Cursor[T]) Close() {
 	q := c.q
 	q.mu.Lock()

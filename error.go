@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrStarted is what a second call of Run returns. That of an informer or a reflector wraps it with
-// the name; errors.Is finds it.
+// ErrStarted is what a second call of Run returns, or wraps.
 var ErrStarted = errors.New("lw: already started")
 
 // startedError is the ErrStarted of the informer or reflector that has this name.
@@ -25,21 +24,14 @@ func (e startedError) Unwrap() error { return ErrStarted }
 var ErrStopped = errors.New("lw: stopped")
 
 // ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in
-// time, as after the restore of a backup. A consistent read has confirmed that, or the server no
-// longer has what a [Witness] was asked about. The next list is then believed, also one that is
-// older, and versions of before are not. Waits for a resource version of the former epoch end with
-// this error.
-//
-// A Source that knows by itself that its server has another history returns an error of List or
-// Watch for which errors.Is(err, ErrRewound) is true.
+// time, as after the restore of a backup. The next list is then believed, also one that is older.
+// Waits for a resource version of the former epoch end with this error. A Source may return it from
+// List or Watch if it knows that its server has another history.
 var ErrRewound = errors.New("lw: the server went back in time")
 
-// ErrPermanent is in the error of a [Source] that no retry can mend: a malformed URL, a selector
-// that does not parse, a field to drop that T does not have, a protobuf tag without a number.
-// errors.Is finds it. Such an error ends the Run of a [Reflector] and of an [Informer] at once. A
-// Source of your own wraps it beside the cause:
-//
-//	fmt.Errorf("%w: %w", lw.ErrPermanent, err)
+// ErrPermanent is in the error of a Source that no retry can mend, such as that of a malformed URL
+// or selector. It ends the Run of a [Reflector] and of an [Informer] at once. A Source of your own
+// wraps it beside the cause: fmt.Errorf("%w: %w", lw.ErrPermanent, err).
 var ErrPermanent = errors.New("lw: no retry can help")
 
 // permanent returns an error with the text and the chain of err, in which errors.Is also finds

@@ -13,8 +13,7 @@ import (
 )
 
 // A FIFO is a log of typed deltas. Any number of consumers read it, each at its own pace through a
-// [Cursor]. It is a [Sink] for a [Reflector], to build a controller on. The Reflector is then its
-// only writer.
+// [Cursor]. It is a [Sink] for a [Reflector], which is then its only writer.
 //
 // A consumer gets every delta as long as at most 1024 come while it works on the ones that it has.
 // If more come, they are folded into their net effect: one change for each object, in the order of
@@ -130,13 +129,12 @@ func (c *chunk[T]) arrival(position uint64) *time.Duration {
 // NewFIFO returns an empty FIFO.
 func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
 
-// Subscribe returns a cursor for the deltas that are appended from now on. Close the cursor when
-// nobody reads it any more: until then the FIFO keeps the deltas that it has not read.
+// Subscribe returns a cursor for the deltas that are appended from now on. Close it when nobody
+// reads it any more: until then the FIFO keeps the deltas that it has not read.
 func (q *FIFO[T]) Subscribe() *Cursor[T] { return q.subscribe(cursorOptions{}) }
 
-// Close ends the log. Cursors return [ErrStopped] after they have read all that was appended
-// before. Later calls of Replace and Apply do nothing. Close waits for a Replace or an Apply that
-// is running.
+// Close ends the log, after a Replace or an Apply that is running. Cursors return [ErrStopped]
+// after they have read all of it. Later calls of Replace and Apply do nothing.
 func (q *FIFO[T]) Close() {
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -360,9 +358,9 @@ func (q *FIFO[T]) sweepLocked() {
 }
 
 // Replace makes objs the content. It appends a Deleted, with the last object, for each object that
-// objs lacks. Then it appends an Added or Updated for each object that is new or has another
-// resource version, in the order of objs. If two of objs have the same key, the one with the higher
-// resource version counts, or the later one if their versions have no order.
+// objs lacks, and then an Added or Updated for each object that is new or has another resource
+// version, in the order of objs. If two of objs have the same key, the one with the higher resource
+// version counts, or the later one if their versions have no order.
 func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -406,9 +404,9 @@ func (q *FIFO[T]) missing(next map[Key]T) []Key {
 	return keys
 }
 
-// Apply appends the change that ev makes. Added and Modified mean the same: the content has this
-// version of the object from now on. Apply appends nothing for a Bookmark, an event with an Err, a
-// Deleted of an object that the content lacks, or a version that the content has already.
+// Apply appends the change that ev makes. Added and Modified mean the same. Apply appends nothing
+// for a Bookmark, an event with an Err, a Deleted of an object that the content lacks, or a version
+// that the content has already.
 func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 	var zero T
 	q.write.Lock()

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// A Group runs informers together: those that were made for it by [Share], and those that were
-// given to it by [Group.Add]. Informers may come and go while the group runs. The zero value is an
-// empty group. All methods are safe for concurrent use.
+// A Group runs informers together: those that [Share] makes for it, and those that are given to
+// [Group.Add], also while it runs. The zero value is an empty group, which must not be copied. All
+// methods are safe for concurrent use.
 //
 //	var group lw.Group
 //	pods, release := lw.Share(&group, "web", webPods, nil)
@@ -19,8 +19,6 @@ import (
 //	group.Add(nodes)
 //	go group.Run(ctx)
 //	err := group.WaitForSync(ctx)
-//
-// A Group must not be copied.
 type Group struct {
 	// mu guards the fields below, and those fields of members that say so. It is held for a few
 	// loads and stores: no lock of lw is taken under it, and no code of the user runs under it.
@@ -68,13 +66,12 @@ func (m *member) run(ctx context.Context) {
 }
 
 // Add adds an informer that the caller has made, and must not run. It starts with the group, or at
-// once if the group runs. If the group has stopped, the informer is stopped too.
+// once if the group runs. If the group has stopped, the informer is stopped too. Add panics if inf
+// is nil.
 //
-// remove takes it out of the group, stops it, and returns when its Run has returned. So remove must
-// not be called by a handler of inf. If the group has not started inf, remove leaves it as it is.
-// Calls after the first do nothing, but wait as well.
-//
-// Add panics if inf is nil.
+// remove takes it out of the group, stops it, and returns when its Run has returned; a handler of
+// inf must not call it. If the group has not started inf, remove leaves it as it is. Calls after
+// the first only wait.
 func (g *Group) Add(inf AnyInformer) (remove func()) {
 	if isNil(inf) {
 		panic("lw: Group.Add: nil informer")
@@ -142,11 +139,8 @@ func (g *Group) part(m *member) {
 }
 
 // Run starts the informers of the group, and those that come later, and returns when ctx is done
-// and all of them have ended. Then no goroutine of theirs is left. A second call returns
-// [ErrStarted].
-//
-// An informer that ends before ctx is done, with an [ErrPermanent], does not end the others.
-// [Group.Status] and [Group.WaitForSync] show it at once. The error of Run joins the errors of all
+// and all of them have ended. A second call returns [ErrStarted]. An informer that ends before ctx
+// is done, with an [ErrPermanent], does not end the others. The error of Run joins those of all
 // such informers that are still in the group, and names each.
 func (g *Group) Run(ctx context.Context) error {
 	// The methods of a context of the user's own must not be called under mu. Those of a child
@@ -201,10 +195,9 @@ func (g *Group) present() []*member {
 	return slices.Clone(g.members)
 }
 
-// WaitForSync waits until all informers have synced that are in the group when it is called, and
-// then returns nil. If some have not when ctx is done, or have stopped before, it returns a
-// *[SyncError] that names them. An informer that leaves the group is not waited for. Give ctx a
-// deadline: a server that refuses lists is asked again and again.
+// WaitForSync waits until all informers have synced that are in the group when it is called, as the
+// function [WaitForSync] does. One that leaves the group is not waited for; one that has stopped
+// before it synced ends the wait with a *[SyncError].
 func (g *Group) WaitForSync(ctx context.Context) error {
 	var failed SyncError
 	for _, m := range g.present() {
@@ -226,7 +219,7 @@ func (m *member) waitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Status returns the status of each informer, in the order in which they came into the group.
+// Status returns the status of each informer, in the order in which they came.
 func (g *Group) Status() []Status {
 	members := g.present()
 	all := make([]Status, len(members))
@@ -237,23 +230,18 @@ func (g *Group) Status() []Status {
 }
 
 // Share returns the informer that g has for objects of type T under key. If it has none, Share
-// makes one, of the source that source returns; so source is called for the first user only, in the
-// goroutine of that user. opts are the options of the new informer, as for [NewInformer], except
-// that the default of Options.Name is T's name and key, such as Pod[web].
+// makes one, of the source that source returns, in the goroutine of that caller. opts are the
+// options of the new informer, as for [NewInformer], except that the default of Options.Name is T's
+// name and key, such as Pod[web]. It starts as [Group.Add] says.
 //
-// The informer starts with the group, or at once if the group runs. If the group has stopped, the
-// informer is stopped too.
+// Each user calls release when it does not need the informer any more, after it has removed its
+// handlers. The last release takes the informer out of the group, stops it, and returns when its
+// Run has returned; a handler of the informer must not call it. Calls after the first only wait. A
+// Share that begins after the last release makes a new informer.
 //
-// Each user calls release when it does not need the informer any more. The release of the last user
-// takes the informer out of the group, stops it, and returns when its Run has returned. So release
-// must not be called by a handler of that informer. Calls after the first do nothing, but wait as
-// well. A user that releases while others go on removes its handlers before. Its indexes stay until
-// the informer stops.
-//
-// A Share that begins after the last release, even if the informer is still stopping, makes a new
-// one. While source runs, others that ask for the same key wait. So source may use g, but must not
-// wait for the informer of its own key. If source panics, nothing is shared: the next user's source
-// is called.
+// While source runs, others that ask for the same key wait. So source may use g, but must not wait
+// for the informer of its own key. If source panics, nothing is shared: the next user's source is
+// called.
 //
 // Share panics if g or source is nil, if source returns nil, and if key is not equal to itself.
 func Share[T Object, K comparable](g *Group, key K, source func() Source[T], opts *Options) (inf *Informer[T], release func()) {

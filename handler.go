@@ -17,32 +17,29 @@ import (
 // the change. A nil function is skipped. The objects are shared with the store and must not be
 // changed.
 //
-// The calls for one object are Add, any number of Updates, Delete, and so on. The old object of an
-// Update, and the last one of a Delete, is the object of the call before. For an object that was
-// deleted and created again Delete is called, and then Add. A handler that is more than 1024
-// changes behind is called for the net effect of the changes that wait; see [FIFO].
+// The calls for one object are Add, any number of Updates, Delete, and so on; see the contract,
+// points 4 to 9. The old object of an Update, and the last one of a Delete, is the object of the
+// call before. A handler that is more than 1024 changes behind is called for the net effect of the
+// changes that wait; see [FIFO].
 //
-// A function may block: that delays only the calls of its own handler. It may call the methods of
-// the informer and of its registration, but must not wait for that registration to sync or to be
-// done.
+// A function may block: that delays only its own handler. It may call the methods of the informer
+// and of its registration, but must not wait for that registration to sync or to be done.
 type Handler[T Identified] struct {
 	Add    func(obj T)
 	Update func(old, new T)
 	Delete func(last T)
-	// Synced is called once, after Add was called for all objects of the first list. If the handler
-	// was added later, these are the objects that the store had when it was added.
+	// Synced is called once, after Add was called for all objects of the first list, or for those
+	// that the store had when a late handler was added.
 	Synced func()
 	// Filter hides the objects for which it returns false. An Update becomes an Add if Filter hides
-	// only the old object, and a Delete if it hides only the new one. Filter is called like the
-	// other functions, for both objects of an update, and must always return the same for one
-	// object. Nil: no object is hidden.
+	// only the old object, and a Delete if it hides only the new one. It must always return the
+	// same for one object. Nil: no object is hidden.
 	Filter func(obj T) bool
 	// Name is the name in panics and logs. Default: "handler".
 	Name string
 	// Resync is the interval at which Update(obj, obj) is called for every object. 0: never.
 	Resync time.Duration
-	// EveryUpdate asks for a call for every change, however far the handler is behind. The memory
-	// then grows with the number of changes that wait.
+	// EveryUpdate asks for a call for every change; memory then grows with the changes that wait.
 	EveryUpdate bool
 }
 

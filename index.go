@@ -35,13 +35,12 @@ type Reader[T Identified] interface {
 }
 
 // An Indexer is an in-memory store of a collection, for a program that writes it itself. It is a
-// [Reader], and a [Sink] for a [Reflector]. [NewIndex] and [NewMultiIndex] make its indexes; it
-// needs none.
+// [Reader], and a [Sink] for a [Reflector].
 //
 // All methods are safe for concurrent use. Get takes no lock. Other reads take locks only to find
-// their objects, not while the caller looks at them. Writers wait for each other only if they
-// change the same shard (an eighth of the keys), the same stripe of an index (an eighth of its
-// values), or the resource version. They also wait while a Replace runs or an index is built.
+// their objects. Writers wait for each other only if they change the same shard (an eighth of the
+// keys), the same stripe of an index (an eighth of its values), or the resource version, and while
+// a Replace runs or an index is built.
 type Indexer[T Identified] struct {
 	store *table.Store[T]
 	// foreign is set before the first write by one of the exported methods. The objects of an
@@ -68,8 +67,7 @@ func NewIndexer[T Object](objs ...T) *Indexer[T] {
 	return x
 }
 
-// Get returns the object of key; ok is false if there is none. It takes no lock and does not
-// allocate.
+// Get is that of [Reader]: it takes no lock and does not allocate.
 func (x *Indexer[T]) Get(key Key) (obj T, ok bool) {
 	if x.gate != nil {
 		return x.getGated(key)
@@ -77,11 +75,10 @@ func (x *Indexer[T]) Get(key Key) (obj T, ok bool) {
 	return x.store.Get(key)
 }
 
-// List returns all objects in a new slice, in no particular order.
+// List returns all objects in a new slice.
 func (x *Indexer[T]) List() []T { return x.content().List() }
 
-// All yields the objects as they were when the loop began, in no particular order. No lock is held
-// while the body of the loop runs.
+// All yields the objects as they were when the loop began. No lock is held while its body runs.
 func (x *Indexer[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { x.content().All()(yield) }
 }
@@ -102,7 +99,7 @@ func (x *Indexer[T]) ResourceVersion() string {
 	return x.store.Version()
 }
 
-// Snapshot returns the present state. Its cost does not depend on the number of objects.
+// Snapshot returns the present state, at a cost that does not depend on its size.
 func (x *Indexer[T]) Snapshot() *Snapshot[T] { return &Snapshot[T]{x.content()} }
 
 // content returns the present state.
@@ -123,20 +120,20 @@ func (x *Indexer[T]) snapshotLocked() *Snapshot[T] {
 }
 
 // Set stores obj under its key, and returns the object that it replaces. It panics if obj is the
-// zero T. If the function of an index panics, Set passes the panic on and has changed nothing.
+// zero T, and passes on the panic of an index's function; then it has changed nothing.
 func (x *Indexer[T]) Set(obj T) (old T, replaced bool) {
 	x.writeForeign()
 	return x.set(obj, "")
 }
 
-// Delete removes the object of key, and returns it. deleted is false if there was none.
+// Delete removes the object of key, and returns it; deleted is false if there was none.
 func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key, "") }
 
 // Replace makes objs the content and resourceVersion its version, both at once: no read sees a part
-// of it, and after a read that sees the new content none sees the old. An object with the UID and
-// resource version of the one that is stored does not replace it. If several of objs have the same
-// key, the one with the highest resource version is stored. Replace panics if one of objs is the
-// zero T. If the function of an index panics, Replace passes the panic on and has changed nothing.
+// of it. An object with the UID and resource version of the one that is stored does not replace it.
+// If several of objs have the same key, the one with the highest resource version is stored.
+// Replace panics if one of objs is the zero T, and passes on the panic of an index's function; then
+// it has changed nothing.
 func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
 	x.writeForeign()
 	x.store.Replace(objs, resourceVersion, table.Changes[T]{Same: unchanged[T], Newer: notOlder[T]})
@@ -189,25 +186,21 @@ type Indexed[T Identified] interface {
 	indexer() *Indexer[T]
 }
 
-// An Index finds the objects of a collection by a value that they have. It changes together with
-// the collection: a read of one that begins after a read of the other is never answered from an
-// older state. All methods are safe for concurrent use, and the objects are shared and must not be
-// changed.
-//
-// A value is in the index as long as an object has it. A value that is not equal to itself, such as
-// a NaN, is left out, because no lookup could find it. An object that has such a value is found
-// under its other values, if it has any.
+// An Index finds the objects of a collection by a value that they have. A read of the index that
+// begins after a read of the collection, or the other way round, is never answered from an older
+// state. All methods are safe for concurrent use, and the objects are shared and must not be
+// changed. A value that is not equal to itself, such as a NaN, is left out.
 type Index[K comparable, T Identified] struct {
 	groups *table.Groups[K, T]
 	gate   *gate // that of the Indexer; may be nil
 }
 
-// NewIndex returns an index of x by the value that key returns for an object. It may be called at
-// any time, also on an informer that is running. While the index is built, readers notice nothing
-// and writers wait; the index is complete when NewIndex returns. It panics if key is nil.
+// NewIndex returns an index of x by the value that key returns for an object, at any time, also
+// while x runs. Readers notice nothing, and writers wait, while it is built. It panics if key is
+// nil.
 //
 // key is called once for each version of an object, without a lock, by the goroutine that writes
-// the object, or by NewIndex for the objects that are already stored. It must not write to x.
+// the object, or by NewIndex for those that are stored. It must not write to x.
 func NewIndex[K comparable, T Object](x Indexed[T], key func(T) K) *Index[K, T] {
 	if key == nil {
 		panic("lw: NewIndex: nil key function")

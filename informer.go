@@ -15,10 +15,8 @@ import (
 )
 
 // An Informer keeps a typed, indexed copy of a collection in step with its [Source], and calls
-// handlers for every change.
-//
-// All readers and handlers share the objects. They must not be changed: copy an object first. All
-// methods are safe for concurrent use.
+// handlers for every change. All methods are safe for concurrent use. All readers and handlers
+// share the objects: copy one before you change it.
 type Informer[T Identified] struct {
 	hub   *hub[T]
 	r     *Reflector[T]
@@ -27,8 +25,8 @@ type Informer[T Identified] struct {
 
 var _ AnyInformer = (*Informer[*Meta])(nil)
 
-// NewInformer returns an informer of the collection of src. It does nothing until [Informer.Run].
-// NewInformer panics if src is nil. A nil opts means the defaults.
+// NewInformer returns an informer of the collection of src, which does nothing until
+// [Informer.Run]. A nil opts means the defaults. NewInformer panics if src is nil.
 func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	if isNil(src) {
 		panic("lw: NewInformer: nil source")
@@ -46,13 +44,12 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 }
 
 // Run follows the collection until ctx is done, and then returns nil. When it returns, all its
-// goroutines are gone, no handler call is running and none will start.
+// goroutines are gone, no handler call is running and none will start. A second call returns an
+// error that wraps [ErrStarted].
 //
-// Whatever fails is retried as long as ctx is not done. The only exception is an [ErrPermanent] of
-// the source, which no retry can mend: a URL or a selector that does not parse, a field to drop
-// that T does not have, a T that is no pointer to a struct. Then Run ends as if ctx was done, and
-// returns the error as an *[Error]. Waits, Options.OnError and Status report it too. A second call
-// returns an error that wraps [ErrStarted].
+// Whatever fails is retried as long as ctx is not done. Only an [ErrPermanent] of the source ends
+// Run as if ctx was done: it is returned as an *[Error]. Waits, Options.OnError and Status report
+// it too.
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
 		return startedError(inf.r.opts.Name)
@@ -72,10 +69,8 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 // read at any time, also after Run has returned.
 func (inf *Informer[T]) Store() Reader[T] { return inf.hub.store }
 
-// Fixture returns the store for writing. It is for tests: a test of a controller fills the store of
-// an informer that it does not run, and the controller reads it. No handler, sequence or wait
-// learns of these writes, and [Informer.Changed] does not either; [Index.Changed] does. In an
-// informer that runs they would mislead the reader of the store until the server says otherwise.
+// Fixture returns the store for writing, for tests of a controller whose informer does not run. No
+// handler, sequence or wait learns of these writes; of the signals, only [Index.Changed] does.
 func (inf *Informer[T]) Fixture() *Indexer[T] { return inf.hub.store }
 
 func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
@@ -83,28 +78,23 @@ func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 // AddHandler registers h. It may be called before Run, and at any time after.
 //
 // A handler that is added after the first list gets the content of the store as Adds, and then the
-// changes. That delays the informer by a time that does not depend on the number of objects. If the
-// informer has stopped, h is never called, and the channel of [Registration.Done] is closed
+// changes. If the informer has stopped, h is never called, and [Registration.Done] is closed
 // already. AddHandler panics on a Handler without a function, and on one with a negative Resync.
 func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.addHandler(h) }
 
-// Events returns a sequence of all changes. It begins with the content of the store as Added. If
-// the first list has not come yet, it waits for that. Each loop over the sequence begins anew. A
-// loop ends when ctx is done or when the informer has stopped, even if changes still wait.
-//
-// As with a [Handler], a loop that is more than 1024 changes behind gets the net effect of the
-// changes that wait, one for each object. The loop's body may block: that delays nobody else.
+// Events returns a sequence of all changes, which begins with the content of the store as Added,
+// once there is one. Each loop over the sequence begins anew. A loop ends when ctx is done or when
+// the informer has stopped, even if changes still wait. Its body may block, and gets the net effect
+// if it is far behind, as with a [Handler].
 func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return inf.hub.events(ctx) }
 
 // WaitForSync waits until a whole list of one state of the server is in the store, and then returns
-// nil. If ctx is done or the informer has stopped before that, it returns an error that says what
-// the informer is doing. The error wraps the last failure, and the cause of ctx or [ErrStopped];
-// errors.Is and errors.As find them. WaitForSync does not wait for handlers: see
-// [Registration.WaitForSync].
+// nil. If ctx is done or the informer has stopped before that, the error says what the informer is
+// doing, and wraps its last failure and the cause of ctx or [ErrStopped]. It does not wait for
+// handlers: see [Registration.WaitForSync].
 func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.waitForSync(ctx) }
 
-// Synced returns a channel that is closed when the informer has synced, as WaitForSync says it. It
-// is for a select; WaitForSync explains why an informer does not sync.
+// Synced returns a channel that is closed when the informer has synced. It is for a select.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.hub.synced }
 
 // Stopped returns a channel that is closed when the informer stops. The store does not change from
@@ -116,24 +106,15 @@ func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 // After a write, wait for the version that the write returned: then every read shows the write. It
 // returns nil at once if the store is there already.
 //
-// Give ctx a deadline, since a version may never come. The error is
-//   - the cause of ctx;
-//   - [ErrStopped] if the informer has stopped;
-//   - [ErrRewound] if the server went back in time meanwhile;
-//   - an error if version or the versions of the server are not decimal numbers, and so have no
-//     order;
-//   - an error that wraps those of Status.SetAside if an object on the way could not be applied.
+// Give ctx a deadline, since a version may never come. The error wraps the cause of ctx;
+// [ErrStopped] if the informer has stopped; [ErrRewound] if the server went back in time meanwhile;
+// and the errors of Status.SetAside if an object on the way could not be applied. It is another one
+// if version or those of the server are not decimal numbers, and so have no order.
 //
-// version should be that of an object of this collection, as a write of the object returned it, or
-// that of a list of the collection. A server sends no event for a write that the source's selector
-// or namespace leaves out, or for a write to another resource. The informer learns that such a
-// version has passed from the next event of the collection, or from a bookmark. kube-apiserver
-// sends a bookmark about every minute, and 2 s before the end of a watch; a short
-// Options.WatchTimeout makes that sooner. A server without bookmarks shows it only with the next
-// event.
-//
-// A delete returns no version to wait for. Use [WaitFor] to wait until there is no object, or one
-// with another UID.
+// version should be that of an object of this collection, or of a list of it. Another version is
+// known to have passed only with the next event or bookmark: about every minute from
+// kube-apiserver, sooner with a short Options.WatchTimeout. A delete returns no version to wait
+// for: use [WaitFor].
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
 	return inf.hub.waitForResourceVersion(ctx, version, inf.hub.store.ResourceVersion)
 }
@@ -163,20 +144,16 @@ func (inf *Informer[T]) Status() Status {
 //		}
 //	}
 //
-// The channel is closed when every read that begins from then on shows the change, and before a
-// handler is called for it. One channel stands for any number of changes: take another one for the
-// next. The first list is a change of each object that it has, and a later one of those that
-// differ.
-//
-// The channel stays open if ctx is done or the informer stops before there is a change. It is let
-// go of at both, so let ctx end no later than your interest. [WaitFor] waits for a condition, and
-// does all this for you.
+// It is closed when every read that begins from then on shows the change, and before a handler is
+// called for it. The first list is a change of each object that it has, and a later one of those
+// that differ. The channel stays open if ctx is done or the informer stops before there is a
+// change; it is let go of at both. [WaitFor] waits for a condition, and does all this for you.
 func (inf *Informer[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
 	return inf.hub.changes.Wait(ctx, key, nil)
 }
 
 // ChangedAny is like [Informer.Changed], for a change of any object. The first list is a change
-// even if it is empty. A bookmark is none, although it changes the resource version.
+// even if it is empty; a bookmark is none.
 func (inf *Informer[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 	return inf.hub.changes.WaitAny(ctx)
 }

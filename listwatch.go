@@ -289,13 +289,9 @@ func (lw *ListWatch[T, L]) Had(ctx context.Context, obj Meta, version string) (b
 }
 
 // HadByList answers the question of a [Witness] by a list of src, a Source over an API server: of
-// obj alone, by its name and namespace, at version exactly. If the answer shows another version or
-// other objects, the server has not understood the request, or src has changed it, as a function
-// that sets its own field selector does. The error is then errors.ErrUnsupported.
-//
-//	func (s *mySource) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-//		return lw.HadByList(ctx, s, obj, version)
-//	}
+// obj alone, by its name and namespace, at version exactly. The error is errors.ErrUnsupported if
+// the answer shows another version or other objects, as behind a function that sets its own field
+// selector.
 func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
 	selector := fields.OneTermEqualSelector("metadata.name", obj.Name)
 	if obj.Namespace != "" {
