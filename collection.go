@@ -7,21 +7,15 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 )
 
-// A Collection is objects in memory that change, and what tells of their changes: an [*Informer], a
-// [*Derived] or a [*Union]. It can be derived from, and [WaitFor] waits for the state of one of its
-// objects. No other type can implement it.
+// A Collection is objects in memory that change, and what tells of their changes: an [*Informer],
+// of which its methods are described, a [*Derived] or a [*Union]. It can be derived from, and
+// [WaitFor] waits for the state of one of its objects. No other type can implement it.
 type Collection[T Identified] interface {
-	// Store is [Informer.Store].
 	Store() Reader[T]
-	// AddHandler is [Informer.AddHandler].
 	AddHandler(h Handler[T]) *Registration
-	// Events is [Informer.Events].
 	Events(ctx context.Context) iter.Seq[Delta[T]]
-	// WaitForSync is [Informer.WaitForSync].
 	WaitForSync(ctx context.Context) error
-	// Changed is [Informer.Changed].
 	Changed(ctx context.Context, key Key) <-chan struct{}
-	// ChangedAny is [Informer.ChangedAny].
 	ChangedAny(ctx context.Context) <-chan struct{}
 
 	// collection returns the hub that has the content and the changes.
@@ -48,17 +42,13 @@ func (inf *Informer[T]) hubOf() *hubCore { return inf.hub.hubCore }
 //
 //	_, err := lw.WaitFor(ctx, pods, key, func(p *corev1.Pod) bool { return p == nil || p.UID != uid })
 //
-// WaitFor first waits until c has synced, because before that nobody knows whether there is an
-// object. It then calls cond with the object as it is, and after each of its changes. If changes
-// follow each other fast, it may pass over states in between, but never over one that lasts: a
-// state that is still there when cond returns is looked at. cond is called in the goroutine of the
-// caller, without a lock. It must not change the object, and may be called more than once with one
-// state.
+// It waits until c has synced, and then calls cond with the object as it is, and after its changes.
+// It may pass over short states, but never over one that lasts. cond is called in the goroutine of
+// the caller, without a lock, perhaps more than once with one state. It must not change the object.
 //
-// Give ctx a deadline. The error says what c is doing, and wraps its last failure, if there is one,
-// the cause of ctx or [ErrStopped], and why a newer version of the object could not be used;
-// errors.Is and errors.As find them. A state for which cond is true counts also if ctx is done or c
-// has stopped. WaitFor panics if cond is nil.
+// Give ctx a deadline. The error says what c is doing, and wraps its last failure, the cause of ctx
+// or [ErrStopped], and why a newer version of the object could not be used. A state for which cond
+// is true counts also if ctx is done or c has stopped. WaitFor panics if cond is nil.
 func WaitFor[T Object](ctx context.Context, c Collection[T], key Key, cond func(obj T) bool) (T, error) {
 	if cond == nil {
 		panic("lw: WaitFor: nil condition")

@@ -58,21 +58,20 @@ const (
 	opDerive    = "derive"
 )
 
-// An Error says what failed, and where. Options.OnError is called with each once, and errors.As
-// finds it in the errors of waits. It unwraps to its cause: the API's status error (see
-// apierrors.APIStatus), the network's error or the decoder's.
+// An Error says what failed, and where. Options.OnError gets each once, and errors.As finds it in
+// the errors of waits. It unwraps to its cause, such as the API's status error.
 type Error struct {
 	Informer string // Options.Name
 	Op       string // list, stream, watch, decode, transform, shard, index, mutation or derive
-	// Failures is how many attempts have failed in a row. It is 0 for a failure that does not
-	// count, such as that of a single object, or of a good watch that broke and is resumed at once.
+	// Failures is how many attempts have failed in a row; 0 for one that does not count, such as
+	// that of a single object, or of a good watch that broke and is resumed at once.
 	Failures int
 	Key      Key       // of the object that failed; zero if it was a request, or the key is unknown
 	UID      types.UID // of that object; "" if it is unknown
 	Err      error     // never nil
 }
 
-// Error returns "lw: <informer>: <op> <key>: <cause>", without the parts that are not known.
+// Error returns "lw: <informer>: <op> <key>: <cause>", without what is not known.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("lw: ")

@@ -46,8 +46,7 @@ type Handler[T Identified] struct {
 // errWaitInHandler is in the error of a wait that could never end.
 var errWaitInHandler = errors.New("a function of a handler cannot wait for that handler")
 
-// A Registration is a handler that was added to an informer. Its methods may be called from any
-// goroutine.
+// A Registration is a handler that was added. Its methods may be called from any goroutine.
 type Registration struct {
 	hub     *hubCore
 	removed atomic.Bool
@@ -65,8 +64,8 @@ type Registration struct {
 	alike  int    // that number; 1: name is base
 }
 
-// Remove ends the registration: no call starts after Remove has returned. A call that is running
-// goes on; [Registration.Done] is closed when it has returned. Remove may be called more than once.
+// Remove ends the registration: no call starts after Remove has returned. It does not wait for one
+// that is running; see [Registration.Done]. Remove may be called more than once.
 func (r *Registration) Remove() {
 	r.removed.Store(true)
 	r.once.Do(func() { close(r.gone) })
@@ -82,8 +81,7 @@ func (r *Registration) Done() <-chan struct{} { return r.done }
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // WaitForSync waits until Add was called for all objects of the handler's first list, and Synced
-// has returned. Otherwise it returns an error that says what the informer is doing, and wraps its
-// last failure and the cause of ctx, or [ErrStopped]; errors.Is and errors.As find them.
+// has returned. Its error is as that of [Informer.WaitForSync].
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if n := r.runner.goroutine(); n != 0 && n == goroutineNumber() && !isClosed(r.synced) {
 		return r.hub.unsynced(errWaitInHandler)
@@ -92,8 +90,8 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 }
 
 // Pending returns the number of changes that the handler still has to handle, including the objects
-// of its first list. The handler gets changes in groups, and a group counts until its last call has
-// returned. So 0 means that the handler has handled everything. It is 0 after Remove.
+// of its first list. Changes come in groups, and a group counts until its last call has returned.
+// It is 0 after Remove.
 func (r *Registration) Pending() int {
 	if r.removed.Load() {
 		return 0

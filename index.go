@@ -22,15 +22,13 @@ type Reader[T Identified] interface {
 	Get(key Key) (obj T, ok bool)
 	// List returns all objects in a new slice, which the caller may change.
 	List() []T
-	// All yields the objects as they were when the loop began. No lock is held while the body of
-	// the loop runs.
+	// All yields the objects as they were when the loop began. No lock is held while its body runs.
 	All() iter.Seq[T]
 	// Len returns the number of objects.
 	Len() int
 	// ResourceVersion returns the version of the collection's state, or "" if none is known.
 	ResourceVersion() string
-	// Snapshot returns the present state, for several reads of one state. Its cost does not depend
-	// on the number of objects.
+	// Snapshot returns the present state, at a cost that does not depend on its size.
 	Snapshot() *Snapshot[T]
 }
 
@@ -239,8 +237,7 @@ func (ix *Index[K, T]) view(key K) table.View[T] {
 	return read(ix.gate, func() table.View[T] { return ix.groups.View(key) })
 }
 
-// List returns the objects that have the value key, in a new slice and in no particular order; nil
-// if there is none.
+// List returns the objects that have the value key, in a new slice; nil if there is none.
 func (ix *Index[K, T]) List(key K) []T {
 	view := ix.view(key)
 	if view.Live() == 0 {
@@ -257,8 +254,8 @@ func (ix *Index[K, T]) Len(key K) int {
 	return read(ix.gate, func() int { return ix.groups.Len(key) })
 }
 
-// Keys yields the values that at least one object has, as they were when the loop began, in no
-// particular order.
+// Keys yields the values that objects have, as they were when the loop began, in no particular
+// order.
 func (ix *Index[K, T]) Keys() iter.Seq[K] {
 	return func(yield func(K) bool) {
 		for _, key := range ix.values() {
@@ -276,8 +273,8 @@ func (ix *Index[K, T]) values() []K {
 	return read(ix.gate, ix.groups.Values)
 }
 
-// A Snapshot is one state of a collection: a [Reader] whose answers never change. As long as it is
-// referenced it keeps the objects of that state in memory. After a Snapshot, the first write to
+// A Snapshot is one state of a collection: a [Reader] whose answers never change. It keeps the
+// objects of that state in memory as long as it is referenced. After a Snapshot, the first write to
 // each chunk of 256 objects copies that chunk, though not the objects.
 type Snapshot[T Identified] struct {
 	content *table.Snapshot[T]

@@ -20,8 +20,7 @@ import (
 	"github.com/go-lw/lw/internal/reuse"
 )
 
-// Client is the part of a generated client that [FromClient] needs, such as
-// clientset.CoreV1().Pods(namespace).
+// Client is the part of a generated client that [FromClient] needs.
 type Client[T Identified, L ObjectList] interface {
 	// Get is never called. It is here so that the compiler can infer T.
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
@@ -29,8 +28,8 @@ type Client[T Identified, L ObjectList] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// A ListWatch is a [Source] made of two functions. L is the list type. Both functions must return
-// soon after their context is done.
+// A ListWatch is a [Source] made of two functions, which must return soon after their context is
+// done. L is the list type.
 type ListWatch[T Identified, L ObjectList] struct {
 	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
 	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
@@ -39,14 +38,14 @@ type ListWatch[T Identified, L ObjectList] struct {
 	decoder string // for the hints
 }
 
-// FromClient returns a Source over a generated client, real or fake. Each tweak may narrow the
+// FromClient returns a [Source] over a generated client, real or fake. Each tweak may narrow the
 // options of every request, as with [WithListOptions].
 //
 //	lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
 //
-// client-go decodes the objects. Its watch hides that a connection broke: the watch just ends, and
-// the informer resumes it, but OnError is not told. An [HTTP] of the same collection tells it, and
-// decodes with less CPU; package clientgo makes one of a rest.Config.
+// client-go decodes the objects, and its watch hides that a connection broke: the informer resumes
+// it, but OnError is not told. An [HTTP] tells it, and decodes with less CPU; package clientgo
+// makes one of a rest.Config.
 func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
 	if isNil(c) {
 		panic("lw: FromClient: nil client")
@@ -73,18 +72,15 @@ func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.Li
 	return lw
 }
 
-// Hints returns what is known of client-go's fakes, if the functions are those of one: it has no
-// streamed lists, and its versions mean nothing. They also mean nothing if no object has any. A
-// client that opts out of streamed lists by client-go's method IsWatchListSemanticsUnSupported gets
-// none. Of [FromClient] the hints say that client-go decodes.
+// Hints says that client-go decodes, and of its fakes that they have no streamed lists and no
+// versions that mean anything.
 func (lw *ListWatch[T, L]) Hints() SourceHints {
 	h := lw.fake.hints()
 	h.Decoder = lw.decoder
 	return h
 }
 
-// List calls ListFunc and yields the items of its result. An item of another type than T is yielded
-// as an error that names both types.
+// List calls ListFunc and yields the items of its result. One that is no T is yielded as an error.
 func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if lw.ListFunc == nil {
 		return metav1.ListMeta{}, permanent(errors.New("lw: ListWatch: nil ListFunc"))
@@ -182,9 +178,9 @@ func eachItem[T Identified](list runtime.Object, yield func(T, error) error) err
 	return meta.EachListItemWithAlloc(list, func(item runtime.Object) error { return one(item) })
 }
 
-// Watch calls WatchFunc and yields the events of its watch until they end. It stops the watch
-// before it returns. Only a watch of a fake that was asked for a streamed list stays open, until
-// WatchFunc returns another watch; fakeClient says why.
+// Watch calls WatchFunc and yields the events of its watch until they end, and stops it. Only a
+// watch of a fake that was asked for a streamed list stays open, until WatchFunc returns another
+// watch; fakeClient says why.
 func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if lw.WatchFunc == nil {
 		return permanent(errors.New("lw: ListWatch: nil WatchFunc"))
@@ -327,8 +323,8 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	return had, nil
 }
 
-// WithListOptions returns a Source that passes the options of every request to each tweak, which
-// may add a label or field selector. A selector that does not parse is an [ErrPermanent].
+// WithListOptions returns a [Source] that passes the options of every request to each tweak, such
+// as to add a label or field selector. One that does not parse is an [ErrPermanent].
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
 	if isNil(src) {
 		panic("lw: WithListOptions: nil source")
@@ -398,7 +394,7 @@ type ListOf[T runtime.Object] struct {
 	Items           []T `json:"items"`
 }
 
-// GetObjectKind returns the list's TypeMeta, through which its kind can be read and set.
+// GetObjectKind returns the list's TypeMeta.
 func (l *ListOf[T]) GetObjectKind() schema.ObjectKind { return &l.TypeMeta }
 
 // DeepCopyObject returns a copy that shares nothing with l.

@@ -29,10 +29,9 @@ type Object interface {
 	Identified
 }
 
-// Identified is the constraint of the types and functions that need an object's identity alone.
-// Their T is an [Object] all the same, since the constructors ask for one. They do not ask for it
-// themselves because the compiler would then generate their code for each type of objects; without
-// comparable, all pointers share it.
+// Identified is to be read as [Object]: the constructors ask for one, so every T is comparable too.
+// What needs an object's identity alone does not ask for comparable, because the compiler would
+// then generate its code for each type of objects; without it, all pointers share the code.
 type Identified interface {
 	GetNamespace() string
 	GetName() string
@@ -55,12 +54,9 @@ func KeyOf[T Identified](obj T) Key {
 }
 
 // Meta is an object's identity. Embed it in a struct to make a pointer to that struct an [Object],
-// for example in the result type of a [Transform]. With the tags
+// for example in the result type of a [Transform], or in a type that [HTTP] decodes into:
 //
 //	lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
-//
-// it is also the identity of a type that [HTTP] decodes into, of which the server's objects may
-// have more fields.
 type Meta struct {
 	Namespace       string    `json:"namespace,omitempty" protobuf:"bytes,3,opt,name=namespace"`
 	Name            string    `json:"name" protobuf:"bytes,1,opt,name=name"`
@@ -68,16 +64,16 @@ type Meta struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty" protobuf:"bytes,6,opt,name=resourceVersion"`
 }
 
-// GetNamespace returns the namespace. It is empty for a cluster-scoped object.
+// GetNamespace returns the namespace, which is empty for a cluster-scoped object.
 func (m *Meta) GetNamespace() string { return m.Namespace }
 
 // GetName returns the name.
 func (m *Meta) GetName() string { return m.Name }
 
-// GetUID returns the UID. It differs between an object and a later one of the same name.
+// GetUID returns the UID, which a later object of the same name does not have.
 func (m *Meta) GetUID() types.UID { return m.UID }
 
-// GetResourceVersion returns the resource version that the server gave this version of the object.
+// GetResourceVersion returns the resource version of this version of the object.
 func (m *Meta) GetResourceVersion() string { return m.ResourceVersion }
 
 // Key returns the key.
@@ -97,8 +93,9 @@ func MetaOf[T Identified](obj T) Meta {
 // so are the results of [WithListOptions], [Transform] and [Shard].
 //
 // One [Reflector] at a time uses a Source. List and Watch call yield in the goroutine that called
-// them, and return soon after ctx is done. They pass opts on unchanged; its fields mean what they
-// mean in the Kubernetes API (https://kubernetes.io/docs/reference/using-api/api-concepts/).
+// them, and return soon after ctx is done. If yield returns an error, they end and return it. They
+// pass opts on unchanged; its fields mean what they mean in the Kubernetes API
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/).
 //
 // A Source that wraps another one passes the events on as they are, or copies all their fields. It
 // is also a [Hinter], and returns [HintsOf] the Source that it wraps, and a [Witness], which passes
@@ -106,46 +103,39 @@ func MetaOf[T Identified](obj T) Meta {
 type Source[T Identified] interface {
 	// List calls yield for each object of the collection, or of the page that opts asks for, and
 	// returns the metadata of the list. For an object that cannot be decoded it passes err instead
-	// of obj: an [*Error], with its Key if that is known. If yield returns an error, List ends and
-	// returns that error.
+	// of obj: an [*Error], with its Key if that is known.
 	List(ctx context.Context, opts metav1.ListOptions, yield func(obj T, err error) error) (metav1.ListMeta, error)
-	// Watch calls yield for each event. It returns nil when the server has ended the stream, and an
-	// error if the stream breaks. If yield returns an error, Watch ends and returns that error.
-	// Events come in the order of their resource versions. Only the objects of a streamed list come
-	// before them in any order, each as an Added event.
+	// Watch calls yield for each event, in the order of their resource versions; the objects of a
+	// streamed list come before them, in any order, as Added. It returns nil when the server has
+	// ended the stream, and an error if the stream breaks.
 	Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error
 }
 
 // A WatchEvent is one event of a watch, as a [Source] yields it.
 type WatchEvent[T Identified] struct {
-	// Type is Added, Modified, Deleted or Bookmark. An ERROR event of the server is not yielded:
-	// Watch returns it as its error.
+	// Type is Added, Modified, Deleted or Bookmark. Watch returns an ERROR event as its error.
 	Type watch.EventType
 	// Object is the object after the event, or the last state of a Deleted one. It is zero for a
-	// Bookmark and if Err is set. For a Deleted it may be zero too; see Identity.
-	Object T
-	// ResourceVersion is the version of the collection right after this event.
-	ResourceVersion string
-	// InitialEventsEnd marks the Bookmark that ends the initial events of a streamed list.
-	InitialEventsEnd bool
-	// More says that the source already has the next event and yields it without waiting. The
-	// handlers are then woken once for several events: after at most 1024 of them or about half a
-	// millisecond. Reads of the store show each event at once all the same.
+	// Bookmark, if Err is set, and for a Deleted with an Identity.
+	Object           T
+	ResourceVersion  string // of the collection, right after this event
+	InitialEventsEnd bool   // a Bookmark that ends the initial events of a streamed list
+	// More says that the source already has the next event and yields it without waiting. Handlers
+	// are then woken once for several events, of at most 1024 or about half a millisecond.
 	More bool
-	// Omitted marks a Deleted that stands for an Added event of the server whose object a source
-	// such as [Transform] or [Shard] left out. There may be nothing to delete.
+	// Omitted marks a Deleted that stands for an Added of an object which a [Transform] or a
+	// [Shard] left out. There may be nothing to delete.
 	Omitted bool
-	// Err says that the object could not be decoded or transformed. It is an *[Error], with the Key
-	// if that is known.
+	// Err says why the object could not be decoded or transformed. It is an *[Error].
 	Err error
 
-	// Identity is the identity of a Deleted that has no Object, such as one that a [Transform] or a
-	// [Shard] yields. It is nil if Object is set, and must not be changed.
+	// Identity is that of a Deleted without an Object, as a [Transform] yields it. It must not be
+	// changed.
 	Identity *Meta
 }
 
-// Key returns the key of the event's object, taken from Object, Identity or Err, whichever is set.
-// It is zero for a Bookmark, and for an Err without a key.
+// Key returns the key of Object, Identity or Err, whichever is set. It is zero for a Bookmark, and
+// for an Err without a key.
 func (e *WatchEvent[T]) Key() Key {
 	switch {
 	case !equal.IsZero(e.Object):
@@ -191,26 +181,22 @@ func nameOf(t reflect.Type) string {
 type SourceHints struct {
 	// NoStream: the source cannot stream a list, and trying would only cost time.
 	NoStream bool
-	// Unversioned: the resource versions mean nothing. A fake clientset, for example, sets none on
-	// its objects. The reflector then takes events in the order in which they arrive, and lists
-	// again whenever Watch returns. So a source of a server that has lists only can poll: its Watch
-	// waits until the next list is due, and returns nil. A List and a Watch count as two of the 60
-	// requests in a minute that an informer makes at most, so it lists every 2.2 s at most.
+	// Unversioned: the resource versions mean nothing, as those of a fake clientset. Events then
+	// count in the order in which they arrive, and a list follows whenever Watch returns. So a
+	// source can poll: its Watch waits until the next list is due, and returns nil. Requests are
+	// bounded, so it lists every 2.2 s at most.
 	Unversioned bool
-	// Unnamed: objects may have no name. A fake clientset generates none for an object that was
-	// created with a generateName. Without this hint such an object is an error.
+	// Unnamed: objects may have no name, as those that a fake clientset creates with a
+	// generateName. Without this hint such an object is an error.
 	Unnamed bool
-	// Partial: the source leaves objects out, so a Modified or Deleted event may be about an object
-	// that was never Added.
+	// Partial: the source leaves objects out, so an event may be about one that was never Added.
 	Partial bool
-	// Decoder says who decodes the objects, such as "lw" or "client-go", and why if it is not the
-	// one that was asked for. It is for Status and the log. Empty: not known.
+	// Decoder is Status.Decoder: who decodes the objects, such as "lw" or "client-go".
 	Decoder string
 }
 
 // A Hinter is a [Source] with hints. The goroutine that reads from the server calls Hints during
-// each list and each watch, so Hints must be quick. Its answer may change as the source learns
-// more about its server.
+// each list and each watch, so Hints must be quick. Its answer may change.
 type Hinter interface{ Hints() SourceHints }
 
 // HintsOf returns the hints of src, or the zero value if src is not a [Hinter].
@@ -222,23 +208,19 @@ func HintsOf[T Identified](src Source[T]) SourceHints {
 }
 
 // A Witness is a [Source] that can tell whether its server still has the history that was read
-// before. A server that was restored from a backup may have written so much since that it is past
-// the position of a reflector, whose next watch would then go on in the middle of another history.
-// So after an outage a [Reflector] asks about the newest object that it has, and lists in a new
-// epoch if the answer is no; see [ErrRewound].
-//
-// A Source over an API server implements it by [HadByList]. A Source that wraps another one passes
-// the question on by [Had].
+// before, also when it was restored from a backup and has come past that position. After an outage
+// a [Reflector] asks about the newest object that it has, and lists in a new epoch if the answer is
+// no; see [ErrRewound]. A Source over an API server implements it by [HadByList], one that wraps
+// another by [Had].
 type Witness interface {
-	// Had reports whether obj was the newest state of its key when the collection was at version:
-	// an object with the resource version of obj and, unless that is empty, with the UID of obj.
-	// The answer must be that of the state at version, whatever has been written since.
+	// Had reports whether obj was the newest state of its key when the collection was at version,
+	// whatever has been written since: an object with the resource version of obj and, unless that
+	// is empty, with the UID of obj.
 	//
-	// An error leaves it open. With 410 Expired, that state is too old for the server; with "too
-	// large resource version", the server has not reached it. With an error for which errors.Is(err,
-	// errors.ErrUnsupported) is true, the Source cannot tell.
+	// An error leaves it open, such as 410 Expired if that state is too old for the server. It is
+	// an errors.ErrUnsupported if the Source cannot tell.
 	//
-	// It makes at most one request, and returns soon after ctx is done. It is not called during a
+	// Had makes at most one request, and returns soon after ctx is done. It is not called during a
 	// List or a Watch.
 	Had(ctx context.Context, obj Meta, version string) (bool, error)
 }
@@ -310,12 +292,10 @@ func reuses[T Identified](src Source[T]) bool {
 	return reuse.Of(src)
 }
 
-// Namespace returns the namespace of obj. It is a key function for [NewIndex]:
-// NewIndex(pods, lw.Namespace[*corev1.Pod]).
+// Namespace is a key function for [NewIndex]: NewIndex(pods, lw.Namespace[*corev1.Pod]).
 func Namespace[T Object](obj T) string { return obj.GetNamespace() }
 
-// OwnerUIDs yields the UIDs of the owners of obj. It is a key function for [NewMultiIndex]:
-// NewMultiIndex(pods, lw.OwnerUIDs[*corev1.Pod]).
+// OwnerUIDs yields the UIDs of the owners of obj. It is a key function for [NewMultiIndex].
 func OwnerUIDs[T metav1.Object](obj T) iter.Seq[types.UID] {
 	return func(yield func(types.UID) bool) {
 		for _, owner := range obj.GetOwnerReferences() {

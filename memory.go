@@ -23,20 +23,17 @@ import (
 
 // Memory is a [Source] whose objects are in memory. It behaves as an API server does:
 //
-//   - One sequence of resource versions orders all writes. Every version is kept until
-//     [Memory.Compact].
-//   - All pages of a list show one version. A watch may start from any version that is kept.
-//   - It supports streamed lists and bookmarks. Label selectors work for a T with GetLabels, field
-//     selectors for metadata.name and metadata.namespace, shard selectors for every T.
+//   - One sequence of resource versions orders all writes. All are kept until [Memory.Compact].
+//   - A watch may start from any version that is kept, and sees everything that was written after
+//     it. So a test may write at any moment, and need not wait until an informer watches.
+//   - All pages of a list show one version. It supports streamed lists and bookmarks, label
+//     selectors for a T with GetLabels, field selectors for metadata.name and metadata.namespace,
+//     and shard selectors.
 //   - Its errors are a server's, made by k8s.io/apimachinery/pkg/api/errors.
 //
-// A watch that starts at a list's resource version sees everything that was written after the
-// list. So a test may write at any moment, and does not have to wait until an informer watches.
-//
-// Any number of informers and writers may use a Memory at the same time. A Memory copies the
-// objects that it is given and the objects that it returns, so the caller may change both. A T
-// without DeepCopyObject is copied as a struct only: the content of its maps, slices and pointers
-// is shared, and must not be changed. A Memory has no goroutine and needs no closing.
+// All methods are safe for concurrent use. A Memory copies the objects that it is given and those
+// that it returns. A T without DeepCopyObject is copied as a struct only: the content of its maps,
+// slices and pointers is shared, and must not be changed. A Memory needs no closing.
 type Memory[T Identified] struct {
 	line    *history.Line          // the counter of resource versions; it has its own lock
 	objects *history.Collection[T] // the objects with all their versions, under the lock of line
@@ -46,10 +43,9 @@ type Memory[T Identified] struct {
 	failure error // the error of every List and Watch, set by Fail; guarded by mu
 }
 
-// NewMemory returns a Memory that contains objs, created one after the other. A Memory writes UIDs
-// and resource versions into a T, so T must be a metav1.Object, as every API type is, or a pointer
-// to a struct that embeds [Meta]. NewMemory panics if T is neither, or if one of objs cannot be
-// created.
+// NewMemory returns a Memory that contains objs, created one after the other. It panics if one
+// cannot be created, and unless T is a metav1.Object, as every API type is, or a pointer to a
+// struct that embeds [Meta]: a Memory writes UIDs and resource versions into it.
 func NewMemory[T Object](objs ...T) *Memory[T] {
 	copier, err := newCopier[T]()
 	if err != nil {
@@ -71,19 +67,18 @@ func NewMemory[T Object](objs ...T) *Memory[T] {
 	return m
 }
 
-// Create stores a copy of obj under the next resource version, and gives it a UID if it has none.
-// It returns a copy of the stored object. It fails with AlreadyExists, with Invalid if obj has no
-// name, and with BadRequest if obj is nil.
+// Create stores a copy of obj under the next resource version, with a new UID if it has none, and
+// returns another copy. It fails with AlreadyExists, with Invalid if obj has no name, and with
+// BadRequest if obj is nil.
 func (m *Memory[T]) Create(obj T) (T, error) {
 	return m.write("create", obj, m.objects.Create)
 }
 
 // Update replaces the object that has obj's key by a copy of obj, under the next resource version,
-// and returns a copy of the stored object. An update that changes nothing makes no new version.
+// and returns another copy. An update that changes nothing makes no new version.
 //
-// It fails with NotFound if there is no such object. It fails with Conflict if obj's resource
-// version or UID is not that of the current object; an empty one is not compared. It fails with
-// BadRequest if obj is nil or its resource version is not a decimal number.
+// It fails with NotFound; with Conflict if obj's resource version or UID is neither empty nor that
+// of the current object; and with BadRequest if obj is nil or its version is not a decimal number.
 func (m *Memory[T]) Update(obj T) (T, error) {
 	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
 		version, err := history.ParseVersion(obj.GetResourceVersion())
@@ -116,8 +111,7 @@ func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*hist
 	return m.handOut(stored, stored.Version), nil
 }
 
-// Delete removes the object of key at once: finalizers are ignored. It fails with NotFound if there
-// is no such object.
+// Delete removes the object of key at once, whatever its finalizers, or fails with NotFound.
 func (m *Memory[T]) Delete(key Key) error {
 	_, _, err := m.objects.Delete(key, history.Preconditions{})
 	return err
@@ -132,7 +126,7 @@ func (m *Memory[T]) Get(key Key) (obj T, ok bool) {
 	return m.handOut(stored, stored.Version), true
 }
 
-// All returns the objects as they are when it is called, as copies and in the order of their keys.
+// All returns copies of the objects as they are when it is called, in the order of their keys.
 func (m *Memory[T]) All() iter.Seq[T] {
 	page, err := m.objects.List("", metav1.ListOptions{})
 	if err != nil {
@@ -151,21 +145,21 @@ func (m *Memory[T]) All() iter.Seq[T] {
 // ResourceVersion returns the resource version of the last write.
 func (m *Memory[T]) ResourceVersion() string { return history.FormatVersion(m.line.Version()) }
 
-// Compact forgets all versions but the current one. A list or watch from an older resource version
-// then fails with 410 Expired. So does an open watch that has not yet yielded all changes.
+// Compact forgets all versions but the current one. A list or watch from an older one then fails
+// with 410 Expired, and so does an open watch that has not yet yielded all changes.
 func (m *Memory[T]) Compact() { m.line.Compact(m.line.Version()) }
 
-// Disconnect ends every open watch without an error, as a server does when a watch's time is over.
+// Disconnect ends every open watch without an error, as a server does when its time is over.
 func (m *Memory[T]) Disconnect() { m.line.Disconnect() }
 
-// Bookmark makes every open watch that allows bookmarks send one now. Without it such a watch sends
-// one every minute, and one two seconds before its time is over.
+// Bookmark makes every open watch that allows bookmarks send one now. It also sends one every
+// minute, and two seconds before its time is over.
 func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 
 // Rewind returns to the state of an older resource version and ends every open watch, as a server
-// does when it is restored from a backup. It fails with Expired if that state was compacted. An
-// informer notices by itself that a server is older; that one is past its position again it asks
-// after an outage. So a test that writes after a Rewind calls Fail for more than a second around it.
+// does when it is restored from a backup. It fails with Expired if that state was compacted. A test
+// that writes after a Rewind, to be past the old position, calls Fail for more than a second around
+// it: only after an outage does an informer ask.
 func (m *Memory[T]) Rewind(resourceVersion string) error {
 	version, err := history.ParseVersion(resourceVersion)
 	if err != nil {
@@ -190,8 +184,8 @@ func (m *Memory[T]) Had(_ context.Context, obj Meta, resourceVersion string) (bo
 	return was != nil && history.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
 }
 
-// Fail makes every List, Watch and Had fail with err until Fail(nil) is called. If err is not nil it
-// also ends every open watch. Writes are not affected.
+// Fail makes every List, Watch and Had fail with err until Fail(nil) is called. If err is not nil
+// it also ends every open watch. Writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()
 	m.failure = err
@@ -208,8 +202,7 @@ func (m *Memory[T]) failing() error {
 	return m.failure
 }
 
-// List yields a copy of each object of the list or page that opts asks for, in the order of their
-// keys.
+// List yields copies of the objects of the list or page, in the order of their keys.
 func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if err := m.failing(); err != nil {
 		return metav1.ListMeta{}, err
@@ -239,7 +232,7 @@ func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield fun
 
 // Watch yields each event, with a copy of its object, until ctx is done, opts.TimeoutSeconds have
 // passed, or Disconnect, Fail, Rewind or Compact ends the watch. However slow yield is, no event is
-// lost: after a Compact the watch fails with 410 Expired instead of skipping one.
+// lost.
 func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if err := selectable[T](opts); err != nil {
 		return err

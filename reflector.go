@@ -83,10 +83,8 @@ func newReflector[T Identified](src Source[T], to target[T], opts *Options) *Ref
 	return r
 }
 
-// Run keeps the sink in step until ctx is done. It then returns nil, with all its goroutines gone.
-// Run retries whatever fails. Only an [ErrPermanent] of the source, which no retry can mend, ends
-// it earlier: Run returns the *[Error] that Options.OnError and Status show as well. A second call
-// returns an error that wraps [ErrStarted].
+// Run keeps the sink in step until ctx is done, as [Informer.Run] does. When it returns, all its
+// goroutines are gone.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return startedError(r.opts.Name)

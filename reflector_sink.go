@@ -10,17 +10,17 @@ import (
 	"github.com/go-lw/lw/internal/reuse"
 )
 
-// A Sink is what a [Reflector] writes to. Its methods are called in the goroutine of Run, without a
-// lock held. The objects belong to the sink from then on. [*Indexer] and [*FIFO] are Sinks.
+// A Sink is what a [Reflector] writes to, in the goroutine of Run, without a lock held. The objects
+// belong to the sink from then on. [*Indexer] and [*FIFO] are Sinks.
 //
 // A Sink may also have a method Get(Key) (T, bool) that returns the object it has. The reflector
-// then notices when an event does not fit the content. It also keeps an object as it was if a list
-// has a newer version of it that cannot be decoded.
+// then notices when an event does not fit the content, and keeps an object as it was if a list has
+// a newer version of it that cannot be decoded.
 type Sink[T Identified] interface {
 	// Replace makes objs the whole content, as it was at resourceVersion.
 	Replace(objs []T, resourceVersion string)
 	// Apply makes one change: Added, Modified, Deleted, or a Bookmark that only moves the resource
-	// version. The event's resource version is empty while an earlier object could not be applied.
+	// version, which is empty while an earlier object could not be applied.
 	Apply(ev WatchEvent[T])
 }
 

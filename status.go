@@ -11,19 +11,8 @@ import (
 // Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful
 // wait, for the sync or for a version, Status shows what the wait has promised.
 //
-// A readiness probe should use [Status.Healthy]. It fails until Synced is true, and when Phase is
-// PhaseStopped. It also fails once requests have failed for a minute on end, counted from Since:
-// the store is complete but may be out of date. The same is true if another whole list is due for a
-// minute, counted from ListDue. Nothing else makes it fail. A watch that breaks is resumed.
-//
-// Of a source that polls, which has no versions, the store is as old as LastList.
-//
-// An alert should watch SetAside and Pending. The objects of SetAside are out of date or missing,
-// but all others are as they should be. A Pending that only grows means that a handler hangs. An
-// old LastEvent means nothing if the collection is quiet.
-//
-// A liveness probe should only check that Phase is not PhaseStopped. A restart mends no server, and
-// costs it another list.
+// A readiness probe should use [Status.Healthy], and an alert SetAside and Pending. A liveness
+// probe should only check that Phase is not PhaseStopped. docs/observability.md says why.
 type Status struct {
 	Informer        string    // Options.Name
 	Reflector       bool      // it is a Reflector, which has no store and no handlers
@@ -37,13 +26,11 @@ type Status struct {
 	Failures        int       // in a row; a whole list, or progress of a watch, sets it to 0
 	Err             error     // the last of these failures, an *Error; nil while Failures is 0
 	Since           time.Time // when the first of these failures was; zero while Failures is 0
-	// SetAside has the objects that could not be decoded, transformed or indexed, and why. It is
-	// nil if there are none.
+	// SetAside has the objects that could not be decoded, transformed or indexed, and why, or is
+	// nil. They are out of date or missing; all others are as they should be.
 	SetAside map[Key]error
-	Mode     ListMode // how the last list was asked for; before the first: Options.List
-	// Decoder says who decodes the objects, "lw" or "client-go", and may say why: see package
-	// clientgo. It is "" if that is not known, and before the first answer.
-	Decoder  string
+	Mode     ListMode        // how the last list was asked for; before the first: Options.List
+	Decoder  string          // who decodes, "lw" or "client-go", and perhaps why; "": not known yet
 	Handlers []HandlerStatus // in the order in which they were added; nil for a Reflector
 	Pending  int             // changes that wait for the slowest of Handlers
 	Epoch    int             // how often the server went back in time
@@ -70,13 +57,9 @@ type Counters struct {
 
 // RequestCount counts the requests of one operation that have ended with one code.
 type RequestCount struct {
-	// Op is "list", "probe", "stream" or "watch". A streamed list is a "stream" to its end,
-	// although it goes on as a watch.
-	Op string
-	// Code is a status as of HTTP, also for a source that makes no HTTP requests, such as [Memory].
-	// It is 200 if the request ended as it should. Otherwise it is that of the API's error
-	// (apierrors.APIStatus), also if this came in an ERROR event of a watch, and 0 if the error is
-	// none of the API: the network broke, or the answer made no sense.
+	Op string // list, probe, stream (to its end, although it goes on as a watch) or watch
+	// Code is a status as of HTTP, whatever the source: 200, that of the API's error
+	// (apierrors.APIStatus), or 0 if the network broke or the answer made no sense.
 	Code  int
 	Count uint64
 	Time  time.Duration // from the beginning to the end of each, summed up
@@ -155,6 +138,7 @@ type FunctionCall struct {
 
 // DerivedStatus is the status of one collection of a [Graph].
 type DerivedStatus struct {
+	// Name is Handler.Name; the second handler of one name is "name#2", and stays so.
 	Name string
 	// From has the names of its inputs: other collections, and those of Versions, which are
 	// informers and collections of other graphs. The second of these of one name gets #2 behind it.
@@ -181,8 +165,7 @@ const staleAfter = time.Minute
 
 // Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and for the
 // last minute neither have all requests failed nor has it needed a whole list that has not come.
-// Otherwise the error says what is wrong; errors.Is and errors.As find [ErrStopped] and Status.Err
-// in it.
+// Otherwise the error says what is wrong, and wraps [ErrStopped] or Status.Err.
 func (s Status) Healthy() error {
 	switch {
 	case s.Phase == PhaseStopped:
@@ -242,11 +225,9 @@ func (e *statusError) Unwrap() (errs []error) {
 
 // HandlerStatus is the status of one [Handler] of an [Informer] or of a [Derived].
 type HandlerStatus struct {
-	// Name is Handler.Name. If several handlers of one name are registered, the second is called
-	// "name#2", and so on: no two have one name, and a name stays as long as its handler does.
-	Name    string
-	Synced  bool // as [Registration.Synced] says it
-	Pending int  // changes that the handler still has to handle; see [Registration.Pending]
+	Name    string // Handler.Name; the second handler of one name is "name#2", and stays so
+	Synced  bool   // as [Registration.Synced] says it
+	Pending int    // changes that the handler still has to handle; see [Registration.Pending]
 
 	// Counters. They never go down. The calls are counted in groups: those of the last few may be
 	// missing, unless the handler waits for changes.
@@ -254,9 +235,9 @@ type HandlerStatus struct {
 	Calls  HandlerCalls
 	Folded uint64 // changes that waited for so long that only their net effect was told
 	Panics uint64 // of its functions, where Options.OnPanic has let the program go on
-	// Lag is how long changes took, from the moment when they were in the store to the end of the
-	// call. One change in 64 is timed. Of changes that were folded together the first one counts.
-	// Neither the objects that the handler began with, nor calls by its Resync are timed.
+	// Lag is how long changes took, from when they were in the store to the end of the call. One in
+	// 64 is timed, and the first of those folded together; calls for what the handler began with,
+	// and those of its Resync, are not.
 	Lag Histogram
 }
 

@@ -16,16 +16,14 @@ import (
 	"github.com/go-lw/lw/internal/shard"
 )
 
-// Transform returns a Source of f(obj): f may strip fields in place, or project to a smaller type.
-// If f returns the zero U (nil), the object is left out of the collection. If f returns an error,
-// the object is set aside like one that cannot be decoded.
+// Transform returns a [Source] of f(obj): f may strip fields in place, or project to a smaller
+// type. If f returns the zero U (nil), the object is left out of the collection. If f returns an
+// error, the object is set aside like one that cannot be decoded.
 //
-// f runs exactly once per version of an object that is added or modified, before anything else sees
-// the object, in the goroutine that reads from the server. It may change obj, which nobody else
-// has unless HTTP.Share is set, and return it. f is not called for a deletion: handlers get the last
-// object they know. f may change the name, if the new name depends on the old key alone. It should
-// keep the UID. It should also keep the resource version, because relists are cheap with it. Leave
-// it out only if its memory counts more.
+// f runs exactly once per version of an object that is added or modified, and not for a deletion,
+// in the goroutine that reads from the server. It may change obj, which nobody else has unless
+// HTTP.Share is set, and return it. f may change the name, if the new name depends on the old key
+// alone. It should keep the UID, and the resource version, with which relists are cheap.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	if isNil(src) {
 		panic("lw: Transform: nil source")
@@ -263,28 +261,20 @@ func (t *transformed[T, U]) gone(id Meta) *Meta {
 	return &id
 }
 
-// Shard returns a Source of one of n parts of src, number i from 0 on. With it each of n replicas
-// of a program has about one n-th of the collection:
+// Shard returns a [Source] of one of n parts of src, number i from 0 on, as for n replicas of a
+// program: lw.Shard(pods, ordinal, replicas).
 //
-//	lw.Shard(pods, ordinal, replicas)
+// The parts have no object in common, and together they have all objects. The 64-bit FNV-1a hash of
+// an object's UID is in one of n equal intervals, so it never changes its part. All replicas must
+// use the same n: else an object may be in two parts or in none.
 //
-// The parts have no object in common, and together they have all objects. An object belongs to the
-// part in whose range the hash of its UID is, so it never changes its part. The ranges are n equal
-// intervals of 64-bit FNV-1a hashes. All replicas must use the same n: while some of them have
-// another one, an object may be in two parts or in none.
+// A server with shard selectors (https://kep.k8s.io/5866) sends only the objects of the part.
+// Others send everything, as Kubernetes does without the feature gate ShardedListAndWatch, and the
+// Source drops what belongs to other parts.
 //
-// Each request has the part as its shard selector (https://kep.k8s.io/5866). A server that selects
-// by it sends only the objects of the part. Other servers ignore it, as does Kubernetes without the
-// feature gate ShardedListAndWatch: they send everything, and the Source drops what belongs to
-// other parts. It applies the range to all that comes, whatever the server says, so that a server
-// may also change its mind between two requests. To learn what the server does, list once:
-// ListMeta.ShardInfo has the selector that the server has applied.
-//
-// An object without a UID belongs to no part. It is an [Error], and is set aside. So a [Transform]
-// that drops UIDs goes around a Shard, and not into it. An object that cannot be decoded is set
-// aside in its own part, or in all parts if its UID is unknown.
-//
-// If n is 1, Shard returns src. Shard panics if src is nil, and unless 0 <= i < n.
+// An object without a UID is set aside as an [Error], so a [Transform] that drops UIDs goes around
+// a Shard, and not into it. An object that cannot be decoded is set aside in its own part, or in
+// all parts if its UID is unknown. Shard panics if src is nil, and unless 0 <= i < n.
 func Shard[T Object](src Source[T], i, n int) Source[T] {
 	if isNil(src) {
 		panic("lw: Shard: nil source")

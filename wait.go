@@ -325,13 +325,9 @@ func (c *hubCore) unmet(key Key, exists bool, cause error) error {
 	return &statusError{what: what, status: s, cause: cause}
 }
 
-// Changed returns a channel that is closed at the next change of what the index has for key: when
-// an object with the value key comes, changes or goes, and when an object gets or loses that value.
-// Take the channel before you read. Then what you have read is as it was, or the channel is closed.
-//
-// As with [Informer.Changed], the channel is closed when every read that begins from then on shows
-// the change, and before a handler is called for it. It stays open if ctx is done before there is a
-// change, and is let go of then. It also stays open when an informer stops.
+// Changed returns a channel that is closed when the next object with the value key comes, changes
+// or goes, or gets or loses that value. It is taken, closed and let go of as that of
+// [Informer.Changed], except that it stays open when an informer stops.
 func (ix *Index[K, T]) Changed(ctx context.Context, key K) <-chan struct{} {
 	return ix.groups.Changed(ctx, key)
 }
@@ -343,22 +339,18 @@ type Syncer interface {
 }
 
 // AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
-// *Informer is one, whatever its T, so a program can keep informers of different types in one
-// slice: to run all of them, to wait for them, and to report their status.
+// *Informer is one, whatever its T, and describes the methods.
 type AnyInformer interface {
-	// Run is [Informer.Run].
 	Run(ctx context.Context) error
 	// WaitForSync is [Informer.WaitForSync].
 	WaitForSync(ctx context.Context) error
-	// WaitForResourceVersion is [Informer.WaitForResourceVersion].
 	WaitForResourceVersion(ctx context.Context, version string) error
-	// Status is [Informer.Status]. Its field Informer has the informer's name.
 	Status() Status
 }
 
-// A SyncError is the error of [WaitForSync] and [Group.WaitForSync]. It says of each syncer that
-// has not synced which one it is, and why. errors.Is and errors.As find it, and what is in the
-// error of any of the syncers; but of a type that several of them have, they find only the first.
+// A SyncError is the error of [WaitForSync] and [Group.WaitForSync]: which syncers have not synced,
+// and why. errors.As finds it, and what is in the error of any of the syncers; of a type that
+// several of them have, it finds only the first.
 //
 //	if e, ok := errors.AsType[*lw.SyncError](err); ok {
 //		for _, u := range e.Unsynced {
