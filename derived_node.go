@@ -138,23 +138,7 @@ func (d *Derived[T]) showLocked() {
 
 func (d *Derived[T]) tellLocked(version string) {
 	d.batch.SettleLocked()
-	if d.now == joining { // who waits for the first content begins with a snapshot of it
-		d.fired = d.hub.changes.FireWhere(func(key Key) bool {
-			_, ok := d.hub.store.store.Get(key)
-			return ok
-		})
-		d.hub.syncLocked()
-		return
-	}
-	delta := Delta[T]{Type: Updated, Cause: CauseDerived, ResourceVersion: version}
-	d.batch.All(func(old, obj T) {
-		delta.Old, delta.New = old, obj
-		if d.hub.changes.Waiting() {
-			key := change[T]{old, obj}.key()
-			d.fired = append(d.fired, d.hub.changes.Fire(key)...)
-		}
-		emit(delta, d.hub.log.put)
-	})
+	d.fired = d.hub.tellLocked(d.batch, version, d.now == joining)
 }
 
 func (d *Derived[T]) finish() {

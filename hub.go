@@ -16,13 +16,13 @@ import (
 //
 // mu keeps store and log together. The writer changes the store and appends to the log in one
 // critical section of mu, so a goroutine that holds mu sees both at the same point. Only this file
-// takes and releases mu, apart from the store. The store takes it for each write, and calls the
-// function that appends to the log while it holds it.
+// takes and releases mu, apart from the store, and the gate of a graph, whose hubs share its mu. The
+// store takes it for each write, and calls the function that appends to the log while it holds it.
 //
-// No user code runs under mu: the store calls the functions of its indexes before it takes mu. A
-// change of one object holds mu for a few loads and stores, and for the folding of slow cursors if
-// it fills a chunk of the log. A replace compares without mu, and holds it while it appends all
-// differences.
+// No user code runs under mu but the methods of a T that say who it is (GetName, GetUID): the store
+// calls the functions of its indexes before it takes mu. A change of one object holds mu for a few
+// loads and stores, and for the folding of slow cursors if it fills a chunk of the log. A replace
+// compares without mu, and holds it while it appends all differences.
 //
 // The writer fires the signals of h.changes (see [Informer.Changed]) in the same critical section:
 // when the store shows the change, and before the log does, since a handler may read the log at
@@ -135,12 +135,7 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec tab
 			done()
 		}
 		if first {
-			// There may be no list of the changes, and all that has come is new.
-			fired = h.changes.FireWhere(func(key Key) bool {
-				_, ok := h.store.Get(key)
-				return ok
-			})
-			h.syncLocked()
+			fired = h.firstLocked()
 			return
 		}
 		if h.changes.Waiting() {
@@ -162,8 +157,37 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec tab
 	return changes
 }
 
+// tellLocked fires the signals of what the batch of a graph's step has changed, and appends the
+// changes to the log. first says that this is the first content. The caller has shown the changes,
+// and holds mu, which is the gate's. After it has released mu it releases what is returned, and
+// calls notify of the log.
+func (h *hub[T]) tellLocked(batch *table.Batch[T], version string, first bool) (fired signal.Fired) {
+	if first {
+		return h.firstLocked()
+	}
+	d := Delta[T]{Cause: CauseDerived, ResourceVersion: version}
+	batch.All(func(old, obj T) {
+		d.Old, d.New = old, obj
+		if h.changes.Waiting() {
+			fired = append(fired, h.changes.Fire(change[T]{old, obj}.key())...)
+		}
+		emit(d, h.log.put)
+	})
+	return fired
+}
+
+// firstLocked fires the signals of all objects, since there may be no list of the changes, and all
+// that has come is new. Then it begins with the first content.
+func (h *hub[T]) firstLocked() signal.Fired {
+	fired := h.changes.FireWhere(func(key Key) bool {
+		_, ok := h.store.store.Get(key)
+		return ok
+	})
+	h.syncLocked()
+	return fired
+}
+
 // syncLocked ends all waits for sync, and starts the subscriptions that wait for the first content.
-// The caller is the first replace.
 func (h *hub[T]) syncLocked() {
 	close(h.synced)
 	for _, s := range h.waiting {
