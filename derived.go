@@ -33,8 +33,8 @@ type Derived[T Identified] struct {
 	hub   *hub[T]
 	graph *Graph
 	over  sync.Once // stops the collection
-	// anew returns a new operator, and what it has worked out. shown returns what the operator has
-	// shown before.
+	// anew returns a new operator, which also is its results. shown returns what the operator before
+	// it has shown.
 	anew func(shown func(Key) (T, bool), faults *faults) operator[T]
 
 	// The fields below belong to the goroutine of Run.

@@ -72,7 +72,7 @@ func (g *Graph) step() {
 		n.begin()
 	}
 	// A node that joins needs the content of its inputs, as it is at the end of this step. It is
-	// not asked for in vain: the writes after a snapshot copy what they change.
+	// taken only when it is needed: after a snapshot, each write copies the chunk that it changes.
 	whole := g.opts.Verify || slices.ContainsFunc(nodes, node.wantsContent)
 	for _, l := range leaves {
 		l.poll(whole)
@@ -114,8 +114,8 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 		if busy < 0 {
 			break
 		}
-		// An index is being added, or was added since. The lock is released: so the others have to
-		// be looked at again.
+		// An index of this node is being built, or was built since prepare. Waiting for it releases
+		// the lock, so all nodes have to be looked at again.
 		nodes[busy].awaitLocked()
 		g.gate.mu.Unlock()
 	}

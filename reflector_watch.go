@@ -135,11 +135,15 @@ func (w *watchSession[T]) stopLimits() {
 // goLive begins the part that is a plain watch: at once, or after the initial events.
 //
 // Two timers start. Their functions run in goroutines of their own, so they use only what this
-// function has read, the counter of stall, and what is safe for any goroutine. The first one notes
-// after healthyAfter that the server makes progress, even if no event has come. An unverified watch
-// (see Reflector.verify) that is still silent then is not known to be healthy. The second timer
-// ends it, so that the server is asked for its version: up to healthyAfter later, or when a server
-// that has refused may be asked again. In this last case the watch counts as healthy meanwhile.
+// function has read, the counter of stall, and what is safe for any goroutine.
+//
+//	verify   first timer, after healthyAfter         second timer
+//	false    marks the watch as healthy              none
+//	true     does so only if something has come      ends a silent watch, to ask for the version:
+//	                                                 up to healthyAfter later, or at askNext
+//
+// A server that has refused to tell its version is asked again only at askNext. Until then its
+// watch counts as healthy.
 func (w *watchSession[T]) goLive() {
 	w.stopLimits()
 	w.r.recorder.setPhase(PhaseWatching)

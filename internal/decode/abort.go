@@ -34,6 +34,6 @@ func (p *parser) checkStop() error {
 
 // StopWhen makes the decoding end with the error that stopped returns, within less than a
 // millisecond even in a large object. stopped is called now and then, by any goroutine that
-// decodes, so it must be safe for concurrent use. It holds for all following streams until the next
-// call; nil means never.
+// decodes, so it must be safe for concurrent use. It applies to all streams until the next call of
+// StopWhen; nil means never.
 func (d *Decoder) StopWhen(stopped func() error) { d.p.stop = stopped }

@@ -5,8 +5,8 @@ import "reflect"
 // A lastVersion is what is known of the object that is being decoded. It is the zero value between
 // two objects, so that it keeps neither version alive.
 type lastVersion struct {
-	// object is the object that is being decoded; old is the address in value, its last version.
-	// Both have notes. old has no address if there is none.
+	// object is the object that is being decoded. old points to its last version, which value keeps
+	// alive; it has no address if there is none. Both have notes.
 	object, old pointer
 	value       any
 	looked      bool // lend was asked for it
@@ -15,8 +15,8 @@ type lastVersion struct {
 // ReuseFrom makes the decoding take what has not changed from the last version of an object, which
 // lend returns; nil means that there is none, or that it may not be used. All objects that lend
 // returns must come from a Decoder of the same type for which ReuseFrom was called, and must not
-// have been changed. lend is called by any goroutine that decodes. It holds for all following
-// streams until the next call; nil means never.
+// have been changed. Decoding goroutines call lend concurrently. It applies to all streams until
+// the next call of ReuseFrom; nil means never.
 func (d *Decoder) ReuseFrom(lend func(namespace, name string) any) { d.lend = lend }
 
 // newObject returns a new object for the decoder to decode into, as a pointer to it.

@@ -8,15 +8,15 @@ import (
 type Rules[O comparable, T any] struct {
 	// Compare orders the origins. Of several that claim a key the smallest is shown.
 	Compare func(a, b O) int
-	// Same reports whether two objects of a key do not differ. Then the one of before stays.
+	// Same reports whether two objects of a key do not differ. If they do not, the earlier one stays.
 	Same func(old, obj T) bool
 	// Shown returns the object that key showed before this step.
 	Shown func(key Key) (T, bool)
 	// Home returns the origin that mostly claims key. Such a claim takes no memory. nil: none does.
 	Home func(key Key) O
 	// Rivals is called by Decide for a key that several origins claim, if one of them is new or has
-	// gone in this step, and for one that several have claimed before and do not any more. rival is
-	// the smallest of those that are not shown. It may be nil.
+	// gone in this step. It is also called once for a key that is no longer contested. rival is the
+	// smallest of those that are not shown. Rivals may be nil.
 	Rivals func(key Key, shown, rival O, several bool)
 }
 
@@ -34,7 +34,7 @@ type Results[O comparable, T any] struct {
 	// rivals has the claims of each key that are not shown. None of them is empty.
 	rivals map[Key]*queue[O, T]
 	// contested has the keys whose claims have changed in this step while they had rivals, and
-	// whether they had some before it. What was so only between two claims of the step is not
+	// whether they had some before it. A conflict that begins and ends within one step is not
 	// reported.
 	contested map[Key]bool
 }
