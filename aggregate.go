@@ -9,19 +9,18 @@ import (
 // An Aggregate says what a group of objects amounts to. acc begins as the zero A; Add returns acc
 // with obj, and Remove without it. They may change acc and return it.
 //
-// Remove must undo Add exactly, whatever came between. Sums of integers do that. Sums of
-// floating-point numbers, minima and lists do not; for those there is [GroupAll]. If one of them
-// panics, acc may be spoilt: the next step computes all groups from their objects.
+// Remove must undo Add exactly, whatever came between, as sums of integers do. For minima, lists
+// and sums of floating-point numbers there is [GroupAll]. If one of them panics, the next step
+// computes all groups from their objects, since acc may be spoilt.
 type Aggregate[T, A any] struct {
 	Add    func(acc A, obj T) A
 	Remove func(acc A, obj T) A
 }
 
 // GroupBy is the collection of f(key, acc) for each key that key returns for an object of in. acc
-// is what the objects that have the key amount to. f leaves a group out by returning the zero U
-// (nil); it must not keep or change what acc refers to. A change of an object costs one Remove, one
-// Add, and one call of f, however large the group is. name is as for [Derive]. GroupBy panics if in
-// or a function is nil.
+// is what the objects that have the key amount to; f must not keep or change what it refers to. A
+// change of an object costs one Remove, one Add, and one call of f, however large the group is.
+// Otherwise it is as [Derive].
 func GroupBy[T Object, A any, U Object](g *Graph, in Collection[T], key func(T) Key, agg Aggregate[T, A], f func(key Key, acc A) U, name ...string) *Derived[U] {
 	if key == nil || f == nil || agg.Add == nil || agg.Remove == nil {
 		panic("lw: GroupBy: nil function")
@@ -234,10 +233,9 @@ func (o *groupByOperator[T, A, U]) compute(key Key) {
 }
 
 // GroupAll is the collection of f(key, objs) for each key that key returns for an object of in.
-// objs are the objects that have the key, in the order of their own keys. f must not keep or change
-// the slice. f leaves a group out by returning the zero U (nil). A change of an object costs one
-// call of f with the whole group. name is as for [Derive]. GroupAll panics if in or a function is
-// nil.
+// objs are the objects that have the key, in the order of their own keys; f must not keep or change
+// the slice. A change of an object costs one call with the whole group. Otherwise it is as
+// [Derive].
 func GroupAll[T, U Object](g *Graph, in Collection[T], key func(T) Key, f func(key Key, objs []T) U, name ...string) *Derived[U] {
 	if key == nil || f == nil {
 		panic("lw: GroupAll: nil function")

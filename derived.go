@@ -17,18 +17,15 @@ import (
 // reports is the number of the last step of the graph that changed any of its collections. So
 // collections of one graph that report the same version show one state.
 //
-// A result is an object with a key of its own; an embedded [Meta] gives it one. It replaces the
-// object that its key shows only if it differs from that: if their UIDs differ, or the method
-// Equal(T) bool of T says so. If T has no such method reflect.DeepEqual decides, which leaves the
-// resource version of an embedded Meta aside. Equal is called by the goroutine of [Graph.Run], and
-// by those that tell handlers of folded changes, without a lock. Where several inputs make a result
-// of one key, that of the input with the smallest key is shown, and [DerivedStatus] names the
-// conflict.
+// A result is an object with a key of its own; an embedded [Meta] gives it one. It replaces the one
+// that its key shows only if their UIDs differ, or the method Equal(T) bool of T says that they do.
+// Without such a method reflect.DeepEqual decides, which leaves the resource version of an embedded
+// Meta aside. If several inputs make a result of one key, that of the input with the smallest key
+// is shown, and [DerivedStatus] names the conflict.
 //
-// The functions of a collection must be pure: what they return depends on their arguments alone.
-// They must not change their arguments, nor read collections of the graph. They are called in the
-// goroutine of [Graph.Run], without a lock. The objects are shared with all readers and with other
-// collections, and must not be changed.
+// The functions of a collection must be pure: what they return depends on their arguments alone,
+// which they do not change. They must not read collections of the graph. They are called without a
+// lock in the goroutine of [Graph.Run]; Equal also in those of handlers, for folded changes.
 type Derived[T Identified] struct {
 	hub   *hub[T]
 	graph *Graph
@@ -106,46 +103,44 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	return d
 }
 
-// Store returns the copy of the collection. It is empty until the collection has synced. It may be
-// read at any time, also after the graph has stopped.
+// Store returns the copy of the collection, which is empty until the collection has synced. It may
+// be read at any time, also after the graph has stopped.
 func (d *Derived[T]) Store() Reader[T] { return d.hub.store }
 
-// AddHandler registers h, as [Informer.AddHandler] does. The handler is called after every read of
-// every collection of the graph shows the change.
+// AddHandler registers h, as [Informer.AddHandler] does. It is called after every read of every
+// collection of the graph shows the change.
 func (d *Derived[T]) AddHandler(h Handler[T]) *Registration { return d.hub.addHandler(h) }
 
-// Events returns a sequence of all changes, as [Informer.Events] does.
+// Events is as [Informer.Events].
 func (d *Derived[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return d.hub.events(ctx) }
 
 // WaitForSync waits until the collection shows what is derived from a first whole list of each of
 // its informers, and then returns nil. Otherwise the error names the informers that have not
-// synced, and wraps their failures and the cause of ctx, or [ErrStopped]. It is ErrStopped also if
-// one of these informers has stopped, so that the collection cannot sync any more.
+// synced, and wraps their failures and the cause of ctx, or [ErrStopped]: also if one of them has
+// stopped, so that the collection cannot sync any more.
 func (d *Derived[T]) WaitForSync(ctx context.Context) error { return d.hub.waitForSync(ctx) }
 
-// Synced returns a channel that is closed when the collection has synced, as WaitForSync says it.
+// Synced returns a channel that is closed when the collection has synced.
 func (d *Derived[T]) Synced() <-chan struct{} { return d.hub.synced }
 
-// Stopped returns a channel that is closed when the collection stops, with its graph or by Close.
+// Stopped returns a channel that is closed when the collection stops, by its graph or by Close.
 func (d *Derived[T]) Stopped() <-chan struct{} { return d.hub.stopped }
 
-// Changed returns a channel that is closed at the next change of the object of key, as
-// [Informer.Changed] does.
+// Changed is as [Informer.Changed].
 func (d *Derived[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
 	return d.hub.changes.Wait(ctx, key, nil)
 }
 
-// ChangedAny is like [Derived.Changed], for a change of any object.
+// ChangedAny is as [Informer.ChangedAny].
 func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 	return d.hub.changes.WaitAny(ctx)
 }
 
-// Close takes the collection, and all that is derived from it, out of the graph. Their handlers are
-// removed, and waits end with [ErrStopped]; their stores keep what they show. What is derived from a
-// closed collection later is closed as well. Close returns the names of the other collections that
-// it has closed. It does not wait for calls that are running. It may be called more than once.
-//
-// A [Union] is derived from its members. To close a member alone, take it out of the union first.
+// Close takes the collection, and all that is derived from it, out of the graph, and returns the
+// names of the others. Their handlers are removed, and waits end with [ErrStopped]; their stores
+// keep what they show. What is derived from them later is closed as well. Close does not wait for
+// calls that are running, and may be called more than once. To close a member of a [Union] alone,
+// take it out of the union first.
 func (d *Derived[T]) Close() (behind []string) { return d.graph.remove(d) }
 
 // nameOr returns the one that name holds, or the name of T. It panics if there are two: op would
@@ -175,11 +170,8 @@ func feed[T Identified](in input[T], whole bool, apply func(key Key, obj T)) {
 }
 
 // Derive is the collection of f(obj) for each obj of in. f leaves obj out by returning the zero U
-// (nil). A change of obj costs one call. name is the name in errors and in [GraphStatus]; default:
-// the name of U. Derive panics if in or f is nil.
-//
-// Where in changes more often than what f makes of it, a Derive in front of other operators saves
-// their work: an equal result goes no further.
+// (nil). A change of obj costs one call; an equal result goes no further. name is the name in
+// errors and in [GraphStatus]; default: the name of U. Derive panics if in or f is nil.
 func Derive[T, U Object](g *Graph, in Collection[T], f func(T) U, name ...string) *Derived[U] {
 	if f == nil {
 		panic("lw: Derive: nil function")
@@ -217,8 +209,7 @@ func (o *deriveOperator[T, U]) apply(key Key, obj T) {
 }
 
 // DeriveMany is the collection of all that f yields for each obj of in. Of what one obj makes with
-// one key, the first counts. A change of obj costs one call. name is as for [Derive]. DeriveMany
-// panics if in or f is nil.
+// one key, the first counts. Otherwise it is as [Derive].
 func DeriveMany[T, U Object](g *Graph, in Collection[T], f func(T) iter.Seq[U], name ...string) *Derived[U] {
 	if f == nil {
 		panic("lw: DeriveMany: nil function")

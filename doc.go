@@ -8,15 +8,14 @@
 // Source, [Transform] changes or projects its objects, and [Shard] divides them among the replicas
 // of a program.
 //
-// An [Informer] follows a Source. [NewInformer] makes one, and [Informer.Run] keeps its copy in
-// step until its context is done. [Informer.Store] reads the copy. [NewIndex] and [NewMultiIndex]
-// find objects in it by a value of any comparable type. [Informer.AddHandler] adds a [Handler] that
-// is called for every change, and [Informer.Events] yields the same changes as a sequence.
-// [Informer.WaitForSync], [Informer.WaitForResourceVersion] and [WaitFor] wait, and return the
-// reason if the wait fails. [Informer.Changed] and [Index.Changed] are for a select.
-// [Informer.Status] says what the informer is doing. An [AnyInformer] is an Informer of any type. A
-// [Group] runs informers together, and [Share] shares them among their users. A [Board] shows what
-// all of them are doing.
+// An [Informer] follows a Source: [NewInformer] makes one, and [Informer.Run] keeps its copy in
+// step. [Informer.Store] reads the copy. [NewIndex] and [NewMultiIndex] find objects in it by a
+// value of any comparable type. [Informer.AddHandler] adds a [Handler] that is called for every
+// change, and [Informer.Events] yields the same changes as a sequence. [Informer.WaitForSync],
+// [Informer.WaitForResourceVersion] and [WaitFor] wait, and return the reason if the wait fails.
+// [Informer.Changed] and [Index.Changed] are for a select. A [Group] runs informers together, and
+// [Share] shares them among their users. [Informer.Status] says what one is doing, a [Board] shows
+// all of them. A [Graph] keeps collections that are derived from others.
 //
 // The parts can be used alone. An [Indexer] is the store, a [FIFO] is the log of changes between
 // store and handlers, and a [Reflector] keeps any [Sink] in step with a Source.
@@ -28,11 +27,9 @@
 // All readers and handlers share the objects. Do not change an object that you got from a store or
 // a handler: copy it first. In tests, Options.DetectMutation reports objects that were changed.
 //
-// The versions of one object may share parts, too. An event mostly changes a little, such as the
-// status. An informer of an [HTTP] then takes the maps and slices of the metadata, the spec and the
-// other fields that are as they were from the version before, and decodes the rest. So a forbidden
-// change shows in the other versions, old and new, until the server changes that part. HTTP.Whole
-// turns this off.
+// The versions of one object may share parts, too: an informer of an [HTTP] takes the maps and
+// slices that an event does not change from the version before. So a forbidden change shows in the
+// other versions, old and new, until the server changes that part. HTTP.Whole turns this off.
 //
 // # Contract
 //

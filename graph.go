@@ -23,15 +23,14 @@ import (
 // to it.
 //
 // All collections of a graph show one state: every read is what the functions make of one state
-// that each informer's store had, and no read is of an older one than a read before it. So what is
+// that each informer's store had, and no read is of an older one than a read before it. What is
 // shown is never a mixture of two states, also where a collection depends on an informer in two
-// ways, and where one list of an informer changes many objects.
+// ways.
 //
 // A graph works in steps, in the goroutine of [Graph.Run]. A step takes what waits at every
 // informer, as one net change for each object, calls the functions for what changed, and shows all
-// results at one point. A graph delays no informer: one that is slow, or blocked in a function,
-// lags behind, and what waits for it is bounded by the number of objects. After a write,
-// [Graph.WaitForResourceVersion] waits until the graph shows it.
+// results at one point. A graph that is slow delays no informer; it lags behind. docs/derive.md
+// says more.
 //
 // A collection of another graph may be an input too. Then each graph has its own steps, and reads
 // of both may be of different states.
@@ -74,30 +73,25 @@ type Graph struct {
 // GraphOptions are the settings of a [Graph]. Nil and the zero value of each field mean the
 // default.
 type GraphOptions struct {
-	// Name is the name in errors and logs, and on the Board. Default: "graph".
-	Name string
-	// Board is where the graph is listed while it runs. Default: nowhere.
-	Board *Board
-	// Logger gets what OnError would get, at level Warn, if OnError is nil. Default:
-	// slog.Default().
-	Logger *slog.Logger
+	Name   string       // in errors and logs, and on the Board; default: "graph"
+	Board  *Board       // where the graph is listed while it runs; default: nowhere
+	Logger *slog.Logger // gets, at level Warn, what OnError would if that is nil; default: slog.Default()
 	// OnError is called once for each new conflict of keys, each result that has no name, and each
 	// difference that Verify finds, with an *[Error], in the goroutine of Run. Default: they are
 	// logged.
 	OnError func(err error)
-	// OnPanic is called when a function of a collection panics, in the goroutine of Run, or when
-	// one of a handler does. What the object has made then stays as it was, until its next version;
-	// the object is in DerivedStatus.SetAside meanwhile. A result at which the function of an index
-	// panics is in the collection, and not in that index. Default: the panic crashes the program,
-	// as any panic does.
+	// OnPanic is called when a function of a collection panics, in the goroutine of Run, or one of
+	// a handler. What the object has made then stays as it was, until its next version; meanwhile
+	// it is in DerivedStatus.SetAside. A result at which an index panics is not in that index.
+	// Default: the panic crashes the program.
 	OnPanic func(p *Panic)
-	// Verify computes every collection anew in each step, and reports to OnError what differs: a
-	// function that is not pure, an [Aggregate] whose Remove does not undo Add, a shared object
-	// that was changed. It is for tests.
+	// Verify computes every collection anew in each step, and reports to OnError what differs, as
+	// with a function that is not pure, or an [Aggregate] whose Remove does not undo Add. It is for
+	// tests.
 	Verify bool
 }
 
-// NewGraph returns a graph without a collection. It does nothing until [Graph.Run].
+// NewGraph returns a graph without a collection, which does nothing until [Graph.Run].
 func NewGraph(opts *GraphOptions) *Graph {
 	g := &Graph{brief: table.Brief, wake: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
 	if opts != nil {
@@ -174,11 +168,10 @@ func (g *Graph) poke() {
 	}
 }
 
-// WaitForSync waits until each collection that the graph has now shows what is derived from a first
-// whole list of all its informers, and then returns nil. Otherwise the error names the collections
-// that do not, wraps the failures of their informers, and the cause of ctx or [ErrStopped]. It does
-// not wait for a collection that cannot sync any more, because an informer has stopped before its
-// first list. Give ctx a deadline: a server that refuses lists is asked again and again.
+// WaitForSync waits until each collection that the graph has now has synced, as
+// [Derived.WaitForSync] does, and then returns nil. Otherwise the error names those that have not,
+// and wraps their errors. It does not wait for a collection that cannot sync any more. Give ctx a
+// deadline: a server that refuses lists is asked again and again.
 func (g *Graph) WaitForSync(ctx context.Context) error {
 	g.life.Lock()
 	nodes := g.nodes
@@ -193,10 +186,9 @@ func (g *Graph) WaitForSync(ctx context.Context) error {
 }
 
 // WaitForResourceVersion waits until the collections of the graph show what is derived from of as
-// it was at version or later. So after a write every read of them shows it. It first waits for the
-// sync of the collections that depend on of. Which versions can be waited for, and how the wait
-// ends, is as for [Informer.WaitForResourceVersion]. It is an error if of is no [*Informer], or if the graph does not
-// read it.
+// it was at version or later, and until those that depend on of have synced. So after a write every
+// read of them shows it. Otherwise it is as [Informer.WaitForResourceVersion]. It is an error if
+// the graph does not read of.
 func (g *Graph) WaitForResourceVersion(ctx context.Context, of AnyInformer, version string) error {
 	inf, ok := of.(interface{ hubOf() *hubCore })
 	if !ok {

@@ -34,8 +34,8 @@ func (g *Graph) Status() GraphStatus {
 	return s
 }
 
-// A GraphSnapshot is one state of all collections of a [Graph]. It never changes. As long as it is
-// referenced it keeps the objects of that state in memory.
+// A GraphSnapshot is one state of all collections of a [Graph]. It never changes, and keeps the
+// objects of that state in memory as long as it is referenced.
 type GraphSnapshot struct {
 	graph   *Graph
 	vector  map[*hubCore]string

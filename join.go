@@ -13,9 +13,8 @@ import (
 // On says which objects of two collections belong together: those that have a key in common and
 // satisfy Where. A change costs what the objects cost that share a key with it. So keys should tell
 // much apart: for a selector one of its pairs, for a pod all its labels. The rest is left to Where.
-//
-// The functions must be pure, as [Derived] says. A key that is yielded twice counts once, and one
-// that is not equal to itself, such as a NaN, belongs to nothing.
+// A key that is not equal to itself, such as a NaN, belongs to nothing. The functions must be pure,
+// as [Derived] says.
 type On[K comparable, L, R Identified] struct {
 	Left  func(L) iter.Seq[K]
 	Right func(R) iter.Seq[K]
@@ -29,9 +28,8 @@ func One[T any, K comparable](key func(T) K) func(T) iter.Seq[K] {
 	}
 }
 
-// Join is the collection of f(l, r) for each pair of objects that belong together. f leaves a pair
-// out by returning the zero U (nil). A change of l or r costs one call for each pair that it is in.
-// name is as for [Derive]. Join panics if a collection, a key function or f is nil.
+// Join is the collection of f(l, r) for each pair of objects that belong together. A change of l or
+// r costs one call for each pair that it is in. Otherwise it is as [Derive].
 func Join[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, R) U, name ...string) *Derived[U] {
 	on.validate("Join", f != nil)
 	l, r := inputOf(g, left, "Join"), inputOf(g, right, "Join")
@@ -179,10 +177,8 @@ func (p *leftPairs[R]) note(r *arrange.Entry[R, uint64], key Key) {
 
 // LeftJoin is the collection of f(l, rights) for each l of left. rights are the objects of right
 // that belong to l, in the order of their keys; there may be none. f must not keep or change the
-// slice. To look one object up, take rights[0]. f leaves l out by returning the zero U (nil).
-//
-// A change of l costs one call, and a change of an r one for each l that r belongs to or did. name
-// is as for [Derive]. LeftJoin panics if a collection, a key function or f is nil.
+// slice. A change of l costs one call, and one of an r a call for each l that r belongs to or did.
+// Otherwise it is as [Derive].
 func LeftJoin[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, []R) U, name ...string) *Derived[U] {
 	on.validate("LeftJoin", f != nil)
 	l, r := inputOf(g, left, "LeftJoin"), inputOf(g, right, "LeftJoin")

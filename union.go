@@ -12,15 +12,14 @@ import (
 
 // A Union is all objects of several collections, such as those of several namespaces or clusters.
 // Of objects with one key, that of the collection that was added first is shown; that is no
-// conflict. The objects are those of the collections themselves. Collections may be added and
-// removed while the graph runs.
+// conflict. Collections may be added and removed while the graph runs.
 type Union[T Identified] struct {
 	*Derived[T]
 	members *members[T]
 }
 
-// NewUnion returns the union of ins, which may be none. It syncs when all of these have synced.
-// NewUnion panics if one of ins is nil.
+// NewUnion returns the union of ins, which may be none. It syncs when all of these have. NewUnion
+// panics if one of ins is nil.
 func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 	all := new(members[T])
 	for _, in := range ins {
@@ -41,11 +40,10 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 	return u
 }
 
-// Add adds the objects of in to the union, also while the graph runs. They are shown at one point,
-// after in has synced. remove takes them out again, at one point; calls of remove after the first
-// do nothing. From the call of remove on the union does not depend on in any more: in may be closed
-// at once, and the union goes on. Add does nothing if the union or in was closed. Add panics if in
-// is nil or depends on the union.
+// Add adds the objects of in to the union, at one point after in has synced. remove takes them out
+// at one point; from its call on the union does not depend on in, which may be closed. Calls of
+// remove after the first do nothing. Add does nothing if the union or in was closed. It panics if
+// in is nil or depends on the union.
 func (u *Union[T]) Add(in Collection[T]) (remove func()) {
 	if isNil(in) {
 		panic("lw: Union.Add: nil collection")
