@@ -63,8 +63,8 @@ const (
 type Error struct {
 	Informer string // Options.Name
 	Op       string // list, stream, watch, decode, transform, shard, index, mutation or derive
-	// Failures is how many attempts have failed in a row; 0 for one that does not count, such as
-	// that of a single object, or of a good watch that broke and is resumed at once.
+	// Failures is how many attempts have failed in a row; 0 for a single object, or for a good
+	// watch that broke and is resumed at once.
 	Failures int
 	Key      Key       // of the object that failed; zero if it was a request, or the key is unknown
 	UID      types.UID // of that object; "" if it is unknown

@@ -34,13 +34,10 @@ type Handler[T Identified] struct {
 	// Filter hides the objects for which it returns false. An Update becomes an Add if Filter hides
 	// only the old object, and a Delete if it hides only the new one. It must always return the
 	// same for one object. Nil: no object is hidden.
-	Filter func(obj T) bool
-	// Name is the name in panics and logs. Default: "handler".
-	Name string
-	// Resync is the interval at which Update(obj, obj) is called for every object. 0: never.
-	Resync time.Duration
-	// EveryUpdate asks for a call for every change; memory then grows with the changes that wait.
-	EveryUpdate bool
+	Filter      func(obj T) bool
+	Name        string        // in panics and logs; default: "handler"
+	Resync      time.Duration // how often Update(obj, obj) is called for every object; 0: never
+	EveryUpdate bool          // asks for a call for every change; memory then grows with those that wait
 }
 
 // errWaitInHandler is in the error of a wait that could never end.

@@ -41,28 +41,22 @@ import (
 type HTTP[T Identified] struct {
 	// URL is the URL of the collection, of all namespaces or of one, and may have a query.
 	URL string
-	// Client sends the requests, and should have no Timeout, which ends watches. Default:
-	// http.DefaultClient.
+	// Client sends the requests. It should have no Timeout. Default: http.DefaultClient.
 	Client *http.Client
-	// Accept is the Accept header. Default: protobuf if T has generated Unmarshal or protobuf tags,
-	// else JSON.
+	// Accept is the Accept header. Default: protobuf if T can be read from it, else JSON.
 	Accept string
 	// Kind is the kind that all objects must have. Default: the name of a T with a TypeMeta, else
 	// that of the first object.
 	Kind string
-	// Type is the type to decode into if T is an interface: a pointer to a struct that implements
-	// T. Default: T.
+	// Type is the pointer type to decode into, if T is an interface. Default: T.
 	Type reflect.Type
-	// Header is added to every request to the scheme, host and port of URL, but not to redirects
-	// elsewhere.
+	// Header is added to every request, but not to one that a redirect sends to another server.
 	Header http.Header
 	// Drop names fields to skip, by their path in JSON, such as "metadata.managedFields".
 	Drop []string
-	// Share lets objects share equal parts, which saves memory; a forbidden change then shows in
-	// several objects.
+	// Share lets objects share equal parts, so that a forbidden change shows in several objects.
 	Share bool
-	// Whole decodes each version whole. Default: an event takes the parts that have not changed
-	// from the version before.
+	// Whole decodes each version whole. Default: it takes unchanged parts from the version before.
 	Whole bool
 
 	mu sync.Mutex

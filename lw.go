@@ -184,7 +184,7 @@ type SourceHints struct {
 	// Unversioned: the resource versions mean nothing, as those of a fake clientset. Events then
 	// count in the order in which they arrive, and a list follows whenever Watch returns. So a
 	// source can poll: its Watch waits until the next list is due, and returns nil. Requests are
-	// bounded, so it lists every 2.2 s at most.
+	// bounded, so it lists at most once in 2.2 s.
 	Unversioned bool
 	// Unnamed: objects may have no name, as those that a fake clientset creates with a
 	// generateName. Without this hint such an object is an error.

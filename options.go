@@ -22,8 +22,7 @@ type Options struct {
 	// SyncBudget is how long a streamed list may go without an object before it falls back to
 	// pages. Once a server has streamed a whole list it may take 90 s. Default: 10 s.
 	SyncBudget time.Duration
-	// WatchTimeout is the least duration of a watch, which is random and less than twice that.
-	// Default: 5 min.
+	// WatchTimeout is the least duration of a watch, which is up to twice that. Default: 5 min.
 	WatchTimeout time.Duration
 
 	// Backoff returns how long to pause when so many requests in a row have failed; failures is at
@@ -33,8 +32,7 @@ type Options struct {
 	Backoff func(failures int) time.Duration
 
 	// OnError is called once for every failure, with an *[Error], in the goroutine that reads from
-	// the server; with DetectMutation also in another one. It should not block. Default: see
-	// Logger.
+	// the server; with DetectMutation also in another. It should not block. Default: see Logger.
 	OnError func(err error)
 	// OnPanic is called when a callback of a handler or the function of an index panics, in the
 	// goroutine that called it. A handler then goes on with its next event. An object at which an

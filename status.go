@@ -121,38 +121,30 @@ type GraphStatus struct {
 	Pending     int               // changes of the inputs that wait for the next step
 	Versions    map[string]string // of each input, by its name: what is shown is derived from
 	Collections []DerivedStatus   // in the order in which they were made
-	// Call is the call that the present step is in, or was in last, so that a function which does
-	// not return can be found. It is nil if there is no step.
-	Call *FunctionCall
+	Call        *FunctionCall     // that the present step is in, or was in last; nil: there is no step
 }
 
 // A FunctionCall is a call of a function of a collection.
 type FunctionCall struct {
 	Collection string
-	// Function is what was called: "function", "Left", "Right", "Where", "key", "aggregate",
-	// "Equal" or "index".
-	Function  string
-	Key       Key       // of the object or group that it was called for; zero for an index
-	StepBegan time.Time // when the step began that has called it
+	Function   string    // "function", "Left", "Right", "Where", "key", "aggregate", "Equal" or "index"
+	Key        Key       // of the object or group that it was called for; zero for an index
+	StepBegan  time.Time // when the step began that has called it
 }
 
 // DerivedStatus is the status of one collection of a [Graph].
 type DerivedStatus struct {
-	// Name is Handler.Name; the second handler of one name is "name#2", and stays so.
 	Name string
 	// From has the names of its inputs: other collections, and those of Versions, which are
 	// informers and collections of other graphs. The second of these of one name gets #2 behind it.
-	From    []string
-	Synced  bool
-	Objects int
-	// Computed is the number of calls of the collection's function, and Unchanged how many of the
-	// results were the same as before.
-	Computed, Unchanged uint64
-	// Conflicts has the keys that several inputs make, and which of them is shown. It is nil if
-	// there are none.
-	Conflicts map[Key]error
-	// SetAside has the inputs whose function panicked, or made a result without a name. What they
-	// have made stays as it was until their next version. It is nil if there are none.
+	From      []string
+	Synced    bool
+	Objects   int
+	Computed  uint64        // calls of the collection's function
+	Unchanged uint64        // how many of the results were the same as before
+	Conflicts map[Key]error // the keys that several inputs make, and which is shown, or nil
+	// SetAside has the inputs whose function panicked, or made a result without a name, or is nil.
+	// What they have made stays as it was until their next version.
 	SetAside map[Key]error
 	Handlers []HandlerStatus // in the order in which they were added
 	Pending  int             // changes that wait for the slowest handler

@@ -351,12 +351,6 @@ type AnyInformer interface {
 // A SyncError is the error of [WaitForSync] and [Group.WaitForSync]: which syncers have not synced,
 // and why. errors.As finds it, and what is in the error of any of the syncers; of a type that
 // several of them have, it finds only the first.
-//
-//	if e, ok := errors.AsType[*lw.SyncError](err); ok {
-//		for _, u := range e.Unsynced {
-//			log.Print(u.Informer, ": ", u.Err)
-//		}
-//	}
 type SyncError struct {
 	Unsynced []Unsynced // at least one, in the order in which they were waited for
 }
