@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-lw/lw/internal/equal"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 // ErrStarted is what a second call of Run returns, or wraps.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rest"
-	"github.com/go-lw/lw/internal/reuse"
 )
 
 // HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is a
@@ -161,7 +161,7 @@ func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*d
 	d.StopWhen(ctx.Err)
 	defer d.StopWhen(nil)
 	if !h.Whole {
-		d.ReuseFrom(reuse.From(ctx))
+		d.ReuseFrom(request.From(ctx))
 		defer d.ReuseFrom(nil)
 	}
 	resp, err := h.send(ctx, opts, d)

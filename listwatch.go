@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rest"
-	"github.com/go-lw/lw/internal/reuse"
 )
 
 // Client is the part of a generated client that [FromClient] needs.
@@ -299,7 +299,7 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 		Limit: 1,
 	}
 	found, had, other := false, false, false
-	listMeta, err := src.List(asProbe(ctx), opts, func(got T, err error) error {
+	listMeta, err := src.List(request.AsProbe(ctx), opts, func(got T, err error) error {
 		var bad *Error
 		switch {
 		case errors.As(err, &bad) && bad.Key == obj.Key():
@@ -341,8 +341,8 @@ type optioned[T Identified] struct {
 
 func (o *optioned[T]) Hints() SourceHints { return HintsOf(o.src) }
 
-// Reuses is part of [reuse.Source].
-func (o *optioned[T]) Reuses(reuse.Mark) bool { return reuses(o.src) }
+// Reuses is part of [request.Source].
+func (o *optioned[T]) Reuses(request.Mark) bool { return reuses(o.src) }
 
 // Had is part of [Witness]. It passes no options: what an object was does not depend on what is
 // selected.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/reuse"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // Object is the constraint on the objects of a collection: a comparable type, in practice a
@@ -99,7 +99,7 @@ func MetaOf[T Identified](obj T) Meta {
 //
 // A Source that wraps another one passes the events on as they are, or copies all their fields. It
 // is also a [Hinter], and returns [HintsOf] the Source that it wraps, and a [Witness], which passes
-// the question on by [Had].
+// the question on by [Had]. It passes ctx on too: internal/request says what a reflector puts there.
 type Source[T Identified] interface {
 	// List calls yield for each object of the collection, or of the page that opts asks for, and
 	// returns the metadata of the list. For an object that cannot be decoded it passes err instead
@@ -237,35 +237,6 @@ func Had[T Identified](ctx context.Context, src Source[T], obj Meta, version str
 // errNoWitness says that a Source cannot be asked at all. No request was made.
 var errNoWitness = fmt.Errorf("lw: the source is no Witness: %w", errors.ErrUnsupported)
 
-// leftOutKey is the key of leftOutOf in a context.
-type leftOutKey struct{}
-
-// withLeftOut returns a context for a List. A [Transform] or a [Shard] that runs under it calls f
-// for each object that it leaves out. These objects are not yielded, so without f a long list of
-// them would look to the reflector like a list that makes no progress.
-func withLeftOut(ctx context.Context, f func()) context.Context {
-	return context.WithValue(ctx, leftOutKey{}, f)
-}
-
-// leftOutOf returns the function that ctx has from withLeftOut, or one that does nothing.
-func leftOutOf(ctx context.Context) func() {
-	if f, ok := ctx.Value(leftOutKey{}).(func()); ok {
-		return f
-	}
-	return func() {}
-}
-
-// probeKey is the key of asProbe in a context.
-type probeKey struct{}
-
-// asProbe returns a context for a List that asks about the server, not for objects: nobody takes
-// what it yields. A [Transform] that runs under it transforms nothing, and forgets nothing that the
-// list does not have.
-func asProbe(ctx context.Context) context.Context { return context.WithValue(ctx, probeKey{}, true) }
-
-// isProbe reports whether ctx is from asProbe.
-func isProbe(ctx context.Context) bool { return ctx.Value(probeKey{}) != nil }
-
 // isNil reports whether v is nil, or holds a nil pointer.
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
@@ -289,7 +260,7 @@ func reuses[T Identified](src Source[T]) bool {
 	if own, ok := src.(interface{ reuses() bool }); ok {
 		return own.reuses()
 	}
-	return reuse.Of(src)
+	return request.Of(src)
 }
 
 // Namespace is a key function for [NewIndex]: NewIndex(pods, lw.Namespace[*corev1.Pod]).

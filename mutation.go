@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-lw/lw/internal/mutation"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/go-lw/lw/internal/mutation"
 )
 
 // mutationPeriod is the interval at which all cached objects are compared with their copies. An

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/pace"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // A Reflector keeps a [Sink] in step with a [Source]. It lists, then watches. It resumes a watch
@@ -153,7 +154,7 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	defer g.Stop()
 	var ignored listBuilder[T] // the object is of no use: it may be one of many
 	begun := time.Now()
-	meta, err := r.page(asProbe(ctx), opProbe, metav1.ListOptions{Limit: 1}, &ignored, g)
+	meta, err := r.page(request.AsProbe(ctx), opProbe, metav1.ListOptions{Limit: 1}, &ignored, g)
 	o := outcome{op: opList, err: err}
 	if err != nil {
 		if isStatus(err) && !isBusy(err) {

@@ -3,9 +3,10 @@ package lw
 import (
 	"fmt"
 
-	"github.com/go-lw/lw/internal/equal"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/equal"
 )
 
 // A listBuilder collects a list: the items of its pages, or the initial events of a stream. The

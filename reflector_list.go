@@ -7,8 +7,10 @@ import (
 	"maps"
 	"time"
 
-	"github.com/go-lw/lw/internal/pace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/pace"
+	"github.com/go-lw/lw/internal/request"
 )
 
 const (
@@ -199,7 +201,7 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 		g.Heard(1)
 		got.leaveOut()
 	}
-	meta, err := r.src.List(withLeftOut(ctx, leftOut), opts, func(obj T, err error) error {
+	meta, err := r.src.List(request.WithLeftOut(ctx, leftOut), opts, func(obj T, err error) error {
 		g.Heard(1)
 		got.addItem(obj, err)
 		if err != nil {

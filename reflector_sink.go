@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/go-lw/lw/internal/reuse"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // A Sink is what a [Reflector] writes to, in the goroutine of Run, without a lock held. The objects
@@ -185,5 +185,5 @@ func (r *Reflector[T]) lend(ctx context.Context) context.Context {
 	if !ok || !reuses(r.src) {
 		return ctx
 	}
-	return reuse.With(ctx, to.lend)
+	return request.With(ctx, to.lend)
 }

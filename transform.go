@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/reuse"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/shard"
 )
 
@@ -181,8 +181,8 @@ func (t *transformed[T, U]) keyOf(key Key) Key {
 
 func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, yield func(U, error) error) (metav1.ListMeta, error) {
 	var zero U
-	leftOut := leftOutOf(ctx)
-	if isProbe(ctx) {
+	leftOut := request.LeftOut(ctx)
+	if request.IsProbe(ctx) {
 		// It may have one object of many, or have none of those that downstream has.
 		return t.src.List(ctx, opts, func(T, error) error {
 			leftOut()
@@ -307,8 +307,8 @@ func (s *sharded[T]) Hints() SourceHints {
 	return h
 }
 
-// Reuses is part of [reuse.Source].
-func (s *sharded[T]) Reuses(reuse.Mark) bool { return reuses(s.src) }
+// Reuses is part of [request.Source].
+func (s *sharded[T]) Reuses(request.Mark) bool { return reuses(s.src) }
 
 // Had is part of [Witness].
 func (s *sharded[T]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
@@ -341,7 +341,7 @@ var errNoUID = errors.New("the object has no UID, by which Shard divides")
 
 func (s *sharded[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.ShardSelector = s.selector
-	leftOut := leftOutOf(ctx)
+	leftOut := request.LeftOut(ctx)
 	return s.src.List(ctx, opts, func(obj T, err error) error {
 		foreign, err := s.check(obj, err)
 		switch {

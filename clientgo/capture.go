@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/reuse"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // A Decoder makes informers of ListerWatchers, as [NewInformer] does, whose objects lw decodes
@@ -182,14 +182,14 @@ func (s *capturedSource) decodes(ctx context.Context, why string) {
 	}
 }
 
-// Reuses is part of [reuse.Source].
-func (s *capturedSource) Reuses(reuse.Mark) bool { return true }
+// Reuses is part of [request.Source].
+func (s *capturedSource) Reuses(request.Mark) bool { return true }
 
 // lend returns ctx for a request whose answer lw decodes. Objects that client-go has decoded are
 // not for lw's decoder, so nothing is lent once there may be one.
 func (s *capturedSource) lend(ctx context.Context) context.Context {
 	if s.mixed {
-		return reuse.Without(ctx)
+		return request.Without(ctx)
 	}
 	return ctx
 }

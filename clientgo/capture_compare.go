@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/reuse"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // This file finds out that a ListerWatcher changes what it gets, such as one that filters. If lw
@@ -61,7 +61,7 @@ func (s *capturedSource) changedList(p *probe, list runtime.Object) string {
 	// Its own decoder drops nothing, as client-go does.
 	src := &lw.HTTP[metav1.Object]{URL: p.collection, Client: answersClient, Type: s.object, Kind: s.kind, Whole: true}
 	var sent []metav1.Object
-	_, err := src.List(reuse.Without(p.ctx), p.opts, func(obj metav1.Object, err error) error {
+	_, err := src.List(request.Without(p.ctx), p.opts, func(obj metav1.Object, err error) error {
 		sent = append(sent, obj)
 		return err
 	})

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/reuse"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // metricsInterval is the least time between two updates of the gauges. A scraper comes every few
@@ -109,8 +109,8 @@ func (s *observedSource) Had(ctx context.Context, obj lw.Meta, version string) (
 	return lw.Had(ctx, s.Source, obj, version)
 }
 
-// Reuses is part of [reuse.Source].
-func (s *observedSource) Reuses(reuse.Mark) bool { return reuse.Of(s.Source) }
+// Reuses is part of [request.Source].
+func (s *observedSource) Reuses(request.Mark) bool { return request.Of(s.Source) }
 
 // Watch notifies the metrics of each event. It does so also as it begins, because the store has
 // just got a list, unless the list is streamed.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/reuse"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // A lateSource is a source whose transform is set later: before the first request, and never after.
@@ -51,8 +51,8 @@ func (s *lateSource) Had(ctx context.Context, obj lw.Meta, version string) (bool
 	return lw.Had(ctx, s.source(), obj, version)
 }
 
-// Reuses is part of [reuse.Source]. A source with a transform is none.
-func (s *lateSource) Reuses(reuse.Mark) bool { return reuse.Of(s.source()) }
+// Reuses is part of [request.Source]. A source with a transform is none.
+func (s *lateSource) Reuses(request.Mark) bool { return request.Of(s.source()) }
 
 func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
 	return s.source().List(ctx, opts, yield)

@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/go-lw/lw"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/go-lw/lw"
 )
 
 func TestHTTPProtobuf(t *testing.T) {

@@ -12,10 +12,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-lw/lw"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
 )
 
 func TestHTTPRequest(t *testing.T) {

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-lw/lw"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/go-lw/lw"
 )
 
 // A Sprocket is an API type as it is written for a custom resource.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/oracle"
-	"github.com/go-lw/lw/internal/reuse"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // describe is what the oracle is told of a part.
@@ -51,8 +51,8 @@ type recorded struct {
 	recent []time.Time // guarded by mu
 }
 
-// Reuses is part of [reuse.Source]: the log sees the objects as the source has decoded them.
-func (s *recorded) Reuses(reuse.Mark) bool {
+// Reuses is part of [request.Source]: the log sees the objects as the source has decoded them.
+func (s *recorded) Reuses(request.Mark) bool {
 	_, decodes := s.src.(*lw.HTTP[*Part])
 	return decodes
 }

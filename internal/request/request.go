@@ -1,0 +1,79 @@
+// Package request has what a reflector puts into the context of a request, besides what the Source's
+// signature shows. It is three things. A Source that wraps another one passes the context on, and all
+// of them with it.
+//
+// A [Lender] lends the objects of the reflector's store to the source that decoded them: a source
+// that knows the last version of an object decodes only what has changed. The decoder finds what it
+// has noted of an object behind the object, in the same piece of memory. So only objects that the
+// very same source has decoded may be lent. A wrong one would make the decoder read memory that is
+// not its own. That is why this package is internal, and why a source must say by a method with the
+// type [Mark] that it hands on what it gets.
+//
+// [LeftOut] is called by a Transform or a Shard for each object of a list that it leaves out. These
+// objects are not yielded, so without it a long list of them would look to the reflector like a list
+// that makes no progress.
+//
+// [IsProbe] is true of a list that asks about the server, not for objects: nobody takes what it
+// yields. A Transform transforms nothing then, and forgets nothing that the list does not have.
+package request
+
+import "context"
+
+// A Lender returns the last version of the object of that name, or nil if there is none or if it
+// may not be lent. Any goroutine may call it.
+type Lender func(namespace, name string) any
+
+// Mark is in the signature of a method that a user of lw cannot write.
+type Mark struct{}
+
+// A Source decodes objects, or hands on those of another Source as they are.
+type Source interface {
+	// Reuses reports whether all objects come from a decoder that notes what it needs, and have not
+	// been changed since.
+	Reuses(Mark) bool
+}
+
+// Of reports whether src is a Source whose objects may be lent.
+func Of(src any) bool {
+	s, ok := src.(Source)
+	return ok && s.Reuses(Mark{})
+}
+
+type key struct{}
+
+// With returns a context that has lend.
+func With(ctx context.Context, lend Lender) context.Context {
+	return context.WithValue(ctx, key{}, lend)
+}
+
+// Without returns a context that has no Lender.
+func Without(ctx context.Context) context.Context { return With(ctx, nil) }
+
+// From returns the Lender of ctx, or nil.
+func From(ctx context.Context) Lender {
+	lend, _ := ctx.Value(key{}).(Lender)
+	return lend
+}
+
+type leftOutKey struct{}
+
+// WithLeftOut returns a context for a List, which has f as its LeftOut.
+func WithLeftOut(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, leftOutKey{}, f)
+}
+
+// LeftOut returns the function that ctx has from WithLeftOut, or one that does nothing.
+func LeftOut(ctx context.Context) func() {
+	if f, ok := ctx.Value(leftOutKey{}).(func()); ok {
+		return f
+	}
+	return func() {}
+}
+
+type probeKey struct{}
+
+// AsProbe returns a context for a List of which IsProbe is true.
+func AsProbe(ctx context.Context) context.Context { return context.WithValue(ctx, probeKey{}, true) }
+
+// IsProbe reports whether ctx is from AsProbe.
+func IsProbe(ctx context.Context) bool { return ctx.Value(probeKey{}) != nil }
