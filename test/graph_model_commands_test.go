@@ -112,6 +112,7 @@ func (w *graphWorld) Rewind(t *rapid.T) {
 	if w.held || in.failing || in.ended || rapid.IntRange(0, 3).Draw(t, "rewind") > 0 {
 		t.Skip("not now")
 	}
+	w.panics.fuse.Store(nil) // the objects that come back were there before
 	sleep(10 * time.Minute)
 	now := in.mem.ResourceVersion()
 	version, _ := strconv.Atoi(now)
@@ -270,7 +271,7 @@ func (w *graphWorld) build(g *lw.Graph, name string, op operation, k kit, ins []
 		}
 	default:
 		if g == w.g {
-			k.call = w.call
+			k.call, k.key, k.remove = w.call, w.keyed(n), func() { w.removed(n) }
 		}
 		n.d = op.build(g, k, name, from)
 	}
@@ -282,7 +283,13 @@ func (w *graphWorld) build(g *lw.Graph, name string, op operation, k kit, ins []
 	case op.name == "join" && k.b == 0:
 		n.objects = ins[0].objects() * ins[1].objects()
 	}
-	n.byN = lw.NewIndex(n.d, func(a *atom) int { return a.N % 3 })
+	n.byN = lw.NewIndex(n.d, func(a *atom) int {
+		if n.indexed.Load() {
+			w.panics.index(n, a)
+		}
+		return a.N % 3
+	})
+	n.indexed.Store(g == w.g)
 	return n
 }
 
@@ -350,7 +357,7 @@ func (w *graphWorld) Brake(t *rapid.T) {
 	}()
 	w.seen["held in a step"]++
 	commands := []func(*rapid.T){
-		w.Retire, w.Close, w.Relist, w.AddNode, w.AddMember, w.RemoveMember, w.Break, w.AddHandler, w.RemoveHandler, w.EndInformer, w.Write,
+		w.Retire, w.Close, w.Relist, w.AddNode, w.AddMember, w.RemoveMember, w.Break, w.AddHandler, w.RemoveHandler, w.EndInformer, w.Write, w.Fuse,
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "commands") {
 		commands[rapid.IntRange(0, len(commands)-1).Draw(t, "command")](t)

@@ -82,10 +82,19 @@ func (m *made) claim(origin string, a *atom) {
 }
 
 // A kit is the functions of one node. a, b and c make them differ from those of other nodes.
-// call is called with each call of the node's function; it may be nil.
+// call is called with each call of the node's function, key with each of a key function, and remove
+// with each of Aggregate.Remove. They may be nil.
 type kit struct {
 	a, b, c int
 	call    func()
+	key     func(what string, from int, x *atom)
+	remove  func()
+}
+
+func (k kit) keyed(what string, from int, x *atom) {
+	if k.key != nil {
+		k.key(what, from, x)
+	}
 }
 
 func (k kit) called() {
@@ -132,9 +141,11 @@ func (k kit) many(x *atom) iter.Seq[*atom] {
 func (k kit) on() lw.On[int, *atom, *atom] {
 	on := lw.On[int, *atom, *atom]{
 		Left: func(l *atom) iter.Seq[int] {
+			k.keyed("left", 0, l)
 			return slices.Values([]int{l.N % (2 + k.a), (l.N + k.b) % 4, l.N % (2 + k.a)})
 		},
 		Right: func(r *atom) iter.Seq[int] {
+			k.keyed("right", 1, r)
 			if r.N%5 == 4 {
 				return slices.Values([]int(nil))
 			}
@@ -184,13 +195,26 @@ func (k kit) gather(l *atom, rights []*atom) *atom {
 
 func (k kit) groupKey(x *atom) lw.Key { return lw.Key{Namespace: "group", Name: k.name(x.N + k.a)} }
 
+// grouping is groupKey as the key function what.
+func (k kit) grouping(what string) func(x *atom) lw.Key {
+	return func(x *atom) lw.Key {
+		k.keyed(what, 0, x)
+		return k.groupKey(x)
+	}
+}
+
 // A tallied is what the atoms of a group amount to.
 type tallied struct{ n, sum int }
 
 func (k kit) aggregate() lw.Aggregate[*atom, tallied] {
 	return lw.Aggregate[*atom, tallied]{
-		Add:    func(t tallied, x *atom) tallied { return tallied{t.n + 1, t.sum + x.N} },
-		Remove: func(t tallied, x *atom) tallied { return tallied{t.n - 1, t.sum - x.N} },
+		Add: func(t tallied, x *atom) tallied { return tallied{t.n + 1, t.sum + x.N} },
+		Remove: func(t tallied, x *atom) tallied {
+			if k.remove != nil {
+				k.remove()
+			}
+			return tallied{t.n - 1, t.sum - x.N}
+		},
 	}
 }
 
@@ -274,7 +298,7 @@ var operations = []operation{
 		}
 	}},
 	{"groupby", func(g *lw.Graph, k kit, name string, ins []lw.Collection[*atom]) *lw.Derived[*atom] {
-		return lw.GroupBy(g, ins[0], k.groupKey, k.aggregate(), k.total, name)
+		return lw.GroupBy(g, ins[0], k.grouping("sum group"), k.aggregate(), k.total, name)
 	}, func(k kit, m *made, ins []whole) {
 		for key, objs := range k.groups(ins[0]) {
 			t := tallied{n: len(objs)}
@@ -285,7 +309,7 @@ var operations = []operation{
 		}
 	}},
 	{"groupall", func(g *lw.Graph, k kit, name string, ins []lw.Collection[*atom]) *lw.Derived[*atom] {
-		return lw.GroupAll(g, ins[0], k.groupKey, k.group, name)
+		return lw.GroupAll(g, ins[0], k.grouping("group"), k.group, name)
 	}, func(k kit, m *made, ins []whole) {
 		for key, objs := range k.groups(ins[0]) {
 			m.claim(key.Namespace+"\x00"+key.Name, k.group(key, objs))

@@ -31,6 +31,8 @@ type graphWorld struct {
 	brake  chan struct{} // releases the function that is held
 	armed  atomic.Bool   // the next call of a function is held
 
+	panics graphPanics
+
 	// The graph's goroutine alone uses these.
 	last     *lw.GraphSnapshot // after the last step
 	had      []*graphNode      // the collections then
@@ -71,6 +73,7 @@ type graphNode struct {
 	union   *lw.Union[*atom] // nil: no union
 	byN     *lw.Index[int, *atom]
 	lateByN *lw.Index[int, *atom] // made while the graph works; may be nil
+	indexed atomic.Bool           // byN is made
 	late    bool                  // perhaps no step has seen it yet
 	closed  bool
 	stories []*atomStory
@@ -101,7 +104,9 @@ func newGraphWorld(t *rapid.T, seen map[string]int) *graphWorld {
 	w := &graphWorld{
 		gate: make(chan struct{}, 1), opened: make(chan struct{}), seen: seen, brake: make(chan struct{}),
 		reported: map[string]bool{}, rivals: map[string]bool{},
+		panics: graphPanics{excused: map[lw.Key]bool{}, skipped: map[indexed]bool{}},
 	}
+	fused.Store(w)
 	w.verify = rapid.Bool().Draw(t, "verify")
 	w.g = w.newGraph()
 	afterStep(w.g, w.stepped)
@@ -134,7 +139,11 @@ func newGraphWorld(t *rapid.T, seen map[string]int) *graphWorld {
 }
 
 func (w *graphWorld) newGraph() *lw.Graph {
-	return lw.NewGraph(&lw.GraphOptions{Verify: w.verify, OnError: func(err error) {
+	var onPanic func(*lw.Panic)
+	if !w.verify {
+		onPanic = w.panicked
+	}
+	return lw.NewGraph(&lw.GraphOptions{Verify: w.verify, OnPanic: onPanic, OnError: func(err error) {
 		var e *lw.Error
 		if !errors.As(err, &e) || e.Key == (lw.Key{}) {
 			w.fail("OnError got %v", err)
@@ -163,6 +172,7 @@ func (w *graphWorld) start(r interface{ Run(context.Context) error }) (stop func
 
 // end stops all goroutines. It comes also after a failure.
 func (w *graphWorld) end() {
+	w.panics.fuse.Store(nil)
 	close(w.opened)
 	if w.held {
 		<-w.gate
@@ -174,6 +184,7 @@ func (w *graphWorld) end() {
 		cancel()
 	}
 	w.ran.Wait()
+	fused.Store(nil)
 }
 
 func (w *graphWorld) fail(format string, args ...any) {
@@ -204,7 +215,7 @@ func TestGraphs(t *testing.T) {
 					"sleep": w.Sleep, "rewind": w.Rewind, "hold": w.Hold, "wait": w.Wait, "flood": w.Flood, "add node": w.AddNode,
 					"close": w.Close, "add member": w.AddMember, "remove member": w.RemoveMember,
 					"add handler": w.AddHandler, "remove handler": w.RemoveHandler,
-					"retire": w.Retire, "brake": w.Brake, "chain": w.Chain, "crowd": w.Crowd, "end informer": w.EndInformer,
+					"retire": w.Retire, "brake": w.Brake, "chain": w.Chain, "crowd": w.Crowd, "end informer": w.EndInformer, "fuse": w.Fuse, "fuse again": w.Fuse, "one more fuse": w.Fuse,
 					"": w.Check,
 				})
 				w.settle(t)
@@ -216,7 +227,7 @@ func TestGraphs(t *testing.T) {
 		return // too few to tell, as with -short
 	}
 	for _, what := range []string{"relist", "rewind", "hold", "flood", "wait", "late node", "closed", "member", "rivals", "read", "told", "late handler",
-		"in a commit", "retired", "retired during a step", "closed during a step", "chain", "crowd", "informer ended"} {
+		"in a commit", "retired", "retired during a step", "closed during a step", "chain", "crowd", "informer ended", "panic"} {
 		if seen[what] < 3 { // mostly more than twenty
 			t.Errorf("%s: only %d times", what, seen[what])
 		}
