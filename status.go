@@ -221,9 +221,8 @@ type HandlerStatus struct {
 	Synced  bool   // as [Registration.Synced] says it
 	Pending int    // changes that the handler still has to handle; see [Registration.Pending]
 
-	// Counters. They never go down. The calls are counted in groups: those of the last few may be
-	// missing, unless the handler waits for changes.
-
+	// Calls and the counters below never go down. The calls are counted in groups: those of the last
+	// few may be missing, unless the handler waits for changes.
 	Calls  HandlerCalls
 	Folded uint64 // changes that waited for so long that only their net effect was told
 	Panics uint64 // of its functions, where Options.OnPanic has let the program go on
