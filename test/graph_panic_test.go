@@ -223,6 +223,27 @@ func TestGraphPanicsOfRights(t *testing.T) {
 	})
 }
 
+// A left that is set aside for two of its pairs has the errors of both.
+func TestGraphPanicsOfTwoPairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}})
+		all := lw.One(func(*Widget) int { return 0 })
+		first, second := errors.New("first"), errors.New("second")
+		lw.Join(b.g, b.l, b.r, lw.On[int, *Widget, *Widget]{Left: all, Right: all}, func(_, r *Widget) *sum {
+			panic(map[string]error{"b": first, "c": second}[r.Name])
+		})
+		create(t, b.left, "a", 1)
+		create(t, b.right, "b", 1)
+		create(t, b.right, "c", 1)
+		b.start()
+		synctest.Wait()
+		err := b.g.Status().Collections[0].SetAside[key("a")]
+		if !errors.Is(err, first) || !errors.Is(err, second) {
+			t.Errorf("set aside for %v, want both errors", err)
+		}
+	})
+}
+
 // Without OnPanic a panic comes out of Run, as any panic of the user's does.
 func TestGraphPanicIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
