@@ -69,7 +69,19 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return answer(req, http.StatusOK, b), nil
 	}
 	if kind == Probe {
-		b.buf = fmt.Appendf(nil, listBegin+"%s]}", b.version, "", itemOf(0))
+		item := itemOf(0)
+		if selector := query.Get("fieldSelector"); selector != "" { // it is the question of a lw.Witness
+			at, err := strconv.ParseUint(query.Get("resourceVersion"), 10, 64)
+			s.mu.Lock()
+			expired := at < s.oldest
+			s.mu.Unlock()
+			if err != nil || expired {
+				s.rec.expired()
+				return answer(req, http.StatusGone, io.NopCloser(strings.NewReader(expiredStatus))), nil
+			}
+			b.version, item = at, itemAt(selector, at)
+		}
+		b.buf = fmt.Appendf(nil, listBegin+"%s]}", b.version, "", item)
 		b.err = io.EOF
 		return answer(req, http.StatusOK, b), nil
 	}
@@ -118,8 +130,9 @@ func answer(req *http.Request, code int, body io.ReadCloser) *http.Response {
 const (
 	busyStatus = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429,` +
 		`"message":"too many requests","details":{"retryAfterSeconds":1}}`
-	expiredEvent = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,` +
-		`"message":"too old resource version"}}` + "\n"
+	expiredStatus = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,` +
+		`"message":"too old resource version"}`
+	expiredEvent   = `{"type":"ERROR","object":` + expiredStatus + "}\n"
 	listBegin      = `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"%d","continue":"%s"},"items":[`
 	bookmarkFormat = `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"%d"%s}}}` + "\n"
 	objectFormat   = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"o-%d","namespace":"sim","uid":"u-%d","resourceVersion":"%d"}}`
@@ -127,6 +140,17 @@ const (
 
 // itemOf returns object i as it is in a list. It stands for all objects of its chunk.
 func itemOf(i int) string { return fmt.Sprintf(objectFormat, i, i, i+1) }
+
+// itemAt returns the object that a field selector names, as it was at a version: all events are of
+// object 0.
+func itemAt(selector string, version uint64) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(selector, "metadata.name=o-"), ",")
+	i, _ := strconv.Atoi(name)
+	if i == 0 && version > firstVersion {
+		return fmt.Sprintf(objectFormat, 0, 0, version)
+	}
+	return itemOf(i)
+}
 
 // pause returns after d, or with an error as soon as a channel is closed.
 func pause(d time.Duration, quit ...<-chan struct{}) error {
