@@ -214,6 +214,7 @@ func TestGraphIsQuiet(t *testing.T) {
 		lw.DeriveMany(b.g, b.l, func(w *Widget) iter.Seq[*sum] {
 			return slices.Values([]*sum{{Meta: lw.MetaOf(w), Sum: w.Size / 10}, {Meta: lw.Meta{Name: "another"}}})
 		})
+		lw.Join(b.g, b.l, b.l, byName(), func(l, _ *Widget) *sum { return &sum{Meta: lw.MetaOf(l), Sum: l.Size / 10} })
 		story := newSumStory(t)
 		halves.AddHandler(story.handler())
 		told, added := 0, 0
@@ -233,6 +234,9 @@ func TestGraphIsQuiet(t *testing.T) {
 		}
 		if s := b.g.Status().Collections[2]; s.Computed != 6 || s.Unchanged != 10 {
 			t.Errorf("%d computed, %d unchanged of two each, want 6 and 10", s.Computed, s.Unchanged)
+		}
+		if s := b.g.Status().Collections[3]; s.Computed != 6 || s.Unchanged != 5 {
+			t.Errorf("%d pairs computed, %d unchanged, want 6 and 5", s.Computed, s.Unchanged)
 		}
 		update(t, b.left, "a", 105)
 		synctest.Wait()

@@ -210,16 +210,70 @@ func TestGraphPanicsOfRights(t *testing.T) {
 				t.Errorf("%s: set aside are %v, want one", c.Name, c.SetAside)
 			}
 		}
-		remove(t, b.right, "a")
-		synctest.Wait()
-		for _, c := range b.g.Status().Collections {
-			if c.SetAside != nil {
-				t.Errorf("%s: set aside are %v after the evil right has gone", c.Name, c.SetAside)
+		mustBeCured := func(what string) {
+			t.Helper()
+			synctest.Wait()
+			for _, c := range b.g.Status().Collections {
+				if c.SetAside != nil {
+					t.Errorf("%s: set aside are %v after %s", c.Name, c.SetAside, what)
+				}
 			}
 		}
+		update(t, b.right, "a", 17)
+		mustBeCured("the next version of the evil right")
+		update(t, b.right, "a", evil)
+		synctest.Wait()
+		remove(t, b.right, "a")
+		mustBeCured("the evil right has gone")
 		if pairs.Store().Len() != 2 || either.Store().Len() != 2 {
 			t.Errorf("%d and %d pairs at the end, want 2", pairs.Store().Len(), either.Store().Len())
 		}
+	})
+}
+
+// A left for which Where panics at a right stays as it was, until Where can be asked again.
+func TestGraphPanicsOfWhereAtARight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		panics := 0
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { panics++ }, OnError: func(err error) { t.Error(err) }})
+		all := lw.One(func(*Widget) int { return 0 })
+		totals := lw.LeftJoin(b.g, b.l, b.r, lw.On[int, *Widget, *Widget]{
+			Left: all, Right: all, Where: func(_, r *Widget) bool { mind(r.Size); return r.Size > 0 },
+		}, func(l *Widget, rights []*Widget) *sum {
+			total := sumOf(l)
+			for _, r := range rights {
+				total.Sum += r.Size
+			}
+			return total
+		})
+		create(t, b.left, "a", 100)
+		create(t, b.right, "b", 1)
+		create(t, b.right, "c", 2)
+		b.start()
+		check := func(what string, want, aside int) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(map[string]int{"a": want}, contents(totals.Store())); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+			if got := b.g.Status().Collections[0].SetAside; len(got) != aside {
+				t.Errorf("%s: set aside are %v, want %d", what, got, aside)
+			}
+		}
+		check("at first", 103, 0)
+		update(t, b.right, "b", evil)
+		check("an evil right", 103, 1)
+		if panics != 1 {
+			t.Errorf("OnPanic was called %d times, want once: Where is not asked again in the same step", panics)
+		}
+		update(t, b.right, "c", 3)
+		check("another right", 103, 1)
+		update(t, b.right, "b", 4)
+		check("its next version", 107, 0)
+		update(t, b.right, "b", evil)
+		check("it is evil again", 107, 1)
+		remove(t, b.right, "b")
+		check("it goes", 103, 0)
 	})
 }
 
