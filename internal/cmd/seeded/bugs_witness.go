@@ -6,7 +6,7 @@ const transformFile = "transform.go"
 // whether it is still the same.
 var witnessBugs = []bug{
 	{name: "a probe is a list for a transform", run: "TestTransformOfAProbe", edits: one(transformFile,
-		"	if request.IsProbe(ctx) {\n", "	if isProbe(ctx) && ctx == nil {\n")},
+		"	if request.IsProbe(ctx) {\n", "	if request.IsProbe(ctx) && ctx == nil {\n")},
 	{name: "the witness is not asked", run: "TestRestoredServer", edits: one(reflectorFile,
 		"		case r.doubts():\n", "		case false && r.doubts():\n")},
 	{name: "versions of a witness's new epoch are believed", run: "TestRestoredServer|TestWitness$", edits: one(listFile,
