@@ -206,6 +206,7 @@ const (
 // restored may have passed the position: only what it had at the position tells that.
 type doubt struct {
 	since      time.Time // when the server was last in touch; zero: it is
+	quiet      time.Time // when a silent watch ended early, without an error: an outage may follow
 	askNext    time.Time // when the witness is asked again, at the earliest
 	unanswered int       // how often in a row the question has broken with the connection
 	reachable  bool      // the server has answered another question meanwhile
@@ -213,8 +214,11 @@ type doubt struct {
 
 // lost notes that a request has failed. The server was in touch until that time, at least.
 func (d *doubt) lost(at time.Time) {
-	if d.since.IsZero() {
-		d.since = at
+	if !d.since.IsZero() {
+		return
+	}
+	if d.since = at; !d.quiet.IsZero() && d.quiet.Before(at) {
+		d.since = d.quiet
 	}
 }
 

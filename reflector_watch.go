@@ -193,16 +193,19 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 		return r.streamFailed(o)
 	}
 	o.heardNothing = w.stall.Count() == 0
-	if o.heardNothing && err != nil && err != errUnverified {
+	// The server counts the timeout from the request on, not from the end of the initial events.
+	o.endedEarly = time.Since(w.requested) < w.timeout
+	switch {
+	case o.heardNothing && err == nil && o.endedEarly:
+		r.doubt.quiet = time.Now()
+	case o.heardNothing && err != nil && err != errUnverified:
 		r.doubt.lost(w.requested) // perhaps it never began
-	} else if !o.heardNothing {
+	case !o.heardNothing:
 		r.doubt.lift()
-		if err != nil {
+		if err != nil || o.endedEarly { // client-go reports a connection that broke as an end without an error
 			r.doubt.lost(time.Now())
 		}
 	}
-	// The server counts the timeout from the request on, not from the end of the initial events.
-	o.endedEarly = time.Since(w.requested) < w.timeout
 	o.noVersions = w.noVersions || HintsOf(r.src).Unversioned
 	o.progress = w.moved || took >= healthyAfter || !o.endedEarly || o.noVersions && err == nil
 	o.unreported = err == errUnverified

@@ -280,6 +280,7 @@ func TestWitness(t *testing.T) {
 		"a watch that breaks, and goes on":  {watches: []stream{{after: silence, events: says, err: io.ErrUnexpectedEOF}, events(says...)}},
 		"a watch that breaks, then silence": {watches: []stream{{after: silence, events: says, err: io.ErrUnexpectedEOF}, forever()}, had: yes, questions: 1},
 		"a watch that ends":                 {watches: []stream{{after: silence}, forever()}},
+		"an end that was a break":           {watches: []stream{{after: silence, events: says}, forever()}, had: yes, questions: 1},
 		"an outage":                         {watches: append([]stream{{after: silence, events: says, err: io.EOF}}, away(1)...), had: yes, questions: 1},
 		"an outage after a silent watch":    {watches: append([]stream{{after: silence, err: io.EOF}}, away(1)...), had: yes, questions: 2},
 		"an outage after a quiet end":       {watches: append([]stream{{after: silence}}, away(1)...), had: yes, questions: 1},

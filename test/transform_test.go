@@ -292,9 +292,9 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	}
 }
 
-// A beforeProbe is a Memory that calls do before it answers a probe.
+// A beforeProbe calls do before it answers a probe. It is no Witness, so it is probed.
 type beforeProbe struct {
-	*lw.Memory[*Widget]
+	lw.Source[*Widget]
 	do func()
 }
 
@@ -302,7 +302,7 @@ func (b beforeProbe) List(ctx context.Context, opts metav1.ListOptions, yield fu
 	if opts.Limit == 1 {
 		b.do()
 	}
-	return b.Memory.List(ctx, opts, yield)
+	return b.Source.List(ctx, opts, yield)
 }
 
 // A probe is no list of the collection: nothing is forgotten, though it may look whole, and nothing is transformed.
