@@ -37,6 +37,14 @@ func (inf *Informer[T]) derived() *Derived[T] { return nil }
 // hubOf returns what the hub of an informer has that does not depend on T.
 func (inf *Informer[T]) hubOf() *hubCore { return inf.hub.hubCore }
 
+// coreOf returns the hubOf of an [*Informer], or nil if inf is of another type.
+func coreOf(inf AnyInformer) *hubCore {
+	if i, ok := inf.(interface{ hubOf() *hubCore }); ok {
+		return i.hubOf()
+	}
+	return nil
+}
+
 // WaitFor waits until cond is true of the object of key in c, and returns that object. cond gets
 // the zero T (nil) while there is no such object, so a wait can also be for the end of an object:
 //

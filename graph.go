@@ -190,11 +190,10 @@ func (g *Graph) WaitForSync(ctx context.Context) error {
 // read of them shows it. Otherwise it is as [Informer.WaitForResourceVersion]. It is an error if
 // the graph does not read of.
 func (g *Graph) WaitForResourceVersion(ctx context.Context, of AnyInformer, version string) error {
-	inf, ok := of.(interface{ hubOf() *hubCore })
-	if !ok {
+	core := coreOf(of)
+	if core == nil {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %s of a %T, which is no Informer", g.opts.Name, version, of)
 	}
-	core := inf.hubOf()
 	g.life.Lock()
 	dependents := g.behindLocked(core)
 	g.life.Unlock()

@@ -74,13 +74,7 @@ func In[T Object](s *GraphSnapshot, d *Derived[T]) *Snapshot[T] {
 
 // ResourceVersion returns the version of the collection of an informer that the state is derived
 // from. It is "" if the graph had no content of it.
-func (s *GraphSnapshot) ResourceVersion(of AnyInformer) string {
-	inf, ok := of.(interface{ hubOf() *hubCore })
-	if !ok {
-		return ""
-	}
-	return s.vector[inf.hubOf()]
-}
+func (s *GraphSnapshot) ResourceVersion(of AnyInformer) string { return s.vector[coreOf(of)] }
 
 func (d *Derived[T]) status() DerivedStatus {
 	s := DerivedStatus{

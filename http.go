@@ -161,7 +161,7 @@ func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*d
 	d.StopWhen(ctx.Err)
 	defer d.StopWhen(nil)
 	if !h.Whole {
-		d.ReuseFrom(request.From(ctx))
+		d.ReuseFrom(request.LenderOf(ctx))
 		defer d.ReuseFrom(nil)
 	}
 	resp, err := h.send(ctx, opts, d)

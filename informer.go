@@ -121,8 +121,7 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 
 // Status returns what the informer is doing at this moment.
 func (inf *Informer[T]) Status() Status {
-	s := inf.r.Status()
-	s.Reflector = false
+	s := inf.r.status()
 	s.Objects = inf.hub.store.Len()
 	s.Handlers, s.Pending = inf.hub.handlers()
 	return s

@@ -260,7 +260,7 @@ func reuses[T Identified](src Source[T]) bool {
 	if own, ok := src.(interface{ reuses() bool }); ok {
 		return own.reuses()
 	}
-	return request.Of(src)
+	return request.Reuses(src)
 }
 
 // Namespace is a key function for [NewIndex]: NewIndex(pods, lw.Namespace[*corev1.Pod]).

@@ -120,9 +120,15 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 
 // Status returns what the reflector is doing.
 func (r *Reflector[T]) Status() Status {
+	s := r.status()
+	s.Reflector = true
+	return s
+}
+
+// status returns what Informer.Status and Status have in common.
+func (r *Reflector[T]) status() Status {
 	s := r.recorder.status(r.opts.List)
-	s.Informer, s.Reflector = r.opts.Name, true
-	s.ResourceVersion = r.target.version()
+	s.Informer, s.ResourceVersion = r.opts.Name, r.target.version()
 	return s
 }
 

@@ -185,5 +185,5 @@ func (r *Reflector[T]) lend(ctx context.Context) context.Context {
 	if !ok || !reuses(r.src) {
 		return ctx
 	}
-	return request.With(ctx, to.lend)
+	return request.WithLender(ctx, to.lend)
 }

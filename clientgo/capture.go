@@ -189,7 +189,7 @@ func (s *capturedSource) Reuses(request.Mark) bool { return true }
 // not for lw's decoder, so nothing is lent once there may be one.
 func (s *capturedSource) lend(ctx context.Context) context.Context {
 	if s.mixed {
-		return request.Without(ctx)
+		return request.WithoutLender(ctx)
 	}
 	return ctx
 }

@@ -110,7 +110,7 @@ func (s *observedSource) Had(ctx context.Context, obj lw.Meta, version string) (
 }
 
 // Reuses is part of [request.Source].
-func (s *observedSource) Reuses(request.Mark) bool { return request.Of(s.Source) }
+func (s *observedSource) Reuses(request.Mark) bool { return request.Reuses(s.Source) }
 
 // Watch notifies the metrics of each event. It does so also as it begins, because the store has
 // just got a list, unless the list is streamed.

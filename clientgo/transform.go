@@ -52,7 +52,7 @@ func (s *lateSource) Had(ctx context.Context, obj lw.Meta, version string) (bool
 }
 
 // Reuses is part of [request.Source]. A source with a transform is none.
-func (s *lateSource) Reuses(request.Mark) bool { return request.Of(s.source()) }
+func (s *lateSource) Reuses(request.Mark) bool { return request.Reuses(s.source()) }
 
 func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
 	return s.source().List(ctx, opts, yield)

@@ -425,3 +425,20 @@ func TestGraphVersionsOfOneName(t *testing.T) {
 		}
 	})
 }
+
+// A foreign informer has the methods of an Informer, and is none.
+type foreign struct{ lw.AnyInformer }
+
+// A graph shows versions of what it reads. Of an AnyInformer of another type it has none, and says so.
+func TestGraphVersionOfAForeignInformer(t *testing.T) {
+	inf := lw.NewInformer(lw.NewMemory[*Widget](), nil)
+	g := lw.NewGraph(&lw.GraphOptions{Name: "sums"})
+	lw.Derive(g, inf, sumOf)
+	want := "lw: sums: cannot wait for resource version 7 of a lw_test.foreign, which is no Informer"
+	if err := g.WaitForResourceVersion(t.Context(), foreign{inf}, "7"); err == nil || err.Error() != want {
+		t.Errorf("the wait ends with %v, want %s", err, want)
+	}
+	if v := g.Snapshot().ResourceVersion(foreign{inf}); v != "" {
+		t.Errorf("the snapshot has version %s of it", v)
+	}
+}

@@ -3,13 +3,13 @@ package pace
 
 import "time"
 
-// A Limiter bounds how many requests a reflector makes, whatever the server does. The
-// backoff alone does not: it ends with any progress, and each answer may bring a little.
+// A Limiter bounds how many requests a reflector makes, whatever the server does. The backoff alone
+// does not: it ends with any progress, and each answer may bring a little.
 //
-// It is a bucket of at most burst tokens. One is added each every, and a request
+// It is a bucket of at most burst tokens. One is added after each interval of every, and a request
 // spends one. So no second sees more than 6 requests, and no minute more than 60. Two kinds of
 // requests are not counted: a page after one that had items, since the list makes progress, and the
-// first page of a list that begins again, which it does at most twice (see the pages of package lw).
+// first page of a list that begins again, which it does at most twice (lw.Reflector.pages).
 //
 // Only the goroutine of Run uses it.
 type Limiter struct {

@@ -1,6 +1,6 @@
-// Package request has what a reflector puts into the context of a request, besides what the Source's
-// signature shows. It is three things. A Source that wraps another one passes the context on, and all
-// of them with it.
+// Package request has what a reflector puts into the context of a request, besides what the
+// Source's signature shows. It is three things. A Source that wraps another one passes the context
+// on, and all of them with it.
 //
 // A [Lender] lends the objects of the reflector's store to the source that decoded them: a source
 // that knows the last version of an object decodes only what has changed. The decoder finds what it
@@ -33,25 +33,25 @@ type Source interface {
 	Reuses(Mark) bool
 }
 
-// Of reports whether src is a Source whose objects may be lent.
-func Of(src any) bool {
+// Reuses reports whether src is a Source whose objects may be lent.
+func Reuses(src any) bool {
 	s, ok := src.(Source)
 	return ok && s.Reuses(Mark{})
 }
 
-type key struct{}
+type lenderKey struct{}
 
-// With returns a context that has lend.
-func With(ctx context.Context, lend Lender) context.Context {
-	return context.WithValue(ctx, key{}, lend)
+// WithLender returns a context that has lend.
+func WithLender(ctx context.Context, lend Lender) context.Context {
+	return context.WithValue(ctx, lenderKey{}, lend)
 }
 
-// Without returns a context that has no Lender.
-func Without(ctx context.Context) context.Context { return With(ctx, nil) }
+// WithoutLender returns a context that has no Lender.
+func WithoutLender(ctx context.Context) context.Context { return WithLender(ctx, nil) }
 
-// From returns the Lender of ctx, or nil.
-func From(ctx context.Context) Lender {
-	lend, _ := ctx.Value(key{}).(Lender)
+// LenderOf returns the Lender of ctx, or nil.
+func LenderOf(ctx context.Context) Lender {
+	lend, _ := ctx.Value(lenderKey{}).(Lender)
 	return lend
 }
 
