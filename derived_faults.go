@@ -45,25 +45,25 @@ func newFaults(g *Graph, collection string) *faults {
 
 // try calls f, which makes the call of at. If that panics and OnPanic is set, try sets the object
 // aside and returns false. f must change nothing before the last call of a function.
-func (x *faults) try(at fault, f func()) (ok bool) {
-	p := x.attempt(at, f)
+func (fs *faults) try(at fault, f func()) (ok bool) {
+	p := fs.attempt(at, f)
 	if p == nil {
 		return true
 	}
-	if !x.silent {
-		x.set(at, p)
+	if !fs.silent {
+		fs.set(at, p)
 	}
 	return false
 }
 
 // attempt is try for a call that the collection can do without: it sets nothing aside. It returns
 // the panic, which OnPanic was called with; nil if there was none.
-func (x *faults) attempt(at fault, f func()) (p *Panic) {
-	x.enter(at.function, at.key)
-	if x.graph.opts.OnPanic != nil {
+func (fs *faults) attempt(at fault, f func()) (p *Panic) {
+	fs.enter(at.function, at.key)
+	if fs.graph.opts.OnPanic != nil {
 		defer func() {
 			if v := recover(); v != nil {
-				p = x.panicked(at, v)
+				p = fs.panicked(at, v)
 			}
 		}()
 	}
@@ -72,13 +72,13 @@ func (x *faults) attempt(at fault, f func()) (p *Panic) {
 }
 
 // enter notes that a function is about to be called for key.
-func (x *faults) enter(function string, key Key) { x.graph.calls.enter(x, function, key) }
+func (fs *faults) enter(function string, key Key) { fs.graph.calls.enter(fs, function, key) }
 
 // panicked reports that the call of at has panicked with v.
-func (x *faults) panicked(at fault, v any) *Panic {
-	p := x.panic(at.function, at.key, v)
-	if !x.silent {
-		x.graph.opts.OnPanic(p)
+func (fs *faults) panicked(at fault, v any) *Panic {
+	p := fs.panic(at.function, at.key, v)
+	if !fs.silent {
+		fs.graph.opts.OnPanic(p)
 	}
 	return p
 }
@@ -175,49 +175,49 @@ func (c *calls) text() string {
 }
 
 // panic describes a panic with v.
-func (x *faults) panic(function string, key Key, v any) *Panic {
-	return &Panic{Informer: x.graph.opts.Name + "/" + x.collection, Handler: function, Key: key, Value: v, Stack: debug.Stack()}
+func (fs *faults) panic(function string, key Key, v any) *Panic {
+	return &Panic{Informer: fs.graph.opts.Name + "/" + fs.collection, Handler: function, Key: key, Value: v, Stack: debug.Stack()}
 }
 
 // set notes why a call has failed.
-func (x *faults) set(at fault, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.setAside[at] = err
+func (fs *faults) set(at fault, err error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.setAside[at] = err
 }
 
 // cured notes that a call has not failed the last time, or is not needed any more.
-func (x *faults) cured(at fault) {
-	if x.silent || len(x.setAside) == 0 { // only this goroutine writes it
+func (fs *faults) cured(at fault) {
+	if fs.silent || len(fs.setAside) == 0 { // only this goroutine writes it
 		return
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.setAside, at)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	delete(fs.setAside, at)
 }
 
 // curedWhere is cured for all calls of function at the objects for whose keys f returns true.
-func (x *faults) curedWhere(function string, f func(Key) bool) {
-	if x.silent {
+func (fs *faults) curedWhere(function string, f func(Key) bool) {
+	if fs.silent {
 		return
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	maps.DeleteFunc(x.setAside, func(at fault, _ error) bool { return at.function == function && f(at.key) })
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	maps.DeleteFunc(fs.setAside, func(at fault, _ error) bool { return at.function == function && f(at.key) })
 }
 
 // any reports whether an object is set aside.
-func (x *faults) any() bool { return len(x.setAside) > 0 }
+func (fs *faults) any() bool { return len(fs.setAside) > 0 }
 
 // aside returns the objects that are set aside, and why; nil if there are none.
-func (x *faults) aside() map[Key]error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.setAside) == 0 {
+func (fs *faults) aside() map[Key]error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if len(fs.setAside) == 0 {
 		return nil
 	}
-	all := make(map[Key]error, len(x.setAside))
-	for at, err := range x.setAside {
+	all := make(map[Key]error, len(fs.setAside))
+	for at, err := range fs.setAside {
 		if before := all[at.key]; before != nil {
 			err = errors.Join(before, err)
 		}
@@ -252,28 +252,28 @@ func identify[T Identified](obj T) T {
 }
 
 // report calls OnError.
-func (x *faults) report(key Key, err error) {
-	x.graph.opts.OnError(&Error{Informer: x.graph.opts.Name + "/" + x.collection, Op: opDerive, Key: key, Err: err})
+func (fs *faults) report(key Key, err error) {
+	fs.graph.opts.OnError(&Error{Informer: fs.graph.opts.Name + "/" + fs.collection, Op: opDerive, Key: key, Err: err})
 }
 
 // conflict notes which of several origins make a result of key, or that this is over. It reports a
 // conflict that is new.
-func (x *faults) conflict(key Key, shown, rival string, several bool) {
-	if x.silent {
+func (fs *faults) conflict(key Key, shown, rival string, several bool) {
+	if fs.silent {
 		return
 	}
-	x.mu.Lock()
+	fs.mu.Lock()
 	if !several {
-		delete(x.conflicts, key)
-		x.mu.Unlock()
+		delete(fs.conflicts, key)
+		fs.mu.Unlock()
 		return
 	}
 	err := fmt.Errorf("several inputs make this result: that of %s is shown, and not that of %s", shown, rival)
-	_, known := x.conflicts[key]
-	x.conflicts[key] = err
-	x.mu.Unlock()
+	_, known := fs.conflicts[key]
+	fs.conflicts[key] = err
+	fs.mu.Unlock()
 	if !known {
-		x.report(key, err)
+		fs.report(key, err)
 	}
 }
 
@@ -373,26 +373,26 @@ func newByKey[T Identified](shown func(Key) (T, bool), faults *faults) byKey[T] 
 }
 
 // set makes obj the result of origin. The zero T means that there is none.
-func (r *byKey[T]) set(origin Key, obj T) {
-	was, moved := r.elsewhere[origin]
+func (b *byKey[T]) set(origin Key, obj T) {
+	was, moved := b.elsewhere[origin]
 	if !moved {
 		was = origin
 	}
 	if equal.IsZero(obj) {
-		r.Drop(origin, was)
-		delete(r.elsewhere, origin)
+		b.Drop(origin, was)
+		delete(b.elsewhere, origin)
 		return
 	}
 	now := KeyOf(obj)
 	if now != was {
-		r.Drop(origin, was)
+		b.Drop(origin, was)
 	}
-	if r.Put(origin, now, obj) {
-		r.faults.unchanged.Add(1)
+	if b.Put(origin, now, obj) {
+		b.faults.unchanged.Add(1)
 	}
 	if now != origin {
-		r.elsewhere[origin] = now
+		b.elsewhere[origin] = now
 	} else if moved {
-		delete(r.elsewhere, origin)
+		delete(b.elsewhere, origin)
 	}
 }

@@ -131,28 +131,28 @@ func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
 
 // Subscribe returns a cursor for the deltas that are appended from now on. Close it when nobody
 // reads it any more: until then the FIFO keeps the deltas that it has not read.
-func (q *FIFO[T]) Subscribe() *Cursor[T] { return q.subscribe(cursorOptions{}) }
+func (f *FIFO[T]) Subscribe() *Cursor[T] { return f.subscribe(cursorOptions{}) }
 
 // Close ends the log, after a Replace or an Apply that is running. Cursors return [ErrStopped]
 // after they have read all of it. Later calls of Replace and Apply do nothing.
-func (q *FIFO[T]) Close() {
-	q.write.Lock()
-	defer q.write.Unlock()
-	q.known = nil
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closedAt.Store(q.end.Load() + 1)
-	q.wakeLocked()
+func (f *FIFO[T]) Close() {
+	f.write.Lock()
+	defer f.write.Unlock()
+	f.known = nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closedAt.Store(f.end.Load() + 1)
+	f.wakeLocked()
 }
 
 // closed reports whether Close was called.
-func (q *FIFO[T]) closed() bool { return q.closedAt.Load() != 0 }
+func (f *FIFO[T]) closed() bool { return f.closedAt.Load() != 0 }
 
 // subscribe returns a cursor that starts at the end of the log. Its cost does not depend on the
 // length of the log. A hub calls it under its mutex, so that nothing is appended meanwhile: the
 // cursor then starts exactly after the changes that the store has.
-func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
-	c := &Cursor[T]{q: q, limit: defaultLimit, wake: opts.wake, shared: opts.wake != nil, timing: opts.timing}
+func (f *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
+	c := &Cursor[T]{fifo: f, limit: defaultLimit, wake: opts.wake, shared: opts.wake != nil, timing: opts.timing}
 	if !c.shared {
 		c.wake = make(chan struct{}, 1)
 	}
@@ -162,77 +162,77 @@ func (q *FIFO[T]) subscribe(opts cursorOptions) *Cursor[T] {
 	case opts.limit > 0:
 		c.limit = uint64(opts.limit)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	// An append may run at the same time. But the appender needs mu to leave the tail, so position
 	// end is in the tail or right after its last slot.
-	end := q.end.Load()
-	if q.tail == nil {
-		q.tail = newChunk[T](end, firstChunk)
+	end := f.end.Load()
+	if f.tail == nil {
+		f.tail = newChunk[T](end, firstChunk)
 	}
-	c.chunk, c.pos = q.tail, end
+	c.chunk, c.pos = f.tail, end
 	c.lagFrom.Store(end)
 	c.delivered.Store(end)
-	q.cursors = append(q.cursors, c)
-	q.live.Store(int32(len(q.cursors)))
+	f.cursors = append(f.cursors, c)
+	f.live.Store(int32(len(f.cursors)))
 	return c
 }
 
 // position returns the number of deltas that were ever appended. It is exact if no append runs at
 // the same time.
-func (q *FIFO[T]) position() uint64 { return q.end.Load() }
+func (f *FIFO[T]) position() uint64 { return f.end.Load() }
 
 // push appends d and wakes the cursors that wait.
-func (q *FIFO[T]) push(d Delta[T]) {
-	q.put(d)
-	q.notify()
+func (f *FIFO[T]) push(d Delta[T]) {
+	f.put(d)
+	f.notify()
 }
 
 // put appends d. A consumer that polls sees d at once. A consumer that waits is woken by notify,
 // which must follow soon. The caller is the appender: it must hold a lock that keeps others from
 // calling put.
-func (q *FIFO[T]) put(d Delta[T]) {
-	// From here on q.tail is set, and nobody else changes it: either live was not 0, and subscribe
+func (f *FIFO[T]) put(d Delta[T]) {
+	// From here on f.tail is set, and nobody else changes it: either live was not 0, and subscribe
 	// stores live after tail, or skip has found a cursor under mu. The tail stays even if the last
 	// cursor is closed now.
-	if q.live.Load() == 0 && q.skip() {
+	if f.live.Load() == 0 && f.skip() {
 		return
 	}
-	end := q.end.Load()
-	if end == q.tail.end() {
-		q.grow(end)
+	end := f.end.Load()
+	if end == f.tail.end() {
+		f.grow(end)
 	}
-	if end%timedEvery == 0 && !q.clock.IsZero() {
-		*q.tail.arrival(end) = time.Since(q.clock)
+	if end%timedEvery == 0 && !f.clock.IsZero() {
+		*f.tail.arrival(end) = time.Since(f.clock)
 	}
 	// First the slot, then end: readers look only at slots before end.
-	q.tail.slots[end-q.tail.base] = d
-	q.end.Store(end + 1)
+	f.tail.slots[end-f.tail.base] = d
+	f.end.Store(end + 1)
 }
 
 // notify wakes the cursors that wait. It may be called from any goroutine.
-func (q *FIFO[T]) notify() {
+func (f *FIFO[T]) notify() {
 	// No wake-up is lost. The appender stores end and then loads sleepers. A cursor that is about
 	// to wait stores sleepers and then loads end (see wait). Go's atomic operations are
 	// sequentially consistent, so at least one of the two sees the store of the other.
-	if q.sleepers.Load() != 0 {
-		q.mu.Lock()
-		q.wakeLocked()
-		q.mu.Unlock()
+	if f.sleepers.Load() != 0 {
+		f.mu.Lock()
+		f.wakeLocked()
+		f.mu.Unlock()
 	}
 }
 
 // skip counts a delta without storing it, because nobody would read it. live was 0, but a cursor
 // may have come since, so skip looks again under mu. If there is a cursor it does nothing and
 // returns false.
-func (q *FIFO[T]) skip() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.cursors) > 0 {
+func (f *FIFO[T]) skip() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.cursors) > 0 {
 		return false
 	}
-	q.tail = nil // the next subscribe makes a chunk, at the position that end then has
-	q.end.Add(1)
+	f.tail = nil // the next subscribe makes a chunk, at the position that end then has
+	f.end.Add(1)
 	return true
 }
 
@@ -241,36 +241,36 @@ func (q *FIFO[T]) skip() bool {
 // more than their limit behind, so that a blocked consumer cannot make memory grow with the number
 // of deltas. The next call finds only the deltas since then to fold. So each delta is folded at
 // most once for each slow cursor.
-func (q *FIFO[T]) grow(end uint64) {
-	q.mu.Lock()
-	if q.restartLocked(end) {
-		q.mu.Unlock()
+func (f *FIFO[T]) grow(end uint64) {
+	f.mu.Lock()
+	if f.restartLocked(end) {
+		f.mu.Unlock()
 		return
 	}
-	next := newChunk[T](end, q.nextSizeLocked(end))
-	q.tail.next.Store(next)
-	q.tail = next
-	for _, c := range q.cursors {
+	next := newChunk[T](end, f.nextSizeLocked(end))
+	f.tail.next.Store(next)
+	f.tail = next
+	for _, c := range f.cursors {
 		if c.slow(end) {
-			q.tooSlow = append(q.tooSlow, c)
+			f.tooSlow = append(f.tooSlow, c)
 		}
 	}
-	q.mu.Unlock()
+	f.mu.Unlock()
 	// Folding takes a while. Without mu, cursors can wait, start and close meanwhile.
-	for _, c := range q.tooSlow {
+	for _, c := range f.tooSlow {
 		c.foldTo(end)
 	}
-	clear(q.tooSlow)
-	q.tooSlow = q.tooSlow[:0]
+	clear(f.tooSlow)
+	f.tooSlow = f.tooSlow[:0]
 }
 
 // calmLocked reports whether the deltas come one by one: all consumers wait for more, and have been
 // given all but lag deltas of a log that ends at end.
-func (q *FIFO[T]) calmLocked(end, lag uint64) bool {
-	if len(q.parked) < len(q.cursors) {
+func (f *FIFO[T]) calmLocked(end, lag uint64) bool {
+	if len(f.parked) < len(f.cursors) {
 		return false
 	}
-	for _, c := range q.parked {
+	for _, c := range f.parked {
 		if end-min(end, c.delivered.Load()) > lag {
 			return false
 		}
@@ -281,55 +281,55 @@ func (q *FIFO[T]) calmLocked(end, lag uint64) bool {
 // restartLocked makes end the first position of the tail, and reports whether it has. It does so if
 // the tail is small and all consumers wait at its end: they are done with its slots, and take mu
 // before they read further. So a log with a delta now and then stays small and allocates nothing.
-func (q *FIFO[T]) restartLocked(end uint64) bool {
-	if len(q.tail.slots) > firstChunk || q.tail.pinned || !q.calmLocked(end, 0) {
+func (f *FIFO[T]) restartLocked(end uint64) bool {
+	if len(f.tail.slots) > firstChunk || f.tail.pinned || !f.calmLocked(end, 0) {
 		return false
 	}
-	clear(q.tail.slots[q.tail.swept:])
-	q.tail.base, q.tail.swept = end, 0
+	clear(f.tail.slots[f.tail.swept:])
+	f.tail.base, f.tail.swept = end, 0
 	return true
 }
 
 // nextSizeLocked returns the size of the chunk that follows the tail, which ends at end. The chunks
 // of a busy log grow, so that an append costs nearly nothing. For a calm one a small chunk will do,
 // and a program may have hundreds of such logs.
-func (q *FIFO[T]) nextSizeLocked(end uint64) int {
-	if q.calmLocked(end, firstChunk/4) {
+func (f *FIFO[T]) nextSizeLocked(end uint64) int {
+	if f.calmLocked(end, firstChunk/4) {
 		return firstChunk
 	}
-	return min(2*len(q.tail.slots), chunkSize)
+	return min(2*len(f.tail.slots), chunkSize)
 }
 
 // wakeLocked wakes all cursors that wait.
-func (q *FIFO[T]) wakeLocked() {
-	for _, c := range q.parked {
+func (f *FIFO[T]) wakeLocked() {
+	for _, c := range f.parked {
 		c.parked.Store(false)
 		c.waking.Store(true)
 		c.signal()
 	}
-	clear(q.parked)
-	q.parked = q.parked[:0]
-	q.sleepers.Store(0)
+	clear(f.parked)
+	f.parked = f.parked[:0]
+	f.sleepers.Store(0)
 }
 
 // parkLocked adds c to the cursors that wait.
-func (q *FIFO[T]) parkLocked(c *Cursor[T]) {
+func (f *FIFO[T]) parkLocked(c *Cursor[T]) {
 	if c.parked.Load() {
 		return
 	}
 	c.parked.Store(true)
-	q.parked = append(q.parked, c)
-	q.sleepers.Store(int32(len(q.parked)))
+	f.parked = append(f.parked, c)
+	f.sleepers.Store(int32(len(f.parked)))
 }
 
 // unparkLocked removes c from the cursors that wait, without waking it.
-func (q *FIFO[T]) unparkLocked(c *Cursor[T]) {
+func (f *FIFO[T]) unparkLocked(c *Cursor[T]) {
 	if !c.parked.Load() {
 		return
 	}
 	c.parked.Store(false)
-	q.parked = without(q.parked, c)
-	q.sleepers.Store(int32(len(q.parked)))
+	f.parked = without(f.parked, c)
+	f.sleepers.Store(int32(len(f.parked)))
 }
 
 // sweepLocked clears the slots of the tail that all consumers are done with. Without it an idle log
@@ -339,32 +339,32 @@ func (q *FIFO[T]) unparkLocked(c *Cursor[T]) {
 // It clears nothing unless all cursors are parked. The consumer of a parked cursor is done with the
 // deltas that it was given, and takes mu before it reads others. So nobody looks at a slot before
 // the position of the parked cursor that is furthest behind.
-func (q *FIFO[T]) sweepLocked() {
-	if q.tail == nil || q.tail.pinned || len(q.parked) < len(q.cursors) {
+func (f *FIFO[T]) sweepLocked() {
+	if f.tail == nil || f.tail.pinned || len(f.parked) < len(f.cursors) {
 		return
 	}
-	low := q.end.Load()
-	for _, c := range q.parked {
+	low := f.end.Load()
+	for _, c := range f.parked {
 		low = min(low, c.delivered.Load())
 	}
 	// A cursor that notify has not woken yet may still be in the chunk before. Then low is in that
 	// chunk as well, and nothing of the tail can be cleared.
-	if low = min(low, q.tail.end()); low <= q.tail.base+uint64(q.tail.swept) {
+	if low = min(low, f.tail.end()); low <= f.tail.base+uint64(f.tail.swept) {
 		return
 	}
-	upTo := int(low - q.tail.base)
-	clear(q.tail.slots[q.tail.swept:upTo])
-	q.tail.swept = upTo
+	upTo := int(low - f.tail.base)
+	clear(f.tail.slots[f.tail.swept:upTo])
+	f.tail.swept = upTo
 }
 
 // Replace makes objs the content. It appends a Deleted, with the last object, for each object that
 // objs lacks, and then an Added or Updated for each object that is new or has another resource
 // version, in the order of objs. If two of objs have the same key, the one with the higher resource
 // version counts, or the later one if their versions have no order.
-func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
-	q.write.Lock()
-	defer q.write.Unlock()
-	if q.closed() {
+func (f *FIFO[T]) Replace(objs []T, resourceVersion string) {
+	f.write.Lock()
+	defer f.write.Unlock()
+	if f.closed() {
 		return
 	}
 	next := make(map[Key]T, len(objs))
@@ -375,27 +375,27 @@ func (q *FIFO[T]) Replace(objs []T, resourceVersion string) {
 		}
 	}
 	d := Delta[T]{Type: Deleted, Cause: CauseRelist, ResourceVersion: resourceVersion}
-	if !q.replaced {
-		d.Cause, d.Initial, q.replaced = CauseInitial, true, true
+	if !f.replaced {
+		d.Cause, d.Initial, f.replaced = CauseInitial, true, true
 	}
-	for _, key := range q.missing(next) {
-		q.pushChange(key, *new(T), d)
+	for _, key := range f.missing(next) {
+		f.pushChange(key, *new(T), d)
 	}
-	if q.known == nil {
-		q.known = make(map[Key]T, len(next))
+	if f.known == nil {
+		f.known = make(map[Key]T, len(next))
 	}
 	for _, obj := range objs {
 		if key := KeyOf(obj); equal.Same(next[key], obj) {
-			q.pushChange(key, obj, d)
+			f.pushChange(key, obj, d)
 		}
 	}
 }
 
 // missing returns the known keys that next lacks. They are sorted, so that the same input always
 // makes the same log.
-func (q *FIFO[T]) missing(next map[Key]T) []Key {
+func (f *FIFO[T]) missing(next map[Key]T) []Key {
 	var keys []Key
-	for key := range q.known {
+	for key := range f.known {
 		if _, ok := next[key]; !ok {
 			keys = append(keys, key)
 		}
@@ -407,11 +407,11 @@ func (q *FIFO[T]) missing(next map[Key]T) []Key {
 // Apply appends the change that ev makes. Added and Modified mean the same. Apply appends nothing
 // for a Bookmark, an event with an Err, a Deleted of an object that the content lacks, or a version
 // that the content has already.
-func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
+func (f *FIFO[T]) Apply(ev WatchEvent[T]) {
 	var zero T
-	q.write.Lock()
-	defer q.write.Unlock()
-	if q.closed() || ev.Err != nil {
+	f.write.Lock()
+	defer f.write.Unlock()
+	if f.closed() || ev.Err != nil {
 		return
 	}
 	d := Delta[T]{Cause: CauseWatch, ResourceVersion: ev.ResourceVersion}
@@ -420,28 +420,28 @@ func (q *FIFO[T]) Apply(ev WatchEvent[T]) {
 		if equal.IsZero(ev.Object) {
 			return
 		}
-		if q.known == nil {
-			q.known = map[Key]T{}
+		if f.known == nil {
+			f.known = map[Key]T{}
 		}
-		q.pushChange(KeyOf(ev.Object), ev.Object, d)
+		f.pushChange(KeyOf(ev.Object), ev.Object, d)
 	case watch.Deleted:
-		q.pushChange(ev.Key(), zero, d)
+		f.pushChange(ev.Key(), zero, d)
 	}
 }
 
 // pushChange makes obj the object of key, or removes key if obj is zero, and appends the deltas of
 // that change. They have the cause and the resource version of d, and an Added has its initial
 // flag. The caller holds write.
-func (q *FIFO[T]) pushChange(key Key, obj T, d Delta[T]) {
-	old, known := q.known[key]
+func (f *FIFO[T]) pushChange(key Key, obj T, d Delta[T]) {
+	old, known := f.known[key]
 	if known && !equal.IsZero(obj) && unchanged(old, obj) {
 		return
 	}
 	if equal.IsZero(obj) {
-		delete(q.known, key)
+		delete(f.known, key)
 	} else {
-		q.known[key] = obj
+		f.known[key] = obj
 	}
 	d.Old, d.New = old, obj
-	emit(d, q.push)
+	emit(d, f.push)
 }

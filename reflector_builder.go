@@ -45,40 +45,40 @@ func (r *Reflector[T]) newListBuilder() *listBuilder[T] {
 }
 
 // addItem adds an item of a page. It does not look at the object; validate does that later.
-func (g *listBuilder[T]) addItem(obj T, err error) {
-	g.items++
+func (b *listBuilder[T]) addItem(obj T, err error) {
+	b.items++
 	if err != nil {
-		g.reject(err)
+		b.reject(err)
 		return
 	}
-	g.objs = append(g.objs, obj)
+	b.objs = append(b.objs, obj)
 }
 
 // leaveOut counts an item that a Transform left out.
-func (g *listBuilder[T]) leaveOut() {
-	g.items++
-	g.leftOut++
+func (b *listBuilder[T]) leaveOut() {
+	b.items++
+	b.leftOut++
 }
 
 // checkPage refuses a page with the continue token or the first object of an earlier page: the list
 // has gone back to where it was before, and would never end. The objects of the page are
-// g.objs[from:]. token is the continue token that came with it.
-func (g *listBuilder[T]) checkPage(token string, from int) error {
-	if _, ok := g.tokens[token]; ok {
+// b.objs[from:]. token is the continue token that came with it.
+func (b *listBuilder[T]) checkPage(token string, from int) error {
+	if _, ok := b.tokens[token]; ok {
 		return protocolErrorf("a page continues where an earlier one did")
 	}
-	if g.tokens == nil {
-		g.tokens, g.firsts = map[string]struct{}{}, map[identity]struct{}{}
+	if b.tokens == nil {
+		b.tokens, b.firsts = map[string]struct{}{}, map[identity]struct{}{}
 	}
-	g.tokens[token] = struct{}{}
-	if from == len(g.objs) || equal.IsZero(g.objs[from]) {
+	b.tokens[token] = struct{}{}
+	if from == len(b.objs) || equal.IsZero(b.objs[from]) {
 		return nil
 	}
-	first := identity{KeyOf(g.objs[from]), g.objs[from].GetUID()}
-	if _, ok := g.firsts[first]; ok {
+	first := identity{KeyOf(b.objs[from]), b.objs[from].GetUID()}
+	if _, ok := b.firsts[first]; ok {
 		return protocolErrorf("two pages begin with %s", keyString(first.key))
 	}
-	g.firsts[first] = struct{}{}
+	b.firsts[first] = struct{}{}
 	return nil
 }
 
@@ -86,57 +86,57 @@ func (g *listBuilder[T]) checkPage(token string, from int) error {
 // The objects have left the CPU cache by then. That costs less than it seems: in a loop that does
 // nothing else, the CPU waits for many cache misses at a time. unnamed says that an object may have
 // no name.
-func (g *listBuilder[T]) validate(unnamed bool) {
+func (b *listBuilder[T]) validate(unnamed bool) {
 	kept := 0
-	for i, obj := range g.objs {
+	for i, obj := range b.objs {
 		if !usable(obj) && (equal.IsZero(obj) || !unnamed) {
-			g.reject(unusable(obj))
+			b.reject(unusable(obj))
 			continue
 		}
 		if kept != i {
-			g.objs[kept] = obj
+			b.objs[kept] = obj
 		}
 		kept++
 	}
-	clear(g.objs[kept:])
-	g.objs = g.objs[:kept]
+	clear(b.objs[kept:])
+	b.objs = b.objs[:kept]
 }
 
 // checkUsable returns an error if the list has objects but none can be used. Then it is a list of
 // something else, or one that nobody here can read. To show it as empty would be wrong.
-func (g *listBuilder[T]) checkUsable() error {
-	if len(g.objs) > 0 || g.leftOut > 0 || len(g.bad) == 0 {
+func (b *listBuilder[T]) checkUsable() error {
+	if len(b.objs) > 0 || b.leftOut > 0 || len(b.bad) == 0 {
 		return nil
 	}
-	return newUselessError(g.bad)
+	return newUselessError(b.bad)
 }
 
 // addEvent adds an object of a stream, or the reason why it cannot be used.
-func (g *listBuilder[T]) addEvent(obj T, err error) {
+func (b *listBuilder[T]) addEvent(obj T, err error) {
 	if err == nil {
 		err = unusable(obj)
 	}
 	if err != nil {
-		g.reject(err)
+		b.reject(err)
 		return
 	}
-	if g.places != nil {
-		g.places[KeyOf(obj)] = len(g.objs)
+	if b.places != nil {
+		b.places[KeyOf(obj)] = len(b.objs)
 	}
-	g.objs = append(g.objs, obj)
+	b.objs = append(b.objs, obj)
 }
 
 // reject notes that the object of err cannot be used. All objects whose key is unknown share the
 // zero Key, under which their errors are collected.
-func (g *listBuilder[T]) reject(err error) {
-	if g.bad == nil {
-		g.bad = map[Key]error{}
+func (b *listBuilder[T]) reject(err error) {
+	if b.bad == nil {
+		b.bad = map[Key]error{}
 	}
 	key := keyOfError(err)
-	if before := g.bad[key]; before != nil && key == (Key{}) {
+	if before := b.bad[key]; before != nil && key == (Key{}) {
 		err = oneMore(before, err)
 	}
-	g.bad[key] = err
+	b.bad[key] = err
 }
 
 // A progress says whether an event shows that a streamed list comes nearer to its end. The stall
@@ -159,20 +159,20 @@ const (
 // applyEvent applies an event that came before the end of the initial events: an object of the
 // list, or a change that happened while the objects were sent. Each key ends up in objs or in bad,
 // with its latest event.
-func (g *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress, error) {
+func (b *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress, error) {
 	key := ev.Key()
 	if ev.Type != watch.Added {
-		g.indexPlaces()
+		b.indexPlaces()
 	}
 	if ev.Omitted {
-		g.leftOut++
+		b.leftOut++
 	}
 	listed := ev.Type == watch.Added || ev.Omitted
-	g.changes = g.changes || !listed
+	b.changes = b.changes || !listed
 	older := false
 	if !h.Unversioned && ev.ResourceVersion != "" {
 		var err error
-		if older, err = g.checkEvent(ev, key, h); err != nil {
+		if older, err = b.checkEvent(ev, key, h); err != nil {
 			return noProgress, err
 		}
 	}
@@ -180,59 +180,59 @@ func (g *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress,
 	switch {
 	case listed && older:
 		made = sureProgress
-	case listed && !g.changes:
+	case listed && !b.changes:
 		made = someProgress
 	}
-	if ev.Err == nil && g.places == nil && len(g.bad) == 0 {
+	if ev.Err == nil && b.places == nil && len(b.bad) == 0 {
 		// The usual case: so far the stream has sent nothing but objects that can be used.
-		g.addEvent(ev.Object, nil)
+		b.addEvent(ev.Object, nil)
 		return made, nil
 	}
-	g.indexPlaces()
-	i, known := g.places[key]
-	if known || g.bad[key] != nil {
+	b.indexPlaces()
+	i, known := b.places[key]
+	if known || b.bad[key] != nil {
 		made = noProgress
 	}
 	if key != (Key{}) {
-		delete(g.bad, key)
+		delete(b.bad, key)
 	}
 	// Replace or remove what an earlier event of this key has brought.
 	switch here := ev.Err == nil && ev.Type != watch.Deleted; {
 	case known && here && unusable(ev.Object) == nil:
-		g.objs[i] = ev.Object
+		b.objs[i] = ev.Object
 		return made, nil
 	case known:
-		g.remove(i, key)
+		b.remove(i, key)
 	}
 	if ev.Err != nil || ev.Type != watch.Deleted {
-		g.addEvent(ev.Object, ev.Err)
+		b.addEvent(ev.Object, ev.Err)
 	}
 	return made, nil
 }
 
 // remove removes the object at i, whose key is key. It moves the last object to i, so that the
 // slice does not grow with the number of changes.
-func (g *listBuilder[T]) remove(i int, key Key) {
+func (b *listBuilder[T]) remove(i int, key Key) {
 	var zero T
-	last := len(g.objs) - 1
-	delete(g.places, key)
+	last := len(b.objs) - 1
+	delete(b.places, key)
 	if i != last {
-		g.objs[i] = g.objs[last]
-		g.places[KeyOf(g.objs[i])] = i
+		b.objs[i] = b.objs[last]
+		b.places[KeyOf(b.objs[i])] = i
 	}
-	g.objs[last] = zero
-	g.objs = g.objs[:last]
+	b.objs[last] = zero
+	b.objs = b.objs[:last]
 }
 
 // indexPlaces fills places. It is called at the first event that may concern an object that was
 // sent before, so most streams never pay for it.
-func (g *listBuilder[T]) indexPlaces() {
-	if g.places != nil {
+func (b *listBuilder[T]) indexPlaces() {
+	if b.places != nil {
 		return
 	}
-	g.places = make(map[Key]int, len(g.objs))
-	for i, obj := range g.objs {
-		g.places[KeyOf(obj)] = i
+	b.places = make(map[Key]int, len(b.objs))
+	for i, obj := range b.objs {
+		b.places[KeyOf(obj)] = i
 	}
 }
 
@@ -247,23 +247,23 @@ func (g *listBuilder[T]) indexPlaces() {
 // Otherwise the target finds it as a duplicate when it takes over the list.
 //
 // older reports whether ev is older than an earlier event.
-func (g *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (older bool, err error) {
+func (b *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (older bool, err error) {
 	// before becomes true if ev is certainly not newer than newest.
-	to, newest, before := positionAt(ev.ResourceVersion), g.newest, false
+	to, newest, before := positionAt(ev.ResourceVersion), b.newest, false
 	if newest.version == "" {
-		g.newest = to
+		b.newest = to
 	} else if newer, ordered := newest.before(to); newer {
-		g.newest = to
+		b.newest = to
 	} else {
 		before = ordered
 		older, _ = to.before(newest)
 	}
-	i, known := g.places[key]
+	i, known := b.places[key]
 	switch {
 	case ev.Omitted || ev.Type == watch.Added && !known:
 		return older, nil // an object of the list, which a Transform may have left out
 	case ev.Type == watch.Added:
-		held := positionAt(g.objs[i].GetResourceVersion())
+		held := positionAt(b.objs[i].GetResourceVersion())
 		if newer, ordered := held.before(to); ordered && !newer {
 			return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, held.version)
 		}
@@ -271,15 +271,15 @@ func (g *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (
 	}
 	// One transaction of the server's store may give several objects the same version, but not one
 	// object twice. An object that is not there may be one that a partial source leaves out.
-	again := newest.version == to.version && (known && g.objs[i].GetResourceVersion() != to.version || !known && h.Partial)
+	again := newest.version == to.version && (known && b.objs[i].GetResourceVersion() != to.version || !known && h.Partial)
 	if before && !again {
 		return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
 	}
 	// The change may be right although the object is unknown. The object may have come as a bad
 	// one, perhaps without a key, or the source may have left it out. Such a source yields an
 	// Omitted event instead of the object, so even there the first event of all cannot be a change.
-	first := newest.version == "" && len(g.bad) == 0
-	if known || g.bad[key] != nil || g.bad[Key{}] != nil || h.Partial && !first {
+	first := newest.version == "" && len(b.bad) == 0
+	if known || b.bad[key] != nil || b.bad[Key{}] != nil || h.Partial && !first {
 		return older, nil
 	}
 	return older, protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))

@@ -202,28 +202,28 @@ type ledger struct {
 // note counts e. It returns whether to log it, and whether its kind was logged before. A failure
 // that comes and goes is logged no more often than one that lasts: known kinds are forgotten after
 // some calm, not at a recovery.
-func (g *ledger) note(e *Error, now time.Time) (tell, again bool) {
-	if !g.last.IsZero() && now.Sub(g.last) >= logForget {
-		g.known = nil
-		if !g.logged {
-			g.count = 0 // the outage before was over without a record of it
+func (l *ledger) note(e *Error, now time.Time) (tell, again bool) {
+	if !l.last.IsZero() && now.Sub(l.last) >= logForget {
+		l.known = nil
+		if !l.logged {
+			l.count = 0 // the outage before was over without a record of it
 		}
 	}
-	g.last = now
-	if g.count++; g.count == 1 {
-		g.since = now
+	l.last = now
+	if l.count++; l.count == 1 {
+		l.since = now
 	}
 	kind := signature(e)
-	_, again = g.known[kind]
+	_, again = l.known[kind]
 	switch {
-	case !again && len(g.known) < maxLogged:
-		if g.known == nil {
-			g.known, g.every, g.next = map[string]struct{}{}, logEvery, now.Add(logEvery)
+	case !again && len(l.known) < maxLogged:
+		if l.known == nil {
+			l.known, l.every, l.next = map[string]struct{}{}, logEvery, now.Add(logEvery)
 		}
-		g.known[kind] = struct{}{}
-	case !now.Before(g.next):
-		g.every = min(2*g.every, logSeldom)
-		g.next = now.Add(g.every)
+		l.known[kind] = struct{}{}
+	case !now.Before(l.next):
+		l.every = min(2*l.every, logSeldom)
+		l.next = now.Add(l.every)
 	default:
 		return false, again
 	}
@@ -232,7 +232,7 @@ func (g *ledger) note(e *Error, now time.Time) (tell, again bool) {
 
 // end forgets the present outage. The known kinds stay, so that a failure that comes back soon is
 // not logged as a new one.
-func (g *ledger) end() { g.count, g.logged, g.watch = 0, false, false }
+func (l *ledger) end() { l.count, l.logged, l.watch = 0, false, false }
 
 // signature returns the kind of e: its operation, its key and the beginning of its text, with each
 // number replaced by a #. Failures that differ only in a port, a time or a version are of one kind.

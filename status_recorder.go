@@ -52,35 +52,35 @@ type statusRecorder struct {
 
 // status returns what the recorder knows of the Status. mode is Options.List, which is shown until
 // a list was asked for.
-func (b *statusRecorder) status(mode ListMode) Status {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (r *statusRecorder) status(mode ListMode) Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := Status{
-		Phase: b.phase, Synced: b.synced, Failures: b.failures, Err: b.err, Since: b.since, LastList: b.lastList, ListDue: b.due,
-		SetAside: maps.Clone(b.setAside), Mode: b.mode, Decoder: b.decoder, Epoch: b.epoch,
+		Phase: r.phase, Synced: r.synced, Failures: r.failures, Err: r.err, Since: r.since, LastList: r.lastList, ListDue: r.due,
+		SetAside: maps.Clone(r.setAside), Mode: r.mode, Decoder: r.decoder, Epoch: r.epoch,
 		Counters: Counters{
-			Lists: b.lists, Probes: b.probes, Watches: b.watches, Streams: b.streams, Relists: b.relists, Failed: b.failed,
-			Requests: slices.Clone(b.requests), ListCauses: b.causes, Undecoded: b.undecoded.Load(), Backoff: b.backoff,
+			Lists: r.lists, Probes: r.probes, Watches: r.watches, Streams: r.streams, Relists: r.relists, Failed: r.failed,
+			Requests: slices.Clone(r.requests), ListCauses: r.causes, Undecoded: r.undecoded.Load(), Backoff: r.backoff,
 			EventTypes: EventTypes{
-				Added: b.events[eventAdded].Load(), Modified: b.events[eventModified].Load(),
-				Deleted: b.events[eventDeleted].Load(), Bookmarks: b.events[eventBookmark].Load(),
+				Added: r.events[eventAdded].Load(), Modified: r.events[eventModified].Load(),
+				Deleted: r.events[eventDeleted].Load(), Bookmarks: r.events[eventBookmark].Load(),
 			},
 		},
 	}
-	for i := range b.events {
-		s.Events += b.events[i].Load()
+	for i := range r.events {
+		s.Events += r.events[i].Load()
 	}
 	if s.Mode == ListAuto {
 		s.Mode = mode
 	}
-	if at := b.lastEvent.Load(); at != 0 {
-		s.LastEvent = b.started.Add(time.Duration(at))
+	if at := r.lastEvent.Load(); at != 0 {
+		s.LastEvent = r.started.Add(time.Duration(at))
 	}
 	return s
 }
 
 // now returns the time since the recorder was made.
-func (b *statusRecorder) now() time.Duration { return time.Since(b.started) }
+func (r *statusRecorder) now() time.Duration { return time.Since(r.started) }
 
 // An eventKind is the type of a watch event as an index.
 type eventKind int
@@ -110,141 +110,141 @@ func kindOf(typ watch.EventType) eventKind {
 
 // heard counts events by their kind. The last of them was applied just now. It returns the time, as
 // now does.
-func (b *statusRecorder) heard(events *[eventKinds]uint64) time.Duration {
-	now := b.now()
+func (r *statusRecorder) heard(events *[eventKinds]uint64) time.Duration {
+	now := r.now()
 	for i, n := range events {
 		if n > 0 {
-			b.events[i].Store(b.events[i].Load() + n)
+			r.events[i].Store(r.events[i].Load() + n)
 		}
 	}
-	b.lastEvent.Store(max(1, int64(now)))
+	r.lastEvent.Store(max(1, int64(now)))
 	return now
 }
 
-func (b *statusRecorder) setPhase(p Phase) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.phase = p
+func (r *statusRecorder) setPhase(p Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase = p
 }
 
-func (b *statusRecorder) setMode(m ListMode) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.mode = m
+func (r *statusRecorder) setMode(m ListMode) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mode = m
 }
 
-func (b *statusRecorder) decodedBy(who string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.decoder = who
+func (r *statusRecorder) decodedBy(who string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.decoder = who
 }
 
 // requested counts a request, which is about to be made.
-func (b *statusRecorder) requested(op string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (r *statusRecorder) requested(op string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch op {
 	case opList:
-		b.lists++
+		r.lists++
 	case opProbe:
-		b.probes++
+		r.probes++
 	case opStream:
-		b.streams++
-		b.watches++
+		r.streams++
+		r.watches++
 	default:
-		b.watches++
+		r.watches++
 	}
 }
 
 // ended counts a request that has ended with err after it took that long.
-func (b *statusRecorder) ended(op string, err error, took time.Duration) {
+func (r *statusRecorder) ended(op string, err error, took time.Duration) {
 	code := codeOf(err)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	i, found := slices.BinarySearchFunc(b.requests, RequestCount{Op: op, Code: code}, func(a, b RequestCount) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, found := slices.BinarySearchFunc(r.requests, RequestCount{Op: op, Code: code}, func(a, b RequestCount) int {
 		return cmp.Or(strings.Compare(a.Op, b.Op), a.Code-b.Code)
 	})
 	if !found {
-		b.requests = slices.Insert(b.requests, i, RequestCount{Op: op, Code: code})
+		r.requests = slices.Insert(r.requests, i, RequestCount{Op: op, Code: code})
 	}
-	b.requests[i].Count++
-	b.requests[i].Time += took
+	r.requests[i].Count++
+	r.requests[i].Time += took
 }
 
 // paused counts the time of a pause after a failure.
-func (b *statusRecorder) paused(d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.backoff += d
+func (r *statusRecorder) paused(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backoff += d
 }
 
 // fail notes err as the last of that many failures in a row.
-func (b *statusRecorder) fail(failures int, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failures, b.err = failures, err
-	if b.since.IsZero() {
-		b.since = time.Now()
+func (r *statusRecorder) fail(failures int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures, r.err = failures, err
+	if r.since.IsZero() {
+		r.since = time.Now()
 	}
 }
 
 // listDue notes that the content needs another whole list from now on.
-func (b *statusRecorder) listDue() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.due = time.Now()
+func (r *statusRecorder) listDue() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.due = time.Now()
 }
 
 // requestFailed counts a request that ended with an error, even if it is no failure in a row.
-func (b *statusRecorder) requestFailed() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failed++
+func (r *statusRecorder) requestFailed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed++
 }
 
 // recovered ends the failures in a row.
-func (b *statusRecorder) recovered() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.recoveredLocked()
+func (r *statusRecorder) recovered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recoveredLocked()
 }
 
-func (b *statusRecorder) recoveredLocked() { b.failures, b.err, b.since = 0, nil, time.Time{} }
+func (r *statusRecorder) recoveredLocked() { r.failures, r.err, r.since = 0, nil, time.Time{} }
 
 // replaced notes that a whole list has been taken over, which cause has asked for. epoch says that
 // the server went back in time. For an informer it is called under hub.mu, before a wait or a
 // handler learns of the list. So a Status that is read after a wait for the sync shows at least
 // that.
-func (b *statusRecorder) replaced(epoch bool, cause listCause) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.synced {
-		b.relists++
+func (r *statusRecorder) replaced(epoch bool, cause listCause) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.synced {
+		r.relists++
 	}
-	*cause.of(&b.causes)++
-	b.lastList, b.due = time.Now(), time.Time{}
+	*cause.of(&r.causes)++
+	r.lastList, r.due = time.Now(), time.Time{}
 	// A watch is the next step. A Status that is read in between should say no other phase.
-	b.synced, b.phase = true, PhaseWatching
-	b.recoveredLocked()
+	r.synced, r.phase = true, PhaseWatching
+	r.recoveredLocked()
 	if epoch {
-		b.epoch++
+		r.epoch++
 	}
 }
 
-func (b *statusRecorder) addAside(key Key, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.setAside == nil {
-		b.setAside = map[Key]error{}
+func (r *statusRecorder) addAside(key Key, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.setAside == nil {
+		r.setAside = map[Key]error{}
 	}
-	b.setAside[key] = err
+	r.setAside[key] = err
 }
 
-func (b *statusRecorder) removeAside(key Key) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if delete(b.setAside, key); len(b.setAside) == 0 {
-		b.setAside = nil
+func (r *statusRecorder) removeAside(key Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.setAside, key); len(r.setAside) == 0 {
+		r.setAside = nil
 	}
 }
 

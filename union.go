@@ -108,35 +108,35 @@ type unionMember[T Identified] struct {
 	first  bool // NewUnion was called with it, so that the union waits for it
 }
 
-func (all *members[T]) add(m *unionMember[T]) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	m.number = all.last
-	all.last++
-	all.present = append(slices.Clip(all.present), m)
+func (ms *members[T]) add(m *unionMember[T]) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	m.number = ms.last
+	ms.last++
+	ms.present = append(slices.Clip(ms.present), m)
 }
 
 // remove has m leave, if it is present.
-func (all *members[T]) remove(m *unionMember[T]) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if slices.Contains(all.present, m) {
-		all.present = without(slices.Clone(all.present), m)
-		all.leaving = append(slices.Clip(all.leaving), m)
+func (ms *members[T]) remove(m *unionMember[T]) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if slices.Contains(ms.present, m) {
+		ms.present = without(slices.Clone(ms.present), m)
+		ms.leaving = append(slices.Clip(ms.leaving), m)
 	}
 }
 
 // forget forgets the members that were leaving when the step began.
-func (all *members[T]) forget() {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.leaving = slices.Clone(all.leaving[len(all.going):]) // others are behind them
+func (ms *members[T]) forget() {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	ms.leaving = slices.Clone(ms.leaving[len(ms.going):]) // others are behind them
 }
 
-func (all *members[T]) list() (present, leaving []*unionMember[T]) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.present, all.leaving
+func (ms *members[T]) list() (present, leaving []*unionMember[T]) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	return ms.present, ms.leaving
 }
 
 type unionOperator[T Identified] struct {

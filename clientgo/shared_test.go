@@ -67,17 +67,17 @@ type podMemory struct{ *lw.Memory[*corev1.Pod] }
 
 func newPodMemory(pods ...*corev1.Pod) *podMemory { return &podMemory{lw.NewMemory(pods...)} }
 
-func (s *podMemory) List(opts metav1.ListOptions) (runtime.Object, error) {
-	return s.ListWithContext(context.Background(), opts)
+func (m *podMemory) List(opts metav1.ListOptions) (runtime.Object, error) {
+	return m.ListWithContext(context.Background(), opts)
 }
 
-func (s *podMemory) Watch(opts metav1.ListOptions) (watch.Interface, error) {
-	return s.WatchWithContext(context.Background(), opts)
+func (m *podMemory) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+	return m.WatchWithContext(context.Background(), opts)
 }
 
-func (s *podMemory) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+func (m *podMemory) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	list := &corev1.PodList{}
-	meta, err := s.Memory.List(ctx, opts, func(p *corev1.Pod, err error) error {
+	meta, err := m.Memory.List(ctx, opts, func(p *corev1.Pod, err error) error {
 		list.Items = append(list.Items, *p)
 		return err
 	})
@@ -85,7 +85,7 @@ func (s *podMemory) ListWithContext(ctx context.Context, opts metav1.ListOptions
 	return list, err
 }
 
-func (s *podMemory) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+func (m *podMemory) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	w := &podWatch{events: make(chan watch.Event)}
 	ctx, w.cancel = context.WithCancel(ctx)
 	send := func(ev watch.Event) error {
@@ -98,7 +98,7 @@ func (s *podMemory) WatchWithContext(ctx context.Context, opts metav1.ListOption
 	}
 	go func() {
 		defer close(w.events)
-		err := s.Memory.Watch(ctx, opts, func(ev lw.WatchEvent[*corev1.Pod]) error {
+		err := m.Memory.Watch(ctx, opts, func(ev lw.WatchEvent[*corev1.Pod]) error {
 			p := ev.Object
 			if ev.Type == watch.Bookmark {
 				p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: ev.ResourceVersion}}
@@ -137,25 +137,25 @@ func labelled(name string, labels ...string) *corev1.Pod {
 	return p
 }
 
-func (s *podMemory) create(t testing.TB, pods ...*corev1.Pod) {
+func (m *podMemory) create(t testing.TB, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
-		if _, err := s.Create(p); err != nil {
+		if _, err := m.Create(p); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func (s *podMemory) update(t testing.TB, p *corev1.Pod) {
+func (m *podMemory) update(t testing.TB, p *corev1.Pod) {
 	t.Helper()
-	if _, err := s.Update(p); err != nil {
+	if _, err := m.Update(p); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *podMemory) delete(t testing.TB, name string) {
+func (m *podMemory) delete(t testing.TB, name string) {
 	t.Helper()
-	if err := s.Delete(lw.Key{Namespace: "ns", Name: name}); err != nil {
+	if err := m.Delete(lw.Key{Namespace: "ns", Name: name}); err != nil {
 		t.Fatal(err)
 	}
 }

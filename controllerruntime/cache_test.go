@@ -136,10 +136,10 @@ func newDefault(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 
 type drained struct{ watch.Interface }
 
-func (w drained) Stop() {
-	w.Interface.Stop()
+func (d drained) Stop() {
+	d.Interface.Stop()
 	go func() {
-		for range w.ResultChan() {
+		for range d.ResultChan() {
 		}
 	}()
 }

@@ -39,26 +39,26 @@ func newNodes() *nodes {
 }
 
 // next returns a new version of the node i.
-func (s *nodes) next(i int) *node {
-	s.version++
-	return &node{Meta: lw.Meta{Name: strconv.Itoa(i), UID: "u", ResourceVersion: strconv.Itoa(s.version)}, Load: s.version}
+func (ns *nodes) next(i int) *node {
+	ns.version++
+	return &node{Meta: lw.Meta{Name: strconv.Itoa(i), UID: "u", ResourceVersion: strconv.Itoa(ns.version)}, Load: ns.version}
 }
 
-func (s *nodes) List(_ context.Context, _ metav1.ListOptions, yield func(*node, error) error) (metav1.ListMeta, error) {
-	for _, n := range s.all {
+func (ns *nodes) List(_ context.Context, _ metav1.ListOptions, yield func(*node, error) error) (metav1.ListMeta, error) {
+	for _, n := range ns.all {
 		if err := yield(n, nil); err != nil {
 			return metav1.ListMeta{}, err
 		}
 	}
-	return metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)}, nil
+	return metav1.ListMeta{ResourceVersion: strconv.Itoa(ns.version)}, nil
 }
 
-func (s *nodes) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*node]) error) error {
+func (ns *nodes) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*node]) error) error {
 	for {
 		select {
-		case n := <-s.changes:
+		case n := <-ns.changes:
 			for i := range n {
-				next := s.next(s.version % len(s.all))
+				next := ns.next(ns.version % len(ns.all))
 				ev := lw.WatchEvent[*node]{Type: watch.Modified, Object: next, ResourceVersion: next.ResourceVersion, More: i < n-1}
 				if err := yield(ev); err != nil {
 					return err

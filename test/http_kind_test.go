@@ -31,16 +31,16 @@ type talk struct {
 	at          []time.Time
 }
 
-func (s *talk) client() *http.Client {
+func (t *talk) client() *http.Client {
 	return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		what, body, rest := "list", s.list, io.Reader(strings.NewReader(""))
+		what, body, rest := "list", t.list, io.Reader(strings.NewReader(""))
 		if q := r.URL.Query(); q.Get("watch") != "" {
-			what, body, rest = "watch", s.watch, untilDone{r.Context()}
+			what, body, rest = "watch", t.watch, untilDone{r.Context()}
 			if q.Get("sendInitialEvents") != "" {
 				what = "stream"
 			}
 		}
-		s.asked, s.at = append(s.asked, what), append(s.at, time.Now())
+		t.asked, t.at = append(t.asked, what), append(t.at, time.Now())
 		return &http.Response{
 			StatusCode: 200, Status: "200 OK", Request: r, Header: contentType("application/json"), Body: io.NopCloser(io.MultiReader(strings.NewReader(body), rest)),
 		}, nil

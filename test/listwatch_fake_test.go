@@ -216,12 +216,12 @@ func TestUnnamedObjectsOfFakes(t *testing.T) {
 // optedOut is a real client that wants whole lists.
 type optedOut struct{ applianceClient }
 
-func (c *optedOut) IsWatchListSemanticsUnSupported() bool { return true }
+func (o *optedOut) IsWatchListSemanticsUnSupported() bool { return true }
 
 // streamingFake is a fake that streams lists as a server does.
 type streamingFake struct{ recordingClient }
 
-func (c *streamingFake) IsWatchListSemanticsUnSupported() bool { return false }
+func (s *streamingFake) IsWatchListSemanticsUnSupported() bool { return false }
 
 // A client that opts out of streamed lists by client-go's method is no fake by that. What its lists say decides.
 func TestOptOutOfStreams(t *testing.T) {

@@ -28,9 +28,9 @@ type appliance struct {
 	Size int
 }
 
-func (g *appliance) DeepCopyObject() kruntime.Object {
-	out := *g
-	out.ObjectMeta = *g.ObjectMeta.DeepCopy()
+func (a *appliance) DeepCopyObject() kruntime.Object {
+	out := *a
+	out.ObjectMeta = *a.ObjectMeta.DeepCopy()
 	return &out
 }
 

@@ -206,15 +206,15 @@ type overloaded struct {
 	pause time.Duration
 }
 
-func (s *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+func (o *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
 	if opts.SendInitialEvents == nil {
-		return s.script.Watch(ctx, opts, yield)
+		return o.script.Watch(ctx, opts, yield)
 	}
-	s.mu.Lock()
-	s.at, s.options = append(s.at, time.Now()), append(s.options, opts)
-	first := len(s.at) == 1
-	s.mu.Unlock()
-	pause, version := s.pause, "20"
+	o.mu.Lock()
+	o.at, o.options = append(o.at, time.Now()), append(o.options, opts)
+	first := len(o.at) == 1
+	o.mu.Unlock()
+	pause, version := o.pause, "20"
 	if first {
 		pause, version = 0, "10"
 	}

@@ -186,9 +186,9 @@ type timed struct {
 	tell func(msg string)
 }
 
-func (h *timed) Handle(ctx context.Context, r slog.Record) error {
-	h.tell(r.Message)
-	return h.Handler.Handle(ctx, r)
+func (t *timed) Handle(ctx context.Context, r slog.Record) error {
+	t.tell(r.Message)
+	return t.Handler.Handle(ctx, r)
 }
 
 // Of objects that cannot be read, such as all of a resource whose schema has changed, the first few are logged.

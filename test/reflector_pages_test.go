@@ -194,14 +194,14 @@ type trickle struct {
 	items      int
 }
 
-func (s *trickle) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
-	s.mu.Lock()
-	s.at, s.options = append(s.at, time.Now()), append(s.options, opts)
-	s.mu.Unlock()
-	for i := range s.items {
-		gap := s.gap
+func (t *trickle) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	t.mu.Lock()
+	t.at, t.options = append(t.at, time.Now()), append(t.options, opts)
+	t.mu.Unlock()
+	for i := range t.items {
+		gap := t.gap
 		if i == 0 {
-			gap = s.first
+			gap = t.first
 		}
 		select {
 		case <-time.After(gap):

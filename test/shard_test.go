@@ -403,9 +403,9 @@ type endless struct {
 	n  int
 }
 
-func (s *endless) Watch(_ context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
-	for range s.n {
-		if err := yield(s.ev); err != nil {
+func (e *endless) Watch(_ context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	for range e.n {
+		if err := yield(e.ev); err != nil {
 			return err
 		}
 	}

@@ -71,8 +71,8 @@ func (s *Server) faultOf(req Request) Effect {
 	return nil
 }
 
-func (f *armed) matches(r Request) bool {
-	return (f.Verb == "" || f.Verb == r.Verb) && (f.Resource == "" || f.Resource == r.Resource) && (f.Match == nil || f.Match(r))
+func (a *armed) matches(r Request) bool {
+	return (a.Verb == "" || a.Verb == r.Verb) && (a.Resource == "" || a.Resource == r.Resource) && (a.Match == nil || a.Match(r))
 }
 
 // take counts a request that matches f. It reports whether f happens to that request.

@@ -158,13 +158,13 @@ type recorder struct {
 }
 
 // Unwrap gives http.ResponseController the methods of the ResponseWriter: Flush and Hijack.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // WriteHeader records the status before it sends it, so that a client that has the answer finds its
 // status in the log.
-func (w *recorder) WriteHeader(code int) {
-	w.server.mu.Lock()
-	w.request.Code = code
-	w.server.mu.Unlock()
-	w.ResponseWriter.WriteHeader(code)
+func (r *recorder) WriteHeader(code int) {
+	r.server.mu.Lock()
+	r.request.Code = code
+	r.server.mu.Unlock()
+	r.ResponseWriter.WriteHeader(code)
 }

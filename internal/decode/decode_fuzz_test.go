@@ -26,11 +26,11 @@ type reading struct {
 	meta    metav1.ListMeta
 }
 
-func (g *reading) add(o Object) error {
+func (r *reading) add(o Object) error {
 	if o.Err != nil {
-		g.errs = append(g.errs, o.Err.Error())
+		r.errs = append(r.errs, o.Err.Error())
 	} else {
-		g.objects = append(g.objects, o.Value)
+		r.objects = append(r.objects, o.Value)
 	}
 	return nil
 }

@@ -43,21 +43,21 @@ func newMapScratch(t reflect.Type) *mapScratch {
 }
 
 // begin makes the map at p, with room for n elements, if it is nil.
-func (w *mapScratch) begin(p pointer, n int) {
+func (s *mapScratch) begin(p pointer, n int) {
 	if p.isNil() {
-		w.all.Set(reflect.MakeMapWithSize(w.typ, n))
-		p.set(w.typ, w.allAt.header(w.typ))
+		s.all.Set(reflect.MakeMapWithSize(s.typ, n))
+		p.set(s.typ, s.allAt.header(s.typ))
 	}
 }
 
 // insert sets the element under name in the map at p to elem. The map is made with room for n
 // elements if it is nil. An element that was there is replaced.
-func (w *mapScratch) insert(p pointer, name string, n int) {
-	w.begin(p, n)
-	w.allAt.set(w.typ, p.header(w.typ))
-	w.key.SetString(name)
-	w.all.SetMapIndex(w.key, w.elem)
-	w.all.SetZero()
+func (s *mapScratch) insert(p pointer, name string, n int) {
+	s.begin(p, n)
+	s.allAt.set(s.typ, p.header(s.typ))
+	s.key.SetString(name)
+	s.all.SetMapIndex(s.key, s.elem)
+	s.all.SetZero()
 }
 
 // mapping returns the decoder of maps of type t. Maps whose keys are no strings, or decode

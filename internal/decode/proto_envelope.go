@@ -19,13 +19,13 @@ type envelope struct {
 }
 
 // typeMeta reads field 1 of an envelope: a message of the API version, 1, and the kind, 2.
-func (u *envelope) typeMeta(d *Decoder, data []byte) error {
+func (e *envelope) typeMeta(d *Decoder, data []byte) error {
 	return d.wires.each(data, func(w *wire, num, typ int) (bool, error) {
-		to := &u.apiVersion
+		to := &e.apiVersion
 		switch num {
 		case 1:
 		case 2:
-			to = &u.kind
+			to = &e.kind
 		default:
 			return false, nil
 		}
@@ -38,7 +38,7 @@ func (u *envelope) typeMeta(d *Decoder, data []byte) error {
 
 // open reads the envelope of an object whose bytes are all in data. Further fields of it, which say
 // how the object is encoded, are skipped.
-func (u *envelope) open(d *Decoder, data []byte) error {
+func (e *envelope) open(d *Decoder, data []byte) error {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
 		return fmt.Errorf("%w: an object begins with %.4q", errWire, data)
 	}
@@ -47,11 +47,11 @@ func (u *envelope) open(d *Decoder, data []byte) error {
 		switch num {
 		case 1:
 			if b, err = w.message(typ); err == nil {
-				err = u.typeMeta(d, b)
+				err = e.typeMeta(d, b)
 			}
 		case 2:
 			// Not a copy: the object is decoded before the input changes.
-			u.raw, err = w.message(typ)
+			e.raw, err = w.message(typ)
 		default:
 			return false, nil
 		}

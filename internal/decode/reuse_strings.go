@@ -90,14 +90,14 @@ type hitRate struct {
 }
 
 // count adds a lookup. After trialLength lookups it decides whether to give up, for good.
-func (m *hitRate) count(hit bool) {
-	m.tries++
+func (h *hitRate) count(hit bool) {
+	h.tries++
 	if hit {
-		m.hits++
+		h.hits++
 	}
-	if m.tries == trialLength {
-		m.gaveUp = m.hits < trialLength/2
-		m.tries, m.hits = 0, 0
+	if h.tries == trialLength {
+		h.gaveUp = h.hits < trialLength/2
+		h.tries, h.hits = 0, 0
 	}
 }
 
@@ -218,22 +218,22 @@ type boxedStrings struct {
 }
 
 // get returns b as a string in an interface, and remembers it if it is short.
-func (p *boxedStrings) get(b []byte) any {
+func (bs *boxedStrings) get(b []byte) any {
 	if len(b) > maxIntern {
 		return string(b)
 	}
-	if len(p.table) == 0 {
-		p.table = make([]any, firstSlots)
+	if len(bs.table) == 0 {
+		bs.table = make([]any, firstSlots)
 	}
 	hash := maphash.Bytes(seed, b)
-	at := &p.table[hash%uint64(len(p.table))]
+	at := &bs.table[hash%uint64(len(bs.table))]
 	s, taken := (*at).(string)
 	if taken && s == string(b) {
 		return *at
 	}
-	if taken && p.crowd.displace(len(p.table)) {
-		p.table = enlarged(p.table, func(s any) uint64 { return maphash.String(seed, s.(string)) })
-		at = &p.table[hash%uint64(len(p.table))]
+	if taken && bs.crowd.displace(len(bs.table)) {
+		bs.table = enlarged(bs.table, func(s any) uint64 { return maphash.String(seed, s.(string)) })
+		at = &bs.table[hash%uint64(len(bs.table))]
 	}
 	*at = string(b)
 	return *at

@@ -79,12 +79,12 @@ type endsOnce struct {
 	io.Closer
 }
 
-func (r *endsOnce) Read(p []byte) (int, error) {
-	if r.ended {
+func (e *endsOnce) Read(p []byte) (int, error) {
+	if e.ended {
 		return 0, errors.New("read behind the end")
 	}
-	n, err := r.r.Read(p)
-	r.ended = err != nil
+	n, err := e.r.Read(p)
+	e.ended = err != nil
 	return n, err
 }
 

@@ -20,17 +20,17 @@ type piecewise struct {
 	cut  func(data []byte) int
 }
 
-func (r *piecewise) Read(p []byte) (int, error) {
-	if len(r.data) == 0 {
+func (pw *piecewise) Read(p []byte) (int, error) {
+	if len(pw.data) == 0 {
 		return 0, io.EOF
 	}
-	n := copy(p, r.data[:min(len(r.data), r.cut(r.data))])
-	r.data = r.data[n:]
+	n := copy(p, pw.data[:min(len(pw.data), pw.cut(pw.data))])
+	pw.data = pw.data[n:]
 	return n, nil
 }
 
 // Close lets a workerPool yield while a Read waits.
-func (r *piecewise) Close() error { return nil }
+func (pw *piecewise) Close() error { return nil }
 
 // before cuts before the next occurrence of s, or behind it if it is next.
 func before(s string) func(data []byte) int {

@@ -170,7 +170,7 @@ type Read struct {
 }
 
 // Index returns r as the read of an index, whose violations are S2.
-func (r Read) Index() Read { r.family = "S2"; return r }
+func (read Read) Index() Read { read.family = "S2"; return read }
 
 // Reads records a read. If Ret is 0 the read ends now.
 func (l *Log) Reads(r Read) {

@@ -62,18 +62,18 @@ func (l *Log) Requests(q Request) *Request {
 }
 
 // Yields records an event that was passed to the copy.
-func (q *Request) Yields(e Event) {
-	q.log.mu.Lock()
-	defer q.log.mu.Unlock()
-	q.events = append(q.events, e)
+func (req *Request) Yields(e Event) {
+	req.log.mu.Lock()
+	defer req.log.mu.Unlock()
+	req.events = append(req.events, e)
 }
 
 // Ends records the end of the request. set writes the result into it; it runs with the log locked.
-func (q *Request) Ends(set func(*Request)) {
-	q.log.mu.Lock()
-	defer q.log.mu.Unlock()
-	set(q)
-	q.ret = q.log.next()
+func (req *Request) Ends(set func(*Request)) {
+	req.log.mu.Lock()
+	defer req.log.mu.Unlock()
+	set(req)
+	req.ret = req.log.next()
 }
 
 // Gives records that a source yielded an object that must be transformed.
@@ -155,37 +155,37 @@ type positionModel struct {
 // checkStart checks a request when it begins. A copy makes one request at a time. A watch must
 // start at the position. It may start at the version of an older list only if that was at least the
 // fourth older answer in a row: then the server has gone back in time.
-func (s *positionModel) checkStart(q *Request) {
-	s.settleUseless(q)
-	s.r.met("R13")
-	if s.last != nil && (s.last.ret == 0 || s.last.ret > q.call) {
-		s.r.fail(q.call, "R1", "%s while %s is open", q, s.last)
+func (m *positionModel) checkStart(q *Request) {
+	m.settleUseless(q)
+	m.r.met("R13")
+	if m.last != nil && (m.last.ret == 0 || m.last.ret > q.call) {
+		m.r.fail(q.call, "R1", "%s while %s is open", q, m.last)
 	}
 	if q.Invalid && !q.Injected {
-		s.r.fail(q.call, "R13", "%s is not valid: %v", q, q.Err)
+		m.r.fail(q.call, "R13", "%s is not valid: %v", q, q.Err)
 	}
-	s.checkFollows(q)
+	m.checkFollows(q)
 	if q.Verb != Watch && q.Verb != Witness {
 		return
 	}
 	version, err := ParseVersion(q.Version)
-	s.r.met("R1")
-	s.r.met("R3")
-	s.r.met("R9")
+	m.r.met("R1")
+	m.r.met("R3")
+	m.r.met("R9")
 	switch {
-	case err != nil || !s.listed:
-		s.r.fail(q.call, "R1", "%s without a list before it", q)
-	case version == s.at:
-	case s.older != 0 && version == s.older:
-		s.r.met("R6")
-		if s.refused < 4 {
-			s.r.fail(q.call, "R6", "%s, the version of an older answer that was not refused often enough, after %d", q, s.at)
+	case err != nil || !m.listed:
+		m.r.fail(q.call, "R1", "%s without a list before it", q)
+	case version == m.at:
+	case m.older != 0 && version == m.older:
+		m.r.met("R6")
+		if m.refused < 4 {
+			m.r.fail(q.call, "R6", "%s, the version of an older answer that was not refused often enough, after %d", q, m.at)
 		}
-		s.at, s.older, s.refused = version, 0, 0
-	case version < s.at:
-		s.r.fail(q.call, "R3", "%s, which is before %d", q, s.at)
+		m.at, m.older, m.refused = version, 0, 0
+	case version < m.at:
+		m.r.fail(q.call, "R3", "%s, which is before %d", q, m.at)
 	default:
-		s.r.fail(q.call, "R1", "%s, which is beyond %d", q, s.at)
+		m.r.fail(q.call, "R1", "%s, which is beyond %d", q, m.at)
 	}
 }
 
@@ -197,30 +197,30 @@ const suspicious = 4
 // lost, a list must follow. If the watch only broke, another watch must follow, which resumes it; a
 // probe, which is a list with limit 1, or the question of a witness may come in between. If the
 // server has another history, nothing but a list may follow until one has come.
-func (s *positionModel) checkFollows(q *Request) {
+func (m *positionModel) checkFollows(q *Request) {
 	probe := q.isProbe()
-	if s.rewound {
-		s.r.met("R16")
+	if m.rewound {
+		m.r.met("R16")
 		if q.Verb == Watch || probe {
-			s.r.fail(q.call, "R16", "%s, though the server is known to have another history", q)
+			m.r.fail(q.call, "R16", "%s, though the server is known to have another history", q)
 		}
 		return
 	}
-	if s.last == nil || s.last.Verb != Watch && s.last.Verb != Witness {
+	if m.last == nil || m.last.Verb != Watch && m.last.Verb != Witness {
 		return
 	}
-	s.r.met("R5")
+	m.r.met("R5")
 	switch {
-	case s.last.Lost && (q.Verb == Watch || probe):
-		s.r.fail(q.call, "R5", "%s after %s ended with %v", q, s.last, s.last.Err)
-	case !s.last.Lost && !s.last.Refused && s.broken < suspicious && q.Verb != Watch && !probe:
-		s.r.fail(q.call, "R5", "%s after %s ended with %v, which a watch could go on from", q, s.last, s.last.Err)
+	case m.last.Lost && (q.Verb == Watch || probe):
+		m.r.fail(q.call, "R5", "%s after %s ended with %v", q, m.last, m.last.Err)
+	case !m.last.Lost && !m.last.Refused && m.broken < suspicious && q.Verb != Watch && !probe:
+		m.r.fail(q.call, "R5", "%s after %s ended with %v, which a watch could go on from", q, m.last, m.last.Err)
 	}
 }
 
 // applyResult applies the answer to q. The initial events of a stream do not move the position:
 // only the bookmark that ends them does, because the list is not complete before.
-func (s *positionModel) applyResult(q *Request) {
+func (m *positionModel) applyResult(q *Request) {
 	live := q.Verb != Stream
 	moved := false
 	for _, e := range q.events {
@@ -228,48 +228,48 @@ func (s *positionModel) applyResult(q *Request) {
 		switch {
 		case err != nil:
 		case e.End && !live:
-			s.applyWhole(q, version)
+			m.applyWhole(q, version)
 			live = true
 		case e.Refused:
 		case !live: // an initial event moves nothing
-			s.r.met("R2")
+			m.r.met("R2")
 		default:
-			moved = moved || version > s.at
-			s.at = max(s.at, version)
+			moved = moved || version > m.at
+			m.at = max(m.at, version)
 		}
 	}
 	switch {
 	case moved:
-		s.broken = 0
+		m.broken = 0
 	case q.Verb == Witness && q.Err == nil:
-		s.rewound = !q.Had
+		m.rewound = !q.Had
 	case q.Verb != List || q.Err != nil:
-		s.broken++
+		m.broken++
 	}
 	if q.Verb == List && q.Err == nil {
-		s.applyList(q)
+		m.applyList(q)
 	}
 }
 
 // settleUseless decides about a list whose objects were all bad. A copy must refuse such a list,
 // but it takes it if a Transform left out other objects, which the truth does not know. The next
 // request tells: after a list that was refused comes another list.
-func (s *positionModel) settleUseless(q *Request) {
-	if s.before == nil {
+func (m *positionModel) settleUseless(q *Request) {
+	if m.before == nil {
 		return
 	}
-	if last := s.last; q.Verb != Watch && !q.isProbe() {
-		*s = *s.before
-		s.last = last
-		s.broken++
+	if last := m.last; q.Verb != Watch && !q.isProbe() {
+		*m = *m.before
+		m.last = last
+		m.broken++
 	}
-	s.before = nil
+	m.before = nil
 }
 
 // onlyBad reports whether the server that answered q had bad objects at version, and no other ones.
-func (s *positionModel) onlyBad(q *Request, version uint64) bool {
-	for i := s.l.truth.at(q.call).epoch; i <= s.l.truth.at(q.ret).epoch; i++ {
-		if items, bad := s.l.truth.state(point{i, version}); len(items) == 0 && len(bad) > 0 {
+func (m *positionModel) onlyBad(q *Request, version uint64) bool {
+	for i := m.l.truth.at(q.call).epoch; i <= m.l.truth.at(q.ret).epoch; i++ {
+		if items, bad := m.l.truth.state(point{i, version}); len(items) == 0 && len(bad) > 0 {
 			return true
 		}
 	}
@@ -278,58 +278,58 @@ func (s *positionModel) onlyBad(q *Request, version uint64) bool {
 
 // applyList applies the answer to a list. Pages count only when the last has come, and only if all
 // have the same version.
-func (s *positionModel) applyList(q *Request) {
+func (m *positionModel) applyList(q *Request) {
 	version, err := ParseVersion(q.Listed)
 	if err != nil {
 		return
 	}
 	if q.Limit == 1 { // a probe: it asks only for the server's version
-		if version < s.at {
-			s.refused++
-			s.broken++
+		if version < m.at {
+			m.refused++
+			m.broken++
 		}
 		return
 	}
 	if q.Continue == "" {
-		s.pages, s.mixed = version, false
+		m.pages, m.mixed = version, false
 	}
-	s.r.met("R7")
-	s.mixed = s.mixed || s.pages != version
-	if q.More == "" && !s.mixed {
-		s.applyWhole(q, version)
-		if s.older != 0 {
-			s.broken++
+	m.r.met("R7")
+	m.mixed = m.mixed || m.pages != version
+	if q.More == "" && !m.mixed {
+		m.applyWhole(q, version)
+		if m.older != 0 {
+			m.broken++
 		}
 	}
 }
 
 // applyWhole applies a whole list of version. An older one than the position does not move it: the
 // copy must refuse it, until checkStart believes it.
-func (s *positionModel) applyWhole(q *Request, version uint64) {
-	if version >= s.at && s.onlyBad(q, version) {
-		was := *s
-		s.before = &was
+func (m *positionModel) applyWhole(q *Request, version uint64) {
+	if version >= m.at && m.onlyBad(q, version) {
+		was := *m
+		m.before = &was
 	}
-	s.listed = true
-	if version >= s.at || s.rewound {
-		s.at, s.older, s.refused, s.rewound = version, 0, 0, false
+	m.listed = true
+	if version >= m.at || m.rewound {
+		m.at, m.older, m.refused, m.rewound = version, 0, 0, false
 		return
 	}
-	s.older = version
-	s.refused++
+	m.older = version
+	m.refused++
 }
 
 // isProbe reports whether q asks about the server, and not for its objects.
-func (q *Request) isProbe() bool { return q.Verb == Witness || q.Verb == List && q.Limit == 1 }
+func (req *Request) isProbe() bool { return req.Verb == Witness || req.Verb == List && req.Limit == 1 }
 
-func (q *Request) String() string {
+func (req *Request) String() string {
 	switch {
-	case q.Verb == List && q.Continue != "":
+	case req.Verb == List && req.Continue != "":
 		return "the next page of a list"
-	case q.Verb == List:
-		return fmt.Sprintf("a list with limit %d", q.Limit)
+	case req.Verb == List:
+		return fmt.Sprintf("a list with limit %d", req.Limit)
 	}
-	return fmt.Sprintf("a %s from %q", q.Verb, q.Version)
+	return fmt.Sprintf("a %s from %q", req.Verb, req.Version)
 }
 
 // The most requests that a copy may make, whatever the server answers.

@@ -140,24 +140,24 @@ func (w *world) watch() *watched {
 }
 
 // recruit makes a new shadow.
-func (x *watched) recruit() {
-	x.shadowMu.Lock()
-	defer x.shadowMu.Unlock()
-	x.shadow = lw.Derive(x.g, lw.Collection[*Part](x.inf), func(p *Part) *made {
+func (w *watched) recruit() {
+	w.shadowMu.Lock()
+	defer w.shadowMu.Unlock()
+	w.shadow = lw.Derive(w.g, lw.Collection[*Part](w.inf), func(p *Part) *made {
 		return &made{Meta: sameMeta(p), Text: "shadow"}
 	}, "shadow")
-	x.remove = x.outlives.Add(x.shadow)
+	w.remove = w.outlives.Add(w.shadow)
 }
 
 // retire takes the shadow out, closes it, and makes another one.
-func (x *watched) retire() {
-	x.shadowMu.Lock()
-	x.remove()
-	if behind := x.shadow.Close(); len(behind) > 0 {
+func (w *watched) retire() {
+	w.shadowMu.Lock()
+	w.remove()
+	if behind := w.shadow.Close(); len(behind) > 0 {
 		panic(fmt.Sprintf("with a member that has left its union, Close has closed %v", behind))
 	}
-	x.shadowMu.Unlock()
-	x.recruit()
+	w.shadowMu.Unlock()
+	w.recruit()
 }
 
 // describeMade is what the oracle is told of an object in a handler's story.
@@ -226,11 +226,11 @@ func wantPeers(items []oracle.Item) string {
 }
 
 // read records one snapshot of the graph.
-func (x *watched) read(session string, rest bool) {
-	r := oracle.GraphRead{Session: session, Copy: x.copy, Call: x.log.Tick(), Rest: rest}
-	snap := x.g.Snapshot()
-	r.Version = snap.ResourceVersion(x.inf)
-	for i, v := range x.views {
+func (w *watched) read(session string, rest bool) {
+	r := oracle.GraphRead{Session: session, Copy: w.copy, Call: w.log.Tick(), Rest: rest}
+	snap := w.g.Snapshot()
+	r.Version = snap.ResourceVersion(w.inf)
+	for i, v := range w.views {
 		content := lw.In(snap, v.d)
 		var lines []string
 		for m := range content.All() {
@@ -242,15 +242,15 @@ func (x *watched) read(session string, rest bool) {
 		r.Views = append(r.Views, oracle.View{Name: v.name, Step: content.ResourceVersion(), Shows: joinLines(lines...), Of: v.of})
 	}
 	if rest {
-		r.Want, r.WantVersion = describeAll(x.inf.Store().List()), x.inf.Store().ResourceVersion()
+		r.Want, r.WantVersion = describeAll(w.inf.Store().List()), w.inf.Store().ResourceVersion()
 	}
-	x.log.GraphReads(r)
+	w.log.GraphReads(r)
 }
 
 // gets records two Gets of two collections in a row.
-func (x *watched) gets(name string) {
+func (w *watched) gets(name string) {
 	key := partKey(name)
-	all, even := x.views[witnessView].d.Store(), x.views[evenView].d.Store()
+	all, even := w.views[witnessView].d.Store(), w.views[evenView].d.Store()
 	p := oracle.GraphPair{Before: all.ResourceVersion(), Of: evenItem}
 	if m, ok := all.Get(key); ok {
 		p.First = describe(m.Part)
@@ -259,67 +259,67 @@ func (x *watched) gets(name string) {
 		p.Second = describe(m.Part)
 	}
 	p.After = even.ResourceVersion()
-	x.log.GraphPairs(p)
+	w.log.GraphPairs(p)
 }
 
 // readDuringSteps reads whenever the graph computes, so that reads meet commits.
-func (x *watched) readDuringSteps(ctx context.Context) {
-	defer close(x.reader)
+func (w *watched) readDuringSteps(ctx context.Context) {
+	defer close(w.reader)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-x.computes:
+		case <-w.computes:
 		}
-		reads := x.reads.Add(1)
+		reads := w.reads.Add(1)
 		if reads > 60 {
 			continue
 		}
 		if reads%5 == 0 {
-			x.retire()
+			w.retire()
 		}
 		for range 3 {
-			x.read(fmt.Sprintf("a reader during steps of copy %d", x.copy), false)
+			w.read(fmt.Sprintf("a reader during steps of copy %d", w.copy), false)
 			for _, name := range []string{"a", "b", "c"} {
-				x.gets(name)
+				w.gets(name)
 			}
 		}
 	}
 }
 
 // look reads all that the graph shows.
-func (x *watched) look(rest bool) {
-	x.read(fmt.Sprintf("the main session of the graph of copy %d", x.copy), rest)
+func (w *watched) look(rest bool) {
+	w.read(fmt.Sprintf("the main session of the graph of copy %d", w.copy), rest)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		x.gets(name)
+		w.gets(name)
 	}
 }
 
 // quiet records what the collections have when all has been told.
-func (x *watched) quiet() {
-	for i, v := range x.views {
+func (w *watched) quiet() {
+	for i, v := range w.views {
 		var items []oracle.Item
 		for m := range v.d.Store().All() {
 			items = append(items, *describeMade(m))
 		}
-		x.told[i].Quiets(items)
+		w.told[i].Quiets(items)
 	}
-	x.look(true)
+	w.look(true)
 }
 
 // stop ends the graph, and checks that it ends.
-func (x *watched) stop() {
-	x.cancel()
+func (w *watched) stop() {
+	w.cancel()
 	select {
-	case err := <-x.done:
+	case err := <-w.done:
 		if err != nil {
 			panic(fmt.Sprintf("Graph.Run: %v", err))
 		}
 	case <-time.After(time.Hour):
 		panic("waited for an hour for Graph.Run to return")
 	}
-	within(x.reader, "the reader during steps to end")
-	for _, reg := range x.regs {
+	within(w.reader, "the reader during steps to end")
+	for _, reg := range w.regs {
 		within(reg.Done(), "a handler of the graph to be done")
 	}
 }

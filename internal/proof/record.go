@@ -52,8 +52,8 @@ type recorded struct {
 }
 
 // Reuses is part of [request.Source]: the log sees the objects as the source has decoded them.
-func (s *recorded) Reuses(request.Mark) bool {
-	_, decodes := s.src.(*lw.HTTP[*Part])
+func (r *recorded) Reuses(request.Mark) bool {
+	_, decodes := r.src.(*lw.HTTP[*Part])
 	return decodes
 }
 
@@ -61,17 +61,17 @@ func (s *recorded) Reuses(request.Mark) bool {
 // not pass on its own in a loop without a pause.
 const hot = 40
 
-func (s *recorded) begin(ctx context.Context, q oracle.Request) *oracle.Request {
-	s.mu.Lock()
+func (r *recorded) begin(ctx context.Context, q oracle.Request) *oracle.Request {
+	r.mu.Lock()
 	now := time.Now()
-	for len(s.recent) > 0 && now.Sub(s.recent[0]) > time.Second {
-		s.recent = s.recent[1:]
+	for len(r.recent) > 0 && now.Sub(r.recent[0]) > time.Second {
+		r.recent = r.recent[1:]
 	}
-	s.recent = append(s.recent, now)
-	stop := len(s.recent) > hot
-	s.mu.Unlock()
-	q.Copy, q.At = s.copy, now
-	rec := s.log.Requests(q)
+	r.recent = append(r.recent, now)
+	stop := len(r.recent) > hot
+	r.mu.Unlock()
+	q.Copy, q.At = r.copy, now
+	rec := r.log.Requests(q)
 	if stop {
 		<-ctx.Done()
 	}
@@ -87,12 +87,12 @@ func ended(q *oracle.Request, err, refused error) {
 	q.Injected = apierrors.IsInvalid(err) && q.Verb == oracle.Stream
 }
 
-func (s *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func(*Part, error) error) (metav1.ListMeta, error) {
-	q := s.begin(ctx, oracle.Request{Verb: oracle.List, Version: opts.ResourceVersion, Limit: opts.Limit, Continue: opts.Continue})
+func (r *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func(*Part, error) error) (metav1.ListMeta, error) {
+	q := r.begin(ctx, oracle.Request{Verb: oracle.List, Version: opts.ResourceVersion, Limit: opts.Limit, Continue: opts.Continue})
 	var refused error
-	meta, err := s.src.List(ctx, opts, func(p *Part, err error) error {
-		if err == nil && s.transform && opts.Limit != 1 { // nobody transforms what a probe has
-			s.log.Gives(p)
+	meta, err := r.src.List(ctx, opts, func(p *Part, err error) error {
+		if err == nil && r.transform && opts.Limit != 1 { // nobody transforms what a probe has
+			r.log.Gives(p)
 		}
 		refused = yield(p, err)
 		return refused
@@ -105,9 +105,9 @@ func (s *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func
 }
 
 // Had is part of [lw.Witness].
-func (s *recorded) Had(ctx context.Context, obj lw.Meta, version string) (had bool, err error) {
-	q := s.begin(ctx, oracle.Request{Verb: oracle.Witness, Version: version})
-	had, err = lw.Had(ctx, s.src, obj, version)
+func (r *recorded) Had(ctx context.Context, obj lw.Meta, version string) (had bool, err error) {
+	q := r.begin(ctx, oracle.Request{Verb: oracle.Witness, Version: version})
+	had, err = lw.Had(ctx, r.src, obj, version)
 	q.Ends(func(q *oracle.Request) {
 		if errors.Is(err, errors.ErrUnsupported) {
 			// The server has answered, and the answer leaves the question open: no request has failed,
@@ -121,16 +121,16 @@ func (s *recorded) Had(ctx context.Context, obj lw.Meta, version string) (had bo
 	return had, err
 }
 
-func (s *recorded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Part]) error) error {
+func (r *recorded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Part]) error) error {
 	verb := oracle.Watch
 	if opts.SendInitialEvents != nil {
 		verb = oracle.Stream
 	}
-	q := s.begin(ctx, oracle.Request{Verb: verb, Version: opts.ResourceVersion})
+	q := r.begin(ctx, oracle.Request{Verb: verb, Version: opts.ResourceVersion})
 	var refused error
-	err := s.src.Watch(ctx, opts, func(ev lw.WatchEvent[*Part]) error {
-		if s.transform && ev.Err == nil && ev.Object != nil && ev.Type != watch.Deleted {
-			s.log.Gives(ev.Object)
+	err := r.src.Watch(ctx, opts, func(ev lw.WatchEvent[*Part]) error {
+		if r.transform && ev.Err == nil && ev.Object != nil && ev.Type != watch.Deleted {
+			r.log.Gives(ev.Object)
 		}
 		refused = yield(ev)
 		q.Yields(oracle.Event{Version: ev.ResourceVersion, End: ev.InitialEventsEnd, Refused: refused != nil})

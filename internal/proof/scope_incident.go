@@ -122,87 +122,87 @@ func newScopeRun(s scopeSetup, server partServer) *scopeRun {
 }
 
 // begin starts a copy, with a handler that filters beside the one that is told everything.
-func (w *scopeRun) begin() {
-	w.start()
-	w.join(true)
+func (r *scopeRun) begin() {
+	r.start()
+	r.join(true)
 }
 
-func (w *scopeRun) join(filter bool) {
+func (r *scopeRun) join(filter bool) {
 	o := oracle.Handler{Lossless: true}
 	if filter {
 		o.Filter = func(i oracle.Item) bool { return i.Content[len(i.Content)-1]%2 == 0 }
 	}
-	l := w.listen(o)
+	l := r.listen(o)
 	h := l.handler()
 	if filter {
 		h.Filter = func(p *Part) bool { return o.Filter(*describe(p)) }
 	}
 	l.block()
-	w.register(l, h)
+	r.register(l, h)
 	l.open()
 }
 
 // step does what a word says, and all that it leads to.
-func (w *scopeRun) step(text string) {
+func (r *scopeRun) step(text string) {
 	verb, name, _ := strings.Cut(text, " ")
 	switch verb {
 	case "start":
-		w.begin()
-		w.settled()
+		r.begin()
+		r.settled()
 		return
 	case "time":
 		time.Sleep(longTime)
-		w.settled()
+		r.settled()
 		return
 	case "create", "update":
-		w.write(name)
+		r.write(name)
 	case "delete":
-		w.remove(name)
+		r.remove(name)
 	case "recreate":
-		w.remove(name)
-		w.write(name)
+		r.remove(name)
+		r.write(name)
 	default:
-		w.incident(text)
+		r.incident(text)
 		return
 	}
-	w.settled()
-	w.after()
-	w.look()
+	r.settled()
+	r.after()
+	r.look()
 }
 
 // write writes an object in a way that no write before it did: it moves to the other group, and a
 // filter and a transform that leaves some out see it come and go.
-func (w *scopeRun) write(name string) {
+func (r *scopeRun) write(name string) {
 	sizes := []int{1, 2, 3, 0}
-	if w.turns {
+	if r.turns {
 		sizes = []int{1, sizeLeftOut, 2, sizeBad}
 	}
-	size := sizes[w.writes%len(sizes)]
-	w.writes++
+	size := sizes[r.writes%len(sizes)]
+	r.writes++
 	group := "x"
-	if p := w.last[partKey(name)]; p != nil && p.Group == "x" {
+	if p := r.last[partKey(name)]; p != nil && p.Group == "x" {
 		group = "y"
 	}
-	w.put(name, group, size)
+	r.put(name, group, size)
 }
 
-func (w *scopeRun) incident(text string) {
+func (r *scopeRun) incident(text string) {
 	name, trigger, _ := strings.Cut(strings.TrimPrefix(text, "["), "]")
-	for _, in := range scopeIncidents(w.setup) {
+	for _, in := range scopeIncidents(r.setup) {
 		if in.name != name {
 			continue
 		}
-		w.armed = name
-		in.do(w)
+		r.armed = name
+		in.do(r)
 		switch trigger {
 		case onRewatch:
-			w.server.line().Disconnect()
+			r.server.line().Disconnect()
 		case onRelist:
-			w.server.line().Disconnect()
-			w.age()
+			r.server.line().Disconnect()
+			r.age()
 		}
-		if w.inf != nil {
-			w.settled()
+		if r.inf != nil {
+			r.settled()
 		}
 		return
 	}
@@ -210,44 +210,44 @@ func (w *scopeRun) incident(text string) {
 }
 
 // cameBy counts the incident, but for one that nothing came by.
-func (w *scopeRun) cameBy() {
-	if d, ok := w.server.(*direct); ok {
+func (r *scopeRun) cameBy() {
+	if d, ok := r.server.(*direct); ok {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if len(d.next) > 0 {
 			return
 		}
 	}
-	if w.armed != "" {
-		w.injected = append(w.injected, w.armed)
+	if r.armed != "" {
+		r.injected = append(r.injected, r.armed)
 	}
 }
 
-func (w *scopeRun) after() {
-	for _, f := range w.later {
+func (r *scopeRun) after() {
+	for _, f := range r.later {
 		f()
 	}
-	w.later = nil
+	r.later = nil
 }
 
 // outage is a server that cannot be reached until the next command is done, whose history may be
 // gone by then.
-func (w *scopeRun) outage(gone bool) {
-	w.server.down()
-	w.server.line().Disconnect()
-	w.later = append(w.later, func() {
+func (r *scopeRun) outage(gone bool) {
+	r.server.down()
+	r.server.line().Disconnect()
+	r.later = append(r.later, func() {
 		if gone {
-			w.age()
+			r.age()
 		}
-		w.server.clear()
+		r.server.clear()
 	})
 }
 
 // spoil writes an object that cannot be decoded, or not be transformed.
-func (w *scopeRun) spoil(name string) {
-	if _, overHTTP := w.server.(*web); overHTTP {
-		w.put(name, "x", sizeBroken)
+func (r *scopeRun) spoil(name string) {
+	if _, overHTTP := r.server.(*web); overHTTP {
+		r.put(name, "x", sizeBroken)
 	} else {
-		w.put(name, "x", sizeBad)
+		r.put(name, "x", sizeBad)
 	}
 }

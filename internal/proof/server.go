@@ -361,8 +361,8 @@ type Fault struct {
 	Inject func(n int)
 }
 
-func (o Transport) faults() (out []proofFault) {
-	for _, f := range o.Faults {
+func (t Transport) faults() (out []proofFault) {
+	for _, f := range t.Faults {
 		out = append(out, proofFault{id: f.ID, name: f.Name, web: func(_ *world, _ *apiserver.Server, n int) { f.Inject(n) }})
 	}
 	return out
@@ -386,21 +386,21 @@ func newWeb(over Transport) *web {
 	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: client, Accept: over.Accept}, over}
 }
 
-func (s *web) line() *history.Line          { return s.server.Line }
-func (s *web) source() lw.Source[*Part]     { return s.src }
-func (s *web) parts() *apiserver.Collection { return s.server.Collection("parts") }
-func (s *web) down()                        { s.server.SetDown(true) }
-func (s *web) close()                       { s.src.Client.CloseIdleConnections(); s.server.Close() }
+func (w *web) line() *history.Line          { return w.server.Line }
+func (w *web) source() lw.Source[*Part]     { return w.src }
+func (w *web) parts() *apiserver.Collection { return w.server.Collection("parts") }
+func (w *web) down()                        { w.server.SetDown(true) }
+func (w *web) close()                       { w.src.Client.CloseIdleConnections(); w.server.Close() }
 
-func (s *web) clear() {
-	s.server.Clear()
-	s.server.SetDown(false)
-	if s.over.Clear != nil {
-		s.over.Clear()
+func (w *web) clear() {
+	w.server.Clear()
+	w.server.SetDown(false)
+	if w.over.Clear != nil {
+		w.over.Clear()
 	}
 }
 
-func (s *web) put(p *Part) (types.UID, uint64) {
+func (w *web) put(p *Part) (types.UID, uint64) {
 	data, err := json.Marshal(p)
 	must(err)
 	if p.Size == sizeBroken {
@@ -410,18 +410,18 @@ func (s *web) put(p *Part) (types.UID, uint64) {
 		data, err = json.Marshal(m)
 		must(err)
 	}
-	out, err := s.parts().Get(lw.KeyOf(p))
+	out, err := w.parts().Get(lw.KeyOf(p))
 	if err == nil {
-		out, err = s.parts().Update(data)
+		out, err = w.parts().Update(data)
 	} else {
-		out, err = s.parts().Create(data)
+		out, err = w.parts().Create(data)
 	}
 	must(err)
 	return out.UID, out.Version
 }
 
-func (s *web) remove(key lw.Key) uint64 {
-	out, err := s.parts().Delete(key)
+func (w *web) remove(key lw.Key) uint64 {
+	out, err := w.parts().Delete(key)
 	must(err)
 	return out.Version
 }

@@ -90,7 +90,7 @@ func longestPause() float64 {
 // happens.
 type podList int
 
-func (n podList) RoundTrip(req *http.Request) (*http.Response, error) {
+func (l podList) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp := &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1,
 		Header: http.Header{"Content-Type": {"application/json"}}, Request: req}
 	if req.URL.Query().Get("watch") != "" {
@@ -98,7 +98,7 @@ func (n podList) RoundTrip(req *http.Request) (*http.Response, error) {
 		context.AfterFunc(req.Context(), func() { w.CloseWithError(req.Context().Err()) })
 		resp.Body = r
 	} else {
-		resp.Body = &podBody{n: int(n)}
+		resp.Body = &podBody{n: int(l)}
 	}
 	return resp, nil
 }

@@ -78,8 +78,8 @@ func (f *follower) stop() {
 // fixed is a source of objects that never change.
 type fixed []*corev1.Service
 
-func (s fixed) List(_ context.Context, _ metav1.ListOptions, yield func(*corev1.Service, error) error) (metav1.ListMeta, error) {
-	for _, obj := range s {
+func (f fixed) List(_ context.Context, _ metav1.ListOptions, yield func(*corev1.Service, error) error) (metav1.ListMeta, error) {
+	for _, obj := range f {
 		if err := yield(obj, nil); err != nil {
 			return metav1.ListMeta{}, err
 		}
@@ -87,12 +87,12 @@ func (s fixed) List(_ context.Context, _ metav1.ListOptions, yield func(*corev1.
 	return metav1.ListMeta{ResourceVersion: "1"}, nil
 }
 
-func (s fixed) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*corev1.Service]) error) error {
+func (f fixed) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*corev1.Service]) error) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (s fixed) Hints() lw.SourceHints { return lw.SourceHints{NoStream: true} }
+func (f fixed) Hints() lw.SourceHints { return lw.SourceHints{NoStream: true} }
 
 func must(err error) {
 	if err != nil {

@@ -42,10 +42,10 @@ func Charts(w io.Writer, title string, perRow int, charts []Chart) error {
 	return c.finish(w, width*float64(min(perRow, len(charts)))+margin, top+height*float64(rows), title+": "+strings.Join(names, "; "))
 }
 
-func (p Chart) draw(c *canvas, x, y, width, height float64) {
+func (ch Chart) draw(c *canvas, x, y, width, height float64) {
 	left, right, top, bottom := x+70, x+width-150, y+44, y+height-48
-	xs, ys := newAxis(left, right, p.Log), newAxis(bottom, top, p.Log)
-	for _, curve := range p.Curves {
+	xs, ys := newAxis(left, right, ch.Log), newAxis(bottom, top, ch.Log)
+	for _, curve := range ch.Curves {
 		for _, point := range curve.Points {
 			xs.include(point[0])
 			ys.include(point[1])
@@ -54,20 +54,20 @@ func (p Chart) draw(c *canvas, x, y, width, height float64) {
 	xs.round()
 	ys.round()
 
-	c.text("", "start", x+12, y+16, p.Title)
-	c.text("note", "start", x+12, y+34, p.Y)
+	c.text("", "start", x+12, y+16, ch.Title)
+	c.text("note", "start", x+12, y+34, ch.Y)
 	for _, v := range ys.marks() {
 		c.line("grid", left, ys.at(v), right, ys.at(v))
-		c.text("note", "end", left-6, ys.at(v)+4, p.mark(v, p.Bytes))
+		c.text("note", "end", left-6, ys.at(v)+4, ch.mark(v, ch.Bytes))
 	}
 	for _, v := range xs.marks() {
 		c.line("axis", xs.at(v), bottom, xs.at(v), bottom+4)
-		c.text("note", "middle", xs.at(v), bottom+17, p.mark(v, false))
+		c.text("note", "middle", xs.at(v), bottom+17, ch.mark(v, false))
 	}
 	c.line("axis", left, bottom, right, bottom)
-	c.text("note", "middle", (left+right)/2, bottom+35, p.X)
+	c.text("note", "middle", (left+right)/2, bottom+35, ch.X)
 
-	for i, curve := range p.Curves {
+	for i, curve := range ch.Curves {
 		class := "line a"
 		if curve.Second {
 			class = "line b"
@@ -85,7 +85,7 @@ func (p Chart) draw(c *canvas, x, y, width, height float64) {
 }
 
 // mark formats a value at an axis.
-func (p Chart) mark(v float64, bytes bool) string {
+func (ch Chart) mark(v float64, bytes bool) string {
 	if bytes {
 		units := []string{"B", "kB", "MB", "GB", "TB"}
 		i := 0

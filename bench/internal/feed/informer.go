@@ -89,8 +89,8 @@ type clientGo struct {
 	stop func()
 }
 
-func (i *clientGo) AddHandler(h Handler) (synced func()) {
-	reg, err := i.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
+func (c *clientGo) AddHandler(h Handler) (synced func()) {
+	reg, err := c.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if h.Add != nil {
 				h.Add(obj.(*corev1.Pod))
@@ -104,25 +104,25 @@ func (i *clientGo) AddHandler(h Handler) (synced func()) {
 		DeleteFunc: func(any) {},
 	}, h.Resync)
 	must(err)
-	return func() { i.wait(reg.HasSynced) }
+	return func() { c.wait(reg.HasSynced) }
 }
 
-func (i *clientGo) IndexByNamespace() {
-	must(i.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}))
+func (c *clientGo) IndexByNamespace() {
+	must(c.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}))
 }
 
-func (i *clientGo) WaitForSync() { i.wait(i.HasSynced) }
+func (c *clientGo) WaitForSync() { c.wait(c.HasSynced) }
 
-func (i *clientGo) wait(synced cache.InformerSynced) {
+func (c *clientGo) wait(synced cache.InformerSynced) {
 	for !synced() {
-		if i.ctx.Err() != nil {
+		if c.ctx.Err() != nil {
 			panic("feed: stopped before sync")
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-func (i *clientGo) Stop() { i.stop() }
+func (c *clientGo) Stop() { c.stop() }
 
 // start calls run in a goroutine. stop cancels its context and waits for its end. The context ends
 // after five minutes at the latest, so that a benchmark that hangs fails.

@@ -86,49 +86,49 @@ type recorder struct {
 	lists int // that are being served
 }
 
-func (c *recorder) arrived(k Kind) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	bin := int(time.Since(c.start) * tenths / time.Second)
-	for len(c.r.Arrivals[k]) <= bin {
-		c.r.Arrivals[k] = append(c.r.Arrivals[k], 0)
+func (r *recorder) arrived(k Kind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bin := int(time.Since(r.start) * tenths / time.Second)
+	for len(r.r.Arrivals[k]) <= bin {
+		r.r.Arrivals[k] = append(r.r.Arrivals[k], 0)
 	}
-	c.r.Arrivals[k][bin]++
+	r.r.Arrivals[k][bin]++
 }
 
-func (c *recorder) busy() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.r.Busy++
+func (r *recorder) busy() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r.Busy++
 }
 
-func (c *recorder) expired() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.r.Expired++
+func (r *recorder) expired() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r.Expired++
 }
 
 // listing counts the lists that are being served. It is called with 1 and then with -1.
-func (c *recorder) listing(d int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lists += d
-	c.r.Lists = max(c.r.Lists, c.lists)
+func (r *recorder) listing(d int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lists += d
+	r.r.Lists = max(r.r.Lists, r.lists)
 }
 
-func (c *recorder) sent(bytes int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.r.Bytes += bytes
+func (r *recorder) sent(bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r.Bytes += bytes
 }
 
 // watching notes that a client began to watch, and whether all do now.
-func (c *recorder) watching(all bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	since := time.Since(c.start)
-	c.r.Served = append(c.r.Served, since)
-	if all && c.r.Watching == 0 {
-		c.r.Watching = since
+func (r *recorder) watching(all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since := time.Since(r.start)
+	r.r.Served = append(r.r.Served, since)
+	if all && r.r.Watching == 0 {
+		r.r.Watching = since
 	}
 }

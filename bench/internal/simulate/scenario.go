@@ -16,15 +16,15 @@ type Start struct {
 }
 
 // Run returns what the server has seen until all clients watched.
-func (c Start) Run(t *testing.T) (r Record) {
+func (s Start) Run(t *testing.T) (seen Record) {
 	synctest.Test(t, func(*testing.T) {
-		s := newServer(c.Model)
-		all := s.start(c.Client, c.Clients, c.Within)
-		s.await(c.Wait)
-		r = s.record()
-		all.stop(s)
+		server := newServer(s.Model)
+		all := server.start(s.Client, s.Clients, s.Within)
+		server.await(s.Wait)
+		seen = server.record()
+		all.stop(server)
 	})
-	return r
+	return seen
 }
 
 // await returns as soon as all clients watch, and at the latest after d.
@@ -50,25 +50,25 @@ type Restart struct {
 }
 
 // Run returns what the server has seen since its death.
-func (c Restart) Run(t *testing.T) (r Record) {
+func (r Restart) Run(t *testing.T) (seen Record) {
 	synctest.Test(t, func(*testing.T) {
 		// The clients are to have synced before. How fast does not matter, so it costs nothing.
-		quick := c.Model
+		quick := r.Model
 		quick.StreamCPU, quick.PageCPU, quick.WholeCPU, quick.RequestCPU, quick.ConnectCPU = 0, 0, 0, 0, 0
 		quick.Link, quick.Seats, quick.EventCPU = 1e15, 1<<30, 0
-		s := newServer(quick)
-		all := s.start(c.Client, c.Clients, 30*time.Second)
-		s.await(5 * time.Minute)
+		server := newServer(quick)
+		all := server.start(r.Client, r.Clients, 30*time.Second)
+		server.await(5 * time.Minute)
 		// By now nobody doubts the server, and the ages of the watches differ.
 		time.Sleep(time.Minute)
-		s.begin(c.Model)
-		s.die()
-		time.Sleep(c.Down)
-		s.restart(c.Fills, c.Lost)
-		s.await(c.Wait - c.Down)
-		time.Sleep(c.After)
-		r = s.record()
-		all.stop(s)
+		server.begin(r.Model)
+		server.die()
+		time.Sleep(r.Down)
+		server.restart(r.Fills, r.Lost)
+		server.await(r.Wait - r.Down)
+		time.Sleep(r.After)
+		seen = server.record()
+		all.stop(server)
 	})
-	return r
+	return seen
 }

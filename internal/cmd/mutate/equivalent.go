@@ -58,7 +58,7 @@ const (
 )
 
 var equivalents = []equivalent{
-	{"fifo.go", "(*FIFO).wakeLocked", "clear(q.parked)", "", memory, ""},
+	{"fifo.go", "(*FIFO).wakeLocked", "clear(f.parked)", "", memory, ""},
 	{"fold.go", "(*netChange).add", "1", "(1) - 1", speed, ""},
 	{"http.go", "(*HTTP).put", "h.idle = d", "", speed, ""},
 	{"reflector_policy.go", "(*Reflector).pause", "return", "", "a timer of no time fires at once", ""},

@@ -90,29 +90,29 @@ func (p *pkg) read(name string) error {
 }
 
 // of returns the source of a node.
-func (f *source) of(n ast.Node) string { return f.text[f.offset(n.Pos()):f.offset(n.End())] }
+func (src *source) of(n ast.Node) string { return src.text[src.offset(n.Pos()):src.offset(n.End())] }
 
-func (f *source) offset(pos token.Pos) int { return f.pkg.fset.PositionFor(pos, false).Offset }
+func (src *source) offset(pos token.Pos) int { return src.pkg.fset.PositionFor(pos, false).Offset }
 
 // typeText returns how the number's type t is written in f, or "" where it cannot be.
-func (f *source) typeText(t types.Type) string {
+func (src *source) typeText(t types.Type) string {
 	if !nameable(t) {
 		return ""
 	}
-	return f.anyTypeText(t)
+	return src.anyTypeText(t)
 }
 
 // anyTypeText returns how t is written in f, or "" where it cannot be.
-func (f *source) anyTypeText(t types.Type) string {
+func (src *source) anyTypeText(t types.Type) string {
 	if b, ok := t.(*types.Basic); ok && (b.Info()&types.IsUntyped != 0 || b.Kind() == types.Invalid) {
 		return ""
 	}
 	ok := true
 	text := types.TypeString(t, func(p *types.Package) string {
-		if p == f.pkg.types {
+		if p == src.pkg.types {
 			return ""
 		}
-		for _, im := range f.tree.Imports {
+		for _, im := range src.tree.Imports {
 			if strings.Trim(im.Path.Value, `"`) != p.Path() {
 				continue
 			}

@@ -9,20 +9,20 @@ import (
 
 // render returns a file with its chosen mutants in it, each behind its switch. An alternative is
 // the text as it was: but one mutant is ever on, and so nothing within it is.
-func (f *source) render(chosen map[*mutant]bool) string {
+func (src *source) render(chosen map[*mutant]bool) string {
 	var sites []*site
-	for _, s := range f.sites {
+	for _, s := range src.sites {
 		if len(drawn(s.edits, chosen)) > 0 || len(drawn(s.before, chosen)) > 0 {
 			sites = append(sites, s)
 		}
 	}
 	// What contains another one comes first.
 	slices.SortFunc(sites, func(a, b *site) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	return f.span(0, len(f.text), sites, chosen)
+	return src.span(0, len(src.text), sites, chosen)
 }
 
 // span renders a part of the text with the sites within it.
-func (f *source) span(from, to int, sites []*site, chosen map[*mutant]bool) string {
+func (src *source) span(from, to int, sites []*site, chosen map[*mutant]bool) string {
 	var out strings.Builder
 	for len(sites) > 0 {
 		s := sites[0]
@@ -30,15 +30,15 @@ func (f *source) span(from, to int, sites []*site, chosen map[*mutant]bool) stri
 		for n < len(sites) && sites[n].from < s.to {
 			n++
 		}
-		out.WriteString(f.text[from:s.from])
+		out.WriteString(src.text[from:s.from])
 		if s.define != nil {
-			out.WriteString(s.renderDefine(f.span(s.define.value, s.to, sites[1:n], chosen), chosen))
+			out.WriteString(s.renderDefine(src.span(s.define.value, s.to, sites[1:n], chosen), chosen))
 		} else {
-			out.WriteString(s.render(f.span(s.from, s.to, sites[1:n], chosen), chosen))
+			out.WriteString(s.render(src.span(s.from, s.to, sites[1:n], chosen), chosen))
 		}
 		from, sites = s.to, sites[n:]
 	}
-	out.WriteString(f.text[from:to])
+	out.WriteString(src.text[from:to])
 	return out.String()
 }
 

@@ -32,7 +32,7 @@ var metricsBugs = []bug{
 	{name: "a pause is not counted", run: "TestStatusCounters", edits: one("reflector_policy.go",
 		"r.recorder.paused(r.recorder.now() - begun)", "_ = begun")},
 	{name: "the requests of a Status are shared", run: "TestStatusCounters", edits: one(recorderFile,
-		"slices.Clone(b.requests)", "b.requests")},
+		"slices.Clone(r.requests)", "r.requests")},
 	{name: "a bound of a histogram is not in its bucket", run: "TestHistogram", edits: one(countsFile,
 		"lag > histogramBounds[i]", "lag >= histogramBounds[i]")},
 }
