@@ -303,7 +303,7 @@ func TestHandlerAfterItsSnapshot(t *testing.T) {
 		reg := h.addHandler(Handler[*ball]{Add: func(*ball) {}, Synced: func() { <-gate }})
 		h.start()
 		synctest.Wait()
-		if got := reg.status(); got.Calls.Add != 2 || got.Pending != 0 || got.Synced {
+		if got := reg.status(); got.Calls[Added] != 2 || got.Pending != 0 || got.Synced {
 			t.Errorf("before Synced: %+v", got)
 		}
 		if reg.runner.(*handlerRunner[*ball]).sub.snapshot != nil {

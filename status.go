@@ -48,11 +48,18 @@ type Counters struct {
 	Failed  uint64 // requests that ended with an error, even if the watch was resumed at once
 	Events  uint64 // watch events, including bookmarks and initial events
 
-	Requests   []RequestCount // the requests that have ended, sorted by Op and Code
-	ListCauses ListCauses     // of the whole lists that became the content
-	EventTypes EventTypes     // of Events
-	Undecoded  uint64         // objects that could not be decoded or transformed
-	Backoff    time.Duration  // spent in pauses after failures; a pause counts when it has ended
+	Requests []RequestCount // the requests that have ended, sorted by Op and Code
+	// ListCauses counts the whole lists that became the content, each under its first reason: "first",
+	// there was no content yet; "expired", the server has no history from the position on (410);
+	// "gap", an event showed that others before it had not come; "older", the server had an older
+	// state than the content, or another history; "protocol", the watch sent what no correct server
+	// sends; "unreadable", the server could not read an object of its own; "failing", several watches
+	// in a row failed or ended at once; "unversioned", the source has no versions, so no watch can be
+	// resumed. It has all of these keys.
+	ListCauses map[string]uint64
+	EventTypes map[string]uint64 // Events by type: "added", "modified", "deleted" and "bookmark"
+	Undecoded  uint64            // objects that could not be decoded or transformed
+	Backoff    time.Duration     // spent in pauses after failures; a pause counts when it has ended
 }
 
 // RequestCount counts the requests of one operation that have ended with one code.
@@ -64,22 +71,6 @@ type RequestCount struct {
 	Count uint64
 	Time  time.Duration // from the beginning to the end of each, summed up
 }
-
-// ListCauses counts the whole lists that became the content, by why they were asked for. If there
-// are several reasons, the first one counts.
-type ListCauses struct {
-	First       uint64 // there was no content yet
-	Expired     uint64 // the server has no history from the position on (410)
-	Gap         uint64 // an event showed that others before it had not come
-	Older       uint64 // the server had an older state than the content, or another history
-	Protocol    uint64 // the watch sent what no correct server sends
-	Unreadable  uint64 // the server could not read an object of its own
-	Failing     uint64 // several watches in a row failed or ended at once
-	Unversioned uint64 // the source has no versions, so no watch can be resumed
-}
-
-// EventTypes counts watch events by their type.
-type EventTypes struct{ Added, Modified, Deleted, Bookmarks uint64 }
 
 // A Phase is what a reflector is doing.
 type Phase int
@@ -221,23 +212,16 @@ type HandlerStatus struct {
 	Synced  bool   // as [Registration.Synced] says it
 	Pending int    // changes that the handler still has to handle; see [Registration.Pending]
 
-	// Calls and the counters below never go down. The calls are counted in groups: those of the last
-	// few may be missing, unless the handler waits for changes.
-	Calls  HandlerCalls
+	// Calls counts the calls of Add, Update (also for a Resync) and Delete, under Added, Updated and
+	// Deleted. Those of the last few changes may be missing, unless the handler waits for changes.
+	// Neither it nor the counters below ever go down.
+	Calls  map[EventType]uint64
 	Folded uint64 // changes that waited for so long that only their net effect was told
 	Panics uint64 // of its functions, where Options.OnPanic has let the program go on
 	// Lag is how long changes took, from when they were in the store to the end of the call. One in
 	// 64 is timed, and the first of those folded together; calls for what the handler began with,
 	// and those of its Resync, are not.
 	Lag Histogram
-}
-
-// HandlerCalls counts the calls of a [Handler]. A function that is nil is not called, and Filter and
-// Synced do not count.
-type HandlerCalls struct {
-	Add    uint64
-	Update uint64 // including those of a Resync
-	Delete uint64
 }
 
 // histogramBounds are the upper bounds of the buckets of a Histogram but for the last one, which
@@ -329,9 +313,12 @@ func (c *handlerCounter) took(lag time.Duration) {
 
 func (c *handlerCounter) status() HandlerStatus {
 	s := HandlerStatus{
-		Calls:  HandlerCalls{Add: c.told[0].Load(), Update: c.told[1].Load(), Delete: c.told[2].Load()},
+		Calls:  map[EventType]uint64{},
 		Panics: c.panics.Load(),
 		Lag:    Histogram{Sum: time.Duration(c.lagSum.Load())},
+	}
+	for i := range c.told {
+		s.Calls[Added+EventType(i)] = c.told[i].Load()
 	}
 	for i := range c.lag {
 		s.Lag.buckets[i] = c.lag[i].Load()

@@ -44,7 +44,7 @@ type statusRecorder struct {
 	decoder  string
 	epoch    int
 	requests []RequestCount // sorted by op and code
-	causes   ListCauses
+	causes   [len(listCauses)]uint64
 	backoff  time.Duration
 	// setAside is changed by the goroutine of Run alone, which therefore reads it without mu.
 	setAside map[Key]error
@@ -60,15 +60,19 @@ func (r *statusRecorder) status(mode ListMode) Status {
 		SetAside: maps.Clone(r.setAside), Mode: r.mode, Decoder: r.decoder, Epoch: r.epoch,
 		Counters: Counters{
 			Lists: r.lists, Probes: r.probes, Watches: r.watches, Streams: r.streams, Relists: r.relists, Failed: r.failed,
-			Requests: slices.Clone(r.requests), ListCauses: r.causes, Undecoded: r.undecoded.Load(), Backoff: r.backoff,
-			EventTypes: EventTypes{
-				Added: r.events[eventAdded].Load(), Modified: r.events[eventModified].Load(),
-				Deleted: r.events[eventDeleted].Load(), Bookmarks: r.events[eventBookmark].Load(),
-			},
+			Requests: slices.Clone(r.requests), Undecoded: r.undecoded.Load(), Backoff: r.backoff,
+			ListCauses: map[string]uint64{}, EventTypes: map[string]uint64{},
 		},
 	}
+	for i, n := range r.causes {
+		s.ListCauses[listCauses[i]] = n
+	}
 	for i := range r.events {
-		s.Events += r.events[i].Load()
+		n := r.events[i].Load()
+		s.Events += n
+		if word := eventTypes[i]; word != "" {
+			s.EventTypes[word] = n
+		}
 	}
 	if s.Mode == ListAuto {
 		s.Mode = mode
@@ -93,6 +97,9 @@ const (
 	eventBookmark
 	eventKinds
 )
+
+// eventTypes has the words of Status for them; an unknown one has none.
+var eventTypes = [eventKinds]string{eventAdded: "added", eventModified: "modified", eventDeleted: "deleted", eventBookmark: "bookmark"}
 
 func kindOf(typ watch.EventType) eventKind {
 	switch typ {
@@ -221,7 +228,7 @@ func (r *statusRecorder) replaced(epoch bool, cause listCause) {
 	if r.synced {
 		r.relists++
 	}
-	*cause.of(&r.causes)++
+	r.causes[cause]++
 	r.lastList, r.due = time.Now(), time.Time{}
 	// A watch is the next step. A Status that is read in between should say no other phase.
 	r.synced, r.phase = true, PhaseWatching
@@ -262,25 +269,10 @@ const (
 	listUnversioned
 )
 
-// of returns the counter of c.
-func (c listCause) of(all *ListCauses) *uint64 {
-	switch c {
-	case listExpired:
-		return &all.Expired
-	case listGap:
-		return &all.Gap
-	case listOlder:
-		return &all.Older
-	case listProtocol:
-		return &all.Protocol
-	case listUnreadable:
-		return &all.Unreadable
-	case listFailing:
-		return &all.Failing
-	case listUnversioned:
-		return &all.Unversioned
-	}
-	return &all.First
+// listCauses has the words of Status for them.
+var listCauses = [...]string{
+	listFirst: "first", listExpired: "expired", listGap: "gap", listOlder: "older", listProtocol: "protocol",
+	listUnreadable: "unreadable", listFailing: "failing", listUnversioned: "unversioned",
 }
 
 // codeOf returns RequestCount.Code of a request that ended with err. What is no HTTP status is 0,

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -290,25 +289,6 @@ func TestBoardBesideWhatIsBlocked(t *testing.T) {
 			stop()
 		}
 	})
-}
-
-// Each count has a word of its own, that of its field.
-func TestBoardCounts(t *testing.T) {
-	check := func(counts any, words func() map[string]uint64) {
-		v := reflect.ValueOf(counts).Elem()
-		for i := range v.NumField() {
-			v.Field(i).SetUint(7)
-			want := map[string]uint64{strings.TrimSuffix(strings.ToLower(v.Type().Field(i).Name), "s"): 7}
-			if diff := cmp.Diff(want, words()); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", v.Type().Field(i).Name, diff)
-			}
-			v.Field(i).SetUint(0)
-		}
-	}
-	var lists lw.ListCauses
-	check(&lists, func() map[string]uint64 { return lwdebug.ListsOf(lists) })
-	var events lw.EventTypes
-	check(&events, func() map[string]uint64 { return lwdebug.EventsOf(events) })
 }
 
 // A board names the function that a step is in, and says how old the content of an informer is.

@@ -38,8 +38,8 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 		Requests: board.Requests{
 			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
 		},
-		Events: s.Events, EventsBy: eventsOf(s.EventTypes),
-		Relists: s.Relists, ListsBy: listsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
+		Events: s.Events, EventsBy: countsOf(s.EventTypes),
+		Relists: s.Relists, ListsBy: countsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
 		Epochs: s.Epoch,
 	}
 	if kind == board.KindInformer {
@@ -53,21 +53,11 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 	return r
 }
 
-// eventsOf and listsOf use the words that module prom uses.
-func eventsOf(e lw.EventTypes) board.Counts {
-	return counted(board.Counts{"added": e.Added, "modified": e.Modified, "deleted": e.Deleted, "bookmark": e.Bookmarks})
-}
-
-func listsOf(c lw.ListCauses) board.Counts {
-	return counted(board.Counts{
-		"first": c.First, "expired": c.Expired, "gap": c.Gap, "older": c.Older, "protocol": c.Protocol,
-		"unreadable": c.Unreadable, "failing": c.Failing, "unversioned": c.Unversioned,
-	})
-}
-
-func counted(all board.Counts) board.Counts {
-	maps.DeleteFunc(all, func(_ string, n uint64) bool { return n == 0 })
-	return all
+// countsOf returns the counts that are not zero.
+func countsOf(all map[string]uint64) board.Counts {
+	counts := maps.Clone(board.Counts(all))
+	maps.DeleteFunc(counts, func(_ string, n uint64) bool { return n == 0 })
+	return counts
 }
 
 func endedOf(all []lw.RequestCount) []board.Ended {
@@ -103,7 +93,7 @@ func handlersOf(all []lw.HandlerStatus) []board.Handler {
 	for _, s := range all {
 		h := board.Handler{
 			Name: s.Name, Synced: s.Synced, Pending: s.Pending, Folded: s.Folded, Panics: s.Panics,
-			Told: board.Told{Added: s.Calls.Add, Updated: s.Calls.Update, Deleted: s.Calls.Delete},
+			Told: board.Told{Added: s.Calls[lw.Added], Updated: s.Calls[lw.Updated], Deleted: s.Calls[lw.Deleted]},
 			Lag:  board.Lag{Count: s.Lag.Count(), SumSeconds: board.Seconds(s.Lag.Sum)},
 		}
 		for bound, n := range s.Lag.Buckets() {

@@ -1,7 +1,6 @@
 package prom
 
 import (
-	"iter"
 	"strconv"
 	"strings"
 
@@ -86,10 +85,10 @@ func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
 	for op, t := range seconds {
 		counter(to, informerRequestSeconds, t, name, op)
 	}
-	for cause, n := range causes(s.ListCauses) {
+	for cause, n := range s.ListCauses {
 		counter(to, informerRelists, float64(n), name, cause)
 	}
-	for typ, n := range eventTypes(s.EventTypes) {
+	for typ, n := range s.EventTypes {
 		counter(to, informerEvents, float64(n), name, typ)
 	}
 	counter(to, informerDecodeErrors, float64(s.Undecoded), name)
@@ -112,8 +111,8 @@ func handlers(to chan<- prometheus.Metric, all []lw.HandlerStatus, informer, gra
 // handler sends the series of one handler, which has these labels.
 func handler(to chan<- prometheus.Metric, h lw.HandlerStatus, labels ...string) {
 	gauge(to, handlerPending, float64(h.Pending), labels...)
-	for typ, n := range toldTypes(h.Calls) {
-		counter(to, handlerTold, float64(n), append(labels, typ)...)
+	for typ, n := range h.Calls {
+		counter(to, handlerTold, float64(n), append(labels, typ.String())...)
 	}
 	counter(to, handlerFolded, float64(h.Folded), labels...)
 	counter(to, handlerPanics, float64(h.Panics), labels...)
@@ -158,33 +157,4 @@ func code(n int) string {
 		return "none"
 	}
 	return strconv.Itoa(n)
-}
-
-// A pair is a count and the label that says what was counted.
-type pair struct {
-	label string
-	n     uint64
-}
-
-func pairs(all ...pair) iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		for _, p := range all {
-			if !yield(p.label, p.n) {
-				return
-			}
-		}
-	}
-}
-
-func causes(c lw.ListCauses) iter.Seq2[string, uint64] {
-	return pairs(pair{"first", c.First}, pair{"expired", c.Expired}, pair{"gap", c.Gap}, pair{"older", c.Older}, pair{"protocol", c.Protocol},
-		pair{"unreadable", c.Unreadable}, pair{"failing", c.Failing}, pair{"unversioned", c.Unversioned})
-}
-
-func eventTypes(e lw.EventTypes) iter.Seq2[string, uint64] {
-	return pairs(pair{"added", e.Added}, pair{"modified", e.Modified}, pair{"deleted", e.Deleted}, pair{"bookmark", e.Bookmarks})
-}
-
-func toldTypes(c lw.HandlerCalls) iter.Seq2[string, uint64] {
-	return pairs(pair{"added", c.Add}, pair{"updated", c.Update}, pair{"deleted", c.Delete})
 }

@@ -51,7 +51,7 @@ func faults(n int) map[lw.Key]error {
 	return all
 }
 
-var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Calls: lw.HandlerCalls{Add: 51, Update: 52, Delete: 53}, Folded: 54, Panics: 55}}
+var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Calls: map[lw.EventType]uint64{lw.Added: 51, lw.Updated: 52, lw.Deleted: 53}, Folded: 54, Panics: 55}}
 
 // Each series has the value that its name says: no two numbers of this status are the same.
 func TestValuesOfAnInformer(t *testing.T) {
@@ -60,7 +60,9 @@ func TestValuesOfAnInformer(t *testing.T) {
 		Handlers: told, Counters: lw.Counters{Undecoded: 15, Backoff: 16500 * time.Millisecond, Requests: []lw.RequestCount{
 			{Op: "list", Code: 0, Count: 21, Time: 1500 * time.Millisecond}, {Op: "list", Code: 200, Count: 22, Time: 2 * time.Second},
 			{Op: "list", Code: 403, Count: 23, Time: 4 * time.Second}, {Op: "watch", Code: 410, Count: 24, Time: 8 * time.Second},
-		}, ListCauses: lw.ListCauses{First: 31, Expired: 32, Gap: 33, Older: 34, Protocol: 35, Unreadable: 36, Failing: 37, Unversioned: 38}, EventTypes: lw.EventTypes{Added: 41, Modified: 42, Deleted: 43, Bookmarks: 44}},
+		}, ListCauses: map[string]uint64{
+			"first": 31, "expired": 32, "gap": 33, "older": 34, "protocol": 35, "unreadable": 36, "failing": 37, "unversioned": 38,
+		}, EventTypes: map[string]uint64{"added": 41, "modified": 42, "deleted": 43, "bookmark": 44}},
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { informer(to, "i", s) })
 	want := []string{

@@ -415,7 +415,7 @@ func TestSourceSaysRewound(t *testing.T) {
 						told++
 					}
 				}
-				if s := inf.Status(); s.Epoch != 1 || told != 1 || s.ListCauses.Older+s.ListCauses.Expired != 1 {
+				if s := inf.Status(); s.Epoch != 1 || told != 1 || s.ListCauses["older"]+s.ListCauses["expired"] != 1 {
 					t.Errorf("told %d times, status %+v", told, s)
 				}
 			})

@@ -197,7 +197,7 @@ func TestPollingSource(t *testing.T) {
 					t.Errorf("%d lists in an hour, want about %d", n, tc.lists)
 				}
 				mustBeBounded(t, src.requests())
-				if s := inf.Status(); s.ListCauses.Unversioned != s.Relists {
+				if s := inf.Status(); s.ListCauses["unversioned"] != s.Relists {
 					t.Errorf("causes of %d relists: %+v", s.Relists, s.ListCauses)
 				}
 			})

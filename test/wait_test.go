@@ -146,7 +146,7 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 						Informer: "Widget", Phase: lw.PhaseWatching, Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
 						SetAside: map[lw.Key]error{key("b"): broken}, Epoch: tc.epoch,
 					}
-					ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Lists", "Watches", "Relists", "Failed", "Requests", "ListCauses", "Undecoded", "Backoff")
+					ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Lists", "Watches", "Relists", "Failed", "Requests", "ListCauses", "EventTypes", "Undecoded", "Backoff")
 					if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
 						t.Errorf("status (-want +got):\n%s", diff)
 					}
