@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // Memory is a [Source] whose objects are in memory. It behaves as an API server does:
@@ -81,7 +82,7 @@ func (m *Memory[T]) Create(obj T) (T, error) {
 // of the current object; and with BadRequest if obj is nil or its version is not a decimal number.
 func (m *Memory[T]) Update(obj T) (T, error) {
 	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
-		version, err := history.ParseVersion(obj.GetResourceVersion())
+		version, err := listopts.ParseVersion(obj.GetResourceVersion())
 		if err != nil {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("lw: Memory: update %s: %v", keyString(o.Key), err))
 		}
@@ -143,7 +144,7 @@ func (m *Memory[T]) All() iter.Seq[T] {
 }
 
 // ResourceVersion returns the resource version of the last write.
-func (m *Memory[T]) ResourceVersion() string { return history.FormatVersion(m.line.Version()) }
+func (m *Memory[T]) ResourceVersion() string { return listopts.FormatVersion(m.line.Version()) }
 
 // Compact forgets all versions but the current one. A list or watch from an older one then fails
 // with 410 Expired, and so does an open watch that has not yet yielded all changes.
@@ -161,7 +162,7 @@ func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 // that writes after a Rewind, to be past the old position, calls Fail for more than a second around
 // it: only after an outage does an informer ask.
 func (m *Memory[T]) Rewind(resourceVersion string) error {
-	version, err := history.ParseVersion(resourceVersion)
+	version, err := listopts.ParseVersion(resourceVersion)
 	if err != nil {
 		return fmt.Errorf("lw: Memory: rewind: %w", err)
 	}
@@ -173,7 +174,7 @@ func (m *Memory[T]) Had(_ context.Context, obj Meta, resourceVersion string) (bo
 	if err := m.failing(); err != nil {
 		return false, err
 	}
-	version, err := history.ParseVersion(resourceVersion)
+	version, err := listopts.ParseVersion(resourceVersion)
 	if err != nil {
 		return false, apierrors.NewBadRequest("lw: Memory: " + err.Error())
 	}
@@ -181,7 +182,7 @@ func (m *Memory[T]) Had(_ context.Context, obj Meta, resourceVersion string) (bo
 	if err != nil {
 		return false, err
 	}
-	return was != nil && history.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
+	return was != nil && listopts.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
 }
 
 // Fail makes every List, Watch and Had fail with err until Fail(nil) is called. If err is not nil
@@ -223,7 +224,7 @@ func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield fun
 		}
 	}
 	return metav1.ListMeta{
-		ResourceVersion:    history.FormatVersion(page.Version),
+		ResourceVersion:    listopts.FormatVersion(page.Version),
 		Continue:           page.Continue,
 		RemainingItemCount: page.Remaining,
 		ShardInfo:          page.Shard,
@@ -256,7 +257,7 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 		}
 		out := WatchEvent[T]{
 			Type:             ev.Type,
-			ResourceVersion:  history.FormatVersion(ev.Version),
+			ResourceVersion:  listopts.FormatVersion(ev.Version),
 			InitialEventsEnd: ev.InitialEventsEnd,
 		}
 		if ev.Type != watch.Bookmark {
@@ -272,7 +273,7 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 // version is that of the object, except for a Deleted event: its object has the version of the
 // deletion, as on a server.
 func (m *Memory[T]) handOut(obj *history.Object[T], version uint64) T {
-	out, err := m.copier.withIdentity(obj.Value, obj.UID, history.FormatVersion(version))
+	out, err := m.copier.withIdentity(obj.Value, obj.UID, listopts.FormatVersion(version))
 	if err != nil {
 		// The stored value was made by withIdentity itself, so it can be copied again.
 		panic("lw: Memory: " + err.Error())

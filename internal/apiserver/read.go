@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // list answers with a list, or with one page of a list.
@@ -31,7 +32,7 @@ func (x *exchange) list() error {
 	}
 	a := x.answer(f, false)
 	meta := metav1.ListMeta{
-		ResourceVersion:    history.FormatVersion(page.Version),
+		ResourceVersion:    listopts.FormatVersion(page.Version),
 		Continue:           page.Continue,
 		RemainingItemCount: page.Remaining,
 		ShardInfo:          page.Shard,
@@ -70,23 +71,21 @@ func (x *exchange) end(a *answer, err error, tail []byte) {
 // reached with "too large". It does not answer requests for an exact or for the newest version: a
 // real server passes these to etcd.
 func (x *exchange) behind(opts metav1.ListOptions) (metav1.ListOptions, error) {
-	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact ||
-		opts.ResourceVersionMatch == "" && opts.Limit > 0 && opts.ResourceVersion != "0"
-	if opts.Continue != "" || opts.ResourceVersion == "" || exact {
+	if opts.Continue != "" || opts.ResourceVersion == "" || listopts.Exact(opts) {
 		return opts, nil
 	}
-	want, err := history.ParseVersion(opts.ResourceVersion)
+	want, err := listopts.ParseVersion(opts.ResourceVersion)
 	if err != nil {
 		return opts, apierrors.NewBadRequest(err.Error())
 	}
 	have := x.replica()
 	if want > have {
-		return opts, tooLarge(want, have)
+		return opts, listopts.TooLarge(want, have)
 	}
 	if want == 0 {
 		opts.Limit = 0
 	}
-	opts.ResourceVersion, opts.ResourceVersionMatch = history.FormatVersion(have), metav1.ResourceVersionMatchExact
+	opts.ResourceVersion, opts.ResourceVersionMatch = listopts.FormatVersion(have), metav1.ResourceVersionMatchExact
 	return opts, nil
 }
 
@@ -176,18 +175,18 @@ func (x *exchange) initial() ([]Unit, metav1.ListOptions, error) {
 	if x.lag == 0 || !stream && opts.ResourceVersion != "" && opts.ResourceVersion != "0" || stream && opts.ResourceVersion == "" {
 		return nil, opts, nil
 	}
-	want, err := history.ParseVersion(opts.ResourceVersion)
+	want, err := listopts.ParseVersion(opts.ResourceVersion)
 	if err != nil {
 		return nil, opts, nil // the history will reject it
 	}
 	have := x.replica()
 	if want > have {
 		// A server reports errors about the version of a watch in the stream.
-		return []Unit{{Type: watch.Error, status: statusOf(tooLarge(want, have))}}, opts, nil
+		return []Unit{{Type: watch.Error, status: statusOf(listopts.TooLarge(want, have))}}, opts, nil
 	}
 	page, err := x.collection.history.List(x.req.Namespace, metav1.ListOptions{
 		LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector, ShardSelector: opts.ShardSelector,
-		ResourceVersion: history.FormatVersion(have), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+		ResourceVersion: listopts.FormatVersion(have), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
 	})
 	if err != nil {
 		return nil, opts, err
@@ -199,7 +198,7 @@ func (x *exchange) initial() ([]Unit, metav1.ListOptions, error) {
 	if stream && opts.AllowWatchBookmarks {
 		units = append(units, Unit{Type: watch.Bookmark, Version: have, End: true})
 	}
-	opts.ResourceVersion = history.FormatVersion(have)
+	opts.ResourceVersion = listopts.FormatVersion(have)
 	opts.ResourceVersionMatch, opts.SendInitialEvents = "", nil
 	return units, opts, nil
 }

@@ -3,11 +3,11 @@ package apiserver
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // A Verb says what a request wants.
@@ -74,46 +74,16 @@ func newRequest(r *http.Request, t target) (*Request, error) {
 
 // parse reads the options of a list or a watch.
 func (req *Request) parse(r *http.Request) error {
-	query := r.URL.Query()
-	o := &req.Options
-	o.LabelSelector = query.Get("labelSelector")
-	o.FieldSelector = query.Get("fieldSelector")
-	o.ShardSelector = query.Get("shardSelector")
-	o.ResourceVersion = query.Get("resourceVersion")
-	o.ResourceVersionMatch = metav1.ResourceVersionMatch(query.Get("resourceVersionMatch"))
-	o.Continue = query.Get("continue")
-	o.Watch = isTrue(query.Get("watch"))
-	o.AllowWatchBookmarks = isTrue(query.Get("allowWatchBookmarks"))
-	if query.Has("sendInitialEvents") {
-		send := isTrue(query.Get("sendInitialEvents"))
-		o.SendInitialEvents = &send
-	}
+	o, err := listopts.Parse(r.URL.Query())
+	req.Options = o
 	if o.Watch {
 		req.Verb = Watch
 		if o.SendInitialEvents != nil && *o.SendInitialEvents {
 			req.Verb = Stream
 		}
 	}
-	if v := query.Get("timeoutSeconds"); v != "" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil {
-			return apierrors.NewBadRequest("invalid timeoutSeconds: " + v)
-		}
-		o.TimeoutSeconds = &n
-	}
-	if v := query.Get("limit"); v != "" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < 0 {
-			return apierrors.NewBadRequest("invalid limit: " + v)
-		}
-		o.Limit = n
-	}
-	return nil
+	return err
 }
-
-// isTrue reads a flag of a query: "0" and "false" are false, as is a flag that is not there, and
-// other values are true. An empty value is false here, but true for a real server.
-func isTrue(v string) bool { return v != "" && v != "0" && v != "false" }
 
 // maxLog is the number of requests that are kept. The counts go on.
 const maxLog = 4096

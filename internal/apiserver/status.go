@@ -64,13 +64,3 @@ func notAcceptable() error {
 		Message: fmt.Sprintf("only the following media types are accepted: %s, %s, %s", typeJSON, typeProto, typeCBOR),
 	}}
 }
-
-// tooLarge is the answer of a replica that has not reached the version that a request wants.
-func tooLarge(want, have uint64) error {
-	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", want, have), 1)
-	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
-		Type:    metav1.CauseTypeResourceVersionTooLarge,
-		Message: "Too large resource version",
-	}}
-	return err
-}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // maxBody is the size in bytes of the largest object that is accepted, as on a real server.
@@ -113,7 +114,7 @@ func (x *exchange) remove() error {
 			pre.UID = *p.UID
 		}
 		if p.ResourceVersion != nil {
-			if pre.Version, err = history.ParseVersion(*p.ResourceVersion); err != nil {
+			if pre.Version, err = listopts.ParseVersion(*p.ResourceVersion); err != nil {
 				return apierrors.NewBadRequest(err.Error())
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // A Collection is the objects of one kind with all their versions. It is safe for concurrent use.
@@ -63,14 +65,6 @@ func (r *row[V]) at(version uint64) *Object[V] {
 		}
 	}
 	return nil
-}
-
-// pathOf returns what lists are sorted by: the end of the object's key in etcd.
-func pathOf(key types.NamespacedName) string {
-	if key.Namespace == "" {
-		return key.Name
-	}
-	return key.Namespace + "/" + key.Name
 }
 
 // NewCollection returns an empty collection whose writes take versions of line.
@@ -155,9 +149,9 @@ func (c *Collection[V]) Changes(after, until uint64) ([]Change[V], error) {
 func (c *Collection[V]) checkVersionLocked(version uint64) error {
 	switch {
 	case version > c.line.now:
-		return errTooLarge(version, c.line.now)
+		return listopts.TooLarge(version, c.line.now)
 	case version < c.oldest:
-		return errTooOld(version, c.oldest)
+		return listopts.TooOld(version, c.oldest)
 	}
 	return nil
 }

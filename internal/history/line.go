@@ -2,6 +2,8 @@ package history
 
 import (
 	"sync"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // A Line is the resource versions of a server: one counter for all of its collections. Each write
@@ -64,11 +66,11 @@ func (l *Line) Rewind(version uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if version > l.now {
-		return errTooLarge(version, l.now)
+		return listopts.TooLarge(version, l.now)
 	}
 	for _, c := range l.collections {
 		if oldest := c.oldestLocked(); version < oldest {
-			return errTooOld(version, oldest)
+			return listopts.TooOld(version, oldest)
 		}
 	}
 	l.now = max(version, firstVersion)

@@ -1,11 +1,13 @@
 package history
 
 import (
+	"slices"
 	"sort"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // A Page is the answer to a list request.
@@ -33,61 +35,57 @@ type Page[V any] struct {
 // Expired if the state was compacted. If the line has not reached the version, List does not wait
 // as a server does for some seconds, but fails at once, as StateAt does.
 func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V], error) {
-	if err := validateList(opts); err != nil {
+	if err := listopts.ValidateList(opts); err != nil {
 		return Page[V]{}, err
 	}
 	f, err := c.newFilter(namespace, opts)
 	if err != nil {
 		return Page[V]{}, err
 	}
-	limit := opts.Limit
-	if opts.ResourceVersion == "0" && opts.Continue == "" {
-		limit = 0
-	}
+	limit := listopts.Limit(opts)
 	version, state, err := c.listed(namespace, opts)
 	if err != nil {
 		return Page[V]{}, err
 	}
-	page := Page[V]{Version: version}
-	if f.shard != nil {
-		page.Shard = &metav1.ShardInfo{Selector: f.shard.String()}
-	}
+	page := Page[V]{Version: version, Shard: f.Shard()}
 	for i, obj := range state {
-		if !f.matches(obj) {
+		if !matches(f, obj) {
 			continue
 		}
-		if limit <= 0 || int64(len(page.Items)) < limit {
+		if limit == 0 || int64(len(page.Items)) < limit {
 			page.Items = append(page.Items, obj)
 			continue
 		}
 		last := page.Items[limit-1]
-		page.Continue = token{Version: int64(version), Start: strings.TrimPrefix(pathOf(last.Key), prefixOf(namespace)) + "\x00"}.encode()
-		page.Remaining = f.count(state[i:])
+		page.Continue = listopts.After(version, namespace, listopts.Path(last.Key)).Encode()
+		page.Remaining = count(f, state[i:])
 		break
 	}
 	return page, nil
 }
 
-// prefixOf returns what the paths of all objects of a namespace begin with. As with kube-apiserver,
-// the token of a request for one namespace says where to go on after that. So it has no meaning of
-// its own: in another namespace it goes on there.
-func prefixOf(namespace string) string {
-	if namespace == "" {
-		return ""
-	}
-	return namespace + "/"
+// newFilter parses the selectors of a request.
+func (c *Collection[V]) newFilter(namespace string, opts metav1.ListOptions) (*listopts.Filter, error) {
+	return listopts.NewFilter(namespace, opts, func(field string) bool { return slices.Contains(c.opts.Fields, field) })
+}
+
+// matches reports whether the filter selects obj. It is false for nil.
+func matches[V any](f *listopts.Filter, obj *Object[V]) bool {
+	return obj != nil && f.Matches(
+		listopts.Object{Namespace: obj.Key.Namespace, Name: obj.Key.Name, UID: obj.UID, Labels: obj.Labels},
+		func(name string) string { return obj.Fields[name] })
 }
 
 // count returns how many of objs match, or nil if a server does not count them.
-func (f filter[V]) count(objs []*Object[V]) *int64 {
-	if f.selects() {
+func count[V any](f *listopts.Filter, objs []*Object[V]) *int64 {
+	if f.Selects() {
 		return nil
 	}
 	n := int64(len(objs))
-	if f.namespace != "" {
+	if f.Namespace() != "" {
 		n = 0
 		for _, obj := range objs {
-			if f.matches(obj) {
+			if matches(f, obj) {
 				n++
 			}
 		}
@@ -101,31 +99,26 @@ func (c *Collection[V]) listed(namespace string, opts metav1.ListOptions) (uint6
 	if opts.Continue != "" {
 		return c.continued(namespace, opts)
 	}
-	version, err := ParseVersion(opts.ResourceVersion)
+	version, err := listopts.ParseVersion(opts.ResourceVersion)
 	if err != nil {
 		return 0, nil, apierrors.NewBadRequest(err.Error())
 	}
-	// If there is a limit, an unset match means Exact: a legacy rule of the API.
-	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.ResourceVersionMatch == "" && opts.Limit > 0
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
 	switch {
 	case version > c.line.now:
-		return 0, nil, errTooLarge(version, c.line.now)
-	case version == 0 || !exact:
+		return 0, nil, listopts.TooLarge(version, c.line.now)
+	case version == 0 || !listopts.Exact(opts):
 		version = c.line.now
 	case version < c.oldest:
-		return 0, nil, errTooOld(version, c.oldest)
+		return 0, nil, listopts.TooOld(version, c.oldest)
 	}
 	return version, c.stateLocked(version), nil
 }
 
 // continued is listed for a request that has a token.
 func (c *Collection[V]) continued(namespace string, opts metav1.ListOptions) (uint64, []*Object[V], error) {
-	if opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
-		return 0, nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
-	}
-	t, err := decodeToken(opts.Continue)
+	t, err := listopts.Continued(opts)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -134,15 +127,15 @@ func (c *Collection[V]) continued(namespace string, opts metav1.ListOptions) (ui
 	// A plain token names the version of the first page. So all pages show one state, as long as
 	// that is not compacted.
 	version := c.line.now
-	if t.Version != inconsistent {
+	if t.Version != listopts.Inconsistent {
 		version = uint64(t.Version)
 	}
 	if version < c.oldest {
-		return 0, nil, errExpiredToken(t.Start)
+		return 0, nil, listopts.ExpiredToken(t.Start)
 	}
 	if version > c.line.now {
-		return 0, nil, errTooLarge(version, c.line.now)
+		return 0, nil, listopts.TooLarge(version, c.line.now)
 	}
-	state, start := c.stateLocked(version), prefixOf(namespace)+t.Start
-	return version, state[sort.Search(len(state), func(i int) bool { return pathOf(state[i].Key) >= start }):], nil
+	state, from := c.stateLocked(version), t.From(namespace)
+	return version, state[sort.Search(len(state), func(i int) bool { return listopts.Path(state[i].Key) >= from }):], nil
 }

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // newThings returns a collection with versions 2 to 6: a, b and c created, b updated to label new,
@@ -131,8 +133,8 @@ func TestListOptions(t *testing.T) {
 		{name: "match with continue", opts: options{ResourceVersion: "4", ResourceVersionMatch: exact, Continue: "x"}, code: 422},
 		{name: "version with continue", opts: options{ResourceVersion: "4", Continue: "x"}, code: 400},
 		{name: "continue of nobody", opts: options{Continue: "x"}, code: 400},
-		{name: "continue of nothing", opts: options{Continue: token{Version: 6}.encode()}, code: 400},
-		{name: "continue of a version to come", opts: options{Continue: token{Version: 7, Start: "a"}.encode()}, code: 504},
+		{name: "continue of nothing", opts: options{Continue: listopts.Token{Version: 6}.Encode()}, code: 400},
+		{name: "continue of a version to come", opts: options{Continue: listopts.Token{Version: 7, Start: "a"}.Encode()}, code: 504},
 		{name: "label selector", opts: options{LabelSelector: "l in"}, code: 400},
 		{name: "field selector", opts: options{FieldSelector: "a"}, code: 400},
 		{name: "unknown field", opts: options{FieldSelector: "spec.size=1"}, code: 400},
@@ -202,7 +204,7 @@ func TestTokenOfANamespace(t *testing.T) {
 	if err != nil || names(first.Items) != "b new" {
 		t.Fatalf("first page: %v, %v", names(first.Items), err)
 	}
-	if want := (token{Version: 9, Start: "b\x00"}).encode(); first.Continue != want {
+	if want := (listopts.Token{Version: 9, Start: "b\x00"}).Encode(); first.Continue != want {
 		t.Errorf("token %s, want %s", first.Continue, want)
 	}
 	for namespace, want := range map[string]string{"ns": "c old", "other": "d old", "none": ""} {
@@ -212,7 +214,7 @@ func TestTokenOfANamespace(t *testing.T) {
 		}
 	}
 	all, err := c.List("", metav1.ListOptions{Limit: 1})
-	if want := (token{Version: 9, Start: "ns/b\x00"}).encode(); err != nil || all.Continue != want {
+	if want := (listopts.Token{Version: 9, Start: "ns/b\x00"}).Encode(); err != nil || all.Continue != want {
 		t.Errorf("token of all namespaces %s, %v; want %s", all.Continue, err, want)
 	}
 	if page, err := c.List("", metav1.ListOptions{Continue: all.Continue}); err != nil || len(page.Items) != 4 {
@@ -223,7 +225,7 @@ func TestTokenOfANamespace(t *testing.T) {
 // TestTokenFormat pins that a token looks as a real server's does.
 func TestTokenFormat(t *testing.T) {
 	const want = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6ODQsInN0YXJ0IjoiYzJcdTAwMDAifQ" // {"v":"meta.k8s.io/v1","rv":84,"start":"c2\u0000"}
-	if diff := gocmp.Diff(want, token{Version: 84, Start: "c2\x00"}.encode()); diff != "" {
+	if diff := gocmp.Diff(want, listopts.Token{Version: 84, Start: "c2\x00"}.Encode()); diff != "" {
 		t.Errorf("token (-want +got):\n%s", diff)
 	}
 }

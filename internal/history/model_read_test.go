@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // A watcher applies the events of a watch to a state, which must become what the watch's filter
@@ -27,7 +29,7 @@ func (m *model) Watch(t *rapid.T) {
 	from := rapid.Uint64Range(0, m.now).Draw(t, "from")
 	w := &watcher{match: match, seen: state{}, at: m.now}
 	if from > 0 {
-		opts.ResourceVersion = FormatVersion(from)
+		opts.ResourceVersion = listopts.FormatVersion(from)
 		w.at = from
 		w.seen = m.states[from].filter(match)
 	}
@@ -178,8 +180,8 @@ func (m *model) restOfPages(t *rapid.T, namespace string, opts metav1.ListOption
 	if err != nil || page.Version != m.now {
 		t.Fatalf("the rest of a list at %d, %v; want %d", page.Version, err, m.now)
 	}
-	last := pathOf(before[len(before)-1].Key)
-	want := m.states[m.now].filter(func(k types.NamespacedName, c content) bool { return match(k, c) && pathOf(k) > last })
+	last := listopts.Path(before[len(before)-1].Key)
+	want := m.states[m.now].filter(func(k types.NamespacedName, c content) bool { return match(k, c) && listopts.Path(k) > last })
 	if diff := gocmp.Diff(want, fold(page.Items)); diff != "" {
 		t.Fatalf("the rest of a list (-want +got):\n%s", diff)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/shard"
 )
 
@@ -246,7 +247,7 @@ func (m *model) cut() {
 }
 
 func inOrder(objs []*Object[int]) bool {
-	return slices.IsSortedFunc(objs, func(a, b *Object[int]) int { return cmp.Compare(pathOf(a.Key), pathOf(b.Key)) })
+	return slices.IsSortedFunc(objs, func(a, b *Object[int]) int { return cmp.Compare(listopts.Path(a.Key), listopts.Path(b.Key)) })
 }
 
 // Check compares every state that is kept, and the changes between any two of them.

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // An Event is what a watch sends: a change as the watch's selectors see it, or a bookmark.
@@ -27,7 +29,7 @@ type Event[V any] struct {
 // is for one goroutine at a time.
 type Watch[V any] struct {
 	c         *Collection[V]
-	filter    filter[V]
+	filter    *listopts.Filter
 	bookmarks bool // the client allows them
 
 	// The events come in this order: initial, the end bookmark if ending is set, then the log.
@@ -63,16 +65,16 @@ const (
 //
 // opts.TimeoutSeconds counts from this call. Without it the watch does not end by itself.
 func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch[V], error) {
-	if err := validateWatch(opts); err != nil {
+	if err := listopts.ValidateWatch(opts); err != nil {
 		return nil, err
 	}
 	f, err := c.newFilter(namespace, opts)
 	if err != nil {
 		return nil, err
 	}
-	version, err := ParseVersion(opts.ResourceVersion)
+	version, err := listopts.ParseVersion(opts.ResourceVersion)
 	if err != nil {
-		return nil, errWithoutReason(err)
+		return nil, listopts.WithoutReason(err)
 	}
 	w := &Watch[V]{c: c, filter: f, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}
 	if s := opts.TimeoutSeconds; s != nil && *s > 0 {
@@ -89,7 +91,7 @@ func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch
 	// bookmark. With sendInitialEvents=false it begins at the current version and sends no state.
 	switch {
 	case stream && version > c.line.now:
-		w.err = errTooLarge(version, c.line.now)
+		w.err = listopts.TooLarge(version, c.line.now)
 	case stream, opts.SendInitialEvents == nil && version == 0:
 		w.version = c.line.now
 		w.initial = c.stateLocked(w.version)
@@ -97,7 +99,7 @@ func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch
 	case version == 0:
 		w.version = c.line.now
 	case version < c.oldest:
-		w.err = errTooOld(version, c.oldest)
+		w.err = listopts.TooOld(version, c.oldest)
 	default:
 		w.version = version
 	}
@@ -179,12 +181,12 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 	case len(w.initial) > 0:
 		obj := w.initial[0]
 		w.initial = w.initial[1:]
-		return Event[V]{Type: watch.Added, Object: obj, Version: obj.Version, Initial: true}, w.filter.matches(obj), nil
+		return Event[V]{Type: watch.Added, Object: obj, Version: obj.Version, Initial: true}, matches(w.filter, obj), nil
 	case w.ending:
 		w.ending = false
 		return Event[V]{Type: watch.Bookmark, Version: w.version, InitialEventsEnd: true}, true, nil
 	case w.next < w.c.compacted: // its next change is gone
-		w.err = errTooOld(w.version, w.c.oldest)
+		w.err = listopts.TooOld(w.version, w.c.oldest)
 		return ev, false, nil
 	}
 	if i := w.next - w.c.compacted; i < uint64(len(w.c.log)) {
@@ -219,7 +221,7 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 // event returns change as the filter sees it. An object that begins to match is Added, and one that
 // stops matching is Deleted. ok is false if it matches neither before nor after.
 func (w *Watch[V]) event(change Change[V]) (Event[V], bool) {
-	was, is := w.filter.matches(change.Old), w.filter.matches(change.New)
+	was, is := matches(w.filter, change.Old), matches(w.filter, change.New)
 	ev := Event[V]{Object: change.New, Version: change.Version}
 	switch {
 	case was && is:

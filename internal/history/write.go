@@ -6,6 +6,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // Create adds obj and returns the stored object. It fails with AlreadyExists.
@@ -109,7 +111,7 @@ func (c *Collection[V]) appendLocked(key types.NamespacedName, old, obj *Object[
 	}
 	r := c.rows[key]
 	if r == nil {
-		r = &row[V]{path: pathOf(key)}
+		r = &row[V]{path: listopts.Path(key)}
 		c.rows[key] = r
 		c.sorted = append(c.sorted, r)
 		c.unsorted = true

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/oracle"
 )
 
@@ -225,7 +225,7 @@ func (w *world) reload() {
 			if json.Unmarshal(obj.JSON, &p) != nil {
 				p.Size = sizeBroken
 			}
-			p.UID, p.ResourceVersion = obj.UID, history.FormatVersion(obj.Version)
+			p.UID, p.ResourceVersion = obj.UID, listopts.FormatVersion(obj.Version)
 			w.last[obj.Key] = p
 		}
 	}
@@ -414,7 +414,7 @@ func (w *world) doReadYourWrite(rt *rapid.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		call, at := w.log.Tick(), time.Now()
-		err := inf.WaitForResourceVersion(ctx, history.FormatVersion(version))
+		err := inf.WaitForResourceVersion(ctx, listopts.FormatVersion(version))
 		w.log.Waits(oracle.Wait{
 			Copy: number, Who: "a writer", Version: version, Epoch: epoch, Call: call, Err: err, Took: time.Since(at), Limit: limit,
 		})

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/oracle"
 )
 
@@ -348,7 +348,7 @@ func (w *world) doGraphWait(rt *rapid.T) {
 		})
 	}
 	wait(oracle.Wait{Who: "a writer, for the graph", Version: version, Epoch: epoch}, func(ctx context.Context) error {
-		return x.g.WaitForResourceVersion(ctx, x.inf, history.FormatVersion(version))
+		return x.g.WaitForResourceVersion(ctx, x.inf, listopts.FormatVersion(version))
 	})
 	wait(oracle.Wait{Who: "the graph's sync", Sync: true}, x.g.WaitForSync)
 }

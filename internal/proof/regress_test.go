@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
-	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // Histories that the proofs have found, each shrunk to what matters.
@@ -53,7 +53,7 @@ func TestDeletionOfWhatCannotBeDecoded(t *testing.T) {
 		}
 		version := s.remove(partKey("a"))
 		synctest.Wait()
-		if st := inf.Status(); len(st.SetAside) != 0 || st.Objects != 0 || st.ResourceVersion != history.FormatVersion(version) {
+		if st := inf.Status(); len(st.SetAside) != 0 || st.Objects != 0 || st.ResourceVersion != listopts.FormatVersion(version) {
 			t.Errorf("after the deletion at %d: %+v", version, st)
 		}
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // A Part is the object of the proofs.
@@ -191,7 +192,7 @@ func (d *direct) List(ctx context.Context, opts metav1.ListOptions, yield func(*
 			return metav1.ListMeta{}, err
 		}
 	}
-	out := metav1.ListMeta{ResourceVersion: history.FormatVersion(page.Version), Continue: page.Continue}
+	out := metav1.ListMeta{ResourceVersion: listopts.FormatVersion(page.Version), Continue: page.Continue}
 	if f.version != nil {
 		out.ResourceVersion = *f.version
 	}
@@ -206,7 +207,7 @@ func (d *direct) Had(ctx context.Context, obj lw.Meta, version string) (bool, er
 // ago is the version so many before the last, or the oldest that is kept.
 func (d *direct) ago(n uint64) string {
 	now := d.lines.Version()
-	return history.FormatVersion(max(now-min(n, now), d.parts.Oldest()))
+	return listopts.FormatVersion(max(now-min(n, now), d.parts.Oldest()))
 }
 
 func (f *directFault) begin(ctx context.Context) error {
@@ -229,7 +230,7 @@ func (f *directFault) give(n int, ev lw.WatchEvent[*Part], yield func(lw.WatchEv
 
 func handOut(obj *history.Object[*Part], version uint64) *Part {
 	p := *obj.Value
-	p.UID, p.ResourceVersion = obj.UID, history.FormatVersion(version)
+	p.UID, p.ResourceVersion = obj.UID, listopts.FormatVersion(version)
 	return &p
 }
 
@@ -325,7 +326,7 @@ func (d *direct) read(ctx context.Context, w *history.Watch[*Part], events chan<
 			return err
 		}
 		out := lw.WatchEvent[*Part]{
-			Type: ev.Type, ResourceVersion: history.FormatVersion(ev.Version), InitialEventsEnd: ev.InitialEventsEnd,
+			Type: ev.Type, ResourceVersion: listopts.FormatVersion(ev.Version), InitialEventsEnd: ev.InitialEventsEnd,
 		}
 		if ev.Type != watch.Bookmark {
 			out.Object = handOut(ev.Object, ev.Version)
