@@ -44,9 +44,9 @@ type groupByOperator[T Identified, A any, U Identified] struct {
 	dirty  []Key
 	// held has the objects at which a function has panicked.
 	held map[Key]heldBack[T]
-	// anew says that the next step computes all groups from their objects, since a function has
-	// panicked in this one: what has gone may still count, and an aggregate may be spoilt.
-	anew bool
+	// recount says that the next step computes all groups from their objects, since a function
+	// has panicked in this one: what has gone may still count, and an aggregate may be spoilt.
+	recount bool
 }
 
 // A heldBack is an object of which not the newest version counts in a group.
@@ -72,10 +72,10 @@ func (o *groupByOperator[T, A, U]) cause() string {
 }
 
 // wantsContent reports whether the step that has begun computes all groups.
-func (o *groupByOperator[T, A, U]) wantsContent() bool { return o.anew }
+func (o *groupByOperator[T, A, U]) wantsContent() bool { return o.recount }
 
 func (o *groupByOperator[T, A, U]) run(whole bool) {
-	if whole || o.anew {
+	if whole || o.recount {
 		o.countAll()
 	} else {
 		for _, c := range o.in.changes() {
@@ -92,7 +92,7 @@ func (o *groupByOperator[T, A, U]) run(whole bool) {
 func (o *groupByOperator[T, A, U]) countAll() {
 	var none T
 	before, held := o.groups, o.held
-	o.anew, o.groups, o.held = false, map[Key]*tally[A]{}, map[Key]heldBack[T]{}
+	o.recount, o.groups, o.held = false, map[Key]*tally[A]{}, map[Key]heldBack[T]{}
 	for _, c := range o.in.changes() {
 		if h, ok := held[c.Key]; ok {
 			h.stuck = true // it has a newer version than that at which a function has panicked
@@ -118,7 +118,7 @@ func (o *groupByOperator[T, A, U]) countAll() {
 		o.held[key] = h
 		o.again()
 	}
-	o.faults.curedWhere(functionAggregate, func(key Key) bool { _, is := o.held[key]; return !is })
+	o.faults.clearWhere(functionAggregate, func(key Key) bool { _, is := o.held[key]; return !is })
 	for key := range before {
 		if o.groups[key] == nil {
 			o.groups[key] = &tally[A]{dirty: true}
@@ -129,9 +129,9 @@ func (o *groupByOperator[T, A, U]) countAll() {
 
 // again has the next step compute all groups.
 func (o *groupByOperator[T, A, U]) again() {
-	o.anew = true
+	o.recount = true
 	if !o.faults.silent {
-		o.faults.graph.poke()
+		o.faults.graph.wake()
 	}
 }
 
@@ -146,7 +146,7 @@ func (o *groupByOperator[T, A, U]) apply(c settle.Change[T]) {
 	at := fault{function: functionAggregate, key: c.Key}
 	if o.faults.try(at, func() { o.move(c.Old, c.New, &leaving) }) {
 		delete(o.held, c.Key)
-		o.faults.cured(at)
+		o.faults.clear(at)
 		return
 	}
 	o.held[c.Key] = heldBack[T]{c.Old, leaving}
@@ -228,7 +228,7 @@ func (o *groupByOperator[T, A, U]) compute(key Key) {
 			return
 		}
 	}
-	o.faults.cured(at)
+	o.faults.clear(at)
 	o.set(key, result)
 }
 
@@ -273,7 +273,7 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 	e := o.objs.Find(key)
 	at := fault{function: "key", key: key}
 	if equal.IsZero(obj) {
-		o.faults.cured(at)
+		o.faults.clear(at)
 		if e != nil {
 			groups := o.groupsOf(e)
 			o.dirty = append(o.dirty, groups...)
@@ -285,7 +285,7 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 	if !o.faults.try(at, func() { now = o.key(obj) }) {
 		return
 	}
-	o.faults.cured(at)
+	o.faults.clear(at)
 	o.dirty = append(o.dirty, now)
 	o.objs.Put(key, obj, []Key{now}, func(e *arrange.Entry[T, struct{}]) []Key {
 		was := o.groupsOf(e)
@@ -321,6 +321,6 @@ func (o *groupOperator[T, U]) compute(key Key) {
 			return
 		}
 	}
-	o.faults.cured(at)
+	o.faults.clear(at)
 	o.set(key, result)
 }

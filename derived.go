@@ -30,9 +30,9 @@ type Derived[T Identified] struct {
 	hub   *hub[T]
 	graph *Graph
 	over  sync.Once // stops the collection
-	// anew returns a new operator, which also is its results. shown returns what the operator before
-	// it has shown.
-	anew func(shown func(Key) (T, bool), faults *faults) operator[T]
+	// newOperator returns a new operator, which also is its results. shown returns what the
+	// operator before it has shown.
+	newOperator func(shown func(Key) (T, bool), faults *faults) operator[T]
 
 	// The fields below belong to the goroutine of Run.
 
@@ -77,16 +77,17 @@ type results[T Identified] interface {
 	Reset()
 }
 
-// newDerived adds a collection to g, whose results are compared by same. anew is as in Derived.
-func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a, b T) bool, anew func(shown func(Key) (T, bool), faults *faults) operator[T]) *Derived[T] {
+// newDerived adds a collection to g, whose results are compared by same. newOperator is as in
+// Derived.
+func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a, b T) bool, newOperator func(shown func(Key) (T, bool), faults *faults) operator[T]) *Derived[T] {
 	opts := &Options{Name: g.opts.Name + "/" + name, OnPanic: g.opts.OnPanic}
-	d := &Derived[T]{hub: newHub[T](opts, &g.gate.mu), graph: g, anew: anew, faults: newFaults(g, name)}
+	d := &Derived[T]{hub: newHub[T](opts, &g.gate.mu), graph: g, newOperator: newOperator, faults: newFaults(g, name)}
 	d.hub.store.gate = &g.gate
 	d.hub.log.same = same(d.faults)
 	d.hub.explain = d.explain
 	d.hub.status = d.collectionStatus
 	d.hub.refuses, d.hub.doing = g.calls.cannotWait, g.calls.text
-	d.op = anew(d.hub.store.store.Get, d.faults)
+	d.op = newOperator(d.hub.store.store.Get, d.faults)
 	d.varies, _ = d.op.(variable)
 	d.hub.needs = func(yield func(*hubCore) bool) {
 		for in := range d.needs {
@@ -179,21 +180,21 @@ func Derive[T, U Object](g *Graph, in Collection[T], f func(T) U, name ...string
 	from := inputOf(g, in, "Derive")
 	return newDerived(g, nameOr[U]("Derive", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
 		o := &deriveOperator[T, U]{byKey: newByKey(shown, faults), in: from, f: f}
-		o.applied = o.apply
+		o.onChange = o.apply
 		return o
 	})
 }
 
 type deriveOperator[T, U Identified] struct {
 	byKey[U]
-	in      input[T]
-	f       func(T) U
-	applied func(Key, T) // apply, as a field so that it is allocated once
+	in       input[T]
+	f        func(T) U
+	onChange func(Key, T) // apply, as a field so that it is allocated once
 }
 
 func (o *deriveOperator[T, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
 
-func (o *deriveOperator[T, U]) run(whole bool) { feed(o.in, whole, o.applied) }
+func (o *deriveOperator[T, U]) run(whole bool) { feed(o.in, whole, o.onChange) }
 
 func (o *deriveOperator[T, U]) apply(key Key, obj T) {
 	var result U
@@ -204,7 +205,7 @@ func (o *deriveOperator[T, U]) apply(key Key, obj T) {
 			return
 		}
 	}
-	o.faults.cured(at)
+	o.faults.clear(at)
 	o.set(key, result)
 }
 
@@ -258,7 +259,7 @@ func (o *manyOperator[T, U]) apply(key Key, obj T) {
 			}
 		}
 	}
-	o.faults.cured(at)
+	o.faults.clear(at)
 	kept := make(map[Key]bool, len(keys))
 	for i, result := range results {
 		kept[keys[i]] = true

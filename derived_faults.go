@@ -186,8 +186,8 @@ func (fs *faults) set(at fault, err error) {
 	fs.setAside[at] = err
 }
 
-// cured notes that a call has not failed the last time, or is not needed any more.
-func (fs *faults) cured(at fault) {
+// clear notes that a call has not failed the last time, or is not needed any more.
+func (fs *faults) clear(at fault) {
 	if fs.silent || len(fs.setAside) == 0 { // only this goroutine writes it
 		return
 	}
@@ -196,8 +196,8 @@ func (fs *faults) cured(at fault) {
 	delete(fs.setAside, at)
 }
 
-// curedWhere is cured for all calls of function at the objects for whose keys f returns true.
-func (fs *faults) curedWhere(function string, f func(Key) bool) {
+// clearWhere is clear for all calls of function at the objects for whose keys f returns true.
+func (fs *faults) clearWhere(function string, f func(Key) bool) {
 	if fs.silent {
 		return
 	}

@@ -172,7 +172,7 @@ func (d *Derived[T]) verify() {
 	none := func(Key) (obj T, ok bool) { return obj, false }
 	silent := newFaults(d.graph, d.faults.collection)
 	silent.silent = true
-	fresh := d.anew(none, silent)
+	fresh := d.newOperator(none, silent)
 	fresh.run(true)
 	fresh.Decide()
 	want := map[Key]T{}

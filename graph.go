@@ -35,18 +35,18 @@ import (
 // A collection of another graph may be an input too. Then each graph has its own steps, and reads
 // of both may be of different states.
 type Graph struct {
-	opts GraphOptions  // with the defaults; Logger is in OnError
-	gate gate          // its mu is the lock of all hubs of the graph
-	wake chan struct{} // has room for one token: there is something to do
-	done chan struct{} // closed when Run stops
+	opts  GraphOptions  // with the defaults; Logger is in OnError
+	gate  gate          // its mu is the lock of all hubs of the graph
+	woken chan struct{} // has room for one token: there is something to do
+	done  chan struct{} // closed when Run stops
 
-	// life guards the fields below, and which members a union has: together they say which
+	// mu guards the fields below, and which members a union has: together they say which
 	// collections there are, and what each reads. A step takes all of that once, when it begins. So
 	// what comes or goes meanwhile is for the next step, and counts for everybody else at once.
 	//
-	// life comes before the locks of hubs, and no callback runs under it. The slices are replaced
+	// mu comes before the locks of hubs, and no callback runs under it. The slices are replaced
 	// and never changed, so that a step can use them without it.
-	life    sync.Mutex
+	mu      sync.Mutex
 	phase   lifecycle
 	nodes   []node          // each comes after those that it reads
 	leaves  []anyLeaf       // one for each collection outside the graph that a node reads
@@ -57,7 +57,6 @@ type Graph struct {
 
 	// Guarded by gate.look.
 	steps    uint64                        // that have changed a collection
-	versions versionTexts                  // of steps; the goroutine of Run alone uses it
 	busy     time.Duration                 // of all steps
 	lastStep time.Time                     // when the last one of steps ended
 	vector   map[*hubCore]string           // the version of each leaf that is shown
@@ -93,7 +92,7 @@ type GraphOptions struct {
 
 // NewGraph returns a graph without a collection, which does nothing until [Graph.Run].
 func NewGraph(opts *GraphOptions) *Graph {
-	g := &Graph{brief: table.Brief, wake: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
+	g := &Graph{brief: table.Brief, woken: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
 	if opts != nil {
 		g.opts = *opts
 	}
@@ -117,9 +116,9 @@ func (g *Graph) Run(ctx context.Context) error {
 	g.calls.goroutine.Store(goroutineNumber())
 	for ctx.Err() == nil {
 		g.step()
-		g.park()
+		g.armLeaves()
 		select {
-		case <-g.wake:
+		case <-g.woken:
 		case <-ctx.Done():
 		}
 	}
@@ -130,8 +129,8 @@ func (g *Graph) Run(ctx context.Context) error {
 // start starts the handlers of the collections. It returns false, and does nothing, unless it is
 // the first call.
 func (g *Graph) start() bool {
-	g.life.Lock()
-	defer g.life.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.phase != notStarted {
 		return false
 	}
@@ -144,11 +143,11 @@ func (g *Graph) start() bool {
 
 // end stops all collections and leaves the informers.
 func (g *Graph) end() {
-	g.life.Lock()
+	g.mu.Lock()
 	g.phase = ended
 	nodes, leaves := g.nodes, g.leaves
 	close(g.done)
-	g.life.Unlock()
+	g.mu.Unlock()
 	for _, n := range nodes {
 		n.stop()
 	}
@@ -160,10 +159,10 @@ func (g *Graph) end() {
 	}
 }
 
-// poke has the goroutine of Run make a step.
-func (g *Graph) poke() {
+// wake has the goroutine of Run make a step.
+func (g *Graph) wake() {
 	select {
-	case g.wake <- struct{}{}:
+	case g.woken <- struct{}{}:
 	default: // there is a token already
 	}
 }
@@ -173,9 +172,9 @@ func (g *Graph) poke() {
 // and wraps their errors. It does not wait for a collection that cannot sync any more. Give ctx a
 // deadline: a server that refuses lists is asked again and again.
 func (g *Graph) WaitForSync(ctx context.Context) error {
-	g.life.Lock()
+	g.mu.Lock()
 	nodes := g.nodes
-	g.life.Unlock()
+	g.mu.Unlock()
 	var errs []error
 	for _, n := range nodes {
 		if err := n.core().waitForSync(ctx); err != nil {
@@ -194,9 +193,9 @@ func (g *Graph) WaitForResourceVersion(ctx context.Context, of AnyInformer, vers
 	if core == nil {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %s of a %T, which is no Informer", g.opts.Name, version, of)
 	}
-	g.life.Lock()
+	g.mu.Lock()
 	dependents := g.behindLocked(core)
-	g.life.Unlock()
+	g.mu.Unlock()
 	if len(dependents) == 0 {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %s of %s: no collection of the graph is derived from it",
 			g.opts.Name, version, core.opts.Name)
@@ -236,23 +235,23 @@ func (g *Graph) unreached(of *hubCore, version string, cause error) error {
 
 // running reports whether Run has been called.
 func (g *Graph) running() bool {
-	g.life.Lock()
-	defer g.life.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.phase != notStarted
 }
 
 // nextStep returns a channel that is closed at the end of the next step that has not begun yet.
 func (g *Graph) nextStep() <-chan struct{} {
 	next := make(chan struct{})
-	g.life.Lock()
+	g.mu.Lock()
 	g.waiters = append(g.waiters, next)
-	g.life.Unlock()
-	g.poke()
+	g.mu.Unlock()
+	g.wake()
 	return next
 }
 
 // Which collections a graph has, and what they read, changes in the functions below and in those of
-// [Union], under life. What depends on what, and which leaves are read, is worked out from the inputs
+// [Union], under mu. What depends on what, and which leaves are read, is worked out from the inputs
 // of the nodes that are there, whenever somebody asks. So nothing is counted twice, whatever comes
 // together. A leaf that is about to get a reader is claimed meanwhile.
 
@@ -262,7 +261,7 @@ func (g *Graph) hasLocked(n node) bool { return slices.Contains(g.nodes, n) }
 // add adds n, whose inputs are in the graph already. If one of them was closed, or if the graph has
 // stopped, n is stopped as well.
 func (g *Graph) add(n node) {
-	g.life.Lock()
+	g.mu.Lock()
 	over := g.phase == ended
 	for in := range n.inputs {
 		switch in := in.(type) {
@@ -280,18 +279,18 @@ func (g *Graph) add(n node) {
 			n.core().start()
 		}
 	}
-	g.life.Unlock()
+	g.mu.Unlock()
 	if over {
 		n.stop()
 	}
-	g.poke()
+	g.wake()
 }
 
 // remove takes n, and all nodes that depend on it, out of the graph. It returns the names of these.
 func (g *Graph) remove(n node) (behind []string) {
-	g.life.Lock()
+	g.mu.Lock()
 	if !g.hasLocked(n) {
-		g.life.Unlock()
+		g.mu.Unlock()
 		return nil
 	}
 	gone := []node{n}
@@ -304,14 +303,14 @@ func (g *Graph) remove(n node) (behind []string) {
 	}
 	g.nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n node) bool { return out[n] })
 	g.shrunk = true
-	g.life.Unlock()
+	g.mu.Unlock()
 	for _, n := range gone {
 		n.stop()
 	}
 	g.gate.look.Lock()
 	g.snapshot.Store(nil) // it keeps the content of what has gone
 	g.gate.look.Unlock()
-	g.poke() // to leave the inputs that nobody reads any more
+	g.wake() // to leave the inputs that nobody reads any more
 	return behind
 }
 
@@ -363,7 +362,7 @@ func (g *Graph) sortLocked() {
 // between two steps.
 func (g *Graph) prune() {
 	var unused []anyLeaf
-	g.life.Lock()
+	g.mu.Lock()
 	if g.shrunk {
 		g.shrunk = false
 		// A union may show objects of a member that was closed, and so of what that has read.
@@ -387,7 +386,7 @@ func (g *Graph) prune() {
 			return true
 		})
 	}
-	g.life.Unlock()
+	g.mu.Unlock()
 	for _, l := range unused {
 		l.release()
 		g.gate.look.Lock()

@@ -52,8 +52,8 @@ func inputOf[T Identified](g *Graph, c Collection[T], operation string) input[T]
 	if isNil(c) {
 		panic("lw: " + operation + ": nil collection")
 	}
-	g.life.Lock()
-	defer g.life.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	in := inputLocked(g, c)
 	if l, ok := in.(anyLeaf); ok {
 		l.claim(1)
@@ -81,8 +81,8 @@ func inputLocked[T Identified](g *Graph, c Collection[T]) input[T] {
 
 // leafNames returns the name of each collection outside the graph that it reads.
 func (g *Graph) leafNames() map[*hubCore]string {
-	g.life.Lock()
-	defer g.life.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	names := make(map[*hubCore]string, len(g.leaves))
 	for _, l := range g.leaves {
 		names[l.core()] = l.name()
@@ -98,8 +98,8 @@ type leaf[T Identified] struct {
 	hub    *hub[T]
 	label  string // the collection's name; with number if another leaf has that name
 	number int
-	claims int              // how many nodes are being made that will read it; guarded by Graph.life
-	sub    *subscription[T] // nil before the first step; written under Graph.life
+	claims int              // how many nodes are being made that will read it; guarded by Graph.mu
+	sub    *subscription[T] // nil before the first step; written under Graph.mu
 	now    stage
 	ended  bool // the collection has stopped: nothing will come any more
 
@@ -114,7 +114,7 @@ type leaf[T Identified] struct {
 type anyLeaf interface {
 	anyInput
 	// claim adds n to the number of nodes that are being made and will read the leaf, and returns
-	// it. Called under Graph.life.
+	// it. Called under Graph.mu.
 	claim(n int) int
 	// alike returns the collection's name, and the number of the leaf among those of that name.
 	alike() (name string, number int)
@@ -178,11 +178,11 @@ func (l *leaf[T]) poll(whole bool) {
 }
 
 func (l *leaf[T]) subscribe() {
-	sub := &subscription[T]{opts: cursorOptions{wake: l.graph.wake}}
+	sub := &subscription[T]{opts: cursorOptions{wake: l.graph.woken}}
 	l.hub.subscribe(sub)
-	l.graph.life.Lock()
+	l.graph.mu.Lock()
 	l.sub = sub
-	l.graph.life.Unlock()
+	l.graph.mu.Unlock()
 }
 
 // read adds what waits up to position to net. It returns the position that it has reached, which is
@@ -225,7 +225,7 @@ func (l *leaf[T]) wait() {
 	// The version of the collection may have moved during the step without a change of an object.
 	// Then nothing waits at the cursor, and nobody was there to be woken.
 	if _, version := l.hub.point(); version != l.version {
-		l.graph.poke()
+		l.graph.wake()
 	}
 }
 
@@ -236,9 +236,9 @@ func (l *leaf[T]) release() {
 }
 
 func (l *leaf[T]) pending() int {
-	l.graph.life.Lock()
+	l.graph.mu.Lock()
 	sub := l.sub
-	l.graph.life.Unlock()
+	l.graph.mu.Unlock()
 	if sub == nil || !isClosed(sub.started) {
 		return 0
 	}

@@ -73,7 +73,7 @@ func BenchmarkGraphStep(b *testing.B) {
 				return &part{Meta: Meta{Name: l.Group}, Group: l.Group, Size: len(rights)}
 			}, "joined")
 			g.step()
-			g.park()
+			g.armLeaves()
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
@@ -83,7 +83,7 @@ func BenchmarkGraphStep(b *testing.B) {
 				}
 				parts.hub.notify()
 				g.step()
-				g.park()
+				g.armLeaves()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*changes), "ns/change")
 		})
@@ -207,9 +207,9 @@ func TestDeriveDuringPrune(t *testing.T) {
 			t.Errorf("%d readers of the informer while a collection of it is being made, want 1", n)
 		}
 		next := Derive(g, inf, same, "next")
-		g.life.Lock()
+		g.mu.Lock()
 		claimed.claim(-1)
-		g.life.Unlock()
+		g.mu.Unlock()
 		if _, err := m.Create(newBall("b", 2, 0)); err != nil {
 			t.Fatal(err)
 		}

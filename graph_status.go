@@ -11,9 +11,9 @@ import (
 
 // Status returns what the graph is doing at this moment.
 func (g *Graph) Status() GraphStatus {
-	g.life.Lock()
+	g.mu.Lock()
 	nodes, leaves := g.nodes, g.leaves
-	g.life.Unlock()
+	g.mu.Unlock()
 	s := GraphStatus{Name: g.opts.Name, Synced: true, Versions: map[string]string{}, Call: g.calls.last()}
 	for _, l := range leaves {
 		s.Pending += l.pending()
@@ -48,8 +48,8 @@ func (g *Graph) Snapshot() *GraphSnapshot {
 	if s := g.snapshot.Load(); s != nil {
 		return s
 	}
-	g.life.Lock()
-	defer g.life.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.gate.look.Lock()
 	defer g.gate.look.Unlock()
 	s := &GraphSnapshot{graph: g, vector: maps.Clone(g.vector), content: make(map[*hubCore]any, len(g.nodes))}

@@ -10,7 +10,7 @@ import (
 // a step in the order in which they stand here.
 type node interface {
 	anyInput
-	// takeLocked takes the inputs that the node has now, for this step. Called under Graph.life.
+	// takeLocked takes the inputs that the node has now, for this step. Called under Graph.mu.
 	takeLocked()
 	// begin has the node join in this step if all inputs that it needs have content.
 	begin()
@@ -57,13 +57,13 @@ type node interface {
 func (g *Graph) step() {
 	start := time.Now()
 	g.calls.step(start)
-	g.life.Lock()
+	g.mu.Lock()
 	nodes, leaves, waiters := g.nodes, g.leaves, g.waiters
 	g.waiters = nil
 	for _, n := range nodes {
 		n.takeLocked()
 	}
-	g.life.Unlock()
+	g.mu.Unlock()
 
 	for _, l := range leaves {
 		l.begin()
@@ -131,7 +131,7 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 		writes += n.writesLocked()
 	}
 	long := writes > g.brief
-	version := g.versions.text(g.steps + 1)
+	version := strconv.FormatUint(g.steps+1, 10)
 	g.gate.look.Lock()
 	if long {
 		for _, n := range nodes {
@@ -185,38 +185,11 @@ func (g *Graph) noteLocked(leaves []anyLeaf, start time.Time) {
 	g.busy += time.Since(start)
 }
 
-// versionTexts makes the texts of rising numbers. It makes many at a time, in one string, because a
-// graph whose changes come one by one needs a new one for each.
-type versionTexts struct {
-	texts [64]string
-	left  int // the last so many of texts were not used yet
-}
-
-// text returns the text of n, which is one more than that of the call before.
-func (v *versionTexts) text(n uint64) string {
-	if v.left == 0 {
-		var all []byte
-		var ends [len(v.texts)]int
-		for i := range ends {
-			all = strconv.AppendUint(all, n+uint64(i), 10)
-			ends[i] = len(all)
-		}
-		from, joined := 0, string(all)
-		for i, end := range ends {
-			v.texts[i] = joined[from:end]
-			from = end
-		}
-		v.left = len(v.texts)
-	}
-	v.left--
-	return v.texts[len(v.texts)-1-v.left]
-}
-
-// park gets ready to be woken by the leaves.
-func (g *Graph) park() {
-	g.life.Lock()
+// armLeaves gets ready to be woken by the leaves.
+func (g *Graph) armLeaves() {
+	g.mu.Lock()
 	leaves := g.leaves
-	g.life.Unlock()
+	g.mu.Unlock()
 	for _, l := range leaves {
 		l.wait()
 	}

@@ -148,7 +148,7 @@ func (o *joinOperator[K, L, R, U]) match(l *arrange.Entry[L, leftState[leftPairs
 // set makes obj the result of the pair of l and r. The zero U means that there is none.
 func (o *joinOperator[K, L, R, U]) set(l *arrange.Entry[L, leftState[leftPairs[R]]], r *arrange.Entry[R, uint64], obj U) {
 	p := pair{l.Key, r.Key}
-	o.faults.cured(fault{"function", l.Key, r.Key})
+	o.faults.clear(fault{"function", l.Key, r.Key})
 	was, had := l.State.own[r]
 	if equal.IsZero(obj) {
 		if had {
@@ -188,7 +188,7 @@ func LeftJoin[K comparable, L, R, U Object](g *Graph, left Collection[L], right 
 			sides: newSides[K, L, R, leftRights[R], struct{}](on, l, r, faults),
 			f:     f,
 		}
-		o.appliedLeft, o.appliedRight, o.computed = o.applyLeft, o.applyRight, o.compute
+		o.onLeft, o.onRight, o.onDirty = o.applyLeft, o.applyRight, o.compute
 		return o
 	})
 }
@@ -198,9 +198,9 @@ type leftJoinOperator[K comparable, L, R, U Identified] struct {
 	*sides[K, L, R, leftRights[R], struct{}]
 	f func(L, []R) U
 	// applyLeft, applyRight and compute, as fields so that they are allocated once.
-	appliedLeft  func(Key, L)
-	appliedRight func(Key, R)
-	computed     func(*arrange.Entry[L, leftState[leftRights[R]]])
+	onLeft  func(Key, L)
+	onRight func(Key, R)
+	onDirty func(*arrange.Entry[L, leftState[leftRights[R]]])
 
 	args []R
 }
@@ -215,15 +215,15 @@ type leftRights[R Identified] struct {
 
 func (o *leftJoinOperator[K, L, R, U]) run(whole bool) {
 	// The lefts come first. One that has changed looks for its rights at the end.
-	feed(o.left, whole, o.appliedLeft)
-	feed(o.right, whole, o.appliedRight)
-	o.eachDirty(o.computed)
+	feed(o.left, whole, o.onLeft)
+	feed(o.right, whole, o.onRight)
+	o.eachDirty(o.onDirty)
 }
 
 func (o *leftJoinOperator[K, L, R, U]) applyLeft(key Key, obj L) {
 	if equal.IsZero(obj) {
 		o.removeLeft(key)
-		o.cured(key)
+		o.clearFaults(key)
 		o.set(key, *new(U))
 		return
 	}
@@ -238,12 +238,12 @@ func (o *leftJoinOperator[K, L, R, U]) applyRight(key Key, obj R) {
 	if !ok {
 		return
 	}
-	o.eachReached(was, now, func(l *arrange.Entry[L, leftState[leftRights[R]]], share bool) { o.judge(l, r, share) })
+	o.eachReached(was, now, func(l *arrange.Entry[L, leftState[leftRights[R]]], share bool) { o.relate(l, r, share) })
 }
 
-// judge decides whether r, which has changed, belongs to l, and touches l if r does or did. share
+// relate decides whether r, which has changed, belongs to l, and touches l if r does or did. share
 // says whether they share a key.
-func (o *leftJoinOperator[K, L, R, U]) judge(l *arrange.Entry[L, leftState[leftRights[R]]], r *arrange.Entry[R, struct{}], share bool) {
+func (o *leftJoinOperator[K, L, R, U]) relate(l *arrange.Entry[L, leftState[leftRights[R]]], r *arrange.Entry[R, struct{}], share bool) {
 	if l.State.own.renew {
 		o.touch(l)
 		return
@@ -291,15 +291,15 @@ func (o *leftJoinOperator[K, L, R, U]) compute(l *arrange.Entry[L, leftState[lef
 	clear(o.args)
 	o.args = o.args[:0]
 	if ok && named(faults, at, result) {
-		o.cured(l.Key)
+		o.clearFaults(l.Key)
 		o.set(l.Key, result)
 	}
 }
 
-// cured notes that no function fails for the left of key.
-func (o *leftJoinOperator[K, L, R, U]) cured(key Key) {
-	o.sides.faults.cured(fault{function: "function", key: key})
-	o.sides.faults.cured(fault{function: functionWhere, key: key})
+// clearFaults notes that no function fails for the left of key.
+func (o *leftJoinOperator[K, L, R, U]) clearFaults(key Key) {
+	o.sides.faults.clear(fault{function: "function", key: key})
+	o.sides.faults.clear(fault{function: functionWhere, key: key})
 }
 
 // find returns the rights that belong to l, in the order of their keys.

@@ -102,7 +102,7 @@ func (s *sides[K, L, R, A, B]) putLeft(key Key, obj L) (l *arrange.Entry[L, left
 	if !s.faults.try(at, func() { now = s.now.of(s.on.Left(obj)) }) {
 		return nil
 	}
-	s.faults.cured(at)
+	s.faults.clear(at)
 	return s.lefts.Put(key, obj, now, func(l *arrange.Entry[L, leftState[A]]) []K { return s.leftKeys(l, &s.was) })
 }
 
@@ -111,7 +111,7 @@ func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, leftStat
 	if l = s.lefts.Find(key); l != nil {
 		s.lefts.Remove(l, s.leftKeys(l, &s.now))
 	}
-	s.faults.cured(fault{function: "Left", key: key})
+	s.faults.clear(fault{function: "Left", key: key})
 	return l
 }
 
@@ -144,13 +144,13 @@ func (s *sides[K, L, R, A, B]) moveRight(key Key, obj R) (r *arrange.Entry[R, B]
 			was = s.rightKeys(r)
 			s.rights.Remove(r, was)
 		}
-		s.faults.cured(at)
+		s.faults.clear(at)
 		return r, was, nil, r != nil
 	}
 	if !s.faults.try(at, func() { now = s.now.of(s.on.Right(obj)) }) {
 		return r, nil, nil, false
 	}
-	s.faults.cured(at)
+	s.faults.clear(at)
 	r = s.rights.Put(key, obj, now, func(r *arrange.Entry[R, B]) []K {
 		was = s.rightKeys(r)
 		return was

@@ -269,12 +269,12 @@ func (h Histogram) Equal(other Histogram) bool { return h == other }
 // in fields of its own, and publishes them every few calls and before it looks for more.
 type handlerCounter struct {
 	own  [3]uint64 // by EventType, from Added on; of the handler's goroutine, as uncounted is
-	late int       // how many calls of own are not in told
+	late int       // how many calls of own are not in published
 
-	told   [3]atomic.Uint64
-	panics atomic.Uint64
-	lag    [len(histogramBounds) + 1]atomic.Uint64
-	lagSum atomic.Int64
+	published [3]atomic.Uint64
+	panics    atomic.Uint64
+	lag       [len(histogramBounds) + 1]atomic.Uint64
+	lagSum    atomic.Int64
 }
 
 // publishEvery is after how many calls a handler publishes its counters, at the latest.
@@ -295,8 +295,8 @@ func (c *handlerCounter) publish() {
 	}
 	c.late = 0
 	for i, n := range c.own {
-		if c.told[i].Load() != n {
-			c.told[i].Store(n)
+		if c.published[i].Load() != n {
+			c.published[i].Store(n)
 		}
 	}
 }
@@ -317,8 +317,8 @@ func (c *handlerCounter) status() HandlerStatus {
 		Panics: c.panics.Load(),
 		Lag:    Histogram{Sum: time.Duration(c.lagSum.Load())},
 	}
-	for i := range c.told {
-		s.Calls[Added+EventType(i)] = c.told[i].Load()
+	for i := range c.published {
+		s.Calls[Added+EventType(i)] = c.published[i].Load()
 	}
 	for i := range c.lag {
 		s.Lag.buckets[i] = c.lag[i].Load()

@@ -52,15 +52,15 @@ func (u *Union[T]) Add(in Collection[T]) (remove func()) {
 	if circle {
 		panic("lw: Union.Add: the collection depends on the union")
 	}
-	u.graph.poke()
+	u.graph.wake()
 	return func() { u.remove(m) }
 }
 
 // add makes in a member, unless it depends on the union.
 func (u *Union[T]) add(in Collection[T]) (m *unionMember[T], circle bool) {
 	g := u.graph
-	g.life.Lock()
-	defer g.life.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	m = new(unionMember[T])
 	over := g.phase == ended || !g.hasLocked(u.Derived)
 	if d := in.derived(); d != nil && d.graph == g {
@@ -80,14 +80,14 @@ func (u *Union[T]) add(in Collection[T]) (m *unionMember[T], circle bool) {
 // remove takes m out of the union, if it is in it. The next step takes its objects out of what the
 // union shows.
 func (u *Union[T]) remove(m *unionMember[T]) {
-	u.graph.life.Lock()
+	u.graph.mu.Lock()
 	u.members.remove(m)
-	u.graph.life.Unlock()
-	u.graph.poke()
+	u.graph.mu.Unlock()
+	u.graph.wake()
 }
 
 // members are the collections of a union. A member is present from Add until remove, and then
-// leaving until a step has taken its objects out of the union. Members come and go under Graph.life
+// leaving until a step has taken its objects out of the union. Members come and go under Graph.mu
 // and mu.
 type members[T Identified] struct {
 	mu      sync.Mutex
@@ -218,9 +218,9 @@ func (o *unionOperator[T]) feed(m *unionMember[T], whole bool) {
 func (o *unionOperator[T]) finish() {
 	if len(o.members.going) > 0 {
 		o.members.forget()
-		o.graph.life.Lock()
+		o.graph.mu.Lock()
 		o.graph.shrunk = true
-		o.graph.life.Unlock()
+		o.graph.mu.Unlock()
 	}
 	o.members.step, o.members.going = nil, nil
 }
