@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -171,6 +173,9 @@ func TestEquivalents(t *testing.T) {
 	for _, e := range equivalents {
 		if e.why == "" {
 			t.Errorf("%s %s: no reason", e.file, e.was)
+		}
+		if _, err := os.Stat(filepath.Join("../../..", e.file)); err != nil {
+			t.Error(err) // markEquivalents passes over it
 		}
 	}
 	for _, m := range choose(all, every, every, options{}) {
