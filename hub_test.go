@@ -3,6 +3,7 @@ package lw
 import (
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -311,5 +312,35 @@ func TestHandlerAfterItsSnapshot(t *testing.T) {
 		}
 		close(gate)
 		h.close()
+	})
+}
+
+// Done is closed last: the log has no cursor of the handler by then, so it keeps nothing for it.
+func TestDoneAfterTheLogIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestHub(new(sync.Mutex), newBall("a", 1, 1))
+		reg := h.addHandler(Handler[*ball]{Add: func(*ball) {}})
+		h.start()
+		defer h.close()
+		synctest.Wait()
+		if got := h.log.live.Load(); got != 1 {
+			t.Fatalf("the log has %d cursors, want 1", got)
+		}
+		// A cursor that is closed leaves the log, and then takes its own lock. So the handler's
+		// goroutine stands still right behind the first.
+		cursor := reg.runner.(*handlerRunner[*ball]).sub.cursor
+		cursor.mu.Lock()
+		reg.Remove()
+		for h.log.live.Load() != 0 && !isClosed(reg.Done()) {
+			runtime.Gosched()
+		}
+		if isClosed(reg.Done()) {
+			t.Error("Done is closed before the cursor is")
+		}
+		cursor.mu.Unlock()
+		<-reg.Done()
+		if got := h.log.live.Load(); got != 0 || len(h.registrations()) != 0 {
+			t.Errorf("after Done the log has %d cursors, and the hub %d handlers", got, len(h.registrations()))
+		}
 	})
 }

@@ -66,8 +66,7 @@ func (b *Batch[T]) compute(key Key, obj T, d draft[T]) {
 	if b.Recover != nil {
 		defer func() {
 			if v := recover(); v != nil {
-				d.skip()
-				b.Recover(key, v)
+				b.Recover(key, v) // and d has no values
 			}
 		}()
 	}

@@ -64,10 +64,9 @@ func (s *Store[T]) Add(ix index[T]) {
 type draft[T any] interface {
 	// grow makes room for the values of n objects.
 	grow(n int)
-	// compute calls the user's function for the next object. If that panics nothing has changed.
+	// compute calls the user's function for the next object. If that panics for the first object of
+	// a draft, the object has no values in it.
 	compute(obj T)
-	// skip gives the next object no values. It also undoes a compute that has panicked.
-	skip()
 	// lock locks the stripes that putting the computed object at a position needs. If no object
 	// was computed these are the stripes that removing the object there needs.
 	lock(shard, position int)
@@ -122,20 +121,10 @@ func (d *draftOf[K, T]) compute(obj T) {
 	} else {
 		from := len(d.values)
 		d.groups.values(obj, d.add)
-		// If this panics nothing has changed, as if the function had.
+		// If this panics the object has no end, as if the function had panicked.
 		d.values = append(d.values[:from], equal.Distinct(d.values[from:])...)
 	}
 	d.ends = append(d.ends, len(d.values))
-}
-
-func (d *draftOf[K, T]) skip() {
-	from := 0
-	if n := len(d.ends); n > 0 {
-		from = d.ends[n-1]
-	}
-	clear(d.values[from:])
-	d.values = d.values[:from]
-	d.ends = append(d.ends, from)
 }
 
 // of returns the values of object i; none if no object was computed.
