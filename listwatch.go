@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
@@ -21,7 +20,7 @@ import (
 )
 
 // Client is the part of a generated client that [FromClient] needs.
-type Client[T Identified, L ObjectList] interface {
+type Client[T Identified, L runtime.Object] interface {
 	// Get is never called. It is here so that the compiler can infer T.
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
@@ -29,8 +28,8 @@ type Client[T Identified, L ObjectList] interface {
 }
 
 // A ListWatch is a [Source] made of two functions, which must return soon after their context is
-// done. L is the list type.
-type ListWatch[T Identified, L ObjectList] struct {
+// done. L is the list type, such as *corev1.PodList, or runtime.Object for any list.
+type ListWatch[T Identified, L runtime.Object] struct {
 	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
 	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 
@@ -46,7 +45,7 @@ type ListWatch[T Identified, L ObjectList] struct {
 // client-go decodes the objects, and its watch hides that a connection broke: the informer resumes
 // it, but OnError is not told. An [HTTP] tells it, and decodes with less CPU; package clientgo
 // makes one of a rest.Config.
-func FromClient[T Object, L ObjectList](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
+func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
 	if isNil(c) {
 		panic("lw: FromClient: nil client")
 	}
@@ -90,12 +89,16 @@ func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yi
 		return metav1.ListMeta{}, err
 	}
 	if isNil(list) {
-		return metav1.ListMeta{}, fmt.Errorf("lw: ListWatch: ListFunc returned a nil %T", list)
+		return metav1.ListMeta{}, fmt.Errorf("lw: ListWatch: ListFunc returned %s", aOrNil(list))
+	}
+	of, err := meta.ListAccessor(list)
+	if err != nil {
+		return metav1.ListMeta{}, fmt.Errorf("lw: ListWatch: ListFunc returned %s: %w", aOrNil(list), err)
 	}
 	listMeta := metav1.ListMeta{
-		ResourceVersion:    list.GetResourceVersion(),
-		Continue:           list.GetContinue(),
-		RemainingItemCount: list.GetRemainingItemCount(),
+		ResourceVersion:    of.GetResourceVersion(),
+		Continue:           of.GetContinue(),
+		RemainingItemCount: of.GetRemainingItemCount(),
 		ShardInfo:          shardInfoOf(list),
 	}
 	seen := listing{of: &lw.fake}
@@ -385,32 +388,4 @@ func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1
 		return opts, permanent(err)
 	}
 	return opts, nil
-}
-
-// ListOf is an [ObjectList] for sources that have no list type of their own.
-type ListOf[T runtime.Object] struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []T `json:"items"`
-}
-
-// GetObjectKind returns the list's TypeMeta.
-func (l *ListOf[T]) GetObjectKind() schema.ObjectKind { return &l.TypeMeta }
-
-// DeepCopyObject returns a copy that shares nothing with l.
-func (l *ListOf[T]) DeepCopyObject() runtime.Object {
-	if l == nil {
-		return nil
-	}
-	out := &ListOf[T]{TypeMeta: l.TypeMeta}
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
-	if l.Items != nil {
-		out.Items = make([]T, len(l.Items))
-		for i, item := range l.Items {
-			if !isNil(item) {
-				out.Items[i] = item.DeepCopyObject().(T)
-			}
-		}
-	}
-	return out
 }

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
@@ -37,12 +36,6 @@ type Identified interface {
 	GetName() string
 	GetUID() types.UID
 	GetResourceVersion() string
-}
-
-// ObjectList is the constraint on the list types of an API, such as *corev1.PodList or *[ListOf].
-type ObjectList interface {
-	runtime.Object
-	metav1.ListInterface
 }
 
 // Key names an object within its collection. Namespace is empty for cluster-scoped objects.

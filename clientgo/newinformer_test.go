@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,7 +48,7 @@ func TestExample(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				errs := handleErrors(t)
-				list := &lw.ListOf[runtime.Object]{Items: []runtime.Object{tc.good, tc.bad}}
+				list := &internalversion.List{Items: []runtime.Object{tc.good, tc.bad}}
 				list.ResourceVersion = "10"
 				events := watch.NewFake()
 				inf := clientgo.NewInformer(&cache.ListWatch{

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,9 +48,9 @@ func SourceOf[T lw.Object](listerWatcher cache.ListerWatcher) lw.Source[T] {
 func newSource[T lw.Object](listerWatcher cache.ListerWatcher, example runtime.Object) *source[T] {
 	from := cache.ToListerWatcherWithContext(listerWatcher)
 	s := &source[T]{
-		requests: lw.ListWatch[T, lw.ObjectList]{
-			ListFunc: func(ctx context.Context, opts metav1.ListOptions) (lw.ObjectList, error) {
-				return await(ctx, func() (lw.ObjectList, error) { return list(ctx, from, opts) }, nil)
+		requests: lw.ListWatch[T, runtime.Object]{
+			ListFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+				return await(ctx, func() (runtime.Object, error) { return from.ListWithContext(ctx, opts) }, nil)
 			},
 			WatchFunc: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 				w, err := await(ctx, func() (watch.Interface, error) { return from.WatchWithContext(ctx, opts) }, watch.Interface.Stop)
@@ -80,7 +79,7 @@ const byClientGo = "client-go"
 
 // source is the Source of a ListerWatcher.
 type source[T lw.Object] struct {
-	requests lw.ListWatch[T, lw.ObjectList]
+	requests lw.ListWatch[T, runtime.Object]
 	stream   bool                    // client-go would stream lists; see Hints
 	decoder  string                  // for the hints
 	want     reflect.Type            // of the objects; nil: any
@@ -161,37 +160,6 @@ func (s *source[T]) check(obj T) error {
 		}
 	}
 	return nil
-}
-
-// list requests a list. Nearly every list is an ObjectList itself; of any other the items are taken
-// out.
-func list(ctx context.Context, from cache.ListerWithContext, opts metav1.ListOptions) (lw.ObjectList, error) {
-	got, err := from.ListWithContext(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	if isNil(got) {
-		return nil, errors.New("clientgo: List returned a nil list")
-	}
-	if l, ok := got.(lw.ObjectList); ok {
-		return l, nil
-	}
-	m, err := meta.ListAccessor(got)
-	if err != nil {
-		return nil, fmt.Errorf("clientgo: List returned a %T: %w", got, err)
-	}
-	items, err := meta.ExtractListWithAlloc(got)
-	if err != nil {
-		return nil, fmt.Errorf("clientgo: List returned a %T: %w", got, err)
-	}
-	return &lw.ListOf[runtime.Object]{
-		ListMeta: metav1.ListMeta{
-			ResourceVersion:    m.GetResourceVersion(),
-			Continue:           m.GetContinue(),
-			RemainingItemCount: m.GetRemainingItemCount(),
-		},
-		Items: items,
-	}, nil
 }
 
 // patience is how long a request may go on after its context is done. Many functions of a

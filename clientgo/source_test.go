@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,7 +49,7 @@ func TestSourceOfFakeControllerSource(t *testing.T) {
 // SourceOf sets objects of another type aside.
 func TestSourceOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		list := &lw.ListOf[runtime.Object]{Items: []runtime.Object{labelled("a"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}}
+		list := &internalversion.List{Items: []runtime.Object{labelled("a"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}}
 		list.ResourceVersion = "1"
 		var errs []string
 		inf := lw.NewInformer(clientgo.SourceOf[*corev1.Pod](&cache.ListWatch{
@@ -60,7 +61,7 @@ func TestSourceOf(t *testing.T) {
 		if _, ok := inf.Store().Get(lw.Key{Namespace: "ns", Name: "a"}); !ok || inf.Store().Len() != 1 {
 			t.Errorf("the store has %v", inf.Store().List())
 		}
-		if diff := cmp.Diff([]string{"lw: Pod: decode s: list *lw.ListOf[k8s.io/apimachinery/pkg/runtime.Object] holds a *v1.Secret, not a *v1.Pod"}, errs); diff != "" {
+		if diff := cmp.Diff([]string{"lw: Pod: decode s: list *internalversion.List holds a *v1.Secret, not a *v1.Pod"}, errs); diff != "" {
 			t.Errorf("errors (-want +got):\n%s", diff)
 		}
 	})
@@ -87,8 +88,8 @@ func TestLists(t *testing.T) {
 		"typed":            {&corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5", Continue: "c", RemainingItemCount: &left}, Items: []corev1.Pod{*labelled("a"), *labelled("b")}}, []string{"a", "b"}, ""},
 		"unstructured":     {&unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "5", "continue": "c", "remainingItemCount": int64(7)}}, Items: []unstructured.Unstructured{{Object: map[string]any{"metadata": map[string]any{"name": "a"}}}}}, []string{"a"}, ""},
 		"with an accessor": {&accessed{Meta: metav1.ListMeta{ResourceVersion: "5", Continue: "c", RemainingItemCount: &left}, Items: []runtime.RawExtension{{Object: labelled("a")}}}, []string{"a"}, ""},
-		"nil":              {(*corev1.PodList)(nil), nil, "clientgo: List returned a nil list"},
-		"an object":        {&corev1.Pod{}, nil, "clientgo: List returned a *v1.Pod: object does not implement the List interfaces"},
+		"nil":              {(*corev1.PodList)(nil), nil, "lw: ListWatch: ListFunc returned a nil *v1.PodList"},
+		"an object":        {&corev1.Pod{}, nil, "lw: ListWatch: ListFunc returned a *v1.Pod: object does not implement the List interfaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := clientgo.Source(&cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return tc.list, nil }}, nil)

@@ -93,7 +93,7 @@ func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 		}
 	})
 	t.Run("a ListWatch without a function", func(t *testing.T) {
-		type lists = lw.ListWatch[*appliance, *lw.ListOf[*appliance]]
+		type lists = lw.ListWatch[*appliance, *listOf[*appliance]]
 		w := func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 			return nil, apierrors.NewBadRequest("no")
 		}

@@ -91,7 +91,7 @@ func TestShardInfo(t *testing.T) {
 	loose := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "4"}}}
 	looseInfo := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"shardInfo": map[string]any{"selector": selector}}}}
 	typed := func(info *metav1.ShardInfo) lw.Source[*gadget] {
-		return sourceOf[*gadget](func() *lw.ListOf[*gadget] { return &lw.ListOf[*gadget]{ListMeta: metav1.ListMeta{ShardInfo: info}} }, nil)
+		return sourceOf[*gadget](func() *listOf[*gadget] { return &listOf[*gadget]{ListMeta: metav1.ListMeta{ShardInfo: info}} }, nil)
 	}
 	dynamic := func(l *unstructured.UnstructuredList) lw.Source[*unstructured.Unstructured] {
 		return sourceOf[*unstructured.Unstructured](func() *unstructured.UnstructuredList { return l }, nil)
@@ -437,7 +437,7 @@ func TestErrorUID(t *testing.T) {
 			return err
 		},
 		"an event of another type": func(yield func(*gadget, error) error) error {
-			src := &lw.ListWatch[*gadget, *lw.ListOf[*gadget]]{WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			src := &lw.ListWatch[*gadget, *listOf[*gadget]]{WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 				w := watch.NewFakeWithChanSize(1, false)
 				w.Add(item)
 				return w, nil
