@@ -44,7 +44,7 @@
 //     list, from a lagging replica or a restored backup, is refused and retried until it has caught
 //     up, or is reported as a new epoch. It is never shown silently. (TestNeverBack) A restored
 //     server that is past the position again is told by the newest object of the copy, about which
-//     it is asked after an outage of more than a second; see [Witness]. Not seen is one that still
+//     it is asked after an outage of more than a second; see SourceHints. Not seen is one that still
 //     has this object at the position, because the backup is newer than it, or because it got the
 //     same version once more; nor one that does not answer, or of whose history so much is gone
 //     that a list follows. (TestRestoredServer)

@@ -331,9 +331,9 @@ func ExampleSource_polling() {
 	// 2 files, as of a minute ago or less: true
 }
 
-// A reflector asks a Witness after an outage: a server that was restored from a backup may be past
+// A reflector asks this after an outage: a server that was restored from a backup may be past
 // the version that was read last, and no version tells then that its history is another one.
-func ExampleWitness() {
+func ExampleSourceHints() {
 	server := lw.NewMemory(widget("a", 1))
 	backup := server.ResourceVersion()
 	ctx := context.Background()
@@ -341,13 +341,13 @@ func ExampleWitness() {
 	// What an informer has: its newest object, and the version that its next watch begins at.
 	newest, _ := server.Create(widget("b", 1))
 	position := server.ResourceVersion()
-	had, err := lw.Had(ctx, server, lw.MetaOf(newest), position)
+	had, err := lw.HintsOf(server).Had(ctx, lw.MetaOf(newest), position)
 	fmt.Println("before the restore:", had, err)
 
 	server.Rewind(backup)
 	server.Create(widget("c", 1))
 	server.Create(widget("d", 1))
-	had, err = lw.Had(ctx, server, lw.MetaOf(newest), position)
+	had, err = lw.HintsOf(server).Had(ctx, lw.MetaOf(newest), position)
 	fmt.Printf("after it, from %s to %s: %v %v\n", position, server.ResourceVersion(), had, err)
 
 	// Output:

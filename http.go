@@ -69,7 +69,11 @@ type HTTP[T Identified] struct {
 }
 
 // Hints says that lw decodes.
-func (h *HTTP[T]) Hints() SourceHints { return SourceHints{Decoder: "lw"} }
+func (h *HTTP[T]) Hints() SourceHints {
+	return SourceHints{Decoder: "lw", Had: func(ctx context.Context, obj Meta, version string) (bool, error) {
+		return HadByList(ctx, h, obj, version)
+	}}
+}
 
 // List lists the collection, or the page that opts asks for. If the server refused, errors.As finds
 // an APIStatus in the error, with the seconds of Retry-After in its details. A list that is cut off
@@ -125,11 +129,6 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 
 // reuses reports that a decoder notes what it needs to use the last version of an object.
 func (h *HTTP[T]) reuses() bool { return true }
-
-// Had is part of [Witness]. It asks by a list of one object, as [HadByList] does.
-func (h *HTTP[T]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
-	return HadByList(ctx, h, obj, version)
-}
 
 // object returns the object that was decoded, or an *Error if there is none or it has no name.
 func (h *HTTP[T]) object(o decode.Object) (T, error) {

@@ -76,6 +76,9 @@ func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav
 func (lw *ListWatch[T, L]) Hints() SourceHints {
 	h := lw.fake.hints()
 	h.Decoder = lw.decoder
+	h.Had = func(ctx context.Context, obj Meta, version string) (bool, error) {
+		return HadByList(ctx, lw, obj, version)
+	}
 	return h
 }
 
@@ -282,13 +285,7 @@ func metaOfAny(obj any) Meta {
 	return MetaOf(m)
 }
 
-// Had is part of [Witness].
-func (lw *ListWatch[T, L]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
-	return HadByList(ctx, lw, obj, version)
-}
-
-// HadByList answers the question of a [Witness] by a list of src, a Source over an API server: of
-// obj alone, by its name and namespace, at version exactly. The error is errors.ErrUnsupported if
+// HadByList answers SourceHints.Had by a list of src, a Source over an API server: of obj alone, by its name and namespace, at version exactly. The error is errors.ErrUnsupported if
 // the answer shows another version or other objects, as behind a function that sets its own field
 // selector.
 func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
@@ -342,16 +339,12 @@ type optioned[T Identified] struct {
 	tweak []func(*metav1.ListOptions)
 }
 
+// Hints returns those of the source. Had passes no options: what an object was does not depend on
+// what is selected.
 func (o *optioned[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 // Reuses is part of [request.Source].
 func (o *optioned[T]) Reuses(request.Mark) bool { return reuses(o.src) }
-
-// Had is part of [Witness]. It passes no options: what an object was does not depend on what is
-// selected.
-func (o *optioned[T]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
-	return Had(ctx, o.src, obj, version)
-}
 
 func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts, err := tweaked(opts, o.tweak)

@@ -2,8 +2,6 @@ package lw
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"reflect"
 	"slices"
@@ -90,9 +88,9 @@ func MetaOf[T Identified](obj T) Meta {
 // pass opts on unchanged; its fields mean what they mean in the Kubernetes API
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/).
 //
-// A Source that wraps another one passes the events on as they are, or copies all their fields. It
-// is also a [Hinter], and returns [HintsOf] the Source that it wraps, and a [Witness], which passes
-// the question on by [Had]. It passes ctx on too: internal/request says what a reflector puts there.
+// A Source that wraps another one passes the events on as they are, or copies all their fields, and
+// its Hints returns [HintsOf] the Source that it wraps. It passes ctx on too: internal/request says
+// what a reflector puts there.
 type Source[T Identified] interface {
 	// List calls yield for each object of the collection, or of the page that opts asks for, and
 	// returns the metadata of the list. For an object that cannot be decoded it passes err instead
@@ -169,8 +167,9 @@ func nameOf(t reflect.Type) string {
 	return t.Name()
 }
 
-// SourceHints are facts about a [Source] that its answers do not show. The zero value gives no
-// hint.
+// SourceHints are what a [Source] can tell beside its answers, by a method Hints() SourceHints. It
+// is called during each list and each watch, in the goroutine that reads from the server, so it must
+// be quick. Its answer may change. The zero value gives no hint.
 type SourceHints struct {
 	// NoStream: the source cannot stream a list, and trying would only cost time.
 	NoStream bool
@@ -186,49 +185,27 @@ type SourceHints struct {
 	Partial bool
 	// Decoder is Status.Decoder: who decodes the objects, such as "lw" or "client-go".
 	Decoder string
+
+	// Had, if it is set, makes the source a witness: it tells whether the server still has the
+	// history that was read, also if it was restored from a backup and has come past that position.
+	// After an outage a [Reflector] asks about the newest object that it has, and lists in a new
+	// epoch if the answer is no; see [ErrRewound]. A Source over an API server uses [HadByList].
+	//
+	// It reports whether obj was the newest state of its key when the collection was at version,
+	// whatever has been written since: an object with the resource version of obj and, unless that
+	// is empty, with the UID of obj. An error leaves it open: 410 Expired if that state is too old for
+	// the server, errors.ErrUnsupported if the source cannot tell. Had makes at most one request,
+	// returns soon after ctx is done, and is not called during a List or a Watch.
+	Had func(ctx context.Context, obj Meta, version string) (bool, error)
 }
 
-// A Hinter is a [Source] with hints. The goroutine that reads from the server calls Hints during
-// each list and each watch, so Hints must be quick. Its answer may change.
-type Hinter interface{ Hints() SourceHints }
-
-// HintsOf returns the hints of src, or the zero value if src is not a [Hinter].
+// HintsOf returns the hints of src, or the zero value if it gives none.
 func HintsOf[T Identified](src Source[T]) SourceHints {
-	if h, ok := src.(Hinter); ok {
+	if h, ok := src.(interface{ Hints() SourceHints }); ok {
 		return h.Hints()
 	}
 	return SourceHints{}
 }
-
-// A Witness is a [Source] that can tell whether its server still has the history that was read
-// before, also when it was restored from a backup and has come past that position. After an outage
-// a [Reflector] asks about the newest object that it has, and lists in a new epoch if the answer is
-// no; see [ErrRewound]. A Source over an API server implements it by [HadByList], one that wraps
-// another by [Had].
-type Witness interface {
-	// Had reports whether obj was the newest state of its key when the collection was at version,
-	// whatever has been written since: an object with the resource version of obj and, unless that
-	// is empty, with the UID of obj.
-	//
-	// An error leaves it open, such as 410 Expired if that state is too old for the server. It is
-	// an errors.ErrUnsupported if the Source cannot tell.
-	//
-	// Had makes at most one request, and returns soon after ctx is done. It is not called during a
-	// List or a Watch.
-	Had(ctx context.Context, obj Meta, version string) (bool, error)
-}
-
-// Had asks src whether it had obj at version, if src is a [Witness]. If it is none, the error is
-// errors.ErrUnsupported.
-func Had[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
-	if w, ok := src.(Witness); ok {
-		return w.Had(ctx, obj, version)
-	}
-	return false, errNoWitness
-}
-
-// errNoWitness says that a Source cannot be asked at all. No request was made.
-var errNoWitness = fmt.Errorf("lw: the source is no Witness: %w", errors.ErrUnsupported)
 
 // isNil reports whether v is nil, or holds a nil pointer.
 func isNil(v any) bool {

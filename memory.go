@@ -169,8 +169,10 @@ func (m *Memory[T]) Rewind(resourceVersion string) error {
 	return m.line.Rewind(version)
 }
 
-// Had is part of [Witness].
-func (m *Memory[T]) Had(_ context.Context, obj Meta, resourceVersion string) (bool, error) {
+// Hints says that Had can be asked.
+func (m *Memory[T]) Hints() SourceHints { return SourceHints{Had: m.had} }
+
+func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bool, error) {
 	if err := m.failing(); err != nil {
 		return false, err
 	}
@@ -185,7 +187,7 @@ func (m *Memory[T]) Had(_ context.Context, obj Meta, resourceVersion string) (bo
 	return was != nil && listopts.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
 }
 
-// Fail makes every List, Watch and Had fail with err until Fail(nil) is called. If err is not nil
+// Fail makes every List, Watch and SourceHints.Had fail with err until Fail(nil) is called. If err is not nil
 // it also ends every open watch. Writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()

@@ -208,7 +208,7 @@ const (
 	maxUnanswered = 3
 )
 
-// A doubt is what a reflector must know to decide when to ask its [Witness]. A server that was
+// A doubt is what a reflector must know to decide when to ask its witness, SourceHints.Had. A server that was
 // restored may have passed the position: only what it had at the position tells that.
 type doubt struct {
 	since      time.Time // when the server was last in touch; zero: it is
@@ -258,8 +258,9 @@ func (r *Reflector[T]) doubts() bool {
 // list, with which a new epoch begins. If the server cannot tell, the watch goes on.
 func (r *Reflector[T]) testify(ctx context.Context) outcome {
 	o := outcome{op: opList, asked: true}
+	had := HintsOf(r.src).Had
 	obj := r.target.newest(r.setAside.has)
-	if obj.ResourceVersion == "" {
+	if had == nil || obj.ResourceVersion == "" {
 		r.doubt.lift()
 		return o
 	}
@@ -267,18 +268,14 @@ func (r *Reflector[T]) testify(ctx context.Context) outcome {
 	defer cancel(nil)
 	defer pace.NewStallTimer(cancel, listPatience, errStalled).Stop()
 	begun := r.recorder.now()
-	had, err := Had(ctx, r.src, obj, r.position.version)
-	if errors.Is(err, errNoWitness) {
-		r.doubt.lift()
-		return o
-	}
+	is, err := had(ctx, obj, r.position.version)
 	err = causeOf(ctx, err)
 	r.limiter.Spend(time.Now())
 	r.recorder.requested(opProbe)
 	r.recorder.ended(opProbe, err, r.recorder.now()-begun)
 	o.err = err
 	switch {
-	case err == nil && had:
+	case err == nil && is:
 		r.answered()
 		r.doubt.lift()
 		r.probe, r.verify = false, false

@@ -41,7 +41,7 @@ type Status struct {
 // Counters count what an informer or a reflector has done. They never go down.
 type Counters struct {
 	Lists   uint64 // requests for a list; each page is one
-	Probes  uint64 // requests for the server's version, or for what a [Witness] asks: lists of at most one object
+	Probes  uint64 // requests for the server's version, or of [SourceHints.Had]: lists of at most one object
 	Watches uint64 // requests for a watch or a streamed list
 	Streams uint64 // requests for a streamed list, included in Watches
 	Relists uint64 // whole lists that replaced the content, not counting the first

@@ -53,10 +53,24 @@ type transformed[T, U Identified] struct {
 	listing map[Key]Key
 }
 
-// Hints returns those of the source, and that objects may be left out.
+// Hints returns those of the source, and that objects may be left out. src knows an object by the
+// key of its T, and by what f keeps of its identity.
 func (t *transformed[T, U]) Hints() SourceHints {
 	h := HintsOf(t.src)
 	h.Partial = true
+	had := h.Had
+	if had == nil || t.ownVersions.Load() {
+		h.Had = nil
+		return h
+	}
+	h.Had = func(ctx context.Context, obj Meta, version string) (bool, error) {
+		if t.ownUIDs.Load() {
+			obj.UID = ""
+		}
+		from := t.sourceKey(obj.Key())
+		obj.Namespace, obj.Name = from.Namespace, from.Name
+		return had(ctx, obj, version)
+	}
 	return h
 }
 
@@ -82,20 +96,6 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 		t.ownUIDs.Store(true)
 	}
 	return out, true, nil
-}
-
-// Had is part of [Witness]. src knows the object by the key of its T, and by what f keeps of its
-// identity.
-func (t *transformed[T, U]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
-	if t.ownVersions.Load() {
-		return false, errNoWitness
-	}
-	if t.ownUIDs.Load() {
-		obj.UID = ""
-	}
-	from := t.sourceKey(obj.Key())
-	obj.Namespace, obj.Name = from.Namespace, from.Name
-	return Had(ctx, t.src, obj, version)
 }
 
 // sourceKey returns the key in src of the object that downstream knows by this key.
@@ -309,11 +309,6 @@ func (s *sharded[T]) Hints() SourceHints {
 
 // Reuses is part of [request.Source].
 func (s *sharded[T]) Reuses(request.Mark) bool { return reuses(s.src) }
-
-// Had is part of [Witness].
-func (s *sharded[T]) Had(ctx context.Context, obj Meta, version string) (bool, error) {
-	return Had(ctx, s.src, obj, version)
-}
 
 // check returns whether obj certainly belongs to another part; if err is not nil, whether the
 // object that err is about does. The error is err, or that of an obj without a UID.

@@ -161,12 +161,10 @@ func (s *capturedSource) Hints() lw.SourceHints {
 	if by := s.decodedBy.Load(); by != nil {
 		hints.Decoder = *by
 	}
+	hints.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.HadByList(ctx, s, obj, version)
+	}
 	return hints
-}
-
-// Had is part of [lw.Witness].
-func (s *capturedSource) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-	return lw.HadByList(ctx, s, obj, version)
 }
 
 // decodes notes who decodes an answer, and logs it once if that is not lw. why is the reason, or ""

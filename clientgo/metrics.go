@@ -104,11 +104,6 @@ type observedSource struct {
 
 func (s *observedSource) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
 
-// Had is part of [lw.Witness].
-func (s *observedSource) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-	return lw.Had(ctx, s.Source, obj, version)
-}
-
 // Reuses is part of [request.Source].
 func (s *observedSource) Reuses(request.Mark) bool { return request.Reuses(s.Source) }
 

@@ -111,12 +111,10 @@ func (s *source[T]) Hints() lw.SourceHints {
 	h := s.requests.Hints()
 	h.NoStream = h.NoStream || !s.stream
 	h.Decoder = s.decoder
+	h.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.HadByList(ctx, s, obj, version)
+	}
 	return h
-}
-
-// Had is part of [lw.Witness].
-func (s *source[T]) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-	return lw.HadByList(ctx, s, obj, version)
 }
 
 func (s *source[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {

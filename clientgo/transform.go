@@ -46,11 +46,6 @@ func (s *lateSource) apply(obj metav1.Object) (metav1.Object, error) {
 
 func (s *lateSource) Hints() lw.SourceHints { return lw.HintsOf(s.source()) }
 
-// Had is part of [lw.Witness].
-func (s *lateSource) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-	return lw.Had(ctx, s.source(), obj, version)
-}
-
 // Reuses is part of [request.Source]. A source with a transform is none.
 func (s *lateSource) Reuses(request.Mark) bool { return request.Reuses(s.source()) }
 

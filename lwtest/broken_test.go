@@ -46,11 +46,14 @@ func (b broken) Watch(ctx context.Context, opts metav1.ListOptions, yield yieldE
 	return b.watch(b.Source, ctx, opts, yield)
 }
 
-func (b broken) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-	if b.had == nil {
-		return lw.Had(ctx, b.Source, obj, version)
+func (b broken) Hints() lw.SourceHints {
+	h := lw.HintsOf(b.Source)
+	if b.had != nil {
+		h.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+			return b.had(b.Source, ctx, obj, version)
+		}
 	}
-	return b.had(b.Source, ctx, obj, version)
+	return h
 }
 
 // events makes a broken source whose watches do something else with their events, of which n is the
@@ -341,7 +344,7 @@ func TestBrokenSources(t *testing.T) {
 		}, `resource version "v`},
 		"says that it had what it has": {func() broken {
 			return broken{had: func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, _ string) (bool, error) {
-				return lw.Had(ctx, src, obj, newest(src))
+				return lw.HintsOf(src).Had(ctx, obj, newest(src))
 			}}
 		}, `Had of .*, want (true|false)`},
 		"had all": {func() broken {
@@ -353,7 +356,7 @@ func TestBrokenSources(t *testing.T) {
 		"had any UID": {func() broken {
 			return broken{had: func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, version string) (bool, error) {
 				obj.UID = ""
-				return lw.Had(ctx, src, obj, version)
+				return lw.HintsOf(src).Had(ctx, obj, version)
 			}}
 		}, `Had of .* UID "lwtest-another", .*: true, want false`},
 		"forgets what it had": {func() broken {

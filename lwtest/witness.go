@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// witness asks the source, if it is a Witness, whether it had some object at a version: one that it
+// witness asks the source, if its hints have a Had, whether it had some object at a version: one that it
 // has or had, perhaps later or before, or one that it never had.
 func (h *history[T]) witness(rt *rapid.T) {
-	w, ok := h.Source().(lw.Witness)
-	if !ok {
-		rt.Skip("no Witness")
+	ask := lw.HintsOf(h.Source()).Had
+	if ask == nil {
+		rt.Skip("no witness")
 	}
 	version, objs := h.drawVersion(rt), h.everStored()
 	if len(objs) == 0 {
@@ -36,7 +36,7 @@ func (h *history[T]) witness(rt *rapid.T) {
 	what := fmt.Sprintf("Had of %v, version %s, UID %q, at %s", id.Key(), id.ResourceVersion, id.UID, version)
 	var had bool
 	var err error
-	h.call("Had", func() { had, err = w.Had(context.Background(), id, version) })
+	h.call("Had", func() { had, err = ask(context.Background(), id, version) })
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		h.step("%s: the source cannot tell", what)

@@ -233,14 +233,16 @@ func TestRestoredServer(t *testing.T) {
 	}
 }
 
-// A questioned is a script that is a Witness.
+// A questioned is a script that is a witness.
 type questioned struct {
 	*script
 	had       func(n int) (bool, error) // of the nth question, from 1 on
 	questions []lw.Meta
 }
 
-func (q *questioned) Had(_ context.Context, obj lw.Meta, version string) (bool, error) {
+func (q *questioned) Hints() lw.SourceHints { return lw.SourceHints{Had: q.ask} }
+
+func (q *questioned) ask(_ context.Context, obj lw.Meta, version string) (bool, error) {
 	if version != "10" {
 		return false, fmt.Errorf("asked about version %s", version)
 	}
@@ -466,6 +468,8 @@ func (b byLists) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	return b.m.Watch(ctx, opts, yield)
 }
 
-func (b byLists) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-	return lw.HadByList(ctx, b, obj, version)
+func (b byLists) Hints() lw.SourceHints {
+	return lw.SourceHints{Had: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.HadByList(ctx, b, obj, version)
+	}}
 }

@@ -199,9 +199,10 @@ func (d *direct) List(ctx context.Context, opts metav1.ListOptions, yield func(*
 	return out, nil
 }
 
-// Had is part of [lw.Witness].
-func (d *direct) Had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-	return lw.HadByList(ctx, d, obj, version)
+func (d *direct) Hints() lw.SourceHints {
+	return lw.SourceHints{Had: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.HadByList(ctx, d, obj, version)
+	}}
 }
 
 // ago is the version so many before the last, or the oldest that is kept.
