@@ -82,3 +82,136 @@ func WaitFor[T Object](ctx context.Context, c Collection[T], key Key, cond func(
 		return none, h.unmet(key, !equal.IsZero(obj), cause)
 	}
 }
+
+// A Follower is told the content of a [Collection], and then every change of it, one by one and in
+// order; see [Follow]. Its methods are called in the goroutine of Follow, one after the other. The
+// objects are shared and must not be changed.
+type Follower[T Identified] interface {
+	// Begin is called with the content at which the changes begin: at first, and again after a
+	// relist that found differences, since nobody knows what happened in between, and in which
+	// order. epoch says that the server went back in time since the last Begin, see [ErrRewound];
+	// it is false at first. Whoever keeps a history of changes begins a new one. Changes that had not
+	// been passed on when a relist came are in snap instead.
+	Begin(snap *Snapshot[T], epoch bool)
+	// Change is called for every change after that. A new UID under one name is a Deleted and then
+	// an Added. The Cause is CauseWatch or CauseDerived.
+	Change(d Delta[T])
+	// Progress says that everything up to version has been passed on, and that nothing that is
+	// known follows at once. It is called after each Begin and after each run of changes; and when
+	// the version moves without a change, with a bookmark or a relist that found no differences,
+	// or because another collection of the [Graph] has changed. It is the version that the store
+	// reports: what was passed on is the content at version.
+	//
+	// While an object is set aside, later changes are passed on, and version stays before the one
+	// that is missing. What was passed on is then at least as new as version.
+	//
+	// The changes of one version, which the server's store has written at once, come before
+	// Progress(version) if they arrive together. Otherwise, or if Begin came among them, some come
+	// after it.
+	Progress(version string)
+}
+
+// Follow tells f of c until ctx is done or c stops, and returns the cause of ctx, or [ErrStopped]
+// when everything has been passed on. It waits until c has synced. Unlike a [Handler] and Events it
+// passes on each change, says where a relist ends, and tells of versions that come without a change.
+//
+// f is called in the goroutine of the caller, which gets its panics. What f has not taken waits in
+// memory, without a bound: f must not block. The collection and other consumers never wait for f.
+//
+// The versions of a [Derived] are the numbers of the steps of its graph. Follow panics if c or f is
+// nil.
+func Follow[T Identified](ctx context.Context, c Collection[T], f Follower[T]) error {
+	if isNil(c) || isNil(f) {
+		panic("lw: Follow: nil collection or follower")
+	}
+	return follow(ctx, c.collection(), f)
+}
+
+func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
+	if err := h.cannotWait(); err != nil {
+		return err
+	}
+	h.followers.Add(1)
+	defer h.followers.Add(-1)
+	var at point // of the last Begin or Progress
+	s := &subscription[T]{
+		opts:     cursorOptions{everyUpdate: true},
+		starting: func(*Snapshot[T]) { at = h.pointLocked() },
+	}
+	h.subscribe(s)
+	defer h.unsubscribe(s)
+	select {
+	case <-s.started:
+	case <-h.stopped:
+	case <-ctx.Done():
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !isClosed(s.started):
+		return ErrStopped
+	}
+	f.Begin(s.snapshot, false)
+	s.snapshot = nil // f may let it go
+	f.Progress(at.version)
+	for {
+		// In this order: what comes after the look sends a token, and is not missed.
+		woken, over := s.cursor.wait(), h.log.closed()
+		now, told := h.look()
+		switch before := s.cursor.delivered.Load(); {
+		case now.era != at.era:
+			// All that waits, of whatever era, is in the content of a cut.
+			begin := h.cut()
+			if err := passOn(ctx, s.cursor, begin.position, func(Delta[T]) {}); err != nil {
+				return err
+			}
+			f.Begin(begin.snapshot, begin.era.epochs != at.era.epochs)
+			at = begin.point
+			f.Progress(at.version)
+		case over || told.turn > at.turn:
+			to := told
+			if over {
+				to = now
+			}
+			if err := passOn(ctx, s.cursor, to.position, f.Change); err != nil {
+				return err
+			}
+			if to.position != at.position || to.version != at.version {
+				f.Progress(to.version)
+			}
+			at = to
+			if over {
+				return ErrStopped
+			}
+		case now.position > before:
+			// The writer has more in hand, and calls notify after it. Only then is Progress due.
+			if err := passOn(ctx, s.cursor, now.position, f.Change); err != nil {
+				return err
+			}
+		default:
+			select {
+			case <-woken:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// passOn calls tell with each delta that waits at c, up to the position bound. The error is the
+// cause of ctx, which ends it between two calls, or before the caller goes on.
+func passOn[T Identified](ctx context.Context, c *Cursor[T], bound uint64, tell func(Delta[T])) error {
+	for c.delivered.Load() < bound && ctx.Err() == nil {
+		part, _, err := c.pollTo(bound, true)
+		if err != nil {
+			return err
+		}
+		for _, d := range part {
+			if ctx.Err() != nil {
+				break
+			}
+			tell(d)
+		}
+	}
+	return context.Cause(ctx)
+}

@@ -151,7 +151,7 @@ func (d *Derived[T]) finish() {
 	d.batch.Release()
 	d.fired.Release()
 	d.fired = nil
-	d.hub.log.notify()
+	d.hub.notify()
 }
 
 func (d *Derived[T]) stop() {

@@ -335,3 +335,43 @@ func ExampleOptions_detectMutation() {
 	// Output:
 	// lw: Widget: mutation default/a: a cached object was changed: Size: 1 is now 66
 }
+
+// A journal is a Follower: it has every change since its beginning, and the version up to which it is complete.
+type journal struct{ lines chan string }
+
+func (j *journal) Begin(snap *lw.Snapshot[*Widget], epoch bool) {
+	j.lines <- fmt.Sprintln("begins with", snap.Len(), "widgets")
+}
+
+func (j *journal) Change(d lw.Delta[*Widget]) {
+	j.lines <- fmt.Sprintln(d.Type, d.Key().Name)
+}
+
+func (j *journal) Progress(version string) {
+	j.lines <- fmt.Sprintln("complete up to", version)
+}
+
+// A history of a collection, which begins anew where changes are not known.
+func ExampleFollow() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	widgets := lw.NewInformer(server, nil)
+	go widgets.Run(ctx)
+
+	j := &journal{make(chan string, 10)}
+	go lw.Follow(ctx, widgets, j)
+	fmt.Print(<-j.lines, <-j.lines)
+	server.Create(widget("b", 1))
+	fmt.Print(<-j.lines, <-j.lines)
+	server.Delete(lw.Key{Namespace: "default", Name: "a"})
+	fmt.Print(<-j.lines, <-j.lines)
+
+	// Output:
+	// begins with 1 widgets
+	// complete up to 2
+	// added b
+	// complete up to 3
+	// deleted a
+	// complete up to 4
+}

@@ -167,7 +167,8 @@ func (l *leaf[T]) poll(whole bool) {
 			at := l.hub.cut()
 			position, l.version, l.content = at.position, at.snapshot.ResourceVersion(), at.snapshot
 		} else {
-			position, l.version = l.hub.point()
+			now := l.hub.point()
+			position, l.version = now.position, now.version
 		}
 		// The appender may have folded changes from before and after the cut together. Then only a
 		// newer cut has all that was read.
@@ -224,7 +225,7 @@ func (l *leaf[T]) wait() {
 	l.sub.cursor.wait()
 	// The version of the collection may have moved during the step without a change of an object.
 	// Then nothing waits at the cursor, and nobody was there to be woken.
-	if _, version := l.hub.point(); version != l.version {
+	if l.hub.point().version != l.version {
 		l.graph.wake()
 	}
 }

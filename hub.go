@@ -2,6 +2,7 @@ package lw
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lw/lw/internal/equal"
@@ -35,8 +36,16 @@ type hub[T Identified] struct {
 	store *Indexer[T]
 	log   *FIFO[T]
 
+	// followers is the number of calls of Follow. While it is 0, told is not kept.
+	followers atomic.Int32
+
 	mu      *sync.Mutex
-	waiting []*subscription[T] // those that wait for the first content; guarded by mu
+	waiting []*subscription[T] // those that wait for the first content; guarded by mu, as all below
+	era     era
+	// told is the point at which the writer last called notify: it has no change in hand then that
+	// follows at once. turn is how often that was noted.
+	told point
+	turn uint64
 }
 
 // newHub returns an empty hub. Other hubs may have the same mu.
@@ -100,7 +109,16 @@ func (h *hub[T]) progress(report string) { h.store.progress(report) }
 
 // notify wakes the consumers that wait for changes. The writer calls it after a change, or after
 // the last of several changes that follow each other at once.
-func (h *hub[T]) notify() { h.log.notify() }
+func (h *hub[T]) notify() {
+	// told comes first: a follower asks to be woken, and then looks at told.
+	if h.followers.Load() > 0 {
+		h.mu.Lock()
+		h.turn++
+		h.told = h.pointLocked()
+		h.mu.Unlock()
+	}
+	h.log.notify()
+}
 
 // A change is one difference that a replace makes: old is zero for a new object, new for one that
 // is gone.
@@ -145,6 +163,9 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec tab
 			}
 			fired = h.changes.Fire(keys...)
 		}
+		if len(changes) > 0 {
+			h.era.relists++
+		}
 		d := Delta[T]{Cause: CauseRelist, ResourceVersion: version}
 		for _, c := range changes {
 			d.Old, d.New = c.old, c.new
@@ -153,7 +174,7 @@ func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec tab
 	}
 	h.store.store.Replace(objs, report, spec)
 	fired.Release()
-	h.log.notify()
+	h.notify()
 	return changes
 }
 
@@ -242,25 +263,50 @@ func (h *hub[T]) unsubscribe(s *subscription[T]) {
 	}
 }
 
-// point returns the present position of the log, and the version that the store reports there.
-func (h *hub[T]) point() (position uint64, version string) {
+// An era is a stretch of the log whose changes are all that happened. The next one begins with a
+// list that shows differences, since nobody knows what happened before it, and with an epoch.
+type era struct{ relists, epochs uint64 }
+
+// A point is a position of the log: the version that the store reports there, the era that it is
+// in, and how often told was noted before.
+type point struct {
+	position uint64
+	version  string
+	era      era
+	turn     uint64
+}
+
+// point returns the present point.
+func (h *hub[T]) point() point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.log.position(), h.store.store.VersionLocked()
+	return h.pointLocked()
+}
+
+func (h *hub[T]) pointLocked() point {
+	return point{h.log.position(), h.store.store.VersionLocked(), h.era, h.turn}
+}
+
+// look returns the present point, and the point at which the writer last called notify. That is an
+// old one if there was no follower since.
+func (h *hub[T]) look() (now, told point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pointLocked(), h.told
 }
 
 // A cut is one point of a collection: its content, and the position of the log up to which all
 // changes are in that content.
 type cut[T Identified] struct {
 	snapshot *Snapshot[T]
-	position uint64
+	point
 }
 
 // cut returns the present point. Its cost does not depend on the number of objects or changes.
 func (h *hub[T]) cut() cut[T] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return cut[T]{h.store.snapshotLocked(), h.log.position()}
+	return cut[T]{h.store.snapshotLocked(), h.pointLocked()}
 }
 
 // readToCut reads the deltas that wait at c, up to the cut at. Only the consumer of c calls it.

@@ -4,7 +4,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -341,6 +343,137 @@ func TestDoneAfterTheLogIsLeft(t *testing.T) {
 		<-reg.Done()
 		if got := h.log.live.Load(); got != 0 || len(h.registrations()) != 0 {
 			t.Errorf("after Done the log has %d cursors, and the hub %d handlers", got, len(h.registrations()))
+		}
+	})
+}
+
+// A mirror is a Follower that copies the content, and checks it at each Progress.
+type mirror struct {
+	t        *testing.T
+	content  replica
+	epochs   int
+	progress func(version string)
+}
+
+func (c *mirror) Begin(snap *Snapshot[*ball], epoch bool) {
+	if c.content = contentOf(snap); epoch {
+		c.epochs++
+	}
+}
+
+func (c *mirror) Change(d Delta[*ball]) {
+	if d.Cause == CauseRelist {
+		c.t.Errorf("%v of %v, which is in the snapshot", d.Type, d.Object())
+	}
+	c.content.apply(c.t, []Delta[*ball]{d})
+}
+
+func (c *mirror) Progress(version string) { c.progress(version) }
+
+// TestFollowWaits expects that a follower first asks to be woken and then looks, or it would miss what comes in between: while the
+// test keeps it from looking, it has asked.
+func TestFollowWaits(t *testing.T) {
+	h := newTestHub(new(sync.Mutex))
+	told, goOn := make(chan string), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- follow(t.Context(), h, &mirror{t: t, progress: func(version string) {
+			told <- version
+			<-goOn
+		}})
+	}()
+	for version := 1; version < 20; version++ {
+		if got := <-told; got != strconv.Itoa(version) {
+			t.Fatalf("version %s, want %d", got, version)
+		}
+		h.mu.Lock()
+		goOn <- struct{}{}
+		stacks := make([]byte, 1<<20)
+		for h.log.sleepers.Load() == 0 {
+			for text := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+				if strings.Contains(text, "[sync.Mutex.Lock") && strings.Contains(text, ").look(") && h.log.sleepers.Load() == 0 {
+					t.Fatal("the follower looks before it has asked to be woken")
+				}
+			}
+			runtime.Gosched()
+		}
+		h.mu.Unlock()
+		h.progress(strconv.Itoa(version + 1))
+		h.notify()
+	}
+	<-told
+	goOn <- struct{}{}
+	h.close()
+	if err := <-ended; err != ErrStopped {
+		t.Error(err)
+	}
+	if n := len(h.log.cursors); n != 0 || h.followers.Load() != 0 {
+		t.Errorf("%d cursors and %d followers are left", n, h.followers.Load())
+	}
+}
+
+// TestFollowHub expects that what a follower was told adds up to the content at each version that it is told, while a writer
+// writes and lists, with and without differences, and in new epochs.
+func TestFollowHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestHub(new(sync.Mutex))
+		var truth sync.Map // by version
+		truth.Store("1", replica{})
+		var followers sync.WaitGroup
+		ends := func() {
+			c := &mirror{t: t}
+			c.progress = func(version string) {
+				want, _ := truth.Load(version)
+				if diff := cmp.Diff(want, any(c.content), sameBall); diff != "" {
+					t.Errorf("at %s (-want +got):\n%s", version, diff)
+				}
+			}
+			followers.Go(func() {
+				if err := follow(t.Context(), h, c); err != ErrStopped {
+					t.Error(err)
+				}
+			})
+		}
+		now := replica{}
+		for version := 2; version < 20000; version++ {
+			if version%4000 == 2 {
+				ends()
+			}
+			v := strconv.Itoa(version)
+			b := newBall(strconv.Itoa(rand.N(20)), 0, version)
+			next := maps.Clone(now)
+			done := func() {}
+			switch list := rand.N(500); {
+			case list < 3:
+				if list > 0 {
+					next[KeyOf(b)] = b
+				}
+				if list > 1 {
+					done = func() { h.era.epochs++ }
+				}
+				truth.Store(v, next)
+				h.replace(slices.Collect(maps.Values(next)), v, v, false, table.Changes[*ball]{Done: done, Same: unchanged[*ball]})
+			case list < 50:
+				truth.Store(v, next)
+				h.progress(v)
+			case list < 150:
+				delete(next, KeyOf(b))
+				truth.Store(v, next)
+				h.remove(KeyOf(b), v, v)
+			default:
+				next[KeyOf(b)] = b
+				truth.Store(v, next)
+				h.set(KeyOf(b), b, v, v)
+			}
+			if now = next; rand.N(3) == 0 {
+				h.notify()
+			}
+		}
+		h.notify()
+		h.close()
+		followers.Wait()
+		if n := len(h.log.cursors); n != 0 || h.followers.Load() != 0 {
+			t.Errorf("%d cursors and %d followers are left", n, h.followers.Load())
 		}
 	})
 }

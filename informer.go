@@ -303,7 +303,12 @@ func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T])
 		Newer:     notOlder[T],
 		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },
 		Duplicate: func(key Key) { duplicates = append(duplicates, key) },
-		Done:      l.done,
+		Done: func() {
+			if l.epoch {
+				t.hub.era.epochs++ // under hub.mu
+			}
+			l.done()
+		},
 	}
 	if t.opts.OnPanic != nil {
 		to.Trying = func(obj T) { key = KeyOf(obj) }

@@ -154,8 +154,8 @@ var bugs = append([]bug{
 	{name: "resync shows what the handler was not told", id: "B25", edits: one(handlerFile,
 		"	for i := range backlog {\n		if !r.call(&backlog[i]) {", "	for i := range backlog {\n		if i < 0 && !r.call(&backlog[i]) {")},
 	{name: "content and log position of two points", run: "TestCut|TestReadToCut", edits: one(hubFile,
-		"	h.mu.Lock()\n	defer h.mu.Unlock()\n	return cut[T]{h.store.snapshotLocked(), h.log.position()}",
-		"	at := cut[T]{h.store.Snapshot(), 0}\n	at.position = h.log.position()\n	return at")},
+		"	h.mu.Lock()\n	defer h.mu.Unlock()\n	return cut[T]{h.store.snapshotLocked(), h.pointLocked()}",
+		"	at := cut[T]{snapshot: h.store.Snapshot()}\n	at.point = h.point()\n	return at")},
 	{name: "a cut is left where the log was folded past it", run: "TestReadToCut", edits: one(hubFile,
 		"		if delivered == at.position {", "		if delivered >= at.position {")},
 	{name: "old is new in an update", id: "B26", edits: one(handlerFile,
@@ -189,7 +189,7 @@ var bugs = append([]bug{
 
 	// What waits and Status say.
 	{name: "status says less than the wait for the sync", run: "TestStatusAfterWaitForSync", edits: append(one(targetFile,
-		"		Done:      l.done,\n", ""),
+		"			l.done()\n		},\n", "		},\n"),
 		edit{targetFile, "	for _, c := range changes {\n		t.leave(c.old)\n	}\n	for _, key := range dup", "	defer l.done()\n	for _, c := range changes {\n		t.leave(c.old)\n	}\n	for _, key := range dup"})},
 	{name: "failures outlive a whole list", run: "TestListEndsFailures", edits: one(recorderFile,
 		"r.phase = true, PhaseWatching\n	r.recoveredLocked()\n", "r.phase = true, PhaseWatching\n")},
@@ -533,4 +533,4 @@ var bugs = append([]bug{
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},
 	{name: "a Status has no code", run: "TestHTTPStatusWithoutWords", edits: one("internal/rest/response.go",
 		"status.ErrStatus.Code == 0 {", "status.ErrStatus.Code < 0 {")},
-}, slices.Concat(changedBugs, graphBugs, boardBugs, simulateBugs, websocketBugs, cborBugs, clientgoBugs, metricsBugs, witnessBugs, listoptsBugs)...)
+}, slices.Concat(changedBugs, graphBugs, boardBugs, simulateBugs, websocketBugs, cborBugs, clientgoBugs, metricsBugs, witnessBugs, listoptsBugs, followBugs)...)
