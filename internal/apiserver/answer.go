@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // An answer is a list or a stream on its way to the client: a series of units, which pass through
@@ -20,8 +22,8 @@ type answer struct {
 	items   int    // how many items of a list were written
 	sent    []Unit // the last units that were sent, at most maxSent, oldest first
 	delayed []delayed
-	head    []byte // what is before the items of a list that is written as a whole; see listHead
-	message []byte // the items of such a list, which are written when all are there
+	meta    metav1.ListMeta // of a list
+	message []byte          // the items of a list that is written as a whole, when all are there
 
 	// Guarded by Server.mu.
 	pending []UnitEffect // what Interrupt asks for
@@ -56,11 +58,11 @@ const (
 func (e ending) Error() string { return "apiserver: " + string(e) }
 
 // answer returns the answer to the request, of which nothing is sent yet.
-func (x *exchange) answer(f format, stream bool) *answer {
+func (x *exchange) answer(f wire.Format, stream bool) *answer {
 	return &answer{
-		codec:   codec{&x.collection.Resource, f},
+		codec:   newCodec(&x.collection.Resource, f),
 		ctx:     x.r.Context(),
-		body:    newBody(x.w, x.r, f.contentType(stream)),
+		body:    newBody(x.w, x.r, f.ContentType(stream)),
 		stream:  stream,
 		filters: x.filters,
 	}
@@ -129,7 +131,7 @@ func (a *answer) encode(u Unit) error {
 	switch {
 	case a.stream:
 		return a.body.write(func(b []byte) ([]byte, error) { return a.appendFrame(b, u) })
-	case a.format.whole():
+	case whole(a.format):
 		a.items++
 		message, err := a.appendItem(a.message, u)
 		if err != nil {
@@ -165,15 +167,11 @@ func (a *answer) writeHalf(u Unit) error {
 
 // begin writes what comes before the items of a list, and returns what comes after them.
 func (a *answer) begin(meta metav1.ListMeta) (tail []byte, err error) {
-	head, tail, err := a.listHead(meta)
-	if err != nil {
-		return nil, err
-	}
-	if a.format.whole() {
-		a.head = head
+	a.meta = meta
+	if whole(a.format) {
 		return nil, nil
 	}
-	return tail, a.writeBytes(head)
+	return []byte(a.frames.ListTail()), a.writeBytes(a.frames.AppendListHead(nil, &meta, wire.Total{}))
 }
 
 // writeBytes writes data as it is.
@@ -186,25 +184,22 @@ func (a *answer) writeBytes(data []byte) error {
 func (a *answer) finish(err error, tail []byte) error {
 	switch {
 	case a.stream:
-	case a.format.cbor():
+	case a.format.Encoding == wire.CBOR:
 		if tail = a.cborList(err == nil); err != nil {
 			if err := a.writeBytes(tail); err != nil {
 				return err
 			}
 		}
-	case a.format.proto():
-		apiVersion, kind := a.kind()
-		const missing = 64
-		message := append(a.head, a.message...)
-		if err == nil {
-			tail = appendEnvelope(nil, apiVersion, kind+"List", message)
-		} else {
-			// The list was cut. Its envelope announces more bytes than will come.
-			whole := appendEnvelope(nil, apiVersion, kind+"List", append(message, make([]byte, missing)...))
-			if err := a.writeBytes(whole[:len(whole)-missing]); err != nil {
-				return err
-			}
+	case a.format.Encoding == wire.Protobuf:
+		total := wire.Total{Items: a.items, Bytes: int64(len(a.message))}
+		if err != nil {
+			total.Bytes += 64 // The list was cut. Its envelope announces more bytes than will come.
 		}
+		list := append(a.frames.AppendListHead(nil, &a.meta, total), a.message...)
+		if err := a.writeBytes(list); err != nil {
+			return err
+		}
+		tail = []byte(a.frames.ListTail())
 	}
 	switch err {
 	case nil:

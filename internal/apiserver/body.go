@@ -4,7 +4,8 @@ import (
 	"compress/gzip"
 	"net/http"
 	"strconv"
-	"strings"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // A body is the body of a list or a stream, on its way to the client. If the client accepts gzip,
@@ -27,7 +28,7 @@ const (
 func newBody(w http.ResponseWriter, r *http.Request, contentType string) *body {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-cache, private")
-	return &body{w: w, acceptsGzip: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
+	return &body{w: w, acceptsGzip: wire.AcceptsGzip(r.Header)}
 }
 
 // start sends the headers, once. A stream calls it at its beginning. The headers of a list wait

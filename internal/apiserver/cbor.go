@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // selfDescribed is the tag that is before each answer in CBOR, and marks it as such.
@@ -19,40 +16,31 @@ const selfDescribed = "\xd9\xd9\xf7"
 // cborSerializer encodes objects without a type, for which it needs no scheme.
 var cborSerializer = cbor.NewSerializer(nil, nil)
 
-// cborOf returns the CBOR of an object that is given as JSON, behind the mark of CBOR. As on a real
+// cborOf returns the CBOR of an object that is given as JSON, without the mark of CBOR. As on a real
 // server, the members come in another order each time. What is no JSON becomes CBOR that no decoder
 // accepts: no item begins with 0x1c.
 func cborOf(object []byte) []byte {
 	var v any
 	if utiljson.Unmarshal(object, &v) != nil {
-		return []byte(selfDescribed + "\x1c")
+		return []byte{0x1c}
 	}
 	content, ok := v.(map[string]any)
 	if !ok {
-		return append([]byte(selfDescribed), mustCBOR(v)...)
+		return mustCBOR(v)
 	}
 	var b bytes.Buffer
 	if err := cborSerializer.EncodeNondeterministic(&unstructured.Unstructured{Object: content}, &b); err != nil {
 		panic(err) // cannot happen: all values are from JSON
 	}
-	return b.Bytes()
-}
-
-// cborEvent returns the event of a stream whose object is given as JSON.
-func cborEvent(t watch.EventType, object []byte) []byte {
-	data, err := direct.Marshal(&metav1.WatchEvent{Type: string(t), Object: runtime.RawExtension{Raw: cborOf(object)}})
-	if err != nil {
-		panic(err) // cannot happen: the object is encoded already
-	}
-	return append([]byte(selfDescribed), data...)
+	return b.Bytes()[len(selfDescribed):]
 }
 
 // cborList returns the list whose items are in message. The items stand at different places among
 // the members, as on a real server. If the list is not complete it ends with the items, of which it
 // announces one more than it has.
 func (a *answer) cborList(complete bool) []byte {
-	apiVersion, kind := a.kind()
-	members := [][2]any{{"kind", kind + "List"}, {"apiVersion", apiVersion}, {"metadata", runtime.RawExtension{Raw: a.head}}}
+	kind := a.frames.Kind()
+	members := [][2]any{{"kind", kind.Kind + "List"}, {"apiVersion", kind.APIVersion}, {"metadata", a.meta}}
 	const array, pairs = 4 << 5, 5 << 5
 	b := append([]byte(selfDescribed), pairs|byte(len(members)+1))
 	for i := range len(members) + 1 {

@@ -16,7 +16,7 @@ import (
 func discovered[T any](b *bench, path string, into *T) string {
 	b.Helper()
 	resp, err := b.request(http.MethodGet, "http://apiserver"+path, nil,
-		"Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
+		"Accept", "application/json")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestDiscoveryRefuses(t *testing.T) {
 			{"GET", "/apis/example.com/v2", "", 404},
 			{"GET", "/apis/apps/v1/tools/a/status", "", 404},
 			{"POST", "/apis", "", 405},
-			{"GET", "/apis", "application/vnd.kubernetes.protobuf", 406},
+			{"GET", "/apis", "application/yaml", 406},
 			{"GET", "/apis", "application/vnd.kubernetes.protobuf, */*", 200},
 		} {
 			resp, err := b.request(c.method, "http://apiserver"+c.path, nil, "Accept", c.accept)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // A Fault says which requests go wrong, and how. A request meets the first injected fault that
@@ -117,7 +119,7 @@ func Reply(code int, contentType, body string) Effect {
 			if contentType == "" {
 				contentType = "text/plain; charset=utf-8"
 			}
-			writeBody(x.w, contentType, code, []byte(body))
+			wire.WriteBody(x.w, contentType, code, []byte(body))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // An Object is one version of an object on the server. It is shared and must not be changed.
@@ -37,7 +38,7 @@ type content struct {
 
 	// encodings has the last encoding in each format. Most versions are encoded once and sent to
 	// many clients.
-	encodings [formats]atomic.Pointer[encoding]
+	encodings [wire.Formats]atomic.Pointer[encoding]
 }
 
 // An encoding is a content in one format, with the version that stands in it.
@@ -157,8 +158,8 @@ func same(old, updated *stored) bool {
 
 // encode returns obj in a format. version goes into its metadata: the object's own, or in the event
 // of a deletion that of the deletion. The result is shared and must not be changed.
-func (r *Resource) encode(obj *stored, version uint64, f format) ([]byte, error) {
-	cache := &obj.Value.encodings[f]
+func (r *Resource) encode(obj *stored, version uint64, f wire.Format) ([]byte, error) {
+	cache := &obj.Value.encodings[f.Index()]
 	if e := cache.Load(); e != nil && e.version == version {
 		return e.data, nil
 	}
@@ -166,18 +167,18 @@ func (r *Resource) encode(obj *stored, version uint64, f format) ([]byte, error)
 	meta.UID, meta.ResourceVersion = obj.UID, strconv.FormatUint(version, 10)
 	var data []byte
 	var err error
-	switch f {
-	case fullJSON:
+	switch {
+	case f == fullJSON:
 		data = append(r.head(), mustJSON(&meta)...)
 		data = append(append(append(data, obj.Value.rest...), obj.Value.status...), '}')
-	case partialJSON:
+	case f == partialJSON:
 		data = append(append(append(data, partialHead...), mustJSON(&meta)...), '}')
-	case fullProto:
+	case f.Encoding == wire.Protobuf && f.Shape == wire.Full:
 		var full []byte
 		if full, err = r.encode(obj, version, fullJSON); err == nil {
 			data, err = r.Proto(full)
 		}
-	case partialProto:
+	case f.Encoding == wire.Protobuf:
 		data, err = (&metav1.PartialObjectMetadata{ObjectMeta: meta}).Marshal()
 	}
 	if err != nil {

@@ -12,11 +12,12 @@ import (
 
 	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // list answers with a list, or with one page of a list.
 func (x *exchange) list() error {
-	f, err := x.negotiate("PartialObjectMetadataList")
+	f, err := x.negotiate(wire.WantList)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (x *exchange) replica() uint64 {
 
 // watch answers with a stream of events.
 func (x *exchange) watch(s *Server) error {
-	f, err := x.negotiate("PartialObjectMetadata")
+	f, err := x.negotiate(wire.WantWatch)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (x *exchange) watch(s *Server) error {
 
 // refuse ends a stream with an ERROR event that has the Status of err.
 func (a *answer) refuse(err error) error {
-	if err := a.send(Unit{Type: watch.Error, status: statusOf(err)}); err != nil {
+	if err := a.send(Unit{Type: watch.Error, status: wire.Status(err)}); err != nil {
 		return err
 	}
 	return endCut
@@ -182,7 +183,7 @@ func (x *exchange) initial() ([]Unit, metav1.ListOptions, error) {
 	have := x.replica()
 	if want > have {
 		// A server reports errors about the version of a watch in the stream.
-		return []Unit{{Type: watch.Error, status: statusOf(listopts.TooLarge(want, have))}}, opts, nil
+		return []Unit{{Type: watch.Error, status: wire.Status(listopts.TooLarge(want, have))}}, opts, nil
 	}
 	page, err := x.collection.history.List(x.req.Namespace, metav1.ListOptions{
 		LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector, ShardSelector: opts.ShardSelector,

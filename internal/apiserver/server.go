@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // Options configure a server.
@@ -162,9 +163,8 @@ func (s *Server) find(path string) (t target, ok bool) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.find(r.URL.Path)
 	if !ok {
-		if !s.discover(w, r) {
-			http.NotFound(w, r) // in plain text, as a real server
-		}
+		// No fault applies to discovery, and the log of requests does not have it.
+		(&wire.Discovery{Resources: s.discovered}).ServeHTTP(w, r)
 		return
 	}
 	req, err := newRequest(r, t)
@@ -213,20 +213,15 @@ func (x *exchange) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: x.req.Namespace, Name: x.req.Name}
 }
 
-// negotiate returns the format of the answer. The error is NotAcceptable if the client accepts none
-// that the server has. partial is the kind that the client may ask for with as=, or "".
-func (x *exchange) negotiate(partial string) (format, error) {
-	f, ok := x.collection.Resource.negotiate(x.r.Header.Get("Accept"), partial)
-	if !ok {
-		return f, notAcceptable()
-	}
-	return f, nil
+// negotiate returns the format of the answer.
+func (x *exchange) negotiate(want wire.Want) (wire.Format, error) {
+	return wire.Negotiate(x.r.Header.Get("Accept"), want, x.collection.Resource.has)
 }
 
 // fail answers with the Status of err.
 func (x *exchange) fail(err error) {
-	f, _ := x.collection.Resource.negotiate(x.r.Header.Get("Accept"), "")
-	writeStatus(x.w, f, statusOf(err))
+	f, _ := x.negotiate(wire.WantStatus) // JSON if there is none
+	wire.WriteStatus(x.w, f, wire.Status(err))
 }
 
 // serve answers the request as the server does.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // A UnitEffect is what a fault does at one unit of an answer, before the unit is sent. It runs in
@@ -118,7 +120,7 @@ func Insert(units ...Unit) UnitEffect {
 // Error sends an ERROR event with the Status of err in place of the unit, and ends the stream.
 func Error(err error) UnitEffect {
 	return func(a *answer, _ *Unit) error {
-		if err := a.put(Unit{Type: watch.Error, status: statusOf(err)}); err != nil {
+		if err := a.put(Unit{Type: watch.Error, status: wire.Status(err)}); err != nil {
 			return err
 		}
 		return endCut

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // maxBody is the size in bytes of the largest object that is accepted, as on a real server.
@@ -29,28 +30,15 @@ func (x *exchange) get() error {
 
 // object answers with an object, in the format that the client accepts.
 func (x *exchange) object(code int, obj *stored) error {
-	f, err := x.negotiate("PartialObjectMetadata")
+	f, err := x.negotiate(wire.WantObject)
 	if err != nil {
 		return err
 	}
-	c := codec{&x.collection.Resource, f}
-	if f.cbor() {
-		body, err := c.json(Unit{Version: obj.Version, obj: obj})
-		if err != nil {
-			return err
-		}
-		writeBody(x.w, f.contentType(false), code, cborOf(body))
-		return nil
-	}
-	body, err := x.collection.Resource.encode(obj, obj.Version, f)
+	body, frames, err := newCodec(&x.collection.Resource, f).object(Unit{Version: obj.Version, obj: obj})
 	if err != nil {
 		return err
 	}
-	if f.proto() {
-		apiVersion, kind := c.kind()
-		body = appendEnvelope(nil, apiVersion, kind, body)
-	}
-	writeBody(x.w, f.contentType(false), code, body)
+	wire.WriteBody(x.w, f.ContentType(false), code, frames.AppendObject(nil, body))
 	return nil
 }
 
@@ -126,11 +114,11 @@ func (x *exchange) remove() error {
 	if !gone {
 		return x.object(http.StatusOK, last)
 	}
-	f, err := x.negotiate("")
+	f, err := x.negotiate(wire.WantStatus)
 	if err != nil {
 		return err
 	}
-	writeStatus(x.w, f, &metav1.Status{
+	wire.WriteStatus(x.w, f, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusSuccess,
 		Code:     http.StatusOK,
@@ -157,11 +145,11 @@ func (x *exchange) body() ([]byte, error) {
 		return nil, nil
 	}
 	if t := x.r.Header.Get("Content-Type"); t != "" {
-		if mediaType, _, err := mime.ParseMediaType(t); err != nil || mediaType != typeJSON {
+		if mediaType, _, err := mime.ParseMediaType(t); err != nil || mediaType != fullJSON.ContentType(false) {
 			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 				Code:    http.StatusUnsupportedMediaType,
 				Reason:  metav1.StatusReasonUnsupportedMediaType,
-				Message: fmt.Sprintf("the body of the request was in an unsupported format (%s) - accepted media types include: %s", t, typeJSON),
+				Message: fmt.Sprintf("the body of the request was in an unsupported format (%s) - accepted media types include: %s", t, fullJSON.ContentType(false)),
 			}}
 		}
 	}

@@ -1,0 +1,144 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/go-lw/lw/internal/wire"
+)
+
+// served is a discovery of a few resources.
+func served() *wire.Discovery {
+	verbs := []string{"get", "list", "watch"}
+	return &wire.Discovery{
+		Resources: func() []wire.Resource {
+			return []wire.Resource{
+				{Version: "v1", Name: "pods", Singular: "pod", Kind: "Pod", ShortNames: []string{"po"}, Namespaced: true, Verbs: verbs},
+				{Version: "v1", Name: "pods/status", Kind: "Pod", Namespaced: true, Verbs: verbs[:1]},
+				{Group: "b.io", Version: "v2", Name: "sites", Singular: "site", Kind: "Site", Verbs: verbs},
+				{Group: "b.io", Version: "v1", Name: "sites", Singular: "site", Kind: "Site", Verbs: verbs},
+				{Group: "a.io", Version: "v1", Name: "tools", Singular: "tool", Kind: "Tool", Verbs: verbs},
+			}
+		},
+		Version: &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"},
+	}
+}
+
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// TestDiscoveryBytes pins what is sent to the byte. The forms are those of a kube-apiserver.
+func TestDiscoveryBytes(t *testing.T) {
+	const verbs = `"verbs":["get","list","watch"]`
+	site := func(version string) string {
+		return `{"version":"` + version + `","resources":[{"resource":"sites","responseKind":{"group":"b.io","version":"` + version +
+			`","kind":"Site"},"scope":"Cluster","singularResource":"site",` + verbs + `}],"freshness":"Current"}`
+	}
+	for _, tt := range []struct{ path, accept, contentType, want string }{
+		{"/api", "", typeJSON, `{"kind":"APIVersions","apiVersion":"v1","versions":["v1"],"serverAddressByClientCIDRs":null}`},
+		{"/apis/", "*/*", typeJSON, `{"kind":"APIGroupList","apiVersion":"v1","groups":[` +
+			`{"name":"a.io","versions":[{"groupVersion":"a.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"a.io/v1","version":"v1"}},` +
+			`{"name":"b.io","versions":[{"groupVersion":"b.io/v2","version":"v2"},{"groupVersion":"b.io/v1","version":"v1"}],` +
+			`"preferredVersion":{"groupVersion":"b.io/v2","version":"v2"}}]}`},
+		{"/apis/a.io", "", typeJSON, `{"kind":"APIGroup","apiVersion":"v1","name":"a.io","versions":[{"groupVersion":"a.io/v1","version":"v1"}],` +
+			`"preferredVersion":{"groupVersion":"a.io/v1","version":"v1"}}`},
+		{"/api/v1", aggregated + "," + typeJSON, typeJSON, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[` +
+			`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod",` + verbs + `,"shortNames":["po"]},` +
+			`{"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["get"]}]}`},
+		{"/apis/b.io/v1", "", typeJSON, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"b.io/v1","resources":[` +
+			`{"name":"sites","singularName":"site","namespaced":false,"kind":"Site",` + verbs + `}]}`},
+		{"/version", aggregated + "," + typeJSON, typeJSON, `{"major":"1","minor":"36","gitVersion":"v1.36.0","gitCommit":"","gitTreeState":"",` +
+			`"buildDate":"","goVersion":"","compiler":"","platform":""}`},
+		{"/api", typeJSON + "," + aggregated + ";profile=nopeer;q=0.1", aggregated,
+			`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{},"versions":[` +
+				`{"version":"v1","resources":[{"resource":"pods","responseKind":{"group":"","version":"v1","kind":"Pod"},"scope":"Namespaced",` +
+				`"singularResource":"pod",` + verbs + `,"shortNames":["po"],"subresources":[{"subresource":"status",` +
+				`"responseKind":{"group":"","version":"v1","kind":"Pod"},"verbs":["get"]}]}],"freshness":"Current"}]}]}`},
+		{"/apis", aggregated, aggregated,
+			`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"a.io"},"versions":[` +
+				`{"version":"v1","resources":[{"resource":"tools","responseKind":{"group":"a.io","version":"v1","kind":"Tool"},"scope":"Cluster",` +
+				`"singularResource":"tool",` + verbs + `}],"freshness":"Current"}]},` +
+				`{"metadata":{"name":"b.io"},"versions":[` + site("v2") + "," + site("v1") + `]}]}`},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", tt.path, nil)
+		r.Header.Set("Accept", tt.accept)
+		served().ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != tt.contentType {
+			t.Errorf("%s: %d, %s; want %s", tt.path, w.Code, got, tt.contentType)
+		}
+		// The members that a version of apimachinery leaves out if they are empty are left out.
+		got := strings.ReplaceAll(w.Body.String(), `,"creationTimestamp":null`, "")
+		got = strings.ReplaceAll(got, `"creationTimestamp":null`, "")
+		if diff := cmp.Diff(tt.want+"\n", got); diff != "" {
+			t.Errorf("%s for %s (-want +got):\n%s", tt.path, tt.accept, diff)
+		}
+	}
+}
+
+// TestDiscoveryProtobuf reads an answer with apimachinery's decoder.
+func TestDiscoveryProtobuf(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "/apis/a.io/v1", nil)
+	r.Header.Set("Accept", typeProto)
+	served().ServeHTTP(w, r)
+	got, kind, err := encodings["protobuf"].object.Decode(w.Body.Bytes(), nil, &metav1.APIResourceList{})
+	if err != nil || w.Header().Get("Content-Type") != typeProto {
+		t.Fatalf("%s: %v", w.Header(), err)
+	}
+	want := &metav1.APIResourceList{GroupVersion: "a.io/v1", APIResources: []metav1.APIResource{
+		{Name: "tools", SingularName: "tool", Kind: "Tool", Verbs: metav1.Verbs{"get", "list", "watch"}},
+	}}
+	got.GetObjectKind().SetGroupVersionKind(want.GroupVersionKind())
+	if diff := cmp.Diff(want, got); diff != "" || kind.Kind != "APIResourceList" {
+		t.Errorf("%s (-want +got):\n%s", kind, diff)
+	}
+}
+
+func TestDiscoveryRefuses(t *testing.T) {
+	empty := &wire.Discovery{Resources: func() []wire.Resource { return nil }}
+	for _, tt := range []struct {
+		discovery            *wire.Discovery
+		method, path, accept string
+		want                 int
+	}{
+		{served(), "GET", "/", "", 404},
+		{served(), "GET", "/api/v2", "", 404},
+		{served(), "GET", "/api/v1/pods", "", 404},
+		{served(), "GET", "/apis/none", "", 404},
+		{served(), "GET", "/apis/a.io/v2", "", 404},
+		{served(), "GET", "//apis", "", 404},
+		{served(), "POST", "/apis", "", 405},
+		{served(), "POST", "/apis/none", "", 404},
+		{served(), "GET", "/apis", "application/yaml", 406},
+		{served(), "GET", "/version", typeProto, 406},
+		{served(), "GET", "/apis", "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", 406},
+		{served(), "GET", "/apis", typeJSON + ";g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList", 406},
+		{empty, "GET", "/version", "", 404},
+		{empty, "GET", "/api/v1", "", 404},
+		{empty, "GET", "/apis", "", 200},
+		{empty, "GET", "/api", aggregated, 200},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(tt.method, tt.path, nil)
+		r.Header.Set("Accept", tt.accept)
+		tt.discovery.ServeHTTP(w, r)
+		if w.Code != tt.want {
+			t.Errorf("%s %s for %q: %d, want %d", tt.method, tt.path, tt.accept, w.Code, tt.want)
+		}
+		var status metav1.Status
+		if w.Code == 405 || w.Code == 406 {
+			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || int(status.Code) != w.Code {
+				t.Errorf("%s %s: %v, %s", tt.method, tt.path, err, w.Body)
+			}
+		}
+		if tt.discovery.Serve(httptest.NewRecorder(), r) != (w.Code != 404) {
+			t.Errorf("%s %s: Serve and ServeHTTP do not agree", tt.method, tt.path)
+		}
+	}
+}

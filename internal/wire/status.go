@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Status returns err as a Status. An error that is not an API server's, and wraps none, is an
+// InternalError.
+func Status(err error) *metav1.Status {
+	var status metav1.Status
+	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
+		status = api.Status()
+	} else {
+		status = apierrors.NewInternalError(err).ErrStatus
+	}
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	if status.Status == "" {
+		status.Status = metav1.StatusFailure
+	}
+	if status.Code == 0 {
+		status.Code = http.StatusInternalServerError
+	}
+	return &status
+}
+
+// WriteStatus answers with a Status, which must have its code and kind, and with Retry-After if the
+// Status has that.
+func WriteStatus(w http.ResponseWriter, f Format, status *metav1.Status) {
+	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
+	body := encodeStatus(f.Encoding, status)
+	switch f.Encoding {
+	case Protobuf:
+		body = appendEnvelope(nil, envelopeKind(status.TypeMeta), body)
+	case CBOR:
+		body = append([]byte(selfDescribed), body...)
+	default:
+		body = append(body, '\n')
+	}
+	WriteBody(w, f.ContentType(false), int(status.Code), body)
+}
+
+// encodeStatus returns a Status as the bytes of an object.
+func encodeStatus(e Encoding, status *metav1.Status) []byte {
+	switch e {
+	case Protobuf:
+		return must(status.Marshal())
+	case CBOR:
+		return mustCBOR(status)
+	}
+	return mustJSON(status)
+}
+
+// WriteBody answers with a whole body. A client that has gone gets nothing, and nobody needs to
+// know.
+func WriteBody(w http.ResponseWriter, contentType string, code int, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write(body)
+}
+
+// AcceptsGzip reports whether a request accepts a body that is compressed by gzip. As with
+// kube-apiserver, a q of 0 does not matter.
+func AcceptsGzip(header http.Header) bool {
+	for part := range strings.SplitSeq(header.Get("Accept-Encoding"), ",") {
+		if name, _, _ := strings.Cut(part, ";"); strings.TrimSpace(name) == "gzip" {
+			return true
+		}
+	}
+	return false
+}

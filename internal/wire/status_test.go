@@ -1,0 +1,57 @@
+package wire_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/wire"
+)
+
+func TestStatus(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		code int32
+		want metav1.StatusReason
+	}{
+		{errors.New("x"), 500, metav1.StatusReasonInternalError},
+		{fmt.Errorf("wrapped: %w", apierrors.NewBadRequest("x")), 400, metav1.StatusReasonBadRequest},
+		{&apierrors.StatusError{}, 500, ""},
+	} {
+		got := wire.Status(tt.err)
+		if got.Code != tt.code || got.Reason != tt.want || got.Kind != "Status" || got.APIVersion != "v1" || got.Status != metav1.StatusFailure {
+			t.Errorf("Status(%v) = %+v, want %d %s", tt.err, got, tt.code, tt.want)
+		}
+	}
+}
+
+// TestWriteStatus reads an answer with apimachinery's decoders.
+func TestWriteStatus(t *testing.T) {
+	want := wire.Status(listopts.TooLarge(9, 5))
+	for name, e := range encodings {
+		w := httptest.NewRecorder()
+		f := wire.Format{Encoding: e.Encoding, Shape: wire.Partial}
+		wire.WriteStatus(w, f, want)
+		header := http.Header{"Content-Type": {f.ContentType(false)}, "Content-Length": {strconv.Itoa(w.Body.Len())}, "Retry-After": {"1"}}
+		if diff := cmp.Diff(header, w.Header()); diff != "" || w.Code != 504 {
+			t.Errorf("%s: code %d, header (-want +got):\n%s", name, w.Code, diff)
+		}
+		got, kind, err := e.object.Decode(w.Body.Bytes(), nil, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got.GetObjectKind().SetGroupVersionKind(*kind)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
