@@ -22,8 +22,8 @@ type Board struct {
 }
 
 // Informers yields the name and the status of each informer and [Reflector] that runs, sorted by
-// name. The second of one name is called "name#2", and so on; it keeps that as long as it runs.
-// Status.Informer is the name without such a number. Each status is taken when it is yielded.
+// name. The second of one name is called "name#2", and so on, as long as it runs; Status.Informer
+// has no such number. Each status is taken when it is yielded.
 func (b *Board) Informers() iter.Seq2[string, Status] {
 	return func(yield func(string, Status) bool) {
 		for _, e := range b.informers.list() {

@@ -7,9 +7,9 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 )
 
-// A Collection is objects in memory that change, and what tells of their changes: an [*Informer],
-// of which its methods are described, a [*Derived] or a [*Union]. It can be derived from, and
-// [WaitFor] waits for the state of one of its objects. No other type can implement it.
+// A Collection is objects in memory that change: an [*Informer], of which its methods are
+// described, a [*Derived] or a [*Union]. It can be derived from, and [WaitFor] waits for the state
+// of one of its objects. No other type can implement it.
 type Collection[T Identified] interface {
 	Store() Reader[T]
 	AddHandler(h Handler[T]) *Registration

@@ -6,8 +6,8 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 )
 
-// An EventType says what happened to an object of a store. The events of a server have another
-// vocabulary, that of watch.EventType: Added, Modified, Deleted and Bookmark; see [WatchEvent].
+// An EventType says what happened to an object of a store. The events of a server are a
+// watch.EventType, in other words: Added, Modified, Deleted and Bookmark; see [WatchEvent].
 type EventType uint8
 
 const (

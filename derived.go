@@ -25,7 +25,7 @@ import (
 //
 // The functions of a collection must be pure: what they return depends on their arguments alone,
 // which they do not change. They must not read collections of the graph. They are called without a
-// lock in the goroutine of [Graph.Run]; Equal also in those of handlers, for folded changes.
+// lock in the goroutine of Graph.Run; Equal also in those of handlers, for folded changes.
 type Derived[T Identified] struct {
 	hub   *hub[T]
 	graph *Graph
@@ -104,12 +104,11 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	return d
 }
 
-// Store returns the copy of the collection, which is empty until the collection has synced. It may
-// be read at any time, also after the graph has stopped.
+// Store is as [Informer.Store].
 func (d *Derived[T]) Store() Reader[T] { return d.hub.store }
 
-// AddHandler registers h, as [Informer.AddHandler] does. It is called after every read of every
-// collection of the graph shows the change.
+// AddHandler is as [Informer.AddHandler]. h is called after every read of every collection of the
+// graph shows the change.
 func (d *Derived[T]) AddHandler(h Handler[T]) *Registration { return d.hub.addHandler(h) }
 
 // Events is as [Informer.Events].
@@ -117,8 +116,8 @@ func (d *Derived[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return d.h
 
 // WaitForSync waits until the collection shows what is derived from a first whole list of each of
 // its informers, and then returns nil. Otherwise the error names the informers that have not
-// synced, and wraps their failures and the cause of ctx, or [ErrStopped]: also if one of them has
-// stopped, so that the collection cannot sync any more.
+// synced, and wraps their failures and the cause of ctx, or [ErrStopped], also if one of them has
+// stopped.
 func (d *Derived[T]) WaitForSync(ctx context.Context) error { return d.hub.waitForSync(ctx) }
 
 // Synced returns a channel that is closed when the collection has synced.
@@ -140,8 +139,8 @@ func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 // Close takes the collection, and all that is derived from it, out of the graph, and returns the
 // names of the others. Their handlers are removed, and waits end with [ErrStopped]; their stores
 // keep what they show. What is derived from them later is closed as well. Close does not wait for
-// calls that are running, and may be called more than once. To close a member of a [Union] alone,
-// take it out of the union first.
+// calls that are running, and may be called again. To close a member of a [Union] alone, take it
+// out of the union first.
 func (d *Derived[T]) Close() (behind []string) { return d.graph.remove(d) }
 
 // nameOr returns the one that name holds, or the name of T. It panics if there are two: op would

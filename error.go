@@ -26,13 +26,13 @@ var ErrStopped = errors.New("lw: stopped")
 
 // ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in
 // time, as after the restore of a backup. The next list is then believed, also one that is older.
-// Waits for a resource version of the former epoch end with this error. A Source may return it from
-// List or Watch if it knows that its server has another history.
+// Waits for a version of the former epoch end with this error. A Source may return it from List or
+// Watch if it knows that its server has another history.
 var ErrRewound = errors.New("lw: the server went back in time")
 
-// ErrPermanent is in the error of a Source that no retry can mend, such as that of a malformed URL
-// or selector. It ends the Run of a [Reflector] and of an [Informer] at once. A Source of your own
-// wraps it beside the cause: fmt.Errorf("%w: %w", lw.ErrPermanent, err).
+// ErrPermanent is in the error of a Source that no retry can mend, such as that of a malformed URL.
+// It ends the Run of a [Reflector] and of an [Informer] at once. A Source of your own wraps it
+// beside the cause: fmt.Errorf("%w: %w", lw.ErrPermanent, err).
 var ErrPermanent = errors.New("lw: no retry can help")
 
 // permanent returns an error with the text and the chain of err, in which errors.Is also finds

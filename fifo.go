@@ -13,15 +13,14 @@ import (
 )
 
 // A FIFO is a log of typed deltas. Any number of consumers read it, each at its own pace through a
-// [Cursor]. It is a [Sink] for a [Reflector], which is then its only writer.
+// [Cursor]. It is a [Sink] for a [Reflector], which is then its only writer. All methods are safe
+// for concurrent use.
 //
 // A consumer gets every delta as long as at most 1024 come while it works on the ones that it has.
 // If more come, they are folded into their net effect: one change for each object, in the order of
 // each object's latest change. An object that was added and deleted meanwhile has no change, and
 // one that has another UID now has a Deleted and an Added. So memory is bounded by the number of
 // objects, and no consumer delays another one or the writer.
-//
-// All methods are safe for concurrent use.
 type FIFO[T Identified] struct {
 	// The log is a linked list of chunks, each with up to 256 slots for deltas. A position in it is
 	// the number of deltas before it. There is one appender at a time. It writes the slot at
@@ -357,10 +356,10 @@ func (f *FIFO[T]) sweepLocked() {
 	f.tail.swept = upTo
 }
 
-// Replace makes objs the content. It appends a Deleted, with the last object, for each object that
-// objs lacks, and then an Added or Updated for each object that is new or has another resource
-// version, in the order of objs. If two of objs have the same key, the one with the higher resource
-// version counts, or the later one if their versions have no order.
+// Replace makes objs the content. It appends a Deleted for each object that objs lacks, and then an
+// Added or Updated for each that is new or has another resource version, in the order of objs. If
+// two of objs have the same key, the one with the higher resource version counts, or the later one
+// if their versions have no order.
 func (f *FIFO[T]) Replace(objs []T, resourceVersion string) {
 	f.write.Lock()
 	defer f.write.Unlock()
@@ -404,9 +403,9 @@ func (f *FIFO[T]) missing(next map[Key]T) []Key {
 	return keys
 }
 
-// Apply appends the change that ev makes. Added and Modified mean the same. Apply appends nothing
-// for a Bookmark, an event with an Err, a Deleted of an object that the content lacks, or a version
-// that the content has already.
+// Apply appends the change that ev makes. Added and Modified mean the same. There is none for a
+// Bookmark, an event with an Err, a Deleted of an object that the content lacks, or a version that
+// the content has.
 func (f *FIFO[T]) Apply(ev WatchEvent[T]) {
 	var zero T
 	f.write.Lock()

@@ -23,17 +23,13 @@ import (
 // to it.
 //
 // All collections of a graph show one state: every read is what the functions make of one state
-// that each informer's store had, and no read is of an older one than a read before it. What is
-// shown is never a mixture of two states, also where a collection depends on an informer in two
-// ways.
+// that each informer's store had, and no read is of an older one than a read before it.
 //
 // A graph works in steps, in the goroutine of [Graph.Run]. A step takes what waits at every
 // informer, as one net change for each object, calls the functions for what changed, and shows all
-// results at one point. A graph that is slow delays no informer; it lags behind. docs/derive.md
-// says more.
-//
-// A collection of another graph may be an input too. Then each graph has its own steps, and reads
-// of both may be of different states.
+// results at one point. A graph that is slow delays no informer; it lags behind. A collection of
+// another graph may be an input too, but reads of both may then be of different states.
+// docs/derive.md says more.
 type Graph struct {
 	opts  GraphOptions  // with the defaults; Logger is in OnError
 	gate  gate          // its mu is the lock of all hubs of the graph
@@ -76,17 +72,15 @@ type GraphOptions struct {
 	Board  *Board       // where the graph is listed while it runs; default: nowhere
 	Logger *slog.Logger // gets, at level Warn, what OnError would if that is nil; default: slog.Default()
 	// OnError is called once for each new conflict of keys, each result that has no name, and each
-	// difference that Verify finds, with an *[Error], in the goroutine of Run. Default: they are
-	// logged.
+	// difference that Verify finds, with an *[Error], in the goroutine of Run. Default: see Logger.
 	OnError func(err error)
 	// OnPanic is called when a function of a collection panics, in the goroutine of Run, or one of
-	// a handler. What the object has made then stays as it was, until its next version; meanwhile
-	// it is in DerivedStatus.SetAside. A result at which an index panics is not in that index.
-	// Default: the panic crashes the program.
+	// a handler. What the object has made then stays as it was until its next version, and it is in
+	// DerivedStatus.SetAside. A result at which an index panics is not in that index. Default: the
+	// panic crashes the program.
 	OnPanic func(p *Panic)
-	// Verify computes every collection anew in each step, and reports to OnError what differs, as
-	// with a function that is not pure, or an [Aggregate] whose Remove does not undo Add. It is for
-	// tests.
+	// Verify, which is for tests, computes every collection anew in each step, and reports to
+	// OnError what differs, as with a function that is not pure.
 	Verify bool
 }
 
@@ -170,7 +164,7 @@ func (g *Graph) wake() {
 // WaitForSync waits until each collection that the graph has now has synced, as
 // [Derived.WaitForSync] does, and then returns nil. Otherwise the error names those that have not,
 // and wraps their errors. It does not wait for a collection that cannot sync any more. Give ctx a
-// deadline: a server that refuses lists is asked again and again.
+// deadline.
 func (g *Graph) WaitForSync(ctx context.Context) error {
 	g.mu.Lock()
 	nodes := g.nodes
@@ -186,8 +180,8 @@ func (g *Graph) WaitForSync(ctx context.Context) error {
 
 // WaitForResourceVersion waits until the collections of the graph show what is derived from of as
 // it was at version or later, and until those that depend on of have synced. So after a write every
-// read of them shows it. Otherwise it is as [Informer.WaitForResourceVersion]. It is an error if
-// the graph does not read of.
+// read of them shows it. It is an error if the graph does not read of. Otherwise it is as
+// [Informer.WaitForResourceVersion].
 func (g *Graph) WaitForResourceVersion(ctx context.Context, of AnyInformer, version string) error {
 	core := coreOf(of)
 	if core == nil {

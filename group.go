@@ -66,8 +66,7 @@ func (m *member) run(ctx context.Context) {
 }
 
 // Add adds an informer that the caller has made, and must not run. It starts with the group, or at
-// once if the group runs. If the group has stopped, the informer is stopped too. Add panics if inf
-// is nil.
+// once if the group runs; if the group has stopped, it is stopped too. Add panics if inf is nil.
 //
 // remove takes it out of the group, stops it, and returns when its Run has returned; a handler of
 // inf must not call it. If the group has not started inf, remove leaves it as it is. Calls after
@@ -141,7 +140,7 @@ func (g *Group) part(m *member) {
 // Run starts the informers of the group, and those that come later, and returns when ctx is done
 // and all of them have ended. A second call returns [ErrStarted]. An informer that ends before ctx
 // is done, with an [ErrPermanent], does not end the others. The error of Run joins those of all
-// such informers that are still in the group, and names each.
+// such informers that are still in the group.
 func (g *Group) Run(ctx context.Context) error {
 	// The methods of a context of the user's own must not be called under mu. Those of a child
 	// made here may.
@@ -195,9 +194,9 @@ func (g *Group) present() []*member {
 	return slices.Clone(g.members)
 }
 
-// WaitForSync waits until all informers have synced that are in the group when it is called, as the
-// function [WaitForSync] does. One that leaves the group is not waited for; one that has stopped
-// before it synced ends the wait with a *[SyncError].
+// WaitForSync waits until all informers have synced that are in the group now, as the function
+// [WaitForSync] does. One that leaves the group is not waited for; one that has stopped before it
+// synced ends the wait with a *[SyncError].
 func (g *Group) WaitForSync(ctx context.Context) error {
 	var failed SyncError
 	for _, m := range g.present() {
@@ -230,9 +229,9 @@ func (g *Group) Status() []Status {
 }
 
 // Share returns the informer that g has for objects of type T under key. If it has none, Share
-// makes one, of the source that source returns, in the goroutine of that caller. opts are the
-// options of the new informer, as for [NewInformer], except that the default of Options.Name is T's
-// name and key, such as Pod[web]. It starts as [Group.Add] says.
+// makes one, of the source that source returns, in the goroutine of that caller. opts are as for
+// [NewInformer], but the default of Options.Name is T's name and key, such as Pod[web]. The
+// informer starts as [Group.Add] says.
 //
 // Each user calls release when it does not need the informer any more, after it has removed its
 // handlers. The last release takes the informer out of the group, stops it, and returns when its
@@ -241,9 +240,8 @@ func (g *Group) Status() []Status {
 //
 // While source runs, others that ask for the same key wait. So source may use g, but must not wait
 // for the informer of its own key. If source panics, nothing is shared: the next user's source is
-// called.
-//
-// Share panics if g or source is nil, if source returns nil, and if key is not equal to itself.
+// called. Share panics if g or source is nil, if source returns nil, and if key is not equal to
+// itself.
 func Share[T Object, K comparable](g *Group, key K, source func() Source[T], opts *Options) (inf *Informer[T], release func()) {
 	if g == nil {
 		panic("lw: Share: nil group")

@@ -19,8 +19,8 @@ import (
 //
 // The calls for one object are Add, any number of Updates, Delete, and so on; see the contract,
 // points 4 to 9. The old object of an Update, and the last one of a Delete, is the object of the
-// call before. A handler that is more than 1024 changes behind is called for the net effect of the
-// changes that wait; see [FIFO].
+// call before. A handler that is more than 1024 changes behind is called for their net effect; see
+// [FIFO].
 //
 // A function may block: that delays only its own handler. It may call the methods of the informer
 // and of its registration, but must not wait for that registration to sync or to be done.

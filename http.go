@@ -17,18 +17,13 @@ import (
 	"github.com/go-lw/lw/internal/rest"
 )
 
-// HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is a
-// pointer to any struct with the JSON tags of the API's type, or *unstructured.Unstructured, or
-// *metav1.PartialObjectMetadata, for which servers send metadata only.
-//
-//	// behind kubectl proxy
-//	&lw.HTTP[*corev1.Pod]{URL: "http://127.0.0.1:8001/api/v1/pods"}
-//	// c is from rest.HTTPClientFor(config)
-//	&lw.HTTP[*v1.Widget]{URL: …, Client: c}
-//
-// T may be a projection: a struct with only the fields that a program reads. HTTP skips the bytes
-// of all others. If the fields have the protobuf tags of the API's type as well, HTTP asks for
+// HTTP is a Source over an API server's REST interface. It needs no generated client: T is a
+// pointer to any struct with the JSON tags of the API's type, which may have only the fields that a
+// program reads, or *unstructured.Unstructured, or *metav1.PartialObjectMetadata, for which servers
+// send metadata only. If its fields have the protobuf tags of the API's type as well, HTTP asks for
 // protobuf.
+//
+//	&lw.HTTP[*v1.Widget]{URL: …, Client: c} // c is from rest.HTTPClientFor(config)
 //
 // HTTP decodes a response while it arrives, one object at a time. An object that does not fit T is
 // an error of its own, with its key, and the objects after it are read all the same. An object of
@@ -36,8 +31,7 @@ import (
 // method of T may run for different objects at the same time. As with a generated client, the Kind
 // and APIVersion of a typed object are empty.
 //
-// The fields must not be changed once the HTTP is in use. docs/http.md says more of each, and has
-// the rules of projections.
+// The fields must not be changed once the HTTP is in use. docs/http.md says more of each.
 type HTTP[T Identified] struct {
 	// URL is the URL of the collection, of all namespaces or of one, and may have a query.
 	URL string
@@ -78,8 +72,8 @@ func (h *HTTP[T]) Hints() SourceHints {
 // List lists the collection, or the page that opts asks for. If the server refused, errors.As finds
 // an APIStatus in the error, with the seconds of Retry-After in its details. A list that is cut off
 // is an error, never a shorter list. Every error names the URL, without its password, and of its
-// query only the selectors. It is an [ErrPermanent] if the URL, a header, a selector, a path of
-// Drop or a protobuf tag of T is invalid, or if T is not a pointer to a struct.
+// query only the selectors. It is an [ErrPermanent] if a field of h, a selector or a tag of T is
+// invalid, or if T is not a pointer to a struct.
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta
@@ -93,9 +87,9 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 	return listMeta, err
 }
 
-// Watch watches the collection. An ERROR event ends it with an error in which errors.As finds the
-// event's APIStatus. An object without a name is an event with Err. An object of another kind than
-// the source's ends the watch with an error.
+// Watch watches the collection. It ends with an error at an ERROR event, whose APIStatus errors.As
+// finds, and at an object of another kind than the source's. An object without a name is an event
+// with Err.
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents

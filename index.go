@@ -73,15 +73,15 @@ func (x *Indexer[T]) Get(key Key) (obj T, ok bool) {
 	return x.store.Get(key)
 }
 
-// List returns all objects in a new slice.
+// List is that of [Reader].
 func (x *Indexer[T]) List() []T { return x.content().List() }
 
-// All yields the objects as they were when the loop began. No lock is held while its body runs.
+// All is that of [Reader].
 func (x *Indexer[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { x.content().All()(yield) }
 }
 
-// Len returns the number of objects.
+// Len is that of [Reader].
 func (x *Indexer[T]) Len() int {
 	if x.gate != nil {
 		return x.lenGated()
@@ -97,7 +97,7 @@ func (x *Indexer[T]) ResourceVersion() string {
 	return x.store.Version()
 }
 
-// Snapshot returns the present state, at a cost that does not depend on its size.
+// Snapshot is that of [Reader].
 func (x *Indexer[T]) Snapshot() *Snapshot[T] { return &Snapshot[T]{x.content()} }
 
 // content returns the present state.
@@ -117,8 +117,8 @@ func (x *Indexer[T]) snapshotLocked() *Snapshot[T] {
 	return &Snapshot[T]{x.store.SnapshotLocked()}
 }
 
-// Set stores obj under its key, and returns the object that it replaces. It panics if obj is the
-// zero T, and passes on the panic of an index's function; then it has changed nothing.
+// Set stores obj under its key, and returns the object that it replaces. If obj is the zero T or
+// the function of an index panics, Set panics and changes nothing.
 func (x *Indexer[T]) Set(obj T) (old T, replaced bool) {
 	x.writeForeign()
 	return x.set(obj, "")
@@ -129,9 +129,8 @@ func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key
 
 // Replace makes objs the content and resourceVersion its version, both at once: no read sees a part
 // of it. An object with the UID and resource version of the one that is stored does not replace it.
-// If several of objs have the same key, the one with the highest resource version is stored.
-// Replace panics if one of objs is the zero T, and passes on the panic of an index's function; then
-// it has changed nothing.
+// If several of objs have the same key, the one with the highest resource version is stored. It
+// panics as Set does.
 func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
 	x.writeForeign()
 	x.store.Replace(objs, resourceVersion, table.Changes[T]{Same: unchanged[T], Newer: notOlder[T]})
@@ -186,8 +185,8 @@ type Indexed[T Identified] interface {
 
 // An Index finds the objects of a collection by a value that they have. A read of the index that
 // begins after a read of the collection, or the other way round, is never answered from an older
-// state. All methods are safe for concurrent use, and the objects are shared and must not be
-// changed. A value that is not equal to itself, such as a NaN, is left out.
+// state. All methods are safe for concurrent use, and the objects are shared. A value that is not
+// equal to itself, such as a NaN, is left out.
 type Index[K comparable, T Identified] struct {
 	groups *table.Groups[K, T]
 	gate   *gate // that of the Indexer; may be nil
@@ -195,10 +194,8 @@ type Index[K comparable, T Identified] struct {
 
 // NewIndex returns an index of x by the value that key returns for an object, at any time, also
 // while x runs. Readers notice nothing, and writers wait, while it is built. It panics if key is
-// nil.
-//
-// key is called once for each version of an object, without a lock, by the goroutine that writes
-// the object, or by NewIndex for those that are stored. It must not write to x.
+// nil. key is called once for each version of an object, without a lock, by the goroutine that
+// writes the object, or by NewIndex for those that are stored. It must not write to x.
 func NewIndex[K comparable, T Object](x Indexed[T], key func(T) K) *Index[K, T] {
 	if key == nil {
 		panic("lw: NewIndex: nil key function")
@@ -224,7 +221,7 @@ func newIndex[K comparable, T Identified](x Indexed[T], groups *table.Groups[K, 
 }
 
 // Lookup yields the objects that have the value key, as they were when the loop began, in no
-// particular order. No lock is held while the body of the loop runs.
+// particular order, without a lock held.
 func (ix *Index[K, T]) Lookup(key K) iter.Seq[T] {
 	return func(yield func(T) bool) { ix.view(key).All()(yield) }
 }
@@ -280,19 +277,19 @@ type Snapshot[T Identified] struct {
 	content *table.Snapshot[T]
 }
 
-// Get returns the object of key; ok is false if there is none.
+// Get is that of [Reader].
 func (s *Snapshot[T]) Get(key Key) (obj T, ok bool) { return s.content.Get(key) }
 
-// List returns all objects in a new slice, in no particular order.
+// List is that of [Reader].
 func (s *Snapshot[T]) List() []T { return s.content.List() }
 
-// All yields the objects in no particular order.
+// All is that of [Reader].
 func (s *Snapshot[T]) All() iter.Seq[T] { return s.content.All() }
 
-// Len returns the number of objects.
+// Len is that of [Reader].
 func (s *Snapshot[T]) Len() int { return s.content.Len() }
 
-// ResourceVersion returns the version of the state, or "" if none is known.
+// ResourceVersion is that of [Reader].
 func (s *Snapshot[T]) ResourceVersion() string { return s.content.Version() }
 
 // Snapshot returns s itself.

@@ -75,11 +75,10 @@ func (inf *Informer[T]) Fixture() *Indexer[T] { return inf.hub.store }
 
 func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 
-// AddHandler registers h. It may be called before Run, and at any time after.
-//
-// A handler that is added after the first list gets the content of the store as Adds, and then the
-// changes. If the informer has stopped, h is never called, and [Registration.Done] is closed
-// already. AddHandler panics on a Handler without a function, and on one with a negative Resync.
+// AddHandler registers h. It may be called before Run, and at any time after. A handler that is
+// added after the first list gets the content of the store as Adds, and then the changes. If the
+// informer has stopped, h is never called, and [Registration.Done] is closed already. AddHandler
+// panics on a Handler without a function, and on one with a negative Resync.
 func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.addHandler(h) }
 
 // Events returns a sequence of all changes, which begins with the content of the store as Added,
@@ -94,12 +93,11 @@ func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return 
 // handlers: see [Registration.WaitForSync].
 func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.waitForSync(ctx) }
 
-// Synced returns a channel that is closed when the informer has synced. It is for a select.
+// Synced returns a channel that is closed when the informer has synced.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.hub.synced }
 
 // Stopped returns a channel that is closed when the informer stops. The store does not change from
-// then on. Handlers are removed right after it; [Informer.Run] returns when the last call has. The
-// channel of an informer that does not run stays open.
+// then on. Handlers are removed right after it; [Informer.Run] returns when the last call has.
 func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 
 // WaitForResourceVersion waits until the store shows the collection as it was at version or later.
@@ -131,16 +129,12 @@ func (inf *Informer[T]) Status() Status {
 // is stored under key, and when it is removed. Take the channel before you read. Then what you have
 // read is as it was, or the channel is closed:
 //
-//	for {
-//		changed := pods.Changed(ctx, key)
-//		show(pods.Store().Get(key))
-//		select {
-//		case <-changed:
-//		case <-pods.Stopped():
-//			return
-//		case <-ctx.Done():
-//			return
-//		}
+//	changed := pods.Changed(ctx, key)
+//	show(pods.Store().Get(key))
+//	select {
+//	case <-changed:
+//	case <-pods.Stopped():
+//	case <-ctx.Done():
 //	}
 //
 // It is closed when every read that begins from then on shows the change, and before a handler is

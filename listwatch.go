@@ -71,8 +71,7 @@ func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav
 	return lw
 }
 
-// Hints says that client-go decodes, and of its fakes that they have no streamed lists and no
-// versions that mean anything.
+// Hints says that client-go decodes, and what client-go's fakes cannot do.
 func (lw *ListWatch[T, L]) Hints() SourceHints {
 	h := lw.fake.hints()
 	h.Decoder = lw.decoder
@@ -184,9 +183,8 @@ func eachItem[T Identified](list runtime.Object, yield func(T, error) error) err
 	return meta.EachListItemWithAlloc(list, func(item runtime.Object) error { return one(item) })
 }
 
-// Watch calls WatchFunc and yields the events of its watch until they end, and stops it. Only a
-// watch of a fake that was asked for a streamed list stays open, until WatchFunc returns another
-// watch; fakeClient says why.
+// Watch calls WatchFunc and yields the events of its watch until they end, and stops it. A watch of
+// a fake that was asked for a streamed list stays open until WatchFunc returns another one.
 func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if lw.WatchFunc == nil {
 		return permanent(errors.New("lw: ListWatch: nil WatchFunc"))
@@ -323,8 +321,8 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	return had, nil
 }
 
-// WithListOptions returns a [Source] that passes the options of every request to each tweak, such
-// as to add a label or field selector. One that does not parse is an [ErrPermanent].
+// WithListOptions returns a [Source] that passes the options of every request to each tweak, which
+// may add a label or field selector. One that does not parse is an [ErrPermanent].
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
 	if isNil(src) {
 		panic("lw: WithListOptions: nil source")

@@ -19,16 +19,14 @@ import (
 
 // Object is the constraint on the objects of a collection: a comparable type, in practice a
 // pointer, that knows its identity. Every Kubernetes API type is one, and so is a pointer to a
-// struct of your own that embeds [Meta]. All readers of a store share its objects, so they must not
-// be changed.
+// struct of your own that embeds [Meta].
 type Object interface {
 	comparable
 	Identified
 }
 
 // Identified is to be read as [Object]: the constructors ask for one, so every T is comparable too.
-// What needs an object's identity alone does not ask for comparable, because the compiler would
-// then generate its code for each type of objects; without it, all pointers share the code.
+// Without comparable here, all pointers share the code that the compiler generates.
 type Identified interface {
 	GetNamespace() string
 	GetName() string
@@ -55,16 +53,16 @@ type Meta struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty" protobuf:"bytes,6,opt,name=resourceVersion"`
 }
 
-// GetNamespace returns the namespace, which is empty for a cluster-scoped object.
+// GetNamespace returns the namespace.
 func (m *Meta) GetNamespace() string { return m.Namespace }
 
 // GetName returns the name.
 func (m *Meta) GetName() string { return m.Name }
 
-// GetUID returns the UID, which a later object of the same name does not have.
+// GetUID returns the UID.
 func (m *Meta) GetUID() types.UID { return m.UID }
 
-// GetResourceVersion returns the resource version of this version of the object.
+// GetResourceVersion returns the resource version.
 func (m *Meta) GetResourceVersion() string { return m.ResourceVersion }
 
 // Key returns the key.
@@ -175,8 +173,8 @@ type SourceHints struct {
 	NoStream bool
 	// Unversioned: the resource versions mean nothing, as those of a fake clientset. Events then
 	// count in the order in which they arrive, and a list follows whenever Watch returns. So a
-	// source can poll: its Watch waits until the next list is due, and returns nil. Requests are
-	// bounded, so it lists at most once in 2.2 s.
+	// source can poll: its Watch waits until the next list is due, and returns nil. It lists at
+	// most once in 2.2 s.
 	Unversioned bool
 	// Unnamed: objects may have no name, as those that a fake clientset creates with a
 	// generateName. Without this hint such an object is an error.

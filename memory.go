@@ -24,9 +24,8 @@ import (
 
 // Memory is a [Source] whose objects are in memory. It behaves as an API server does:
 //
-//   - One sequence of resource versions orders all writes. All are kept until [Memory.Compact].
-//   - A watch may start from any version that is kept, and sees everything that was written after
-//     it. So a test may write at any moment, and need not wait until an informer watches.
+//   - One sequence of resource versions orders all writes. All are kept until [Memory.Compact], and
+//     a watch may start from any that is kept. So a test need not wait until an informer watches.
 //   - All pages of a list show one version. It supports streamed lists and bookmarks, label
 //     selectors for a T with GetLabels, field selectors for metadata.name and metadata.namespace,
 //     and shard selectors.
@@ -34,7 +33,7 @@ import (
 //
 // All methods are safe for concurrent use. A Memory copies the objects that it is given and those
 // that it returns. A T without DeepCopyObject is copied as a struct only: the content of its maps,
-// slices and pointers is shared, and must not be changed. A Memory needs no closing.
+// slices and pointers is shared, and must not be changed.
 type Memory[T Identified] struct {
 	line    *history.Line          // the counter of resource versions; it has its own lock
 	objects *history.Collection[T] // the objects with all their versions, under the lock of line
@@ -46,7 +45,7 @@ type Memory[T Identified] struct {
 
 // NewMemory returns a Memory that contains objs, created one after the other. It panics if one
 // cannot be created, and unless T is a metav1.Object, as every API type is, or a pointer to a
-// struct that embeds [Meta]: a Memory writes UIDs and resource versions into it.
+// struct that embeds [Meta]: a Memory writes UIDs and resource versions.
 func NewMemory[T Object](objs ...T) *Memory[T] {
 	copier, err := newCopier[T]()
 	if err != nil {
@@ -159,8 +158,8 @@ func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 
 // Rewind returns to the state of an older resource version and ends every open watch, as a server
 // does when it is restored from a backup. It fails with Expired if that state was compacted. A test
-// that writes after a Rewind, to be past the old position, calls Fail for more than a second around
-// it: only after an outage does an informer ask.
+// that writes after it, to be past the old position, calls Fail for more than a second around both:
+// only after an outage does an informer ask.
 func (m *Memory[T]) Rewind(resourceVersion string) error {
 	version, err := listopts.ParseVersion(resourceVersion)
 	if err != nil {
@@ -187,8 +186,8 @@ func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bo
 	return was != nil && listopts.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
 }
 
-// Fail makes every List, Watch and SourceHints.Had fail with err until Fail(nil) is called. If err is not nil
-// it also ends every open watch. Writes are not affected.
+// Fail makes every List, Watch and SourceHints.Had fail with err, and ends every open watch, until
+// Fail(nil) is called. Writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()
 	m.failure = err

@@ -25,10 +25,9 @@ type Options struct {
 	// WatchTimeout is the least duration of a watch, which is up to twice that. Default: 5 min.
 	WatchTimeout time.Duration
 
-	// Backoff returns how long to pause when so many requests in a row have failed; failures is at
-	// least 1. A longer Retry-After of the server takes precedence. Default: random pauses that
-	// grow with the failures, to 45 s, and depend on what has failed; docs/scale.md has the
-	// numbers, and says why a function of your own is rarely better.
+	// Backoff returns how long to pause when so many requests in a row have failed, at least 1. A
+	// longer Retry-After of the server takes precedence. Default: random pauses that grow with the
+	// failures, to 45 s, and depend on what has failed. docs/scale.md has the numbers.
 	Backoff func(failures int) time.Duration
 
 	// OnError is called once for every failure, with an *[Error], in the goroutine that reads from

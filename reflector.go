@@ -84,8 +84,7 @@ func newReflector[T Identified](src Source[T], to target[T], opts *Options) *Ref
 	return r
 }
 
-// Run keeps the sink in step until ctx is done, as [Informer.Run] does. When it returns, all its
-// goroutines are gone.
+// Run keeps the sink in step until ctx is done, as [Informer.Run] does.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return startedError(r.opts.Name)

@@ -9,10 +9,8 @@ import (
 )
 
 // Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful
-// wait, for the sync or for a version, Status shows what the wait has promised.
-//
-// A readiness probe should use [Status.Healthy], and an alert SetAside and Pending. A liveness
-// probe should only check that Phase is not PhaseStopped. docs/observability.md says why.
+// wait, for the sync or for a version, it shows what the wait has promised. docs/observability.md
+// says what a readiness probe (Status.Healthy), a liveness probe and an alert should use.
 type Status struct {
 	Informer        string    // Options.Name
 	Reflector       bool      // it is a Reflector, which has no store and no handlers

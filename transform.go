@@ -261,16 +261,13 @@ func (t *transformed[T, U]) gone(id Meta) *Meta {
 	return &id
 }
 
-// Shard returns a [Source] of one of n parts of src, number i from 0 on, as for n replicas of a
+// Shard returns a Source of one of n parts of src, number i from 0 on, as for n replicas of a
 // program: lw.Shard(pods, ordinal, replicas).
 //
 // The parts have no object in common, and together they have all objects. The 64-bit FNV-1a hash of
 // an object's UID is in one of n equal intervals, so it never changes its part. All replicas must
-// use the same n: else an object may be in two parts or in none.
-//
-// A server with shard selectors (https://kep.k8s.io/5866) sends only the objects of the part.
-// Others send everything, as Kubernetes does without the feature gate ShardedListAndWatch, and the
-// Source drops what belongs to other parts.
+// use the same n. A server with shard selectors (https://kep.k8s.io/5866) sends only the objects of
+// the part. Others send everything, and the Source drops what belongs to other parts.
 //
 // An object without a UID is set aside as an [Error], so a [Transform] that drops UIDs goes around
 // a Shard, and not into it. An object that cannot be decoded is set aside in its own part, or in

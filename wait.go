@@ -16,8 +16,7 @@ import (
 )
 
 // WaitForSync waits until all syncers have synced, and then returns nil. If some have not when ctx
-// is done, it returns a *[SyncError] that names them. Give ctx a deadline: a server that refuses
-// lists is asked again and again.
+// is done, it returns a *[SyncError] that names them. Give ctx a deadline.
 func WaitForSync(ctx context.Context, syncers ...Syncer) error {
 	var failed SyncError
 	for _, s := range syncers {
@@ -349,8 +348,7 @@ type AnyInformer interface {
 }
 
 // A SyncError is the error of [WaitForSync] and [Group.WaitForSync]: which syncers have not synced,
-// and why. errors.As finds it, and what is in the error of any of the syncers; of a type that
-// several of them have, it finds only the first.
+// and why. It unwraps to the errors of all of them.
 type SyncError struct {
 	Unsynced []Unsynced // at least one, in the order in which they were waited for
 }
