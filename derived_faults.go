@@ -98,11 +98,20 @@ type calls struct {
 	began time.Time // when the step began; zero: there is none
 }
 
-// A call is a FunctionCall before anybody has asked for it.
+// A call is one of a function of a collection.
 type call struct {
 	faults   *faults
 	function string
-	key      Key
+	key      Key // of the object or group that it was called for; zero for an index
+}
+
+// String returns GraphStatus.Call.
+func (c call) String() string {
+	text := c.function + " of " + c.faults.collection
+	if c.key != (Key{}) {
+		text += " at " + keyString(c.key)
+	}
+	return text
 }
 
 // step notes that a step begins at began, or that it is over if began is zero.
@@ -137,16 +146,16 @@ func (c *calls) begin() (n uint32) {
 	return 1
 }
 
-// last returns the call that the step is in, or was in last; nil if there was none.
-func (c *calls) last() *FunctionCall {
+// last returns the call that the step is in, or was in last, and when the step began. That is zero
+// if there was no call.
+func (c *calls) last() (now call, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.n.Load()
 	if c.began.IsZero() || n == 0 {
-		return nil
+		return call{}, time.Time{}
 	}
-	now := c.notes[n-1]
-	return &FunctionCall{Collection: now.faults.collection, Function: now.function, Key: now.key, StepBegan: c.began}
+	return c.notes[n-1], c.began
 }
 
 // errWaitInside is in the error of a wait that could never end.
@@ -163,15 +172,11 @@ func (c *calls) cannotWait() error {
 
 // text says for the error of a wait what the step is in; "" if there is no step.
 func (c *calls) text() string {
-	call := c.last()
-	if call == nil {
+	now, began := c.last()
+	if began.IsZero() {
 		return ""
 	}
-	at := ""
-	if call.Key != (Key{}) {
-		at = " at " + keyString(call.Key)
-	}
-	return fmt.Sprintf(", the step of the graph is in %s of %s%s, and began %v ago", call.Function, call.Collection, at, time.Since(call.StepBegan))
+	return fmt.Sprintf(", the step of the graph is in %v, and began %v ago", now, time.Since(began))
 }
 
 // panic describes a panic with v.
@@ -315,7 +320,7 @@ func sameForReaders[T Identified](x *faults) func(a, b T) bool {
 	})
 }
 
-// What some functions are called in a [Panic] and a [FunctionCall].
+// What some functions are called in a [Panic] and in GraphStatus.Call.
 const (
 	functionEqual = "Equal" // the method of a result
 	functionWhere = "Where" // of an On

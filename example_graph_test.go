@@ -368,12 +368,11 @@ func ExampleGraphStatus() {
 	go g.Run(ctx)
 
 	<-called
-	call := g.Status().Call
-	fmt.Println("the step is in", call.Function, "of", call.Collection, "for", call.Key)
+	fmt.Println("the step is in", g.Status().Call)
 	close(answer)
 	if err := g.WaitForSync(ctx); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
-	// the step is in function of heavy for default/anvil
+	// the step is in function of heavy at default/anvil
 }

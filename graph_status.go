@@ -14,7 +14,10 @@ func (g *Graph) Status() GraphStatus {
 	g.mu.Lock()
 	nodes, leaves := g.nodes, g.leaves
 	g.mu.Unlock()
-	s := GraphStatus{Name: g.opts.Name, Synced: true, Versions: map[string]string{}, Call: g.calls.last()}
+	s := GraphStatus{Name: g.opts.Name, Synced: true, Versions: map[string]string{}}
+	if now, began := g.calls.last(); !began.IsZero() {
+		s.Call, s.StepBegan = now.String(), began
+	}
 	for _, l := range leaves {
 		s.Pending += l.pending()
 	}

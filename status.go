@@ -110,15 +110,8 @@ type GraphStatus struct {
 	Pending     int               // changes of the inputs that wait for the next step
 	Versions    map[string]string // of each input, by its name: what is shown is derived from
 	Collections []DerivedStatus   // in the order in which they were made
-	Call        *FunctionCall     // that the present step is in, or was in last; nil: there is no step
-}
-
-// A FunctionCall is a call of a function of a collection.
-type FunctionCall struct {
-	Collection string
-	Function   string    // "function", "Left", "Right", "Where", "key", "aggregate", "Equal" or "index"
-	Key        Key       // of the object or group that it was called for; zero for an index
-	StepBegan  time.Time // when the step began that has called it
+	StepBegan   time.Time         // when the present step began; zero: there is none, or no function was called yet
+	Call        string            // of a function, that this step is in or was in last, such as "Where of pairs at ns/a"
 }
 
 // DerivedStatus is the status of one collection of a [Graph].

@@ -71,12 +71,7 @@ func endedOf(all []lw.RequestCount) []board.Ended {
 func reportOfGraph(name string, s lw.GraphStatus) board.Graph {
 	r := board.Graph{
 		Name: name, Synced: s.Synced, Steps: s.Steps, BusySeconds: board.Seconds(s.Busy), LastStep: moment(s.LastStep),
-		Pending: s.Pending, Versions: s.Versions, Collections: []board.Collection{},
-	}
-	if c := s.Call; c != nil {
-		r.Call = &board.Call{
-			Collection: c.Collection, Function: c.Function, Namespace: c.Key.Namespace, Name: c.Key.Name, StepBegan: moment(c.StepBegan),
-		}
+		Pending: s.Pending, StepBegan: moment(s.StepBegan), Call: s.Call, Versions: s.Versions, Collections: []board.Collection{},
 	}
 	for _, c := range s.Collections {
 		r.Collections = append(r.Collections, board.Collection{

@@ -129,8 +129,8 @@ func graph(to chan<- prometheus.Metric, name string, s lw.GraphStatus) {
 	gauge(to, graphPending, float64(s.Pending), name)
 	counter(to, graphSteps, float64(s.Steps), name)
 	counter(to, graphStepSeconds, s.Busy.Seconds(), name)
-	if s.Call != nil {
-		gauge(to, graphStepBegan, float64(s.Call.StepBegan.UnixMilli())/1000, name)
+	if !s.StepBegan.IsZero() {
+		gauge(to, graphStepBegan, float64(s.StepBegan.UnixMilli())/1000, name)
 	}
 	collections := labels{}
 	for _, c := range s.Collections {

@@ -122,7 +122,7 @@ func TestValuesBeforeTheSync(t *testing.T) {
 // As TestValuesOfAnInformer, of a graph and its collections.
 func TestValuesOfAGraph(t *testing.T) {
 	s := lw.GraphStatus{
-		Synced: true, Steps: 61, Busy: 62500 * time.Millisecond, Pending: 63, Call: &lw.FunctionCall{StepBegan: time.Unix(1700000002, 750_000_000)},
+		Synced: true, Steps: 61, Busy: 62500 * time.Millisecond, Pending: 63, StepBegan: time.Unix(1700000002, 750_000_000),
 		Collections: []lw.DerivedStatus{{Name: "c", Objects: 64, Computed: 65, Unchanged: 66, Conflicts: faults(4), SetAside: faults(5), Handlers: told}},
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { graph(to, "g", s) })

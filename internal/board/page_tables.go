@@ -299,7 +299,7 @@ func (p *page) graph(g *Graph) {
 	p.fact("Time in steps", span(time.Duration(g.BusySeconds)))
 	p.fact("Waiting", number(g.Pending))
 	p.Close()
-	p.call(g.Call)
+	p.call(g)
 	if len(g.Collections) > 0 {
 		p.head("collections", graphColumns)
 		for _, c := range worstFirst(g.Collections, func(c Collection) State { return c.State }) {
@@ -313,17 +313,13 @@ func (p *page) graph(g *Graph) {
 
 // call writes what a step is doing, if there is one: a function that does not return holds up all
 // collections of the graph.
-func (p *page) call(c *Call) {
-	if c == nil {
+func (p *page) call(g *Graph) {
+	if g.Call == "" {
 		return
 	}
 	p.Open("p", class("why"))
-	p.Element("strong", "A step runs for "+span(max(0, p.now.Sub(c.StepBegan))))
-	p.Text(". It is in " + c.Function + " of " + c.Collection)
-	if c.Name != "" {
-		p.Text(", for " + objectName(c.Namespace, c.Name))
-	}
-	p.Text(", or was there last.")
+	p.Element("strong", "A step runs for "+span(max(0, p.now.Sub(g.StepBegan))))
+	p.Text(". It is in " + g.Call + ", or was there last.")
 	p.Close()
 }
 

@@ -117,18 +117,10 @@ type Graph struct {
 	BusySeconds Seconds           `json:"busy_seconds"`
 	LastStep    time.Time         `json:"last_step,omitzero"`
 	Pending     int               `json:"pending"`
-	Call        *Call             `json:"call,omitempty"` // of the step that the graph is in, if it is in one
-	Versions    map[string]string `json:"versions"`       // of the informers, as they are shown
+	StepBegan   time.Time         `json:"step_began,omitzero"` // of the step that the graph is in
+	Call        string            `json:"call,omitempty"`      // of a function, that this step is in
+	Versions    map[string]string `json:"versions"`            // of the informers, as they are shown
 	Collections []Collection      `json:"collections"`
-}
-
-// A Call is one of a function of a collection.
-type Call struct {
-	Collection string    `json:"collection"`
-	Function   string    `json:"function"`
-	Namespace  string    `json:"namespace,omitempty"` // of the object or group that it was called for
-	Name       string    `json:"name,omitempty"`      // "" for that of an index
-	StepBegan  time.Time `json:"step_began"`
 }
 
 // A Collection is a derived one.

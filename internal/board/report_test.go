@@ -147,20 +147,20 @@ func TestStoryOfThePoll(t *testing.T) {
 func TestPageOfACall(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
 	for _, tc := range []struct {
-		call *Call
-		want string
+		call  string
+		began time.Time
+		want  string
 	}{
-		{&Call{Collection: "<pairs>", Function: "Where", Namespace: "ns", Name: "a&b", StepBegan: now.Add(-75 * time.Second)},
-			"<strong>A step runs for 1 min 15 s</strong>. It is in Where of &lt;pairs&gt;, for ns/a&amp;b, or was there last.</p>"},
-		{&Call{Collection: "c", Function: "index", StepBegan: now},
-			"<strong>A step runs for 0 s</strong>. It is in index of c, or was there last.</p>"},
-		{nil, ""},
+		{"Where of <pairs> at ns/a&b", now.Add(-75 * time.Second),
+			"<strong>A step runs for 1 min 15 s</strong>. It is in Where of &lt;pairs&gt; at ns/a&amp;b, or was there last.</p>"},
+		{"index of c", now, "<strong>A step runs for 0 s</strong>. It is in index of c, or was there last.</p>"},
+		{"", time.Time{}, ""},
 	} {
-		r := &Report{Time: now, Graphs: []Graph{{Name: "g", Call: tc.call}}}
+		r := &Report{Time: now, Graphs: []Graph{{Name: "g", Call: tc.call, StepBegan: tc.began}}}
 		_, got, _ := strings.Cut(r.Page(0), `<p class="why">`)
 		got, _, _ = strings.Cut(got, "\n")
 		if got, _, _ = strings.Cut(got, "</section>"); got != tc.want {
-			t.Errorf("%+v: %s, want %s", tc.call, got, tc.want)
+			t.Errorf("%q: %s, want %s", tc.call, got, tc.want)
 		}
 	}
 }
