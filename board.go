@@ -34,7 +34,7 @@ func (b *Board) Informers() iter.Seq2[string, Status] {
 	}
 }
 
-// Graphs yields the name and the status of each [Graph] that runs, as Informers does.
+// Graphs is as Informers, for each [Graph] that runs.
 func (b *Board) Graphs() iter.Seq2[string, GraphStatus] {
 	return func(yield func(string, GraphStatus) bool) {
 		for _, e := range b.graphs.list() {

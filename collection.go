@@ -11,10 +11,10 @@ import (
 // described, a [*Derived] or a [*Union]. It can be derived from, and [WaitFor] waits for the state
 // of one of its objects. No other type can implement it.
 type Collection[T Identified] interface {
+	Syncer
 	Store() Reader[T]
 	AddHandler(h Handler[T]) *Registration
 	Events(ctx context.Context) iter.Seq[Delta[T]]
-	WaitForSync(ctx context.Context) error
 	Changed(ctx context.Context, key Key) <-chan struct{}
 	ChangedAny(ctx context.Context) <-chan struct{}
 

@@ -126,8 +126,7 @@ func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 	}
 }
 
-// Pending returns the number of changes that wait to be read; folded ones count as one for each
-// object.
+// Pending returns the number of changes that wait; folded ones count as one for each object.
 func (c *Cursor[T]) Pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 
 // A Derived is a collection of a [Graph]: what a function makes of others. It may be made before
 // [Graph.Run] and at any time after, and be derived from in turn. The version that its store
-// reports is the number of the last step of the graph that changed any of its collections. So
-// collections of one graph that report the same version show one state.
+// reports is the number of the last step of the graph that changed any of its collections: those of
+// one graph that report the same version show one state.
 //
 // A result is an object with a key of its own; an embedded [Meta] gives it one. It replaces the one
 // that its key shows only if their UIDs differ, or the method Equal(T) bool of T says that they do.
@@ -24,8 +24,8 @@ import (
 // is shown, and [DerivedStatus] names the conflict.
 //
 // The functions of a collection must be pure: what they return depends on their arguments alone,
-// which they do not change. They must not read collections of the graph. They are called without a
-// lock in the goroutine of Graph.Run; Equal also in those of handlers, for folded changes.
+// which they do not change, and not on collections of the graph. They are called without a lock in
+// the goroutine of Graph.Run; Equal also in those of handlers, for folded changes.
 type Derived[T Identified] struct {
 	hub   *hub[T]
 	graph *Graph

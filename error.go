@@ -72,7 +72,7 @@ type Error struct {
 	Err      error     // never nil
 }
 
-// Error returns "lw: <informer>: <op> <key>: <cause>", without what is not known.
+// Error returns "lw: <informer>: <op> <key>: <cause>", of what is known.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("lw: ")
@@ -96,7 +96,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Panic describes a panic in a callback. Options.OnPanic is called with it.
+// A Panic describes a panic in a callback, for Options.OnPanic.
 type Panic struct {
 	Informer string
 	Handler  string // Handler.Name, or "index" for the function of an index

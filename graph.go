@@ -84,7 +84,7 @@ type GraphOptions struct {
 	Verify bool
 }
 
-// NewGraph returns a graph without a collection, which does nothing until [Graph.Run].
+// NewGraph returns a graph, which does nothing until [Graph.Run].
 func NewGraph(opts *GraphOptions) *Graph {
 	g := &Graph{brief: table.Brief, woken: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
 	if opts != nil {

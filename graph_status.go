@@ -9,7 +9,7 @@ import (
 	"github.com/go-lw/lw/internal/table"
 )
 
-// Status returns what the graph is doing at this moment.
+// Status returns what the graph is doing.
 func (g *Graph) Status() GraphStatus {
 	g.mu.Lock()
 	nodes, leaves := g.nodes, g.leaves
@@ -37,8 +37,8 @@ func (g *Graph) Status() GraphStatus {
 	return s
 }
 
-// A GraphSnapshot is one state of all collections of a [Graph]. It never changes, and keeps the
-// objects of that state in memory as long as it is referenced.
+// A GraphSnapshot is one state of all collections of a [Graph]. It never changes, and keeps its
+// objects in memory as long as it is referenced.
 type GraphSnapshot struct {
 	graph   *Graph
 	vector  map[*hubCore]string
@@ -46,7 +46,7 @@ type GraphSnapshot struct {
 }
 
 // Snapshot returns the present state of all collections, for reads of several at one state with
-// [In]. Its cost does not depend on the number of objects.
+// [In], at a cost that does not depend on its size.
 func (g *Graph) Snapshot() *GraphSnapshot {
 	if s := g.snapshot.Load(); s != nil {
 		return s
@@ -75,8 +75,8 @@ func In[T Object](s *GraphSnapshot, d *Derived[T]) *Snapshot[T] {
 	return &Snapshot[T]{new(table.Snapshot[T])}
 }
 
-// ResourceVersion returns the version of the collection of an informer that the state is derived
-// from. It is "" if the graph had no content of it.
+// ResourceVersion returns the version of an informer that the state is derived from; "" if the
+// graph had no content of it.
 func (s *GraphSnapshot) ResourceVersion(of AnyInformer) string { return s.vector[coreOf(of)] }
 
 func (d *Derived[T]) status() DerivedStatus {

@@ -18,7 +18,6 @@ import (
 //	defer release()
 //	group.Add(nodes)
 //	go group.Run(ctx)
-//	err := group.WaitForSync(ctx)
 type Group struct {
 	// mu guards the fields below, and those fields of members that say so. It is held for a few
 	// loads and stores: no lock of lw is taken under it, and no code of the user runs under it.

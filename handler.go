@@ -69,12 +69,12 @@ func (r *Registration) Remove() {
 	r.hub.unregister(r)
 }
 
-// Done returns a channel that is closed when no call is running and none will start: after
-// [Registration.Remove], or after the informer has stopped.
+// Done returns a channel that is closed when no call is running and none will start: after Remove,
+// or after the informer has stopped.
 func (r *Registration) Done() <-chan struct{} { return r.done }
 
 // Synced returns a channel that is closed when the handler has synced, as WaitForSync says it. It
-// stays open if the handler is removed, or the informer stops, before that.
+// stays open if the handler ends before that.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // WaitForSync waits until Add was called for all objects of the handler's first list, and Synced
@@ -87,8 +87,8 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 }
 
 // Pending returns the number of changes that the handler still has to handle, including the objects
-// of its first list. Changes come in groups, and a group counts until its last call has returned.
-// It is 0 after Remove.
+// of its first list; 0 after Remove. Changes come in groups, and a group counts until its last call
+// has returned.
 func (r *Registration) Pending() int {
 	if r.removed.Load() {
 		return 0

@@ -33,21 +33,13 @@ import (
 //
 // The fields must not be changed once the HTTP is in use. docs/http.md says more of each.
 type HTTP[T Identified] struct {
-	// URL is the URL of the collection, of all namespaces or of one, and may have a query.
-	URL string
-	// Client sends the requests. It should have no Timeout. Default: http.DefaultClient.
-	Client *http.Client
-	// Accept is the Accept header. Default: protobuf if T can be read from it, else JSON.
-	Accept string
-	// Kind is the kind that all objects must have. Default: the name of a T with a TypeMeta, else
-	// that of the first object.
-	Kind string
-	// Type is the pointer type to decode into, if T is an interface. Default: T.
-	Type reflect.Type
-	// Header is added to every request, but not to one that a redirect sends to another server.
-	Header http.Header
-	// Drop names fields to skip, by their path in JSON, such as "metadata.managedFields".
-	Drop []string
+	URL    string       // of the collection, in all namespaces or in one; may have a query
+	Client *http.Client // sends the requests, and should have no Timeout; default: http.DefaultClient
+	Accept string       // the header; default: protobuf if T can be read from it, else JSON
+	Kind   string       // of all objects; default: T's name if it has a TypeMeta, else the first one's
+	Type   reflect.Type // the pointer type to decode into if T is an interface; default: T
+	Header http.Header  // of every request, but not of one that a redirect sends to another server
+	Drop   []string     // fields to skip, by their path in JSON, such as "metadata.managedFields"
 	// Share lets objects share equal parts, so that a forbidden change shows in several objects.
 	Share bool
 	// Whole decodes each version whole. Default: it takes unchanged parts from the version before.
@@ -62,7 +54,7 @@ type HTTP[T Identified] struct {
 	kinds *decode.Kinds
 }
 
-// Hints says that lw decodes.
+// Hints says that lw decodes, and has [HadByList].
 func (h *HTTP[T]) Hints() SourceHints {
 	return SourceHints{Decoder: "lw", Had: func(ctx context.Context, obj Meta, version string) (bool, error) {
 		return HadByList(ctx, h, obj, version)

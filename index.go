@@ -17,19 +17,13 @@ import (
 // returned, in any goroutine, is never answered from an older state. The order of the objects is
 // not defined.
 type Reader[T Identified] interface {
-	// Get returns the object of key; ok is false if there is none. It takes no lock and does not
-	// allocate.
+	// Get takes no lock and does not allocate. ok is false if there is no object of key.
 	Get(key Key) (obj T, ok bool)
-	// List returns all objects in a new slice, which the caller may change.
-	List() []T
-	// All yields the objects as they were when the loop began. No lock is held while its body runs.
-	All() iter.Seq[T]
-	// Len returns the number of objects.
-	Len() int
-	// ResourceVersion returns the version of the collection's state, or "" if none is known.
-	ResourceVersion() string
-	// Snapshot returns the present state, at a cost that does not depend on its size.
-	Snapshot() *Snapshot[T]
+	List() []T               // all objects, in a new slice
+	All() iter.Seq[T]        // all objects, as they were when the loop began; no lock is held in its body
+	Len() int                // the number of objects
+	ResourceVersion() string // of the collection's state; "" if none is known
+	Snapshot() *Snapshot[T]  // the present state, at a cost that does not depend on its size
 }
 
 // An Indexer is an in-memory store of a collection, for a program that writes it itself. It is a
@@ -177,8 +171,8 @@ func (x *Indexer[T]) progress(rv string) {
 // indexer implements [Indexed].
 func (x *Indexer[T]) indexer() *Indexer[T] { return x }
 
-// An Indexed is something that can have an index: an [*Indexer], an [*Informer] or a [*Derived]. No
-// other type can implement it.
+// An Indexed can have an index: an [*Indexer], an [*Informer] or a [*Derived]. No other type can
+// implement it.
 type Indexed[T Identified] interface {
 	indexer() *Indexer[T]
 }

@@ -25,8 +25,8 @@ type Informer[T Identified] struct {
 
 var _ AnyInformer = (*Informer[*Meta])(nil)
 
-// NewInformer returns an informer of the collection of src, which does nothing until
-// [Informer.Run]. A nil opts means the defaults. NewInformer panics if src is nil.
+// NewInformer returns an informer of src, which does nothing until [Informer.Run]. NewInformer
+// panics if src is nil.
 func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	if isNil(src) {
 		panic("lw: NewInformer: nil source")
@@ -65,8 +65,8 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	return err
 }
 
-// Store returns the copy of the collection. It is empty until the informer has synced. It may be
-// read at any time, also after Run has returned.
+// Store returns the copy of the collection, which is empty until it has synced. It may be read at
+// any time, also after Run has returned.
 func (inf *Informer[T]) Store() Reader[T] { return inf.hub.store }
 
 // Fixture returns the store for writing, for tests of a controller whose informer does not run. No
@@ -82,9 +82,9 @@ func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.addHandler(h) }
 
 // Events returns a sequence of all changes, which begins with the content of the store as Added,
-// once there is one. Each loop over the sequence begins anew. A loop ends when ctx is done or when
-// the informer has stopped, even if changes still wait. Its body may block, and gets the net effect
-// if it is far behind, as with a [Handler].
+// once there is one. Each loop over the sequence begins anew, and ends when ctx is done or the
+// informer has stopped, even if changes still wait. Its body may block, and gets the net effect if
+// it is far behind, as with a [Handler].
 func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return inf.hub.events(ctx) }
 
 // WaitForSync waits until a whole list of one state of the server is in the store, and then returns
@@ -117,7 +117,7 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 	return inf.hub.waitForResourceVersion(ctx, version, inf.hub.store.ResourceVersion)
 }
 
-// Status returns what the informer is doing at this moment.
+// Status returns what the informer is doing.
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.status()
 	s.Objects = inf.hub.store.Len()

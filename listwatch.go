@@ -19,16 +19,16 @@ import (
 	"github.com/go-lw/lw/internal/rest"
 )
 
-// Client is the part of a generated client that [FromClient] needs.
+// Client is the part of a generated client that [FromClient] needs. Get is never called: the
+// compiler infers T from it.
 type Client[T Identified, L runtime.Object] interface {
-	// Get is never called. It is here so that the compiler can infer T.
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
 // A ListWatch is a [Source] made of two functions, which must return soon after their context is
-// done. L is the list type, such as *corev1.PodList, or runtime.Object for any list.
+// done. L is the list type; runtime.Object is any.
 type ListWatch[T Identified, L runtime.Object] struct {
 	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
 	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
@@ -283,9 +283,9 @@ func metaOfAny(obj any) Meta {
 	return MetaOf(m)
 }
 
-// HadByList answers SourceHints.Had by a list of src, a Source over an API server: of obj alone, by its name and namespace, at version exactly. The error is errors.ErrUnsupported if
-// the answer shows another version or other objects, as behind a function that sets its own field
-// selector.
+// HadByList answers SourceHints.Had by a list of src, a Source over an API server: of obj alone, by
+// its name and namespace, at version exactly. The error is errors.ErrUnsupported if the answer
+// shows another version or other objects, as where src sets its own field selector.
 func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
 	selector := fields.OneTermEqualSelector("metadata.name", obj.Name)
 	if obj.Namespace != "" {

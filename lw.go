@@ -34,7 +34,7 @@ type Identified interface {
 	GetResourceVersion() string
 }
 
-// Key names an object within its collection. Namespace is empty for cluster-scoped objects.
+// Key names an object within its collection. Namespace is empty if it has none.
 type Key = types.NamespacedName
 
 // KeyOf returns the key of obj.
@@ -43,7 +43,7 @@ func KeyOf[T Identified](obj T) Key {
 }
 
 // Meta is an object's identity. Embed it in a struct to make a pointer to that struct an [Object],
-// for example in the result type of a [Transform], or in a type that [HTTP] decodes into:
+// as the result of a [Transform] or for [HTTP] to decode into:
 //
 //	lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 type Meta struct {
@@ -86,9 +86,9 @@ func MetaOf[T Identified](obj T) Meta {
 // pass opts on unchanged; its fields mean what they mean in the Kubernetes API
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/).
 //
-// A Source that wraps another one passes the events on as they are, or copies all their fields, and
-// its Hints returns [HintsOf] the Source that it wraps. It passes ctx on too: internal/request says
-// what a reflector puts there.
+// A Source that wraps another one passes ctx (internal/request says what is in it) and the events
+// on as they are, or copies all fields of the events, and its Hints returns [HintsOf] the Source
+// that it wraps.
 type Source[T Identified] interface {
 	// List calls yield for each object of the collection, or of the page that opts asks for, and
 	// returns the metadata of the list. For an object that cannot be decoded it passes err instead
@@ -123,8 +123,8 @@ type WatchEvent[T Identified] struct {
 	Identity *Meta
 }
 
-// Key returns the key of Object, Identity or Err, whichever is set. It is zero for a Bookmark, and
-// for an Err without a key.
+// Key returns the key of Object, Identity or Err, whichever is set; the zero Key for a Bookmark,
+// and for an Err without a key.
 func (e *WatchEvent[T]) Key() Key {
 	switch {
 	case !equal.IsZero(e.Object):
@@ -166,8 +166,8 @@ func nameOf(t reflect.Type) string {
 }
 
 // SourceHints are what a [Source] can tell beside its answers, by a method Hints() SourceHints. It
-// is called during each list and each watch, in the goroutine that reads from the server, so it must
-// be quick. Its answer may change. The zero value gives no hint.
+// is called during each list and each watch, in the goroutine that reads from the server, so it
+// must be quick. Its answer may change.
 type SourceHints struct {
 	// NoStream: the source cannot stream a list, and trying would only cost time.
 	NoStream bool
@@ -184,15 +184,14 @@ type SourceHints struct {
 	// Decoder is Status.Decoder: who decodes the objects, such as "lw" or "client-go".
 	Decoder string
 
-	// Had, if it is set, makes the source a witness: it tells whether the server still has the
-	// history that was read, also if it was restored from a backup and has come past that position.
-	// After an outage a [Reflector] asks about the newest object that it has, and lists in a new
-	// epoch if the answer is no; see [ErrRewound]. A Source over an API server uses [HadByList].
+	// Had, if it is set, tells whether the server still has the history that was read. After an
+	// outage a [Reflector] asks about the newest object that it has, and lists in a new epoch if
+	// the answer is no; see [ErrRewound]. A Source over an API server uses [HadByList].
 	//
 	// It reports whether obj was the newest state of its key when the collection was at version,
 	// whatever has been written since: an object with the resource version of obj and, unless that
-	// is empty, with the UID of obj. An error leaves it open: 410 Expired if that state is too old for
-	// the server, errors.ErrUnsupported if the source cannot tell. Had makes at most one request,
+	// is empty, with its UID. An error leaves it open: 410 Expired if that state is too old for the
+	// server, errors.ErrUnsupported if the source cannot tell. Had makes at most one request,
 	// returns soon after ctx is done, and is not called during a List or a Watch.
 	Had func(ctx context.Context, obj Meta, version string) (bool, error)
 }
@@ -231,10 +230,10 @@ func reuses[T Identified](src Source[T]) bool {
 	return request.Reuses(src)
 }
 
-// Namespace is a key function for [NewIndex]: NewIndex(pods, lw.Namespace[*corev1.Pod]).
+// Namespace is a key function: NewIndex(pods, lw.Namespace[*corev1.Pod]).
 func Namespace[T Object](obj T) string { return obj.GetNamespace() }
 
-// OwnerUIDs yields the UIDs of the owners of obj. It is a key function for [NewMultiIndex].
+// OwnerUIDs yields the UIDs of the owners of obj, for [NewMultiIndex].
 func OwnerUIDs[T metav1.Object](obj T) iter.Seq[types.UID] {
 	return func(yield func(types.UID) bool) {
 		for _, owner := range obj.GetOwnerReferences() {

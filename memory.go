@@ -69,16 +69,15 @@ func NewMemory[T Object](objs ...T) *Memory[T] {
 
 // Create stores a copy of obj under the next resource version, with a new UID if it has none, and
 // returns another copy. It fails with AlreadyExists, with Invalid if obj has no name, and with
-// BadRequest if obj is nil.
+// BadRequest if it is nil.
 func (m *Memory[T]) Create(obj T) (T, error) {
 	return m.write("create", obj, m.objects.Create)
 }
 
 // Update replaces the object that has obj's key by a copy of obj, under the next resource version,
-// and returns another copy. An update that changes nothing makes no new version.
-//
-// It fails with NotFound; with Conflict if obj's resource version or UID is neither empty nor that
-// of the current object; and with BadRequest if obj is nil or its version is not a decimal number.
+// and returns another copy. An update that changes nothing makes no new version. It fails with
+// NotFound; with Conflict if obj's resource version or UID is neither empty nor that of the current
+// object; and with BadRequest if obj is nil or its version is not a decimal number.
 func (m *Memory[T]) Update(obj T) (T, error) {
 	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
 		version, err := listopts.ParseVersion(obj.GetResourceVersion())
@@ -111,7 +110,7 @@ func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*hist
 	return m.handOut(stored, stored.Version), nil
 }
 
-// Delete removes the object of key at once, whatever its finalizers, or fails with NotFound.
+// Delete removes the object of key, whatever its finalizers, or fails with NotFound.
 func (m *Memory[T]) Delete(key Key) error {
 	_, _, err := m.objects.Delete(key, history.Preconditions{})
 	return err
@@ -149,11 +148,11 @@ func (m *Memory[T]) ResourceVersion() string { return listopts.FormatVersion(m.l
 // with 410 Expired, and so does an open watch that has not yet yielded all changes.
 func (m *Memory[T]) Compact() { m.line.Compact(m.line.Version()) }
 
-// Disconnect ends every open watch without an error, as a server does when its time is over.
+// Disconnect ends every open watch, as a server does when its time is over.
 func (m *Memory[T]) Disconnect() { m.line.Disconnect() }
 
-// Bookmark makes every open watch that allows bookmarks send one now. It also sends one every
-// minute, and two seconds before its time is over.
+// Bookmark makes every open watch that allows bookmarks send one, as it also does every minute and
+// two seconds before its time is over.
 func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 
 // Rewind returns to the state of an older resource version and ends every open watch, as a server
@@ -233,8 +232,7 @@ func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield fun
 }
 
 // Watch yields each event, with a copy of its object, until ctx is done, opts.TimeoutSeconds have
-// passed, or Disconnect, Fail, Rewind or Compact ends the watch. However slow yield is, no event is
-// lost.
+// passed, or another method ends the watch. However slow yield is, no event is lost.
 func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if err := selectable[T](opts); err != nil {
 		return err

@@ -21,9 +21,8 @@ type Options struct {
 	PageSize int64    // the number of objects in a page; default: 500
 	// SyncBudget is how long a streamed list may go without an object before it falls back to
 	// pages. Once a server has streamed a whole list it may take 90 s. Default: 10 s.
-	SyncBudget time.Duration
-	// WatchTimeout is the least duration of a watch, which is up to twice that. Default: 5 min.
-	WatchTimeout time.Duration
+	SyncBudget   time.Duration
+	WatchTimeout time.Duration // the least duration of a watch, which is up to twice that; default: 5 min
 
 	// Backoff returns how long to pause when so many requests in a row have failed, at least 1. A
 	// longer Retry-After of the server takes precedence. Default: random pauses that grow with the

@@ -60,7 +60,7 @@ type Counters struct {
 	Backoff    time.Duration     // spent in pauses after failures; a pause counts when it has ended
 }
 
-// RequestCount counts the requests of one operation that have ended with one code.
+// RequestCount counts the requests of one operation that ended with one code.
 type RequestCount struct {
 	Op string // list, probe, stream (to its end, although it goes on as a watch) or watch
 	// Code is a status as of HTTP, whatever the source: 200, that of the API's error
@@ -117,8 +117,8 @@ type GraphStatus struct {
 // DerivedStatus is the status of one collection of a [Graph].
 type DerivedStatus struct {
 	Name string
-	// From has the names of its inputs: other collections, and those of Versions, which are
-	// informers and collections of other graphs. The second of these of one name gets #2 behind it.
+	// From has the names of its inputs: other collections, and those of GraphStatus.Versions. The
+	// second of these of one name gets #2 behind it.
 	From      []string
 	Synced    bool
 	Objects   int
@@ -126,7 +126,7 @@ type DerivedStatus struct {
 	Unchanged uint64        // how many of the results were the same as before
 	Conflicts map[Key]error // the keys that several inputs make, and which is shown, or nil
 	// SetAside has the inputs whose function panicked, or made a result without a name, or is nil.
-	// What they have made stays as it was until their next version.
+	// What they have made stays as it was.
 	SetAside map[Key]error
 	Handlers []HandlerStatus // in the order in which they were added
 	Pending  int             // changes that wait for the slowest handler
@@ -222,8 +222,8 @@ var histogramBounds = [...]time.Duration{
 	100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
 }
 
-// A Histogram counts durations by how long they are. Its buckets are the same in all histograms and
-// reach from 50 µs to 5 minutes.
+// A Histogram counts durations by how long they are, in buckets that are the same in all histograms
+// and reach from 50 µs to 5 minutes.
 type Histogram struct {
 	Sum     time.Duration
 	buckets [len(histogramBounds) + 1]uint64
@@ -237,8 +237,8 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Buckets yields the upper bound of each bucket that has one, and how many durations are at most
-// that long. The bounds ascend.
+// Buckets yields the upper bound of each bucket that has one, ascending, and how many durations are
+// at most that long.
 func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		var n uint64
@@ -250,7 +250,7 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// Equal reports whether h and other have the same counts and the same sum.
+// Equal reports whether h and other are the same.
 func (h Histogram) Equal(other Histogram) bool { return h == other }
 
 // A handlerCounter counts the calls of one handler. The handler's goroutine calls all methods but

@@ -324,25 +324,22 @@ func (c *hubCore) unmet(key Key, exists bool, cause error) error {
 	return &statusError{what: what, status: s, cause: cause}
 }
 
-// Changed returns a channel that is closed when the next object with the value key comes, changes
-// or goes, or gets or loses that value. It is taken, closed and let go of as that of
-// [Informer.Changed], except that it stays open when an informer stops.
+// Changed is as [Informer.Changed], for the next object with the value key that comes, changes or
+// goes, or gets or loses that value. The channel stays open when an informer stops.
 func (ix *Index[K, T]) Changed(ctx context.Context, key K) <-chan struct{} {
 	return ix.groups.Changed(ctx, key)
 }
 
-// A Syncer is something that can be waited for. An [*Informer], a [*Registration], a [*Group], a
-// [*Graph] and a [*Derived] are Syncers.
+// A Syncer can be waited for: an [*Informer], [*Registration], [*Group], [*Graph] or [*Derived].
 type Syncer interface {
 	WaitForSync(ctx context.Context) error
 }
 
 // AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
-// *Informer is one, whatever its T, and describes the methods.
+// *Informer is one, and describes the methods.
 type AnyInformer interface {
+	Syncer
 	Run(ctx context.Context) error
-	// WaitForSync is [Informer.WaitForSync].
-	WaitForSync(ctx context.Context) error
 	WaitForResourceVersion(ctx context.Context, version string) error
 	Status() Status
 }
