@@ -52,6 +52,7 @@ func TestParse(t *testing.T) {
 		"sendInitialEvents":      {SendInitialEvents: new(true)},
 		"sendInitialEvents=0":    {SendInitialEvents: new(false)},
 		"limit=-1":               {Limit: -1},
+		"limit=4294967296":       {Limit: 1 << 32},
 		"pretty=1&timeout=1m":    {},
 		"resourceVersion=x":      {ResourceVersion: "x"},
 		"resourceVersionMatch=x": {ResourceVersionMatch: "x"},

@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"encoding/json"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ func served() *wire.Discovery {
 			return []wire.Resource{
 				{Version: "v1", Name: "pods", Singular: "pod", Kind: "Pod", ShortNames: []string{"po"}, Namespaced: true, Verbs: verbs},
 				{Version: "v1", Name: "pods/status", Kind: "Pod", Namespaced: true, Verbs: verbs[:1]},
+				{Version: "v1", Name: "nodes", Singular: "node", Kind: "Node", Verbs: verbs},
 				{Group: "b.io", Version: "v2", Name: "sites", Singular: "site", Kind: "Site", Verbs: verbs},
 				{Group: "b.io", Version: "v1", Name: "sites", Singular: "site", Kind: "Site", Verbs: verbs},
 				{Group: "a.io", Version: "v1", Name: "tools", Singular: "tool", Kind: "Tool", Verbs: verbs},
@@ -49,7 +49,8 @@ func TestDiscoveryBytes(t *testing.T) {
 			`"preferredVersion":{"groupVersion":"a.io/v1","version":"v1"}}`},
 		{"/api/v1", aggregated + "," + typeJSON, typeJSON, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[` +
 			`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod",` + verbs + `,"shortNames":["po"]},` +
-			`{"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["get"]}]}`},
+			`{"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["get"]},` +
+			`{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node",` + verbs + `}]}`},
 		{"/apis/b.io/v1", "", typeJSON, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"b.io/v1","resources":[` +
 			`{"name":"sites","singularName":"site","namespaced":false,"kind":"Site",` + verbs + `}]}`},
 		{"/version", aggregated + "," + typeJSON, typeJSON, `{"major":"1","minor":"36","gitVersion":"v1.36.0","gitCommit":"","gitTreeState":"",` +
@@ -58,7 +59,9 @@ func TestDiscoveryBytes(t *testing.T) {
 			`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{},"versions":[` +
 				`{"version":"v1","resources":[{"resource":"pods","responseKind":{"group":"","version":"v1","kind":"Pod"},"scope":"Namespaced",` +
 				`"singularResource":"pod",` + verbs + `,"shortNames":["po"],"subresources":[{"subresource":"status",` +
-				`"responseKind":{"group":"","version":"v1","kind":"Pod"},"verbs":["get"]}]}],"freshness":"Current"}]}]}`},
+				`"responseKind":{"group":"","version":"v1","kind":"Pod"},"verbs":["get"]}]},` +
+				`{"resource":"nodes","responseKind":{"group":"","version":"v1","kind":"Node"},"scope":"Cluster","singularResource":"node",` + verbs +
+				`}],"freshness":"Current"}]}]}`},
 		{"/apis", aggregated, aggregated,
 			`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"a.io"},"versions":[` +
 				`{"version":"v1","resources":[{"resource":"tools","responseKind":{"group":"a.io","version":"v1","kind":"Tool"},"scope":"Cluster",` +
@@ -71,6 +74,9 @@ func TestDiscoveryBytes(t *testing.T) {
 		served().ServeHTTP(w, r)
 		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != tt.contentType {
 			t.Errorf("%s: %d, %s; want %s", tt.path, w.Code, got, tt.contentType)
+		}
+		if both := tt.path == "/api" || tt.path == "/apis" || tt.path == "/apis/"; (w.Header().Get("Vary") == "Accept") != both {
+			t.Errorf("%s: Vary: %q", tt.path, w.Header().Get("Vary"))
 		}
 		// The members that a version of apimachinery leaves out if they are empty are left out.
 		got := strings.ReplaceAll(w.Body.String(), `,"creationTimestamp":null`, "")
@@ -87,16 +93,19 @@ func TestDiscoveryProtobuf(t *testing.T) {
 	r := httptest.NewRequest("GET", "/apis/a.io/v1", nil)
 	r.Header.Set("Accept", typeProto)
 	served().ServeHTTP(w, r)
-	got, kind, err := encodings["protobuf"].object.Decode(w.Body.Bytes(), nil, &metav1.APIResourceList{})
-	if err != nil || w.Header().Get("Content-Type") != typeProto {
+	got, _, err := encodings["protobuf"].object.Decode(w.Body.Bytes(), nil, &metav1.APIResourceList{})
+	if err != nil || w.Code != 200 || w.Header().Get("Content-Type") != typeProto {
 		t.Fatalf("%s: %v", w.Header(), err)
+	}
+	if head := "k8s\x00\n\x15\n\x02v1\x12\x0fAPIResourceList"; !strings.HasPrefix(w.Body.String(), head) {
+		t.Errorf("the answer begins with %.30q, want %q", w.Body, head)
 	}
 	want := &metav1.APIResourceList{GroupVersion: "a.io/v1", APIResources: []metav1.APIResource{
 		{Name: "tools", SingularName: "tool", Kind: "Tool", Verbs: metav1.Verbs{"get", "list", "watch"}},
 	}}
 	got.GetObjectKind().SetGroupVersionKind(want.GroupVersionKind())
-	if diff := cmp.Diff(want, got); diff != "" || kind.Kind != "APIResourceList" {
-		t.Errorf("%s (-want +got):\n%s", kind, diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -114,11 +123,14 @@ func TestDiscoveryRefuses(t *testing.T) {
 		{served(), "GET", "/apis/a.io/v2", "", 404},
 		{served(), "GET", "//apis", "", 404},
 		{served(), "POST", "/apis", "", 405},
+		{served(), "POST", "/apis", typeProto, 405},
+		{served(), "POST", "/apis", typeJSON + asPartial + "," + typeProto, 405},
 		{served(), "POST", "/apis/none", "", 404},
 		{served(), "GET", "/apis", "application/yaml", 406},
 		{served(), "GET", "/version", typeProto, 406},
 		{served(), "GET", "/apis", "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", 406},
 		{served(), "GET", "/apis", typeJSON + ";g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList", 406},
+		{served(), "GET", "/apis", typeJSON + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscovery", 406},
 		{empty, "GET", "/version", "", 404},
 		{empty, "GET", "/api/v1", "", 404},
 		{empty, "GET", "/apis", "", 200},
@@ -133,9 +145,16 @@ func TestDiscoveryRefuses(t *testing.T) {
 		}
 		var status metav1.Status
 		if w.Code == 405 || w.Code == 406 {
-			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || int(status.Code) != w.Code {
+			e := encodings["json"]
+			if tt.method == "POST" && tt.accept != "" {
+				e = encodings["protobuf"]
+			}
+			if _, _, err := e.object.Decode(w.Body.Bytes(), nil, &status); err != nil || int(status.Code) != w.Code {
 				t.Errorf("%s %s: %v, %s", tt.method, tt.path, err, w.Body)
 			}
+		}
+		if allow := w.Header().Get("Allow"); (allow == "GET") != (w.Code == 405) {
+			t.Errorf("%s %s: Allow: %q", tt.method, tt.path, allow)
 		}
 		if tt.discovery.Serve(httptest.NewRecorder(), r) != (w.Code != 404) {
 			t.Errorf("%s %s: Serve and ServeHTTP do not agree", tt.method, tt.path)

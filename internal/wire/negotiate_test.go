@@ -50,10 +50,16 @@ func TestNegotiate(t *testing.T) {
 		{accept: "application/yaml", refuse: true},
 		{accept: "text/html,application/xhtml+xml,*/*;q=0.8", format: json},
 		{accept: ",,;q=1,a/b/c", refuse: true},
+		{accept: "*/json", refuse: true},
+		{accept: typeJSON + "/x," + typeProto, format: proto},
+		{accept: typeJSON + "/," + typeProto, format: json},
 
 		{accept: typeJSON + ";q=0.5," + typeProto, format: proto},
 		{accept: typeJSON + ";q=0.5," + typeProto + ";q=0.4", format: json},
 		{accept: "*/*," + typeProto, format: proto},
+		{accept: "application/*," + typeProto, format: proto},
+		{accept: "application/*" + asPartial + ",application/*", format: partial(json)},
+		{accept: "*/*" + asPartial + ",*/*", format: partial(json)},
 		{accept: typeJSON + ";q=x," + typeProto + ";q=0.1", format: proto},
 
 		{accept: typeProto + ";stream=watch", want: wire.WantWatch, format: proto},
@@ -71,6 +77,8 @@ func TestNegotiate(t *testing.T) {
 		{accept: typeJSON + ";as=PartialObjectMetadata," + typeProto, format: proto},
 		{accept: typeJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1==," + typeProto, format: proto},
 		{accept: typeJSON + ";v=v1," + typeProto, format: proto},
+		{accept: typeJSON + ";as=Table;g=other;v=v1," + typeProto, format: proto},
+		{accept: typeJSON + ";q=0.1==," + typeProto + ";q=0.5", format: json},
 
 		{accept: typeJSON + asTable + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io," + typeJSON, want: wire.WantList, format: table},
 		{accept: typeJSON + asTable + "," + typeJSON, want: wire.WantWatch, format: table},
@@ -115,8 +123,14 @@ func TestContentType(t *testing.T) {
 			seen[wire.Format{Encoding: e, Shape: s}.Index()] = true
 		}
 	}
-	if len(seen) != wire.Formats || !seen[0] || !seen[wire.Formats-1] {
-		t.Errorf("indexes: %v", seen)
+	for i := range wire.Formats {
+		if !seen[i] {
+			t.Errorf("no format has the index %d: %v", i, seen)
+		}
+	}
+	f := wire.Format{Encoding: wire.CBOR, Shape: wire.Partial}
+	if got := wire.NewCodec(f, podKind, nil).Format(); got != f {
+		t.Errorf("the codec of %+v has the format %+v", f, got)
 	}
 }
 

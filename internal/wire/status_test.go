@@ -33,6 +33,14 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestStatusOfSuccess checks that a Status stays what it says.
+func TestStatusOfSuccess(t *testing.T) {
+	got := wire.Status(&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusSuccess, Code: 200}})
+	if got.Status != metav1.StatusSuccess || got.Code != 200 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestWriteStatus reads an answer with apimachinery's decoders.
 func TestWriteStatus(t *testing.T) {
 	want := wire.Status(listopts.TooLarge(9, 5))
