@@ -19,8 +19,8 @@ type Aggregate[T, A any] struct {
 
 // GroupBy is the collection of f(key, acc) for each key that key returns for an object of in. acc
 // is what the objects that have the key amount to; f must not keep or change what it refers to. A
-// change of an object costs one Remove, one Add, and one call of f, however large the group is.
-// Otherwise it is as [Derive].
+// change of an object costs one Remove, one Add, and one f, however large the group is. Otherwise
+// it is as [Derive].
 func GroupBy[T Object, A any, U Object](g *Graph, in Collection[T], key func(T) Key, agg Aggregate[T, A], f func(key Key, acc A) U, name ...string) *Derived[U] {
 	if key == nil || f == nil || agg.Add == nil || agg.Remove == nil {
 		panic("lw: GroupBy: nil function")

@@ -21,9 +21,9 @@ type Board struct {
 	informers, graphs roster
 }
 
-// Informers yields the name and the status of each informer and [Reflector] that runs, sorted by
-// name. The second of one name is called "name#2", and so on, as long as it runs; Status.Informer
-// has no such number. Each status is taken when it is yielded.
+// Informers yields the name and the status, taken as it is yielded, of each informer and
+// [Reflector] that runs, sorted by name. The second of one name is called "name#2", and so on, as
+// long as it runs; Status.Informer has no such number.
 func (b *Board) Informers() iter.Seq2[string, Status] {
 	return func(yield func(string, Status) bool) {
 		for _, e := range b.informers.list() {

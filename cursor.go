@@ -98,7 +98,7 @@ type cursorOptions struct {
 // Next waits until there are deltas to read, and returns all of them in order. They are valid until
 // the next call of Next, and must not be changed. The error is [ErrStopped] after the cursor was
 // closed, or after the FIFO was closed and all deltas are read; and the cause of ctx when ctx is
-// done. A call that returns an error has read nothing.
+// done.
 func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 	for {
 		first, _, err := c.next(ctx)
@@ -126,7 +126,7 @@ func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 	}
 }
 
-// Pending returns the number of changes that wait; folded ones count as one for each object.
+// Pending returns how many changes wait; folded ones count as one an object.
 func (c *Cursor[T]) Pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +153,7 @@ func (c *Cursor[T]) undone() (pending int, folded uint64) {
 	return c.unreadLocked() + c.unacked, c.foldings
 }
 
-// Close releases the deltas that wait. Next then returns [ErrStopped]. Calls after the first do
-// nothing.
+// Close releases the deltas that wait. Next then returns [ErrStopped].
 func (c *Cursor[T]) Close() {
 	f := c.fifo
 	f.mu.Lock()

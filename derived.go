@@ -123,7 +123,7 @@ func (d *Derived[T]) WaitForSync(ctx context.Context) error { return d.hub.waitF
 // Synced returns a channel that is closed when the collection has synced.
 func (d *Derived[T]) Synced() <-chan struct{} { return d.hub.synced }
 
-// Stopped returns a channel that is closed when the collection stops, by its graph or by Close.
+// Stopped is as [Informer.Stopped], also for a collection that is closed.
 func (d *Derived[T]) Stopped() <-chan struct{} { return d.hub.stopped }
 
 // Changed is as [Informer.Changed].
@@ -208,8 +208,8 @@ func (o *deriveOperator[T, U]) apply(key Key, obj T) {
 	o.set(key, result)
 }
 
-// DeriveMany is the collection of all that f yields for each obj of in. Of what one obj makes with
-// one key, the first counts. Otherwise it is as [Derive].
+// DeriveMany is as [Derive], for all that f yields for each obj of in. Of what one obj makes with
+// one key, the first counts.
 func DeriveMany[T, U Object](g *Graph, in Collection[T], f func(T) iter.Seq[U], name ...string) *Derived[U] {
 	if f == nil {
 		panic("lw: DeriveMany: nil function")

@@ -128,12 +128,12 @@ func (c *chunk[T]) arrival(position uint64) *time.Duration {
 // NewFIFO returns an empty FIFO.
 func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
 
-// Subscribe returns a cursor for the deltas that are appended from now on. Close it when nobody
-// reads it any more: until then the FIFO keeps the deltas that it has not read.
+// Subscribe returns a cursor for the deltas that are appended from now on. The FIFO keeps those
+// that it has not read until it is closed.
 func (f *FIFO[T]) Subscribe() *Cursor[T] { return f.subscribe(cursorOptions{}) }
 
-// Close ends the log, after a Replace or an Apply that is running. Cursors return [ErrStopped]
-// after they have read all of it. Later calls of Replace and Apply do nothing.
+// Close ends the log. Cursors return [ErrStopped] after they have read all of it. Later calls of
+// Replace and Apply do nothing.
 func (f *FIFO[T]) Close() {
 	f.write.Lock()
 	defer f.write.Unlock()
@@ -357,9 +357,9 @@ func (f *FIFO[T]) sweepLocked() {
 }
 
 // Replace makes objs the content. It appends a Deleted for each object that objs lacks, and then an
-// Added or Updated for each that is new or has another resource version, in the order of objs. If
-// two of objs have the same key, the one with the higher resource version counts, or the later one
-// if their versions have no order.
+// Added or Updated for each that is new or has another resource version, in the order of objs. Of
+// objs with the same key the one with the highest resource version counts, or the last if their
+// versions have no order.
 func (f *FIFO[T]) Replace(objs []T, resourceVersion string) {
 	f.write.Lock()
 	defer f.write.Unlock()

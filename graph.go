@@ -101,7 +101,7 @@ func NewGraph(opts *GraphOptions) *Graph {
 
 // Run keeps the graph in step until ctx is done, and then returns nil. It does not run the
 // informers. When it returns, all its goroutines are gone, no function or handler is running and
-// none will start. A second call returns [ErrStarted].
+// none will start. It returns [ErrStarted] at once if called again.
 func (g *Graph) Run(ctx context.Context) error {
 	if !g.start() {
 		return ErrStarted

@@ -137,9 +137,9 @@ func (g *Group) part(m *member) {
 }
 
 // Run starts the informers of the group, and those that come later, and returns when ctx is done
-// and all of them have ended. A second call returns [ErrStarted]. An informer that ends before ctx
-// is done, with an [ErrPermanent], does not end the others. The error of Run joins those of all
-// such informers that are still in the group.
+// and all have ended. An informer that ends before, with an [ErrPermanent], does not end the
+// others: the error of Run joins those of all such informers that are still in the group. A second
+// call returns [ErrStarted].
 func (g *Group) Run(ctx context.Context) error {
 	// The methods of a context of the user's own must not be called under mu. Those of a child
 	// made here may.

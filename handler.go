@@ -18,12 +18,10 @@ import (
 // changed.
 //
 // The calls for one object are Add, any number of Updates, Delete, and so on; see the contract,
-// points 4 to 9. The old object of an Update, and the last one of a Delete, is the object of the
-// call before. A handler that is more than 1024 changes behind is called for their net effect; see
-// [FIFO].
-//
-// A function may block: that delays only its own handler. It may call the methods of the informer
-// and of its registration, but must not wait for that registration to sync or to be done.
+// points 4 to 9. A handler that is more than 1024 changes behind is called for their net effect;
+// see [FIFO]. A function may block: that delays only its own handler. It may call the methods of
+// the informer and of its registration, but must not wait for that registration to sync or to be
+// done.
 type Handler[T Identified] struct {
 	Add    func(obj T)
 	Update func(old, new T)
@@ -62,7 +60,7 @@ type Registration struct {
 }
 
 // Remove ends the registration: no call starts after Remove has returned. It does not wait for one
-// that is running; see [Registration.Done]. Remove may be called more than once.
+// that is running; see [Registration.Done].
 func (r *Registration) Remove() {
 	r.removed.Store(true)
 	r.once.Do(func() { close(r.gone) })
@@ -78,7 +76,7 @@ func (r *Registration) Done() <-chan struct{} { return r.done }
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
 // WaitForSync waits until Add was called for all objects of the handler's first list, and Synced
-// has returned. Its error is as that of [Informer.WaitForSync].
+// has returned. It fails as [Informer.WaitForSync].
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if n := r.runner.goroutine(); n != 0 && n == goroutineNumber() && !isClosed(r.synced) {
 		return r.hub.unsynced(errWaitInHandler)

@@ -27,12 +27,10 @@ type Reader[T Identified] interface {
 }
 
 // An Indexer is an in-memory store of a collection, for a program that writes it itself. It is a
-// [Reader], and a [Sink] for a [Reflector].
-//
-// All methods are safe for concurrent use. Get takes no lock. Other reads take locks only to find
-// their objects. Writers wait for each other only if they change the same shard (an eighth of the
-// keys), the same stripe of an index (an eighth of its values), or the resource version, and while
-// a Replace runs or an index is built.
+// [Reader], and a [Sink] for a [Reflector]. All methods are safe for concurrent use. Get takes no
+// lock. Other reads take locks only to find their objects. Writers wait for each other only for the
+// same eighth of the keys or of an index's values, or the resource version, and while a Replace
+// runs or an index is built.
 type Indexer[T Identified] struct {
 	store *table.Store[T]
 	// foreign is set before the first write by one of the exported methods. The objects of an
@@ -83,7 +81,7 @@ func (x *Indexer[T]) Len() int {
 	return x.store.Len()
 }
 
-// ResourceVersion returns the version of the last Replace, or of a later Apply that had one.
+// ResourceVersion returns the version of the last Replace, or of a later Apply.
 func (x *Indexer[T]) ResourceVersion() string {
 	if x.gate != nil {
 		return x.versionGated()
@@ -118,13 +116,12 @@ func (x *Indexer[T]) Set(obj T) (old T, replaced bool) {
 	return x.set(obj, "")
 }
 
-// Delete removes the object of key, and returns it; deleted is false if there was none.
+// Delete removes the object of key, and returns it if there was one.
 func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key, "") }
 
-// Replace makes objs the content and resourceVersion its version, both at once: no read sees a part
-// of it. An object with the UID and resource version of the one that is stored does not replace it.
-// If several of objs have the same key, the one with the highest resource version is stored. It
-// panics as Set does.
+// Replace makes objs the content and resourceVersion its version, both at once. An object with the
+// UID and resource version of the one that is stored does not replace it. Of objs with the same key
+// the one with the highest resource version is stored. It panics as Set does.
 func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
 	x.writeForeign()
 	x.store.Replace(objs, resourceVersion, table.Changes[T]{Same: unchanged[T], Newer: notOlder[T]})
@@ -214,8 +211,8 @@ func newIndex[K comparable, T Identified](x Indexed[T], groups *table.Groups[K, 
 	return &Index[K, T]{groups: groups, gate: indexer.gate}
 }
 
-// Lookup yields the objects that have the value key, as they were when the loop began, in no
-// particular order, without a lock held.
+// Lookup yields the objects that have the value key, as they were when the loop began, without a
+// lock held.
 func (ix *Index[K, T]) Lookup(key K) iter.Seq[T] {
 	return func(yield func(T) bool) { ix.view(key).All()(yield) }
 }
@@ -228,7 +225,7 @@ func (ix *Index[K, T]) view(key K) table.View[T] {
 	return read(ix.gate, func() table.View[T] { return ix.groups.View(key) })
 }
 
-// List returns the objects that have the value key, in a new slice; nil if there is none.
+// List returns the objects that have the value key, in a new slice or nil.
 func (ix *Index[K, T]) List(key K) []T {
 	view := ix.view(key)
 	if view.Live() == 0 {
@@ -245,8 +242,7 @@ func (ix *Index[K, T]) Len(key K) int {
 	return read(ix.gate, func() int { return ix.groups.Len(key) })
 }
 
-// Keys yields the values that objects have, as they were when the loop began, in no particular
-// order.
+// Keys yields the values that objects have, as they were when the loop began.
 func (ix *Index[K, T]) Keys() iter.Seq[K] {
 	return func(yield func(K) bool) {
 		for _, key := range ix.values() {

@@ -70,15 +70,15 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 func (inf *Informer[T]) Store() Reader[T] { return inf.hub.store }
 
 // Fixture returns the store for writing, for tests of a controller whose informer does not run. No
-// handler, sequence or wait learns of these writes; of the signals, only [Index.Changed] does.
+// handler or wait learns of it; of the signals, only [Index.Changed].
 func (inf *Informer[T]) Fixture() *Indexer[T] { return inf.hub.store }
 
 func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 
-// AddHandler registers h. It may be called before Run, and at any time after. A handler that is
-// added after the first list gets the content of the store as Adds, and then the changes. If the
-// informer has stopped, h is never called, and [Registration.Done] is closed already. AddHandler
-// panics on a Handler without a function, and on one with a negative Resync.
+// AddHandler registers h, at any time. After the first list it gets the content of the store as
+// Adds, and then the changes. If the informer has stopped, h is never called, and
+// [Registration.Done] is closed already. AddHandler panics on a Handler without a function, and on
+// one with a negative Resync.
 func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.addHandler(h) }
 
 // Events returns a sequence of all changes, which begins with the content of the store as Added,
@@ -97,7 +97,7 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.hub.synced }
 
 // Stopped returns a channel that is closed when the informer stops. The store does not change from
-// then on. Handlers are removed right after it; [Informer.Run] returns when the last call has.
+// then on, and handlers are removed. [Informer.Run] returns when their last call has.
 func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 
 // WaitForResourceVersion waits until the store shows the collection as it was at version or later.

@@ -28,8 +28,8 @@ func One[T any, K comparable](key func(T) K) func(T) iter.Seq[K] {
 	}
 }
 
-// Join is the collection of f(l, r) for each pair of objects that belong together. A change of l or
-// r costs one call for each pair that it is in. Otherwise it is as [Derive].
+// Join is the collection of f(l, r) for each pair of objects that belong together. A change costs
+// one call for each pair with the object. Otherwise it is as [Derive].
 func Join[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, R) U, name ...string) *Derived[U] {
 	on.validate("Join", f != nil)
 	l, r := inputOf(g, left, "Join"), inputOf(g, right, "Join")
@@ -176,9 +176,9 @@ func (p *leftPairs[R]) note(r *arrange.Entry[R, uint64], key Key) {
 }
 
 // LeftJoin is the collection of f(l, rights) for each l of left. rights are the objects of right
-// that belong to l, in the order of their keys; there may be none. f must not keep or change the
-// slice. A change of l costs one call, and one of an r a call for each l that r belongs to or did.
-// Otherwise it is as [Derive].
+// that belong to l, in the order of their keys, or none; f must not keep or change the slice. A
+// change of l costs one call, and one of an r a call for each l that r belongs to or did. Otherwise
+// it is as [Derive].
 func LeftJoin[K comparable, L, R, U Object](g *Graph, left Collection[L], right Collection[R], on On[K, L, R], f func(L, []R) U, name ...string) *Derived[U] {
 	on.validate("LeftJoin", f != nil)
 	l, r := inputOf(g, left, "LeftJoin"), inputOf(g, right, "LeftJoin")

@@ -81,7 +81,7 @@ func (lw *ListWatch[T, L]) Hints() SourceHints {
 	return h
 }
 
-// List calls ListFunc and yields the items of its result. One that is no T is yielded as an error.
+// List calls ListFunc and yields its items, one that is no T as an error.
 func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if lw.ListFunc == nil {
 		return metav1.ListMeta{}, permanent(errors.New("lw: ListWatch: nil ListFunc"))
@@ -321,8 +321,8 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	return had, nil
 }
 
-// WithListOptions returns a [Source] that passes the options of every request to each tweak, which
-// may add a label or field selector. One that does not parse is an [ErrPermanent].
+// WithListOptions returns a [Source] that passes the options of every request to each tweak. A
+// selector that does not parse is an [ErrPermanent].
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
 	if isNil(src) {
 		panic("lw: WithListOptions: nil source")

@@ -171,13 +171,11 @@ func nameOf(t reflect.Type) string {
 type SourceHints struct {
 	// NoStream: the source cannot stream a list, and trying would only cost time.
 	NoStream bool
-	// Unversioned: the resource versions mean nothing, as those of a fake clientset. Events then
-	// count in the order in which they arrive, and a list follows whenever Watch returns. So a
-	// source can poll: its Watch waits until the next list is due, and returns nil. It lists at
-	// most once in 2.2 s.
+	// Unversioned: the resource versions mean nothing, as in a fake clientset. Events then count as
+	// they arrive, and a list follows whenever Watch returns, at most once in 2.2 s. So a source
+	// can poll: its Watch waits until the next list is due, and returns nil.
 	Unversioned bool
-	// Unnamed: objects may have no name, as those that a fake clientset creates with a
-	// generateName. Without this hint such an object is an error.
+	// Unnamed: objects may have no name, as in a fake clientset. Else that is an error.
 	Unnamed bool
 	// Partial: the source leaves objects out, so an event may be about one that was never Added.
 	Partial bool

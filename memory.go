@@ -22,14 +22,12 @@ import (
 	"github.com/go-lw/lw/internal/listopts"
 )
 
-// Memory is a [Source] whose objects are in memory. It behaves as an API server does:
-//
-//   - One sequence of resource versions orders all writes. All are kept until [Memory.Compact], and
-//     a watch may start from any that is kept. So a test need not wait until an informer watches.
-//   - All pages of a list show one version. It supports streamed lists and bookmarks, label
-//     selectors for a T with GetLabels, field selectors for metadata.name and metadata.namespace,
-//     and shard selectors.
-//   - Its errors are a server's, made by k8s.io/apimachinery/pkg/api/errors.
+// Memory is a [Source] whose objects are in memory. It behaves as an API server does: one sequence
+// of resource versions orders all writes. All are kept until [Memory.Compact], and a watch may
+// start from any that is kept, so a test need not wait until an informer watches. All pages of a
+// list show one version. It supports streamed lists and bookmarks, label selectors for a T with
+// GetLabels, field selectors for metadata.name and metadata.namespace, and shard selectors. Its
+// errors are those of k8s.io/apimachinery/pkg/api/errors.
 //
 // All methods are safe for concurrent use. A Memory copies the objects that it is given and those
 // that it returns. A T without DeepCopyObject is copied as a struct only: the content of its maps,
@@ -74,10 +72,10 @@ func (m *Memory[T]) Create(obj T) (T, error) {
 	return m.write("create", obj, m.objects.Create)
 }
 
-// Update replaces the object that has obj's key by a copy of obj, under the next resource version,
-// and returns another copy. An update that changes nothing makes no new version. It fails with
-// NotFound; with Conflict if obj's resource version or UID is neither empty nor that of the current
-// object; and with BadRequest if obj is nil or its version is not a decimal number.
+// Update replaces the object that has obj's key by a copy of obj, under the next resource version
+// unless nothing changes, and returns another copy. It fails with NotFound; with Conflict if obj's
+// resource version or UID is neither empty nor that of the current object; and with BadRequest if
+// obj is nil or its version is not a decimal number.
 func (m *Memory[T]) Update(obj T) (T, error) {
 	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
 		version, err := listopts.ParseVersion(obj.GetResourceVersion())
@@ -110,7 +108,7 @@ func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*hist
 	return m.handOut(stored, stored.Version), nil
 }
 
-// Delete removes the object of key, whatever its finalizers, or fails with NotFound.
+// Delete removes the object of key, also with finalizers, or fails with NotFound.
 func (m *Memory[T]) Delete(key Key) error {
 	_, _, err := m.objects.Delete(key, history.Preconditions{})
 	return err
@@ -125,7 +123,7 @@ func (m *Memory[T]) Get(key Key) (obj T, ok bool) {
 	return m.handOut(stored, stored.Version), true
 }
 
-// All returns copies of the objects as they are when it is called, in the order of their keys.
+// All returns copies of the objects, in the order of their keys.
 func (m *Memory[T]) All() iter.Seq[T] {
 	page, err := m.objects.List("", metav1.ListOptions{})
 	if err != nil {
@@ -145,7 +143,7 @@ func (m *Memory[T]) All() iter.Seq[T] {
 func (m *Memory[T]) ResourceVersion() string { return listopts.FormatVersion(m.line.Version()) }
 
 // Compact forgets all versions but the current one. A list or watch from an older one then fails
-// with 410 Expired, and so does an open watch that has not yet yielded all changes.
+// with 410 Expired, also an open watch that is behind.
 func (m *Memory[T]) Compact() { m.line.Compact(m.line.Version()) }
 
 // Disconnect ends every open watch, as a server does when its time is over.
@@ -203,7 +201,7 @@ func (m *Memory[T]) failing() error {
 	return m.failure
 }
 
-// List yields copies of the objects of the list or page, in the order of their keys.
+// List yields copies of the objects, in the order of their keys.
 func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if err := m.failing(); err != nil {
 		return metav1.ListMeta{}, err
@@ -232,7 +230,7 @@ func (m *Memory[T]) List(ctx context.Context, opts metav1.ListOptions, yield fun
 }
 
 // Watch yields each event, with a copy of its object, until ctx is done, opts.TimeoutSeconds have
-// passed, or another method ends the watch. However slow yield is, no event is lost.
+// passed, or another method ends it. A slow yield loses none.
 func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if err := selectable[T](opts); err != nil {
 		return err

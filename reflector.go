@@ -65,7 +65,7 @@ type Reflector[T Identified] struct {
 	setAside setAsideObjects
 }
 
-// NewReflector returns a Reflector from src to sink. It panics if either is nil.
+// NewReflector returns a Reflector. It panics if src or sink is nil.
 func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflector[T] {
 	if isNil(src) {
 		panic("lw: NewReflector: nil source")

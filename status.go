@@ -47,13 +47,9 @@ type Counters struct {
 	Events  uint64 // watch events, including bookmarks and initial events
 
 	Requests []RequestCount // the requests that have ended, sorted by Op and Code
-	// ListCauses counts the whole lists that became the content, each under its first reason: "first",
-	// there was no content yet; "expired", the server has no history from the position on (410);
-	// "gap", an event showed that others before it had not come; "older", the server had an older
-	// state than the content, or another history; "protocol", the watch sent what no correct server
-	// sends; "unreadable", the server could not read an object of its own; "failing", several watches
-	// in a row failed or ended at once; "unversioned", the source has no versions, so no watch can be
-	// resumed. It has all of these keys.
+	// ListCauses counts the whole lists that became the content, each under its first reason:
+	// "first", "expired", "gap", "older", "protocol", "unreadable", "failing" or "unversioned". It
+	// has all of these keys; docs/observability.md says what they mean.
 	ListCauses map[string]uint64
 	EventTypes map[string]uint64 // Events by type: "added", "modified", "deleted" and "bookmark"
 	Undecoded  uint64            // objects that could not be decoded or transformed

@@ -325,7 +325,7 @@ func (c *hubCore) unmet(key Key, exists bool, cause error) error {
 }
 
 // Changed is as [Informer.Changed], for the next object with the value key that comes, changes or
-// goes, or gets or loses that value. The channel stays open when an informer stops.
+// goes, or gets or loses that value. It ignores a stop.
 func (ix *Index[K, T]) Changed(ctx context.Context, key K) <-chan struct{} {
 	return ix.groups.Changed(ctx, key)
 }
