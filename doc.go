@@ -5,22 +5,19 @@
 //
 // A [Source] is one collection of a server. [FromClient] makes a Source of a generated client,
 // [HTTP] needs no client, and [Memory] is the server of a unit test. [WithListOptions] narrows a
-// Source, [Transform] changes or projects its objects, and [Shard] divides them among the replicas
-// of a program.
+// Source, [Transform] changes or projects its objects, and [Shard] divides them among replicas.
 //
-// An [Informer] follows a Source: [NewInformer] makes one, and [Informer.Run] keeps its copy in
-// step. [Informer.Store] reads the copy. [NewIndex] and [NewMultiIndex] find objects in it by a
-// value of any comparable type. [Informer.AddHandler] adds a [Handler] that is called for every
-// change, and [Informer.Events] yields the same changes as a sequence. [Informer.WaitForSync],
-// [Informer.WaitForResourceVersion] and [WaitFor] wait, and return the reason if the wait fails.
-// [Informer.Changed] and [Index.Changed] are for a select. A [Group] runs informers together, and
-// [Share] shares them among their users. [Informer.Status] says what one is doing, a [Board] shows
-// all of them. A [Graph] keeps collections that are derived from others.
+// An [Informer] follows a Source: [Informer.Run] keeps its copy in step, and [Informer.Store] reads
+// it. [NewIndex] and [NewMultiIndex] find objects in it by a value of any comparable type. A
+// [Handler] is called for every change, and [Informer.Events] yields the same changes as a sequence.
+// [Informer.WaitForSync], [Informer.WaitForResourceVersion] and [WaitFor] wait, and return the
+// reason if the wait fails. [Informer.Changed] and [Index.Changed] are for a select. A [Group] runs
+// informers together, and [Share] shares them. [Informer.Status] says what one is doing, a [Board]
+// shows all. A [Graph] keeps collections that are derived from others.
 //
-// The parts can be used alone. An [Indexer] is the store, a [FIFO] is the log of changes between
-// store and handlers, and a [Reflector] keeps any [Sink] in step with a Source.
-//
-// docs/how-it-works.md explains how all this works, and in which files.
+// The parts can be used alone. An [Indexer] is the store, a [FIFO] is the log of changes, and a
+// [Reflector] keeps any [Sink] in step with a Source. docs/how-it-works.md explains how all this
+// works, and in which files.
 //
 // # Objects are shared
 //
@@ -28,8 +25,8 @@
 // a handler: copy it first. In tests, Options.DetectMutation reports objects that were changed.
 //
 // The versions of one object may share parts, too: an informer of an [HTTP] takes the maps and
-// slices that an event does not change from the version before. So a forbidden change shows in the
-// other versions, old and new, until the server changes that part. HTTP.Whole turns this off.
+// slices that an event does not change from the version before. So a forbidden change shows in other
+// versions, old and new. HTTP.Whole turns this off.
 //
 // # Contract
 //
@@ -60,10 +57,10 @@
 //     Resync is opt-in per handler. (TestNoNoise)
 //  7. No tombstones. Delete always gets the last object that the handler was called with.
 //     (TestNoTombstones)
-//  8. Slow handlers hurt nobody. A blocked handler delays neither the store nor other handlers. As
-//     long as a handler is at most 1024 events behind it is called for every change. Further
-//     behind, it is called for the net effect of the waiting changes of each object. Memory is
-//     bounded by the number of objects, never by the number of events. EveryUpdate opts out.
+//  8. Slow handlers hurt nobody. A blocked handler delays neither the store nor other handlers. It
+//     is called for every change if it is at most 1024 events behind, and else for the net effect
+//     of the waiting changes of each object. Memory is bounded by the number of objects, never by
+//     the number of events. EveryUpdate opts out.
 //     (TestSlowHandlersHurtNobody)
 //  9. Late handlers get one snapshot as Adds, and then exactly the changes after it. Joining costs
 //     the pipeline O(1). (TestLateHandlers)

@@ -23,13 +23,11 @@ import (
 // to it.
 //
 // All collections of a graph show one state: every read is what the functions make of one state
-// that each informer's store had, and no read is of an older one than a read before it.
-//
-// A graph works in steps, in the goroutine of [Graph.Run]. A step takes what waits at every
-// informer, as one net change for each object, calls the functions for what changed, and shows all
-// results at one point. A graph that is slow delays no informer; it lags behind. A collection of
-// another graph may be an input too, but reads of both may then be of different states.
-// docs/derive.md says more.
+// that each informer's store had, and no read is of an older one than a read before it. A graph
+// works in steps, in the goroutine of [Graph.Run]. A step takes what waits at every informer, as
+// one net change for each object, calls the functions for what changed, and shows all results at
+// one point. A slow graph delays no informer; it lags behind. A collection of another graph may be
+// an input too, but reads of both may be of different states. docs/derive.md says more.
 type Graph struct {
 	opts  GraphOptions  // with the defaults; Logger is in OnError
 	gate  gate          // its mu is the lock of all hubs of the graph

@@ -67,9 +67,8 @@ func (m *member) run(ctx context.Context) {
 // Add adds an informer that the caller has made, and must not run. It starts with the group, or at
 // once if the group runs; if the group has stopped, it is stopped too. Add panics if inf is nil.
 //
-// remove takes it out of the group, stops it, and returns when its Run has returned; a handler of
-// inf must not call it. If the group has not started inf, remove leaves it as it is. Calls after
-// the first only wait.
+// remove takes it out of the group, stops it if the group has started it, and returns when its Run
+// has returned; a handler of inf must not call it. Calls after the first only wait.
 func (g *Group) Add(inf AnyInformer) (remove func()) {
 	if isNil(inf) {
 		panic("lw: Group.Add: nil informer")
@@ -194,8 +193,8 @@ func (g *Group) present() []*member {
 }
 
 // WaitForSync waits until all informers have synced that are in the group now, as the function
-// [WaitForSync] does. One that leaves the group is not waited for; one that has stopped before it
-// synced ends the wait with a *[SyncError].
+// [WaitForSync] does. It does not wait for one that leaves the group, and ends with a *[SyncError]
+// if one has stopped.
 func (g *Group) WaitForSync(ctx context.Context) error {
 	var failed SyncError
 	for _, m := range g.present() {

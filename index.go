@@ -261,8 +261,8 @@ func (ix *Index[K, T]) values() []K {
 }
 
 // A Snapshot is one state of a collection: a [Reader] whose answers never change. It keeps the
-// objects of that state in memory as long as it is referenced. After a Snapshot, the first write to
-// each chunk of 256 objects copies that chunk, though not the objects.
+// objects of that state in memory. After a Snapshot, the first write to each chunk of 256 objects
+// copies that chunk, though not the objects.
 type Snapshot[T Identified] struct {
 	content *table.Snapshot[T]
 }

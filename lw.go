@@ -112,8 +112,8 @@ type WatchEvent[T Identified] struct {
 	// More says that the source already has the next event and yields it without waiting. Handlers
 	// are then woken once for several events, of at most 1024 or about half a millisecond.
 	More bool
-	// Omitted marks a Deleted that stands for an Added of an object which a [Transform] or a
-	// [Shard] left out. There may be nothing to delete.
+	// Omitted marks a Deleted that stands for an Added of an object which was left out by a
+	// [Transform] or a [Shard]. There may be nothing to delete.
 	Omitted bool
 	// Err says why the object could not be decoded or transformed. It is an *[Error].
 	Err error

@@ -13,8 +13,8 @@ type Options struct {
 	Board *Board // where the informer is listed while it runs; default: nowhere
 
 	// Logger gets the first sync and each recovery, at level Info, and failures at level Warn if
-	// OnError is nil: the first of a kind at once, the next ones at growing intervals. Default:
-	// slog.Default() if OnError is nil, and no logging if it is set.
+	// OnError is nil: the first of a kind at once, the next ones ever more rarely. Default:
+	// slog.Default() if OnError is nil, else none.
 	Logger *slog.Logger
 
 	List     ListMode // how to request a list; default: ListAuto
@@ -34,11 +34,11 @@ type Options struct {
 	OnError func(err error)
 	// OnPanic is called when a callback of a handler or the function of an index panics, in the
 	// goroutine that called it. A handler then goes on with its next event. An object at which an
-	// index panicked is set aside. Default: the panic crashes the program, as any panic does.
+	// index panicked is set aside. Default: the panic crashes the program.
 	OnPanic func(p *Panic)
 
-	// DetectMutation finds code that changes cached objects, and reports the paths of the fields to
-	// OnError; package lwtest has the whole diff. It doubles the memory, so it is for tests.
+	// DetectMutation, which is for tests, finds code that changes cached objects, and reports the
+	// paths of the fields to OnError; package lwtest has the whole diff. It doubles the memory.
 	DetectMutation bool
 }
 

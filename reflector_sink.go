@@ -13,9 +13,9 @@ import (
 // A Sink is what a [Reflector] writes to, in the goroutine of Run, without a lock held. The objects
 // belong to the sink from then on. [*Indexer] and [*FIFO] are Sinks.
 //
-// A Sink may also have a method Get(Key) (T, bool) that returns the object it has. The reflector
-// then notices when an event does not fit the content, and keeps an object as it was if a list has
-// a newer version of it that cannot be decoded.
+// If it has a method Get(Key) (T, bool) that returns the object it has, the reflector notices when
+// an event does not fit the content, and keeps an object as it was if a list has a newer version of
+// it that cannot be decoded.
 type Sink[T Identified] interface {
 	// Replace makes objs the whole content, as it was at resourceVersion.
 	Replace(objs []T, resourceVersion string)

@@ -199,15 +199,13 @@ type HandlerStatus struct {
 	Synced  bool   // as [Registration.Synced] says it
 	Pending int    // changes that the handler still has to handle; see [Registration.Pending]
 
-	// Calls counts the calls of Add, Update (also for a Resync) and Delete, under Added, Updated and
-	// Deleted. Those of the last few changes may be missing, unless the handler waits for changes.
-	// Neither it nor the counters below ever go down.
+	// Calls counts those of Add, Update (also for a Resync) and Delete, under Added, Updated and
+	// Deleted, but perhaps not the last few. Neither it nor the counters below ever go down.
 	Calls  map[EventType]uint64
 	Folded uint64 // changes that waited for so long that only their net effect was told
 	Panics uint64 // of its functions, where Options.OnPanic has let the program go on
 	// Lag is how long changes took, from when they were in the store to the end of the call. One in
-	// 64 is timed, and the first of those folded together; calls for what the handler began with,
-	// and those of its Resync, are not.
+	// 64 is timed, but none of what the handler began with or of its Resync.
 	Lag Histogram
 }
 

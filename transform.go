@@ -267,11 +267,10 @@ func (t *transformed[T, U]) gone(id Meta) *Meta {
 // The parts have no object in common, and together they have all objects. The 64-bit FNV-1a hash of
 // an object's UID is in one of n equal intervals, so it never changes its part. All replicas must
 // use the same n. A server with shard selectors (https://kep.k8s.io/5866) sends only the objects of
-// the part. Others send everything, and the Source drops what belongs to other parts.
-//
-// An object without a UID is set aside as an [Error], so a [Transform] that drops UIDs goes around
-// a Shard, and not into it. An object that cannot be decoded is set aside in its own part, or in
-// all parts if its UID is unknown. Shard panics if src is nil, and unless 0 <= i < n.
+// the part; from others the Source drops what belongs to other parts. An object without a UID is
+// set aside as an [Error], so a [Transform] that drops UIDs goes around a Shard, and not into it.
+// An object that cannot be decoded is set aside in its own part, or in all parts if its UID is
+// unknown. Shard panics if src is nil, and unless 0 <= i < n.
 func Shard[T Object](src Source[T], i, n int) Source[T] {
 	if isNil(src) {
 		panic("lw: Shard: nil source")
