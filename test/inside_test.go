@@ -1,6 +1,7 @@
 package lw_test
 
 import (
+	"fmt"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,9 @@ func field(x any, path ...string) reflect.Value {
 		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 			v = v.Elem()
 		}
-		v = v.FieldByName(name)
+		if v = v.FieldByName(name); !v.IsValid() {
+			panic(fmt.Sprintf("%T has no field %v any more", x, path))
+		}
 	}
 	return v
 }
@@ -81,7 +84,7 @@ func indexSignals[K comparable, T lw.Object](ix *lw.Index[K, T]) int {
 
 // visits returns how often an input of g was looked at to find out what depends on it.
 func visits(g *lw.Graph) int {
-	defer lock(field(g, "life"))()
+	defer lock(field(g, "mu"))()
 	return int(field(g, "visits").Int())
 }
 
@@ -105,9 +108,22 @@ func midBrief(g *lw.Graph, f func()) {
 // before Run.
 func setBrief(g *lw.Graph, n int) { *(*int)(field(g, "brief").Addr().UnsafePointer()) = n }
 
+// A field that has another name is found by this test alone, and not only by those that need it.
 func TestFieldIsThere(t *testing.T) {
-	inf := lw.NewInformer(lw.NewMemory[*Widget](), nil)
-	if all, waiting := followers(inf); all != 0 || waiting != 0 {
-		t.Errorf("an informer without a consumer has %d, of which %d wait", all, waiting)
+	inf := lw.NewInformer(lw.NewMemory[*Widget](), &lw.Options{DetectMutation: true})
+	byName := lw.NewIndex(inf, func(w *Widget) string { return w.Name })
+	g := lw.NewGraph(nil)
+	all, waiting := followers(inf)
+	waits, noted := versionWaits(inf)
+	members, keys := kept(new(lw.Group))
+	for i, n := range []int{all, waiting, copies(inf), waits, noted, members, keys, signals(inf), indexSignals(byName), visits(g),
+		renamed(lw.Transform(lw.NewMemory[*Widget](), func(w *Widget) (*Widget, error) { return w, nil }))} {
+		if n != 0 {
+			t.Errorf("number %d of what nobody has used yet is %d", i, n)
+		}
 	}
+	afterStep(g, func() {})
+	midCommit(g, func() {})
+	midBrief(g, func() {})
+	setBrief(g, 1)
 }
