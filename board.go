@@ -13,10 +13,9 @@ import (
 
 // A Board lists the informers, reflectors and graphs that have it in Options.Board or
 // GraphOptions.Board, from before their first request or step until their Run returns. Package
-// lwdebug shows a Board over HTTP, as a page and as JSON.
-//
-// The zero value is an empty board, which must not be copied after first use. All methods are safe
-// for concurrent use. They call no function of yours, and wait for none.
+// lwdebug shows it as a page and as JSON. The zero value is an empty board, which must not be
+// copied after first use. All methods are safe for concurrent use. They call no function of yours,
+// and wait for none.
 type Board struct {
 	informers, graphs roster
 }

@@ -46,9 +46,7 @@ func coreOf(inf AnyInformer) *hubCore {
 }
 
 // WaitFor waits until cond is true of the object of key in c, and returns that object. cond gets
-// the zero T (nil) while there is no such object, so a wait can also be for the end of an object:
-//
-//	_, err := lw.WaitFor(ctx, pods, key, func(p *corev1.Pod) bool { return p == nil || p.UID != uid })
+// the zero T (nil) while there is no such object, so a wait can also be for the end of an object.
 //
 // It waits until c has synced, and then calls cond with the object as it is, and after its changes.
 // It may pass over short states, but never over one that lasts. cond is called in the goroutine of

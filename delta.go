@@ -59,7 +59,7 @@ func (c Cause) String() string {
 const defaultLimit = 1024
 
 // A Delta is one change of one object, as [Informer.Events] yields it and a [Cursor] returns it.
-// Its objects are shared and must not be changed.
+// Its objects are shared.
 type Delta[T Identified] struct {
 	Type            EventType
 	Cause           Cause  // if changes were folded, the cause of the last one

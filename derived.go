@@ -107,8 +107,7 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 // Store is as [Informer.Store].
 func (d *Derived[T]) Store() Reader[T] { return d.hub.store }
 
-// AddHandler is as [Informer.AddHandler]. h is called after every read of every collection of the
-// graph shows the change.
+// AddHandler is as [Informer.AddHandler]. All reads of the graph show a change before h gets it.
 func (d *Derived[T]) AddHandler(h Handler[T]) *Registration { return d.hub.addHandler(h) }
 
 // Events is as [Informer.Events].
@@ -139,8 +138,7 @@ func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 // Close takes the collection, and all that is derived from it, out of the graph, and returns the
 // names of the others. Their handlers are removed, and waits end with [ErrStopped]; their stores
 // keep what they show. What is derived from them later is closed as well. Close does not wait for
-// calls that are running, and may be called again. To close a member of a [Union] alone, take it
-// out of the union first.
+// calls that are running. To close a member of a [Union] alone, take it out of the union first.
 func (d *Derived[T]) Close() (behind []string) { return d.graph.remove(d) }
 
 // nameOr returns the one that name holds, or the name of T. It panics if there are two: op would

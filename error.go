@@ -20,8 +20,8 @@ func (e startedError) Error() string { return "lw: " + string(e) + ": already st
 
 func (e startedError) Unwrap() error { return ErrStarted }
 
-// ErrStopped is the cause if a wait ended because the informer has stopped. A [Cursor] returns it
-// when it was closed, or when its log has ended.
+// ErrStopped is the cause if a wait ended because the informer has stopped, and of a [Cursor] that
+// was closed or whose log has ended.
 var ErrStopped = errors.New("lw: stopped")
 
 // ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in

@@ -128,8 +128,8 @@ func (c *chunk[T]) arrival(position uint64) *time.Duration {
 // NewFIFO returns an empty FIFO.
 func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
 
-// Subscribe returns a cursor for the deltas that are appended from now on. The FIFO keeps those
-// that it has not read until it is closed.
+// Subscribe returns a cursor for the deltas that are appended from now on. The FIFO keeps what it
+// has not read until it is closed.
 func (f *FIFO[T]) Subscribe() *Cursor[T] { return f.subscribe(cursorOptions{}) }
 
 // Close ends the log. Cursors return [ErrStopped] after they have read all of it. Later calls of

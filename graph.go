@@ -73,9 +73,9 @@ type GraphOptions struct {
 	// difference that Verify finds, with an *[Error], in the goroutine of Run. Default: see Logger.
 	OnError func(err error)
 	// OnPanic is called when a function of a collection panics, in the goroutine of Run, or one of
-	// a handler. What the object has made then stays as it was until its next version, and it is in
-	// DerivedStatus.SetAside. A result at which an index panics is not in that index. Default: the
-	// panic crashes the program.
+	// a handler. What the object has made stays as it was until its next version; see
+	// DerivedStatus.SetAside. An index leaves out what it panics at. Default: the panic crashes the
+	// program.
 	OnPanic func(p *Panic)
 	// Verify, which is for tests, computes every collection anew in each step, and reports to
 	// OnError what differs, as with a function that is not pure.

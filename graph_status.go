@@ -37,8 +37,8 @@ func (g *Graph) Status() GraphStatus {
 	return s
 }
 
-// A GraphSnapshot is one state of all collections of a [Graph]. It never changes, and keeps its
-// objects in memory as long as it is referenced.
+// A GraphSnapshot is one state of all collections of a [Graph], which never changes. It keeps its
+// objects in memory.
 type GraphSnapshot struct {
 	graph   *Graph
 	vector  map[*hubCore]string

@@ -12,12 +12,6 @@ import (
 // A Group runs informers together: those that [Share] makes for it, and those that are given to
 // [Group.Add], also while it runs. The zero value is an empty group, which must not be copied. All
 // methods are safe for concurrent use.
-//
-//	var group lw.Group
-//	pods, release := lw.Share(&group, "web", webPods, nil)
-//	defer release()
-//	group.Add(nodes)
-//	go group.Run(ctx)
 type Group struct {
 	// mu guards the fields below, and those fields of members that say so. It is held for a few
 	// loads and stores: no lock of lw is taken under it, and no code of the user runs under it.
@@ -232,8 +226,7 @@ func (g *Group) Status() []Status {
 // informer starts as [Group.Add] says.
 //
 // Each user calls release when it does not need the informer any more, after it has removed its
-// handlers. The last release takes the informer out of the group, stops it, and returns when its
-// Run has returned; a handler of the informer must not call it. Calls after the first only wait. A
+// handlers. The last release is as the remove of Group.Add, and calls after the first only wait. A
 // Share that begins after the last release makes a new informer.
 //
 // While source runs, others that ask for the same key wait. So source may use g, but must not wait

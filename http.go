@@ -23,8 +23,6 @@ import (
 // send metadata only. If its fields have the protobuf tags of the API's type as well, HTTP asks for
 // protobuf.
 //
-//	&lw.HTTP[*v1.Widget]{URL: …, Client: c} // c is from rest.HTTPClientFor(config)
-//
 // HTTP decodes a response while it arrives, one object at a time. An object that does not fit T is
 // an error of its own, with its key, and the objects after it are read all the same. An object of
 // more than 64 MiB ends the request. Objects are yielded in the caller's goroutine; an Unmarshal
@@ -40,10 +38,8 @@ type HTTP[T Identified] struct {
 	Type   reflect.Type // the pointer type to decode into if T is an interface; default: T
 	Header http.Header  // of every request, but not of one that a redirect sends to another server
 	Drop   []string     // fields to skip, by their path in JSON, such as "metadata.managedFields"
-	// Share lets objects share equal parts, so that a forbidden change shows in several objects.
-	Share bool
-	// Whole decodes each version whole. Default: it takes unchanged parts from the version before.
-	Whole bool
+	Share  bool         // objects share equal parts, so that a forbidden change shows in several
+	Whole  bool         // each version is decoded whole; default: its unchanged parts are the last's
 
 	mu sync.Mutex
 	// idle is the decoder between requests. It is kept because it learns from the objects that it

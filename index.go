@@ -168,8 +168,7 @@ func (x *Indexer[T]) progress(rv string) {
 // indexer implements [Indexed].
 func (x *Indexer[T]) indexer() *Indexer[T] { return x }
 
-// An Indexed can have an index: an [*Indexer], an [*Informer] or a [*Derived]. No other type can
-// implement it.
+// An Indexed can have an index. Only [*Indexer], [*Informer] and [*Derived] are.
 type Indexed[T Identified] interface {
 	indexer() *Indexer[T]
 }

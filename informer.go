@@ -25,8 +25,7 @@ type Informer[T Identified] struct {
 
 var _ AnyInformer = (*Informer[*Meta])(nil)
 
-// NewInformer returns an informer of src, which does nothing until [Informer.Run]. NewInformer
-// panics if src is nil.
+// NewInformer returns an informer of src, for Run. It panics if src is nil.
 func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	if isNil(src) {
 		panic("lw: NewInformer: nil source")
@@ -45,11 +44,9 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 
 // Run follows the collection until ctx is done, and then returns nil. When it returns, all its
 // goroutines are gone, no handler call is running and none will start. A second call returns an
-// error that wraps [ErrStarted].
-//
-// Whatever fails is retried as long as ctx is not done. Only an [ErrPermanent] of the source ends
-// Run as if ctx was done: it is returned as an *[Error]. Waits, Options.OnError and Status report
-// it too.
+// error that wraps [ErrStarted]. Whatever fails is retried as long as ctx is not done. Only an
+// [ErrPermanent] of the source ends Run as if ctx was done: it is returned as an *[Error], and
+// waits, Options.OnError and Status report it too.
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
 		return startedError(inf.r.opts.Name)
@@ -82,15 +79,14 @@ func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.addHandler(h) }
 
 // Events returns a sequence of all changes, which begins with the content of the store as Added,
-// once there is one. Each loop over the sequence begins anew, and ends when ctx is done or the
-// informer has stopped, even if changes still wait. Its body may block, and gets the net effect if
-// it is far behind, as with a [Handler].
+// once there is one. Each loop over it begins anew, and ends when ctx is done or the informer has
+// stopped, even if changes still wait. Its body may block, and gets the net effect if it is far
+// behind, as with a [Handler].
 func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return inf.hub.events(ctx) }
 
 // WaitForSync waits until a whole list of one state of the server is in the store, and then returns
-// nil. If ctx is done or the informer has stopped before that, the error says what the informer is
-// doing, and wraps its last failure and the cause of ctx or [ErrStopped]. It does not wait for
-// handlers: see [Registration.WaitForSync].
+// nil. If it fails, the error says what the informer is doing, and wraps its last failure and the
+// cause of ctx or [ErrStopped]. It does not wait for handlers: see [Registration.WaitForSync].
 func (inf *Informer[T]) WaitForSync(ctx context.Context) error { return inf.hub.waitForSync(ctx) }
 
 // Synced returns a channel that is closed when the informer has synced.
@@ -101,8 +97,7 @@ func (inf *Informer[T]) Synced() <-chan struct{} { return inf.hub.synced }
 func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 
 // WaitForResourceVersion waits until the store shows the collection as it was at version or later.
-// After a write, wait for the version that the write returned: then every read shows the write. It
-// returns nil at once if the store is there already.
+// After a write, wait for the version that the write returned: then every read shows the write.
 //
 // Give ctx a deadline, since a version may never come. The error wraps the cause of ctx;
 // [ErrStopped] if the informer has stopped; [ErrRewound] if the server went back in time meanwhile;
@@ -127,15 +122,7 @@ func (inf *Informer[T]) Status() Status {
 
 // Changed returns a channel that is closed at the next change of the object of key: when an object
 // is stored under key, and when it is removed. Take the channel before you read. Then what you have
-// read is as it was, or the channel is closed:
-//
-//	changed := pods.Changed(ctx, key)
-//	show(pods.Store().Get(key))
-//	select {
-//	case <-changed:
-//	case <-pods.Stopped():
-//	case <-ctx.Done():
-//	}
+// read is as it was, or the channel is closed.
 //
 // It is closed when every read that begins from then on shows the change, and before a handler is
 // called for it. The first list is a change of each object that it has, and a later one of those

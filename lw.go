@@ -25,8 +25,8 @@ type Object interface {
 	Identified
 }
 
-// Identified is to be read as [Object]: the constructors ask for one, so every T is comparable too.
-// Without comparable here, all pointers share the code that the compiler generates.
+// Identified is to be read as [Object], which the constructors ask for. Without comparable here,
+// all pointers share the code that the compiler generates.
 type Identified interface {
 	GetNamespace() string
 	GetName() string
@@ -82,9 +82,9 @@ func MetaOf[T Identified](obj T) Meta {
 // so are the results of [WithListOptions], [Transform] and [Shard].
 //
 // One [Reflector] at a time uses a Source. List and Watch call yield in the goroutine that called
-// them, and return soon after ctx is done. If yield returns an error, they end and return it. They
-// pass opts on unchanged; its fields mean what they mean in the Kubernetes API
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/).
+// them, and return soon after ctx is done. If yield returns an error, they end and return it. The
+// fields of opts, which they pass on unchanged, are those of
+// https://kubernetes.io/docs/reference/using-api/api-concepts/.
 //
 // A Source that wraps another one passes ctx (internal/request says what is in it) and the events
 // on as they are, or copies all fields of the events, and its Hints returns [HintsOf] the Source
@@ -102,8 +102,7 @@ type Source[T Identified] interface {
 
 // A WatchEvent is one event of a watch, as a [Source] yields it.
 type WatchEvent[T Identified] struct {
-	// Type is Added, Modified, Deleted or Bookmark. Watch returns an ERROR event as its error.
-	Type watch.EventType
+	Type watch.EventType // Added, Modified, Deleted or Bookmark; an ERROR event is the error of Watch
 	// Object is the object after the event, or the last state of a Deleted one. It is zero for a
 	// Bookmark, if Err is set, and for a Deleted with an Identity.
 	Object           T
@@ -115,16 +114,12 @@ type WatchEvent[T Identified] struct {
 	// Omitted marks a Deleted that stands for an Added of an object which was left out by a
 	// [Transform] or a [Shard]. There may be nothing to delete.
 	Omitted bool
-	// Err says why the object could not be decoded or transformed. It is an *[Error].
-	Err error
-
-	// Identity is that of a Deleted without an Object, as a [Transform] yields it. It must not be
-	// changed.
+	Err     error // why the object could not be decoded or transformed, an *[Error]
+	// Identity is that of a Deleted without an Object, as a [Transform] yields it. Do not change it.
 	Identity *Meta
 }
 
-// Key returns the key of Object, Identity or Err, whichever is set; the zero Key for a Bookmark,
-// and for an Err without a key.
+// Key returns the key of Object, Identity or Err; zero if none of these has one.
 func (e *WatchEvent[T]) Key() Key {
 	switch {
 	case !equal.IsZero(e.Object):
@@ -169,19 +164,14 @@ func nameOf(t reflect.Type) string {
 // is called during each list and each watch, in the goroutine that reads from the server, so it
 // must be quick. Its answer may change.
 type SourceHints struct {
-	// NoStream: the source cannot stream a list, and trying would only cost time.
-	NoStream bool
+	NoStream bool // the source cannot stream a list, and trying would only cost time
 	// Unversioned: the resource versions mean nothing, as in a fake clientset. Events then count as
 	// they arrive, and a list follows whenever Watch returns, at most once in 2.2 s. So a source
 	// can poll: its Watch waits until the next list is due, and returns nil.
 	Unversioned bool
-	// Unnamed: objects may have no name, as in a fake clientset. Else that is an error.
-	Unnamed bool
-	// Partial: the source leaves objects out, so an event may be about one that was never Added.
-	Partial bool
-	// Decoder is Status.Decoder: who decodes the objects, such as "lw" or "client-go".
-	Decoder string
-
+	Unnamed     bool   // objects may have no name, as in a fake clientset; else that is an error
+	Partial     bool   // objects are left out, so an event may be about one that was never Added
+	Decoder     string // who decodes the objects, such as "lw" or "client-go"; see Status.Decoder
 	// Had, if it is set, tells whether the server still has the history that was read. After an
 	// outage a [Reflector] asks about the newest object that it has, and lists in a new epoch if
 	// the answer is no; see [ErrRewound]. A Source over an API server uses [HadByList].

@@ -149,8 +149,8 @@ func (m *Memory[T]) Compact() { m.line.Compact(m.line.Version()) }
 // Disconnect ends every open watch, as a server does when its time is over.
 func (m *Memory[T]) Disconnect() { m.line.Disconnect() }
 
-// Bookmark makes every open watch that allows bookmarks send one, as it also does every minute and
-// two seconds before its time is over.
+// Bookmark makes each open watch that allows bookmarks send one, as it also does every minute and
+// two seconds before its end.
 func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 
 // Rewind returns to the state of an older resource version and ends every open watch, as a server

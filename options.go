@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Options are the settings of an [Informer] or a [Reflector]. A nil *Options and the zero value of
-// each field mean the default. An Options is copied, so one value may serve many informers.
+// Options are the settings of an [Informer] or a [Reflector], which copies them. A nil *Options and
+// the zero value of each field mean the default.
 type Options struct {
 	Name  string // in errors and logs, and on the Board; default: the name of T, such as Pod
 	Board *Board // where the informer is listed while it runs; default: nowhere

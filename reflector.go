@@ -14,9 +14,8 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// A Reflector keeps a [Sink] in step with a [Source]. It lists, then watches. It resumes a watch
-// that has ended, and lists again when the server cannot resume it. An [Informer] is a Reflector
-// with a store and handlers.
+// A Reflector keeps a [Sink] in step with a [Source]. It lists, then watches, and lists again when
+// the server cannot resume the watch. An [Informer] is a Reflector with a store and handlers.
 type Reflector[T Identified] struct {
 	src    Source[T]
 	target target[T]

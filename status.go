@@ -216,8 +216,8 @@ var histogramBounds = [...]time.Duration{
 	100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
 }
 
-// A Histogram counts durations by how long they are, in buckets that are the same in all histograms
-// and reach from 50 µs to 5 minutes.
+// A Histogram counts durations in buckets that reach from 50 µs to 5 minutes, and are the same in
+// all histograms.
 type Histogram struct {
 	Sum     time.Duration
 	buckets [len(histogramBounds) + 1]uint64

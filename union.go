@@ -12,7 +12,7 @@ import (
 
 // A Union is all objects of several collections, such as those of several namespaces or clusters.
 // Of objects with one key, that of the collection that was added first is shown; that is no
-// conflict. Collections may be added and removed while the graph runs.
+// conflict.
 type Union[T Identified] struct {
 	*Derived[T]
 	members *members[T]
@@ -41,9 +41,8 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 }
 
 // Add adds the objects of in to the union, at one point after in has synced. remove takes them out
-// at one point; from its call on the union does not depend on in, which may be closed. Calls of
-// remove after the first do nothing. Add does nothing if the union or in was closed. It panics if
-// in is nil or depends on the union.
+// at one point; from its call on the union does not depend on in, which may be closed. Add does
+// nothing if the union or in was closed. It panics if in is nil or depends on the union.
 func (u *Union[T]) Add(in Collection[T]) (remove func()) {
 	if isNil(in) {
 		panic("lw: Union.Add: nil collection")
