@@ -175,8 +175,7 @@ func TestDocs(t *testing.T) {
 	}
 	// Neither the table nor an alert names a series that is not there.
 	for _, name := range regexp.MustCompile(`\blw_\w+`).FindAll(docs, -1) {
-		base := string(bytes.TrimSuffix(name, []byte("_bucket")))
-		if !known[base] {
+		if base := bytes.TrimSuffix(name, []byte("_bucket")); !known[string(base)] {
 			t.Errorf("docs/observability.md names %s, which is no series", name)
 		}
 	}
