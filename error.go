@@ -145,6 +145,15 @@ func keyString(k Key) string {
 // errUnverified ends a watch whose server is to be asked for its version first. It is no failure.
 var errUnverified = errors.New("the watch may be on another server")
 
+// errNoVersions says why an informer cannot catch up with its server.
+var errNoVersions = fmt.Errorf("the versions of the source mean nothing: %w", errors.ErrUnsupported)
+
+// errHastened ends a watch whose next one is to tell the server's version soon. It is no failure.
+var errHastened = errors.New("a wait asks for a newer version")
+
+// isOwnEnd reports whether err is how the reflector itself ends a watch that has not failed.
+func isOwnEnd(err error) bool { return errors.Is(err, errUnverified) || errors.Is(err, errHastened) }
+
 // errNoStream is the error of a Watch that was asked for a streamed list but whose source has none.
 // The reflector then lists in pages.
 var errNoStream = errors.New("lw: the source cannot stream its initial list")

@@ -375,3 +375,22 @@ func ExampleFollow() {
 	// deleted a
 	// complete up to 4
 }
+
+// A read that is as new as a list of the server would be, for any number of callers at the price of a few requests.
+func ExampleInformer_CatchUp() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	widgets := lw.NewInformer(server, nil)
+	go widgets.Run(ctx)
+
+	server.Create(widget("b", 1)) // somewhere else, so that nobody here knows its version
+	version, err := widgets.CatchUp(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(widgets.Store().Len(), "widgets at", version)
+
+	// Output: 2 widgets at 3
+}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-lw/lw/internal/names"
 	"github.com/go-lw/lw/internal/signal"
@@ -14,13 +15,14 @@ import (
 // goroutines, and the waits. The compiler generates its code once, not once for each T.
 type hubCore struct {
 	opts    *Options
-	status  func() Status           // of the hub's owner, for the errors of waits; called without a lock
-	explain func(cause error) error // the error of a wait for sync; nil: that of an informer
-	needs   iter.Seq[*hubCore]      // the hubs that must sync before that of a derived collection; nil: none
-	refuses func() error            // why the calling goroutine cannot wait for the hub; nil: any can
-	doing   func() string           // what the owner does, for the errors of waits; nil: nothing to say
-	synced  chan struct{}           // closed when the store has its first whole content
-	stopped chan struct{}           // closed by stop, before it removes the handlers
+	status  func() Status                              // of the hub's owner, for the errors of waits; called without a lock
+	explain func(cause error) error                    // the error of a wait for sync; nil: that of an informer
+	hasten  func(version string) (again time.Duration) // has an informer learn of a version soon; nil: nothing can
+	needs   iter.Seq[*hubCore]                         // the hubs that must sync before that of a derived collection; nil: none
+	refuses func() error                               // why the calling goroutine cannot wait for the hub; nil: any can
+	doing   func() string                              // what the owner does, for the errors of waits; nil: nothing to say
+	synced  chan struct{}                              // closed when the store has its first whole content
+	stopped chan struct{}                              // closed by stop, before it removes the handlers
 	waits   versionWaits
 	changes signal.Set[Key] // see Informer.Changed
 
@@ -62,6 +64,18 @@ func (c *hubCore) start() bool {
 	for reg := range c.regs {
 		c.running.Go(reg.runner.run)
 	}
+	return true
+}
+
+// spawn runs f in a goroutine that close waits for. It returns false, and does not run f, unless the
+// hub has started and has not stopped.
+func (c *hubCore) spawn(f func()) bool {
+	c.regMu.Lock()
+	defer c.regMu.Unlock()
+	if c.phase != started {
+		return false
+	}
+	c.running.Go(f)
 	return true
 }
 

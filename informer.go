@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -21,6 +22,8 @@ type Informer[T Identified] struct {
 	hub   *hub[T]
 	r     *Reflector[T]
 	check *mutationDetector // nil without Options.DetectMutation
+
+	inquiry inquiry
 }
 
 var _ AnyInformer = (*Informer[*Meta])(nil)
@@ -33,6 +36,7 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 	o := opts.withDefaults(typeName[T]())
 	inf := &Informer[T]{hub: newHub[T](o, new(sync.Mutex))}
 	inf.hub.status = inf.Status
+	inf.hub.hasten = func(version string) (again time.Duration) { return inf.r.hasten(version) }
 	if o.DetectMutation {
 		// The detector calls o.OnError, which newReflector sets if it is nil. It does so only when
 		// Run has been called.
@@ -104,12 +108,120 @@ func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 // and the errors of Status.SetAside if an object on the way could not be applied. It is another one
 // if version or those of the server are not decimal numbers, and so have no order.
 //
-// version should be that of an object of this collection, or of a list of it. Another version is
-// known to have passed only with the next event or bookmark: about every minute from
-// kube-apiserver, sooner with a short Options.WatchTimeout. A delete returns no version to wait
-// for: use [WaitFor].
+// version should be that of an object of this collection, or of a list of it. That another version
+// has passed is known with the next event or bookmark. So a wait of more than 0.2 s asks for a
+// bookmark, as CatchUp does, and again at growing intervals: it takes one to three seconds. A delete
+// returns no version to wait for: use [WaitFor].
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
-	return inf.hub.waitForResourceVersion(ctx, version, inf.hub.store.ResourceVersion)
+	return inf.hub.waitForResourceVersion(ctx, version, askAfter, inf.hub.store.ResourceVersion)
+}
+
+// CatchUp waits until the store is at least as new as the server was when CatchUp was called, and
+// returns the version that the server had. Reads of the store are then as new as a list would be,
+// for as many callers as there are: they share requests.
+//
+// The server is asked for its version by a list of at most one object, ten times in a second at
+// most. If the store is older, and no event comes within that time, the watch is resumed with a
+// timeout of three seconds. A kube-apiserver then sends a bookmark after a second. A server that
+// sends none takes until the next event.
+//
+// It waits for the first list. Give ctx a deadline. The error wraps the cause of ctx, [ErrStopped],
+// or the *[Error] of the list; that is not passed to Options.OnError as well. Otherwise it is as
+// that of WaitForResourceVersion. It is another one if the server is older than the store, and
+// wraps errors.ErrUnsupported if the source has no versions.
+//
+// CatchUp calls List of the [Source] in another goroutine, also during a Watch.
+func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error) {
+	if err := inf.hub.waitForSync(ctx); err != nil {
+		return "", err
+	}
+	if ctx.Err() != nil {
+		return "", inf.hub.notCaughtUp(context.Cause(ctx))
+	}
+	if HintsOf(inf.r.src).Unversioned {
+		return "", inf.hub.notCaughtUp(errNoVersions)
+	}
+	a := inf.inquiry.join(inf.hub.hubCore, inf.r.serverVersion)
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return "", inf.hub.notCaughtUp(context.Cause(ctx))
+	}
+	if a.err != nil {
+		return "", inf.hub.notCaughtUp(a.err)
+	}
+	return a.version, inf.hub.waitForResourceVersion(ctx, a.version, 0, inf.hub.store.ResourceVersion)
+}
+
+// An inquiry asks the server for its version, on behalf of the callers of CatchUp. Those that come
+// while a request is under way share the next one: its answer may be older than they are. Any
+// goroutine may call its methods.
+type inquiry struct {
+	mu     sync.Mutex
+	next   *answer   // that of the request that has not begun; nil: nobody waits for one
+	asking bool      // there is a goroutine that makes requests
+	began  time.Time // when the last one began
+}
+
+// inquiryGap is the least time between the beginnings of two requests.
+const inquiryGap = 100 * time.Millisecond
+
+// An answer is what a request has brought.
+type answer struct {
+	done    chan struct{} // closed when version or err is set
+	version string
+	err     error
+}
+
+// join returns the answer to a request that has not begun. It is made by ask, in a goroutine of c.
+func (q *inquiry) join(c *hubCore, ask func(context.Context) (string, error)) *answer {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.next == nil {
+		q.next = &answer{done: make(chan struct{})}
+	}
+	a := q.next
+	if !q.asking {
+		if q.asking = c.spawn(func() { q.run(c, ask) }); !q.asking {
+			q.next = nil
+			a.end("", ErrStopped)
+		}
+	}
+	return a
+}
+
+// run makes requests until nobody waits for one.
+func (q *inquiry) run(c *hubCore, ask func(context.Context) (string, error)) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	c.running.Go(func() {
+		select {
+		case <-c.stopped:
+			cancel(ErrStopped)
+		case <-ctx.Done():
+		}
+	})
+	for {
+		pause := time.NewTimer(time.Until(q.began.Add(inquiryGap))) // only this goroutine sets began
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+		}
+		q.mu.Lock()
+		a := q.next
+		q.next, q.began, q.asking = nil, time.Now(), a != nil
+		q.mu.Unlock()
+		if a == nil {
+			return
+		}
+		a.end(ask(ctx))
+	}
+}
+
+func (a *answer) end(version string, err error) {
+	a.version, a.err = version, err
+	close(a.done)
 }
 
 // Status returns what the informer is doing.

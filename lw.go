@@ -81,9 +81,10 @@ func MetaOf[T Identified](obj T) Meta {
 // A Source lists and watches one collection. [*ListWatch], [*HTTP] and [*Memory] are Sources, and
 // so are the results of [WithListOptions], [Transform] and [Shard].
 //
-// One [Reflector] at a time uses a Source. List and Watch call yield in the goroutine that called
-// them, and return soon after ctx is done. If yield returns an error, they end and return it. The
-// fields of opts, which they pass on unchanged, are those of
+// One [Reflector] at a time uses a Source, for one request at a time; but [Informer.CatchUp] calls
+// List in another goroutine, also during a Watch. List and Watch call yield in the goroutine that
+// called them, and return soon after ctx is done. If yield returns an error, they end and return it.
+// The fields of opts, which they pass on unchanged, are those of
 // https://kubernetes.io/docs/reference/using-api/api-concepts/.
 //
 // A Source that wraps another one passes ctx (internal/request says what is in it) and the events
@@ -162,7 +163,7 @@ func nameOf(t reflect.Type) string {
 
 // SourceHints are what a [Source] can tell beside its answers, by a method Hints() SourceHints. It
 // is called during each list and each watch, in the goroutine that reads from the server, so it
-// must be quick. Its answer may change.
+// must be quick; and by waits for a version, in any goroutine. Its answer may change.
 type SourceHints struct {
 	NoStream bool // the source cannot stream a list, and trying would only cost time
 	// Unversioned: the resource versions mean nothing, as in a fake clientset. Events then count as

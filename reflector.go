@@ -62,6 +62,10 @@ type Reflector[T Identified] struct {
 	doubt   doubt     // whether it is still the same; see doubts
 
 	setAside setAsideObjects
+
+	// Any goroutine may use the fields below.
+
+	hurry hurry
 }
 
 // NewReflector returns a Reflector. It panics if src or sink is nil.
@@ -152,13 +156,8 @@ func (r *Reflector[T]) report(err *Error) {
 // all.
 func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	r.limiter.Spend(time.Now())
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	g := pace.NewStallTimer(cancel, listPatience, errStalled)
-	defer g.Stop()
-	var ignored listBuilder[T] // the object is of no use: it may be one of many
 	begun := time.Now()
-	meta, err := r.page(request.AsProbe(ctx), opProbe, metav1.ListOptions{Limit: 1}, &ignored, g)
+	version, err := r.askVersion(ctx)
 	o := outcome{op: opList, err: err}
 	if err != nil {
 		if isStatus(err) && !isBusy(err) {
@@ -171,12 +170,50 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	r.doubt.reached()
 	r.answered()
 	r.probe, r.verify = false, false
-	if r.position.after(meta.ResourceVersion) {
+	if r.position.after(version) {
 		r.wantList(listOlder)
 		r.refused++
-		o.err = &olderError{got: meta.ResourceVersion, seen: r.position.version}
+		o.err = &olderError{got: version, seen: r.position.version}
 	}
 	return o
+}
+
+// askVersion makes the request of ask. Any goroutine may call it.
+func (r *Reflector[T]) askVersion(ctx context.Context) (version string, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	g := pace.NewStallTimer(cancel, listPatience, errStalled)
+	defer g.Stop()
+	var ignored listBuilder[T] // the object is of no use: it may be one of many
+	meta, err := r.page(request.AsProbe(ctx), opProbe, metav1.ListOptions{Limit: 1}, &ignored, g)
+	return meta.ResourceVersion, err
+}
+
+// serverVersion returns the version that the server has now. Any goroutine may call it, while Run
+// does something else. The server must not be older than what the target has. If it is, it went
+// back in time, or lags: the open watch is ended, so that Run asks too, and finds that out.
+func (r *Reflector[T]) serverVersion(ctx context.Context) (string, error) {
+	seen := positionAt(r.target.version())
+	version, err := r.askVersion(ctx)
+	if err == nil && seen.after(version) {
+		r.hurry.end(errUnverified)
+		err = &olderError{got: version, seen: seen.version}
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			r.recorder.requestFailed()
+		}
+		return "", &Error{Informer: r.opts.Name, Op: opList, Err: err}
+	}
+	return version, nil
+}
+
+// hasten is that of hurry. It does nothing if the versions mean nothing.
+func (r *Reflector[T]) hasten(version string) (again time.Duration) {
+	if HintsOf(r.src).Unversioned {
+		return hastenAgain
+	}
+	return r.hurry.hasten(version)
 }
 
 const (

@@ -52,6 +52,7 @@ func TestDecide(t *testing.T) {
 		"empty the sixth time":       {outcome{op: opWatch}, 5, fail},
 		"empty the tenth time":       {outcome{op: opWatch}, 9, verdict{failed: true, wait: true, relist: true}},
 		"in doubt":                   {outcome{op: opWatch, err: errUnverified, unreported: true}, 0, verdict{probe: true}},
+		"hastened":                   {outcome{op: opWatch, err: errHastened, unreported: true, endedEarly: true, heardNothing: true, noVersions: true}, 3, verdict{}},
 		"expired":                    {outcome{op: opWatch, err: gone}, 0, verdict{relist: true, failed: true}},
 		"expired after a list":       {outcome{op: opWatch, err: gone, relistDidNotHelp: true}, 1, verdict{relist: true, failed: true, wait: true}},
 		"a yes":                      {outcome{op: opList, asked: true}, 3, verdict{}},

@@ -63,6 +63,8 @@ func decide(o outcome, failures int) verdict {
 		return verdict{relist: true, failed: true, wait: o.op != opWatch && !o.asked || o.relistDidNotHelp}
 	case o.denied:
 		return verdict{}
+	case errors.Is(o.err, errHastened):
+		return verdict{}
 	case o.op != opWatch:
 		return verdict{failed: o.err != nil, wait: o.err != nil}
 	case o.noVersions:
@@ -206,7 +208,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		}
 		r.outage.failed(o.err, time.Now())
 	}
-	if o.err != nil && !errors.Is(o.err, errUnverified) {
+	if o.err != nil && !isOwnEnd(o.err) {
 		r.recorder.requestFailed()
 	}
 	if o.err != nil && !o.unreported {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,9 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timeout := r.opts.WatchTimeout + rand.N(r.opts.WatchTimeout)
+	if !initial && r.hurry.due(r.position) {
+		timeout = briefTimeout
+	}
 	opts := metav1.ListOptions{
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      ptr(max(1, int64(timeout/time.Second))),
@@ -153,6 +157,7 @@ func (w *watchSession[T]) goLive() {
 	} else {
 		w.stall.Restart(w.timeout+overdue, errSilent)
 	}
+	w.r.hurry.opened(w.cancel)
 	g, r, cancel, doubt := w.stall, w.r, w.cancel, w.r.verify
 	before := g.Count()
 	// All clients of a server that was away resume at the same moment. They must not ask together.
@@ -198,17 +203,17 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 	switch {
 	case o.heardNothing && err == nil && o.endedEarly:
 		r.doubt.quiet = time.Now()
-	case o.heardNothing && err != nil && err != errUnverified:
+	case o.heardNothing && err != nil && !isOwnEnd(err):
 		r.doubt.lost(w.requested) // perhaps it never began
 	case !o.heardNothing:
 		r.doubt.lift()
-		if err != nil || o.endedEarly { // client-go reports a connection that broke as an end without an error
+		if err != errHastened && (err != nil || o.endedEarly) { // client-go reports a connection that broke as an end without an error
 			r.doubt.lost(time.Now())
 		}
 	}
 	o.noVersions = w.noVersions || HintsOf(r.src).Unversioned
 	o.progress = w.moved || took >= healthyAfter || !o.endedEarly || o.noVersions && err == nil
-	o.unreported = err == errUnverified
+	o.unreported = isOwnEnd(err)
 	// heardNothing and endedEarly make the reflector ask whether the server went back in time. A
 	// position without an order, which cannot even be compared with itself, gives no answer.
 	if _, ordered := r.position.before(r.position); !ordered || o.noVersions {
@@ -222,6 +227,76 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 }
 
 func ptr[V any](v V) *V { return &v }
+
+const (
+	// briefTimeout is the timeout of a watch that is to tell the server's version soon. A
+	// kube-apiserver sends a bookmark two seconds before the end of a watch, so after one second
+	// here. A shorter watch gets none.
+	briefTimeout = 3 * time.Second
+	// hastenAgain is how much later than a brief watch the next one may begin, at the earliest.
+	// Then the brief one has had its bookmark, and half of the requests in a minute are left.
+	hastenAgain = 2 * time.Second
+)
+
+// A hurry is what waits want of a reflector: that it learns soon of a version that the collection's
+// events do not show. Then the watch is ended, and resumed as a brief one. Any goroutine may call
+// its methods.
+type hurry struct {
+	mu     sync.Mutex
+	wanted position                // the newest version that somebody waits for; zero: nobody does
+	began  time.Time               // when a watch was last ended, or a brief one began
+	cancel context.CancelCauseFunc // ends the watch that was opened last; nil: none was
+}
+
+// hasten has the position reach version soon, if the server has: the open watch is ended, and the
+// next one is brief. If the last one began not long ago, hasten does nothing and returns after how
+// long it may be called again.
+func (h *hurry) hasten(version string) (again time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if left := time.Until(h.began.Add(hastenAgain)); left > 0 {
+		return left
+	}
+	h.wanted = positionAt(version)
+	h.endLocked(errHastened)
+	return 0
+}
+
+// end ends the open watch with that cause, unless one was ended not long ago.
+func (h *hurry) end(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Until(h.began.Add(hastenAgain)) <= 0 {
+		h.endLocked(cause)
+	}
+}
+
+func (h *hurry) endLocked(cause error) {
+	h.began = time.Now()
+	if h.cancel != nil {
+		h.cancel(cause)
+	}
+}
+
+// due reports whether the watch that is about to begin at that position is to be brief.
+func (h *hurry) due(at position) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	older, ordered := at.before(h.wanted)
+	h.wanted = position{}
+	if !ordered || !older {
+		return false
+	}
+	h.began = time.Now()
+	return true
+}
+
+// opened notes that a watch is open, which cancel ends.
+func (h *hurry) opened(cancel context.CancelCauseFunc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cancel = cancel
+}
 
 // event handles each event that the source yields, in the goroutine of Run. It flushes when the
 // source says that no other event follows at once, or when handlers have waited long enough.

@@ -178,7 +178,7 @@ func (e *statusError) Error() string {
 		text = append(text, strings.TrimPrefix(err.Error(), name+": "))
 	}
 	if e.cause != nil {
-		text = append(text, strings.TrimPrefix(e.cause.Error(), "lw: "))
+		text = append(text, strings.TrimPrefix(strings.TrimPrefix(e.cause.Error(), name+": "), "lw: "))
 	}
 	return strings.Join(text, ": ")
 }

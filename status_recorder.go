@@ -278,7 +278,7 @@ var listCauses = [...]string{
 // codeOf returns RequestCount.Code of a request that ended with err. What is no HTTP status is 0,
 // so that a server cannot make up any number of codes.
 func codeOf(err error) int {
-	if err == nil || errors.Is(err, errUnverified) { // then the reflector itself has ended it
+	if err == nil || isOwnEnd(err) {
 		return 200
 	}
 	var status apierrors.APIStatus

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
@@ -136,9 +137,18 @@ func (c *hubCore) unsynced(cause error) error {
 	return &statusError{what: what, status: s, cause: cause}
 }
 
+const (
+	// askAfter is how long a wait for a version leaves it to the collection's own events to come.
+	askAfter = 200 * time.Millisecond
+	// askPause is how long the first pause is between the times that one wait asks for a version.
+	askPause = 2 * time.Second
+	// askMost is the longest one. The pauses double: perhaps the version never comes.
+	askMost = time.Minute
+)
+
 // waitForResourceVersion implements [Informer.WaitForResourceVersion]. reported returns the version
-// that the store reports.
-func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, reported func() string) error {
+// that the store reports. After patience it has the reflector ask for a bookmark.
+func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, patience time.Duration, reported func() string) error {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", c.opts.Name, version, err)
 	}
@@ -148,19 +158,7 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, re
 	// version is missed between the two: the wait was added before this look at the store. If the
 	// look comes before the writer's change, the writer finds the wait after its change.
 	c.waits.moved(reported(), isClosed(c.synced))
-	var err error
-	// A result that is there counts, also if ctx is done or the hub has stopped.
-	select {
-	case err = <-w.done:
-	default:
-		select {
-		case err = <-w.done:
-		case <-c.stopped:
-			err = ErrStopped
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
-	}
+	err := c.await(ctx, w, patience)
 	if err == nil {
 		return nil
 	}
@@ -168,6 +166,42 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, re
 		err = errors.Join(append([]error{err}, slices.Collect(maps.Values(c.status().SetAside))...)...)
 	}
 	return c.unreached(version, err)
+}
+
+// await returns the result of w, or why there is none.
+func (c *hubCore) await(ctx context.Context, w *versionWait, patience time.Duration) error {
+	// A result that is there counts, also if ctx is done or the hub has stopped.
+	select {
+	case err := <-w.done:
+		return err
+	default:
+	}
+	ask, pause := time.NewTimer(patience), askPause
+	defer ask.Stop()
+	for {
+		select {
+		case err := <-w.done:
+			return err
+		case <-c.stopped:
+			return ErrStopped
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ask.C:
+			// Another wait may have asked just now. What it is told will do for this one as well.
+			again := pause
+			if c.hasten != nil && isClosed(c.synced) {
+				if again = c.hasten(w.version); again == 0 {
+					again, pause = pause, min(2*pause, askMost)
+				}
+			}
+			ask.Reset(again)
+		}
+	}
+}
+
+// notCaughtUp returns the error of a CatchUp that ended with cause.
+func (c *hubCore) notCaughtUp(cause error) error {
+	return &statusError{what: "catching up with the server", status: c.status(), cause: cause}
 }
 
 // unreached returns the error of a wait for version that ended with cause.

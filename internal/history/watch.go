@@ -114,8 +114,8 @@ func (w *Watch[V]) nextBookmark(t time.Time) time.Time {
 		return at
 	}
 	before := w.deadline.Add(-bookmarkBefore)
-	// A watch of three seconds or less gets no bookmark before its end.
-	if before.After(t) && before.Before(at) && before.Sub(w.opened) >= bookmarkBefore {
+	// So a watch of three seconds gets one after a second, and a shorter watch none.
+	if before.After(t) && before.Before(at) {
 		return before
 	}
 	return at

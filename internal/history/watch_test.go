@@ -204,7 +204,8 @@ func TestBookmarks(t *testing.T) {
 		{name: "not allowed", timeout: none, refuse: true},
 		{name: "before the end", timeout: 4 * time.Second, want: []time.Duration{2 * time.Second}},
 		{name: "and every minute", timeout: 90 * time.Second, want: []time.Duration{time.Minute, 88 * time.Second}},
-		{name: "not in three seconds", timeout: 3 * time.Second},
+		{name: "in three seconds", timeout: 3 * time.Second, want: []time.Duration{time.Second}},
+		{name: "not in two seconds", timeout: 2 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,3 +34,32 @@ var followBugs = []bug{
 	{name: "follow: the changes are folded", run: "TestFollow", edits: one(collectionFile,
 		"cursorOptions{everyUpdate: true},", "cursorOptions{limit: 1},")},
 }
+
+// catchUpBugs are of CatchUp, and of waits that ask for a bookmark.
+var catchUpBugs = []bug{
+	{name: "catch up: a call shares a request that had begun before it", run: "TestCatchUp", edits: one(targetFile,
+		"		q.next, q.began, q.asking = nil, time.Now(), a != nil\n		q.mu.Unlock()\n		if a == nil {\n			return\n		}\n		a.end(ask(ctx))\n",
+		"		q.began, q.asking = time.Now(), a != nil\n		q.mu.Unlock()\n		if a == nil {\n			return\n		}\n		version, err := ask(ctx)\n		q.mu.Lock()\n		q.next = nil\n		q.mu.Unlock()\n		a.end(version, err)\n")},
+	{name: "catch up: it returns before the store has the version", run: "TestCatchUp", edits: one(targetFile,
+		"	return a.version, inf.hub.waitForResourceVersion(ctx, a.version, 0, inf.hub.store.ResourceVersion)\n", "	return a.version, nil\n")},
+	{name: "catch up: each call makes a request", run: "TestCatchUp", edits: one(targetFile,
+		"	if q.next == nil {\n		q.next = ", "	if q.asking = false; true {\n		q.next = ")},
+	{name: "catch up: an older server is believed", run: "TestCatchUp", edits: one(reflectorFile,
+		"	if err == nil && seen.after(version) {", "	if err == nil && seen.after(version) && false {")},
+	{name: "catch up: an older server is not looked into", run: "TestCatchUp", edits: one(reflectorFile,
+		"		r.hurry.end(errUnverified)\n", "")},
+	{name: "catch up: a stop leaves the request", run: "TestCatchUp", edits: one(targetFile,
+		"			cancel(ErrStopped)\n", "			_ = ErrStopped\n")},
+	{name: "catch up: no bound for requests", run: "TestCatchUpOften", edits: one(targetFile,
+		"const inquiryGap = 100 * time.Millisecond", "const inquiryGap = 0")},
+	{name: "a hastened watch counts as failed", run: "TestCatchUp|TestWaitForForeign", edits: one("error.go",
+		"|| errors.Is(err, errHastened) }", "}")},
+	{name: "a hastened watch is no brief one", run: "TestCatchUp|TestWaitForForeign", edits: one(watchFile,
+		"		timeout = briefTimeout\n", "")},
+	{name: "each wait ends the watch", run: "TestCatchUp|TestWaitForForeign", edits: one(watchFile,
+		"	if left := time.Until(h.began.Add(hastenAgain)); left > 0 {\n		return left\n	}\n", "")},
+	{name: "a wait asks at regular intervals", run: "TestWaitForForeign", edits: one("wait.go",
+		"again, pause = pause, min(2*pause, askMost)", "again, pause = pause, min(pause, askMost)")},
+	{name: "a hastened watch begins an outage", run: "TestHastened", edits: one(watchFile,
+		"if err != errHastened && (err != nil || o.endedEarly) {", "if err != nil || o.endedEarly {")},
+}
