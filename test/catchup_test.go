@@ -183,6 +183,21 @@ func TestCatchUpOften(t *testing.T) {
 	})
 }
 
+// TestCatchUpAgain: a caller that asks again at once waits a little, so that there are ten requests in a second at most.
+func TestCatchUpAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := run(t, lw.NewMemory(widget("a", 1)), nil)
+		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if took := mustCatchUp(t, inf, "2"); took > 100*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+		}
+		if s := inf.Status(); s.Probes < 8 || s.Probes > 11 || s.Watches != 1 {
+			t.Errorf("%d requests in a second, want ten; %d watches", s.Probes, s.Watches)
+		}
+	})
+}
+
 func TestCatchUpFails(t *testing.T) {
 	because := errors.New("because")
 	boom := errors.New("boom")
@@ -236,7 +251,9 @@ func TestCatchUpFails(t *testing.T) {
 			want: "lw: Widget: catching up with the server: stopped",
 		},
 		"the source has no versions": {
-			src:  func(m *lw.Memory[*Widget]) lw.Source[*Widget] { return &hintedSource{m, lw.SourceHints{Unversioned: true}} },
+			src: func(m *lw.Memory[*Widget]) lw.Source[*Widget] {
+				return &hintedSource{m, lw.SourceHints{Unversioned: true}}
+			},
 			is:   errors.ErrUnsupported,
 			want: "lw: Widget: catching up with the server: the versions of the source mean nothing: unsupported operation",
 		},

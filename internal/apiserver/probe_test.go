@@ -119,7 +119,8 @@ func TestProbes(t *testing.T) {
 		}},
 		{"P16 bookmarks", func(b *bench) {
 			b.create("a")
-			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=3", func() { time.Sleep(5 * time.Second) }, "EOF")
+			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=2", func() { time.Sleep(5 * time.Second) }, "EOF")
+			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=3", func() { time.Sleep(5 * time.Second) }, "BOOKMARK @2", "EOF")
 			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=4", func() { time.Sleep(5 * time.Second) }, "BOOKMARK @2", "EOF")
 			expectWatch(b, "resourceVersion=2&timeoutSeconds=90", func() { time.Sleep(91 * time.Second) }, "EOF")
 			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true", func() { b.Line.Advance(1); b.Line.Bookmark() }, "BOOKMARK @3")
