@@ -6,7 +6,7 @@ const transformFile = "transform.go"
 // whether it is still the same.
 var witnessBugs = []bug{
 	{name: "a watch that ends early begins no outage", run: "TestWitness$", edits: one(watchFile,
-		"if err != nil || o.endedEarly {", "if err != nil {")},
+		"if err != errHastened && (err != nil || o.endedEarly) {", "if err != nil {")},
 	{name: "a probe is a list for a transform", run: "TestTransformOfAProbe", edits: one(transformFile,
 		"	if request.IsProbe(ctx) {\n", "	if request.IsProbe(ctx) && ctx == nil {\n")},
 	{name: "the witness is not asked", run: "TestRestoredServer", edits: one(reflectorFile,
