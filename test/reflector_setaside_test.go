@@ -192,7 +192,7 @@ func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
 		src := &script{
 			lists: []reply{list("10", stamped("a", 1, "9"), stamped("b", 1, "8")), badList("20", "b", stamped("a", 2, "15")), list("30", stamped("a", 2, "15"), stamped("b", 3, "11"))},
 			watches: []stream{
-				{events: []lw.WatchEvent[*Widget]{badEvent("b", "11")}, err: expired().err}, expiredAfter(time.Minute), forever(),
+				{events: []lw.WatchEvent[*Widget]{badEvent("b", "11")}, err: expired().err}, forever(), expiredAfter(time.Minute), forever(),
 			},
 		}
 		inf, _ := paged(t, src, 30*time.Second)
@@ -200,7 +200,7 @@ func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
 		mustHold(t, inf.Store(), "10", map[string]int{"a": 2, "b": 1})
 		mustBeHeld(t, inf, "11")
 		mustBeHeld(t, inf, "20")
-		if err := waitFor(t, inf, "21", time.Second); !errors.Is(err, context.DeadlineExceeded) {
+		if err := waitFor(t, inf, "21", time.Second); !errors.Is(err, context.DeadlineExceeded) { // and has the next watch begin
 			t.Errorf("a wait for what has not come ends with %v", err)
 		}
 		sleep(time.Minute)
