@@ -192,7 +192,7 @@ func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
 		src := &script{
 			lists: []reply{list("10", stamped("a", 1, "9"), stamped("b", 1, "8")), badList("20", "b", stamped("a", 2, "15")), list("30", stamped("a", 2, "15"), stamped("b", 3, "11"))},
 			watches: []stream{
-				{events: []lw.WatchEvent[*Widget]{badEvent("b", "11")}, err: expired().err}, forever(), expiredAfter(time.Minute), forever(),
+				{events: []lw.WatchEvent[*Widget]{badEvent("b", "11")}, err: expired().err}, forever(), expiredAfter(20 * time.Second), forever(),
 			},
 		}
 		inf, _ := paged(t, src, 30*time.Second)
