@@ -114,6 +114,17 @@ func (m *Memory[T]) Delete(key Key) error {
 	return err
 }
 
+// DeleteIf removes the object of want's key if it is the one that want describes, or fails with
+// NotFound or Conflict. An empty UID or resource version describes any.
+func (m *Memory[T]) DeleteIf(want Meta) error {
+	version, err := listopts.ParseVersion(want.ResourceVersion)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("lw: Memory: delete %s: %v", keyString(want.Key()), err))
+	}
+	_, _, err = m.objects.Delete(want.Key(), history.Preconditions{UID: want.UID, Version: version})
+	return err
+}
+
 // Get returns a copy of the current object of key.
 func (m *Memory[T]) Get(key Key) (obj T, ok bool) {
 	stored, err := m.objects.Get(key)
@@ -145,6 +156,9 @@ func (m *Memory[T]) ResourceVersion() string { return listopts.FormatVersion(m.l
 // Compact forgets all versions but the current one. A list or watch from an older one then fails
 // with 410 Expired, also an open watch that is behind.
 func (m *Memory[T]) Compact() { m.line.Compact(m.line.Version()) }
+
+// Oldest returns the oldest resource version whose state is kept.
+func (m *Memory[T]) Oldest() string { return listopts.FormatVersion(m.objects.Oldest()) }
 
 // Disconnect ends every open watch, as a server does when its time is over.
 func (m *Memory[T]) Disconnect() { m.line.Disconnect() }

@@ -1,0 +1,657 @@
+package serve_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/serve"
+)
+
+// A bubble is a Handler and a client of it, over connections in memory.
+type bubble struct {
+	t      *testing.T
+	h      *serve.Handler
+	client *http.Client
+	ctx    context.Context
+}
+
+// inBubble runs test with a Handler in a synctest bubble.
+func inBubble(t *testing.T, opts serve.Options, test func(b *bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		if opts.Authorize == nil {
+			opts.Authorize = serve.AllowAll
+		}
+		opts.Logger = slog.New(slog.DiscardHandler)
+		h := serve.New(&opts)
+		front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &bubble{t, h, front.Client(), ctx}
+		defer func() { // also after a failure
+			cancel()
+			synctest.Wait()
+			b.client.CloseIdleConnections()
+			front.Close()
+			synctest.Wait()
+		}()
+		test(b)
+	})
+}
+
+// serve runs a Serve until the end of the test, and waits until it has synced.
+func (b *bubble) serve(run func(ctx context.Context) error) {
+	b.t.Helper()
+	go func() {
+		err := run(b.ctx)
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, lw.ErrStopped) && !errors.Is(err, http.ErrServerClosed) {
+			b.t.Errorf("Serve ended with %v", err)
+		}
+	}()
+	synctest.Wait()
+}
+
+// memory serves a Memory.
+func (b *bubble) memory(m *lw.Memory[*Widget], r serve.Resource[*Widget]) {
+	b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, r) })
+}
+
+// relay serves an informer of a source.
+func (b *bubble) relay(src lw.Source[*Widget], r serve.Resource[*Widget]) *lw.Informer[*Widget] {
+	inf := lw.NewInformer(src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+	go func() { _ = inf.Run(b.ctx) }()
+	b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, r) })
+	return inf
+}
+
+// do sends a request, and returns the code and the body of the answer.
+func (b *bubble) do(method, path, body string, header ...string) (int, string) {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.ctx, method, "http://server"+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// A stream is an open watch.
+type stream struct {
+	events chan string // "ADDED n/a 5", or "ERROR 410"; closed at the end
+	cancel func()
+}
+
+// watch opens a watch.
+func (b *bubble) watch(query string) *stream {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.ctx)
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://server"+path+"?watch=1&"+query, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s := &stream{make(chan string, 1000), cancel}
+	if resp.StatusCode != http.StatusOK {
+		data, _ := io.ReadAll(resp.Body)
+		s.events <- fmt.Sprintf("%d %s", resp.StatusCode, data)
+		close(s.events)
+		return s
+	}
+	go func() {
+		defer close(s.events)
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			var ev struct {
+				Type   string
+				Object struct {
+					Code     int
+					Metadata metav1.ObjectMeta
+				}
+			}
+			if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
+				s.events <- err.Error()
+				return
+			}
+			m := &ev.Object.Metadata
+			switch {
+			case ev.Type == "ERROR":
+				s.events <- fmt.Sprint("ERROR ", ev.Object.Code)
+			case ev.Type == "BOOKMARK":
+				s.events <- fmt.Sprint("BOOKMARK ", m.ResourceVersion, strings.Repeat(" end", len(m.Annotations)))
+			default:
+				s.events <- fmt.Sprint(ev.Type, " ", m.Name, " ", m.ResourceVersion)
+			}
+		}
+		if lines.Err() != nil {
+			s.events <- "broken"
+		}
+	}()
+	synctest.Wait()
+	return s
+}
+
+// take returns what has come so far. "END" is the end of the stream.
+func (s *stream) take() (all []string) {
+	synctest.Wait()
+	for {
+		select {
+		case ev, ok := <-s.events:
+			if !ok {
+				return append(all, "END")
+			}
+			all = append(all, ev)
+		default:
+			return all
+		}
+	}
+}
+
+func (s *stream) want(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, s.take()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func name(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
+
+func put(t *testing.T, write func(*Widget) (*Widget, error), n string, size int) *Widget {
+	t.Helper()
+	w, err := write(newWidget(name(n), size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// S10: without an authorizer nothing is answered, and whatever is asked for is refused before
+// anything is said of it.
+func TestAuthorize(t *testing.T) {
+	paths := []string{"/", "/api", "/apis", "/version", "/apis/example.io/v1", path, path + "?watch=1", path + "/x", "/nothing", path + "?limit=x",
+		"/apis/example.io/v1/namespaces/n/widgets/x", "/openapi/v3"}
+	for name, authorize := range map[string]func(*http.Request, serve.Attributes) error{
+		"nil":   nil,
+		"error": func(*http.Request, serve.Attributes) error { return errors.New("no") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := serve.New(&serve.Options{Authorize: authorize, Logger: slog.New(slog.DiscardHandler)})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				_ = serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "x"}, 1)), widgets)
+			}()
+			synctest.Wait()
+			front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
+			b := &bubble{t, h, front.Client(), ctx}
+			for _, p := range paths {
+				for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
+					if code, body := b.do(method, p, ""); code != http.StatusForbidden || strings.Contains(body, "uid") {
+						t.Errorf("%s: %s %s: %d %s", name, method, p, code, body)
+					}
+				}
+			}
+			cancel()
+			b.client.CloseIdleConnections()
+			front.Close()
+		})
+	}
+	// What is asked of the authorizer.
+	var asked []serve.Attributes
+	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
+		asked = append(asked, a)
+		if a.Verb == "delete" {
+			return apierrors.NewUnauthorized("who are you?")
+		}
+		return nil
+	}}, func(b *bubble) {
+		b.memory(lw.NewMemory(newWidget(name("x"), 1)), widgets)
+		one := "/apis/example.io/v1/namespaces/n/widgets/x"
+		b.do("GET", "/apis/example.io/v1/namespaces/n/widgets?labelSelector=a&fieldSelector=size=1", "")
+		b.do("GET", one, "")
+		b.watch("timeoutSeconds=1").cancel()
+		if code, body := b.do("DELETE", one, ""); code != http.StatusUnauthorized || !strings.Contains(body, "who are you?") {
+			t.Errorf("delete: %d %s", code, body)
+		}
+		b.do("GET", "/version", "")
+	})
+	in := serve.Attributes{Group: "example.io", Version: "v1", Resource: "widgets"}
+	of := func(verb, namespace, name, path, query string) serve.Attributes {
+		a := in
+		a.Verb, a.Namespace, a.Name, a.Path, a.Query = verb, namespace, name, path, query
+		return a
+	}
+	list := of("list", "n", "", "/apis/example.io/v1/namespaces/n/widgets", "labelSelector=a&fieldSelector=size=1")
+	list.LabelSelector, list.FieldSelector = "a", "size=1"
+	want := []serve.Attributes{
+		list,
+		of("get", "n", "x", "/apis/example.io/v1/namespaces/n/widgets/x", ""),
+		of("watch", "", "", path, "watch=1&timeoutSeconds=1"),
+		of("delete", "n", "x", "/apis/example.io/v1/namespaces/n/widgets/x", ""),
+		{Verb: "get", Path: "/version"},
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// S2: a relist with differences ends all watches with 410, over five seconds; one without ends
+// none.
+func TestRelist(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.relay(m, widgets)
+		var all []*stream
+		for range 20 {
+			all = append(all, b.watch("resourceVersion=2"))
+		}
+		put(b.t, m.Update, "a", 2)
+		for _, w := range all {
+			w.want(b.t, "MODIFIED a 3")
+		}
+		// The informer's watch ends, and what came after it is compacted: it lists.
+		m.Fail(errors.New("away"))
+		m.Fail(nil)
+		m.Compact()
+		time.Sleep(time.Minute)
+		for _, w := range all {
+			w.want(b.t)
+		}
+		m.Fail(errors.New("away"))
+		put(b.t, m.Create, "b", 1)
+		m.Compact()
+		m.Fail(nil)
+		before := time.Now()
+		for b.h.Status()[0].Objects != 2 {
+			time.Sleep(10 * time.Millisecond)
+			if time.Since(before) > time.Minute {
+				b.t.Fatal("no relist")
+			}
+		}
+		ends := map[time.Duration]int{}
+		for range 500 {
+			for i, w := range all {
+				if w == nil {
+					continue
+				}
+				if got := w.take(); len(got) > 0 {
+					if diff := cmp.Diff([]string{"ERROR 410", "END"}, got); diff != "" {
+						b.t.Fatal(diff)
+					}
+					ends[time.Since(before).Truncate(time.Second)]++
+					all[i] = nil
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if len(ends) < 3 {
+			b.t.Errorf("the watches ended at %v", ends)
+		}
+		for _, w := range all {
+			if w != nil {
+				b.t.Error("a watch goes on")
+			}
+		}
+		// A client that comes again lists, and goes on.
+		w := b.watch("")
+		w.want(b.t, "ADDED a "+versionOf(m, "a"), "ADDED b "+versionOf(m, "b"))
+		w.cancel()
+	})
+}
+
+func versionOf(m *lw.Memory[*Widget], n string) string {
+	w, _ := m.Get(name(n))
+	return w.ResourceVersion
+}
+
+// S12: after the server went back in time, nothing of before means anything.
+func TestRewind(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		put(b.t, m.Create, "b", 1)
+		b.relay(m, widgets)
+		w := b.watch("resourceVersion=3")
+		if err := m.Rewind("2"); err != nil {
+			b.t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.want(b.t, "ERROR 410", "END")
+		for _, query := range []string{"?resourceVersion=3&resourceVersionMatch=Exact", "?resourceVersion=1&resourceVersionMatch=Exact"} {
+			if code, body := b.do("GET", path+query, ""); code == http.StatusOK {
+				b.t.Errorf("%s: %s", query, body)
+			}
+		}
+		if code, body := b.do("GET", path+"?resourceVersion=0", ""); code != 200 || strings.Contains(body, `"name":"b"`) {
+			b.t.Errorf("%d %s", code, body)
+		}
+	})
+}
+
+// S11: Close ends watches cleanly, over two seconds, and nothing is left.
+func TestClose(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, widgets)
+		with, without := b.watch("resourceVersion=2&allowWatchBookmarks=1"), b.watch("resourceVersion=2")
+		begun := time.Now()
+		if err := b.h.Close(); err != nil {
+			b.t.Fatal(err)
+		}
+		if d := time.Since(begun); d > 2*time.Second {
+			b.t.Errorf("Close took %v", d)
+		}
+		with.want(b.t, "BOOKMARK 2", "END")
+		without.want(b.t, "END")
+		if code, _ := b.do("GET", path, ""); code == http.StatusOK {
+			b.t.Error("a closed Handler answers")
+		}
+		if err := serve.ServeMemory(b.ctx, b.h, m, widgets); !errors.Is(err, http.ErrServerClosed) {
+			b.t.Errorf("Serve on a closed Handler: %v", err)
+		}
+	})
+}
+
+// S8: an object is encoded once, however many clients ask. S5: bookmarks.
+func TestShared(t *testing.T) {
+	encoded := map[string]int{}
+	r := widgets
+	r.Encode = func(w *Widget) ([]byte, error) {
+		encoded[w.Name+" "+w.ResourceVersion]++
+		return json.Marshal(w)
+	}
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, r)
+		var all []*stream
+		for range 10 {
+			all = append(all, b.watch("sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=300"))
+			b.do("GET", path, "")
+			b.do("GET", path, "", "Accept", "application/cbor")
+			b.do("GET", path, "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+		}
+		put(b.t, m.Update, "a", 5)
+		if err := m.Delete(name("a")); err != nil {
+			b.t.Fatal(err)
+		}
+		for _, w := range all {
+			w.want(b.t, "ADDED a 2", "BOOKMARK 2 end", "MODIFIED a 3", "DELETED a 4")
+		}
+		if diff := cmp.Diff(map[string]int{"a 2": 1, "a 3": 1}, encoded); diff != "" {
+			b.t.Error(diff)
+		}
+		if s := b.h.Status()[0]; s.Encoded != 2 || s.Watches != 10 || s.Opened != 10 || s.Lists != 30 {
+			b.t.Errorf("%+v", s)
+		}
+		time.Sleep(61 * time.Second)
+		for _, w := range all {
+			w.want(b.t, "BOOKMARK 4")
+		}
+		time.Sleep(240 * time.Second)
+		for _, w := range all {
+			got := w.take()
+			if n := len(got); n < 3 || got[n-1] != "END" || got[n-2] != "BOOKMARK 4" {
+				b.t.Errorf("%v", got)
+			}
+		}
+	})
+}
+
+// What cannot be encoded ends the watch that wants it, and no other.
+func TestEncodeFails(t *testing.T) {
+	r := widgets
+	r.Encode = func(w *Widget) ([]byte, error) {
+		switch w.Size {
+		case 1:
+			return nil, errors.New("no encoding")
+		case 2:
+			panic("no encoding")
+		}
+		return json.Marshal(w)
+	}
+	for size := 1; size <= 2; size++ {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			m := lw.NewMemory[*Widget]()
+			b.memory(m, r)
+			all, some := b.watch("resourceVersion=1"), b.watch("resourceVersion=1&fieldSelector=size=4")
+			put(b.t, m.Create, "a", size)
+			put(b.t, m.Create, "b", 4)
+			all.want(b.t, "ERROR 500", "END")
+			some.want(b.t, "ADDED b 3")
+			if code, _ := b.do("GET", path, ""); code != http.StatusInternalServerError {
+				b.t.Errorf("a list has the code %d", code)
+			}
+			some.cancel()
+		})
+	}
+}
+
+// Limits refuse, and say when to come again.
+func TestLimits(t *testing.T) {
+	inBubble(t, serve.Options{
+		Limits: serve.Limits{Watches: 3, WatchesPerClient: 2},
+		Client: func(r *http.Request) string { return r.URL.Query().Get("client") },
+	}, func(b *bubble) {
+		b.memory(lw.NewMemory[*Widget](), widgets)
+		one, two := b.watch("resourceVersion=1&client=a"), b.watch("resourceVersion=1&client=a")
+		if got := b.watch("client=a").take(); !strings.HasPrefix(got[0], "429") || !strings.Contains(got[0], "2 watches of this client") {
+			b.t.Error(got)
+		}
+		three := b.watch("resourceVersion=1&client=b")
+		if got := b.watch("client=b").take(); !strings.HasPrefix(got[0], "429") {
+			b.t.Error(got)
+		}
+		one.cancel()
+		synctest.Wait()
+		four := b.watch("resourceVersion=1&client=b")
+		four.want(b.t)
+		for _, w := range []*stream{two, three, four} {
+			w.cancel()
+		}
+	})
+}
+
+// Derived collections have versions of their own, which rise, and which a later process refuses.
+func TestDerived(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		inf := lw.NewInformer(m, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+		go func() { _ = inf.Run(b.ctx) }()
+		g := lw.NewGraph(&lw.GraphOptions{Logger: slog.New(slog.DiscardHandler)})
+		doubled := lw.Derive(g, inf, func(w *Widget) *Widget {
+			out := newWidget(lw.KeyOf(w), w.Size*2)
+			return out
+		})
+		go func() { _ = g.Run(b.ctx) }()
+		r := widgets
+		r.Replica = 7
+		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, doubled, r) })
+		var list struct {
+			Metadata metav1.ListMeta
+			Items    []Widget
+		}
+		get := func(query string) int {
+			list.Items = nil
+			code, body := b.do("GET", path+query, "")
+			if err := json.Unmarshal([]byte(body), &list); err != nil {
+				b.t.Fatal(err)
+			}
+			return code
+		}
+		if code := get(""); code != 200 || len(list.Items) != 1 || list.Items[0].Size != 2 || list.Items[0].UID == "" {
+			b.t.Fatalf("%d %+v", code, list)
+		}
+		first, firstUID := list.Metadata.ResourceVersion, list.Items[0].UID
+		w := b.watch("resourceVersion=" + first)
+		time.Sleep(time.Second)
+		put(b.t, m.Update, "a", 5)
+		got := w.take()
+		get("")
+		if want := "MODIFIED a " + list.Metadata.ResourceVersion; len(got) != 1 || got[0] != want {
+			b.t.Errorf("%v, want %s", got, want)
+		}
+		if list.Items[0].UID != firstUID || list.Items[0].ResourceVersion != list.Metadata.ResourceVersion || list.Metadata.ResourceVersion <= first {
+			b.t.Errorf("%+v after %s %s", list, first, firstUID)
+		}
+		if err := m.Delete(name("a")); err != nil {
+			b.t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		put(b.t, m.Create, "a", 1)
+		if got := w.take(); len(got) != 2 || !strings.HasPrefix(got[0], "DELETED a") || !strings.HasPrefix(got[1], "ADDED a") {
+			b.t.Error(got)
+		}
+		if get(""); list.Items[0].UID == firstUID {
+			b.t.Error("a new object has the UID of the old one")
+		}
+		// A version of another replica or process.
+		b.watch("resourceVersion=12345678901234567").want(b.t, "ERROR 410", "END")
+		if code := get("?resourceVersion=12345678901234567&resourceVersionMatch=Exact"); code != http.StatusGone {
+			b.t.Errorf("code %d", code)
+		}
+		if code := get("?resourceVersion=" + first + "&resourceVersionMatch=Exact"); code != 200 || list.Items[0].Size != 2 {
+			b.t.Errorf("%d %+v", code, list)
+		}
+		w.cancel()
+	})
+}
+
+// Clients write into a Memory.
+func TestWrites(t *testing.T) {
+	r := widgets
+	r.Validate = func(old, w *Widget) error {
+		switch {
+		case w == nil && old.Size == 9:
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, old.Name, errors.New("it stays"))
+		case w != nil && w.Size < 0:
+			return errors.New("a size below zero")
+		}
+		return nil
+	}
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory[*Widget]()
+		b.memory(m, r)
+		in := "/apis/example.io/v1/namespaces/n/widgets"
+		w := b.watch("resourceVersion=1")
+		for _, step := range []struct {
+			method, path, body string
+			code               int
+			text               string // in the answer
+		}{
+			{"POST", in, `{"metadata":{"name":"a"},"size":1}`, 201, `"resourceVersion":"2"`},
+			{"POST", in, `{"metadata":{"name":"a"},"size":1}`, 409, "AlreadyExists"},
+			{"POST", in, `{"metadata":{},"size":1}`, 422, "name"},
+			{"POST", in, `{"metadata":{"name":"b","namespace":"other"}}`, 400, "namespace"},
+			{"POST", path, `{"metadata":{"name":"b"}}`, 400, "namespace"},
+			{"POST", in, `{"kind":"Pod","metadata":{"name":"b"}}`, 400, "Pod"},
+			{"POST", in, `{"metadata":{"name":"b"},"size":-1}`, 422, "below zero"},
+			{"POST", in, `{"metadata":{"name":"b"},"size":"x"}`, 400, "size"},
+			{"POST", in, `{`, 400, "not JSON"},
+			{"POST", in + "?dryRun=All", `{"metadata":{"name":"b"}}`, 400, "dryRun"},
+			{"PUT", in + "/a", `{"metadata":{"name":"a"},"size":2}`, 200, `"size":2`},
+			{"PUT", in + "/a", `{"metadata":{"name":"a","resourceVersion":"2"},"size":3}`, 409, "modified"},
+			{"PUT", in + "/a", `{"metadata":{"name":"a","uid":"u"},"size":3}`, 409, "UID"},
+			{"PUT", in + "/a", `{"metadata":{"name":"b"},"size":3}`, 400, "name"},
+			{"PUT", in + "/x", `{"metadata":{"name":"x"},"size":3}`, 404, "NotFound"},
+			{"PUT", in + "/a", `{"metadata":{"name":"a","resourceVersion":"3"},"size":9}`, 200, `"resourceVersion":"4"`},
+			{"PATCH", in + "/a", `{}`, 405, "MethodNotAllowed"},
+			{"DELETE", in, ``, 405, "MethodNotAllowed"},
+			{"DELETE", in + "/a", ``, 403, "it stays"},
+			{"PUT", in + "/a", `{"metadata":{"name":"a"},"size":1}`, 200, `"resourceVersion":"5"`},
+			{"DELETE", in + "/a", `{"preconditions":{"resourceVersion":"4"}}`, 409, "Conflict"},
+			{"DELETE", in + "/a", `{"preconditions":{"uid":"u"}}`, 409, "Conflict"},
+			{"DELETE", in + "/a", `{"preconditions":{"resourceVersion":"5"}}`, 200, "Success"},
+			{"DELETE", in + "/a", ``, 404, "NotFound"},
+			{"POST", in, `{"metadata":{"generateName":"g-"},"size":1}`, 201, `"name":"g-`},
+		} {
+			if code, body := b.do(step.method, step.path, step.body, "Content-Type", "application/json"); code != step.code || !strings.Contains(body, step.text) {
+				b.t.Errorf("%s %s %s: %d %s, want %d with %q", step.method, step.path, step.body, code, body, step.code, step.text)
+			}
+		}
+		if code, _ := b.do("POST", in, "a: b", "Content-Type", "application/yaml"); code != http.StatusUnsupportedMediaType {
+			b.t.Errorf("YAML: %d", code)
+		}
+		if code, _ := b.do("POST", in, strings.Repeat(" ", 4<<20), "Content-Type", "application/json"); code != http.StatusRequestEntityTooLarge {
+			b.t.Errorf("4 MiB: %d", code)
+		}
+		got := w.take()
+		if diff := cmp.Diff([]string{"ADDED a 2", "MODIFIED a 3", "MODIFIED a 4", "MODIFIED a 5", "DELETED a 6"}, got[:5]); diff != "" {
+			b.t.Error(diff)
+		}
+		w.cancel()
+	})
+}
+
+// A collection is one name in one group and version, and errors name it.
+func TestServeErrors(t *testing.T) {
+	ctx := t.Context()
+	for want, r := range map[string]serve.Resource[*Widget]{
+		"without a Name": {Kind: "Widget"},
+		"lower case":     {Name: "Widgets"},
+		"Replica":        {Name: "widgets", Replica: 1024},
+		"no function":    {Name: "widgets", Fields: map[string]func(*Widget) string{"a": nil}},
+		"a Column":       {Name: "widgets", Columns: []serve.Column[*Widget]{{Name: "X"}}},
+	} {
+		if err := serve.ServeMemory(ctx, serve.New(nil), lw.NewMemory[*Widget](), r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		b.memory(lw.NewMemory[*Widget](), widgets)
+		if err := serve.ServeMemory(b.ctx, b.h, lw.NewMemory[*Widget](), widgets); err == nil || !strings.Contains(err.Error(), "already") {
+			b.t.Errorf("a second collection of a name: %v", err)
+		}
+	})
+}
+
+// Tables have the columns of the Resource.
+func TestTable(t *testing.T) {
+	r := widgets
+	r.Columns = []serve.Column[*Widget]{{Name: "Size", Type: "integer", Value: func(w *Widget) serve.Cell { return serve.Int(w.Size) }}}
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		b.memory(lw.NewMemory(newWidget(name("a"), 3)), r)
+		var table metav1.Table
+		code, body := b.do("GET", path, "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+		if err := json.Unmarshal([]byte(body), &table); err != nil || code != 200 {
+			b.t.Fatal(code, err, body)
+		}
+		if len(table.ColumnDefinitions) != 3 || table.ColumnDefinitions[1].Name != "Size" || table.Kind != "Table" {
+			b.t.Errorf("%+v", table.ColumnDefinitions)
+		}
+		if diff := cmp.Diff([]any{"a", 3.0, "<unknown>"}, table.Rows[0].Cells); diff != "" {
+			b.t.Error(diff)
+		}
+		if !bytes.Contains(table.Rows[0].Object.Raw, []byte(`"kind":"PartialObjectMetadata"`)) {
+			b.t.Errorf("%s", table.Rows[0].Object.Raw)
+		}
+	})
+}

@@ -1,0 +1,220 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+// dial opens a watch, and does not read the answer.
+func dial(t testing.TB, srv *httptest.Server, query string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(srv.URL, "https") {
+		config := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		config.ServerName = "example.com"
+		c = tls.Client(c, config)
+	}
+	if _, err := fmt.Fprintf(c, "GET %s?watch=1&%s HTTP/1.1\r\nHost: example.com\r\n\r\n", path, query); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// count reads a watch until it has n events, or to its end, and returns the last line.
+func count(c net.Conn, n int) (events int, last string, err error) {
+	resp, err := http.ReadResponse(bufio.NewReaderSize(c, 64<<10), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	lines := bufio.NewReaderSize(resp.Body, 64<<10)
+	for events < n {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return events, last, err
+		}
+		if last = line; !strings.Contains(line, `"ERROR"`) {
+			events++
+		}
+	}
+	return events, last, nil
+}
+
+// S6: clients that read nothing delay nobody: no other client, no write and no list. A client that
+// reads late gets everything that the history still has, and 410 after that.
+func TestStalledClients(t *testing.T) {
+	for _, tr := range transports[:3] {
+		t.Run(tr.name, func(t *testing.T) {
+			m := lw.NewMemory[*Widget]()
+			r := widgets
+			r.History.Events = 3000
+			run := start(t, tr, serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
+				return serve.ServeMemory(ctx, h, m, r)
+			})
+			defer run.stop()
+			const clients, events = 10, 6000
+			var stalled, reading []net.Conn
+			for range clients {
+				stalled = append(stalled, dial(t, run.srv, "resourceVersion=1"))
+				reading = append(reading, dial(t, run.srv, "resourceVersion=1"))
+			}
+			var all sync.WaitGroup
+			for _, c := range reading {
+				all.Go(func() {
+					if n, last, err := count(c, events); n != events || err != nil {
+						t.Errorf("a client that reads got %d events and %v; the last one is %s", n, err, last)
+					}
+				})
+			}
+			w := newWidget(lw.Key{Namespace: "n", Name: "a"}, 0)
+			w.Labels["long"] = strings.Repeat("x", 4000)
+			for n := range events {
+				w.Size = n
+				write := m.Update
+				if n == 0 {
+					write = m.Create
+				}
+				if _, err := write(w); err != nil {
+					t.Fatal(err)
+				}
+				if n%100 == 0 { // those that read have not more to read than the history has
+					if resp, err := run.srv.Client().Get(run.srv.URL + path); err != nil || resp.StatusCode != 200 {
+						t.Fatal(err, resp)
+					} else {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				}
+			}
+			all.Wait()
+			for _, c := range stalled {
+				n, last, err := count(c, events+1)
+				if !strings.Contains(last, `"code":410`) || err != io.EOF || n == 0 {
+					t.Errorf("a client that reads late got %d events, then %v: %.200s", n, err, last)
+				}
+			}
+			for _, c := range append(stalled, reading...) {
+				_ = c.Close()
+			}
+		})
+	}
+}
+
+// S11: nothing is left of watches whose clients have gone, or whose server ends: no goroutine, and
+// no connection.
+func TestDirectLeavesNothing(t *testing.T) {
+	for _, tr := range transports[1:3] {
+		m := lw.NewMemory[*Widget]()
+		var h *serve.Handler
+		ctx, cancel := context.WithCancel(t.Context())
+		h = serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+		ended := make(chan error, 1)
+		go func() { ended <- serve.ServeMemory(ctx, h, m, widgets) }()
+		for len(h.Status()) == 0 || h.WaitForSync(ctx) != nil {
+			runtime.Gosched()
+		}
+		srv := tr.start(h)
+		var gone, staying []net.Conn
+		for range 10 {
+			gone = append(gone, dial(t, srv, "resourceVersion=1"))
+			staying = append(staying, dial(t, srv, "resourceVersion=1"))
+		}
+		if _, err := m.Create(newWidget(lw.Key{Namespace: "n", Name: "a"}, 1)); err != nil {
+			t.Fatal(err)
+		}
+		readers := make([]*bufio.Reader, len(staying))
+		for i, c := range staying {
+			readers[i] = bufio.NewReader(c)
+			resp, err := http.ReadResponse(readers[i], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			readers[i] = bufio.NewReader(resp.Body)
+			if line, err := readers[i].ReadString('\n'); err != nil || !strings.Contains(line, "ADDED") {
+				t.Fatal(line, err)
+			}
+		}
+		for i, c := range gone {
+			if i%2 == 0 { // in the middle of a request that it must not send
+				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n")
+			} else {
+				_ = c.Close()
+			}
+		}
+		for h.Status()[0].Watches != len(staying) {
+			runtime.Gosched()
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- h.Close() }()
+		for _, r := range readers {
+			if line, err := r.ReadString('\n'); err != io.EOF {
+				t.Errorf("the end of a watch is %q, %v", line, err)
+			}
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		<-ended
+		cancel()
+		for _, c := range append(gone, staying...) {
+			_ = c.Close()
+		}
+		srv.Client().CloseIdleConnections()
+		srv.Close()
+	}
+}
+
+// A client that takes nothing for Limits.WriteTimeout is cut off, and its watch is gone.
+func TestWriteTimeout(t *testing.T) {
+	for _, tr := range transports[:3] {
+		t.Run(tr.name, func(t *testing.T) {
+			m := lw.NewMemory[*Widget]()
+			var h *serve.Handler
+			run := start(t, tr, serve.Options{Limits: serve.Limits{WriteTimeout: 50 * time.Millisecond}}, func(ctx context.Context, handler *serve.Handler) error {
+				h = handler
+				return serve.ServeMemory(ctx, handler, m, widgets)
+			})
+			defer run.stop()
+			c := dial(t, run.srv, "resourceVersion=1")
+			defer c.Close()
+			if conn, ok := c.(*tls.Conn); ok {
+				if err := conn.Handshake(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for h.Status()[0].Watches != 1 {
+				runtime.Gosched()
+			}
+			w := newWidget(lw.Key{Namespace: "n", Name: "a"}, 0)
+			w.Labels["long"] = strings.Repeat("x", 1<<20)
+			write := m.Create
+			for n := range 32 { // more than the buffers of a connection have room for
+				w.Size = n
+				if _, err := write(w); err != nil {
+					t.Fatal(err)
+				}
+				write = m.Update
+			}
+			for h.Status()[0].Watches != 0 {
+				runtime.Gosched()
+			}
+		})
+	}
+}

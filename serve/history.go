@@ -1,0 +1,410 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/order"
+)
+
+// A history is a collection as clients see it: its present state, and the events that led to it, as
+// far back as the limits allow. A watch is a place among the events. A state of the past is the
+// present one with the later events undone, so only the present one is kept.
+//
+// Positions count the events from the first one on, and go on over a new beginning. An event that
+// leaves the history is free: nobody points to it.
+type history struct {
+	limits HistoryLimits
+	// own, if it is not nil, says that the versions are made here; see stamps. Versions of others
+	// then mean nothing.
+	own *stamps
+	// floor returns the oldest version that the collection itself still knows, or 0. nil: it keeps
+	// no history that it could lose.
+	floor func() uint64
+
+	mu      sync.Mutex        // guards the fields below
+	begun   bool              // there is a state
+	state   order.List[*item] // at version here
+	here    uint64            // all changes up to here are in the state, and none after it
+	oldest  uint64            // the oldest version whose state is known
+	events  []*event          // the changes after oldest, in their order
+	dropped uint64            // how many events are no longer in events
+	bytes   int64             // of the frames of events
+	// era counts the beginnings. A watch that was opened in an older one ends with 410, at once if
+	// its era is before brokenEra, else when its turn has come.
+	era, brokenEra int
+	past           []pastState   // the states that were asked for last
+	changed        chan struct{} // closed at the next change of any of these fields; may be nil
+	ended          bool          // by close: all watches end, nothing changes any more
+	endWithin      time.Duration // in which time they end
+}
+
+// A pastState is a state that was asked for.
+type pastState struct {
+	position uint64 // of the event after it
+	state    order.List[*item]
+}
+
+// maxPast is how many states of the past are kept.
+const maxPast = 16
+
+// begin makes items the state at version, and forgets everything before it. broken says that the
+// versions of before mean nothing any more.
+func (h *history) begin(state order.List[*item], version uint64, broken bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.era++
+	if broken {
+		h.brokenEra = h.era
+	}
+	h.begun, h.state, h.here, h.oldest = true, state, version, version
+	for _, e := range h.events {
+		e.dropped = true
+	}
+	h.dropped += uint64(len(h.events))
+	h.events, h.bytes, h.past = nil, 0, nil
+	h.wakeLocked()
+}
+
+// suspend says that there is no state of any version, until begin. Requests are refused, and the
+// watches end soon.
+func (h *history) suspend() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.era++
+	h.begun = false
+	h.wakeLocked()
+}
+
+// commit appends events, and makes version the present one.
+func (h *history) commit(events []*event, version uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(events) == 0 && version == h.here {
+		return
+	}
+	for _, e := range events {
+		if e.new == nil {
+			h.state.Delete(e.old.path)
+		} else {
+			h.state.Set(e.new.path, e.new)
+		}
+	}
+	h.events = append(h.events, events...)
+	h.here = max(h.here, version)
+	h.trimLocked()
+	h.wakeLocked()
+}
+
+// grew says that a frame of n bytes was made for an event.
+func (h *history) grew(e *event, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.dropped {
+		return // whoever made the frame has the event, and it goes with him
+	}
+	e.bytes += int64(n)
+	h.bytes += int64(n)
+	h.trimLocked()
+}
+
+// trimLocked drops the oldest events while there are too many. The events of one version are
+// dropped together, because a watch may start at a version only.
+func (h *history) trimLocked() {
+	n := 0
+	bytes := h.bytes
+	for n < len(h.events) && (len(h.events)-n > h.limits.Events || bytes > h.limits.Bytes) {
+		version := h.events[n].version
+		for n < len(h.events) && h.events[n].version == version {
+			bytes -= h.events[n].bytes
+			h.events[n].dropped = true
+			n++
+		}
+		h.oldest = version
+	}
+	if n == 0 {
+		return
+	}
+	h.bytes = bytes
+	h.dropped += uint64(n)
+	clear(h.events[:n])
+	h.events = h.events[n:]
+}
+
+// close ends all watches, at random within a while from now on.
+func (h *history) close(within time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		h.ended, h.endWithin = true, within
+	}
+	h.wakeLocked()
+}
+
+func (h *history) wakeLocked() {
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
+	}
+}
+
+// waitChannel returns a channel that is closed at the next change.
+func (h *history) waitChannel() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waitLocked()
+}
+
+// waitLocked returns a channel that is closed at the next change.
+func (h *history) waitLocked() <-chan struct{} {
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
+	return h.changed
+}
+
+// oldestLocked returns the oldest version whose state a client may ask for.
+func (h *history) oldestLocked() uint64 {
+	if h.floor == nil {
+		return h.oldest
+	}
+	return min(h.here, max(h.oldest, h.floor()))
+}
+
+// afterLocked returns the index of the first event after version.
+func (h *history) afterLocked(version uint64) int {
+	return sort.Search(len(h.events), func(i int) bool { return h.events[i].version > version })
+}
+
+// foreignLocked reports whether version cannot be one that this history has given out.
+func (h *history) foreignLocked(version uint64) bool {
+	return h.own != nil && (version > h.here || !h.own.mine(version))
+}
+
+// present returns the present state, and its version. ok is false before the first one.
+func (h *history) present() (state order.List[*item], version uint64, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state.Copy(), h.here, h.begun
+}
+
+// at returns the state at version. The errors are those of an API server: 410 if it is not known
+// any more, and a timeout with the cause ResourceVersionTooLarge if it is not known yet.
+func (h *history) at(version uint64) (order.List[*item], error) {
+	h.mu.Lock()
+	switch oldest := h.oldestLocked(); {
+	case h.foreignLocked(version), version < oldest:
+		h.mu.Unlock()
+		return order.List[*item]{}, listopts.TooOld(version, oldest)
+	case version > h.here:
+		h.mu.Unlock()
+		return order.List[*item]{}, listopts.TooLarge(version, h.here)
+	}
+	i := h.afterLocked(version)
+	if i == len(h.events) {
+		defer h.mu.Unlock()
+		return h.state.Copy(), nil
+	}
+	position := h.dropped + uint64(i)
+	if p := slices.IndexFunc(h.past, func(s pastState) bool { return s.position == position }); p >= 0 {
+		defer h.mu.Unlock()
+		return h.past[p].state.Copy(), nil
+	}
+	state, later, era := h.state.Copy(), slices.Clone(h.events[i:]), h.era
+	h.mu.Unlock()
+
+	// Undoing many events takes a while, and the list and the events are this goroutine's own.
+	for _, e := range slices.Backward(later) {
+		if e.old == nil {
+			state.Delete(e.new.path)
+		} else {
+			state.Set(e.old.path, e.old)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.era == era {
+		if len(h.past) == maxPast {
+			h.past = slices.Delete(h.past, 0, 1)
+		}
+		h.past = append(h.past, pastState{position, state.Copy()})
+	}
+	return state, nil
+}
+
+// waitFor waits until everything up to version is here, at most for patience. The error is a
+// timeout that says how far the history is.
+func (h *history) waitFor(ctx context.Context, version uint64, patience time.Duration) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for late := false; ; {
+		h.mu.Lock()
+		here, reached, changed := h.here, h.begun && h.here >= version, h.waitLocked()
+		h.mu.Unlock()
+		switch {
+		case reached:
+			return nil
+		case late:
+			return listopts.TooLarge(version, here)
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			late = true
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// synced reports whether there is a state.
+func (h *history) synced() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.begun
+}
+
+// waitForBegin waits until there is a state.
+func (h *history) waitForBegin(ctx context.Context) error {
+	for {
+		h.mu.Lock()
+		begun, ended, changed := h.begun, h.ended, h.waitLocked()
+		h.mu.Unlock()
+		switch {
+		case begun:
+			return nil
+		case ended:
+			return errClosed
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// current returns the present item of a key.
+func (h *history) current(key lw.Key) (*item, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state.Get(listopts.Path(key))
+}
+
+// A place is where a watch is in a history. It holds no event, so an event that leaves the history
+// is free.
+type place struct {
+	era      int
+	position uint64 // of the next event
+	// after is the version from which the watch was asked for. Events up to it are left out: it may
+	// be one that was not here yet. Events after it are never left out by their version, because
+	// several may have the same, those of one transaction of the server's store.
+	after uint64
+}
+
+// open returns the place of a watch that begins after version. A version that is not here yet is
+// fine: nothing is sent until it is passed. The error is 410 if what came after version is not
+// known any more.
+func (h *history) open(version uint64) (place, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if oldest := h.oldestLocked(); version < oldest || h.foreignLocked(version) {
+		return place{}, listopts.TooOld(version, oldest)
+	}
+	return place{h.era, h.dropped + uint64(h.afterLocked(version)), version}, nil
+}
+
+// openNow returns the present state, and the place after it.
+func (h *history) openNow() (place, order.List[*item]) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return place{h.era, h.dropped + uint64(len(h.events)), h.here}, h.state.Copy()
+}
+
+// maxRead is how many events a watch takes at a time.
+const maxRead = 128
+
+// A reading is what a watch finds at its place.
+type reading struct {
+	events    []*event
+	here      uint64          // if there are no events: the version up to which there are none
+	wait      <-chan struct{} // if there are no events: closed when there may be more
+	stale     bool            // the history has begun anew; the watch must end soon
+	ended     bool            // the watch must end within endWithin
+	endWithin time.Duration
+}
+
+// read appends the events at p to buf, at most maxRead. The caller moves p on. The error is 410:
+// events that p has not reached are gone.
+func (h *history) read(p place, buf []*event) (reading, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case p.era < h.brokenEra, p.era == h.era && p.position < h.dropped:
+		return reading{}, listopts.TooOld(p.after, h.oldestLocked())
+	case p.era != h.era:
+		return reading{stale: true, wait: h.waitLocked()}, nil
+	}
+	if h.floor != nil {
+		// The collection has forgotten these events, and its watches must not know more than it.
+		if floor := h.floor(); p.position < h.dropped+uint64(h.afterLocked(floor)) {
+			return reading{}, listopts.TooOld(p.after, h.oldestLocked())
+		}
+	}
+	from := int(p.position - h.dropped)
+	to := min(len(h.events), from+maxRead)
+	r := reading{events: append(buf, h.events[from:to]...), here: h.here}
+	if from == to {
+		r.wait, r.ended, r.endWithin = h.waitLocked(), h.ended, h.endWithin
+	}
+	return r, nil
+}
+
+// reach waits until everything up to version is here, for as long as a request may wait. If that
+// takes a while it asks the collection's server, so that a version which no event of the collection
+// will ever have does not keep the client waiting.
+func (s *served) reach(ctx context.Context, version uint64) error {
+	if s.catchUp == nil {
+		return s.waitFor(ctx, version, patience)
+	}
+	if s.waitFor(ctx, version, patience/30) == nil {
+		return nil
+	}
+	asked, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, _ = s.catchUp(asked) // if it fails, the version does not come
+	return s.waitFor(ctx, version, patience/30)
+}
+
+// reachedAt returns the state at version, for which it waits as reach does.
+func (s *served) reachedAt(ctx context.Context, version uint64) (order.List[*item], error) {
+	state, err := s.at(version)
+	if !apierrors.IsTimeout(err) {
+		return state, err
+	}
+	if err := s.reach(ctx, version); err != nil {
+		return state, err
+	}
+	return s.at(version)
+}
+
+func newHistory(limits HistoryLimits) *history {
+	return &history{limits: HistoryLimits{
+		Events: positive(limits.Events, 10_000),
+		Bytes:  positive(limits.Bytes, 64<<20),
+	}}
+}
+
+// oldestKnown returns the oldest version whose state a client may ask for.
+func (h *history) oldestKnown() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.oldestLocked()
+}

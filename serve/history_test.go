@@ -1,0 +1,281 @@
+package serve
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/order"
+)
+
+// What a history answers is what a model answers that keeps the state of each version.
+func TestHistoryModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := HistoryLimits{Events: rapid.IntRange(1, 12).Draw(t, "events"), Bytes: 1000}
+		h := newHistory(limits)
+		m := historyModel{h: h}
+		m.begin(t, false)
+		t.Repeat(map[string]func(*rapid.T){
+			"commit": m.commit,
+			"begin":  func(t *rapid.T) { m.begin(t, rapid.IntRange(0, 3).Draw(t, "broken") == 0) },
+			"frames": func(t *rapid.T) {
+				if len(m.events) > 0 {
+					h.grew(rapid.SampledFrom(m.events).Draw(t, "event"), rapid.IntRange(1, 500).Draw(t, "bytes"))
+				}
+			},
+			"open":  m.open,
+			"read":  m.read,
+			"state": m.state,
+			"": func(t *rapid.T) {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				var bytes int64
+				for _, e := range h.events {
+					bytes += e.bytes
+				}
+				if bytes != h.bytes || bytes > limits.Bytes || len(h.events) > limits.Events {
+					t.Fatalf("%d events of %d bytes, counted as %d", len(h.events), bytes, h.bytes)
+				}
+				if len(h.past) > maxPast {
+					t.Fatalf("%d states of the past", len(h.past))
+				}
+			},
+		})
+	})
+}
+
+type historyModel struct {
+	h       *history
+	version uint64
+	now     map[string]*item
+	states  map[uint64]map[string]*item // of each version of this era
+	events  []*event                    // of this era
+	eras    int
+	watches []*modelWatch
+}
+
+type modelWatch struct {
+	place place
+	era   int
+	state map[string]*item // what the client has
+	from  uint64           // the version that it began at
+}
+
+func (m *historyModel) begin(t *rapid.T, broken bool) {
+	m.version += uint64(rapid.IntRange(0, 3).Draw(t, "later"))
+	if broken && m.version > 5 {
+		m.version -= 5
+	}
+	m.version = max(m.version, 1)
+	var state order.List[*item]
+	m.now = map[string]*item{}
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a/x", "a/y", "b/x"}), 0, 3, rapid.ID).Draw(t, "objects") {
+		i := &item{path: name, version: m.version, uid: types.UID(name)}
+		m.now[name] = i
+		state.Set(name, i)
+	}
+	m.states = map[uint64]map[string]*item{m.version: maps.Clone(m.now)}
+	m.events = nil
+	m.eras++
+	if broken {
+		for _, w := range m.watches {
+			w.era = -1
+		}
+	}
+	m.h.begin(state, m.version, broken)
+}
+
+func (m *historyModel) commit(t *rapid.T) {
+	var events []*event
+	version := m.version
+	for range rapid.IntRange(0, 4).Draw(t, "events") {
+		// Several events may have one version.
+		version += uint64(rapid.IntRange(0, 2).Draw(t, "later"))
+		version = max(version, m.version+1)
+		path := rapid.SampledFrom([]string{"a/x", "a/y", "b/x", "b/z"}).Draw(t, "path")
+		e := &event{version: version, old: m.now[path]}
+		if e.old == nil || rapid.Bool().Draw(t, "update") {
+			e.new = &item{path: path, version: version}
+			m.now[path] = e.new
+		} else {
+			delete(m.now, path)
+		}
+		events = append(events, e)
+		m.states[version] = maps.Clone(m.now)
+	}
+	version += uint64(rapid.IntRange(0, 1).Draw(t, "bookmark"))
+	m.states[version] = maps.Clone(m.now)
+	m.version = version
+	m.events = append(m.events, events...)
+	m.h.commit(events, version)
+}
+
+// at returns the state of a version.
+func (m *historyModel) at(version uint64) map[string]*item {
+	for v := version; v > 0; v-- {
+		if s, ok := m.states[v]; ok {
+			return s
+		}
+	}
+	return nil
+}
+
+func (m *historyModel) state(t *rapid.T) {
+	version := m.version + 2 - min(m.version+1, uint64(rapid.IntRange(0, 12).Draw(t, "back")))
+	got, err := m.h.at(version)
+	switch oldest := m.h.oldestKnown(); {
+	case version > m.version:
+		if !apierrors.IsTimeout(err) {
+			t.Fatalf("at %d of %d: %v", version, m.version, err)
+		}
+	case version < oldest:
+		if !apierrors.IsResourceExpired(err) {
+			t.Fatalf("at %d of %d: %v", version, m.version, err)
+		}
+	case err != nil:
+		t.Fatalf("at %d of %d: %v", version, m.version, err)
+	default:
+		if want := m.at(version); !maps.Equal(want, maps.Collect(got.From(""))) {
+			t.Fatalf("the state at %d", version)
+		}
+		if want := m.now; version == m.version {
+			state, here, ok := m.h.present()
+			if !ok || here != version || !maps.Equal(want, maps.Collect(state.From(""))) {
+				t.Fatal("the present state")
+			}
+		}
+	}
+}
+
+func (m *historyModel) open(t *rapid.T) {
+	if len(m.watches) > 5 {
+		m.watches = m.watches[1:]
+	}
+	if rapid.Bool().Draw(t, "now") {
+		p, state := m.h.openNow()
+		m.watches = append(m.watches, &modelWatch{p, m.eras, maps.Collect(state.From("")), m.version})
+		return
+	}
+	version := m.version + 2 - min(m.version+1, uint64(rapid.IntRange(0, 12).Draw(t, "back")))
+	p, err := m.h.open(version)
+	if oldest := m.h.oldestKnown(); version < oldest != (err != nil) {
+		t.Fatalf("open at %d, oldest %d: %v", version, oldest, err)
+	}
+	if err == nil {
+		w := &modelWatch{place: p, era: m.eras, from: version}
+		if version <= m.version {
+			w.state = maps.Clone(m.at(version))
+		}
+		m.watches = append(m.watches, w)
+	}
+}
+
+// A watch that has read all has the present state. It never misses an event: it ends instead.
+func (m *historyModel) read(t *rapid.T) {
+	if len(m.watches) == 0 {
+		t.Skip("no watch")
+	}
+	n := rapid.IntRange(0, len(m.watches)-1).Draw(t, "watch")
+	w := m.watches[n]
+	r, err := m.h.read(w.place, nil)
+	switch {
+	case w.era != m.eras:
+		if w.era == -1 && !apierrors.IsResourceExpired(err) || err == nil && !r.stale {
+			t.Fatalf("a watch of an older era: %v", err)
+		}
+		m.watches = slices.Delete(m.watches, n, n+1)
+		return
+	case err != nil:
+		if !apierrors.IsResourceExpired(err) || w.place.position >= m.h.dropped {
+			t.Fatal(err)
+		}
+		m.watches = slices.Delete(m.watches, n, n+1)
+		return
+	}
+	w.place.position += uint64(len(r.events))
+	if w.from > m.version {
+		return
+	}
+	if w.state == nil { // the client came with a version that was not here yet
+		w.state = maps.Clone(m.at(w.from))
+	}
+	for _, e := range r.events {
+		if e.version <= w.place.after {
+			continue
+		}
+		if e.new == nil {
+			delete(w.state, e.old.path)
+		} else {
+			w.state[e.new.path] = e.new
+		}
+	}
+	if !maps.Equal(w.state, m.now) {
+		t.Fatalf("a watch from %d that has read all does not have the state at %d", w.from, m.version)
+	}
+}
+
+// A state of the past that is asked for again is not made again.
+func TestPastStates(t *testing.T) {
+	h := newHistory(HistoryLimits{})
+	var state order.List[*item]
+	h.begin(state, 1, false)
+	for v := uint64(2); v < 200; v++ {
+		h.commit([]*event{{version: v, new: &item{path: strconv.FormatUint(v, 10)}}}, v)
+	}
+	for v := uint64(100); v < 130; v++ {
+		for range 3 {
+			got, err := h.at(v)
+			if err != nil || got.Len() != int(v-1) {
+				t.Fatalf("at %d: %d objects, %v", v, got.Len(), err)
+			}
+		}
+	}
+	if len(h.past) != maxPast {
+		t.Errorf("%d states of the past", len(h.past))
+	}
+	if n := testing.AllocsPerRun(10, func() { _, _ = h.at(129) }); n > 0 {
+		t.Errorf("a state that is known allocates %v times", n)
+	}
+}
+
+// The versions of a process rise, also if its clock goes back, and are told from those of others.
+func TestStamps(t *testing.T) {
+	a, b := newStamps(3), newStamps(4)
+	last := uint64(0)
+	for range 1000 {
+		v := a.next()
+		if v <= last || !a.mine(v) || b.mine(v) {
+			t.Fatalf("%d after %d", v, last)
+		}
+		last = v
+	}
+	clock := a.now
+	a.now = func() time.Time { return clock().Add(-time.Hour) }
+	if v := a.next(); v <= last || v > last+replicas {
+		t.Errorf("%d after %d, with a clock that was set back", v, last)
+	}
+	h := newHistory(HistoryLimits{})
+	h.own = b
+	at := b.next()
+	h.begin(order.List[*item]{}, at, false)
+	for _, v := range []uint64{a.next(), at - replicas, at + replicas} {
+		if _, err := h.at(v); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a state at %d of another process: %v", v, err)
+		}
+		if _, err := h.open(v); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a watch from %d of another process: %v", v, err)
+		}
+	}
+	if _, err := h.at(at); err != nil {
+		t.Error(err)
+	}
+	if one, two := madeUID("a/b", 1), madeUID("a/b", 2); one == two || len(one) != 36 {
+		t.Errorf("UIDs %s and %s", one, two)
+	}
+}

@@ -1,0 +1,94 @@
+package serve
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/wire"
+)
+
+// An item is one version of an object of a collection, without its type. All lists and events that
+// have the object share the item, and with it its encodings. It is not changed once it is in a
+// history, but for the encodings.
+type item struct {
+	path    string // what lists are ordered by; see listopts.Path
+	version uint64 // the resource version that clients see
+	uid     types.UID
+	labels  map[string]string
+	fields  []string // the values of resource.fieldNames
+	obj     any      // the T
+	was     *item    // if this is a deletion: the item that was deleted
+
+	encodings atomic.Pointer[encoding]
+}
+
+// An encoding is the bytes of an item in one format. Most items have one, so a list is enough.
+type encoding struct {
+	format wire.Format // whole objects, or metadata alone
+	data   []byte
+	next   *encoding
+}
+
+// key returns the key of the item.
+func (i *item) key() lw.Key {
+	namespace, name, ok := strings.Cut(i.path, "/")
+	if !ok {
+		namespace, name = "", i.path
+	}
+	return lw.Key{Namespace: namespace, Name: name}
+}
+
+// encoded returns the bytes of the item in a format, or nil if nobody has encoded it yet.
+func (i *item) encoded(f wire.Format) []byte {
+	for e := i.encodings.Load(); e != nil; e = e.next {
+		if e.format == f {
+			return e.data
+		}
+	}
+	return nil
+}
+
+// keep keeps data as the item's encoding. The caller is the only one that encodes it; see
+// encoders.
+func (i *item) keep(f wire.Format, data []byte) {
+	i.encodings.Store(&encoding{f, data, i.encodings.Load()})
+}
+
+// as returns the item with another version, for the event of its deletion.
+func (i *item) as(version uint64) *item {
+	return &item{path: i.path, version: version, uid: i.uid, labels: i.labels, fields: i.fields, obj: i.obj, was: i}
+}
+
+// identity returns what clients know the item by.
+func (i *item) identity() identity {
+	key := i.key()
+	return identity{key.Namespace, key.Name, string(i.uid)}
+}
+
+// encoders lets each item be encoded by one goroutine at a time, so that it is encoded once in each
+// format, however many clients ask. An item has no lock of its own, because there are many of them.
+type encoders [64]sync.Mutex
+
+func (e *encoders) of(i *item) *sync.Mutex {
+	h := uint32(2166136261)
+	for _, b := range []byte(i.path) {
+		h = (h ^ uint32(b)) * 16777619
+	}
+	return &e[h%uint32(len(e))]
+}
+
+// An event is one change of a collection. All watches that send it share it, and its frames.
+type event struct {
+	version  uint64
+	old, new *item // old is nil for a creation, new for a deletion
+
+	bytes   int64 // of frames, as the history counts them; guarded by history.mu
+	dropped bool  // the history has it no more; guarded by history.mu
+
+	mu     sync.Mutex // guards frames
+	frames []framed   // the few that were asked for
+}

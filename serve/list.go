@@ -1,0 +1,180 @@
+package serve
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/order"
+)
+
+// patience is how long a request waits for a version that is not here yet, as on kube-apiserver.
+const patience = 3 * time.Second
+
+// A filter selects items.
+type filter struct {
+	*listopts.Filter
+	resource *resource
+}
+
+func (r *resource) knows(field string) bool { return slices.Contains(r.fieldNames, field) }
+
+// matches reports whether the filter selects an item. It is false for nil.
+func (f *filter) matches(i *item) bool {
+	if i == nil {
+		return false
+	}
+	key := i.key()
+	return f.Matches(listopts.Object{
+		Namespace: key.Namespace, Name: key.Name, UID: i.uid, Labels: i.labels,
+	}, func(name string) string {
+		if n, ok := slices.BinarySearch(f.resource.fieldNames, name); ok {
+			return i.fields[n]
+		}
+		return ""
+	})
+}
+
+// A page is the answer to a list: one state, and the items of it that are asked for.
+type page struct {
+	meta  metav1.ListMeta
+	items []*item
+	whole bool // all items of the collection
+}
+
+// list answers with a list, or with one page of a list.
+func (q *request) list() error {
+	done, err := q.h.limiter.beginList(q.r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	p, err := q.page()
+	if err != nil {
+		return err
+	}
+	return q.writeList(p)
+}
+
+// page finds the state and the items that the request asks for.
+func (q *request) page() (*page, error) {
+	if err := listopts.ValidateList(q.opts); err != nil {
+		return nil, err
+	}
+	f, err := q.filter()
+	if err != nil {
+		return nil, err
+	}
+	state, version, start, err := q.state()
+	if err != nil {
+		return nil, err
+	}
+	p := &page{meta: metav1.ListMeta{ResourceVersion: listopts.FormatVersion(version), ShardInfo: f.Shard()}}
+	limit := int(listopts.Limit(q.opts))
+	prefix := listopts.Prefix(f.Namespace())
+	start = max(start, prefix)
+	if name := f.Name(); name != "" && (prefix != "" || q.served.cluster) {
+		if i, ok := state.Get(prefix + name); ok && prefix+name >= start && f.matches(i) {
+			p.items = append(p.items, i)
+		}
+		return p, nil
+	}
+	p.whole = prefix == "" && start == "" && !f.Selects()
+	if p.whole && limit == 0 {
+		p.items = make([]*item, 0, state.Len())
+	}
+	for path, i := range state.From(start) {
+		if !strings.HasPrefix(path, prefix) {
+			break
+		}
+		if !f.matches(i) {
+			continue
+		}
+		if limit == 0 || len(p.items) < limit {
+			p.items = append(p.items, i)
+			continue
+		}
+		p.whole = false
+		p.meta.Continue = listopts.After(version, q.target.key.Namespace, p.items[limit-1].path).Encode()
+		if !f.Selects() {
+			end := ""
+			if prefix != "" {
+				end = strings.TrimSuffix(prefix, "/") + "0" // the byte after the slash
+			}
+			p.meta.RemainingItemCount = new(int64(state.Count(path, end)))
+		}
+		break
+	}
+	return p, nil
+}
+
+// state returns the state that the request asks for, its version, and the path at which the list
+// begins.
+func (q *request) state() (state order.List[*item], version uint64, start string, err error) {
+	s, ctx := q.served, q.r.Context()
+	if q.opts.Continue != "" {
+		token, err := listopts.Continued(q.opts)
+		if err != nil {
+			return state, 0, "", err
+		}
+		start = token.From(q.target.key.Namespace)
+		if token.Version == listopts.Inconsistent {
+			if err := q.newest(ctx); err != nil {
+				return state, 0, "", err
+			}
+			state, version, _ = s.present()
+			return state, version, start, nil
+		}
+		version = uint64(token.Version)
+		state, err = s.reachedAt(ctx, version)
+		if apierrors.IsResourceExpired(err) {
+			err = listopts.ExpiredToken(token.Start)
+		}
+		return state, version, start, err
+	}
+	version, err = listopts.ParseVersion(q.opts.ResourceVersion)
+	if err != nil {
+		return state, 0, "", apierrors.NewBadRequest(err.Error())
+	}
+	switch {
+	case q.opts.ResourceVersion == "":
+		err = q.newest(ctx)
+	case listopts.Exact(q.opts):
+		state, err = s.reachedAt(ctx, version)
+		return state, version, "", err
+	case version > 0:
+		err = s.reach(ctx, version)
+	}
+	if err != nil {
+		return state, 0, "", err
+	}
+	state, version, _ = s.present()
+	return state, version, "", nil
+}
+
+// get answers with one object.
+func (q *request) get() error {
+	s, ctx := q.served, q.r.Context()
+	version, err := listopts.ParseVersion(q.opts.ResourceVersion)
+	switch {
+	case err != nil:
+		return apierrors.NewBadRequest(err.Error())
+	case q.opts.ResourceVersion == "":
+		err = q.newest(ctx)
+	case version > 0:
+		err = s.reach(ctx, version)
+	}
+	if err != nil {
+		return err
+	}
+	i, ok := s.current(q.target.key)
+	if !ok || s.cluster == (q.target.key.Namespace != "") {
+		return apierrors.NewNotFound(s.groupResource(), q.target.key.Name)
+	}
+	return q.writeItem(http.StatusOK, i)
+}

@@ -1,0 +1,191 @@
+package serve
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/wire"
+)
+
+// A Resource says how a collection looks from outside.
+type Resource[T lw.Object] struct {
+	Group, Version string // Group is empty for the core group. Default of Version: v1
+	Name           string // the plural, as in paths
+	Kind           string // Default: the name of T
+	Singular       string // Default: Kind in lower case
+	ShortNames     []string
+	Cluster        bool // the objects have no namespace
+
+	// Fields are what a field selector may use beside metadata.name and metadata.namespace. They
+	// are called once for each version of an object.
+	Fields map[string]func(obj T) string
+	// Columns are those of tables, between NAME and AGE.
+	Columns []Column[T]
+	// Encode replaces the encoding of T by encoding/json. It returns one JSON object. It is called
+	// once for each version of an object that anybody asks for, by any goroutine.
+	Encode func(obj T) ([]byte, error)
+	// History bounds what is kept to resume watches, to read past states and to go on with lists.
+	History HistoryLimits
+	// Fresh says how a request for the newest state is answered. Default: FreshUpstream for an
+	// Informer, FreshHere for all others.
+	Fresh Freshness
+	// Replica tells the versions of this process from those of others that serve the same derived
+	// collection. It is less than 1024. Default: random.
+	Replica uint16
+	// Validate is called by [ServeMemory] before each write, and refuses it by an error; one that is
+	// an APIStatus is sent as it is. old is zero for a creation, obj for a deletion.
+	Validate func(old, obj T) error
+}
+
+// A Column is a column of the tables that kubectl shows.
+type Column[T lw.Object] struct {
+	Name        string
+	Type        string // of OpenAPI: string, integer, number or boolean. Default: string
+	Description string
+	Wide        bool // only with -o wide
+	Value       func(obj T) Cell
+}
+
+// A Cell is the content of a table's cell: a string, a bool, an int64 or a float64.
+type Cell struct{ value any }
+
+// Text returns a cell with a string.
+func Text(s string) Cell { return Cell{s} }
+
+// Int returns a cell with a whole number.
+func Int[N ~int | ~int32 | ~int64](n N) Cell { return Cell{int64(n)} }
+
+// Bool returns a cell with a truth value.
+func Bool(b bool) Cell { return Cell{b} }
+
+// HistoryLimits bound a history. A zero field means the default.
+type HistoryLimits struct {
+	Events int   // Default: 10,000
+	Bytes  int64 // of the encoded events. Default: 64 MiB
+}
+
+// A Freshness says how a request for the newest state is answered.
+type Freshness int
+
+const (
+	// FreshDefault is FreshUpstream for an Informer, FreshHere for all others.
+	FreshDefault Freshness = iota
+	// FreshUpstream asks the informer's server how new it is, and answers when the collection is as
+	// new; see [lw.Informer.CatchUp].
+	FreshUpstream
+	// FreshHere answers with what is here.
+	FreshHere
+)
+
+// A resource is a Resource without its type parameter.
+type resource struct {
+	group, version, name, kind, singular string
+	shortNames                           []string
+	cluster                              bool
+	fieldNames                           []string // sorted
+	fields                               []func(obj any) string
+	columns                              []column
+	encode                               func(obj any, e wire.Encoding) ([]byte, error)
+	labels                               func(obj any) map[string]string
+	proto                                bool // encode knows protobuf
+	raw                                  bool // the objects are of the type Object
+}
+
+type column struct {
+	name, typ, description string
+	wide                   bool
+	value                  func(obj any) any
+}
+
+// labeled is implemented by objects that have labels.
+type labeled interface{ GetLabels() map[string]string }
+
+// resourceOf checks r and returns it without its type.
+func resourceOf[T lw.Object](r Resource[T]) (*resource, error) {
+	t := reflect.TypeFor[T]()
+	kind := r.Kind
+	if kind == "" {
+		kind = t.String()
+		if t.Kind() == reflect.Pointer {
+			kind = t.Elem().Name()
+		}
+	}
+	out := &resource{
+		group: r.Group, version: cmp.Or(r.Version, "v1"), name: r.Name, kind: kind,
+		singular: cmp.Or(r.Singular, strings.ToLower(kind)), shortNames: r.ShortNames, cluster: r.Cluster,
+	}
+	switch {
+	case r.Name == "":
+		return nil, errors.New("serve: a Resource without a Name")
+	case strings.ToLower(r.Name) != r.Name || strings.ContainsAny(r.Name, "/ "):
+		return nil, fmt.Errorf("serve: %q cannot be the Name of a Resource: it is a plural in lower case", r.Name)
+	case kind == "" || t == reflect.TypeFor[*Object]() && r.Kind == "":
+		return nil, fmt.Errorf("serve: %s: a Resource without a Kind", r.Name)
+	case r.Replica >= replicas:
+		return nil, fmt.Errorf("serve: %s: Replica is %d, and must be less than %d", r.Name, r.Replica, replicas)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+		f := r.Fields[name]
+		if f == nil {
+			return nil, fmt.Errorf("serve: %s: no function for the field %s", r.Name, name)
+		}
+		out.fieldNames = append(out.fieldNames, name)
+		out.fields = append(out.fields, func(obj any) string { return f(obj.(T)) })
+	}
+	for _, c := range r.Columns {
+		if c.Name == "" || c.Value == nil {
+			return nil, fmt.Errorf("serve: %s: a Column without a Name or a Value", r.Name)
+		}
+		out.columns = append(out.columns, column{
+			c.Name, cmp.Or(c.Type, "string"), c.Description, c.Wide, func(obj any) any { return c.Value(obj.(T)).value },
+		})
+	}
+	if t.Implements(reflect.TypeFor[labeled]()) {
+		out.labels = func(obj any) map[string]string { return obj.(labeled).GetLabels() }
+	}
+	out.raw = t == reflect.TypeFor[*Object]()
+	out.proto = t.Implements(reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()) && r.Encode == nil
+	out.encode = func(obj any, e wire.Encoding) ([]byte, error) {
+		if e == wire.Protobuf {
+			return obj.(interface{ Marshal() ([]byte, error) }).Marshal()
+		}
+		if r.Encode != nil {
+			return r.Encode(obj.(T))
+		}
+		return json.Marshal(obj)
+	}
+	return out, nil
+}
+
+// apiVersion returns the group and version as objects have them.
+func (r *resource) apiVersion() string {
+	if r.group == "" {
+		return r.version
+	}
+	return r.group + "/" + r.version
+}
+
+// item returns an object as an item.
+func (r *resource) item(obj any, key lw.Key, uid types.UID, version uint64) *item {
+	i := &item{path: listopts.Path(key), version: version, uid: uid, obj: obj}
+	if r.labels != nil {
+		i.labels = r.labels(obj)
+	}
+	if len(r.fields) > 0 {
+		i.fields = make([]string, len(r.fields))
+		for n, f := range r.fields {
+			i.fields[n] = f(obj)
+		}
+	}
+	return i
+}

@@ -1,0 +1,202 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+	"github.com/go-lw/lw/serve"
+)
+
+type Widget struct {
+	Metadata `json:"metadata"`
+	Size     int `json:"size"`
+}
+
+type Metadata struct {
+	lw.Meta
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+func (w *Widget) GetLabels() map[string]string { return w.Labels }
+
+func newWidget(key lw.Key, size int) *Widget {
+	w := &Widget{Size: size}
+	w.Labels = map[string]string{"even": map[bool]string{true: "yes", false: "no"}[size%2 == 0]}
+	w.Namespace, w.Name = key.Namespace, key.Name
+	return w
+}
+
+var widgets = serve.Resource[*Widget]{
+	Group: "example.io", Name: "widgets", Kind: "Widget",
+	Fields: map[string]func(*Widget) string{"size": func(w *Widget) string { return strconv.Itoa(w.Size) }},
+}
+
+var selectors = []lwtest.Selector[*Widget]{
+	{Labels: "even=yes", Matches: func(w *Widget) bool { return w.Size%2 == 0 }},
+	{Fields: "size=1", Matches: func(w *Widget) bool { return w.Size == 1 }},
+	{Fields: "metadata.name=one", Matches: func(w *Widget) bool { return w.Name == "one" }},
+}
+
+// A transport is a way from a client to a Handler.
+type transport struct {
+	name  string
+	start func(h http.Handler) *httptest.Server
+}
+
+func unstarted(h http.Handler, wrap func(net.Listener) net.Listener) *httptest.Server {
+	srv := httptest.NewUnstartedServer(h)
+	srv.Listener = wrap(srv.Listener)
+	return srv
+}
+
+var transports = []transport{
+	{"net/http", httptest.NewServer},
+	{"direct", func(h http.Handler) *httptest.Server {
+		srv := unstarted(h, serve.Listener)
+		srv.Start()
+		return srv
+	}},
+	{"direct TLS", func(h http.Handler) *httptest.Server {
+		srv := unstarted(h, serve.Listener)
+		srv.StartTLS()
+		return srv
+	}},
+	{"HTTP2", func(h http.Handler) *httptest.Server {
+		srv := httptest.NewUnstartedServer(h)
+		srv.EnableHTTP2 = true
+		srv.StartTLS()
+		return srv
+	}},
+}
+
+// A chain serves what a Memory has, directly or through relays.
+type chain struct {
+	name  string
+	serve func(t testing.TB, m *lw.Memory[*Widget], tr transport) (url string, client *http.Client, stop func())
+}
+
+const path = "/apis/example.io/v1/widgets"
+
+// running is a Handler with a server.
+type running struct {
+	srv  *httptest.Server
+	stop func()
+}
+
+// start runs a server of what serve serves.
+func start(t testing.TB, tr transport, opts serve.Options, serveOn func(ctx context.Context, h *serve.Handler) error) running {
+	ctx, cancel := context.WithCancel(context.Background())
+	opts.Logger = slog.New(slog.DiscardHandler)
+	if opts.Authorize == nil {
+		opts.Authorize = serve.AllowAll
+	}
+	h := serve.New(&opts)
+	ended := make(chan error, 1)
+	go func() { ended <- serveOn(ctx, h) }()
+	for len(h.Status()) == 0 {
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	if err := h.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	srv := tr.start(h)
+	return running{srv, func() {
+		cancel()
+		srv.CloseClientConnections()
+		srv.Close()
+		if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("Serve ended with %v", err)
+		}
+	}}
+}
+
+func startMemory(t testing.TB, tr transport, m *lw.Memory[*Widget]) running {
+	return start(t, tr, serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
+		return serve.ServeMemory(ctx, h, m, widgets)
+	})
+}
+
+// relay runs a relay of a server.
+func relay[T lw.Object](t testing.TB, tr transport, src lw.Source[T], r serve.Resource[T]) running {
+	return start(t, tr, serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
+		inf := lw.NewInformer(src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(ctx)
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		err := serve.Serve(ctx, h, inf, r)
+		cancel()
+		<-ran
+		return err
+	})
+}
+
+func typed(r running) lw.Source[*Widget] {
+	return &lw.HTTP[*Widget]{URL: r.srv.URL + path, Client: r.srv.Client()}
+}
+
+var rawWidgets = serve.Resource[*serve.Object]{
+	Group: "example.io", Name: "widgets", Kind: "Widget",
+	Fields: map[string]func(*serve.Object) string{"size": serve.Field("size")},
+}
+
+var chains = []chain{
+	{"Memory", func(t testing.TB, m *lw.Memory[*Widget], tr transport) (string, *http.Client, func()) {
+		r := startMemory(t, tr, m)
+		return r.srv.URL, r.srv.Client(), r.stop
+	}},
+	{"relay", func(t testing.TB, m *lw.Memory[*Widget], tr transport) (string, *http.Client, func()) {
+		r := relay(t, tr, lw.Source[*Widget](m), widgets)
+		return r.srv.URL, r.srv.Client(), r.stop
+	}},
+	{"three", func(t testing.TB, m *lw.Memory[*Widget], tr transport) (string, *http.Client, func()) {
+		first := startMemory(t, tr, m)
+		second := relay(t, tr, typed(first), widgets)
+		third := relay(t, tr, typed(second), widgets)
+		return third.srv.URL, third.srv.Client(), func() { third.stop(); second.stop(); first.stop() }
+	}},
+	{"raw", func(t testing.TB, m *lw.Memory[*Widget], tr transport) (string, *http.Client, func()) {
+		first := startMemory(t, tr, m)
+		second := relay(t, tr, lw.Source[*serve.Object](serve.Raw(first.srv.URL+path, first.srv.Client())), rawWidgets)
+		return second.srv.URL, second.srv.Client(), func() { second.stop(); first.stop() }
+	}},
+}
+
+func TestSource(t *testing.T) {
+	for _, c := range chains {
+		for _, tr := range transports {
+			for _, accept := range []string{"application/json", "application/cbor"} {
+				t.Run(c.name+"/"+tr.name+"/"+accept, func(t *testing.T) {
+					lwtest.Source(t, func() lwtest.Subject[*Widget] {
+						m := lw.NewMemory[*Widget]()
+						url, client, stop := c.serve(t, m, tr)
+						subject := lwtest.Subject[*Widget]{
+							Source: func() lw.Source[*Widget] {
+								return &lw.HTTP[*Widget]{URL: url + path, Client: client, Accept: accept}
+							},
+							Object: newWidget, Create: m.Create, Update: m.Update, Delete: m.Delete,
+							Close: stop, Selectors: selectors,
+						}
+						if c.name == "Memory" {
+							subject.Compact = m.Compact
+						}
+						return subject
+					})
+				})
+			}
+		}
+	}
+}

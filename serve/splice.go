@@ -1,0 +1,352 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// errNotObject says that bytes are not a JSON object.
+var errNotObject = errors.New("not a JSON object")
+
+// members calls member for each member of the JSON object that begins at data[at], which may have
+// spaces before it, with the name as it stands between its quotes and the place of the value. It
+// ends when member returns false. It checks no more of the JSON than it needs to find its way.
+func members(data []byte, at int, member func(name []byte, from, to int) bool) error {
+	at = skipSpace(data, at)
+	if at == len(data) || data[at] != '{' {
+		return errNotObject
+	}
+	at = skipSpace(data, at+1)
+	if at < len(data) && data[at] == '}' {
+		return nil
+	}
+	for at < len(data) {
+		if data[at] != '"' {
+			return errNotObject
+		}
+		end := skipString(data, at)
+		if end < 0 {
+			return errNotObject
+		}
+		name := data[at+1 : end-1]
+		at = skipSpace(data, end)
+		if at == len(data) || data[at] != ':' {
+			return errNotObject
+		}
+		from := skipSpace(data, at+1)
+		to := skipValue(data, from)
+		if to < 0 {
+			return errNotObject
+		}
+		if !member(name, from, to) {
+			return nil
+		}
+		at = skipSpace(data, to)
+		if at == len(data) {
+			return errNotObject
+		}
+		if data[at] == '}' {
+			return nil
+		}
+		if data[at] != ',' {
+			return errNotObject
+		}
+		at = skipSpace(data, at+1)
+	}
+	return errNotObject
+}
+
+func skipSpace(data []byte, at int) int {
+	for at < len(data) && (data[at] == ' ' || data[at] == '\n' || data[at] == '\t' || data[at] == '\r') {
+		at++
+	}
+	return at
+}
+
+// skipString returns the index after the string that begins at data[at], or -1.
+func skipString(data []byte, at int) int {
+	for at++; at < len(data); {
+		n := bytes.IndexByte(data[at:], '"')
+		if n < 0 {
+			return -1
+		}
+		end := at + n
+		escapes := 0
+		for end-1-escapes >= at && data[end-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return end + 1
+		}
+		at = end + 1
+	}
+	return -1
+}
+
+// skipValue returns the index after the value that begins at data[at], or -1.
+func skipValue(data []byte, at int) int {
+	start, depth := at, 0
+	for at < len(data) {
+		switch data[at] {
+		case '"':
+			if at = skipString(data, at); at < 0 {
+				return -1
+			}
+			if depth == 0 {
+				return at
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return after(start, at)
+			}
+			if depth--; depth == 0 {
+				return at + 1
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return after(start, at)
+			}
+		}
+		at++
+	}
+	return -1
+}
+
+// after returns end, the index after a number or literal that begins at start, or -1 if it is
+// empty.
+func after(start, end int) int {
+	if start == end {
+		return -1
+	}
+	return end
+}
+
+// find returns the place of a member's value in the JSON object at data[at]. from is 0 if there is
+// none.
+func find(data []byte, at int, name string) (from, to int, err error) {
+	err = members(data, at, func(n []byte, f, t int) bool {
+		if string(n) == name {
+			from, to = f, t
+		}
+		return from == 0
+	})
+	return from, to, err
+}
+
+// withKind returns a JSON object with the members kind and apiVersion. It puts what is missing in
+// front, and changes no other byte.
+func withKind(data []byte, kind, apiVersion string) ([]byte, error) {
+	var hasKind, hasVersion, empty = false, false, true
+	err := members(data, 0, func(name []byte, from, to int) bool {
+		empty = false
+		switch string(name) {
+		case "kind":
+			hasKind = to-from > len(`""`)
+		case "apiVersion":
+			hasVersion = to-from > len(`""`)
+		}
+		return !hasKind || !hasVersion
+	})
+	if err != nil || hasKind && hasVersion {
+		return data, err
+	}
+	out := make([]byte, 0, len(data)+len(kind)+len(apiVersion)+len(`{"kind":"","apiVersion":"",`))
+	out = append(out, '{')
+	if !hasKind {
+		out = append(append(append(out, `"kind":"`...), kind...), '"', ',')
+	}
+	if !hasVersion {
+		out = append(append(append(out, `"apiVersion":"`...), apiVersion...), '"', ',')
+	}
+	if empty {
+		out = out[:len(out)-1]
+	}
+	return append(out, data[bytes.IndexByte(data, '{')+1:]...), nil
+}
+
+// withVersion returns a JSON object with another metadata.resourceVersion, and with a
+// metadata.uid if it has none and uid is not empty. An object without metadata gets those of id.
+func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
+	from, to, err := find(data, 0, "metadata")
+	if err != nil {
+		return nil, err
+	}
+	if from == 0 || data[from] != '{' {
+		meta, err := json.Marshal(map[string]any{"metadata": id.metadata(version)})
+		if err != nil {
+			return nil, err
+		}
+		at := bytes.IndexByte(data, '{') + 1
+		if skipSpace(data, at) < len(data) && data[skipSpace(data, at)] != '}' {
+			meta[len(meta)-1] = ','
+		} else {
+			meta = meta[:len(meta)-1]
+		}
+		return concat(data[:at], meta[1:], data[at:]), nil
+	}
+	value := fmt.Appendf(nil, `"%d"`, version)
+	var vFrom, vTo, uFrom, uTo int
+	empty := true
+	err = members(data[:to], from, func(name []byte, f, t int) bool {
+		empty = false
+		switch string(name) {
+		case "resourceVersion":
+			vFrom, vTo = f, t
+		case "uid":
+			uFrom, uTo = f, t
+		}
+		return vFrom == 0 || uFrom == 0
+	})
+	if err != nil {
+		return nil, err
+	}
+	var front []byte // new members
+	if vFrom == 0 {
+		front = append(append(append(front, `"resourceVersion":`...), value...), ',')
+	}
+	uid := []byte(nil)
+	if id.uid != "" && (uFrom == 0 || string(data[uFrom:uTo]) == `""`) {
+		if uid, err = json.Marshal(id.uid); err != nil {
+			return nil, err
+		}
+		if uFrom == 0 {
+			front = append(append(append(front, `"uid":`...), uid...), ',')
+		}
+	}
+	if empty && len(front) > 0 {
+		front = front[:len(front)-1]
+	}
+	out := make([]byte, 0, len(data)+len(front)+len(value)+len(uid))
+	out = append(append(out, data[:from+1]...), front...)
+	at := from + 1
+	replace := func(f, t int, with []byte) {
+		if f != 0 && with != nil {
+			out = append(append(out, data[at:f]...), with...)
+			at = t
+		}
+	}
+	if uFrom != 0 && uFrom < vFrom {
+		replace(uFrom, uTo, uid)
+		replace(vFrom, vTo, value)
+	} else {
+		replace(vFrom, vTo, value)
+		replace(uFrom, uTo, uid)
+	}
+	return append(out, data[at:]...), nil
+}
+
+// identity is what an object whose encoding has no metadata, or no UID, is known by.
+type identity struct{ namespace, name, uid string }
+
+func (id identity) metadata(version uint64) map[string]string {
+	m := map[string]string{"name": id.name, "resourceVersion": fmt.Sprint(version)}
+	if id.namespace != "" {
+		m["namespace"] = id.namespace
+	}
+	if id.uid != "" {
+		m["uid"] = id.uid
+	}
+	return m
+}
+
+func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// Fields of the protobuf messages of API objects. Metadata is the first of every kind of object; see
+// https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/generated.proto.
+const (
+	fieldMetadata        = 1
+	fieldUID             = 5
+	fieldResourceVersion = 6
+)
+
+// withVersionProto is withVersion for the protobuf message of an object.
+func withVersionProto(message []byte, version uint64, id identity) ([]byte, error) {
+	meta, from, to, err := protoField(message, fieldMetadata)
+	if err != nil {
+		return nil, err
+	}
+	if meta == nil {
+		return nil, errors.New("a protobuf message without metadata")
+	}
+	_, vFrom, vTo, err := protoField(meta, fieldResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	value := binary.AppendUvarint(nil, fieldResourceVersion<<3|2)
+	text := fmt.Sprint(version)
+	value = append(binary.AppendUvarint(value, uint64(len(text))), text...)
+	meta = concat(meta[:vFrom], value, meta[vTo:])
+	uid, uFrom, uTo, err := protoField(meta, fieldUID)
+	if err != nil {
+		return nil, err
+	}
+	if id.uid != "" && len(uid) == 0 {
+		value := binary.AppendUvarint(nil, fieldUID<<3|2)
+		value = append(binary.AppendUvarint(value, uint64(len(id.uid))), id.uid...)
+		meta = concat(meta[:uFrom], value, meta[uTo:])
+	}
+	head := binary.AppendUvarint(nil, fieldMetadata<<3|2)
+	head = binary.AppendUvarint(head, uint64(len(meta)))
+	return concat(message[:from], head, meta, message[to:]), nil
+}
+
+// protoField returns the value of a field of a message that has a length, and the place of the
+// whole field. If there is none, the place is the end of the message.
+func protoField(message []byte, number uint64) (value []byte, from, to int, err error) {
+	for at := 0; at < len(message); {
+		tag, n := binary.Uvarint(message[at:])
+		if n <= 0 {
+			return nil, 0, 0, errNotProto
+		}
+		start := at + n
+		var size uint64
+		switch tag & 7 {
+		case 0:
+			_, n := binary.Uvarint(message[start:])
+			size = uint64(max(n, 0))
+		case 1:
+			size = 8
+		case 5:
+			size = 4
+		case 2:
+			length, n := binary.Uvarint(message[start:])
+			if n <= 0 {
+				return nil, 0, 0, errNotProto
+			}
+			start += n
+			size = length
+		}
+		if size > uint64(len(message)-start) || size == 0 && tag&7 != 2 {
+			return nil, 0, 0, errNotProto
+		}
+		end := start + int(size)
+		if tag == number<<3|2 {
+			return message[start:end], at, end, nil
+		}
+		at = end
+	}
+	return nil, len(message), len(message), nil
+}
+
+var errNotProto = errors.New("not a protobuf message")
+
+// decimal returns a resource version as a number; ok is false if it is none.
+func decimal(text string) (version uint64, ok bool) {
+	if text == "" || text[0] == '0' && text != "0" {
+		return 0, false
+	}
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' || version > (math.MaxUint64-9)/10 {
+			return 0, false
+		}
+		version = version*10 + uint64(c-'0')
+	}
+	return version, true
+}

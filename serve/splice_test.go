@@ -1,0 +1,216 @@
+package serve
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+// object draws a JSON object with names and values that mislead whoever does not parse.
+func drawObject(t *rapid.T, depth int) map[string]any {
+	names := rapid.SampledFrom([]string{
+		"metadata", "resourceVersion", "uid", "kind", "apiVersion", "name", "a", "", `"`, `\`, `a"b\`, "{", "}", "[,]:", "é\u2028", "labels",
+	})
+	object := map[string]any{}
+	for range rapid.IntRange(0, 5).Draw(t, "members") {
+		object[names.Draw(t, "name")] = drawValue(t, depth)
+	}
+	return object
+}
+
+func drawValue(t *rapid.T, depth int) any {
+	kinds := 5
+	if depth > 0 {
+		kinds = 7
+	}
+	switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+	case 0:
+		return rapid.SampledFrom([]string{"", "x", `"`, `\"`, `\\`, `{"metadata":{"uid":"u"}}`, "},", "\n"}).Draw(t, "string")
+	case 1:
+		return rapid.SampledFrom([]float64{0, -1.5e300, 12}).Draw(t, "number")
+	case 2:
+		return nil
+	case 3:
+		return true
+	case 4:
+		return []any{}
+	case 5:
+		return drawObject(t, depth-1)
+	}
+	return []any{drawValue(t, depth-1), drawObject(t, depth-1)}
+}
+
+// encode writes an object with or without spaces.
+func drawJSON(t *rapid.T, object any) []byte {
+	data, err := json.Marshal(object)
+	if rapid.Bool().Draw(t, "spaces") {
+		data, err = json.MarshalIndent(object, " ", "\t")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func decodeObject(t rapid.TB, data []byte) map[string]any {
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return object
+}
+
+// Another version changes the version, adds what is missing, and leaves everything else.
+func TestWithVersion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		object := drawObject(t, 2)
+		if rapid.Bool().Draw(t, "metadata") {
+			object["metadata"] = drawObject(t, 1)
+		}
+		id := identity{"n", "o", rapid.SampledFrom([]string{"", "u"}).Draw(t, "uid")}
+		data := drawJSON(t, object)
+		got, err := withVersion(data, 7, id)
+		if err != nil {
+			t.Fatalf("%v: %s", err, data)
+		}
+		want := decodeObject(t, data)
+		meta, ok := want["metadata"].(map[string]any)
+		if !ok {
+			meta = map[string]any{"namespace": "n", "name": "o"}
+			want["metadata"] = meta
+		}
+		if _, had := object["metadata"]; had && !ok {
+			return // an object whose metadata is none has two members of the name then
+		}
+		meta["resourceVersion"] = "7"
+		if id.uid != "" && (meta["uid"] == nil && !hasNull(meta, "uid") || meta["uid"] == "") {
+			meta["uid"] = "u"
+		}
+		if diff := cmp.Diff(want, decodeObject(t, got)); diff != "" {
+			t.Fatalf("%s\nbecame\n%s\n%s", data, got, diff)
+		}
+	})
+}
+
+func hasNull(m map[string]any, name string) bool {
+	v, ok := m[name]
+	return ok && v == nil
+}
+
+// The kind is put in front if it is not there, and nothing else changes.
+func TestWithKind(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		object := drawObject(t, 2)
+		for _, name := range []string{"kind", "apiVersion"} {
+			delete(object, name)
+			if rapid.Bool().Draw(t, name) {
+				object[name] = "Own"
+			}
+		}
+		data := drawJSON(t, object)
+		got, err := withKind(data, "Pod", "v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := decodeObject(t, data)
+		if want["kind"] == nil {
+			want["kind"] = "Pod"
+		}
+		if want["apiVersion"] == nil {
+			want["apiVersion"] = "v1"
+		}
+		if diff := cmp.Diff(want, decodeObject(t, got)); diff != "" {
+			t.Fatalf("%s\nbecame\n%s\n%s", data, got, diff)
+		}
+		if again, err := withKind(got, "Pod", "v1"); err != nil || &again[0] != &got[0] {
+			t.Fatal("an object with a kind was copied")
+		}
+	})
+}
+
+// What members finds in any bytes is what encoding/json finds, and it never panics.
+func FuzzMembers(f *testing.F) {
+	for _, s := range []string{`{}`, `{"a":1,"b":{"c":[1,"]"]}}`, ` { "a" : "\\\"" , "b":null } `, `{"a":}`, `{"a":"`, `[`, `{"a":1 "b":2}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got := map[string]string{}
+		err := members(data, 0, func(name []byte, from, to int) bool {
+			got[string(name)] = string(data[from:to])
+			return true
+		})
+		_, _ = withVersion(data, 1, identity{"a", "b", "c"})
+		_, _ = withKind(data, "K", "v1")
+		var o Object
+		_ = o.UnmarshalJSON(data)
+		var want map[string]json.RawMessage
+		if json.Unmarshal(data, &want) != nil || want == nil {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%v: %s", err, data)
+		}
+		for raw, value := range got {
+			var name string
+			if json.Unmarshal([]byte(`"`+raw+`"`), &name) != nil {
+				t.Fatalf("the name %q", raw)
+			}
+			if string(want[name]) != value && len(got) == len(want) {
+				t.Fatalf("%q is %s, want %s", name, value, want[name])
+			}
+		}
+	})
+}
+
+// Another version in a protobuf message is as if the object had been encoded with it.
+func TestWithVersionProto(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		obj := &metav1.PartialObjectMetadata{}
+		obj.Name = "x"
+		obj.ResourceVersion = rapid.SampledFrom([]string{"", "5", "1234567890123456789"}).Draw(t, "version")
+		obj.UID = "own"
+		if rapid.Bool().Draw(t, "no uid") {
+			obj.UID = ""
+		}
+		if rapid.Bool().Draw(t, "labels") {
+			obj.Labels = map[string]string{"a": string(make([]byte, rapid.IntRange(0, 300).Draw(t, "long")))}
+			obj.Generation = 300
+		}
+		data, err := obj.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := withVersionProto(data, 77, identity{uid: "made"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := obj.DeepCopy()
+		want.ResourceVersion = "77"
+		if want.UID == "" {
+			want.UID = "made"
+		}
+		back := &metav1.PartialObjectMetadata{}
+		if err := back.Unmarshal(got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, back); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// Bytes that are no message are an error.
+func FuzzProto(f *testing.F) {
+	f.Add([]byte("\x0a\x03\x0a\x01x"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		out, err := withVersionProto(data, 1, identity{uid: "u"})
+		if err == nil && len(out) < 3 {
+			t.Fatal("no version")
+		}
+		var o Object
+		_ = o.Unmarshal(data)
+	})
+}

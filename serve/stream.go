@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/wire"
+)
+
+// A stream writes the events of a watch. put gets each frame, in order; its error ends the watch.
+type stream struct {
+	served *served
+	format format
+	put    func(f frame) error
+	flush  func() error
+}
+
+// errGone says that the client takes nothing any more.
+var errGone = errors.New("serve: the client is gone")
+
+// gone returns the error of a write as an errGone.
+func gone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errGone, err)
+}
+
+// stream begins the answer to a watch over net/http.
+func (q *request) stream() *stream {
+	control := http.NewResponseController(q.w)
+	timeout := q.h.opts.Limits.WriteTimeout
+	header := q.w.Header()
+	header.Set("Content-Type", q.format.codec.Format().ContentType(true))
+	header.Set("Cache-Control", "no-cache, private")
+	q.w.WriteHeader(http.StatusOK)
+	return &stream{
+		served: q.served, format: q.format,
+		put: func(f frame) error {
+			// Where there are no deadlines, a client that is gone ends the request.
+			_ = control.SetWriteDeadline(time.Now().Add(timeout))
+			_, err := q.w.Write(f.event())
+			return gone(err)
+		},
+		flush: func() error {
+			_ = control.SetWriteDeadline(time.Now().Add(timeout))
+			return gone(control.Flush())
+		},
+	}
+}
+
+// event sends an event of the history.
+func (out *stream) event(e *event, typ watch.EventType) error {
+	f, err := out.served.frameOf(e, typ, out.format)
+	if err != nil {
+		return err
+	}
+	out.served.counts.events.Add(1)
+	return out.put(f)
+}
+
+// item sends an item of the state with which the watch begins.
+func (out *stream) item(typ watch.EventType, i *item) error {
+	f, err := out.served.itemFrame(i, i.version, typ, out.format)
+	if err != nil {
+		return err
+	}
+	return out.put(f)
+}
+
+// bookmark sends a bookmark. end says that it ends the initial events.
+func (out *stream) bookmark(version uint64, end bool) error {
+	codec := out.format.codec
+	object := codec.Bookmark(version, end)
+	return out.put(newFrame(len(object)+64, func(b []byte) []byte { return codec.AppendEvent(b, watch.Bookmark, object) }))
+}
+
+// failure sends the ERROR event with which a watch ends.
+func (out *stream) failure(err error) error {
+	if apierrors.IsResourceExpired(err) {
+		out.served.counts.expired.Add(1)
+	}
+	return out.put(newFrame(512, func(b []byte) []byte { return out.format.codec.AppendErrorEvent(b, wire.Status(err)) }))
+}
+
+// end ends the answer. err says why: io.EOF that its time is over.
+func (out *stream) end(err error) error {
+	if !errors.Is(err, errGone) {
+		if !errors.Is(err, io.EOF) {
+			err = out.failure(err)
+		}
+		err = errors.Join(err, out.flush())
+	}
+	if errors.Is(err, errGone) {
+		panic(http.ErrAbortHandler) // not the end of a stream, but a break
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/order"
+)
+
+// A watcher is a watch of a client: a place in a history, and what is sent from there. Its memory
+// does not depend on what it has not sent.
+type watcher struct {
+	served    *served
+	place     place
+	filter    *filter
+	format    format
+	bookmarks bool
+	opened    time.Time
+	deadline  time.Time // its time is over
+	bookmark  time.Time // the next bookmark is due
+	endAt     time.Time // when it ends because the history has begun anew or ended; zero: it has not
+}
+
+const (
+	// bookmarkBefore is how long before the end of a watch a last bookmark is sent.
+	bookmarkBefore = 2 * time.Second
+	// staleSpread is the time over which the watches end after a new beginning, since each of them
+	// is followed by a list; closeSpread that over which they end when the Handler is closed.
+	staleSpread = 5 * time.Second
+	closeSpread = 2 * time.Second
+)
+
+// watch answers with a watch.
+func (q *request) watch() error {
+	done, err := q.served.beginWatch(q.r)
+	if err != nil {
+		return err
+	}
+	defer func() { done() }()
+	w, initial, err := q.open()
+	if gone := apierrors.IsResourceExpired(err); err != nil && !gone {
+		return err
+	}
+	if err != nil {
+		return q.stream().end(err) // a client of a watch is told of a 410 in its stream
+	}
+	if q.takeOver(w, initial, done) {
+		done = func() {}
+		return nil
+	}
+	return w.run(q.r.Context(), q.stream(), initial)
+}
+
+// initialEvents are what a watch sends before the first change.
+type initialEvents struct {
+	state    order.List[*item]
+	version  uint64
+	send     bool // the state
+	bookmark bool // the end of the state
+}
+
+// open finds the place at which the watch begins.
+func (q *request) open() (*watcher, initialEvents, error) {
+	var initial initialEvents
+	s, ctx, opts := q.served, q.r.Context(), &q.opts
+	if err := listopts.ValidateWatch(*opts); err != nil {
+		return nil, initial, err
+	}
+	f, err := q.filter()
+	if err != nil {
+		return nil, initial, err
+	}
+	version, err := listopts.ParseVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, initial, listopts.WithoutReason(err)
+	}
+	limits := &q.h.opts.Limits
+	w := &watcher{served: s, filter: f, format: q.format, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}
+	timeout := limits.WatchTimeout + rand.N(limits.WatchTimeout)
+	if t := opts.TimeoutSeconds; t != nil && *t > 0 {
+		timeout = time.Duration(min(*t, int64(24*time.Hour/time.Second))) * time.Second
+	}
+	w.deadline = w.opened.Add(timeout)
+	w.bookmark = w.nextBookmark(w.opened)
+
+	streamed := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+	initial.send = streamed || opts.SendInitialEvents == nil && version == 0
+	initial.bookmark = streamed && w.bookmarks
+	if !initial.send && version > 0 {
+		w.place, err = s.open(version)
+		return w, initial, err
+	}
+	switch {
+	case opts.ResourceVersion == "":
+		err = q.newest(ctx)
+	case version > 0:
+		err = s.reach(ctx, version)
+	}
+	if err != nil {
+		return nil, initial, err
+	}
+	w.place, initial.state = s.openNow()
+	initial.version = w.place.after
+	return w, initial, nil
+}
+
+// nextBookmark returns when the bookmark after t is due.
+func (w *watcher) nextBookmark(t time.Time) time.Time {
+	at := t.Add(w.served.handler.opts.BookmarkEvery)
+	if last := w.deadline.Add(-bookmarkBefore); last.After(t) && last.Before(at) {
+		return last
+	}
+	return at
+}
+
+// wake returns when the watch has something to do although nothing has changed.
+func (w *watcher) wake() time.Time {
+	at := w.deadline
+	if w.bookmarks && w.bookmark.Before(at) {
+		at = w.bookmark
+	}
+	if !w.endAt.IsZero() && w.endAt.Before(at) {
+		at = w.endAt
+	}
+	return at
+}
+
+// run sends the watch, until it ends or the client is gone.
+func (w *watcher) run(ctx context.Context, out *stream, initial initialEvents) error {
+	err := w.sendInitial(ctx, out, initial)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var buf []*event
+	for err == nil {
+		var r reading
+		if r, err = w.step(out, buf[:0]); err != nil {
+			break
+		}
+		buf = r.events
+		if err = out.flush(); err != nil {
+			break
+		}
+		if r.wait == nil {
+			continue
+		}
+		timer.Reset(time.Until(w.wake()))
+		select {
+		case <-r.wait:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return out.end(err)
+}
+
+// sendInitial sends the state with which the watch begins.
+func (w *watcher) sendInitial(ctx context.Context, out *stream, initial initialEvents) error {
+	if initial.send {
+		prefix := listopts.Prefix(w.filter.Namespace())
+		for _, i := range initial.state.From(prefix) {
+			if len(prefix) > 0 && (len(i.path) < len(prefix) || i.path[:len(prefix)] != prefix) {
+				break
+			}
+			if !w.filter.matches(i) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := out.item(watch.Added, i); err != nil {
+				return err
+			}
+		}
+	}
+	if initial.bookmark {
+		if err := out.bookmark(initial.version, true); err != nil {
+			return err
+		}
+	}
+	if out.flush == nil {
+		return nil
+	}
+	return out.flush()
+}
+
+// step sends the events that are at the watch's place, or does what is due. io.EOF ends the watch,
+// and so does any other error.
+func (w *watcher) step(out *stream, buf []*event) (reading, error) {
+	now := time.Now()
+	if !now.Before(w.deadline) {
+		return reading{}, io.EOF
+	}
+	r, err := w.served.read(w.place, buf)
+	switch {
+	case err != nil:
+		return r, err
+	case r.stale:
+		if w.ending(now, staleSpread) {
+			return r, listopts.TooOld(w.place.after, w.served.oldestKnown())
+		}
+		return r, nil
+	}
+	for _, e := range r.events {
+		w.place.position++
+		if e.version <= w.place.after {
+			continue
+		}
+		if err := w.send(out, e); err != nil {
+			return r, err
+		}
+	}
+	switch {
+	case r.ended && w.ending(now, r.endWithin):
+		return r, errors.Join(w.sendBookmark(out, r.here), io.EOF)
+	case r.wait != nil && !now.Before(w.bookmark):
+		w.bookmark = w.nextBookmark(now)
+		return r, w.sendBookmark(out, r.here)
+	}
+	return r, nil
+}
+
+// ending reports whether the time has come at which the watch ends, within a while from now on.
+func (w *watcher) ending(now time.Time, within time.Duration) bool {
+	if w.endAt.IsZero() {
+		w.endAt = now.Add(rand.N(within + 1))
+	}
+	return !now.Before(w.endAt)
+}
+
+// sendBookmark sends a bookmark, if the client allows them and there is something to say.
+func (w *watcher) sendBookmark(out *stream, version uint64) error {
+	if !w.bookmarks || version < w.place.after {
+		return nil
+	}
+	return out.bookmark(version, false)
+}
+
+// send sends an event as the watch's filter sees it. An object that begins to match is Added, and
+// one that stops is Deleted.
+func (w *watcher) send(out *stream, e *event) error {
+	was, is := w.filter.matches(e.old), w.filter.matches(e.new)
+	switch {
+	case was && is:
+		return out.event(e, watch.Modified)
+	case is:
+		return out.event(e, watch.Added)
+	case was:
+		return out.event(e, watch.Deleted)
+	}
+	return nil
+}
