@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func dial(t testing.TB, srv *httptest.Server, query string) net.Conn {
 }
 
 // count reads a watch until it has n events, or to its end, and returns the last line.
-func count(c net.Conn, n int) (events int, last string, err error) {
+func count(c net.Conn, n int, told func(events int)) (events int, last string, err error) {
 	resp, err := http.ReadResponse(bufio.NewReaderSize(c, 64<<10), nil)
 	if err != nil {
 		return 0, "", err
@@ -52,6 +53,7 @@ func count(c net.Conn, n int) (events int, last string, err error) {
 		}
 		if last = line; !strings.Contains(line, `"ERROR"`) {
 			events++
+			told(events)
 		}
 	}
 	return events, last, nil
@@ -76,9 +78,11 @@ func TestStalledClients(t *testing.T) {
 				reading = append(reading, dial(t, run.srv, "resourceVersion=1"))
 			}
 			var all sync.WaitGroup
-			for _, c := range reading {
+			have := make([]atomic.Int64, clients)
+			for i, c := range reading {
 				all.Go(func() {
-					if n, last, err := count(c, events); n != events || err != nil {
+					defer have[i].Store(events)
+					if n, last, err := count(c, events, func(n int) { have[i].Store(int64(n)) }); n != events || err != nil {
 						t.Errorf("a client that reads got %d events and %v; the last one is %s", n, err, last)
 					}
 				})
@@ -94,7 +98,13 @@ func TestStalledClients(t *testing.T) {
 				if _, err := write(w); err != nil {
 					t.Fatal(err)
 				}
-				if n%100 == 0 { // those that read have not more to read than the history has
+				// Those that read have no more to read than the history has.
+				for i := range have {
+					for int(have[i].Load()) < n-1000 {
+						runtime.Gosched()
+					}
+				}
+				if n%100 == 0 {
 					if resp, err := run.srv.Client().Get(run.srv.URL + path); err != nil || resp.StatusCode != 200 {
 						t.Fatal(err, resp)
 					} else {
@@ -105,7 +115,7 @@ func TestStalledClients(t *testing.T) {
 			}
 			all.Wait()
 			for _, c := range stalled {
-				n, last, err := count(c, events+1)
+				n, last, err := count(c, events+1, func(int) {})
 				if !strings.Contains(last, `"code":410`) || err != io.EOF || n == 0 {
 					t.Errorf("a client that reads late got %d events, then %v: %.200s", n, err, last)
 				}

@@ -27,7 +27,7 @@ func ServeMemory[T lw.Object](ctx context.Context, h *Handler, m *lw.Memory[T], 
 		return oldest
 	}
 	if r.Fresh != FreshHere {
-		s.catchUp = inf.CatchUp
+		s.catchUp = func(context.Context) (string, error) { return m.ResourceVersion(), nil }
 	}
 	// The informer ends after follow, so that what ends follow is ctx.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
