@@ -92,7 +92,6 @@ var equivalents = []equivalent{
 	{"internal/table/groups.go", "(*Groups).fire", "!g.signals.Waiting()", "false", speed, ""},
 	{"internal/table/hash.go", "hashText", "0", "(0) + 1", "any start will do", "h := s[0]"},
 	{"internal/table/index.go", "(*Store).Add", "d.grow(cap(all))", "", speed, ""},
-	{"internal/table/index.go", "(*draftOf).skip", "d.ends = append(d.ends, from)", "", "a draft of a batch has one object, and none without ends", ""},
 	{"internal/table/snapshot.go", "(*Store).Snapshot", "snap != nil", "false", speed, ""},
 	{"internal/table/store.go", "(*Store).removeLocked", "sh.objs.Set(position, none)", "table.store(entry, value{})", "both are done before the lock is released", ""},
 	{"internal/table/value.go", "nameOf", "long", "s", memory, ""},
