@@ -304,7 +304,8 @@ func ExampleSource_polling() {
 	src := directory{names: func() []string { return *names.Load() }, every: 10 * time.Millisecond}
 
 	files := lw.NewInformer(lw.Source[*Widget](src), nil)
-	files.AddHandler(lw.Handler[*Widget]{Delete: func(w *Widget) { fmt.Println(w.Name, "is gone") }})
+	gone := make(chan string, 1)
+	files.AddHandler(lw.Handler[*Widget]{Delete: func(w *Widget) { gone <- w.Name }})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan struct{})
@@ -322,13 +323,14 @@ func ExampleSource_polling() {
 		return
 	}
 	fmt.Println(files.Store().Len(), "files, as of a minute ago or less:", time.Since(files.Status().LastList) < time.Minute)
+	fmt.Println(<-gone, "is gone")
 	cancel()
 	<-done
 
-	// Unordered output:
+	// Output:
 	// 2 files
-	// two is gone
 	// 2 files, as of a minute ago or less: true
+	// two is gone
 }
 
 // A reflector asks this after an outage: a server that was restored from a backup may be past
