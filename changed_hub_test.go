@@ -98,7 +98,8 @@ func TestChangedModel(t *testing.T) {
 				switch {
 				case w.kind == "replace" || i == 0:
 					// What is even stays, of those that the list has.
-					h.replace(objs, version, version, false, table.Changes[*ball]{Same: func(_, new *ball) bool { return new.Name == "0" }, Distrust: true})
+					same := table.Comparison[*ball]{Same: func(_, new *ball) bool { return new.Name == "0" }, Distrust: true}
+					h.commit(h.store.store.Compare(objs, same), version, version, func() {})
 				case w.kind == "remove":
 					h.remove(KeyOf(objs[0]), version, version)
 				default:
@@ -175,7 +176,7 @@ func TestChangedOrder(t *testing.T) {
 
 	obj := func(uid int) *looking { return &looking{*newBall("a", uid, uid), func() { look("UID") }} }
 	look = func(string) {}
-	h.replace([]*looking{obj(1)}, "1", "1", false, table.Changes[*looking]{})
+	h.replace([]*looking{obj(1)}, "1", "1")
 	for i, name := range []string{"set", "replace"} {
 		look = func(string) {}
 		o := obj(i + 2)
@@ -202,7 +203,7 @@ func TestChangedOrder(t *testing.T) {
 		if name == "set" {
 			h.set(key, o, "2", "2")
 		} else {
-			h.replace([]*looking{o}, "3", "3", false, table.Changes[*looking]{})
+			h.replace([]*looking{o}, "3", "3")
 		}
 		for what := range channels {
 			if !last[what] {
@@ -268,7 +269,7 @@ func TestChangedOfContexts(t *testing.T) {
 	for name, change := range map[string]func(){
 		"set":     func() { h.set(KeyOf(a), a, "3", "3") },
 		"remove":  func() { h.remove(KeyOf(a), "4", "4") },
-		"replace": func() { h.replace([]*ball{a, b}, "5", "5", false, table.Changes[*ball]{}) },
+		"replace": func() { h.replace([]*ball{a, b}, "5", "5") },
 	} {
 		h.set(KeyOf(a), newBall("a", 1, 1), "2", "2")
 		h.changes.Wait(ctx, KeyOf(a), nil)

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-lw/lw/internal/table"
 )
 
 // part is an object of the benchmarks of graphs.
@@ -40,7 +38,7 @@ func partsOf(n int) (c hubCollection, set func(i, size int)) {
 	for i := range objs {
 		objs[i] = &part{Meta: Meta{Namespace: "n", Name: fmt.Sprint("part-", i), ResourceVersion: "1"}, Group: fmt.Sprint("g", i/10)}
 	}
-	c.hub.replace(objs, "1", "1", false, table.Changes[*part]{})
+	c.hub.replace(objs, "1", "1")
 	version := 1
 	return c, func(i, size int) {
 		version++

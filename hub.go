@@ -131,51 +131,48 @@ func (c change[T]) key() Key {
 	return KeyOf(c.new)
 }
 
-// replace makes objs the whole content and report the reported version, and appends the differences
-// to the log, deletions first. version is the resource version that the changes lead to. The spec
-// says how to compare and what to keep; its Done is called under mu, when the store has the content
-// and no consumer or wait has learned of it.
+// commit makes the list that is staged in list the content and report the reported version, and
+// appends the differences to the log, deletions first. version is the resource version that the
+// changes lead to. shown is called under mu, when the store has the content and no consumer or wait
+// has learned of it.
 //
-// The first replace appends nothing to the log. Every consumer begins with a snapshot, also those
+// The first commit appends nothing to the log. Every consumer begins with a snapshot, also those
 // that have waited for the content, and would find all of it in the log a second time.
-//
-// replace returns the differences. The first replace returns them only if wanted is true, because
-// the log does not need them.
-func (h *hub[T]) replace(objs []T, version, report string, wanted bool, spec table.Changes[T]) (changes []change[T]) {
-	first := !isClosed(h.synced)
-	if !first || wanted {
-		spec.Change = func(old, new T) { changes = append(changes, change[T]{old, new}) }
-	}
+func (h *hub[T]) commit(list *table.Replacement[T], version, report string, shown func()) {
+	h.mu.Lock()
+	list.CommitLocked(report)
+	shown()
 	var fired signal.Fired
-	done := spec.Done
-	spec.Done = func() {
-		if done != nil {
-			done()
-		}
-		if first {
-			fired = h.firstLocked()
-			return
-		}
-		if h.changes.Waiting() {
-			keys := make([]Key, len(changes))
-			for i, c := range changes {
-				keys[i] = c.key()
-			}
-			fired = h.changes.Fire(keys...)
-		}
-		if len(changes) > 0 {
-			h.era.relists++
-		}
-		d := Delta[T]{Cause: CauseRelist, ResourceVersion: version}
-		for _, c := range changes {
-			d.Old, d.New = c.old, c.new
-			emit(d, h.log.put)
-		}
+	if !isClosed(h.synced) {
+		fired = h.firstLocked()
+	} else {
+		fired = h.relistedLocked(list, version)
 	}
-	h.store.store.Replace(objs, report, spec)
+	h.mu.Unlock()
+	list.Release()
 	fired.Release()
 	h.notify()
-	return changes
+}
+
+// relistedLocked fires the signals of the differences that list has made, and appends them to the
+// log.
+func (h *hub[T]) relistedLocked(list *table.Replacement[T], version string) (fired signal.Fired) {
+	if h.changes.Waiting() {
+		var keys []Key
+		for old, obj := range list.All() {
+			keys = append(keys, change[T]{old, obj}.key())
+		}
+		fired = h.changes.Fire(keys...)
+	}
+	if list.Len() > 0 {
+		h.era.relists++
+	}
+	d := Delta[T]{Cause: CauseRelist, ResourceVersion: version}
+	for old, obj := range list.All() {
+		d.Old, d.New = old, obj
+		emit(d, h.log.put)
+	}
+	return fired
 }
 
 // tellLocked fires the signals of what the batch of a graph's step has changed, and appends the

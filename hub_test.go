@@ -21,8 +21,13 @@ import (
 func newTestHub(mu *sync.Mutex, objs ...*ball) *hub[*ball] {
 	h := newHub[*ball]((&Options{}).withDefaults("ball"), mu)
 	h.status = func() Status { return Status{} }
-	h.replace(objs, "1", "1", false, table.Changes[*ball]{})
+	h.replace(objs, "1", "1")
 	return h
+}
+
+// replace makes objs the content, as a list does.
+func (h *hub[T]) replace(objs []T, version, report string) {
+	h.commit(h.store.store.Compare(objs, table.Comparison[T]{}), version, report, func() {})
 }
 
 // A replica is what a consumer knows from the deltas that it was handed.
@@ -75,7 +80,7 @@ func TestReadToCut(t *testing.T) {
 					h.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
 				}
 				if rand.N(1000) == 0 {
-					h.replace([]*ball{b}, b.ResourceVersion, b.ResourceVersion, false, table.Changes[*ball]{})
+					h.replace([]*ball{b}, b.ResourceVersion, b.ResourceVersion)
 				}
 			}
 		})
@@ -171,7 +176,7 @@ func TestSubscriptions(t *testing.T) {
 		t.Fatalf("before the first content: started %v, %d wait", isClosed(early.started), len(h.waiting))
 	}
 	a := newBall("a", 1, 1)
-	h.replace([]*ball{a}, "1", "1", false, table.Changes[*ball]{})
+	h.replace([]*ball{a}, "1", "1")
 	late := &subscription[*ball]{}
 	h.subscribe(late)
 	if isClosed(gone.started) {
@@ -231,7 +236,7 @@ func TestVersionsOfDeltas(t *testing.T) {
 	h.set(KeyOf(a), a2, "2", "")
 	h.set(KeyOf(b), b, "3", "")
 	h.remove(KeyOf(a), "4", "")
-	h.replace([]*ball{a2}, "5", "1", false, table.Changes[*ball]{})
+	h.replace([]*ball{a2}, "5", "1")
 	deltas, err := c.Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +249,7 @@ func TestVersionsOfDeltas(t *testing.T) {
 	}
 }
 
-// The spec of a replace learns that the store has the content before any consumer or wait does, and a consumer that has waited for
+// Who makes a commit learns that the store has the content before any consumer or wait does, and a consumer that has waited for
 // the first content has it in its snapshot alone.
 func TestOrderOfTheFirstContent(t *testing.T) {
 	h := newHub[*ball]((&Options{}).withDefaults("ball"), new(sync.Mutex))
@@ -256,19 +261,26 @@ func TestOrderOfTheFirstContent(t *testing.T) {
 		}
 	}
 	h.subscribe(waits)
-	h.replace([]*ball{newBall("a", 1, 1)}, "1", "1", true, table.Changes[*ball]{Done: func() {
-		if starting || isClosed(h.synced) {
-			t.Error("the first content: a consumer knows of it before Done")
+	shown := 0
+	a := newBall("a", 1, 1)
+	h.commit(h.store.store.Compare([]*ball{a}, table.Comparison[*ball]{}), "1", "1", func() {
+		now, _ := h.store.Get(KeyOf(a))
+		if shown++; starting || isClosed(h.synced) || now != a {
+			t.Error("the first content: a consumer knows of it before it is shown")
 		}
-	}})
+	})
 	if n := waits.cursor.Pending(); !starting || n != 0 {
 		t.Errorf("started %v, %d changes wait beside the snapshot", starting, n)
 	}
-	h.replace(nil, "2", "2", false, table.Changes[*ball]{Done: func() {
-		if n := waits.cursor.Pending(); n != 0 {
-			t.Error("a relist: a consumer knows of it before Done")
+	h.commit(h.store.store.Compare(nil, table.Comparison[*ball]{}), "2", "2", func() {
+		if now, _ := h.store.Get(KeyOf(a)); waits.cursor.Pending() != 0 || now != nil {
+			t.Error("a relist: a consumer knows of it before it is shown")
 		}
-	}})
+		shown++
+	})
+	if shown != 2 {
+		t.Errorf("shown %d times, want 2", shown)
+	}
 	if n := waits.cursor.Pending(); n != 1 {
 		t.Errorf("%d changes wait after the relist, want 1", n)
 	}
@@ -442,17 +454,18 @@ func TestFollowHub(t *testing.T) {
 			v := strconv.Itoa(version)
 			b := newBall(strconv.Itoa(rand.N(20)), 0, version)
 			next := maps.Clone(now)
-			done := func() {}
+			shown := func() {}
 			switch list := rand.N(500); {
 			case list < 3:
 				if list > 0 {
 					next[KeyOf(b)] = b
 				}
 				if list > 1 {
-					done = func() { h.era.epochs++ }
+					shown = func() { h.era.epochs++ }
 				}
 				truth.Store(v, next)
-				h.replace(slices.Collect(maps.Values(next)), v, v, false, table.Changes[*ball]{Done: done, Same: unchanged[*ball]})
+				staged := h.store.store.Compare(slices.Collect(maps.Values(next)), table.Comparison[*ball]{Same: unchanged[*ball]})
+				h.commit(staged, v, v, shown)
 			case list < 50:
 				truth.Store(v, next)
 				h.progress(v)

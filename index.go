@@ -53,7 +53,7 @@ var (
 // stored. It panics if one is the zero T.
 func NewIndexer[T Object](objs ...T) *Indexer[T] {
 	x := &Indexer[T]{store: table.NewStore(KeyOf[T])}
-	x.store.Replace(objs, "", table.Changes[T]{})
+	x.store.Replace(objs, "", table.Comparison[T]{})
 	return x
 }
 
@@ -124,7 +124,7 @@ func (x *Indexer[T]) Delete(key Key) (old T, deleted bool) { return x.remove(key
 // the one with the highest resource version is stored. It panics as Set does.
 func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
 	x.writeForeign()
-	x.store.Replace(objs, resourceVersion, table.Changes[T]{Same: unchanged[T], Newer: notOlder[T]})
+	x.store.Replace(objs, resourceVersion, table.Comparison[T]{Same: unchanged[T], Newer: notOlder[T]})
 }
 
 // Apply makes the change of ev, and its resource version the reported one unless it is "". It does

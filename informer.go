@@ -3,9 +3,7 @@ package lw
 import (
 	"context"
 	"iter"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -317,10 +315,20 @@ func (t *informerTarget[T]) trySet(key Key, obj T, version, report string) (old 
 // indexes run before the store takes one.
 func (t *informerTarget[T]) recovered(key *Key, err *error) {
 	if v := recover(); v != nil {
-		p := &Panic{Informer: t.opts.Name, Handler: "index", Key: *key, Value: v, Stack: debug.Stack()}
-		t.opts.OnPanic(p)
-		*err = &Error{Op: opIndex, Key: *key, Err: p}
+		*err = t.panicked(t.indexPanic(*key, v))
 	}
+}
+
+// indexPanic returns the panic v of the function of an index at the object of key. It is called
+// where the panic is recovered, since it takes the stack.
+func (t *informerTarget[T]) indexPanic(key Key, v any) *Panic {
+	return &Panic{Informer: t.opts.Name, Handler: "index", Key: key, Value: v, Stack: debug.Stack()}
+}
+
+// panicked calls OnPanic, and returns p as an error.
+func (t *informerTarget[T]) panicked(p *Panic) *Error {
+	t.opts.OnPanic(p)
+	return &Error{Op: opIndex, Key: p.Key, Err: p}
 }
 
 // enter, leave and rejected keep the mutation detector in step with the store. enter is called
@@ -347,74 +355,61 @@ func (t *informerTarget[T]) rejected(obj T) {
 	}
 }
 
-// replace makes a whole list the store's content. See hub.replace for what is appended to the log.
-func (t *informerTarget[T]) replace(l replacement[T]) {
-	if t.detector != nil {
+// compare works out what l changes in the store. Writers of the store wait until replace. If
+// indexes have panicked, nothing waits and nothing has changed.
+func (t *informerTarget[T]) compare(l *wholeList[T]) (failed []*Error) {
+	for _, obj := range l.objs {
+		t.enter(obj)
+	}
+	how := table.Comparison[T]{
+		Same: func(old, new T) bool {
+			_, doubted := t.distrusted[KeyOf(new)]
+			return sameContent(old, new, l.distrust || doubted)
+		},
+		Distrust: l.distrust,
+		Newer:    notOlder[T],
+		Keep:     func(key Key) bool { _, ok := l.keep[key]; return ok },
+	}
+	var panics []*Panic
+	if t.opts.OnPanic != nil {
+		how.Recover = func(key Key, v any) { panics = append(panics, t.indexPanic(key, v)) }
+	}
+	l.staged = t.hub.store.store.Compare(l.objs, how)
+	for _, p := range panics {
+		failed = append(failed, t.panicked(p))
+	}
+	if l.staged == nil {
 		for _, obj := range l.objs {
-			t.detector.add(obj)
+			t.rejected(obj) // the next compare enters those that are left
 		}
 	}
-	objs, keep := l.objs, maps.Clone(l.keep)
-	for {
-		key, err := t.try(objs, keep, &l)
-		if err == nil {
-			break
+	return failed
+}
+
+// replace makes l, which was compared, the store's content. See hub.commit for what is appended to
+// the log.
+func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()) (duplicates []Key) {
+	t.hub.commit(l.staged, l.version, report, func() {
+		if l.epoch {
+			t.hub.era.epochs++ // under hub.mu
 		}
-		// An index has panicked at the object of key, and nothing has changed. That object stays as
-		// it was, and the list is tried again without it. So each round has fewer objects.
-		l.version = l.failed(key, err)
-		if keep == nil {
-			keep = map[Key]error{}
-		}
-		keep[key] = err
-		objs = slices.DeleteFunc(slices.Clone(objs), func(obj T) bool { return KeyOf(obj) == key })
-	}
+		shown()
+	})
 	if t.detector != nil {
+		for old := range l.staged.All() {
+			t.leave(old)
+		}
 		// The store does not take an object whose version it has already.
 		for _, obj := range l.objs {
 			t.rejected(obj)
 		}
 	}
 	if l.epoch {
-		t.distrusted = keep
+		t.distrusted = l.keep
 		t.hub.waits.fail(ErrRewound)
 	}
-	t.reportProgress(l.listed, l.version == l.listed)
-}
-
-// try replaces the content by objs, and keeps the keys of keep as they are. An error means that an
-// index has panicked at the object of key, and that nothing has changed. key means nothing without
-// an error.
-func (t *informerTarget[T]) try(objs []T, keep map[Key]error, l *replacement[T]) (key Key, err error) {
-	var duplicates []Key
-	to := table.Changes[T]{
-		Same: func(old, new T) bool {
-			_, doubted := t.distrusted[KeyOf(new)]
-			return sameContent(old, new, l.distrust || doubted)
-		},
-		Distrust:  l.distrust,
-		Newer:     notOlder[T],
-		Keep:      func(key Key) bool { _, ok := keep[key]; return ok },
-		Duplicate: func(key Key) { duplicates = append(duplicates, key) },
-		Done: func() {
-			if l.epoch {
-				t.hub.era.epochs++ // under hub.mu
-			}
-			l.done()
-		},
-	}
-	if t.opts.OnPanic != nil {
-		to.Trying = func(obj T) { key = KeyOf(obj) }
-		defer t.recovered(&key, &err)
-	}
-	changes := t.hub.replace(objs, l.listed, l.version, t.detector != nil, to)
-	for _, c := range changes {
-		t.leave(c.old)
-	}
-	for _, key := range duplicates {
-		l.duplicate(key)
-	}
-	return key, nil
+	t.reportProgress(l.version, report == l.version)
+	return l.staged.Duplicates
 }
 
 func (t *informerTarget[T]) get(key Key) (T, bool) { return t.hub.store.Get(key) }

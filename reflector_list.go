@@ -234,47 +234,47 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	if epoch {
 		r.setAside.release()
 	}
-	// stays is called for each key that stays as it was although the list has it, because the
-	// listed object cannot be used. It returns the version to report. The store may have an older
-	// version of that object than the list, so the version before the list stays the reported one.
-	// That is not so if the store has no such object and the key held back no version before, nor
-	// in a new epoch, in which the older version means nothing.
-	//
-	// was has the keys that held back the version before: listed forgets a key that is not in bad,
-	// but an index may still panic at its object (see failed below).
-	was := maps.Clone(r.setAside.holding)
+	// listed forgets a key that is not in bad, but an index may still panic at its object.
+	held := maps.Clone(r.setAside.holding)
 	r.setAside.listed(got.bad, r.report)
-	stays := func(key Key) (version string) {
-		_, hold := was[key]
-		if _, there := r.target.get(key); !epoch && (hold || there) {
-			r.setAside.hold(key)
-		}
-		if r.setAside.holds() {
-			return r.target.version()
-		}
-		return got.version
-	}
-	version := got.version
-	for key := range got.bad {
-		version = stays(key)
-	}
-	objs := got.objs
+	objs := len(got.objs)
 	hints := HintsOf(r.src)
 	r.recorder.decodedBy(hints.Decoder)
-	r.target.replace(replacement[T]{
-		objs: objs, version: version, listed: got.version, keep: got.bad, epoch: epoch, distrust: epoch || hints.Unversioned,
-		duplicate: func(key Key) {
-			r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
-		},
-		failed: func(key Key, err error) (version string) {
-			r.setAside.add(key, err, false, r.report)
-			return stays(key)
-		},
-		done: func() { r.recorder.replaced(epoch, r.cause) },
-	})
-	r.position, r.expected = positionAt(got.version), len(objs)
+	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, epoch: epoch, distrust: epoch || hints.Unversioned}
+	for failed := r.target.compare(l); len(failed) > 0; failed = r.target.compare(l) {
+		for _, err := range failed {
+			r.setAside.add(err.Key, err, false, r.report)
+		}
+		l.without(failed)
+	}
+	report := r.reportable(l, held)
+	duplicates := r.target.replace(l, report, func() { r.recorder.replaced(epoch, r.cause) })
+	for _, key := range duplicates {
+		r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
+	}
+	r.position, r.expected = positionAt(got.version), objs
 	r.listed, r.relist, r.verify, r.probe, r.rewound = true, false, false, false, false
 	r.doubt.lift()
-	r.log.listed(op, len(objs), got.version, hints.Decoder)
+	r.log.listed(op, objs, got.version, hints.Decoder)
 	return nil
+}
+
+// reportable returns the version to report with l. held has the keys that held back the version
+// before.
+//
+// The target may have an older version of an object that stays as it was than the list has. So the
+// version before the list stays the reported one. That is not so if the target has no such object
+// and the key held back no version before, nor in a new epoch, in which the older version means
+// nothing.
+func (r *Reflector[T]) reportable(l *wholeList[T], held map[Key]struct{}) string {
+	for key := range l.keep {
+		_, hold := held[key]
+		if _, there := r.target.get(key); !l.epoch && (hold || there) {
+			r.setAside.hold(key)
+		}
+	}
+	if r.setAside.holds() {
+		return r.target.version()
+	}
+	return l.version
 }

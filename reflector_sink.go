@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/table"
 )
 
 // A Sink is what a [Reflector] writes to, in the goroutine of Run, without a lock held. The objects
@@ -36,10 +37,12 @@ type sinkTarget[T Identified] struct {
 	last Meta
 }
 
+// compare finds nothing: only an informer's target has indexes.
+func (s *sinkTarget[T]) compare(*wholeList[T]) []*Error { return nil }
+
 // replace hands the list to the sink. A sink without Get loses the objects that should stay as they
-// were, because nothing else has them. l.failed and l.duplicate are not called: only an
-// informer's target has indexes and looks for duplicates.
-func (s *sinkTarget[T]) replace(l replacement[T]) {
+// were, because nothing else has them. It does not look for duplicates.
+func (s *sinkTarget[T]) replace(l *wholeList[T], report string, shown func()) (duplicates []Key) {
 	objs := l.objs
 	s.last = newestOf(slices.Values(objs), func(Key) bool { return false })
 	if g, ok := s.sink.(getter[T]); ok {
@@ -49,9 +52,10 @@ func (s *sinkTarget[T]) replace(l replacement[T]) {
 			}
 		}
 	}
-	s.sink.Replace(objs, l.version)
-	s.reported.set(l.version)
-	l.done()
+	s.sink.Replace(objs, report)
+	s.reported.set(report)
+	shown()
+	return nil
 }
 
 // apply hands ev to the sink. known is false if the sink has no Get.
@@ -127,8 +131,16 @@ func (c *versionCell) get() string {
 // ([sinkTarget]). Only the goroutine of the reflector's Run calls its methods, except version,
 // which any goroutine may call.
 type target[T Identified] interface {
-	// replace takes over a whole list.
-	replace(l replacement[T])
+	// compare works out what l changes. It returns the objects at which an index has panicked, each
+	// once; then nothing has changed, and l is to be compared without them. If there are none,
+	// nothing can fail any more, and replace must follow: until then other writers may wait, so no
+	// code of the user's runs in between.
+	compare(l *wholeList[T]) (failed []*Error)
+	// replace makes l the content and report the reported version. It calls shown when the content
+	// can be read: the target of an informer under hub.mu, before a handler or a wait learns of the
+	// list. A user's Sink may show the list a little earlier. replace returns the key of each object
+	// whose key an earlier one of l has.
+	replace(l *wholeList[T], report string, shown func()) (duplicates []Key)
 	// apply makes the change ev to the object of key, and moves the reported version to version
 	// unless that is "". An event with Err changes no object.
 	//
@@ -151,25 +163,25 @@ type target[T Identified] interface {
 	version() string
 }
 
-// A replacement is a whole list for a target.
-type replacement[T Identified] struct {
+// A wholeList is a list for a target.
+type wholeList[T Identified] struct {
 	objs     []T
-	version  string        // to report: listed, or an older one while an object holds it back
-	listed   string        // the list's own version
 	keep     map[Key]error // keys that stay as they are although objs lacks them, and why
-	epoch    bool          // the server went back in time
-	distrust bool          // equal versions may be of different objects
+	version  string
+	epoch    bool                  // the server went back in time
+	distrust bool                  // equal versions may be of different objects
+	staged   *table.Replacement[T] // what an informer's target has to change, once it has compared
+}
 
-	// duplicate is called with each key that objs has more than once.
-	duplicate func(key Key)
-	// failed is called with the key of an object at which an index panicked, before anything has
-	// changed. The target then keeps that object as it was. failed returns the version to report in
-	// place of version.
-	failed func(key Key, err error) (version string)
-	// done is called once, when nothing can fail any more. It updates Status. The target of an
-	// informer calls it under hub.mu, before a handler or a wait learns of the list. A user's Sink
-	// may show the list a little earlier.
-	done func()
+// without takes the objects at which an index has panicked out of the list. They stay as they are.
+func (l *wholeList[T]) without(failed []*Error) {
+	if l.keep == nil {
+		l.keep = map[Key]error{}
+	}
+	for _, err := range failed {
+		l.keep[err.Key] = err
+	}
+	l.objs = slices.DeleteFunc(l.objs, func(obj T) bool { return l.keep[KeyOf(obj)] != nil })
 }
 
 // A source that decodes objects decodes less of one whose last version it knows; see

@@ -22,7 +22,7 @@ func TestOneCodeForAllPointers(t *testing.T) {
 	for _, name := range []string{
 		"github.com/go-lw/lw.(*Reflector[...]).Run",
 		"github.com/go-lw/lw.(*handlerRunner[...]).run",
-		"github.com/go-lw/lw/internal/table.(*Store[...]).Replace",
+		"github.com/go-lw/lw/internal/table.(*Store[...]).Compare",
 	} {
 		widget, gadget := widgets[name], gadgets[name]
 		if widget == 0 || gadget == 0 {

@@ -176,39 +176,44 @@ func (m *model) replace(t *rapid.T) {
 	}
 
 	seen := maps.Clone(m.want)
-	arrived, changes := false, 0
+	arrived := false
 	m.version = strconv.Itoa(m.next)
-	var gotDuplicates []Key
-	changed := m.store.Replace(list, m.version, Changes[*obj]{
-		Same:      func(old, new *obj) bool { return old.version == new.version },
-		Distrust:  rapid.Bool().Draw(t, "distrust"),
-		Newer:     func(a, b *obj) bool { return b.version >= a.version },
-		Keep:      func(key Key) bool { return kept[key] },
-		Duplicate: func(key Key) { gotDuplicates = append(gotDuplicates, key) },
-		Change: func(old, new *obj) {
-			changes++
-			if new == nil {
-				if arrived {
-					t.Fatalf("%v is gone after another one came", old)
-				}
-				if seen[old.key] != old {
-					t.Fatalf("told that %v is gone, want %v", old, seen[old.key])
-				}
-				delete(seen, old.key)
-				return
+	c := Comparison[*obj]{
+		Same:     func(old, new *obj) bool { return old.version == new.version },
+		Distrust: rapid.Bool().Draw(t, "distrust"),
+		Newer:    func(a, b *obj) bool { return b.version >= a.version },
+		Keep:     func(key Key) bool { return kept[key] },
+	}
+	before := m.store.Version()
+	r := m.store.Compare(list, c)
+	if got := m.store.Version(); got != before || m.store.Len() != len(m.want) {
+		t.Fatalf("before the commit: %d objects at %q, want %d at %q", m.store.Len(), got, len(m.want), before)
+	}
+	m.store.lock()
+	r.CommitLocked(m.version)
+	m.store.unlock()
+	r.Release()
+	gotDuplicates, changed := r.Duplicates, 0
+	for old, new := range r.All() {
+		changed++
+		if new == nil {
+			if arrived {
+				t.Fatalf("%v is gone after another one came", old)
 			}
-			arrived = true
-			if seen[new.key] != old {
-				t.Fatalf("told of %v instead of %v, want %v", new, old, seen[new.key])
+			if seen[old.key] != old {
+				t.Fatalf("told that %v is gone, want %v", old, seen[old.key])
 			}
-			seen[new.key] = new
-			if got, _ := m.store.Get(new.key); got != new {
-				t.Fatalf("told of %v before it can be read", new)
-			}
-		},
-	})
-	if changed != changes {
-		t.Fatalf("Replace() = %d, want %d", changed, changes)
+			delete(seen, old.key)
+			continue
+		}
+		arrived = true
+		if seen[new.key] != old {
+			t.Fatalf("told of %v instead of %v, want %v", new, old, seen[new.key])
+		}
+		seen[new.key] = new
+		if got, _ := m.store.Get(new.key); got != new {
+			t.Fatalf("told of %v, and %v is read", new, got)
+		}
 	}
 	m.want = want
 	for key := range maps.Keys(want) {
@@ -262,7 +267,7 @@ func (m *model) panic(t *rapid.T) {
 	m.store.Add(g)
 	m.expectPanic(t, func() { m.store.Set(bad, "panic") })
 	m.expectPanic(t, func() {
-		m.store.Replace([]*obj{m.object(t, m.key(t)), bad}, "panic", Changes[*obj]{})
+		m.store.Replace([]*obj{m.object(t, m.key(t)), bad}, "panic", Comparison[*obj]{})
 	})
 	if want := min(1, len(m.want)); len(g.Values()) != want || g.Len("lost") != len(m.want) {
 		t.Fatalf("%d objects in %d groups, want %d in %d", g.Len("lost"), len(g.Values()), len(m.want), want)

@@ -72,23 +72,24 @@ func TestOwner(t *testing.T) {
 		s.Progress("3.5")
 		free("Progress", 0)
 
-		var tried *obj
-		c := Changes[*obj]{Trying: func(o *obj) { tried = o }, Duplicate: func(Key) { held() }, Done: held}
-		c.Change = func(_, new *obj) {
-			held()
-			shows(new.key, new)
-		}
-		s.Replace([]*obj{a, b, b}, "4", c)
-		free("Replace", 4)
+		r := s.Compare([]*obj{a, b, b}, Comparison[*obj]{})
+		mu.Lock() // Compare has left it
+		shows(b.key, nil)
+		r.CommitLocked("4")
+		held()
+		shows(b.key, b)
+		mu.Unlock()
+		r.Release()
+		free("Compare and CommitLocked", 1)
 		func() {
 			defer func() {
-				if v := recover(); v != "bad" || tried != bad {
-					t.Errorf("panic %v at %v", v, tried)
+				if v := recover(); v != "bad" {
+					t.Errorf("panic %v", v)
 				}
 			}()
-			s.Replace([]*obj{a, bad, b}, "5", c)
+			s.Compare([]*obj{a, bad, b}, Comparison[*obj]{})
 		}()
-		free("a Replace that has failed", 0)
+		free("a Compare that has failed", 0)
 
 		gate := make(chan struct{})
 		go s.Add(NewGroups(func(*obj, func(int) bool) { <-gate }))

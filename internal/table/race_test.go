@@ -75,7 +75,7 @@ func (s *session) write(writer int, done *atomic.Bool) {
 					all = append(all, o)
 				}
 			}
-			s.store.Replace(all, strconv.Itoa(n), Changes[*obj]{Same: func(old, new *obj) bool { return old.version == new.version }})
+			s.store.Replace(all, strconv.Itoa(n), Comparison[*obj]{Same: func(old, new *obj) bool { return old.version == new.version }})
 		case o == nil:
 			s.store.Remove(of.key(), version, nil)
 		default:
@@ -335,7 +335,7 @@ func TestClaims(t *testing.T) {
 	}
 	all.Go(func() {
 		for n := 0; !done.Load(); n++ {
-			s.Replace(objects(n%300, n), "", Changes[*obj]{})
+			s.Replace(objects(n%300, n), "", Comparison[*obj]{})
 		}
 	})
 	var indexes []*Groups[int, *obj]

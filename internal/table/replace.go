@@ -1,16 +1,16 @@
 package table
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/signal"
 )
 
-// Changes tells Replace how to compare objects and keys, and what to call. Every function may be
-// nil.
-type Changes[T any] struct {
-	// Same reports whether new does not differ from old. If so, old stays stored. Replace calls
+// A Comparison tells Compare how to compare objects and keys. Every function may be nil.
+type Comparison[T any] struct {
+	// Same reports whether new does not differ from old. If so, old stays stored. Compare calls
 	// Same only if it does not know the versions of both objects, or if Distrust is true. nil:
 	// only an object that is == old does not differ from it.
 	Same func(old, new T) bool
@@ -22,53 +22,97 @@ type Changes[T any] struct {
 	Newer func(a, b T) bool
 	// Keep reports whether key stays although the list has no object of it. nil: none stays.
 	Keep func(Key) bool
-	// Trying is called with each new or changed object before the function of an index is called
-	// with it. So if that function panics, the caller knows the object.
-	Trying func(T)
-	// Change is called for each difference when all of them can be seen: first (old, zero) for each
-	// object that is gone, then (old, new) and (zero, new) in the order of the list.
-	Change func(old, new T)
-	// Duplicate is called, before Change, for each object whose key an earlier one in the list has.
-	Duplicate func(Key)
-	// Done is called after the last Change.
-	Done func()
+	// Recover is called if the function of an index panics at the object of key, at most once for
+	// each key, inside the deferred call that recovers. It must not write to the store. nil: the
+	// panic is passed on.
+	Recover func(key Key, panicked any)
 }
 
 // Replace makes objs the whole content and version the version, at one point. It returns how many
-// objects are new, changed or gone. It panics if one of objs is the zero T.
+// objects are new, changed or gone. It is Compare and CommitLocked, for who needs nothing between
+// them. c has no Recover.
+func (s *Store[T]) Replace(objs []T, version string, c Comparison[T]) int {
+	r := s.Compare(objs, c)
+	defer r.Release()
+	s.lock()
+	defer s.unlock()
+	r.CommitLocked(version)
+	return r.Len()
+}
+
+// Compare works out what has to be changed so that objs are the whole content. All writers wait
+// from then on, until Release, and nothing can fail any more. So CommitLocked and Release must
+// follow. Compare panics if one of objs is the zero T.
 //
-// Change, Duplicate and Done are called with the owner's lock held, or with no lock held if there
-// is no owner. All other functions, and those of the indexes, are called with no lock held, and
-// must not write to the store: such a write would wait for the Replace. If one of these functions
-// panics, nothing has changed.
-func (s *Store[T]) Replace(objs []T, version string, c Changes[T]) int {
+// Compare returns nil if Recover was called. Then nothing has changed, no writer waits, and the
+// caller may compare a list without the objects at which an index has panicked.
+//
+// The functions of c and those of the indexes are called with no lock held. They must not write to
+// the store: such a write would wait for Release. If one of them panics, nothing has changed.
+func (s *Store[T]) Compare(objs []T, c Comparison[T]) (r *Replacement[T]) {
 	if slices.ContainsFunc(objs, equal.IsZero) {
 		panic("lw: no object to store")
 	}
-	var fired signal.Fired
-	defer func() { fired.Release() }() // after the claim has ended
 	s.claim()
-	defer s.release()
-	r, unique := s.diff(objs, c)
+	defer func() {
+		if r == nil { // also after a panic
+			s.release()
+		}
+	}()
+	staged, unique := s.diff(objs, c)
 	var duplicates []Key
 	if !unique {
 		// Duplicates are rare, so it is cheapest to begin again without them.
 		objs, duplicates = s.distinct(objs, c)
-		r, _ = s.diff(objs, c)
+		staged, _ = s.diff(objs, c)
 	}
-	r.stageDeletions(c)
-	fired = r.commit(r.drafts(c), version, func() { r.notify(c, duplicates) })
-	return len(r.gone) + len(r.put)
+	staged.Duplicates = duplicates
+	staged.stageDeletions(c)
+	drafts, ok := staged.drafts(c)
+	if !ok {
+		return nil
+	}
+	staged.prepare(drafts)
+	return staged
 }
 
-// replace is the work of one Replace, on a store that it has claimed. It stages the new state of
-// each shard beside the one that readers use. Only commit changes what readers see.
-type replace[T any] struct {
+// A Replacement is what Compare has worked out, for a store that it has claimed. It has the new
+// state of each shard beside the one that readers use. Only CommitLocked changes what readers see.
+type Replacement[T any] struct {
+	// Duplicates has the key of each object whose key an earlier one in the list has.
+	Duplicates []Key
+
 	store     *Store[T]
 	next      [shards]staged[T]
 	gone, put []difference[T] // put: new and changed objects, in the order of the list
 
 	namespaces handles
+	tables     *[shards]atomicTable
+	fired      signal.Fired // by the commit
+}
+
+// Len returns the number of differences: of objects that are new, changed or gone.
+func (r *Replacement[T]) Len() int { return len(r.gone) + len(r.put) }
+
+// All yields each difference: first (old, zero) for each object that is gone, then (old, new) and
+// (zero, new) in the order of the list.
+func (r *Replacement[T]) All() iter.Seq2[T, T] {
+	return func(yield func(old, new T) bool) {
+		for _, all := range [][]difference[T]{r.gone, r.put} {
+			for i := range all {
+				if !yield(all[i].old, all[i].new) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Release lets writers go on, and lets go of the channels that the commit has closed. The caller
+// holds no lock.
+func (r *Replacement[T]) Release() {
+	r.store.release()
+	r.fired.Release()
 }
 
 // A difference is one object that a Replace adds, changes or removes. old is zero for an addition,
@@ -87,48 +131,49 @@ type staged[T any] struct {
 	seen   bitset // the positions whose key the list has
 }
 
-// drafts calls the functions of the indexes. Nothing after it can fail.
-func (r *replace[T]) drafts(c Changes[T]) []draft[T] {
-	indexes := *r.store.indexes.Load()
-	drafts := make([]draft[T], len(indexes))
-	for i, ix := range indexes {
-		drafts[i] = ix.draft()
-		drafts[i].grow(len(r.put))
-		for _, d := range r.put {
-			if c.Trying != nil {
-				c.Trying(d.new)
+// drafts calls the functions of the indexes. Nothing after it can fail. ok is false if Recover was
+// called.
+func (r *Replacement[T]) drafts(c Comparison[T]) (drafts []draft[T], ok bool) {
+	for _, ix := range *r.store.indexes.Load() {
+		d := ix.draft()
+		d.grow(len(r.put))
+		ok := true
+		for next := 0; next < len(r.put); {
+			var failed bool
+			if next, failed = r.compute(d, next, c.Recover); failed {
+				ok = false
 			}
-			drafts[i].compute(d.new)
 		}
+		if !ok {
+			return nil, false // the other indexes may panic at the same objects
+		}
+		drafts = append(drafts, d)
 	}
-	return drafts
+	return drafts, true
 }
 
-// notify calls the functions of c that report changes.
-func (r *replace[T]) notify(c Changes[T], duplicates []Key) {
-	var none T
-	for _, key := range duplicates {
-		if c.Duplicate != nil {
-			c.Duplicate(key)
-		}
+// compute calls the function of d's index for the new and changed objects from r.put[from] on, up
+// to one at which it panics. It returns where to go on.
+func (r *Replacement[T]) compute(d draft[T], from int, recovered func(Key, any)) (next int, failed bool) {
+	next = from
+	if recovered != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				recovered(r.store.keyOf(r.put[next].new), v)
+				next, failed = next+1, true
+			}
+		}()
 	}
-	if c.Change != nil {
-		for _, d := range r.gone {
-			c.Change(d.old, none)
-		}
-		for _, d := range r.put {
-			c.Change(d.old, d.new)
-		}
+	for ; next < len(r.put); next++ {
+		d.compute(r.put[next].new)
 	}
-	if c.Done != nil {
-		c.Done()
-	}
+	return next, false
 }
 
 // diff compares objs with the store, and stages what is new or changed. It does not look for
 // objects that are gone. unique is false if two of objs have the same key; then diff has given up.
-func (s *Store[T]) diff(objs []T, c Changes[T]) (r *replace[T], unique bool) {
-	r = &replace[T]{store: s}
+func (s *Store[T]) diff(objs []T, c Comparison[T]) (r *Replacement[T], unique bool) {
+	r = &Replacement[T]{store: s}
 	tables := s.tables.Load()
 	was := 0
 	for i := range r.next {
@@ -182,7 +227,7 @@ type batch struct {
 // stage stages obj, which is object i of batch b. It returns false if an earlier object of the list
 // has the same key. If stage has to fork the shard for a new key, it makes room for as many new
 // keys as room says.
-func (r *replace[T]) stage(obj T, b *batch, i, room int, c Changes[T]) bool {
+func (r *Replacement[T]) stage(obj T, b *batch, i, room int, c Comparison[T]) bool {
 	var none T
 	number := int(b.hashes[i] % shards)
 	st := &r.next[number]
@@ -229,7 +274,7 @@ func (r *replace[T]) stage(obj T, b *batch, i, room int, c Changes[T]) bool {
 
 // same reports whether obj, with the VersionID is, does not differ from old, with the VersionID
 // was. If both versions are known it does not read the objects.
-func (r *replace[T]) same(was, is VersionID, old, obj T, c Changes[T]) bool {
+func (r *Replacement[T]) same(was, is VersionID, old, obj T, c Comparison[T]) bool {
 	if was.Version != 0 && is.Version != 0 && !c.Distrust {
 		return was == is
 	}
@@ -241,7 +286,7 @@ func (r *replace[T]) same(was, is VersionID, old, obj T, c Changes[T]) bool {
 //
 // No writer is at work, but a Snapshot may be taken at any time, and that counts an era in the
 // vector. So the vector is forked under the shard's lock.
-func (r *replace[T]) fork(number, room int) {
+func (r *Replacement[T]) fork(number, room int) {
 	st := &r.next[number]
 	if st.forked {
 		return
@@ -256,7 +301,7 @@ func (r *replace[T]) fork(number, room int) {
 
 // distinct returns objs with one object for each key, in the place of the first one. It also
 // returns the key of each further object.
-func (s *Store[T]) distinct(objs []T, c Changes[T]) (distinct []T, duplicates []Key) {
+func (s *Store[T]) distinct(objs []T, c Comparison[T]) (distinct []T, duplicates []Key) {
 	indexes := make(map[Key]int, len(objs))
 	for _, obj := range objs {
 		key := s.keyOf(obj)
@@ -275,7 +320,7 @@ func (s *Store[T]) distinct(objs []T, c Changes[T]) (distinct []T, duplicates []
 }
 
 // stageDeletions stages the removal of the objects that diff has not seen in the list.
-func (r *replace[T]) stageDeletions(c Changes[T]) {
+func (r *Replacement[T]) stageDeletions(c Comparison[T]) {
 	var none T
 	for i := range r.next {
 		st := &r.next[i]
@@ -307,14 +352,12 @@ func (r *replace[T]) stageDeletions(c Changes[T]) {
 	}
 }
 
-// commit puts in place what was staged, at one point, and calls notify when all of it can be seen.
-// What it returns is to be released when no lock is held.
-func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) (fired signal.Fired) {
+// prepare prepares the indexes and the array of tables. This takes time in proportion to the
+// changes, so no lock is held. It changes only copies, and data that only writers use; and all
+// writers wait for the claim.
+func (r *Replacement[T]) prepare(drafts []draft[T]) {
 	s := r.store
 	indexes := *s.indexes.Load()
-	// Prepare the indexes and the array of tables. This takes time in proportion to the changes, so
-	// no lock is held. It changes only copies, and data that only writers use; and all writers wait
-	// for the claim.
 	for i, ix := range indexes {
 		ix.stage()
 		for number := range r.next {
@@ -322,7 +365,7 @@ func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) (f
 		}
 		drafts[i].replace(r.gone, r.put)
 	}
-	tables := new([shards]atomicTable)
+	r.tables = new([shards]atomicTable)
 	for number := range r.next {
 		st := &r.next[number]
 		if st.forked && sparse(st.objs) { // many objects are gone
@@ -332,12 +375,17 @@ func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) (f
 				ix.resize(number, moved, st.table.room())
 			}
 		}
-		tables[number].Store(st.table)
+		r.tables[number].Store(st.table)
 	}
+}
 
+// CommitLocked puts in place what was staged, at one point, and makes version the version. The
+// caller holds the owner's lock.
+func (r *Replacement[T]) CommitLocked(version string) {
 	// Swap the pointers, under all locks in their order. A Get sees the whole change at the store
 	// of s.tables; all other reads wait for the locks.
-	s.lock()
+	s := r.store
+	indexes := *s.indexes.Load()
 	s.lockVersion()
 	for _, ix := range indexes {
 		ix.lock(allStripes)
@@ -348,19 +396,11 @@ func (r *replace[T]) commit(drafts []draft[T], version string, notify func()) (f
 			s.shards[i].objs = *st.objs
 		}
 	}
-	s.tables.Store(tables)
+	s.tables.Store(r.tables)
 	s.version = version
 	for _, ix := range indexes {
-		fired = append(fired, ix.publish()...)
+		r.fired = append(r.fired, ix.publish()...)
 		ix.unlock(allStripes)
 	}
 	s.unlockVersion()
-	if s.owner != nil {
-		notify() // under the lock, so before anybody else sees the change
-		s.unlock()
-		return fired
-	}
-	s.unlock()
-	notify()
-	return fired
 }

@@ -72,7 +72,7 @@ var equivalents = []equivalent{
 	{"internal/table/groups.go", "(*Groups).leave", "place != last", "true", "the last member takes its own place, and is popped", ""},
 	{"handler.go", "(*handlerRunner).run", "defer ticker.Stop()", "", memory, ""},
 	{"internal/table/compact.go", "sparse", "spare", "(spare) + 1", speed, ""},
-	{"internal/table/replace.go", "(*replace).fork", "room/8", "room * 8", memory, ""},
+	{"internal/table/replace.go", "(*Replacement).fork", "room/8", "room * 8", memory, ""},
 	{"internal/table/table.go", "tagOf", "0xffff", "(0xffff) / 2", speed, ""},
 	{"internal/table/compact.go", "compacted", "objs.Len() > objs.Live()", "objs.Len() >= objs.Live()", speed, ""},
 	{"internal/table/groups.go", "(*Groups).leave", "4*last", "4 + last", speed, ""},

@@ -17,7 +17,7 @@ var changedBugs = []bug{
 	{name: "a deletion closes no channel", run: "TestChanged$|TestChangedModel", edits: one(hubFile,
 		"			fired = h.changes.Fire(key)\n		}\n		h.log", "			_ = key\n		}\n		h.log")},
 	{name: "a relist closes no channel", run: "TestChangedByLists|TestChangedModel", edits: one(hubFile,
-		"			fired = h.changes.Fire(keys...)\n", "			_ = keys\n")},
+		"		fired = h.changes.Fire(keys...)\n", "		_ = keys\n")},
 	{name: "the first list closes no channel", run: "TestChangedByLists", edits: one(hubFile,
 		"		_, ok := h.store.store.Get(key)\n		return ok\n", "		_, ok := h.store.store.Get(key)\n		return ok && false\n")},
 	{name: "the first list closes every channel", run: "TestChangedByLists", edits: one(hubFile,

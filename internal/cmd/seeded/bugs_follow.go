@@ -3,11 +3,11 @@ package main
 // followBugs are of Follow.
 var followBugs = []bug{
 	{name: "follow: no Begin after a relist", run: "TestFollow", edits: one(hubFile,
-		"			h.era.relists++\n", "			_ = h.era.relists\n")},
+		"		h.era.relists++\n", "			_ = h.era.relists\n")},
 	{name: "follow: a relist's changes are told before Begin", run: "TestFollow", edits: one(collectionFile,
 		"begin.position, func(Delta[T]) {})", "begin.position, f.Change)")},
 	{name: "follow: a Begin after every relist", run: "TestFollow", edits: one(hubFile,
-		"		if len(changes) > 0 {\n			h.era", "		if true {\n			h.era")},
+		"	if list.Len() > 0 {\n		h.era", "	if true {\n		h.era")},
 	{name: "follow: Progress before the changes", run: "TestFollow", edits: one(collectionFile,
 		"			if err := passOn(ctx, s.cursor, to.position, f.Change); err != nil {",
 		"			f.Progress(to.version)\n			if err := passOn(ctx, s.cursor, to.position, f.Change); err != nil {")},
@@ -22,7 +22,7 @@ var followBugs = []bug{
 	{name: "follow: a step without a change is not told", run: "TestFollow", edits: one("derived_node.go",
 		"	d.hub.notify()\n", "	d.hub.log.notify()\n")},
 	{name: "follow: a new epoch is not told", run: "TestFollow", edits: one(targetFile,
-		"				t.hub.era.epochs++ // under hub.mu\n", "				_ = t.hub.era\n")},
+		"			t.hub.era.epochs++ // under hub.mu\n", "				_ = t.hub.era\n")},
 	{name: "follow: a new epoch is told as a relist", run: "TestFollow", edits: one(collectionFile,
 		"begin.era.epochs != at.era.epochs)", "begin.era.epochs != begin.era.epochs)")},
 	{name: "follow: an old point is told to a new follower", run: "TestFollow", edits: one(collectionFile,
