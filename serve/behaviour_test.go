@@ -199,7 +199,7 @@ func put(t *testing.T, write func(*Widget) (*Widget, error), n string, size int)
 // S10: without an authorizer nothing is answered, and whatever is asked for is refused before
 // anything is said of it.
 func TestAuthorize(t *testing.T) {
-	paths := []string{"/", "/api", "/apis", "/version", "/apis/example.io/v1", path, path + "?watch=1", path + "/x", "/nothing", path + "?limit=x",
+	paths := []string{"/", "/api", "/apis", "/version", "/apis/example.io/v1", path, path + "?watch=1", path + "/x", "/nothing", path + "?limit=x", "/openapi/v3/apis/example.io/v1",
 		"/apis/example.io/v1/namespaces/n/widgets/x", "/openapi/v3"}
 	for name, authorize := range map[string]func(*http.Request, serve.Attributes) error{
 		"nil":   nil,

@@ -145,7 +145,7 @@ func (q *request) answer() (err error) {
 
 // other answers a request for what is not served as a collection.
 func (q *request) other() error {
-	if q.h.discovery.Serve(q.w, q.r) {
+	if q.h.discovery.Serve(q.w, q.r) || q.openAPI() {
 		return nil
 	}
 	if q.h.opts.Forward != nil {

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/wire"
@@ -29,11 +31,16 @@ type writer interface {
 	// stored. old is the object that is replaced, nil for a creation.
 	create(data []byte) (stored any, err error)
 	update(key lw.Key, data []byte) (stored any, err error)
+	// unknown returns an error that names a field of data that the objects do not have.
+	unknown(data []byte) error
 	// remove deletes the object of key, if the preconditions hold, and returns it.
 	remove(key lw.Key, uid types.UID, version string) (old any, err error)
 	get(key lw.Key) (obj any, ok bool)
 	identity(obj any) lw.Meta
 }
+
+// warnCode is the code of a warning that stays as long as its cause, of RFC 7234; kube-apiserver uses it, too.
+const warnCode = 299
 
 // maxBody is how many bytes a client may send, as with kube-apiserver.
 const maxBody = 3 << 20
@@ -53,8 +60,12 @@ func (q *request) write() error {
 	if data, err = q.decoded(data); err != nil {
 		return err
 	}
+	sent := data
 	key, data, err := q.complete(data)
 	if err != nil {
+		return err
+	}
+	if err := q.checkFields(sent); err != nil {
 		return err
 	}
 	if dry := q.r.URL.Query()["dryRun"]; len(dry) > 0 {
@@ -138,6 +149,31 @@ func (q *request) decoded(data []byte) ([]byte, error) {
 		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
 		Message: fmt.Sprintf("the body is %q, and must be %s", q.r.Header.Get("Content-Type"), mediaJSON),
 	}}
+}
+
+// checkFields does what the parameter fieldValidation says if a body, which is JSON, has a field that
+// the objects do not have, so that it would be lost. As with kube-apiserver, the default is a warning.
+func (q *request) checkFields(data []byte) error {
+	directive := q.r.URL.Query().Get("fieldValidation")
+	switch directive {
+	case metav1.FieldValidationIgnore:
+		return nil
+	case "", metav1.FieldValidationWarn, metav1.FieldValidationStrict:
+	default:
+		return apierrors.NewBadRequest(fmt.Sprintf("fieldValidation is %q, and must be Ignore, Warn or Strict", directive))
+	}
+	unknown := q.served.writes.unknown(data)
+	if unknown == nil {
+		return nil
+	}
+	if directive == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(fmt.Sprintf("the body is no %s: strict decoding error: %v", q.served.kind, unknown))
+	}
+	warning, err := utilnet.NewWarningHeader(warnCode, "", unknown.Error())
+	if err == nil {
+		q.w.Header().Add("Warning", warning)
+	}
+	return nil
 }
 
 // complete checks the kind and the metadata of a body, which is JSON, and adds what a server adds:
@@ -267,6 +303,35 @@ func (w *memoryWriter[T]) decode(data []byte) (T, error) {
 		}
 	}
 	return obj, nil
+}
+
+func (w *memoryWriter[T]) unknown(data []byte) error {
+	var object, meta map[string]json.RawMessage
+	if json.Unmarshal(data, &object) != nil || json.Unmarshal(object["metadata"], &meta) != nil {
+		return nil // complete has refused it
+	}
+	// Every object may have these, also one that does not keep them.
+	delete(object, "apiVersion")
+	delete(object, "kind")
+	delete(meta, "creationTimestamp")
+	raw, err := json.Marshal(meta)
+	if err != nil {
+		return err
+	}
+	object["metadata"] = raw
+	if data, err = json.Marshal(object); err != nil {
+		return err
+	}
+	if _, err := w.decode(data); err != nil {
+		return nil // create and update say so
+	}
+	var obj T
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&obj); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
 }
 
 func (w *memoryWriter[T]) validate(old, obj T) error {
