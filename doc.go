@@ -81,7 +81,8 @@
 //     (TestStopIsPromptAndComplete)
 //  14. Bounded retries. No behaviour of a server causes a hot loop. An informer makes at most 10
 //     requests in a second and 60 in a minute; the pages of one list that bring items count
-//     together as one. Its pauses after failures are random, and never shorter than a Retry-After.
+//     together as one. While CatchUp is called it also makes at most ten lists of one object in a
+//     second. Its pauses after failures are random, and never shorter than a Retry-After.
 //     They grow with the failures in a row, to 45 s. Two sorts of failures are counted apart: where
 //     no connection could be made the pauses grow with the outage, to 12 s; where a busy server has
 //     sent a Retry-After they grow from the ninth answer on. Only progress resets them.

@@ -211,8 +211,8 @@ func (q *request) cut(err error) error {
 // minGzip is the length from which on lists are compressed, as with kube-apiserver.
 const minGzip = 128 << 10
 
-// compressed returns a list as gzip. That of a whole collection is made once for all who ask for the
-// same version meanwhile.
+// compressed returns a list as gzip. That of a whole collection is made once for all who ask for
+// the same version meanwhile.
 func (s *served) compressed(p *page, f format, length int64, write func(io.Writer) error) ([]byte, error) {
 	compress := func() (any, error) {
 		b := bytes.NewBuffer(make([]byte, 0, length/4))

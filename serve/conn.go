@@ -16,8 +16,8 @@ import (
 //	srv.ServeTLS(serve.Listener(l), "cert.pem", "key.pem")
 //
 // Over HTTP/2 the watches stay with net/http, which costs several times as much CPU and memory. So
-// a server of many watches offers HTTP/1.1 alone, as above. Where the system has no such writes, the
-// listener is l itself.
+// a server of many watches offers HTTP/1.1 alone, as above. Where the system has no such writes,
+// the listener is l itself.
 func Listener(l net.Listener) net.Listener {
 	if !canTry {
 		return l

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// body returns the bytes of an item in a format, which is not a table. They are made once, and shared
-// by all who ask.
+// body returns the bytes of an item in a format, which is not a table. They are made once, and
+// shared by all who ask.
 func (s *served) body(i *item, f wire.Format) ([]byte, error) {
 	if data := i.encoded(f); data != nil {
 		return data, nil
@@ -104,8 +104,8 @@ func (s *served) jsonMetadataLocked(i *item) ([]byte, error) {
 	return concat([]byte(metadataHead), data[from:to], []byte("}")), nil
 }
 
-// protoMetadataLocked returns the message of a PartialObjectMetadata. Its metadata is the same field
-// as in all objects.
+// protoMetadataLocked returns the message of a PartialObjectMetadata. Its metadata is the same
+// field as in all objects.
 func (s *served) protoMetadataLocked(i *item) ([]byte, error) {
 	if o, raw := i.obj.(*Object); raw && o.proto || !raw && s.proto {
 		data, err := s.bodyLocked(i, wire.Format{Encoding: wire.Protobuf})

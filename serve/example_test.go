@@ -10,8 +10,8 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// A relay: one watch of its server serves all of its clients. With Raw it needs no types, and passes
-// the bytes on as they came.
+// A relay: one watch of its server serves all of its clients. With Raw it needs no types, and
+// passes the bytes on as they came.
 func ExampleServe() {
 	quiet := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -50,6 +50,9 @@ func (s *served) frameOf(e *event, typ watch.EventType, f format) (frame, error)
 		i = e.old
 	}
 	made.frame, made.err = s.itemFrame(i, e.version, typ, f)
+	if made.err != nil {
+		s.handler.report(s, made.err) // once: all watches that wanted it end with the same error
+	}
 	e.frames = append(e.frames, made)
 	s.grew(e, len(made.frame.chunk))
 	return made.frame, made.err

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// An Object is an object as the bytes that its server has sent. Only its identity and its labels are
-// decoded. An Informer[*Object] serves every kind of object without a type: what a client of it
+// An Object is an object as the bytes that its server has sent. Only its identity and its labels
+// are decoded. An Informer[*Object] serves every kind of object without a type: what a client of it
 // gets is what the server has sent, so no field can be lost. Its methods may be called by any
 // goroutine.
 type Object struct {
@@ -25,10 +25,10 @@ type Object struct {
 	proto bool // data is a protobuf message, else JSON
 }
 
-// Raw returns a source of the objects at url as bytes. It asks for JSON, which all clients can read,
-// also kubectl and those that would rather have protobuf. The caller may set the other fields of
-// the HTTP. With an Accept of application/vnd.kubernetes.protobuf the objects are smaller, but only
-// clients that accept that can read them, and [Field] finds nothing in them.
+// Raw returns a source of the objects at url as bytes. It asks for JSON, which all clients can
+// read, also kubectl and those that would rather have protobuf. The caller may set the other fields
+// of the HTTP. With an Accept of application/vnd.kubernetes.protobuf the objects are smaller, but
+// only clients that accept that can read them, and [Field] finds nothing in them.
 func Raw(url string, client *http.Client) *lw.HTTP[*Object] {
 	return &lw.HTTP[*Object]{URL: url, Client: client, Accept: "application/json"}
 }

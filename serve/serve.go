@@ -52,9 +52,10 @@ type Options struct {
 	Forward http.Handler
 	// BookmarkEvery is how often a watch that allows bookmarks gets one. Default: a minute.
 	BookmarkEvery time.Duration
-	// Logger gets one record for each failure that no client is told of. Default: slog.Default().
+	// Logger gets one record for each event that cannot be encoded, and the records of the informers
+	// that [ServeMemory] runs. Default: slog.Default().
 	Logger *slog.Logger
-	// OnError is called with these failures as well. It must not block.
+	// OnError is called with these errors as well, by any goroutine. It must not block.
 	OnError func(error)
 }
 
@@ -62,9 +63,9 @@ type Options struct {
 type Limits struct {
 	Watches          int           // open at once; more get 429. Default: 20,000
 	WatchesPerClient int           // the same, of one client. Default: 1,000
-	Lists            int           // in progress at once; more wait up to 5 s, then get 429. Default: 64
+	Lists            int           // in progress at once; more wait 5 s, then get 429. Default: 64
 	WriteTimeout     time.Duration // a client that takes nothing for so long is cut off. Default: 30 s
-	WatchTimeout     time.Duration // of a watch without timeoutSeconds; at random up to twice this. Default: 30 min
+	WatchTimeout     time.Duration // of a watch without timeoutSeconds, up to twice this. Default: 30 min
 }
 
 // AllowAll is an [Options.Authorize] that allows every request.
@@ -130,13 +131,13 @@ type served struct {
 	watches sync.WaitGroup
 }
 
-// Serve serves c as r, until ctx is done or c stops. It returns the cause of that, or the error that
-// ends it: r is wrong, the Handler serves something else by that name, or the versions of an
+// Serve serves c as r, until ctx is done or c stops. It returns the cause of that, or the error
+// that ends it: r is wrong, the Handler serves something else by that name, or the versions of an
 // Informer are not the numbers that a Kubernetes server gives.
 //
 // Requests before the first sync of c are answered with 429, so a program calls
-// [Handler.WaitForSync] before it announces its address. At the end all watches of c end at once, as
-// at the end of their time; a client can go on elsewhere from where it was. See also
+// [Handler.WaitForSync] before it announces its address. At the end all watches of c end at once,
+// as at the end of their time; a client can go on elsewhere from where it was. See also
 // [Handler.Close].
 func Serve[T lw.Object](ctx context.Context, h *Handler, c lw.Collection[T], r Resource[T]) error {
 	res, err := resourceOf(r)
@@ -259,10 +260,9 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-// report tells of a failure that no client is told of.
+// report tells of a failure that is the program's, not a client's.
 func (h *Handler) report(s *served, err error) {
-	err = fmt.Errorf("serve: %s: %w", s.name, err)
-	h.opts.Logger.Error("serving failed", "resource", s.name, "error", err)
+	h.opts.Logger.Error("lw/serve: an object cannot be sent", "resource", s.name, "error", err)
 	if h.opts.OnError != nil {
 		h.opts.OnError(err)
 	}

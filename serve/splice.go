@@ -258,8 +258,8 @@ func (id identity) metadata(version uint64) map[string]string {
 
 func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// Fields of the protobuf messages of API objects. Metadata is the first of every kind of object; see
-// https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/generated.proto.
+// Fields of the protobuf messages of API objects. Metadata is the first of every kind of object;
+// see https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/generated.proto.
 const (
 	fieldMetadata        = 1
 	fieldUID             = 5

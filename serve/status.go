@@ -4,8 +4,8 @@ import "sync/atomic"
 
 // counts are what happened to a collection's clients.
 type counts struct {
-	encoded, lists, watches, events, bytes, expired atomic.Uint64
-	open                                            atomic.Int64
+	encoded, lists, watches, events, expired atomic.Uint64
+	open                                     atomic.Int64
 }
 
 // Status is the state of a collection that a [Handler] serves.

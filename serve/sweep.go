@@ -162,8 +162,8 @@ func (sw *sweeper) sweep(w *directWatch, g *gather) (l leave, left bool) {
 	}
 }
 
-// catchUp writes to a socket that did not take all, until it does, and parks the watch again. err is
-// what the watch ends with, if it is not nil.
+// catchUp writes to a socket that did not take all, until it does, and parks the watch again. err
+// is what the watch ends with, if it is not nil.
 func (w *directWatch) catchUp(rest []byte, err error) {
 	g := newGather(w.served)
 	timeout := w.served.handler.opts.Limits.WriteTimeout

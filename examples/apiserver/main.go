@@ -1,6 +1,6 @@
-// Command apiserver is an API server without etcd and without types of Kubernetes: it serves widgets
-// that are in its memory, and the number of them in each namespace, which is derived. kubectl reads
-// and writes the widgets:
+// Command apiserver is an API server without etcd and without types of Kubernetes: it serves
+// widgets that are in its memory, and the number of them in each namespace, which is derived.
+// kubectl reads and writes the widgets:
 //
 //	go run ./examples/apiserver -listen 127.0.0.1:8080 &
 //	kubectl -s http://127.0.0.1:8080 get widgets -A -w
