@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lw/lw"
@@ -227,4 +228,84 @@ func TestWriteTimeout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pipeListener accepts connections in memory.
+type pipeListener chan net.Conn
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if c, ok := <-l; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l pipeListener) Close() error   { close(l); return nil }
+func (l pipeListener) Addr() net.Addr { return &net.IPAddr{} }
+
+// Over HTTP/2 net/http ends a stream whose deadline is past, also if nothing waits to be written. So a
+// watch without events must have none. The one whose client takes nothing must be cut off.
+func TestWriteTimeoutOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+		m := lw.NewMemory[*Widget]()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = serve.ServeMemory(ctx, h, m, widgets) }()
+		synctest.Wait()
+		both := new(http.Protocols)
+		both.SetUnencryptedHTTP2(true)
+		l := make(pipeListener)
+		srv := &http.Server{Handler: h, Protocols: both}
+		go func() { _ = srv.Serve(l) }()
+		tr := &http.Transport{Protocols: both, DialContext: func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			l <- there
+			return here, nil
+		}}
+		defer func() {
+			cancel()
+			synctest.Wait()
+			tr.CloseIdleConnections()
+			_ = srv.Close()
+		}()
+		resp, err := (&http.Client{Transport: tr}).Get("http://server" + path + "?watch=1&resourceVersion=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.ProtoMajor != 2 {
+			t.Fatalf("the protocol is %s", resp.Proto)
+		}
+		lines := bufio.NewReader(resp.Body)
+		w := newWidget(lw.Key{Namespace: "n", Name: "a"}, 0)
+		write := m.Create
+		for n := range 3 {
+			w.Size = n
+			time.Sleep(5 * time.Minute) // many times Limits.WriteTimeout
+			if _, err := write(w); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := lines.ReadString('\n'); err != nil {
+				t.Fatalf("an idle watch ended: %v %s", err, line)
+			}
+			write = m.Update
+		}
+		w.Labels["long"] = strings.Repeat("x", 1<<20)
+		for n := range 32 { // more than a client of HTTP/2 takes unread
+			w.Size = 3 + n
+			if _, err := m.Update(w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(29 * time.Second)
+		synctest.Wait()
+		if n := h.Status()[0].Watches; n != 1 {
+			t.Errorf("%d watches are open before the time is over, want 1", n)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := h.Status()[0].Watches; n != 0 {
+			t.Errorf("%d watches of a client that takes nothing are open, want 0", n)
+		}
+	})
 }

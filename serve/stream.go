@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,7 @@ type stream struct {
 	format format
 	put    func(f frame) error
 	flush  func() error
+	guard  *guard // of a stream over net/http
 }
 
 // errGone says that the client takes nothing any more.
@@ -35,24 +37,64 @@ func gone(err error) error {
 // stream begins the answer to a watch over net/http.
 func (q *request) stream() *stream {
 	control := http.NewResponseController(q.w)
-	timeout := q.h.opts.Limits.WriteTimeout
+	g := newGuard(control, q.h.opts.Limits.WriteTimeout)
 	header := q.w.Header()
 	header.Set("Content-Type", q.format.codec.Format().ContentType(true))
 	header.Set("Cache-Control", "no-cache, private")
 	q.w.WriteHeader(http.StatusOK)
 	return &stream{
-		served: q.served, format: q.format,
+		served: q.served, format: q.format, guard: g,
 		put: func(f frame) error {
-			// Where there are no deadlines, a client that is gone ends the request.
-			_ = control.SetWriteDeadline(time.Now().Add(timeout))
+			g.begin()
 			_, err := q.w.Write(f.event())
 			return gone(err)
 		},
 		flush: func() error {
-			_ = control.SetWriteDeadline(time.Now().Add(timeout))
-			return gone(control.Flush())
+			g.begin()
+			err := control.Flush()
+			g.rest()
+			return gone(err)
 		},
 	}
+}
+
+// A guard cuts off a client that takes nothing for a while. It sets a deadline only then: over
+// HTTP/2 a deadline ends a stream also if nothing waits to be written, and to move it costs more
+// than to write an event.
+type guard struct {
+	timeout time.Duration
+	timer   *time.Timer
+
+	mu      sync.Mutex // guards control, which must not be used after the end of the request
+	control *http.ResponseController
+}
+
+func newGuard(control *http.ResponseController, timeout time.Duration) *guard {
+	g := &guard{timeout: timeout, control: control}
+	g.timer = time.AfterFunc(timeout, g.cut)
+	g.timer.Stop()
+	return g
+}
+
+// begin says that something is being written; rest says that nothing is.
+func (g *guard) begin() { g.timer.Reset(g.timeout) }
+func (g *guard) rest()  { g.timer.Stop() }
+
+func (g *guard) cut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.control != nil {
+		// Where there are no deadlines, a client that is gone ends the request.
+		_ = g.control.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// close is called before the request ends.
+func (g *guard) close() {
+	g.rest()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.control = nil
 }
 
 // event sends an event of the history.

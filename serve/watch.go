@@ -49,13 +49,17 @@ func (q *request) watch() error {
 		return err
 	}
 	if err != nil {
-		return q.stream().end(err) // a client of a watch is told of a 410 in its stream
+		out := q.stream()
+		defer out.guard.close()
+		return out.end(err) // a client of a watch is told of a 410 in its stream
 	}
 	if q.takeOver(w, initial, done) {
 		done = func() {}
 		return nil
 	}
-	return w.run(q.r.Context(), q.stream(), initial)
+	out := q.stream()
+	defer out.guard.close()
+	return w.run(q.r.Context(), out, initial)
 }
 
 // initialEvents are what a watch sends before the first change.
