@@ -210,6 +210,7 @@ func (w *watcher) step(out *stream, buf []*event) (reading, error) {
 		if w.ending(now, staleSpread) {
 			return r, listopts.TooOld(w.place.after, w.served.oldestKnown())
 		}
+		w.bookmarks = false // there is no version that it could say; one that is due would keep it awake
 		return r, nil
 	}
 	for _, e := range r.events {
