@@ -1,0 +1,496 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+var servedPods = serve.Resource[*corev1.Pod]{
+	Name: "pods", ShortNames: []string{"po"},
+	Fields: map[string]func(*corev1.Pod) string{"spec.nodeName": func(p *corev1.Pod) string { return p.Spec.NodeName }},
+}
+
+var servedRawPods = serve.Resource[*serve.Object]{
+	Name: "pods", Kind: "Pod", ShortNames: []string{"po"},
+	Fields: map[string]func(*serve.Object) string{"spec.nodeName": serve.Field("spec.nodeName")},
+}
+
+// serveOn runs a server until the end of the test, and returns its URL.
+func serveOn(t *testing.T, serveOn func(ctx context.Context, h *serve.Handler) error) (url string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	ended := make(chan error, 1)
+	go func() { ended <- serveOn(ctx, h) }()
+	for len(h.Status()) == 0 {
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err := h.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(h)
+	srv.Listener = serve.Listener(srv.Listener)
+	srv.Start()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL
+}
+
+// relayOf runs a relay of what src follows, and returns its URL.
+func relayOf[T lw.Object](t *testing.T, src lw.Source[T], r serve.Resource[T]) (url string) {
+	t.Helper()
+	return serveOn(t, func(ctx context.Context, h *serve.Handler) error {
+		inf := lw.NewInformer(src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+		go inf.Run(ctx)
+		return serve.Serve(ctx, h, inf, r)
+	})
+}
+
+// servers are the ways in which a Memory is served.
+var servers = map[string]func(t *testing.T, m *lw.Memory[*corev1.Pod]) (url string){
+	"Memory": serveMemoryOfPods,
+	"two relays": func(t *testing.T, m *lw.Memory[*corev1.Pod]) string {
+		url := serveMemoryOfPods(t, m)
+		for range 2 {
+			url = relayOf(t, lw.Source[*corev1.Pod](&lw.HTTP[*corev1.Pod]{URL: url + "/api/v1/pods"}), servedPods)
+		}
+		return url
+	},
+	"two relays of bytes": func(t *testing.T, m *lw.Memory[*corev1.Pod]) string {
+		url := serveMemoryOfPods(t, m)
+		for range 2 {
+			url = relayOf(t, lw.Source[*serve.Object](serve.Raw(url+"/api/v1/pods", http.DefaultClient)), servedRawPods)
+		}
+		return url
+	},
+}
+
+func serveMemoryOfPods(t *testing.T, m *lw.Memory[*corev1.Pod]) string {
+	return serveOn(t, func(ctx context.Context, h *serve.Handler) error { return serve.ServeMemory(ctx, h, m, servedPods) })
+}
+
+// seen is what the handler of an informer was told.
+type seen struct {
+	mu                     sync.Mutex
+	adds, updates, deletes int
+	content                map[string]string // name to resource version
+	faults                 []string
+}
+
+func (s *seen) handler() cache.ResourceEventHandlerFuncs {
+	id := func(obj any) (name, version string) {
+		if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = d.Obj
+		}
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			panic(err)
+		}
+		return m.GetNamespace() + "/" + m.GetName(), m.GetResourceVersion()
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			name, version := id(obj)
+			if _, ok := s.content[name]; ok {
+				s.faults = append(s.faults, "a second add of "+name)
+			}
+			s.adds++
+			s.content[name] = version
+		},
+		UpdateFunc: func(old, obj any) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			name, version := id(obj)
+			if _, before := id(old); s.content[name] != before {
+				s.faults = append(s.faults, fmt.Sprintf("%s was at %s, and an update begins at %s", name, s.content[name], before))
+			}
+			s.updates++
+			s.content[name] = version
+		},
+		DeleteFunc: func(obj any) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			name, _ := id(obj)
+			if _, ok := s.content[name]; !ok {
+				s.faults = append(s.faults, "a delete of "+name+", which is not there")
+			}
+			s.deletes++
+			delete(s.content, name)
+		},
+	}
+}
+
+func (s *seen) snapshot() (counts [3]int, content map[string]string, faults []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	content = make(map[string]string, len(s.content))
+	for name, version := range s.content {
+		content[name] = version
+	}
+	return [3]int{s.adds, s.updates, s.deletes}, content, append([]string(nil), s.faults...)
+}
+
+// client-go's informers follow what package serve serves: they have the objects that were written,
+// and their handlers are told of each write once.
+func TestServeInformers(t *testing.T) {
+	const writes = 600
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := lw.NewMemory[*corev1.Pod]()
+			config := &rest.Config{Host: start(t, m), QPS: -1}
+			informers := clientInformers(t, config)
+			all := map[string]*seen{}
+			stop := make(chan struct{})
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer close(stop)
+			for name, inf := range informers {
+				s := &seen{content: map[string]string{}}
+				all[name] = s
+				if _, err := inf.AddEventHandler(s.handler()); err != nil {
+					t.Fatal(err)
+				}
+				running.Go(func() { inf.Run(stop) })
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a busy machine
+			defer cancel()
+			for name, inf := range informers {
+				if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
+					t.Fatalf("%s has not synced", name)
+				}
+			}
+			want, content := randomWrites(t, m, writes)
+			// The last write is of an object of its own: who has it has seen all.
+			for name, s := range all {
+				for {
+					_, has, _ := s.snapshot()
+					if _, last := has["ns/last"]; last {
+						break
+					}
+					select {
+					case <-ctx.Done():
+						t.Fatalf("%s has %d pods, want %d, and not the last one", name, len(has), len(content))
+					case <-time.After(time.Millisecond):
+					}
+				}
+				counts, has, faults := s.snapshot()
+				if len(faults) > 0 {
+					t.Errorf("%s: %q", name, faults)
+				}
+				if diff := cmp.Diff(content, has); diff != "" {
+					t.Errorf("%s: what its handler has (-want +got):\n%s", name, diff)
+				}
+				if diff := cmp.Diff(want, counts); diff != "" {
+					t.Errorf("%s: adds, updates and deletes (-want +got):\n%s", name, diff)
+				}
+				stored := map[string]string{}
+				for _, obj := range informers[name].GetStore().List() {
+					o, err := meta.Accessor(obj)
+					if err != nil {
+						t.Fatal(err)
+					}
+					stored[o.GetNamespace()+"/"+o.GetName()] = o.GetResourceVersion()
+				}
+				if diff := cmp.Diff(content, stored); diff != "" {
+					t.Errorf("%s: its store (-want +got):\n%s", name, diff)
+				}
+			}
+		})
+	}
+}
+
+// clientInformers are informers of client-go: of a generated client in JSON and in protobuf, of
+// objects without a type, and of metadata.
+func clientInformers(t *testing.T, config *rest.Config) map[string]cache.SharedIndexInformer {
+	t.Helper()
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	all := map[string]cache.SharedIndexInformer{}
+	for name, accept := range map[string]string{
+		"typed": "application/json", "typed, in protobuf": "application/vnd.kubernetes.protobuf,application/json",
+	} {
+		c := rest.CopyConfig(config)
+		c.AcceptContentTypes = accept
+		clientset, err := kubernetes.NewForConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lw := cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", "", fields.Everything())
+		all[name] = cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, cache.Indexers{})
+	}
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["dynamic"] = dynamicinformer.NewDynamicSharedInformerFactory(untyped, 0).ForResource(pods).Informer()
+	partial, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["metadata"] = metadatainformer.NewSharedInformerFactory(partial, 0).ForResource(pods).Informer()
+	return all
+}
+
+// randomWrites creates, changes and deletes pods, and returns how many of each, and the versions of
+// those that are there in the end.
+func randomWrites(t *testing.T, m *lw.Memory[*corev1.Pod], writes int) (counts [3]int, content map[string]string) {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	content = map[string]string{}
+	for i := range writes {
+		name := "p" + strconv.Itoa(rng.IntN(30))
+		if i == writes-1 {
+			name = "last"
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{NodeName: "n" + strconv.Itoa(i)}}
+		key := lw.Key{Namespace: "ns", Name: name}
+		_, exists := m.Get(key)
+		var err error
+		kind := 0
+		switch {
+		case !exists:
+			pod, err = m.Create(pod)
+		case rng.IntN(3) > 0:
+			kind = 1
+			pod, err = m.Update(pod)
+		default:
+			kind = 2
+			err = m.Delete(key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[kind]++
+		if content["ns/"+name] = pod.ResourceVersion; kind == 2 {
+			delete(content, "ns/"+name)
+		}
+	}
+	return counts, content
+}
+
+// client-go's clients read, watch, discover, map and write what package serve serves.
+func TestServeClients(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := lw.NewMemory(
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: map[string]string{"x": "1"}}, Spec: corev1.PodSpec{NodeName: "n1"}},
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}, Spec: corev1.PodSpec{NodeName: "n2"}},
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "c"}, Spec: corev1.PodSpec{NodeName: "n1"}})
+			config := &rest.Config{Host: start(t, m), QPS: -1}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a busy machine
+			defer cancel()
+			testDiscovery(t, config, name == "Memory")
+			testReads(ctx, t, config)
+			if name == "Memory" {
+				testServedWrites(ctx, t, config)
+			}
+		})
+	}
+}
+
+func testDiscovery(t *testing.T, config *rest.Config, writes bool) {
+	t.Helper()
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := disco.ServerVersion(); err != nil || v.Major != "1" {
+		t.Errorf("ServerVersion: %v, %v", v, err)
+	}
+	_, lists, err := disco.ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs := metav1.Verbs{"get", "list", "watch"}
+	if writes {
+		verbs = metav1.Verbs{"create", "delete", "get", "list", "update", "watch"}
+	}
+	want := []metav1.APIResource{{Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod", ShortNames: []string{"po"}, Verbs: verbs}}
+	legacy, err := disco.ServerResourcesForGroupVersion("v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, legacy.APIResources); diff != "" {
+		t.Errorf("the resources of v1 (-want +got):\n%s", diff)
+	}
+	want[0].Version = "v1" // aggregated discovery says it
+	if len(lists) != 1 || cmp.Diff(want, lists[0].APIResources) != "" {
+		t.Errorf("aggregated discovery: %+v", lists)
+	}
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco)), disco, nil)
+	if gvk, err := mapper.KindFor(schema.GroupVersionResource{Resource: "po"}); err != nil || gvk != corev1.SchemeGroupVersion.WithKind("Pod") {
+		t.Errorf("the kind of po: %v, %v", gvk, err)
+	}
+	mapping, err := mapper.RESTMapping(schema.GroupKind{Kind: "Pod"}, "v1")
+	if err != nil || mapping.Resource.Resource != "pods" || mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		t.Errorf("the mapping of Pod: %+v, %v", mapping, err)
+	}
+	if _, err := mapper.RESTMapping(schema.GroupKind{Kind: "Secret"}, "v1"); !meta.IsNoMatchError(err) {
+		t.Errorf("the mapping of Secret: %v", err)
+	}
+	if docs, err := disco.OpenAPIV3().Paths(); err != nil || docs["api/v1"] == nil {
+		t.Errorf("OpenAPI: %v, %v", docs, err)
+	}
+}
+
+func testReads(ctx context.Context, t *testing.T, config *rest.Config) {
+	t.Helper()
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partial, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	for client, list := range map[string]func(namespace string, opts metav1.ListOptions) (runtime.Object, error){
+		"typed": func(ns string, opts metav1.ListOptions) (runtime.Object, error) {
+			return clientset.CoreV1().Pods(ns).List(ctx, opts)
+		},
+		"dynamic": func(ns string, opts metav1.ListOptions) (runtime.Object, error) {
+			return untyped.Resource(pods).Namespace(ns).List(ctx, opts)
+		},
+		"metadata": func(ns string, opts metav1.ListOptions) (runtime.Object, error) {
+			return partial.Resource(pods).Namespace(ns).List(ctx, opts)
+		},
+	} {
+		for _, tt := range []struct {
+			namespace string
+			opts      metav1.ListOptions
+			want      []string
+		}{
+			{"", metav1.ListOptions{}, []string{"a", "b", "c"}},
+			{"ns", metav1.ListOptions{ResourceVersion: "0"}, []string{"a", "b"}},
+			{"", metav1.ListOptions{LabelSelector: "x=1"}, []string{"a"}},
+			{"", metav1.ListOptions{FieldSelector: "spec.nodeName=n1"}, []string{"a", "c"}},
+			{"", metav1.ListOptions{FieldSelector: "metadata.name=b"}, []string{"b"}},
+		} {
+			// Of all, and in pages of one.
+			for _, limit := range []int64{0, 1} {
+				var got []string
+				opts := tt.opts
+				if opts.Limit = limit; limit > 0 {
+					opts.ResourceVersion = ""
+				}
+				for {
+					obj, err := list(tt.namespace, opts)
+					if err != nil {
+						t.Fatalf("%s, %+v: %v", client, opts, err)
+					}
+					if err := meta.EachListItem(obj, func(item runtime.Object) error {
+						m, err := meta.Accessor(item)
+						got = append(got, m.GetName())
+						return err
+					}); err != nil {
+						t.Fatal(err)
+					}
+					l, err := meta.ListAccessor(obj)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if opts.Continue = l.GetContinue(); opts.Continue == "" {
+						break
+					}
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("%s in %q, %+v (-want +got):\n%s", client, tt.namespace, opts, diff)
+				}
+			}
+		}
+	}
+	if pod, err := clientset.CoreV1().Pods("other").Get(ctx, "c", metav1.GetOptions{}); err != nil || pod.Spec.NodeName != "n1" {
+		t.Errorf("get: %+v, %v", pod, err)
+	}
+	if u, err := untyped.Resource(pods).Namespace("ns").Get(ctx, "a", metav1.GetOptions{}); err != nil || u.GetKind() != "Pod" || u.GetLabels()["x"] != "1" {
+		t.Errorf("dynamic get: %+v, %v", u, err)
+	}
+	if p, err := partial.Resource(pods).Namespace("ns").Get(ctx, "a", metav1.GetOptions{}); err != nil || p.Labels["x"] != "1" {
+		t.Errorf("metadata get: %+v, %v", p, err)
+	}
+}
+
+func testServedWrites(ctx context.Context, t *testing.T, config *rest.Config) {
+	t.Helper()
+	// A generated client writes protobuf unless it is told not to, and serve reads none.
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/json"
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := clientset.CoreV1().Pods("ns")
+	pod, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "g-"}}, metav1.CreateOptions{FieldValidation: "Strict"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("create again: %v", err)
+	}
+	changed := pod.DeepCopy()
+	changed.Spec.NodeName = "n9"
+	if changed, err = pods.Update(ctx, changed, metav1.UpdateOptions{}); err != nil || changed.Spec.NodeName != "n9" {
+		t.Fatalf("update: %+v, %v", changed, err)
+	}
+	if _, err := pods.Update(ctx, pod, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("update of an old version: %v", err)
+	}
+	uid := pod.UID
+	if err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := pods.Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("get after delete: %v", err)
+	}
+	if _, err := pods.Patch(ctx, "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}); !apierrors.IsMethodNotSupported(err) {
+		t.Errorf("patch: %v", err)
+	}
+}
