@@ -52,7 +52,7 @@ func main() {
 	flag.IntVar(&cfg.objects, "objects", 10_000, "pods of lists and memory")
 	flag.IntVar(&cfg.clients, "clients", 1_000, "that list at once; 0: none")
 	flag.IntVar(&cfg.lists, "lists", 0, "the relay's Limits.Lists; 0: its default")
-	flag.BoolVar(&cfg.protobuf, "protobuf", false, "instead of JSON")
+	flag.BoolVar(&cfg.protobuf, "protobuf", false, "lists and memory in protobuf instead of JSON; events are always JSON")
 	flag.Parse()
 	var err error
 	if cfg.rows, err = regexp.Compile(*rows); err != nil {
@@ -141,7 +141,9 @@ func (cfg *config) each(ctx context.Context, n int, make func(i, restarts int) [
 func watches(ctx context.Context, cfg *config) error {
 	fmt.Println("| server | watchers | CPU a delivery | memory a watcher | put to read, p50 | p99 |")
 	fmt.Println("|---|---|---|---|---|---|")
-	return cfg.each(ctx, 100, largePod, []kind{bare, kubeH2, kubeH1, relayH2, relayTLS, relayPlain}, func(s *server) error {
+	inJSON := *cfg
+	inJSON.protobuf = false
+	return inJSON.each(ctx, 100, largePod, []kind{bare, kubeH2, kubeH1, relayH2, relayTLS, relayPlain}, func(s *server) error {
 		for _, n := range cfg.watchers {
 			if err := s.fanOut(ctx, n, min(100, max(10, 40_000/n))); err != nil {
 				return err
