@@ -356,7 +356,8 @@ func (w *memoryWriter[T]) create(data []byte) (any, error) {
 	if err := w.validate(none, obj); err != nil {
 		return nil, err
 	}
-	return w.memory.Create(obj)
+	stored, err := w.memory.Create(obj)
+	return stored, w.resource.named(err)
 }
 
 func (w *memoryWriter[T]) update(key lw.Key, data []byte) (any, error) {
@@ -384,7 +385,7 @@ func (w *memoryWriter[T]) update(key lw.Key, data []byte) (any, error) {
 		}
 		stored, err := w.memory.Update(obj)
 		if !again || !apierrors.IsConflict(err) {
-			return stored, err
+			return stored, w.resource.named(err)
 		}
 	}
 }
@@ -393,7 +394,7 @@ func (w *memoryWriter[T]) remove(key lw.Key, uid types.UID, version string) (any
 	for {
 		old, ok := w.memory.Get(key)
 		if !ok {
-			return nil, w.memory.Delete(key) // which says NotFound
+			return nil, apierrors.NewNotFound(w.resource.groupResource(), key.Name)
 		}
 		want := lw.MetaOf(old)
 		if uid != "" {
@@ -408,9 +409,25 @@ func (w *memoryWriter[T]) remove(key lw.Key, uid types.UID, version string) (any
 		}
 		err := w.memory.DeleteIf(want)
 		if !apierrors.IsConflict(err) || uid != "" || version != "" {
-			return old, err
+			return old, w.resource.named(err)
 		}
 	}
+}
+
+// named returns an error of a Memory, which guesses what its objects are called, with their name and
+// group.
+func (r *resource) named(err error) error {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil {
+		return err
+	}
+	renamed := *status.ErrStatus.DeepCopy()
+	d := renamed.Details
+	guess := schema.GroupResource{Group: d.Group, Resource: d.Kind}
+	renamed.Message = strings.Replace(renamed.Message, fmt.Sprintf("%s %q", guess.String(), d.Name),
+		fmt.Sprintf("%s %q", r.groupResource().String(), d.Name), 1)
+	d.Group, d.Kind = r.group, r.name
+	return &apierrors.StatusError{ErrStatus: renamed}
 }
 
 func (w *memoryWriter[T]) get(key lw.Key) (any, bool) { return w.memory.Get(key) }

@@ -39,7 +39,7 @@ func TestWrites(t *testing.T) {
 			text               string // in the answer
 		}{
 			{"POST", in, `{"metadata":{"name":"a"},"size":1}`, 201, `"resourceVersion":"2"`},
-			{"POST", in, `{"metadata":{"name":"a"},"size":1}`, 409, "AlreadyExists"},
+			{"POST", in, `{"metadata":{"name":"a"},"size":1}`, 409, `widgets.example.io \"a\" already exists`},
 			{"POST", in, `{"metadata":{},"size":1}`, 422, "name"},
 			{"POST", in, `{"metadata":{"name":"b","namespace":"other"}}`, 400, "namespace"},
 			{"POST", path, `{"metadata":{"name":"b"}}`, 400, "namespace"},
@@ -49,10 +49,10 @@ func TestWrites(t *testing.T) {
 			{"POST", in, `{`, 400, "not JSON"},
 			{"POST", in + "?dryRun=All", `{"metadata":{"name":"b"}}`, 400, "dryRun"},
 			{"PUT", in + "/a", `{"metadata":{"name":"a"},"size":2}`, 200, `"size":2`},
-			{"PUT", in + "/a", `{"metadata":{"name":"a","resourceVersion":"2"},"size":3}`, 409, "modified"},
+			{"PUT", in + "/a", `{"metadata":{"name":"a","resourceVersion":"2"},"size":3}`, 409, `on widgets.example.io \"a\": the object has been modified`},
 			{"PUT", in + "/a", `{"metadata":{"name":"a","uid":"u"},"size":3}`, 409, "UID"},
 			{"PUT", in + "/a", `{"metadata":{"name":"b"},"size":3}`, 400, "name"},
-			{"PUT", in + "/x", `{"metadata":{"name":"x"},"size":3}`, 404, "NotFound"},
+			{"PUT", in + "/x", `{"metadata":{"name":"x"},"size":3}`, 404, `widgets.example.io \"x\" not found`},
 			{"PUT", in + "/a", `{"metadata":{"name":"a","resourceVersion":"3"},"size":9}`, 200, `"resourceVersion":"4"`},
 			{"PATCH", in + "/a", `{}`, 405, "MethodNotAllowed"},
 			{"DELETE", in, ``, 405, "MethodNotAllowed"},
@@ -61,7 +61,7 @@ func TestWrites(t *testing.T) {
 			{"DELETE", in + "/a", `{"preconditions":{"resourceVersion":"4"}}`, 409, "Conflict"},
 			{"DELETE", in + "/a", `{"preconditions":{"uid":"u"}}`, 409, "Conflict"},
 			{"DELETE", in + "/a", `{"preconditions":{"resourceVersion":"5"}}`, 200, "Success"},
-			{"DELETE", in + "/a", ``, 404, "NotFound"},
+			{"DELETE", in + "/a", ``, 404, `"details":{"name":"a","group":"example.io","kind":"widgets"}`},
 			{"POST", in, `{"metadata":{"generateName":"g-"},"size":1}`, 201, `"name":"g-`},
 		} {
 			if code, body := b.do(step.method, step.path, step.body, "Content-Type", "application/json"); code != step.code || !strings.Contains(body, step.text) {
