@@ -63,7 +63,7 @@ type Options struct {
 type Limits struct {
 	Watches          int           // open at once; more get 429. Default: 20,000
 	WatchesPerClient int           // the same, of one client. Default: 1,000
-	Lists            int           // in progress at once; more wait 5 s, then get 429. Default: 64
+	Lists            int           // in progress at once; more wait 5 s, then get 429. Default: 1,000
 	WriteTimeout     time.Duration // a client that takes nothing for so long is cut off. Default: 30 s
 	WatchTimeout     time.Duration // of a watch without timeoutSeconds, up to twice this. Default: 30 min
 }
@@ -82,7 +82,7 @@ func New(opts *Options) *Handler {
 	o.BookmarkEvery = positive(o.BookmarkEvery, time.Minute)
 	o.Limits.Watches = positive(o.Limits.Watches, 20_000)
 	o.Limits.WatchesPerClient = positive(o.Limits.WatchesPerClient, 1000)
-	o.Limits.Lists = positive(o.Limits.Lists, 64)
+	o.Limits.Lists = positive(o.Limits.Lists, 1000)
 	o.Limits.WriteTimeout = positive(o.Limits.WriteTimeout, 30*time.Second)
 	o.Limits.WatchTimeout = positive(o.Limits.WatchTimeout, 30*time.Minute)
 	if o.Client == nil {
