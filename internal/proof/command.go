@@ -58,6 +58,9 @@ func (w *world) commands() map[string]func(*rapid.T) {
 			}
 		}
 	}
+	if len(relaysOf(w.server)) > 0 {
+		delete(all, "overtake")
+	}
 	all[""] = func(*rapid.T) { w.look() }
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
 )
 
 // TestProof runs against a server whose answers are function calls.
@@ -15,7 +16,16 @@ func TestProofHTTP(t *testing.T) { Random(t, plain) }
 // TestProofCBOR runs against a server behind HTTP that writes CBOR.
 func TestProofCBOR(t *testing.T) { Random(t, cbor) }
 
+// TestProofRelay runs behind a relay, TestProofRelays behind two in a row that keep little.
+func TestProofRelay(t *testing.T)  { Random(t, relayed) }
+func TestProofRelays(t *testing.T) { Random(t, relayedTwice) }
+
 func plain() Transport { return Transport{} }
+
+func relayed() Transport { return Transport{Relays: 1} }
+
+// relayedTwice has relays whose history is so short that watches fall out of it.
+func relayedTwice() Transport { return Transport{Relays: 2, History: serve.HistoryLimits{Events: 4}} }
 
 // cbor asks for CBOR, and lets the server choose JSON if it has no CBOR.
 func cbor() Transport { return Transport{Accept: "application/cbor,application/json"} }
@@ -38,3 +48,6 @@ func TestSmallScopeHTTP(t *testing.T) { SmallScope(t, plain) }
 
 // TestSmallScopeCBOR is the same in CBOR.
 func TestSmallScopeCBOR(t *testing.T) { SmallScope(t, cbor) }
+
+// TestSmallScopeRelay is the same behind a relay.
+func TestSmallScopeRelay(t *testing.T) { SmallScope(t, relayed) }

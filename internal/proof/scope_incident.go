@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,11 @@ const (
 
 // scopeIncidents are all faults of the proofs, and what else the proofs have as commands.
 func scopeIncidents(s scopeSetup) (out []scopeIncident) {
-	for _, f := range proofFaults {
+	faults := proofFaults
+	if s.relay {
+		faults = slices.Concat(faults, relayFaults)
+	}
+	for _, f := range faults {
 		if s.http && f.web == nil || !s.http && f.direct == nil {
 			continue
 		}
@@ -57,6 +62,9 @@ func scopeIncidents(s scopeSetup) (out []scopeIncident) {
 		own(fmt.Sprintf("rewind by %d", back+1), func(w *scopeRun) { w.settle(); w.rewind(back + 1); w.settle() })
 	}
 	overtakes := func(how string, back uint64, before func(w *scopeRun), rewrite func(o *overtaking)) {
+		if s.relay {
+			return // see relaysOf
+		}
 		own(fmt.Sprintf("overtaken from %d back %s", back, how), func(w *scopeRun) {
 			before(w)
 			w.settle()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/serve"
 )
 
 // A Part is the object of the proofs.
@@ -354,6 +356,11 @@ type Transport struct {
 	Faults []Fault
 	// Clear takes back the Faults that have not happened yet; nil if there are none.
 	Clear func()
+	// Relays is how many relays are in a row between server and informer. The faults are those of
+	// the server, and of the relays themselves.
+	Relays int
+	// History bounds what each relay keeps.
+	History serve.HistoryLimits
 }
 
 // A Fault is what goes wrong on the way between server and informer.
@@ -364,6 +371,9 @@ type Fault struct {
 }
 
 func (t Transport) faults() (out []proofFault) {
+	if t.Relays > 0 {
+		out = append(out, relayFaults...)
+	}
 	for _, f := range t.Faults {
 		out = append(out, proofFault{id: f.ID, name: f.Name, web: func(_ *world, _ *apiserver.Server, n int) { f.Inject(n) }})
 	}
@@ -375,6 +385,7 @@ type web struct {
 	server *apiserver.Server
 	src    *lw.HTTP[*Part]
 	over   Transport
+	relays []*relay // from the server on
 }
 
 func newWeb(over Transport) *web {
@@ -385,14 +396,29 @@ func newWeb(over Transport) *web {
 	if over.Client != nil {
 		client = over.Client(client)
 	}
-	return &web{s, &lw.HTTP[*Part]{URL: s.URL("parts", ""), Client: client, Accept: over.Accept}, over}
+	w := &web{server: s, over: over}
+	url := s.URL("parts", "")
+	for range over.Relays {
+		r := newRelay(url, client, over.History)
+		w.relays = append(w.relays, r)
+		url, client = "http://relay"+partsPath, r.front.Client()
+	}
+	w.src = &lw.HTTP[*Part]{URL: url, Client: client, Accept: over.Accept}
+	return w
 }
 
 func (w *web) line() *history.Line          { return w.server.Line }
 func (w *web) source() lw.Source[*Part]     { return w.src }
 func (w *web) parts() *apiserver.Collection { return w.server.Collection("parts") }
 func (w *web) down()                        { w.server.SetDown(true) }
-func (w *web) close()                       { w.src.Client.CloseIdleConnections(); w.server.Close() }
+
+func (w *web) close() {
+	w.src.Client.CloseIdleConnections()
+	for _, r := range slices.Backward(w.relays) {
+		r.close()
+	}
+	w.server.Close()
+}
 
 func (w *web) clear() {
 	w.server.Clear()
