@@ -1,10 +1,17 @@
 package serve
 
 import (
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
 )
 
@@ -39,4 +46,166 @@ func TestStaleWatchSleeps(t *testing.T) {
 			}
 		}
 	})
+}
+
+func testItem(path string, version uint64) *item {
+	return &item{path: path, version: version, obj: &Object{}}
+}
+
+// commitItems commits items at one version.
+func commitItems(s *served, version uint64, paths ...string) {
+	var events []*event
+	for _, path := range paths {
+		i := testItem(path, version)
+		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
+		events = append(events, &event{version: version, new: i})
+	}
+	s.commit(events, version)
+}
+
+// What a watch leaves out is what is not after its start. Events of one version are all sent.
+func TestEventsOfOneVersion(t *testing.T) {
+	s, w, out := testWatcher(t, time.Hour)
+	w.filter = everything(t)
+	var sent int
+	out.put = func(frame) error { sent++; return nil }
+	commitItems(s, 2, "n/a", "n/b", "n/c")
+	if _, err := w.step(out, nil); err != nil || sent != 3 {
+		t.Errorf("%d events were sent, want 3: %v", sent, err)
+	}
+}
+
+// A bookmark follows the events that it is after, also if it is due before they are sent.
+func TestBookmarkFollowsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w, out := testWatcher(t, time.Second)
+		w.filter = everything(t)
+		var sent []string
+		out.put = func(f frame) error { sent = append(sent, string(f.event())); return nil }
+		time.Sleep(time.Second)
+		var paths []string
+		for i := range maxRead + 1 { // more than a step sends
+			paths = append(paths, fmt.Sprintf("n/%d", i))
+		}
+		commitItems(s, 2, paths...)
+		for {
+			r, err := w.step(out, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.wait != nil {
+				break
+			}
+		}
+		if len(sent) != len(paths)+1 {
+			t.Fatalf("%d events were sent, want %d and a bookmark", len(sent), len(paths))
+		}
+		for i, ev := range sent {
+			if strings.Contains(ev, "BOOKMARK") != (i == len(paths)) {
+				t.Errorf("event %d is %s", i, ev)
+			}
+		}
+	})
+}
+
+func everything(t *testing.T) *filter {
+	t.Helper()
+	f, err := listopts.NewFilter("", metav1.ListOptions{}, func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &filter{f, &resource{}}
+}
+
+// The history drops the events of one version together: a watch cannot begin among them.
+func TestTrimKeepsVersionsWhole(t *testing.T) {
+	h := newHistory(HistoryLimits{Events: 2})
+	h.begin(order.List[*item]{}, 1, false)
+	h.commit([]*event{{version: 2, new: testItem("a", 2)}, {version: 2, new: testItem("b", 2)}}, 2)
+	h.commit([]*event{{version: 3, new: testItem("c", 3)}}, 3)
+	if len(h.events) != 1 || h.events[0].version != 3 || h.oldest != 2 {
+		t.Errorf("%d events after %d are left, want 1 after 2", len(h.events), h.oldest)
+	}
+}
+
+// What lies behind a version that an object is missing from is not passed on.
+func TestFeedHoldsBack(t *testing.T) {
+	h := newHistory(HistoryLimits{})
+	h.begin(order.List[*item]{}, 1, false)
+	f := &feed[*Object]{resource: &resource{name: "things"}, history: h, rawProto: new(atomic.Bool)}
+	add := func(name, version string) {
+		o := &Object{Meta: lw.Meta{Namespace: "n", Name: name, ResourceVersion: version}}
+		f.Change(lw.Delta[*Object]{Type: lw.Added, New: o, ResourceVersion: version})
+	}
+	add("a", "2")
+	add("c", "4") // n/b at 3 cannot be read
+	f.Progress("2")
+	if len(h.events) != 1 || h.here != 2 {
+		t.Fatalf("%d events up to %d, want 1 up to 2", len(h.events), h.here)
+	}
+	f.Progress("4")
+	if len(h.events) != 2 || h.here != 4 {
+		t.Errorf("%d events up to %d, want 2 up to 4", len(h.events), h.here)
+	}
+}
+
+// A watch leaves its sweeper before it goes on: it may be parked again at once, which must last.
+func TestRemoveBeforeGoingOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &directWatch{}
+		sw := &sweeper{parked: []*directWatch{w}}
+		sw.remove([]leave{{w, func() {
+			sw.mu.Lock()
+			defer sw.mu.Unlock()
+			sw.parked = append(sw.parked, w)
+		}}})
+		synctest.Wait()
+		if len(sw.parked) != 1 {
+			t.Errorf("%d watches are parked, want 1", len(sw.parked))
+		}
+	})
+}
+
+// Of a frame that a socket took in part, the rest is left; of one that it took whole, nothing.
+func TestGatherCut(t *testing.T) {
+	w := &directWatch{}
+	g := newGather(nil)
+	g.begin(w)
+	for i, chunk := range []string{"abc", "de", "fgh"} {
+		w.place.position = uint64(i + 1)
+		if err := g.put(frame{chunk: []byte(chunk)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range []string{1: "1 bc", 2: "1 c", 3: "1 ", 4: "2 e", 5: "2 ", 6: "3 gh", 8: "3 "} {
+		if want == "" {
+			continue
+		}
+		p, rest := g.cut(n)
+		if got := fmt.Sprint(p.position, " ", string(rest)); got != want {
+			t.Errorf("after %d bytes: %q, want %q", n, got, want)
+		}
+	}
+}
+
+// For a watch with a selector an object that stops to match is deleted, at the version of the change.
+func TestStopsToMatch(t *testing.T) {
+	s, w, out := testWatcher(t, time.Hour)
+	f, err := listopts.NewFilter("", metav1.ListOptions{LabelSelector: "on=yes"}, func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.filter = &filter{f, &resource{}}
+	var sent []string
+	out.put = func(f frame) error { sent = append(sent, string(f.event())); return nil }
+	old, now := testItem("n/a", 2), testItem("n/a", 3)
+	old.labels = map[string]string{"on": "yes"}
+	old.obj = &Object{data: []byte(`{"metadata":{"resourceVersion":"2"}}`)}
+	s.commit([]*event{{version: 3, old: old, new: now}}, 3)
+	if _, err := w.step(out, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(sent) != 1 || !strings.Contains(sent[0], `"DELETED"`) || !strings.Contains(sent[0], `"resourceVersion":"3"`) {
+		t.Errorf("sent %q, want a deletion at 3", sent)
+	}
 }

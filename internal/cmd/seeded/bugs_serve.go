@@ -5,7 +5,6 @@ const (
 	serveWatch   = "serve/watch.go"
 	serveHistory = "serve/history.go"
 	serveFeed    = "serve/feed.go"
-	serveRequest = "serve/request.go"
 	serveSweep   = "serve/sweep.go"
 	serveItem    = "serve/item.go"
 	serveList    = "serve/list.go"
@@ -21,4 +20,31 @@ var serveBugs = []bug{
 		"			g.rest()\n			return gone(err)\n", "			return gone(err)\n")},
 	{name: "a served watch over net/http never has a deadline", run: "TestWriteTimeoutOverHTTP2", in: serving, edits: one(serveStream,
 		"func (g *guard) begin() { g.timer.Reset(g.timeout) }", "func (g *guard) begin() {}")},
+	{name: "a request that is wrong is answered without Authorize", run: "TestAuthorize", in: serving, edits: one("serve/request.go",
+		"if denied := h.authorize(r, q.attributes); denied != nil {", "if denied := h.authorize(r, q.attributes); denied != nil && q.served != nil {")},
+	{name: "a served watch leaves out the second event of a version", run: "TestEventsOfOneVersion", in: serving, edits: one(serveWatch,
+		"		if err := w.send(out, e); err != nil {\n			return r, err\n		}\n",
+		"		if err := w.send(out, e); err != nil {\n			return r, err\n		}\n		w.place.after = e.version\n")},
+	{name: "watches go on across a relist of what is served", run: "TestRelist|TestHistoryModel", in: serving, edits: one(serveHistory,
+		"	case p.era != h.era:\n", "	case p.era > h.era:\n")},
+	{name: "what is served passes what is set aside", run: "TestFeedHoldsBack", in: serving, edits: one(serveFeed,
+		"for n < len(f.pending) && f.pending[n].version <= reached {", "for n < len(f.pending) {")},
+	{name: "a served bookmark comes before its events", run: "TestBookmarkFollowsEvents", in: serving, edits: one(serveWatch,
+		"case r.wait != nil && !now.Before(w.bookmark):", "case r.wait == nil && len(r.events) > 0 && !now.Before(w.bookmark):")},
+	{name: "the history drops a part of a version's events", run: "TestHistoryModel|TestTrimKeepsVersionsWhole", in: serving, edits: one(serveHistory,
+		"for n < len(h.events) && h.events[n].version == version {", "for first := true; first && n < len(h.events); first = false {")},
+	{name: "a past state is undone in the wrong order", run: "TestHistoryModel|TestPastStates", in: serving, edits: one(serveHistory,
+		"range slices.Backward(later)", "range slices.All(later)")},
+	{name: "a version of another replica is accepted", run: "TestStamps|TestDerived", in: serving, edits: one(serveStamp,
+		"return version%replicas == s.replica", "return true")},
+	{name: "a deletion is served with the old version", run: "TestSource|TestRelist", in: serving, edits: one("serve/frame.go",
+		"if typ == watch.Deleted && version != i.version {", "if false && typ == watch.Deleted && version != i.version {")},
+	{name: "an object that stops to match is not deleted for a watch", run: "TestStopsToMatch", in: serving, edits: one(serveWatch,
+		"	case was:\n		return out.event(e, watch.Deleted)", "	case was && e.new == nil:\n		return out.event(e, watch.Deleted)")},
+	{name: "an object is served in an encoding that each client makes", run: "TestShared", in: serving, edits: one("serve/encode.go",
+		"	i.keep(f, data)\n", "")},
+	{name: "a sweeper lets a watch go on before it was removed", run: "TestRemoveBeforeGoingOn", in: serving, edits: one(serveSweep,
+		"		left[l.w] = true\n", "		left[l.w] = true\n		if l.next != nil {\n			l.next()\n		}\n		leaving = nil\n")},
+	{name: "a write that a socket took in part loses the rest", run: "TestGatherCut|TestStalledClients", in: serving, edits: one(serveSweep,
+		"			return p.place, g.data()[n:p.end]\n", "			return p.place, g.data()[p.end:p.end]\n")},
 }
