@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -229,6 +230,6 @@ func (s *served) compressed(p *page, f format, length int64, write func(io.Write
 		body, err := compress()
 		return body.([]byte), err
 	}
-	body, err, _ := s.zipping.Do(strconv.Itoa(f.codec.Format().Index())+" "+p.meta.ResourceVersion, compress)
+	body, err, _ := s.zipping.Do(fmt.Sprintf("%d %d %s", f.codec.Format().Index(), p.era, p.meta.ResourceVersion), compress)
 	return body.([]byte), err
 }

@@ -41,7 +41,7 @@ func (f *feed[T]) Begin(snap *lw.Snapshot[T], epoch bool) {
 	newest := version
 	for obj := range snap.All() {
 		was, existed := f.items.Get(listopts.Path(lw.KeyOf(obj)))
-		if existed && was.obj == any(obj) {
+		if existed && was.obj == any(obj) && was.version != 0 { // 0: not stamped yet
 			newest = max(newest, was.version)
 			items.Set(was.path, was) // with its encodings
 			continue

@@ -291,6 +291,13 @@ func (h *history) waitForBegin(ctx context.Context) error {
 	}
 }
 
+// currentEra returns the number of the present era.
+func (h *history) currentEra() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.era
+}
+
 // current returns the present item of a key.
 func (h *history) current(key lw.Key) (*item, bool) {
 	h.mu.Lock()

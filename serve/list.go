@@ -45,6 +45,7 @@ type page struct {
 	meta  metav1.ListMeta
 	items []*item
 	whole bool // all items of the collection
+	era   int  // of the history: after a new beginning a version may be that of another state
 }
 
 // list answers with a list, or with one page of a list.
@@ -70,6 +71,7 @@ func (q *request) page() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	era := q.served.currentEra()
 	state, version, start, err := q.state()
 	if err != nil {
 		return nil, err
@@ -84,7 +86,8 @@ func (q *request) page() (*page, error) {
 		}
 		return p, nil
 	}
-	p.whole = prefix == "" && start == "" && !f.Selects()
+	p.era = era
+	p.whole = prefix == "" && start == "" && !f.Selects() && q.served.currentEra() == era
 	if p.whole && limit == 0 {
 		p.items = make([]*item, 0, state.Len())
 	}

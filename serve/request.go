@@ -128,6 +128,9 @@ func (q *request) answer() (err error) {
 		}
 		return q.list()
 	case "watch":
+		if q.r.Method != http.MethodGet {
+			return apierrors.NewMethodNotSupported(q.served.groupResource(), strings.ToLower(q.r.Method))
+		}
 		if q.format, err = q.negotiate(wire.WantWatch); err != nil {
 			return err
 		}

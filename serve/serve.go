@@ -124,7 +124,7 @@ type served struct {
 	codecs   codecs
 	encoders encoders
 	rawProto atomic.Bool        // the objects came as protobuf
-	zipping  singleflight.Group // lists that are compressed, by format and version
+	zipping  singleflight.Group // lists that are compressed, by format, era and version
 	sweepers sweepers
 	counts   counts
 	// watches are the open watches. None begins after the history has ended.

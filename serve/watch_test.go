@@ -1,7 +1,10 @@
 package serve
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -207,5 +210,48 @@ func TestStopsToMatch(t *testing.T) {
 	}
 	if len(sent) != 1 || !strings.Contains(sent[0], `"DELETED"`) || !strings.Contains(sent[0], `"resourceVersion":"3"`) {
 		t.Errorf("sent %q, want a deletion at 3", sent)
+	}
+}
+
+// A list that is compressed is shared by those who ask for one state: after a new beginning the same
+// version may be another one's.
+func TestCompressedOfOneEra(t *testing.T) {
+	s := newServed(New(nil), &resource{name: "widgets"}, HistoryLimits{})
+	f := format{codec: s.codecs[0]}
+	p := &page{whole: true, era: 1}
+	p.meta.ResourceVersion = "7"
+	later := *p
+	later.era = 2
+	text := func(text string) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return err
+		}
+	}
+	begun, other := make(chan struct{}), make(chan []byte)
+	go func() {
+		body, err := s.compressed(p, f, 10, func(w io.Writer) error {
+			close(begun)
+			got, err := s.compressed(&later, f, 10, text("later"))
+			if err != nil {
+				return err
+			}
+			other <- got
+			return text("first")(w)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		other <- body
+	}()
+	<-begun
+	for _, want := range []string{"later", "first"} {
+		z, err := gzip.NewReader(bytes.NewReader(<-other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(z); string(got) != want || err != nil {
+			t.Errorf("%s, want %s (%v)", got, want, err)
+		}
 	}
 }
