@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
@@ -209,6 +210,7 @@ func TestSource(t *testing.T) {
 							},
 							Object: newWidget, Create: m.Create, Update: m.Update, Delete: m.Delete,
 							Close: stop, Selectors: selectors,
+							Patience: time.Minute, // many of them share the processors
 						}
 						if c.name == "Memory" {
 							subject.Compact = m.Compact
