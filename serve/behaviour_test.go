@@ -542,3 +542,36 @@ func TestDerived(t *testing.T) {
 		w.cancel()
 	})
 }
+
+// What only the informer's server can answer is forwarded: reads of the newest state while it cannot
+// be asked, and what is not served here.
+func TestForward(t *testing.T) {
+	forwarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	for _, forward := range []http.Handler{nil, forwarded} {
+		code := func(otherwise int) int {
+			if forward != nil {
+				return http.StatusTeapot
+			}
+			return otherwise
+		}
+		inBubble(t, serve.Options{Forward: forward}, func(b *bubble) {
+			m := lw.NewMemory(newWidget(name("a"), 1))
+			b.relay(m, widgets)
+			m.Fail(errors.New("away"))
+			for query, want := range map[string]int{
+				path:                        code(http.StatusGatewayTimeout),
+				path + "?resourceVersion=0": http.StatusOK,
+				path + "?resourceVersion=2": http.StatusOK,
+				"/api/v1/pods":              code(http.StatusNotFound),
+				"/healthz":                  code(http.StatusNotFound),
+			} {
+				if got, body := b.do("GET", query, ""); got != want {
+					b.t.Errorf("GET %s: %d, want %d: %s", query, got, want, body)
+				}
+			}
+			if got, _ := b.do("POST", path, "{}"); got != code(http.StatusMethodNotAllowed) {
+				b.t.Errorf("a write: %d", got)
+			}
+		})
+	}
+}

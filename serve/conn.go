@@ -8,8 +8,8 @@ import (
 )
 
 // Listener returns a listener whose connections can be written to without blocking. With it, the
-// watches of HTTP/1.1 go past net/http: they need no goroutine and no buffer each, and an event
-// costs each of them one write. It is for plain HTTP and for TLS:
+// watches of HTTP/1.1 go past net/http: each of them has a goroutine that waits for the client's
+// end, and no buffer, and an event costs it one write. It is for plain HTTP and for TLS:
 //
 //	srv := &http.Server{Handler: h, Protocols: new(http.Protocols)}
 //	srv.Protocols.SetHTTP1(true)

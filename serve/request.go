@@ -44,6 +44,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		err = q.answer()
 	}
+	if _, ok := errors.AsType[*notFreshError](err); ok && h.opts.Forward != nil {
+		err = q.forward()
+	}
 	if err != nil {
 		q.fail(err)
 	}
@@ -202,10 +205,13 @@ func (q *request) newest(ctx context.Context) error {
 	return errNotFresh(err)
 }
 
-// errNotFresh is the answer to a request for the newest state while the server of the informer does
-// not answer: a timeout, as a server gives it that cannot reach its store.
+// A notFreshError is the answer to a request for the newest state while the server of the informer
+// does not answer: a timeout, as a server gives it that cannot reach its store. Nothing was written
+// yet, so the request can be forwarded.
+type notFreshError struct{ *apierrors.StatusError }
+
 func errNotFresh(err error) error {
 	status := listopts.TooLarge(0, 0).(*apierrors.StatusError)
 	status.ErrStatus.Message = fmt.Sprintf("the newest state cannot be known: %v", err)
-	return status
+	return &notFreshError{status}
 }

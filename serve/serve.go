@@ -231,8 +231,9 @@ func (h *Handler) all() []*served {
 	return slices.Clone(h.served)
 }
 
-// WaitForSync waits until all collections that are served have synced. Its error names those that
-// have not.
+// WaitForSync waits until all collections have synced that are served when it is called. It does
+// not know of a Serve in another goroutine that has not begun yet: wait for the informer then. Its
+// error names the collection that has not synced.
 func (h *Handler) WaitForSync(ctx context.Context) error {
 	for _, s := range h.all() {
 		if err := s.waitForBegin(ctx); err != nil {
