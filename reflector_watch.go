@@ -231,11 +231,11 @@ func ptr[V any](v V) *V { return &v }
 const (
 	// briefTimeout is the timeout of a watch that is to tell the server's version soon. A
 	// kube-apiserver sends a bookmark two seconds before the end of a watch, so after one second
-	// here. A shorter watch gets none.
+	// here, or up to a second later. A shorter watch gets none.
 	briefTimeout = 3 * time.Second
 	// hastenAgain is how much later than a brief watch the next one may begin, at the earliest.
-	// Then the brief one has had its bookmark, and half of the requests in a minute are left.
-	hastenAgain = 2 * time.Second
+	// Then the brief one has had its bookmark, and most of the requests in a minute are left.
+	hastenAgain = 3 * time.Second
 )
 
 // A hurry is what waits want of a reflector: that it learns soon of a version that the collection's

@@ -141,7 +141,7 @@ const (
 	// askAfter is how long a wait for a version leaves it to the collection's own events to come.
 	askAfter = 200 * time.Millisecond
 	// askPause is how long the first pause is between the times that one wait asks for a version.
-	askPause = 2 * time.Second
+	askPause = 3 * time.Second
 	// askMost is the longest one. The pauses double: perhaps the version never comes.
 	askMost = time.Minute
 )
