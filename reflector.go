@@ -243,8 +243,9 @@ const (
 	maxUnanswered = 3
 )
 
-// A doubt is what a reflector must know to decide when to ask its witness, SourceHints.Had. A server that was
-// restored may have passed the position: only what it had at the position tells that.
+// A doubt is what a reflector must know to decide when to ask its witness, SourceHints.Had. A
+// server that was restored may have passed the position: only what it had at the position tells
+// that.
 type doubt struct {
 	since      time.Time // when the server was last in touch; zero: it is
 	quiet      time.Time // when a silent watch ended early, without an error: an outage may follow

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -39,13 +40,16 @@ func (l listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c, try: try}, nil
 }
 
-// A conn is a connection that can be written to without blocking. One goroutine at a time writes.
+// A conn is a connection that can be written to without blocking.
 type conn struct {
 	net.Conn
 	// try writes as much as the socket takes at once. An error is final.
 	try func(data []byte) (n int, err error)
-	// trying says that Write must not block: it keeps in rest what the socket does not take. TLS
-	// writes through it.
+
+	// mu guards the fields below. TLS writes through Write, and not only what it is given: while it
+	// reads it may answer the client, in another goroutine.
+	mu sync.Mutex
+	// trying says that Write must not block: it keeps in rest what the socket does not take.
 	trying bool
 	rest   []byte
 }
@@ -62,9 +66,21 @@ func isDirect(r *http.Request) bool {
 	return ok
 }
 
-// Write writes all of data, or keeps what the socket does not take.
+// Write writes all of data behind what it has kept before. What the socket does not take it keeps,
+// unless it may block.
 func (c *conn) Write(data []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.trying {
+		if len(c.rest) > 0 {
+			if _, err := c.Conn.Write(c.rest); err != nil {
+				return 0, err
+			}
+			c.rest = nil
+		}
+		if len(data) == 0 {
+			return 0, nil
+		}
 		return c.Conn.Write(data)
 	}
 	n := 0
@@ -76,6 +92,20 @@ func (c *conn) Write(data []byte) (int, error) {
 	}
 	c.rest = append(c.rest, data[n:]...)
 	return len(data), nil
+}
+
+// block says whether Write may block.
+func (c *conn) block(may bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trying = !may
+}
+
+// kept reports whether Write has kept something.
+func (c *conn) kept() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.rest) > 0
 }
 
 // A direct is a connection that was taken over from net/http.
@@ -109,50 +139,45 @@ func (d *direct) offer(data []byte) (rest []byte, more bool, err error) {
 		n, err := d.conn.try(data)
 		return data[n:], n < len(data), err
 	}
-	d.conn.trying = true
-	defer func() { d.conn.trying = false }()
-	for len(data) > 0 && len(d.conn.rest) == 0 {
+	for len(data) > 0 && !d.conn.kept() {
 		n := min(len(data), maxRecord)
 		if _, err := d.tls.Write(data[:n]); err != nil {
 			return data, true, err
 		}
 		data = data[n:]
 	}
-	return data, len(data) > 0 || len(d.conn.rest) > 0, nil
+	return data, len(data) > 0 || d.conn.kept(), nil
 }
 
-// send writes all of data, and what offer has left. It blocks until then. It fails if the client
+// send writes all of data, behind what offer has left. It blocks until then. It fails if the client
 // takes nothing for as long as timeout.
 func (d *direct) send(data []byte, timeout time.Duration) error {
-	if len(d.conn.rest) > 0 {
-		if err := d.sendPieces(d.conn.Conn, d.conn.rest, timeout); err != nil {
-			return err
-		}
-		d.conn.rest = nil
+	d.conn.block(true)
+	defer d.conn.block(false)
+	if err := d.sendPiece(d.conn, nil, timeout); err != nil { // what is kept, on its own deadline
+		return err
 	}
-	to := d.conn.Conn
+	var to net.Conn = d.conn
 	if d.tls != nil {
 		to = d.tls
 	}
-	if err := d.sendPieces(to, data, timeout); err != nil {
-		return err
-	}
-	return d.conn.SetWriteDeadline(time.Time{}) // offer fails after a deadline that is past
-}
-
-// sendPieces writes data in pieces. Each of them may take as long as timeout.
-func (d *direct) sendPieces(to net.Conn, data []byte, timeout time.Duration) error {
 	for len(data) > 0 {
 		n := min(len(data), maxRecord)
-		if err := d.conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-			return err
-		}
-		if _, err := to.Write(data[:n]); err != nil {
+		if err := d.sendPiece(to, data[:n], timeout); err != nil {
 			return err
 		}
 		data = data[n:]
 	}
-	return nil
+	return d.conn.SetWriteDeadline(time.Time{}) // offer fails after a deadline that is past
+}
+
+// sendPiece writes a piece, which may take as long as timeout.
+func (d *direct) sendPiece(to net.Conn, piece []byte, timeout time.Duration) error {
+	if err := d.conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	_, err := to.Write(piece)
+	return err
 }
 
 // wait blocks until the client has closed the connection, or sends what it must not send.

@@ -25,6 +25,16 @@ import (
 // dial opens a watch, and does not read the answer.
 func dial(t testing.TB, srv *httptest.Server, query string) net.Conn {
 	t.Helper()
+	c := dialServer(t, srv)
+	if _, err := fmt.Fprintf(c, "GET %s?watch=1&%s HTTP/1.1\r\nHost: example.com\r\n\r\n", path, query); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// dialServer opens a connection.
+func dialServer(t testing.TB, srv *httptest.Server) net.Conn {
+	t.Helper()
 	c, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -33,9 +43,6 @@ func dial(t testing.TB, srv *httptest.Server, query string) net.Conn {
 		config := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 		config.ServerName = "example.com"
 		c = tls.Client(c, config)
-	}
-	if _, err := fmt.Fprintf(c, "GET %s?watch=1&%s HTTP/1.1\r\nHost: example.com\r\n\r\n", path, query); err != nil {
-		t.Fatal(err)
 	}
 	return c
 }
@@ -310,4 +317,64 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 			t.Errorf("%d watches of a client that takes nothing are open, want 0", n)
 		}
 	})
+}
+
+// A client that sends its next request before the answer to a watch is cut off, and counts no more.
+func TestPipelined(t *testing.T) {
+	for _, tr := range transports[1:3] {
+		t.Run(tr.name, func(t *testing.T) {
+			var h *serve.Handler
+			run := start(t, tr, serve.Options{}, func(ctx context.Context, handler *serve.Handler) error {
+				h = handler
+				return serve.ServeMemory(ctx, handler, lw.NewMemory[*Widget](), widgets)
+			})
+			defer run.stop() // which waits for all watches
+			c := dialServer(t, run.srv)
+			defer c.Close()
+			request := fmt.Sprintf("GET %s?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n\r\n", path)
+			if _, err := io.WriteString(c, request+request); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(c); err != nil && !strings.Contains(err.Error(), "reset") {
+				t.Error(err)
+			}
+			for h.Status()[0].Opened != 1 || h.Status()[0].Watches != 0 {
+				runtime.Gosched()
+			}
+		})
+	}
+}
+
+// A column that panics ends the watches that show it, also those whose goroutine serves others.
+func TestColumnPanics(t *testing.T) {
+	m := lw.NewMemory[*Widget]()
+	r := widgets
+	r.Columns = []serve.Column[*Widget]{{Name: "Size", Value: func(w *Widget) serve.Cell {
+		if w.Size == 2 {
+			panic("no cell")
+		}
+		return serve.Int(w.Size)
+	}}}
+	for _, tr := range transports[:2] {
+		run := start(t, tr, serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
+			return serve.ServeMemory(ctx, h, m, r)
+		})
+		c := dialServer(t, run.srv)
+		_, err := fmt.Fprintf(c, "GET %s?watch=1&resourceVersion=%s HTTP/1.1\r\nHost: example.com\r\nAccept: application/json;as=Table;g=meta.k8s.io;v=v1\r\n\r\n",
+			path, m.ResourceVersion())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{1, 2} {
+			if _, err := m.Create(newWidget(lw.Key{Namespace: "n", Name: fmt.Sprintf("%s-%d", strings.ReplaceAll(tr.name, "/", "-"), size)}, size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, last, err := count(c, 3, func(int) {})
+		if n != 1 || err != io.EOF || !strings.Contains(last, `"code":500`) || !strings.Contains(last, "no cell") {
+			t.Errorf("%s: %d events, %v, %.300s", tr.name, n, err, last)
+		}
+		_ = c.Close()
+		run.stop()
+	}
 }

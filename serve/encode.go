@@ -129,16 +129,20 @@ func (s *served) protoMetadataLocked(i *item) ([]byte, error) {
 // call calls what encodes the object, which may be the user's. An object that came as bytes is not
 // encoded, and not counted.
 func (s *served) call(i *item, e wire.Encoding) (data []byte, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}
-	}()
+	defer recovered(&err)
 	if o, ok := i.obj.(*Object); ok {
 		return o.as(e)
 	}
 	s.counts.encoded.Add(1)
 	return s.resource.encode(i.obj, e)
+}
+
+// recovered makes a panic of a function of the user's an error. Some of them run in goroutines that
+// serve many clients.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+	}
 }
 
 // errOtherEncoding says that an [Object] came in another encoding than a client asks for. Only one

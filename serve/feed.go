@@ -125,7 +125,9 @@ func (f *feed[T]) Progress(version string) {
 		n++
 	}
 	f.history.commit(f.pending[:n], reached)
-	f.pending = append(f.pending[:0:0], f.pending[n:]...)
+	rest := f.pending[n:]
+	f.pending = nil // a slice of the same array would keep what the history forgets
+	f.pending = append(f.pending, rest...)
 }
 
 // stamp commits what is pending under one new version.

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"iter"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,6 +42,26 @@ func (f *filter) matches(i *item) bool {
 	})
 }
 
+// selected yields the items of a state that the filter selects, in order, from a path on. One that
+// the selector names is looked up: most watches of single objects would else pass over all.
+func (f *filter) selected(state *order.List[*item], start string) iter.Seq[*item] {
+	prefix := listopts.Prefix(f.Namespace())
+	start = max(start, prefix)
+	return func(yield func(*item) bool) {
+		if name := f.Name(); name != "" && (prefix != "" || f.resource.cluster) {
+			if i, ok := state.Get(prefix + name); ok && i.path >= start && f.matches(i) {
+				yield(i)
+			}
+			return
+		}
+		for path, i := range state.From(start) {
+			if !strings.HasPrefix(path, prefix) || f.matches(i) && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
 // A page is the answer to a list: one state, and the items of it that are asked for.
 type page struct {
 	meta  metav1.ListMeta
@@ -77,27 +99,14 @@ func (q *request) page() (*page, error) {
 		return nil, err
 	}
 	p := &page{meta: metav1.ListMeta{ResourceVersion: listopts.FormatVersion(version), ShardInfo: f.Shard()}}
-	limit := int(listopts.Limit(q.opts))
+	limit := int(min(listopts.Limit(q.opts), math.MaxInt32))
 	prefix := listopts.Prefix(f.Namespace())
-	start = max(start, prefix)
-	if name := f.Name(); name != "" && (prefix != "" || q.served.cluster) {
-		if i, ok := state.Get(prefix + name); ok && prefix+name >= start && f.matches(i) {
-			p.items = append(p.items, i)
-		}
-		return p, nil
-	}
 	p.era = era
 	p.whole = prefix == "" && start == "" && !f.Selects() && q.served.currentEra() == era
 	if p.whole && limit == 0 {
 		p.items = make([]*item, 0, state.Len())
 	}
-	for path, i := range state.From(start) {
-		if !strings.HasPrefix(path, prefix) {
-			break
-		}
-		if !f.matches(i) {
-			continue
-		}
+	for i := range f.selected(&state, start) {
 		if limit == 0 || len(p.items) < limit {
 			p.items = append(p.items, i)
 			continue
@@ -109,7 +118,7 @@ func (q *request) page() (*page, error) {
 			if prefix != "" {
 				end = strings.TrimSuffix(prefix, "/") + "0" // the byte after the slash
 			}
-			p.meta.RemainingItemCount = new(int64(state.Count(path, end)))
+			p.meta.RemainingItemCount = new(int64(state.Count(i.path, end)))
 		}
 		break
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // An Object is an object as the bytes that its server has sent. Only its identity and its labels
@@ -30,7 +31,7 @@ type Object struct {
 // of the HTTP. With an Accept of application/vnd.kubernetes.protobuf the objects are smaller, but
 // only clients that accept that can read them, and [Field] finds nothing in them.
 func Raw(url string, client *http.Client) *lw.HTTP[*Object] {
-	return &lw.HTTP[*Object]{URL: url, Client: client, Accept: "application/json"}
+	return &lw.HTTP[*Object]{URL: url, Client: client, Accept: mediaJSON}
 }
 
 // GetLabels returns the labels, which must not be changed.
@@ -45,10 +46,10 @@ func (o *Object) Bytes() (data []byte, mediaType string) {
 	return o.data, mediaJSON
 }
 
-const (
-	mediaJSON  = "application/json"
-	mediaProto = "application/vnd.kubernetes.protobuf"
-	mediaCBOR  = "application/cbor"
+var (
+	mediaJSON  = wire.Format{Encoding: wire.JSON}.ContentType(false)
+	mediaProto = wire.Format{Encoding: wire.Protobuf}.ContentType(false)
+	mediaCBOR  = wire.Format{Encoding: wire.CBOR}.ContentType(false)
 )
 
 // UnmarshalJSON keeps a copy of data.

@@ -27,12 +27,13 @@ type Resource[T lw.Object] struct {
 	Cluster        bool // the objects have no namespace
 
 	// Fields are what a field selector may use beside metadata.name and metadata.namespace. They
-	// are called once for each version of an object.
+	// are called in the goroutine of Serve, once for each version of an object.
 	Fields map[string]func(obj T) string
 	// Columns are those of tables, between NAME and AGE.
 	Columns []Column[T]
 	// Encode replaces the encoding of T by encoding/json. It returns one JSON object. It is called
-	// once for each version of an object that anybody asks for, by any goroutine.
+	// once for each version of an object that anybody asks for, by any goroutine. Its panic counts
+	// as an error, and so does that of a Column.
 	Encode func(obj T) ([]byte, error)
 	// History bounds what is kept to resume watches, to read past states and to go on with lists.
 	History HistoryLimits

@@ -127,7 +127,8 @@ type served struct {
 	zipping  singleflight.Group // lists that are compressed, by format, era and version
 	sweepers sweepers
 	counts   counts
-	// watches are the open watches. None begins after the history has ended.
+	// watches are the open watches, and the goroutines that write to them. None begins after the
+	// history has ended.
 	watches sync.WaitGroup
 }
 

@@ -6,7 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // errNotObject says that bytes are not a JSON object.
@@ -339,14 +340,6 @@ var errNotProto = errors.New("not a protobuf message")
 
 // decimal returns a resource version as a number; ok is false if it is none.
 func decimal(text string) (version uint64, ok bool) {
-	if text == "" || text[0] == '0' && text != "0" {
-		return 0, false
-	}
-	for _, c := range []byte(text) {
-		if c < '0' || c > '9' || version > (math.MaxUint64-9)/10 {
-			return 0, false
-		}
-		version = version*10 + uint64(c-'0')
-	}
-	return version, true
+	version, err := listopts.ParseVersion(text)
+	return version, err == nil && text != ""
 }

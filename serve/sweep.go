@@ -1,9 +1,9 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -53,7 +53,7 @@ func (s *served) park(w *directWatch) {
 	sw.parked = append(sw.parked, w)
 	if !sw.running {
 		sw.running = true
-		go sw.run()
+		s.watches.Go(sw.run)
 	}
 	sw.mu.Unlock()
 	sw.wake()
@@ -129,7 +129,7 @@ func (sw *sweeper) remove(leaving []leave) {
 	sw.mu.Unlock()
 	for _, l := range leaving {
 		if l.next != nil {
-			go l.next()
+			sw.served.watches.Go(l.next)
 		}
 	}
 }
@@ -202,7 +202,8 @@ func (w *directWatch) finish(err error) {
 	w.direct.finish()
 }
 
-// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1.
+// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1. If it returns
+// true, done is called at the end of the watch.
 func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
 	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 {
 		return false
@@ -219,11 +220,15 @@ func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool 
 		return false
 	}
 	d := directOf(c)
-	if d == nil || buffered.Reader.Buffered() > 0 {
+	if d == nil || buffered.Reader.Buffered() > 0 { // the client has sent more than it may
 		_ = c.Close()
+		done()
 		return true
 	}
+	d.conn.block(false)
 	dw := &directWatch{watcher: *w, direct: d}
+	// The watch is counted until done, and what is started here before that, so Serve waits for all.
+	q.served.watches.Go(func() { dw.begin(initial, head(q.format, q.w.Header())) })
 	go func() {
 		defer done()
 		d.wait()
@@ -233,16 +238,22 @@ func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool 
 			dw.served.sweepers.all[i].wake()
 		}
 	}()
-	go dw.begin(initial, head(q.format))
 	return true
 }
 
 // head returns what is before the first event of a watch on a connection that net/http is done
-// with. The connection ends with the watch.
-func head(f format) []byte {
-	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-cache, private\r\nDate: %s\r\n"+
-		"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
-		f.codec.Format().ContentType(true), time.Now().UTC().Format(http.TimeFormat))
+// with, with the headers that others have set. The connection ends with the watch.
+func head(f format, header http.Header) []byte {
+	header = header.Clone()
+	header.Set("Content-Type", f.codec.Format().ContentType(true))
+	header.Set("Cache-Control", "no-cache, private")
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	header.Set("Transfer-Encoding", "chunked")
+	header.Set("Connection", "close")
+	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
+	_ = header.Write(b) // a buffer takes all
+	b.WriteString("\r\n")
+	return b.Bytes()
 }
 
 // begin sends the head of the answer and the state, and then goes on as a watch that catches up.

@@ -30,7 +30,8 @@ func (r *resource) columnDefinitions() []metav1.TableColumnDefinition {
 }
 
 // tableRow returns the row of an item. include says what the row has beside the cells.
-func (s *served) tableRow(i *item, include metav1.IncludeObjectPolicy, now time.Time) ([]byte, error) {
+func (s *served) tableRow(i *item, include metav1.IncludeObjectPolicy, now time.Time) (row []byte, err error) {
+	defer recovered(&err)
 	metadata, err := s.body(i, wire.Format{Shape: wire.Partial})
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (s *served) tableRow(i *item, include metav1.IncludeObjectPolicy, now time.
 		cells = append(cells, c.value(i.obj))
 	}
 	cells = append(cells, age(metadata, now))
-	row, err := json.Marshal(struct {
+	row, err = json.Marshal(struct {
 		Cells []any `json:"cells"`
 	}{cells})
 	if err != nil {

@@ -43,7 +43,12 @@ func (q *request) watch() error {
 	if err != nil {
 		return err
 	}
-	defer func() { done() }()
+	taken := false
+	defer func() {
+		if !taken {
+			done()
+		}
+	}()
 	w, initial, err := q.open()
 	if gone := apierrors.IsResourceExpired(err); err != nil && !gone {
 		return err
@@ -53,8 +58,7 @@ func (q *request) watch() error {
 		defer out.guard.close()
 		return out.end(err) // a client of a watch is told of a 410 in its stream
 	}
-	if q.takeOver(w, initial, done) {
-		done = func() {}
+	if taken = q.takeOver(w, initial, done); taken {
 		return nil
 	}
 	out := q.stream()
@@ -168,14 +172,7 @@ func (w *watcher) run(ctx context.Context, out *stream, initial initialEvents) e
 // sendInitial sends the state with which the watch begins.
 func (w *watcher) sendInitial(ctx context.Context, out *stream, initial initialEvents) error {
 	if initial.send {
-		prefix := listopts.Prefix(w.filter.Namespace())
-		for _, i := range initial.state.From(prefix) {
-			if len(prefix) > 0 && (len(i.path) < len(prefix) || i.path[:len(prefix)] != prefix) {
-				break
-			}
-			if !w.filter.matches(i) {
-				continue
-			}
+		for i := range w.filter.selected(&initial.state, "") {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -253,5 +254,49 @@ func TestCompressedOfOneEra(t *testing.T) {
 		if got, err := io.ReadAll(z); string(got) != want || err != nil {
 			t.Errorf("%s, want %s (%v)", got, want, err)
 		}
+	}
+}
+
+// A connection sends what it has kept before anything else, whoever writes: TLS may answer a client
+// while nobody expects it.
+func TestKeptComesFirst(t *testing.T) {
+	under, other := net.Pipe()
+	got := make(chan []byte, 1)
+	go func() {
+		data, _ := io.ReadAll(other)
+		got <- data
+	}()
+	c := &conn{Conn: under, try: func(data []byte) (int, error) { return under.Write(data[:min(1, len(data))]) }}
+	d := &direct{conn: c}
+	c.block(false)
+	for _, text := range []string{"abc", "d"} {
+		if n, err := c.Write([]byte(text)); n != len(text) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if !c.kept() {
+		t.Error("nothing is kept of what the socket did not take")
+	}
+	if err := d.send([]byte("ef"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if c.kept() || !c.trying {
+		t.Errorf("after a send: kept %v, trying %v", c.kept(), c.trying)
+	}
+	d.abort()
+	if data := <-got; string(data) != "abcdef" {
+		t.Errorf("%s was sent", data)
+	}
+}
+
+// What a feed has passed on it does not keep: the history forgets it some time.
+func TestFeedForgets(t *testing.T) {
+	h := newHistory(HistoryLimits{})
+	f := &feed[*Object]{resource: &resource{name: "things"}, history: h}
+	h.begin(order.List[*item]{}, 1, false)
+	f.pending = []*event{{version: 2, new: &item{path: "a", version: 2}}}
+	f.Progress("2")
+	if cap(f.pending) != 0 {
+		t.Errorf("%d events are kept", cap(f.pending))
 	}
 }

@@ -28,7 +28,7 @@ import (
 // A writer stores what clients write.
 type writer interface {
 	// create and update decode data, which is JSON, and store it. They return the object that is
-	// stored. old is the object that is replaced, nil for a creation.
+	// stored.
 	create(data []byte) (stored any, err error)
 	update(key lw.Key, data []byte) (stored any, err error)
 	// unknown returns an error that names a field of data that the objects do not have.
@@ -39,7 +39,8 @@ type writer interface {
 	identity(obj any) lw.Meta
 }
 
-// warnCode is the code of a warning that stays as long as its cause, of RFC 7234; kube-apiserver uses it, too.
+// warnCode is the code of a warning that stays as long as its cause, of RFC 7234. kube-apiserver
+// uses it, too.
 const warnCode = 299
 
 // maxBody is how many bytes a client may send, as with kube-apiserver.
@@ -408,7 +409,9 @@ func (w *memoryWriter[T]) remove(key lw.Key, uid types.UID, version string) (any
 			return nil, err
 		}
 		err := w.memory.DeleteIf(want)
-		if !apierrors.IsConflict(err) || uid != "" || version != "" {
+		// Only the object that the validating function has seen may be deleted. If that has changed
+		// meanwhile, and is still one that the client wants to be deleted, it is tried again.
+		if !apierrors.IsConflict(err) || version != "" || uid != "" && uid != old.GetUID() {
 			return old, w.resource.named(err)
 		}
 	}

@@ -126,3 +126,36 @@ func TestTable(t *testing.T) {
 		}
 	})
 }
+
+// A delete of an object that is changed meanwhile deletes what it is then, unless the client wants
+// another version or another object.
+func TestDeleteOfAChangedObject(t *testing.T) {
+	for body, want := range map[string]int{
+		"":                                    http.StatusOK,
+		`{"preconditions":{"uid":"%s"}}`:      http.StatusOK,
+		`{"preconditions":{"uid":"another"}}`: http.StatusConflict,
+		`{"preconditions":{"resourceVersion":"2"}}`: http.StatusConflict,
+	} {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		changed := false
+		r := widgets
+		r.Validate = func(old, w *Widget) error {
+			if !changed {
+				changed = true
+				if _, err := m.Update(newWidget(name("a"), 2)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			b.memory(m, r)
+			obj, _ := m.Get(name("a"))
+			body = strings.ReplaceAll(body, "%s", string(obj.UID))
+			code, answer := b.do("DELETE", "/apis/example.io/v1/namespaces/n/widgets/a", body)
+			if _, left := m.Get(name("a")); code != want || left != (want == http.StatusConflict) {
+				b.t.Errorf("%s: %d, want %d: %s", body, code, want, answer)
+			}
+		})
+	}
+}

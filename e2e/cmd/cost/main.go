@@ -1,6 +1,7 @@
 // Command cost prints what lists and watches cost an API server: its CPU time for each listed
 // object, for each question of a witness, and for each event and watcher, and the memory that it
-// has for each watcher and allocates for each listed object. The simulation of bench/cmd/simulate takes these figures.
+// has for each watcher and allocates for each listed object. The simulation of bench/cmd/simulate
+// takes these figures.
 //
 //	go run ./cmd/build generic && go run ./cmd/cost
 //
