@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,10 +10,7 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
+	"github.com/go-lw/lw/e2e/internal/measure"
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
@@ -40,7 +36,7 @@ func cpuOf(process int) (time.Duration, error) {
 	return time.Duration(user+system) * tick, err
 }
 
-func (m *meter) rss() (int64, error) { return m.status("VmRSS:") }
+func (m *meter) rss() (int64, error) { return m.status("VmRSS") }
 
 // allocated returns how many bytes the server has allocated so far.
 func (m *meter) allocated(ctx context.Context) (float64, error) {
@@ -60,17 +56,7 @@ func (m *meter) allocated(ctx context.Context) (float64, error) {
 
 // status returns a line of the process's status in bytes.
 func (m *meter) status(name string) (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.s.APIProcess()))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, name); ok {
-			kib, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("the status of the server has no %s", name)
+	return measure.ProcessStatus(m.s.APIProcess(), name)
 }
 
 // seed writes n pods directly into etcd, before the server starts.
@@ -82,34 +68,10 @@ func seed(ctx context.Context, s *servers.Server, n int) error {
 	return s.Put(ctx, values)
 }
 
-func objectPath(i int) string { return fmt.Sprintf("/registry/pods/cost/pod-%06d", i) }
+const namespace = "cost"
+
+func objectPath(i int) string { return measure.PodKey(namespace, i) }
 
 // pod returns pod i as etcd has it: about 5 KiB of protobuf in a watch. restarts tells its versions
 // apart.
-func pod(i, restarts int) []byte {
-	name := fmt.Sprintf("pod-%06d", i)
-	p := &corev1.Pod{
-		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "cost", Name: name, UID: types.UID("uid-" + name),
-			Labels:      map[string]string{"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop", "instance": name},
-			Annotations: map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
-		},
-		Spec:   corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%100), RestartPolicy: corev1.RestartPolicyAlways, DNSPolicy: corev1.DNSClusterFirst},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.%d.%d", i>>8&255, i&255), HostIP: "10.0.0.7"},
-	}
-	for _, container := range []string{"web", "proxy"} {
-		c := corev1.Container{Name: container, Image: "images.test/" + container + ":v1.2.3", ImagePullPolicy: corev1.PullIfNotPresent}
-		for n := range 38 {
-			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", n), Value: fmt.Sprintf("the value of %s %d, %s", container, n, name)})
-		}
-		p.Spec.Containers = append(p.Spec.Containers, c)
-		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: container, Ready: true, Image: c.Image, ContainerID: "containerd://" + name + container, RestartCount: int32(restarts)})
-	}
-	data, err := json.Marshal(p)
-	if err != nil {
-		panic(err)
-	}
-	return data
-}
+func pod(i, restarts int) []byte { return measure.Pod(namespace, i, restarts, 38) }

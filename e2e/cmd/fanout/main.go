@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-lw/lw/e2e/internal/measure"
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
@@ -112,7 +113,7 @@ func (cfg *config) each(ctx context.Context, n int, make func(i, restarts int) [
 	}
 	values := map[string][]byte{}
 	for i := range n {
-		values[objectPath(i)] = make(i, 0)
+		values[measure.PodKey(namespace, i)] = make(i, 0)
 	}
 	if err := up.Put(ctx, values); err != nil {
 		return err
@@ -173,18 +174,15 @@ func (s *server) fanOut(ctx context.Context, n, events int) error {
 	if err != nil {
 		return err
 	}
-	const rest = 2 * time.Second
-	from := s.cpu()
-	time.Sleep(rest)
-	idle := s.cpu() - from
-
-	from = s.cpu()
-	began := time.Now()
-	if err := c.rounds(ctx, s, events); err != nil {
+	idle, rest, err := s.during(func() error { time.Sleep(2 * time.Second); return nil })
+	if err != nil {
 		return err
 	}
-	took := time.Since(began)
-	cpu := s.cpu() - from - time.Duration(float64(idle)*took.Seconds()/rest.Seconds())
+	cpu, took, err := s.during(func() error { return c.rounds(ctx, s, events) })
+	if err != nil {
+		return err
+	}
+	cpu -= time.Duration(float64(idle) * took.Seconds() / rest.Seconds())
 	latency := c.latencies(warmUp)
 	fmt.Printf("| %s | %d | %.1f µs | %.1f KiB | %.1f ms | %.1f ms |\n", s.kind.name, n, micros(cpu)/float64(n*events),
 		float64(after.live-before.live)/1024/float64(n), micros(percentile(latency, 50))/1e3, micros(percentile(latency, 99))/1e3)
@@ -213,11 +211,13 @@ func lists(ctx context.Context, cfg *config) error {
 			if err != nil {
 				return err
 			}
-			from := s.cpu()
-			if size, err = c.list(ctx); err != nil {
+			cpu, _, err := s.during(func() (err error) {
+				size, err = c.list(ctx)
+				return err
+			})
+			if err != nil {
 				return err
 			}
-			cpu := s.cpu() - from
 			after, err := s.memory(ctx)
 			if err != nil {
 				return err
@@ -234,10 +234,15 @@ func lists(ctx context.Context, cfg *config) error {
 			fmt.Println(" | | | | | |")
 			return nil
 		}
-		from, began := s.cpu(), time.Now()
-		served, refused, failed := s.listAtOnce(ctx, cfg.clients, cfg.protobuf)
-		cpu, took := s.cpu()-from, time.Since(began)
-		peak, err := s.status("VmHWM:")
+		var served, refused, failed int64
+		cpu, took, err := s.during(func() error {
+			served, refused, failed = s.listAtOnce(ctx, cfg.clients, cfg.protobuf)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		peak, err := s.status("VmHWM")
 		fmt.Printf(" %.1f ms | %d | %d | %d | %.1f s | %d MB |\n", micros(cpu)/1e3/float64(max(served, 1)), served, refused, failed,
 			took.Seconds(), peak/1e6)
 		return err
@@ -260,7 +265,7 @@ func memory(ctx context.Context, cfg *config) error {
 		if err != nil {
 			return err
 		}
-		resident, err := s.status("VmRSS:")
+		resident, err := s.status("VmRSS")
 		fmt.Printf("| %s | %.1f MB | %.1f MB | %.2f | %d MB |\n", s.kind.name, float64(size)/1e6, float64(m.heap)/1e6,
 			float64(m.heap)/float64(size), resident/1e6)
 		return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,10 +15,7 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
+	"github.com/go-lw/lw/e2e/internal/measure"
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
@@ -89,37 +85,48 @@ func (s *server) put(ctx context.Context, i int) error {
 		_, err := fmt.Fprintln(s.stdin, len(largePod(i%100, i)))
 		return err
 	}
-	return s.up.Put(ctx, map[string][]byte{objectPath(i % 100): largePod(i%100, i+1)})
+	return s.up.Put(ctx, map[string][]byte{measure.PodKey(namespace, i%100): largePod(i%100, i+1)})
 }
 
 // cpu returns the time that the threads of the server have run. It leaves out a thread that ends,
 // which those of Go programs do not do.
-func (s *server) cpu() time.Duration {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.pid))
-	var all time.Duration
+func (s *server) cpu() (all time.Duration, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.pid))
+	if err != nil || len(threads) == 0 {
+		return 0, fmt.Errorf("the server has no threads any more (%v)", err)
+	}
 	for _, file := range threads {
-		stat, _ := os.ReadFile(file)
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
 		text, _, _ := strings.Cut(string(stat), " ")
-		ns, _ := strconv.ParseInt(text, 10, 64)
+		ns, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", file, err)
+		}
 		all += time.Duration(ns)
 	}
-	return all
+	return all, nil
+}
+
+// during returns the CPU time of the server, and the time, that f takes.
+func (s *server) during(f func() error) (cpu, took time.Duration, err error) {
+	from, err := s.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if err := f(); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(began)
+	to, err := s.cpu()
+	return to - from, took, err
 }
 
 // status returns a line of the process's status, in bytes.
-func (s *server) status(name string) (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, name); ok {
-			kib, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("the status of the server has no %s", name)
-}
+func (s *server) status(name string) (int64, error) { return measure.ProcessStatus(s.pid, name) }
 
 // A usage is the memory of a server, in bytes.
 type usage struct {
@@ -174,40 +181,11 @@ func (s *server) memory(ctx context.Context) (usage, error) {
 	return m, nil
 }
 
-func objectPath(i int) string { return fmt.Sprintf("/registry/pods/bench/pod-%06d", i) }
+const namespace = "bench"
 
 // largePod returns a pod of 6 kB of JSON, which are 4 kB of protobuf. restarts tells its versions
 // apart.
-func largePod(i, restarts int) []byte { return pod(i, restarts, 32) }
+func largePod(i, restarts int) []byte { return measure.Pod(namespace, i, restarts, 32) }
 
 // smallPod returns a pod of 1.3 kB of JSON, which are 0.8 kB of protobuf.
-func smallPod(i, restarts int) []byte { return pod(i, restarts, 1) }
-
-// pod returns a pod as it is put into etcd.
-func pod(i, restarts, settings int) []byte {
-	name := fmt.Sprintf("pod-%06d", i)
-	p := &corev1.Pod{
-		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "bench", Name: name, UID: types.UID("uid-" + name),
-			Labels:      map[string]string{"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop", "instance": name},
-			Annotations: map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
-		},
-		Spec:   corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%100), RestartPolicy: corev1.RestartPolicyAlways, DNSPolicy: corev1.DNSClusterFirst},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.%d.%d", i>>8&255, i&255), HostIP: "10.0.0.7"},
-	}
-	for _, container := range []string{"web", "proxy"} {
-		c := corev1.Container{Name: container, Image: "images.test/" + container + ":v1.2.3", ImagePullPolicy: corev1.PullIfNotPresent}
-		for n := range settings {
-			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", n), Value: fmt.Sprintf("the value of %s %d, %s", container, n, name)})
-		}
-		p.Spec.Containers = append(p.Spec.Containers, c)
-		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: container, Ready: true, Image: c.Image, ContainerID: "containerd://" + name + container, RestartCount: int32(restarts)})
-	}
-	data, err := json.Marshal(p)
-	if err != nil {
-		panic(err)
-	}
-	return data
-}
+func smallPod(i, restarts int) []byte { return measure.Pod(namespace, i, restarts, 1) }
