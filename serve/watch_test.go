@@ -157,7 +157,7 @@ func TestFeedHoldsBack(t *testing.T) {
 func TestRemoveBeforeGoingOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &directWatch{}
-		sw := &sweeper{parked: []*directWatch{w}}
+		sw := &sweeper{served: newServed(New(nil), &resource{name: "things"}, HistoryLimits{}), parked: []*directWatch{w}}
 		sw.remove([]leave{{w, func() {
 			sw.mu.Lock()
 			defer sw.mu.Unlock()
