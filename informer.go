@@ -108,7 +108,7 @@ func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 //
 // version should be that of an object of this collection, or of a list of it. That another version
 // has passed is known with the next event or bookmark. So a wait of more than 0.2 s asks for a
-// bookmark, as CatchUp does, and again at growing intervals: it takes one to three seconds. A delete
+// bookmark, as CatchUp does, and again at growing intervals: it takes one to five seconds. A delete
 // returns no version to wait for: use [WaitFor].
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
 	return inf.hub.waitForResourceVersion(ctx, version, askAfter, inf.hub.store.ResourceVersion)
@@ -120,8 +120,8 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 //
 // The server is asked for its version by a list of at most one object, ten times in a second at
 // most. If the store is older, and no event comes within that time, the watch is resumed with a
-// timeout of three seconds. A kube-apiserver then sends a bookmark after a second. A server that
-// sends none takes until the next event.
+// timeout of three seconds. A kube-apiserver then sends a bookmark within two seconds. A server
+// that sends none takes until the next event.
 //
 // It waits for the first list. Give ctx a deadline. The error wraps the cause of ctx, [ErrStopped],
 // or the *[Error] of the list; that is not passed to Options.OnError as well. Otherwise it is as
