@@ -1,0 +1,243 @@
+// Package storage_test runs the tests that k8s.io/apiserver has for its stores, with its etcd and its
+// watch cache, on what package serve serves, and those of lists and watches on module etcd.
+package storage_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+)
+
+type suite func(ctx context.Context, t *testing.T, s *store)
+
+// suites are the tests that can run over HTTP.
+var suites = map[string]suite{
+	"RunSendInitialEventsBackwardCompatibility": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunSendInitialEventsBackwardCompatibility(ctx, t, s)
+	},
+	"RunTestClusterScopedWatch": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestClusterScopedWatch(ctx, t, s)
+	},
+	"RunTestCompactRevision": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestCompactRevision(ctx, t, s, s.increase, s.compact)
+	},
+	"RunTestConditionalDelete": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestConditionalDelete(ctx, t, s)
+	},
+	"RunTestConsistentList": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestConsistentList(ctx, t, s, s.increase, s.setting.relays > 0, true, true)
+	},
+	"RunTestCreate": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestCreate(ctx, t, s, noCheck)
+	},
+	"RunTestCreateWithKeyExist": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestCreateWithKeyExist(ctx, t, s)
+	},
+	"RunTestDelayedWatchDelivery": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestDelayedWatchDelivery(ctx, t, s)
+	},
+	"RunTestDeleteTriggerWatch": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestDeleteTriggerWatch(ctx, t, s)
+	},
+	"RunTestDeleteWithConflict": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestDeleteWithConflict(ctx, t, s)
+	},
+	"RunTestDeleteWithSuggestion": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestDeleteWithSuggestion(ctx, t, s)
+	},
+	"RunTestDeleteWithSuggestionAndConflict": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestDeleteWithSuggestionAndConflict(ctx, t, s)
+	},
+	"RunTestDeleteWithSuggestionOfDeletedObject": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestDeleteWithSuggestionOfDeletedObject(ctx, t, s)
+	},
+	"RunTestGet": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestGet(ctx, t, s)
+	},
+	"RunTestGetListNonRecursive": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestGetListNonRecursive(ctx, t, s.increase, s)
+	},
+	"RunTestGetListRecursivePrefix": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestGetListRecursivePrefix(ctx, t, s)
+	},
+	"RunTestGuaranteedUpdateWithSuggestionAndConflict": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict(ctx, t, s)
+	},
+	"RunTestList": func(ctx context.Context, t *testing.T, s *store) {
+		// The recorder has no requests to etcd, and the test expects none of a server with snapshots.
+		storagetesting.RunTestList(ctx, t, s, s.compact, true, storagetesting.NewKubernetesRecorder(nil))
+	},
+	"RunTestListContinuation": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestListContinuation(ctx, t, s, noCalls)
+	},
+	"RunTestListContinuationWithFilter": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestListContinuationWithFilter(ctx, t, s, noCalls)
+	},
+	"RunTestListInconsistentContinuation": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestListInconsistentContinuation(ctx, t, s, s.compact)
+	},
+	"RunTestListPaginationRareObject": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestListPaginationRareObject(ctx, t, s, noCalls)
+	},
+	"RunTestListPaging": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestListPaging(ctx, t, s)
+	},
+	"RunTestNamespaceScopedList": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestNamespaceScopedList(ctx, t, s)
+	},
+	"RunTestNamespaceScopedWatch": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestNamespaceScopedWatch(ctx, t, s)
+	},
+	"RunTestOptionalWatchBookmarksWithCorrectResourceVersion": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(ctx, t, s)
+	},
+	"RunTestUnconditionalDelete": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestUnconditionalDelete(ctx, t, s)
+	},
+	"RunTestValidateDeletionWithOnlySuggestionValid": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestValidateDeletionWithOnlySuggestionValid(ctx, t, s)
+	},
+	"RunTestValidateDeletionWithSuggestion": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestValidateDeletionWithSuggestion(ctx, t, s)
+	},
+	"RunTestWatch": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestWatch(ctx, t, s)
+	},
+	"RunTestWatchDeleteEventObjectHaveLatestRV": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV(ctx, t, s)
+	},
+	"RunTestWatchDispatchBookmarkEvents": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, s, true)
+	},
+	"RunTestWatchFromNonZero": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestWatchFromNonZero(ctx, t, s)
+	},
+	"RunTestWatchFromZero": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestWatchFromZero(ctx, t, s, s.compact)
+	},
+	"RunTestWatcherTimeout": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunTestWatcherTimeout(ctx, t, s)
+	},
+	"RunWatchListMatchSingle": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunWatchListMatchSingle(ctx, t, s)
+	},
+	"RunWatchSemanticInitialEventsExtended": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunWatchSemanticInitialEventsExtended(ctx, t, s)
+	},
+	"RunWatchSemantics": func(ctx context.Context, t *testing.T, s *store) {
+		storagetesting.RunWatchSemantics(ctx, t, s)
+	},
+}
+
+// leftOut are the others, and why.
+var leftOut = map[string]string{
+	"RunTestCreateWithTTL":                                                "objects that end by themselves: no API server has them but for events, and serve has none",
+	"RunTestGuaranteedUpdateWithTTL":                                      "likewise",
+	"RunTestPreconditionalDeleteWithSuggestion":                           "gives an object another UID by an update, which a server refuses",
+	"RunTestPreconditionalDeleteWithOnlySuggestionPass":                   "likewise",
+	"RunTestGuaranteedUpdateWithConflict":                                 "gives an object another name by an update, which a server refuses",
+	"RunTestGuaranteedUpdate":                                             "wants a store whose values have a prefix in etcd that can be changed",
+	"RunTestGuaranteedUpdateChecksStoredData":                             "likewise",
+	"RunTestListResourceVersionMatch":                                     "likewise",
+	"RunTestTransformationFailure":                                        "likewise",
+	"RunTestWatchError":                                                   "likewise",
+	"RunWatchErrorIsBlockingFurtherEvents":                                "likewise",
+	"RunTestDeleteWithConflictAndMissingExpectedTransformOrDecodeError":   "corrupts what is stored in etcd",
+	"RunTestDeleteExpectedTransformOrDecodeError":                         "likewise",
+	"RunTestDeleteWithSuggestionAndMissingExpectedTransformOrDecodeError": "likewise",
+	"RunTestGetListWithErrorAggregation":                                  "likewise",
+	"RunTestGetListWithoutErrorAggregation":                               "likewise",
+	"RunTestWatchWithUnsafeDelete":                                        "likewise",
+	"RunTestStats":                                                        "about the sizes of the keys in etcd",
+	"RunTestKeySchema":                                                    "about the keys in etcd",
+	"RunTestWatchContextCancel":                                           "calls Watch with a context that is done: the client's own error is returned, and no request is made",
+	"RunTestWatchInitializationSignal":                                    "about a value in the context of a call in the same process",
+	"RunOptionalTestProgressNotify":                                       "about etcd's progress notifications, for which no client of a server can ask",
+}
+
+// settings are those of suites that need one.
+var settings = map[string]setting{
+	"RunTestClusterScopedWatch":           {cluster: true},
+	"RunTestListPaginationRareObject":     {cluster: true},
+	"RunTestListInconsistentContinuation": {newest: true},
+	"RunTestList":                         {history: 7}, // from the version on at which it compacts
+
+	"RunTestWatchDispatchBookmarkEvents":                      {bookmarks: time.Second / 4},
+	"RunTestOptionalWatchBookmarksWithCorrectResourceVersion": {bookmarks: time.Second / 4},
+}
+
+// differences are parts of suites that expect what package serve does not do: after a page that is
+// full, a continue token also if a selector selects nothing more. Package serve looks ahead, so that
+// no client gets an empty page.
+const differences = "^TestStorage$/^RunTestList$/relays/" +
+	"^test_List_with_filter_returning_(only_one_item,_ensure_only_a_single_page_returned|two_items,_more_pages_possible)" +
+	"(_with_current_resource_version_and_match=NotOlderThan)?$"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if skip := flag.Lookup("test.skip"); skip.Value.String() == "" {
+		if err := skip.Value.Set(differences); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func noCheck(context.Context, *testing.T, string) {}
+func noCalls(*testing.T, uint64, uint64)          {}
+
+// TestStorage runs each suite on a Memory, and on a relay of a relay of one.
+func TestStorage(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(suites)) {
+		for _, relays := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%s/%d relays", name, relays), func(t *testing.T) {
+				s := settings[name]
+				s.relays = relays
+				suites[name](t.Context(), t, newStore(t, s))
+			})
+		}
+	}
+}
+
+// TestAllSuites: each of the suites is run, or left out for a reason.
+func TestAllSuites(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	product := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
+	packages, err := parser.ParseDir(token.NewFileSet(), strings.TrimSpace(string(dir)), product, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, p := range packages {
+		for _, file := range p.Files {
+			for _, decl := range file.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Run") && !strings.HasPrefix(f.Name.Name, "RunBenchmark") {
+					want = append(want, f.Name.Name)
+				}
+			}
+		}
+	}
+	slices.Sort(want)
+	got := slices.AppendSeq(slices.Collect(maps.Keys(suites)), maps.Keys(leftOut))
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 50 {
+		t.Errorf("suites (-theirs +run or left out):\n%s", diff)
+	}
+}

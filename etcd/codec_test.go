@@ -1,0 +1,195 @@
+package etcd
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/go-lw/lw"
+)
+
+type job struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Text              string `json:"text,omitempty"`
+}
+
+type plain struct {
+	lw.Meta `json:"metadata"`
+	Text    string `json:"text,omitempty"`
+}
+
+// TestCodecs encodes and decodes; the bytes are overwritten after it, as those of a message are.
+func TestCodecs(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u", Labels: map[string]string{"k": "v"}}
+	kind := metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Job"}
+	t.Run("JSON", func(t *testing.T) {
+		roundTrip(t, JSON[*plain](), &plain{lw.Meta{Namespace: "ns", Name: "a"}, "<&>"}, `{"metadata":{"namespace":"ns","name":"a"},"text":"<&>"}`)
+	})
+	t.Run("JSON with a kind", func(t *testing.T) {
+		roundTrip(t, JSON[*job](), &job{kind, meta, "x"}, `{"kind":"Job","apiVersion":"example.com/v1"`)
+	})
+	t.Run("Kube, a struct", func(t *testing.T) {
+		roundTrip(t, Kube[*job](), &job{kind, meta, "x"}, `{"kind":"Job","apiVersion":"example.com/v1"`)
+	})
+	t.Run("Kube, a type of the API", func(t *testing.T) {
+		obj := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta}
+		data := roundTrip(t, Kube[*metav1.PartialObjectMetadata](), obj, "k8s\x00")
+		// As apimachinery reads it.
+		var u runtime.Unknown
+		var got metav1.PartialObjectMetadata
+		if err := u.Unmarshal(data[4:]); err != nil || u.APIVersion != "v1" || u.Kind != "Pod" || got.Unmarshal(u.Raw) != nil || got.Name != "a" {
+			t.Errorf("%v, %v, %v", u, got, err)
+		}
+	})
+	t.Run("unstructured", func(t *testing.T) {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "X", "metadata": map[string]any{"name": "a"}, "n": int64(1)}}
+		for _, c := range []Codec[*unstructured.Unstructured]{JSON[*unstructured.Unstructured](), Kube[*unstructured.Unstructured]()} {
+			roundTrip(t, c, u, `{"apiVersion":"example.com/v1","kind":"X","metadata":{"name":"a"},"n":1}`)
+		}
+	})
+}
+
+// roundTrip checks what obj is encoded as, and that it is decoded again, in several goroutines.
+func roundTrip[T lw.Object](t *testing.T, c Codec[T], obj T, prefix string) []byte {
+	t.Helper()
+	data, err := c.Encode(obj)
+	if err != nil || !strings.HasPrefix(string(data), prefix) || strings.HasSuffix(string(data), "\n") {
+		t.Fatalf("%q, %v; want %q", data, err, prefix)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 20 {
+				in := []byte(string(data))
+				got, err := c.Decode(in)
+				clear(in)
+				if err != nil {
+					t.Error(err)
+				}
+				if diff := cmp.Diff(obj, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return data
+}
+
+// TestCodecErrors has what cannot be decoded or encoded.
+func TestCodecErrors(t *testing.T) {
+	type pod = metav1.PartialObjectMetadata
+	for value, want := range map[string]string{
+		"":                               "the value is empty",
+		"k8s:enc:aescbc:v1:key1:\x01":    `the value is encrypted ("aescbc")`,
+		"k8s:enc:":                       "the value is encrypted",
+		"k8s\x00\xff":                    "unexpected EOF",
+		"{":                              "invalid JSON",
+		`{"kind":"other","metadata":{}}`: "want Job, got other",
+	} {
+		if _, err := Kube[*job]().Decode([]byte(value)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", value, err, want)
+		}
+	}
+	if _, err := JSON[*plain]().Decode([]byte(`{"text":1}`)); err == nil || !strings.Contains(err.Error(), "text") {
+		t.Errorf("a text that is a number: %v", err)
+	}
+	for _, m := range []metav1.TypeMeta{{}, {Kind: "Pod"}, {APIVersion: "v1"}} {
+		if _, err := Kube[*pod]().Encode(&pod{TypeMeta: m}); err == nil {
+			t.Errorf("%v is encoded", m)
+		}
+	}
+}
+
+// TestComplete: what a value does not say of its identity comes from the key; a value that says
+// that it is another object is none.
+func TestComplete(t *testing.T) {
+	c := &Collection[*plain]{prefix: "/w/", opts: Options[*plain]{Codec: JSON[*plain]()}}
+	c.identity, _ = newIdentity[*plain]()
+	for value, want := range map[string]lw.Meta{
+		`{}`:                        {Namespace: "ns", Name: "a", UID: "3", ResourceVersion: "7"},
+		`{"metadata":{"name":"a"}}`: {Namespace: "ns", Name: "a", UID: "3", ResourceVersion: "7"},
+		`{"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"99"}}`: {Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7"},
+		`{"metadata":{"name":"b","namespace":"ns"}}`:                                  {},
+		`{"metadata":{"name":"a","namespace":"other"}}`:                               {},
+		`{"metadata":{"namespace":"ns"}}`:                                             {},
+	} {
+		obj, err := c.object(&entry{path: []byte("/w/ns/a"), value: []byte(value), created: 3, modified: 7})
+		var got lw.Meta
+		if err == nil {
+			got = obj.Meta
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", value, err, diff)
+		}
+	}
+}
+
+// TestBare: what is encoded has neither version nor UID, and the caller's object keeps both.
+func TestBare(t *testing.T) {
+	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "uid": "u", "resourceVersion": "5"}}}
+	id, err := newIdentity[*unstructured.Unstructured]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := id.bare(u, "")
+	text, _ := json.Marshal(bare.Object)
+	if err != nil || string(text) != `{"metadata":{"name":"a"}}` || u.GetUID() != "u" || u.GetResourceVersion() != "5" {
+		t.Errorf("%s, %v, %v", text, u, err)
+	}
+	type wrapped struct{ plain }
+	ids, err := newIdentity[*wrapped]()
+	if err == nil {
+		t.Errorf("an embedded struct that is not exported has an identity: %v", ids)
+	}
+}
+
+// TestWitness: the newest keys are kept, and those that are deleted are not.
+func TestWitness(t *testing.T) {
+	var w witness
+	see := func(key string, modified int64) {
+		w.see(&entry{path: []byte(key), value: []byte(key), modified: modified})
+	}
+	check := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, f := range w.facts[:w.n] {
+			got = append(got, string(f.path))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	for i, key := range []string{"a", "b", "c", "d", "e", "f"} {
+		see(key, int64(i+1))
+	}
+	check("f", "e", "d", "c")
+	see("d", 9)
+	check("d", "f", "e", "c")
+	see("x", 1)                                   // older than all
+	see("e", 2)                                   // an older version of one that is there
+	w.see(&entry{path: []byte("y"), modified: 4}) // in the order of a list
+	check("d", "f", "e", "y")
+	w.gone([]byte("d"))
+	w.gone([]byte("nothing"))
+	check("f", "e", "y")
+	var other witness
+	other.see(&entry{path: []byte("z"), modified: 100})
+	other.see(&entry{path: []byte("v"), modified: 1})
+	w.merge(&other)
+	check("z", "f", "e", "y")
+	for _, key := range []string{"z", "f", "e", "y"} {
+		w.gone([]byte(key))
+	}
+	check("y")
+	if w.facts[0].modified != 0 {
+		t.Errorf("the last key is gone, and said to be of %d", w.facts[0].modified)
+	}
+}

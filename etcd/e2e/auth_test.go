@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+)
+
+// dialAs returns a client with a name and a password.
+func dialAs(t testing.TB, endpoint, name, password string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Username: name, Password: password, DialTimeout: 10 * time.Second, Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func must[T any](t testing.TB) func(T, error) {
+	return func(_ T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAuth: auth is switched on while informers follow, one with credentials, one without and one
+// whose role does not have the prefix; and off again. The errors are 401 and 403, and all are right
+// in the end. The token expires within a second, so that each new stream needs another one.
+func TestAuth(t *testing.T) {
+	s := startServer(t, func(cfg *embed.Config) { cfg.AuthTokenTTL = 1 })
+	plain := dial(t, s.endpoint)
+	ctx := within(t, time.Minute)
+	prefix := newPrefix()
+	w := &writer{t, collect(t, plain, prefix, nil)}
+	w.put("a", 5, 1)
+
+	must[*clientv3.AuthUserAddResponse](t)(plain.UserAdd(ctx, "root", "r"))
+	must[*clientv3.AuthUserGrantRoleResponse](t)(plain.UserGrantRole(ctx, "root", "root"))
+	for user, from := range map[string]string{"reader": prefix, "stranger": "/elsewhere/"} {
+		must[*clientv3.AuthUserAddResponse](t)(plain.UserAdd(ctx, user, "p"))
+		must[*clientv3.AuthRoleAddResponse](t)(plain.RoleAdd(ctx, user))
+		must[*clientv3.AuthRoleGrantPermissionResponse](t)(plain.RoleGrantPermission(ctx, user, from, clientv3.GetPrefixRangeEnd(from), clientv3.PermissionType(clientv3.PermReadWrite)))
+		must[*clientv3.AuthUserGrantRoleResponse](t)(plain.UserGrantRole(ctx, user, user))
+	}
+	p := newProxy(t, s.endpoint)
+	anonymous := follow(t, collect(t, dial(t, p.addr()), prefix, nil), prefix)
+	must[*clientv3.AuthEnableResponse](t)(plain.AuthEnable(ctx))
+	root := dialAs(t, s.endpoint, "root", "r")
+	reader := dialAs(t, p.addr(), "reader", "p")
+	allowed := follow(t, collect(t, reader, prefix, nil), prefix)
+	w = &writer{t, collect(t, root, prefix, nil)}
+	w.put("b", 5, 1)
+	allowed.caughtUp(t, root)
+	for range 2 {
+		time.Sleep(1100 * time.Millisecond) // the server's own clock: the token has expired
+		p.cut()
+		w.put("c", 5, int(time.Now().UnixNano()))
+		allowed.caughtUp(t, root)
+	}
+	eventually(t, "nobody says 401", func() bool {
+		for _, err := range anonymous.errors() {
+			if apierrors.IsUnauthorized(err) {
+				return true
+			}
+		}
+		return false
+	})
+
+	stranger := collect(t, dialAs(t, s.endpoint, "stranger", "p"), prefix, nil)
+	calls := map[string]error{
+		"list":  second(stranger.List(ctx, metav1.ListOptions{}, func(*thing, error) error { return nil })),
+		"watch": stranger.Watch(ctx, metav1.ListOptions{ResourceVersion: "5"}, func(lw.WatchEvent[*thing]) error { return nil }),
+		"write": second(stranger.Create(ctx, newThing("ns", "x", 1))),
+		"get":   second(stranger.Get(ctx, lw.Key{Namespace: "ns", Name: "a0"})),
+	}
+	for what, err := range calls {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s without the role: %v, want Forbidden", what, err)
+		}
+	}
+
+	must[*clientv3.AuthDisableResponse](t)(root.AuthDisable(ctx))
+	w = &writer{t, collect(t, plain, prefix, nil)}
+	w.put("d", 5, 1)
+	for _, f := range []*follower{anonymous, allowed} {
+		f.caughtUp(t, plain)
+	}
+}
+
+// TestStream403: the answer to the watch itself, not to the read before it, is a 403.
+func TestStream403(t *testing.T) {
+	s := startServer(t)
+	plain := dial(t, s.endpoint)
+	ctx := within(t, time.Minute)
+	prefix := newPrefix()
+	w := &writer{t, collect(t, plain, prefix, nil)}
+	w.put("a", 1, 1)
+	must[*clientv3.AuthUserAddResponse](t)(plain.UserAdd(ctx, "root", "r"))
+	must[*clientv3.AuthUserGrantRoleResponse](t)(plain.UserGrantRole(ctx, "root", "root"))
+	must[*clientv3.AuthUserAddResponse](t)(plain.UserAdd(ctx, "one", "p"))
+	must[*clientv3.AuthRoleAddResponse](t)(plain.RoleAdd(ctx, "one"))
+	must[*clientv3.AuthUserGrantRoleResponse](t)(plain.UserGrantRole(ctx, "one", "one"))
+	// One key may be read, which is the one of which the witness is; the prefix may not.
+	must[*clientv3.AuthRoleGrantPermissionResponse](t)(plain.RoleGrantPermission(ctx, "one", prefix+"ns/a0", "", clientv3.PermissionType(clientv3.PermRead)))
+	things := collect(t, dialAs(t, s.endpoint, "one", "p"), prefix, nil)
+	version := listVersion(t, things)
+	must[*clientv3.AuthEnableResponse](t)(plain.AuthEnable(ctx))
+	err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, func(lw.WatchEvent[*thing]) error { return nil })
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("the watch: %v, want Forbidden", err)
+	}
+}
+
+// TestNoSpace: a full disk is a 507 for writes, and does not concern who follows.
+func TestNoSpace(t *testing.T) {
+	s := startServer(t, func(cfg *embed.Config) { cfg.QuotaBackendBytes = 4 << 20 })
+	client := dial(t, s.endpoint)
+	prefix := newPrefix()
+	things := collect(t, client, prefix, nil)
+	f := follow(t, things, prefix)
+	var err error
+	for i := range 100 {
+		obj := newThing("ns", "a", i)
+		obj.Text = string(make([]byte, 200_000))
+		if _, err = things.Update(within(t, time.Minute), obj); apierrors.IsNotFound(err) {
+			_, err = things.Create(within(t, time.Minute), obj)
+		}
+		if err != nil {
+			break
+		}
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code != http.StatusInsufficientStorage {
+		t.Fatalf("a full disk: %v, want 507", err)
+	}
+	f.caughtUp(t, client)
+	// A deletion is still possible, and followed.
+	if _, err := things.Delete(within(t, time.Minute), lw.Key{Namespace: "ns", Name: "a"}, ""); err != nil {
+		t.Logf("a deletion: %v", err)
+	}
+	f.caughtUp(t, client)
+	if s := f.Status(); s.Failed > 0 {
+		t.Errorf("%d requests of the informer have failed: %v", s.Failed, f.errors())
+	}
+}

@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/etcd"
+)
+
+// writers write all the time, whatever happens to the servers, but for the time of a pause.
+type writers struct {
+	pause sync.RWMutex // held for reading by each write
+	stop  context.CancelFunc
+	all   sync.WaitGroup
+}
+
+// startWriters starts writers of random creations, updates, deletions and transactions.
+func startWriters(t testing.TB, client *clientv3.Client, prefix string, n int) *writers {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &writers{stop: cancel}
+	for i := range n {
+		w.all.Go(func() {
+			for round := 0; ctx.Err() == nil; round++ {
+				w.pause.RLock()
+				name := fmt.Sprintf("ns/w%d-%d", i, rand.IntN(50))
+				op := putOp(prefix, newThing("ns", name[3:], round))
+				if rand.IntN(4) == 0 {
+					op = clientv3.OpDelete(prefix + name)
+				}
+				ops := []clientv3.Op{op}
+				if rand.IntN(3) == 0 {
+					ops = append(ops, putOp(prefix, newThing("ns", fmt.Sprint("both", i), round)))
+				}
+				// What fails has been made or not.
+				one, done := context.WithTimeout(ctx, 2*time.Second)
+				_, _ = client.Txn(one).Then(ops...).Commit()
+				done()
+				w.pause.RUnlock()
+				time.Sleep(2 * time.Millisecond) // the servers are processes of their own
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); w.all.Wait() })
+	return w
+}
+
+// TestFaults: members are killed and frozen, the network breaks, all is compacted, while three
+// writers go on. After each fault the store is what the cluster has, and so is the sum of the calls.
+// No fault but a compaction makes an informer list again.
+func TestFaults(t *testing.T) {
+	c := startCluster(t)
+	prefix := newPrefix()
+	w := startWriters(t, c.client, prefix, 3)
+	const progress = 3 * time.Second
+	things := collect(t, dial(t, c.endpoints()...), prefix, &etcd.Options[*thing]{Progress: progress})
+	f := follow(t, things, prefix)
+	// This one reaches one member alone, by a network that breaks.
+	p := newProxy(t, c.members[0].endpoint())
+	behind := follow(t, collect(t, dial(t, p.addr()), prefix, &etcd.Options[*thing]{Progress: progress}), prefix)
+	compactAll := func() {
+		eventually(t, "nothing can be compacted", func() bool {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			now, err := c.client.Get(ctx, "x")
+			if err == nil {
+				_, err = c.client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+			}
+			return err == nil
+		})
+	}
+	freeze := func(m *member, d time.Duration) {
+		c.signal(m, syscall.SIGSTOP)
+		time.Sleep(d)
+		c.signal(m, syscall.SIGCONT)
+	}
+	faults := []struct {
+		name      string
+		do        func()
+		compacted bool
+	}{
+		{"nothing", func() { time.Sleep(300 * time.Millisecond) }, false},
+		{"the leader is killed", func() { leader, _ := c.leader(); c.kill(leader); time.Sleep(time.Second); c.start(leader) }, false},
+		{"a follower is killed", func() { _, m := c.leader(); c.kill(m); time.Sleep(time.Second); c.start(m) }, false},
+		{"all are killed", func() {
+			for _, m := range c.members {
+				c.kill(m)
+			}
+			time.Sleep(time.Second)
+			for _, m := range c.members {
+				c.start(m)
+			}
+		}, false},
+		{"the leader is frozen", func() { leader, _ := c.leader(); freeze(leader, 2*time.Second) }, false},
+		{"the leader is frozen for longer than Progress", func() { leader, _ := c.leader(); freeze(leader, progress+2*time.Second) }, false},
+		{"a follower is frozen", func() { _, m := c.leader(); freeze(m, progress+2*time.Second) }, false},
+		{"the network breaks", func() { p.cut(); time.Sleep(300 * time.Millisecond); p.cut() }, false},
+		{"nothing gets through the network", func() {
+			p.set(func() { p.hole = true })
+			time.Sleep(2*progress + time.Second)
+			p.set(func() { p.hole = false })
+		}, false},
+		{"the network is slow", func() {
+			p.set(func() { p.slow = 100 * time.Millisecond })
+			time.Sleep(2 * time.Second)
+			p.set(func() { p.slow = 0 })
+		}, false},
+		{"all is compacted", compactAll, true},
+		{"a follower is away while all is compacted", func() {
+			_, m := c.leader()
+			c.kill(m)
+			time.Sleep(500 * time.Millisecond)
+			compactAll()
+			c.start(m)
+		}, true},
+	}
+	relists := uint64(0)
+	for _, fault := range faults {
+		begun := time.Now()
+		fault.do()
+		c.healthy()
+		w.pause.Lock()
+		f.caughtUp(t, c.client)
+		behind.caughtUp(t, c.client)
+		w.pause.Unlock()
+		s, sb := f.Status(), behind.Status()
+		t.Logf("%-50s %6.1f s: %d objects at %s, %d and %d watches, %d and %d relists, %d and %d failed",
+			fault.name, time.Since(begun).Seconds(), s.Objects, s.ResourceVersion, s.Watches, sb.Watches, s.Relists, sb.Relists, s.Failed, sb.Failed)
+		if now := s.Relists + sb.Relists; now != relists {
+			if !fault.compacted {
+				t.Errorf("%s: %d relists: %v %v", fault.name, now-relists, f.errors(), behind.errors())
+			}
+			relists = now
+		}
+		if s.Epoch+sb.Epoch != 0 {
+			t.Fatalf("%s: a new epoch: %v %v", fault.name, f.errors(), behind.errors())
+		}
+	}
+}
+
+// TestLaggingMember: an informer that has seen all goes on at a member that is 10,000 revisions
+// behind: it waits, and reports neither a rewind nor an older state.
+func TestLaggingMember(t *testing.T) {
+	c := startCluster(t)
+	prefix := newPrefix()
+	_, late := c.leader()
+	c.kill(late)
+	var ahead *member
+	for _, m := range c.members {
+		if m != late {
+			ahead = m
+		}
+	}
+	client := dial(t, c.endpoints()...)
+	p := newProxy(t, ahead.endpoint())
+	f := follow(t, collect(t, dial(t, p.addr()), prefix, nil), prefix)
+	// Writing has a time of its own: on a busy machine 10,000 writes one by one take a minute or two.
+	ctx := within(t, 10*time.Minute)
+	for i := range 100 {
+		var ops []clientv3.Op
+		for j := range 100 {
+			ops = append(ops, putOp(prefix, newThing("ns", fmt.Sprint("n", j), i)))
+		}
+		for _, op := range ops {
+			if _, err := c.client.Do(ctx, op); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f.caughtUp(t, client)
+	before := f.Store().ResourceVersion()
+	c.start(late)
+	p.set(func() { p.target = late.endpoint() })
+	p.cut() // the next connection is to the one that lags
+	if _, err := c.client.Do(ctx, putOp(prefix, newThing("ns", "last", 1))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lw.WaitFor(ctx, f.Informer, lw.Key{Namespace: "ns", Name: "last"}, func(o *thing) bool { return o != nil }); err != nil {
+		t.Fatal(err)
+	}
+	f.caughtUp(t, client)
+	if s := f.Status(); s.Epoch != 0 || s.Relists != 0 || f.rewound() > 0 {
+		t.Errorf("from %s: epoch %d, %d relists: %v", before, s.Epoch, s.Relists, f.errors())
+	}
+}

@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/etcd"
+)
+
+// A server is an etcd of one member, in this process.
+type server struct {
+	*embed.Etcd
+	endpoint string
+}
+
+// startServer starts a server with an empty store, and stops it when the test ends.
+func startServer(t testing.TB, tweak ...func(*embed.Config)) *server {
+	t.Helper()
+	cfg := embed.NewConfig()
+	cfg.Dir = t.TempDir()
+	cfg.LogLevel, cfg.LogOutputs = "fatal", []string{"/dev/null"}
+	cfg.UnsafeNoFsync, cfg.TickMs, cfg.ElectionMs = true, 20, 200
+	any := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{any}, []url.URL{any}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{any}, []url.URL{any}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	for _, f := range tweak {
+		f(cfg)
+	}
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	select {
+	case <-e.Server.ReadyNotify():
+	case <-time.After(time.Minute):
+		t.Fatal("etcd is not ready after a minute")
+	}
+	return &server{e, e.Clients[0].Addr().String()}
+}
+
+// dial returns a client of endpoints, which is closed when the test ends.
+func dial(t testing.TB, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	client, err := newClient(endpoints...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func newClient(endpoints ...string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 10 * time.Second, Logger: silent})
+}
+
+// dialLarge is dial, for writes of up to 64 MB.
+func dialLarge(t testing.TB, endpoint string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, MaxCallSendMsgSize: 64 << 20, MaxCallRecvMsgSize: 1 << 30, Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// A thing is an object of a user's own, without an API server.
+type thing struct {
+	lw.Meta `json:"metadata"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	N       int               `json:"n"`
+	Text    string            `json:"text,omitempty"`
+}
+
+func (t *thing) GetLabels() map[string]string { return t.Labels }
+
+func newThing(namespace, name string, n int) *thing {
+	return &thing{Meta: lw.Meta{Namespace: namespace, Name: name}, N: n}
+}
+
+// collect returns a collection of things.
+func collect(t testing.TB, client *clientv3.Client, prefix string, opts *etcd.Options[*thing]) *etcd.Collection[*thing] {
+	t.Helper()
+	c, err := etcd.New(client, prefix, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var prefixes atomic.Int64
+
+// newPrefix returns a prefix that no other test has.
+func newPrefix() string { return fmt.Sprintf("/e2e/%d/", prefixes.Add(1)) }
+
+// eventually waits until ok, and fails the test if that takes more than a minute.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute: %s", what)
+		}
+	}
+}
+
+// within returns a context for something that takes no time.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,388 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// TestWritesAsMemory makes the same random writes to an etcd and to an lw.Memory: both answer with
+// the same errors, of the same reasons, and have the same objects.
+func TestWritesAsMemory(t *testing.T) {
+	client := dial(t, startServer(t).endpoint)
+	ctx := context.Background()
+	rapid.Check(t, func(rt *rapid.T) {
+		real, err := etcd.New[*thing](client, newPrefix(), nil)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		w := &pair{rt: rt, stores: [2]lw.Writable[*thing]{lw.NewMemory[*thing]().Writable(), real}}
+		rt.Repeat(map[string]func(*rapid.T){
+			"create": func(rt *rapid.T) {
+				w.write(rt, "create", func(s lw.Writable[*thing], obj *thing) (*thing, error) { return s.Create(ctx, obj) })
+			},
+			"update": func(rt *rapid.T) {
+				w.write(rt, "update", func(s lw.Writable[*thing], obj *thing) (*thing, error) { return s.Update(ctx, obj) })
+			},
+			"delete": func(rt *rapid.T) { w.remove(rt) },
+			"get": func(rt *rapid.T) {
+				key := w.key(rt)
+				w.both("get", key, func(s lw.Writable[*thing]) (*thing, error) { return s.Get(ctx, key) })
+			},
+			"": func(rt *rapid.T) {
+				var lists [2][]string
+				for i, s := range w.stores {
+					if _, err := s.List(ctx, metav1.ListOptions{}, func(o *thing, err error) error {
+						lists[i] = append(lists[i], fmt.Sprint(o.Key(), o.N, o.Labels))
+						return err
+					}); err != nil {
+						rt.Fatal(err)
+					}
+				}
+				if diff := cmp.Diff(lists[0], lists[1]); diff != "" {
+					rt.Fatalf("the objects (-Memory +etcd):\n%s", diff)
+				}
+			},
+		})
+	})
+}
+
+// TestWritable is the suite that each store with typed writes passes.
+func TestWritable(t *testing.T) {
+	client := dial(t, startServer(t).endpoint)
+	lwtest.Writable(t, func() (lw.Writable[*thing], func()) {
+		c, err := etcd.New[*thing](client, newPrefix(), nil)
+		if err != nil {
+			panic(err)
+		}
+		return c, func() {}
+	}, func(key lw.Key, n int) *thing { return newThing(key.Namespace, key.Name, n) }, func(obj *thing, n int) { obj.N = n })
+}
+
+// A pair is two stores with the same objects, but for their versions and UIDs.
+type pair struct {
+	rt     *rapid.T
+	stores [2]lw.Writable[*thing]
+	// seen are the versions and UIDs that the stores have given, in step.
+	seen [2][]lw.Meta
+}
+
+func (p *pair) key(rt *rapid.T) lw.Key {
+	return lw.Key{Namespace: "ns", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")}
+}
+
+// write writes an object: with the version and the UID of any that was seen, or with others.
+func (p *pair) write(rt *rapid.T, op string, do func(lw.Writable[*thing], *thing) (*thing, error)) {
+	key := p.key(rt)
+	n := rapid.IntRange(0, 2).Draw(rt, "n")
+	version, uid := p.draw(rt, "version"), p.draw(rt, "uid")
+	p.both(op, key, func(s lw.Writable[*thing]) (*thing, error) {
+		obj := newThing(key.Namespace, key.Name, n)
+		i := p.index(s)
+		if version >= 0 {
+			obj.ResourceVersion = p.seen[i][version].ResourceVersion
+		}
+		if uid >= 0 {
+			obj.UID = p.seen[i][uid].UID
+		}
+		if op == "create" {
+			obj.ResourceVersion, obj.UID = "", ""
+		}
+		return do(s, obj)
+	})
+}
+
+// draw draws something that was seen, mostly the last; -1 for none.
+func (p *pair) draw(rt *rapid.T, what string) int {
+	n := len(p.seen[0])
+	if n == 0 || rapid.Bool().Draw(rt, "no "+what) {
+		return -1
+	}
+	return n - 1 - rapid.IntRange(0, min(n, 4)-1).Draw(rt, what+" back")
+}
+
+func (p *pair) index(s lw.Writable[*thing]) int {
+	if s == p.stores[0] {
+		return 0
+	}
+	return 1
+}
+
+func (p *pair) remove(rt *rapid.T) {
+	key, version := p.key(rt), p.draw(rt, "version")
+	var versions [2]string
+	p.both("delete", key, func(s lw.Writable[*thing]) (*thing, error) {
+		i, at := p.index(s), ""
+		if version >= 0 {
+			at = p.seen[i][version].ResourceVersion
+		}
+		var err error
+		versions[i], err = s.Delete(context.Background(), key, at)
+		if err == nil {
+			meta, lerr := s.List(context.Background(), metav1.ListOptions{Limit: 1}, func(*thing, error) error { return nil })
+			if lerr != nil || meta.ResourceVersion != versions[i] {
+				p.rt.Fatalf("delete %v: version %s, and the store is at %s (%v)", key, versions[i], meta.ResourceVersion, lerr)
+			}
+		}
+		return nil, err
+	})
+}
+
+// both does the same to both stores, and compares.
+func (p *pair) both(op string, key lw.Key, do func(lw.Writable[*thing]) (*thing, error)) {
+	var reasons [2]metav1.StatusReason
+	var results [2]*thing
+	for i, s := range p.stores {
+		obj, err := do(s)
+		if reasons[i] = apierrors.ReasonForError(err); err != nil && reasons[i] == "" {
+			p.rt.Fatalf("%s %v: store %d: %v", op, key, i, err)
+		}
+		if results[i] = obj; err != nil && obj != nil {
+			p.rt.Fatalf("%s %v: store %d: both an object and %v", op, key, i, err)
+		}
+	}
+	if reasons[0] != reasons[1] {
+		p.rt.Fatalf("%s %v: Memory says %q, etcd %q", op, key, reasons[0], reasons[1])
+	}
+	if results[0] != nil {
+		if a, b := results[0], results[1]; a.Key() != b.Key() || a.N != b.N {
+			p.rt.Fatalf("%s %v: Memory has %v, etcd %v", op, key, a, b)
+		}
+		for i, obj := range results {
+			if obj.UID == "" || obj.ResourceVersion == "" {
+				p.rt.Fatalf("%s %v: store %d: no UID or version: %v", op, key, i, obj)
+			}
+			p.seen[i] = append(p.seen[i], obj.Meta)
+		}
+	}
+}
+
+// TestWaitForWrites waits for each own write on a prefix where nothing else happens, and for a
+// write elsewhere: a round trip and 100 ms at most.
+func TestWaitForWrites(t *testing.T) {
+	client := dial(t, startServer(t).endpoint)
+	prefix := newPrefix()
+	things := collect(t, client, prefix, nil)
+	f := follow(t, things, prefix)
+	ctx := within(t, time.Minute)
+	wait := func(what, version string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if err := f.WaitForResourceVersion(ctx, version); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		t.Logf("%s: %v", what, time.Since(begun))
+		// No timed test: but a wait that is not answered when it asks takes 30 s, that is Progress.
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("the wait for %s took %v", what, took)
+		}
+	}
+	key := lw.Key{Namespace: "ns", Name: "a"}
+	obj, err := things.Create(ctx, newThing("ns", "a", 1))
+	wait("a creation", obj.ResourceVersion, err)
+	if got, ok := f.Store().Get(key); !ok || got.N != 1 {
+		t.Errorf("after the creation: %v", got)
+	}
+	obj.N = 2
+	obj, err = things.Update(ctx, obj)
+	wait("an update", obj.ResourceVersion, err)
+	if got, _ := f.Store().Get(key); got.N != 2 {
+		t.Errorf("after the update: %v", got)
+	}
+	version, err := things.Delete(ctx, key, "")
+	wait("a deletion", version, err)
+	if got, ok := f.Store().Get(key); ok {
+		t.Errorf("after the deletion: %v", got)
+	}
+	for range 3 {
+		put, err := client.Put(ctx, "/elsewhere", "x")
+		wait("a write elsewhere", fmt.Sprint(put.Header.Revision), err)
+	}
+	if s := f.Status(); s.Watches != 1 {
+		t.Errorf("%d watches: a wait has ended the watch", s.Watches)
+	}
+}
+
+// TestWriteErrors has the errors that only an etcd has.
+func TestWriteErrors(t *testing.T) {
+	s := startServer(t)
+	client := dial(t, s.endpoint)
+	ctx := within(t, time.Minute)
+	prefix := newPrefix()
+	things := collect(t, client, prefix, nil)
+	cluster := collect(t, client, newPrefix(), &etcd.Options[*thing]{ClusterScoped: true})
+	named := func(namespace, name string) *thing { return newThing(namespace, name, 1) }
+	for what, err := range map[string]error{
+		"no name":                  second(things.Create(ctx, named("ns", ""))),
+		"a slash in the name":      second(things.Create(ctx, named("ns", "a/b"))),
+		"a slash in the namespace": second(things.Update(ctx, named("n/s", "a"))),
+		"no namespace":             second(things.Create(ctx, named("", "a"))),
+		"a namespace":              second(cluster.Create(ctx, named("ns", "a"))),
+	} {
+		if !apierrors.IsInvalid(err) {
+			t.Errorf("%s: %v, want Invalid", what, err)
+		}
+	}
+	if _, err := things.Create(ctx, nil); !apierrors.IsBadRequest(err) {
+		t.Errorf("nil: %v, want BadRequest", err)
+	}
+	if _, err := things.Update(ctx, &thing{Meta: lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "x"}}); !apierrors.IsBadRequest(err) {
+		t.Errorf("a version that is none: %v, want BadRequest", err)
+	}
+	if _, err := things.Delete(ctx, lw.Key{Namespace: "ns", Name: "a"}, "x"); !apierrors.IsBadRequest(err) {
+		t.Errorf("a version that is none: %v, want BadRequest", err)
+	}
+	large := named("ns", "large")
+	large.Text = strings.Repeat("x", 1_800_000)
+	huge := named("ns", "huge")
+	huge.Text = strings.Repeat("x", 3<<20)
+	patient := collect(t, dialLarge(t, s.endpoint), prefix, nil)
+	for who, err := range map[string]error{
+		"etcd":                 second(things.Create(ctx, large)),
+		"the client":           second(things.Create(ctx, huge)),
+		"the server's network": second(patient.Create(ctx, huge)),
+	} {
+		if !apierrors.IsRequestEntityTooLargeError(err) {
+			t.Errorf("%s says %v, want RequestEntityTooLarge", who, err)
+		}
+	}
+	// The conflict names the version that is there.
+	obj, err := things.Create(ctx, named("ns", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := *obj
+	obj.N = 5
+	obj, err = things.Update(ctx, obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = things.Update(ctx, &old)
+	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
+		t.Errorf("an old version: %v, want a Conflict that names %s", err, obj.ResourceVersion)
+	}
+	if _, err = things.Delete(ctx, obj.Key(), old.ResourceVersion); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
+		t.Errorf("an old version: %v, want a Conflict that names %s", err, obj.ResourceVersion)
+	}
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := things.Update(canceled, obj); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that is done: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestUIDs: a value that has a UID keeps it, also if an update has none; one without gets that of
+// its key's creation, which is not stored.
+func TestUIDs(t *testing.T) {
+	client := dial(t, startServer(t).endpoint)
+	ctx := within(t, time.Minute)
+	prefix := newPrefix()
+	things := collect(t, client, prefix, nil)
+	own := newThing("ns", "own", 1)
+	own.UID = "mine"
+	own, err := things.Create(ctx, own)
+	if err != nil || own.UID != "mine" {
+		t.Fatalf("%v, %v", own, err)
+	}
+	again, err := things.Update(ctx, newThing("ns", "own", 2))
+	if err != nil || again.UID != "mine" {
+		t.Errorf("an update without a UID: %v, %v", again, err)
+	}
+	made, err := things.Create(ctx, newThing("ns", "made", 1))
+	if err != nil || made.UID != types.UID(made.ResourceVersion) {
+		t.Fatalf("%v, %v", made, err)
+	}
+	made.N = 2
+	updated, err := things.Update(ctx, made)
+	if err != nil || updated.UID != made.UID || updated.ResourceVersion == made.ResourceVersion {
+		t.Errorf("an update: %v, %v", updated, err)
+	}
+	resp, err := client.Get(ctx, prefix+"ns/made")
+	if err != nil || strings.Contains(string(resp.Kvs[0].Value), "uid") || strings.Contains(string(resp.Kvs[0].Value), "resourceVersion") {
+		t.Errorf("what is stored: %s, %v", resp.Kvs[0].Value, err)
+	}
+	if _, err := things.Delete(ctx, made.Key(), updated.ResourceVersion); err != nil {
+		t.Fatal(err)
+	}
+	other, err := things.Create(ctx, newThing("ns", "made", 1))
+	if err != nil || other.UID == made.UID {
+		t.Errorf("created again: %v, %v; before %v", other, err, made.UID)
+	}
+	_, err = things.Update(ctx, &thing{Meta: lw.Meta{Namespace: "ns", Name: "made", UID: made.UID}})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("an update of the object before: %v, want Conflict", err)
+	}
+}
+
+// TestLease: an object goes with its lease, which an update keeps unless it is told otherwise.
+func TestLease(t *testing.T) {
+	client := dial(t, startServer(t).endpoint)
+	ctx := within(t, time.Minute)
+	prefix := newPrefix()
+	things := collect(t, client, prefix, nil)
+	f := follow(t, things, prefix)
+	lease, err := client.Grant(ctx, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kept", "free"} {
+		if _, err := things.WithLease(lease.ID).Create(ctx, newThing("ns", name, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := things.Update(ctx, newThing("ns", name, 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The same value: only the lease changes.
+	if _, err := things.WithLease(clientv3.NoLease).Update(ctx, newThing("ns", "free", 2)); err != nil {
+		t.Fatal(err)
+	}
+	f.caughtUp(t, client)
+	if f.Store().Len() != 2 {
+		t.Fatalf("%d objects, want 2", f.Store().Len())
+	}
+	if _, err := client.Revoke(ctx, lease.ID); err != nil { // what the server does when it runs out
+		t.Fatal(err)
+	}
+	f.caughtUp(t, client)
+	if _, ok := f.Store().Get(lw.Key{Namespace: "ns", Name: "free"}); !ok || f.Store().Len() != 1 {
+		t.Errorf("after the lease there are %d objects", f.Store().Len())
+	}
+}
+
+// TestLeaseRunsOut is a lease that nobody renews.
+func TestLeaseRunsOut(t *testing.T) {
+	client := dial(t, startServer(t).endpoint)
+	prefix := newPrefix()
+	things := collect(t, client, prefix, nil)
+	f := follow(t, things, prefix)
+	lease, err := client.Grant(within(t, time.Minute), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := things.WithLease(lease.ID).Create(within(t, time.Minute), newThing("ns", "a", 1)); err != nil {
+		t.Fatal(err)
+	}
+	f.caughtUp(t, client)
+	eventually(t, "the object is still there", func() bool { return f.Store().Len() == 0 })
+	f.caughtUp(t, client)
+}

@@ -1,0 +1,113 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A pulse asks the server of one watch for its revision, now and then, and ends the watch if nothing
+// comes. The answer is a response without events, which the watch yields as a bookmark. Servers
+// send such responses by themselves too, but only every ten minutes, and a kube-apiserver's etcd is
+// compacted every five.
+type pulse struct {
+	every time.Duration
+	now   chan struct{} // has a value if somebody asks for a bookmark
+
+	heard atomic.Uint64 // how many responses have come
+	// waiting is when the wait for the next response began, in nanoseconds since start; 0: nobody
+	// waits, because the events of the last one are being handled.
+	waiting atomic.Int64
+	start   time.Time
+}
+
+func newPulse(every time.Duration) *pulse {
+	// start is a moment ago, so that no wait begins at 0.
+	return &pulse{every: every, now: make(chan struct{}, 1), start: time.Now().Add(-time.Millisecond)}
+}
+
+// errSilent ends a watch on which no answer has come.
+var errSilent = errors.New("etcd: the server does not answer on the watch")
+
+// waits is called before the wait for a response, and came after it.
+func (p *pulse) waits() { p.waiting.Store(int64(time.Since(p.start))) }
+
+func (p *pulse) came() {
+	p.waiting.Store(0)
+	p.heard.Add(1)
+}
+
+// asks is how often the server is asked within every. It does not answer while it still has old
+// events for the watch, or looks for them.
+const asks = 4
+
+// run calls ask every so often, and when somebody asks. It ends when ctx is done, and cancels the
+// watch if no answer has come in time. ask fails only if the stream is broken, and then whoever
+// reads from it knows.
+func (p *pulse) run(ctx context.Context, ask func() error, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(max(p.every/asks, 1))
+	defer ticker.Stop()
+	q := question{answered: true}
+	for turn := 1; ; turn++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.now:
+			turn--
+		case <-ticker.C:
+			if q.answered = q.answered || p.answers(q); q.answered {
+				if turn%asks != 0 {
+					continue
+				}
+				q = question{asked: time.Now(), heard: p.heard.Load()}
+			} else if time.Since(q.asked) >= p.every {
+				cancel(fmt.Errorf("%w for %v", errSilent, p.every))
+				return
+			}
+		}
+		if ask() != nil {
+			return
+		}
+	}
+}
+
+// A question is one that the server must answer in time.
+type question struct {
+	asked    time.Time
+	heard    uint64 // how many responses had come
+	answered bool
+}
+
+// answers reports whether something has come since q, or could not come because nobody waited for
+// it all the time.
+func (p *pulse) answers(q question) bool {
+	waiting := p.waiting.Load()
+	return p.heard.Load() != q.heard || waiting == 0 || !p.start.Add(time.Duration(waiting)).Before(q.asked)
+}
+
+// follow adds p to the open watches.
+func (f *following) follow(p *pulse) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pulses[p] = struct{}{}
+}
+
+func (f *following) unfollow(p *pulse) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pulses, p)
+}
+
+// requestProgress has every open watch yield a bookmark soon.
+func (f *following) requestProgress() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p := range f.pulses {
+		select {
+		case p.now <- struct{}{}:
+		default: // somebody has asked, and the request was not made yet
+		}
+	}
+}
