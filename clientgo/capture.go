@@ -51,9 +51,16 @@ type Decoder struct {
 	Share bool
 	Drop  []string
 	Whole bool
+	// Only names the fields to keep, as that of lw.HTTP does. A Decoder with Only is for informers of
+	// one type. What client-go decodes is whole.
+	Only lw.Fields
 	// Scheme tells the kind of a typed object whose kind is not the name of its type. Nil: the kind
 	// is the name of the type.
 	Scheme *runtime.Scheme
+	// Options are the settings of the informers, nil those of [NewInformer]. OnError is called beside
+	// the WatchErrorHandler, and alone for what DetectMutation finds. Logger gets the records that else
+	// go to klog: of the first sync and of recoveries.
+	Options *lw.Options
 	// Trust says that the ListerWatchers return what the server sends, or change nothing but the
 	// kinds of metadata objects. Then nothing is compared.
 	Trust bool
@@ -69,7 +76,7 @@ func (d Decoder) NewInformerWithOptions(lister cache.ListerWatcher, example runt
 	if isNil(lister) {
 		panic("clientgo: Decoder.NewInformer: nil lister-watcher")
 	}
-	return newSharedInformer(d.Source(lister, example), example, opts)
+	return newSharedInformer(d.Source(lister, example), example, opts, d.Options)
 }
 
 // Source is like [Source], but lw decodes the objects. Objects of the type
@@ -229,7 +236,7 @@ func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
 	if s.http == nil || s.http.URL != a.collection {
 		s.http = &lw.HTTP[metav1.Object]{
 			URL: a.collection, Client: answersClient,
-			Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Share: s.decoder.Share, Whole: s.decoder.Whole,
+			Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Only: s.decoder.Only, Share: s.decoder.Share, Whole: s.decoder.Whole,
 		}
 	}
 	return s.http

@@ -65,6 +65,24 @@ func filtered(l *cache.ListWatch, lists, watches bool) *cache.ListWatch {
 	return l
 }
 
+// announcing changes l so that its first watch is a watch.Filter that has an event of its own, for
+// which its goroutine needs a reader also when it is stopped.
+func announcing(l *cache.ListWatch) *cache.ListWatch {
+	watching, announced := l.WatchFuncWithContext, false
+	l.WatchFuncWithContext = func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+		w, err := watching(ctx, opts)
+		if err != nil || announced {
+			return w, err
+		}
+		announced = true
+		w.Stop()
+		own := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
+		own.Add(&corev1.Pod{})
+		return watch.Filter(own, func(ev watch.Event) (watch.Event, bool) { return ev, true }), nil
+	}
+	return l
+}
+
 // What a ListerWatcher does to an answer is not lost: it is noticed, client-go decodes, and Status
 // and the log say so, once.
 func TestDecoderOfAListerWatcherThatChanges(t *testing.T) {
@@ -99,6 +117,8 @@ func TestDecoderOfAListerWatcherThatChanges(t *testing.T) {
 		{"lists and watches, streamed", func(l *cache.ListWatch) *cache.ListWatch { return filtered(l, true, true) }, true, lw.ListAuto, false,
 			watches, true, []string{"stream default", "stream default"}},
 		{"watches", func(l *cache.ListWatch) *cache.ListWatch { return filtered(l, false, true) }, true, lw.ListPages, false,
+			watches, false, []string{"list default", "watch default", "watch default"}},
+		{"watches, with an event of its own", func(l *cache.ListWatch) *cache.ListWatch { return announcing(filtered(l, false, true)) }, true, lw.ListPages, false,
 			watches, false, []string{"list default", "watch default", "watch default"}},
 		{"an object", relabels, true, lw.ListPages, false,
 			"client-go: the ListerWatcher changes default/pod-1, or the order of the objects", false, []string{"list default", "watch default"}},

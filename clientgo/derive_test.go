@@ -3,6 +3,7 @@ package clientgo_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -290,6 +291,18 @@ func TestDerivePage(t *testing.T) {
 			return f, errors.New("the pods are at " + s)
 		}
 		f.version = ""
+
+		byPods := lw.NewSortedIndex(loads, func(l *NodeLoad) int { return l.Pods })
+		var top []string
+		for l := range byPods.Down(0, 10) { // the ten nodes with most pods
+			top = append(top, l.Name)
+		}
+		now := byPods.In(loads.Store().Snapshot()) // one state, for what must agree
+		page, of := slices.Collect(now.Up(50, 25)), now.Len()
+		crowded := of - now.Before(110) // with 110 pods or more
+		if !slices.Equal(top, []string{"node-1", "node-2"}) || len(page) != 0 || of != 2 || crowded != 0 {
+			return f, fmt.Errorf("the top is %q, page three has %d of %d, and %d are crowded", top, len(page), of, crowded)
+		}
 		return f, nil
 	}
 	shop(t, false, func(t *testing.T, clientset kubernetes.Interface) {

@@ -16,6 +16,12 @@
 // code uses it as client-go's, beside lw's own methods. [Use] makes a generated
 // SharedInformerFactory hand it out. [Status] says what any of these informers is doing.
 //
+// [NewController] and [NewControllerWithOptions] stand in for cache.NewInformer and its kin, which
+// return a store and a controller; [NewReflector] and [StoreSink] for cache.NewReflector over a store
+// of your own; [NewRetryWatcher] for the watch from a version of tools/watch. [UseAll] makes a
+// generated factory use informers of lw for all its types; package factories has the dynamic and
+// metadata ones.
+//
 // All methods do what client-go's do, which the tests show by running over both. The differences
 // are these:
 //
@@ -41,8 +47,8 @@
 //   - A call that has panicked, where runtime.ReallyCrash is false, counts for HasSynced.
 //   - Metrics: the gauges are set once a second at most. What is queued are the changes that wait
 //     for the slowest handler, and the latency is that of each call of a handler. Without an
-//     InformerMetricsProvider in the options only the resource version is published, to the one of
-//     the process: client-go keeps that to itself.
+//     InformerMetricsProvider in the options the latency is not published: client-go keeps the
+//     provider of the process to itself.
 //   - GetIndexers returns a copy. A write through the Indexer of an informer that runs, which is as
 //     faulty as with client-go, does not change the resource version of the store.
 //   - A query of Index for several values is answered from one state unless the store changes as

@@ -34,8 +34,9 @@ func newAdapter[T lw.Object](inf *lw.Informer[T], resync time.Duration) *adapter
 	return &adapter[T]{shared: newShared(inf, reflect.TypeFor[T]().String(), resync)}
 }
 
-// Status returns what informer is doing. ok is false if it is not an informer of this package.
-func Status(informer cache.SharedInformer) (status lw.Status, ok bool) {
+// Status returns what informer is doing, which may also be the cache.Controller of [NewController].
+// ok is false if it is not of this package.
+func Status(informer interface{ HasSynced() bool }) (status lw.Status, ok bool) {
 	if s, ok := informer.(interface{ status() lw.Status }); ok {
 		return s.status(), true
 	}
@@ -133,9 +134,8 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler cache.ResourceEventHandle
 	if handler == nil {
 		return nil, fmt.Errorf("clientgo: %s: AddEventHandler: nil handler", s.name)
 	}
-	name := handlerName(handler)
 	if s.IsStopped() {
-		return nil, fmt.Errorf("clientgo: %s: handler %s was not added to shared informer because it has stopped already", s.name, name)
+		return nil, fmt.Errorf("clientgo: %s: handler %s was not added to shared informer because it has stopped already", s.name, handlerName(handler))
 	}
 	logger := klog.Background()
 	if options.Logger != nil {
@@ -144,10 +144,16 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler cache.ResourceEventHandle
 	s.mu.Lock()
 	period := s.resyncs.of(options.ResyncPeriod, s.started, logger)
 	s.mu.Unlock()
+	return s.add(handler, logger, period), nil
+}
+
+// add adds handler with that resync period; 0 is none.
+func (s *shared[T]) add(handler cache.ResourceEventHandler, logger klog.Logger, resync time.Duration) *registration {
+	name := handlerName(handler)
 	r := &registration{informer: s, name: s.checkerName() + " + event handler " + name, gone: make(chan struct{})}
 	h := &eventHandler[T]{to: s.metrics.timed(handler), logger: logger, reg: r, stop: s.inf.Stopped()}
-	r.reg = s.inf.AddHandler(h.handler(name, period))
-	return r, nil
+	r.reg = s.inf.AddHandler(h.handler(name, resync))
+	return r
 }
 
 // RemoveEventHandler removes the handler of handle.

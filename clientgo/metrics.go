@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ const metricsInterval = time.Second
 
 // metrics publishes what client-go's informers publish through an InformerMetricsProvider.
 type metrics struct {
-	queued  cache.GaugeMetric     // changes that wait for the slowest handler; nil: not published
+	queued  cache.GaugeMetric     // changes that wait for the slowest handler
 	latency cache.HistogramMetric // seconds of each call of a handler; nil: not published
 	// store publishes the resource version. It has no objects: a store of client-go is the only way
 	// to the gauge of the provider of the process, which cache.SetInformerMetricsProvider sets.
@@ -38,6 +39,8 @@ func newMetrics(options cache.SharedIndexInformerOptions) *metrics {
 	}
 	if provider != nil {
 		m.queued, m.latency = provider.NewQueuedItemMetric(id), provider.NewProcessingLatencyMetric(id)
+	} else {
+		m.queued = newProcessQueued(id)
 	}
 	return m
 }
@@ -84,9 +87,58 @@ func (m *metrics) run(status func() lw.Status) (end func()) {
 
 func (m *metrics) set(s lw.Status) {
 	m.store.Bookmark(s.ResourceVersion)
-	if m.queued != nil {
-		m.queued.Set(float64(s.Pending))
+	m.queued.Set(float64(s.Pending))
+}
+
+// processQueued is the gauge of queued changes of the provider of the process. client-go keeps that
+// provider to itself, and only its queues set the gauge: to how many items they have. So there is a
+// queue, which gets as many items as the gauge is to show.
+type processQueued struct {
+	items *cache.RealFIFO
+	len   int  // of items
+	set   bool // Set was called
+}
+
+func newProcessQueued(id cache.InformerNameAndResource) *processQueued {
+	keys := 0
+	return &processQueued{items: cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{
+		Identifier: id, AtomicEvents: true, // without AtomicEvents it would want a store
+		KeyFunction: func(any) (string, error) { keys++; return strconv.Itoa(keys), nil }, // a batch has no key twice
+	})}
+}
+
+// Set sets the gauge.
+func (q *processQueued) Set(value float64) {
+	for first := !q.set; q.len < int(value) || first; q.len++ { // an empty queue has not set the gauge
+		first, q.set = false, true
+		if err := q.items.Add(struct{}{}); err != nil {
+			return
+		}
 	}
+	for q.len > int(value) {
+		q.shrink(q.len - int(value))
+	}
+}
+
+// batch is how many items a queue gives at once, if it has so many.
+const batch = 1000
+
+// shrink takes items out, at most n. A queue measures how long the functions take that process its
+// items, and publishes that as the latency of handlers, unless the function panics.
+func (q *processQueued) shrink(n int) {
+	defer func() { _ = recover() }()
+	one := func(any, bool) error {
+		q.len--
+		panic("clientgo: not to be measured")
+	}
+	if n < batch {
+		_, _ = q.items.Pop(one)
+		return
+	}
+	_ = q.items.PopBatch(func(items []cache.Delta, _ bool) error {
+		q.len -= len(items)
+		panic("clientgo: not to be measured")
+	}, one)
 }
 
 // observed returns src, which then notifies m of each change.

@@ -120,7 +120,7 @@ func TestMetrics(t *testing.T) {
 var ofTheProcess = &provider{values: map[string]float64{}}
 
 // Without an identifier nothing is published. With one, but without a provider, the process's
-// provider gets the version.
+// provider gets the version and what is queued.
 func TestMetricsOfTheProcess(t *testing.T) {
 	p := ofTheProcess
 	clear(p.values)
@@ -133,16 +133,33 @@ func TestMetricsOfTheProcess(t *testing.T) {
 		defer name.Release()
 		server := fcache.NewFakeControllerSource() // which has no streamed lists
 		defer server.Shutdown()
-		server.Add(labelled("a"))
+		const many = 1100 // more than a queue of client-go gives at once
+		for i := range many {
+			server.Add(labelled(fmt.Sprintf("p%d", i)))
+		}
 		pods := corev1.SchemeGroupVersion.WithResource("pods")
 		id, second := name.WithResource(pods), name.WithResource(pods) // only the first counts
+		var working cache.SharedIndexInformer
 		for _, o := range []cache.SharedIndexInformerOptions{
 			{InformerMetricsProvider: p},
 			{InformerMetricsProvider: p, Identifier: second},
 			{Identifier: id},
 		} {
-			defer runInformer(t, clientgo.NewInformerWithOptions(server, &corev1.Pod{}, o))()
+			working = clientgo.NewInformerWithOptions(server, &corev1.Pod{}, o)
+			defer runInformer(t, working)()
 		}
-		p.want(t, "all", map[string]float64{"version of of-the-process pods": 1})
+		const version, queued = "version of of-the-process pods", "queued of of-the-process pods"
+		p.want(t, "all", map[string]float64{version: many, queued: 0})
+		work := make(chan struct{})
+		mustAdd(t, working, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work }})
+		server.Modify(labelled("p0", "v=2")) // or nobody would look
+		time.Sleep(2 * time.Second)
+		p.want(t, "a handler that works", map[string]float64{version: many + 1, queued: many + 1})
+		work <- struct{}{}
+		time.Sleep(2 * time.Second)
+		p.want(t, "a handler that works on", map[string]float64{version: many + 1, queued: many})
+		close(work)
+		time.Sleep(2 * time.Second)
+		p.want(t, "when all is done", map[string]float64{version: many + 1, queued: 0})
 	})
 }

@@ -27,7 +27,7 @@ func NewInformer(listerWatcher cache.ListerWatcher, example runtime.Object, resy
 	if isNil(listerWatcher) {
 		panic("clientgo: NewInformer: nil lister-watcher")
 	}
-	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers})
+	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers}, nil)
 }
 
 // NewInformerWithOptions returns an informer of lw with client-go's interface, in place of
@@ -37,22 +37,17 @@ func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.O
 	if isNil(listerWatcher) {
 		panic("clientgo: NewInformerWithOptions: nil lister-watcher")
 	}
-	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, options)
+	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, options, nil)
 }
 
-// newSharedInformer returns an informer of src. Its transform and its handler of errors may be set
-// until it runs.
-func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+// newSharedInformer returns an informer of src with the settings given, which may be nil. Its
+// transform and its handler of errors may be set until it runs.
+func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions, given *lw.Options) *owned {
 	m := newMetrics(options)
 	o := &owned{source: &lateSource{src: src}, errors: newErrorReporter(example, options.ObjectDescription)}
-	opts := &lw.Options{
-		Name: nameOf(example, options.ObjectDescription), Logger: slog.New(&o.records), OnError: o.errors.report, DetectMutation: detectMutation,
-	}
-	if !utilruntime.ReallyCrash {
-		opts.OnPanic = func(p *lw.Panic) {
-			defer utilruntime.HandleCrash()
-			panic(p.Value)
-		}
+	opts := o.options(given)
+	if opts.Name == "" {
+		opts.Name = nameOf(example, options.ObjectDescription)
 	}
 	inf := lw.NewInformer(m.observed(o.source), opts)
 	o.shared = newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
@@ -61,6 +56,36 @@ func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, opt
 		panic(err) // there are no other indexes that it could conflict with
 	}
 	return o
+}
+
+// options returns given, which may be nil, with what client-go's informers do where it says nothing.
+func (o *owned) options(given *lw.Options) *lw.Options {
+	opts := &lw.Options{}
+	if given != nil {
+		*opts = *given
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(&o.records)
+	}
+	opts.DetectMutation = opts.DetectMutation || detectMutation
+	if onError := opts.OnError; onError == nil {
+		opts.OnError = o.errors.report
+	} else {
+		opts.OnError = func(err error) {
+			onError(err)
+			// client-go's detector ends the program. One that was asked for by an option does not.
+			if e, ok := errors.AsType[*lw.Error](err); detectMutation || !ok || e.Op != "mutation" {
+				o.errors.report(err)
+			}
+		}
+	}
+	if opts.OnPanic == nil && !utilruntime.ReallyCrash {
+		opts.OnPanic = func(p *lw.Panic) {
+			defer utilruntime.HandleCrash()
+			panic(p.Value)
+		}
+	}
+	return opts
 }
 
 // detectMutation says that the process asks for client-go's detector of changed objects, in the way

@@ -16,15 +16,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/lwtest"
 )
 
 // handleErrors replaces client-go's handlers of errors during the test. The default ones wait for a
@@ -267,6 +272,44 @@ func TestRecordsOfARecovery(t *testing.T) {
 		<-done
 		if n := strings.Count(book.String(), `"lw: Pod: works again" informer="Pod"`); n != 1 {
 			t.Errorf("%d records that it works again, want 1:\n%s", n, &book)
+		}
+	})
+}
+
+// A detector that was asked for by an option tells OnError, and does not end the program.
+func TestDecoderOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
+		pods := lwtest.Objects[*corev1.Pod](server, "pods")
+		if _, err := pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+		clientset, err := kubernetes.NewForConfigAndClient(&rest.Config{
+			Host: server.URL(), ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+		}, clientgo.Capture(server.Client()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var board lw.Board
+		var found []string
+		decoder := clientgo.Decoder{Options: &lw.Options{Name: "mine", Board: &board, DetectMutation: true, OnError: func(err error) {
+			if e, ok := errors.AsType[*lw.Error](err); ok {
+				found = append(found, e.Informer+": "+e.Op)
+			}
+		}}}
+		lister := cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", "", fields.Everything())
+		inf := decoder.NewInformer(lister, &corev1.Pod{}, 0, nil)
+		go inf.RunWithContext(t.Context())
+		synctest.Wait()
+		for name := range board.Informers() {
+			found = append(found, "on the board: "+name)
+		}
+		for _, obj := range inf.GetStore().List() {
+			obj.(*corev1.Pod).Labels = map[string]string{"changed": "yes"}
+		}
+		time.Sleep(10 * time.Minute)
+		if diff := cmp.Diff([]string{"on the board: mine", "mine: mutation"}, found); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }

@@ -2,7 +2,7 @@ package histories_test
 
 // head and tail are the text before and after the tables.
 const (
-	head = `# client-go's informer and lw's, under the same histories
+	head = `# What did client-go's informer and lw's do under the same histories?
 
 Both informers have their default options. They follow the same servers, one after the other or at the
 same time, and the same code judges both: the calls of their one handler, what the store shows, and

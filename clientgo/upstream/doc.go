@@ -3,11 +3,13 @@
 //
 //   - client-go's tests of shared informers, typed informers and their factories,
 //   - sample-controller's tests,
-//   - tests of kube-controller-manager's controllers.
+//   - tests of kube-controller-manager's controllers,
+//   - coredns' tests of its plugin kubernetes.
 //
-// A test of this package makes a temporary module with a copy of client-go, of which one function
-// is changed: NewSharedIndexInformerWithOptions returns what clientgo.NewInformerWithOptions
-// returns. All other constructors and all generated factories call that function. So the programs
+// A test of this package makes a temporary module with a copy of client-go, of which two functions
+// are changed: NewSharedIndexInformerWithOptions returns what clientgo.NewInformerWithOptions
+// returns, and a Reflector runs a clientgo.Reflector over its store. All other constructors and all
+// generated factories call these. So the programs
 // under test get informers of lw, and are not changed themselves. Only client-go's own tests are:
 // those that look into the fields of its informer are rewritten to ask the informer's methods.
 //
@@ -17,7 +19,7 @@
 //
 //	go test ./...                        client-go, sample-controller and some controllers
 //	go test -race ./...                  the same, under the race detector
-//	go test -timeout 2h ./... -nightly   more controllers, with or without -race
+//	go test -timeout 2h ./... -nightly   more controllers and programs, with or without -race
 //
 // The first run compiles client-go and the controllers, which takes minutes. Later ones find them
 // in the build cache.

@@ -28,6 +28,22 @@ func hookConstructor(src string) (string, error) {
 	return p.apply()
 }
 
+// hookReflector lets Reflector.RunWithContext, in the text of client-go's reflector.go, ask
+// RunReflectorHook of testdata/cache/hook.go first.
+func hookReflector(src string) (string, error) {
+	p, err := newPatch("reflector.go", src)
+	if err != nil {
+		return "", err
+	}
+	for _, decl := range p.file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if ok && f.Recv != nil && f.Name.Name == "RunWithContext" && p.text(f.Recv.List[0].Type) == "*Reflector" {
+			p.insert(f.Body.Lbrace+1, " if r.ranByHook(ctx) { return };")
+		}
+	}
+	return p.apply()
+}
+
 // rewriteInformerTests changes the text of client-go's shared_informer_test.go so that it compiles
 // and passes with any informer, together with testdata/cache/rewritten_test.go:
 //

@@ -29,6 +29,19 @@ func NewSharedIndexInformerWithOptions(source Source, example any, o Options) In
 	}
 }
 
+func TestHookReflector(t *testing.T) {
+	got, err := hookReflector("package cache\n\nfunc (r *Reflector) RunWithContext(ctx context.Context) {\n}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "package cache\n\nfunc (r *Reflector) RunWithContext(ctx context.Context) { if r.ranByHook(ctx) { return };\n}\n"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if _, err := hookReflector("package cache\n\nfunc (c *controller) RunWithContext(ctx context.Context) {}\n"); err == nil {
+		t.Error("no error for a file without the method")
+	}
+}
+
 const informerTests = `package cache
 
 func eventHandlerCount(i SharedInformer) int {

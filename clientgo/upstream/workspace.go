@@ -131,9 +131,9 @@ func (w *workspace) writeModule(requires []module, replaces map[string]string, s
 	return os.WriteFile(filepath.Join(w.dir, "go.sum"), []byte(strings.Join(slices.Compact(lines), "")), 0o644)
 }
 
-// hooked are the packages of client-go that link lwhook: a test binary with any generated factory,
-// or with a dynamic one, has one of them.
-var hooked = []string{"informers", "dynamic/dynamicinformer", "metadata/metadatainformer"}
+// hooked are the packages of client-go that link lwhook: a test binary with a generated factory, a
+// dynamic one, or a clientset has one of them.
+var hooked = []string{"informers", "kubernetes", "dynamic/dynamicinformer", "metadata/metadatainformer"}
 
 // hook changes the copy of client-go so that its informers are those of lwhook.
 func (w *workspace) hook() error {
@@ -143,8 +143,13 @@ func (w *workspace) hook() error {
 	if err := w.rewrite("tools/cache/shared_informer.go", hookConstructor); err != nil {
 		return err
 	}
-	if err := w.add("testdata/cache/hook.go", "tools/cache/lw_hook.go"); err != nil {
+	if err := w.rewrite("tools/cache/reflector.go", hookReflector); err != nil {
 		return err
+	}
+	for _, name := range []string{"hook", "hook_lister"} {
+		if err := w.add("testdata/cache/"+name+".go", "tools/cache/lw_"+name+".go"); err != nil {
+			return err
+		}
 	}
 	for _, dir := range hooked {
 		name := filepath.Base(dir)

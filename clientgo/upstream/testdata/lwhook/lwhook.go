@@ -1,8 +1,10 @@
-// Package lwhook makes every shared informer of a test binary one of lw. Tests put it into a copy
-// of client-go whose constructor asks cache.NewSharedIndexInformerHook first.
+// Package lwhook makes every shared informer and every reflector of a test binary one of lw. Tests
+// put it into a copy of client-go whose constructor asks cache.NewSharedIndexInformerHook first, and
+// whose reflector asks cache.RunReflectorHook.
 package lwhook
 
 import (
+	"context"
 	"os"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +28,19 @@ func init() {
 	witness, err := os.OpenFile(os.Getenv("LW_UPSTREAM_WITNESS"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		panic(err)
+	}
+	cache.RunReflectorHook = func(ctx context.Context, lw cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore, opts cache.ReflectorOptions) bool {
+		if _, err := witness.WriteString("."); err != nil {
+			panic(err)
+		}
+		switch os.Getenv("LW_UPSTREAM_INFORMERS") {
+		case "client-go":
+			return false
+		case "forgetful":
+			store = cache.NewStore(cache.MetaNamespaceKeyFunc)
+		}
+		clientgo.NewReflectorWithOptions(lw, example, store, opts).RunWithContext(ctx)
+		return true
 	}
 	cache.NewSharedIndexInformerHook = func(lw cache.ListerWatcher, example runtime.Object, opts cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 		if _, err := witness.WriteString("."); err != nil {

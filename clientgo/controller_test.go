@@ -1,0 +1,242 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw/clientgo"
+)
+
+// controllers are the ways to get a store and a controller. client-go's is the truth.
+var controllers = map[string]func(cache.InformerOptions) (cache.Store, cache.Controller){
+	"client-go": cache.NewInformerWithOptions,
+	"NewControllerWithOptions": func(o cache.InformerOptions) (cache.Store, cache.Controller) {
+		return clientgo.NewControllerWithOptions(o)
+	},
+	"Decoder": func(o cache.InformerOptions) (cache.Store, cache.Controller) {
+		return clientgo.Decoder{}.NewController(o)
+	},
+}
+
+func runController(t testing.TB, c cache.Controller) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); c.RunWithContext(ctx) }()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
+// A story is a random history of a server, as a controller told it: after each step the calls of the
+// handler, the store, its indexes and its version.
+func story(t *testing.T, seed uint64, new func(cache.InformerOptions) (cache.Store, cache.Controller)) (told []string) {
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		server := newPodMemory(labelled("a", "v=0"), labelled("b", "v=0"))
+		var handler calls
+		o := cache.InformerOptions{ListerWatcher: server, ObjectType: &corev1.Pod{}, Handler: &handler}
+		if rnd.IntN(2) == 0 {
+			o.ResyncPeriod = time.Minute
+		}
+		if rnd.IntN(2) == 0 {
+			o.Transform = func(obj any) (any, error) {
+				p := obj.(*corev1.Pod).DeepCopy()
+				p.Labels["v"] = "t" + strings.TrimPrefix(p.Labels["v"], "t") // client-go transforms a streamed list twice
+				return p, nil
+			}
+		}
+		if rnd.IntN(2) == 0 {
+			o.Indexers = cache.Indexers{"v": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["v"]}, nil }}
+		}
+		store, controller := new(o)
+		note := func(step string) {
+			lines := fmt.Sprintf("%s: %q store %q synced %v version %s", step, sorted(handler.take()), names(store.List()), controller.HasSynced(), controller.LastSyncResourceVersion())
+			if indexer, ok := store.(cache.Indexer); ok && o.Indexers != nil {
+				found, err := indexer.ByIndex("v", "1")
+				lines += fmt.Sprintf(" index %q %v", names(found), err)
+			}
+			told = append(told, lines)
+		}
+		note("before Run")
+		stop := runController(t, controller)
+		note("after Run")
+		there := map[string]bool{"a": true, "b": true}
+		for i := range 30 {
+			name := string(rune('a' + rnd.IntN(4)))
+			switch {
+			case !there[name]:
+				server.create(t, labelled(name, fmt.Sprintf("v=%d", i)))
+				there[name] = true
+			case rnd.IntN(3) == 0:
+				server.delete(t, name)
+				delete(there, name)
+			default:
+				server.update(t, labelled(name, fmt.Sprintf("v=%d", i%3)))
+			}
+			note(fmt.Sprint("step ", i))
+			if rnd.IntN(8) == 0 {
+				time.Sleep(time.Minute + time.Millisecond)
+				note("a minute later")
+			}
+		}
+		stop()
+		server.create(t, labelled("late"))
+		note("after the end")
+	})
+	return told
+}
+
+// A controller tells what client-go's tells, history by history. That the object of a deletion has
+// another version is not told.
+func TestControllerStories(t *testing.T) {
+	for seed := range uint64(20) {
+		want := story(t, seed, controllers["client-go"])
+		for name, new := range controllers {
+			if diff := cmp.Diff(want, story(t, seed, new)); diff != "" {
+				t.Errorf("%s, seed %d (-client-go +got):\n%s", name, seed, diff)
+			}
+		}
+	}
+}
+
+// The two older constructors are replaced by the name alone, also where their results are assigned to
+// variables of other types.
+func TestNewController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPodMemory(labelled("a", "v=1"))
+		var handler calls
+		byV := cache.Indexers{"v": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["v"]}, nil }}
+		var store cache.Store
+		var plain, indexed cache.Controller
+		store, plain = clientgo.NewController(server, &corev1.Pod{}, 0, &handler)
+		indexer, indexed := clientgo.NewController(server, &corev1.Pod{}, 0, cache.ResourceEventHandlerFuncs{}, byV, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		defer runController(t, plain)()
+		defer runController(t, indexed)()
+		handler.want(t, "the first list", "add a1 initial")
+		if diff := cmp.Diff([]string{"a"}, names(store.List())); diff != "" {
+			t.Error(diff)
+		}
+		for index, value := range map[string]string{"v": "1", cache.NamespaceIndex: "ns"} {
+			if found, err := indexer.ByIndex(index, value); err != nil || len(found) != 1 {
+				t.Errorf("index %s: %v %v", index, found, err)
+			}
+		}
+		if s, ok := clientgo.Status(plain); !ok || !s.Synced {
+			t.Errorf("Status is %v, %v", s, ok)
+		}
+		server.update(t, labelled("a", "v=2"))
+		handler.want(t, "an update", "update a2 from a1")
+	})
+}
+
+// A controller has synced when its handler was told of the whole list. One without a handler has when
+// the store has it. Run waits for a call that runs.
+func TestControllerSyncs(t *testing.T) {
+	for name, new := range controllers {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				work := make(chan struct{})
+				_, c := new(cache.InformerOptions{
+					ListerWatcher: newPodMemory(labelled("a")), ObjectType: &corev1.Pod{},
+					Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work }},
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() { defer close(ended); c.RunWithContext(ctx) }()
+				synctest.Wait()
+				if c.HasSynced() {
+					t.Error("has synced while its handler works on the list")
+				}
+				cancel()
+				synctest.Wait()
+				if isClosed(ended) {
+					t.Error("Run has returned while the handler works")
+				}
+				close(work)
+				<-ended
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, c := clientgo.NewController(newPodMemory(labelled("a")), &corev1.Pod{}, 0, nil)
+		defer runController(t, c)()
+		synctest.Wait()
+		if !c.HasSynced() || c.LastSyncResourceVersion() != "2" && c.LastSyncResourceVersion() != "1" {
+			t.Errorf("synced %v, version %q", c.HasSynced(), c.LastSyncResourceVersion())
+		}
+	})
+}
+
+// timeouts notes how long the watches are asked to last.
+type timeouts struct {
+	*podMemory
+	seconds atomic.Int64
+}
+
+func (s *timeouts) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	s.seconds.Store(*opts.TimeoutSeconds)
+	return s.podMemory.WatchWithContext(ctx, opts)
+}
+
+func (s *timeouts) last() time.Duration { return time.Duration(s.seconds.Load()) * time.Second }
+
+func sorted(lines []string) []string {
+	slices.Sort(lines)
+	return lines
+}
+
+// The watches last as long as they are asked to, and never less than client-go's.
+func TestControllerWatchTimeout(t *testing.T) {
+	for asked, least := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Second: 5 * time.Minute, time.Hour: time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &timeouts{podMemory: newPodMemory()}
+			_, c := clientgo.NewControllerWithOptions(cache.InformerOptions{ListerWatcher: server, ObjectType: &corev1.Pod{}, MinWatchTimeout: asked})
+			defer runController(t, c)()
+			synctest.Wait()
+			if got := server.last(); got < least || got > 2*least {
+				t.Errorf("asked for %v: a watch of %v", asked, got)
+			}
+		})
+	}
+}
+
+// A store and a controller, as cache.NewIndexerInformer returned them.
+func ExampleNewController() {
+	clientset := fake.NewClientset(pod("default", "web"))
+	pods, controller := clientgo.NewController(listerWatcher(clientset), &corev1.Pod{}, 0, cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { fmt.Println("added", obj.(*corev1.Pod).Name) },
+	}, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go controller.RunWithContext(ctx)
+	cache.WaitFor(ctx, "", controller.HasSyncedChecker())
+	found, err := pods.ByIndex(cache.NamespaceIndex, "default")
+	fmt.Println(len(found), err)
+	// Output:
+	// added web
+	// 1 <nil>
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

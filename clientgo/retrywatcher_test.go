@@ -1,0 +1,179 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/go-lw/lw/clientgo"
+)
+
+type retrying interface {
+	watch.Interface
+	Done() <-chan struct{}
+}
+
+// retryWatchers are the ways to watch from a version. client-go's is the truth.
+var retryWatchers = map[string]func(context.Context, string, cache.WatcherWithContext) (retrying, error){
+	"client-go": func(ctx context.Context, version string, w cache.WatcherWithContext) (retrying, error) {
+		return watchtools.NewRetryWatcherWithContext(ctx, version, w)
+	},
+	"lw": func(ctx context.Context, version string, w cache.WatcherWithContext) (retrying, error) {
+		return clientgo.NewRetryWatcher(ctx, version, w)
+	},
+}
+
+// drained returns what has come of w, until nothing more comes.
+func drained(w watch.Interface) (got []string) {
+	for {
+		synctest.Wait()
+		select {
+		case ev, ok := <-w.ResultChan():
+			if !ok {
+				return append(got, "end")
+			}
+			switch obj := ev.Object.(type) {
+			case *corev1.Pod:
+				got = append(got, fmt.Sprintf("%s %s@%s", ev.Type, describe(obj), obj.ResourceVersion))
+			case *metav1.Status:
+				got = append(got, fmt.Sprintf("%s %d", ev.Type, obj.Code))
+			}
+		default:
+			return got
+		}
+	}
+}
+
+// Every event since the version comes once, in order, whatever happens to the connections.
+func TestRetryWatcherStories(t *testing.T) {
+	tell := func(seed uint64, kind string) (told []string) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 3))
+			server := newPodMemory(labelled("a"), labelled("b"))
+			server.update(t, labelled("a", "v=1"))
+			w, err := retryWatchers[kind](t.Context(), "2", server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20 {
+				if rnd.IntN(3) == 0 {
+					server.Disconnect()
+				}
+				server.update(t, labelled("b", fmt.Sprintf("v=%d", i)))
+				if rnd.IntN(2) == 0 {
+					time.Sleep(10 * time.Minute)
+					told = append(told, drained(w)...)
+				}
+			}
+			for range 3 { // a connection that has ended meanwhile is made again when somebody reads, after a pause
+				time.Sleep(10 * time.Minute)
+				told = append(told, drained(w)...)
+			}
+			w.Stop()
+			w.Stop()
+			<-w.Done()
+			told = append(told, drained(w)...)
+		})
+		return told
+	}
+	for seed := range uint64(10) {
+		want := tell(seed, "client-go")
+		if len(want) < 20 {
+			t.Fatalf("client-go tells %q", want)
+		}
+		if diff := cmp.Diff(want, tell(seed, "lw")); diff != "" {
+			t.Errorf("seed %d (-client-go +lw):\n%s", seed, diff)
+		}
+	}
+}
+
+// forbidding is a server that does not permit to watch from the second watch on.
+type forbidding struct {
+	*podMemory
+	watches atomic.Int64
+}
+
+func (s *forbidding) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	if s.watches.Add(1) > 1 {
+		return nil, apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
+	}
+	return s.podMemory.WatchWithContext(ctx, opts)
+}
+
+// Where it cannot go on, the last event says why. No list is made in any case.
+func TestRetryWatcherEnds(t *testing.T) {
+	for kind, new := range retryWatchers {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newPodMemory(labelled("a"))
+				for i := range 3 {
+					server.update(t, labelled("a", fmt.Sprintf("v=%d", i)))
+				}
+				server.Compact()
+				server.update(t, labelled("a", "v=4"))
+				w, err := new(t.Context(), "2", server)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if diff := cmp.Diff([]string{"ERROR 410", "end"}, drained(w)); diff != "" {
+					t.Errorf("of a version that is forgotten:\n%s", diff)
+				}
+				<-w.Done()
+
+				forbids := &forbidding{podMemory: newPodMemory(labelled("a"))}
+				if w, err = new(t.Context(), "2", forbids); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				forbids.Disconnect()
+				time.Sleep(time.Minute)
+				if diff := cmp.Diff([]string{"ERROR 403", "end"}, drained(w)); diff != "" {
+					t.Errorf("of a server that forbids:\n%s", diff)
+				}
+				for _, version := range []string{"", "0"} {
+					if _, err := new(t.Context(), version, server); err == nil {
+						t.Errorf("no error for the version %q", version)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				if w, err = new(ctx, server.ResourceVersion(), server); err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+				<-w.Done()
+			})
+		})
+	}
+}
+
+// A watch from the version of a list that was made before, as gitops-engine does.
+func ExampleNewRetryWatcher() {
+	server := newPodMemory(pod("default", "web"))
+	since := server.ResourceVersion()
+	events, err := clientgo.NewRetryWatcher(context.Background(), since, server)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer events.Stop()
+	if _, err := server.Create(pod("default", "dns")); err != nil {
+		fmt.Println(err)
+		return
+	}
+	ev := <-events.ResultChan()
+	fmt.Println(ev.Type, ev.Object.(*corev1.Pod).Name)
+	// Output: ADDED dns
+}

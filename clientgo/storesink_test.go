@@ -1,0 +1,242 @@
+package clientgo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+)
+
+// A recordingStore is a cache.ReflectorStore with all optional methods, which notes its calls.
+type recordingStore struct {
+	calls
+	mu      sync.Mutex
+	version string
+	refuse  int // how many lists are refused
+}
+
+func (s *recordingStore) Add(obj any) error    { s.note("add %s", describe(obj)); return nil }
+func (s *recordingStore) Update(obj any) error { s.note("update %s", describe(obj)); return nil }
+func (s *recordingStore) Delete(obj any) error { s.note("delete %s", describe(obj)); return nil }
+func (s *recordingStore) Resync() error        { s.note("resync"); return nil }
+
+func (s *recordingStore) Replace(objs []any, version string) error {
+	s.note("replace %s at %s", strings.Join(names(objs), " "), version)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse > 0 {
+		s.refuse--
+		return errors.New("no room")
+	}
+	return nil
+}
+
+func (s *recordingStore) UpdateResourceVersion(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
+}
+
+func (s *recordingStore) last() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// reflectors are the ways to fill a store. client-go's is the truth.
+var reflectors = map[string]func(cache.ListerWatcher, cache.ReflectorStore, time.Duration) (run func(context.Context), version func() string){
+	"client-go": func(from cache.ListerWatcher, store cache.ReflectorStore, resync time.Duration) (func(context.Context), func() string) {
+		r := cache.NewReflector(from, &corev1.Pod{}, store, resync)
+		return r.RunWithContext, r.LastSyncResourceVersion
+	},
+	"NewReflector": func(from cache.ListerWatcher, store cache.ReflectorStore, resync time.Duration) (func(context.Context), func() string) {
+		r := clientgo.NewReflector(from, &corev1.Pod{}, store, resync)
+		return r.RunWithContext, r.LastSyncResourceVersion
+	},
+}
+
+// A reflector calls a store as client-go's does, history by history. Bookmarks are left out: lw's
+// server sends them at other times.
+func TestReflectorStories(t *testing.T) {
+	tell := func(seed uint64, kind string) (told []string) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 2))
+			server := newPodMemory(labelled("a"), labelled("b"))
+			store := &recordingStore{}
+			run, version := reflectors[kind](server, store, time.Duration(rnd.IntN(2))*time.Minute)
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { run(ctx) })
+			note := func(step string) {
+				told = append(told, fmt.Sprintf("%s: %q version %s, told %s", step, store.take(), version(), store.last()))
+			}
+			note("the first list")
+			there := map[string]bool{"a": true, "b": true}
+			for i := range 20 {
+				name := string(rune('a' + rnd.IntN(4)))
+				switch {
+				case !there[name]:
+					server.create(t, labelled(name))
+				case rnd.IntN(3) == 0:
+					server.delete(t, name)
+				default:
+					server.update(t, labelled(name, fmt.Sprintf("v=%d", i)))
+					there[name] = false
+				}
+				there[name] = !there[name]
+				note(fmt.Sprint("step ", i))
+			}
+			time.Sleep(90 * time.Second)
+			note("later")
+			cancel()
+			running.Wait()
+		})
+		return told
+	}
+	for seed := range uint64(20) {
+		if diff := cmp.Diff(tell(seed, "client-go"), tell(seed, "NewReflector")); diff != "" {
+			t.Errorf("seed %d (-client-go +NewReflector):\n%s", seed, diff)
+		}
+	}
+}
+
+// A countingStore counts the lists.
+type countingStore struct {
+	cache.Store
+	lists atomic.Int64
+}
+
+func (s *countingStore) Replace(objs []any, version string) error {
+	s.lists.Add(1)
+	return s.Store.Replace(objs, version)
+}
+
+// A reflector may run again, over the same store, as often as one likes; two runs at the same time
+// wait for each other.
+func TestReflectorRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPodMemory(labelled("a"))
+		store := &countingStore{Store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+		r := clientgo.NewReflector(server, &corev1.Pod{}, store, 0)
+		if v := r.LastSyncResourceVersion(); v != "" || r.Status().Synced {
+			t.Errorf("before the first run: version %q, %+v", v, r.Status())
+		}
+		for i := range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{}, 2)
+			for range 2 {
+				go func() { r.RunWithContext(ctx); ended <- struct{}{} }()
+			}
+			synctest.Wait()
+			if got, lists := len(store.List()), store.lists.Load(); got != i+1 || lists != int64(i+1) || !r.Status().Synced {
+				t.Errorf("run %d: %d objects, %d lists, %+v", i, got, lists, r.Status())
+			}
+			cancel()
+			<-ended
+			<-ended
+			server.create(t, labelled(fmt.Sprint("new", i)))
+			synctest.Wait()
+			if got := len(store.List()); got != i+1 {
+				t.Errorf("after run %d: %d objects", i, got)
+			}
+		}
+	})
+}
+
+// A list that the store refuses is made again, and each refusal is reported. So is it with client-go.
+func TestReflectorOfAStoreThatRefuses(t *testing.T) {
+	for kind, new := range reflectors {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				handleErrors(t)
+				store := &recordingStore{refuse: 2}
+				run, _ := new(newPodMemory(labelled("a")), store, 0)
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { run(ctx) })
+				time.Sleep(time.Minute)
+				if got := store.take(); len(got) != 3 {
+					t.Errorf("calls %q, want three lists", got)
+				}
+				cancel()
+				running.Wait()
+			})
+		})
+	}
+}
+
+// Any store takes the objects of any source, typed as they are.
+func TestStoreSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := lw.NewMemory(labelled("a"))
+		var sent [][]string
+		undelta := cache.NewUndeltaStore(func(objs []any) { sent = append(sent, names(objs)) }, cache.MetaNamespaceKeyFunc)
+		r := lw.NewReflector(memory, clientgo.StoreSink[*corev1.Pod](undelta), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = r.Run(ctx) }()
+		synctest.Wait()
+		if _, err := memory.Create(labelled("b")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([][]string{{"a"}, {"a", "b"}}, sent); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// The kubelet's source of pods: a store that sends all pods after each change.
+func ExampleStoreSink() {
+	clientset := fake.NewClientset(pod("default", "web"))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	sent := make(chan []any)
+	store := cache.NewUndeltaStore(func(pods []any) {
+		select {
+		case sent <- pods:
+		case <-ctx.Done():
+		}
+	}, cache.MetaNamespaceKeyFunc)
+
+	pods := lw.NewReflector(lw.FromClient(clientset.CoreV1().Pods("")), clientgo.StoreSink[*corev1.Pod](store), nil)
+	go pods.Run(ctx)
+	for _, p := range <-sent {
+		fmt.Println(p.(*corev1.Pod).Name)
+	}
+	// Output: web
+}
+
+// The same with a ListerWatcher. A Reflector may run again.
+func ExampleNewReflector() {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	listerWatcher := listerWatcher(fake.NewClientset(pod("default", "web")))
+
+	reflector := clientgo.NewReflector(listerWatcher, &corev1.Pod{}, store, 0)
+	for range 2 {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { defer close(ended); reflector.RunWithContext(ctx) }()
+		for !reflector.Status().Synced {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		<-ended
+	}
+	fmt.Println(store.ListKeys())
+	// Output: [default/web]
+}

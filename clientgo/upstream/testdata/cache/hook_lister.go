@@ -1,0 +1,27 @@
+package cache
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// withoutContext is the ListerWatcher of a reflector, which has only the methods with a context, as
+// its constructor got it.
+type withoutContext struct{ ListerWatcherWithContext }
+
+func (l withoutContext) List(o metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), o)
+}
+
+func (l withoutContext) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), o)
+}
+
+// IsWatchListSemanticsUnSupported tells what the ListerWatcher tells.
+func (l withoutContext) IsWatchListSemanticsUnSupported() bool {
+	u, ok := l.ListerWatcherWithContext.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return ok && u.IsWatchListSemanticsUnSupported()
+}

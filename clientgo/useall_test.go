@@ -1,0 +1,159 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw/clientgo"
+)
+
+// requests notes which resources a fake is asked to list, and where.
+func requests(client *fake.Clientset) func() map[string]bool {
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	client.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		l := a.(clienttesting.ListAction).GetListRestrictions()
+		asked[strings.TrimSuffix(a.GetResource().Resource+" "+a.GetNamespace()+" "+l.Labels.String(), " ")] = true
+		return false, nil, nil
+	})
+	return func() map[string]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked
+	}
+}
+
+// All informers of the factory are lw's. Those that nobody wants make no request, and hold up nobody.
+func TestUseAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(pod("shop", "web"), pod("other", "dns"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		asked := requests(client)
+		tweak := func(o *metav1.ListOptions) { o.LabelSelector = "!hidden" }
+		factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
+			informers.WithNamespace("shop"), informers.WithTweakListOptions(tweak), informers.WithTransform(func(obj any) (any, error) {
+				if p, ok := obj.(*corev1.Pod); ok {
+					p = p.DeepCopy()
+					p.Spec.NodeName = "transformed"
+					return p, nil
+				}
+				return obj, nil
+			}))
+		clientgo.UseAll(factory, &clientgo.FactoryOptions{TweakListOptions: tweak})
+		pods := factory.Core().V1().Pods().Lister()
+		var told calls
+		if _, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(obj any) { told.note("node %s", obj.(*corev1.Node).Name) },
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range []runtime.Object{&corev1.Pod{}, &corev1.Secret{}, &appsv1.Deployment{}, &networkingv1.Ingress{}, &rbacv1.ClusterRole{}} {
+			if inf := factory.InformerFor(obj, nil); inf == nil {
+				t.Errorf("no informer of %T", obj)
+			} else if _, ok := clientgo.Status(inf); !ok {
+				t.Errorf("the informer of %T is not of lw", obj)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		factory.StartWithContext(ctx)
+		synced := factory.WaitForCacheSync(ctx.Done())
+		if len(synced) < 50 {
+			t.Errorf("%d informers", len(synced))
+		}
+		for of, ok := range synced {
+			if !ok {
+				t.Errorf("%v has not synced", of)
+			}
+		}
+		told.want(t, "nodes", "node n")
+		all, err := pods.List(labels.Everything())
+		if err != nil || len(all) != 1 || all[0].Spec.NodeName != "transformed" {
+			t.Errorf("pods %v %v", all, err)
+		}
+		if got := fmt.Sprint(asked()); got != "map[nodes  !hidden:true pods shop !hidden:true]" {
+			t.Errorf("requests %s", got)
+		}
+		// One more is wanted later, and needs no second Start.
+		secrets := factory.Core().V1().Secrets()
+		_ = secrets.Lister()
+		if !cache.WaitForCacheSync(ctx.Done(), secrets.Informer().HasSynced) {
+			t.Error("secrets have not synced")
+		}
+		if got := len(asked()); got != 3 {
+			t.Errorf("requests %v", asked())
+		}
+		cancel()
+		factory.Shutdown()
+		for _, inf := range []cache.SharedIndexInformer{factory.Core().V1().Pods().Informer(), factory.Core().V1().Events().Informer()} {
+			if !inf.IsStopped() {
+				t.Error("an informer has not stopped")
+			}
+		}
+	})
+}
+
+// What would list other objects than the factory's is refused.
+func TestUseAllRefuses(t *testing.T) {
+	client := fake.NewClientset()
+	panics := func(want string, f func()) {
+		t.Helper()
+		defer func() {
+			if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
+				t.Errorf("panic %q, want %q", got, want)
+			}
+		}()
+		f()
+	}
+	panics("has list options", func() {
+		clientgo.UseAll(informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(*metav1.ListOptions) {})), nil)
+	})
+	panics("already", func() {
+		factory := informers.NewSharedInformerFactory(client, 0)
+		factory.Core().V1().Pods().Informer()
+		clientgo.UseAll(factory, nil)
+	})
+	panics("no generated factory", func() { clientgo.UseAll(otherFactory{}, nil) })
+}
+
+type otherFactory struct{}
+
+func (otherFactory) InformerFor(runtime.Object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer) cache.SharedIndexInformer {
+	return nil
+}
+
+// All informers and listers of a program are lw's, by one line.
+func ExampleUseAll() {
+	clientset := fake.NewClientset(pod("default", "web"))
+
+	factory := informers.NewSharedInformerFactory(clientset, 0)
+	clientgo.UseAll(factory, nil)
+
+	lister := factory.Core().V1().Pods().Lister()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer factory.Shutdown()
+	defer cancel()
+	factory.StartWithContext(ctx)
+	factory.WaitForCacheSync(ctx.Done())
+	p, err := lister.Pods("default").Get("web")
+	fmt.Println(p.Name, err)
+	// Output: web <nil>
+}
