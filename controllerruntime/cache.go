@@ -8,11 +8,18 @@ package controllerruntime
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 )
 
@@ -52,31 +59,72 @@ type Options struct {
 	// are without them: typed and unstructured ones, and metadata. A path that a typed object does
 	// not have is an error of its informer, which ends it.
 	Drop []string
+	// Only names, for some kinds, the fields that the controllers of the manager read, as
+	// lw.HTTP.Only says. Keys are examples, as in ByObject: &corev1.Pod{}. Objects of other kinds are
+	// whole, and so are those of the kind that are cached in another form: unstructured, or as
+	// metadata. Give the Options to [NewClient] as well: it refuses writes that would delete on the
+	// server what an object lacks.
+	Only map[client.Object]lw.Fields
 	// Whole decodes each version of an object whole, as lw.HTTP.Whole says. By default the versions
 	// of an object share what did not change. That is safe for those who get deep copies; handlers
 	// and predicates must not change the objects that they get in any case.
 	Whole bool
+
+	// Board lists the informers of the cache while they run: give it to lwdebug.Handler for a page,
+	// and to prom.Collector for series, unless Metrics is set. Default: that of the process if
+	// Metrics is set, and else none.
+	Board *lw.Board
+	// Metrics is where the series of the Board are registered, once for each Board: metrics.Registry
+	// of controller-runtime, whose server then has them beside its own. Default: nowhere. A registry
+	// takes the series of one Board, so two caches with one registry have one Board.
+	Metrics prometheus.Registerer
+	// Name precedes the names of the informers, which are the kinds of their objects, with a slash:
+	// "tenant/Pod". It tells the caches of two clusters apart.
+	Name string
+	// OnError is called once for every failure, with an *lw.Error, as that of lw.Options. The cache's
+	// DefaultWatchErrorHandler is called, too.
+	OnError func(err error)
+	// Logger gets the first sync and each recovery of an informer, in the place of klog. Failures go
+	// to the DefaultWatchErrorHandler, which logs them.
+	Logger *slog.Logger
+	// ByObject are settings of lw for the informers of some kinds. Keys are examples, as in
+	// cache.Options.ByObject, and hold for a kind in the form that the example has: typed,
+	// unstructured, or as metadata. A setting that is zero there is the one above.
+	ByObject map[client.Object]lw.Options
 }
 
+// processBoard is the Board of caches that have Metrics alone.
+var processBoard lw.Board
+
 func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, error) {
-	client := opts.HTTPClient
-	if client == nil {
+	httpClient := opts.HTTPClient
+	if httpClient == nil {
 		var err error
-		if client, err = httpClient(config); err != nil {
+		if httpClient, err = newHTTPClient(config); err != nil {
 			return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
 		}
 	}
-	opts.HTTPClient = clientgo.Capture(client)
+	masks, err := masksOf(o.Only)
+	if err != nil {
+		return nil, fmt.Errorf("controllerruntime: NewCache: Only: %w", err)
+	}
+	settings, err := o.settings()
+	if err != nil {
+		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
+	}
+	opts.HTTPClient = clientgo.Capture(httpClient)
 	if opts.NewInformer == nil {
-		// controller-runtime makes the ListerWatchers, which change nothing.
-		decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Whole: o.Whole, Scheme: opts.Scheme, Trust: true}
-		opts.NewInformer = decoder.NewInformer
+		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			// controller-runtime makes the ListerWatchers, which change nothing.
+			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole, Scheme: opts.Scheme, Options: settings.of(example), Trust: true}
+			return decoder.NewInformer(lister, example, resync, indexers)
+		}
 	}
 	return cache.New(config, opts)
 }
 
-// httpClient returns the client that cache.New makes where its options have none.
-func httpClient(config *rest.Config) (*http.Client, error) {
+// newHTTPClient returns the client that cache.New makes where its options have none.
+func newHTTPClient(config *rest.Config) (*http.Client, error) {
 	config = rest.CopyConfig(config)
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()

@@ -12,11 +12,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/lwdebug"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -72,6 +74,17 @@ func ExampleNewCacheWith() {
 	_ = func(config *rest.Config) (ctrl.Manager, error) {
 		return ctrl.NewManager(config, ctrl.Options{
 			NewCache: controllerruntime.NewCacheWith(controllerruntime.Options{Share: true, Drop: []string{"metadata.managedFields"}}),
+		})
+	}
+}
+
+// The manager's own server shows what the cache does: /metrics has its series, and /debug/lw its page.
+func ExampleOptions() {
+	_ = func(config *rest.Config) (ctrl.Manager, error) {
+		var board lw.Board
+		return ctrl.NewManager(config, ctrl.Options{
+			NewCache: controllerruntime.NewCacheWith(controllerruntime.Options{Board: &board, Metrics: metrics.Registry}),
+			Metrics:  metricsserver.Options{ExtraHandlers: map[string]http.Handler{"/debug/lw": lwdebug.Handler(&board)}},
 		})
 	}
 }

@@ -21,6 +21,7 @@ require (
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-lw/lw v0.1.0 // indirect
+	github.com/go-lw/lw/prom v0.1.0 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect
@@ -83,4 +84,5 @@ replace (
 	github.com/go-lw/lw => ../../
 	github.com/go-lw/lw/clientgo => ../../clientgo
 	github.com/go-lw/lw/controllerruntime => ../
+	github.com/go-lw/lw/prom => ../../prom
 )

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -31,19 +32,36 @@ const (
 // the cache looks. On a busy machine that happens. Such a spec may be run again, alone.
 func TestSuite(t *testing.T) {
 	for _, on := range []string{"NewInformer", "NewCache"} {
-		t.Run(on, func(t *testing.T) {
-			got := run(t, on, "")
-			t.Logf("%d of %d specs pass, with %d caches of lw", got.passed, specs, got.caches)
-			if got.passed+len(got.failed) != specs || got.caches == 0 || (got.err != nil) != (len(got.failed) > 0) {
-				t.Fatalf("%d of %d specs were run on %d caches of lw: %v\n%s", got.passed+len(got.failed), specs, got.caches, got.err, got.output)
-			}
-			for _, spec := range got.failed {
-				t.Logf("failed: %s", spec)
-				if !strings.HasSuffix(spec.name, "cancelled") || !passesAlone(t, on, spec) {
-					t.Errorf("failed: %s\n%s", spec.name, got.output)
-				}
-			}
-		})
+		t.Run(on, func(t *testing.T) { passes(t, on) })
+	}
+}
+
+// The suite passes with a relay of package serve between its caches and kube-apiserver, too: with
+// controller-runtime's own caches, and with those of lw.
+func TestSuiteBehindARelay(t *testing.T) {
+	if !*relays {
+		t.Skip("run by .ci/nightly, with -relays")
+	}
+	servers(t)
+	for _, on := range []string{"client-go behind a relay", "NewCache behind a relay"} {
+		t.Run(on, func(t *testing.T) { passes(t, on) })
+	}
+}
+
+var relays = flag.Bool("relays", false, "also run the suite behind a relay")
+
+// passes runs all specs.
+func passes(t *testing.T, on string) {
+	got := run(t, on, "")
+	t.Logf("%d of %d specs pass, with %d caches of lw", got.passed, specs, got.caches)
+	if got.passed+len(got.failed) != specs || (got.caches == 0 && !strings.HasPrefix(on, "client-go")) || (got.err != nil) != (len(got.failed) > 0) {
+		t.Fatalf("%d of %d specs were run on %d caches of lw: %v\n%s", got.passed+len(got.failed), specs, got.caches, got.err, got.output)
+	}
+	for _, spec := range got.failed {
+		t.Logf("failed: %s", spec)
+		if !strings.HasSuffix(spec.name, "cancelled") || !passesAlone(t, on, spec) {
+			t.Errorf("failed: %s\n%s", spec.name, got.output)
+		}
 	}
 }
 
@@ -96,6 +114,10 @@ func run(t *testing.T, on, focus string) result {
 	}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "LW_CACHE="+on, "GOWORK=off")
+	if strings.HasSuffix(on, "behind a relay") {
+		// kube-apiserver waits for a minute for the relay's watches, which are open until after the suite.
+		cmd.Env = append(cmd.Env, "LW_RELAY="+relayProgram(t), "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=3m")
+	}
 	var r result
 	r.output, r.err = cmd.CombinedOutput()
 	if i := bytes.LastIndex(r.output, []byte("caches of lw: ")); i >= 0 {
@@ -154,6 +176,18 @@ func servers(t *testing.T) string {
 	}
 	t.Skipf("kube-apiserver is not there, so controller-runtime's suite does NOT run: %v", err)
 	return ""
+}
+
+// relayProgram builds e2e/cmd/relay.
+func relayProgram(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "relay")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", file, "./cmd/relay")
+	cmd.Dir = filepath.Join("..", "..", "e2e")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return file
 }
 
 // module copies controller-runtime to a temporary directory, and returns a go.mod that replaces the

@@ -1,0 +1,208 @@
+package controllerruntime_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/lwtest"
+)
+
+var onlyPods = controllerruntime.Options{Only: map[client.Object]lw.Fields{
+	&corev1.Pod{}: {"metadata.labels", "metadata.annotations.example.com/*", "spec.nodeName", "status.conditions.type"},
+}}
+
+// The cache has the fields of Only of the kinds that it names, and all of others.
+func TestNewCacheOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		c := b.start(controllerruntime.NewCacheWith(onlyPods), cache.Options{})
+		var pod corev1.Pod
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "pod-2"}, &pod); err != nil {
+			t.Fatal(err)
+		}
+		whole := newPod("a", 2)
+		whole.TypeMeta, whole.UID, whole.ResourceVersion = pod.TypeMeta, pod.UID, pod.ResourceVersion
+		if diff := cmp.Diff(lwtest.Prune(whole, onlyPods.Only[keyOf(onlyPods)]), &pod); diff != "" || pod.Spec.NodeName != "n1" || len(pod.Spec.Containers) > 0 {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(podKind)
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(&pod), u); err != nil || u.Object["spec"].(map[string]any)["containers"] == nil {
+			t.Errorf("an unstructured pod: %v, %v", err, u)
+		}
+		var node corev1.Node
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "n0"}, &node); err != nil || node.CreationTimestamp.IsZero() {
+			t.Errorf("a node: %v, %+v", err, node)
+		}
+	})
+}
+
+func keyOf(o controllerruntime.Options) client.Object {
+	for example := range o.Only {
+		return example
+	}
+	return nil
+}
+
+// Wrong options are errors of the cache and of the client, which name the option.
+func TestOnlyOfNothing(t *testing.T) {
+	for want, only := range map[string]map[client.Object]lw.Fields{
+		`v1.PodSpec has no "nodeNam" to keep`: {&corev1.Pod{}: {"spec.nodeNam"}},
+		"without a kind":                      {&unstructured.Unstructured{}: {"spec"}},
+		"two examples of *v1.Pod":             {&corev1.Pod{}: {"spec"}, &corev1.Pod{}: {"status"}},
+		"is no example":                       {(*corev1.Pod)(nil): {"spec"}},
+	} {
+		o := controllerruntime.Options{Only: only}
+		_, err := controllerruntime.NewCacheWith(o)(&rest.Config{}, cache.Options{Mapper: meta.NewDefaultRESTMapper(nil)})
+		if err == nil || !strings.HasPrefix(err.Error(), "controllerruntime: NewCache: Only: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("the cache: %v, want %s", err, want)
+		}
+		_, err = controllerruntime.NewClient(o)(&rest.Config{}, client.Options{Mapper: meta.NewDefaultRESTMapper(nil)})
+		if err == nil || !strings.HasPrefix(err.Error(), "controllerruntime: NewClient: Only: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("the client: %v, want %s", err, want)
+		}
+	}
+}
+
+// Writes of a kind that has a mask are refused before anything is sent, and the error says what to do.
+// What cannot delete anything is sent, and so is everything of other kinds.
+func TestGuard(t *testing.T) {
+	var sent []string
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		body := ""
+		if r.Body != nil {
+			data, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			body = string(data)
+		}
+		sent = append(sent, r.Method+" "+r.URL.Path+" "+body)
+		kind := map[bool]string{true: "Node", false: "Pod"}[strings.Contains(r.URL.Path, "/nodes/")]
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(`{"kind":"` + kind + `","apiVersion":"v1","metadata":{"name":"a","namespace":"n"}}`)), Request: r}, nil
+	})
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(podKind, meta.RESTScopeNamespace)
+	mapper.Add(nodeKind, meta.RESTScopeRoot)
+	config := &rest.Config{Host: "http://apiserver", Transport: transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	c, err := controllerruntime.NewClient(onlyPods)(config, client.Options{Mapper: mapper, Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := func() *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", ResourceVersion: "5", Labels: map[string]string{"a": "b"}}}
+	}
+	changed := func(change func(*corev1.Pod)) (*corev1.Pod, client.Patch) {
+		p := pod()
+		change(p)
+		return p, client.MergeFrom(pod())
+	}
+	untyped := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "n", "name": "a"}}}
+	ctx := t.Context()
+	merge := func(change func(*corev1.Pod)) func() error {
+		return func() error {
+			p, patch := changed(change)
+			return c.Patch(ctx, p, patch)
+		}
+	}
+	raw := func(typ types.PatchType, data string) func() error {
+		return func() error { return c.Patch(ctx, pod(), client.RawPatch(typ, []byte(data))) }
+	}
+	refused := map[string]struct {
+		do   func() error
+		want string
+	}{
+		"update":        {func() error { return c.Update(ctx, pod()) }, "Update of *v1.Pod n/a is refused"},
+		"status":        {func() error { return c.Status().Update(ctx, pod()) }, "Update of status of *v1.Pod n/a is refused"},
+		"a subresource": {func() error { return c.SubResource("resize").Update(ctx, pod()) }, "Update of resize"},
+		"a body": {func() error {
+			return c.SubResource("resize").Update(ctx, &corev1.Node{}, client.WithSubResourceBody(pod()))
+		}, "Update of resize"},
+		"a patch's body": {func() error {
+			return c.Status().Patch(ctx, pod(), client.MergeFrom(pod()), client.WithSubResourceBody(pod()))
+		}, "Patch of status"},
+		"apply":           {func() error { return c.Apply(ctx, corev1ac.Pod("a", "n")) }, "Apply of Pod is refused"},
+		"untyped apply":   {func() error { return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(untyped)) }, "Apply of Pod is refused"},
+		"apply status":    {func() error { return c.Status().Apply(ctx, corev1ac.Pod("a", "n")) }, "Apply of status of Pod"},
+		"strategic patch": {raw(types.StrategicMergePatchType, `{"metadata":{"labels":{"a":"c"}}}`), "a patch of type application/strategic-merge-patch+json"},
+		"JSON patch":      {raw(types.JSONPatchType, `[]`), "a patch of type application/json-patch+json"},
+		"apply patch":     {raw(types.ApplyPatchType, `{}`), "a patch of type"},
+		"another field":   {merge(func(p *corev1.Pod) { p.Spec.Hostname = "h" }), `the patch changes "spec.hostname"`},
+		"finalizers":      {merge(func(p *corev1.Pod) { p.Finalizers = []string{"mine"} }), `the patch changes "metadata.finalizers"`},
+		"a list of parts": {merge(func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: "x"}} }), `the patch changes "status.conditions"`},
+		"another key":     {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"other": "x"} }), `the patch changes "metadata.annotations.other"`},
+		"a null":          {raw(types.MergePatchType, `{"spec":null}`), `the patch changes "spec"`},
+		"an empty object": {raw(types.MergePatchType, `{"spec":{}}`), `the patch changes "spec"`},
+		"no object":       {raw(types.MergePatchType, `[]`), `the patch changes ""`},
+		"no JSON":         {raw(types.MergePatchType, `{`), "the patch: unexpected end"},
+		"patch of status": {func() error {
+			p, patch := changed(func(p *corev1.Pod) { p.Status.Phase = "Failed" })
+			return c.Status().Patch(ctx, p, patch)
+		}, `Patch of status of *v1.Pod n/a is refused`},
+	}
+	for name, tt := range refused {
+		sent = nil
+		err := tt.do()
+		if err == nil || !strings.Contains(err.Error(), tt.want) || len(sent) > 0 {
+			t.Errorf("%s: %v, and %q was sent; want %s", name, err, sent, tt.want)
+		}
+		if err != nil && name != "no JSON" && (!strings.Contains(err.Error(), `"spec.nodeName"`) || !strings.Contains(err.Error(), "GetAPIReader")) {
+			t.Errorf("%s: the error says neither the mask nor the way out: %v", name, err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		do   func() error
+		want string
+	}{
+		"a kept field":    {merge(func(p *corev1.Pod) { p.Spec.NodeName = "x" }), `PATCH /api/v1/namespaces/n/pods/a {"spec":{"nodeName":"x"}}`},
+		"a label":         {merge(func(p *corev1.Pod) { p.Labels["a"] = "c" }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"labels":{"a":"c"}}}`},
+		"no labels":       {merge(func(p *corev1.Pod) { p.Labels = nil }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"labels":null}}`},
+		"a key that fits": {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"example.com/x": "y"} }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"annotations":{"example.com/x":"y"}}}`},
+		"a version": {raw(types.MergePatchType, `{"metadata":{"resourceVersion":"5","labels":{"a":"c"}}}`),
+			`PATCH /api/v1/namespaces/n/pods/a {"metadata":{"resourceVersion":"5","labels":{"a":"c"}}}`},
+		"nothing": {raw(types.MergePatchType, `{}`), `PATCH /api/v1/namespaces/n/pods/a {}`},
+		"a node":  {func() error { return c.Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) }, `PUT /api/v1/nodes/a {`},
+		"a node's patch": {func() error {
+			return c.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, client.RawPatch(types.JSONPatchType, []byte("[]")))
+		}, `PATCH /api/v1/nodes/a []`},
+		"a node's apply": {func() error { return c.Apply(ctx, corev1ac.Node("a"), client.FieldOwner("me")) }, `PATCH /api/v1/nodes/a {`},
+		"untyped":        {func() error { return c.Update(ctx, untyped.DeepCopy()) }, `PUT /api/v1/namespaces/n/pods/a {`},
+		"create":         {func() error { p := pod(); p.ResourceVersion = ""; return c.Create(ctx, p) }, `POST /api/v1/namespaces/n/pods {`},
+		"delete":         {func() error { return c.Delete(ctx, pod()) }, `DELETE /api/v1/namespaces/n/pods/a `},
+		"a body": {func() error {
+			return c.SubResource("scale").Update(ctx, pod(), client.WithSubResourceBody(&corev1.Node{}))
+		}, `PUT /api/v1/namespaces/n/pods/a/scale {`},
+		"unguarded": {func() error { return controllerruntime.Unguarded(c).Update(ctx, pod()) }, `PUT /api/v1/namespaces/n/pods/a {`},
+		"unguarded twice": {func() error {
+			return controllerruntime.Unguarded(controllerruntime.Unguarded(c)).Status().Update(ctx, pod())
+		}, `PUT /api/v1/namespaces/n/pods/a/status {`},
+	} {
+		sent = nil
+		if err := tt.do(); err != nil || len(sent) != 1 || !strings.HasPrefix(sent[0], tt.want) {
+			t.Errorf("%s: %v, and %q was sent; want %s", name, err, sent, tt.want)
+		}
+	}
+	// Without masks there is nothing to guard.
+	plain, err := controllerruntime.NewClient(controllerruntime.Options{})(config, client.Options{Mapper: mapper, Scheme: scheme.Scheme})
+	if err != nil || plain != controllerruntime.Unguarded(plain) {
+		t.Errorf("a client without masks: %T, %v", plain, err)
+	}
+}

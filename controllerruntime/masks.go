@@ -1,0 +1,88 @@
+package controllerruntime
+
+import (
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/decode"
+)
+
+// A form is how objects of one kind are cached: in a Go type of their own, or in one that is for all
+// kinds, which then say what they are.
+type form struct {
+	typ  reflect.Type
+	kind schema.GroupVersionKind
+}
+
+func formOf(obj runtime.Object) form {
+	f := form{typ: reflect.TypeOf(obj)}
+	switch obj.(type) {
+	case runtime.Unstructured, *metav1.PartialObjectMetadata:
+		f.kind = obj.GetObjectKind().GroupVersionKind()
+	}
+	return f
+}
+
+// formOfExample returns the form that an example in an option stands for. It is an error if it
+// stands for none.
+func formOfExample(example client.Object) (form, error) {
+	t := reflect.TypeOf(example)
+	if t == nil || t.Kind() != reflect.Pointer || reflect.ValueOf(example).IsNil() {
+		return form{}, fmt.Errorf("%#v is no example of an object", example)
+	}
+	f := formOf(example)
+	switch example.(type) {
+	case runtime.Unstructured, *metav1.PartialObjectMetadata:
+		if f.kind.Empty() {
+			return form{}, fmt.Errorf("a %v without a kind says nothing of which objects are meant", f.typ)
+		}
+	}
+	return f, nil
+}
+
+func (f form) String() string {
+	if f.kind.Empty() {
+		return f.typ.String()
+	}
+	return fmt.Sprintf("%s (%v)", f.kind.Kind, f.typ)
+}
+
+// masks are the fields that are kept of some forms of objects; all is kept of any other.
+type masks map[form]lw.Fields
+
+// masksOf returns the masks of Options.Only. It is an error if an example has no kind, or if its type
+// has no such fields.
+func masksOf(only map[client.Object]lw.Fields) (masks, error) {
+	m := masks{}
+	for example, fields := range only {
+		f, err := formOfExample(example)
+		if err != nil {
+			return nil, err
+		}
+		if fields == nil {
+			continue
+		}
+		if _, ok := m[f]; ok {
+			return nil, fmt.Errorf("two examples of %v", f)
+		}
+		if _, err := decode.New(f.typ, decode.Options{Only: fields}); err != nil {
+			return nil, fmt.Errorf("%v: %w", f, err)
+		}
+		m[f] = fields
+	}
+	return m, nil
+}
+
+// of returns the fields that are kept of objects like obj; nil: all.
+func (m masks) of(obj runtime.Object) lw.Fields {
+	if len(m) == 0 || obj == nil {
+		return nil
+	}
+	return m[formOf(obj)]
+}
