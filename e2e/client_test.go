@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"testing"
 
@@ -25,6 +26,9 @@ type wire struct {
 	http1     bool
 	webSocket bool   // watches go over WebSockets
 	token     string // default: the admin's
+	// to are the servers that a client sends its requests to, in turn; nil: the server. They are
+	// relays of it, and perhaps the server itself.
+	to []string
 }
 
 // wires are all ways that are tested.
@@ -48,7 +52,7 @@ const protobufType = "application/vnd.kubernetes.protobuf"
 // A client is one connection pool to a server, with a record of its requests.
 type client struct {
 	wire   wire
-	server *servers.Server
+	url    string
 	config *rest.Config
 	http   *http.Client
 	*recorder
@@ -71,7 +75,11 @@ func (u *upgrades) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func newClient(t testing.TB, s *servers.Server, w wire) *client {
 	t.Helper()
-	c := &client{wire: w, server: s, config: s.Config(), recorder: &recorder{}}
+	c := &client{wire: w, url: s.URL, config: s.Config(), recorder: &recorder{}}
+	if len(w.to) > 0 {
+		c.url = w.to[0]
+		c.config.Host = c.url
+	}
 	if w.token != "" {
 		c.config.BearerToken = w.token
 	}
@@ -88,6 +96,9 @@ func newClient(t testing.TB, s *servers.Server, w wire) *client {
 		return dial(ctx, network, address)
 	}
 	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		if len(w.to) > 1 {
+			next = &inTurn{RoundTripper: next, to: w.to}
+		}
 		if c.next = next; w.webSocket {
 			c.upgrades = &upgrades{RoundTripper: next}
 			c.next = &websocket.Transport{Base: c.upgrades}
@@ -100,6 +111,23 @@ func newClient(t testing.TB, s *servers.Server, w wire) *client {
 	}
 	t.Cleanup(c.http.CloseIdleConnections)
 	return c
+}
+
+// inTurn sends each request to the next of several servers.
+type inTurn struct {
+	http.RoundTripper
+	to []string
+	n  atomic.Int64
+}
+
+func (t *inTurn) RoundTrip(req *http.Request) (*http.Response, error) {
+	to, err := url.Parse(t.to[int(t.n.Add(1))%len(t.to)])
+	if err != nil {
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	req.URL.Host, req.Host = to.Host, ""
+	return t.RoundTripper.RoundTrip(req)
 }
 
 // clientset returns a generated client on c's connections.
@@ -135,7 +163,7 @@ func source[T lw.Object](t testing.TB, c *client, path string, generated func(ku
 	if c.wire.clientset {
 		return generated(c.clientset(t))
 	}
-	src := &lw.HTTP[T]{URL: c.server.URL + path, Client: c.http}
+	src := &lw.HTTP[T]{URL: c.url + path, Client: c.http}
 	switch {
 	case c.wire.cbor:
 		src.Accept = acceptCBOR

@@ -29,15 +29,21 @@ type exampleRun struct {
 // end of the test, and must then exit with 0.
 func startExample(t testing.TB, s *servers.Server, name string, args ...string) *exampleRun {
 	t.Helper()
+	return startProgram(t, s, filepath.Join("..", "examples", name), fmt.Sprintf(`{"server":%q}`, proxy(t, s)), args...)
+}
+
+// startProgram is startExample of the program in a directory, with a cluster of the kubeconfig.
+func startProgram(t testing.TB, s *servers.Server, source, cluster string, args ...string) *exampleRun {
+	t.Helper()
 	dir := t.TempDir()
-	program, kubeconfig := filepath.Join(dir, name), filepath.Join(dir, "kubeconfig")
+	program, kubeconfig := filepath.Join(dir, "program"), filepath.Join(dir, "kubeconfig")
 	build := exec.CommandContext(within(t, 5*time.Minute), "go", "build", "-o", program, ".")
-	build.Dir = filepath.Join("..", "examples", name)
+	build.Dir = source
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build in %s: %v\n%s", build.Dir, err, out)
 	}
 	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x"}}],`+
-		`"clusters":[{"name":"x","cluster":{"server":%q}}]}`, proxy(t, s))
+		`"clusters":[{"name":"x","cluster":%s}]}`, cluster)
 	if err := os.WriteFile(kubeconfig, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +111,13 @@ func (r *exampleRun) says(line string) {
 // defineWebsites creates the resource of examples/controller, and waits until it is served.
 func defineWebsites(t testing.TB, r *servers.Reader) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "examples", "controller", "crd.yaml"))
+	define(t, r, filepath.Join("..", "examples", "controller", "crd.yaml"), "/apis/example.dev/v1/websites")
+}
+
+// define creates the custom resource of a file, and waits until it is served at path.
+func define(t testing.TB, r *servers.Reader, file, path string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +130,7 @@ func defineWebsites(t testing.TB, r *servers.Reader) {
 	}
 	create(t, r, crds, crd)
 	eventually(t, patience, func() string {
-		if _, err := r.Get(within(t, patience), "/apis/example.dev/v1/websites"); err != nil {
+		if _, err := r.Get(within(t, patience), path); err != nil {
 			return fmt.Sprint("the CRD is not served: ", err)
 		}
 		return ""

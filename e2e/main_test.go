@@ -8,18 +8,28 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-lw/lw/e2e/internal/relay"
 	"github.com/go-lw/lw/e2e/internal/servers"
 )
 
 var cborFlag = flag.Bool("cbor", false, "kube-apiserver has CBOR, and the tests follow it in CBOR, too")
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == servers.RelayArg {
+		if err := relay.Main(context.Background(), os.Args[2:], io.Discard); err != nil {
+			fmt.Fprintln(os.Stderr, "relay:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
 	if *cborFlag {
 		wires = append(wires, cborWires...)

@@ -32,7 +32,7 @@ type cuttingProxy struct {
 
 func newCuttingProxy(t *testing.T, c *client) *cuttingProxy {
 	t.Helper()
-	to, err := url.Parse(c.server.URL)
+	to, err := url.Parse(c.url)
 	if err != nil {
 		t.Fatal(err)
 	}
