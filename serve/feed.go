@@ -50,6 +50,11 @@ func (f *feed[T]) Begin(snap *lw.Snapshot[T], epoch bool) {
 		if !ok {
 			return
 		}
+		if f.history.own == nil && existed && was.version == i.version && was.uid == i.uid {
+			// Another object has the UID and the version of one that clients have: the informer saw
+			// it because it compared them, and they do not.
+			epoch = true
+		}
 		newest = max(newest, i.version)
 		items.Set(i.path, i)
 	}

@@ -40,10 +40,13 @@ type history struct {
 	// era counts the beginnings. A watch that was opened in an older one ends with 410, at once if
 	// its era is before brokenEra, else when its turn has come.
 	era, brokenEra int
-	past           []pastState   // the states that were asked for last
-	changed        chan struct{} // closed at the next change of any of these fields; may be nil
-	ended          bool          // by close: all watches end, nothing changes any more
-	endWithin      time.Duration // in which time they end
+	// replaced is the newest version that may be of a history before brokenEra. Where it is not here,
+	// it is not said to be too old or too new, but that what it was of is gone.
+	replaced  uint64
+	past      []pastState   // the states that were asked for last
+	changed   chan struct{} // closed at the next change of any of these fields; may be nil
+	ended     bool          // by close: all watches end, nothing changes any more
+	endWithin time.Duration // in which time they end
 }
 
 // A pastState is a state that was asked for.
@@ -63,6 +66,9 @@ func (h *history) begin(state order.List[*item], version uint64, broken bool) {
 	h.era++
 	if broken {
 		h.brokenEra = h.era
+		if h.own == nil { // else the versions of before are lower, and mean what they meant
+			h.replaced = max(h.replaced, h.here, version-min(version, 1))
+		}
 	}
 	h.begun, h.state, h.here, h.oldest = true, state, version, version
 	for _, e := range h.events {
@@ -188,6 +194,18 @@ func (h *history) foreignLocked(version uint64) bool {
 	return h.own != nil && (version > h.here || !h.own.mine(version))
 }
 
+// missingLocked returns the error for a version that is not from the oldest one to the present one.
+func (h *history) missingLocked(version uint64) error {
+	switch oldest := h.oldestLocked(); {
+	case version <= h.replaced:
+		return listopts.Replaced(version, oldest)
+	case version > h.here && h.own == nil:
+		return listopts.TooLarge(version, h.here)
+	default:
+		return listopts.TooOld(version, oldest)
+	}
+}
+
 // present returns the present state, and its version. ok is false before the first one.
 func (h *history) present() (state order.List[*item], version uint64, ok bool) {
 	h.mu.Lock()
@@ -199,13 +217,9 @@ func (h *history) present() (state order.List[*item], version uint64, ok bool) {
 // any more, and a timeout with the cause ResourceVersionTooLarge if it is not known yet.
 func (h *history) at(version uint64) (order.List[*item], error) {
 	h.mu.Lock()
-	switch oldest := h.oldestLocked(); {
-	case h.foreignLocked(version), version < oldest:
-		h.mu.Unlock()
-		return order.List[*item]{}, listopts.TooOld(version, oldest)
-	case version > h.here:
-		h.mu.Unlock()
-		return order.List[*item]{}, listopts.TooLarge(version, h.here)
+	if h.foreignLocked(version) || version < h.oldestLocked() || version > h.here {
+		defer h.mu.Unlock()
+		return order.List[*item]{}, h.missingLocked(version)
 	}
 	i := h.afterLocked(version)
 	if i == len(h.events) {
@@ -318,12 +332,12 @@ type place struct {
 
 // open returns the place of a watch that begins after version. A version that is not here yet is
 // fine: nothing is sent until it is passed. The error is 410 if what came after version is not
-// known any more.
+// known any more, or if version may be of a history that was replaced.
 func (h *history) open(version uint64) (place, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if oldest := h.oldestLocked(); version < oldest || h.foreignLocked(version) {
-		return place{}, listopts.TooOld(version, oldest)
+	if version < h.oldestLocked() || h.foreignLocked(version) || version > h.here && version <= h.replaced {
+		return place{}, h.missingLocked(version)
 	}
 	return place{h.era, h.dropped + uint64(h.afterLocked(version)), version}, nil
 }
@@ -354,6 +368,8 @@ func (h *history) read(p place, buf []*event) (reading, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
+	case p.era < h.brokenEra && h.own == nil:
+		return reading{}, listopts.Replaced(p.after, h.oldestLocked())
 	case p.era < h.brokenEra, p.era == h.era && p.position < h.dropped:
 		return reading{}, listopts.TooOld(p.after, h.oldestLocked())
 	case p.era != h.era:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
 )
 
@@ -58,6 +59,9 @@ type historyModel struct {
 	events  []*event                    // of this era
 	eras    int
 	watches []*modelWatch
+	// replaced is the newest version of which nobody can tell whether it was given out before the
+	// last broken beginning.
+	replaced uint64
 }
 
 type modelWatch struct {
@@ -68,11 +72,15 @@ type modelWatch struct {
 }
 
 func (m *historyModel) begin(t *rapid.T, broken bool) {
+	before := m.version
 	m.version += uint64(rapid.IntRange(0, 3).Draw(t, "later"))
-	if broken && m.version > 5 {
+	if broken && m.version > 5 && rapid.Bool().Draw(t, "back") {
 		m.version -= 5
 	}
 	m.version = max(m.version, 1)
+	if broken {
+		m.replaced = max(m.replaced, before, m.version-1)
+	}
 	var state order.List[*item]
 	m.now = map[string]*item{}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a/x", "a/y", "b/x"}), 0, 3, rapid.ID).Draw(t, "objects") {
@@ -130,6 +138,10 @@ func (m *historyModel) state(t *rapid.T) {
 	version := m.version + 2 - min(m.version+1, uint64(rapid.IntRange(0, 12).Draw(t, "back")))
 	got, err := m.h.at(version)
 	switch oldest := m.h.oldestKnown(); {
+	case m.isReplaced(version):
+		if !apierrors.HasStatusCause(err, listopts.CauseReplaced) || !apierrors.IsResourceExpired(err) {
+			t.Fatalf("at %d of %d, replaced up to %d: %v", version, m.version, m.replaced, err)
+		}
 	case version > m.version:
 		if !apierrors.IsTimeout(err) {
 			t.Fatalf("at %d of %d: %v", version, m.version, err)
@@ -153,6 +165,11 @@ func (m *historyModel) state(t *rapid.T) {
 	}
 }
 
+// isReplaced reports whether a version is not one of this history, and may be one of a history before.
+func (m *historyModel) isReplaced(version uint64) bool {
+	return version <= m.replaced && (version < m.h.oldestKnown() || version > m.version)
+}
+
 func (m *historyModel) open(t *rapid.T) {
 	if len(m.watches) > 5 {
 		m.watches = m.watches[1:]
@@ -164,8 +181,9 @@ func (m *historyModel) open(t *rapid.T) {
 	}
 	version := m.version + 2 - min(m.version+1, uint64(rapid.IntRange(0, 12).Draw(t, "back")))
 	p, err := m.h.open(version)
-	if oldest := m.h.oldestKnown(); version < oldest != (err != nil) {
-		t.Fatalf("open at %d, oldest %d: %v", version, oldest, err)
+	oldest, replaced := m.h.oldestKnown(), m.isReplaced(version)
+	if (version < oldest || replaced) != (err != nil) || replaced != apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+		t.Fatalf("open at %d, oldest %d, replaced up to %d: %v", version, oldest, m.replaced, err)
 	}
 	if err == nil {
 		w := &modelWatch{place: p, era: m.eras, from: version}
@@ -186,7 +204,7 @@ func (m *historyModel) read(t *rapid.T) {
 	r, err := m.h.read(w.place, nil)
 	switch {
 	case w.era != m.eras:
-		if w.era == -1 && !apierrors.IsResourceExpired(err) || err == nil && !r.stale {
+		if (w.era == -1) != apierrors.HasStatusCause(err, listopts.CauseReplaced) || err == nil && !r.stale {
 			t.Fatalf("a watch of an older era: %v", err)
 		}
 		m.watches = slices.Delete(m.watches, n, n+1)

@@ -144,7 +144,8 @@ func (q *request) state() (state order.List[*item], version uint64, start string
 		}
 		version = uint64(token.Version)
 		state, err = s.reachedAt(ctx, version)
-		if apierrors.IsResourceExpired(err) {
+		// Whoever has pages of a history that was replaced must not go on with those of another one.
+		if apierrors.IsResourceExpired(err) && !apierrors.HasStatusCause(err, listopts.CauseReplaced) {
 			err = listopts.ExpiredToken(token.Start)
 		}
 		return state, version, start, err

@@ -44,7 +44,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		err = q.answer()
 	}
-	if _, ok := errors.AsType[*notFreshError](err); ok && h.opts.Forward != nil {
+	if stale, ok := errors.AsType[*notFreshError](err); ok && !stale.older && h.opts.Forward != nil {
 		err = q.forward()
 	}
 	if err != nil {
@@ -208,10 +208,17 @@ func (q *request) newest(ctx context.Context) error {
 // A notFreshError is the answer to a request for the newest state while the server of the informer
 // does not answer: a timeout, as a server gives it that cannot reach its store. Nothing was written
 // yet, so the request can be forwarded.
-type notFreshError struct{ *apierrors.StatusError }
+type notFreshError struct {
+	*apierrors.StatusError
+	// older says that the server has answered with an older state than what is here. It lags, or has
+	// another history, which the informer is finding out. A client that read there now, and then
+	// watched here, would be told of what that server never had.
+	older bool
+}
 
 func errNotFresh(err error) error {
 	status := listopts.TooLarge(0, 0).(*apierrors.StatusError)
 	status.ErrStatus.Message = fmt.Sprintf("the newest state cannot be known: %v", err)
-	return &notFreshError{status}
+	var older interface{ ServerIsOlder() }
+	return &notFreshError{status, errors.As(err, &older)}
 }

@@ -47,8 +47,9 @@ type Options struct {
 	Client func(r *http.Request) string
 	Limits Limits
 	// Forward answers the requests that a Handler cannot: unknown paths, writes, and reads of the
-	// newest state while the informer's server does not answer. A reverse proxy to that server
-	// makes a relay a whole API server to its clients. Default: 404, 405 and 504.
+	// newest state while the informer's server does not answer; not while it answers with an older
+	// one than is here. A reverse proxy to that server makes a relay a whole API server to its
+	// clients. Default: 404, 405 and 504.
 	Forward http.Handler
 	// BookmarkEvery is how often a watch that allows bookmarks gets one. Default: a minute.
 	BookmarkEvery time.Duration

@@ -1,0 +1,178 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/serve"
+)
+
+// overtaken restores m from a backup while nobody reaches it, and writes until it is past the version that it had. It has an object
+// then whose UID and version are those of before, and which has other content.
+func overtaken(t *testing.T, m *lw.Memory[*Widget]) (before string) {
+	t.Helper()
+	w, _ := m.Get(name("a"))
+	backup := m.ResourceVersion()
+	write := func(n string, size int) {
+		t.Helper()
+		was, ok := m.Get(name(n))
+		obj := newWidget(name(n), size)
+		if !ok {
+			put(t, m.Create, n, size)
+			return
+		}
+		obj.UID = was.UID
+		if _, err := m.Update(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a", 10)
+	write("newest", 10)
+	synctest.Wait()
+	before = m.ResourceVersion()
+	m.Fail(syscall.ECONNREFUSED)
+	time.Sleep(time.Minute)
+	if err := m.Rewind(backup); err != nil {
+		t.Fatal(err)
+	}
+	write("a", 20)
+	for n := range 10 {
+		write("other", n)
+	}
+	if now, _ := m.Get(name("a")); now.UID != w.UID || now.Size != 20 {
+		t.Fatalf("%+v", now)
+	}
+	m.Fail(nil)
+	time.Sleep(time.Minute)
+	return before
+}
+
+// A server that was restored, and is past its old version when its relay finds it again, is told of to clients as a 410 with a cause:
+// on open watches, for versions of before, and for lists that began before.
+func TestReplaced(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
+		b.relay(m, widgets)
+		code, body := b.do("GET", path+"?limit=1", "")
+		if code != http.StatusOK {
+			b.t.Fatal(body)
+		}
+		_, token, _ := strings.Cut(body, `"continue":"`)
+		token, _, _ = strings.Cut(token, `"`)
+		open := b.watch("resourceVersion=" + m.ResourceVersion())
+		before := overtaken(b.t, m)
+		open.want(b.t, "MODIFIED a 4", "ADDED newest 5", "ERROR 410", "END")
+		for _, query := range []string{
+			"?resourceVersion=" + before + "&resourceVersionMatch=Exact",
+			"?limit=1&continue=" + url.QueryEscape(token),
+			"?watch=1&resourceVersion=" + before,
+		} {
+			_, body := b.do("GET", path+query, "")
+			if !strings.Contains(body, `"HistoryReplaced"`) || !strings.Contains(body, `"Expired"`) || strings.Contains(body, `"continue"`) {
+				b.t.Errorf("%s: %s", query, body)
+			}
+		}
+		// What is too old in the new history as well was of the old one, as far as anybody knows; what is new is not.
+		now := m.ResourceVersion()
+		if code, body := b.do("GET", path+"?resourceVersion="+now+"&resourceVersionMatch=Exact", ""); code != http.StatusOK {
+			b.t.Errorf("%d %s", code, body)
+		}
+	})
+}
+
+// A server that is behind the version that it had: a version of before is not one that is still to come.
+func TestReplacedAndBehind(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		for n := range 8 {
+			put(b.t, m.Create, strings.Repeat("b", n+1), n)
+		}
+		b.relay(m, widgets)
+		before := m.ResourceVersion()
+		if err := m.Rewind("3"); err != nil {
+			b.t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for _, query := range []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="} {
+			if _, body := b.do("GET", path+query+before, ""); !strings.Contains(body, `"HistoryReplaced"`) {
+				b.t.Errorf("%s: %s", query+before, body)
+			}
+			if code, body := b.do("GET", path+query+"3", ""); code != http.StatusOK || strings.Contains(body, "HistoryReplaced") {
+				b.t.Errorf("%s3: %s", query, body)
+			}
+		}
+		// It comes to that version in its own time.
+		for n := range 8 {
+			put(b.t, m.Create, strings.Repeat("c", n+1), n)
+		}
+		synctest.Wait()
+		if code, body := b.do("GET", path+"?resourceVersionMatch=Exact&resourceVersion="+before, ""); code != http.StatusOK {
+			b.t.Errorf("%d %s", code, body)
+		}
+	})
+}
+
+// An informer behind relays, in each encoding, is told of the other history, and takes no object of it for one that it has.
+func TestReplacedBehindRelays(t *testing.T) {
+	for _, accept := range []string{"application/json", "application/cbor"} {
+		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
+			t.Run(accept+"/"+mode.String(), func(t *testing.T) {
+				inBubble(t, serve.Options{}, func(b *bubble) {
+					m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
+					b.relay(m, widgets)
+					// Of the second relay the first one is the server.
+					second := serve.New(&serve.Options{Authorize: serve.AllowAll})
+					front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return second }})
+					ctx, cancel := context.WithCancel(b.ctx)
+					middle := lw.NewInformer[*serve.Object](serve.Raw("http://server"+path, b.client), &lw.Options{OnError: func(error) {}})
+					go func() { _ = middle.Run(ctx) }()
+					go func() { _ = serve.Serve(ctx, second, middle, rawWidgets) }()
+					synctest.Wait()
+					client := front.Client()
+					defer func() {
+						cancel()
+						synctest.Wait()
+						client.CloseIdleConnections()
+						front.Close()
+					}()
+					rewound := 0
+					inf := lw.NewInformer[*Widget](&lw.HTTP[*Widget]{URL: "http://server" + path, Client: client, Accept: accept}, &lw.Options{
+						List: mode, OnError: func(err error) {
+							if errors.Is(err, lw.ErrRewound) {
+								rewound++
+							}
+						},
+					})
+					go func() { _ = inf.Run(ctx) }()
+					time.Sleep(time.Minute)
+					overtaken(b.t, m)
+					time.Sleep(time.Minute)
+					got, want := map[string]int{}, map[string]int{}
+					for w := range m.All() {
+						want[w.Name] = w.Size
+					}
+					for w := range inf.Store().All() {
+						got[w.Name] = w.Size
+					}
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("the store (-want +got):\n%s", diff)
+					}
+					if s := inf.Status(); s.Epoch != 1 || rewound != 1 {
+						t.Errorf("epoch %d, told %d times", s.Epoch, rewound)
+					}
+				})
+			})
+		}
+	}
+}
