@@ -23,7 +23,7 @@
 //	unsafe   the only file that imports package unsafe
 //
 // The other files do not depend on the encoding: decode.go is the public face, root.go the object
-// itself, kind.go the check that all objects are of one kind, drop.go the fields to leave out,
+// itself, kind.go the check that all objects are of one kind, mask.go the fields to leave out,
 // path.go the position of an error in an object, abort.go its early end.
 package decode
 
@@ -57,6 +57,10 @@ type Options struct {
 	// Drop has the paths of fields to leave out, such as "metadata.managedFields". The names are
 	// those of JSON, in all encodings. A path goes through lists and into maps.
 	Drop []string
+	// Only has the paths of the fields to keep; nil: all. Other fields are left out, but for those
+	// that identify an object. A path that ends in "?" keeps whether the field is there and how many
+	// elements it has. In a map, one that ends in "*" keeps all keys that begin so.
+	Only []string
 	// OnlyJSON says that no protobuf will come. The protobuf tags of a type without an Unmarshal
 	// are not looked at then.
 	OnlyJSON bool
@@ -172,7 +176,7 @@ type Decoder struct {
 }
 
 // New returns a Decoder of objects of type typ, which must be a pointer type. It fails with a
-// [DropError] if a path in opts.Drop names no field, and with another error if typ has protobuf
+// [PathError] if a path in opts names no field, and with another error if typ has protobuf
 // tags and no Unmarshal, and not all of its fields have a tag that fits.
 func New(typ reflect.Type, opts Options) (*Decoder, error) {
 	if opts.Limit <= 0 {

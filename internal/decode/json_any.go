@@ -7,25 +7,52 @@ import (
 
 // An anyField decodes values of type any. As in apimachinery, objects become map[string]any, arrays
 // []any, whole numbers int64 and other numbers float64.
-type anyField struct{ drop drops }
+type anyField struct{ keep mask }
 
 // decode decodes a value of any sort, and replaces what is at p.
 func (f *anyField) decode(d *Decoder, p pointer) error {
-	v, err := d.decodeAny(f.drop)
+	v, err := d.decodeAny(f.keep)
 	if err == nil {
 		*as[any](p) = v
 	}
 	return err
 }
 
-// decodeAny consumes a value of any sort and returns it, without the paths in drop.
-func (d *Decoder) decodeAny(drop drops) (any, error) {
-	switch c := d.p.next(); c {
+// decodeAny consumes a value of any sort and returns it without what keep leaves out.
+func (d *Decoder) decodeAny(keep mask) (any, error) {
+	c := d.p.next()
+	switch c {
 	case '{':
-		m, _, err := d.decodeAnyMap(drop, nil)
+		m, _, err := d.decodeAnyMap(keep, nil)
 		return m, err
 	case '[':
-		return d.decodeAnySlice(drop, nil)
+		return d.decodeAnySlice(keep, nil)
+	}
+	v, err := d.decodeAnyScalar(c)
+	if err == nil && !keep.value() {
+		v = emptyOf(v)
+	}
+	return v, err
+}
+
+// emptyOf returns the empty value of the sort of v.
+func emptyOf(v any) any {
+	switch v.(type) {
+	case string:
+		return ""
+	case bool:
+		return false
+	case int64:
+		return int64(0)
+	case float64:
+		return 0.0
+	}
+	return nil
+}
+
+// decodeAnyScalar consumes a value that begins with c and is no object and no array.
+func (d *Decoder) decodeAnyScalar(c byte) (any, error) {
+	switch c {
 	case '"':
 		b, err := d.p.str()
 		if err != nil {
@@ -67,7 +94,7 @@ type pair struct {
 // decodeAnyMap consumes an object. value decodes the value of each member; nil: decodeMember does. The
 // members are collected on the Decoder's stack first, so that the map is made of the right size. Of
 // a name that comes twice the last value wins; twice reports that there is one.
-func (d *Decoder) decodeAnyMap(drop drops, value func(name string, drop drops) (any, error)) (_ map[string]any, twice bool, err error) {
+func (d *Decoder) decodeAnyMap(keep mask, value func(name string, keep mask) (any, error)) (_ map[string]any, twice bool, err error) {
 	empty, err := d.p.open('}')
 	base := len(d.pairStack)
 	for more := !empty; more && err == nil; {
@@ -79,13 +106,16 @@ func (d *Decoder) decodeAnyMap(drop drops, value func(name string, drop drops) (
 		if b, err = d.p.key(); err != nil {
 			break
 		}
-		// The paths that go on below this name; whole means that the path ends here.
-		var rest drops
-		var whole bool
-		if len(drop) > 0 {
-			rest, whole = drop.under(string(b))
+		var rest mask
+		var skip bool
+		if !keep.all() {
+			rest, skip = keep.member(unsafeString(b))
+			// What is kept is below the value, where a scalar has nothing.
+			if c := d.p.next(); !rest.value() && c != '{' && c != '[' {
+				skip = true
+			}
 		}
-		if whole {
+		if skip {
 			err = d.p.skip()
 		} else {
 			m := pair{}
@@ -116,10 +146,11 @@ func (d *Decoder) decodeAnyMap(drop drops, value func(name string, drop drops) (
 	return m, twice, err
 }
 
-// decodeAnySlice consumes an array. The paths in drop hold for each element. An element that is as
+// decodeAnySlice consumes an array. The paths of keep hold for each element. An element that is as
 // in old is taken from there.
-func (d *Decoder) decodeAnySlice(drop drops, old []any) ([]any, error) {
+func (d *Decoder) decodeAnySlice(keep mask, old []any) ([]any, error) {
 	empty, err := d.p.open(']')
+	keep = keep.elements()
 	base := len(d.pairStack)
 	for more := !empty; more && err == nil; {
 		// An element has no name.
@@ -128,9 +159,9 @@ func (d *Decoder) decodeAnySlice(drop drops, old []any) ([]any, error) {
 			break
 		}
 		if i := len(d.pairStack) - base; i < len(old) {
-			m.value, err = d.decodeOr("", old[i], drop)
+			m.value, err = d.decodeOr("", old[i], keep)
 		} else {
-			m.value, err = d.decodeAny(drop)
+			m.value, err = d.decodeAny(keep)
 		}
 		if err != nil {
 			err = inElement(len(d.pairStack)-base, err)

@@ -21,12 +21,12 @@ import (
 type decoder func(d *Decoder, p pointer) error
 
 // A compiler makes the decoders of one root type. A decoder keeps what it learns from values, so
-// two fields of the same type have two decoders; only structs without dropped fields have one for
-// each type.
+// two fields of the same type have two decoders; only structs of which nothing is left out have one
+// for each type.
 type compiler struct {
 	share      bool
 	allocators allocators
-	// done has the decoders of structs without dropped fields.
+	// done has the decoders of structs of which nothing is left out.
 	done map[reflect.Type]*forwardDecoder
 }
 
@@ -44,50 +44,57 @@ var (
 	unmarshalerText = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// compile returns the decoder of values of type t that leaves out the paths in drop.
-func (c *compiler) compile(t reflect.Type, drop drops) (decoder, error) {
+// compile returns the decoder of values of type t that leaves out what keep says. The paths of keep
+// have been followed through t before: see follow.
+func (c *compiler) compile(t reflect.Type, keep mask) decoder {
+	// A pointer says that there is a value, and an any of what sort it is.
+	if keep.nothing() && t.Kind() != reflect.Pointer && !isAny(t) {
+		return skippedValue()
+	}
 	if dec := specialDecoder(t); dec != nil {
-		if len(drop) > 0 {
-			return nil, fmt.Errorf("%v decodes itself: %q cannot be dropped", t, drop[0])
-		}
-		return dec, nil
+		return dec
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return c.structure(t, drop)
+		return c.structure(t, keep)
 	case reflect.Pointer:
-		return c.pointer(t, drop)
+		return c.pointer(t, keep)
 	case reflect.Slice:
 		// A []byte is a string in base64.
-		if t.Elem().Kind() == reflect.Uint8 && len(drop) == 0 {
-			return decodeBytes(t), nil
+		if t.Elem().Kind() == reflect.Uint8 {
+			return decodeBytes(t)
 		}
-		return c.slice(t, drop)
+		return c.slice(t, keep)
 	case reflect.Map:
-		return c.mapping(t, drop)
-	// Only any: for an interface with methods nobody knows the type to make.
+		return c.mapping(t, keep)
 	case reflect.Interface:
-		if t.NumMethod() == 0 {
-			f := &anyField{drop: drop}
-			return f.decode, nil
+		if isAny(t) {
+			f := &anyField{keep: keep.remembering()}
+			return f.decode
 		}
-	}
-	if len(drop) > 0 {
-		return nil, fmt.Errorf("%v has no %q to drop", t, drop[0])
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return new(stringField).decode, nil
+		return new(stringField).decode
 	case reflect.Bool:
-		return decodeBool, nil
+		return decodeBool
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return decodeInt(t), nil
+		return decodeInt(t)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return decodeUint(t), nil
+		return decodeUint(t)
 	case reflect.Float32, reflect.Float64:
-		return decodeFloat(t), nil
+		return decodeFloat(t)
 	}
-	return fallback(t), nil
+	return fallback(t)
+}
+
+// isAny reports whether t is any. For an interface with methods nobody knows the type to make.
+func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
+
+// skippedValue returns the decoder of a value of which nothing is kept. It leaves the Go value zero.
+func skippedValue() decoder {
+	pattern := &skipPattern{}
+	return func(d *Decoder, _ pointer) error { return d.skipLike(pattern) }
 }
 
 // specialDecoder returns the decoder of a type whose JSON is not that of its fields, and nil for
@@ -156,11 +163,11 @@ func decodeUnmarshaler(t reflect.Type) decoder {
 
 // pointer returns the decoder of a pointer. A null makes it nil. Any other value is decoded into
 // what it points to, or into a new value if it is nil.
-func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
+func (c *compiler) pointer(t reflect.Type, keep mask) decoder {
 	elem := t.Elem()
 	// Each pointer field has a decoder of its own, but the allocator is one for all pointers to the
 	// type.
-	dec, err := c.compile(elem, drop)
+	dec := c.compile(elem, keep)
 	alloc := c.allocators.of(elem, c.share)
 	return func(d *Decoder, p pointer) error {
 		if null, err := d.p.null(); null {
@@ -170,7 +177,7 @@ func (c *compiler) pointer(t reflect.Type, drop drops) (decoder, error) {
 			return err
 		}
 		return dec(d, alloc.pointee(d, p))
-	}, err
+	}
 }
 
 // wrongType returns the error for the value that is next, where a value of another type should be.

@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"fmt"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,13 +10,16 @@ import (
 // most maps are, have decoders without reflection. Other elements are decoded into one working
 // value, and copied from there.
 type mapType struct {
-	typ  reflect.Type
-	elem decoder
+	typ reflect.Type
+	// elems are the decoders of the elements, by what is kept of them. Where nothing is left out
+	// there is only the last one.
+	elems [keyClasses]decoder
 	// key makes the names; they repeat from object to object in the same order.
 	key stringField
-	// drop has the names to leave out. They are compared with each name, since a map has no fields
-	// to compile.
-	drop drops
+	// keep says which names to leave out. It looks at each name, since a map has no fields to
+	// compile. masked says that it may leave out some, and leavesNil is that of keep.
+	keep              mask
+	masked, leavesNil bool
 	// scratch is nil while it is in use, since a type may contain itself.
 	scratch *mapScratch
 
@@ -62,32 +64,29 @@ func (s *mapScratch) insert(p pointer, name string, n int) {
 
 // mapping returns the decoder of maps of type t. Maps whose keys are no strings, or decode
 // themselves, are left to apimachinery.
-func (c *compiler) mapping(t reflect.Type, drop drops) (decoder, error) {
-	key := t.Key()
-	if key.Kind() != reflect.String || reflect.PointerTo(key).Implements(unmarshalerText) {
-		if len(drop) > 0 {
-			return nil, fmt.Errorf("keys of %v cannot be dropped", t)
-		}
-		return fallback(t), nil
+func (c *compiler) mapping(t reflect.Type, keep mask) decoder {
+	if !hasNames(t) {
+		return fallback(t)
 	}
-	// A path to drop ends at a name of the map, so the elements have none.
-	elem, err := c.compile(t.Elem(), nil)
-	if err != nil {
-		return nil, err
+	m := &mapType{typ: t, keep: keep, masked: !keep.all(), leavesNil: keep.leavesNil()}
+	// A path ends at a name of the map, so the elements have none.
+	m.elems[keyWhole] = c.compile(t.Elem(), mask{})
+	if keep.chosen {
+		m.elems[keyEmpty] = c.compile(t.Elem(), keyEmpty.mask())
+		m.elems[keyPresent] = c.compile(t.Elem(), keyPresent.mask())
 	}
-	m := &mapType{typ: t, elem: elem, drop: drop}
 	switch {
 	case t == reflect.TypeFor[map[string]string]():
-		return m.decodeStrings, nil
+		return m.decodeStrings
 	case t.Elem() == reflect.TypeFor[resource.Quantity]():
-		return m.decodeQuantities, nil
+		return m.decodeQuantities
 	}
-	return m.decode, nil
+	return m.decode
 }
 
 // begin consumes the opening brace, and reports whether members follow. If none do, it has set the
-// map: to nil for a null, to an empty map for {}. A map that is already there is kept, and members
-// are added to it.
+// map: to nil for a null, to an empty map for {}, unless one without keys is to be nil. A map that is
+// already there is kept, and members are added to it.
 func (m *mapType) begin(d *Decoder, p pointer) (bool, error) {
 	if d.p.next() != '{' {
 		if null, err := d.p.null(); null {
@@ -99,17 +98,17 @@ func (m *mapType) begin(d *Decoder, p pointer) (bool, error) {
 		return false, d.wrongType("an object")
 	}
 	empty, err := d.p.open('}')
-	if empty && p.isNil() {
+	if empty && p.isNil() && !m.leavesNil {
 		p.value(m.typ).Set(reflect.MakeMap(m.typ))
 	}
 	return !empty && err == nil, err
 }
 
-// name consumes the next name and its colon, and reports whether its value is to be decoded. It has
-// consumed the value of a name that is dropped.
-func (m *mapType) name(d *Decoder) (string, bool, error) {
+// name consumes the next name and its colon, and returns the decoder of its value. That is nil for a
+// name that is left out, whose value has been consumed.
+func (m *mapType) name(d *Decoder) (string, decoder, error) {
 	if d.p.next() != '"' {
-		return "", false, d.p.unexpected("a name")
+		return "", nil, d.p.unexpected("a name")
 	}
 	name, err := m.key.read(d)
 	if err == nil {
@@ -119,14 +118,15 @@ func (m *mapType) name(d *Decoder) (string, bool, error) {
 		err = d.p.tick()
 	}
 	if err != nil {
-		return "", false, err
+		return "", nil, err
 	}
-	if len(m.drop) > 0 {
-		if _, whole := m.drop.under(name); whole {
-			return "", false, d.p.skip()
+	class := keyWhole
+	if m.masked {
+		if class = m.keep.key(name); class == keyLeftOut {
+			return "", nil, d.p.skip()
 		}
 	}
-	return name, true, nil
+	return name, m.elems[class], nil
 }
 
 // decode decodes an object into the map at p, element by element. After an error the scratch is not
@@ -141,15 +141,17 @@ func (m *mapType) decode(d *Decoder, p pointer) error {
 	if w == nil {
 		w = newMapScratch(m.typ)
 	}
-	w.begin(p, 0)
+	if !m.leavesNil {
+		w.begin(p, 0)
+	}
 	for more && err == nil {
 		var name string
-		var wanted bool
-		if name, wanted, err = m.name(d); err != nil {
+		var elem decoder
+		if name, elem, err = m.name(d); err != nil {
 			return err
 		}
-		if wanted {
-			if err = m.elem(d, w.elemAt); err != nil {
+		if elem != nil {
+			if err = elem(d, w.elemAt); err != nil {
 				return in(name, err)
 			}
 			w.insert(p, name, 0)
@@ -166,19 +168,22 @@ func (m *mapType) decode(d *Decoder, p pointer) error {
 func (m *mapType) decodeQuantities(d *Decoder, p pointer) error {
 	more, err := m.begin(d, p)
 	to := as[map[string]resource.Quantity](p)
-	if more && *to == nil {
+	if more && *to == nil && !m.leavesNil {
 		*to = map[string]resource.Quantity{}
 	}
 	for more && err == nil {
 		var name string
-		var wanted bool
-		if name, wanted, err = m.name(d); err != nil {
+		var elem decoder
+		if name, elem, err = m.name(d); err != nil {
 			return err
 		}
-		if wanted {
+		if elem != nil {
 			m.quantity = resource.Quantity{}
-			if err = decodeQuantity(d, pointerTo(&m.quantity)); err != nil {
+			if err = elem(d, pointerTo(&m.quantity)); err != nil {
 				return in(name, err)
+			}
+			if *to == nil {
+				*to = map[string]resource.Quantity{}
 			}
 			(*to)[name] = m.quantity
 		}
@@ -197,13 +202,13 @@ func (m *mapType) decodeStrings(d *Decoder, p pointer) error {
 	base := len(d.stringStack)
 	for more && err == nil {
 		var name string
-		var wanted bool
-		if name, wanted, err = m.name(d); err != nil {
+		var elem decoder
+		if name, elem, err = m.name(d); err != nil {
 			break
 		}
-		if wanted {
+		if elem != nil {
 			d.stringStack = append(d.stringStack, name, "")
-			if err = m.elem(d, pointerTo(&d.stringStack[len(d.stringStack)-1])); err != nil {
+			if err = elem(d, pointerTo(&d.stringStack[len(d.stringStack)-1])); err != nil {
 				err = in(name, err)
 				break
 			}
@@ -212,7 +217,7 @@ func (m *mapType) decodeStrings(d *Decoder, p pointer) error {
 	}
 	if err == nil {
 		to := as[map[string]string](p)
-		if *to == nil {
+		if *to == nil && !(m.leavesNil && len(d.stringStack) == base) {
 			*to = make(map[string]string, (len(d.stringStack)-base)/2)
 		}
 		for i := base; i < len(d.stringStack); i += 2 {

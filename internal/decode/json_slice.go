@@ -13,8 +13,8 @@ type sliceType struct {
 	typ  reflect.Type
 	elem decoder
 	// merge is for a slice that already has elements, because its name has come twice:
-	// encoding/json then decodes into the old elements. It is apimachinery's decoder, or nil with
-	// paths to drop, which that one does not know: then the second array replaces the first.
+	// encoding/json then decodes into the old elements. It is apimachinery's decoder, or nil where
+	// something is left out, of which that one does not know.
 	merge decoder
 	// empty is a slice of no elements that is not nil, as [] is decoded.
 	empty reflect.Value
@@ -35,20 +35,17 @@ type sliceType struct {
 const maxRoom = 1024
 
 // slice returns the decoder of slices of type t. Slices of strings have one without reflection.
-func (c *compiler) slice(t reflect.Type, drop drops) (decoder, error) {
-	elem, err := c.compile(t.Elem(), drop)
-	if err != nil {
-		return nil, err
-	}
+func (c *compiler) slice(t reflect.Type, keep mask) decoder {
+	elem := c.compile(t.Elem(), keep.elements())
 	s := &sliceType{typ: t, elem: elem, last: 1, elems: c.allocators.of(t.Elem(), c.share), view: newAllocator(t.Elem()), merge: fallback(t), empty: reflect.MakeSlice(t, 0, 0)}
 	s.maxReserve = max(1, min(maxRoom, maxKeptElements/max(1, int(t.Elem().Size()))))
-	if len(drop) > 0 {
+	if !keep.all() {
 		s.merge = nil
 	}
 	if t == reflect.TypeFor[[]string]() {
-		return s.decodeStrings, nil
+		return s.decodeStrings
 	}
-	return s.decode, nil
+	return s.decode
 }
 
 // begin consumes the opening bracket, and reports whether elements follow. If none do, it has set
@@ -67,13 +64,33 @@ func (s *sliceType) begin(d *Decoder, p pointer) (bool, error) {
 		if s.merge != nil {
 			return false, s.merge(d, p)
 		}
-		p.value(s.typ).SetZero()
+		return false, s.decodeInto(d, p)
 	}
 	empty, err := d.p.open(']')
 	if empty {
 		p.value(s.typ).Set(s.empty)
 	}
 	return !empty && err == nil, err
+}
+
+// decodeInto decodes an array into the elements that the slice at p has, and behind them.
+func (s *sliceType) decodeInto(d *Decoder, p pointer) error {
+	v := p.value(s.typ)
+	empty, err := d.p.open(']')
+	n := 0
+	for more := !empty; more && err == nil; n++ {
+		if n == v.Cap() {
+			v.Grow(1)
+		}
+		if n == v.Len() {
+			v.SetLen(n + 1)
+		}
+		more, err = s.element(d, pointer{as[sliceHeader](p).data}, n)
+	}
+	if v.SetLen(n); n == 0 {
+		v.Set(s.empty)
+	}
+	return err
 }
 
 // decode decodes an array into the slice at p. Its first elements go into what is left of the

@@ -3,7 +3,6 @@ package decode
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"reflect"
 )
 
@@ -39,7 +38,7 @@ type member struct {
 	// The value is at offset in the last struct of steps; mostly there are no steps, and it is in
 	// the struct itself.
 	steps []step
-	// dec decodes the value. It is nil for what is skipped: a field that is dropped, or a name that
+	// dec decodes the value. It is nil for what is skipped: a field that is left out, or a name that
 	// is no field. Then skipped is what the last such value looked like.
 	dec     decoder
 	skipped *skipPattern
@@ -101,7 +100,7 @@ const (
 // learnName makes name a member that is skipped, and returns its number, or -1 if there are too
 // many. An unknown name is normal: T may have only some of the fields, and the server's version may
 // be newer than T. It is then found as quickly as a field, and its values are skipped as quickly as
-// those of a field that is dropped.
+// those of a field that is left out.
 func (s *structType) learnName(name []byte) int {
 	if s.unknown == maxUnknown || len(name) > maxUnknownName {
 		return -1
@@ -198,58 +197,43 @@ func (m *member) index(i int) {
 	m.successor = i + 1
 }
 
-// structure returns the decoder of struct t. Without drops it is one for the whole compiler,
+// structure returns the decoder of struct t. If nothing is left out it is one for the whole compiler,
 // because a type may contain itself, and because what it learns from one field is of use in the
 // others.
-func (c *compiler) structure(t reflect.Type, drop drops) (decoder, error) {
-	if len(drop) > 0 {
-		s, err := c.structType(t, drop)
-		if err != nil {
-			return nil, err
-		}
-		return s.decode, nil
+func (c *compiler) structure(t reflect.Type, keep mask) decoder {
+	switch {
+	case keep.noFields():
+		return skippedValue()
+	case !keep.all():
+		return c.structType(t, keep).decode
 	}
 	if late := c.done[t]; late != nil {
 		if late.decoder != nil {
-			return late.decoder, nil
+			return late.decoder
 		}
 		// It is still being compiled, further up in the stack.
-		return func(d *Decoder, p pointer) error { return late.decoder(d, p) }, nil
+		return func(d *Decoder, p pointer) error { return late.decoder(d, p) }
 	}
 	late := &forwardDecoder{}
 	c.done[t] = late
-	s, err := c.structType(t, nil)
-	if err != nil {
-		return nil, err
-	}
-	late.decoder = s.decode
-	return late.decoder, nil
+	late.decoder = c.structType(t, keep).decode
+	return late.decoder
 }
 
 // errUnexported is what encoding/json says of such a field, in other words.
 var errUnexported = errors.New("an embedded pointer to an unexported struct cannot be set")
 
-// structType compiles struct t without the paths in drop. A path that names no field is an error.
-func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
+// structType compiles struct t without what keep leaves out.
+func (c *compiler) structType(t reflect.Type, keep mask) *structType {
 	s := &structType{}
-	// left are the paths that no field has taken.
-	left := map[string]bool{} // paths that name no field
-	for _, path := range drop {
-		left[path] = true
-	}
 	for _, f := range fieldsOf(t) {
 		m := member{name: f.name}
-		rest, whole := drop.under(f.name)
-		for _, path := range rest {
-			delete(left, f.name+"."+path)
-		}
+		rest, skip := keep.under(f.name)
 		var reachable bool
 		m.steps, m.offset, reachable = route(t, f.index)
-		var err error
 		switch {
-		// The path ends here: the member has no decoder, and is skipped.
-		case whole:
-			delete(left, f.name)
+		// The member has no decoder, and is skipped.
+		case skip:
 		// It is an error only for an object that has the member.
 		case !reachable:
 			m.steps, m.offset = nil, 0
@@ -262,21 +246,15 @@ func (c *compiler) structType(t reflect.Type, drop drops) (*structType, error) {
 		case f.quoted:
 			m.dec = quoted(f.typ)
 		// A plain string in the struct itself.
-		case f.typ.Kind() == reflect.String && specialDecoder(f.typ) == nil && m.steps == nil && len(rest) == 0:
+		case f.typ.Kind() == reflect.String && specialDecoder(f.typ) == nil && m.steps == nil:
 			m.strField = &stringField{}
 			m.dec = m.strField.decode
 		default:
-			if m.dec, err = c.compile(f.typ, rest); err == nil && c.share {
+			if m.dec = c.compile(f.typ, rest); c.share {
 				m.dec = shared(f.typ, m.dec)
 			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
 		s.members = append(s.members, m)
 	}
-	for path := range left {
-		return nil, fmt.Errorf("%v has no %q to drop", t, path)
-	}
-	return s.buildIndex(), nil
+	return s.buildIndex()
 }

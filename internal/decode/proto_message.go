@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,7 +21,7 @@ type wireDecoder func(d *Decoder, w *wire, typ int, p pointer) error
 // types are small, so a table finds a field at once, where generated code has a switch.
 type messageType struct{ fields []wireField } // by number
 
-// A wireField is a field of a messageType. Without dec it is skipped: it is unknown, or dropped.
+// A wireField is a field of a messageType. Without dec it is skipped: it is unknown, or left out.
 type wireField struct {
 	name   string
 	offset uintptr
@@ -48,7 +49,7 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 		if err != nil {
 			return err
 		}
-		// Field numbers beyond the table, and those without a decoder, are unknown or dropped. An
+		// Field numbers beyond the table, and those without a decoder, are unknown or left out. An
 		// unknown field is normal: the server's version may be newer than the Go type.
 		if num < len(m.fields) && m.fields[num].dec != nil {
 			f := &m.fields[num]
@@ -116,8 +117,8 @@ type wireCompiler struct {
 	// projection says that the structs without an Unmarshal were written by hand; see handTag.
 	projection bool
 	allocators allocators
-	// done has the messages without dropped fields, also while they are being compiled: a type may
-	// contain itself.
+	// done has the messages of which nothing is left out, also while they are being compiled: a type
+	// may contain itself.
 	done map[reflect.Type]*messageType
 }
 
@@ -128,21 +129,21 @@ func newWireCompiler(share, projection bool) *wireCompiler {
 }
 
 // message compiles struct t. A tag is like `protobuf:"bytes,1,opt,name=metadata"`: format, number,
-// and what follows from the Go type. The paths in drop have the names of JSON. An error is a
+// and what follows from the Go type. The paths of keep have the names of JSON. An error is a
 // FieldError.
-func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error) {
-	if m := c.done[t]; m != nil && len(drop) == 0 {
+func (c *wireCompiler) message(t reflect.Type, keep mask) (*messageType, error) {
+	if m := c.done[t]; m != nil && keep.all() {
 		return m, nil
 	}
 	m := &messageType{}
-	if len(drop) == 0 {
+	if keep.all() {
 		c.done[t] = m
 	}
 	var hand *handStruct
 	if c.projection && !unmarshals(t) {
 		hand = newHandStruct(t)
 	}
-	if err := c.fields(m, t, 0, drop, hand); err != nil {
+	if err := c.fields(m, t, 0, keep, hand); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -150,19 +151,19 @@ func (c *wireCompiler) message(t reflect.Type, drop drops) (*messageType, error)
 
 // fields adds the fields of struct t to m, which has t at offset base. hand is nil for a generated
 // struct.
-func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, drop drops, hand *handStruct) error {
+func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, keep mask, hand *handStruct) error {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		f := wireField{name: sf.Name, offset: base + sf.Offset}
 		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
 		// in a path.
-		rest := drop
+		rest := keep
 		if jf, embedded := oneField(sf); embedded == nil {
-			var whole bool
+			var skip bool
 			if jf.name != "" {
 				f.name = jf.name
 			}
-			if rest, whole = drop.under(f.name); whole {
+			if rest, skip = keep.under(f.name); skip {
 				continue
 			}
 		}
@@ -170,7 +171,7 @@ func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, drop
 		var err error
 		if hand != nil {
 			if inner := inlinedStruct(sf); inner != nil {
-				if err := c.fields(m, inner, f.offset, drop, hand); err != nil {
+				if err := c.fields(m, inner, f.offset, keep, hand); err != nil {
 					return err
 				}
 				continue
@@ -210,13 +211,13 @@ func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, drop
 // root compiles struct t, the type of whole objects, which take the parts of layout from the last
 // version unless layout is nil. The metadata gets a messageType of its own, since an object may
 // have further ObjectMetas within its parts.
-func (c *wireCompiler) root(t reflect.Type, drop drops, layout *partLayout) (*messageType, error) {
-	m, err := c.message(t, drop)
+func (c *wireCompiler) root(t reflect.Type, keep mask, layout *partLayout) (*messageType, error) {
+	m, err := c.message(t, keep)
 	if err == nil && c.projection {
 		err = m.checkMetadata()
 	}
-	rest, whole := drop.under("metadata")
-	if err != nil || layout == nil || whole {
+	rest, skip := keep.under("metadata")
+	if err != nil || layout == nil || skip {
 		return m, err
 	}
 	delete(c.done, reflect.TypeFor[metav1.ObjectMeta]())
@@ -248,19 +249,19 @@ func (c *wireCompiler) root(t reflect.Type, drop drops, layout *partLayout) (*me
 func bytesTag(num int) string { return string(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes)) }
 
 // field returns the decoder of field num, which is of type t.
-func (c *wireCompiler) field(t reflect.Type, num int, format string, drop drops) (dec wireDecoder, err error) {
+func (c *wireCompiler) field(t reflect.Type, num int, format string, keep mask) (dec wireDecoder, err error) {
 	// The bytes of the tag, as an encoder writes them: to look for further elements is a
 	// comparison.
 	tag := bytesTag(num)
 	switch {
 	case hasOwnUnmarshal(t):
-		return c.value(t, format, drop)
+		return c.value(t, format, keep)
 	case t.Kind() == reflect.Map:
-		dec, err = c.mapping(t, tag, drop)
+		dec, err = c.mapping(t, tag, keep)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
-		dec, err = c.repeated(t, tag, format, drop)
+		dec, err = c.repeated(t, tag, format, keep)
 	default:
-		return c.value(t, format, drop)
+		return c.value(t, format, keep)
 	}
 	if c.share && err == nil {
 		dec = sharedRun(t, tag, dec)
@@ -287,9 +288,21 @@ func hasTags(t reflect.Type) bool {
 	return false
 }
 
+// wireSkipped decodes a value of which nothing is kept. It leaves the Go value as it is.
+func wireSkipped(_ *Decoder, w *wire, typ int, _ pointer) error { return w.skip(typ) }
+
 // value returns the decoder of one value of type t in the given format. The format is the first
 // word of the tag.
-func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDecoder, error) {
+func (c *wireCompiler) value(t reflect.Type, format string, keep mask) (wireDecoder, error) {
+	switch {
+	case keep.nothing() && t.Kind() != reflect.Pointer:
+		return wireSkipped, nil
+	case specialDecoder(t) != nil:
+		// As in JSON, all of it is kept.
+		keep = mask{}
+	case hasOwnUnmarshal(t) && !keep.all():
+		return nil, fmt.Errorf("%v decodes itself", t)
+	}
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
 		return func(_ *Decoder, w *wire, typ int, p pointer) error {
@@ -319,7 +332,7 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 	switch kind := t.Kind(); {
 	case kind == reflect.Pointer:
 		elem := t.Elem()
-		dec, err := c.value(elem, format, drop)
+		dec, err := c.value(elem, format, keep)
 		alloc := c.allocators.of(elem, c.share)
 		inner := func(d *Decoder, w *wire, typ int, p pointer) error { return dec(d, w, typ, alloc.pointee(d, p)) }
 		if c.share && elem.Kind() == reflect.Struct {
@@ -327,16 +340,22 @@ func (c *wireCompiler) value(t reflect.Type, format string, drop drops) (wireDec
 		}
 		return inner, err
 	// Whatever the format is: the API's tags say varint of some IntOrStrings.
+	case kind == reflect.Struct && keep.noFields():
+		return wireSkipped, nil
 	case kind == reflect.Struct:
 		// The message may still be being compiled, if the type contains itself; its fields are
 		// there when it is used.
-		m, err := c.message(t, drop)
+		m, err := c.message(t, keep)
 		if err != nil {
 			return nil, err
 		}
 		// Its fields cannot be told apart.
 		if !hasTags(t) && t.NumField() > 0 {
 			return nil, fmt.Errorf("%v has no protobuf tags", t)
+		}
+		// An embedded struct is a message, whose fields are those of the struct around it in JSON.
+		if !keep.all() && !slices.ContainsFunc(m.fields, func(f wireField) bool { return f.dec != nil }) {
+			return wireSkipped, nil
 		}
 		return m.field, nil
 	case kind == reflect.String && format == "bytes":

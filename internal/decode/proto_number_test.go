@@ -124,7 +124,7 @@ func TestProtobufNotCompiled(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[badNumber](), reflect.TypeFor[badFormat](), reflect.TypeFor[badKeys](), reflect.TypeFor[badKind](), reflect.TypeFor[noTags](), reflect.TypeFor[largeNumber](),
 	} {
-		if _, err := newWireCompiler(false, false).message(typ, nil); err == nil {
+		if _, err := newWireCompiler(false, false).message(typ, mask{}); err == nil {
 			t.Errorf("%v is compiled", typ)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 // repeated returns the decoder of slices of type t. Each field with tag is one more element.
 // Numbers may also come packed, many in one field; a decoder must take both, and both mixed.
-func (c *wireCompiler) repeated(t reflect.Type, tag, format string, drop drops) (wireDecoder, error) {
-	elem, err := c.value(t.Elem(), format, drop)
+func (c *wireCompiler) repeated(t reflect.Type, tag, format string, keep mask) (wireDecoder, error) {
+	elem, err := c.value(t.Elem(), format, keep.elements())
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +54,15 @@ type wireMap struct {
 	typ reflect.Type
 	tag string
 	// key makes the keys.
-	key  stringField
-	elem wireDecoder
+	key stringField
+	// elems are the decoders of the values, by what is kept of them. Where nothing is left out there
+	// is only the last one.
+	elems [keyClasses]wireDecoder
 	// zero is what the value of an entry is before it is decoded.
 	zero reflect.Value
-	// drop has the keys to leave out.
-	drop drops
+	// keep says which keys to leave out, and masked that it may leave out some.
+	keep   mask
+	masked bool
 	// scratch is nil while it is in use, since a type may contain itself.
 	scratch *mapScratch
 
@@ -71,17 +74,22 @@ type wireMap struct {
 
 // mapping returns the decoder of maps of type t. Keys of other types, which no API has, are
 // refused.
-func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDecoder, error) {
+func (c *wireCompiler) mapping(t reflect.Type, tag string, keep mask) (wireDecoder, error) {
 	if t.Key().Kind() != reflect.String {
 		return nil, fmt.Errorf("keys of %v are not supported", t)
 	}
 	// The tag of a map's field says only that it has entries: the format of the value is not in it.
 	// The API has maps of strings, bytes, quantities and messages, all of which are bytes.
-	elem, err := c.value(t.Elem(), "bytes", nil)
-	if err != nil {
-		return nil, err
+	m := &wireMap{typ: t, tag: tag, keep: keep, masked: !keep.all(), zero: reflect.Zero(t.Elem())}
+	for class := range keyClasses {
+		if class != keyWhole && !keep.chosen {
+			continue
+		}
+		var err error
+		if m.elems[class], err = c.value(t.Elem(), "bytes", class.mask()); err != nil {
+			return nil, err
+		}
 	}
-	m := &wireMap{typ: t, tag: tag, elem: elem, drop: drop, zero: reflect.Zero(t.Elem())}
 	if t.Elem().Kind() == reflect.Slice {
 		// As in generated code: a missing value that is a slice is empty, not nil.
 		m.zero = reflect.MakeSlice(t.Elem(), 0, 0)
@@ -96,15 +104,20 @@ func (c *wireCompiler) mapping(t reflect.Type, tag string, drop drops) (wireDeco
 }
 
 // entry consumes an entry, decodes its value into the value at elem, and returns its key. It
-// reports whether the entry is wanted. As in messageType.field, the same wire reads the entry's
+// reports what is kept of the entry. As in messageType.field, the same wire reads the entry's
 // message.
-func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string, wanted bool, err error) {
+func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string, class keyClass, err error) {
 	data, err := w.message(typ)
 	if err == nil {
 		err = d.p.tick()
 	}
-	if err != nil {
-		return "", false, err
+	if err == nil && m.masked {
+		class, err = m.class(data)
+	} else {
+		class = keyWhole
+	}
+	if err != nil || class == keyLeftOut {
+		return "", keyLeftOut, err
 	}
 	// End the wire at the end of the entry, and go back to its start.
 	all := w.data
@@ -125,21 +138,36 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string
 				elem.value(m.typ.Elem()).Set(m.zero)
 			}
 			again = true
-			err = m.elem(d, w, typ, elem)
+			err = m.elems[class](d, w, typ, elem)
 		default:
 			err = w.skip(typ)
 		}
 		if err != nil {
-			return "", false, err
+			return "", keyLeftOut, err
 		}
 	}
 	w.data = all
-	if len(m.drop) > 0 {
-		if _, whole := m.drop.under(name); whole {
-			return "", false, nil
+	return name, class, nil
+}
+
+// class returns what is kept of the entry in data. The value of one that is left out is not decoded,
+// and may be large.
+func (m *wireMap) class(data []byte) (keyClass, error) {
+	var name []byte
+	for w := (wire{data: data}); !w.done(); {
+		num, typ, err := w.field()
+		switch {
+		case err != nil:
+		case num == 1:
+			name, err = w.message(typ)
+		default:
+			err = w.skip(typ)
+		}
+		if err != nil {
+			return keyLeftOut, err
 		}
 	}
-	return name, true, nil
+	return m.keep.key(unsafeString(name)), nil
 }
 
 // decode decodes an entry into the map at p, by reflection.
@@ -155,8 +183,11 @@ func (m *wireMap) decode(d *Decoder, w *wire, typ int, p pointer) error {
 		scratch = newMapScratch(m.typ)
 	}
 	scratch.elem.Set(m.zero)
-	name, wanted, err := m.entry(d, w, typ, scratch.elemAt)
-	if wanted {
+	name, class, err := m.entry(d, w, typ, scratch.elemAt)
+	if class == keyEmpty {
+		scratch.elem.SetZero()
+	}
+	if class != keyLeftOut {
 		scratch.insert(p, name, 1+room)
 	}
 	// The map has a copy of the element. What it points to belongs to the object now.
@@ -173,8 +204,8 @@ func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p pointer) error {
 	if *to == nil {
 		room, _ = w.countRepeats(m.tag)
 	}
-	name, wanted, err := m.entry(d, w, typ, pointerTo(&m.str))
-	if wanted {
+	name, class, err := m.entry(d, w, typ, pointerTo(&m.str))
+	if class != keyLeftOut {
 		if *to == nil {
 			*to = make(map[string]string, 1+room)
 		}
@@ -188,8 +219,8 @@ func (m *wireMap) decodeStrings(d *Decoder, w *wire, typ int, p pointer) error {
 // another name.
 func (m *wireMap) decodeQuantities(d *Decoder, w *wire, typ int, p pointer) error {
 	m.quantity = resource.Quantity{}
-	name, wanted, err := m.entry(d, w, typ, pointerTo(&m.quantity))
-	if wanted {
+	name, class, err := m.entry(d, w, typ, pointerTo(&m.quantity))
+	if class != keyLeftOut {
 		to := as[map[string]resource.Quantity](p)
 		if *to == nil {
 			*to = map[string]resource.Quantity{}

@@ -8,25 +8,25 @@ import "strconv"
 // notes, and less time than the maps that it saves.
 
 // decodeNear consumes a value that is near old, the value in the last version; nil: there is none.
-func (d *Decoder) decodeNear(old any, drop drops) (any, error) {
+func (d *Decoder) decodeNear(old any, keep mask) (any, error) {
 	switch c := d.p.next(); old := old.(type) {
 	case map[string]any:
 		if c == '{' {
-			m, _, err := d.decodeAnyMap(drop, func(name string, drop drops) (any, error) { return d.decodeOr(name, old[name], drop) })
+			m, _, err := d.decodeAnyMap(keep, func(name string, keep mask) (any, error) { return d.decodeOr(name, old[name], keep) })
 			return m, err
 		}
 	case []any:
 		if c == '[' {
-			return d.decodeAnySlice(drop, old)
+			return d.decodeAnySlice(keep, old)
 		}
 	}
-	return d.decodeAny(drop)
+	return d.decodeAny(keep)
 }
 
 // decodeOr consumes the value of member name, or of an element if name is "". If it is an object or
 // an array that equals old, decodeOr returns old.
-func (d *Decoder) decodeOr(name string, old any, drop drops) (any, error) {
-	if c := d.p.next(); (c == '{' || c == '[') && old != nil && len(drop) == 0 {
+func (d *Decoder) decodeOr(name string, old any, keep mask) (any, error) {
+	if c := d.p.next(); (c == '{' || c == '[') && old != nil && keep.all() {
 		pos, depth := d.p.pos, d.p.depth
 		if d.p.equals(old) {
 			return old, nil
@@ -34,9 +34,9 @@ func (d *Decoder) decodeOr(name string, old any, drop drops) (any, error) {
 		d.p.pos, d.p.depth = pos, depth
 	}
 	if name == "" {
-		return d.decodeAny(drop)
+		return d.decodeAny(keep)
 	}
-	return d.decodeMember(name, nil, drop)
+	return d.decodeMember(name, nil, keep)
 }
 
 // equals consumes a value and reports whether it is surely what decodeAny would return as v. If

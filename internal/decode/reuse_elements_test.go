@@ -86,7 +86,7 @@ func TestEquals(t *testing.T) {
 	} {
 		var d Decoder
 		d.p.reset([]byte(c.old), 0)
-		old, err := d.decodeAny(nil)
+		old, err := d.decodeAny(mask{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestEqualsModel(t *testing.T) {
 		var d Decoder
 		decoded := func(data string) (any, bool) {
 			d.p.reset([]byte(data), 0)
-			v, err := d.decodeAny(nil)
+			v, err := d.decodeAny(mask{})
 			return v, err == nil && d.p.end() == nil
 		}
 		text := genValue(t, 3)

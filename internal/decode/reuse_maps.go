@@ -7,7 +7,7 @@ import "hash/maphash"
 // shareField, a value is looked up by its bytes and kept when it comes for the second time, and a
 // name whose values hardly ever repeat is given up.
 //
-// Only the values of members are shared, and those not where something below them is dropped: the
+// Only the values of members are shared, and those not where something below them is left out: the
 // same bytes mean the same value then, whatever its name is. The metadata is never shared, since it
 // never repeats but in a list of what is known already.
 type mapShare struct {
@@ -20,12 +20,10 @@ type mapShare struct {
 	size int
 }
 
-// A sharedMap is the bytes of an object or array, what they decode to, and the depth at which they
-// were found.
+// A sharedMap is the bytes of an object or array, and what they decode to.
 type sharedMap struct {
 	raw   string
 	value any
-	depth int
 }
 
 const (
@@ -39,7 +37,6 @@ const (
 type lookup struct {
 	hash  uint64
 	start int
-	depth int
 	wants bool // whether note may keep the value
 }
 
@@ -60,7 +57,8 @@ func (s *mapShare) find(p *parser, name string) (v any, ok bool, at lookup) {
 	case rate.gaveUp:
 		return nil, false, at
 	}
-	at.start, at.depth = p.pos, p.depth
+	at.start = p.pos
+	// This fails also if the value nests too deep, which the same bytes elsewhere need not do.
 	raw, ok := p.rawWithin(maxShare)
 	if !ok {
 		return nil, false, at
@@ -68,13 +66,12 @@ func (s *mapShare) find(p *parser, name string) (v any, ok bool, at lookup) {
 	if len(raw) >= minShare {
 		at.hash, at.wants = maphash.Bytes(seed, raw), true
 		kept, ok := s.kept[at.hash]
-		// At a greater depth its bytes might nest too deep, and would have to be an error.
-		ok = ok && kept.raw == string(raw) && at.depth <= kept.depth
+		ok = ok && kept.raw == string(raw)
 		if rate.count(ok); ok {
 			return kept.value, true, at
 		}
 	}
-	p.pos, p.depth = at.start, at.depth
+	p.pos = at.start
 	return nil, false, at
 }
 
@@ -94,23 +91,23 @@ func (s *mapShare) note(at lookup, raw []byte, v any) {
 	if s.size += len(raw); s.kept == nil || len(s.kept) >= sharedMaps || s.size > sharedMapBytes {
 		s.kept, s.size = map[uint64]sharedMap{}, len(raw)
 	}
-	s.kept[at.hash] = sharedMap{string(raw), v, at.depth}
+	s.kept[at.hash] = sharedMap{string(raw), v}
 }
 
 // decodeMember consumes the value of member name. If it is an object or an array, near is the value
 // that it may be compared with; see decodeNear.
-func (d *Decoder) decodeMember(name string, near any, drop drops) (any, error) {
-	if !d.opts.Share || len(drop) > 0 {
-		return d.decodeNear(near, drop)
+func (d *Decoder) decodeMember(name string, near any, keep mask) (any, error) {
+	if !d.opts.Share || !keep.all() {
+		return d.decodeNear(near, keep)
 	}
 	if c := d.p.next(); c != '{' && c != '[' {
-		return d.decodeAny(nil)
+		return d.decodeAny(mask{})
 	}
 	v, ok, at := d.maps.find(&d.p, name)
 	if ok {
 		return v, nil
 	}
-	v, err := d.decodeNear(near, nil)
+	v, err := d.decodeNear(near, mask{})
 	if err == nil {
 		d.maps.note(at, d.p.data[at.start:d.p.pos], v)
 	}

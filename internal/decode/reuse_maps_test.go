@@ -144,6 +144,9 @@ func TestShareUntypedDepth(t *testing.T) {
 	for range 4 {
 		mustDecode[*unstructured.Unstructured](t, d, []byte(`{"kind":"K","metadata":{"name":"n"},"a":`+deep+`}`))
 	}
+	if len(d.maps.kept) != 1 {
+		t.Fatalf("%d values are kept, want 1", len(d.maps.kept))
+	}
 	data := `{"kind":"K","metadata":{"name":"n"},"b":` + strings.Repeat(`[`, 6000) + `{"a":` + deep + "}" + strings.Repeat("]", 6000) + `}`
 	if got, err := decodeOne(d, []byte(data)); err == nil {
 		t.Errorf("a value %d deep is %T", 11000, got)

@@ -50,16 +50,17 @@ type partField struct {
 }
 
 // newPartLayout returns the layout of objects of struct t, or nil if t has no ObjectMeta named
-// metadata, or no parts. What drop leaves out is no part.
+// metadata, or no parts. What keep leaves out is no part.
 //
-// A struct of a projection is no part unless it has memory of its own, beside that of strings.
-// There is nothing to take from one with a few strings: to decode them costs less than to hash all
-// the bytes around them, and the notes may be as large as the fields.
-func newPartLayout(t reflect.Type, drop drops, projection bool) *partLayout {
+// A struct of a projection, or one of which only a few fields are kept, is no part unless it has
+// memory of its own, beside that of strings. There is nothing to take from one with a few strings:
+// to decode them costs less than to hash all the bytes around them, and the notes may be as large as
+// the fields.
+func newPartLayout(t reflect.Type, keep mask, projection bool) *partLayout {
 	var l partLayout
-	add := func(f partField, drop drops) {
-		_, dropped := drop.under(f.name)
-		l.add(f, dropped || projection && f.typ.Kind() == reflect.Struct && !hasMemory(f.typ))
+	add := func(f partField, keep mask) {
+		rest, skip := keep.under(f.name)
+		l.add(f, skip || (projection || rest.chosen) && f.typ.Kind() == reflect.Struct && !hasMemory(f.typ, rest))
 	}
 	names := map[int]string{} // in JSON, of the fields of t
 	for _, f := range fieldsOf(t) {
@@ -71,15 +72,15 @@ func newPartLayout(t reflect.Type, drop drops, projection bool) *partLayout {
 		f := t.Field(i)
 		switch {
 		case f.Type == reflect.TypeFor[metav1.ObjectMeta]() && names[i] == "metadata":
-			rest, whole := drop.under("metadata")
-			if whole {
+			rest, skip := keep.under("metadata")
+			if skip {
 				return nil // the name would not be known
 			}
 			l.addMeta(f.Offset, func(f partField) { add(f, rest) })
 		// The decoder leaves kind and API version empty; see compiler.root.
 		case f.Anonymous && f.Type == reflect.TypeFor[metav1.TypeMeta]():
 		default:
-			add(partField{names[i], f.Type, f.Offset, false}, drop)
+			add(partField{names[i], f.Type, f.Offset, false}, keep)
 		}
 	}
 	if !l.meta || len(l.parts) == 0 {
@@ -89,16 +90,29 @@ func newPartLayout(t reflect.Type, drop drops, projection bool) *partLayout {
 	return &l
 }
 
-// hasMemory reports whether values of struct t have slices, maps or pointers.
-func hasMemory(t reflect.Type) bool {
-	for i := range t.NumField() {
-		switch f := t.Field(i).Type; f.Kind() {
+// hasMemory reports whether values of struct t have slices, maps or pointers of which keep leaves
+// something. A pointer to a scalar, where only some fields are kept, is as good as the scalar.
+func hasMemory(t reflect.Type, keep mask) bool {
+	for _, f := range fieldsOf(t) {
+		rest, skip := keep.under(f.name)
+		if skip {
+			continue
+		}
+		switch steps, _, _ := route(t, f.index); f.typ.Kind() {
 		case reflect.Struct:
-			if specialDecoder(f) == nil && hasMemory(f) {
+			if specialDecoder(f.typ) == nil && hasMemory(f.typ, rest) {
 				return true
 			}
-		case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
+		case reflect.Pointer:
+			if !keep.chosen || f.typ.Elem().Kind() == reflect.Struct {
+				return true
+			}
+		case reflect.Map, reflect.Slice, reflect.Interface:
 			return true
+		default:
+			if len(steps) > 0 {
+				return true
+			}
 		}
 	}
 	return false

@@ -330,7 +330,7 @@ func TestWithoutParts(t *testing.T) {
 
 // The notes take at most 100 bytes an object.
 func TestNotesAreSmall(t *testing.T) {
-	l := newPartLayout(reflect.TypeFor[carp.Carp](), nil, false)
+	l := newPartLayout(reflect.TypeFor[carp.Carp](), mask{}, false)
 	if size := l.noted.Size() - reflect.TypeFor[carp.Carp]().Size(); size > 100 {
 		t.Errorf("%d bytes", size)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -188,6 +189,37 @@ type numbered struct {
 	Numbers           []int64           `json:"numbers" protobuf:"varint,2,rep,name=numbers"`
 	Bytes             []byte            `json:"bytes" protobuf:"bytes,3,opt,name=bytes"`
 	Map               map[string]string `json:"map" protobuf:"bytes,4,rep,name=map"`
+}
+
+// A number that comes behind packed ones belongs to the part as well, but not to what is noted of it.
+// The next version has only the packed ones.
+func TestPartsWithANumberBehind(t *testing.T) {
+	name := fieldOfBytes(1, fieldOfBytes(1, []byte("n")))
+	packed, behind := fieldOfBytes(2, []byte{1}), []byte{2<<3 | wireVarint, 2}
+	version := func(fields ...[]byte) []byte { return slices.Concat(append([][]byte{name}, fields...)...) }
+	for _, share := range []bool{false, true} {
+		d := newDecoder[*numbered](t, Options{Share: share})
+		var last any
+		d.ReuseFrom(func(string, string) any { return last })
+		for i, v := range []struct {
+			data []byte
+			want []int64
+		}{
+			{version(packed, behind), []int64{1, 2}}, // nothing can be taken
+			{version(packed), []int64{1}},
+			{version(packed, behind), []int64{1, 2}}, // the packed ones could be taken
+			{version(packed), []int64{1}},
+		} {
+			o := messageOf(d, v.data)
+			if o.Err != nil {
+				t.Fatal(o.Err)
+			}
+			last = o.Value
+			if diff := cmp.Diff(v.want, o.Value.(*numbered).Numbers); diff != "" {
+				t.Errorf("share: %v, version %d (-want +got):\n%s", share, i, diff)
+			}
+		}
+	}
 }
 
 // TestPartsOfAnyMessage is TestPartsOfAnyText in protobuf. Each version is what a decoder makes of it

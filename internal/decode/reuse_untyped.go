@@ -39,18 +39,18 @@ type untypedParts struct {
 func (d *Decoder) decodeContent() (map[string]any, error) {
 	l := d.root.layout
 	if l == nil || d.lend == nil {
-		content, _, err := d.decodeAnyMap(d.root.drop, nil)
+		content, _, err := d.decodeAnyMap(d.root.keep, nil)
 		return content, err
 	}
 	parts := untypedParts{}
-	content, twice, err := d.decodeAnyMap(d.root.drop, func(name string, drop drops) (any, error) {
+	content, twice, err := d.decodeAnyMap(d.root.keep, func(name string, keep mask) (any, error) {
 		switch {
 		case name == "metadata" && d.p.next() == '{':
-			return d.decodeMetadata(&parts, drop)
+			return d.decodeMetadata(&parts, keep)
 		case len(metaParts)+parts.members >= maxParts:
-			return d.decodeMember(name, nil, drop)
+			return d.decodeMember(name, nil, keep)
 		}
-		return d.decodePart(name, &parts, len(metaParts)+parts.members, maphash.String(nameSeed, name), drop, func() any {
+		return d.decodePart(name, &parts, len(metaParts)+parts.members, maphash.String(nameSeed, name), keep, func() any {
 			return parts.old[name]
 		}, func() { parts.members++ })
 	})
@@ -63,7 +63,7 @@ func (d *Decoder) decodeContent() (map[string]any, error) {
 }
 
 // decodeMetadata consumes the metadata.
-func (d *Decoder) decodeMetadata(parts *untypedParts, drop drops) (any, error) {
+func (d *Decoder) decodeMetadata(parts *untypedParts, keep mask) (any, error) {
 	if !d.last.looked {
 		pos, depth := d.p.pos, d.p.depth
 		if empty, err := d.p.open('}'); err == nil && !empty {
@@ -75,12 +75,12 @@ func (d *Decoder) decodeMetadata(parts *untypedParts, drop drops) (any, error) {
 			parts.oldMeta, _ = parts.old["metadata"].(map[string]any)
 		}
 	}
-	m, twice, err := d.decodeAnyMap(drop, func(name string, drop drops) (any, error) {
+	m, twice, err := d.decodeAnyMap(keep, func(name string, keep mask) (any, error) {
 		i, ok := metaParts[name]
 		if !ok {
-			return d.decodeMember(name, nil, drop)
+			return d.decodeMember(name, nil, keep)
 		}
-		return d.decodePart(name, parts, i, 0, drop, func() any { return parts.oldMeta[name] }, func() {})
+		return d.decodePart(name, parts, i, 0, keep, func() any { return parts.oldMeta[name] }, func() {})
 	})
 	parts.unsure = parts.unsure || twice
 	return m, err
@@ -88,9 +88,9 @@ func (d *Decoder) decodeMetadata(parts *untypedParts, drop drops) (any, error) {
 
 // decodePart consumes member name, whose notes are number i, if it is an object or an array, and calls
 // noted then. old returns the value that the last version has.
-func (d *Decoder) decodePart(name string, parts *untypedParts, i int, salt uint64, drop drops, old func() any, noted func()) (any, error) {
+func (d *Decoder) decodePart(name string, parts *untypedParts, i int, salt uint64, keep mask, old func() any, noted func()) (any, error) {
 	if c := d.p.next(); c != '{' && c != '[' {
-		return d.decodeAny(drop)
+		return d.decodeAny(keep)
 	}
 	noted()
 	l, start := d.root.layout, d.p.pos
@@ -98,7 +98,7 @@ func (d *Decoder) decodePart(name string, parts *untypedParts, i int, salt uint6
 		d.p.pos += n
 		return old(), nil
 	}
-	v, err := d.decodeMember(name, old(), drop)
+	v, err := d.decodeMember(name, old(), keep)
 	if err == nil {
 		raw := d.p.data[start:d.p.pos]
 		l.note(d, i, raw, maphash.Bytes(seed, raw)^salt)

@@ -12,8 +12,7 @@ import (
 )
 
 // A root is the compiled form of the type of the objects. Each encoding is compiled when it is
-// first used, since most decoders see only one. A root with paths to drop is compiled at once,
-// because New has to report a path that names no field.
+// first used, since most decoders see only one.
 type root struct {
 	// typ is the type of the objects, a pointer to elem.
 	typ  reflect.Type
@@ -36,8 +35,9 @@ type root struct {
 	messageCompiled bool
 	message         *messageType
 	unsharedMessage *messageType
-	drop            drops
-	share           bool
+	// keep is what the objects keep of what comes.
+	keep  mask
+	share bool
 	// layout says which parts are taken from the last version of an object; nil: none.
 	layout *partLayout
 }
@@ -57,71 +57,53 @@ type protobufUnmarshaler interface{ Unmarshal(data []byte) error }
 
 var wireUnmarshaler = reflect.TypeFor[protobufUnmarshaler]()
 
-// compile sets what is known from the type alone. It compiles both encodings if there is something
-// to drop, and the messages of a projection, whose tags may be wrong. It leaves the rest to the
-// first object.
+// compile sets what is known from the type alone. It compiles the messages of a projection, whose
+// tags may be wrong, and all messages if something is left out, since that decides whether there may
+// be protobuf. It leaves the rest to the first object.
 func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	if typ.Kind() != reflect.Pointer {
 		return fmt.Errorf("cannot decode into %v: want a pointer", typ)
 	}
-	r.typ, r.elem, r.drop, r.share = typ, typ.Elem(), opts.Drop, opts.Share
+	r.typ, r.elem, r.share = typ, typ.Elem(), opts.Share
 	// An Unstructured has UnmarshalJSON too, but it is faster to build its map here, and that can
 	// leave out fields.
 	r.untyped = typ.Implements(reflect.TypeFor[runtime.Unstructured]())
+	if r.keep, err = newMask(r.elem, r.untyped, opts); err != nil {
+		return err
+	}
 	r.unmarshal = typ.Implements(wireUnmarshaler) && !borrowsUnmarshal(r.elem)
 	r.projection = !r.unmarshal && !r.untyped && !opts.OnlyJSON && r.elem.Kind() == reflect.Struct && isProjection(typ)
 	switch {
 	case r.untyped:
 		r.layout = newUntypedLayout(r.elem)
 	case r.elem.Kind() == reflect.Struct && specialDecoder(r.elem) == nil:
-		r.layout = newPartLayout(r.elem, r.drop, r.projection)
+		r.layout = newPartLayout(r.elem, r.keep, r.projection)
 	}
 	if r.projection {
 		if err := r.compileMessage(); err != nil {
 			return fmt.Errorf("cannot decode protobuf into %v: %w", typ, err)
 		}
 	}
-	if len(r.drop) == 0 {
-		// Only a path to drop can be refused.
-		return nil
-	}
-	if !r.projection {
+	if !r.keep.all() && !r.projection {
 		// What has an Unmarshal needs no tags.
 		_ = r.compileMessage()
 	}
-	if err := r.compileJSON(); err != nil {
-		return &DropError{err}
-	}
 	return nil
-}
-
-// A DropError says that a path in Options.Drop names no field.
-type DropError struct{ err error }
-
-func (e *DropError) Error() string { return e.err.Error() }
-
-// Unwrap returns the reason.
-func (e *DropError) Unwrap() error { return e.err }
-
-// compileJSON compiles the decoders of JSON. Its error can only be about a path to drop.
-func (r *root) compileJSON() (err error) {
-	r.json, err = r.decoder(r.share, r.layout)
-	return err
 }
 
 // decoder returns the decoder of the objects' JSON, which takes the parts of layout from the last
 // version unless layout is nil. The decoder of a struct also sees the kind and
 // the API version. A type that has its own UnmarshalJSON, or that is no struct, is decoded without
 // them.
-func (r *root) decoder(share bool, layout *partLayout) (decoder, error) {
+func (r *root) decoder(share bool, layout *partLayout) decoder {
 	c := newCompiler(share)
 	switch {
 	case r.untyped:
-		return decodeUnstructured, nil
+		return decodeUnstructured
 	case r.elem.Kind() == reflect.Struct && specialDecoder(r.elem) == nil:
-		return c.root(r.elem, r.drop, layout)
+		return c.root(r.elem, r.keep, layout)
 	}
-	return c.compile(r.elem, r.drop)
+	return c.compile(r.elem, r.keep)
 }
 
 // compileMessage compiles the protobuf tags of the type, if it has such tags. Any other type is
@@ -134,7 +116,7 @@ func (r *root) compileMessage() error {
 	if r.projection && specialDecoder(r.elem) != nil {
 		return errors.New("it decodes itself from JSON, and not from protobuf")
 	}
-	m, err := newWireCompiler(r.share, r.projection).root(r.elem, r.drop, r.layout)
+	m, err := newWireCompiler(r.share, r.projection).root(r.elem, r.keep, r.layout)
 	if err == nil {
 		r.message = m
 	}
@@ -152,9 +134,7 @@ func (d *Decoder) redecode(decode func(pointer) error) (reflect.Value, error) {
 // redecodeJSON is redecode for the JSON object that begins at start, in values nested depth deep.
 func (d *Decoder) redecodeJSON(start, depth int) (v reflect.Value, err error) {
 	if d.root.unsharedJSON == nil {
-		if d.root.unsharedJSON, err = d.root.decoder(false, nil); err != nil {
-			return v, err
-		}
+		d.root.unsharedJSON = d.root.decoder(false, nil)
 	}
 	d.p.pos, d.p.depth = start, depth
 	d.kind, d.apiVersion = "", ""
@@ -164,7 +144,7 @@ func (d *Decoder) redecodeJSON(start, depth int) (v reflect.Value, err error) {
 // redecodeMessage is redecode for the protobuf message in data.
 func (d *Decoder) redecodeMessage(data []byte) (v reflect.Value, err error) {
 	if d.root.unsharedMessage == nil {
-		if d.root.unsharedMessage, err = newWireCompiler(false, d.root.projection).message(d.root.elem, d.root.drop); err != nil {
+		if d.root.unsharedMessage, err = newWireCompiler(false, d.root.projection).message(d.root.elem, d.root.keep); err != nil {
 			return v, err
 		}
 	}
@@ -176,13 +156,10 @@ func (d *Decoder) redecodeMessage(data []byte) (v reflect.Value, err error) {
 // The metav1.TypeMeta of the objects stays empty. Servers leave kind and API version out of the
 // items of a list, and write them into the objects of a watch. If they were kept, equal objects
 // would differ by the way on which they came.
-func (c *compiler) root(t reflect.Type, drop drops, layout *partLayout) (decoder, error) {
-	s, err := c.structType(t, drop)
-	if err == nil && layout != nil {
-		err = c.parts(s, drop, layout)
-	}
-	if err != nil {
-		return nil, err
+func (c *compiler) root(t reflect.Type, keep mask, layout *partLayout) decoder {
+	s := c.structType(t, keep)
+	if layout != nil {
+		c.parts(s, keep, layout)
 	}
 	// typeMeta says for each field whether it comes from an embedded TypeMeta.
 	typeMeta := map[string]bool{}
@@ -197,33 +174,29 @@ func (c *compiler) root(t reflect.Type, drop drops, layout *partLayout) (decoder
 			return d.wrongType("an object")
 		}
 		return s.decode(d, p)
-	}, nil
+	}
 }
 
 // parts makes s, the decoder of a whole object, take the parts of layout from the last version. The
 // metadata gets a decoder of its own, since an object may have further ObjectMetas within its
 // parts.
-func (c *compiler) parts(s *structType, drop drops, layout *partLayout) error {
-	rest, whole := drop.under("metadata")
-	if whole {
-		return nil
+func (c *compiler) parts(s *structType, keep mask, layout *partLayout) {
+	rest, skip := keep.under("metadata")
+	if skip {
+		return
 	}
-	meta, err := c.structType(reflect.TypeFor[metav1.ObjectMeta](), rest)
-	if err != nil {
-		return err
-	}
+	meta := c.structType(reflect.TypeFor[metav1.ObjectMeta](), rest)
 	s.members[s.byName["metadata"]].dec = meta.decode
 	for i, f := range layout.parts {
 		of := s
 		if f.meta {
 			of = meta
 		}
-		// A part that is dropped has no decoder.
+		// A part that is left out has no decoder.
 		if m := &of.members[of.byName[f.name]]; m.dec != nil {
 			m.dec = layout.jsonPart(i, m.dec)
 		}
 	}
-	return nil
 }
 
 // intercept calls set with the parser before the value of member name. The field of that name, if
@@ -274,9 +247,7 @@ func (d *Decoder) decodeObject() (Object, error) {
 	d.kind, d.apiVersion = "", ""
 	d.objects++
 	if d.root.json == nil {
-		if err := d.root.compileJSON(); err != nil {
-			return Object{}, err
-		}
+		d.root.json = d.root.decoder(d.root.share, d.root.layout)
 	}
 	defer d.releaseScratch()
 	// The only allocation that each object needs. A partly decoded object is dropped with it.
@@ -311,8 +282,7 @@ func (d *Decoder) identify() Ident {
 	id := identity{}
 	d.kind, d.apiVersion = "", ""
 	if d.root.ident == nil {
-		// An error could only be about a path to drop, and there is none.
-		d.root.ident, _ = newCompiler(false).root(reflect.TypeFor[identity](), nil, nil)
+		d.root.ident = newCompiler(false).root(reflect.TypeFor[identity](), mask{}, nil)
 	}
 	// An error here only says that the identity does not fit either. Its fields stay empty.
 	_ = d.root.ident(d, pointerTo(&id))
@@ -368,7 +338,7 @@ func (r *root) complete(o *Object, listKind, listVersion string) {
 // Protobuf reports whether the objects can be decoded from protobuf: the type has an Unmarshal, or
 // is a projection. A compiled message can leave out fields; a type's own Unmarshal cannot.
 func (d *Decoder) Protobuf() bool {
-	return d.root.message != nil || d.root.unmarshal && len(d.root.drop) == 0
+	return d.root.message != nil || d.root.unmarshal && d.root.keep.all()
 }
 
 // decodeMessage decodes the object whose protobuf message is data. If it does not fit its type, the

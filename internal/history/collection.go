@@ -161,6 +161,15 @@ func (c *Collection[V]) afterLocked(version uint64) int {
 	return sort.Search(len(c.log), func(i int) bool { return c.log[i].Version > version })
 }
 
+// togetherLocked returns the changes of the log from i on that have one version.
+func (c *Collection[V]) togetherLocked(i int) []Change[V] {
+	end := i + 1
+	for end < len(c.log) && c.log[end].Version == c.log[i].Version {
+		end++
+	}
+	return c.log[i:end]
+}
+
 // stateLocked returns the state at version, which must be known. It keeps the last result, because
 // the pages of a list ask for one state, and so do all lists between two writes.
 func (c *Collection[V]) stateLocked(version uint64) []*Object[V] {

@@ -63,7 +63,13 @@ func (m *model) drain(t *rapid.T, w *watcher) bool {
 		return true
 	}
 	var seen uint64
-	for _, ev := range events {
+	for i, ev := range events {
+		if i > 0 && events[i-1].Open {
+			seen-- // the same version
+		}
+		if again := i+1 < len(events) && !ev.Initial && events[i+1].Version == ev.Version; ev.Open != again {
+			t.Fatalf("event %d of %d at %d has Open %v", i, len(events), ev.Version, ev.Open)
+		}
 		seen = max(seen, w.take(t, ev, seen))
 	}
 	missed := false

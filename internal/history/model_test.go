@@ -182,6 +182,72 @@ func (m *model) Delete(t *rapid.T) {
 	m.write(next)
 }
 
+// Transact makes several writes at one version.
+func (m *model) Transact(t *rapid.T) {
+	var writes []Write[int]
+	next := maps.Clone(m.states[m.now])
+	keys := map[types.NamespacedName]bool{}
+	twice, missing, changes := false, false, 0
+	for range rapid.IntRange(0, 4).Draw(t, "writes") {
+		obj := drawObject(t)
+		write := Write[int]{Object: obj, Delete: rapid.IntRange(0, 2).Draw(t, "delete") == 0}
+		twice = twice || keys[obj.Key]
+		keys[obj.Key] = true
+		old, exists := m.states[m.now][obj.Key]
+		switch {
+		case write.Delete:
+			write.Object = Object[int]{Key: obj.Key}
+			missing = missing || !exists
+			delete(next, obj.Key)
+			changes++
+		case !exists || old.Label != obj.Labels["l"] || old.Value != obj.Value:
+			changes++
+		}
+		writes = append(writes, write)
+	}
+	version, err := m.c.Transact(writes...)
+	switch {
+	case twice:
+		if !apierrors.IsBadRequest(err) {
+			t.Fatalf("a key twice: %v", err)
+		}
+		return
+	case missing:
+		if !apierrors.IsNotFound(err) {
+			t.Fatalf("a deletion of what is not there: %v", err)
+		}
+		return
+	case err != nil:
+		t.Fatal(err)
+	case changes == 0:
+		if version != m.now {
+			t.Fatalf("nothing changes, at %d, want %d", version, m.now)
+		}
+		return
+	}
+	if version != m.now+1 {
+		t.Fatalf("a transaction at %d, want %d", version, m.now+1)
+	}
+	for _, write := range writes {
+		if write.Delete {
+			continue
+		}
+		stored, err := m.c.Get(write.Object.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj, old := write.Object, m.states[m.now][write.Object.Key]
+		if old.UID != "" && (old.UID != stored.UID) {
+			t.Fatalf("%s has UID %s, want %s", obj.Key, stored.UID, old.UID)
+		}
+		if old.UID != "" && old.Label == obj.Labels["l"] && old.Value == obj.Value {
+			continue
+		}
+		next[obj.Key] = content{stored.UID, version, obj.Labels["l"], obj.Value}
+	}
+	m.write(next)
+}
+
 func (m *model) Advance(t *rapid.T) {
 	n := rapid.Uint64Range(1, 2).Draw(t, "by")
 	m.line.Advance(n)
@@ -263,7 +329,7 @@ func (m *model) Check(t *rapid.T) {
 		t.Fatal(err)
 	}
 	s := maps.Clone(m.states[m.oldest])
-	for _, change := range changes {
+	for i, change := range changes {
 		if !m.changed[change.Version] {
 			t.Fatalf("a change at %d", change.Version)
 		}
@@ -271,6 +337,9 @@ func (m *model) Check(t *rapid.T) {
 			delete(s, change.Old.Key)
 		} else {
 			s[change.New.Key] = contentOf(change.New)
+		}
+		if i+1 < len(changes) && changes[i+1].Version == change.Version {
+			continue
 		}
 		if diff := gocmp.Diff(m.states[change.Version], s); diff != "" {
 			t.Fatalf("the change to %d leads elsewhere (-want +got):\n%s", change.Version, diff)
@@ -345,6 +414,7 @@ func TestModel(t *testing.T) {
 		m.Watch(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"create": m.Create, "create too": m.Create, "update": m.Update, "update too": m.Update, "delete": m.Delete,
+			"transact": m.Transact, "transact too": m.Transact,
 			"advance": m.Advance, "compact": m.Compact, "rewind": m.Rewind, "wipe": m.Wipe, "disconnect": m.Disconnect,
 			"watch": m.Watch, "drain": m.Drain, "drain too": m.Drain, "pages": m.Pages,
 			"": m.Check,

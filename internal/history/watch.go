@@ -23,10 +23,13 @@ type Event[V any] struct {
 	Initial bool
 	// InitialEventsEnd marks the bookmark after the initial events of a streamed list (KEP-3157).
 	InitialEventsEnd bool
+	// Open says that the next event has the same version: both are of one Transact. A watch does not
+	// end between them, except that the context of Next is done.
+	Open bool
 }
 
-// A Watch is a cursor into the log of a collection. It buffers nothing and need not be closed. It
-// is for one goroutine at a time.
+// A Watch is a cursor into the log of a collection. It buffers what is left of one Transact at
+// most, and need not be closed. It is for one goroutine at a time.
 type Watch[V any] struct {
 	c         *Collection[V]
 	filter    *listopts.Filter
@@ -38,6 +41,8 @@ type Watch[V any] struct {
 	// version is the version up to which all changes were sent. If the watch began at a version
 	// that the line has not reached, it is that version, and changes up to it are not sent.
 	version uint64
+	// rest are the events that follow an Open one.
+	rest []Event[V]
 	// next is the number, from the first change ever, of the next change to look at. The change is
 	// log[next-compacted].
 	next uint64
@@ -175,6 +180,9 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 	switch {
 	case w.err != nil: // it has ended
 		return ev, false, nil
+	case len(w.rest) > 0:
+		ev, w.rest = w.rest[0], w.rest[1:]
+		return ev, true, nil
 	case w.disconnects != w.c.disconnects, !w.deadline.IsZero() && !now.Before(w.deadline):
 		w.err = io.EOF
 		return ev, false, nil
@@ -190,14 +198,14 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 		return ev, false, nil
 	}
 	if i := w.next - w.c.compacted; i < uint64(len(w.c.log)) {
-		change := w.c.log[i]
-		w.next++
+		together := w.c.togetherLocked(int(i))
+		w.next += uint64(len(together))
 		// Only a watch that began at a version beyond the line's end meets such changes.
-		if change.Version <= w.version {
+		if together[0].Version <= w.version {
 			return ev, false, nil
 		}
-		w.version = change.Version
-		ev, ok = w.event(change)
+		w.version = together[0].Version
+		ev, ok = w.events(together)
 		return ev, ok, nil
 	}
 	if w.finishes != w.c.finishes {
@@ -216,6 +224,27 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 		w.bookmarkAt = w.nextBookmark(now)
 	}
 	return ev, false, w.c.waitLocked()
+}
+
+// events returns the first event of changes of one version, and keeps the others in rest. ok is
+// false if the filter matches none.
+func (w *Watch[V]) events(together []Change[V]) (first Event[V], ok bool) {
+	if len(together) == 1 {
+		return w.event(together[0])
+	}
+	var all []Event[V]
+	for _, change := range together {
+		if ev, ok := w.event(change); ok {
+			ev.Open = true
+			all = append(all, ev)
+		}
+	}
+	if len(all) == 0 {
+		return first, false
+	}
+	all[len(all)-1].Open = false
+	w.rest = all[1:]
+	return all[0], true
 }
 
 // event returns change as the filter sees it. An object that begins to match is Added, and one that

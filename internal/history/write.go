@@ -100,11 +100,125 @@ func (c *Collection[V]) checkPreconditions(pre Preconditions, obj *Object[V]) er
 	return nil
 }
 
+// A Write is one write of a Transact: of an object that is created or replaced, or the deletion of
+// one.
+type Write[V any] struct {
+	Object Object[V] // only its Key if Delete is set
+	Delete bool
+	Pre    Preconditions // of the object that is there
+}
+
+// Transact makes all writes at one version, which it returns, or none. It fails as Update and
+// Delete do, also if an object is to be created and Pre is not empty, and with BadRequest if two
+// writes have one key. Writes that change nothing are left out. If no write is left the version is
+// the current one.
+func (c *Collection[V]) Transact(writes ...Write[V]) (version uint64, err error) {
+	keys := map[types.NamespacedName]bool{}
+	for i := range writes {
+		key := writes[i].Object.Key
+		if keys[key] {
+			return 0, apierrors.NewBadRequest(fmt.Sprintf("two writes of %s in one transaction", key))
+		}
+		keys[key] = true
+	}
+	for {
+		// As in Update, Same runs without the lock.
+		changes, err := c.prepare(writes)
+		if err != nil {
+			return 0, err
+		}
+		if version, ok := c.commit(changes); ok {
+			return version, nil
+		}
+	}
+}
+
+// prepare returns what writes change. A change that changes nothing has the same object twice.
+func (c *Collection[V]) prepare(writes []Write[V]) ([]Change[V], error) {
+	changes := make([]Change[V], 0, len(writes))
+	for i := range writes {
+		write := &writes[i]
+		old, err := c.Get(write.Object.Key)
+		if err != nil && (write.Delete || write.Pre != Preconditions{}) {
+			return nil, err
+		}
+		if err == nil {
+			if err := c.checkPreconditions(write.Pre, old); err != nil {
+				return nil, err
+			}
+		}
+		if write.Delete {
+			changes = append(changes, Change[V]{Old: old})
+			continue
+		}
+		next := write.Object
+		if old != nil {
+			if next.UID != "" && next.UID != old.UID {
+				return nil, c.errConflictUID(next.Key, next.UID, old.UID)
+			}
+			next.UID = old.UID
+			if c.opts.Same != nil && c.opts.Same(old, &next) {
+				changes = append(changes, Change[V]{Old: old, New: old})
+				continue
+			}
+		}
+		changes = append(changes, Change[V]{Old: old, New: &next})
+	}
+	return changes, nil
+}
+
+// commit makes the changes if what they replace is still there. It reports whether it has.
+func (c *Collection[V]) commit(changes []Change[V]) (version uint64, ok bool) {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	real := 0
+	for _, change := range changes {
+		if c.currentLocked(change.key()) != change.Old {
+			return 0, false
+		}
+		if change.Old != change.New {
+			real++
+		}
+	}
+	if real == 0 {
+		return c.line.now, true
+	}
+	c.line.now++
+	for _, change := range changes {
+		if change.Old == change.New {
+			continue
+		}
+		if change.Old == nil {
+			c.line.created++
+			if change.New.UID == "" {
+				change.New.UID = c.newUIDLocked(change.New.Key)
+			}
+		}
+		c.appendNowLocked(change.key(), change.Old, change.New)
+	}
+	c.appendedLocked()
+	return c.line.now, true
+}
+
+func (c Change[V]) key() types.NamespacedName {
+	if c.New == nil {
+		return c.Old.Key
+	}
+	return c.New.Key
+}
+
 // appendLocked writes the change from old to obj: it takes the line's next version, sets it in obj,
 // and adds the change to the row and the log. Old is nil for a creation, obj for a deletion. It
 // returns obj.
 func (c *Collection[V]) appendLocked(key types.NamespacedName, old, obj *Object[V]) *Object[V] {
 	c.line.now++
+	c.appendNowLocked(key, old, obj)
+	c.appendedLocked()
+	return obj
+}
+
+// appendNowLocked is appendLocked at the line's present version. appendedLocked follows.
+func (c *Collection[V]) appendNowLocked(key types.NamespacedName, old, obj *Object[V]) {
 	version := c.line.now
 	if obj != nil {
 		obj.Version = version
@@ -118,11 +232,14 @@ func (c *Collection[V]) appendLocked(key types.NamespacedName, old, obj *Object[
 	}
 	r.revisions = append(r.revisions, revision[V]{version, obj})
 	c.log = append(c.log, Change[V]{Version: version, Old: old, New: obj})
+}
+
+// appendedLocked compacts, if it is time, and wakes the watches.
+func (c *Collection[V]) appendedLocked() {
 	// Compaction takes time in proportion to the log. So it waits for twice the window, and its
 	// cost is spread over as many writes as the window has.
 	if w := c.opts.Window; w > 0 && len(c.log) > 2*w {
 		c.compactLocked(c.log[len(c.log)-w-1].Version)
 	}
 	c.wakeLocked()
-	return obj
 }

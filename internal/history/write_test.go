@@ -1,9 +1,12 @@
 package history
 
 import (
+	"io"
 	"net/http"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -129,5 +132,43 @@ func TestWindow(t *testing.T) {
 		if kept := c.Version() - c.Oldest(); kept > 2*window || c.Version() > window && kept < window {
 			t.Fatalf("%d changes are kept, want %d to %d", kept, window, 2*window)
 		}
+	}
+}
+
+// TestTransact expects that a watch which has begun to tell of a transaction tells all of it, unless its context is done.
+func TestTransact(t *testing.T) {
+	line := NewLine()
+	c := NewCollection(line, Options[int]{})
+	w, err := c.Watch("", metav1.ListOptions{ResourceVersion: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writes []Write[int]
+	for _, name := range []string{"a", "b", "c"} {
+		writes = append(writes, Write[int]{Object: Object[int]{Key: types.NamespacedName{Name: name}}})
+	}
+	if version, err := c.Transact(writes...); version != 2 || err != nil {
+		t.Fatalf("version %d, %v", version, err)
+	}
+	var told []string
+	for {
+		ev, err := w.Next(t.Context())
+		if err == io.EOF {
+			break
+		}
+		if err != nil || ev.Version != 2 {
+			t.Fatalf("%+v, %v", ev, err)
+		}
+		told = append(told, ev.Object.Key.Name+map[bool]string{true: "+"}[ev.Open])
+		line.Disconnect()
+	}
+	if diff := gocmp.Diff([]string{"a+", "b+", "c"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if _, err := c.Transact(Write[int]{Object: Object[int]{Key: types.NamespacedName{Name: "a"}}, Pre: Preconditions{Version: 1}}); !apierrors.IsConflict(err) {
+		t.Errorf("a version that is not there: %v", err)
+	}
+	if _, err := c.Transact(Write[int]{Object: Object[int]{Key: types.NamespacedName{Name: "new"}, UID: "u"}, Pre: Preconditions{UID: "u"}}); !apierrors.IsNotFound(err) {
+		t.Errorf("a UID of what is not there: %v", err)
 	}
 }

@@ -1,10 +1,15 @@
 package layers
 
 import (
+	"flag"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "draw docs/rooms.svg again")
 
 const root = "../.."
 
@@ -62,5 +67,53 @@ func TestCheck(t *testing.T) {
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: the error is %v, want %q", name, err, test.want)
 		}
+	}
+}
+
+// docs/rooms.svg is drawn from the list.
+func TestPictureOfTheRooms(t *testing.T) {
+	const file = root + "/docs/rooms.svg"
+	want := Draw(Rooms)
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is not of the rooms as they are: go test ./internal/layers -run %s -update", file, t.Name())
+	}
+}
+
+// The files of the picture of an object's way are there, and are of the rooms that the object passes.
+func TestPictureOfTheWay(t *testing.T) {
+	text, err := os.ReadFile(root + "/docs/how-it-works.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, files, err := Load(root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passed []string
+	for _, name := range regexp.MustCompile(`[a-z_]+\.go`).FindAllString(string(text), -1) {
+		if !slices.Contains(files, name) {
+			t.Errorf("there is no %s", name)
+		} else if r := roomOf(Rooms, name); !slices.Contains(passed, r.Name) {
+			passed = append(passed, r.Name)
+		}
+	}
+	for _, folder := range regexp.MustCompile(`internal/[a-z]+`).FindAllString(string(text), -1) {
+		if _, err := os.Stat(root + "/" + folder); err != nil {
+			t.Error(err)
+		}
+	}
+	// In the order of the picture: the source, the reflector, and what a hub consists of.
+	want := []string{"sources", "reflector", "index", "log", "hub"}
+	if !slices.Equal(passed, want) {
+		t.Errorf("the picture is of the rooms %v, want %v", passed, want)
 	}
 }

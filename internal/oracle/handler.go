@@ -54,7 +54,10 @@ type Call struct {
 	Read    bool  // Seen and Grouped were read during the call
 	Seen    *Item // the copy's object of the key; nil: none
 	Grouped bool  // the copy's index and its store show the same for New's group
-	Version string
+
+	// Snapshot: the call took a snapshot of the copy, which is recorded as a read, of Version.
+	Snapshot bool
+	Version  string
 
 	call, ret int
 }
@@ -242,6 +245,7 @@ func (s *story) checkCall(c *Call) {
 		s.checkInitial(c)
 	}
 	s.checkVisible(c)
+	s.checkTogether(c)
 }
 
 // checkAfterEnd checks that no call begins after Remove has returned, or after the end of the copy:
@@ -355,6 +359,19 @@ func (s *story) checkVisible(c *Call) {
 		s.fail(c, "H7", "the copy still has it")
 	case !c.Grouped:
 		s.fail(c, "H7", "the index does not have what the copy has, %s", show([]Item{*c.Seen}))
+	}
+}
+
+// checkTogether checks that during the call the copy showed all that the server wrote at the version
+// of the change: H13. That the snapshot is one state of the server is checked with the other reads.
+func (s *story) checkTogether(c *Call) {
+	if !c.Snapshot || c.New == nil || s.l.truth.at(c.call).epoch > 0 || !s.l.truth.together(c.New.Version) {
+		return
+	}
+	s.r.met("H13")
+	version, err := ParseVersion(c.Version)
+	if err != nil || version < c.New.Version && !s.l.truth.badSince(point{0, version}, c.call) {
+		s.fail(c, "H13", "the copy is at version %q, without the other objects of the same write", c.Version)
 	}
 }
 

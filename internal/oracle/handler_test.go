@@ -85,6 +85,27 @@ func TestHandlerChecks(t *testing.T) {
 			r.rewind(2)
 			end()
 		}},
+		{"H13", "a call sees a part of what was written at once", func(r *run) {
+			b2 := item("b", 2)
+			r.write(a2)
+			r.write(b2)
+			r.read("s", "2", a2, b2)
+			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Snapshot: true, Version: "2"})()
+		}, func(r *run) {
+			r.write(a2)
+			r.write(item("b", 2))
+			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Snapshot: true, Version: "1"})()
+		}},
+		{"H13", "a call sees a part, at a version that is held back", func(r *run) {
+			r.write(a2)
+			r.write(item("b", 2))
+			r.spoil("c", 2)
+			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Snapshot: true, Version: "1"})()
+		}, func(r *run) {
+			r.write(a2)
+			r.write(item("b", 2))
+			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Snapshot: true, Version: "none"})()
+		}},
 		{"H7", "the index is behind", nil, func(r *run) {
 			r.write(a2)
 			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Read: true, Seen: a2})()

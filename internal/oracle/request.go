@@ -39,6 +39,7 @@ type Request struct {
 	Invalid  bool // the server answered that the request is invalid
 	Lost     bool // the server answered that the version is lost: expired, or too large
 	Injected bool // the answer was made by a fault
+	Rewound  bool // the server answered that it has another history
 
 	log       *Log
 	events    []Event
@@ -49,6 +50,7 @@ type Request struct {
 type Event struct {
 	Version string
 	End     bool // the bookmark that ends the initial events
+	Open    bool // more events of this version follow; it is reached when the last of them has come
 	Refused bool // the copy returned an error from yield, which ends the watch
 }
 
@@ -146,7 +148,7 @@ type positionModel struct {
 	refused int    // number of such older lists in a row
 	pages   uint64 // the version of the first page of a list
 	mixed   bool   // a later page has another version
-	rewound bool   // a witness has said that the server has another history
+	rewound bool   // a witness, or the server itself, has said that the server has another history
 	broken  int    // requests that failed or were refused since a watch last moved the position
 	last    *Request
 	before  *positionModel // what this was before a list of bad objects alone; nil: there was none
@@ -230,7 +232,7 @@ func (m *positionModel) applyResult(q *Request) {
 		case e.End && !live:
 			m.applyWhole(q, version)
 			live = true
-		case e.Refused:
+		case e.Refused || e.Open:
 		case !live: // an initial event moves nothing
 			m.r.met("R2")
 		default:
@@ -246,6 +248,7 @@ func (m *positionModel) applyResult(q *Request) {
 	case q.Verb != List || q.Err != nil:
 		m.broken++
 	}
+	m.rewound = m.rewound || q.Rewound && m.listed
 	if q.Verb == List && q.Err == nil {
 		m.applyList(q)
 	}

@@ -15,6 +15,21 @@ func TestRequestChecks(t *testing.T) {
 		{"R1", "two at once", nil, func(r *run) { r.Requests(Request{Verb: List, Copy: 1}); r.list("5") }},
 		{"R3", "not from the last event", func(r *run) { r.list("5"); r.watch("5", nil, "7"); r.watch("7", nil) },
 			func(r *run) { r.list("5"); r.watch("5", nil, "7"); r.watch("5", nil) }},
+		{"R3", "not from the last event before what was written at once, of which a part has come", func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5"}, nil, Event{Version: "7"}, Event{Version: "8", Open: true})
+			r.request(Request{Verb: Watch, Version: "7"}, nil, Event{Version: "8", Open: true}, Event{Version: "8"})
+			r.watch("8", nil)
+		}, func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5"}, nil, Event{Version: "8", Open: true}, Event{Version: "8"})
+			r.watch("5", nil)
+		}},
+		{"R1", "from what was written at once, of which a part has come", nil, func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5"}, nil, Event{Version: "8", Open: true})
+			r.watch("8", nil)
+		}},
 		{"R5", "a list after a clean end", func(r *run) { r.list("5"); r.watch("5", nil, "6"); r.watch("6", nil) },
 			func(r *run) { r.list("5"); r.watch("5", nil, "6"); r.list("6") }},
 		{"R5", "a list after many failures, of which some are lists of bad objects alone", func(r *run) {

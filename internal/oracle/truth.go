@@ -135,6 +135,17 @@ func (t *truth) wrote(item Item) bool {
 	return false
 }
 
+// together reports whether several objects were written at version, in the first epoch.
+func (t *truth) together(version uint64) bool {
+	n := 0
+	for key := range t.epochs[0].revisions {
+		if t.revisionAt(point{0, version}, key).version == version {
+			n++
+		}
+	}
+	return n > 1
+}
+
 // badSince reports whether an object is bad at p or at a point between p and the moment. If so, a
 // copy may have held back the version that it reports.
 func (t *truth) badSince(p point, seq int) bool {

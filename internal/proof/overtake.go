@@ -18,6 +18,8 @@ type overtaking struct {
 	w      *world
 	newest oracle.Item // of the objects that the copy can use
 	size   int
+
+	forgotten bool
 }
 
 // overtake restores the server from a backup that is so many versions older than the newest object
@@ -45,6 +47,10 @@ func (w *world) overtake(back, past uint64, rewrite func(*overtaking)) (done boo
 		if now := line.Version(); now < was+past {
 			w.touch(was + past - now)
 		}
+		if o.forgotten {
+			w.age()
+			w.restored = 0
+		}
 	}
 	w.server.clear()
 	return done
@@ -65,3 +71,7 @@ func (o *overtaking) recreate(name string) {
 }
 
 func (o *overtaking) remove(name string) { o.w.remove(name) }
+
+// forget has the server forget what was written so far, so that it cannot say what it had at the
+// position. The copy may then find out by its list, or not; it must have what the server has.
+func (o *overtaking) forget() { o.forgotten = true }

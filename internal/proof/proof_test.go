@@ -20,12 +20,18 @@ func TestProofCBOR(t *testing.T) { Random(t, cbor) }
 func TestProofRelay(t *testing.T)  { Random(t, relayed) }
 func TestProofRelays(t *testing.T) { Random(t, relayedTwice) }
 
+// TestProofRoaming runs an informer that sends each request to another of a server, a relay of it
+// and a relay of that one.
+func TestProofRoaming(t *testing.T) { Random(t, roaming) }
+
 func plain() Transport { return Transport{} }
 
 func relayed() Transport { return Transport{Relays: 1} }
 
 // relayedTwice has relays whose history is so short that watches fall out of it.
 func relayedTwice() Transport { return Transport{Relays: 2, History: serve.HistoryLimits{Events: 4}} }
+
+func roaming() Transport { return Transport{Relays: 2, Roams: true} }
 
 // cbor asks for CBOR, and lets the server choose JSON if it has no CBOR.
 func cbor() Transport { return Transport{Accept: "application/cbor,application/json"} }

@@ -17,8 +17,7 @@ import (
 // Random runs random histories against a server behind HTTP. over returns the transport of one
 // history.
 func Random(t *testing.T, over func() Transport) {
-	c := coverage{relayed: over().Relays > 0}
-	c.prove(t, func() partServer { return newWeb(over()) })
+	(&coverage{roams: over().Roams}).prove(t, func() partServer { return newWeb(over()) })
 }
 
 func prove(t *testing.T, server func() partServer) { new(coverage).prove(t, server) }
@@ -83,7 +82,7 @@ func site(rt *rapid.T, v oracle.Violation) {
 // coverage guards against a proof of nothing: it counts how often each invariant could have been
 // violated, and each fault was injected.
 type coverage struct {
-	relayed   bool // the relay finds out that the server was restored, not the copy
+	roams     bool // see overtake
 	histories int
 	premises  map[string]int
 	faults    map[string]int
@@ -102,9 +101,6 @@ func (c *coverage) add(r oracle.Result, injected []string) {
 	}
 }
 
-// relaysFindOut are promises about what a copy behind a relay does not come by: it is told to list.
-var relaysFindOut = map[string]bool{"R16": true, "R17": true}
-
 // enough is from how many histories on all of it must have occurred.
 const enough = 80
 
@@ -112,9 +108,13 @@ func (c *coverage) check(t *testing.T) {
 	if c.histories < enough {
 		return
 	}
-	for _, id := range strings.Fields(`S1 S2 S6 S7 S11 Y1 H1 H2 H3 H4 H5 H6 H7 H8 H9 H10 H12 A1 A2 M1 Z1 Y2 Y3 Y4 R1 R2 R3 R5 R7
-		R8 R9 R12 R13 R14 R16 R17 T1 T2 W1 W2 G1 G4 L1 L2 L3 L4 L5 D3a D3b D4 D5 D7 D8 D14 D15 D16`) {
-		if c.premises[id] == 0 && !(c.relayed && relaysFindOut[id]) {
+	ids := `S1 S2 S6 S7 S11 Y1 H1 H2 H3 H4 H5 H6 H7 H8 H9 H10 H12 A1 A2 M1 Z1 Y2 Y3 Y4 R1 R2 R3 R5 R7
+		R8 R9 R12 R13 R14 R16 R17 T1 T2 W1 W2 G1 G4 L1 L2 L3 L4 L5 D3a D3b D4 D5 D7 D8 D14 D15 D16`
+	if c.faults[tornFault] > 0 {
+		ids += " H13"
+	}
+	for _, id := range strings.Fields(ids) {
+		if c.premises[id] == 0 && !(c.roams && id == "R17") {
 			t.Errorf("%d histories never put %s to the test", c.histories, id)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/oracle"
 	"github.com/go-lw/lw/internal/request"
 )
@@ -83,6 +85,7 @@ func ended(q *oracle.Request, err, refused error) {
 	q.Err, q.Refused = err, refused != nil
 	// What ends an answer early comes from the source's yield, and so from the informer.
 	q.Lost = apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	q.Rewound = errors.Is(err, lw.ErrRewound) || apierrors.HasStatusCause(err, listopts.CauseReplaced)
 	q.Invalid = apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 	q.Injected = apierrors.IsInvalid(err) && q.Verb == oracle.Stream
 }
@@ -134,7 +137,7 @@ func (r *recorded) Watch(ctx context.Context, opts metav1.ListOptions, yield fun
 			r.log.Gives(ev.Object)
 		}
 		refused = yield(ev)
-		q.Yields(oracle.Event{Version: ev.ResourceVersion, End: ev.InitialEventsEnd, Refused: refused != nil})
+		q.Yields(oracle.Event{Version: ev.ResourceVersion, End: ev.InitialEventsEnd, Open: ev.Open, Refused: refused != nil})
 		return refused
 	})
 	q.Ends(func(q *oracle.Request) { ended(q, err, refused) })
@@ -144,12 +147,14 @@ func (r *recorded) Watch(ctx context.Context, opts metav1.ListOptions, yield fun
 // listening is a handler with its record, and a gate to block it.
 type listening struct {
 	o    *oracle.Handler
+	log  *oracle.Log
 	inf  *lw.Informer[*Part]
 	reg  *lw.Registration // nil: an iterator over events
 	stop context.CancelFunc
 	done chan struct{} // closed when an iterator has ended
 
 	byGroup *lw.Index[string, *Part]
+	whole   *atomic.Bool // each call reads the whole copy
 	slow    time.Duration
 	panics  int  // every so many calls; 0: never
 	leave   int  // Remove from inside this call; 0: never
@@ -190,6 +195,7 @@ var errHandlerPanics = errors.New("a handler panics")
 // misbehaves as it was drawn.
 func (l *listening) call(kind oracle.Kind, old, obj *Part, initial int) {
 	c := oracle.Call{Kind: kind, Old: describe(old), New: describe(obj), At: time.Now(), Initial: initial}
+	began := l.log.Tick()
 	if p := cmpOr(obj, old); p != nil {
 		c.Read = true
 		seen, ok := l.inf.Store().Get(lw.KeyOf(p))
@@ -198,6 +204,13 @@ func (l *listening) call(kind oracle.Kind, old, obj *Part, initial int) {
 			c.Seen = describe(seen)
 			c.Grouped = l.grouped(seen)
 		}
+	}
+	if l.whole.Load() {
+		snap := l.inf.Store().Snapshot()
+		c.Snapshot, c.Version = true, snap.ResourceVersion()
+		l.log.Reads(oracle.Read{
+			Session: l.o.Name, Copy: l.o.Copy, Call: began, What: "a snapshot in a call", Version: c.Version, Items: describeAll(snap.List()),
+		})
 	}
 	end := l.o.Calls(c)
 	defer end()

@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ const partsPath = "/apis/lw.test/v1/parts"
 type relay struct {
 	upstream string
 	client   *http.Client // of the upstream
+	delay    *delay       // of what the upstream answers
 	limits   serve.HistoryLimits
 	front    *apiserver.Server // has no collections, but the connections of the relay's clients
 	handler  atomic.Pointer[serve.Handler]
@@ -29,7 +31,8 @@ type relay struct {
 }
 
 func newRelay(upstream string, client *http.Client, limits serve.HistoryLimits) *relay {
-	r := &relay{upstream: upstream, client: client, limits: limits}
+	r := &relay{upstream: upstream, limits: limits, delay: &delay{RoundTripper: client.Transport}}
+	r.client = &http.Client{Transport: r.delay}
 	r.front = apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.handler.Load().ServeHTTP(w, req) })
 	}})
@@ -82,6 +85,38 @@ func (r *relay) close() {
 	r.client.CloseIdleConnections()
 }
 
+// A delay lets nothing of an answer through until a time, and loses nothing.
+type delay struct {
+	http.RoundTripper
+	until atomic.Pointer[time.Time]
+}
+
+func (d *delay) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := d.RoundTripper.RoundTrip(req)
+	if err == nil {
+		resp.Body = &delayed{resp.Body, d}
+	}
+	return resp, err
+}
+
+// CloseIdleConnections is what an http.Client calls.
+func (d *delay) CloseIdleConnections() {
+	(&http.Client{Transport: d.RoundTripper}).CloseIdleConnections()
+}
+
+type delayed struct {
+	io.ReadCloser
+	by *delay
+}
+
+func (b *delayed) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if until := b.by.until.Load(); until != nil {
+		time.Sleep(time.Until(*until))
+	}
+	return n, err
+}
+
 // relayFaults are what goes wrong with a relay, or between it and those behind it.
 var relayFaults = []proofFault{
 	onRelay("V01", "relay begins anew", func(r *relay, _ int) { r.restart() }),
@@ -94,12 +129,13 @@ var relayFaults = []proofFault{
 		time.Sleep(time.Duration(n) * 5 * time.Second)
 		r.front.SetDown(false)
 	}),
+	onRelay("V05", "relay lags", func(r *relay, n int) {
+		until := time.Now().Add(time.Duration(n) * 5 * time.Second)
+		r.delay.until.Store(&until)
+	}),
 }
 
-// relaysOf returns the relays before s. A server that was restored and is past the position is
-// no history then: the relay finds it out, and those behind it are told to list. They take an object
-// of the same UID and version for the same one, as behind a server whose answer is 410 then, and
-// nothing in the protocol says that it is not.
+// relaysOf returns the relays before s.
 func relaysOf(s partServer) []*relay {
 	if s, ok := s.(*web); ok {
 		return s.relays

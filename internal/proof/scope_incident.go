@@ -62,9 +62,6 @@ func scopeIncidents(s scopeSetup) (out []scopeIncident) {
 		own(fmt.Sprintf("rewind by %d", back+1), func(w *scopeRun) { w.settle(); w.rewind(back + 1); w.settle() })
 	}
 	overtakes := func(how string, back uint64, before func(w *scopeRun), rewrite func(o *overtaking)) {
-		if s.relay {
-			return // see relaysOf
-		}
 		own(fmt.Sprintf("overtaken from %d back %s", back, how), func(w *scopeRun) {
 			before(w)
 			w.settle()
@@ -80,6 +77,10 @@ func scopeIncidents(s scopeSetup) (out []scopeIncident) {
 			func(o *overtaking) { o.put("b"); o.put("a") })
 		overtakes("with new names", back+1, func(*scopeRun) {},
 			func(o *overtaking) { o.put("new"); o.put("newer") })
+		overtakes("with the same names, forgotten", back+2, func(w *scopeRun) { w.write("b"); w.write("a") },
+			func(o *overtaking) { o.put("b"); o.put("a"); o.forget() })
+		overtakes("with old objects, forgotten", back+2, func(w *scopeRun) { w.write("a"); w.write("b") },
+			func(o *overtaking) { o.put("new"); o.forget() })
 	}
 	own("restart", func(w *scopeRun) { w.server.clear(); w.stop(); w.begin() })
 	own("join", func(w *scopeRun) { w.join(false) })

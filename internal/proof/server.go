@@ -66,6 +66,7 @@ type direct struct {
 	mu    sync.Mutex
 	next  []*directFault           // guarded by mu, as all below
 	pokes map[chan directPoke]bool // of the open watches
+	amid  time.Duration            // between two events of one version
 }
 
 // A directFault is what happens to a request to come.
@@ -271,7 +272,9 @@ func (d *direct) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	// at is the informer's position; a streamed list has none until its end.
 	at, listed := opts.ResourceVersion, opts.SendInitialEvents == nil
 	informer := yield
+	open := false // more events of the last one's version follow
 	yield = func(ev lw.WatchEvent[*Part]) error {
+		open = ev.Open
 		if listed = listed || ev.InitialEventsEnd; listed {
 			at = ev.ResourceVersion
 		}
@@ -300,6 +303,7 @@ func (d *direct) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 			case p.stall:
 				<-ctx.Done()
 				return ctx.Err()
+			case p.event != nil && open: // no source has an event for what stands amid a version
 			case p.event != nil && p.event.Object != nil && (!listed || at == p.event.ResourceVersion):
 				// No client can tell this event of before from one of the list that it waits for,
 				// or from one of the very version of its list that it has not seen.
@@ -329,7 +333,7 @@ func (d *direct) read(ctx context.Context, w *history.Watch[*Part], events chan<
 			return err
 		}
 		out := lw.WatchEvent[*Part]{
-			Type: ev.Type, ResourceVersion: listopts.FormatVersion(ev.Version), InitialEventsEnd: ev.InitialEventsEnd,
+			Type: ev.Type, ResourceVersion: listopts.FormatVersion(ev.Version), InitialEventsEnd: ev.InitialEventsEnd, Open: ev.Open,
 		}
 		if ev.Type != watch.Bookmark {
 			out.Object = handOut(ev.Object, ev.Version)
@@ -338,6 +342,9 @@ func (d *direct) read(ctx context.Context, w *history.Watch[*Part], events chan<
 		case events <- out:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if out.Open {
+			d.waitAmid(ctx)
 		}
 	}
 }
@@ -359,6 +366,9 @@ type Transport struct {
 	// Relays is how many relays are in a row between server and informer. The faults are those of
 	// the server, and of the relays themselves.
 	Relays int
+	// Roams says that the informer sends each of its requests to another of the server and its
+	// relays.
+	Roams bool
 	// History bounds what each relay keeps.
 	History serve.HistoryLimits
 }
@@ -374,6 +384,10 @@ func (t Transport) faults() (out []proofFault) {
 	if t.Relays > 0 {
 		out = append(out, relayFaults...)
 	}
+	if t.Roams {
+		// As often as three others: a move is what these histories are about.
+		out = append(out, slices.Repeat(roamFaults, 3)...)
+	}
 	for _, f := range t.Faults {
 		out = append(out, proofFault{id: f.ID, name: f.Name, web: func(_ *world, _ *apiserver.Server, n int) { f.Inject(n) }})
 	}
@@ -386,6 +400,7 @@ type web struct {
 	src    *lw.HTTP[*Part]
 	over   Transport
 	relays []*relay // from the server on
+	roamer *roamer  // nil: the informer stays with the last relay
 }
 
 func newWeb(over Transport) *web {
@@ -398,10 +413,16 @@ func newWeb(over Transport) *web {
 	}
 	w := &web{server: s, over: over}
 	url := s.URL("parts", "")
+	everyone := []*http.Client{client}
 	for range over.Relays {
 		r := newRelay(url, client, over.History)
 		w.relays = append(w.relays, r)
 		url, client = "http://relay"+partsPath, r.front.Client()
+		everyone = append(everyone, client)
+	}
+	if over.Roams {
+		w.roamer = &roamer{servers: everyone}
+		client = &http.Client{Transport: w.roamer}
 	}
 	w.src = &lw.HTTP[*Part]{URL: url, Client: client, Accept: over.Accept}
 	return w

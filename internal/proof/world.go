@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -47,6 +48,8 @@ type world struct {
 	waiting sync.WaitGroup
 
 	last map[lw.Key]*Part // what the server has
+
+	transacted atomic.Bool // a write has changed several objects at one version
 
 	mu     sync.Mutex
 	byName map[string]*oracle.Handler // guarded by mu
@@ -165,7 +168,7 @@ func (w *world) listen(o oracle.Handler) *listening {
 	w.begun++
 	o.Name, o.Copy = fmt.Sprintf("handler %d", w.begun), w.copy
 	o.Before = w.inf.Store().ResourceVersion()
-	l := &listening{inf: w.inf, byGroup: w.byGroup, o: w.log.Handlers(o)}
+	l := &listening{inf: w.inf, byGroup: w.byGroup, log: w.log, whole: &w.transacted, o: w.log.Handlers(o)}
 	w.mu.Lock()
 	w.byName[o.Name] = l.o
 	w.mu.Unlock()

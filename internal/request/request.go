@@ -1,5 +1,5 @@
 // Package request has what a reflector puts into the context of a request, besides what the
-// Source's signature shows. It is three things. A Source that wraps another one passes the context
+// Source's signature shows. It is four things. A Source that wraps another one passes the context
 // on, and all of them with it.
 //
 // A [Lender] lends the objects of the reflector's store to the source that decoded them: a source
@@ -13,11 +13,17 @@
 // objects are not yielded, so without it a long list of them would look to the reflector like a list
 // that makes no progress.
 //
+// A [Memo] has what a source remembers of the reflector that asks: the same source may have many,
+// each at a position and with a history of its own.
+//
 // [IsProbe] is true of a list that asks about the server, not for objects: nobody takes what it
 // yields. A Transform transforms nothing then, and forgets nothing that the list does not have.
 package request
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // A Lender returns the last version of the object of that name, or nil if there is none or if it
 // may not be lent. Any goroutine may call it.
@@ -68,6 +74,31 @@ func LeftOut(ctx context.Context) func() {
 		return f
 	}
 	return func() {}
+}
+
+// A Memo is what sources remember of one reflector. Any goroutine may use it.
+type Memo struct{ bySource sync.Map }
+
+type memoKey struct{}
+
+// WithMemo returns a context with an empty Memo.
+func WithMemo(ctx context.Context) context.Context {
+	return context.WithValue(ctx, memoKey{}, new(Memo))
+}
+
+// Recall returns what source remembers of the reflector that asks, which is what fresh returned when
+// there was nothing; or the zero M if ctx has no Memo, because no reflector asks. A source of sources
+// has one for each.
+func Recall[M any](ctx context.Context, source any, fresh func() M) (m M) {
+	memo, _ := ctx.Value(memoKey{}).(*Memo)
+	if memo == nil {
+		return m
+	}
+	known, ok := memo.bySource.Load(source)
+	if !ok {
+		known, _ = memo.bySource.LoadOrStore(source, fresh())
+	}
+	return known.(M)
 }
 
 type probeKey struct{}

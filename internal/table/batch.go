@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/signal"
 )
@@ -42,6 +44,11 @@ func (s *Store[T]) NewBatch() *Batch[T] { return &Batch[T]{store: s} }
 // Put adds the write of obj under key, or the removal of key if obj is the zero T. No other write
 // of the batch has that key.
 func (b *Batch[T]) Put(key Key, obj T) { b.writes = append(b.writes, batched[T]{key: key, obj: obj}) }
+
+// Drop takes the write of key out of the batch.
+func (b *Batch[T]) Drop(key Key) {
+	b.writes = slices.DeleteFunc(b.writes, func(one batched[T]) bool { return one.key == key })
+}
 
 // Len returns the number of writes.
 func (b *Batch[T]) Len() int { return len(b.writes) }

@@ -55,6 +55,10 @@ func (s *Store[T]) Add(ix index[T]) {
 	defer s.unlock()
 	indexes := append(slices.Clip(*s.indexes.Load()), ix)
 	s.indexes.Store(&indexes)
+	if o, ok := ix.(captor); ok {
+		s.orders = append(s.orders, o)
+		s.forgetSnapshotLocked() // which does not have it
+	}
 }
 
 // A draft is what one write is going to change in one index. It collects the values of the objects

@@ -39,6 +39,7 @@ func TestModel(t *testing.T) {
 			"Replace":  m.replace,
 			"Progress": m.progress,
 			"Add":      m.add,
+			"Order":    m.order,
 			"Snapshot": m.snapshot,
 			"Panic":    m.panic,
 		})
@@ -49,6 +50,7 @@ type model struct {
 	store   *Store[*obj]
 	indexes []*Groups[string, *obj]
 	many    []bool // of each index
+	orders  []*Order[float64, *obj]
 
 	keys    int
 	want    map[Key]*obj
@@ -62,6 +64,7 @@ type held struct {
 	want    map[Key]*obj
 	version string
 	keys    int
+	m       *model // for its orders, also those that came later
 }
 
 func (m *model) key(t *rapid.T) Key { return numbered(rapid.IntRange(0, m.keys-1).Draw(t, "key")) }
@@ -247,9 +250,18 @@ func (m *model) add(t *rapid.T) {
 	m.indexes, m.many = append(m.indexes, g), append(m.many, many)
 }
 
+func (m *model) order(t *rapid.T) {
+	if len(m.orders) >= 2 {
+		t.Skip("enough orders")
+	}
+	o := NewOrder(keyOf, byRank)
+	m.store.Add(o)
+	m.orders = append(m.orders, o)
+}
+
 func (m *model) snapshot(t *rapid.T) {
 	if len(m.held) < 8 {
-		m.held = append(m.held, held{m.store.Snapshot(), maps.Clone(m.want), m.version, m.keys})
+		m.held = append(m.held, held{m.store.Snapshot(), maps.Clone(m.want), m.version, m.keys, m})
 	}
 }
 
@@ -272,6 +284,15 @@ func (m *model) panic(t *rapid.T) {
 	if want := min(1, len(m.want)); len(g.Values()) != want || g.Len("lost") != len(m.want) {
 		t.Fatalf("%d objects in %d groups, want %d in %d", g.Len("lost"), len(g.Values()), len(m.want), want)
 	}
+	order := NewOrder(keyOf, func(o *obj) float64 {
+		if o == bad {
+			panic("bad")
+		}
+		return byRank(o)
+	})
+	m.store.Add(order)
+	m.expectPanic(t, func() { m.store.Set(bad, "panic") })
+	checkOrdered(t, order.Ordered(), m.want)
 	always := NewGroups(func(*obj, func(string) bool) { panic("bad") })
 	if len(m.want) > 0 {
 		m.expectPanic(t, func() { m.store.Add(always) })
@@ -300,6 +321,11 @@ func (m *model) check(t *rapid.T) {
 		if want, wantOK := m.want[numbered(n)]; got != want || ok != wantOK {
 			t.Fatalf("Get(%v) = %v, %v, want %v, %v", numbered(n), got, ok, want, wantOK)
 		}
+	}
+	for _, o := range m.orders {
+		checkOrder(t, m.store, o)
+		checkOrdered(t, o.Ordered(), m.want)
+		checkOrdered(t, o.In(m.store.Snapshot()), m.want)
 	}
 	for i, g := range m.indexes {
 		want := make(map[string][]*obj)
@@ -343,6 +369,9 @@ func (h held) check(t *rapid.T) {
 	}
 	if d := cmp.Diff(versions(want), versions(slices.Collect(h.snap.All()))); d != "" {
 		t.Fatalf("Snapshot.All (-want +got):\n%s", d)
+	}
+	for _, o := range h.m.orders {
+		checkOrdered(t, o.In(h.snap), h.want)
 	}
 	if h.snap.Len() != len(want) || h.snap.Version() != h.version {
 		t.Fatalf("Snapshot has %d objects of %q, want %d of %q", h.snap.Len(), h.snap.Version(), len(want), h.version)

@@ -1,8 +1,10 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,6 +31,7 @@ type session struct {
 	store  *Store[*obj]
 	group  *Groups[int, *obj] // by a value that never changes
 	parity *Groups[int, *obj] // by one that always does
+	order  *Order[int, *obj]  // likewise
 }
 
 // A number names a key.
@@ -207,7 +210,7 @@ func (r *reader) read() error {
 		return err
 	}
 	of := number{rand.N(r.writers), rand.N(span)}
-	switch g := rand.N(4); rand.N(8) {
+	switch g := rand.N(4); rand.N(9) {
 	case 0:
 		o, _ := r.store.Get(of.key())
 		return r.get(o, of)
@@ -223,9 +226,16 @@ func (r *reader) read() error {
 		if n := r.store.Len(); !r.deletes && n != r.writers*span {
 			return fmt.Errorf("Len() = %d", n)
 		}
+	case 8:
+		now := r.order.Ordered()
+		objs := slices.Collect(now.Up(0, now.Len()))
+		if !slices.IsSortedFunc(objs, func(a, b *obj) int { return a.version - b.version }) {
+			return fmt.Errorf("not in order: %v", versions(objs))
+		}
+		return r.all("order", objs, -1, func(*obj) bool { return true })
 	case 6:
 		late := NewGroups(byGroup)
-		if len(*r.store.indexes.Load()) < 6 {
+		if len(*r.store.indexes.Load()) < 7 {
 			r.store.Add(late)
 			return r.all("late", late.View(g).AppendTo(nil), -1, func(o *obj) bool { return numberOf(o).object%4 == g })
 		}
@@ -242,6 +252,12 @@ func (r *reader) read() error {
 		}
 		if len(objs) != snap.Len() {
 			return fmt.Errorf("snapshot of %d objects lists %d", snap.Len(), len(objs))
+		}
+		slices.SortFunc(objs, func(a, b *obj) int {
+			return cmp.Or(a.version-b.version, cmp.Compare(a.key.Namespace, b.key.Namespace))
+		})
+		if in := slices.Collect(r.order.In(snap).Up(0, len(objs)+1)); !slices.Equal(objs, in) {
+			return fmt.Errorf("snapshot of %v has the order %v", versions(objs), versions(in))
 		}
 		for _, same := range objs {
 			if same.key == of.key() && same != o {
@@ -269,6 +285,8 @@ func TestSessions(t *testing.T) {
 			s.group, s.parity = NewGroups(byGroup), NewGroups(byParity)
 			s.store.Add(s.group)
 			s.store.Add(s.parity)
+			s.order = NewOrder(keyOf, func(o *obj) int { return o.version })
+			s.store.Add(s.order)
 			for writer := range s.writers {
 				for i := range span {
 					if o := s.object(3*span-1, number{writer, i}); o != nil {

@@ -18,6 +18,7 @@ type Snapshot[T any] struct {
 	views   [shards]View[T]
 	n       int    // the number of objects
 	version string // the version that the store reported
+	orders  []captured
 }
 
 // Snapshot returns the present state. It takes the locks of all shards, or the owner's, for a few
@@ -47,6 +48,9 @@ func (s *Store[T]) SnapshotLocked() *Snapshot[T] {
 		snap.tables[i] = tables[i].Load()
 		snap.views[i] = sh.objs.View()
 		snap.n += sh.objs.Live()
+	}
+	for _, o := range s.orders {
+		snap.orders = append(snap.orders, captured{o, o.capture()})
 	}
 	s.snapshot.Store(snap)
 	return snap

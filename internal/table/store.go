@@ -26,6 +26,7 @@ type Store[T any] struct {
 	tables  atomic.Pointer[[shards]atomicTable]
 	shards  [shards]shard[T]
 	indexes atomic.Pointer[[]index[T]] // changed under the locks of all shards
+	orders  []captor                   // those of indexes that are an Order; guarded by all these locks
 
 	// owner is the lock of a store that has an owner. It then stands for the locks of all shards
 	// and of the version. If it is nil each shard has a lock of its own.

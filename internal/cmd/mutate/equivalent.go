@@ -58,7 +58,7 @@ const (
 )
 
 var equivalents = []equivalent{
-	{"fifo.go", "(*FIFO).wakeLocked", "clear(f.parked)", "", memory, ""},
+	{"fifo.go", "(*log).wakeLocked", "clear(l.parked)", "", memory, ""},
 	{"fold.go", "(*netChange).add", "1", "(1) - 1", speed, ""},
 	{"http.go", "(*HTTP).put", "h.idle = d", "", speed, ""},
 	{"reflector_policy.go", "(*Reflector).pause", "return", "", "a timer of no time fires at once", ""},
@@ -107,7 +107,7 @@ var equivalents = []equivalent{
 	{"internal/signal/signal.go", "(*Set).fireLocked", "len(signals) == 0", "false", speed, ""},
 	{"internal/signal/signal.go", "(*Set).Wait", "return make(chan struct{})", "return *new(<-chan struct{})", "from neither does anything come", ""},
 
-	{"internal/decode/json_any.go", "(*Decoder).decodeAny", "64", "(64) * 2", "all sizes but 32 are taken for 64", "ParseFloat"},
+	{"internal/decode/json_any.go", "(*Decoder).decodeAnyScalar", "64", "(64) * 2", "all sizes but 32 are taken for 64", "ParseFloat"},
 	{"internal/decode/proto_message.go", "(*wireCompiler).field", "err == nil", "true", "with an error nobody uses the decoder", ""},
 	{"internal/decode/json_parse.go", "(*parser).shortInt", "i > 1", "true", speed, ""},
 	{"internal/decode/json_string.go", "(*parser).str", "size == 1", "true", speed, ""},

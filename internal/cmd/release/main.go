@@ -30,7 +30,10 @@ import (
 const version = "v0.1.0"
 
 // published are the directories of the modules that get a tag.
-var published = []string{".", "clientgo", "controllerruntime", "websocket", "prom"}
+var published = []string{".", "clientgo", "controllerruntime", "websocket", "prom", "etcd", "lwfields"}
+
+// tools are those of them that are programs.
+var tools = map[string]bool{"lwfields": true}
 
 func main() {
 	flag.Parse()
@@ -59,19 +62,22 @@ func run(ctx context.Context) (err error) {
 	if err := r.environment(ctx); err != nil {
 		return err
 	}
-	var paths []string
-	for _, dir := range published {
+	paths := make([]string, len(published))
+	for i, dir := range published {
 		done := progress.Start(os.Stderr, "publish "+dir)
-		path, err := r.publish(ctx, dir)
+		paths[i], err = r.publish(ctx, dir)
 		done()
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", dir, err)
 		}
-		paths = append(paths, path)
 	}
-	for _, path := range paths {
+	for i, path := range paths {
 		done := progress.Start(os.Stderr, "go get "+path)
-		err := r.get(ctx, path)
+		get := r.get
+		if tools[published[i]] {
+			get = r.getTool
+		}
+		err := get(ctx, path)
 		done()
 		if err != nil {
 			return fmt.Errorf("go get %s@%s: %w", path, version, err)
@@ -181,6 +187,24 @@ func (r *release) get(ctx context.Context, path string) error {
 	asks, err := output(ctx, dir, r.env, "go", "list", "-m", "k8s.io/apimachinery")
 	fmt.Printf("ok  go get %s@%s, with %s", path, version, asks)
 	return err
+}
+
+// getTool adds a published program to a module that has nothing else, and builds it.
+func (r *release) getTool(ctx context.Context, path string) error {
+	dir, err := os.MkdirTemp(r.dir, "user-")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/user\n\ngo 1.26.0\n"), 0o644); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"get", "-tool", path + "@" + version}, {"build", "-o", os.DevNull, path}} {
+		if _, err := output(ctx, dir, r.env, "go", args...); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("ok  go get -tool %s@%s\n", path, version)
+	return nil
 }
 
 // copied uses an example as its readers do: as a copy without replace directives.

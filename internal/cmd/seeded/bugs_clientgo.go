@@ -1,7 +1,7 @@
 package main
 
 const (
-	fakeFile        = "listwatch_fake.go"
+	fakeFile        = "listwatch.go"
 	clientgoPackage = "./clientgo"
 	compareFile     = "clientgo/capture_compare.go"
 )
@@ -34,4 +34,38 @@ var clientgoBugs = []bug{
 		"		same := !slices.ContainsFunc(changes, isClosed)\n", "		same := changes != nil\n")},
 	{name: "a stream that is refused and its list are two failures", run: "TestRecordsOfARefusal", in: clientgoPackage, edits: one(policyFile,
 		"		err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}\n", "		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}\n")},
+	{name: "a controller has synced before its handler was told", run: "TestControllerSyncs", in: clientgoPackage, edits: one("clientgo/controller.go",
+		"	if c.handle == nil {\n		return c.owned.HasSyncedChecker()\n", "	if true {\n		return c.owned.HasSyncedChecker()\n")},
+	{name: "a controller forgets its resyncs", run: "TestControllerStories", in: clientgoPackage, edits: one("clientgo/controller.go",
+		"logger, max(options.ResyncPeriod, 0))", "logger, 0)")},
+	{name: "a controller forgets its transform", run: "TestControllerStories", in: clientgoPackage, edits: one("clientgo/controller.go",
+		"	o.source.transform = options.Transform\n", "")},
+	{name: "the gauge of the process's provider does not fall", run: "TestMetricsOfTheProcess", in: clientgoPackage, edits: one("clientgo/metrics.go",
+		"	for q.len > int(value) {\n", "	for false {\n")},
+	{name: "the gauge of the process's provider is not set while nothing waits", run: "TestMetricsOfTheProcess", in: clientgoPackage, edits: one("clientgo/metrics.go",
+		"	for first := !q.set; ", "	for first := false; ")},
+	{name: "a list that a store has refused is not made again", run: "TestReflectorOfAStoreThatRefuses", in: clientgoPackage, edits: one("clientgo/storesink.go",
+		"	s.failed.Store(err != nil)\n", "")},
+	{name: "a store is told that what was modified is new", run: "TestReflectorStories", in: clientgoPackage, edits: one("clientgo/storesink.go",
+		"s.store.Update(ev.Object))", "s.store.Add(ev.Object))")},
+	{name: "a reflector runs twice at a time", run: "TestReflectorRunsAgain", in: clientgoPackage, edits: one("clientgo/storesink.go",
+		"running: make(chan struct{}, 1),", "running: make(chan struct{}, 2),")},
+	{name: "a store has no resyncs", run: "TestReflectorStories", in: clientgoPackage, edits: one("clientgo/storesink.go",
+		"	if r.options.ResyncPeriod <= 0 {", "	if true {")},
+	{name: "a watch from a version begins again after a 410", run: "TestRetryWatcherEnds", in: clientgoPackage, edits: one("clientgo/retrywatcher.go",
+		"		s.listed = true\n", "")},
+	{name: "a watch that is forbidden is tried for ever", run: "TestRetryWatcherEnds", in: clientgoPackage, edits: one("clientgo/retrywatcher.go",
+		"	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {", "	if apierrors.IsUnauthorized(err) {")},
+	{name: "a watch from a version passes bookmarks on", run: "TestRetryWatcherStories", in: clientgoPackage, edits: one("clientgo/retrywatcher.go",
+		"ok && ev.Type != watch.Bookmark {", "ok || ev.Type == watch.Bookmark {\n		if obj == nil {\n			obj = statusOf(errors.New(\"a bookmark\"))\n		}")},
+	{name: "a factory follows what nobody wants", run: "TestUseAll", in: clientgoPackage, edits: one("clientgo/useall.go",
+		"	case <-l.wanted:\n", "	default:\n")},
+	{name: "a factory waits for what nobody wants", run: "TestUseAll", in: clientgoPackage, edits: one("clientgo/useall.go",
+		"	if isClosed(l.wanted) {", "	if true {")},
+	{name: "a factory forgets its namespace", run: "TestUseAll", in: clientgoPackage, edits: one("clientgo/useall.go",
+		"	return ns.String(), !tweak.IsNil(), true", "	return \"\", !tweak.IsNil(), ns.IsValid()")},
+	{name: "a factory's list options are lost", run: "TestUseAllRefuses", in: clientgoPackage, edits: one("clientgo/useall.go",
+		"	case tweaked && o.TweakListOptions == nil:", "	case tweaked && namespace == \"none\":")},
+	{name: "a dynamic factory starts informers after its shutdown", run: "TestFactories", in: "./clientgo/factories", edits: one("clientgo/factories/factories.go",
+		"		if !i.started && !f.shut {", "		if !i.started {")},
 }

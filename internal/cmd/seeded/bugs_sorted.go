@@ -1,0 +1,65 @@
+package main
+
+const (
+	btreeFile  = "internal/table/btree.go"
+	orderFile  = "internal/table/order.go"
+	sortedFile = "index_sorted.go"
+)
+
+// sortedBugs are of sorted indexes.
+var sortedBugs = []bug{
+	{name: "sorted: what was captured is changed", run: "TestBtree", in: "./internal/table", edits: one(btreeFile,
+		"	t.era++\n	return t.root\n", "	return t.root\n")},
+	{name: "sorted: the lower half forgets how many it has", run: "TestBtree", in: "./internal/table", edits: one(btreeFile,
+		"	nd.n -= right.n\n", "")},
+	{name: "sorted: two nodes become one with the mark of neither", run: "TestOrderIsShallow", in: "./internal/table", edits: one(btreeFile,
+		"		a.lows[from] = nd.lows[i+1]\n", "		_ = from\n")},
+	{name: "sorted: an empty node stays", run: "TestOrderIsShallow", in: "./internal/table", edits: one(btreeFile,
+		"	if kid.n == 0 {\n", "	if kid.n < 0 {\n")},
+	{name: "sorted: nodes are never joined", run: "TestOrderIsShallow", in: "./internal/table", edits: one(btreeFile,
+		">= width/4 {", ">= 0 {")},
+	{name: "sorted: a merge forgets what comes last", run: "TestBtree", in: "./internal/table", edits: one(btreeFile,
+		"	t.fill(append(all, fresh...))\n", "	t.fill(all)\n")},
+	{name: "sorted: the last of a page is missing", run: "TestModel|TestOrder", in: "./internal/table", edits: one(btreeFile,
+		"	for i := max(from, 0); i < min(to, len(nd.objs)); i++ {", "	for i := max(from, 0); i < min(to, len(nd.objs))-1; i++ {")},
+	{name: "sorted: an object with another value is in both places", run: "TestModel", in: "./internal/table", edits: one(orderFile,
+		"	if was.ok && was.mark != is {\n", "	if was.ok && was.mark == is {\n")},
+	{name: "sorted: NaN is kept", run: "TestModel", in: "./internal/table", edits: one(orderFile,
+		"	if value == value {\n		*was = placed[K]{is, true}", "	if true {\n		*was = placed[K]{is, true}")},
+	{name: "sorted: NaN is kept by a list", run: "TestModel", in: "./internal/table", edits: one(orderFile,
+		"		if value := d.values[i]; value == value {", "		if value := d.values[i]; true {")},
+	{name: "sorted: a snapshot has the present order", run: "TestModel|TestSessions", in: "./internal/table", edits: one(orderFile,
+		"			return one.content.(Ordered[K, T])\n", "			return o.Ordered()\n")},
+	{name: "sorted: a snapshot that is kept misses a new index", run: "TestSnapshotOfANewOrder", in: "./internal/table", edits: one("internal/table/index.go",
+		"		s.forgetSnapshotLocked() // which does not have it\n", "")},
+	{name: "sorted: readers wait for no write", run: "TestSessions", in: "./internal/table", edits: append(one(orderFile,
+		"func (d *orderDraft[K, T]) lock(int, int) { d.order.mu.Lock() }", "func (d *orderDraft[K, T]) lock(int, int) {}"),
+		edit{orderFile, "	d.order.mu.Unlock()\n	d.clear()\n", "	d.clear()\n"})},
+	{name: "sorted: a long commit shows at once", run: "TestOrderOfABatch", in: "./internal/table", edits: one(orderFile,
+		"	if o.staging {\n		return &o.next\n	}\n", "")},
+	{name: "sorted: what a long commit shows is not put in place", run: "TestOrderOfABatch", in: "./internal/table", edits: one(orderFile,
+		"	o.all, o.next, o.staging, o.shown = o.next, btree[K, T]{}, false, false\n", "	o.next, o.staging, o.shown = btree[K, T]{}, false, false\n")},
+	{name: "sorted: what panics stays where it was", run: "TestOrderOfAPanic", in: "./internal/table", edits: one(orderFile,
+		"		d.order.remove(shard, position)\n		return\n", "		return\n")},
+	{name: "sorted: marks stay where a shard was", run: "TestModel", in: "./internal/table", edits: one(orderFile,
+		"				marks[to] = was\n", "				marks[p] = was\n				_ = to\n")},
+	{name: "sorted: a page ends past what an int holds", run: "TestSortedIndex$", edits: one(sortedFile,
+		"min(max(n, 0), all-from)", "max(n, 0)")},
+	{name: "sorted: the top begins with the lowest", run: "TestSortedIndex$", edits: one(sortedFile,
+		"		s.Down(s.Len()-to, s.Len()-from)(yield)\n", "		s.Down(from, to)(yield)\n")},
+	{name: "sorted: a range has its end", run: "TestSortedIndex$", edits: one(sortedFile,
+		"		s.Up(s.Place(from), s.Place(to))(yield)\n", "		s.Up(s.Place(from), s.Place(to)+1)(yield)\n")},
+	{name: "sorted: reads meet the commit of a graph", run: "TestReadsDuringABriefCommit", edits: one(sortedFile,
+		"	case ix.gate == nil:\n", "	case true:\n")},
+	// Groups of graphs.
+	{name: "a group does not ask its graphs whether they are healthy", run: "TestGroupModel|TestGroupOfGraphs", edits: one("group.go",
+		"			errs = append(errs, r.healthy(grace))\n", "")},
+	{name: "a group does not ask the groups in it", run: "TestGroupOfGraphs", edits: one("group.go",
+		"			errs = append(errs, r.Healthy(grace))\n", "")},
+	{name: "a group has a grace of its own", run: "TestGroupOfGraphs", edits: one("group.go",
+		"r.Status().healthy(grace)", "r.Status().Healthy()")},
+	{name: "a graph that hangs is healthy", run: "TestGroupOfGraphs", edits: one("graph_status.go",
+		"time.Since(s.StepBegan) >= grace:", "false:")},
+	{name: "a graph that has stopped is healthy", run: "TestGroupOfGraphs", edits: one("graph_status.go",
+		"	case isClosed(g.done):\n", "	case false:\n")},
+}

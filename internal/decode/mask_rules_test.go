@@ -1,0 +1,274 @@
+package decode
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+
+	"github.com/go-lw/lw/internal/prune"
+)
+
+// What each form of a path keeps, in JSON and in protobuf.
+func TestOnly(t *testing.T) {
+	c := newCarp(1)
+	c.Annotations = map[string]string{"example.com/a": "1", "example.com/b": "2", "other": "3"}
+	at := c.DeletionTimestamp
+	for name, tt := range map[string]struct {
+		only []string
+		set  func(want *carp.Carp)
+	}{
+		"nothing":                  {[]string{}, func(*carp.Carp) {}},
+		"a field":                  {[]string{"spec.nodeName"}, func(w *carp.Carp) { w.Spec.NodeName = "node" }},
+		"a struct":                 {[]string{"status"}, func(w *carp.Carp) { w.Status = c.Status }},
+		"a struct, and a part":     {[]string{"status.phase", "status"}, func(w *carp.Carp) { w.Status = c.Status }},
+		"a map":                    {[]string{"metadata.labels"}, func(w *carp.Carp) { w.Labels = c.Labels }},
+		"a key":                    {[]string{"metadata.labels.app"}, func(w *carp.Carp) { w.Labels = map[string]string{"app": "carp"} }},
+		"a key with dots":          {[]string{"metadata.annotations.example.com/a"}, func(w *carp.Carp) { w.Annotations = map[string]string{"example.com/a": "1"} }},
+		"keys that begin so":       {[]string{"metadata.annotations.example.com/*"}, func(w *carp.Carp) { w.Annotations = map[string]string{"example.com/a": "1", "example.com/b": "2"} }},
+		"a key that is not there":  {[]string{"metadata.labels.none"}, func(*carp.Carp) {}},
+		"the number of keys":       {[]string{"metadata.labels?"}, func(w *carp.Carp) { w.Labels = map[string]string{"a": "", "app": ""} }},
+		"the keys, and one":        {[]string{"metadata.labels?", "metadata.labels.a"}, func(w *carp.Carp) { w.Labels = map[string]string{"a": "b", "app": ""} }},
+		"the elements of a list":   {[]string{"status.conditions?"}, func(w *carp.Carp) { w.Status.Conditions = make([]carp.CarpCondition, 3) }},
+		"a field of a list":        {[]string{"status.conditions.type"}, func(w *carp.Carp) { w.Status.Conditions = []carp.CarpCondition{{Type: "Ready"}, {Type: "Other"}, {}} }},
+		"the elements of strings":  {[]string{"metadata.finalizers?"}, func(w *carp.Carp) { w.Finalizers = []string{"", ""} }},
+		"whether a time is there":  {[]string{"metadata.deletionTimestamp?"}, func(w *carp.Carp) { w.DeletionTimestamp = at }},
+		"whether a string is":      {[]string{"spec.nodeName?"}, func(w *carp.Carp) { w.Spec.NodeName = "node" }},
+		"whether a struct is":      {[]string{"spec?"}, func(*carp.Carp) {}},
+		"whether a pointer is nil": {[]string{"spec.terminationGracePeriodSeconds?"}, func(w *carp.Carp) { w.Spec.TerminationGracePeriodSeconds = c.Spec.TerminationGracePeriodSeconds }},
+	} {
+		want := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace, UID: c.UID, ResourceVersion: c.ResourceVersion}}
+		tt.set(want)
+		d := newDecoder[*carp.Carp](t, Options{Only: tt.only})
+		o := messageOf(d, mustMarshal(t, c))
+		if diff := cmp.Diff(want, o.Value); o.Err != nil || diff != "" {
+			t.Errorf("%s, protobuf: error %v (-want +got):\n%s", name, o.Err, diff)
+		}
+		if diff := cmp.Diff(want, mustDecode[*carp.Carp](t, d, mustJSON(t, c))); diff != "" {
+			t.Errorf("%s, JSON (-want +got):\n%s", name, diff)
+		}
+		if d.kind != "Carp" || d.apiVersion == "" {
+			t.Errorf("%s: the kind is %q of %q", name, d.kind, d.apiVersion)
+		}
+	}
+}
+
+// A map of which no key is kept is nil in every encoding, whether it is Drop or Only that leaves them
+// out. A map whose keys are counted is as it comes.
+func TestMapsWithoutKeys(t *testing.T) {
+	c := newCarp(1)
+	for name, opts := range map[string]Options{
+		"Drop": {Drop: []string{"metadata.labels.a", "metadata.labels.app", "spec.nodeSelector.os"}}, "Only": {Only: []string{"metadata.labels.b", "spec.nodeSelector.b*"}},
+	} {
+		d := newDecoder[*carp.Carp](t, opts)
+		for _, got := range []*carp.Carp{mustDecode[*carp.Carp](t, d, mustJSON(t, c)), messageOf(d, mustMarshal(t, c)).Value.(*carp.Carp), mustDecode[*carp.Carp](t, d, []byte(`{"metadata":{"labels":{}}}`))} {
+			if got.Labels != nil || got.Spec.NodeSelector != nil {
+				t.Errorf("%s: %#v, %#v", name, got.Labels, got.Spec.NodeSelector)
+			}
+		}
+	}
+	d := newDecoder[*carp.Carp](t, Options{Only: []string{"metadata.labels?"}})
+	if got := mustDecode[*carp.Carp](t, d, []byte(`{"metadata":{"labels":{}}}`)); got.Labels == nil {
+		t.Error("a map without keys, of which the number of keys is kept, is nil")
+	}
+}
+
+// Objects without a type have the members that are kept, and what identifies them.
+func TestOnlyUntyped(t *testing.T) {
+	data := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1","labels":{"app":"x","app.k8s.io/name":"y"},"generation":3},` +
+		`"spec":{"nodeName":"node","containers":[{"name":"c","image":"i"},{"name":"d"}],"priority":5,"hosts":["x","y"]}}`)
+	d := newDecoder[*unstructured.Unstructured](t, Options{Only: []string{
+		"metadata.labels.app.k8s.io/name", "spec.containers.name", "spec.priority.x", "spec.hosts?", "spec.none",
+	}})
+	for range 3 {
+		got := mustDecode[*unstructured.Unstructured](t, d, data).Object
+		want := map[string]any{
+			"apiVersion": "v1", "kind": "Pod",
+			"metadata": map[string]any{"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": map[string]any{"app.k8s.io/name": "y"}},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "c"}, map[string]any{"name": "d"}}, "hosts": []any{"", ""}},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// A path that cannot be followed is an error that names it, and the option.
+func TestWrongPaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"spec.nodeNam": `spec: decode.podSpec has no "nodeNam" to keep`, "x": `decode.pod has no "x" to keep`, "": `decode.pod has no "" to keep`, "?": `decode.pod has no "" to keep`,
+		"spec.nodeName.x": `spec: nodeName: string has no "x" to keep`, "spec.*": `spec: decode.podSpec has no "*" to keep`, "metadata.labels.": `metadata: labels: map[string]string has no "" to keep`,
+		"metadata.creationTimestamp.time": `metadata: creationTimestamp: v1.Time decodes itself: it has no "time" to keep`, "spec.containers.ports.x?": `has no "x" to keep`,
+		"spec.nodeName??": `spec: decode.podSpec has no "nodeName?" to keep`,
+	} {
+		for _, only := range [][]string{{path}, {"spec", "metadata", path}} {
+			_, err := New(reflect.TypeFor[*pod](), Options{Only: only})
+			wrong, ok := errors.AsType[*PathError](err)
+			if !ok || wrong.Option != "Only" || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %s", only, err, want)
+			}
+		}
+	}
+	for _, path := range []string{"spec.nodeName", "spec.nodeName?", "metadata.labels.*", "metadata.labels.a.b/c?", "metadata.labels.a*?", "spec.containers.livenessProbe.httpGet.port", "kind"} {
+		if _, err := New(reflect.TypeFor[*pod](), Options{Only: []string{path}}); err != nil {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+	if _, err := New(reflect.TypeFor[*pod](), Options{Drop: []string{"spec.nodeName?"}}); err == nil {
+		t.Error("Drop has taken a path of Only")
+	}
+	// What decodes itself is whole or not at all.
+	if _, err := New(reflect.TypeFor[*textual](), Options{Only: []string{}}); err == nil {
+		t.Error("a type that decodes itself has got a mask")
+	}
+	// Without the names of an identity, an object has what it has.
+	type small struct {
+		Metadata struct{ Name string } `json:"metadata"`
+		Kind     string                `json:"kind"`
+		Spec     string                `json:"spec"`
+	}
+	d := newDecoder[*small](t, Options{Only: []string{}})
+	got := mustDecode[*small](t, d, []byte(`{"kind":"Small","metadata":{"Name":"a"},"spec":"b"}`))
+	if got.Spec != "" || got.Kind != "Small" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A struct of which nothing is kept that has memory of its own is no part: to hash all of its bytes
+// costs more than to pass over them.
+func TestMaskedParts(t *testing.T) {
+	for only, want := range map[string]string{
+		"spec.nodeName": "", "spec": "spec", "spec.nodeName status.phase metadata.labels": "labels", "status.conditions.type": "status",
+		"spec.terminationGracePeriodSeconds metadata.labels.app": "labels", "metadata": "labels annotations ownerReferences finalizers managedFields",
+	} {
+		var names []string
+		if l := newDecoder[*carp.Carp](t, Options{Only: strings.Fields(only)}).root.layout; l != nil {
+			for _, f := range l.parts {
+				names = append(names, f.name)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("only %s: the parts are %q, want %q", only, got, want)
+		}
+	}
+}
+
+// What is left out costs no memory, typed or not.
+func TestOnlyAllocates(t *testing.T) {
+	data := podJSON(1)
+	for name, d := range map[string]*Decoder{
+		"typed":   newDecoder[*pod](t, Options{Only: []string{"spec.nodeName", "status.phase"}}),
+		"untyped": newDecoder[*unstructured.Unstructured](t, Options{Only: []string{"spec.nodeName", "status.phase"}}),
+	} {
+		most := map[string]float64{"typed": 6, "untyped": 24}[name]
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := decodeOne(d, data); err != nil {
+				t.Fatal(err)
+			}
+		}); n > most {
+			t.Errorf("%s: %v allocations, at most %v", name, n, most)
+		}
+	}
+}
+
+// With any mask, an object of any bytes is what is left of the whole one. There is no error where the
+// whole object has none, and a syntax error wherever it has one.
+func FuzzMask(f *testing.F) {
+	c := mustJSON(f, newCarp(1))
+	more := newCarp(2)
+	more.Labels["l1"], more.Finalizers = "x", append(more.Finalizers, "more")
+	for mask := range uint64(12) {
+		f.Add(mask, false, c)
+		f.Add(mask, true, mustMarshal(f, newCarp(1)))
+		f.Add(mask, false, joined("JSON", c, mustJSON(f, more)))
+		f.Add(mask, true, joined("protobuf", mustMarshal(f, newCarp(1)), mustMarshal(f, more)))
+		f.Add(mask, false, []byte(`{"metadata":{"name":"a","labels":{"a":null,"app":5}},"spec":{"nodeName":1e400},"status":[{"a":"\ud800"}]}`))
+		f.Add(mask, false, []byte(`{"status":{"conditions":[{"type":"a"},null,{"type":"b","status":"c"}],"conditions":[null,{"status":"d"}]},"spec":{"nodeSelector":{}}} `))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, protobuf bool, data []byte) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		opts := Options{Only: prune.Random(rng, reflect.TypeFor[carp.Carp](), maskKeys...), Share: seed%3 == 0}
+		masked, whole := newDecoder[*carp.Carp](t, opts), newDecoder[*carp.Carp](t, Options{})
+		decode := func(d *Decoder) (any, error) {
+			if protobuf {
+				o := messageOf(d, slices.Clone(data))
+				return o.Value, o.Err
+			}
+			return decodeOne(d, slices.Clone(data))
+		}
+		want, wantErr := decode(whole)
+		for range 2 {
+			got, err := decode(masked)
+			syntax, _ := errors.AsType[*SyntaxError](wantErr)
+			switch {
+			case err != nil && wantErr == nil, err == nil && syntax != nil:
+				t.Fatalf("only %q of %q: error %v, and %v of the whole object", opts.Only, data, err, wantErr)
+			case err != nil || wantErr != nil:
+				continue
+			}
+			left := copied(want)
+			prune.Object(left, nil, opts.Only)
+			if !reflect.DeepEqual(left, got) {
+				t.Fatalf("only %q of %q (-want +got):\n%s", opts.Only, data, cmp.Diff(left, got))
+			}
+		}
+	})
+}
+
+// Of a name that comes twice, each sort of value is what is left of what apimachinery merges.
+func TestMaskedNamesTwice(t *testing.T) {
+	for _, only := range []string{"status.conditions.type", "status.conditions?", "metadata.finalizers?", "metadata.labels.a", "spec.nodeName", "status.conditions.status status.infos.b"} {
+		for _, text := range []string{
+			`{"status":{"conditions":[{"type":"a","status":"x"},{"type":"b"}],"conditions":[{"status":"y"},null,{"type":"d"}],"infos":[{"b":"1"}],"infos":[]},"metadata":{"finalizers":["a"],"finalizers":["b","c"]}}`,
+			`{"status":{"conditions":[{"type":"a"},{"type":"b"},{"type":"c"}]},"status":{"conditions":[{}]},"status":{"conditions":[{},{},{},{}]},"metadata":{"labels":{"a":"1"},"labels":{"b":"2"},"labels":{}}}`,
+			`{"status":{"conditions":[{"type":"a"}]},"status":{"conditions":null},"spec":{"nodeName":"a"},"spec":{"nodeName":null},"spec":null,"metadata":{"labels":{"a":"1"},"labels":null}}`,
+		} {
+			if !json.Valid([]byte(text)) {
+				t.Fatal(text)
+			}
+			want := &carp.Carp{}
+			if err := unmarshal([]byte(text), want); err != nil {
+				t.Fatal(err)
+			}
+			prune.Object(want, nil, strings.Fields(only))
+			d := newDecoder[*carp.Carp](t, Options{Only: strings.Fields(only)})
+			if diff := cmp.Diff(want, mustDecode[*carp.Carp](t, d, []byte(text))); diff != "" {
+				t.Errorf("only %s of %s (-want +got):\n%s", only, text, diff)
+			}
+		}
+	}
+}
+
+// An opaque decodes itself from protobuf.
+type opaque struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		A, B string
+	} `json:"spec"`
+}
+
+func (o *opaque) Unmarshal([]byte) error { return nil }
+
+// A server is not asked for protobuf of a type that decodes itself from it, if something is to be
+// left out.
+func TestProtobufOfMasks(t *testing.T) {
+	for _, tt := range []struct {
+		opts Options
+		want bool
+	}{{Options{}, true}, {Options{Only: []string{"spec.A"}}, false}, {Options{Only: []string{}}, false}, {Options{Drop: []string{"spec.A"}}, false}} {
+		if got := newDecoder[*opaque](t, tt.opts).Protobuf(); got != tt.want {
+			t.Errorf("%+v: protobuf: %v", tt.opts, got)
+		}
+	}
+	if !newDecoder[*carp.Carp](t, Options{Only: []string{"spec.nodeName"}}).Protobuf() {
+		t.Error("a generated type with a mask is not asked for in protobuf")
+	}
+}

@@ -1,0 +1,253 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/prune"
+)
+
+// maskKeys are keys that the maps of the tests' objects have, and some that they have not.
+var maskKeys = []string{"a", "app", "l0", "l1", "os", "n", "more", "memory", "app.example/label-1", "example/config-hash", "pod-template-hash", "x.y/z"}
+
+// A maskedKind is a kind of objects that are decoded with masks.
+type maskedKind struct {
+	typ   reflect.Type
+	forms map[string]func(t testing.TB, obj any) []byte
+	// draw draws an object; change changes one for its next version.
+	draw   func(t *rapid.T) any
+	change func(t *rapid.T, obj any)
+}
+
+func alphabetical(t testing.TB, obj any) []byte {
+	var m map[string]any
+	if err := json.Unmarshal(mustJSON(t, obj), &m); err != nil {
+		t.Fatal(err)
+	}
+	return mustJSON(t, m)
+}
+
+var maskedKinds = map[string]maskedKind{
+	"Carp": {
+		typ: reflect.TypeFor[*carp.Carp](),
+		forms: map[string]func(t testing.TB, obj any) []byte{
+			"JSON": func(t testing.TB, obj any) []byte { return mustJSON(t, obj) }, "alphabetical JSON": alphabetical,
+			"protobuf": func(t testing.TB, obj any) []byte { return mustMarshal(t, obj.(*carp.Carp)) },
+			"CBOR":     func(t testing.TB, obj any) []byte { return mustCBOR(t, obj) },
+		},
+		draw:   func(t *rapid.T) any { return newCarp(rapid.IntRange(0, 1).Draw(t, "carp")) },
+		change: func(t *rapid.T, obj any) { changeCarp(t, obj.(*carp.Carp)) },
+	},
+	"Pod": {
+		typ: reflect.TypeFor[*pod](),
+		forms: map[string]func(t testing.TB, obj any) []byte{
+			"JSON": func(t testing.TB, obj any) []byte { return mustJSON(t, obj) }, "alphabetical JSON": alphabetical,
+			"CBOR": func(t testing.TB, obj any) []byte { return mustCBOR(t, obj) },
+		},
+		draw: func(t *rapid.T) any {
+			p := &pod{}
+			if err := unmarshal(podJSON(rapid.IntRange(0, 1).Draw(t, "pod")), p); err != nil {
+				t.Fatal(err)
+			}
+			return p
+		},
+		change: func(t *rapid.T, obj any) {
+			p, n := obj.(*pod), rapid.IntRange(0, 2).Draw(t, "value")
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
+			case 0:
+				p.Labels = map[string]string{"a": fmt.Sprint(n), "l1": "x"}
+			case 1:
+				p.Spec.Containers = p.Spec.Containers[:min(n, len(p.Spec.Containers))]
+			case 2:
+				p.Spec.NodeName = fmt.Sprint(n)
+			case 3:
+				p.Status.Conditions = p.Status.Conditions[:min(n, len(p.Status.Conditions))]
+			case 4:
+				p.Spec.NodeSelector = nil
+			case 5:
+				p.Annotations = map[string]string{}
+			case 6:
+				p.Status.PodIPs = append(p.Status.PodIPs, p.Status.PodIPs...)
+			}
+		},
+	},
+	"Mixed": {
+		typ: reflect.TypeFor[*mixed](),
+		forms: map[string]func(t testing.TB, obj any) []byte{
+			"JSON": func(t testing.TB, obj any) []byte { return mustJSON(t, obj) }, "CBOR": func(t testing.TB, obj any) []byte { return mustCBOR(t, obj) },
+		},
+		draw:   func(t *rapid.T) any { return drawMixed(t) },
+		change: func(t *rapid.T, obj any) { obj.(*mixed).Spec = drawSpec(t, 1) },
+	},
+}
+
+// streamsOf returns an event and a list of the object that is data in the given form.
+func streamsOf(t testing.TB, kind, form string, data []byte) (event, list []byte, enc Encoding) {
+	switch form {
+	case "protobuf":
+		u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: carpGV.String(), Kind: "Carp"}, Raw: data}
+		raw := mustMarshal(t, &u)
+		l := mustMarshal(t, &metav1.List{Items: []runtime.RawExtension{}})
+		// Field 2 of a list's message is an item.
+		l = append(binary.AppendUvarint(append(l, bytesTag(2)...), uint64(len(data))), data...)
+		return frameOf(t, "ADDED", append([]byte("k8s\x00"), raw...)), append([]byte("k8s\x00"), mustMarshal(t, &runtime.Unknown{
+			TypeMeta: runtime.TypeMeta{APIVersion: carpGV.String(), Kind: "CarpList"}, Raw: l})...), Protobuf
+	case "CBOR":
+		return []byte("\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object" + string(data)), fmt.Appendf(nil, "\xd9\xd9\xf7\xa2\x44kind%c%sList\x45items\x81%s", 0x44+len(kind), kind, data[3:]), CBOR
+	}
+	return fmt.Appendf(nil, "{\"type\":\"ADDED\",\"object\":%s}\n", data), fmt.Appendf(nil, `{"kind":"%sList","items":[%s]}`, kind, data), JSON
+}
+
+// readOne returns the object of an event, or of a list, of data.
+func readOne(t testing.TB, d *Decoder, kind, form string, data []byte, listing bool) any {
+	event, list, enc := streamsOf(t, kind, form, data)
+	var got any
+	keep := func(o Object) error {
+		got = o.Value
+		return o.Err
+	}
+	var err error
+	if listing {
+		_, err = d.List(bytes.NewReader(list), enc, keep)
+	} else {
+		err = d.Watch(bytes.NewReader(event), enc, func(e Event) error { return keep(e.Object) })
+	}
+	if err != nil {
+		t.Fatalf("%s: %v: %q", form, err, data)
+	}
+	return got
+}
+
+// What is decoded with Only and Drop is what is left of the whole object: in every encoding, typed
+// and not, from lists, from events, and from events of an object that has a version before.
+func TestMaskEqualsPrune(t *testing.T) {
+	for name, kind := range maskedKinds {
+		for _, typ := range []reflect.Type{kind.typ, reflect.TypeFor[*unstructured.Unstructured]()} {
+			t.Run(name+"/"+typ.Elem().Name(), func(t *testing.T) {
+				rapid.Check(t, func(t *rapid.T) {
+					rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "mask"), 1))
+					opts := Options{Share: rapid.Bool().Draw(t, "share"), Workers: -1}
+					opts.Only = prune.Random(rng, kind.typ, maskKeys...)
+					if rapid.IntRange(0, 3).Draw(t, "drop") == 0 {
+						for _, path := range prune.Random(rng, kind.typ, maskKeys...) {
+							if path != "metadata" && path != "kind" && path != "apiVersion" && !strings.HasPrefix(path, "metadata.n") && !strings.HasSuffix(path, "?") && !strings.HasSuffix(path, "*") {
+								opts.Drop = append(opts.Drop, path)
+							}
+						}
+					}
+					if rapid.IntRange(0, 9).Draw(t, "all") == 0 {
+						opts.Only = nil
+					}
+					var last any
+					masked, err := New(typ, opts)
+					if err != nil {
+						t.Fatal(err)
+					}
+					masked.ReuseFrom(func(string, string) any { return last })
+					whole, err := New(typ, Options{Workers: -1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					obj := kind.draw(t)
+					for range rapid.IntRange(1, 5).Draw(t, "versions") {
+						form := rapid.SampledFrom(sortedKeys(kind.forms)).Draw(t, "form")
+						if form == "protobuf" && (typ != kind.typ || !masked.Protobuf()) {
+							form = "JSON"
+						}
+						listing := rapid.Bool().Draw(t, "listing")
+						data := kind.forms[form](panics{}, obj)
+						want := readOne(panics{}, whole, name, form, data, listing)
+						prune.Object(want, opts.Drop, opts.Only)
+						var was any
+						if last != nil {
+							was = copied(last)
+						}
+						got := readOne(panics{}, masked, name, form, data, listing)
+						if !reflect.DeepEqual(want, got) {
+							t.Fatalf("%s, only %q, drop %q, listing %v (-want +got):\n%s\nof %q", form, opts.Only, opts.Drop, listing, cmp.Diff(want, got, sameJSON), data)
+						}
+						if last != nil && !reflect.DeepEqual(was, last) {
+							t.Fatalf("the version before was changed (-was +is):\n%s", cmp.Diff(was, last, sameJSON))
+						}
+						last = got
+						if rapid.Bool().Draw(t, "change") {
+							obj.(metav1.Object).SetResourceVersion(fmt.Sprint(rapid.IntRange(1000, 9999).Draw(t, "version")))
+							kind.change(t, obj)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// copied returns a copy of obj as far as JSON has it, with no memory in common.
+func copied(obj any) any {
+	v := reflect.New(reflect.TypeOf(obj).Elem())
+	deepCopy(v.Elem(), reflect.ValueOf(obj).Elem())
+	return v.Interface()
+}
+
+// deepCopy sets to to a copy of from.
+func deepCopy(to, from reflect.Value) {
+	to.Set(from)
+	switch from.Kind() {
+	case reflect.Pointer:
+		if !from.IsNil() {
+			to.Set(reflect.New(from.Type().Elem()))
+			deepCopy(to.Elem(), from.Elem())
+		}
+	case reflect.Interface:
+		if !from.IsNil() {
+			v := reflect.New(from.Elem().Type()).Elem()
+			deepCopy(v, from.Elem())
+			to.Set(v)
+		}
+	case reflect.Slice:
+		if !from.IsNil() {
+			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+			for i := range from.Len() {
+				deepCopy(to.Index(i), from.Index(i))
+			}
+		}
+	case reflect.Map:
+		if !from.IsNil() {
+			to.Set(reflect.MakeMap(from.Type()))
+			for it := from.MapRange(); it.Next(); {
+				v := reflect.New(from.Type().Elem()).Elem()
+				deepCopy(v, it.Value())
+				to.SetMapIndex(it.Key(), v)
+			}
+		}
+	case reflect.Struct:
+		for i := range from.NumField() {
+			if from.Type().Field(i).IsExported() {
+				deepCopy(to.Field(i), from.Field(i))
+			}
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var all []string
+	for k := range m {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,31 @@
+package decode
+
+// One decodes data, which is one object and nothing else. With Protobuf, data begins with the magic
+// and the envelope of an object. Data that is no JSON or no protobuf is the object's Err, as is what
+// does not fit its type. One keeps nothing of data.
+//
+// The kind is not checked: a store of single objects has no list that could be of another kind.
+func (d *Decoder) One(data []byte, enc Encoding) Object {
+	var obj Object
+	var err error
+	switch enc {
+	case Protobuf:
+		var u envelope
+		if err = u.open(d, data); err == nil {
+			obj, err = d.decodeMessage(u.raw)
+			obj.Ident.Kind, obj.Ident.APIVersion = u.kind, u.apiVersion
+		}
+	case CBOR:
+		data = CBORToJSON(data)
+		fallthrough
+	default:
+		var ev Event
+		ev, err = d.decodeItem(data, 0)
+		obj = ev.Object
+		d.releaseInput()
+	}
+	if err != nil {
+		return Object{Err: err}
+	}
+	return obj
+}

@@ -1,0 +1,102 @@
+package proof
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/go-lw/lw/internal/apiserver"
+)
+
+// A roamer sends each request to another of several servers, in turn: the pages of a list, the
+// watch after it, and the question what a server had. A client behind a load balancer does so.
+type roamer struct {
+	servers []*http.Client
+
+	mu   sync.Mutex // guards the fields below
+	next int
+	open map[*roamed]bool
+}
+
+// A roamed is an answer that is being read.
+type roamed struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+	left   bool // guarded by the roamer's mu
+	of     *roamer
+}
+
+func (r *roamer) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	to := r.servers[r.next%len(r.servers)]
+	r.next++
+	r.mu.Unlock()
+	ctx, cancel := context.WithCancel(req.Context())
+	resp, err := to.Transport.RoundTrip(req.Clone(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	body := &roamed{ReadCloser: resp.Body, cancel: cancel, of: r}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open = map[*roamed]bool{}
+	}
+	r.open[body] = true
+	resp.Body = body
+	return resp, nil
+}
+
+// CloseIdleConnections is what an http.Client calls.
+func (r *roamer) CloseIdleConnections() {
+	for _, c := range r.servers {
+		c.CloseIdleConnections()
+	}
+}
+
+// move leaves the servers in the middle of whatever they answer.
+func (r *roamer) move() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for body := range r.open {
+		body.left = true
+		body.cancel()
+	}
+}
+
+func (b *roamed) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	if b.left {
+		err = io.ErrUnexpectedEOF // as if the connection had broken
+	}
+	return n, err
+}
+
+func (b *roamed) Close() error {
+	b.of.mu.Lock()
+	delete(b.of.open, b)
+	b.of.mu.Unlock()
+	b.cancel()
+	return b.ReadCloser.Close()
+}
+
+// roamFaults are what a client that roams may do at any time.
+var roamFaults = []proofFault{
+	{id: "V04", name: "client goes elsewhere", web: func(w *world, _ *apiserver.Server, _ int) {
+		if s, ok := w.server.(*web); ok && s.roamer != nil {
+			s.roamer.move()
+		}
+	}},
+}
+
+func roams(s partServer) bool {
+	over, ok := s.(*web)
+	return ok && over.roamer != nil
+}

@@ -1,0 +1,29 @@
+package request_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-lw/lw/internal/request"
+)
+
+// TestRecall: each source has a memory of its own for each reflector, and none without one.
+func TestRecall(t *testing.T) {
+	fresh := func() *int { return new(int) }
+	one, other := request.WithMemo(context.Background()), request.WithMemo(context.Background())
+	if m := request.Recall(context.Background(), "a", fresh); m != nil {
+		t.Errorf("without a reflector: %v", m)
+	}
+	*request.Recall(one, "a", fresh) = 1
+	for _, tt := range []struct {
+		ctx    context.Context
+		source string
+		want   int
+	}{{one, "a", 1}, {one, "b", 0}, {other, "a", 0}} {
+		ctx, cancel := context.WithCancel(tt.ctx)
+		if got := *request.Recall(ctx, tt.source, fresh); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.source, got, tt.want)
+		}
+		cancel()
+	}
+}
