@@ -6,10 +6,12 @@ replace (
 	github.com/go-lw/lw => ../
 	github.com/go-lw/lw/clientgo => ../clientgo
 	github.com/go-lw/lw/controllerruntime => ../controllerruntime
+	github.com/go-lw/lw/prom => ../prom
 )
 
 require (
 	github.com/go-lw/lw/controllerruntime v0.1.0
+	github.com/google/btree v1.1.3
 	github.com/google/go-cmp v0.7.0
 	golang.org/x/sys v0.47.0
 	k8s.io/api v0.37.2
@@ -23,6 +25,7 @@ require (
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/go-lw/lw/clientgo v0.1.0 // indirect
+	github.com/go-lw/lw/prom v0.1.0 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect

@@ -140,12 +140,11 @@ func demo(ctx context.Context, url string) error {
 		if err != nil {
 			return err
 		}
-		resp, err := http.Post(url+"/apis/example.io/v1/namespaces/shop/widgets", "application/json", bytes.NewReader(data))
+		status, err := post(ctx, url+"/apis/example.io/v1/namespaces/shop/widgets", data)
 		if err != nil {
 			return err
 		}
-		resp.Body.Close()
-		fmt.Printf("create %s: %s\n", w.Name, resp.Status)
+		fmt.Printf("create %s: %s\n", w.Name, status)
 	}
 	key := lw.Key{Namespace: "shop", Name: "widgets"}
 	count, err := lw.WaitFor(ctx, counts, key, func(c *Count) bool { return c != nil && c.Widgets == 4 })
@@ -154,4 +153,24 @@ func demo(ctx context.Context, url string) error {
 	}
 	fmt.Printf("%s has %d widgets, at version %s\n", count.Namespace, count.Widgets, count.ResourceVersion)
 	return nil
+}
+
+// post sends data, and returns the status of the answer. A collection that is not served yet answers
+// with 429 and a Retry-After of a second, as an API server that begins does.
+func post(ctx context.Context, url string, data []byte) (status string, err error) {
+	for {
+		resp, err := http.Post(url, "application/json", bytes.NewReader(data))
+		if err != nil {
+			return "", err
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusTooManyRequests {
+			return resp.Status, nil
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
 }

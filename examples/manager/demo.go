@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -37,12 +39,14 @@ func demo(ctx context.Context, out io.Writer) error {
 		Host: server.URL(), Transport: server.Client().Transport,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	}
+	var board lw.Board
+	registry := prometheus.NewRegistry()
 	mgr, err := newManager(config, ctrl.Options{
 		Logger:  logr.FromSlogHandler(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Metrics: metricsserver.Options{BindAddress: "0"}, // no port
 		// A test may run this more than once in one process.
 		Controller: controllerconfig.Controller{SkipNameValidation: new(true)},
-	})
+	}, &board, registry)
 	if err != nil {
 		return err
 	}
@@ -106,6 +110,18 @@ func demo(ctx context.Context, out io.Writer) error {
 				return fmt.Errorf("%s: the server has %v, want %v", step.what, have, step.want)
 			}
 		}
+	}
+	fmt.Fprintln(out, "on the board:")
+	for name, s := range board.Informers() {
+		fmt.Fprintf(out, "  %s: %v, %d objects, decoded by %s\n", name, s.Phase, s.Objects, s.Decoder)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "in the registry: %d series of lw by name\n", len(families))
+	if len(families) == 0 {
+		return errors.New("the registry has no series of the cache")
 	}
 	stop()
 	if err := <-ended; err != nil {

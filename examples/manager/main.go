@@ -9,7 +9,8 @@
 //	go run . -kubeconfig ~/.kube/config
 //
 // runs it on a cluster until Ctrl-C or SIGTERM. It writes a ConfigMap into each namespace that has
-// the label example.dev/team, and nothing else.
+// the label example.dev/team, and nothing else. http://localhost:8080/debug/lw shows what the cache
+// does, and /metrics there has its series.
 package main
 
 import (
@@ -17,19 +18,27 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/lwdebug"
 )
 
-// newManager returns a manager with the reconciler of this example.
-func newManager(config *rest.Config, opts ctrl.Options) (ctrl.Manager, error) {
-	// Without this line the cache is controller-runtime's own.
-	opts.NewCache = controllerruntime.NewCache
+// newManager returns a manager with the reconciler of this example. board shows what its cache does,
+// and registry gets the series of that.
+func newManager(config *rest.Config, opts ctrl.Options, board *lw.Board, registry prometheus.Registerer) (ctrl.Manager, error) {
+	// Without this line the cache is controller-runtime's own. With NewCache alone nobody sees what
+	// it does.
+	opts.NewCache = controllerruntime.NewCacheWith(controllerruntime.Options{Board: board, Metrics: registry})
 
 	mgr, err := ctrl.NewManager(config, opts)
 	if err != nil {
@@ -60,7 +69,16 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, ctrl.Options{Logger: logr.FromSlogHandler(slog.Default().Handler())})
+	var board lw.Board
+	mgr, err := newManager(config, ctrl.Options{
+		Logger: logr.FromSlogHandler(slog.Default().Handler()),
+		// The manager's own server has the page, beside /metrics. The page has names of objects and
+		// texts of errors: it is for those who may see these, and so is this address.
+		Metrics: metricsserver.Options{
+			BindAddress:   "localhost:8080",
+			ExtraHandlers: map[string]http.Handler{"/debug/lw": lwdebug.Handler(&board)},
+		},
+	}, &board, metrics.Registry)
 	if err != nil {
 		return err
 	}

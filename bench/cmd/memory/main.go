@@ -44,6 +44,7 @@ func run(n int) error {
 	defer client.CloseIdleConnections()
 	const url, asJSON = "http://server/api/v1/pods", "application/json"
 	managed := []string{"metadata.managedFields"}
+	read := lw.Fields{"metadata.labels", "spec.nodeName", "status.conditions.status", "status.conditions.type", "status.phase", "status.podIP"}
 	nodeSelector := "?fieldSelector=spec.nodeName%3D" + pods.Full(0).Spec.NodeName
 	rows := []struct {
 		name string
@@ -53,6 +54,7 @@ func run(n int) error {
 		{"with `Drop: metadata.managedFields`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Drop: managed})},
 		{"with `Share`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Share: true})},
 		{"with both", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Share: true, Drop: managed})},
+		{"with `Only` of six fields", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Only: read})},
 		{"one node's pods, by a field selector", followed(&lw.HTTP[*corev1.Pod]{URL: url + nodeSelector, Client: client, Accept: asJSON})},
 		{"`HTTP[*metav1.PartialObjectMetadata]`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client})},
 		{"with `Share` and `Drop`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client, Share: true, Drop: managed})},

@@ -21,7 +21,7 @@ const (
 func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
-		streamPieces(n, inTwo, "in two Writes"), streamPieces(n, inPieces, "in pieces of 1 KiB"), streamCBOR(n), listCBOR(n), streamWidgets(n), streamPlaces(n),
+		streamPieces(n, inTwo, "in two Writes"), streamPieces(n, inPieces, "in pieces of 1 KiB"), streamCBOR(n), listCBOR(n), streamWidgets(n), streamPlaces(n), streamMasked(n, JSON), streamMasked(n, Protobuf),
 		relist(n, streamed, JSON), relist(n, listed, JSON), relist(n, streamed, Protobuf),
 	}
 }
