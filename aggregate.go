@@ -8,9 +8,8 @@ import (
 
 // An Aggregate says what a group of objects amounts to. acc begins as the zero A; Add returns acc
 // with obj, and Remove without it. They may change acc and return it. Remove must undo Add exactly,
-// whatever came between, as with sums of integers. For minima, lists and sums of floating-point
-// numbers there is [GroupAll]. If one of them panics, the next step computes all groups from their
-// objects.
+// as with sums of integers. For minima, lists and sums of floating-point numbers there is
+// [GroupAll]. If one of them panics, the next step computes all groups from their objects.
 type Aggregate[T, A any] struct {
 	Add    func(acc A, obj T) A
 	Remove func(acc A, obj T) A

@@ -11,18 +11,16 @@ import (
 	"github.com/go-lw/lw/internal/names"
 )
 
-// A Board lists the informers, reflectors and graphs that have it in Options.Board or
-// GraphOptions.Board, from before their first request or step until their Run returns. Package
-// lwdebug shows it as a page and as JSON. The zero value is an empty board, which must not be
-// copied after first use. All methods are safe for concurrent use. They call no function of yours,
-// and wait for none.
+// A Board lists the informers, reflectors and graphs that have it in their options, until their Run
+// returns. Package lwdebug shows it as a page and as JSON. The zero value is an empty board, which
+// must not be copied after first use. All methods are safe for concurrent use, call no function of
+// yours, and wait for none.
 type Board struct {
 	informers, graphs roster
 }
 
-// Informers yields the name and the status, taken as it is yielded, of each informer and
-// [Reflector] that runs, sorted by name. The second of one name is called "name#2", and so on, as
-// long as it runs; Status.Informer has no such number.
+// Informers yields the name and the status of each informer and [Reflector] that runs, sorted by
+// name. The second of one name is called "name#2", and so on, as long as it runs.
 func (b *Board) Informers() iter.Seq2[string, Status] {
 	return func(yield func(string, Status) bool) {
 		for _, e := range b.informers.list() {

@@ -48,13 +48,12 @@ func coreOf(inf AnyInformer) *hubCore {
 // WaitFor waits until cond is true of the object of key in c, and returns that object. cond gets
 // the zero T (nil) while there is no such object, so a wait can also be for the end of an object.
 //
-// It waits until c has synced, and then calls cond with the object as it is, and after its changes.
-// It may pass over short states, but never over one that lasts. cond is called in the goroutine of
-// the caller, without a lock, perhaps more than once with one state. It must not change the object.
+// It waits until c has synced, and may pass over short states, but never over one that lasts. cond
+// is called in the goroutine of the caller, without a lock, perhaps more than once with one state.
 //
 // Give ctx a deadline. The error says what c is doing, and wraps its last failure, the cause of ctx
-// or [ErrStopped], and why a newer version of the object could not be used. A state for which cond
-// is true counts also if ctx is done or c has stopped. WaitFor panics if cond is nil.
+// or [ErrStopped], and why a newer version of the object could not be used. WaitFor panics if cond
+// is nil.
 func WaitFor[T Object](ctx context.Context, c Collection[T], key Key, cond func(obj T) bool) (T, error) {
 	if cond == nil {
 		panic("lw: WaitFor: nil condition")
@@ -82,26 +81,20 @@ func WaitFor[T Object](ctx context.Context, c Collection[T], key Key, cond func(
 }
 
 // A Follower is told the content of a [Collection], and then every change of it, one by one and in
-// order; see [Follow]. Its methods are called in the goroutine of Follow, one after the other. The
-// objects are shared and must not be changed.
+// order, where a relist ends, and of versions that come without a change; see [Follow]. The objects
+// are shared and must not be changed.
 type Follower[T Identified] interface {
 	// Begin is called with the content at which the changes begin: at first, and again after a
-	// relist that found differences, since nobody knows what happened in between, and in which
-	// order. epoch says that the server went back in time since the last Begin, see [ErrRewound];
-	// it is false at first. Whoever keeps a history of changes begins a new one. Changes that had not
-	// been passed on when a relist came are in snap instead.
+	// relist that found differences, of which nobody knows the order. Changes that had not been
+	// passed on by then are in snap instead. epoch says that the server went back in time since the
+	// last Begin, see [ErrRewound].
 	Begin(snap *Snapshot[T], epoch bool)
 	// Change is called for every change after that. A new UID under one name is a Deleted and then
 	// an Added. The Cause is CauseWatch or CauseDerived.
 	Change(d Delta[T])
-	// Progress says that everything up to version has been passed on, and that nothing that is
-	// known follows at once. It is called after each Begin and after each run of changes; and when
-	// the version moves without a change, with a bookmark or a relist that found no differences,
-	// or because another collection of the [Graph] has changed. It is the version that the store
-	// reports: what was passed on is the content at version.
-	//
-	// While an object is set aside, later changes are passed on, and version stays before the one
-	// that is missing. What was passed on is then at least as new as version.
+	// Progress says that what was passed on is the content at version, which the store reports; while
+	// an object is set aside, that it is at least as new. It is called after each Begin, after each
+	// run of changes, and when the version moves without a change.
 	//
 	// The changes of one version, which the server's store has written at once, come before
 	// Progress(version) if they arrive together. Otherwise, or if Begin came among them, some come
@@ -110,11 +103,9 @@ type Follower[T Identified] interface {
 }
 
 // Follow tells f of c until ctx is done or c stops, and returns the cause of ctx, or [ErrStopped]
-// when everything has been passed on. It waits until c has synced. Unlike a [Handler] and Events it
-// passes on each change, says where a relist ends, and tells of versions that come without a change.
-//
-// f is called in the goroutine of the caller, which gets its panics. What f has not taken waits in
-// memory, without a bound: f must not block. The collection and other consumers never wait for f.
+// when everything has been passed on. It waits until c has synced. f is called in the goroutine of
+// the caller. What it has not taken waits in memory, without a bound: f must not block, and nobody
+// waits for it.
 //
 // The versions of a [Derived] are the numbers of the steps of its graph. Follow panics if c or f is
 // nil.

@@ -22,7 +22,7 @@ type Cursor[T Identified] struct {
 	// folded; everything else is changed by the consumer's goroutine, except where a comment says
 	// otherwise.
 
-	fifo *FIFO[T]
+	log *log[T]
 	// limit is how many deltas the cursor may be behind before its backlog is folded.
 	limit uint64
 	// wake has room for one token. The token says that poll may have something to return. notify
@@ -32,14 +32,14 @@ type Cursor[T Identified] struct {
 	shared bool
 	timing bool // see cursorOptions
 
-	// parked says that the cursor is in FIFO.parked: its consumer waits to be woken, and is done
-	// with all deltas that it was given. Written under FIFO.mu, by the consumer and by whoever
+	// parked says that the cursor is in log.parked: its consumer waits to be woken, and is done
+	// with all deltas that it was given. Written under log.mu, by the consumer and by whoever
 	// wakes it.
 	parked atomic.Bool
-	// closed is written under FIFO.mu, by Close.
+	// closed is written under log.mu, by Close.
 	closed atomic.Bool
 	// waking says that the consumer was woken and has not polled since. It has not had the
-	// processor yet, so its lag does not count as slowness; see slow. Set under FIFO.mu by whoever
+	// processor yet, so its lag does not count as slowness; see slow. Set under log.mu by whoever
 	// wakes it, cleared by poll.
 	waking atomic.Bool
 
@@ -52,7 +52,7 @@ type Cursor[T Identified] struct {
 	// mu.
 	lagFrom atomic.Uint64
 
-	// mu guards the fields below. It comes after FIFO.mu in the order of the locks. It is held for no
+	// mu guards the fields below. It comes after log.mu in the order of the locks. It is held for no
 	// longer than it takes to fold a few chunks.
 	mu sync.Mutex
 	// pos is the position from which on the log has not been read. chunk is the chunk that it is
@@ -78,7 +78,7 @@ type Cursor[T Identified] struct {
 	foldings uint64
 }
 
-// A timedDelta is when the delta at index came, by FIFO.clock.
+// A timedDelta is when the delta at index came, by log.clock.
 type timedDelta struct {
 	index   int
 	arrival time.Duration
@@ -91,7 +91,7 @@ type cursorOptions struct {
 	// wake is the channel of several cursors that one goroutine polls in turn. It has room for one
 	// token, which may be for any of them. nil: the cursor has a channel of its own.
 	wake chan struct{}
-	// timing asks for timed. The FIFO has a clock then.
+	// timing asks for timed. The log has a clock then.
 	timing bool
 }
 
@@ -108,7 +108,7 @@ func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 		// Nearly always first has all that waits, and is returned as it is. Otherwise several parts
 		// are copied into one slice, up to the present end of the log. Without that bound an
 		// appender that is faster than this loop would keep Next from returning.
-		end := c.fifo.end.Load()
+		end := c.log.end.Load()
 		if len(first) > 0 && c.delivered.Load() >= end {
 			return first, nil
 		}
@@ -138,7 +138,7 @@ func (c *Cursor[T]) Pending() int {
 
 // unreadLocked is Pending for a cursor that is not closed.
 func (c *Cursor[T]) unreadLocked() int {
-	return c.draining.len() + c.folded.len() + int(c.fifo.end.Load()-c.pos)
+	return c.draining.len() + c.folded.len() + int(c.log.end.Load()-c.pos)
 }
 
 // undone is Pending plus the deltas that the consumer was given and has not acknowledged. Only the
@@ -155,21 +155,21 @@ func (c *Cursor[T]) undone() (pending int, folded uint64) {
 
 // Close releases the deltas that wait. Next then returns [ErrStopped].
 func (c *Cursor[T]) Close() {
-	f := c.fifo
-	f.mu.Lock()
+	l := c.log
+	l.mu.Lock()
 	if !c.closed.Swap(true) {
 		if !c.parked.Load() {
 			// The consumer may still be reading slots of the tail, and this cursor no longer keeps
 			// sweepLocked from clearing them.
-			f.tail.pinned = true
+			l.tail.pinned = true
 		}
-		f.unparkLocked(c)
-		f.cursors = without(f.cursors, c)
-		f.live.Store(int32(len(f.cursors)))
-		f.sweepLocked()
+		l.unparkLocked(c)
+		l.cursors = without(l.cursors, c)
+		l.live.Store(int32(len(l.cursors)))
+		l.sweepLocked()
 		c.signal()
 	}
-	f.mu.Unlock()
+	l.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.chunk, c.folded, c.draining, c.buf = nil, nil, nil, nil
@@ -211,7 +211,7 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 	for {
 		var folded bool
 		part, folded, delivered, err = c.take(bound, done)
-		if !folded || c.fifo.same == nil {
+		if !folded || c.log.same == nil {
 			return part, delivered, err
 		}
 		// No lock is held here: same may be a function of the user's.
@@ -227,7 +227,7 @@ func (c *Cursor[T]) pollTo(bound uint64, done bool) (part []Delta[T], delivered 
 func (c *Cursor[T]) dropSame(part []Delta[T]) []Delta[T] {
 	kept, timed := part[:0], c.timed[:0]
 	for i, d := range part {
-		differs := d.Type != Updated || !c.fifo.same(d.Old, d.New)
+		differs := d.Type != Updated || !c.log.same(d.Old, d.New)
 		if len(c.timed) > 0 && c.timed[0].index == i {
 			if differs {
 				timed = append(timed, timedDelta{len(kept), c.timed[0].arrival})
@@ -250,12 +250,12 @@ func (c *Cursor[T]) dropSame(part []Delta[T]) []Delta[T] {
 // and in memory of the cursor's.
 func (c *Cursor[T]) take(bound uint64, done bool) (part []Delta[T], folded bool, delivered uint64, err error) {
 	if c.parked.Load() {
-		c.fifo.mu.Lock()
-		c.fifo.unparkLocked(c)
-		c.fifo.mu.Unlock()
+		c.log.mu.Lock()
+		c.log.unparkLocked(c)
+		c.log.mu.Unlock()
 	}
-	end, closedAt := c.fifo.end.Load(), c.fifo.closedAt.Load()
-	// The FIFO may have been closed after end was loaded, and deltas may have come before that. So
+	end, closedAt := c.log.end.Load(), c.log.closedAt.Load()
+	// The log may have been closed after end was loaded, and deltas may have come before that. So
 	// nothing will come any more only if end is the one that it was closed at.
 	stopped := closedAt != 0 && end >= closedAt-1
 	if bound < end {
@@ -404,9 +404,9 @@ func (c *Cursor[T]) foldToLocked(end uint64) {
 // returns the same channel. Only the goroutine that polls may call wait. By calling it, that
 // goroutine says that it is done with the deltas that it was given: their slots may be cleared.
 func (c *Cursor[T]) wait() <-chan struct{} {
-	f := c.fifo
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	l := c.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !c.shared { // a token of a shared channel may be for another cursor
 		select {
 		case <-c.wake: // a token that was sent for an earlier wait
@@ -415,13 +415,13 @@ func (c *Cursor[T]) wait() <-chan struct{} {
 	}
 	// Park first and then load end. The appender does the reverse: it stores end and then looks for
 	// parked cursors. So no wake-up is lost; see notify.
-	f.parkLocked(c)
-	if c.closed.Load() || f.closed() || c.delivered.Load() != f.end.Load() {
-		f.unparkLocked(c)
+	l.parkLocked(c)
+	if c.closed.Load() || l.closed() || c.delivered.Load() != l.end.Load() {
+		l.unparkLocked(c)
 		c.signal()
 		return c.wake
 	}
-	f.sweepLocked()
+	l.sweepLocked()
 	return c.wake
 }
 

@@ -2,11 +2,14 @@ package lw
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/mutation"
 	"github.com/go-lw/lw/internal/settle"
 	"github.com/go-lw/lw/internal/signal"
 	"github.com/go-lw/lw/internal/table"
@@ -14,8 +17,7 @@ import (
 
 // A Derived is a collection of a [Graph]: what a function makes of others. It may be made before
 // [Graph.Run] and at any time after, and be derived from in turn. The version that its store
-// reports is the number of the last step of the graph that changed any of its collections: those of
-// one graph that report the same version show one state.
+// reports is the number of the last step that changed a collection of the graph.
 //
 // A result is an object with a key of its own; an embedded [Meta] gives it one. It replaces the one
 // that its key shows only if their UIDs differ, or the method Equal(T) bool of T says that they do.
@@ -23,9 +25,9 @@ import (
 // Meta aside. If several inputs make a result of one key, that of the input with the smallest key
 // is shown, and [DerivedStatus] names the conflict.
 //
-// The functions of a collection must be pure: what they return depends on their arguments alone,
-// which they do not change, and not on collections of the graph. They are called without a lock in
-// the goroutine of Graph.Run; Equal also in those of handlers, for folded changes.
+// The functions of a collection must be pure, and must not change their arguments. They are called
+// without a lock in the goroutine of Graph.Run; Equal also in those of handlers, for folded
+// changes.
 type Derived[T Identified] struct {
 	hub   *hub[T]
 	graph *Graph
@@ -114,9 +116,8 @@ func (d *Derived[T]) AddHandler(h Handler[T]) *Registration { return d.hub.addHa
 func (d *Derived[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return d.hub.events(ctx) }
 
 // WaitForSync waits until the collection shows what is derived from a first whole list of each of
-// its informers, and then returns nil. Otherwise the error names the informers that have not
-// synced, and wraps their failures and the cause of ctx, or [ErrStopped], also if one of them has
-// stopped.
+// its informers. The error names those that have not synced or have stopped, and wraps their
+// failures and the cause of ctx, or [ErrStopped].
 func (d *Derived[T]) WaitForSync(ctx context.Context) error { return d.hub.waitForSync(ctx) }
 
 // Synced returns a channel that is closed when the collection has synced.
@@ -137,8 +138,8 @@ func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
 
 // Close takes the collection, and all that is derived from it, out of the graph, and returns the
 // names of the others. Their handlers are removed, and waits end with [ErrStopped]; their stores
-// keep what they show. What is derived from them later is closed as well. Close does not wait for
-// calls that are running. To close a member of a [Union] alone, take it out of the union first.
+// keep what they show. Close does not wait for calls that are running. To close a member of a
+// [Union] alone, take it out of the union first.
 func (d *Derived[T]) Close() (behind []string) { return d.graph.remove(d) }
 
 // nameOr returns the one that name holds, or the name of T. It panics if there are two: op would
@@ -274,4 +275,217 @@ func (o *manyOperator[T, U]) apply(key Key, obj T) {
 	} else {
 		delete(o.made, key)
 	}
+}
+
+// What follows is the part that a [Derived] takes in the steps of its graph, as a node and as an
+// input of other nodes.
+
+func (d *Derived[T]) collection() *hub[T]  { return d.hub }
+func (d *Derived[T]) derived() *Derived[T] { return d }
+func (d *Derived[T]) indexer() *Indexer[T] { return d.hub.store }
+func (d *Derived[T]) core() *hubCore       { return d.hub.hubCore }
+func (d *Derived[T]) name() string         { return d.faults.collection }
+func (d *Derived[T]) stage() stage         { return d.now }
+
+// snapshotLocked is called with gate.look held.
+func (d *Derived[T]) snapshotLocked() any { return &Snapshot[T]{d.hub.store.contentLocked()} }
+
+func (d *Derived[T]) takeLocked() {
+	if d.varies != nil {
+		d.varies.takeLocked()
+	}
+}
+
+func (d *Derived[T]) begin() {
+	if d.now != waiting {
+		return
+	}
+	for in := range d.needs {
+		if in.stage() == waiting {
+			return
+		}
+	}
+	d.now = joining
+}
+
+func (d *Derived[T]) wantsContent() bool {
+	if d.now != joined {
+		return d.now == joining
+	}
+	later, ok := d.op.(interface{ wantsContent() bool })
+	return ok && later.wantsContent()
+}
+
+func (d *Derived[T]) inputs(yield func(anyInput) bool) { d.op.inputs(yield) }
+
+func (d *Derived[T]) held(yield func(anyInput) bool) {
+	if d.varies != nil {
+		d.varies.held(yield)
+		return
+	}
+	d.op.inputs(yield)
+}
+
+// needs calls yield for each input that must have content before the collection joins: all, but of
+// a union only those that it was made with. It always yields the same inputs, and any goroutine may
+// call it.
+func (d *Derived[T]) needs(yield func(anyInput) bool) {
+	if d.varies != nil {
+		d.varies.needs(yield)
+		return
+	}
+	d.op.inputs(yield)
+}
+
+func (d *Derived[T]) compute() {
+	if d.now == waiting {
+		return
+	}
+	d.op.run(d.now == joining)
+	d.op.Decide()
+	for _, c := range d.op.Changes() {
+		d.batch.Put(c.Key, c.New)
+	}
+}
+
+func (d *Derived[T]) changes() []settle.Change[T] {
+	if d.now == joining {
+		return nil
+	}
+	return d.op.Changes()
+}
+
+func (d *Derived[T]) contents() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for obj := range d.hub.store.All() {
+			if !d.op.Changed(KeyOf(obj)) && !yield(obj) {
+				return
+			}
+		}
+		for _, c := range d.op.Changes() {
+			if !equal.IsZero(c.New) && !yield(c.New) {
+				return
+			}
+		}
+	}
+}
+
+func (d *Derived[T]) changed() bool     { return d.now == joining || d.batch.Len() > 0 }
+func (d *Derived[T]) readyLocked() bool { return d.batch.ReadyLocked() }
+func (d *Derived[T]) awaitLocked()      { d.batch.AwaitLocked() }
+
+func (d *Derived[T]) prepare() {
+	d.faults.enter("index", Key{})
+	d.batch.Compute()
+}
+
+func (d *Derived[T]) setVersionLocked(version string) {
+	if d.now != waiting {
+		d.hub.store.store.SetVersionLocked(version)
+	}
+}
+
+func (d *Derived[T]) writesLocked() int {
+	if d.batch.LongLocked() {
+		return max(d.batch.Len(), table.Brief+1)
+	}
+	return d.batch.Len()
+}
+
+func (d *Derived[T]) keepLocked() { d.hub.store.before = d.hub.store.store.SnapshotLocked() }
+
+func (d *Derived[T]) commitLocked(long bool) { d.batch.CommitLocked(long) }
+
+func (d *Derived[T]) showLocked() {
+	d.batch.ShowLocked()
+	d.hub.store.before = nil
+}
+
+func (d *Derived[T]) tellLocked(version string) {
+	d.batch.SettleLocked()
+	d.fired = d.hub.tellLocked(d.batch, version, d.now == joining)
+}
+
+func (d *Derived[T]) finish() {
+	if d.varies != nil {
+		d.varies.finish()
+	}
+	d.now = d.now.next()
+	d.op.Reset()
+	clear(d.faults.unequal)
+	d.batch.Release()
+	d.fired.Release()
+	d.fired = nil
+	d.hub.notify()
+}
+
+func (d *Derived[T]) stop() {
+	d.over.Do(func() {
+		d.hub.stop()
+		d.hub.log.close()
+		d.hub.changes.Close()
+	})
+}
+
+// errVerify is in the error of a difference that GraphOptions.Verify finds.
+var errVerify = errors.New("verify")
+
+func (d *Derived[T]) verify() {
+	if d.now == waiting || d.faults.any() {
+		return // what is set aside is not what a new computation gives
+	}
+	none := func(Key) (obj T, ok bool) { return obj, false }
+	silent := newFaults(d.graph, d.faults.collection)
+	silent.silent = true
+	fresh := d.newOperator(none, silent)
+	fresh.run(true)
+	fresh.Decide()
+	want := map[Key]T{}
+	for _, c := range fresh.Changes() {
+		want[c.Key] = c.New
+	}
+	got := map[Key]T{}
+	for obj := range d.contents() {
+		got[KeyOf(obj)] = obj
+	}
+	// One fault mostly changes many objects, and all steps from then on. So the first object that
+	// differs is named, and the others are counted, once as long as there are some.
+	var first Key
+	var what string
+	differing := 0
+	differ := func(key Key, how string) {
+		if differing++; differing == 1 || compareKeys(key, first) < 0 {
+			first, what = key, how
+		}
+	}
+	for key, obj := range got {
+		switch other, ok := want[key]; {
+		case !ok:
+			differ(key, "it is shown, but a new computation does not make it")
+		case !d.hub.log.same(obj, other):
+			paths, _ := mutation.Paths(obj, other)
+			differ(key, "a new computation makes another one: "+strings.Join(paths, ", "))
+		}
+	}
+	for key := range want {
+		if _, ok := got[key]; !ok {
+			differ(key, "it is not shown, but a new computation makes it")
+		}
+	}
+	known := d.differs
+	if d.differs = differing > 0; !d.differs || known {
+		return
+	}
+	if differing > 1 {
+		what += fmt.Sprintf(" (and %d more)", differing-1)
+	}
+	d.faults.report(first, fmt.Errorf("%w: %s: %s", errVerify, d.cause(), what))
+}
+
+// cause says what makes a collection differ from a new computation.
+func (d *Derived[T]) cause() string {
+	if c, ok := d.op.(interface{ cause() string }); ok {
+		return c.cause()
+	}
+	return "a function is not pure, or a shared object was changed"
 }

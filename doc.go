@@ -11,22 +11,20 @@
 // it. [NewIndex] and [NewMultiIndex] find objects in it by a value of any comparable type. A
 // [Handler] is called for every change, and [Informer.Events] yields the same changes as a sequence.
 // [Informer.WaitForSync], [Informer.WaitForResourceVersion] and [WaitFor] wait, and return the
-// reason if the wait fails. [Informer.Changed] and [Index.Changed] are for a select. A [Group] runs
-// informers together, and [Share] shares them. [Informer.Status] says what one is doing, a [Board]
-// shows all. A [Graph] keeps collections that are derived from others.
+// reason if the wait fails. A [Group] runs informers together, and [Share] shares them.
+// [Informer.Status] says what one is doing, a [Board] shows all. A [Graph] keeps collections that
+// are derived from others.
 //
 // The parts can be used alone. An [Indexer] is the store, a [FIFO] is the log of changes, and a
-// [Reflector] keeps any [Sink] in step with a Source. docs/how-it-works.md explains how all this
-// works, and in which files.
+// [Reflector] keeps any [Sink] in step with a Source. See docs/how-it-works.md.
 //
 // # Objects are shared
 //
 // All readers and handlers share the objects. Do not change an object that you got from a store or
 // a handler: copy it first. In tests, Options.DetectMutation reports objects that were changed.
 //
-// The versions of one object may share parts, too: an informer of an [HTTP] takes the maps and
-// slices that an event does not change from the version before. So a forbidden change shows in other
-// versions, old and new. HTTP.Whole turns this off.
+// The versions of one object may share parts, too: those that an event does not change. So a
+// forbidden change shows in other versions, old and new. HTTP.Whole turns this off.
 //
 // # Contract
 //
@@ -36,15 +34,18 @@
 //  1. One snapshot. Every read of the store (one Get, one List, one lookup in an index) is answered
 //     from one state that the server really had, after transform and filter, and the resource
 //     version that the read reports is the version of that state. While an object is set aside
-//     (point 11) that version is a lower bound: no object is older. (TestOneSnapshot)
+//     (point 11) that version is a lower bound: no object is older. (TestOneSnapshot) The events of
+//     one version, as those of a transaction, are shown together if the source says which they are:
+//     see WatchEvent.Open. (TestTransactionsAreShownWhole)
 //  2. Never back. After a reader has seen a state, no later read by it shows an older one. An older
 //     list, from a lagging replica or a restored backup, is refused and retried until it has caught
 //     up, or is reported as a new epoch. It is never shown silently. (TestNeverBack) A restored
 //     server that is past the position again is told by the newest object of the copy, about which
 //     it is asked after an outage of more than a second; see SourceHints. Not seen is one that still
 //     has this object at the position, because the backup is newer than it, or because it got the
-//     same version once more; nor one that does not answer, or of whose history so much is gone
-//     that a list follows. (TestRestoredServer)
+//     same version once more; nor one that does not answer, and goes on from the position. One of
+//     whose history so much is gone that a list follows is seen if the list has an older object
+//     than the copy; in any case the copy then has what the list has. (TestRestoredServer)
 //  3. Store before handler. One goroutine at a time calls a handler, after the store and its
 //     indexes show the change. (TestStoreBeforeHandler)
 //  4. One story per object. The calls of a handler for one key are (Add Update* Delete)*. No object
@@ -73,8 +74,8 @@
 //     it stays as it was, is named in Status.SetAside, and is retried with its next version or with
 //     a relist. The reported resource version never passes an event that was not applied.
 //     (TestNothingIsSwallowed)
-//  12. Transform runs exactly once per version of an object, whichever way the object came.
-//     (TestTransformExactlyOnce)
+//  12. Transform runs exactly once per version of an object, whichever way the object came; again
+//     if a watch has ended amid the events of that version. (TestTransformExactlyOnce)
 //  13. Stop is prompt and complete. Run returns within milliseconds of cancel from any state,
 //     except that it waits for handler calls that are running. All its goroutines are gone then,
 //     and no callback runs after it. Remove may be called from inside the handler.

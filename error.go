@@ -25,15 +25,22 @@ func (e startedError) Unwrap() error { return ErrStarted }
 var ErrStopped = errors.New("lw: stopped")
 
 // ErrRewound is the cause of the [Error] that reports a new epoch: the server's state went back in
-// time, as after the restore of a backup. The next list is then believed, also one that is older.
-// Waits for a version of the former epoch end with this error. A Source may return it from List or
-// Watch if it knows that its server has another history.
+// time, as after the restore of a backup. The next list is then believed, also an older one. Waits
+// for a version of the former epoch end with it. A Source may return it if it knows of such a
+// restore.
 var ErrRewound = errors.New("lw: the server went back in time")
 
 // ErrPermanent is in the error of a Source that no retry can mend, such as that of a malformed URL.
 // It ends the Run of a [Reflector] and of an [Informer] at once. A Source of your own wraps it
 // beside the cause: fmt.Errorf("%w: %w", lw.ErrPermanent, err).
 var ErrPermanent = errors.New("lw: no retry can help")
+
+// ErrKeep is what the function of a [Transform] returns, or wraps, for a version that is not to be
+// shown: what is there stays until the next one, and nothing is reported.
+var ErrKeep = errors.New("lw: keep what is there")
+
+// isKeep reports whether err says that an object stays as it is.
+func isKeep(err error) bool { return errors.Is(err, ErrKeep) }
 
 // permanent returns an error with the text and the chain of err, in which errors.Is also finds
 // ErrPermanent.

@@ -424,7 +424,11 @@ func ExampleGroup() {
 	defer cancel()
 
 	var group lw.Group
-	group.Add(lw.NewInformer(server, nil))
+	widgets := lw.NewInformer(server, nil)
+	group.Add(widgets)
+	graph := lw.NewGraph(nil)
+	lw.Derive(graph, widgets, func(w *Widget) *Widget { return w }, "copies")
+	group.Add(graph)
 	ended := make(chan error)
 	go func() { ended <- group.Run(ctx) }()
 
@@ -439,6 +443,7 @@ func ExampleGroup() {
 	for _, s := range group.Status() {
 		fmt.Println(s.Informer, "has", s.Objects)
 	}
+	fmt.Println("not healthy:", group.Healthy(time.Minute))
 	remove()
 	cancel()
 	fmt.Println(<-ended, len(group.Status()))
@@ -446,6 +451,7 @@ func ExampleGroup() {
 	// Output:
 	// Widget has 1
 	// Sprocket has 1
+	// not healthy: <nil>
 	// <nil> 1
 }
 

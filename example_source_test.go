@@ -53,6 +53,43 @@ func ExampleHTTP() {
 	// 42 <nil>
 }
 
+// The type is that of the API. What a program does not read of it is passed over in the bytes.
+func ExampleFields() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"CarpList","apiVersion":"v1","metadata":{"resourceVersion":"42"},"items":[
+			{"metadata":{"namespace":"pond","name":"koi","labels":{"app":"a","tier":"b"}},"spec":{"nodeName":"north","hostname":"h"},
+			"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","message":"long"}]}}]}`)
+	}))
+	defer server.Close()
+
+	carps := &lw.HTTP[*carp.Carp]{URL: server.URL, Only: lw.Fields{"metadata.labels.app", "spec.nodeName", "status.conditions.type"}}
+	_, err := carps.List(context.Background(), metav1.ListOptions{}, func(c *carp.Carp, err error) error {
+		fmt.Printf("%v %v\n", lw.KeyOf(c), c.Labels)
+		fmt.Printf("node %q host %q phase %q\n", c.Spec.NodeName, c.Spec.Hostname, c.Status.Phase)
+		fmt.Printf("%q %q\n", c.Status.Conditions[0].Type, c.Status.Conditions[0].Message)
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// pond/koi map[app:a]
+	// node "north" host "" phase ""
+	// "Ready" ""
+	// <nil>
+}
+
+// Two parts of a program read one informer.
+func ExampleFields_Union() {
+	scheduler := lw.Fields{"spec.nodeName", "status.conditions.type"}
+	board := lw.Fields{"metadata.labels", "status.conditions"}
+	both := scheduler.Union(board)
+	fmt.Println(both)
+	fmt.Println(both.Keeps("status.conditions.message"), both.Keeps("status"), both.Keeps("metadata.name"))
+	// Output:
+	// [metadata.labels spec.nodeName status.conditions]
+	// true false true
+}
+
 // A server with CBOR writes it where Accept names it. One without it answers in JSON. The objects
 // are the same, and so is all that reads them.
 func ExampleHTTP_cbor() {
@@ -270,46 +307,24 @@ func ExampleShard() {
 	// Output: 300 widgets are seen, 0 of them by two replicas
 }
 
-// A directory is a Source that can only be listed, and has no versions. Its Watch ends, without an
-// error, when the next list is due: the source sets the pace.
-type directory struct {
-	names func() []string
-	every time.Duration
-}
-
-func (directory) Hints() lw.SourceHints { return lw.SourceHints{NoStream: true, Unversioned: true} }
-
-func (d directory) List(_ context.Context, _ metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
-	for _, name := range d.names() {
-		if err := yield(widget(name, len(name)), nil); err != nil {
-			return metav1.ListMeta{}, err
-		}
-	}
-	return metav1.ListMeta{}, nil
-}
-
-func (d directory) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*Widget]) error) error {
-	select {
-	case <-time.After(d.every):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// A source that polls is followed like any other. Status.LastList says how old its content is.
-func ExampleSource_polling() {
+// What can only be listed is followed like any other collection. The version tells when it was listed.
+func ExamplePoll() {
 	var names atomic.Pointer[[]string]
 	names.Store(&[]string{"one", "two"})
-	src := directory{names: func() []string { return *names.Load() }, every: 10 * time.Millisecond}
+	src := lw.Poll(func(context.Context) ([]*Widget, error) {
+		files := []*Widget{}
+		for _, name := range *names.Load() {
+			files = append(files, widget(name, len(name)))
+		}
+		return files, nil
+	}, 10*time.Millisecond)
 
-	files := lw.NewInformer(lw.Source[*Widget](src), nil)
+	files := lw.NewInformer(src, nil)
 	gone := make(chan string, 1)
 	files.AddHandler(lw.Handler[*Widget]{Delete: func(w *Widget) { gone <- w.Name }})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	done := make(chan struct{})
-	go func() { defer close(done); files.Run(ctx) }()
+	go files.Run(ctx)
 	if err := files.WaitForSync(ctx); err != nil {
 		fmt.Println(err)
 		return
@@ -317,20 +332,122 @@ func ExampleSource_polling() {
 	fmt.Println(files.Store().Len(), "files")
 
 	names.Store(&[]string{"one", "three"})
-	three := func(w *Widget) bool { return w != nil }
-	if _, err := lw.WaitFor(ctx, files, lw.Key{Namespace: "default", Name: "three"}, three); err != nil {
+	if _, err := files.CatchUp(ctx); err != nil { // has it listed at once
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(files.Store().Len(), "files, as of a minute ago or less:", time.Since(files.Status().LastList) < time.Minute)
+	_, ok := files.Store().Get(lw.Key{Namespace: "default", Name: "three"})
+	fmt.Println("three is there:", ok)
 	fmt.Println(<-gone, "is gone")
-	cancel()
-	<-done
 
 	// Output:
 	// 2 files
-	// 2 files, as of a minute ago or less: true
+	// three is there: true
 	// two is gone
+}
+
+// What sends a snapshot and then its changes, such as Server-Sent Events or a database's change feed.
+func ExampleFeed() {
+	changes := make(chan *Widget)
+	src := lw.Feed(func(ctx context.Context, to *lw.Feeder[*Widget]) error {
+		// A real one connects here, and is called again when the connection breaks.
+		if err := to.Snapshot([]*Widget{widget("one", 1)}); err != nil {
+			return err
+		}
+		for {
+			select {
+			case w := <-changes:
+				if err := to.Change([]*Widget{w}); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+
+	prices := lw.NewInformer(src, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go prices.Run(ctx)
+	if err := prices.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	go func() { changes <- widget("one", 2) }()
+	now, err := lw.WaitFor(ctx, prices, lw.Key{Namespace: "default", Name: "one"}, func(w *Widget) bool { return w != nil && w.Size > 1 })
+	fmt.Println(now.Size, err)
+
+	// Output: 2 <nil>
+}
+
+// A projection sees the whole object, and says which versions are not to be shown: a controller
+// that routes to pods leaves those that are going away as they were.
+func ExampleTransform_keep() {
+	type Slim struct {
+		lw.Meta
+		Phase string
+	}
+	pod := func(name, phase string, leaving bool) *carp.Carp {
+		p := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: carp.CarpStatus{Phase: carp.CarpPhase(phase)}}
+		if leaving {
+			p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		}
+		return p
+	}
+	server := lw.NewMemory(pod("koi", "Running", false))
+	pods := lw.NewInformer(lw.Transform(server, func(p *carp.Carp) (*Slim, error) {
+		if p.DeletionTimestamp != nil {
+			return nil, lw.ErrKeep
+		}
+		return &Slim{lw.MetaOf(p), string(p.Status.Phase)}, nil
+	}), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go pods.Run(ctx)
+	if err := pods.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	leaving, _ := server.Update(pod("koi", "Failed", true))
+	if err := pods.WaitForResourceVersion(ctx, leaving.ResourceVersion); err != nil {
+		fmt.Println(err)
+		return
+	}
+	koi, _ := pods.Store().Get(lw.Key{Name: "koi"})
+	fmt.Println(koi.Phase)
+
+	// Output: Running
+}
+
+// A program that keeps its objects in a Writable does not know whether that is a Memory or an etcd.
+func ExampleWritable() {
+	var store lw.Writable[*Widget] = lw.NewMemory[*Widget]().Writable()
+
+	widgets := lw.NewInformer(lw.Source[*Widget](store), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go widgets.Run(ctx)
+
+	stored, err := store.Create(ctx, widget("one", 1))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	gone, err := store.Delete(ctx, stored.Key(), stored.ResourceVersion)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// The version of a deletion can be waited for, as that of any other write.
+	if err := widgets.WaitForResourceVersion(ctx, gone); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(widgets.Store().Len(), "widgets")
+
+	// Output: 0 widgets
 }
 
 // A reflector asks this after an outage: a server that was restored from a backup may be past

@@ -76,6 +76,25 @@ func ExampleNewMultiIndex() {
 	// Output: [a b] [a]
 }
 
+func ExampleNewSortedIndex() {
+	hosts := lw.NewIndexer(newHost("a", "r3"), newHost("b", "r1"), newHost("c", "r2"), newHost("d", "r2"))
+	byRack := lw.NewSortedIndex(hosts, func(h *host) string { return h.Rack })
+	for h := range byRack.Down(0, 2) { // the top two
+		fmt.Println(h.Rack, h.Name)
+	}
+	fmt.Println(names(byRack.Between("r1", "r3"))) // r1 and r2
+
+	// The second page of two, and the number of all, of one state.
+	now := byRack.In(hosts.Snapshot())
+	hosts.Delete(lw.Key{Namespace: "dc1", Name: "d"})
+	fmt.Println(names(now.Up(2, 2)), now.Len(), byRack.Len())
+	// Output:
+	// r3 a
+	// r2 d
+	// [b c d]
+	// [a d] 4 3
+}
+
 func ExampleSnapshot() {
 	hosts := lw.NewIndexer(newHost("a", "r1"))
 	snap := hosts.Snapshot()

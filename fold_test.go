@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"pgregory.net/rapid"
 )
 
@@ -386,6 +387,71 @@ func TestCursorModel(t *testing.T) {
 	}
 	t.Errorf("told %d deltas, folded %d times, woke up %d times, passed chunks %d times: the histories prove nothing",
 		told, folded, woken, passed)
+}
+
+// TestSinkModel: whatever lists and events come in, what a cursor tells adds up to the content and obeys the contract.
+func TestSinkModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := NewFIFO[*ball]()
+		r := &reader{known: map[Key]*ball{}, cursor: q.subscribe(cursorOptions{limit: rapid.IntRange(1, 8).Draw(t, "limit")})}
+		truth := map[Key]*ball{}
+		version := 0
+		draw := func(t *rapid.T) *ball {
+			version++
+			return newBall(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"), rapid.IntRange(1, 2).Draw(t, "uid"), version)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"replace": func(t *rapid.T) {
+				var balls []*ball
+				for _, name := range []string{"a", "b", "c"} { // in one order, so that a failure can be run again
+					if b := truth[Key{Namespace: "default", Name: name}]; b != nil && rapid.Bool().Draw(t, "stays "+name) {
+						again := *b
+						balls = append(balls, &again)
+					}
+				}
+				if rapid.Bool().Draw(t, "new") {
+					balls = append(balls, draw(t))
+				}
+				clear(truth)
+				for _, b := range balls {
+					truth[KeyOf(b)] = b
+				}
+				q.Replace(balls, strconv.Itoa(version))
+			},
+			"apply": func(t *rapid.T) {
+				b := draw(t)
+				typ := rapid.SampledFrom([]watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}).Draw(t, "type")
+				switch typ {
+				case watch.Added, watch.Modified:
+					truth[KeyOf(b)] = b
+				case watch.Deleted:
+					delete(truth, KeyOf(b))
+				}
+				q.Apply(WatchEvent[*ball]{Type: typ, Object: b, ResourceVersion: b.ResourceVersion})
+			},
+			"": func(t *rapid.T) {
+				if !rapid.Bool().Draw(t, "read") {
+					return
+				}
+				for {
+					part, _, err := r.cursor.poll()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := r.learn(part); err != nil {
+						t.Fatal(err)
+					}
+					if len(part) == 0 {
+						break
+					}
+				}
+				// Unchanged objects of a relist keep their place, so what is compared is what they say.
+				if diff := cmp.Diff(fmt.Sprint(truth), fmt.Sprint(r.known)); diff != "" {
+					t.Fatalf("(-truth +known):\n%s", diff)
+				}
+			},
+		})
+	})
 }
 
 // Each change of a net change keeps the arrival of its first timed delta, wherever the change is and in however many parts it is

@@ -22,12 +22,12 @@ import (
 // [Derive], [DeriveMany], [Join], [LeftJoin], [GroupBy], [GroupAll] and [NewUnion] add a collection
 // to it.
 //
-// All collections of a graph show one state: every read is what the functions make of one state
-// that each informer's store had, and no read is of an older one than a read before it. A graph
-// works in steps, in the goroutine of [Graph.Run]. A step takes what waits at every informer, as
-// one net change for each object, calls the functions for what changed, and shows all results at
-// one point. A slow graph delays no informer; it lags behind. A collection of another graph may be
-// an input too, but reads of both may be of different states. docs/derive.md says more.
+// All collections of a graph show one state: every read is what the functions make of one state of
+// each informer, and never of an older one than a read before it. A graph works in steps, in the
+// goroutine of [Graph.Run]: it takes what waits at every informer, as one net change for each
+// object, calls the functions for what changed, and shows all results at one point. A slow graph
+// delays no informer. A collection of another graph may be an input too, but reads of both may be
+// of different states.
 type Graph struct {
 	opts  GraphOptions  // with the defaults; Logger is in OnError
 	gate  gate          // its mu is the lock of all hubs of the graph
@@ -63,6 +63,8 @@ type Graph struct {
 	afterStep, midCommit, midBrief func() // for tests
 }
 
+var _ Runner = (*Graph)(nil)
+
 // GraphOptions are the settings of a [Graph]. Nil and the zero value of each field mean the
 // default.
 type GraphOptions struct {
@@ -73,13 +75,10 @@ type GraphOptions struct {
 	// difference that Verify finds, with an *[Error], in the goroutine of Run. Default: see Logger.
 	OnError func(err error)
 	// OnPanic is called when a function of a collection panics, in the goroutine of Run, or one of
-	// a handler. What the object has made stays as it was until its next version; see
-	// DerivedStatus.SetAside. An index leaves out what it panics at. Default: the panic crashes the
-	// program.
+	// a handler. What the object has made stays as it was until its next version. An index leaves
+	// out what it panics at. Default: the panic crashes the program.
 	OnPanic func(p *Panic)
-	// Verify, which is for tests, computes every collection anew in each step, and reports to
-	// OnError what differs, as with a function that is not pure.
-	Verify bool
+	Verify  bool // for tests: each step computes every collection anew, and OnError is told what differs
 }
 
 // NewGraph returns a graph, which does nothing until [Graph.Run].
@@ -160,9 +159,7 @@ func (g *Graph) wake() {
 }
 
 // WaitForSync waits until each collection that the graph has now has synced, as
-// [Derived.WaitForSync] does, and then returns nil. Otherwise the error names those that have not,
-// and wraps their errors. It does not wait for a collection that cannot sync any more. Give ctx a
-// deadline.
+// [Derived.WaitForSync] does, but for none that cannot sync any more. Give ctx a deadline.
 func (g *Graph) WaitForSync(ctx context.Context) error {
 	g.mu.Lock()
 	nodes := g.nodes

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -182,6 +183,37 @@ func readers(inf *Informer[*ball]) int {
 	inf.hub.mu.Lock()
 	defer inf.hub.mu.Unlock()
 	return int(inf.hub.log.live.Load()) + len(inf.hub.waiting)
+}
+
+// A step shows an input at one version. What comes after that version waits for the next step, also
+// if it comes before the step has read what it shows.
+func TestLeafReadsUpToItsCut(t *testing.T) {
+	parts, set := partsOf(3)
+	g := NewGraph(nil)
+	Derive(g, parts, func(p *part) *part { c := *p; return &c })
+	g.start()
+	defer g.end()
+	for len(g.leaves) == 0 || g.leaves[0].stage() != joined {
+		g.step()
+	}
+	l := g.leaves[0].(*leaf[*part])
+	read := func(position uint64) (reached uint64, sizes []int) {
+		reached = l.read(position)
+		for _, c := range l.changes() {
+			sizes = append(sizes, c.New.Size)
+		}
+		l.net.Reset()
+		return reached, sizes
+	}
+	set(0, 10)
+	cut := parts.hub.point().position
+	set(1, 11)
+	if reached, sizes := read(cut); reached != cut || !slices.Equal(sizes, []int{10}) {
+		t.Errorf("read up to %d: %v, want up to %d: [10]", reached, sizes, cut)
+	}
+	if _, sizes := read(parts.hub.point().position); !slices.Equal(sizes, []int{11}) {
+		t.Errorf("then %v, want [11]", sizes)
+	}
 }
 
 // A collection may be made while the last other reader of its informer is closed.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/go-lw/lw/internal/table"
 )
@@ -35,6 +36,21 @@ func (g *Graph) Status() GraphStatus {
 		}
 	}
 	return s
+}
+
+// healthy returns nil if the collections can be relied on: all have synced, the graph has not stopped,
+// and it has not been in one step for as long as grace.
+func (g *Graph) healthy(grace time.Duration) error {
+	s := g.Status()
+	switch {
+	case isClosed(g.done):
+		return fmt.Errorf("lw: graph %s: %w", s.Name, ErrStopped)
+	case !s.Synced:
+		return fmt.Errorf("lw: graph %s: not synced", s.Name)
+	case !s.StepBegan.IsZero() && time.Since(s.StepBegan) >= grace:
+		return fmt.Errorf("lw: graph %s: in a step since %s, in %s", s.Name, s.StepBegan.Format(time.RFC3339), s.Call)
+	}
+	return nil
 }
 
 // A GraphSnapshot is one state of all collections of a [Graph], which never changes. It keeps its

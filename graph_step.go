@@ -1,9 +1,12 @@
 package lw
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/go-lw/lw/internal/settle"
 )
 
 // A node is a [Derived] without the type of its objects. The goroutine of Run calls the methods of
@@ -193,4 +196,243 @@ func (g *Graph) armLeaves() {
 	for _, l := range leaves {
 		l.wait()
 	}
+}
+
+// An input is a collection that a node reads in a step: one outside the graph, through a leaf, or
+// another node. Its methods are called in the goroutine of Run, after the input's part of the step.
+type input[T Identified] interface {
+	anyInput
+	// changes returns the net change of each object in this step. It returns nothing if the input
+	// joins.
+	changes() []settle.Change[T]
+	// contents yields all objects, as they are at the end of this step. A leaf has them only in a
+	// step in which a node wants them. A node that was closed has those of its last step.
+	contents() iter.Seq[T]
+}
+
+// anyInput is an input without the type of its objects.
+type anyInput interface {
+	core() *hubCore
+	// name returns its name in [GraphStatus].
+	name() string
+	// stage returns how far the input is.
+	stage() stage
+}
+
+// A stage is how far an input of a step, or a node, is on its way into what the graph shows. It goes
+// forward only, when a step begins and when it ends. Only the goroutine of Run knows it.
+type stage int
+
+const (
+	waiting stage = iota // it has no content; a node has none until all inputs that it needs have
+	joining              // this step is the first that has its content, and who reads it takes all of that
+	joined               // who reads it takes what this step changes
+)
+
+// next returns the stage after a step.
+func (s stage) next() stage {
+	if s == joining {
+		return joined
+	}
+	return s
+}
+
+// inputOf returns the input of g that reads c, and claims it until Graph.add has the node that will
+// read it. operation is for the panic if c is nil.
+func inputOf[T Identified](g *Graph, c Collection[T], operation string) input[T] {
+	if isNil(c) {
+		panic("lw: " + operation + ": nil collection")
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	in := inputLocked(g, c)
+	if l, ok := in.(anyLeaf); ok {
+		l.claim(1)
+	}
+	return in
+}
+
+// inputLocked returns the input of g that reads c. It makes a leaf if c is not of g and has none
+// yet.
+func inputLocked[T Identified](g *Graph, c Collection[T]) input[T] {
+	if d := c.derived(); d != nil && d.graph == g {
+		return d
+	}
+	h := c.collection()
+	for _, l := range g.leaves {
+		if l.core() == h.hubCore {
+			return l.(*leaf[T])
+		}
+	}
+	l := &leaf[T]{graph: g, hub: h}
+	l.label, l.number = g.names.Take(h.opts.Name)
+	g.leaves = append(slices.Clip(g.leaves), l)
+	return l
+}
+
+// leafNames returns the name of each collection outside the graph that it reads.
+func (g *Graph) leafNames() map[*hubCore]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	names := make(map[*hubCore]string, len(g.leaves))
+	for _, l := range g.leaves {
+		names[l.core()] = l.name()
+	}
+	return names
+}
+
+// A leaf reads a collection outside the graph: an informer's, or one of another graph. In each step
+// it reads up to a cut, which is one point of the collection. It has a cursor as a handler has, so
+// that it delays nobody, and what waits is bounded by the number of objects.
+type leaf[T Identified] struct {
+	graph  *Graph
+	hub    *hub[T]
+	label  string // the collection's name; with number if another leaf has that name
+	number int
+	claims int              // how many nodes are being made that will read it; guarded by Graph.mu
+	sub    *subscription[T] // nil before the first step; written under Graph.mu
+	now    stage
+	ended  bool // the collection has stopped: nothing will come any more
+
+	// What the step has read.
+	net     settle.Net[T]
+	version string       // of the collection, at the cut
+	content *Snapshot[T] // at the cut; nil unless poll was asked for it
+}
+
+// anyLeaf is a leaf without the type of its objects. All methods but pending are called in the
+// goroutine of Run.
+type anyLeaf interface {
+	anyInput
+	// claim adds n to the number of nodes that are being made and will read the leaf, and returns
+	// it. Called under Graph.mu.
+	claim(n int) int
+	// alike returns the collection's name, and the number of the leaf among those of that name.
+	alike() (name string, number int)
+	// begin has the leaf join in this step if the collection has content.
+	begin()
+	// poll reads what waits, up to the present point of the collection. whole says that the content
+	// is wanted too.
+	poll(whole bool)
+	// shown returns the version up to which poll has read. ok is false if there is no content yet.
+	shown() (version string, ok bool)
+	// finish forgets what the step has read.
+	finish()
+	// wait has the goroutine of Run woken when there is more to read.
+	wait()
+	release()
+	// pending returns the number of changes that wait.
+	pending() int
+}
+
+func (l *leaf[T]) core() *hubCore { return l.hub.hubCore }
+func (l *leaf[T]) name() string   { return l.label }
+func (l *leaf[T]) stage() stage   { return l.now }
+
+func (l *leaf[T]) alike() (name string, number int) { return l.hub.opts.Name, l.number }
+
+func (l *leaf[T]) claim(n int) int {
+	l.claims += n
+	return l.claims
+}
+
+func (l *leaf[T]) begin() {
+	if l.sub == nil {
+		l.subscribe()
+	}
+	if l.now == waiting && isClosed(l.sub.started) {
+		l.now = joining
+	}
+}
+
+func (l *leaf[T]) poll(whole bool) {
+	if l.now == waiting {
+		return
+	}
+	// The first step takes the content at its cut instead.
+	l.sub.snapshot = nil
+	whole = whole || l.now == joining
+	for {
+		var position uint64
+		if whole {
+			at := l.hub.cut()
+			position, l.version, l.content = at.position, at.snapshot.ResourceVersion(), at.snapshot
+		} else {
+			now := l.hub.point()
+			position, l.version = now.position, now.version
+		}
+		// The appender may have folded changes from before and after the cut together. Then only a
+		// newer cut has all that was read.
+		if l.read(position) == position || l.ended {
+			return
+		}
+	}
+}
+
+func (l *leaf[T]) subscribe() {
+	sub := &subscription[T]{opts: cursorOptions{wake: l.graph.woken}}
+	l.hub.subscribe(sub)
+	l.graph.mu.Lock()
+	l.sub = sub
+	l.graph.mu.Unlock()
+}
+
+// read adds what waits up to position to net. It returns the position that it has reached, which is
+// later if changes were folded.
+func (l *leaf[T]) read(position uint64) (reached uint64) {
+	for {
+		part, delivered, err := l.sub.cursor.pollTo(position, true)
+		for i := range part {
+			if d := &part[i]; l.now == joined {
+				l.net.Set(d.Key(), d.Old, d.New)
+			}
+		}
+		if err != nil {
+			l.ended = true
+			return delivered
+		}
+		if delivered >= position {
+			return delivered
+		}
+	}
+}
+
+func (l *leaf[T]) shown() (version string, ok bool) { return l.version, l.now != waiting }
+
+func (l *leaf[T]) changes() []settle.Change[T] { return l.net.Changes() }
+
+func (l *leaf[T]) contents() iter.Seq[T] { return l.content.All() }
+
+func (l *leaf[T]) finish() {
+	l.net.Reset()
+	l.content = nil
+	l.now = l.now.next()
+}
+
+func (l *leaf[T]) wait() {
+	if l.now == waiting || l.ended {
+		return
+	}
+	l.sub.cursor.wait()
+	// The version of the collection may have moved during the step without a change of an object.
+	// Then nothing waits at the cursor, and nobody was there to be woken.
+	if l.hub.point().version != l.version {
+		l.graph.wake()
+	}
+}
+
+func (l *leaf[T]) release() {
+	if l.sub != nil {
+		l.hub.unsubscribe(l.sub)
+	}
+}
+
+func (l *leaf[T]) pending() int {
+	l.graph.mu.Lock()
+	sub := l.sub
+	l.graph.mu.Unlock()
+	if sub == nil || !isClosed(sub.started) {
+		return 0
+	}
+	return sub.cursor.Pending()
 }

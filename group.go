@@ -7,16 +7,25 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// A Group runs informers together: those that [Share] makes for it, and those that are given to
-// [Group.Add], also while it runs. The zero value is an empty group, which must not be copied. All
-// methods are safe for concurrent use.
+// A Runner is what a [Group] runs: an [AnyInformer], a [Graph], or another Group.
+type Runner interface {
+	Syncer
+	Run(ctx context.Context) error
+}
+
+var _ Runner = (*Group)(nil)
+
+// A Group runs informers and graphs together: those that are given to [Group.Add], and informers that
+// [Share] makes for it, also while it runs. The zero value is an empty group, which must not be
+// copied. All methods are safe for concurrent use.
 type Group struct {
 	// mu guards the fields below, and those fields of members that say so. It is held for a few
 	// loads and stores: no lock of lw is taken under it, and no code of the user runs under it.
 	mu      sync.Mutex
-	members []*member       // that have an informer, in the order in which they came
+	members []*member       // that have a Runner, in the order in which they came
 	shared  map[any]*member // those of Share, by their sharedKey; also while they have no informer
 	phase   lifecycle
 	ctx     context.Context // the parent of the members' contexts; set when phase becomes started
@@ -26,23 +35,21 @@ type Group struct {
 	running sync.WaitGroup
 }
 
-var _ Syncer = (*Group)(nil)
-
-// A member is an informer of a group.
+// A member is an informer or a graph of a group.
 type member struct {
-	inf AnyInformer
+	runner Runner
 	// left is done when the member is no longer in the group.
 	left  context.Context
 	leave context.CancelFunc
 	// started says that run was called, or is about to be. Guarded by Group.mu.
 	started bool
 	done    chan struct{} // closed when run has returned
-	err     error         // what the informer's Run has returned; set before done is closed
+	err     error         // what the runner's Run has returned; set before done is closed
 
 	// The fields below are those of a member of Share.
 
 	key   any           // nil for one of Add
-	built chan struct{} // closed when inf is set, or when that has failed and inf stays nil
+	built chan struct{} // closed when runner is set, or when that has failed and it stays nil
 	users int           // calls of Share without those of release; guarded by Group.mu
 }
 
@@ -52,23 +59,22 @@ func newMember() *member {
 	return m
 }
 
-// run runs the informer to its end.
+// run runs the informer or graph to its end.
 func (m *member) run(ctx context.Context) {
 	defer close(m.done)
-	m.err = m.inf.Run(ctx)
+	m.err = m.runner.Run(ctx)
 }
 
-// Add adds an informer that the caller has made, and must not run. It starts with the group, or at
-// once if the group runs; if the group has stopped, it is stopped too. Add panics if inf is nil.
-//
-// remove takes it out of the group, stops it if the group has started it, and returns when its Run
-// has returned; a handler of inf must not call it. Calls after the first only wait.
-func (g *Group) Add(inf AnyInformer) (remove func()) {
-	if isNil(inf) {
-		panic("lw: Group.Add: nil informer")
+// Add adds an informer or a graph that the caller has made, and must not run. It starts with the
+// group, or at once if the group runs; if the group has stopped, it is stopped too. Add panics if r
+// is nil. remove takes it out of the group, stops it if the group has started it, and returns when
+// its Run has returned; a handler of r must not call it.
+func (g *Group) Add(r Runner) (remove func()) {
+	if isNil(r) {
+		panic("lw: Group.Add: nil Runner")
 	}
 	m := newMember()
-	m.inf = inf
+	m.runner = r
 	g.join(m)
 	return once(func() { g.part(m) })
 }
@@ -129,10 +135,9 @@ func (g *Group) part(m *member) {
 	}
 }
 
-// Run starts the informers of the group, and those that come later, and returns when ctx is done
-// and all have ended. An informer that ends before, with an [ErrPermanent], does not end the
-// others: the error of Run joins those of all such informers that are still in the group. A second
-// call returns [ErrStarted].
+// Run starts the informers and graphs of the group, and those that come later, and returns when ctx
+// is done and all have ended. One that ends before, with an [ErrPermanent], does not end the
+// others: the error of Run joins those of all such members. A second call returns [ErrStarted].
 func (g *Group) Run(ctx context.Context) error {
 	// The methods of a context of the user's own must not be called under mu. Those of a child
 	// made here may.
@@ -170,41 +175,44 @@ func (g *Group) start(ctx context.Context) bool {
 	return true
 }
 
-// failure returns the error of m with the informer's name.
+// failure returns the error of m with its name.
 func (m *member) failure() error {
 	switch m.err.(type) {
 	case *Error, startedError:
 		return m.err // has it
 	}
-	return fmt.Errorf("lw: Group: %s: %w", m.inf.Status().Informer, m.err)
+	if inf, ok := m.runner.(AnyInformer); ok {
+		return fmt.Errorf("lw: Group: %s: %w", inf.Status().Informer, m.err)
+	}
+	return fmt.Errorf("lw: Group: %w", m.err)
 }
 
-// present returns the members that have an informer.
+// present returns the members that have a Runner.
 func (g *Group) present() []*member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.members)
 }
 
-// WaitForSync waits until all informers have synced that are in the group now, as the function
-// [WaitForSync] does. It does not wait for one that leaves the group, and ends with a *[SyncError]
-// if one has stopped.
+// WaitForSync waits until all informers and graphs have synced that are in the group now, as the
+// function [WaitForSync] does. It does not wait for one that leaves the group, and ends with a
+// *[SyncError] if one has stopped.
 func (g *Group) WaitForSync(ctx context.Context) error {
 	var failed SyncError
 	for _, m := range g.present() {
 		if err := m.waitForSync(ctx); err != nil {
-			failed.add(m.inf, err)
+			failed.add(m.runner, err)
 		}
 	}
 	return failed.orNil()
 }
 
-// waitForSync waits until the informer has synced or has left the group.
+// waitForSync waits until the member has synced or has left the group.
 func (m *member) waitForSync(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.left, cancel)()
-	if err := m.inf.WaitForSync(ctx); err != nil && m.left.Err() == nil {
+	if err := m.runner.WaitForSync(ctx); err != nil && m.left.Err() == nil {
 		return err
 	}
 	return nil
@@ -212,12 +220,31 @@ func (m *member) waitForSync(ctx context.Context) error {
 
 // Status returns the status of each informer, in the order in which they came.
 func (g *Group) Status() []Status {
-	members := g.present()
-	all := make([]Status, len(members))
-	for i, m := range members {
-		all[i] = m.inf.Status()
+	var all []Status
+	for _, m := range g.present() {
+		if inf, ok := m.runner.(AnyInformer); ok {
+			all = append(all, inf.Status())
+		}
 	}
 	return all
+}
+
+// Healthy returns nil if all that the group shows can be relied on: the informers as [Status.Healthy]
+// says it, with grace in the place of its minute, and the graphs have synced and have been in no step
+// for longer than grace. Otherwise the error joins what is wrong with each.
+func (g *Group) Healthy(grace time.Duration) error {
+	var errs []error
+	for _, m := range g.present() {
+		switch r := m.runner.(type) {
+		case AnyInformer:
+			errs = append(errs, r.Status().healthy(grace))
+		case interface{ healthy(time.Duration) error }:
+			errs = append(errs, r.healthy(grace))
+		case *Group:
+			errs = append(errs, r.Healthy(grace))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Share returns the informer that g has for objects of type T under key. If it has none, Share
@@ -225,13 +252,11 @@ func (g *Group) Status() []Status {
 // [NewInformer], but the default of Options.Name is T's name and key, such as Pod[web]. The
 // informer starts as [Group.Add] says.
 //
-// Each user calls release when it does not need the informer any more, after it has removed its
-// handlers. The last release is as the remove of Group.Add, and calls after the first only wait. A
-// Share that begins after the last release makes a new informer.
+// Each user calls release after it has removed its handlers. The last release is as the remove of
+// Group.Add. A Share that begins after it makes a new informer.
 //
-// While source runs, others that ask for the same key wait. So source may use g, but must not wait
-// for the informer of its own key. If source panics, nothing is shared: the next user's source is
-// called. Share panics if g or source is nil, if source returns nil, and if key is not equal to
+// While source runs, others that ask for the same key wait, so source must not. If it panics, nothing
+// is shared. Share panics if g or source is nil, if source returns nil, and if key is not equal to
 // itself.
 func Share[T Object, K comparable](g *Group, key K, source func() Source[T], opts *Options) (inf *Informer[T], release func()) {
 	if g == nil {
@@ -258,7 +283,7 @@ func Share[T Object, K comparable](g *Group, key K, source func() Source[T], opt
 		}
 		return NewInformer(src, &o)
 	})
-	return m.inf.(*Informer[T]), once(func() { g.release(m) })
+	return m.runner.(*Informer[T]), once(func() { g.release(m) })
 }
 
 // A sharedKey is a key in Group.shared. Its type tells apart equal keys of informers of different
@@ -275,7 +300,7 @@ func (g *Group) share(key any, build func() AnyInformer) *member {
 			return m
 		}
 		<-m.built
-		if m.inf != nil {
+		if m.runner != nil {
 			return m
 		}
 		// The source of the first user has panicked. Now this one may be the first.
@@ -303,13 +328,13 @@ func (g *Group) use(key any) (m *member, first bool) {
 func (g *Group) build(m *member, build func() AnyInformer) {
 	defer close(m.built)
 	defer func() {
-		if m.inf == nil {
+		if m.runner == nil {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			delete(g.shared, m.key)
 		}
 	}()
-	m.inf = build()
+	m.runner = build()
 	g.join(m)
 }
 

@@ -12,16 +12,13 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 )
 
-// A Handler is a set of functions that an informer calls for every change to its store. They are
-// called one at a time, in a goroutine of the handler's own, after the store and its indexes show
-// the change. A nil function is skipped. The objects are shared with the store and must not be
-// changed.
+// A Handler is a set of functions that an informer calls for every change to its store, one at a
+// time, in a goroutine of the handler's own, after the store and its indexes show the change. A nil
+// function is skipped. The objects are shared with the store and must not be changed.
 //
-// The calls for one object are Add, any number of Updates, Delete, and so on; see the contract,
-// points 4 to 9. A handler that is more than 1024 changes behind is called for their net effect;
-// see [FIFO]. A function may block: that delays only its own handler. It may call the methods of
-// the informer and of its registration, but must not wait for that registration to sync or to be
-// done.
+// The calls for one object are Add, any number of Updates, Delete, and so on. A handler that is
+// more than 1024 changes behind is called for their net effect; see [FIFO]. A function may block,
+// which delays only its own handler, but must not wait for its registration to sync or to be done.
 type Handler[T Identified] struct {
 	Add    func(obj T)
 	Update func(old, new T)
@@ -85,8 +82,7 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 }
 
 // Pending returns the number of changes that the handler still has to handle, including the objects
-// of its first list; 0 after Remove. Changes come in groups, and a group counts until its last call
-// has returned.
+// of its first list; 0 after Remove. Changes that come together count until the last call returned.
 func (r *Registration) Pending() int {
 	if r.removed.Load() {
 		return 0

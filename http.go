@@ -17,17 +17,15 @@ import (
 	"github.com/go-lw/lw/internal/rest"
 )
 
-// HTTP is a Source over an API server's REST interface. It needs no generated client: T is a
+// HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is a
 // pointer to any struct with the JSON tags of the API's type, which may have only the fields that a
-// program reads, or *unstructured.Unstructured, or *metav1.PartialObjectMetadata, for which servers
-// send metadata only. If its fields have the protobuf tags of the API's type as well, HTTP asks for
-// protobuf.
+// program reads, or *unstructured.Unstructured, or *metav1.PartialObjectMetadata. If its fields
+// have the protobuf tags of the API's type as well, HTTP asks for protobuf.
 //
-// HTTP decodes a response while it arrives, one object at a time. An object that does not fit T is
-// an error of its own, with its key, and the objects after it are read all the same. An object of
-// more than 64 MiB ends the request. Objects are yielded in the caller's goroutine; an Unmarshal
-// method of T may run for different objects at the same time. As with a generated client, the Kind
-// and APIVersion of a typed object are empty.
+// HTTP decodes a response while it arrives. An object that does not fit T is an error of its own,
+// with its key. An object of more than 64 MiB ends the request. An Unmarshal method of T may run
+// for different objects at the same time. As with a generated client, the Kind and APIVersion of a
+// typed object are empty.
 //
 // The fields must not be changed once the HTTP is in use. docs/http.md says more of each.
 type HTTP[T Identified] struct {
@@ -38,6 +36,7 @@ type HTTP[T Identified] struct {
 	Type   reflect.Type // the pointer type to decode into if T is an interface; default: T
 	Header http.Header  // of every request, but not of one that a redirect sends to another server
 	Drop   []string     // fields to skip, by their path in JSON, such as "metadata.managedFields"
+	Only   Fields       // fields to keep, and the identity; the rest is skipped; default: all
 	Share  bool         // objects share equal parts, so that a forbidden change shows in several
 	Whole  bool         // each version is decoded whole; default: its unchanged parts are the last's
 
@@ -58,10 +57,9 @@ func (h *HTTP[T]) Hints() SourceHints {
 }
 
 // List lists the collection, or the page that opts asks for. If the server refused, errors.As finds
-// an APIStatus in the error, with the seconds of Retry-After in its details. A list that is cut off
-// is an error, never a shorter list. Every error names the URL, without its password, and of its
-// query only the selectors. It is an [ErrPermanent] if a field of h, a selector or a tag of T is
-// invalid, or if T is not a pointer to a struct.
+// an APIStatus in the error. A list that is cut off is an error, never a shorter list. Every error
+// names the URL, without its password, and of its query only the selectors. It is an [ErrPermanent]
+// if a field of h, a selector or a tag of T is invalid, or if T is not a pointer to a struct.
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta
@@ -205,7 +203,7 @@ func (h *HTTP[T]) objectType() reflect.Type {
 
 // take returns the idle decoder, or a new one if there is none. A Source need not allow two
 // requests at the same time, but if there are two, each has a decoder of its own. take fails if the
-// type is not a pointer to a struct or no T, or if a path of Drop is invalid.
+// type is not a pointer to a struct or no T, or if a path of Drop or Only is invalid.
 func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	t := h.objectType()
 	h.mu.Lock()
@@ -225,12 +223,11 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 	if !t.AssignableTo(reflect.TypeFor[T]()) {
 		return nil, fmt.Errorf("cannot decode into %v: Type is not a %v", t, reflect.TypeFor[T]())
 	}
-	opts := decode.Options{Drop: h.Drop, Share: h.Share, Kinds: kinds}
+	opts := decode.Options{Drop: h.Drop, Only: h.Only, Share: h.Share, Kinds: kinds}
 	opts.OnlyJSON = h.Accept != "" && !strings.Contains(h.Accept, "protobuf")
 	d, err := decode.New(t, opts)
-	if _, ok := errors.AsType[*decode.DropError](err); ok {
-		//lint:ignore ST1005 Drop is the name of a field.
-		err = fmt.Errorf("Drop: %w", err)
+	if wrong, ok := errors.AsType[*decode.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", wrong.Option, err)
 	}
 	return d, err
 }

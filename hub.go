@@ -34,10 +34,12 @@ import (
 type hub[T Identified] struct {
 	*hubCore
 	store *Indexer[T]
-	log   *FIFO[T]
+	log   *log[T]
 
 	// followers is the number of calls of Follow. While it is 0, told is not kept.
 	followers atomic.Int32
+
+	midCommit func() // called in the middle of a long commit of setTogether; for tests
 
 	mu      *sync.Mutex
 	waiting []*subscription[T] // those that wait for the first content; guarded by mu, as all below
@@ -53,7 +55,7 @@ func newHub[T Identified](opts *Options, mu *sync.Mutex) *hub[T] {
 	return &hub[T]{
 		hubCore: newHubCore(opts),
 		store:   &Indexer[T]{store: table.NewOwned(KeyOf[T], versionAndUID[T], mu)},
-		log:     &FIFO[T]{clock: time.Now()},
+		log:     &log[T]{clock: time.Now()},
 		mu:      mu,
 	}
 }
@@ -102,6 +104,54 @@ func (h *hub[T]) remove(key Key, version, report string) (old T, existed bool) {
 	})
 	fired.Release()
 	return old, existed
+}
+
+// setTogether commits what is in batch at one point, and appends the changes to the log, in their
+// order. version and report are as for set, but report is asked for when the functions of the
+// indexes have run: before that batch.Recover may have found some that panic, and settled drops
+// their writes from batch. It returns the report.
+//
+// Readers see all or nothing, and wait for no more than a brief commit; see gate.
+func (h *hub[T]) setTogether(batch *table.Batch[T], version string, settled func() (report string)) (report string) {
+	g := h.store.gate
+	for {
+		batch.Compute()
+		report = settled()
+		h.mu.Lock()
+		if batch.ReadyLocked() {
+			break
+		}
+		batch.AwaitLocked()
+		h.mu.Unlock()
+	}
+	long := batch.LongLocked()
+	g.look.Lock()
+	if long {
+		h.store.before = h.store.store.SnapshotLocked()
+	}
+	g.seq.Add(1)
+	if long {
+		g.look.Unlock()
+	}
+	if report != "" {
+		h.store.store.SetVersionLocked(report)
+	}
+	batch.CommitLocked(long)
+	if long {
+		if h.midCommit != nil {
+			h.midCommit()
+		}
+		g.look.Lock()
+	}
+	batch.ShowLocked()
+	h.store.before = nil
+	g.seq.Add(1)
+	g.look.Unlock()
+	batch.SettleLocked()
+	fired := h.appendLocked(batch, Delta[T]{Cause: CauseWatch, ResourceVersion: version})
+	h.mu.Unlock()
+	fired.Release()
+	return report
 }
 
 // progress makes report the reported version, unless it is "". Nothing is appended to the log.
@@ -183,7 +233,12 @@ func (h *hub[T]) tellLocked(batch *table.Batch[T], version string, first bool) (
 	if first {
 		return h.firstLocked()
 	}
-	d := Delta[T]{Cause: CauseDerived, ResourceVersion: version}
+	return h.appendLocked(batch, Delta[T]{Cause: CauseDerived, ResourceVersion: version})
+}
+
+// appendLocked fires the signals of what batch has changed, and appends the changes to the log, as
+// deltas with the cause and the version of d.
+func (h *hub[T]) appendLocked(batch *table.Batch[T], d Delta[T]) (fired signal.Fired) {
 	batch.All(func(old, obj T) {
 		d.Old, d.New = old, obj
 		if h.changes.Waiting() {

@@ -188,7 +188,7 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 // called once, after the hub's writer has ended.
 func (h *hub[T]) close() {
 	h.stop()
-	h.log.Close()
+	h.log.close()
 	h.changes.Close() // nothing changes any more
 	h.running.Wait()
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/table"
 )
@@ -232,7 +233,7 @@ func TestHubsOfOneLock(t *testing.T) {
 func TestVersionsOfDeltas(t *testing.T) {
 	a, a2, b := newBall("a", 1, 1), newBall("a", 1, 2), newBall("b", 2, 1)
 	h := newTestHub(new(sync.Mutex), a)
-	c := h.log.Subscribe()
+	c := h.log.subscribe(cursorOptions{})
 	h.set(KeyOf(a), a2, "2", "")
 	h.set(KeyOf(b), b, "3", "")
 	h.remove(KeyOf(a), "4", "")
@@ -489,4 +490,60 @@ func TestFollowHub(t *testing.T) {
 			t.Errorf("%d cursors and %d followers are left", n, h.followers.Load())
 		}
 	})
+}
+
+// TestTogetherWhileItIsCommitted reads an informer's store in the middle of a long commit: it is answered at once, from the state
+// before, and by what needs store and log when the commit is over.
+func TestTogetherWhileItIsCommitted(t *testing.T) {
+	for _, n := range []int{2, table.Brief + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			inf := NewInformer(NewMemory[*ball](), nil)
+			h := inf.hub
+			byUID := NewIndex(inf, func(b *ball) types.UID { return b.UID })
+			h.status = func() Status { return Status{} }
+			h.replace([]*ball{newBall("0", 0, 1), newBall("gone", 0, 1)}, "1", "1")
+			sub := &subscription[*ball]{}
+			h.subscribe(sub)
+			defer h.unsubscribe(sub)
+			known := contentOf(sub.snapshot)
+			check := func(when, version string, objs int) {
+				t.Helper()
+				obj, _ := inf.Store().Get(Key{Namespace: "default", Name: "0"})
+				snap := inf.Store().Snapshot()
+				got := []any{obj.ResourceVersion, inf.Store().Len(), inf.Store().ResourceVersion(), len(inf.Store().List()),
+					snap.Len(), snap.ResourceVersion(), byUID.Len("u0") + byUID.Len("u1"), len(byUID.List("u0")) + len(byUID.List("u1")), len(slices.Collect(byUID.Keys()))}
+				want := []any{version, objs, version, objs, objs, version, objs, objs, 1}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", when, diff)
+				}
+			}
+			during := make(chan struct{})
+			h.midCommit = func() {
+				check("in the middle", "1", 2)
+				go func() {
+					h.cut()
+					close(during)
+				}()
+			}
+			batch := h.store.store.NewBatch()
+			for i := range n {
+				b := newBall(strconv.Itoa(i), 1, 2)
+				batch.Put(KeyOf(b), b)
+			}
+			batch.Put(Key{Namespace: "default", Name: "gone"}, nil)
+			h.setTogether(batch, "2", func() string { return "2" })
+			batch.Release()
+			check("after", "2", n)
+			if n > table.Brief {
+				<-during
+			}
+			deltas, at, err := h.readToCut(sub.cursor, h.cut())
+			if known.apply(t, deltas); err != nil || !maps.Equal(known, contentOf(at.snapshot)) {
+				t.Errorf("the log has %d deltas, %v", len(deltas), err)
+			}
+			if last := deltas[len(deltas)-1]; last.Type != Deleted || last.Cause != CauseWatch || last.ResourceVersion != "2" {
+				t.Errorf("the last delta is %+v", last)
+			}
+		})
+	}
 }

@@ -28,20 +28,22 @@ type Reader[T Identified] interface {
 
 // An Indexer is an in-memory store of a collection, for a program that writes it itself. It is a
 // [Reader], and a [Sink] for a [Reflector]. All methods are safe for concurrent use. Get takes no
-// lock. Other reads take locks only to find their objects. Writers wait for each other only for the
-// same eighth of the keys or of an index's values, or the resource version, and while a Replace
-// runs or an index is built.
+// lock. Writers wait for each other only for an eighth of the keys or of an index's values, and
+// while a Replace runs or an index is built.
 type Indexer[T Identified] struct {
 	store *table.Store[T]
 	// foreign is set before the first write by one of the exported methods. The objects of an
 	// informer's store are then no longer all from its source.
 	foreign atomic.Bool
-	// gate makes reads that take no lock wait for the commit of a [Graph]; nil if the store is not
-	// that of a [Derived].
+	// gate makes reads that take no lock wait for a commit of several changes; nil if the store is
+	// that of no hub.
 	gate *gate
 	// before is the state before the commit that is going on, if that is long. It is guarded by
 	// gate.look.
 	before *table.Snapshot[T]
+	// single says that there are changes besides those of commits: of one object each, or a
+	// Replace. They are made under gate.mu alone, as what is read then.
+	single bool
 }
 
 var (
@@ -59,10 +61,14 @@ func NewIndexer[T Object](objs ...T) *Indexer[T] {
 
 // Get is that of [Reader]: it takes no lock and does not allocate.
 func (x *Indexer[T]) Get(key Key) (obj T, ok bool) {
-	if x.gate != nil {
-		return x.getGated(key)
+	if x.gate == nil {
+		return x.store.Get(key)
 	}
-	return x.store.Get(key)
+	seq := x.gate.seq.Load()
+	if obj, ok = x.store.Get(key); seq%2 == 0 && x.gate.seq.Load() == seq {
+		return obj, ok
+	}
+	return x.getGated(key)
 }
 
 // List is that of [Reader].
@@ -103,7 +109,7 @@ func (x *Indexer[T]) content() *table.Snapshot[T] {
 // snapshotLocked is like Snapshot. The caller holds the lock of the store's owner, which is hub.mu,
 // and not gate.look.
 func (x *Indexer[T]) snapshotLocked() *Snapshot[T] {
-	if x.gate != nil {
+	if x.gate != nil && !x.single {
 		return &Snapshot[T]{x.contentGated()}
 	}
 	return &Snapshot[T]{x.store.SnapshotLocked()}
@@ -127,18 +133,22 @@ func (x *Indexer[T]) Replace(objs []T, resourceVersion string) {
 	x.store.Replace(objs, resourceVersion, table.Comparison[T]{Same: unchanged[T], Newer: notOlder[T]})
 }
 
-// Apply makes the change of ev, and its resource version the reported one unless it is "". It does
-// nothing if ev has an Err.
+// Apply makes the change of ev, and its resource version the reported one unless it is "", or ev is
+// Open: what is read meanwhile may have a part of that version. It does nothing if ev has an Err.
 func (x *Indexer[T]) Apply(ev WatchEvent[T]) {
 	x.writeForeign()
+	version := ev.ResourceVersion
+	if ev.Open {
+		version = ""
+	}
 	switch {
 	case ev.Err != nil:
 	case ev.Type == watch.Deleted:
-		x.remove(ev.Key(), ev.ResourceVersion)
+		x.remove(ev.Key(), version)
 	case !equal.IsZero(ev.Object):
-		x.set(ev.Object, ev.ResourceVersion)
+		x.set(ev.Object, version)
 	default:
-		x.progress(ev.ResourceVersion)
+		x.progress(version)
 	}
 }
 
@@ -183,9 +193,9 @@ type Index[K comparable, T Identified] struct {
 }
 
 // NewIndex returns an index of x by the value that key returns for an object, at any time, also
-// while x runs. Readers notice nothing, and writers wait, while it is built. It panics if key is
-// nil. key is called once for each version of an object, without a lock, by the goroutine that
-// writes the object, or by NewIndex for those that are stored. It must not write to x.
+// while x runs. Writers wait while it is built. It panics if key is nil. key is called once for
+// each version of an object, without a lock, by the goroutine that writes the object, or by
+// NewIndex. It must not write to x.
 func NewIndex[K comparable, T Object](x Indexed[T], key func(T) K) *Index[K, T] {
 	if key == nil {
 		panic("lw: NewIndex: nil key function")
@@ -216,12 +226,20 @@ func (ix *Index[K, T]) Lookup(key K) iter.Seq[T] {
 	return func(yield func(T) bool) { ix.view(key).All()(yield) }
 }
 
-// view returns the objects that have the value key.
+// view returns the objects that have the value key. It is not written with read, whose closure
+// would allocate.
 func (ix *Index[K, T]) view(key K) table.View[T] {
 	if ix.gate == nil {
 		return ix.groups.View(key)
 	}
-	return read(ix.gate, func() table.View[T] { return ix.groups.View(key) })
+	if seq := ix.gate.seq.Load(); seq%2 == 0 {
+		if view := ix.groups.View(key); ix.gate.seq.Load() == seq {
+			return view
+		}
+	}
+	ix.gate.look.Lock()
+	defer ix.gate.look.Unlock()
+	return ix.groups.View(key)
 }
 
 // List returns the objects that have the value key, in a new slice or nil.
@@ -284,7 +302,8 @@ func (s *Snapshot[T]) ResourceVersion() string { return s.content.Version() }
 // Snapshot returns s itself.
 func (s *Snapshot[T]) Snapshot() *Snapshot[T] { return s }
 
-// A gate makes a commit of several stores one point, and has no read wait for it.
+// A gate makes a commit of several changes, perhaps of several stores, one point, and has no read
+// wait for it. A graph has one for all its stores, and an informer has one of its own.
 //
 // seq is counted up before the first change of a commit that readers could see, and after the last.
 // A read that takes no lock, and finds the same even number before and after itself, has met no
@@ -319,14 +338,9 @@ func read[R any](g *gate, f func() R) R {
 	return f()
 }
 
-// getGated is Get for a store that has a gate. It is not written with read, whose closure would
-// allocate.
+// getGated is Get for a read that has met a commit. Get has the rest of it, and not read, whose
+// closure would allocate.
 func (x *Indexer[T]) getGated(key Key) (obj T, ok bool) {
-	if seq := x.gate.seq.Load(); seq%2 == 0 {
-		if obj, ok = x.store.Get(key); x.gate.seq.Load() == seq {
-			return obj, ok
-		}
-	}
 	x.gate.look.Lock()
 	defer x.gate.look.Unlock()
 	if x.before != nil {
@@ -338,16 +352,23 @@ func (x *Indexer[T]) getGated(key Key) (obj T, ok bool) {
 // contentGated returns the present state of a store that has a gate.
 func (x *Indexer[T]) contentGated() *table.Snapshot[T] {
 	if seq := x.gate.seq.Load(); seq%2 == 0 {
+		if x.single {
+			return x.store.Snapshot() // under gate.mu, so it waits for a commit that has begun since
+		}
 		if content := x.store.Cached(); content != nil && x.gate.seq.Load() == seq {
 			return content
 		}
 	}
 	x.gate.look.Lock()
+	if x.single && x.before == nil {
+		x.gate.look.Unlock()
+		return x.store.Snapshot()
+	}
 	defer x.gate.look.Unlock()
 	return x.contentLocked()
 }
 
-// contentLocked is contentGated for a caller that holds look.
+// contentLocked is contentGated for a caller that holds look, of a store that is not single.
 func (x *Indexer[T]) contentLocked() *table.Snapshot[T] {
 	if x.before != nil {
 		return x.before
@@ -357,6 +378,12 @@ func (x *Indexer[T]) contentLocked() *table.Snapshot[T] {
 
 // lenGated and versionGated are Len and ResourceVersion for a store that has a gate.
 func (x *Indexer[T]) lenGated() int {
+	if x.single {
+		if before := x.duringLong(); before != nil {
+			return before.Len()
+		}
+		return x.store.Len()
+	}
 	x.gate.look.Lock()
 	defer x.gate.look.Unlock()
 	if x.before != nil {
@@ -366,10 +393,26 @@ func (x *Indexer[T]) lenGated() int {
 }
 
 func (x *Indexer[T]) versionGated() string {
+	if x.single {
+		if before := x.duringLong(); before != nil {
+			return before.Version()
+		}
+		return x.store.Version()
+	}
 	x.gate.look.Lock()
 	defer x.gate.look.Unlock()
 	if x.before != nil {
 		return x.before.Version()
 	}
 	return x.store.VersionLocked()
+}
+
+// duringLong returns the state before the long commit that is going on; nil if there is none.
+func (x *Indexer[T]) duringLong() *table.Snapshot[T] {
+	if x.gate.seq.Load()%2 == 0 {
+		return nil
+	}
+	x.gate.look.Lock()
+	defer x.gate.look.Unlock()
+	return x.before
 }

@@ -32,7 +32,9 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 		panic("lw: NewInformer: nil source")
 	}
 	o := opts.withDefaults(typeName[T]())
-	inf := &Informer[T]{hub: newHub[T](o, new(sync.Mutex))}
+	gate := new(gate)
+	inf := &Informer[T]{hub: newHub[T](o, &gate.mu)}
+	inf.hub.store.gate, inf.hub.store.single = gate, true
 	inf.hub.status = inf.Status
 	inf.hub.hasten = func(version string) (again time.Duration) { return inf.r.hasten(version) }
 	if o.DetectMutation {
@@ -75,15 +77,13 @@ func (inf *Informer[T]) Fixture() *Indexer[T] { return inf.hub.store }
 func (inf *Informer[T]) indexer() *Indexer[T] { return inf.hub.store }
 
 // AddHandler registers h, at any time. After the first list it gets the content of the store as
-// Adds, and then the changes. If the informer has stopped, h is never called, and
-// [Registration.Done] is closed already. AddHandler panics on a Handler without a function, and on
-// one with a negative Resync.
+// Adds, and then the changes. If the informer has stopped, h is never called. AddHandler panics on
+// a Handler without a function, and on one with a negative Resync.
 func (inf *Informer[T]) AddHandler(h Handler[T]) *Registration { return inf.hub.addHandler(h) }
 
 // Events returns a sequence of all changes, which begins with the content of the store as Added,
 // once there is one. Each loop over it begins anew, and ends when ctx is done or the informer has
-// stopped, even if changes still wait. Its body may block, and gets the net effect if it is far
-// behind, as with a [Handler].
+// stopped. Its body may block, and gets the net effect if it is far behind, as with a [Handler].
 func (inf *Informer[T]) Events(ctx context.Context) iter.Seq[Delta[T]] { return inf.hub.events(ctx) }
 
 // WaitForSync waits until a whole list of one state of the server is in the store, and then returns
@@ -102,33 +102,26 @@ func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 // After a write, wait for the version that the write returned: then every read shows the write.
 //
 // Give ctx a deadline, since a version may never come. The error wraps the cause of ctx;
-// [ErrStopped] if the informer has stopped; [ErrRewound] if the server went back in time meanwhile;
-// and the errors of Status.SetAside if an object on the way could not be applied. It is another one
-// if version or those of the server are not decimal numbers, and so have no order.
+// [ErrStopped]; [ErrRewound] if the server went back in time meanwhile; and the errors of
+// Status.SetAside if an object on the way could not be applied. It is another one if version or
+// those of the server are not decimal numbers, and so have no order.
 //
-// version should be that of an object of this collection, or of a list of it. That another version
-// has passed is known with the next event or bookmark. So a wait of more than 0.2 s asks for a
-// bookmark, as CatchUp does, and again at growing intervals: it takes one to five seconds. A delete
-// returns no version to wait for: use [WaitFor].
+// That a version of which the collection is not shown an event has passed is known with a bookmark.
+// A wait of more than 0.2 s asks for one, as CatchUp does: it takes one to five seconds.
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
-	return inf.hub.waitForResourceVersion(ctx, version, askAfter, inf.hub.store.ResourceVersion)
+	return inf.hub.waitForResourceVersion(ctx, version, inf.asking(), inf.hub.store.ResourceVersion)
 }
 
 // CatchUp waits until the store is at least as new as the server was when CatchUp was called, and
-// returns the version that the server had. Reads of the store are then as new as a list would be,
-// for as many callers as there are: they share requests.
+// returns the version that the server had. Reads of the store are then as new as a list would be.
 //
-// The server is asked for its version by a list of at most one object, ten times in a second at
-// most. If the store is older, and no event comes within that time, the watch is resumed with a
-// timeout of three seconds. A kube-apiserver then sends a bookmark within two seconds. A server
-// that sends none takes until the next event.
+// The callers share requests: a list of at most one object, ten times in a second at most, in a
+// goroutine of its own, also during a Watch. If the store is older and no event comes, the watch is
+// resumed for three seconds. A kube-apiserver then sends a bookmark within two; a server that sends
+// none takes until the next event.
 //
-// It waits for the first list. Give ctx a deadline. The error wraps the cause of ctx, [ErrStopped],
-// or the *[Error] of the list; that is not passed to Options.OnError as well. Otherwise it is as
-// that of WaitForResourceVersion. It is another one if the server is older than the store, and
-// wraps errors.ErrUnsupported if the source has no versions.
-//
-// CatchUp calls List of the [Source] in another goroutine, also during a Watch.
+// Give ctx a deadline. The error is as that of WaitForResourceVersion, or wraps the *[Error] of the
+// list, which OnError does not get; or errors.ErrUnsupported if the source has no versions.
 func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error) {
 	if err := inf.hub.waitForSync(ctx); err != nil {
 		return "", err
@@ -148,7 +141,17 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if a.err != nil {
 		return "", inf.hub.notCaughtUp(a.err)
 	}
-	return a.version, inf.hub.waitForResourceVersion(ctx, a.version, 0, inf.hub.store.ResourceVersion)
+	ask := inf.asking()
+	ask.after = 0
+	return a.version, inf.hub.waitForResourceVersion(ctx, a.version, ask, inf.hub.store.ResourceVersion)
+}
+
+// asking returns when a wait for a version asks the source for it.
+func (inf *Informer[T]) asking() asking {
+	if HintsOf(inf.r.src).Progress != nil {
+		return progressAsks
+	}
+	return asks
 }
 
 // An inquiry asks the server for its version, on behalf of the callers of CatchUp. Those that come
@@ -234,10 +237,9 @@ func (inf *Informer[T]) Status() Status {
 // is stored under key, and when it is removed. Take the channel before you read. Then what you have
 // read is as it was, or the channel is closed.
 //
-// It is closed when every read that begins from then on shows the change, and before a handler is
-// called for it. The first list is a change of each object that it has, and a later one of those
-// that differ. The channel stays open if ctx is done or the informer stops before there is a
-// change; it is let go of at both. [WaitFor] waits for a condition, and does all this for you.
+// Every read that begins after that shows the change. A list is a change of each object that
+// differs. The channel stays open, and is let go of, if ctx is done or the informer stops before
+// there is a change. [WaitFor] waits for a condition, and does all this for you.
 func (inf *Informer[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
 	return inf.hub.changes.Wait(ctx, key, nil)
 }
@@ -255,11 +257,12 @@ type informerTarget[T Identified] struct {
 	opts        *Options
 	detector    *mutationDetector // nil without Options.DetectMutation
 	holdingBack bool              // a version has come that the store does not report
+	batch       *table.Batch[T]   // of the last group; nil before the first one
 
-	// distrusted has the objects that stayed as they were when the server last went back in time,
-	// because their new versions could not be used. Their resource versions are of the former
-	// epoch, so an object of now with an equal version may have other content. The values are not
-	// used.
+	// distrusted has the objects that stayed as they were at the last list whose equal versions
+	// were not believed, because their new versions could not be used. Their resource versions may
+	// be of a former epoch, so an object of now with an equal version may have other content. The
+	// values are not used.
 	distrusted map[Key]error
 }
 
@@ -281,6 +284,59 @@ func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (e
 		t.reportProgress(ev.ResourceVersion, version != "")
 	}
 	return existed, true, err
+}
+
+// applyGroup makes the changes of g in the hub, all at one point, as apply makes one.
+func (t *informerTarget[T]) applyGroup(g *eventGroup[T], report string) {
+	if t.batch == nil {
+		t.batch = t.hub.store.store.NewBatch()
+	}
+	batch := t.batch
+	if t.opts.OnPanic != nil {
+		batch.Recover = func(key Key, v any) {
+			g.at(key).err = t.panicked(t.indexPanic(key, v))
+		}
+	}
+	g.known = true
+	for i := range g.events {
+		e := &g.events[i]
+		if e.ev.Err != nil {
+			continue
+		}
+		_, e.existed = t.hub.store.Get(e.key)
+		if e.ev.Type != watch.Deleted {
+			t.enter(e.ev.Object) // before it is stored, since others can change it from then on
+			batch.Put(e.key, e.ev.Object)
+		} else if e.existed {
+			var none T
+			batch.Put(e.key, none)
+		}
+	}
+	failed := false
+	report = t.hub.setTogether(batch, g.version, func() string {
+		for i := range g.events {
+			if e := &g.events[i]; e.err != nil {
+				batch.Drop(e.key)
+				failed = true
+			}
+		}
+		if failed {
+			return ""
+		}
+		return report
+	})
+	if t.detector != nil {
+		batch.All(func(old, _ T) { t.leave(old) })
+		for i := range g.events {
+			if e := &g.events[i]; e.err != nil {
+				t.rejected(e.ev.Object)
+			}
+		}
+	}
+	batch.Release()
+	if !failed {
+		t.reportProgress(g.version, report != "")
+	}
 }
 
 func (t *informerTarget[T]) heldBack(version string) { t.reportProgress(version, false) }
@@ -404,8 +460,10 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 			t.rejected(obj)
 		}
 	}
-	if l.epoch {
+	if l.distrust {
 		t.distrusted = l.keep
+	}
+	if l.epoch {
 		t.hub.waits.fail(ErrRewound)
 	}
 	t.reportProgress(l.version, report == l.version)

@@ -2,9 +2,11 @@ package lw
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"reflect"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,8 +27,8 @@ type Object interface {
 	Identified
 }
 
-// Identified is to be read as [Object], which the constructors ask for. Without comparable here,
-// all pointers share the code that the compiler generates.
+// Identified is to be read as [Object], which the constructors ask for. (Without comparable all
+// pointers share the compiler's code.)
 type Identified interface {
 	GetNamespace() string
 	GetName() string
@@ -79,17 +81,14 @@ func MetaOf[T Identified](obj T) Meta {
 }
 
 // A Source lists and watches one collection. [*ListWatch], [*HTTP] and [*Memory] are Sources, and
-// so are the results of [WithListOptions], [Transform] and [Shard].
+// so are the results of [WithListOptions], [Transform], [Shard], [Poll] and [Feed].
 //
 // One [Reflector] at a time uses a Source, for one request at a time; but [Informer.CatchUp] calls
 // List in another goroutine, also during a Watch. List and Watch call yield in the goroutine that
-// called them, and return soon after ctx is done. If yield returns an error, they end and return it.
-// The fields of opts, which they pass on unchanged, are those of
-// https://kubernetes.io/docs/reference/using-api/api-concepts/.
-//
-// A Source that wraps another one passes ctx (internal/request says what is in it) and the events
-// on as they are, or copies all fields of the events, and its Hints returns [HintsOf] the Source
-// that it wraps.
+// called them, and return soon after ctx is done. If yield returns an error, they end and return
+// it. The fields of opts are those of https://kubernetes.io/docs/reference/using-api/api-concepts/.
+// A Source that wraps another one passes ctx and opts on, and the events as they are or with all
+// their fields, and its Hints returns [HintsOf] the other.
 type Source[T Identified] interface {
 	// List calls yield for each object of the collection, or of the page that opts asks for, and
 	// returns the metadata of the list. For an object that cannot be decoded it passes err instead
@@ -112,6 +111,10 @@ type WatchEvent[T Identified] struct {
 	// More says that the source already has the next event and yields it without waiting. Handlers
 	// are then woken once for several events, of at most 1024 or about half a millisecond.
 	More bool
+	// Open says that more events of this version follow at once, such as those of one transaction.
+	// They are shown together when one without Open has come, which may be a Bookmark of the version;
+	// a Watch that ends before has said nothing of it.
+	Open bool
 	// Omitted marks a Deleted that stands for an Added of an object which was left out by a
 	// [Transform] or a [Shard]. There may be nothing to delete.
 	Omitted bool
@@ -143,6 +146,105 @@ func (e *WatchEvent[T]) id() (id Meta) {
 	return id
 }
 
+// An EventType says what happened to an object of a store. The events of a server are a
+// watch.EventType, in other words: Added, Modified, Deleted and Bookmark; see [WatchEvent].
+type EventType uint8
+
+const (
+	Added   EventType = iota + 1 // the object is new, or new to this consumer
+	Updated                      // the object has another version, and the same UID
+	Deleted                      // the object is gone
+)
+
+func (t EventType) String() string {
+	switch t {
+	case Added:
+		return "added"
+	case Updated:
+		return "updated"
+	case Deleted:
+		return "deleted"
+	}
+	return fmt.Sprintf("EventType(%d)", uint8(t))
+}
+
+// A Cause says how a change became known.
+type Cause uint8
+
+const (
+	CauseInitial Cause = iota + 1 // the first list, or the snapshot that a late handler starts with
+	CauseWatch                    // an event of a watch
+	CauseRelist                   // the comparison of a later list with what was known
+	CauseResync                   // nothing changed: it was time for the Resync of a handler
+	CauseDerived                  // a step of a [Graph]
+)
+
+func (c Cause) String() string {
+	switch c {
+	case CauseInitial:
+		return "initial"
+	case CauseWatch:
+		return "watch"
+	case CauseRelist:
+		return "relist"
+	case CauseResync:
+		return "resync"
+	case CauseDerived:
+		return "derived"
+	}
+	return fmt.Sprintf("Cause(%d)", uint8(c))
+}
+
+// defaultLimit is how many deltas a consumer may be behind before its backlog is folded.
+const defaultLimit = 1024
+
+// A Delta is one change of one object, as [Informer.Events] yields it and a [Cursor] returns it.
+// Its objects are shared.
+type Delta[T Identified] struct {
+	Type            EventType
+	Cause           Cause  // if changes were folded, the cause of the last one
+	Initial         bool   // an Added of the content that the consumer begins with
+	Old             T      // the version before, as this consumer has it; zero for Added
+	New             T      // zero for Deleted
+	ResourceVersion string // of the collection, after the change
+}
+
+// Object returns New, or Old of a Deleted.
+func (d Delta[T]) Object() T {
+	if d.Type == Deleted {
+		return d.Old
+	}
+	return d.New
+}
+
+// Key returns the key of the object.
+func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
+
+// emit calls yield with the deltas that lead from d.Old to d.New, and sets their types. There is
+// none if both are one object. There are two if the UID differs, because the object was deleted and
+// created again. In all other cases there is one. A zero Old or New means that there is no object.
+func emit[T Identified](d Delta[T], yield func(Delta[T])) {
+	var zero T
+	switch {
+	case equal.Same(d.Old, d.New):
+	case equal.IsZero(d.Old):
+		d.Type = Added
+		yield(d)
+	case equal.IsZero(d.New):
+		d.Type, d.Initial = Deleted, false
+		yield(d)
+	case d.Old.GetUID() == d.New.GetUID():
+		d.Type, d.Initial = Updated, false
+		yield(d)
+	default:
+		gone, came := d, d
+		gone.Type, gone.Initial, gone.New = Deleted, false, zero
+		came.Type, came.Old = Added, zero
+		yield(gone)
+		yield(came)
+	}
+}
+
 // initialEventsEnd is the annotation of the bookmark that ends the initial events of a streamed
 // list (https://kep.k8s.io/3157).
 const initialEventsEnd = metav1.InitialEventsAnnotationKey
@@ -162,27 +264,28 @@ func nameOf(t reflect.Type) string {
 }
 
 // SourceHints are what a [Source] can tell beside its answers, by a method Hints() SourceHints. It
-// is called during each list and each watch, in the goroutine that reads from the server, so it
-// must be quick; and by waits for a version, in any goroutine. Its answer may change.
+// is called during each list and each watch, and by waits for a version, in any goroutine, so it
+// must be quick. Its answer may change.
 type SourceHints struct {
 	NoStream bool // the source cannot stream a list, and trying would only cost time
 	// Unversioned: the resource versions mean nothing, as in a fake clientset. Events then count as
-	// they arrive, and a list follows whenever Watch returns, at most once in 2.2 s. So a source
-	// can poll: its Watch waits until the next list is due, and returns nil.
+	// they arrive, and a list follows whenever Watch returns, at most once in 2.2 s.
 	Unversioned bool
 	Unnamed     bool   // objects may have no name, as in a fake clientset; else that is an error
 	Partial     bool   // objects are left out, so an event may be about one that was never Added
 	Decoder     string // who decodes the objects, such as "lw" or "client-go"; see Status.Decoder
-	// Had, if it is set, tells whether the server still has the history that was read. After an
-	// outage a [Reflector] asks about the newest object that it has, and lists in a new epoch if
-	// the answer is no; see [ErrRewound]. A Source over an API server uses [HadByList].
-	//
-	// It reports whether obj was the newest state of its key when the collection was at version,
-	// whatever has been written since: an object with the resource version of obj and, unless that
-	// is empty, with its UID. An error leaves it open: 410 Expired if that state is too old for the
-	// server, errors.ErrUnsupported if the source cannot tell. Had makes at most one request,
-	// returns soon after ctx is done, and is not called during a List or a Watch.
+	// Had, if it is set, tells whether the server still has the history that was read: whether obj,
+	// by its resource version and, unless that is empty, its UID, was the newest state of its key
+	// when the collection was at version. After an outage a [Reflector] asks about the newest object
+	// that it has, and begins a new epoch if the answer is no; see [ErrRewound]. An error leaves it
+	// open: 410 Expired if that state is too old for the server, errors.ErrUnsupported if the source
+	// cannot tell. It is not called during a List or a Watch. See [HadByList].
 	Had func(ctx context.Context, obj Meta, version string) (bool, error)
+	// Progress, if it is set, has the open Watch yield a Bookmark soon. It does not wait for it. A
+	// wait for a version calls it, in any goroutine, where it would else end the watch.
+	Progress func()
+	// Polled, if it is set, tells when the last whole list began and the next is due, for Status.
+	Polled func() (last, due time.Time)
 }
 
 // HintsOf returns the hints of src, or the zero value if it gives none.

@@ -24,14 +24,13 @@ import (
 
 // Memory is a [Source] whose objects are in memory. It behaves as an API server does: one sequence
 // of resource versions orders all writes. All are kept until [Memory.Compact], and a watch may
-// start from any that is kept, so a test need not wait until an informer watches. All pages of a
-// list show one version. It supports streamed lists and bookmarks, label selectors for a T with
-// GetLabels, field selectors for metadata.name and metadata.namespace, and shard selectors. Its
-// errors are those of k8s.io/apimachinery/pkg/api/errors.
+// start from any that is kept. It supports pages, streamed lists, bookmarks, label selectors for a
+// T with GetLabels, field selectors for metadata.name and metadata.namespace, and shard selectors.
+// Its errors are those of k8s.io/apimachinery/pkg/api/errors.
 //
 // All methods are safe for concurrent use. A Memory copies the objects that it is given and those
-// that it returns. A T without DeepCopyObject is copied as a struct only: the content of its maps,
-// slices and pointers is shared, and must not be changed.
+// that it returns. A T without DeepCopyObject is copied as a struct only: what its maps, slices and
+// pointers refer to is shared, and must not be changed.
 type Memory[T Identified] struct {
 	line    *history.Line          // the counter of resource versions; it has its own lock
 	objects *history.Collection[T] // the objects with all their versions, under the lock of line
@@ -78,34 +77,76 @@ func (m *Memory[T]) Create(obj T) (T, error) {
 // obj is nil or its version is not a decimal number.
 func (m *Memory[T]) Update(obj T) (T, error) {
 	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
-		version, err := listopts.ParseVersion(obj.GetResourceVersion())
+		version, err := m.parse("update", o.Key, obj.GetResourceVersion())
 		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("lw: Memory: update %s: %v", keyString(o.Key), err))
+			return nil, err
 		}
 		return m.objects.Update(o, history.Preconditions{Version: version})
 	})
 }
 
-// write copies obj without its UID and resource version, and passes the copy to store. op names the
-// operation in errors.
+// Transact creates or updates each object of puts and removes those of gone, at one resource
+// version, which it returns. It does all of it or, if one write fails as it would alone, nothing.
+func (m *Memory[T]) Transact(puts []T, gone ...Key) (resourceVersion string, err error) {
+	var writes []history.Write[T]
+	for _, obj := range puts {
+		o, err := m.take("transact", obj)
+		if err != nil {
+			return "", err
+		}
+		version, err := m.parse("transact", o.Key, obj.GetResourceVersion())
+		if err != nil {
+			return "", err
+		}
+		writes = append(writes, history.Write[T]{Object: o, Pre: history.Preconditions{Version: version}})
+	}
+	for _, key := range gone {
+		writes = append(writes, history.Write[T]{Object: history.Object[T]{Key: key}, Delete: true})
+	}
+	version, err := m.objects.Transact(writes...)
+	if err != nil {
+		return "", err
+	}
+	return listopts.FormatVersion(version), nil
+}
+
+// write passes a copy of obj to store. op names the operation in errors.
 func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*history.Object[T], error)) (T, error) {
 	var zero T
-	if equal.IsZero(obj) {
-		return zero, apierrors.NewBadRequest(fmt.Sprintf("lw: Memory: %s: nil %s", op, typeName[T]()))
-	}
-	key := KeyOf(obj)
-	if key.Name == "" {
-		return zero, apierrors.NewInvalid(schema.GroupKind{Kind: typeName[T]()}, "", nameRequired)
-	}
-	value, err := m.copier.withIdentity(obj, "", "")
+	o, err := m.take(op, obj)
 	if err != nil {
-		return zero, fmt.Errorf("lw: Memory: %s %s: %w", op, keyString(key), err)
+		return zero, err
 	}
-	stored, err := store(history.Object[T]{Key: key, UID: obj.GetUID(), Labels: labelsOf(value), Value: value})
+	stored, err := store(o)
 	if err != nil {
 		return zero, err
 	}
 	return m.handOut(stored, stored.Version), nil
+}
+
+// take copies obj without its UID and resource version.
+func (m *Memory[T]) take(op string, obj T) (o history.Object[T], err error) {
+	if equal.IsZero(obj) {
+		return o, apierrors.NewBadRequest(fmt.Sprintf("lw: Memory: %s: nil %s", op, typeName[T]()))
+	}
+	key := KeyOf(obj)
+	if key.Name == "" {
+		return o, apierrors.NewInvalid(schema.GroupKind{Kind: typeName[T]()}, "", nameRequired)
+	}
+	value, err := m.copier.withIdentity(obj, "", "")
+	if err != nil {
+		return o, fmt.Errorf("lw: Memory: %s %s: %w", op, keyString(key), err)
+	}
+	return history.Object[T]{Key: key, UID: obj.GetUID(), Labels: labelsOf(value), Value: value}, nil
+}
+
+// parse returns a resource version that a caller of op has given.
+func (m *Memory[T]) parse(op string, key Key, resourceVersion string) (uint64, error) {
+	version, err := listopts.ParseVersion(resourceVersion)
+	if err != nil {
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("lw: Memory: %s %s: %v", op, keyString(key), err))
+	}
+	return version, nil
 }
 
 // Delete removes the object of key, also with finalizers, or fails with NotFound.
@@ -117,12 +158,21 @@ func (m *Memory[T]) Delete(key Key) error {
 // DeleteIf removes the object of want's key if it is the one that want describes, or fails with
 // NotFound or Conflict. An empty UID or resource version describes any.
 func (m *Memory[T]) DeleteIf(want Meta) error {
-	version, err := listopts.ParseVersion(want.ResourceVersion)
-	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("lw: Memory: delete %s: %v", keyString(want.Key()), err))
-	}
-	_, _, err = m.objects.Delete(want.Key(), history.Preconditions{UID: want.UID, Version: version})
+	_, err := m.deleteIf(want)
 	return err
+}
+
+// deleteIf is DeleteIf, and returns the resource version of the deletion.
+func (m *Memory[T]) deleteIf(want Meta) (resourceVersion string, err error) {
+	version, err := m.parse("delete", want.Key(), want.ResourceVersion)
+	if err != nil {
+		return "", err
+	}
+	_, at, err := m.objects.Delete(want.Key(), history.Preconditions{UID: want.UID, Version: version})
+	if err != nil {
+		return "", err
+	}
+	return listopts.FormatVersion(at), nil
 }
 
 // Get returns a copy of the current object of key.
@@ -168,9 +218,8 @@ func (m *Memory[T]) Disconnect() { m.line.Disconnect() }
 func (m *Memory[T]) Bookmark() { m.line.Bookmark() }
 
 // Rewind returns to the state of an older resource version and ends every open watch, as a server
-// does when it is restored from a backup. It fails with Expired if that state was compacted. A test
-// that writes after it, to be past the old position, calls Fail for more than a second around both:
-// only after an outage does an informer ask.
+// does when it is restored from a backup. It fails with Expired if that state was compacted. An
+// informer that should find that it was passed again must have an outage: see Fail.
 func (m *Memory[T]) Rewind(resourceVersion string) error {
 	version, err := listopts.ParseVersion(resourceVersion)
 	if err != nil {
@@ -270,6 +319,7 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 			Type:             ev.Type,
 			ResourceVersion:  listopts.FormatVersion(ev.Version),
 			InitialEventsEnd: ev.InitialEventsEnd,
+			Open:             ev.Open,
 		}
 		if ev.Type != watch.Bookmark {
 			out.Object = m.handOut(ev.Object, ev.Version)
@@ -278,6 +328,72 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 			return err
 		}
 	}
+}
+
+// A Writable is a [Source] with typed writes, such as that of [Memory.Writable] or of module etcd. A
+// write that fails because ctx is done may have been made. The other errors are those of
+// k8s.io/apimachinery/pkg/api/errors. [Informer.WaitForResourceVersion] waits for what is returned.
+type Writable[T Identified] interface {
+	Source[T]
+	// Get returns the object as it is now, or NotFound.
+	Get(ctx context.Context, key Key) (T, error)
+	// Create returns obj as it is stored, with a UID and a resource version, or AlreadyExists.
+	Create(ctx context.Context, obj T) (T, error)
+	// Update replaces the object; if obj has a resource version or a UID, only the one that has
+	// them. It returns obj as it is stored, NotFound or Conflict.
+	Update(ctx context.Context, obj T) (T, error)
+	// Delete removes the object; if version is not empty, only in that version. It returns the
+	// version of the deletion, NotFound or Conflict.
+	Delete(ctx context.Context, key Key, version string) (string, error)
+}
+
+// Writable returns m with the methods that it has in common with other stores.
+func (m *Memory[T]) Writable() Writable[T] { return memoryWrites[T]{m} }
+
+// memoryWrites is the Writable of a Memory. A write whose context is done is not made.
+type memoryWrites[T Identified] struct{ *Memory[T] }
+
+// Hints also says that the watches can be asked for a bookmark. A Memory alone does not, as it
+// stands for an API server.
+func (w memoryWrites[T]) Hints() SourceHints {
+	return SourceHints{Had: w.had, Progress: w.Bookmark}
+}
+
+func (w memoryWrites[T]) Get(ctx context.Context, key Key) (obj T, err error) {
+	if err := ctx.Err(); err != nil {
+		return obj, err
+	}
+	if err := w.failing(); err != nil {
+		return obj, err
+	}
+	stored, err := w.objects.Get(key)
+	if err != nil {
+		return obj, err
+	}
+	return w.handOut(stored, stored.Version), nil
+}
+
+func (w memoryWrites[T]) Create(ctx context.Context, obj T) (T, error) {
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err
+	}
+	return w.Memory.Create(obj)
+}
+
+func (w memoryWrites[T]) Update(ctx context.Context, obj T) (T, error) {
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err
+	}
+	return w.Memory.Update(obj)
+}
+
+func (w memoryWrites[T]) Delete(ctx context.Context, key Key, version string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return w.deleteIf(Meta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: version})
 }
 
 // handOut returns a copy of a stored object, with its UID and with version as resource version. The
@@ -356,6 +472,22 @@ func (c copier[T]) withIdentity(obj T, uid types.UID, resourceVersion string) (T
 	m.SetUID(uid)
 	m.SetResourceVersion(resourceVersion)
 	return out, nil
+}
+
+// stamper returns a function that writes a resource version into an object, or nil if none can be
+// written.
+func stamper[T Identified]() func(obj T, resourceVersion string) {
+	c, err := newCopier[T]()
+	if err != nil {
+		return nil
+	}
+	return func(obj T, resourceVersion string) {
+		if c.meta != nil {
+			reflect.ValueOf(obj).Elem().FieldByIndex(c.meta).Addr().Interface().(*Meta).ResourceVersion = resourceVersion
+			return
+		}
+		any(obj).(metav1.Object).SetResourceVersion(resourceVersion)
+	}
 }
 
 // shallow copies the struct that obj points to. It returns the pointer to the copy, and the copy as

@@ -13,14 +13,13 @@ type Options struct {
 	Board *Board // where the informer is listed while it runs; default: nowhere
 
 	// Logger gets the first sync and each recovery, at level Info, and failures at level Warn if
-	// OnError is nil: the first of a kind at once, the next ones ever more rarely. Default:
-	// slog.Default() if OnError is nil, else none.
+	// OnError is nil. Default: slog.Default() if OnError is nil, else none.
 	Logger *slog.Logger
 
 	List     ListMode // how to request a list; default: ListAuto
 	PageSize int64    // the number of objects in a page; default: 500
 	// SyncBudget is how long a streamed list may go without an object before it falls back to
-	// pages. Once a server has streamed a whole list it may take 90 s. Default: 10 s.
+	// pages; default: 10 s, and 90 s once the server has streamed a whole list.
 	SyncBudget   time.Duration
 	WatchTimeout time.Duration // the least duration of a watch, which is up to twice that; default: 5 min
 
@@ -46,14 +45,10 @@ type Options struct {
 type ListMode int
 
 const (
-	// ListAuto streams the list. If the server cannot stream lists it uses pages from then on.
-	ListAuto ListMode = iota
-	// ListStream always streams the list (https://kep.k8s.io/3157).
-	ListStream
-	// ListPages requests pages of Options.PageSize objects, all of one resource version.
-	ListPages
-	// ListWhole requests the list in one response.
-	ListWhole
+	ListAuto   ListMode = iota // streams the list, or uses pages from the moment on that the server cannot
+	ListStream                 // always streams the list (https://kep.k8s.io/3157)
+	ListPages                  // requests pages of Options.PageSize objects, all of one resource version
+	ListWhole                  // requests the list in one response
 )
 
 func (m ListMode) String() string {

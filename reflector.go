@@ -131,6 +131,13 @@ func (r *Reflector[T]) Status() Status {
 func (r *Reflector[T]) status() Status {
 	s := r.recorder.status(r.opts.List)
 	s.Informer, s.ResourceVersion = r.opts.Name, r.target.version()
+	if polled := HintsOf(r.src).Polled; polled != nil && !s.LastList.IsZero() {
+		last, due := polled()
+		s.LastList = last
+		if s.ListDue.IsZero() && time.Since(due) > 0 {
+			s.ListDue = due
+		}
+	}
 	return s
 }
 
@@ -208,12 +215,20 @@ func (r *Reflector[T]) serverVersion(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// hasten is that of hurry. It does nothing if the versions mean nothing.
+// hasten has the position reach version soon: the source's Progress does that, or else hurry. It
+// does nothing if the versions mean nothing. It returns as hurry.hasten does.
 func (r *Reflector[T]) hasten(version string) (again time.Duration) {
-	if HintsOf(r.src).Unversioned {
+	hints := HintsOf(r.src)
+	switch {
+	case hints.Unversioned:
 		return hastenAgain
+	case hints.Progress == nil:
+		return r.hurry.hasten(version)
 	}
-	return r.hurry.hasten(version)
+	if again = r.hurry.mayAsk(); again == 0 {
+		hints.Progress()
+	}
+	return again
 }
 
 const (
@@ -250,6 +265,7 @@ type doubt struct {
 	since      time.Time // when the server was last in touch; zero: it is
 	quiet      time.Time // when a silent watch ended early, without an error: an outage may follow
 	askNext    time.Time // when the witness is asked again, at the earliest
+	unproved   bool      // since the last list there was an outage after which nobody could tell
 	unanswered int       // how often in a row the question has broken with the connection
 	reachable  bool      // the server has answered another question meanwhile
 }
@@ -267,18 +283,28 @@ func (d *doubt) lost(at time.Time) {
 // reached notes that the server has answered a question other than the witness's.
 func (d *doubt) reached() { d.unanswered, d.reachable = 0, true }
 
-// lift ends the doubt: the server is known to be the same, or that no longer matters.
-func (d *doubt) lift() { *d = doubt{askNext: d.askNext} }
+// lift ends the doubt: the server is known to be the same, or goes on from the position.
+func (d *doubt) lift() { *d = doubt{askNext: d.askNext, unproved: d.unproved} }
 
 // deny ends the doubt, since the server does not answer the question. It is asked again after a
 // later outage, but not before askSeldom.
-func (d *doubt) deny() { *d = doubt{askNext: time.Now().Add(askSeldom)} }
+func (d *doubt) deny() { *d = doubt{askNext: time.Now().Add(askSeldom), unproved: true} }
+
+// listed ends the doubt: what the server had before no longer matters.
+func (d *doubt) listed() { *d = doubt{askNext: d.askNext} }
+
+// outage reports whether the server was out of touch for so long that it may be another one.
+func (d *doubt) outage() bool { return !d.since.IsZero() && time.Since(d.since) > outageAfter }
+
+// remains reports whether a list may be of another history than what was read before, because of an
+// outage after which the witness did not say that it is not.
+func (d *doubt) remains() bool { return d.unproved || d.outage() }
 
 // doubts reports whether the server must be asked, before the next watch, whether it is still the
 // same. Without an order of versions there is no newest object to ask about.
 func (r *Reflector[T]) doubts() bool {
 	d := &r.doubt
-	if d.since.IsZero() || time.Since(d.since) <= outageAfter || time.Now().Before(d.askNext) {
+	if !d.outage() || time.Now().Before(d.askNext) {
 		return false
 	}
 	if r.probe && d.unanswered >= maxUnanswered {
@@ -297,6 +323,7 @@ func (r *Reflector[T]) testify(ctx context.Context) outcome {
 	had := HintsOf(r.src).Had
 	obj := r.target.newest(r.setAside.has)
 	if had == nil || obj.ResourceVersion == "" {
+		r.doubt.unproved = r.doubt.unproved || had == nil
 		r.doubt.lift()
 		return o
 	}
@@ -319,6 +346,8 @@ func (r *Reflector[T]) testify(ctx context.Context) outcome {
 		r.answered()
 		o.err = fmt.Errorf("%w: at resource version %s it has not %s at %s, which was there",
 			ErrRewound, r.position.version, keyString(obj.Key()), obj.ResourceVersion)
+	case errors.Is(err, ErrRewound):
+		r.answered()
 	case errors.Is(err, errors.ErrUnsupported): // a good answer, of no use
 		r.doubt.deny()
 		o.err = nil

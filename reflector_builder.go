@@ -2,6 +2,7 @@ package lw
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -132,6 +133,9 @@ func (b *listBuilder[T]) reject(err error) {
 	if b.bad == nil {
 		b.bad = map[Key]error{}
 	}
+	if isKeep(err) {
+		b.leftOut++
+	}
 	key := keyOfError(err)
 	if before := b.bad[key]; before != nil && key == (Key{}) {
 		err = oneMore(before, err)
@@ -192,6 +196,9 @@ func (b *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress,
 	i, known := b.places[key]
 	if known || b.bad[key] != nil {
 		made = noProgress
+	}
+	if known && ev.Err != nil && isKeep(ev.Err) {
+		return made, nil
 	}
 	if key != (Key{}) {
 		delete(b.bad, key)
@@ -288,3 +295,132 @@ func (b *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (
 // errEmptyPages ends a list of which too many pages in a row were empty. The list is then asked for
 // in one response.
 var errEmptyPages = fmt.Errorf("%d pages in a row were empty", maxEmpty)
+
+// An eventGroup collects the events of one version, which are shown together; see WatchEvent.Open.
+// Of several for one key it keeps the last, so it is not larger than the collection.
+type eventGroup[T Identified] struct {
+	version string
+	events  []groupEvent[T] // in the order in which the keys came
+	places  map[Key]int     // indexes into events; nil while there are few
+	known   bool            // the target can tell what existed
+}
+
+// A groupEvent is what a group has of a key.
+type groupEvent[T Identified] struct {
+	key   Key
+	ev    WatchEvent[T]   // never a Bookmark
+	first watch.EventType // that of the first event of the key
+
+	wasAside bool  // the object was set aside before
+	existed  bool  // there was an object before; set by the target
+	err      error // why it was not applied; set by the target
+}
+
+// add adds ev, which is copied.
+func (g *eventGroup[T]) add(key Key, ev *WatchEvent[T]) {
+	if e := g.at(key); e != nil {
+		e.ev = *ev
+		return
+	}
+	if g.places != nil {
+		g.places[key] = len(g.events)
+	}
+	g.events = append(g.events, groupEvent[T]{key: key, ev: *ev, first: ev.Type})
+}
+
+// at returns what the group has of key, or nil.
+func (g *eventGroup[T]) at(key Key) *groupEvent[T] {
+	if i := g.place(key); i >= 0 {
+		return &g.events[i]
+	}
+	return nil
+}
+
+// place returns the index of key, or -1.
+func (g *eventGroup[T]) place(key Key) int {
+	const few = 16
+	if len(g.events) <= few {
+		return slices.IndexFunc(g.events, func(e groupEvent[T]) bool { return e.key == key })
+	}
+	if g.places == nil {
+		g.places = make(map[Key]int, 2*len(g.events))
+		for i := range g.events {
+			g.places[g.events[i].key] = i
+		}
+	}
+	if i, ok := g.places[key]; ok {
+		return i
+	}
+	return -1
+}
+
+// collect adds ev to the group, and hands the whole group to the target if ev is its last event.
+func (w *watchSession[T]) collect(ev *WatchEvent[T]) error {
+	if w.group == nil {
+		w.group = new(eventGroup[T])
+	}
+	g := w.group
+	if g.version == "" {
+		g.version = ev.ResourceVersion
+	}
+	if ev.ResourceVersion != g.version && (ev.ResourceVersion != "" || ev.Err == nil) && !w.noVersions {
+		return protocolErrorf("%s event of %s at resource version %s came amid the events of %s", ev.Type, keyString(ev.Key()), ev.ResourceVersion, g.version)
+	}
+	if ev.Type != watch.Bookmark {
+		key := ev.Key()
+		if err := w.check(ev, key, positionAt(ev.ResourceVersion)); err != nil {
+			return err
+		}
+		g.add(key, ev)
+	}
+	if ev.Open {
+		return nil
+	}
+	w.group = nil
+	return w.advanceGroup(g)
+}
+
+// advanceGroup is advance for all events of g.
+func (w *watchSession[T]) advanceGroup(g *eventGroup[T]) (gap error) {
+	r := w.r
+	to := positionAt(g.version)
+	if to.version == "" || w.hints.Unversioned {
+		to = r.position
+	}
+	if !w.moved {
+		w.moved = true
+		r.recovered()
+	}
+	for i := range g.events {
+		e := &g.events[i]
+		if e.ev.Err != nil {
+			r.setAside.add(e.key, e.ev.Err, true, r.report)
+		} else if !r.setAside.empty() {
+			e.wasAside = r.setAside.remove(e.key)
+		}
+	}
+	report := to.version
+	if r.setAside.holds() {
+		report = ""
+	}
+	r.target.applyGroup(g, report)
+	r.position = to
+	held := false
+	for i := range g.events {
+		e := &g.events[i]
+		switch {
+		case e.err != nil:
+			r.setAside.add(e.key, e.err, true, r.report)
+			held = true
+		case e.wasAside || !g.known || w.noVersions || w.hints.Partial || e.ev.Err != nil || gap != nil:
+		case e.first == watch.Added && e.existed:
+			gap = gapErrorf("ADDED event of %s, which was there already", keyString(e.key))
+		case e.first != watch.Added && !e.existed:
+			gap = gapErrorf("%s event of %s, which was not there", e.first, keyString(e.key))
+		}
+	}
+	if held {
+		r.target.heldBack(g.version)
+	}
+	return gap
+}

@@ -15,6 +15,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // maxRetryAfter is the longest pause that a server may ask for. A longer one must be a mistake.
@@ -36,6 +39,9 @@ type olderError struct{ got, seen string }
 func (e *olderError) Error() string {
 	return fmt.Sprintf("the server answered with resource version %s, which is older than %s seen before", e.got, e.seen)
 }
+
+// ServerIsOlder is what package serve looks for: a client that is sent to that server would go back.
+func (e *olderError) ServerIsOlder() {}
 
 const (
 	// maxReasons is how many different reasons an error names, and maxReason is how many bytes of
@@ -167,6 +173,12 @@ func isStatus(err error) bool {
 	return errors.As(err, &status)
 }
 
+// isAnswer reports whether err is what the server has said, and not that nothing more comes from it.
+func isAnswer(err error) bool {
+	_, garbled := errors.AsType[*decode.SyntaxError](err)
+	return isStatus(err) || garbled
+}
+
 // isNetwork reports whether the network broke, or the server went away.
 func isNetwork(err error) bool {
 	var network net.Error // also a url.Error, which is what http.Client returns
@@ -211,10 +223,17 @@ func retryAfter(err error) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
 
-// causeOf returns why ctx was cancelled, if that ended the request, or else err.
+// causeOf returns why ctx was cancelled, if that ended the request, or else err. What the server has
+// said stands, even if the reflector was about to end the watch for a reason of its own: the next
+// watch may be on a server that does not know it. So does an answer that cannot be read. The answer
+// of a server that has another history is an [ErrRewound] too.
 func causeOf(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
+	cause := context.Cause(ctx)
+	switch {
+	case err != nil && cause != nil && !(isOwnEnd(cause) && isAnswer(err)):
+		return cause
+	case apierrors.HasStatusCause(err, listopts.CauseReplaced):
+		return fmt.Errorf("%w: %w", ErrRewound, err)
 	}
 	return err
 }

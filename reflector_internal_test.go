@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // The whole policy of what follows a request.
@@ -217,6 +222,54 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// A wait ends the watch that is there, or the next one is brief, whenever it asks.
+func TestHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h hurry
+		var ended []string
+		watch := func(name string) context.CancelCauseFunc {
+			return func(cause error) { ended = append(ended, fmt.Sprint(name, ": ", cause)) }
+		}
+		hasten := func(want time.Duration) {
+			t.Helper()
+			if again := h.hasten("20"); again != want {
+				t.Errorf("hasten returned %v, want %v", again, want)
+			}
+		}
+		open := func(at, name string, want bool) {
+			t.Helper()
+			if brief := h.open(positionAt(at), watch(name)); brief != want {
+				t.Errorf("watch %s: brief is %v, want %v", name, brief, want)
+			}
+		}
+		open("10", "first", false)
+		hasten(0)
+		time.Sleep(time.Second) // the pause before a watch
+		hasten(2 * time.Second)
+		open("10", "second", true)
+		hasten(3 * time.Second)
+		time.Sleep(3 * time.Second) // the second has ended, and the third begins
+		open("10", "third", false)
+		hasten(0)
+		open("10", "fourth", true)
+		time.Sleep(3 * time.Second)
+		hasten(0)
+		h.listed(positionAt("20"), watch("a list that has it"))
+		time.Sleep(3 * time.Second)
+		hasten(0)
+		h.listed(positionAt("19"), watch("a list that does not"))
+		open("19", "fifth", true)
+		open("19", "sixth", false)
+		want := []string{"first", "third", "fourth", "a list that has it", "a list that does not"}
+		for i := range want {
+			want[i] += ": " + errHastened.Error()
+		}
+		if diff := cmp.Diff(want, ended); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // What an error says, in the questions that the policy asks of it.
 func TestErrorKinds(t *testing.T) {
 	tooLarge := apierrors.NewTimeoutError("too large", 1)
@@ -250,6 +303,37 @@ func TestErrorKinds(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(kinds{})); diff != "" {
 				t.Errorf("kinds (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// What a server has answered stands, though the reflector was about to leave; what only says that it
+// has left, or that Run is to end, does not.
+func TestAnswersStand(t *testing.T) {
+	gone := apierrors.NewResourceExpired("too old")
+	garbled := &Error{Op: opWatch, Err: &decode.SyntaxError{}}
+	replaced := apierrors.NewResourceExpired("too old")
+	replaced.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: listopts.CauseReplaced}}}
+	for name, tc := range map[string]struct{ cause, err, want error }{
+		"nothing":                   {nil, nil, nil},
+		"an answer":                 {nil, gone, gone},
+		"an end of its own":         {errHastened, context.Canceled, errHastened},
+		"an answer before such one": {errHastened, gone, gone},
+		"another history":           {errHastened, replaced, ErrRewound},
+		"an answer, unverified":     {errUnverified, gone, gone},
+		"what nobody can read":      {errHastened, garbled, garbled},
+		"silence":                   {errSilent, gone, errSilent},
+		"the end of Run":            {context.Canceled, gone, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if tc.cause != nil {
+				cancel(tc.cause)
+			}
+			if got := causeOf(ctx, tc.err); !errors.Is(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+			cancel(nil)
 		})
 	}
 }

@@ -44,8 +44,19 @@ type streamSupport struct {
 	proved bool
 }
 
-// list brings a whole list into the target, in the way that the options and the server allow.
+// list brings a whole list into the target. If it fails for a while, what it brings in the end is
+// doubted as after any other outage.
 func (r *Reflector[T]) list(ctx context.Context) outcome {
+	begun := time.Now()
+	o := r.tryList(ctx)
+	if o.err != nil && o.op != opWatch {
+		r.doubt.lost(begun)
+	}
+	return o
+}
+
+// tryList lists once, in the way that the options and the server allow.
+func (r *Reflector[T]) tryList(ctx context.Context) outcome {
 	switch {
 	case r.opts.List == ListStream:
 		return r.follow(ctx, true)
@@ -121,6 +132,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 		if !lost || ctx.Err() != nil {
 			break
 		}
+		r.rewound = r.rewound || errors.Is(err, ErrRewound)
 		r.report(&Error{Op: opList, Failures: attempt, Err: err})
 		if r.sparse = r.sparse || empty; empty || attempt == 2 {
 			size = 0
@@ -204,7 +216,7 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	meta, err := r.src.List(request.WithLeftOut(ctx, leftOut), opts, func(obj T, err error) error {
 		g.Heard(1)
 		got.addItem(obj, err)
-		if err != nil {
+		if err != nil && !isKeep(err) {
 			r.recorder.undecoded.Add(1)
 		}
 		return nil
@@ -218,6 +230,10 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 // that is older than the position, until maxRefused lists in a row were. Then the older state must
 // be the truth, and a new epoch begins. It also begins, whatever the version, if the server is known
 // to have another history.
+//
+// After an outage of which the witness could not tell, because the server has forgotten so much, the
+// list itself may show that the history is another one. If it does not, equal versions are not
+// believed.
 func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	if err := got.checkUsable(); err != nil {
 		return err
@@ -230,17 +246,24 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 		epoch = true
 		r.report(&Error{Op: op, Err: fmt.Errorf("%w: from resource version %s to %s", ErrRewound, r.position.version, got.version)})
 	}
+	hints := HintsOf(r.src)
+	doubted := r.listed && !epoch && !hints.Unversioned && r.doubt.remains()
+	if doubted {
+		if err := r.contradiction(got); err != nil {
+			epoch = true
+			r.report(&Error{Op: op, Err: err})
+		}
+	}
 	r.refused, r.alreadyRelisted = 0, r.listed
 	if epoch {
 		r.setAside.release()
 	}
 	// listed forgets a key that is not in bad, but an index may still panic at its object.
 	held := maps.Clone(r.setAside.holding)
-	r.setAside.listed(got.bad, r.report)
+	r.setAside.listed(r.reallyBad(got.bad), r.report)
 	objs := len(got.objs)
-	hints := HintsOf(r.src)
 	r.recorder.decodedBy(hints.Decoder)
-	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, epoch: epoch, distrust: epoch || hints.Unversioned}
+	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, epoch: epoch, distrust: epoch || doubted || hints.Unversioned}
 	for failed := r.target.compare(l); len(failed) > 0; failed = r.target.compare(l) {
 		for _, err := range failed {
 			r.setAside.add(err.Key, err, false, r.report)
@@ -254,9 +277,49 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	}
 	r.position, r.expected = positionAt(got.version), objs
 	r.listed, r.relist, r.verify, r.probe, r.rewound = true, false, false, false, false
-	r.doubt.lift()
+	r.doubt.listed()
 	r.log.listed(op, objs, got.version, hints.Decoder)
 	return nil
+}
+
+// contradiction returns an ErrRewound if a list that is not older than the position has an older
+// object than the target: one that is the same by its UID, of a lower version. No server with one
+// history has both.
+func (r *Reflector[T]) contradiction(got *listBuilder[T]) error {
+	if r.target.newest(r.setAside.has).ResourceVersion == "" {
+		return nil // the target's objects are not the server's, or have no order
+	}
+	for _, obj := range got.objs {
+		had, ok := r.target.get(KeyOf(obj))
+		if ok && had.GetUID() == obj.GetUID() && older(obj, had) {
+			return fmt.Errorf("%w: at resource version %s it has %s at %s, which was at %s before",
+				ErrRewound, got.version, keyString(KeyOf(obj)), obj.GetResourceVersion(), had.GetResourceVersion())
+		}
+	}
+	return nil
+}
+
+// reallyBad returns those of bad that no Transform keeps as they are. It takes out of bad what cannot
+// be kept, because the target has an object with another UID.
+func (r *Reflector[T]) reallyBad(bad map[Key]error) map[Key]error {
+	var others map[Key]error // nil: all are
+	for key, err := range bad {
+		if !isKeep(err) {
+			continue
+		}
+		if others == nil {
+			others = maps.Clone(bad)
+		}
+		delete(others, key)
+		e, _ := errors.AsType[*Error](err)
+		if obj, ok := r.target.get(key); ok && e.UID != "" && obj.GetUID() != "" && obj.GetUID() != e.UID {
+			delete(bad, key)
+		}
+	}
+	if others == nil {
+		return bad
+	}
+	return others
 }
 
 // reportable returns the version to report with l. held has the keys that held back the version
@@ -267,7 +330,10 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 // and the key held back no version before, nor in a new epoch, in which the older version means
 // nothing.
 func (r *Reflector[T]) reportable(l *wholeList[T], held map[Key]struct{}) string {
-	for key := range l.keep {
+	for key, err := range l.keep {
+		if isKeep(err) {
+			continue
+		}
 		_, hold := held[key]
 		if _, there := r.target.get(key); !l.epoch && (hold || there) {
 			r.setAside.hold(key)

@@ -276,10 +276,10 @@ func causeOfList(o outcome) listCause {
 		return listProtocol
 	case o.noVersions:
 		return listUnversioned
-	case isExpired(o.err):
-		return listExpired
 	case isTooLarge(o.err) || errors.Is(o.err, ErrRewound):
 		return listOlder
+	case isExpired(o.err):
+		return listExpired
 	case apierrors.IsStoreReadError(o.err):
 		return listUnreadable
 	}

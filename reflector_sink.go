@@ -67,12 +67,7 @@ func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (exist
 	if known && ev.Type != watch.Bookmark {
 		_, existed = g.Get(key)
 	}
-	switch {
-	case ev.Type == watch.Added || ev.Type == watch.Modified:
-		s.last = MetaOf(ev.Object)
-	case ev.Type == watch.Deleted && s.last.Key() == key:
-		s.last = Meta{}
-	}
+	s.noteNewest(ev, key)
 	if version != "" {
 		s.sink.Apply(*ev)
 		s.reported.set(version)
@@ -84,6 +79,49 @@ func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (exist
 		s.sink.Apply(unversioned)
 	}
 	return existed, known, nil
+}
+
+// noteNewest keeps last.
+func (s *sinkTarget[T]) noteNewest(ev *WatchEvent[T], key Key) {
+	switch {
+	case ev.Type == watch.Added || ev.Type == watch.Modified:
+		s.last = MetaOf(ev.Object)
+	case ev.Type == watch.Deleted && s.last.Key() == key:
+		s.last = Meta{}
+	}
+}
+
+// applyGroup hands the events of g to the sink, one after the other. All but the last are Open.
+func (s *sinkTarget[T]) applyGroup(g *eventGroup[T], report string) {
+	if from, ok := s.sink.(getter[T]); ok {
+		g.known = true
+		for i := range g.events {
+			_, g.events[i].existed = from.Get(g.events[i].key)
+		}
+	}
+	var last *groupEvent[T]
+	for i := range g.events {
+		if g.events[i].ev.Err == nil {
+			last = &g.events[i]
+		}
+	}
+	for i := range g.events {
+		e := &g.events[i]
+		if e.ev.Err != nil {
+			continue
+		}
+		s.noteNewest(&e.ev, e.key)
+		ev := e.ev
+		ev.Open, ev.ResourceVersion = e != last, report
+		s.sink.Apply(ev)
+	}
+	if report == "" {
+		return
+	}
+	if last == nil {
+		s.sink.Apply(WatchEvent[T]{Type: watch.Bookmark, ResourceVersion: report})
+	}
+	s.reported.set(report)
 }
 
 // heldBack does nothing: nobody waits for a version of a Sink.
@@ -147,6 +185,10 @@ type target[T Identified] interface {
 	// It returns whether the object existed before. If known is false, the target cannot tell. If
 	// err is not nil, nothing has changed; the reflector sets the object aside and calls heldBack.
 	apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error)
+	// applyGroup makes all changes of g at one point, and moves the reported version as apply does. It
+	// sets in g what it knows of each object, and the errors. If there is one, the version is not
+	// reported.
+	applyGroup(g *eventGroup[T], report string)
 	// heldBack notes that an event of this version has come, and that its version is not reported
 	// because apply has failed.
 	heldBack(version string)
@@ -188,9 +230,10 @@ func (l *wholeList[T]) without(failed []*Error) {
 // internal/decode/reuse_parts.go. The informer's store has the last version, so the reflector lends
 // the source what it has. It does so only where no object can be another than the source decoded.
 
-// lend returns ctx with the last versions of the objects for the source, if the target has what the
-// source has decoded, and nothing else. A user's Sink may have anything.
+// lend returns ctx with a memo for the source, and with the last versions of the objects, if the
+// target has what the source has decoded, and nothing else. A user's Sink may have anything.
 func (r *Reflector[T]) lend(ctx context.Context) context.Context {
+	ctx = request.WithMemo(ctx)
 	to, ok := r.target.(interface {
 		lend(namespace, name string) any
 	})

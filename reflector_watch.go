@@ -44,7 +44,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timeout := r.opts.WatchTimeout + rand.N(r.opts.WatchTimeout)
-	if !initial && r.hurry.due(r.position) {
+	if !initial && r.hurry.open(r.position, cancel) {
 		timeout = briefTimeout
 	}
 	opts := metav1.ListOptions{
@@ -107,13 +107,15 @@ type watchSession[T Identified] struct {
 	initial *listBuilder[T] // nil from then on
 	limits  []*time.Timer   // see limitInitial
 	strict  atomic.Bool     // only sureProgress counts as a sign of life; a timer sets it
+	open    bool            // the last event was Open
 
-	// The fields below concern the events since the last flush.
+	// The fields below concern the present event, and those since the last flush.
 
 	// ev is the event that is being handled. It is here because a pointer to a parameter would cost
 	// an allocation.
 	ev        WatchEvent[T]
 	flushed   time.Duration      // when the last flush was, by the recorder's clock
+	group     *eventGroup[T]     // of the version whose last event has not come; nil: there is none
 	unflushed uint64             // how many there are
 	kinds     [eventKinds]uint64 // of these
 	lifeSigns uint64             // how many of them are a sign of life
@@ -157,7 +159,6 @@ func (w *watchSession[T]) goLive() {
 	} else {
 		w.stall.Restart(w.timeout+overdue, errSilent)
 	}
-	w.r.hurry.opened(w.cancel)
 	g, r, cancel, doubt := w.stall, w.r, w.cancel, w.r.verify
 	before := g.Count()
 	// All clients of a server that was away resume at the same moment. They must not ask together.
@@ -203,6 +204,7 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 	switch {
 	case o.heardNothing && err == nil && o.endedEarly:
 		r.doubt.quiet = time.Now()
+	case o.heardNothing && isExpired(err): // said by a server that was there
 	case o.heardNothing && err != nil && !isOwnEnd(err):
 		r.doubt.lost(w.requested) // perhaps it never began
 	case !o.heardNothing:
@@ -236,6 +238,8 @@ const (
 	// hastenAgain is how much later than a brief watch the next one may begin, at the earliest.
 	// Then the brief one has had its bookmark, and most of the requests in a minute are left.
 	hastenAgain = 3 * time.Second
+	// progressGap is the least time between two calls of SourceHints.Progress.
+	progressGap = 100 * time.Millisecond
 )
 
 // A hurry is what waits want of a reflector: that it learns soon of a version that the collection's
@@ -245,7 +249,21 @@ type hurry struct {
 	mu     sync.Mutex
 	wanted position                // the newest version that somebody waits for; zero: nobody does
 	began  time.Time               // when a watch was last ended, or a brief one began
+	asked  time.Time               // when SourceHints.Progress was last called
 	cancel context.CancelCauseFunc // ends the watch that was opened last; nil: none was
+}
+
+// mayAsk returns 0 if SourceHints.Progress may be called now, and notes that it is. Otherwise it
+// returns after how long it may be.
+func (h *hurry) mayAsk() (again time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if left := h.asked.Add(progressGap).Sub(now); left > 0 {
+		return left
+	}
+	h.asked = now
+	return 0
 }
 
 // hasten has the position reach version soon, if the server has: the open watch is ended, and the
@@ -278,24 +296,39 @@ func (h *hurry) endLocked(cause error) {
 	}
 }
 
-// due reports whether the watch that is about to begin at that position is to be brief.
-func (h *hurry) due(at position) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	older, ordered := at.before(h.wanted)
-	h.wanted = position{}
-	if !ordered || !older {
-		return false
-	}
-	h.began = time.Now()
-	return true
-}
-
-// opened notes that a watch is open, which cancel ends.
-func (h *hurry) opened(cancel context.CancelCauseFunc) {
+// open notes that a watch begins at that position, which cancel ends, and reports whether it is to
+// be brief. It does both under one lock: a hasten in between would end the watch before this one.
+func (h *hurry) open(at position, cancel context.CancelCauseFunc) (brief bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancel = cancel
+	if !h.dueLocked(at) {
+		return false
+	}
+	h.wanted, h.began = position{}, time.Now()
+	return true
+}
+
+// listed notes that a streamed list has become a plain watch at that position, which cancel ends.
+// It cannot be brief any more. So it is ended at once if the list did not have what is wanted.
+func (h *hurry) listed(at position, cancel context.CancelCauseFunc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cancel = cancel
+	if h.dueLocked(at) {
+		h.endLocked(errHastened)
+	}
+}
+
+// dueLocked reports whether somebody waits for a version that is newer than the position. If not,
+// nothing is wanted any more.
+func (h *hurry) dueLocked(at position) bool {
+	older, ordered := at.before(h.wanted)
+	if !ordered || !older {
+		h.wanted = position{}
+		return false
+	}
+	return true
 }
 
 // event handles each event that the source yields, in the goroutine of Run. It flushes when the
@@ -309,13 +342,21 @@ func (w *watchSession[T]) event(ev WatchEvent[T]) error {
 	}
 	w.unflushed++
 	w.kinds[kindOf(ev.Type)]++
+	ev.More = ev.More || ev.Open
 	if ev.More && w.unflushed%lookEvery == 0 {
 		ev.More = w.unflushed < maxUnflushed && w.r.recorder.now()-w.flushed < maxDelay
 	}
 	w.ev = ev
-	if ev.Err != nil {
+	switch {
+	case ev.Err == nil:
+	case !isKeep(ev.Err):
 		w.r.recorder.undecoded.Add(1)
 		w.ev = withoutBody(ev)
+	case w.initial == nil && ev.ResourceVersion != "":
+		if !w.r.setAside.empty() {
+			w.r.setAside.remove(ev.Key())
+		}
+		w.ev = WatchEvent[T]{Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion, Open: ev.Open}
 	}
 	err := w.handle(&w.ev)
 	if !ev.More || err != nil {
@@ -357,6 +398,8 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 		return w.apply(ev)
 	}
 	r := w.r
+	before := w.open
+	w.open = ev.Open
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 		w.moved = true
@@ -369,6 +412,9 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 		if !ev.InitialEventsEnd {
 			w.initial.changes = w.initial.changes || ev.ResourceVersion != ""
 			return nil // no progress of the list
+		}
+		if before {
+			return protocolErrorf("the initial events end at resource version %s, amid the events of one version", ev.ResourceVersion)
 		}
 		if newest := w.initial.newest; !w.hints.Unversioned && newest.after(ev.ResourceVersion) {
 			// The store would report a version that is older than what it shows.
@@ -385,6 +431,7 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 		r.streams.brokenStreams = 0
 		r.streams.proved = true
 		w.initial, w.op, w.moved, w.start = nil, opWatch, false, time.Now()
+		r.hurry.listed(r.position, w.cancel)
 		w.goLive()
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)
@@ -403,11 +450,14 @@ func withoutBody[T Identified](ev WatchEvent[T]) WatchEvent[T] {
 		return ev
 	}
 	id := &Meta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: ev.ResourceVersion}
-	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, Identity: id}
+	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, Identity: id, More: ev.More, Open: ev.Open}
 }
 
 // apply checks one event of a plain watch, and hands it to the target.
 func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
+	if ev.Open || w.group != nil {
+		return w.collect(ev)
+	}
 	r := w.r
 	to := positionAt(ev.ResourceVersion)
 	if ev.Type == watch.Bookmark {
@@ -418,6 +468,20 @@ func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 		return w.advance(ev, Key{}, to)
 	}
 	key := ev.Key()
+	if err := w.check(ev, key, to); err != nil {
+		return err
+	}
+	if ev.Err != nil {
+		r.setAside.add(key, ev.Err, true, r.report)
+	}
+	return w.advance(ev, key, to)
+}
+
+// check refuses an event that no correct server sends at this position. An event must have a known
+// type and a name. Unless the source has no versions, it must also have a version, which is newer
+// than the position if the two have an order. An event with an Err need not have one.
+func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
+	r := w.r
 	if ev.Err != nil {
 		if key.Name == "" {
 			// Nobody knows which object failed, so no later event could end its being set aside. It
@@ -425,25 +489,10 @@ func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 			// makes the list come now.
 			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object that cannot be told", ev.Type), ev.Err)
 		}
-		if ev.ResourceVersion != "" {
-			if err := w.check(ev, key, to); err != nil {
-				return err
-			}
+		if ev.ResourceVersion == "" {
+			return nil
 		}
-		r.setAside.add(key, ev.Err, true, r.report)
-		return w.advance(ev, key, to)
 	}
-	if err := w.check(ev, key, to); err != nil {
-		return err
-	}
-	return w.advance(ev, key, to)
-}
-
-// check refuses an event that no correct server sends at this position. An event must have a known
-// type and a name. Unless the source has no versions, it must also have a version, which is newer
-// than the position if the two have an order.
-func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
-	r := w.r
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 	default:

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful
-// wait, for the sync or for a version, it shows what the wait has promised. docs/observability.md
-// says what a readiness probe (Status.Healthy), a liveness probe and an alert should use.
+// Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful wait
+// it shows what the wait has promised. docs/observability.md says what probes and alerts should
+// use.
 type Status struct {
 	Informer        string    // Options.Name
 	Reflector       bool      // it is a Reflector, which has no store and no handlers
@@ -58,10 +58,8 @@ type Counters struct {
 
 // RequestCount counts the requests of one operation that ended with one code.
 type RequestCount struct {
-	Op string // list, probe, stream (to its end, although it goes on as a watch) or watch
-	// Code is a status as of HTTP, whatever the source: 200, that of the API's error
-	// (apierrors.APIStatus), or 0 if the network broke or the answer made no sense.
-	Code  int
+	Op    string // list, probe, stream (to its end, although it goes on as a watch) or watch
+	Code  int    // 200, that of the API's error, or 0 if the network broke or the answer made no sense
 	Count uint64
 	Time  time.Duration // from the beginning to the end of each, summed up
 }
@@ -112,20 +110,16 @@ type GraphStatus struct {
 
 // DerivedStatus is the status of one collection of a [Graph].
 type DerivedStatus struct {
-	Name string
-	// From has the names of its inputs: other collections, and those of GraphStatus.Versions. The
-	// second of these of one name gets #2 behind it.
-	From      []string
+	Name      string
+	From      []string // the names of its inputs: other collections, and those of GraphStatus.Versions
 	Synced    bool
 	Objects   int
-	Computed  uint64        // calls of the collection's function
-	Unchanged uint64        // how many of the results were the same as before
-	Conflicts map[Key]error // the keys that several inputs make, and which is shown, or nil
-	// SetAside has the inputs whose function panicked, or made a result without a name, or is nil.
-	// What they have made stays as it was.
-	SetAside map[Key]error
-	Handlers []HandlerStatus // in the order in which they were added
-	Pending  int             // changes that wait for the slowest handler
+	Computed  uint64          // calls of the collection's function
+	Unchanged uint64          // how many of the results were the same as before
+	Conflicts map[Key]error   // the keys that several inputs make, and which is shown, or nil
+	SetAside  map[Key]error   // the inputs whose function panicked or made a result without a name, or nil
+	Handlers  []HandlerStatus // in the order in which they were added
+	Pending   int             // changes that wait for the slowest handler
 }
 
 // staleAfter is how long requests may fail on end, or another whole list be due, until the store
@@ -136,15 +130,18 @@ const staleAfter = time.Minute
 // Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and for the
 // last minute neither have all requests failed nor has it needed a whole list that has not come.
 // Otherwise the error says what is wrong, and wraps [ErrStopped] or Status.Err.
-func (s Status) Healthy() error {
+func (s Status) Healthy() error { return s.healthy(staleAfter) }
+
+// healthy is Healthy for a store that may be out of date for as long as grace.
+func (s Status) healthy(grace time.Duration) error {
 	switch {
 	case s.Phase == PhaseStopped:
 		return &statusError{status: s, cause: ErrStopped}
 	case !s.Synced:
 		return &statusError{what: s.unsynced(), status: s}
-	case s.Failures > 0 && time.Since(s.Since) >= staleAfter:
+	case s.Failures > 0 && time.Since(s.Since) >= grace:
 		return &statusError{what: "out of date since " + s.Since.Format(time.RFC3339), status: s}
-	case !s.ListDue.IsZero() && time.Since(s.ListDue) >= staleAfter:
+	case !s.ListDue.IsZero() && time.Since(s.ListDue) >= grace:
 		return &statusError{what: fmt.Sprintf("out of date since %s (%s, the last whole list came at %s)",
 			s.ListDue.Format(time.RFC3339), s.Phase, s.LastList.Format(time.RFC3339)), status: s}
 	}
@@ -193,19 +190,16 @@ func (e *statusError) Unwrap() (errs []error) {
 	return errs
 }
 
-// HandlerStatus is the status of one [Handler] of an [Informer] or of a [Derived].
+// HandlerStatus is the status of one [Handler]. Its counters never go down.
 type HandlerStatus struct {
 	Name    string // Handler.Name; the second handler of one name is "name#2", and stays so
 	Synced  bool   // as [Registration.Synced] says it
 	Pending int    // changes that the handler still has to handle; see [Registration.Pending]
 
-	// Calls counts those of Add, Update (also for a Resync) and Delete, under Added, Updated and
-	// Deleted, but perhaps not the last few. Neither it nor the counters below ever go down.
-	Calls  map[EventType]uint64
-	Folded uint64 // changes that waited for so long that only their net effect was told
-	Panics uint64 // of its functions, where Options.OnPanic has let the program go on
-	// Lag is how long changes took, from when they were in the store to the end of the call. One in
-	// 64 is timed, but none of what the handler began with or of its Resync.
+	Calls  map[EventType]uint64 // of Add, Update and Delete, but perhaps not the last few
+	Folded uint64               // changes that waited for so long that only their net effect was told
+	Panics uint64               // of its functions, where Options.OnPanic has let the program go on
+	// Lag is how long changes took, one in 64 of them, from the store to the end of the call.
 	Lag Histogram
 }
 

@@ -17,8 +17,10 @@ import (
 )
 
 // Transform returns a [Source] of f(obj): f may strip fields in place, or project to a smaller
-// type. If f returns the zero U (nil), the object is left out of the collection. If f returns an
-// error, the object is set aside like one that cannot be decoded.
+// type. If f returns the zero U (nil), the object is left out of the collection. If f returns
+// [ErrKeep], the object stays as it was, or away. If f returns another error, the object is set
+// aside like one that cannot be decoded. f sees what its result drops, such as an annotation that
+// says when the object was written.
 //
 // f runs exactly once per version of an object that is added or modified, and not for a deletion,
 // in the goroutine that reads from the server. It may change obj, which nobody else has unless
@@ -51,6 +53,9 @@ type transformed[T, U Identified] struct {
 	// listing collects the renamed keys of the list that is being read. At the end of the list it
 	// becomes renamed. It is nil if no list is being read. Guarded by mu.
 	listing map[Key]Key
+	// kept has the keys in src of the objects of which downstream has an older version, and
+	// keptListing those of the list that is being read. Guarded by mu.
+	kept, keptListing map[Key]struct{}
 }
 
 // Hints returns those of the source, and that objects may be left out. src knows an object by the
@@ -68,6 +73,9 @@ func (t *transformed[T, U]) Hints() SourceHints {
 			obj.UID = ""
 		}
 		from := t.sourceKey(obj.Key())
+		if t.isKept(from) {
+			return false, fmt.Errorf("lw: Transform: the version of %s is older than the server's: %w", keyString(from), errors.ErrUnsupported)
+		}
 		obj.Namespace, obj.Name = from.Namespace, from.Name
 		return had(ctx, obj, version)
 	}
@@ -80,6 +88,12 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	key, uid, version := KeyOf(obj), obj.GetUID(), obj.GetResourceVersion() // before f, which may change obj
 	var zero U
 	if out, err = t.f(obj); err != nil {
+		if isKeep(err) {
+			t.keep(key)
+			if t.ownUIDs.Load() {
+				uid = "" // which downstream knows by another one
+			}
+		}
 		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: err})
 	}
 	if equal.IsZero(out) {
@@ -98,6 +112,27 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	return out, true, nil
 }
 
+// keep notes that downstream keeps an older version of the object that has this key in src. It does
+// so until rename is called.
+func (t *transformed[T, U]) keep(key Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = map[Key]struct{}{}
+	}
+	t.kept[key] = struct{}{}
+	if t.keptListing != nil {
+		t.keptListing[key] = struct{}{}
+	}
+}
+
+func (t *transformed[T, U]) isKept(key Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.kept[key]
+	return ok
+}
+
 // sourceKey returns the key in src of the object that downstream knows by this key.
 func (t *transformed[T, U]) sourceKey(key Key) Key {
 	t.mu.Lock()
@@ -114,8 +149,10 @@ func (t *transformed[T, U]) sourceKey(key Key) Key {
 func (t *transformed[T, U]) rename(from, to Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.kept, from)
+	delete(t.keptListing, from)
 	if from == to {
-		// Nearly every transform keeps all names. Both maps are then empty or nil, and this does
+		// Nearly every transform keeps all names. All maps are then empty or nil, and this does
 		// nothing.
 		delete(t.renamed, from)
 		delete(t.listing, from)
@@ -136,7 +173,7 @@ func (t *transformed[T, U]) rename(from, to Key) {
 func (t *transformed[T, U]) beginList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.listing = map[Key]Key{}
+	t.listing, t.keptListing = map[Key]Key{}, map[Key]struct{}{}
 }
 
 // endList is called at the end of a whole list: after its last page, or at the bookmark that ends
@@ -146,6 +183,7 @@ func (t *transformed[T, U]) endList() {
 	defer t.mu.Unlock()
 	if t.listing != nil {
 		t.renamed, t.listing = t.listing, nil
+		t.kept, t.keptListing = t.keptListing, nil
 	}
 }
 
@@ -223,6 +261,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 			ResourceVersion:  ev.ResourceVersion,
 			InitialEventsEnd: ev.InitialEventsEnd,
 			More:             ev.More,
+			Open:             ev.Open,
 			Omitted:          ev.Omitted,
 		}
 		switch {
@@ -264,13 +303,10 @@ func (t *transformed[T, U]) gone(id Meta) *Meta {
 // Shard returns a Source of one of n parts of src, number i from 0 on, as for n replicas of a
 // program: lw.Shard(pods, ordinal, replicas).
 //
-// The parts have no object in common, and together they have all objects. The 64-bit FNV-1a hash of
-// an object's UID is in one of n equal intervals, so it never changes its part. All replicas must
-// use the same n. A server with shard selectors (https://kep.k8s.io/5866) sends only the objects of
-// the part; from others the Source drops what belongs to other parts. An object without a UID is
-// set aside as an [Error], so a [Transform] that drops UIDs goes around a Shard, and not into it.
-// An object that cannot be decoded is set aside in its own part, or in all parts if its UID is
-// unknown. Shard panics if src is nil, and unless 0 <= i < n.
+// The hash of an object's UID says to which part it belongs, for ever; all replicas must use the
+// same n. A server with shard selectors (https://kep.k8s.io/5866) sends only the objects of the
+// part. An object without a UID is set aside as an [Error], so a [Transform] that drops UIDs goes
+// around a Shard, and not into it. Shard panics if src is nil, and unless 0 <= i < n.
 func Shard[T Object](src Source[T], i, n int) Source[T] {
 	if isNil(src) {
 		panic("lw: Shard: nil source")

@@ -137,18 +137,23 @@ func (c *hubCore) unsynced(cause error) error {
 	return &statusError{what: what, status: s, cause: cause}
 }
 
-const (
-	// askAfter is how long a wait for a version leaves it to the collection's own events to come.
-	askAfter = 200 * time.Millisecond
-	// askPause is how long the first pause is between the times that one wait asks for a version.
-	askPause = 3 * time.Second
-	// askMost is the longest one. The pauses double: perhaps the version never comes.
-	askMost = time.Minute
+// An asking says when a wait for a version asks for it: when it has left it to the collection's own
+// events for that long, and again after pauses, of which this is the first.
+type asking struct{ after, pause time.Duration }
+
+var (
+	// asks is for a source of which a watch has to be ended, progressAsks for one with
+	// SourceHints.Progress.
+	asks         = asking{200 * time.Millisecond, 3 * time.Second}
+	progressAsks = asking{50 * time.Millisecond, 250 * time.Millisecond}
 )
 
+// askMost is the longest pause. The pauses double: perhaps the version never comes.
+const askMost = time.Minute
+
 // waitForResourceVersion implements [Informer.WaitForResourceVersion]. reported returns the version
-// that the store reports. After patience it has the reflector ask for a bookmark.
-func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, patience time.Duration, reported func() string) error {
+// that the store reports. At the times of ask it has the reflector ask for a bookmark.
+func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, ask asking, reported func() string) error {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", c.opts.Name, version, err)
 	}
@@ -158,7 +163,7 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, pa
 	// version is missed between the two: the wait was added before this look at the store. If the
 	// look comes before the writer's change, the writer finds the wait after its change.
 	c.waits.moved(reported(), isClosed(c.synced))
-	err := c.await(ctx, w, patience)
+	err := c.await(ctx, w, ask)
 	if err == nil {
 		return nil
 	}
@@ -169,14 +174,14 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, pa
 }
 
 // await returns the result of w, or why there is none.
-func (c *hubCore) await(ctx context.Context, w *versionWait, patience time.Duration) error {
+func (c *hubCore) await(ctx context.Context, w *versionWait, when asking) error {
 	// A result that is there counts, also if ctx is done or the hub has stopped.
 	select {
 	case err := <-w.done:
 		return err
 	default:
 	}
-	ask, pause := time.NewTimer(patience), askPause
+	ask, pause := time.NewTimer(when.after), when.pause
 	defer ask.Stop()
 	for {
 		select {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwdebug"
@@ -59,4 +60,32 @@ func ExampleHandler() {
 	// "name": "notes",
 	// "state": "ok",
 	// "objects": 2,
+}
+
+// A readiness probe asks a group.
+func ExampleHealthy() {
+	server := lw.NewMemory(widget("a", 1))
+	var group lw.Group
+	group.Add(lw.NewInformer(server, nil))
+	mux := http.NewServeMux()
+	mux.Handle("/readyz", lwdebug.Healthy(&group, time.Minute))
+	probe := func() {
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		fmt.Println(answer.Code, strings.TrimSpace(answer.Body.String()))
+	}
+
+	probe()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go group.Run(ctx)
+	if err := group.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	probe()
+
+	// Output:
+	// 503 lw: Widget: not synced, since Run has not been called
+	// 200 ok
 }

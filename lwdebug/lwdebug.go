@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/board"
@@ -37,6 +38,21 @@ func Handler(b *lw.Board) http.Handler { return page{b} }
 // Var returns the JSON of [Handler], in one line, as the String method of what it returns. So the
 // board can be published: expvar.Publish("lw", lwdebug.Var(b)).
 func Var(b *lw.Board) fmt.Stringer { return page{b} }
+
+// Healthy returns a handler for a readiness probe. It answers with 200 while g is healthy, as
+// [lw.Group.Healthy] says, and else with 503 and what is wrong: names and texts of errors, for those
+// who may see these.
+func Healthy(g *lw.Group, grace time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		if err := g.Healthy(grace); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintln(w, "ok") // an error means that nobody listens any more
+	})
+}
 
 // A page is what Handler and Var return.
 type page struct{ b *lw.Board }

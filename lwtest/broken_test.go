@@ -109,6 +109,30 @@ func TestBrokenSources(t *testing.T) {
 				return yield(ev)
 			})
 		}, `, after \d+|twice`},
+		"shows the events of a transaction one by one": {func() broken {
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				ev.Open = false
+				return yield(ev)
+			})
+		}, `is not Open, but`},
+		"ends amid a transaction": {func() broken {
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				if err := yield(ev); err != nil || !ev.Open {
+					return err
+				}
+				return fmt.Errorf("the connection broke")
+			})
+		}, `has ended amid the events of version`},
+		"leaves a transaction open": {func() broken {
+			open := false
+			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+				was := open
+				if open = ev.Open; was {
+					ev.Open = true
+				}
+				return yield(ev)
+			})
+		}, `amid the events of|more at hand|nothing tells of`},
 		"gives an event a version of its own": {func() broken {
 			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
 				if ev.Type == watch.Modified {

@@ -14,6 +14,9 @@
 // [Projection] compares a type with a few fields of an API type, of which [lw.HTTP] decodes nothing
 // else, with that API type: name by name, and number by number.
 //
+// [Prune] cuts an object to the fields that an informer with lw.HTTP.Only keeps, and [Masked] finds
+// the writes that would delete the others on the server.
+//
 // [MutationDiff] shows what a program changed in a cached object.
 //
 // Package lw does not depend on the packages that lwtest needs.

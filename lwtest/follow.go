@@ -25,7 +25,9 @@ type follower[T lw.Object] struct {
 	position     string // every event up to it was received; "" during the initial events of a stream
 	next         int    // index of the first change whose event is to come, or may come
 	emptyEnds    int    // how often Watch ended since the last event
-	promisedMore bool   // the last event had More set, so another must follow it at once
+	promisedMore bool   // the last event had More or Open set, so another must follow it at once
+
+	group []lw.WatchEvent[T] // the events of a version whose last one has not come
 
 	// For a streamed list, until its initial events end; nil otherwise.
 	initial    map[lw.Key]T // the objects that the initial events have shown so far
@@ -196,13 +198,16 @@ func (h *history[T]) catchUpOne(f *follower[T]) bool {
 	for {
 		events, ended, err, wrong := f.takeEvents()
 		for _, ev := range events {
-			f.emptyEnds, f.promisedMore = 0, ev.More
+			f.emptyEnds, f.promisedMore = 0, ev.More || ev.Open
 			if err := h.checkEvent(f, ev); err != nil {
 				h.rt.Fatal(h.report("%v: %v", f, err))
 			}
 		}
 		if wrong != "" {
 			h.rt.Fatal(h.report("%v: %s", f, wrong))
+		}
+		if ended && len(f.group) > 0 {
+			h.rt.Fatal(h.report("%v: it has ended amid the events of version %s: %v", f, f.group[0].ResourceVersion, err))
 		}
 		all := f.initial == nil && h.pending(f) == nil && !ended
 		if all && !f.promisedMore {
@@ -308,6 +313,16 @@ func (h *history[T]) checkEvent(f *follower[T], ev lw.WatchEvent[T]) error {
 	if err := valid(ev.ResourceVersion); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
+	if ev.Open || len(f.group) > 0 {
+		f.group = append(f.group, ev)
+		switch first := f.group[0]; {
+		case ev.ResourceVersion != first.ResourceVersion:
+			return fmt.Errorf("%s, amid the events of %s: all but the last of a version are Open, and no other", what, first.ResourceVersion)
+		case ev.Open:
+			return nil
+		}
+		return h.checkGroup(f)
+	}
 	if ev.Type == watch.Bookmark {
 		return h.checkBookmark(f, ev)
 	}
@@ -331,6 +346,9 @@ func (h *history[T]) checkEvent(f *follower[T], ev lw.WatchEvent[T]) error {
 		}
 	}
 	c := h.changes[f.next]
+	if all, _ := h.together(f); len(all) > 1 {
+		return fmt.Errorf("%s is not Open, but %d changes of that version are to be told, such as the %v: they could not be shown together", what, len(all), all[1])
+	}
 	typ, obj := f.eventOf(c)
 	switch {
 	case ev.Type != typ || ev.Key() != c.key:
@@ -359,6 +377,59 @@ func (h *history[T]) checkEvent(f *follower[T], ev lw.WatchEvent[T]) error {
 	return nil
 }
 
+// together returns the changes of one version, from f.next on, that f must be told of, and the index
+// of the first change after that version.
+func (h *history[T]) together(f *follower[T]) (all []*change[T], next int) {
+	next = f.next
+	for version := h.changes[next].version; next < len(h.changes) && h.changes[next].version == version && (version != "" || next == f.next); next++ {
+		if typ, _ := f.eventOf(h.changes[next]); typ != "" {
+			all = append(all, h.changes[next])
+		}
+	}
+	return all, next
+}
+
+// checkGroup compares the events of one version with the changes of that version, in any order.
+func (h *history[T]) checkGroup(f *follower[T]) error {
+	group := f.group
+	f.group = nil
+	version := group[0].ResourceVersion
+	if last := group[len(group)-1]; last.Type == watch.Bookmark {
+		group = group[:len(group)-1] // it only ends the others
+	}
+	for c := h.pending(f); c != nil && f.optional(c) && c.version == ""; c = h.pending(f) {
+		f.next++
+	}
+	if h.pending(f) == nil {
+		return fmt.Errorf("%d events of version %s, of which nothing was written", len(group), version)
+	}
+	all, next := h.together(f)
+	if c := h.changes[f.next]; c.version != version || len(all) != len(group) {
+		return fmt.Errorf("%d events of version %s, want %d, as of the %v", len(group), version, len(all), c)
+	}
+	for _, c := range all {
+		typ, obj := f.eventOf(c)
+		found := false
+		for _, ev := range group {
+			if ev.Key() != c.key {
+				continue
+			}
+			found = ev.Type == typ
+			if found && typ != watch.Deleted {
+				if err := h.same(obj, ev.Object); err != nil {
+					return fmt.Errorf("%s event at %s: %w", ev.Type, version, err)
+				}
+			}
+		}
+		if !found {
+			return fmt.Errorf("the events of version %s have no %s of the %v", version, typ, c)
+		}
+	}
+	f.next, f.position = next, version
+	h.addVersion(version)
+	return nil
+}
+
 // checkBookmark checks a bookmark after the initial events: it must be asked for, and must not be
 // ahead of an event that has not come.
 func (h *history[T]) checkBookmark(f *follower[T], ev lw.WatchEvent[T]) error {
@@ -382,6 +453,12 @@ func (h *history[T]) checkBookmark(f *follower[T], ev lw.WatchEvent[T]) error {
 // that was made meanwhile, or the bookmark that ends them. At that bookmark the objects must be a
 // state of the collection at the bookmark's version.
 func (h *history[T]) checkInitial(f *follower[T], ev lw.WatchEvent[T]) error {
+	if ev.Type != watch.Bookmark {
+		f.group = nil
+		if ev.Open {
+			f.group = []lw.WatchEvent[T]{ev}
+		}
+	}
 	switch ev.Type {
 	case watch.Deleted:
 		delete(f.initial, ev.Key())
@@ -399,6 +476,9 @@ func (h *history[T]) checkInitial(f *follower[T], ev lw.WatchEvent[T]) error {
 	if !ev.InitialEventsEnd {
 		return nil
 	}
+	if len(f.group) > 0 {
+		return fmt.Errorf("the initial events end amid the events of version %s", f.group[0].ResourceVersion)
+	}
 	version := ev.ResourceVersion
 	if err := valid(version); err != nil {
 		return fmt.Errorf("the bookmark that ends the initial events: %w", err)
@@ -413,7 +493,7 @@ func (h *history[T]) checkInitial(f *follower[T], ev lw.WatchEvent[T]) error {
 	if err := h.matches(version, objs, f.selects, f.minChanges); err != nil {
 		return fmt.Errorf("the initial events at %s: %w", version, err)
 	}
-	f.initial, f.position, f.next = nil, version, 0
+	f.initial, f.position, f.next, f.group = nil, version, 0, nil
 	for f.next < len(h.changes) && h.changes[f.next].certainAt(version) {
 		f.next++
 	}

@@ -28,6 +28,8 @@ import (
 //     events before it add up to the state of the bookmark's version; a source that cannot stream
 //     lists refuses with a 4xx status;
 //   - a bookmark does not pass over an event that has not been yielded;
+//   - events of one version, if there is a [Subject.Transact], come one after the other, all but the
+//     last of them Open; no watch ends, and none yields another version, between them;
 //   - 410 Expired comes only for versions before a call of [Subject.Compact];
 //   - List and Watch return soon after their context is done; if yield returns an error they return
 //     that error and do not call yield again;
@@ -44,13 +46,19 @@ func Source[T lw.Object](t testing.TB, subject func() Subject[T]) {
 	t.Helper()
 	var unstreamed atomic.Bool
 	rapid.Check(t, func(rt *rapid.T) {
-		h := newHistory(rt, subject().withDefaults(), &unstreamed)
+		s := subject().withDefaults()
+		if s.Follows {
+			follow(rt, s)
+			return
+		}
+		h := newHistory(rt, s, &unstreamed)
 		defer h.close()
 		rt.Repeat(map[string]func(*rapid.T){
 			"create":     h.create,
 			"update":     h.update,
 			"delete":     h.delete,
 			"recreate":   h.recreate,
+			"transact":   h.transact,
 			"list":       h.list,
 			"pages":      h.pages,
 			"watch":      h.watch,
@@ -227,6 +235,55 @@ func (h *history[T]) remove(key lw.Key) {
 	}
 	h.step("delete %v", key)
 	h.listNow() // bounds the version of the deletion, which Delete does not return
+}
+
+// transact writes several objects at one version.
+func (h *history[T]) transact(rt *rapid.T) {
+	if h.Transact == nil {
+		rt.Skip("no Transact")
+	}
+	var puts []T
+	var gone []lw.Key
+	for _, key := range h.Keys {
+		_, exists := h.now()[key]
+		switch what := rapid.IntRange(0, 3).Draw(rt, "what"); {
+		case what == 0:
+		case what == 1 && exists:
+			gone = append(gone, key)
+		default:
+			h.n++
+			puts = append(puts, h.Object(key, h.n))
+		}
+	}
+	if len(puts)+len(gone) == 0 {
+		rt.Skip("nothing to write")
+	}
+	var stored []T
+	var version string
+	var err error
+	h.call("Transact", func() { stored, version, err = h.Subject.Transact(puts, gone) })
+	if err == nil && len(stored) != len(puts) {
+		err = fmt.Errorf("it returned %d of %d objects", len(stored), len(puts))
+	}
+	if err == nil {
+		err = valid(version)
+	}
+	after := h.newest()
+	for i := 0; err == nil && i < len(stored); i++ {
+		if err = h.addWrite(lw.KeyOf(puts[i]), stored[i], after); err == nil && stored[i].GetResourceVersion() != version && h.changes[len(h.changes)-1].new == stored[i] {
+			err = fmt.Errorf("it returned an object at %s, and version %s", stored[i].GetResourceVersion(), version)
+		}
+	}
+	var zero T
+	for i := 0; err == nil && i < len(gone); i++ {
+		err = h.addWrite(gone[i], zero, after)
+		h.changes[len(h.changes)-1].version = version
+	}
+	if err != nil {
+		h.rt.Fatal(h.report("Transact of %d objects and %d deletions: %v", len(puts), len(gone), err))
+	}
+	h.step("transact %d objects and %d deletions: at %s", len(puts), len(gone), version)
+	h.addVersion(version)
 }
 
 // writes draws at most most writes, to be made later. Whether such a write creates, updates or

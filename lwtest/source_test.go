@@ -3,8 +3,10 @@ package lwtest_test
 import (
 	"context"
 	"reflect"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +41,7 @@ func subject(wrap func(lw.Source[*Widget]) lw.Source[*Widget]) lwtest.Subject[*W
 		Create:     m.Create,
 		Update:     m.Update,
 		Delete:     m.Delete,
+		Transact:   transactOf(m),
 		Compact:    m.Compact,
 		Disconnect: m.Disconnect,
 		Bookmark:   m.Bookmark,
@@ -46,6 +49,19 @@ func subject(wrap func(lw.Source[*Widget]) lw.Source[*Widget]) lwtest.Subject[*W
 			{Labels: "even=yes", Matches: func(w *Widget) bool { return w.Size%2 == 0 }},
 			{Fields: "metadata.namespace=lwtest-a", Matches: func(w *Widget) bool { return w.Namespace == "lwtest-a" }},
 		},
+	}
+}
+
+// transactOf is the Transact of a Subject over m.
+func transactOf(m *lw.Memory[*Widget]) func(puts []*Widget, gone []lw.Key) ([]*Widget, string, error) {
+	return func(puts []*Widget, gone []lw.Key) (stored []*Widget, version string, err error) {
+		version, err = m.Transact(puts, gone...)
+		for _, obj := range puts {
+			if obj, ok := m.Get(lw.KeyOf(obj)); ok {
+				stored = append(stored, obj)
+			}
+		}
+		return stored, version, err
 	}
 }
 
@@ -145,4 +161,117 @@ func TestMemory(t *testing.T) {
 	lwtest.Source(t, func() lwtest.Subject[*Widget] {
 		return subject(func(src lw.Source[*Widget]) lw.Source[*Widget] { return src })
 	})
+}
+
+// world is a collection that has neither versions nor watches.
+type world struct {
+	mu      sync.Mutex
+	objs    map[lw.Key]*Widget
+	changes chan func(*lw.Feeder[*Widget]) error // what a feed has to tell
+	forgets bool                                 // deletions are not told
+}
+
+func (w *world) list(context.Context) ([]*Widget, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	objs := []*Widget{}
+	for _, obj := range w.objs {
+		one := *obj
+		objs = append(objs, &one)
+	}
+	return objs, nil
+}
+
+func (w *world) put(obj *Widget) (*Widget, error) {
+	_, _, err := w.transact([]*Widget{obj}, nil)
+	return obj, err
+}
+
+func (w *world) delete(key lw.Key) error {
+	_, _, err := w.transact(nil, []lw.Key{key})
+	return err
+}
+
+func (w *world) transact(puts []*Widget, gone []lw.Key) ([]*Widget, string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var told []*Widget
+	for _, obj := range puts {
+		one, other := *obj, *obj
+		w.objs[lw.KeyOf(obj)] = &one
+		told = append(told, &other)
+	}
+	for _, key := range gone {
+		delete(w.objs, key)
+	}
+	if w.changes != nil {
+		w.changes <- func(to *lw.Feeder[*Widget]) error {
+			if w.forgets {
+				return to.Change(told)
+			}
+			return to.Change(told, gone...)
+		}
+	}
+	return puts, "", nil
+}
+
+func (w *world) feed(ctx context.Context, to *lw.Feeder[*Widget]) error {
+	objs, err := w.list(ctx)
+	if err != nil {
+		return err
+	}
+	if err := to.Snapshot(objs); err != nil {
+		return err
+	}
+	for {
+		select {
+		case tell := <-w.changes:
+			if err := tell(to); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// followed is a Subject over a world.
+func followed(w *world, src lw.Source[*Widget]) lwtest.Subject[*Widget] {
+	return lwtest.Subject[*Widget]{
+		Follows: true,
+		Source:  func() lw.Source[*Widget] { return src },
+		Object:  newWidget,
+		Create:  w.put, Update: w.put, Delete: w.delete, Transact: w.transact,
+	}
+}
+
+// What can only be followed passes as such.
+func TestFollows(t *testing.T) {
+	first := newWidget(lw.Key{Namespace: "old", Name: "one"}, 0)
+	t.Run("Poll", func(t *testing.T) {
+		lwtest.Source(t, func() lwtest.Subject[*Widget] {
+			w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first}}
+			return followed(w, lw.Poll(w.list, 200*time.Microsecond))
+		})
+	})
+	t.Run("Feed", func(t *testing.T) {
+		lwtest.Source(t, func() lwtest.Subject[*Widget] {
+			w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first}, changes: make(chan func(*lw.Feeder[*Widget]) error, 1000)}
+			return followed(w, lw.Feed(w.feed))
+		})
+	})
+	t.Run("Memory", func(t *testing.T) {
+		lwtest.Source(t, func() lwtest.Subject[*Widget] {
+			s := subject(func(src lw.Source[*Widget]) lw.Source[*Widget] { return src })
+			s.Follows, s.Disconnect, s.Compact = true, nil, nil // after many of these an informer pauses for long
+			return s
+		})
+	})
+}
+
+// A Memory is a Writable like any other.
+func TestWritable(t *testing.T) {
+	lwtest.Writable(t, func() (lw.Writable[*Widget], func()) {
+		return lw.NewMemory[*Widget]().Writable(), nil
+	}, newWidget, func(w *Widget, n int) { w.Size = n })
 }

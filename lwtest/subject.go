@@ -27,6 +27,9 @@ type Subject[T lw.Object] struct {
 	Update func(obj T) (T, error)
 	// Delete removes an object at once.
 	Delete func(key lw.Key) error
+	// Transact creates or updates puts and removes gone, all at one version, and returns the objects
+	// as they are stored, and the version. It may be nil.
+	Transact func(puts []T, gone []lw.Key) (stored []T, version string, err error)
 
 	// Compact makes the source forget all versions but the current one, so that older versions may
 	// expire. Without a call of Compact the source must not answer 410. If it is nil, expiry is not
@@ -40,13 +43,20 @@ type Subject[T lw.Object] struct {
 	// Close is called at the end of each history. It may be nil.
 	Close func()
 
+	// Follows says that the source is only to be followed, as one of [lw.Poll] or [lw.Feed]: it is
+	// read by an informer and by nothing else. Its store must show states that the collection had, in
+	// their order, and the last one within Patience. Create and Update need not return the object,
+	// which has no version then, and Selectors are not used.
+	Follows bool
+
 	// Keys are the keys of the objects that are written. Default: four keys in two namespaces.
 	Keys []lw.Key
 	// Selectors are used by some of the lists and watches. Default: none.
 	Selectors []Selector[T]
 	// Equal reports whether obj, as the source yielded it, equals stored, as Create or Update
-	// returned it. Both have the same version. Default: equality.Semantic.DeepEqual of
-	// apimachinery.
+	// returned it, or Object if Follows is set. Both have the same version, unless Follows is set.
+	// Default: equality.Semantic.DeepEqual of apimachinery; if Follows is set, of their JSON without
+	// uid and resourceVersion.
 	Equal func(stored, obj T) bool
 	// Patience is how long the test waits for an event, or for the end of a call, before it fails.
 	// It does not delay the test of a correct source. Default: 5 seconds.
@@ -69,6 +79,9 @@ func (s Subject[T]) withDefaults() Subject[T] {
 			{Namespace: "lwtest-a", Name: "one"}, {Namespace: "lwtest-a", Name: "two"},
 			{Namespace: "lwtest-b", Name: "one"}, {Namespace: "lwtest-b", Name: "three"},
 		}
+	}
+	if s.Equal == nil && s.Follows {
+		s.Equal = equalApartFromVersions[T]
 	}
 	if s.Equal == nil {
 		s.Equal = func(stored, obj T) bool { return equality.Semantic.DeepEqual(stored, obj) }

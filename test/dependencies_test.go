@@ -1,7 +1,9 @@
 package lw_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,11 +26,22 @@ func TestDependencies(t *testing.T) {
 	}
 	for _, no := range []string{
 		"html/template", "text/template", "expvar", "net/http/pprof",
-		"golang.org/x/sync", "pgregory.net/rapid", "github.com/google/go-cmp", "testing", "k8s.io/client-go", "k8s.io/api", "k8s.io/apiserver",
+		"golang.org/x/sync", "golang.org/x/tools", "pgregory.net/rapid", "github.com/google/go-cmp", "testing", "k8s.io/client-go", "k8s.io/api", "k8s.io/apiserver",
 		"github.com/go-lw/lw/lwtest", "github.com/go-lw/lw/internal/apiserver", "github.com/go-lw/lw/internal/oracle",
 	} {
 		if in(no) {
 			t.Errorf("%s is in the build", no)
 		}
+	}
+}
+
+// The tool that needs x/tools is a module of its own, so no program that imports lw downloads it.
+func TestNoTools(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join("..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mod), "golang.org/x/tools") || !strings.Contains(string(mod), "module github.com/go-lw/lw\n") {
+		t.Errorf("go.mod of the root is\n%s", mod)
 	}
 }

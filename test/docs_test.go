@@ -1,8 +1,14 @@
 package lw_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +111,54 @@ func TestTestingPageOutages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The handler of docs/serve.md for a live page in a browser.
+func TestServePageOfEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lw.NewMemory(widget("a", 1))
+		widgets := lw.NewInformer(server, nil)
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for change := range widgets.Events(r.Context()) { // until the page is closed
+				object, err := json.Marshal(change.Object())
+				if err != nil {
+					return
+				}
+				fmt.Fprintf(w, "event: %s\ndata: %s\n\n", change.Type, object)
+				if http.NewResponseController(w).Flush() != nil {
+					return
+				}
+			}
+		})
+		go widgets.Run(t.Context())
+		ctx, closePage := context.WithCancel(t.Context())
+		page, ended := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			defer close(ended)
+			mux.ServeHTTP(page, httptest.NewRequestWithContext(ctx, "GET", "/events", nil))
+		}()
+		synctest.Wait()
+		if err := server.Delete(key("a")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		closePage()
+		<-ended
+		var got []string
+		for event := range strings.SplitSeq(strings.TrimSpace(page.Body.String()), "\n\n") {
+			name, data, _ := strings.Cut(event, "\n")
+			var w Widget
+			if err := json.Unmarshal([]byte(strings.TrimPrefix(data, "data: ")), &w); err != nil {
+				t.Errorf("%q: %v", event, err)
+			}
+			got = append(got, name+" "+w.Name)
+		}
+		if diff := cmp.Diff([]string{"event: added a", "event: deleted a"}, got); diff != "" || !page.Flushed {
+			t.Errorf("flushed: %v (-want +got):\n%s", page.Flushed, diff)
+		}
+	})
 }
 
 // What docs/derive.md shows of tests.

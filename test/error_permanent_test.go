@@ -68,6 +68,14 @@ func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 			endsAtOnce(t, lw.Transform(lw.WithListOptions(src, func(*metav1.ListOptions) {}), same), "stream", tt.want)
 		})
 	}
+	t.Run("a field to keep that T has not", func(t *testing.T) {
+		src := &lw.HTTP[*gadget]{URL: "http://server/x", Only: lw.Fields{"metadata.labels", "spec.sise"}}
+		endsAtOnce(t, src, "stream", `HTTP: http://server/x: Only: spec: struct { Size int "json:\"size\"" } has no "sise" to keep`)
+	})
+	t.Run("a field below one that decodes itself", func(t *testing.T) {
+		src := &lw.HTTP[*gadget]{URL: "http://server/x", Only: lw.Fields{"metadata.creationTimestamp.seconds"}}
+		endsAtOnce(t, src, "stream", `HTTP: http://server/x: Only: metadata: creationTimestamp: v1.Time decodes itself`)
+	})
 	t.Run("a projection without a number", func(t *testing.T) {
 		src := &lw.HTTP[*numberless]{URL: "http://server/x", Drop: []string{"spec.size"}}
 		endsAtOnce(t, src, "stream", "HTTP: http://server/x: cannot decode protobuf into *lw_test.numberless: spec.color: no protobuf tag")

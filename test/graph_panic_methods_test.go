@@ -236,3 +236,55 @@ func TestGraphCallsHoldNoLock(t *testing.T) {
 		}
 	})
 }
+
+// A widget at which Add panics after its Remove counts as before, also in the step of the panic: a
+// result that this step shows because of another widget of the group has it.
+func TestGraphPanicsOfAggregateBesideAnotherChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+		const slow = 1000
+		released := make(chan struct{})
+		lw.Derive(b.g, b.l, func(w *Widget) *sum {
+			if w.Size == slow {
+				<-released // the step waits, so that the next one has two changes
+			}
+			return nil
+		}, "slow")
+		all := func(*Widget) lw.Key { return lw.Key{Name: "all"} }
+		sums := lw.GroupBy(b.g, b.l, all, lw.Aggregate[*Widget, map[string]int]{
+			Add: func(acc map[string]int, w *Widget) map[string]int {
+				mind(w.Size)
+				if acc == nil {
+					acc = map[string]int{}
+				}
+				acc[w.Name] = w.Size
+				return acc
+			},
+			Remove: func(acc map[string]int, w *Widget) map[string]int {
+				delete(acc, w.Name)
+				return acc
+			},
+		}, func(key lw.Key, acc map[string]int) *sum {
+			total := &sum{Meta: lw.Meta{Name: key.Name}}
+			for _, n := range acc {
+				total.Sum += n
+			}
+			return total
+		})
+		create(t, b.left, "a", 1)
+		create(t, b.left, "b", 2)
+		b.start()
+		var shown []int
+		sums.AddHandler(lw.Handler[*sum]{EveryUpdate: true, Update: func(_, now *sum) { shown = append(shown, now.Sum) }})
+		create(t, b.left, "c", slow)
+		synctest.Wait()
+		update(t, b.left, "a", evil)
+		update(t, b.left, "b", 20)
+		synctest.Wait()
+		close(released)
+		synctest.Wait()
+		if diff := cmp.Diff([]int{slow + 1 + 2, slow + 1 + 20}, shown); diff != "" {
+			t.Errorf("sums (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package lw_test
 
 import (
+	stdcmp "cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -29,8 +30,10 @@ func TestReadsDuringALongCommit(t *testing.T) {
 			lw.Derive(b.g, all[0], func(s *sum) *sum { return &sum{Meta: s.Meta, Sum: -s.Sum} }, "second"),
 			lw.GroupBy(b.g, all[0], allInOne, addedUp, totalOf, "total"))
 		var bySum []*lw.Index[int, *sum]
+		var sorted []*lw.SortedIndex[int, *sum]
 		for _, d := range all {
 			bySum = append(bySum, lw.NewIndex(d, func(s *sum) int { return s.Sum }))
+			sorted = append(sorted, lw.NewSortedIndex(d, func(s *sum) int { return s.Sum }))
 		}
 		b.r = b.l // there is one informer
 		var before map[string]any
@@ -61,6 +64,13 @@ func TestReadsDuringALongCommit(t *testing.T) {
 				}
 				if diff := cmp.Diff(sums, byIndex); diff != "" {
 					t.Errorf("collection %d (-List +index):\n%s", i, diff)
+				}
+				slices.SortFunc(list, func(a, b *sum) int { return stdcmp.Or(a.Sum-b.Sum, stdcmp.Compare(a.Name, b.Name)) })
+				if got := slices.Collect(sorted[i].Up(0, len(list)+1)); !slices.Equal(got, list) {
+					t.Errorf("collection %d: the order of %d objects is another one than that of List, which has %d", i, len(got), len(list))
+				}
+				if got := slices.Collect(sorted[i].In(d.Store().Snapshot()).Up(0, len(list)+1)); !slices.Equal(got, list) {
+					t.Errorf("collection %d: the order of a snapshot has %d objects, and List %d", i, len(got), len(list))
 				}
 				if n := d.Store().Len(); n != len(list) || n != lw.In(s, d).Len() || n != status.Collections[i].Objects || n != len(slices.Collect(d.Store().All())) {
 					t.Errorf("collection %d: Len is %d, List has %d, and the status %d", i, n, len(list), status.Collections[i].Objects)
@@ -145,6 +155,7 @@ func TestReadsDuringABriefCommit(t *testing.T) {
 		create(t, b.left, "a", 1)
 		d := lw.Derive(b.g, b.l, sumOf, "sums")
 		bySum := lw.NewIndex(d, func(s *sum) int { return s.Sum })
+		sorted := lw.NewSortedIndex(d, func(s *sum) int { return s.Sum })
 		reads := map[string]func() bool{ // each reports whether it shows the sum 2
 			"Get":           func() bool { s, ok := d.Store().Get(key("a")); return ok && s.Sum == 2 },
 			"Len":           func() bool { return d.Store().Len() == 1 },
@@ -153,6 +164,7 @@ func TestReadsDuringABriefCommit(t *testing.T) {
 			"Index.Lookup":  func() bool { return len(bySum.List(2)) == 1 },
 			"Index.Len":     func() bool { return bySum.Len(2) == 1 },
 			"Index.Keys":    func() bool { return slices.Equal(slices.Collect(bySum.Keys()), []int{2}) },
+			"SortedIndex":   func() bool { return sorted.Before(2) == 0 && sorted.Len() == 1 },
 			"GraphSnapshot": func() bool { s, ok := lw.In(b.g.Snapshot(), d).Get(key("a")); return ok && s.Sum == 2 },
 		}
 		var over atomic.Int32

@@ -2,11 +2,13 @@ package lw_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -26,9 +28,11 @@ type groupModel struct {
 	seen    map[string]int
 }
 
-// A modelled is an informer.
+// A modelled is an informer, or a graph if graph is set.
 type modelled struct {
 	lw.AnyInformer
+	graph *lw.Graph
+	board *lw.Board // of graph
 	name  string
 	key   string // "": of Add
 	users int
@@ -50,6 +54,26 @@ func (m *groupModel) phaseOf(x *modelled) lw.Phase {
 		return lw.PhaseStopped
 	}
 	return m.phase
+}
+
+// isIn returns the phase that the informer or graph is in. A graph says it by its board and by what a
+// wait returns at once.
+func (x *modelled) isIn() lw.Phase {
+	if x.graph == nil {
+		return x.Status().Phase
+	}
+	for range x.board.Graphs() {
+		return lw.PhaseWatching
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	waited := make(chan error, 1)
+	go func() { waited <- x.graph.WaitForSync(ctx) }()
+	synctest.Wait()
+	cancel()
+	if errors.Is(<-waited, lw.ErrStopped) {
+		return lw.PhaseStopped
+	}
+	return lw.PhaseIdle
 }
 
 func (m *groupModel) newName() string {
@@ -123,6 +147,16 @@ func (m *groupModel) Add(t *rapid.T) {
 	m.handle(x, m.group.Add(x.AnyInformer))
 }
 
+// AddGraph adds a graph, of an informer that does not run.
+func (m *groupModel) AddGraph(*rapid.T) {
+	x := &modelled{name: m.newName(), board: new(lw.Board)}
+	x.graph = lw.NewGraph(&lw.GraphOptions{Name: x.name, Board: x.board})
+	lw.Derive(x.graph, lw.NewInformer(lw.NewMemory[*Widget](), nil), sumOf)
+	m.add(x)
+	m.handle(x, m.group.Add(x.graph))
+	m.seen["graph while "+m.phase.String()]++
+}
+
 // Release calls the release of Share or the remove of Add, perhaps not for the first time.
 func (m *groupModel) Release(t *rapid.T) {
 	if len(m.handles) == 0 {
@@ -152,7 +186,7 @@ func (m *groupModel) release(h modelHandle) {
 	}
 	m.members = slices.DeleteFunc(m.members, func(o *modelled) bool { return o == x })
 	// It has ended when release returns.
-	if got := x.Status().Phase; got != x.want {
+	if got := x.isIn(); got != x.want {
 		panic(fmt.Sprintf("%s is %s after the last release, want %s", x.name, got, x.want))
 	}
 }
@@ -206,8 +240,14 @@ func (m *groupModel) Check(t *rapid.T) {
 	synctest.Wait()
 	var want []string
 	keys := map[string]bool{}
+	sick := 0
 	for _, x := range m.members {
-		want = append(want, x.name+" "+m.phaseOf(x).String())
+		if x.graph == nil {
+			want = append(want, x.name+" "+m.phaseOf(x).String())
+		}
+		if x.graph != nil || m.phaseOf(x) != lw.PhaseWatching {
+			sick++
+		}
 		if x.key != "" {
 			keys[x.key] = true
 		}
@@ -218,8 +258,15 @@ func (m *groupModel) Check(t *rapid.T) {
 	if members, kept := kept(&m.group); members != len(m.members) || kept != len(keys) {
 		t.Fatalf("the group has %d informers and %d keys, want %d and %d", members, kept, len(m.members), len(keys))
 	}
+	var causes []error
+	if joined, ok := m.group.Healthy(time.Minute).(interface{ Unwrap() []error }); ok {
+		causes = joined.Unwrap()
+	}
+	if len(causes) != sick {
+		t.Fatalf("not healthy: %q, want %d", causes, sick)
+	}
 	for _, x := range m.all {
-		if got := x.Status().Phase; got != m.phaseOf(x) {
+		if got := x.isIn(); got != m.phaseOf(x) {
 			t.Fatalf("%s is %s, want %s", x.name, got, m.phaseOf(x))
 		}
 	}
@@ -235,7 +282,7 @@ func TestGroupModel(t *testing.T) {
 			m := &groupModel{seen: seen}
 			defer m.end()
 			t.Repeat(map[string]func(*rapid.T){
-				"share": m.Share, "share too": m.Share, "add": m.Add, "release": m.Release, "release too": m.Release,
+				"share": m.Share, "share too": m.Share, "add": m.Add, "add graph": m.AddGraph, "release": m.Release, "release too": m.Release,
 				"run": m.Run, "stop": func(t *rapid.T) {
 					if rapid.IntRange(0, 3).Draw(t, "stop") == 3 {
 						m.Stop(t)
@@ -256,7 +303,7 @@ func TestGroupModel(t *testing.T) {
 	if histories < 80 {
 		return // too few to tell, as with -short
 	}
-	for _, what := range []string{"shared", "released twice", "left while idle", "left while watching", "left while stopped"} {
+	for _, what := range []string{"shared", "released twice", "left while idle", "left while watching", "left while stopped", "graph while idle", "graph while watching", "graph while stopped"} {
 		if seen[what] < 10 {
 			t.Errorf("%s: only %d times", what, seen[what])
 		}

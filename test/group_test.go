@@ -380,8 +380,8 @@ func TestGroupPanics(t *testing.T) {
 	var g lw.Group
 	var none *lw.Informer[*Widget]
 	source := func() lw.Source[*Widget] { return lw.NewMemory[*Widget]() }
-	mustPanic(t, "lw: Group.Add: nil informer", func() { g.Add(none) })
-	mustPanic(t, "lw: Group.Add: nil informer", func() { g.Add(nil) })
+	mustPanic(t, "lw: Group.Add: nil Runner", func() { g.Add(none) })
+	mustPanic(t, "lw: Group.Add: nil Runner", func() { g.Add(nil) })
 	mustPanic(t, "lw: Share: nil group", func() { lw.Share(nil, "a", source, nil) })
 	mustPanic(t, "lw: Share: nil function", func() { lw.Share[*Widget](&g, "a", nil, nil) })
 	mustPanic(t, "lw: Share: nil source", func() { lw.Share(&g, "a", func() lw.Source[*Widget] { return nil }, nil) })

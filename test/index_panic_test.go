@@ -100,6 +100,22 @@ func TestPanicInIndexIsReportedOnce(t *testing.T) {
 	})
 }
 
+// The watch that follows goes on behind the event at which an index panicked, and nobody asks the
+// server for anything else before.
+func TestPanicInIndexMovesThePosition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists:   []reply{list("10", stamped("a", 1, "8"))},
+			watches: []stream{{events: []lw.WatchEvent[*Widget]{modified(stamped("a", 5, "11"))}, after: time.Minute}, forever()},
+		}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
+		lw.NewIndex(inf, func(w *Widget) int { return 10 / (w.Size - 5) })
+		start(t, inf)
+		sleep(65 * time.Second)
+		mustLog(t, src, "list limit 500", "watch 10", "watch 11")
+	})
+}
+
 // The same of an object at which an index panics only in a list: what the store has of it stays, and nothing that it has not
 // comes in.
 func TestPanicInIndexWithinALaterList(t *testing.T) {

@@ -48,6 +48,14 @@ func (r *readOnly) GetResourceVersion() string { return r.meta.ResourceVersion }
 // A byPointer object shares its Meta with its copies.
 type byPointer struct{ *lw.Meta }
 
+// A byMap object is no struct.
+type byMap map[string]string
+
+func (m byMap) GetNamespace() string       { return m["namespace"] }
+func (m byMap) GetName() string            { return m["name"] }
+func (m byMap) GetUID() types.UID          { return types.UID(m["uid"]) }
+func (m byMap) GetResourceVersion() string { return m["version"] }
+
 func partial(name string, labels map[string]string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}}
 }
@@ -100,6 +108,7 @@ func TestNewMemoryPanics(t *testing.T) {
 		{"nothing to write to", func() { lw.NewMemory[*readOnly]() }, "lw: NewMemory: readOnly has neither metav1.Object nor an embedded lw.Meta"},
 		{"a shared Meta", func() { lw.NewMemory[*byPointer]() }, "lw: NewMemory: byPointer has neither metav1.Object nor an embedded lw.Meta"},
 		{"what reflect cannot write to", func() { lw.NewMemory[*byBase]() }, "lw: NewMemory: byBase has neither metav1.Object nor an embedded lw.Meta"},
+		{"what is no struct", func() { lw.NewMemory[*byMap]() }, "lw: NewMemory: byMap has neither metav1.Object nor an embedded lw.Meta"},
 		{"two of a name", func() { lw.NewMemory(widget("a", 1), widget("a", 2)) }, `lw: NewMemory: widgets "a" already exists`},
 	}
 	for _, tt := range tests {
@@ -227,7 +236,7 @@ func TestMemorySelectors(t *testing.T) {
 		})
 	}
 	_, err := lw.NewMemory[*Widget]().List(t.Context(), metav1.ListOptions{LabelSelector: "l"}, nil)
-	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "Widget has no GetLabels") {
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `label selector "l": Widget has no GetLabels`) {
 		t.Errorf("a label selector on a type without labels: %v", err)
 	}
 }
@@ -448,3 +457,54 @@ func TestMemoryOfWhatCannotBeWritten(t *testing.T) {
 	}()
 	lw.NewMemory[boxed]()
 }
+
+// What a Memory is as a Writable: its writes, with contexts, errors, and the versions of deletions.
+func TestMemoryWritable(t *testing.T) {
+	m := lw.NewMemory[*Widget]()
+	w, ctx := m.Writable(), t.Context()
+	stored, err := w.Create(ctx, widget("a", 1))
+	if err != nil || stored.UID == "" || stored.ResourceVersion != "2" {
+		t.Fatalf("Create: %v, %v", stored, err)
+	}
+	for what, c := range map[string]struct {
+		err error
+		is  func(error) bool
+	}{
+		"create twice":        {second(w.Create(ctx, widget("a", 2))), apierrors.IsAlreadyExists},
+		"update of nothing":   {second(w.Update(ctx, widget("b", 2))), apierrors.IsNotFound},
+		"update of a past":    {second(w.Update(ctx, stamped("a", 2, "1"))), apierrors.IsConflict},
+		"get nothing":         {second(w.Get(ctx, key("b"))), apierrors.IsNotFound},
+		"delete nothing":      {second(w.Delete(ctx, key("b"), "")), apierrors.IsNotFound},
+		"delete of a past":    {second(w.Delete(ctx, key("a"), "1")), apierrors.IsConflict},
+		"delete at no number": {second(w.Delete(ctx, key("a"), "x")), apierrors.IsBadRequest},
+		"get, canceled":       {second(w.Get(canceled(t), key("a"))), isCanceled},
+		"create, canceled":    {second(w.Create(canceled(t), widget("c", 1))), isCanceled},
+		"update, canceled":    {second(w.Update(canceled(t), widget("a", 9))), isCanceled},
+		"delete, canceled":    {second(w.Delete(canceled(t), key("a"), "")), isCanceled},
+	} {
+		if !c.is(c.err) {
+			t.Errorf("%s: %v", what, c.err)
+		}
+	}
+	stored.Size = 2
+	if stored, err = w.Update(ctx, stored); err != nil || stored.ResourceVersion != "3" || stored.Size != 2 {
+		t.Errorf("Update: %v, %v", stored, err)
+	}
+	if got, err := w.Get(ctx, key("a")); err != nil || *got != *stored {
+		t.Errorf("Get: %v, %v", got, err)
+	}
+	if version, err := w.Delete(ctx, key("a"), "3"); err != nil || version != "4" || m.ResourceVersion() != "4" {
+		t.Errorf("Delete: %q, %v", version, err)
+	}
+	if version, err := m.Transact([]*Widget{widget("x", 1)}, key("nobody")); !apierrors.IsNotFound(err) || version != "" || m.ResourceVersion() != "4" {
+		t.Errorf("a transaction that fails: %q, %v, at %s", version, err, m.ResourceVersion())
+	}
+	m.Fail(errors.New("down"))
+	if _, err := w.Get(ctx, key("a")); err == nil || apierrors.IsNotFound(err) {
+		t.Errorf("Get of one that fails: %v", err)
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }

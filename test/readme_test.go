@@ -27,7 +27,7 @@ func TestREADME(t *testing.T) {
 		t.Fatalf("no pages in docs: %v", err)
 	}
 	var tests []string
-	for _, pattern := range []string{"*_test.go", "test/*_test.go", "lwdebug/*_test.go", "serve/*_test.go", "clientgo/*_test.go", "controllerruntime/*_test.go", "websocket/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "test/*_test.go", "lwdebug/*_test.go", "serve/*_test.go", "clientgo/*_test.go", "controllerruntime/*_test.go", "websocket/*_test.go", "etcd/e2e/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)
@@ -36,6 +36,9 @@ func TestREADME(t *testing.T) {
 	}
 	blocks := 0
 	for _, page := range append(pages, "README.md") {
+		if page == "docs/tutorial.md" {
+			continue // its blocks are whole files: see TestTutorialPage
+		}
 		for _, b := range goBlocks(t, page) {
 			blocks++
 			if !slices.ContainsFunc(tests, func(file string) bool { return runs(t, file, b) }) {
@@ -45,6 +48,50 @@ func TestREADME(t *testing.T) {
 	}
 	if blocks < 3 {
 		t.Errorf("%d blocks, want those of README.md", blocks)
+	}
+}
+
+// The files of Go in docs/tutorial.md are whole. TestTutorial of e2e/tutorial, which needs minutes and
+// a cluster, runs them.
+func TestTutorialPage(t *testing.T) {
+	blocks := goBlocks(t, "../docs/tutorial.md")
+	for _, b := range blocks {
+		if _, err := parser.ParseFile(token.NewFileSet(), b[0], strings.Join(b, "\n"), parser.AllErrors); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(blocks) != 3 {
+		t.Errorf("%d files of Go", len(blocks))
+	}
+}
+
+// Each page of docs has one question as its title, and README.md links it by that.
+func TestPagesAnswerQuestions(t *testing.T) {
+	t.Chdir("..")
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob("docs/*.md")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no pages in docs: %v", err)
+	}
+	for _, page := range found {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(text), "\n")
+		title, ok := strings.CutPrefix(first, "# ")
+		if !ok || !strings.HasSuffix(title, "?") {
+			t.Errorf("%s begins with %q, which is no question", page, first)
+		}
+		if link := "[" + title + "](" + page + ")"; !strings.Contains(string(readme), link) {
+			t.Errorf("README.md has no %s", link)
+		}
+	}
+	if n := strings.Count(string(readme), "\n"); n > 150 {
+		t.Errorf("README.md has %d lines, want at most 150", n)
 	}
 }
 

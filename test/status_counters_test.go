@@ -104,6 +104,12 @@ func TestStatusListCausesOfSources(t *testing.T) {
 		if got, want := inf.Status().ListCauses, (counts{"first": 1, "older": 1}); !sameCounts(want, got) {
 			t.Errorf("back in time: %+v, want %+v", got, want)
 		}
+		old := &script{lists: []reply{list("10", stamped("a", 1, "8")), list("5", stamped("a", 1, "3"))}, watches: []stream{{after: 20 * time.Second}, forever()}}
+		probed := run(t, old, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		sleep(30 * time.Minute)
+		if got, want := probed.Status().ListCauses, (counts{"first": 1, "older": 1}); !sameCounts(want, got) {
+			t.Errorf("an older answer to a question: %+v, want %+v", got, want)
+		}
 		src := &script{lists: []reply{list("", stamped("a", 1, ""))}, watches: []stream{{after: 20 * time.Second}, forever()}}
 		unversioned := run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		sleep(time.Minute)
