@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -92,6 +93,23 @@ func (f *follower[T]) synced() {
 		f.late = newReplay[T]("late")
 		f.AddHandler(f.late.handler())
 	}
+}
+
+// unsynced waits until the informer, which has nothing yet, says why: in its status, and to those
+// who wait for it. A stream that is refused is no failure yet, as a list is asked for at once; so
+// OnError may be told some time before.
+func (f *follower[T]) unsynced(why func(error) bool) {
+	f.t.Helper()
+	eventually(f.t, patience, func() string {
+		if st := f.Status(); st.Synced || !why(st.Err) {
+			return fmt.Sprintf("%s: status does not say why there is nothing: %+v", f.name(), st)
+		}
+		err := f.WaitForSync(within(f.t, 10*time.Millisecond))
+		if _, ok := errors.AsType[*lw.Error](err); !ok || !why(err) {
+			return fmt.Sprintf("%s: WaitForSync does not say why: %v", f.name(), err)
+		}
+		return ""
+	})
 }
 
 // same waits until the store equals what an independent reader sees, while nobody writes. Then it

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -67,12 +66,7 @@ func TestPermission(t *testing.T) {
 		all := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}}, as(servers.UserToken, faultWires)...)
 		for _, f := range all {
 			f.told("403", apierrors.IsForbidden)
-			if err := f.WaitForSync(within(t, 10*time.Millisecond)); !apierrors.IsForbidden(err) {
-				t.Errorf("%s: WaitForSync does not say why: %v", f.name(), err)
-			}
-			if st := f.Status(); st.Synced || !apierrors.IsForbidden(st.Err) {
-				t.Errorf("%s: status does not say why there is nothing: %+v", f.name(), st)
-			}
+			f.unsynced(apierrors.IsForbidden)
 		}
 		revoke := allow(t, r, namespace)
 		allowed(true)
@@ -111,14 +105,7 @@ func TestBadToken(t *testing.T) {
 		all := startConfigMaps(t, s, "bad-token", followOptions{}, as("nonsense", faultWires)...)
 		for _, f := range all {
 			f.told("401", apierrors.IsUnauthorized)
-			// A stream that is refused is no failure yet: a list is asked for at once.
-			eventually(t, patience, func() string {
-				err := f.WaitForSync(within(t, 10*time.Millisecond))
-				if _, ok := errors.AsType[*lw.Error](err); !apierrors.IsUnauthorized(err) || !ok {
-					return fmt.Sprintf("%s: WaitForSync does not say why: %v", f.name(), err)
-				}
-				return ""
-			})
+			f.unsynced(apierrors.IsUnauthorized)
 			f.paced()
 		}
 	}, servers.Kube)

@@ -172,9 +172,12 @@ func TestCustomResource(t *testing.T) {
 				}
 				return ""
 			})
-			if st := f.Status(); !apierrors.IsNotFound(st.Err) || st.Failures == 0 {
-				t.Errorf("%s: status without the CRD: %+v", f.name(), st)
-			}
+			eventually(t, patience, func() string {
+				if st := f.Status(); !apierrors.IsNotFound(st.Err) || st.Failures == 0 {
+					return fmt.Sprintf("%s: status without the CRD: %+v", f.name(), st)
+				}
+				return ""
+			})
 		}
 		defineWidgets(t, r, plural, namespace)
 		for i := range 3 {
