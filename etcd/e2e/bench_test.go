@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lw/lw"
@@ -92,9 +95,9 @@ func benchProcess(b *testing.B, env string) *exec.Cmd {
 	return cmd
 }
 
-// BenchmarkBurst follows 20,000 records of 1 KB that are each written once, beside a loop over
-// clientv3's watch that keeps a map: CPU of this process for each event, gRPC and all, CPU for the
-// first list, and heap for each object.
+// BenchmarkBurst follows 20,000 records of 1 KB that are each written once, beside loops over
+// clientv3's watch that keep a map or a table of statedb: CPU of this process for each event, gRPC
+// and all, CPU for the first list, and heap for each object.
 //
 //	go test -run '^$' -bench Burst -benchtime 1x -count 3 .
 func BenchmarkBurst(b *testing.B) {
@@ -112,7 +115,7 @@ func BenchmarkBurst(b *testing.B) {
 	for _, f := range []struct {
 		name  string
 		start func(b *testing.B, client *clientv3.Client) (objects func() int, reached func() int64, stop func())
-	}{{"clientv3", followBare}, {"lw", followLW}} {
+	}{{"clientv3", followMap}, {"statedb", followState}, {"lw", followLW}} {
 		b.Run(f.name, func(b *testing.B) {
 			for range b.N {
 				burst(b, m, f.start)
@@ -166,19 +169,94 @@ func cpuNow() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// followBare is what one writes without lw: no version check, no witness, no index, one function.
-func followBare(b *testing.B, client *clientv3.Client) (objects func() int, reached func() int64, stop func()) {
-	var mu sync.RWMutex
-	store, called, at := map[string]*record{}, 0, int64(0)
+// A kept is what a loop over clientv3's watch keeps the records in.
+type kept interface {
+	set(key string, r *record)
+	commit() // shows what was set since the last call
+	len() int
+}
+
+// A bareMap is what one writes without a library.
+type bareMap struct {
+	mu      sync.RWMutex
+	records map[string]*record // guarded by mu
+}
+
+func (m *bareMap) set(key string, r *record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.records[key] = r
+}
+
+func (m *bareMap) commit() {}
+
+func (m *bareMap) len() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.records)
+}
+
+// A stateTable is a table of statedb with one index. A response of the watch is one transaction.
+type stateTable struct {
+	db      *statedb.DB
+	records statedb.RWTable[*record]
+	write   statedb.WriteTxn // nil: none is open
+}
+
+func newStateTable(b *testing.B) *stateTable {
+	db := statedb.New()
+	byName := statedb.Index[*record, string]{
+		Name:       "name",
+		FromObject: func(r *record) index.KeySet { return index.NewKeySet(index.String(r.Namespace + "/" + r.Name)) },
+		FromKey:    index.String,
+		FromString: index.FromString,
+		Unique:     true,
+	}
+	records, err := statedb.NewTableAny(db, "records", func() []string { return []string{"Name"} },
+		func(r *record) []string { return []string{r.Name} }, byName)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &stateTable{db: db, records: records}
+}
+
+func (s *stateTable) set(_ string, r *record) {
+	if s.write == nil {
+		s.write = s.db.WriteTxn(s.records)
+	}
+	if _, _, err := s.records.Insert(s.write, r); err != nil {
+		panic(err)
+	}
+}
+
+func (s *stateTable) commit() {
+	if s.write != nil {
+		s.write.Commit()
+		s.write = nil
+	}
+}
+
+func (s *stateTable) len() int { return s.records.NumObjects(s.db.ReadTxn()) }
+
+func followMap(b *testing.B, client *clientv3.Client) (objects func() int, reached func() int64, stop func()) {
+	return followLoop(b, client, &bareMap{records: map[string]*record{}})
+}
+
+func followState(b *testing.B, client *clientv3.Client) (objects func() int, reached func() int64, stop func()) {
+	return followLoop(b, client, newStateTable(b))
+}
+
+// followLoop is what one writes without lw: no version check, no witness, one function that is
+// called.
+func followLoop(b *testing.B, client *clientv3.Client, store kept) (objects func() int, reached func() int64, stop func()) {
+	called, at := 0, atomic.Int64{}
 	handler := func(*record) { called++ }
 	set := func(key, value []byte) {
 		var r record
 		if err := json.Unmarshal(value, &r); err != nil {
 			b.Error(err)
 		}
-		mu.Lock()
-		store[string(key)] = &r
-		mu.Unlock()
+		store.set(string(key), &r)
 		handler(&r)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -195,26 +273,26 @@ func followBare(b *testing.B, client *clientv3.Client) (objects func() int, reac
 			set(kv.Key, kv.Value)
 			from = string(kv.Key) + "\x00"
 		}
-		if at = revision; !resp.More {
+		store.commit()
+		if at.Store(revision); !resp.More {
 			break
 		}
 	}
 	done := make(chan struct{})
-	events := client.Watch(ctx, benchPrefix, clientv3.WithPrefix(), clientv3.WithRev(at+1))
+	events := client.Watch(ctx, benchPrefix, clientv3.WithPrefix(), clientv3.WithRev(at.Load()+1))
 	go func() {
 		defer close(done)
 		for resp := range events {
 			for _, ev := range resp.Events {
 				set(ev.Kv.Key, ev.Kv.Value)
-				mu.Lock()
-				at = ev.Kv.ModRevision
-				mu.Unlock()
+			}
+			store.commit()
+			if n := len(resp.Events); n > 0 {
+				at.Store(resp.Events[n-1].Kv.ModRevision)
 			}
 		}
 	}()
-	return func() int { mu.RLock(); defer mu.RUnlock(); return len(store) },
-		func() int64 { mu.RLock(); defer mu.RUnlock(); return at },
-		func() { cancel(); <-done }
+	return store.len, at.Load, func() { cancel(); <-done }
 }
 
 func followLW(b *testing.B, client *clientv3.Client) (objects func() int, reached func() int64, stop func()) {
