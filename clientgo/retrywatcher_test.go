@@ -143,6 +143,9 @@ func TestRetryWatcherEnds(t *testing.T) {
 				if diff := cmp.Diff([]string{"ERROR 403", "end"}, drained(w)); diff != "" {
 					t.Errorf("of a server that forbids:\n%s", diff)
 				}
+				if n := forbids.watches.Load(); n != 2 {
+					t.Errorf("%d watches at a server that permits the first only", n)
+				}
 				for _, version := range []string{"", "0"} {
 					if _, err := new(t.Context(), version, server); err == nil {
 						t.Errorf("no error for the version %q", version)
@@ -157,6 +160,56 @@ func TestRetryWatcherEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// bookmarking is a server whose first watch sends a bookmark, and then ends. The others stay open.
+type bookmarking struct{ from []string }
+
+func (s *bookmarking) WatchWithContext(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	s.from = append(s.from, opts.ResourceVersion)
+	w := watch.NewFakeWithChanSize(2, false)
+	send := labelled("a")
+	if len(s.from) == 1 {
+		w.Action(watch.Bookmark, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}})
+		w.Stop()
+		return w, nil
+	}
+	send.ResourceVersion = "8"
+	w.Add(send)
+	return w, nil
+}
+
+// A bookmark that is ahead of the last event moves the version from which the watch goes on, and is
+// not passed on.
+func TestRetryWatcherBookmark(t *testing.T) {
+	for kind, new := range retryWatchers {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &bookmarking{}
+				w, err := new(t.Context(), "2", server)
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				want := []string{fmt.Sprintf("ADDED %s@8", describe(labelled("a")))}
+				if diff := cmp.Diff(want, drainedFor(w, time.Minute)); diff != "" {
+					t.Errorf("events:\n%s", diff)
+				}
+				w.Stop()
+				<-w.Done()
+				if diff := cmp.Diff([]string{"2", "7"}, server.from); diff != "" {
+					t.Errorf("watches from:\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// drainedFor is drained, and again after d.
+func drainedFor(w watch.Interface, d time.Duration) []string {
+	got := drained(w)
+	time.Sleep(d)
+	return append(got, drained(w)...)
 }
 
 // A watch from the version of a list that was made before, as gitops-engine does.

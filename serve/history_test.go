@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -217,6 +218,11 @@ func (m *historyModel) read(t *rapid.T) {
 		return
 	}
 	w.place.position += uint64(len(r.events))
+	for _, e := range r.events {
+		if passed := e.version > w.place.after; passed != (e.version > w.from) {
+			t.Fatalf("a watch from %d: whether it gets the event of %d: %t", w.from, e.version, passed)
+		}
+	}
 	if w.from > m.version {
 		return
 	}
@@ -235,6 +241,34 @@ func (m *historyModel) read(t *rapid.T) {
 	}
 	if !maps.Equal(w.state, m.now) {
 		t.Fatalf("a watch from %d that has read all does not have the state at %d", w.from, m.version)
+	}
+}
+
+// A watch from a version that is not here yet leaves out what comes up to that version.
+func TestOpenAhead(t *testing.T) {
+	h := newHistory(HistoryLimits{})
+	h.begin(order.List[*item]{}, 5, false)
+	p, err := h.open(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []*event
+	for v := uint64(6); v < 11; v++ {
+		events = append(events, &event{version: v, new: &item{path: strconv.FormatUint(v, 10)}})
+	}
+	h.commit(events, 11)
+	r, err := h.read(p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uint64
+	for _, e := range r.events {
+		if e.version > p.after {
+			got = append(got, e.version)
+		}
+	}
+	if diff := cmp.Diff([]uint64{9, 10}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -57,6 +57,26 @@ func TestGraphErrors(t *testing.T) {
 	})
 }
 
+// A wait during the first step, when all inputs have synced, says which function the step is in.
+func TestGraphErrorInFirstStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		slow := lw.Derive(b.g, b.l, func(w *Widget) *sum {
+			time.Sleep(time.Hour)
+			return sumOf(w)
+		}, "slow")
+		start(t, b.l)
+		start(t, b.g)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("out of patience"))
+		defer cancel()
+		want := "lw: graph/slow: not synced, the step of the graph is in function of slow at default/a, and began 1m0s ago: out of patience"
+		if diff := cmp.Diff(want, slow.WaitForSync(ctx).Error()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // What is made of a graph that has stopped, or of a collection that was closed, is over at once.
 func TestMadeTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -67,6 +67,13 @@ var equivalents = []equivalent{
 	{"reflector_errors.go", "retryAfter", "!ok || seconds <= 0", "!ok && seconds <= 0", "without a delay the seconds are 0, and none is below", ""},
 	{"reflector_errors.go", "retryAfter", "seconds <= 0", "seconds < 0", "no seconds are no pause", ""},
 	{"reflector_watch.go", "(*watchSession).ended", "o.noVersions", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt", ""},
+	{"aggregate.go", "(*groupByOperator).countAll", "ok", "true", "what is noted of an object that was not held back is read nowhere: neither its mark, since was is false, nor its object, which is zero", ""},
+	{"graph.go", "(*Graph).prune", "g.shrunk", "true", speed, ""},
+	{"graph_step.go", "(*leaf).poll", "whole", "true", speed, "var position"},
+	{"index_sorted.go", "(*SortedIndex).ordered", "seq%2 == 0", "false", speed, ""},
+	{"join.go", "(*leftJoinOperator).clearFaults", `o.sides.faults.clear(fault{function: "function", key: key})`, `o.sides.faults.clear(fault{function: functionWhere, key: key})`, "neither reads what the other writes", ""},
+	{"transform.go", "(*transformed).apply", `return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: errNoName("result")})`, `return zero, !false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: errNoName("result")})`, "with an error nobody looks at the rest", ""},
+	{"transform.go", "(*transformed).apply", "if out.GetResourceVersion() != version { t.ownVersions.Store(true) }", "if out.GetUID() != uid { t.ownUIDs.Store(true) }", "neither reads what the other writes", ""},
 
 	{"internal/table/bitset.go", "(bitset).count", "n += bits.OnesCount64(word)", "", speed, ""},
 	{"internal/table/groups.go", "(*Groups).leave", "place != last", "true", "the last member takes its own place, and is popped", ""},

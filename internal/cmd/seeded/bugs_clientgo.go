@@ -56,7 +56,7 @@ var clientgoBugs = []bug{
 		"		s.listed = true\n", "")},
 	{name: "a watch that is forbidden is tried for ever", run: "TestRetryWatcherEnds", in: clientgoPackage, edits: one("clientgo/retrywatcher.go",
 		"	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {", "	if apierrors.IsUnauthorized(err) {")},
-	{name: "a watch from a version passes bookmarks on", run: "TestRetryWatcherStories", in: clientgoPackage, edits: one("clientgo/retrywatcher.go",
+	{name: "a watch from a version passes bookmarks on", run: "TestRetryWatcherBookmark", in: clientgoPackage, edits: one("clientgo/retrywatcher.go",
 		"ok && ev.Type != watch.Bookmark {", "ok || ev.Type == watch.Bookmark {\n		if obj == nil {\n			obj = statusOf(errors.New(\"a bookmark\"))\n		}")},
 	{name: "a factory follows what nobody wants", run: "TestUseAll", in: clientgoPackage, edits: one("clientgo/useall.go",
 		"	case <-l.wanted:\n", "	default:\n")},

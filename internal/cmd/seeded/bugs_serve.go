@@ -29,7 +29,7 @@ var serveBugs = []bug{
 		"	case p.era != h.era:\n", "	case p.era > h.era:\n")},
 	{name: "what is served passes what is set aside", run: "TestFeedHoldsBack", in: serving, edits: one(serveFeed,
 		"for n < len(f.pending) && f.pending[n].version <= reached {", "for n < len(f.pending) {")},
-	{name: "a watch from a version that a relay has not reached begins where it is", run: "TestProofRoaming", in: proofPackage, edits: one(serveHistory,
+	{name: "a watch from a version that a relay has not reached begins where it is", run: "TestHistoryModel|TestOpenAhead", in: serving, edits: one(serveHistory,
 		"uint64(h.afterLocked(version)), version}, nil", "uint64(h.afterLocked(version)), min(version, h.here)}, nil")},
 	{name: "a client is sent to a server that went back", run: "TestForwardToAnOlderServer", in: serving, edits: one("serve/request.go",
 		"ok && !stale.older && h.opts.Forward", "ok && (!stale.older || true) && h.opts.Forward")},
