@@ -104,6 +104,9 @@ func TestResultsWithoutEqual(t *testing.T) {
 		"a value": {updatesOf(t, func(w *Widget) valueMeta {
 			return valueMeta{w.Namespace, w.Name, w.ResourceVersion, w.Size / 10}
 		}), unlike},
+		"a value without a version": {updatesOf(t, func(w *Widget) valueMeta {
+			return valueMeta{space: w.Namespace, title: w.Name, size: w.Size / 10}
+		}), []int{0, 1}},
 		"no struct": {updatesOf(t, func(w *Widget) *texts {
 			return &texts{w.Namespace, w.Name, w.ResourceVersion, fmt.Sprint(w.Size / 10)}
 		}), unlike},

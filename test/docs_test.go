@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -111,6 +112,29 @@ func TestTestingPageOutages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The fault of docs/testing.md.
+func TestTestingPageFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, lwtest.Resource{Group: "example.com", Plural: "gizmos", Kind: "Gizmo"})
+		gizmos := lwtest.Objects[*Gizmo](server, "gizmos")
+		server.Inject(lwtest.Fault{
+			Plural: "gizmos",
+			Match:  func(r lwtest.Request) bool { return r.Verb != lwtest.Create },
+			Times:  2,
+			Effect: lwtest.Fail(apierrors.NewTooManyRequests("later", 30)),
+		})
+		if _, err := gizmos.Create(newGizmo("a")); err != nil {
+			t.Fatal(err)
+		}
+		inf := lw.NewInformer(gizmos.Source(), &lw.Options{OnError: func(err error) { t.Log(err) }})
+		go inf.Run(t.Context())
+		time.Sleep(5 * time.Minute)
+		if inf.Store().Len() != 1 || server.Armed() > 0 {
+			t.Errorf("%d gizmos, and %d faults that nobody has met", inf.Store().Len(), server.Armed())
+		}
+	})
 }
 
 // The handler of docs/serve.md for a live page in a browser.

@@ -68,6 +68,7 @@ var equivalents = []equivalent{
 	{"reflector_errors.go", "retryAfter", "seconds <= 0", "seconds < 0", "no seconds are no pause", ""},
 	{"reflector_watch.go", "(*watchSession).ended", "o.noVersions", "false", "decide looks at nothing else of a watch without versions, and the list that follows clears the doubt", ""},
 	{"aggregate.go", "(*groupByOperator).countAll", "ok", "true", "what is noted of an object that was not held back is read nowhere: neither its mark, since was is false, nor its object, which is zero", ""},
+	{"derived_faults.go", "sameDeeply", "if !ok || meta.Type != reflect.TypeFor[Meta]() || !meta.Anonymous || len(meta.Index) != 1 { return false }", "like := reflect.New(v.Elem().Type())", speed, ""},
 	{"graph.go", "(*Graph).prune", "g.shrunk", "true", speed, ""},
 	{"graph_step.go", "(*leaf).poll", "whole", "true", speed, "var position"},
 	{"index_sorted.go", "(*SortedIndex).ordered", "seq%2 == 0", "false", speed, ""},
