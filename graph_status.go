@@ -98,7 +98,7 @@ func (s *GraphSnapshot) ResourceVersion(of AnyInformer) string { return s.vector
 func (d *Derived[T]) status() DerivedStatus {
 	s := DerivedStatus{
 		Name: d.faults.collection, Synced: isClosed(d.hub.synced),
-		Objects: d.hub.store.Len(),
+		Objects: d.hub.store.Len(), Indexes: d.hub.store.store.IndexSizes(),
 	}
 	s.Handlers, s.Pending = d.hub.handlers()
 	for in := range d.op.inputs {

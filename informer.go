@@ -228,7 +228,7 @@ func (a *answer) end(version string, err error) {
 // Status returns what the informer is doing.
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.status()
-	s.Objects = inf.hub.store.Len()
+	s.Objects, s.Indexes = inf.hub.store.Len(), inf.hub.store.store.IndexSizes()
 	s.Handlers, s.Pending = inf.hub.handlers()
 	return s
 }

@@ -9,8 +9,7 @@ import (
 )
 
 // Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful wait
-// it shows what the wait has promised. docs/observability.md says what probes and alerts should
-// use.
+// it shows what the wait has promised.
 type Status struct {
 	Informer        string    // Options.Name
 	Reflector       bool      // it is a Reflector, which has no store and no handlers
@@ -18,6 +17,7 @@ type Status struct {
 	Synced          bool      // a whole list of one state of the server is in the store
 	ResourceVersion string    // the version of the store; every event up to it has been applied
 	Objects         int       // the number of objects in the store
+	Indexes         []int     // how many values each index has, or objects if it is sorted; or nil
 	LastEvent       time.Time // when the last watch event came; zero: none has
 	LastList        time.Time // when the last whole list became the content; zero: none has
 	ListDue         time.Time // since when the content needs another whole list; zero while it does not
@@ -114,6 +114,7 @@ type DerivedStatus struct {
 	From      []string // the names of its inputs: other collections, and those of GraphStatus.Versions
 	Synced    bool
 	Objects   int
+	Indexes   []int           // as in Status
 	Computed  uint64          // calls of the collection's function
 	Unchanged uint64          // how many of the results were the same as before
 	Conflicts map[Key]error   // the keys that several inputs make, and which is shown, or nil

@@ -221,6 +221,38 @@ func TestBoardJSON(t *testing.T) {
 	})
 }
 
+// The board says how large indexes are, of informers and of derived collections.
+func TestBoardShowsIndexes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		size := func(w *Widget) int { return w.Size }
+		inf := lw.NewInformer(lw.NewMemory(widget("a", 1), widget("b", 1), widget("c", 2)), &lw.Options{Board: &b})
+		lw.NewIndex(inf, size)
+		lw.NewSortedIndex(inf, size)
+		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
+		lw.NewIndex(lw.Derive(g, inf, func(w *Widget) *Widget { return w }, "same"), size)
+		defer begin(t, inf)()
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error)
+		go func() { over <- g.Run(ctx) }()
+		synctest.Wait()
+		text := lwdebug.Var(&b).String()
+		page := body(t, askBoard(&b, "GET", "/?format=html"))
+		for _, want := range []string{`"indexes":[2,3]`, `"indexes":[2]`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the JSON has no %s: %s", want, text)
+			}
+		}
+		for _, want := range []string{"indexes of 2 and 3", "an index of 2"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page has no %q: %s", want, page)
+			}
+		}
+		cancel()
+		<-over
+	})
+}
+
 // A shape is a part of the JSON, as a program would read it.
 type shape struct{ Informers, Graphs []shapeInformer }
 

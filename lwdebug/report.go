@@ -43,7 +43,7 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 		Epochs: s.Epoch,
 	}
 	if kind == board.KindInformer {
-		r.Objects = &s.Objects
+		r.Objects, r.Indexes = &s.Objects, s.Indexes
 	}
 	if s.Failures > 0 {
 		r.Failure = &board.Failure{
@@ -75,7 +75,7 @@ func reportOfGraph(name string, s lw.GraphStatus) board.Graph {
 	}
 	for _, c := range s.Collections {
 		r.Collections = append(r.Collections, board.Collection{
-			Name: c.Name, From: append([]string{}, c.From...), Synced: c.Synced, Objects: c.Objects, Computed: c.Computed,
+			Name: c.Name, From: append([]string{}, c.From...), Synced: c.Synced, Objects: c.Objects, Indexes: c.Indexes, Computed: c.Computed,
 			Unchanged: c.Unchanged, Pending: c.Pending, Conflicts: faultsOf(c.Conflicts), SetAside: faultsOf(c.SetAside),
 			Handlers: handlersOf(c.Handlers),
 		})

@@ -3,6 +3,7 @@ package lw_test
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"testing"
@@ -15,6 +16,41 @@ import (
 
 	"github.com/go-lw/lw"
 )
+
+// Status says how large each index is: how many values it has, or how many objects if it is sorted.
+func TestStatusOfIndexes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		for i, name := range []string{"a", "b", "c", "d"} {
+			create(t, b.left, name, i/2*10)
+		}
+		sums := lw.Derive(b.g, b.l, sumOf, "sums")
+		if s := b.l.Status(); s.Indexes != nil {
+			t.Errorf("the sizes of no index: %v", s.Indexes)
+		}
+		bySize := func(w *Widget) int { return w.Size }
+		lw.NewIndex(b.l, bySize)
+		lw.NewSortedIndex(b.l, bySize)
+		lw.NewMultiIndex(b.l, func(w *Widget) iter.Seq[string] { return slices.Values([]string{w.Name, w.Namespace}) })
+		lw.NewIndex(sums, func(s *sum) int { return s.Sum })
+		b.start()
+		check := func(what string, informer, derived []int) {
+			t.Helper()
+			synctest.Wait()
+			if diff := gocmp.Diff(informer, b.l.Status().Indexes); diff != "" {
+				t.Errorf("%s: the informer (-want +got):\n%s", what, diff)
+			}
+			if diff := gocmp.Diff(derived, b.g.Status().Collections[0].Indexes); diff != "" {
+				t.Errorf("%s: the derived collection (-want +got):\n%s", what, diff)
+			}
+		}
+		check("at first", []int{2, 4, 5}, []int{2})
+		remove(t, b.left, "c")
+		check("without one", []int{2, 3, 4}, []int{2})
+		remove(t, b.left, "d")
+		check("without two", []int{1, 2, 3}, []int{1})
+	})
+}
 
 // sizeOrder is the order of a SortedIndex by size.
 func sizeOrder(a, b *Widget) int {

@@ -204,6 +204,9 @@ func (inf *Informer) story(now time.Time) string {
 	if inf.Epochs > 0 {
 		parts = append(parts, "the server went back in time "+count(inf.Epochs, "time"))
 	}
+	if len(inf.Indexes) > 0 {
+		parts = append(parts, indexes(inf.Indexes))
+	}
 	if inf.Decoder != "" {
 		parts = append(parts, "decoded by "+inf.Decoder)
 	}
@@ -214,6 +217,22 @@ func (inf *Informer) story(now time.Time) string {
 		parts = append(parts, "another is due for "+span(max(0, now.Sub(inf.ListDue))))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// indexes says how large indexes are.
+func indexes(sizes []int) string {
+	if len(sizes) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, n := range sizes {
+		parts = append(parts, number(n))
+	}
+	last := len(parts) - 1
+	if last == 0 {
+		return "an index of " + parts[0]
+	}
+	return "indexes of " + strings.Join(parts[:last], ", ") + " and " + parts[last]
 }
 
 // causes says why the content was listed again.
@@ -330,12 +349,12 @@ func (p *page) collection(g *Graph, c *Collection) {
 	p.cell(graphColumns[2], func() { p.from(g, c) })
 	p.texts(graphColumns[3:], number(c.Objects), number(c.Computed), number(c.Unchanged), number(c.Pending))
 	p.Close()
-	if c.Conflicts.Total > 0 || c.SetAside.Total > 0 || len(c.Handlers) > 0 {
+	if c.Conflicts.Total > 0 || c.SetAside.Total > 0 || len(c.Handlers) > 0 || len(c.Indexes) > 0 {
 		p.more(len(graphColumns), func() {
 			p.faults(c.Conflicts, "object", "made by several inputs", "One result of each is shown.")
 			p.faults(c.SetAside, "input", "set aside", "What each has made stays as it was until its next version.")
-			if len(c.Handlers) > 0 {
-				p.handlers(c.Handlers, "")
+			if len(c.Handlers) > 0 || len(c.Indexes) > 0 {
+				p.handlers(c.Handlers, indexes(c.Indexes))
 			}
 		})
 	}

@@ -35,6 +35,7 @@ type Informer struct {
 	Mode            string    `json:"mode"`
 	Decoder         string    `json:"decoder,omitempty"` // of the objects, if that is known
 	Objects         *int      `json:"objects,omitempty"` // a reflector does not know
+	Indexes         []int     `json:"indexes,omitempty"` // values of each, or objects of a sorted one
 	Pending         int       `json:"pending"`
 	LastEvent       time.Time `json:"last_event,omitzero"`
 	LastList        time.Time `json:"last_list,omitzero"` // when the last whole list became the content
@@ -130,6 +131,7 @@ type Collection struct {
 	From      []string  `json:"from"`
 	Synced    bool      `json:"synced"`
 	Objects   int       `json:"objects"`
+	Indexes   []int     `json:"indexes,omitempty"` // as in Informer
 	Computed  uint64    `json:"computed"`
 	Unchanged uint64    `json:"unchanged"`
 	Pending   int       `json:"pending"`

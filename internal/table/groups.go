@@ -144,15 +144,25 @@ func (g *Groups[K, T]) Waiting() int { return g.signals.Len() }
 func (g *Groups[K, T]) Values() []K {
 	g.lock(allStripes)
 	defer g.unlock(allStripes)
-	n := 0
-	for i := range g.stripes {
-		n += len(g.visibleGroupsLocked(&g.stripes[i]))
-	}
-	values := make([]K, 0, n)
+	values := make([]K, 0, g.sizeLocked())
 	for i := range g.stripes {
 		values = slices.AppendSeq(values, maps.Keys(g.visibleGroupsLocked(&g.stripes[i])))
 	}
 	return values
+}
+
+func (g *Groups[K, T]) size() int {
+	g.lock(allStripes)
+	defer g.unlock(allStripes)
+	return g.sizeLocked()
+}
+
+// sizeLocked is size, with all stripes locked.
+func (g *Groups[K, T]) sizeLocked() (n int) {
+	for i := range g.stripes {
+		n += len(g.visibleGroupsLocked(&g.stripes[i]))
+	}
+	return n
 }
 
 // A set is a set of stripes, one bit for each.

@@ -15,6 +15,8 @@ type index[T any] interface {
 	// lock and unlock are for the stripes in which. They are locked in ascending order.
 	lock(which set)
 	unlock(which set)
+	// size returns how many values readers see, or objects if it is an order.
+	size() int
 	// resize gives a shard room for n positions; see Groups.resize.
 	resize(shard int, moved []int32, n int)
 	// stage lets the next draft.replace work on copies, and publish puts these in place. What
@@ -59,6 +61,15 @@ func (s *Store[T]) Add(ix index[T]) {
 		s.orders = append(s.orders, o)
 		s.forgetSnapshotLocked() // which does not have it
 	}
+}
+
+// IndexSizes returns how many values each index has, in the order in which they were added, or how
+// many objects if it is an order; nil if there is none.
+func (s *Store[T]) IndexSizes() (sizes []int) {
+	for _, ix := range *s.indexes.Load() {
+		sizes = append(sizes, ix.size())
+	}
+	return sizes
 }
 
 // A draft is what one write is going to change in one index. It collects the values of the objects

@@ -156,6 +156,8 @@ func (o *Order[K, T]) lock(set) { o.mu.Lock() }
 
 func (o *Order[K, T]) unlock(set) { o.mu.Unlock() }
 
+func (o *Order[K, T]) size() int { return o.Ordered().Len() }
+
 func (o *Order[K, T]) resize(shard int, moved []int32, n int) {
 	marks := make([]placed[K], n)
 	if moved == nil {
