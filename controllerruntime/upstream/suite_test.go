@@ -48,7 +48,21 @@ func TestSuiteBehindARelay(t *testing.T) {
 	}
 }
 
-var relays = flag.Bool("relays", false, "also run the suite behind a relay")
+// The suite passes with masks that name every field of every kind in it.
+func TestSuiteWithOnly(t *testing.T) {
+	if !*only {
+		t.Skip("run by .ci/nightly, with -only")
+	}
+	passes(t, "NewCache with Only")
+	if got := run(t, "NewCache with Only the identity", "should support filtering by labels"); len(got.failed) == 0 {
+		t.Errorf("%d specs passed without the fields that they read: %v\n%s", got.passed, got.err, got.output)
+	}
+}
+
+var (
+	relays = flag.Bool("relays", false, "also run the suite behind a relay")
+	only   = flag.Bool("only", false, "also run the suite with masks")
+)
 
 // passes runs all specs.
 func passes(t *testing.T, on string) {
