@@ -2,9 +2,15 @@ package upstream
 
 import "testing"
 
+// A release of Kubernetes, and the client-go in it.
+var (
+	kubernetes         = module{"k8s.io/kubernetes", "v1.36.3"}
+	kubernetesClientGo = module{"k8s.io/client-go", "v0.36.3"}
+)
+
 // TestKubernetes runs the tests of controllers of kube-controller-manager.
 func TestKubernetes(t *testing.T) {
-	w := workspaceFor(t, module{"k8s.io/client-go", "v0.36.3"}, module{"k8s.io/kubernetes", "v1.36.3"})
+	w := workspaceFor(t, kubernetesClientGo, kubernetes)
 	suites := controllers
 	if *nightly {
 		suites = append(suites, nightlyControllers...)

@@ -17,7 +17,7 @@ type suite struct {
 	// skipped skip themselves. The values say why.
 	skipped map[string]string
 	// sees has the kinds of broken informers that the suite must notice, and for each a test that
-	// fails with them.
+	// fails with them; "": any.
 	sees    map[string]string
 	timeout time.Duration // of one run; 0: five minutes
 }

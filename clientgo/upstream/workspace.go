@@ -48,7 +48,7 @@ func newWorkspace(ctx context.Context, dir, checkout string, clientGo, target mo
 		if err != nil {
 			return nil, err
 		}
-		staging, err := w.staging(ctx, src)
+		staging, err := w.staging(ctx, src, clientGo)
 		if err != nil {
 			return nil, err
 		}
@@ -79,13 +79,15 @@ func (w *workspace) download(ctx context.Context, m module) (string, error) {
 	return found.Dir, nil
 }
 
-// staging returns the modules that the module in dir replaces by directories of its own.
-func (w *workspace) staging(ctx context.Context, dir string) ([]string, error) {
+// staging returns the modules that the module in dir replaces by directories of its own, or requires
+// in the version of clientGo: these are of one release, and lw asks for a newer one.
+func (w *workspace) staging(ctx context.Context, dir string, clientGo module) ([]string, error) {
 	out, err := w.command(ctx, dir, "mod", "edit", "-json")
 	if err != nil {
 		return nil, err
 	}
 	var mod struct {
+		Require []module
 		Replace []struct{ Old, New module }
 	}
 	if err := json.Unmarshal(out, &mod); err != nil {
@@ -95,6 +97,11 @@ func (w *workspace) staging(ctx context.Context, dir string) ([]string, error) {
 	for _, r := range mod.Replace {
 		if strings.HasPrefix(r.New.Path, "./") {
 			paths = append(paths, r.Old.Path)
+		}
+	}
+	for _, m := range mod.Require {
+		if strings.HasPrefix(m.Path, "k8s.io/") && m.Version == clientGo.Version {
+			paths = append(paths, m.Path)
 		}
 	}
 	return paths, nil

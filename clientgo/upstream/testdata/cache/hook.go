@@ -26,7 +26,7 @@ func (r *Reflector) ranByHook(ctx context.Context) bool {
 	if u, ok := example.(*unstructured.Unstructured); ok && r.expectedGVK != nil {
 		u.SetGroupVersionKind(*r.expectedGVK)
 	}
-	return RunReflectorHook(ctx, withoutContext{r.listerWatcher}, example, r.store, ReflectorOptions{
+	return RunReflectorHook(ctx, withoutContext{r.listerWatcher, !r.useWatchList}, example, r.store, ReflectorOptions{
 		Name: r.name, TypeDescription: r.typeDescription, ResyncPeriod: r.resyncPeriod, MinWatchTimeout: r.minWatchTimeout,
 	})
 }
