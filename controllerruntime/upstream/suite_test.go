@@ -62,6 +62,7 @@ func TestSuiteWithOnly(t *testing.T) {
 var (
 	relays = flag.Bool("relays", false, "also run the suite behind a relay")
 	only   = flag.Bool("only", false, "also run the suite with masks")
+	others = flag.Bool("others", false, "also run the suites of other packages")
 )
 
 // passes runs all specs.
@@ -132,11 +133,17 @@ func run(t *testing.T, on, focus string) result {
 		// kube-apiserver waits for a minute for the relay's watches, which are open until after the suite.
 		cmd.Env = append(cmd.Env, "LW_RELAY="+relayProgram(t), "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=3m")
 	}
-	var r result
-	r.output, r.err = cmd.CombinedOutput()
+	r := ended(t, cmd, report, focus)
 	if i := bytes.LastIndex(r.output, []byte("caches of lw: ")); i >= 0 {
 		fmt.Sscanf(string(r.output[i:]), "caches of lw: %d", &r.caches)
 	}
+	return r
+}
+
+// ended runs the command and returns what its report says.
+func ended(t *testing.T, cmd *exec.Cmd, report, focus string) (r result) {
+	t.Helper()
+	r.output, r.err = cmd.CombinedOutput()
 	content, err := os.ReadFile(report)
 	if err != nil {
 		t.Fatalf("no report: %v\n%s", err, r.output)
@@ -219,6 +226,7 @@ func module(t *testing.T) (modfile string) {
 	if err := os.CopyFS(copied, os.DirFS(strings.TrimSpace(string(out)))); err != nil {
 		t.Fatal(err)
 	}
+	hookOthers(t, copied)
 	tests := filepath.Join(copied, "pkg", "cache")
 	files, err := filepath.Glob(filepath.Join(tests, "*_test.go"))
 	if err != nil {
