@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The other packages of controller-runtime whose suites make caches, mostly by managers. Some of the
-// tests of manager and cluster make none. source and controller are in it for their watches.
-var otherPackages = []string{"cluster", "source", "controller", "builder", "manager", "client"}
+// The other packages of controller-runtime whose suites make caches, mostly by managers. That of
+// source makes none.
+var otherPackages = []string{"cluster", "controller", "builder", "manager", "client"}
 
 // The suites of other packages pass on lw's caches as they do on controller-runtime's: the same
 // number of specs, none left out.
