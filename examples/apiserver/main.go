@@ -155,8 +155,8 @@ func demo(ctx context.Context, url string) error {
 	return nil
 }
 
-// post sends data, and returns the status of the answer. A collection that is not served yet answers
-// with 429 and a Retry-After of a second, as an API server that begins does.
+// post sends data, and returns the status of the answer. A collection that is not served yet is not
+// found; one that begins answers with 429 and a Retry-After of a second, as an API server does.
 func post(ctx context.Context, url string, data []byte) (status string, err error) {
 	for {
 		resp, err := http.Post(url, "application/json", bytes.NewReader(data))
@@ -164,7 +164,7 @@ func post(ctx context.Context, url string, data []byte) (status string, err erro
 			return "", err
 		}
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusTooManyRequests {
+		if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusNotFound {
 			return resp.Status, nil
 		}
 		select {
