@@ -4,7 +4,7 @@
 //   - client-go's tests of shared informers, typed informers and their factories,
 //   - sample-controller's tests,
 //   - tests of kube-controller-manager's controllers,
-//   - those of kube-scheduler, and of what kubelet and kube-proxy follow,
+//   - those of what kubelet and kube-proxy follow,
 //   - kube-state-metrics' tests of its stores and of the whole program,
 //   - cert-manager's tests of its controllers of certificates,
 //   - coredns' tests of its plugin kubernetes.
