@@ -43,6 +43,14 @@ func (p *pulse) came() {
 // events for the watch, or looks for them.
 const asks = 4
 
+// soon has run call ask now.
+func (p *pulse) soon() {
+	select {
+	case p.now <- struct{}{}:
+	default: // somebody has asked, and the request was not made yet
+	}
+}
+
 // run calls ask every so often, and when somebody asks. It ends when ctx is done, and cancels the
 // watch if no answer has come in time. ask fails only if the stream is broken, and then whoever
 // reads from it knows.
@@ -105,9 +113,6 @@ func (f *following) requestProgress() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for p := range f.pulses {
-		select {
-		case p.now <- struct{}{}:
-		default: // somebody has asked, and the request was not made yet
-		}
+		p.soon()
 	}
 }

@@ -82,8 +82,11 @@ type watching[T lw.Object] struct {
 	seenAt   int64
 
 	// reached is the newest revision that the member on the other side is known to have. It may be
-	// less than the position, if the member lags.
+	// less than the position, if the member lags. It is 0 until the server has created the watch.
 	reached int64
+
+	pulse *pulse
+	early bool // the server has answered a request for progress before it created the watch
 
 	batch batch[T] // see watch_event.go
 }
@@ -128,6 +131,7 @@ func (w *watching[T]) follow(ctx context.Context) error {
 		return w.c.explain(ctx, err)
 	}
 	p := newPulse(w.c.opts.Progress)
+	w.pulse = p
 	p.waits()
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -203,15 +207,23 @@ func (w *watching[T]) response(ctx context.Context, resp *pb.WatchResponse) erro
 // created handles the answer to the request for the watch. A member that has not reached the
 // position lags, or was restored: then the cluster has not reached it either.
 func (w *watching[T]) created(ctx context.Context, now int64) error {
+	if w.early {
+		w.pulse.soon()
+	}
 	if w.reached = now; now >= w.position {
 		return nil
 	}
 	return w.c.testify(ctx, w.position, &witness{})
 }
 
-// progress handles the answer to a request for the revision. All events up to it have come.
+// progress handles the answer to a request for the revision. All events up to it have come, unless
+// the server has not said yet that the watch is created: until then it holds events back, but not
+// such answers.
 func (w *watching[T]) progress(now int64) error {
 	switch {
+	case w.reached == 0:
+		w.early = true
+		return nil
 	case now < w.reached:
 		return rewound(w.reached, now, "the server is at revision %d, and was at %d on the same watch", now, w.reached)
 	case now < w.position:

@@ -93,6 +93,28 @@ func TestProgressOlder(t *testing.T) {
 	}
 }
 
+// TestProgressEarly: a server answers a request for progress before it says that the watch is
+// created, and holds an event back. That answer is no bookmark; after the event there is one.
+func TestProgressEarly(t *testing.T) {
+	f := newFake(t)
+	f.watch = func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
+		_ = s.Send(&pb.WatchResponse{Header: header(52)})
+		_ = s.Send(created(51))
+		_ = s.Send(events(52, put("/w/ns/a", `{}`, 52, 52)))
+		if _, err := s.Recv(); err != nil {
+			return err
+		}
+		_ = s.Send(&pb.WatchResponse{Header: header(53)})
+		<-s.Context().Done()
+		return nil
+	}
+	got, err := watch(t, f, time.Minute, metav1.ListOptions{AllowWatchBookmarks: true}, 2)
+	want := []string{"ADDED ns/a 52 open=false more=false", "BOOKMARK / 53 open=false more=false"}
+	if err != errEnough || !cmp.Equal(want, got) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // TestSilence: a server that does not answer ends the watch with a network error; one that answers,
 // and one whose events are still being handled, does not.
 func TestSilence(t *testing.T) {
