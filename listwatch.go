@@ -396,8 +396,9 @@ func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1
 //   - A list has a version. The objects in it, and those of events, have the versions that the test
 //     wrote into them, mostly none. So the hints say that versions mean nothing, and events count
 //     in the order of their arrival.
-//   - An object that was created with a generateName has no name: nobody generates one. So the
-//     hints say that objects may be unnamed. A tracker has at most one such object in a namespace.
+//   - An object may have no name: nobody generates one from its generateName, and nobody refuses an
+//     object that has neither. So the hints say that objects may be unnamed. A tracker has at most
+//     one such object in a namespace.
 //   - The watch of an object tracker has a channel with room for 100 events. If nobody reads them,
 //     the next write panics with "channel full", in the goroutine of the test. So a watch that
 //     nobody reads must be stopped soon.
@@ -417,7 +418,7 @@ type fakeClient struct {
 	noStream atomic.Bool
 	// versions is what the objects have shown; see listed and came.
 	versions atomic.Uint32
-	// unnamed says that a list had an object for which nobody has generated a name.
+	// unnamed says that a list had an object without a name that no server has created.
 	unnamed atomic.Bool
 	// refused is the watch that was refused last and is still open; nil: there is none.
 	refused atomic.Pointer[watch.Interface]
@@ -486,9 +487,16 @@ func (l *listing) item(obj Identified) {
 	} else if l.versions == noObjects {
 		l.versions = unversioned
 	}
-	if g, ok := obj.(interface{ GetGenerateName() string }); ok && obj.GetName() == "" && g.GetGenerateName() != "" {
+	if obj.GetName() == "" && fromNoServer(obj) {
 		l.of.unnamed.Store(true)
 	}
+}
+
+// fromNoServer reports whether no server has created obj, which has no name: a server generates the
+// name that obj asks for, and gives it a UID and a version.
+func fromNoServer(obj Identified) bool {
+	g, ok := obj.(interface{ GetGenerateName() string })
+	return ok && g.GetGenerateName() != "" || obj.GetUID() == "" && obj.GetResourceVersion() == ""
 }
 
 // end notes the end of the list. A list is believed whatever came before, unless it is empty: an

@@ -244,6 +244,9 @@ func TestOptOutOfStreams(t *testing.T) {
 		"a version":                       {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1), *newAppliance("b", "9", 1), *newAppliance("c", "", 1)}, noStream},
 		"no version":                      {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{NoStream: true, Unversioned: true}},
 		"no name":                         {&optedOut{}, noStream, []appliance{*newAppliance("", "9", 1)}, noStream},
+		"no name, and no version":         {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {}}, lw.SourceHints{NoStream: true, Unnamed: true}},
+		"no name, but a UID":              {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *newAppliance("", "", 1)}, noStream},
+		"no name, but a version":          {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}, noStream},
 		"no name was generated":           {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *generated}, lw.SourceHints{NoStream: true, Unnamed: true}},
 		"no client's method":              {&applianceClient{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}},
 		"a fake with versions":            {&recordingClient{}, fake, []appliance{*newAppliance("a", "9", 1)}, fake},
@@ -276,6 +279,25 @@ func TestOptOutOfStreams(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnnamedInTheFirstList: a fake opts out of streamed lists by client-go's method, and its list
+// has an object without a name. Nothing but the object says before the first watch that this is a fake.
+func TestUnnamedInTheFirstList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &optedOut{applianceClient{list: &applianceList{Items: []appliance{{Size: 1}}}, w: watch.NewRaceFreeFake()}}
+		errs := &errorLog{}
+		inf := lw.NewInformer(lw.FromClient(c), &lw.Options{OnError: errs.add})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		synctest.Wait()
+		if obj, ok := inf.Store().Get(lw.Key{}); !ok || obj.Size != 1 || !inf.Status().Synced || len(errs.all()) != 0 {
+			t.Errorf("%v, %v, synced %v, errors %v", obj, ok, inf.Status().Synced, errs.all())
+		}
+		cancel()
+		<-ran
+	})
 }
 
 // A watch.ProxyWatcher is a channel in a test, which knows no streamed lists. It syncs at once and loses nothing, whether its
