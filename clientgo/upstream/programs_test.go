@@ -34,10 +34,12 @@ func TestCertManager(t *testing.T) {
 	})
 }
 
-// TestKubeProxy and TestKubelet run the tests of what follows the API server in other programs of
-// Kubernetes. pkg/scheduler is left out: TestSchedulerMultipleProfilesScheduling lists a Namespace
-// without a name from a fake, which lw does not know to be one before the first watch, so it reports
-// the object and does not sync. The tests behind it were not reached.
+// TestScheduler, TestKubeProxy and TestKubelet run the tests of what follows the API server in other
+// programs of Kubernetes.
+func TestScheduler(t *testing.T) {
+	program(t, kubernetesClientGo, kubernetes, []suite{{pkg: "k8s.io/kubernetes/pkg/scheduler", sees: blind}})
+}
+
 func TestKubeProxy(t *testing.T) {
 	program(t, kubernetesClientGo, kubernetes, []suite{{pkg: "k8s.io/kubernetes/pkg/proxy/config", sees: deaf}})
 }
