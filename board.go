@@ -11,10 +11,9 @@ import (
 	"github.com/go-lw/lw/internal/names"
 )
 
-// A Board lists the informers, reflectors and graphs that have it in their options, until their Run
-// returns. Package lwdebug shows it as a page and as JSON. The zero value is an empty board, which
-// must not be copied after first use. All methods are safe for concurrent use, call no function of
-// yours, and wait for none.
+// A Board lists the informers, reflectors and graphs that have it in their options, while they run.
+// Package lwdebug shows it as a page and as JSON. The zero value is an empty board, not to be copied
+// after use. All methods are safe for concurrent use, call no function of yours, and wait for none.
 type Board struct {
 	informers, graphs roster
 }
@@ -42,22 +41,43 @@ func (b *Board) Graphs() iter.Seq2[string, GraphStatus] {
 	}
 }
 
+// Object returns the object of key, shared with all readers, in an informer of that name, or in a
+// collection of a graph, as "graph/collection".
+func (b *Board) Object(collection string, key Key) (obj Identified, ok bool) {
+	for _, e := range b.informers.list() {
+		if e.name == collection {
+			return e.object("", key)
+		}
+	}
+	for _, e := range b.graphs.list() {
+		if in, is := strings.CutPrefix(collection, e.name+"/"); is {
+			if obj, ok = e.object(in, key); ok {
+				break
+			}
+		}
+	}
+	return obj, ok
+}
+
 // addInformer puts what runs on b, and returns the function that takes it off. It does nothing if b
-// is nil.
-func (b *Board) addInformer(name string, status func() Status) (remove func()) {
+// is nil. object is as for rosterEntry.
+func (b *Board) addInformer(name string, status func() Status, object func(collection string, key Key) (Identified, bool)) (remove func()) {
 	if b == nil {
 		return func() {}
 	}
-	return b.informers.add(&rosterEntry{base: name, status: status})
+	return b.informers.add(&rosterEntry{base: name, status: status, object: object})
 }
 
 // addGraph does the same for a graph.
-func (b *Board) addGraph(name string, status func() GraphStatus) (remove func()) {
+func (b *Board) addGraph(name string, status func() GraphStatus, object func(collection string, key Key) (Identified, bool)) (remove func()) {
 	if b == nil {
 		return func() {}
 	}
-	return b.graphs.add(&rosterEntry{base: name, graph: status})
+	return b.graphs.add(&rosterEntry{base: name, graph: status, object: object})
 }
+
+// noObject is the object function of what keeps no objects.
+func noObject(string, Key) (Identified, bool) { return nil, false }
 
 // A roster is a list of what runs. It does not depend on what a status is, so that the compiler
 // generates its code once. A program may have an informer for each namespace, all of one name:
@@ -80,10 +100,12 @@ type rosterEntry struct {
 	number int // 1: name is base
 	name   string
 
-	// What runs: one of the two is nil.
+	// What runs: one of status and graph is nil.
 
 	status func() Status
 	graph  func() GraphStatus
+	// object returns an object by the name of its collection in a graph, which an informer ignores.
+	object func(collection string, key Key) (Identified, bool)
 }
 
 // add gives e, whose base is set, a name, and adds it. It returns the function that removes it.

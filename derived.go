@@ -280,12 +280,13 @@ func (o *manyOperator[T, U]) apply(key Key, obj T) {
 // What follows is the part that a [Derived] takes in the steps of its graph, as a node and as an
 // input of other nodes.
 
-func (d *Derived[T]) collection() *hub[T]  { return d.hub }
-func (d *Derived[T]) derived() *Derived[T] { return d }
-func (d *Derived[T]) indexer() *Indexer[T] { return d.hub.store }
-func (d *Derived[T]) core() *hubCore       { return d.hub.hubCore }
-func (d *Derived[T]) name() string         { return d.faults.collection }
-func (d *Derived[T]) stage() stage         { return d.now }
+func (d *Derived[T]) collection() *hub[T]               { return d.hub }
+func (d *Derived[T]) derived() *Derived[T]              { return d }
+func (d *Derived[T]) indexer() *Indexer[T]              { return d.hub.store }
+func (d *Derived[T]) core() *hubCore                    { return d.hub.hubCore }
+func (d *Derived[T]) name() string                      { return d.faults.collection }
+func (d *Derived[T]) object(key Key) (Identified, bool) { return d.hub.object("", key) }
+func (d *Derived[T]) stage() stage                      { return d.now }
 
 // snapshotLocked is called with gate.look held.
 func (d *Derived[T]) snapshotLocked() any { return &Snapshot[T]{d.hub.store.contentLocked()} }

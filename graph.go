@@ -103,7 +103,7 @@ func (g *Graph) Run(ctx context.Context) error {
 	if !g.start() {
 		return ErrStarted
 	}
-	defer g.opts.Board.addGraph(g.opts.Name, g.Status)()
+	defer g.opts.Board.addGraph(g.opts.Name, g.Status, g.object)()
 	g.calls.goroutine.Store(goroutineNumber())
 	for ctx.Err() == nil {
 		g.step()

@@ -286,7 +286,7 @@ func TestBoardOfManyNames(t *testing.T) {
 		removes := make([]func(), n)
 		before := allocated()
 		for i := range removes {
-			removes[i] = b.addInformer("Pod", func() Status { return Status{} })
+			removes[i] = b.addInformer("Pod", func() Status { return Status{} }, noObject)
 		}
 		if got, most := allocated()-before, uint64(n+10)*1500; got > most {
 			t.Fatalf("%d informers: %d bytes to come, want %d at most", n, got, most)

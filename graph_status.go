@@ -38,6 +38,19 @@ func (g *Graph) Status() GraphStatus {
 	return s
 }
 
+// object returns the object of key in the collections of that name, for the board.
+func (g *Graph) object(collection string, key Key) (obj Identified, ok bool) {
+	g.mu.Lock()
+	nodes := g.nodes
+	g.mu.Unlock()
+	for _, n := range nodes {
+		if n.name() == collection && !ok {
+			obj, ok = n.object(key)
+		}
+	}
+	return obj, ok
+}
+
 // healthy returns nil if the collections can be relied on: all have synced, the graph has not stopped,
 // and it has not been in one step for as long as grace.
 func (g *Graph) healthy(grace time.Duration) error {

@@ -13,6 +13,8 @@ import (
 // a step in the order in which they stand here.
 type node interface {
 	anyInput
+	// object returns the object of key that readers see.
+	object(key Key) (Identified, bool)
 	// takeLocked takes the inputs that the node has now, for this step. Called under Graph.mu.
 	takeLocked()
 	// begin has the node join in this step if all inputs that it needs have content.

@@ -248,7 +248,7 @@ func (g *Group) Healthy(grace time.Duration) error {
 }
 
 // Share returns the informer that g has for objects of type T under key. If it has none, Share
-// makes one, of the source that source returns, in the goroutine of that caller. opts are as for
+// makes one of what source returns, in the goroutine of that caller. opts are as for
 // [NewInformer], but the default of Options.Name is T's name and key, such as Pod[web]. The
 // informer starts as [Group.Add] says.
 //

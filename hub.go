@@ -157,6 +157,14 @@ func (h *hub[T]) setTogether(batch *table.Batch[T], version string, settled func
 // progress makes report the reported version, unless it is "". Nothing is appended to the log.
 func (h *hub[T]) progress(report string) { h.store.progress(report) }
 
+// object returns the object of key that readers see, for a board.
+func (h *hub[T]) object(_ string, key Key) (Identified, bool) {
+	if obj, ok := h.store.Get(key); ok {
+		return obj, true
+	}
+	return nil, false
+}
+
 // notify wakes the consumers that wait for changes. The writer calls it after a change, or after
 // the last of several changes that follow each other at once.
 func (h *hub[T]) notify() {

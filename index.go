@@ -87,7 +87,7 @@ func (x *Indexer[T]) Len() int {
 	return x.store.Len()
 }
 
-// ResourceVersion returns the version of the last Replace, or of a later Apply.
+// ResourceVersion returns the version of the last Replace or later Apply.
 func (x *Indexer[T]) ResourceVersion() string {
 	if x.gate != nil {
 		return x.versionGated()

@@ -55,7 +55,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	if !inf.hub.start() {
 		return startedError(inf.r.opts.Name)
 	}
-	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status)()
+	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status, inf.hub.object)()
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler

@@ -27,9 +27,10 @@ type Object interface {
 	Identified
 }
 
-// Identified is to be read as [Object], which the constructors ask for. (Without comparable all
-// pointers share the compiler's code.)
+// Identified is to be read as [Object], which the constructors ask for.
 type Identified interface {
+	// It is apart from Object because without comparable all pointers share the compiler's code.
+
 	GetNamespace() string
 	GetName() string
 	GetUID() types.UID

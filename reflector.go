@@ -92,7 +92,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return startedError(r.opts.Name)
 	}
-	defer r.board.addInformer(r.opts.Name, r.Status)()
+	defer r.board.addInformer(r.opts.Name, r.Status, noObject)()
 	defer r.recorder.setPhase(PhaseStopped)
 	r.log.start()
 	defer r.log.stop()

@@ -39,6 +39,6 @@ func TestBoardGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustBeGolden(t, "board.json", string(out)+"\n")
-		mustBeGolden(t, "board.html", r.Page(0))
+		mustBeGolden(t, "board.html", r.Page(0, false))
 	})
 }

@@ -8,6 +8,7 @@
 package lwdebug
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -33,11 +34,18 @@ import (
 //
 // It calls no function of yours, and waits for none: a handler, or a function of a graph, that is
 // blocked does not block it.
-func Handler(b *lw.Board) http.Handler { return page{b} }
+func Handler(b *lw.Board) http.Handler { return page{b: b} }
+
+// HandlerWithObjects is as [Handler], and also shows objects: who may see the page may then see each
+// object of each collection on it, a Secret too. The page asks for a collection and a key. The query
+// collection=Pod&key=default/web is answered with the object that readers see at this moment, as
+// JSON, or with 404. A collection of a graph is "graph/collection". A MarshalJSON method of the
+// object is called.
+func HandlerWithObjects(b *lw.Board) http.Handler { return page{b: b, objects: true} }
 
 // Var returns the JSON of [Handler], in one line, as the String method of what it returns. So the
 // board can be published: expvar.Publish("lw", lwdebug.Var(b)).
-func Var(b *lw.Board) fmt.Stringer { return page{b} }
+func Var(b *lw.Board) fmt.Stringer { return page{b: b} }
 
 // Healthy returns a handler for a readiness probe. It answers with 200 while g is healthy, as
 // [lw.Group.Healthy] says, and else with 503 and what is wrong: names and texts of errors, for those
@@ -54,15 +62,18 @@ func Healthy(g *lw.Group, grace time.Duration) http.Handler {
 	})
 }
 
-// A page is what Handler and Var return.
-type page struct{ b *lw.Board }
+// A page is what Handler, HandlerWithObjects and Var return.
+type page struct {
+	b       *lw.Board
+	objects bool // it shows objects too
+}
 
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Security-Policy", board.Policy())
+	h.Set("Content-Security-Policy", board.Policy(p.objects))
 	h.Set("Vary", "Accept")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
@@ -70,6 +81,10 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
+	if p.objects && query.Has("key") {
+		p.object(w, r.Method, query.Get("collection"), query.Get("key"))
+		return
+	}
 	asJSON, ok := wantsJSON(query.Get("format"), strings.Join(r.Header.Values("Accept"), ","))
 	if !ok {
 		http.Error(w, "format is html or json", http.StatusBadRequest)
@@ -85,10 +100,35 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			refresh = 0
 		}
-		body = []byte(report(p.b).Page(int(refresh)))
+		body = []byte(report(p.b).Page(int(refresh), p.objects))
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if r.Method == http.MethodGet {
+	send(w, r.Method, body)
+}
+
+// object answers with the object of key in collection.
+func (p page) object(w http.ResponseWriter, method, collection, key string) {
+	in := lw.Key{Name: key}
+	if namespace, name, ok := strings.Cut(key, "/"); ok {
+		in = lw.Key{Namespace: namespace, Name: name}
+	}
+	obj, ok := p.b.Object(collection, in)
+	if !ok {
+		http.Error(w, fmt.Sprintf("no object %q in a collection %q on this board", key, collection), http.StatusNotFound)
+		return
+	}
+	body, err := json.MarshalIndent(obj, "", "  ")
+	if err != nil {
+		http.Error(w, fmt.Sprintf("object %q in %q: %v", key, collection, err), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	send(w, method, append(body, '\n'))
+}
+
+// send sends body, or only says how long it is if method is HEAD.
+func send(w http.ResponseWriter, method string, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if method == http.MethodGet {
 		w.Write(body) // an error means that nobody listens any more
 	}
 }

@@ -18,12 +18,15 @@ import (
 //go:embed page.css
 var style string
 
-// Policy returns the Content-Security-Policy of the page. It allows the page's own style sheet and
-// nothing else: no script, and nothing to load.
-func Policy() string {
-	sum := sha256.Sum256([]byte(style))
+// Policy returns the Content-Security-Policy of the page. It allows the page's own style sheet, the
+// form of a page that shows objects, and nothing else: no script, and nothing to load.
+func Policy(objects bool) string {
+	sum, forms := sha256.Sum256([]byte(style)), "'none'"
+	if objects {
+		forms = "'self'"
+	}
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		"'; base-uri 'none'; form-action " + forms + "; frame-ancestors 'none'"
 }
 
 // A page is a document that is being written.
@@ -38,8 +41,9 @@ func attr(name markup.Name, value string) markup.Attr { return markup.Attr{Name:
 func class(names string) markup.Attr { return attr("class", names) }
 
 // Page returns the report as a page of HTML, which is well-formed XML too. It loads nothing and
-// runs no script. If refresh is not 0, the browser loads the page again after so many seconds.
-func (r *Report) Page(refresh int) string {
+// runs no script. If refresh is not 0, the browser loads the page again after so many seconds. If
+// objects is true, a form asks for the collection and the key of an object.
+func (r *Report) Page(refresh int, objects bool) string {
 	p := &page{now: r.Time}
 	verdict := r.verdict()
 	p.Verbatim("<!DOCTYPE html>\n")
@@ -68,11 +72,56 @@ func (r *Report) Page(refresh int) string {
 	for _, g := range worstFirst(r.Graphs, func(g Graph) State { return g.State }) {
 		p.graph(&g)
 	}
+	if objects {
+		p.find(r.collections())
+	}
 	p.Close()
 	p.Close()
 	p.Close()
 	p.Line()
 	return p.String()
+}
+
+// collections returns the names under which objects are found, in the order of the report.
+func (r *Report) collections() []string {
+	var names []string
+	for _, inf := range r.Informers {
+		if inf.Kind == KindInformer {
+			names = append(names, inf.Name)
+		}
+	}
+	for _, g := range r.Graphs {
+		for _, c := range g.Collections {
+			names = append(names, g.Name+"/"+c.Name)
+		}
+	}
+	return names
+}
+
+// find writes the form that asks for an object in one of the collections.
+func (p *page) find(collections []string) {
+	if len(collections) == 0 {
+		return
+	}
+	p.Open("section")
+	p.Element("h2", "An object")
+	p.Open("form", attr("method", "get"), class("find"))
+	p.Open("label")
+	p.Text("Collection ")
+	p.Open("select", attr("name", "collection"))
+	for _, name := range collections {
+		p.Element("option", name)
+	}
+	p.Close()
+	p.Close()
+	p.Open("label")
+	p.Text("Key ")
+	p.Void("input", attr("name", "key"), attr("required", "required"), attr("placeholder", "namespace/name"))
+	p.Close()
+	p.Element("button", "Show")
+	p.Close()
+	p.Close()
+	p.Line()
 }
 
 // worstFirst returns all in the order of their states, and those of one state as they were.

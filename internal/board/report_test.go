@@ -73,7 +73,7 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%v: %s, want %s", r.Informers, got, want)
 		}
 	}
-	page := report(OK, Syncing, Failing, Behind, Failing).Page(0)
+	page := report(OK, Syncing, Failing, Behind, Failing).Page(0, false)
 	var at []int
 	for _, name := range []string{"c", "e", "d", "b", "a"} {
 		at = append(at, strings.Index(page, `<th scope="row" class="name">`+name))
@@ -106,7 +106,7 @@ func TestManyFaults(t *testing.T) {
 	for range MaxFaults {
 		f.Objects = append(f.Objects, Fault{Namespace: "ns", Name: "obj", Cause: "decode: no"})
 	}
-	page := (&Report{Informers: []Informer{{Name: "a", SetAside: f}}}).Page(0)
+	page := (&Report{Informers: []Informer{{Name: "a", SetAside: f}}}).Page(0, false)
 	for text, want := range map[string]int{
 		"<dt>ns/obj</dt><dd>decode: no</dd>": 100, "250 objects are set aside.": 1, "<summary>245 more</summary>": 1, "And 150 more": 1,
 	} {
@@ -157,7 +157,7 @@ func TestPageOfACall(t *testing.T) {
 		{"", time.Time{}, ""},
 	} {
 		r := &Report{Time: now, Graphs: []Graph{{Name: "g", Call: tc.call, StepBegan: tc.began}}}
-		_, got, _ := strings.Cut(r.Page(0), `<p class="why">`)
+		_, got, _ := strings.Cut(r.Page(0, false), `<p class="why">`)
 		got, _, _ = strings.Cut(got, "\n")
 		if got, _, _ = strings.Cut(got, "</section>"); got != tc.want {
 			t.Errorf("%q: %s, want %s", tc.call, got, tc.want)
