@@ -223,14 +223,19 @@ func retryAfter(err error) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
 
+// isOwnCause reports whether err is why the reflector itself ends a request, be it a failure or not.
+func isOwnCause(err error) bool {
+	return isOwnEnd(err) || errors.Is(err, errSilent) || errors.Is(err, errStalled) || errors.Is(err, errNoEnd)
+}
+
 // causeOf returns why ctx was cancelled, if that ended the request, or else err. What the server has
-// said stands, even if the reflector was about to end the watch for a reason of its own: the next
-// watch may be on a server that does not know it. So does an answer that cannot be read. The answer
-// of a server that has another history is an [ErrRewound] too.
+// said stands, even if the reflector was about to end the request for a reason of its own: the next
+// one may be to a server that does not know it, and only err says what was wrong. So does an answer
+// that cannot be read. The answer of a server that has another history is an [ErrRewound] too.
 func causeOf(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
-	case err != nil && cause != nil && !(isOwnEnd(cause) && isAnswer(err)):
+	case err != nil && cause != nil && !(isOwnCause(cause) && isAnswer(err)):
 		return cause
 	case apierrors.HasStatusCause(err, listopts.CauseReplaced):
 		return fmt.Errorf("%w: %w", ErrRewound, err)

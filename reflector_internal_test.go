@@ -322,7 +322,12 @@ func TestAnswersStand(t *testing.T) {
 		"another history":           {errHastened, replaced, ErrRewound},
 		"an answer, unverified":     {errUnverified, gone, gone},
 		"what nobody can read":      {errHastened, garbled, garbled},
-		"silence":                   {errSilent, gone, errSilent},
+		"silence":                   {errSilent, context.Canceled, errSilent},
+		"an answer after silence":   {errSilent, gone, gone},
+		"a list that stalls":        {errStalled, context.Canceled, errStalled},
+		"an answer to such a list":  {errStalled, gone, gone},
+		"a stream without an end":   {errNoEnd, context.Canceled, errNoEnd},
+		"an answer to such a one":   {errNoEnd, gone, gone},
 		"the end of Run":            {context.Canceled, gone, context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -269,7 +269,7 @@ var bugs = append([]bug{
 	{name: "failure is not reported", edits: one(policyFile,
 		"			r.recorder.fail(r.failures, err)\n		}\n		r.opts.OnError(err)", "			r.recorder.fail(r.failures, err)\n		}")},
 	{name: "an answer is lost where a wait ends the watch", run: "TestAnswersStand", edits: one(asideFile,
-		"&& !(isOwnEnd(cause) && isAnswer(err)):", ":")},
+		"&& !(isOwnCause(cause) && isAnswer(err)):", ":")},
 	{name: "Retry-After is ignored", run: "TestBoundedRetries", edits: one("reflector_errors.go",
 		"	return min(time.Duration(seconds)*time.Second, maxRetryAfter)\n", "	return 0\n")},
 	{name: "a busy server waits for the pauses of its absence", run: "TestBusyServerAfterAnOutage", edits: one(policyFile,
