@@ -1,8 +1,11 @@
 package lw
 
 import (
+	"fmt"
+
 	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/names"
 	"github.com/go-lw/lw/internal/settle"
 )
 
@@ -18,28 +21,29 @@ type Aggregate[T, A any] struct {
 // GroupBy is the collection of f(key, acc) for each key that key returns for an object of in. acc
 // is what the objects that have the key amount to; f must not keep or change what it refers to. A
 // change of an object costs one Remove, one Add, and one f, however large the group is. Otherwise
-// it is as [Derive].
-func GroupBy[T Object, A any, U Object](g *Graph, in Collection[T], key func(T) Key, agg Aggregate[T, A], f func(key Key, acc A) U, name ...string) *Derived[U] {
+// it is as [Derive]. Errors name a group by its key as fmt prints it.
+func GroupBy[T Object, K comparable, A any, U Object](g *Graph, in Collection[T], key func(T) K, agg Aggregate[T, A], f func(key K, acc A) U, name ...string) *Derived[U] {
 	if key == nil || f == nil || agg.Add == nil || agg.Remove == nil {
 		panic("lw: GroupBy: nil function")
 	}
 	from := inputOf(g, in, "GroupBy")
 	return newDerived(g, nameOr[U]("GroupBy", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
-		return &groupByOperator[T, A, U]{
+		return &groupByOperator[T, K, A, U]{
 			byKey: newByKey(shown, faults), in: from, key: key, agg: agg, f: f,
-			groups: map[Key]*tally[A]{}, held: map[Key]heldBack[T]{},
+			names: newGroupNames[K](), groups: map[K]*tally[A]{}, held: map[Key]heldBack[T]{},
 		}
 	})
 }
 
-type groupByOperator[T Identified, A any, U Identified] struct {
+type groupByOperator[T Identified, K comparable, A any, U Identified] struct {
 	byKey[U]
 	in     input[T]
-	key    func(T) Key
+	key    func(T) K
 	agg    Aggregate[T, A]
-	f      func(Key, A) U
-	groups map[Key]*tally[A]
-	dirty  []Key
+	f      func(K, A) U
+	names  groupNames[K]
+	groups map[K]*tally[A]
+	dirty  []K
 	// held has the objects at which a function has panicked.
 	held map[Key]heldBack[T]
 	// recount says that the next step computes all groups from their objects, since a function
@@ -62,17 +66,17 @@ type tally[A any] struct {
 	dirty bool // its key is in groupByOperator.dirty
 }
 
-func (o *groupByOperator[T, A, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
+func (o *groupByOperator[T, K, A, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
 
 // cause is what Verify says.
-func (o *groupByOperator[T, A, U]) cause() string {
+func (o *groupByOperator[T, K, A, U]) cause() string {
 	return "a function is not pure, Remove does not undo Add, or a shared object was changed"
 }
 
 // wantsContent reports whether the step that has begun computes all groups.
-func (o *groupByOperator[T, A, U]) wantsContent() bool { return o.recount }
+func (o *groupByOperator[T, K, A, U]) wantsContent() bool { return o.recount }
 
-func (o *groupByOperator[T, A, U]) run(whole bool) {
+func (o *groupByOperator[T, K, A, U]) run(whole bool) {
 	if whole || o.recount {
 		o.countAll()
 	} else {
@@ -87,10 +91,10 @@ func (o *groupByOperator[T, A, U]) run(whole bool) {
 }
 
 // countAll makes the groups of all objects, which replace those that there are.
-func (o *groupByOperator[T, A, U]) countAll() {
+func (o *groupByOperator[T, K, A, U]) countAll() {
 	var none T
 	before, held := o.groups, o.held
-	o.recount, o.groups, o.held = false, map[Key]*tally[A]{}, map[Key]heldBack[T]{}
+	o.recount, o.groups, o.held = false, map[K]*tally[A]{}, map[Key]heldBack[T]{}
 	for _, c := range o.in.changes() {
 		if h, ok := held[c.Key]; ok {
 			h.stuck = true // it has a newer version than that at which a function has panicked
@@ -126,7 +130,7 @@ func (o *groupByOperator[T, A, U]) countAll() {
 }
 
 // again has the next step compute all groups.
-func (o *groupByOperator[T, A, U]) again() {
+func (o *groupByOperator[T, K, A, U]) again() {
 	o.recount = true
 	if !o.faults.silent {
 		o.faults.graph.wake()
@@ -136,7 +140,7 @@ func (o *groupByOperator[T, A, U]) again() {
 // functionAggregate names the calls for one object together: of the key function, Add and Remove.
 const functionAggregate = "aggregate"
 
-func (o *groupByOperator[T, A, U]) apply(c settle.Change[T]) {
+func (o *groupByOperator[T, K, A, U]) apply(c settle.Change[T]) {
 	if h, ok := o.held[c.Key]; ok {
 		c.Old = h.counts
 	}
@@ -153,8 +157,8 @@ func (o *groupByOperator[T, A, U]) apply(c settle.Change[T]) {
 
 // move takes old out of its group, and puts obj into its group. Either may be zero. Nothing is
 // stored before the last call of a function. leaving says whether that which runs is for old.
-func (o *groupByOperator[T, A, U]) move(old, obj T, leaving *bool) {
-	var from, to Key
+func (o *groupByOperator[T, K, A, U]) move(old, obj T, leaving *bool) {
+	var from, to K
 	leaves, comes := !equal.IsZero(old), !equal.IsZero(obj)
 	if *leaving = leaves; leaves {
 		from = o.key(old)
@@ -163,6 +167,7 @@ func (o *groupByOperator[T, A, U]) move(old, obj T, leaving *bool) {
 	}
 	if *leaving = false; comes {
 		to = o.key(obj)
+		comes = to == to // NaN: no map would find the group again
 	}
 	var without, with A
 	stored := false
@@ -198,7 +203,7 @@ func (o *groupByOperator[T, A, U]) move(old, obj T, leaving *bool) {
 	}
 }
 
-func (o *groupByOperator[T, A, U]) store(key Key, acc A, more int) {
+func (o *groupByOperator[T, K, A, U]) store(key K, acc A, more int) {
 	g := o.groups[key]
 	if g == nil {
 		g = &tally[A]{}
@@ -213,13 +218,15 @@ func (o *groupByOperator[T, A, U]) store(key Key, acc A, more int) {
 }
 
 // compute makes the result of the group of key.
-func (o *groupByOperator[T, A, U]) compute(key Key) {
+func (o *groupByOperator[T, K, A, U]) compute(key K) {
 	g := o.groups[key]
 	g.dirty = false
-	at := fault{function: "function", key: key}
+	name := o.names.of(key)
+	at := fault{function: "function", key: name}
 	var result U
 	if g.n <= 0 {
 		delete(o.groups, key)
+		o.names.forget(key)
 	} else {
 		o.faults.computed.Add(1)
 		if !o.faults.try(at, func() { result = identify(o.f(key, g.acc)) }) || !named(o.faults, at, result) {
@@ -227,39 +234,40 @@ func (o *groupByOperator[T, A, U]) compute(key Key) {
 		}
 	}
 	o.faults.clear(at)
-	o.set(key, result)
+	o.set(name, result)
 }
 
 // GroupAll is the collection of f(key, objs) for each key that key returns for an object of in.
 // objs are the objects that have the key, in the order of their own keys; f must not keep or change
 // the slice. A change of an object costs one call with the whole group. Otherwise it is as
 // [Derive].
-func GroupAll[T, U Object](g *Graph, in Collection[T], key func(T) Key, f func(key Key, objs []T) U, name ...string) *Derived[U] {
+func GroupAll[T Object, K comparable, U Object](g *Graph, in Collection[T], key func(T) K, f func(key K, objs []T) U, name ...string) *Derived[U] {
 	if key == nil || f == nil {
 		panic("lw: GroupAll: nil function")
 	}
 	from := inputOf(g, in, "GroupAll")
 	return newDerived(g, nameOr[U]("GroupAll", name), sameForReaders[U], func(shown func(Key) (U, bool), faults *faults) operator[U] {
-		return &groupOperator[T, U]{
+		return &groupOperator[T, K, U]{
 			byKey: newByKey(shown, faults), in: from, key: key, f: f,
-			objs: arrange.New[Key, T, struct{}](),
+			names: newGroupNames[K](), objs: arrange.New[K, T, struct{}](),
 		}
 	})
 }
 
-type groupOperator[T, U Identified] struct {
+type groupOperator[T Identified, K comparable, U Identified] struct {
 	byKey[U]
 	in    input[T]
-	key   func(T) Key
-	f     func(Key, []T) U
-	objs  *arrange.Arrangement[Key, T, struct{}]
-	dirty []Key // the groups whose results this step computes
+	key   func(T) K
+	f     func(K, []T) U
+	names groupNames[K]
+	objs  *arrange.Arrangement[K, T, struct{}]
+	dirty []K // the groups whose results this step computes
 	args  []T
 }
 
-func (o *groupOperator[T, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
+func (o *groupOperator[T, K, U]) inputs(yield func(anyInput) bool) { yield(o.in) }
 
-func (o *groupOperator[T, U]) run(whole bool) {
+func (o *groupOperator[T, K, U]) run(whole bool) {
 	feed(o.in, whole, o.apply)
 	for _, key := range equal.Distinct(o.dirty) {
 		o.compute(key)
@@ -267,7 +275,7 @@ func (o *groupOperator[T, U]) run(whole bool) {
 	o.dirty = o.dirty[:0]
 }
 
-func (o *groupOperator[T, U]) apply(key Key, obj T) {
+func (o *groupOperator[T, K, U]) apply(key Key, obj T) {
 	e := o.objs.Find(key)
 	at := fault{function: "key", key: key}
 	if equal.IsZero(obj) {
@@ -279,35 +287,40 @@ func (o *groupOperator[T, U]) apply(key Key, obj T) {
 		}
 		return
 	}
-	var now Key
-	if !o.faults.try(at, func() { now = o.key(obj) }) {
+	var now []K
+	if !o.faults.try(at, func() { now = o.groupOf(obj) }) {
 		return
 	}
 	o.faults.clear(at)
-	o.dirty = append(o.dirty, now)
-	o.objs.Put(key, obj, []Key{now}, func(e *arrange.Entry[T, struct{}]) []Key {
+	o.dirty = append(o.dirty, now...)
+	o.objs.Put(key, obj, now, func(e *arrange.Entry[T, struct{}]) []K {
 		was := o.groupsOf(e)
 		o.dirty = append(o.dirty, was...)
 		return was
 	})
 }
 
+// groupOf returns the key of the group of obj, or nothing if that is not equal to itself (NaN).
+func (o *groupOperator[T, K, U]) groupOf(obj T) []K { return equal.Distinct([]K{o.key(obj)}) }
+
 // groupsOf returns the group in which e is. A key function that panics this time did not when e was
 // put: then the groups are asked, and nothing is set aside.
-func (o *groupOperator[T, U]) groupsOf(e *arrange.Entry[T, struct{}]) []Key {
-	var key Key
-	if p := o.faults.attempt(fault{function: "key", key: e.Key}, func() { key = o.key(e.Object) }); p != nil {
+func (o *groupOperator[T, K, U]) groupsOf(e *arrange.Entry[T, struct{}]) (groups []K) {
+	if p := o.faults.attempt(fault{function: "key", key: e.Key}, func() { groups = o.groupOf(e.Object) }); p != nil {
 		return o.objs.ValuesOf(e)
 	}
-	return []Key{key}
+	return groups
 }
 
 // compute makes the result of the group of key.
-func (o *groupOperator[T, U]) compute(key Key) {
+func (o *groupOperator[T, K, U]) compute(key K) {
 	members := o.objs.Sorted(key)
-	at := fault{function: "function", key: key}
+	name := o.names.of(key)
+	at := fault{function: "function", key: name}
 	var result U
-	if len(members) > 0 {
+	if len(members) == 0 {
+		o.names.forget(key)
+	} else {
 		o.args = o.args[:0]
 		for _, e := range members {
 			o.args = append(o.args, e.Object)
@@ -320,5 +333,54 @@ func (o *groupOperator[T, U]) compute(key Key) {
 		}
 	}
 	o.faults.clear(at)
-	o.set(key, result)
+	o.set(name, result)
+}
+
+// groupNames has the key by which a collection knows each of its groups: that of the origin of a
+// result, and in errors. It is the key of the group, if that is a Key or a string. Of other types it
+// is the text that fmt prints, with a number where two keys have the same text.
+type groupNames[K comparable] struct {
+	direct func(K) Key // nil: names has them
+	names  names.Set
+	groups map[K]groupName
+}
+
+type groupName struct {
+	base   string
+	number int
+	key    Key
+}
+
+func newGroupNames[K comparable]() groupNames[K] {
+	for _, direct := range []any{
+		func(key Key) Key { return key },
+		func(name string) Key { return Key{Name: name} },
+	} {
+		if direct, ok := direct.(func(K) Key); ok {
+			return groupNames[K]{direct: direct}
+		}
+	}
+	return groupNames[K]{groups: map[K]groupName{}}
+}
+
+// of returns the name of the group of key.
+func (g *groupNames[K]) of(key K) Key {
+	if g.direct != nil {
+		return g.direct(key)
+	}
+	n, ok := g.groups[key]
+	if !ok {
+		n.base = fmt.Sprint(key)
+		n.key.Name, n.number = g.names.Take(n.base)
+		g.groups[key] = n
+	}
+	return n.key
+}
+
+// forget gives back the name of a group that has no members any more.
+func (g *groupNames[K]) forget(key K) {
+	if n, ok := g.groups[key]; ok {
+		g.names.Release(n.base, n.number)
+		delete(g.groups, key)
+	}
 }

@@ -126,13 +126,13 @@ func Example_endpoints() {
 		return l
 	}
 	loads := lw.GroupBy(g, backends,
-		func(b *Backend) lw.Key { return lw.Key{Name: b.Node} },
+		func(b *Backend) string { return b.Node },
 		lw.Aggregate[*Backend, load]{
 			Add:    func(l load, b *Backend) load { return count(l, b, 1) },
 			Remove: func(l load, b *Backend) load { return count(l, b, -1) },
 		},
-		func(node lw.Key, l load) *NodeLoad {
-			return &NodeLoad{Meta: lw.Meta{Name: node.Name}, Pods: l.pods, Ready: l.ready}
+		func(node string, l load) *NodeLoad {
+			return &NodeLoad{Meta: lw.Meta{Name: node}, Pods: l.pods, Ready: l.ready}
 		})
 
 	go pods.Run(ctx)

@@ -224,12 +224,14 @@ func ExampleGroupBy() {
 	type load struct{ widgets, size int }
 	g := lw.NewGraph(nil)
 	loads := lw.GroupBy(g, widgets,
-		func(w *Widget) lw.Key { return key(fmt.Sprint("size-", w.Size)) },
+		func(w *Widget) int { return w.Size },
 		lw.Aggregate[*Widget, load]{
 			Add:    func(l load, w *Widget) load { return load{l.widgets + 1, l.size + w.Size} },
 			Remove: func(l load, w *Widget) load { return load{l.widgets - 1, l.size - w.Size} },
 		},
-		func(key lw.Key, l load) *Note { return note(key.Name, "%d widgets, %d in all", l.widgets, l.size) })
+		func(size int, l load) *Note {
+			return note(fmt.Sprint("size-", size), "%d widgets, %d in all", l.widgets, l.size)
+		})
 	go widgets.Run(ctx)
 	go g.Run(ctx)
 	if err := loads.WaitForSync(ctx); err != nil {
@@ -252,15 +254,15 @@ func ExampleGroupAll() {
 
 	g := lw.NewGraph(nil)
 	largest := lw.GroupAll(g, widgets,
-		func(w *Widget) lw.Key { return key(w.Namespace) },
-		func(key lw.Key, widgets []*Widget) *Note {
+		func(w *Widget) string { return w.Namespace },
+		func(namespace string, widgets []*Widget) *Note {
 			most := widgets[0] // a group has one at least
 			for _, w := range widgets {
 				if w.Size > most.Size {
 					most = w
 				}
 			}
-			return note(key.Name, "%s", most.Name)
+			return note(namespace, "%s", most.Name)
 		})
 	go widgets.Run(ctx)
 	go g.Run(ctx)

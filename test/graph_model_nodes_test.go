@@ -195,12 +195,34 @@ func (k kit) gather(l *atom, rights []*atom) *atom {
 
 func (k kit) groupKey(x *atom) lw.Key { return lw.Key{Namespace: "group", Name: k.name(x.N + k.a)} }
 
-// grouping is groupKey as the key function what.
-func (k kit) grouping(what string) func(x *atom) lw.Key {
-	return func(x *atom) lw.Key {
+// grouping is groupKey as the key function what, as a K.
+func grouping[K comparable](k kit, what string, key func(lw.Key) K) func(x *atom) K {
+	return func(x *atom) K {
 		k.keyed(what, 0, x)
-		return k.groupKey(x)
+		return key(k.groupKey(x))
 	}
+}
+
+// A zone is a key of a group that is neither a lw.Key nor a string.
+type zone struct {
+	group, name string
+	n           int
+}
+
+// What turns keys of groups to those of other types and back.
+
+func sameKey(key lw.Key) lw.Key     { return key }
+func nameOfKey(key lw.Key) string   { return key.Name }
+func keyOfName(name string) lw.Key  { return lw.Key{Namespace: "group", Name: name} }
+func zoneOfKey(key lw.Key) zone     { return zone{key.Namespace, key.Name, 7} }
+func keyOfZone(z zone) (key lw.Key) { return lw.Key{Namespace: z.group, Name: z.name} }
+
+func groupBy[K comparable](g *lw.Graph, k kit, name string, in lw.Collection[*atom], to func(lw.Key) K, from func(K) lw.Key) *lw.Derived[*atom] {
+	return lw.GroupBy(g, in, grouping(k, "sum group", to), k.aggregate(), func(key K, t tallied) *atom { return k.total(from(key), t) }, name)
+}
+
+func groupAll[K comparable](g *lw.Graph, k kit, name string, in lw.Collection[*atom], to func(lw.Key) K, from func(K) lw.Key) *lw.Derived[*atom] {
+	return lw.GroupAll(g, in, grouping(k, "group", to), func(key K, objs []*atom) *atom { return k.group(from(key), objs) }, name)
 }
 
 // A tallied is what the atoms of a group amount to.
@@ -298,7 +320,13 @@ var operations = []operation{
 		}
 	}},
 	{"groupby", func(g *lw.Graph, k kit, name string, ins []lw.Collection[*atom]) *lw.Derived[*atom] {
-		return lw.GroupBy(g, ins[0], k.grouping("sum group"), k.aggregate(), k.total, name)
+		switch k.b {
+		case 0:
+			return groupBy(g, k, name, ins[0], sameKey, sameKey)
+		case 1:
+			return groupBy(g, k, name, ins[0], nameOfKey, keyOfName)
+		}
+		return groupBy(g, k, name, ins[0], zoneOfKey, keyOfZone)
 	}, func(k kit, m *made, ins []whole) {
 		for key, objs := range k.groups(ins[0]) {
 			t := tallied{n: len(objs)}
@@ -309,7 +337,13 @@ var operations = []operation{
 		}
 	}},
 	{"groupall", func(g *lw.Graph, k kit, name string, ins []lw.Collection[*atom]) *lw.Derived[*atom] {
-		return lw.GroupAll(g, ins[0], k.grouping("group"), k.group, name)
+		switch k.b {
+		case 0:
+			return groupAll(g, k, name, ins[0], sameKey, sameKey)
+		case 1:
+			return groupAll(g, k, name, ins[0], nameOfKey, keyOfName)
+		}
+		return groupAll(g, k, name, ins[0], zoneOfKey, keyOfZone)
 	}, func(k kit, m *made, ins []whole) {
 		for key, objs := range k.groups(ins[0]) {
 			m.claim(key.Namespace+"\x00"+key.Name, k.group(key, objs))

@@ -107,7 +107,7 @@ func TestGroupByWithoutFunctions(t *testing.T) {
 	sums := lw.Derive(g, inf, sumOf)
 	for _, f := range []func(){
 		func() { lw.GroupBy(g, sums, nil, addedUp, totalOf) },
-		func() { lw.GroupBy[*sum, int, *sum](g, sums, allInOne, addedUp, nil) },
+		func() { lw.GroupBy[*sum, lw.Key, int, *sum](g, sums, allInOne, addedUp, nil) },
 		func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*sum, int]{Remove: addedUp.Remove}, totalOf) },
 		func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*sum, int]{Add: addedUp.Add}, totalOf) },
 	} {

@@ -88,12 +88,12 @@ func NewView(url string, client *http.Client, onError func(error)) *View {
 			Where: selects,
 		}, endpointsOf),
 		Loads: lw.GroupBy(g, backends,
-			func(b *Backend) lw.Key { return lw.Key{Name: b.Node} },
+			func(b *Backend) string { return b.Node },
 			lw.Aggregate[*Backend, Count]{
 				Add:    func(c Count, b *Backend) Count { return c.plus(b, 1) },
 				Remove: func(c Count, b *Backend) Count { return c.plus(b, -1) },
 			},
-			func(node lw.Key, c Count) *Load { return &Load{lw.Meta{Name: node.Name}, c} }),
+			func(node string, c Count) *Load { return &Load{lw.Meta{Name: node}, c} }),
 	}
 }
 
