@@ -14,6 +14,10 @@ const (
 
 // serveBugs are of package serve.
 var serveBugs = []bug{
+	{name: "serve: a process without a descriptor for a client serves nobody new", run: "TestMoreWatchersThanDescriptors", in: "./serve", edits: one("serve/conn.go",
+		"	if err != nil {\n		return nil, err\n	}\n	try := trier(c)\n", "	if err != nil {\n		return nil, net.ErrClosed\n	}\n	try := trier(c)\n")},
+	{name: "serve: a page is of the newest state", run: "TestPagesOfOne", in: "./serve", edits: one("serve/history.go",
+		"	if i == len(h.events) {\n		defer h.mu.Unlock()\n", "	if i <= len(h.events) {\n		defer h.mu.Unlock()\n")},
 	{name: "a served watch that must end is awake until it does", run: "TestStaleWatchSleeps", in: serving, edits: one(serveWatch,
 		"		w.bookmarks = false // there is no version", "		// there is no version")},
 	{name: "a served watch over net/http that is idle has a deadline", run: "TestWriteTimeoutOverHTTP2", in: serving, edits: one(serveStream,

@@ -1,0 +1,137 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strconv"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+// A pager is a client that lists page by page.
+type pager struct {
+	b        *bubble
+	meta     metav1.ListMeta // of the last page
+	names    []string        // of all pages
+	versions map[string]bool // of all pages
+}
+
+// page asks for the next page, and returns the code of the answer. That of a page too old has a
+// token as well.
+func (p *pager) page(limit int) int {
+	p.b.t.Helper()
+	code, body := p.b.do("GET", path+"?limit="+strconv.Itoa(limit)+"&continue="+url.QueryEscape(p.meta.Continue), "")
+	var got struct {
+		Metadata metav1.ListMeta
+		Items    []struct{ Metadata metav1.ObjectMeta }
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		p.b.t.Fatal(err)
+	}
+	p.meta = got.Metadata
+	if code != http.StatusOK {
+		return code
+	}
+	p.versions[p.meta.ResourceVersion] = true
+	for _, item := range got.Items {
+		p.names = append(p.names, item.Metadata.Name)
+	}
+	return code
+}
+
+func numbered(n int) string { return fmt.Sprintf("w%06d", n) }
+
+// S1: clients that list 100,000 objects one by one, while each page is followed by a write, get one
+// state each, at a cost that does not depend on how many objects there are. When the history has
+// forgotten it, the answer is 410 with a token that goes on at the newest state.
+func TestPagesOfOne(t *testing.T) {
+	const objects, clients, pages = 100_000, 20, 30 // more clients than past states are kept
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		all := make([]*Widget, objects)
+		for i := range all {
+			all[i] = newWidget(name(numbered(i)), 1)
+		}
+		m := lw.NewMemory(all...)
+		b.memory(m, widgets)
+
+		// Every write changes what all later pages have: an object goes at the front, and one comes at
+		// the end.
+		gone := 0
+		write := func() {
+			t.Helper()
+			if err := m.Delete(name(numbered(gone))); err != nil {
+				t.Fatal(err)
+			}
+			put(t, m.Create, numbered(objects+gone), 1)
+			gone++
+		}
+		var lists []*pager
+		firsts := map[*pager]int{} // the first object of the state of each
+		for range clients {
+			write()
+			p := &pager{b: b, versions: map[string]bool{}}
+			firsts[p] = gone
+			if code := p.page(1); code != http.StatusOK {
+				t.Fatal(code)
+			}
+			lists = append(lists, p)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range pages - 1 {
+			for _, p := range lists {
+				write()
+				if code := p.page(1); code != http.StatusOK {
+					t.Fatal(code)
+				}
+			}
+		}
+		runtime.ReadMemStats(&after)
+		// A copy of the list has 1.6 MB or more.
+		if each := (after.TotalAlloc - before.TotalAlloc) / (clients * (pages - 1)); each > 600<<10 {
+			t.Errorf("a page with two writes allocates %d bytes", each)
+		}
+		for i, p := range lists {
+			var want []string
+			for n := range pages {
+				want = append(want, numbered(firsts[p]+n))
+			}
+			if diff := cmp.Diff(want, p.names); diff != "" || len(p.versions) != 1 {
+				t.Errorf("client %d: versions %v (-want +got):\n%s", i, p.versions, diff)
+			}
+			if left := p.meta.RemainingItemCount; left == nil || *left != objects-pages {
+				t.Errorf("client %d: %v objects remain, want %d", i, left, objects-pages)
+			}
+		}
+		rest := lists[0]
+		if code := rest.page(math.MaxInt32); code != http.StatusOK || rest.meta.Continue != "" || len(rest.versions) != 1 {
+			t.Errorf("the rest: %d, continue %q, versions %v", code, rest.meta.Continue, rest.versions)
+		}
+		if last := rest.names[len(rest.names)-1]; len(rest.names) != objects || last != numbered(objects+firsts[rest]-1) {
+			t.Errorf("%d objects up to %s", len(rest.names), last)
+		}
+
+		// The history has 10,000 events.
+		for range 5_001 {
+			write()
+		}
+		synctest.Wait()
+		late := lists[1]
+		if code := late.page(1); code != http.StatusGone || late.meta.Continue == "" {
+			t.Fatalf("a page of a state that is forgotten: %d, %+v", code, late.meta)
+		}
+		if code := late.page(1); code != http.StatusOK || len(late.versions) != 2 || late.names[pages] != numbered(max(gone, firsts[late]+pages)) {
+			t.Errorf("after it: %d, versions %v, %v", code, late.versions, late.names[pages:])
+		}
+	})
+}
