@@ -1,20 +1,25 @@
 package serve_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -135,3 +140,77 @@ func TestPagesOfOne(t *testing.T) {
 		}
 	})
 }
+
+// S3: a thousand clients move from a relay that ends to another one of the same server, without a
+// list, and miss nothing.
+func TestClientsMove(t *testing.T) {
+	const clients, objects = 1000, 20
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory[*Widget]()
+		for i := range objects {
+			put(t, m.Create, numbered(i), 1)
+		}
+		// The second relay counts its requests for content.
+		second := &bubble{t: t, h: serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)}), ctx: b.ctx}
+		var lists, watches atomic.Int64
+		front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if q := r.URL.Query(); q.Get("watch") == "" || q.Get("sendInitialEvents") != "" {
+					lists.Add(1)
+				} else {
+					watches.Add(1)
+				}
+				second.h.ServeHTTP(w, r)
+			})
+		}})
+		defer front.Close()
+		second.relay(m, widgets)
+
+		// The first one ends on its own.
+		first := &bubble{t: t, h: b.h}
+		var end func()
+		first.ctx, end = context.WithCancel(b.ctx)
+		first.relay(m, widgets)
+
+		var to atomic.Pointer[http.Client]
+		to.Store(b.client)
+		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			return to.Load().Transport.RoundTrip(r)
+		})}
+		var informers []*lw.Informer[*Widget]
+		for range clients {
+			inf := lw.NewInformer(&lw.HTTP[*Widget]{URL: "http://server" + path, Client: client}, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+			informers = append(informers, inf)
+			go func() { _ = inf.Run(b.ctx) }()
+		}
+		expect := func(want int, size int) {
+			t.Helper()
+			synctest.Wait()
+			for i, inf := range informers {
+				w, _ := inf.Store().Get(name(numbered(0)))
+				if n := inf.Store().Len(); n != want || w == nil || w.Size != size {
+					t.Fatalf("client %d has %d objects, and the first is %+v; want %d, of size %d: %v", i, n, w, want, size, inf.Status())
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		expect(objects, 1)
+
+		to.Store(front.Client())
+		end()
+		put(t, m.Update, numbered(0), 2) // while nobody watches
+		time.Sleep(time.Minute)
+		expect(objects, 2)
+		put(t, m.Create, numbered(objects), 1)
+		expect(objects+1, 2)
+		if lists.Load() != 0 || watches.Load() < clients {
+			t.Errorf("the second relay had %d lists and %d watches", lists.Load(), watches.Load())
+		}
+		t.Logf("%d lists, %d watches", lists.Load(), watches.Load())
+		front.Client().CloseIdleConnections()
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
