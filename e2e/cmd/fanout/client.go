@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -165,13 +166,39 @@ func (c *crowd) read(w int, body io.Reader) error {
 	}
 }
 
-// rounds makes n events, each when all watchers have the one before it.
-func (c *crowd) rounds(ctx context.Context, s *server, n int) error {
+// stall opens n watches that nobody reads, until end is called.
+func (s *server) stall(ctx context.Context, n int) (end func(), err error) {
+	version, err := s.up.Revision(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
 	for range n {
-		c.expected.Add(int64(len(c.arrivals)))
-		c.puts = append(c.puts, time.Now())
-		if err := s.put(ctx, len(c.puts)); err != nil {
-			return err
+		client := s.newClient(false)
+		client.http.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err == nil {
+				err = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+			}
+			return c, err
+		}
+		if _, err := client.get(ctx, fmt.Sprintf("watch=true&resourceVersion=%d&timeoutSeconds=3600", version), "application/json"); err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	return cancel, nil
+}
+
+// rounds makes n events, so many at once when all watchers have those before them.
+func (c *crowd) rounds(ctx context.Context, s *server, n, burst int) error {
+	for range n / burst {
+		c.expected.Add(int64(len(c.arrivals) * burst))
+		for range burst {
+			c.puts = append(c.puts, time.Now())
+			if err := s.put(ctx, len(c.puts)); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-c.complete:

@@ -32,6 +32,8 @@ type config struct {
 	parts    string
 	rows     *regexp.Regexp
 	watchers []int
+	burst    int
+	stalled  int
 	objects  int
 	clients  int
 	lists    int
@@ -50,11 +52,16 @@ func main() {
 	flag.StringVar(&cfg.parts, "parts", "watches,lists,memory", "what to measure")
 	rows := flag.String("rows", "", "only the servers whose name matches this regular expression")
 	watchers := flag.String("watchers", "10,100,1000", "how many at once, one row each")
+	flag.IntVar(&cfg.burst, "burst", 1, "events that are written without waiting for those before")
+	flag.IntVar(&cfg.stalled, "stalled", 0, "watchers more that read nothing; they stall after some 300 events")
 	flag.IntVar(&cfg.objects, "objects", 10_000, "pods of lists and memory")
 	flag.IntVar(&cfg.clients, "clients", 1_000, "that list at once; 0: none")
 	flag.IntVar(&cfg.lists, "lists", 0, "the relay's Limits.Lists; 0: its default")
 	flag.BoolVar(&cfg.protobuf, "protobuf", false, "lists and memory in protobuf instead of JSON; events are always JSON")
 	flag.Parse()
+	if cfg.burst < 1 || cfg.stalled < 0 {
+		log.Fatalf("fanout: -burst %d, -stalled %d: a burst has an event at least", cfg.burst, cfg.stalled)
+	}
 	var err error
 	if cfg.rows, err = regexp.Compile(*rows); err != nil {
 		log.Fatalf("fanout: %v", err)
@@ -146,7 +153,7 @@ func watches(ctx context.Context, cfg *config) error {
 	inJSON.protobuf = false
 	return inJSON.each(ctx, 100, largePod, []kind{bare, kubeH2, kubeH1, relayH2, relayTLS, relayPlain}, func(s *server) error {
 		for _, n := range cfg.watchers {
-			if err := s.fanOut(ctx, n, min(100, max(10, 40_000/n))); err != nil {
+			if err := s.fanOut(ctx, n, min(100, max(10, 40_000/n)), cfg); err != nil {
 				return err
 			}
 		}
@@ -154,9 +161,10 @@ func watches(ctx context.Context, cfg *config) error {
 	})
 }
 
-// fanOut measures one row of n watchers.
-func (s *server) fanOut(ctx context.Context, n, events int) error {
-	const warmUp = 2 // events that fill what the server keeps
+// fanOut measures one row of n watchers, in so many rounds.
+func (s *server) fanOut(ctx context.Context, n, rounds int, cfg *config) error {
+	warmUp := 2 * cfg.burst // events that fill what the server keeps
+	events := rounds * cfg.burst
 	before, err := s.memory(ctx)
 	if err != nil {
 		return err
@@ -166,7 +174,14 @@ func (s *server) fanOut(ctx context.Context, n, events int) error {
 		return err
 	}
 	defer c.close()
-	if err := c.rounds(ctx, s, warmUp); err != nil {
+	if cfg.stalled > 0 {
+		end, err := s.stall(ctx, cfg.stalled)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	if err := c.rounds(ctx, s, warmUp, cfg.burst); err != nil {
 		return err
 	}
 	time.Sleep(time.Second)
@@ -178,7 +193,7 @@ func (s *server) fanOut(ctx context.Context, n, events int) error {
 	if err != nil {
 		return err
 	}
-	cpu, took, err := s.during(func() error { return c.rounds(ctx, s, events) })
+	cpu, took, err := s.during(func() error { return c.rounds(ctx, s, events, cfg.burst) })
 	if err != nil {
 		return err
 	}
