@@ -69,8 +69,7 @@ func TestPagesOfOne(t *testing.T) {
 		m := lw.NewMemory(all...)
 		b.memory(m, widgets)
 
-		// Every write changes what all later pages have: an object goes at the front, and one comes at
-		// the end.
+		// A write is seen by later states: an object goes at the front, and one comes at the end.
 		gone := 0
 		write := func() {
 			t.Helper()

@@ -13,7 +13,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// membersBy groups the objects of b.l by key, as GroupBy and GroupAll do, each result as the number of members.
+// membersBy groups the objects of b.l by key, with GroupBy and with GroupAll. A result is the number
+// of members.
 func membersBy[K comparable](b *graphBench, key func(*Widget) K) (count, all *lw.Derived[*sum]) {
 	result := func(k K, n int) *sum { return &sum{Meta: lw.Meta{Name: fmt.Sprintf("%v of %T", k, k)}, Sum: n} }
 	count = lw.GroupBy(b.g, b.l, key, lw.Aggregate[*Widget, int]{

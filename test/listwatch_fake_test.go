@@ -282,7 +282,8 @@ func TestOptOutOfStreams(t *testing.T) {
 }
 
 // TestUnnamedInTheFirstList: a fake opts out of streamed lists by client-go's method, and its list
-// has an object without a name. Nothing but the object says before the first watch that this is a fake.
+// has an object without a name. Before the first watch, nothing but the object says that this is a
+// fake.
 func TestUnnamedInTheFirstList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &optedOut{applianceClient{list: &applianceList{Items: []appliance{{Size: 1}}}, w: watch.NewRaceFreeFake()}}
