@@ -46,12 +46,12 @@ func (b *Board) Graphs() iter.Seq2[string, GraphStatus] {
 func (b *Board) Object(collection string, key Key) (obj Identified, ok bool) {
 	for _, e := range b.informers.list() {
 		if e.name == collection {
-			return e.object("", key)
+			return e.object(key)
 		}
 	}
 	for _, e := range b.graphs.list() {
 		if in, is := strings.CutPrefix(collection, e.name+"/"); is {
-			if obj, ok = e.object(in, key); ok {
+			if obj, ok = e.objectIn(in, key); ok {
 				break
 			}
 		}
@@ -60,24 +60,24 @@ func (b *Board) Object(collection string, key Key) (obj Identified, ok bool) {
 }
 
 // addInformer puts what runs on b, and returns the function that takes it off. It does nothing if b
-// is nil. object is as for rosterEntry.
-func (b *Board) addInformer(name string, status func() Status, object func(collection string, key Key) (Identified, bool)) (remove func()) {
+// is nil. object returns an object of it.
+func (b *Board) addInformer(name string, status func() Status, object func(Key) (Identified, bool)) (remove func()) {
 	if b == nil {
 		return func() {}
 	}
 	return b.informers.add(&rosterEntry{base: name, status: status, object: object})
 }
 
-// addGraph does the same for a graph.
-func (b *Board) addGraph(name string, status func() GraphStatus, object func(collection string, key Key) (Identified, bool)) (remove func()) {
+// addGraph does the same for a graph. objectIn returns an object of a collection of it.
+func (b *Board) addGraph(name string, status func() GraphStatus, objectIn func(collection string, key Key) (Identified, bool)) (remove func()) {
 	if b == nil {
 		return func() {}
 	}
-	return b.graphs.add(&rosterEntry{base: name, graph: status, object: object})
+	return b.graphs.add(&rosterEntry{base: name, graph: status, objectIn: objectIn})
 }
 
 // noObject is the object function of what keeps no objects.
-func noObject(string, Key) (Identified, bool) { return nil, false }
+func noObject(Key) (Identified, bool) { return nil, false }
 
 // A roster is a list of what runs. It does not depend on what a status is, so that the compiler
 // generates its code once. A program may have an informer for each namespace, all of one name:
@@ -100,12 +100,12 @@ type rosterEntry struct {
 	number int // 1: name is base
 	name   string
 
-	// What runs: one of status and graph is nil.
+	// What runs: an informer or a reflector has status and object, a graph has the other two.
 
-	status func() Status
-	graph  func() GraphStatus
-	// object returns an object by the name of its collection in a graph, which an informer ignores.
-	object func(collection string, key Key) (Identified, bool)
+	status   func() Status
+	object   func(Key) (Identified, bool)
+	graph    func() GraphStatus
+	objectIn func(collection string, key Key) (Identified, bool)
 }
 
 // add gives e, whose base is set, a name, and adds it. It returns the function that removes it.

@@ -285,7 +285,7 @@ func (d *Derived[T]) derived() *Derived[T]              { return d }
 func (d *Derived[T]) indexer() *Indexer[T]              { return d.hub.store }
 func (d *Derived[T]) core() *hubCore                    { return d.hub.hubCore }
 func (d *Derived[T]) name() string                      { return d.faults.collection }
-func (d *Derived[T]) object(key Key) (Identified, bool) { return d.hub.object("", key) }
+func (d *Derived[T]) object(key Key) (Identified, bool) { return d.hub.object(key) }
 func (d *Derived[T]) stage() stage                      { return d.now }
 
 // snapshotLocked is called with gate.look held.

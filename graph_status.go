@@ -44,8 +44,11 @@ func (g *Graph) object(collection string, key Key) (obj Identified, ok bool) {
 	nodes := g.nodes
 	g.mu.Unlock()
 	for _, n := range nodes {
-		if n.name() == collection && !ok {
-			obj, ok = n.object(key)
+		if n.name() != collection {
+			continue
+		}
+		if obj, ok = n.object(key); ok {
+			break
 		}
 	}
 	return obj, ok

@@ -13,8 +13,6 @@ import (
 // a step in the order in which they stand here.
 type node interface {
 	anyInput
-	// object returns the object of key that readers see.
-	object(key Key) (Identified, bool)
 	// takeLocked takes the inputs that the node has now, for this step. Called under Graph.mu.
 	takeLocked()
 	// begin has the node join in this step if all inputs that it needs have content.
@@ -55,7 +53,8 @@ type node interface {
 	held(yield func(anyInput) bool)
 	stop()
 	status() DerivedStatus
-	snapshotLocked() any // a *Snapshot[T]
+	object(key Key) (Identified, bool) // as readers see it
+	snapshotLocked() any               // a *Snapshot[T]
 }
 
 // step takes what waits at the leaves, and shows what it makes of the collections.

@@ -158,7 +158,7 @@ func (h *hub[T]) setTogether(batch *table.Batch[T], version string, settled func
 func (h *hub[T]) progress(report string) { h.store.progress(report) }
 
 // object returns the object of key that readers see, for a board.
-func (h *hub[T]) object(_ string, key Key) (Identified, bool) {
+func (h *hub[T]) object(key Key) (Identified, bool) {
 	if obj, ok := h.store.Get(key); ok {
 		return obj, true
 	}

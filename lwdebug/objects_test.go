@@ -72,7 +72,10 @@ func TestObjects(t *testing.T) {
 				if err := json.Unmarshal([]byte(text), &got); err != nil {
 					t.Errorf("%s: %v", query, err)
 				}
-				short, _ := json.Marshal(got)
+				short, err := json.Marshal(got)
+				if err != nil {
+					t.Fatal(err)
+				}
 				text, kind = string(short), strings.Replace(kind, "json", "text", 1)
 			}
 			if diff := cmp.Diff(want, fmt.Sprint(r.StatusCode, " ", text)); diff != "" {

@@ -82,12 +82,13 @@ func TestMoreWatchersThanDescriptors(t *testing.T) {
 				_, after, ok := strings.Cut(lines.Text(), `"name":"`)
 				if !ok {
 					events <- event{i, "", errors.New(lines.Text())}
+					return
 				}
 				name, _, _ := strings.Cut(after, `"`)
 				events <- event{i, name, nil}
 			}
 			if err := lines.Err(); !errors.Is(err, net.ErrClosed) {
-				events <- event{i, "", fmt.Errorf("the watch ended: %w", err)}
+				events <- event{i, "", fmt.Errorf("the watch ended: %v", err)}
 			}
 		}()
 	}

@@ -139,3 +139,24 @@ func TestGroupNames(t *testing.T) {
 		}
 	})
 }
+
+// silent is a key whose text cannot be had.
+type silent int
+
+func (silent) String() string { panic("no text") }
+
+// TestGroupWithoutText: a group whose key panics in String is there, without a panic of the program.
+func TestGroupWithoutText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		create(t, b.left, "b", 2)
+		all := lw.GroupAll(b.g, b.l, func(w *Widget) silent { return silent(w.Size) }, func(_ silent, objs []*Widget) *sum { return sumOf(objs[0]) })
+		start(t, b.l)
+		start(t, b.g)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"a": 1, "b": 2}, contents(all.Store())); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

@@ -217,12 +217,22 @@ func keyOfName(name string) lw.Key  { return lw.Key{Namespace: "group", Name: na
 func zoneOfKey(key lw.Key) zone     { return zone{key.Namespace, key.Name, 7} }
 func keyOfZone(z zone) (key lw.Key) { return lw.Key{Namespace: z.group, Name: z.name} }
 
-func groupBy[K comparable](g *lw.Graph, k kit, name string, in lw.Collection[*atom], to func(lw.Key) K, from func(K) lw.Key) *lw.Derived[*atom] {
-	return lw.GroupBy(g, in, grouping(k, "sum group", to), k.aggregate(), func(key K, t tallied) *atom { return k.total(from(key), t) }, name)
+// grouped is a GroupBy of in, or a GroupAll, whose keys are of the type that k.b says.
+func grouped(g *lw.Graph, k kit, name string, in lw.Collection[*atom], all bool) *lw.Derived[*atom] {
+	switch k.b {
+	case 0:
+		return groupedBy(g, k, name, in, all, sameKey, sameKey)
+	case 1:
+		return groupedBy(g, k, name, in, all, nameOfKey, keyOfName)
+	}
+	return groupedBy(g, k, name, in, all, zoneOfKey, keyOfZone)
 }
 
-func groupAll[K comparable](g *lw.Graph, k kit, name string, in lw.Collection[*atom], to func(lw.Key) K, from func(K) lw.Key) *lw.Derived[*atom] {
-	return lw.GroupAll(g, in, grouping(k, "group", to), func(key K, objs []*atom) *atom { return k.group(from(key), objs) }, name)
+func groupedBy[K comparable](g *lw.Graph, k kit, name string, in lw.Collection[*atom], all bool, to func(lw.Key) K, from func(K) lw.Key) *lw.Derived[*atom] {
+	if all {
+		return lw.GroupAll(g, in, grouping(k, "group", to), func(key K, objs []*atom) *atom { return k.group(from(key), objs) }, name)
+	}
+	return lw.GroupBy(g, in, grouping(k, "sum group", to), k.aggregate(), func(key K, t tallied) *atom { return k.total(from(key), t) }, name)
 }
 
 // A tallied is what the atoms of a group amount to.
@@ -320,13 +330,7 @@ var operations = []operation{
 		}
 	}},
 	{"groupby", func(g *lw.Graph, k kit, name string, ins []lw.Collection[*atom]) *lw.Derived[*atom] {
-		switch k.b {
-		case 0:
-			return groupBy(g, k, name, ins[0], sameKey, sameKey)
-		case 1:
-			return groupBy(g, k, name, ins[0], nameOfKey, keyOfName)
-		}
-		return groupBy(g, k, name, ins[0], zoneOfKey, keyOfZone)
+		return grouped(g, k, name, ins[0], false)
 	}, func(k kit, m *made, ins []whole) {
 		for key, objs := range k.groups(ins[0]) {
 			t := tallied{n: len(objs)}
@@ -337,13 +341,7 @@ var operations = []operation{
 		}
 	}},
 	{"groupall", func(g *lw.Graph, k kit, name string, ins []lw.Collection[*atom]) *lw.Derived[*atom] {
-		switch k.b {
-		case 0:
-			return groupAll(g, k, name, ins[0], sameKey, sameKey)
-		case 1:
-			return groupAll(g, k, name, ins[0], nameOfKey, keyOfName)
-		}
-		return groupAll(g, k, name, ins[0], zoneOfKey, keyOfZone)
+		return grouped(g, k, name, ins[0], true)
 	}, func(k kit, m *made, ins []whole) {
 		for key, objs := range k.groups(ins[0]) {
 			m.claim(key.Namespace+"\x00"+key.Name, k.group(key, objs))

@@ -43,7 +43,7 @@ var boardBugs = []bug{
 	{name: "board: a key with a namespace is taken for a name", run: "TestObjects", in: "./lwdebug", edits: one(boardHTTPFile,
 		"		in = lw.Key{Namespace: namespace, Name: name}\n", "		_, _ = namespace, name\n")},
 	{name: "board: the first collection of a name hides those after it", run: "TestObjects", in: "./lwdebug", edits: one("graph_status.go",
-		"		if n.name() == collection && !ok {\n			obj, ok = n.object(key)\n", "		if n.name() == collection && !ok {\n			return n.object(key)\n")},
+		"		if obj, ok = n.object(key); ok {\n", "		if obj, ok = n.object(key); true {\n")},
 	{name: "board: the page may not send its form", run: "TestObjects", in: "./lwdebug", edits: one("internal/board/page.go",
 		"		forms = \"'self'\"\n", "		forms += \"\"\n")},
 	{name: "board: JSON for whoever accepts it beside a page", run: "TestBoardForms", in: "./lwdebug", edits: one(boardHTTPFile,
