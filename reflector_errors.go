@@ -173,10 +173,17 @@ func isStatus(err error) bool {
 	return errors.As(err, &status)
 }
 
-// isAnswer reports whether err is what the server has said, and not that nothing more comes from it.
-func isAnswer(err error) bool {
+// isFinal reports whether err is how the request has ended, and not that nothing more comes from it:
+// the server has said it, or no connection was made.
+func isFinal(err error) bool {
 	_, garbled := errors.AsType[*decode.SyntaxError](err)
-	return isStatus(err) || garbled
+	return isStatus(err) || garbled || isUnreachable(err) && !errors.Is(err, context.Canceled)
+}
+
+// isUnreachable reports whether no connection was made.
+func isUnreachable(err error) bool {
+	network, ok := errors.AsType[*net.OpError](err)
+	return ok && network.Op == "dial"
 }
 
 // isNetwork reports whether the network broke, or the server went away.
@@ -230,12 +237,13 @@ func isOwnCause(err error) bool {
 
 // causeOf returns why ctx was cancelled, if that ended the request, or else err. What the server has
 // said stands, even if the reflector was about to end the request for a reason of its own: the next
-// one may be to a server that does not know it, and only err says what was wrong. So does an answer
-// that cannot be read. The answer of a server that has another history is an [ErrRewound] too.
+// one may be to a server that does not know it, and only err says what was wrong. So do an answer
+// that cannot be read and a server that cannot be reached. The answer of a server that has another
+// history is an [ErrRewound] too.
 func causeOf(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
-	case err != nil && cause != nil && !(isOwnCause(cause) && isAnswer(err)):
+	case err != nil && cause != nil && !(isOwnCause(cause) && isFinal(err)):
 		return cause
 	case apierrors.HasStatusCause(err, listopts.CauseReplaced):
 		return fmt.Errorf("%w: %w", ErrRewound, err)

@@ -314,8 +314,14 @@ func TestAnswersStand(t *testing.T) {
 	garbled := &Error{Op: opWatch, Err: &decode.SyntaxError{}}
 	replaced := apierrors.NewResourceExpired("too old")
 	replaced.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: listopts.CauseReplaced}}}
+	refused := &Error{Op: opWatch, Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	given := &Error{Op: opWatch, Err: &net.OpError{Op: "dial", Err: context.Canceled}}
+	broken := &Error{Op: opWatch, Err: &net.OpError{Op: "read", Err: net.ErrClosed}}
 	for name, tc := range map[string]struct{ cause, err, want error }{
 		"nothing":                   {nil, nil, nil},
+		"no connection":             {errHastened, refused, refused},
+		"a dial that was given up":  {errHastened, given, errHastened},
+		"a connection closed":       {errHastened, broken, errHastened},
 		"an answer":                 {nil, gone, gone},
 		"an end of its own":         {errHastened, context.Canceled, errHastened},
 		"an answer before such one": {errHastened, gone, gone},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -113,11 +112,10 @@ const (
 )
 
 func sortOf(err error) failureSort {
-	var network *net.OpError
 	switch {
 	case isBusy(err) && retryAfter(err) > 0:
 		return toldToWait
-	case errors.As(err, &network) && network.Op == "dial":
+	case isUnreachable(err):
 		return unreachable
 	}
 	return otherFailure

@@ -52,7 +52,7 @@ func (w *world) commands() map[string]func(*rapid.T) {
 		"restart":    {1, w.doRestart},
 		"graph wait": {1, w.doGraphWait},
 	} {
-		if name == "overtake" && roams(w.server) {
+		if name == "overtake" && roamerOf(w.server) != nil {
 			continue // a relay that has not found out yet would answer that it has the same history
 		}
 		for i := range c.weight {
@@ -202,8 +202,19 @@ func (w *world) doOvertake(rt *rapid.T) {
 	w.settle()
 }
 
-// rewind takes the server back by so many versions, if it still has that state.
+// rewind takes the server back by so many versions, if it still has that state. A copy that roams
+// reaches nobody then until the relays have found out. One that has not would send it the changes of
+// the history before, from a version that both histories have, and nobody could tell.
 func (w *world) rewind(back uint64) {
+	if r := roamerOf(w.server); r != nil {
+		r.cutOff()
+		defer func() {
+			w.server.clear()
+			w.down = false
+			time.Sleep(calm)
+			r.join()
+		}()
+	}
 	w.log.Rewinds(func() uint64 {
 		now := w.server.line().Version()
 		version := now - min(back, now-1)

@@ -162,7 +162,12 @@ func (w *watched) retire() {
 
 // describeMade is what the oracle is told of an object in a handler's story.
 func describeMade(m *made) *oracle.Item {
-	return &oracle.Item{Key: lw.KeyOf(m), UID: m.UID, Content: showMade(m), Ref: m}
+	content := showMade(m)
+	if m.Part != nil {
+		// After a restore, version and content may come again with another generation.
+		content += fmt.Sprint(" of generation ", m.Part.Generation)
+	}
+	return &oracle.Item{Key: lw.KeyOf(m), UID: m.UID, Content: content, Ref: m}
 }
 
 func showMade(m *made) string {

@@ -14,9 +14,10 @@ import (
 type roamer struct {
 	servers []*http.Client
 
-	mu   sync.Mutex // guards the fields below
-	next int
-	open map[*roamed]bool
+	mu     sync.Mutex // guards the fields below
+	next   int
+	open   map[*roamed]bool
+	refuse bool // all requests
 }
 
 // A roamed is an answer that is being read.
@@ -29,9 +30,12 @@ type roamed struct {
 
 func (r *roamer) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
-	to := r.servers[r.next%len(r.servers)]
+	to, refuse := r.servers[r.next%len(r.servers)], r.refuse
 	r.next++
 	r.mu.Unlock()
+	if refuse {
+		return nil, errRefused()
+	}
 	ctx, cancel := context.WithCancel(req.Context())
 	resp, err := to.Transport.RoundTrip(req.Clone(ctx))
 	if err != nil {
@@ -60,6 +64,24 @@ func (r *roamer) CloseIdleConnections() {
 func (r *roamer) move() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.moveLocked()
+}
+
+// cutOff is move, after which nobody can be reached until join.
+func (r *roamer) cutOff() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse = true
+	r.moveLocked()
+}
+
+func (r *roamer) join() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse = false
+}
+
+func (r *roamer) moveLocked() {
 	for body := range r.open {
 		body.left = true
 		body.cancel()
@@ -90,13 +112,16 @@ func (b *roamed) Close() error {
 // roamFaults are what a client that roams may do at any time.
 var roamFaults = []proofFault{
 	{id: "V04", name: "client goes elsewhere", web: func(w *world, _ *apiserver.Server, _ int) {
-		if s, ok := w.server.(*web); ok && s.roamer != nil {
-			s.roamer.move()
+		if r := roamerOf(w.server); r != nil {
+			r.move()
 		}
 	}},
 }
 
-func roams(s partServer) bool {
-	over, ok := s.(*web)
-	return ok && over.roamer != nil
+// roamerOf returns nil if the informer stays with one server.
+func roamerOf(s partServer) *roamer {
+	if over, ok := s.(*web); ok {
+		return over.roamer
+	}
+	return nil
 }
