@@ -81,13 +81,13 @@ func WaitFor[T Object](ctx context.Context, c Collection[T], key Key, cond func(
 }
 
 // A Follower is told the content of a [Collection], and then every change of it, one by one and in
-// order, where a relist ends, and of versions that come without a change; see [Follow]. The objects
-// are shared and must not be changed.
+// order, where a relist ends, and of versions that come without a change; see [Follow]. Its method
+// Unseen(), if it has one, is called after a relist without differences: objects may have come and
+// gone since the last Progress. The objects are shared and must not be changed.
 type Follower[T Identified] interface {
 	// Begin is called with the content at which the changes begin: at first, and again after a
 	// relist that found differences, of which nobody knows the order. Changes that had not been
-	// passed on by then are in snap instead. epoch says that the server went back in time since the
-	// last Begin, see [ErrRewound].
+	// passed on are in snap instead. epoch: the server went back in time since, see [ErrRewound].
 	Begin(snap *Snapshot[T], epoch bool)
 	// Change is called for every change after that. A new UID under one name is a Deleted and then
 	// an Added. The Cause is CauseWatch or CauseDerived.
@@ -161,6 +161,9 @@ func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 			to := told
 			if over {
 				to = now
+			}
+			if u, ok := f.(interface{ Unseen() }); ok && to.unseen != at.unseen {
+				u.Unseen()
 			}
 			if err := passOn(ctx, s.cursor, to.position, f.Change); err != nil {
 				return err

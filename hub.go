@@ -44,6 +44,7 @@ type hub[T Identified] struct {
 	mu      *sync.Mutex
 	waiting []*subscription[T] // those that wait for the first content; guarded by mu, as all below
 	era     era
+	unseen  uint64 // lists after the first one that showed no differences
 	// told is the point at which the writer last called notify: it has no change in hand then that
 	// follows at once. turn is how often that was noted.
 	told point
@@ -224,6 +225,8 @@ func (h *hub[T]) relistedLocked(list *table.Replacement[T], version string) (fir
 	}
 	if list.Len() > 0 {
 		h.era.relists++
+	} else {
+		h.unseen++
 	}
 	d := Delta[T]{Cause: CauseRelist, ResourceVersion: version}
 	for old, obj := range list.All() {
@@ -328,11 +331,12 @@ func (h *hub[T]) unsubscribe(s *subscription[T]) {
 type era struct{ relists, epochs uint64 }
 
 // A point is a position of the log: the version that the store reports there, the era that it is
-// in, and how often told was noted before.
+// in, how many lists have shown no differences, and how often told was noted before.
 type point struct {
 	position uint64
 	version  string
 	era      era
+	unseen   uint64
 	turn     uint64
 }
 
@@ -344,7 +348,7 @@ func (h *hub[T]) point() point {
 }
 
 func (h *hub[T]) pointLocked() point {
-	return point{h.log.position(), h.store.store.VersionLocked(), h.era, h.turn}
+	return point{h.log.position(), h.store.store.VersionLocked(), h.era, h.unseen, h.turn}
 }
 
 // look returns the present point, and the point at which the writer last called notify. That is an

@@ -326,6 +326,44 @@ func TestRelist(t *testing.T) {
 	})
 }
 
+// TestUnseen: a relay lists anew and finds no difference. A client that is ahead of it, since it has come from the server, may have
+// seen what came and went.
+func TestUnseen(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.relay(lw.WithListOptions(lw.Source[*Widget](m), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=other" }), widgets)
+		behind := b.watch("resourceVersion=" + m.ResourceVersion())
+		m.Fail(errors.New("away"))
+		before := m.ResourceVersion()
+		put(b.t, m.Create, "b", 1)
+		at := m.ResourceVersion()
+		ahead := b.watch("resourceVersion=" + at)
+		if err := m.Delete(name("b")); err != nil {
+			b.t.Fatal(err)
+		}
+		m.Compact()
+		m.Fail(nil)
+		time.Sleep(time.Minute)
+		ahead.want(b.t, "ERROR 410", "END")
+		for _, query := range []string{"?watch=1&resourceVersion=", "?resourceVersionMatch=Exact&resourceVersion="} {
+			if _, body := b.do("GET", path+query+at, ""); !strings.Contains(body, `"Expired"`) {
+				b.t.Errorf("%s%s: %s", query, at, body)
+			}
+		}
+		// What was here, and what is here, goes on.
+		for _, version := range []string{before, m.ResourceVersion()} {
+			if code, body := b.do("GET", path+"?resourceVersionMatch=Exact&resourceVersion="+version, ""); code != http.StatusOK {
+				b.t.Errorf("%d %s", code, body)
+			}
+		}
+		put(b.t, m.Create, "other", 1)
+		other := m.ResourceVersion()
+		put(b.t, m.Create, "c", 1)
+		behind.want(b.t, "ADDED c "+versionOf(m, "c"))
+		b.watch("resourceVersion=" + other).want(b.t, "ADDED c "+versionOf(m, "c"))
+	})
+}
+
 func versionOf(m *lw.Memory[*Widget], n string) string {
 	w, _ := m.Get(name(n))
 	return w.ResourceVersion

@@ -29,6 +29,8 @@ type feed[T lw.Object] struct {
 	// everything up to there: a state in which an object is missing is that of no version.
 	beginAt uint64
 	broken  bool // the versions of before that beginning mean nothing any more
+	// unseen says that nobody knows what there was between the last Progress and the next one.
+	unseen bool
 }
 
 // Begin is part of [lw.Follower].
@@ -69,8 +71,12 @@ func (f *feed[T]) Begin(snap *lw.Snapshot[T], epoch bool) {
 // begin makes what is here the beginning of the history.
 func (f *feed[T]) begin(version uint64) {
 	f.history.begin(f.items.Copy(), version, f.broken)
-	f.pending, f.beginAt, f.broken = nil, 0, false
+	f.pending, f.beginAt, f.broken, f.unseen = nil, 0, false, false
 }
+
+// Unseen is part of [lw.Follower]. Clients go on where they are, since nothing differs. But one that
+// has come from another server, and is ahead of this one, may have seen what came and went.
+func (f *feed[T]) Unseen() { f.unseen = true }
 
 // Change is part of [lw.Follower].
 func (f *feed[T]) Change(d lw.Delta[T]) {
@@ -129,7 +135,12 @@ func (f *feed[T]) Progress(version string) {
 	for n < len(f.pending) && f.pending[n].version <= reached {
 		n++
 	}
-	f.history.commit(f.pending[:n], reached)
+	if f.unseen {
+		f.history.leap(f.pending[:n], reached)
+	} else {
+		f.history.commit(f.pending[:n], reached)
+	}
+	f.unseen = false
 	rest := f.pending[n:]
 	f.pending = nil // a slice of the same array would keep what the history forgets
 	f.pending = append(f.pending, rest...)

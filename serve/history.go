@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
@@ -43,6 +41,7 @@ type history struct {
 	// replaced is the newest version that may be of a history before brokenEra. Where it is not here,
 	// it is not said to be too old or too new, but that what it was of is gone.
 	replaced  uint64
+	gaps      []gap         // in their order
 	past      []pastState   // the states that were asked for last
 	changed   chan struct{} // closed at the next change of any of these fields; may be nil
 	ended     bool          // by close: all watches end, nothing changes any more
@@ -55,8 +54,13 @@ type pastState struct {
 	state    order.List[*item]
 }
 
-// maxPast is how many states of the past are kept.
-const maxPast = 16
+// A gap is what nobody has seen: the states between two versions whose own are known.
+type gap struct{ from, to uint64 }
+
+const (
+	maxPast = 16 // states of the past
+	maxGaps = 16
+)
 
 // begin makes items the state at version, and forgets everything before it. broken says that the
 // versions of before mean nothing any more.
@@ -75,7 +79,7 @@ func (h *history) begin(state order.List[*item], version uint64, broken bool) {
 		e.dropped = true
 	}
 	h.dropped += uint64(len(h.events))
-	h.events, h.bytes, h.past = nil, 0, nil
+	h.events, h.bytes, h.gaps, h.past = nil, 0, nil, nil
 	h.wakeLocked()
 }
 
@@ -93,6 +97,26 @@ func (h *history) suspend() {
 func (h *history) commit(events []*event, version uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.commitLocked(events, version)
+}
+
+// leap is commit for events before which others may have come that leave nothing behind. No version
+// between the present one and version can be asked for then. Whoever has one is not told whether
+// what he has there is gone.
+func (h *history) leap(events []*event, version uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if version > h.here+1 {
+		h.gaps = append(h.gaps, gap{h.here, version})
+	}
+	if len(h.gaps) > maxGaps {
+		h.oldest = max(h.oldest, h.gaps[0].to)
+		h.gaps = slices.Delete(h.gaps, 0, 1)
+	}
+	h.commitLocked(events, version)
+}
+
+func (h *history) commitLocked(events []*event, version uint64) {
 	if len(events) == 0 && version == h.here {
 		return
 	}
@@ -133,11 +157,12 @@ func (h *history) trimLocked() {
 			h.events[n].dropped = true
 			n++
 		}
-		h.oldest = version
+		h.oldest = max(h.oldest, version)
 	}
 	if n == 0 {
 		return
 	}
+	h.gaps = slices.DeleteFunc(h.gaps, func(g gap) bool { return g.to <= h.oldest })
 	h.bytes = bytes
 	h.dropped += uint64(n)
 	clear(h.events[:n])
@@ -194,9 +219,20 @@ func (h *history) foreignLocked(version uint64) bool {
 	return h.own != nil && (version > h.here || !h.own.mine(version))
 }
 
-// missingLocked returns the error for a version that is not from the oldest one to the present one.
+// gapLocked returns the first version after the gap in which version is, or 0 if it is in none.
+func (h *history) gapLocked(version uint64) uint64 {
+	for _, g := range h.gaps {
+		if g.from < version && version < g.to {
+			return g.to
+		}
+	}
+	return 0
+}
+
+// missingLocked returns the error for a version that is not from the oldest one to the present one,
+// or is in a gap.
 func (h *history) missingLocked(version uint64) error {
-	switch oldest := h.oldestLocked(); {
+	switch oldest := max(h.oldestLocked(), h.gapLocked(version)); {
 	case version <= h.replaced:
 		return listopts.Replaced(version, oldest)
 	case version > h.here && h.own == nil:
@@ -217,7 +253,7 @@ func (h *history) present() (state order.List[*item], version uint64, ok bool) {
 // any more, and a timeout with the cause ResourceVersionTooLarge if it is not known yet.
 func (h *history) at(version uint64) (order.List[*item], error) {
 	h.mu.Lock()
-	if h.foreignLocked(version) || version < h.oldestLocked() || version > h.here {
+	if h.foreignLocked(version) || version < h.oldestLocked() || version > h.here || h.gapLocked(version) > 0 {
 		defer h.mu.Unlock()
 		return order.List[*item]{}, h.missingLocked(version)
 	}
@@ -336,7 +372,7 @@ type place struct {
 func (h *history) open(version uint64) (place, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if version < h.oldestLocked() || h.foreignLocked(version) || version > h.here && version <= h.replaced {
+	if version < h.oldestLocked() || h.foreignLocked(version) || h.gapLocked(version) > 0 || version > h.here && version <= h.replaced {
 		return place{}, h.missingLocked(version)
 	}
 	return place{h.era, h.dropped + uint64(h.afterLocked(version)), version}, nil
@@ -374,6 +410,8 @@ func (h *history) read(p place, buf []*event) (reading, error) {
 		return reading{}, listopts.TooOld(p.after, h.oldestLocked())
 	case p.era != h.era:
 		return reading{stale: true, wait: h.waitLocked()}, nil
+	case h.gapLocked(p.after) > 0: // the watch has waited for its version, which was passed unseen
+		return reading{}, h.missingLocked(p.after)
 	}
 	if h.floor != nil {
 		// The collection has forgotten these events, and its watches must not know more than it.
@@ -388,34 +426,6 @@ func (h *history) read(p place, buf []*event) (reading, error) {
 		r.wait, r.ended, r.endWithin = h.waitLocked(), h.ended, h.endWithin
 	}
 	return r, nil
-}
-
-// reach waits until everything up to version is here, for as long as a request may wait. If that
-// takes a while it asks the collection's server, so that a version which no event of the collection
-// will ever have does not keep the client waiting.
-func (s *served) reach(ctx context.Context, version uint64) error {
-	if s.catchUp == nil {
-		return s.waitFor(ctx, version, patience)
-	}
-	if s.waitFor(ctx, version, patience/30) == nil {
-		return nil
-	}
-	asked, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	_, _ = s.catchUp(asked) // if it fails, the version does not come
-	return s.waitFor(ctx, version, patience/30)
-}
-
-// reachedAt returns the state at version, for which it waits as reach does.
-func (s *served) reachedAt(ctx context.Context, version uint64) (order.List[*item], error) {
-	state, err := s.at(version)
-	if !apierrors.IsTimeout(err) {
-		return state, err
-	}
-	if err := s.reach(ctx, version); err != nil {
-		return state, err
-	}
-	return s.at(version)
 }
 
 func newHistory(limits HistoryLimits) *history {

@@ -44,8 +44,8 @@ func TestHistoryModel(t *testing.T) {
 				if bytes != h.bytes || bytes > limits.Bytes || len(h.events) > limits.Events {
 					t.Fatalf("%d events of %d bytes, counted as %d", len(h.events), bytes, h.bytes)
 				}
-				if len(h.past) > maxPast {
-					t.Fatalf("%d states of the past", len(h.past))
+				if len(h.past) > maxPast || len(h.gaps) > maxGaps {
+					t.Fatalf("%d states of the past, %d gaps", len(h.past), len(h.gaps))
 				}
 			},
 		})
@@ -58,6 +58,7 @@ type historyModel struct {
 	now     map[string]*item
 	states  map[uint64]map[string]*item // of each version of this era
 	events  []*event                    // of this era
+	gaps    []gap                       // of this era
 	eras    int
 	watches []*modelWatch
 	// replaced is the newest version of which nobody can tell whether it was given out before the
@@ -90,7 +91,7 @@ func (m *historyModel) begin(t *rapid.T, broken bool) {
 		state.Set(name, i)
 	}
 	m.states = map[uint64]map[string]*item{m.version: maps.Clone(m.now)}
-	m.events = nil
+	m.events, m.gaps = nil, nil
 	m.eras++
 	if broken {
 		for _, w := range m.watches {
@@ -118,11 +119,25 @@ func (m *historyModel) commit(t *rapid.T) {
 		events = append(events, e)
 		m.states[version] = maps.Clone(m.now)
 	}
+	unseen := rapid.IntRange(0, 3).Draw(t, "unseen") == 0
+	if unseen {
+		version += uint64(rapid.IntRange(0, 4).Draw(t, "versions"))
+	}
 	version += uint64(rapid.IntRange(0, 1).Draw(t, "bookmark"))
 	m.states[version] = maps.Clone(m.now)
-	m.version = version
 	m.events = append(m.events, events...)
-	m.h.commit(events, version)
+	if unseen {
+		m.gaps = append(m.gaps, gap{m.version, version})
+		m.h.leap(events, version)
+	} else {
+		m.h.commit(events, version)
+	}
+	m.version = version
+}
+
+// unseen reports whether nobody knows the state at a version, though it is between known ones.
+func (m *historyModel) unseen(version uint64) bool {
+	return slices.ContainsFunc(m.gaps, func(g gap) bool { return g.from < version && version < g.to })
 }
 
 // at returns the state of a version.
@@ -147,7 +162,7 @@ func (m *historyModel) state(t *rapid.T) {
 		if !apierrors.IsTimeout(err) {
 			t.Fatalf("at %d of %d: %v", version, m.version, err)
 		}
-	case version < oldest:
+	case version < oldest || m.unseen(version):
 		if !apierrors.IsResourceExpired(err) {
 			t.Fatalf("at %d of %d: %v", version, m.version, err)
 		}
@@ -168,7 +183,7 @@ func (m *historyModel) state(t *rapid.T) {
 
 // isReplaced reports whether a version is not one of this history, and may be one of a history before.
 func (m *historyModel) isReplaced(version uint64) bool {
-	return version <= m.replaced && (version < m.h.oldestKnown() || version > m.version)
+	return version <= m.replaced && (version < m.h.oldestKnown() || version > m.version || m.unseen(version))
 }
 
 func (m *historyModel) open(t *rapid.T) {
@@ -183,7 +198,7 @@ func (m *historyModel) open(t *rapid.T) {
 	version := m.version + 2 - min(m.version+1, uint64(rapid.IntRange(0, 12).Draw(t, "back")))
 	p, err := m.h.open(version)
 	oldest, replaced := m.h.oldestKnown(), m.isReplaced(version)
-	if (version < oldest || replaced) != (err != nil) || replaced != apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+	if (version < oldest || replaced || m.unseen(version)) != (err != nil) || replaced != apierrors.HasStatusCause(err, listopts.CauseReplaced) {
 		t.Fatalf("open at %d, oldest %d, replaced up to %d: %v", version, oldest, m.replaced, err)
 	}
 	if err == nil {
@@ -210,9 +225,9 @@ func (m *historyModel) read(t *rapid.T) {
 		}
 		m.watches = slices.Delete(m.watches, n, n+1)
 		return
-	case err != nil:
-		if !apierrors.IsResourceExpired(err) || w.place.position >= m.h.dropped {
-			t.Fatal(err)
+	case err != nil || m.unseen(w.from):
+		if !apierrors.IsResourceExpired(err) || w.place.position >= m.h.dropped && !m.unseen(w.from) {
+			t.Fatalf("a watch from %d: %v", w.from, err)
 		}
 		m.watches = slices.Delete(m.watches, n, n+1)
 		return
@@ -269,6 +284,44 @@ func TestOpenAhead(t *testing.T) {
 	}
 	if diff := cmp.Diff([]uint64{9, 10}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Of many gaps the oldest are too old, and none is kept of versions that are too old anyway.
+func TestGaps(t *testing.T) {
+	h := newHistory(HistoryLimits{Events: 3})
+	h.begin(order.List[*item]{}, 7, false)
+	one := func(v uint64) { h.commit([]*event{{version: v, new: &item{path: strconv.FormatUint(v, 10)}}}, v) }
+	for v := uint64(8); v <= 10; v++ {
+		one(v)
+	}
+	for n := uint64(1); n <= maxGaps+2; n++ {
+		h.leap(nil, 10*n+10)
+	}
+	check := func() {
+		t.Helper()
+		if diff := cmp.Diff([]any{maxGaps, uint64(30)}, []any{len(h.gaps), h.oldestKnown()}); diff != "" {
+			t.Error(diff)
+		}
+		for v, want := range map[uint64]bool{9: false, 10: false, 29: false, 30: true, 31: false, 40: true, 41: false, 190: true} {
+			if _, err := h.open(v); (err == nil) != want || err != nil && !apierrors.IsResourceExpired(err) {
+				t.Errorf("a watch from %d: %v", v, err)
+			}
+		}
+	}
+	check()
+	one(191) // and that of 8 is dropped
+	check()
+	for v := uint64(192); v < 200; v++ {
+		one(v)
+	}
+	if n := len(h.gaps); n > 0 {
+		t.Errorf("%d gaps are left", n)
+	}
+	h.leap([]*event{{version: 201, new: &item{path: "201"}}}, 203)
+	h.begin(order.List[*item]{}, 202, true)
+	if _, err := h.open(202); err != nil {
+		t.Errorf("gaps are left of a history before: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"iter"
 	"math"
 	"net/http"
@@ -190,4 +191,32 @@ func (q *request) get() error {
 		return apierrors.NewNotFound(s.groupResource(), q.target.key.Name)
 	}
 	return q.writeItem(http.StatusOK, i)
+}
+
+// reach waits until everything up to version is here, for as long as a request may wait. If that
+// takes a while it asks the collection's server, so that a version which no event of the collection
+// will ever have does not keep the client waiting.
+func (s *served) reach(ctx context.Context, version uint64) error {
+	if s.catchUp == nil {
+		return s.waitFor(ctx, version, patience)
+	}
+	if s.waitFor(ctx, version, patience/30) == nil {
+		return nil
+	}
+	asked, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, _ = s.catchUp(asked) // if it fails, the version does not come
+	return s.waitFor(ctx, version, patience/30)
+}
+
+// reachedAt returns the state at version, for which it waits as reach does.
+func (s *served) reachedAt(ctx context.Context, version uint64) (order.List[*item], error) {
+	state, err := s.at(version)
+	if !apierrors.IsTimeout(err) {
+		return state, err
+	}
+	if err := s.reach(ctx, version); err != nil {
+		return state, err
+	}
+	return s.at(version)
 }

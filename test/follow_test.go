@@ -114,6 +114,37 @@ func TestFollowProgress(t *testing.T) {
 	})
 }
 
+// A heardUnseen is a heard that is told of relists without differences.
+type heardUnseen struct{ heard }
+
+func (h *heardUnseen) Unseen() { h.add("unseen") }
+
+// TestFollowUnseen: whoever wants to know is told that a list shows no differences, since something may have come and gone.
+func TestFollowUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1))
+		inf := run(t, m, nil)
+		f := new(heardUnseen)
+		following(t, inf, f)
+		f.mustBe(t, "begin 2 a1", "progress 2")
+		m.Fail(errors.New("away"))
+		create(t, m, "b", 1)
+		remove(t, m, "b")
+		m.Compact()
+		m.Fail(nil)
+		sleep(time.Minute)
+		f.mustBe(t, "unseen", "progress 4")
+		create(t, m, "c", 1)
+		f.mustBe(t, "added c1", "progress 5")
+		m.Fail(errors.New("away"))
+		remove(t, m, "c")
+		m.Compact()
+		m.Fail(nil)
+		sleep(time.Minute)
+		f.mustBe(t, "begin 6 a1", "progress 6")
+	})
+}
+
 // TestFollowRelist: after a relist with differences another history begins, and nothing of the relist is passed on.
 func TestFollowRelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

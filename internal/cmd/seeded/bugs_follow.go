@@ -4,6 +4,10 @@ package main
 var followBugs = []bug{
 	{name: "follow: no Begin after a relist", run: "TestFollow", edits: one(hubFile,
 		"		h.era.relists++\n", "			_ = h.era.relists\n")},
+	{name: "follow: a relist without differences is not told", run: "TestFollow", edits: one(hubFile,
+		"		h.unseen++\n", "		h.unseen += 0\n")},
+	{name: "follow: every version without a change is told as a relist", run: "TestFollow", edits: one(collectionFile,
+		"ok && to.unseen != at.unseen {", "ok {")},
 	{name: "follow: a relist's changes are told before Begin", run: "TestFollow", edits: one(collectionFile,
 		"begin.position, func(Delta[T]) {})", "begin.position, f.Change)")},
 	{name: "follow: a Begin after every relist", run: "TestFollow", edits: one(hubFile,
