@@ -58,8 +58,8 @@ type pastState struct {
 type gap struct{ from, to uint64 }
 
 const (
-	maxPast = 16 // states of the past
-	maxGaps = 16
+	maxPast = 16 // how many states of the past are kept
+	maxGaps = 16 // how many gaps are; versions before the others are too old
 )
 
 // begin makes items the state at version, and forgets everything before it. broken says that the
@@ -100,9 +100,9 @@ func (h *history) commit(events []*event, version uint64) {
 	h.commitLocked(events, version)
 }
 
-// leap is commit for events before which others may have come that leave nothing behind. No version
-// between the present one and version can be asked for then. Whoever has one is not told whether
-// what he has there is gone.
+// leap is commit where others may have come before events that have left nothing behind, of objects
+// that were created and deleted. The versions from the present one to version are a gap then: a client
+// that is at one of them may have such an object.
 func (h *history) leap(events []*event, version uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -368,7 +368,7 @@ type place struct {
 
 // open returns the place of a watch that begins after version. A version that is not here yet is
 // fine: nothing is sent until it is passed. The error is 410 if what came after version is not
-// known any more, or if version may be of a history that was replaced.
+// known, be it any more or in a gap, or if version may be of a history that was replaced.
 func (h *history) open(version uint64) (place, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
