@@ -360,7 +360,7 @@ func TestUnseen(t *testing.T) {
 		other := m.ResourceVersion()
 		put(b.t, m.Create, "c", 1)
 		behind.want(b.t, "ADDED c "+versionOf(m, "c"))
-		b.watch("resourceVersion=" + other).want(b.t, "ADDED c "+versionOf(m, "c"))
+		b.watch("resourceVersion="+other).want(b.t, "ADDED c "+versionOf(m, "c"))
 	})
 }
 
