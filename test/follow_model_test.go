@@ -55,6 +55,8 @@ type modelFollower struct {
 	told     int                // epochs that it was told of since the last settle
 	settled  bool               // it was there at the last settle
 	upto     int                // no change of content is newer
+	heard    map[int]bool       // the versions of the changes since the last Progress
+	unseen   bool               // it was told since then that it may have missed what came and went, or of a new content
 	progress int
 	begins   int
 }
@@ -88,7 +90,13 @@ func (f *modelFollower) Begin(snap *lw.Snapshot[*Widget], epoch bool) {
 		f.content[w.Name] = w
 	}
 	// While a widget is set aside the content is newer than its version says.
-	f.upto, f.due = f.w.highest, true
+	f.upto, f.due, f.unseen = f.w.highest, true, true
+}
+
+func (f *modelFollower) Unseen() {
+	defer f.lock()()
+	f.unseen = true
+	f.w.seen["unseen"]++
 }
 
 func (f *modelFollower) Change(d lw.Delta[*Widget]) {
@@ -106,6 +114,7 @@ func (f *modelFollower) Change(d lw.Delta[*Widget]) {
 		f.content[name] = d.New
 	}
 	f.upto, f.due = max(f.upto, number(d.ResourceVersion)), true
+	f.heard[number(d.ResourceVersion)] = true
 }
 
 func (f *modelFollower) Progress(version string) {
@@ -114,9 +123,17 @@ func (f *modelFollower) Progress(version string) {
 	if !f.due && version == f.version {
 		w.failLocked("Progress(%s) a second time", version)
 	}
-	f.version, f.due = version, false
-	f.progress++
 	v := number(version)
+	if !f.unseen && !w.broken && len(w.epochs) == 1 {
+		for missed := number(f.version) + 1; missed <= v; missed++ {
+			if is, noted := w.epochs[0][missed]; noted && !maps.Equal(is, w.epochs[0][missed-1]) && !f.heard[missed] {
+				w.failLocked("from %s to %s nothing was told of the change at %d", f.version, version, missed)
+			}
+		}
+	}
+	f.version, f.due, f.unseen = version, false, false
+	clear(f.heard)
+	f.progress++
 	if w.broken && v < f.upto {
 		for name, is := range f.content {
 			if !w.everLocked(name, is.Size) {
@@ -222,7 +239,7 @@ func (w *followWorld) Bookmark(*rapid.T) { w.memory.Bookmark() }
 
 func (w *followWorld) Disconnect(*rapid.T) { w.memory.Disconnect() }
 
-// Relist has the informer list anew: with differences, or without.
+// Relist has the informer list anew: with differences, or without, where something may have come and gone.
 func (w *followWorld) Relist(t *rapid.T) {
 	w.memory.Fail(errors.New("away"))
 	if rapid.Bool().Draw(t, "differences") {
@@ -237,6 +254,12 @@ func (w *followWorld) Relist(t *rapid.T) {
 			w.memory.Create(widget("other", w.size))
 		}
 		w.noteLocked()
+		if rapid.Bool().Draw(t, "come and go") {
+			w.memory.Create(widget("gone", 1))
+			w.noteLocked()
+			w.memory.Delete(key("gone"))
+			w.noteLocked()
+		}
 		w.mu.Unlock()
 	}
 	w.memory.Compact()
@@ -286,7 +309,7 @@ func (w *followWorld) Sleep(t *rapid.T) {
 // Follow adds a follower, which may be slow.
 func (w *followWorld) Follow(t *rapid.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &modelFollower{w: w, cancel: cancel, ended: make(chan error, 1), pause: func() time.Duration { return 0 }}
+	f := &modelFollower{w: w, cancel: cancel, ended: make(chan error, 1), heard: map[int]bool{}, pause: func() time.Duration { return 0 }}
 	if rapid.Bool().Draw(t, "slow") {
 		n, every := 0, rapid.IntRange(1, 4).Draw(t, "every")
 		pause := time.Duration(rapid.IntRange(1, 20_000).Draw(t, "ms")) * time.Millisecond
@@ -414,7 +437,7 @@ func TestFollowModel(t *testing.T) {
 		})
 	}
 	t.Log(histories, seen)
-	for _, what := range []string{"broken", "relist", "rewind", "epochs", "caught up", "progress", "begins"} {
+	for _, what := range []string{"broken", "relist", "rewind", "epochs", "caught up", "progress", "begins", "unseen"} {
 		if histories >= 500 && seen[what] == 0 {
 			t.Errorf("in %d histories there was no %s", histories, what)
 		}
