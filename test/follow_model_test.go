@@ -24,14 +24,16 @@ type followWorld struct {
 	inf    *lw.Informer[*Widget]
 	stop   func()
 	ran    chan error
-	seen   map[string]int
 
 	mu        sync.Mutex
-	epochs    []map[int]map[string]int // of each epoch of the server the sizes of its widgets, by version; guarded by mu, as all below
+	seen      map[string]int           // what the histories had, so that a rare thing is not missing from all of them
+	epochs    []map[int]map[string]int // of each epoch of the server the sizes of its widgets, by version
 	highest   int                      // the highest version of all epochs
 	broken    bool                     // there was a widget of a negative size
 	failed    string                   // what is wrong
 	followers []*modelFollower
+
+	// The test's goroutine alone has these.
 
 	breaks   bool // widgets may be broken
 	down     bool
@@ -165,6 +167,13 @@ func (f *modelFollower) Progress(version string) {
 	w.failLocked("what was told at %s is not what the server had (-want +got):\n%s", version, diffs)
 }
 
+// saw counts that a history has had it.
+func (w *followWorld) saw(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[what]++
+}
+
 // everLocked reports whether the widget ever had that size.
 func (w *followWorld) everLocked(name string, size int) bool {
 	for _, states := range w.epochs {
@@ -210,7 +219,7 @@ func (w *followWorld) Write(t *rapid.T) {
 		size := w.size
 		if w.breaks && rapid.IntRange(0, 5).Draw(t, "break") == 0 {
 			size = -size
-			w.seen["broken"]++
+			w.saw("broken")
 		}
 		w.mu.Lock()
 		is, there := w.memory.Get(key(name))
@@ -265,7 +274,7 @@ func (w *followWorld) Relist(t *rapid.T) {
 	w.memory.Compact()
 	w.memory.Fail(nil)
 	w.down = false
-	w.seen["relist"]++
+	w.saw("relist")
 }
 
 // Fail has the server refuse all requests, or ends that.
@@ -299,7 +308,7 @@ func (w *followWorld) Rewind(t *rapid.T) {
 	w.epochs = append(w.epochs, next)
 	w.mu.Unlock()
 	time.Sleep(10 * time.Minute)
-	w.seen["rewind"]++
+	w.saw("rewind")
 }
 
 func (w *followWorld) Sleep(t *rapid.T) {
@@ -347,10 +356,10 @@ func (w *followWorld) CatchUp(t *rapid.T) {
 	before := number(w.memory.ResourceVersion())
 	version, err := w.inf.CatchUp(ctx)
 	if err != nil {
-		w.seen["not caught up"]++
+		w.saw("not caught up")
 		return
 	}
-	w.seen["caught up"]++
+	w.saw("caught up")
 	if now := number(w.inf.Store().ResourceVersion()); number(version) < before || now < before {
 		t.Fatalf("CatchUp returned %s, and the store is at %d, but the server was at %d", version, now, before)
 	}
@@ -372,6 +381,8 @@ func (w *followWorld) Settle(t *rapid.T) {
 	synctest.Wait()
 	w.compare(t)
 	now := w.inf.Status().Epoch
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, f := range w.followers {
 		if f.settled && (f.told > 0) != (now != w.believed) || f.told > now-w.believed {
 			t.Fatalf("a follower was told of %d epochs, and there were %d", f.told, now-w.believed)
