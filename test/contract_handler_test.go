@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/witness"
+	"github.com/go-lw/lw/internal/judge"
 )
 
 // What the contract says of handlers.
@@ -26,7 +26,7 @@ func TestOneStoryPerObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory[*Widget]()
 		inf := lw.NewInformer(m, nil)
-		stories := []*witness.Story[*Widget]{newStory(t), newStory(t), newStory(t)}
+		stories := []*judge.Story[*Widget]{newStory(t), newStory(t), newStory(t)}
 		slow := stories[1].Handler()
 		add := slow.Add
 		slow.Add = func(w *Widget) { time.Sleep(time.Second); add(w) }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/witness"
+	"github.com/go-lw/lw/internal/judge"
 )
 
 // A Widget is a type of a user's own: Meta makes it an Object.
@@ -235,12 +235,12 @@ func (c *calls) sorted(t *testing.T, want ...string) {
 }
 
 // newStory returns a check of what a handler is told, which fails t.
-func newStory(t *testing.T) *witness.Story[*Widget] {
-	return witness.NewStory[*Widget](func(err error) { t.Error(err) })
+func newStory(t *testing.T) *judge.Story[*Widget] {
+	return judge.NewStory[*Widget](func(err error) { t.Error(err) })
 }
 
 // mustAddUp checks that what a handler was told adds up to objects of these sizes.
-func mustAddUp(t *testing.T, s *witness.Story[*Widget], want map[lw.Key]int) {
+func mustAddUp(t *testing.T, s *judge.Story[*Widget], want map[lw.Key]int) {
 	t.Helper()
 	got := map[lw.Key]int{}
 	for k, w := range s.Objects() {

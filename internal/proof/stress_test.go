@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/witness"
+	"github.com/go-lw/lw/internal/judge"
 )
 
 // TestStress lets real goroutines at one informer, for the race detector and for what no bubble
@@ -62,7 +62,7 @@ func TestStress(t *testing.T) {
 type stress struct {
 	t      *testing.T
 	server *lw.Memory[*Part]
-	truth  *witness.Truth
+	truth  *judge.Truth
 	inf    *lw.Informer[*Part]
 	all    *lw.Index[string, *Part] // everything under one key
 	names  atomic.Int64
@@ -75,7 +75,7 @@ type stress struct {
 
 func newStress(t *testing.T) *stress {
 	s := &stress{t: t, server: lw.NewMemory[*Part](), kept: map[*Part]uint64{}}
-	s.truth = witness.New(1, 1<<20)
+	s.truth = judge.New(1, 1<<20)
 	for i := range 300 {
 		s.put(strconv.Itoa(i), i)
 	}
@@ -95,10 +95,10 @@ func newStress(t *testing.T) *stress {
 }
 
 func hashPart(p *Part) uint64 {
-	return witness.Hash(p.Namespace, p.Name, string(p.UID), p.ResourceVersion, p.Group, strconv.Itoa(p.Size))
+	return judge.Hash(p.Namespace, p.Name, string(p.UID), p.ResourceVersion, p.Group, strconv.Itoa(p.Size))
 }
 
-func stateOf(parts iter.Seq[*Part]) (state witness.State) {
+func stateOf(parts iter.Seq[*Part]) (state judge.State) {
 	for p := range parts {
 		state.Add(hashPart(p))
 	}
@@ -255,7 +255,7 @@ func (s *stress) keep(p *Part) {
 
 // handlers come, are told for a while, and go. Some are slow, some are removed by themselves.
 func (s *stress) handlers(ctx context.Context) {
-	story := witness.NewStory[*Part](s.must)
+	story := judge.NewStory[*Part](s.must)
 	slow, own := rand.IntN(3) == 0, rand.IntN(2) == 0
 	var reg *lw.Registration
 	ready := make(chan struct{})
@@ -292,7 +292,7 @@ func (s *stress) handlers(ctx context.Context) {
 func (s *stress) events(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, rand.N(100*time.Millisecond))
 	defer cancel()
-	story := witness.NewStory[*Part](s.must)
+	story := judge.NewStory[*Part](s.must)
 	for ev := range s.inf.Events(ctx) {
 		story.Tell(ev)
 	}
@@ -316,7 +316,7 @@ func (s *stress) settle() {
 	s.server.Fail(nil)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	story := witness.NewStory[*Part](s.must)
+	story := judge.NewStory[*Part](s.must)
 	reg := s.inf.AddHandler(story.Handler())
 	version, want, _ := s.truth.Now()
 	if err := errors.Join(
@@ -330,7 +330,7 @@ func (s *stress) settle() {
 	}
 	reg.Remove()
 	<-reg.Done()
-	for name, got := range map[string]witness.State{
+	for name, got := range map[string]judge.State{
 		"store": stateOf(s.inf.Store().All()), "index": stateOf(s.all.Lookup("all")), "handler": story.State(hashPart),
 	} {
 		if got != want {

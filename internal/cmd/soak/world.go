@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
-	"github.com/go-lw/lw/internal/witness"
+	"github.com/go-lw/lw/internal/judge"
 )
 
 // A Thing is an object of the servers.
@@ -33,7 +33,7 @@ type Thing struct {
 
 // hash returns the hash of all fields of t.
 func hash(t *Thing) uint64 {
-	return witness.Hash(t.Namespace, t.Name, string(t.UID), t.ResourceVersion, strconv.Itoa(t.Spec.Size), t.Spec.Text)
+	return judge.Hash(t.Namespace, t.Name, string(t.UID), t.ResourceVersion, strconv.Itoa(t.Spec.Size), t.Spec.Text)
 }
 
 // shape is the size of a world, and how fast things happen in it.
@@ -52,7 +52,7 @@ type world struct {
 	rnd    *rand.Rand // used only by the goroutine that calls step
 	server *apiserver.Server
 	things *apiserver.Collection
-	truth  *witness.Truth
+	truth  *judge.Truth
 	inf    *lw.Informer[*Thing]
 	other  *lw.Informer[*Thing] // follows the same server; its handler blocks until the end
 	sizes  *lw.Index[int, *Thing]
@@ -72,7 +72,7 @@ type world struct {
 
 // A handler of inf, with its story. Each call first waits for the gate.
 type handler struct {
-	*witness.Story[*Thing]
+	*judge.Story[*Thing]
 	reg    *lw.Registration
 	gate   atomic.Pointer[chan struct{}] // calls go on when this channel is closed
 	closed bool
@@ -85,7 +85,7 @@ func newWorld(rnd *rand.Rand, sh shape, tally *tally, trace func(string, ...any)
 		Window:    2000,
 	})
 	w.things = w.server.Collection("things")
-	w.truth = witness.New(w.server.Line.Version(), 4000)
+	w.truth = judge.New(w.server.Line.Version(), 4000)
 	for range rnd.IntN(sh.names + 1) {
 		w.put()
 	}
@@ -246,7 +246,7 @@ func (w *world) read(rnd *rand.Rand) {
 	}
 }
 
-func stateOf(things iter.Seq[*Thing]) (state witness.State) {
+func stateOf(things iter.Seq[*Thing]) (state judge.State) {
 	for t := range things {
 		state.Add(hash(t))
 	}
@@ -258,7 +258,7 @@ func (w *world) addHandler() {
 	if len(w.handlers) >= 6 {
 		w.removeHandler()
 	}
-	h := &handler{Story: witness.NewStory[*Thing](w.fail)}
+	h := &handler{Story: judge.NewStory[*Thing](w.fail)}
 	if _, _, epoch := w.truth.Now(); epoch > 0 {
 		h.Rewound()
 	}

@@ -1,24 +1,24 @@
-package witness_test
+package judge_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/go-lw/lw/internal/witness"
+	"github.com/go-lw/lw/internal/judge"
 )
 
 // history is a at 2, b at 3, a again at 5, b gone at 7.
-func history() (*witness.Truth, map[uint64]witness.State) {
-	a, b, a2 := witness.Hash("a", "1"), witness.Hash("b", "1"), witness.Hash("a", "2")
-	truth := witness.New(1, 100)
+func history() (*judge.Truth, map[uint64]judge.State) {
+	a, b, a2 := judge.Hash("a", "1"), judge.Hash("b", "1"), judge.Hash("a", "2")
+	truth := judge.New(1, 100)
 	for _, w := range []struct {
 		key           string
 		version, hash uint64
 	}{{"a", 2, a}, {"b", 3, b}, {"a", 0, a}, {"a", 5, a2}, {"b", 7, 0}} {
 		truth.Write(w.key, func() (uint64, uint64) { return w.version, w.hash })
 	}
-	return truth, map[uint64]witness.State{
-		1: 0, 2: witness.State(a), 3: witness.State(a + b), 5: witness.State(a2 + b), 7: witness.State(a2),
+	return truth, map[uint64]judge.State{
+		1: 0, 2: judge.State(a), 3: judge.State(a + b), 5: judge.State(a2 + b), 7: judge.State(a2),
 	}
 }
 

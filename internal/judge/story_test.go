@@ -1,18 +1,18 @@
-package witness_test
+package judge_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/witness"
+	"github.com/go-lw/lw/internal/judge"
 )
 
 func TestStory(t *testing.T) {
 	a2 := &lw.Meta{Name: "a", UID: "1", ResourceVersion: "2"}
 	a5 := &lw.Meta{Name: "a", UID: "1", ResourceVersion: "5"}
 	other := &lw.Meta{Name: "a", UID: "2", ResourceVersion: "9"}
-	type story = *witness.Story[*lw.Meta]
+	type story = *judge.Story[*lw.Meta]
 	for name, tc := range map[string]struct {
 		tell func(s story)
 		err  string
@@ -31,7 +31,7 @@ func TestStory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			s := witness.NewStory[*lw.Meta](func(err error) { got = append(got, err.Error()) })
+			s := judge.NewStory[*lw.Meta](func(err error) { got = append(got, err.Error()) })
 			tc.tell(s)
 			if text := strings.Join(got, "; "); (text == "") != (tc.err == "") || !strings.Contains(text, tc.err) {
 				t.Errorf("error %q, want %q", text, tc.err)
@@ -44,7 +44,7 @@ func TestWhatAStoryAddsUpTo(t *testing.T) {
 	a := &lw.Meta{Name: "a", UID: "1", ResourceVersion: "2"}
 	a2 := &lw.Meta{Name: "a", UID: "1", ResourceVersion: "3"}
 	b := &lw.Meta{Name: "b", UID: "2", ResourceVersion: "4"}
-	s := witness.NewStory[*lw.Meta](func(err error) { t.Error(err) })
+	s := judge.NewStory[*lw.Meta](func(err error) { t.Error(err) })
 	h := s.Handler()
 	h.Add(a)
 	h.Update(a, a2)
@@ -54,8 +54,8 @@ func TestWhatAStoryAddsUpTo(t *testing.T) {
 	if got := s.Objects(); len(got) != 1 || got[lw.KeyOf(a)] != a2 {
 		t.Errorf("objects %v, want %v", got, a2)
 	}
-	hash := func(m *lw.Meta) uint64 { return witness.Hash(m.ResourceVersion) }
-	if got, want := s.State(hash), witness.State(hash(a2)); got != want {
+	hash := func(m *lw.Meta) uint64 { return judge.Hash(m.ResourceVersion) }
+	if got, want := s.State(hash), judge.State(hash(a2)); got != want {
 		t.Errorf("state %d, want %d", got, want)
 	}
 	if got := s.Calls(); got != 5 {

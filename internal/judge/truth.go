@@ -1,7 +1,7 @@
-// Package witness checks, while a test runs, what concurrent readers and handlers see of a
+// Package judge checks, while a test runs, what concurrent readers and handlers see of a
 // collection against what was written to it. It keeps one hash for each state of the collection
 // instead of the objects, so it can follow a server for hours.
-package witness
+package judge
 
 import (
 	"errors"
@@ -71,7 +71,7 @@ func (t *Truth) Write(key string, write func() (version, hash uint64)) (version 
 	}
 	last := len(t.versions) - 1
 	if version <= t.versions[last] {
-		panic(fmt.Sprintf("witness: version %d written after %d", version, t.versions[last]))
+		panic(fmt.Sprintf("judge: version %d written after %d", version, t.versions[last]))
 	}
 	t.versions = append(t.versions, version)
 	t.sums = append(t.sums, t.sums[last]-t.objects[key]+hash)
