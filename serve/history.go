@@ -219,6 +219,14 @@ func (h *history) foreignLocked(version uint64) bool {
 	return h.own != nil && (version > h.here || !h.own.mine(version))
 }
 
+// doubts reports whether version, which is not here, may be of a history that was replaced, or may be
+// one to which the server has come again since.
+func (h *history) doubts(version uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.begun && h.own == nil && version > h.here && version <= h.replaced
+}
+
 // gapLocked returns the first version after the gap in which version is, or 0 if it is in none.
 func (h *history) gapLocked(version uint64) uint64 {
 	for _, g := range h.gaps {

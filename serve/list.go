@@ -209,8 +209,43 @@ func (s *served) reach(ctx context.Context, version uint64) error {
 	return s.waitFor(ctx, version, patience/30)
 }
 
+// maxOlder is how often the server must say that it is older than a version for that to be believed.
+// One of its replicas may lag. An informer believes an older list as late.
+const maxOlder = 3
+
+// resolve returns when no doubt is left to which history version belongs: it is here, or the server
+// has not come to it since its history was replaced. A client that was told of a replaced history
+// without need would go back to what is here.
+func (s *served) resolve(ctx context.Context, version uint64) error {
+	for range maxOlder {
+		if s.catchUp == nil || !s.doubts(version) {
+			return nil
+		}
+		asked, cancel := context.WithTimeout(ctx, patience)
+		text, err := s.catchUp(asked)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			return errNotFresh(err)
+		}
+		if err != nil {
+			return err
+		}
+		now, err := listopts.ParseVersion(text)
+		if err != nil {
+			return errNotFresh(err)
+		}
+		if now >= version {
+			return s.waitFor(ctx, version, patience)
+		}
+	}
+	return nil
+}
+
 // reachedAt returns the state at version, for which it waits as reach does.
 func (s *served) reachedAt(ctx context.Context, version uint64) (order.List[*item], error) {
+	if err := s.resolve(ctx, version); err != nil {
+		return order.List[*item]{}, err
+	}
 	state, err := s.at(version)
 	if !apierrors.IsTimeout(err) {
 		return state, err

@@ -102,6 +102,9 @@ func (q *request) open() (*watcher, initialEvents, error) {
 	initial.send = streamed || opts.SendInitialEvents == nil && version == 0
 	initial.bookmark = streamed && w.bookmarks
 	if !initial.send && version > 0 {
+		if err := s.resolve(ctx, version); err != nil {
+			return nil, initial, err
+		}
 		w.place, err = s.open(version)
 		return w, initial, err
 	}
