@@ -5,7 +5,7 @@ import "strings"
 // An equivalent is a mutant that somebody has looked at and that changes nothing that a test may
 // look at.
 type equivalent struct {
-	file     string // from the module's root
+	file     string // from the root of the repository
 	function string
 	was, is  string // as the report prints them; is "": removed
 	why      string

@@ -18,6 +18,7 @@ type pkg struct {
 	dir     string
 	name    string
 	root    string // of the module
+	folder  string // of the module, from the root of the repository; "": it is the root's
 	fset    *token.FileSet
 	files   []*source
 	types   *types.Package
@@ -29,13 +30,15 @@ type pkg struct {
 // A source is one file of a package.
 type source struct {
 	pkg  *pkg
-	name string // from the module's root
+	name string // from the root of the repository
 	path string
 	text string
 	tree *ast.File
 	// sites are the places that mutants change.
 	sites []*site
 }
+
+const rootModule = "github.com/go-lw/lw"
 
 // load parses packages and finds the types of all that is in them.
 func load(patterns []string) ([]*pkg, error) {
@@ -51,6 +54,7 @@ func load(patterns []string) ([]*pkg, error) {
 	var out []*pkg
 	for _, l := range wanted {
 		p := &pkg{path: l.ImportPath, dir: l.Dir, name: l.Name, root: l.Module.Dir, fset: token.NewFileSet()}
+		p.folder = strings.TrimPrefix(strings.TrimPrefix(l.Module.Path, rootModule), "/")
 		p.imports = golist.Importer(p.fset, deps)
 		for _, name := range l.GoFiles {
 			if err := p.read(name); err != nil {
@@ -84,6 +88,7 @@ func (p *pkg) read(name string) error {
 	if f.name, err = filepath.Rel(p.root, f.path); err != nil {
 		return err
 	}
+	f.name = filepath.Join(p.folder, f.name)
 	f.tree, err = parser.ParseFile(p.fset, f.path, data, parser.ParseComments|parser.SkipObjectResolution)
 	p.files = append(p.files, f)
 	return err

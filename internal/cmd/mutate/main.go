@@ -5,6 +5,7 @@
 //	go run ./internal/cmd/mutate -sample 100 -seed 7           # 100 of each package, by this seed
 //	go run ./internal/cmd/mutate -package . -file reflector_watch.go
 //	go run ./internal/cmd/mutate -package . -mutant 1234       # one, with what the tests print
+//	go run ./internal/cmd/mutate -in websocket -package .      # a package of a nested module
 //
 // All mutants of a run are compiled into each test binary at once, and an environment variable
 // switches one of them on: nothing is compiled per mutant. A first run of each test tells which
@@ -24,6 +25,7 @@ import (
 )
 
 type options struct {
+	folder   string
 	packages string
 	file     string
 	match    string
@@ -41,6 +43,7 @@ type options struct {
 
 func main() {
 	var o options
+	flag.StringVar(&o.folder, "in", ".", "`folder` of the module that the packages are of")
 	flag.StringVar(&o.packages, "package", ". ./internal/table ./internal/decode", "packages to mutate, with spaces between them")
 	flag.StringVar(&o.file, "file", "", "only files whose path matches this `expression`")
 	flag.StringVar(&o.match, "match", "", "only mutants whose line, as -list prints it, matches this `expression`")
@@ -71,6 +74,9 @@ func run(o options) error {
 		return err
 	}
 	start := time.Now()
+	if err := os.Chdir(o.folder); err != nil {
+		return err
+	}
 	packages, err := load(strings.Fields(o.packages))
 	if err != nil {
 		return err
