@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -78,5 +79,6 @@ func includeObject(value string) (metav1.IncludeObjectPolicy, error) {
 	case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
 		return p, nil
 	}
-	return "", fmt.Errorf("invalid includeObject %q: it is None, Metadata or Object", value)
+	return "", apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: includeObject: Invalid value: %q: "+
+		"must be 'Metadata', 'Object', 'None', or empty", value))
 }

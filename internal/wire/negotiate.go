@@ -22,12 +22,16 @@ const (
 )
 
 // Negotiate returns the format that an Accept header prefers among those that has reports, as
-// kube-apiserver understands the header. It must have whole objects in JSON, which is the answer to
-// a request without the header. The error is NotAcceptable if there is no format that the header
-// accepts; the format is JSON then, as that of the error.
+// kube-apiserver understands the header. A request without the header accepts everything; it gets
+// whole objects in JSON, or in another encoding if they cannot be had in JSON. The error is
+// NotAcceptable if there is no format that the header accepts; the format is JSON then, as that of
+// the error.
 func Negotiate(accept string, want Want, has func(Format) bool) (Format, error) {
 	if accept == "" {
-		return Format{}, nil
+		if has(Format{}) {
+			return Format{}, nil
+		}
+		accept = "*/*"
 	}
 	for _, c := range parseAccept(accept) {
 		for _, encoding := range []Encoding{JSON, Protobuf, CBOR} {
@@ -45,13 +49,13 @@ func Negotiate(accept string, want Want, has func(Format) bool) (Format, error) 
 			return Format{encoding, shape}, nil
 		}
 	}
-	text := "only the following media types are accepted: " + typeJSON
-	for _, f := range []Format{{Protobuf, Full}, {CBOR, Full}} {
+	var types []string
+	for _, f := range []Format{{JSON, Full}, {Protobuf, Full}, {CBOR, Full}} {
 		if has(f) {
-			text += ", " + f.ContentType(false)
+			types = append(types, f.ContentType(false))
 		}
 	}
-	return Format{}, notAcceptable(text)
+	return Format{}, notAcceptable("only the following media types are accepted: " + strings.Join(types, ", "))
 }
 
 // notAcceptable is 406: the answer to an Accept header that names nothing that the server has.

@@ -106,6 +106,23 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
+// Who passes on what he cannot decode may have nothing in JSON. A client that does not say what it
+// accepts then gets what there is.
+func TestNegotiateWithoutJSON(t *testing.T) {
+	proto := wire.Format{Encoding: wire.Protobuf}
+	for _, tt := range []struct {
+		accept string
+		refuse bool
+	}{{"", false}, {"*/*", false}, {typeProto, false}, {typeJSON, true}, {typeCBOR, true}, {typeJSON + "," + typeProto, false}} {
+		got, err := wire.Negotiate(tt.accept, wire.WantList, func(f wire.Format) bool { return f == proto })
+		if want := "only the following media types are accepted: " + typeProto; tt.refuse && (err == nil || err.Error() != want) {
+			t.Errorf("%q: %v, want %s", tt.accept, err, want)
+		} else if !tt.refuse && (err != nil || got != proto) {
+			t.Errorf("%q: %v %v", tt.accept, got, err)
+		}
+	}
+}
+
 func TestContentType(t *testing.T) {
 	for f, want := range map[wire.Format][2]string{
 		{}:                        {typeJSON, typeJSON},

@@ -29,6 +29,7 @@ type options struct {
 	packages string
 	file     string
 	match    string
+	tests    string
 	sample   int
 	seed     uint64
 	only     int
@@ -47,6 +48,7 @@ func main() {
 	flag.StringVar(&o.packages, "package", ". ./internal/table ./internal/decode", "packages to mutate, with spaces between them")
 	flag.StringVar(&o.file, "file", "", "only files whose path matches this `expression`")
 	flag.StringVar(&o.match, "match", "", "only mutants whose line, as -list prints it, matches this `expression`")
+	flag.StringVar(&o.tests, "tests", "", "of the packages that are built from those, only the tests of those that match this `expression`")
 	flag.IntVar(&o.sample, "sample", 0, "so many mutants of each package; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 1, "which sample")
 	flag.IntVar(&o.only, "mutant", 0, "only the mutant of this `number`, with what the tests print")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -148,9 +149,15 @@ func (w *workshop) dependents() error {
 	if w.opts.own {
 		return nil
 	}
+	tests, err := regexp.Compile(w.opts.tests)
+	if err != nil {
+		return err
+	}
 	others := make([]string, 0, len(byPath))
 	for path := range byPath {
-		others = append(others, path)
+		if tests.MatchString(path) {
+			others = append(others, path)
+		}
 	}
 	slices.Sort(others)
 	for _, path := range others {

@@ -1,0 +1,221 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+const oneWidget = "/apis/example.io/v1/namespaces/n/widgets/a"
+
+// What a client asks the rows of a table to have beside the cells, they have; what is no such thing
+// is refused as kube-apiserver does.
+func TestIncludeObject(t *testing.T) {
+	r := widgets
+	r.Columns = []serve.Column[*Widget]{
+		{Name: "Size", Value: func(w *Widget) serve.Cell { return serve.Int(w.Size) }},
+		{Name: "Even", Type: "boolean", Description: "whether it is", Wide: true, Value: func(w *Widget) serve.Cell { return serve.Bool(w.Size%2 == 0) }},
+	}
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		b.memory(lw.NewMemory(newWidget(name("a"), 3)), r)
+		for include, want := range map[string]string{
+			"":                        `{"kind":"PartialObjectMetadata"`,
+			"?includeObject=Metadata": `{"kind":"PartialObjectMetadata"`,
+			"?includeObject=Object":   `{"kind":"Widget"`,
+			"?includeObject=None":     `null`,
+		} {
+			for _, p := range []string{path, oneWidget} {
+				code, body := b.do("GET", p+include, "", "Accept", asTable)
+				var table metav1.Table
+				if err := json.Unmarshal([]byte(body), &table); err != nil || code != http.StatusOK || len(table.Rows) != 1 {
+					t.Fatalf("%s: %d %v %s", include, code, err, body)
+				}
+				if !strings.Contains(body, `"object":`+want) {
+					t.Errorf("%s: %s, want an object that begins %s", include, body, want)
+				}
+				if diff := cmp.Diff([]any{"a", 3.0, false, "<unknown>"}, table.Rows[0].Cells); diff != "" {
+					t.Errorf("%s: %s", include, diff)
+				}
+				columns := []metav1.TableColumnDefinition{{Name: "Size", Type: "string"}, {Name: "Even", Type: "boolean", Description: "whether it is", Priority: 1}}
+				if diff := cmp.Diff(columns, table.ColumnDefinitions[1:3]); diff != "" {
+					t.Errorf("%s: %s", include, diff)
+				}
+			}
+		}
+		for _, p := range []string{path + "?", oneWidget + "?", path + "?watch=1&"} {
+			code, body := b.do("GET", p+"includeObject=All", "", "Accept", asTable)
+			if code != http.StatusBadRequest || !strings.Contains(body, `Unable to convert to Table as requested: includeObject: Invalid value: \"All\"`) {
+				t.Errorf("%s: %d %s", p, code, body)
+			}
+		}
+	})
+}
+
+// A deletion that is refused deletes nothing.
+func TestDeleteRefused(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, widgets)
+		for _, tt := range []struct {
+			body string
+			code int
+			text string
+		}{
+			{`{"dryRun":["All"]}`, http.StatusBadRequest, "dryRun is not supported"},
+			{`{"preconditions":`, http.StatusBadRequest, "DeleteOptions"},
+			{`[]`, http.StatusBadRequest, "DeleteOptions"},
+			{strings.Repeat(" ", 4<<20), http.StatusRequestEntityTooLarge, "limit is 3145728"},
+		} {
+			code, body := b.do("DELETE", oneWidget, tt.body)
+			if _, left := m.Get(name("a")); code != tt.code || !strings.Contains(body, tt.text) || !left {
+				t.Errorf("%.40q: %d %s, want %d with %q; left: %t", tt.body, code, body, tt.code, tt.text, left)
+			}
+		}
+		if code, body := b.do("DELETE", oneWidget, " \n"); code != http.StatusOK {
+			t.Errorf("a body of spaces: %d %s", code, body)
+		}
+	})
+}
+
+// An error is in the encoding that the client accepts.
+func TestErrorsAreNegotiated(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, widgets)
+		text := func(method, path, accept string) (int, string) {
+			code, body := b.do(method, path, "", "Accept", accept)
+			var status metav1.Status
+			err := json.Unmarshal([]byte(body), &status)
+			if accept == proto {
+				err = status.Unmarshal([]byte(protoMessage([]byte(body))))
+			}
+			if err != nil {
+				t.Fatalf("%s %s: %v: %q", method, accept, err, body)
+			}
+			return code, status.Status + " " + status.Message
+		}
+		for _, accept := range []string{proto, "application/json", asTable + ",application/json", "application/yaml"} {
+			if code, got := text("GET", path+"?resourceVersion=x", accept); code != http.StatusBadRequest && code != http.StatusNotAcceptable || !strings.HasPrefix(got, "Failure ") {
+				t.Errorf("%s: %d %s", accept, code, got)
+			}
+		}
+		if code, got := text("DELETE", oneWidget, proto); code != http.StatusOK || got != "Success " {
+			t.Errorf("a deletion: %d %s", code, got)
+		}
+	})
+}
+
+// A version that does not come is waited for three seconds, as on kube-apiserver, also if the
+// informer's server does not answer meanwhile.
+func TestPatience(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		stuck := &stuckSource{Source: m}
+		inf := lw.NewInformer[*Widget](stuck, &lw.Options{OnError: func(error) {}})
+		go func() { _ = inf.Run(b.ctx) }()
+		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, widgets) })
+		// Of the server that answers, the relay asks whether the version is one that it will not see.
+		for _, query := range []string{"?resourceVersion=9", "?resourceVersion=9&resourceVersionMatch=Exact", "/a?resourceVersion=9"} {
+			for _, stuck.now = range []bool{false, true} {
+				from := path
+				if strings.HasPrefix(query, "/") {
+					from = strings.TrimSuffix(oneWidget, "/a")
+				}
+				began := time.Now()
+				code, body := b.do("GET", from+query, "")
+				if code != http.StatusGatewayTimeout || !strings.Contains(body, "ResourceVersionTooLarge") || !strings.Contains(body, `"retryAfterSeconds":1`) {
+					t.Errorf("%s: %d %s", query, code, body)
+				}
+				if took := time.Since(began); took < 100*time.Millisecond || took > 3200*time.Millisecond {
+					t.Errorf("%s, stuck %t: the answer took %v", query, stuck.now, took)
+				}
+			}
+		}
+		stuck.now = false
+		// One that comes in time is answered.
+		for _, tt := range []struct{ query, with string }{{"?resourceVersion=4", "b"}, {"?resourceVersion=6&resourceVersionMatch=Exact", "c"}} {
+			code, body := 0, ""
+			go func() { code, body = b.do("GET", path+tt.query, "") }()
+			synctest.Wait()
+			put(t, m.Update, "a", len(tt.query))
+			put(t, m.Create, tt.with, 1)
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			if code != http.StatusOK || !strings.Contains(body, `"name":"`+tt.with+`"`) {
+				t.Errorf("%s: %d %s", tt.query, code, body)
+			}
+		}
+	})
+	// A collection without a server waits as long.
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		r := widgets
+		r.Fresh = serve.FreshHere
+		b.relay(lw.NewMemory(newWidget(name("a"), 1)), r)
+		began := time.Now()
+		if code, body := b.do("GET", path+"?resourceVersion=9", ""); code != http.StatusGatewayTimeout || time.Since(began) != 3*time.Second {
+			t.Errorf("%d after %v: %s", code, time.Since(began), body)
+		}
+	})
+}
+
+// A stuckSource is a source whose server, now, answers no list.
+type stuckSource struct {
+	lw.Source[*Widget]
+	now bool
+}
+
+func (s *stuckSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	if s.now {
+		<-ctx.Done()
+		return metav1.ListMeta{}, context.Cause(ctx)
+	}
+	return s.Source.List(ctx, opts, yield)
+}
+
+// The kind is the name of the type, and what else follows from it, unless the Resource says it.
+func TestDefaultsOfAResource(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), serve.Resource[*Widget]{Name: "widgets"})
+		if code, body := b.do("GET", "/api/v1/widgets", ""); code != http.StatusOK || !strings.Contains(body, `{"kind":"WidgetList","apiVersion":"v1"`) {
+			t.Errorf("%d %s", code, body)
+		}
+		code, body := b.do("GET", "/api/v1", "")
+		var found metav1.APIResourceList
+		if err := json.Unmarshal([]byte(body), &found); err != nil || code != http.StatusOK || len(found.APIResources) != 1 {
+			t.Fatalf("%d %v %s", code, err, body)
+		}
+		want := metav1.APIResource{Name: "widgets", SingularName: "widget", Kind: "Widget", Namespaced: true}
+		got := found.APIResources[0]
+		got.Verbs, got.StorageVersionHash = nil, ""
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// An error of an object's bytes names the field.
+func TestObjectErrors(t *testing.T) {
+	for data, want := range map[string]string{
+		`{}`:                                 "without metadata",
+		`{"metadata":{"name":5}}`:            "metadata.name",
+		`{"metadata":{"namespace":[]}}`:      "metadata.namespace",
+		`{"metadata":{"uid":{}}}`:            "metadata.uid",
+		`{"metadata":{"resourceVersion":7}}`: "metadata.resourceVersion",
+		`{"metadata":{"labels":{"a":1}}}`:    "metadata.labels",
+		`{"metadata":[]}`:                    "not a JSON object",
+	} {
+		if err := new(serve.Object).UnmarshalJSON([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", data, err, want)
+		}
+	}
+}

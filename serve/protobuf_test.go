@@ -1,0 +1,300 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/serve"
+)
+
+// A Note is an object that has an encoding in protobuf. All that it says is in its annotations.
+type Note struct {
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+func (n *Note) Marshal() ([]byte, error) {
+	return (&metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta}).Marshal()
+}
+
+func (n *Note) Unmarshal(data []byte) error {
+	var p metav1.PartialObjectMetadata
+	err := p.Unmarshal(data)
+	n.ObjectMeta = p.ObjectMeta
+	return err
+}
+
+func newNote(n, text string) *Note {
+	return &Note{metav1.ObjectMeta{Namespace: "n", Name: n, Annotations: map[string]string{"text": text}, Labels: map[string]string{"short": fmt.Sprint(len(text) < 5)}}}
+}
+
+var notes = serve.Resource[*Note]{Group: "example.io", Name: "notes", Kind: "Note"}
+
+const (
+	notesPath = "/apis/example.io/v1/notes"
+	proto     = "application/vnd.kubernetes.protobuf"
+	asTable   = "application/json;as=Table;g=meta.k8s.io;v=v1"
+	asPartial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
+
+// behind runs a relay of the Handler of b that passes protobuf on as it comes, and returns a bubble
+// of it. Its clients go through it to what b serves.
+func (b *bubble) behind(test func(r *bubble)) {
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
+	ctx, cancel := context.WithCancel(b.ctx)
+	r := &bubble{b.t, h, front.Client(), ctx}
+	src := serve.Raw("http://server"+notesPath, b.client)
+	src.Accept = proto
+	inf := lw.NewInformer[*serve.Object](src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+	go func() { _ = inf.Run(ctx) }()
+	r.serve(func(ctx context.Context) error {
+		return serve.Serve(ctx, h, inf, serve.Resource[*serve.Object]{Group: "example.io", Name: "notes", Kind: "Note"})
+	})
+	defer func() {
+		cancel()
+		synctest.Wait()
+		r.client.CloseIdleConnections()
+		front.Close()
+		synctest.Wait()
+	}()
+	test(r)
+}
+
+// A protoEvent is an event of a watch in protobuf.
+type protoEvent struct {
+	typ  string
+	note Note
+	raw  string // the message of the object
+}
+
+// protoWatch opens a watch in protobuf, and returns a function that returns the events of so far.
+func (b *bubble) protoWatch(query string) func() []protoEvent {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.ctx, "GET", "http://server"+notesPath+"?watch=1&"+query, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Accept", proto)
+	resp, err := b.client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		b.t.Fatalf("a watch in protobuf: %d", resp.StatusCode)
+	}
+	came := make(chan protoEvent, 100)
+	go func() {
+		defer resp.Body.Close()
+		var size [4]byte
+		for {
+			if _, err := io.ReadFull(resp.Body, size[:]); err != nil {
+				return
+			}
+			data := make([]byte, binary.BigEndian.Uint32(size[:]))
+			if _, err := io.ReadFull(resp.Body, data); err != nil {
+				return
+			}
+			var ev metav1.WatchEvent
+			if err := ev.Unmarshal(data); err != nil {
+				came <- protoEvent{typ: err.Error()}
+				return
+			}
+			out := protoEvent{typ: ev.Type, raw: protoMessage(ev.Object.Raw)}
+			if err := out.note.Unmarshal([]byte(out.raw)); err != nil {
+				out.typ = err.Error()
+			}
+			came <- out
+		}
+	}()
+	return func() (all []protoEvent) {
+		synctest.Wait()
+		for {
+			select {
+			case ev := <-came:
+				all = append(all, ev)
+			default:
+				return all
+			}
+		}
+	}
+}
+
+// protoMessage returns the message of an object that is in an envelope.
+func protoMessage(data []byte) string {
+	var envelope runtime.Unknown
+	if rest, ok := bytes.CutPrefix(data, []byte("k8s\x00")); !ok || envelope.Unmarshal(rest) != nil {
+		return fmt.Sprintf("no envelope: %q", data)
+	}
+	return string(envelope.Raw)
+}
+
+// protoNotes are the notes of a list in protobuf, as messages.
+func (b *bubble) protoNotes(query string) (all map[string]string) {
+	b.t.Helper()
+	code, body := b.do("GET", notesPath+query, "", "Accept", proto)
+	var list metav1.PartialObjectMetadataList
+	if err := list.Unmarshal([]byte(protoMessage([]byte(body)))); err != nil || code != http.StatusOK {
+		b.t.Fatalf("a list in protobuf: %d %v", code, err)
+	}
+	all = map[string]string{}
+	for _, item := range list.Items {
+		data, err := item.Marshal()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all[item.Name] = string(data)
+	}
+	return all
+}
+
+// S9: what a relay sends in protobuf is what its server has sent, byte for byte, but for the version
+// of a deletion. A client that asks for something that it cannot have there is told so.
+func TestProtobufPassesThrough(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newNote("a", "first"))
+		b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, notes) })
+		b.behind(func(r *bubble) {
+			near, far := b.protoWatch("resourceVersion=0"), r.protoWatch("resourceVersion=0")
+			selected := r.protoWatch("resourceVersion=0&labelSelector=short%3Dtrue")
+			write := func(write func(*Note) (*Note, error), n, text string) {
+				t.Helper()
+				if _, err := write(newNote(n, text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(m.Create, "b", "x")
+			write(m.Update, "a", "y")
+			write(m.Update, "b", strings.Repeat("long ", 1000))
+			if err := m.Delete(name("a")); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"ADDED a 2 first", "ADDED b 3 x", "MODIFIED a 4 y", "MODIFIED b 5 long ", "DELETED a 6 y"}
+			sent := near()
+			if diff := cmp.Diff(want, tellNotes(sent)); diff != "" {
+				t.Errorf("the server: %s", diff)
+			}
+			got := far()
+			if diff := cmp.Diff(want, tellNotes(got)); diff != "" {
+				t.Errorf("the relay: %s", diff)
+			}
+			for i, ev := range got {
+				if ev.raw != sent[i].raw {
+					t.Errorf("%s is %q, and was %q", ev.typ, ev.raw, sent[i].raw)
+				}
+			}
+			if diff := cmp.Diff([]string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"}, tellNotes(selected())); diff != "" {
+				t.Errorf("a watch with a selector: %s", diff)
+			}
+			if diff := cmp.Diff(b.protoNotes(""), r.protoNotes("")); diff != "" {
+				t.Errorf("a list: %s", diff)
+			}
+			if n := r.h.Status()[0].Encoded; n != 0 {
+				t.Errorf("a relay has encoded %d objects", n)
+			}
+			// What it has is protobuf alone; of that the metadata can be had in any encoding.
+			for accept, want := range map[string]int{
+				"application/json": http.StatusNotAcceptable, "application/cbor": http.StatusNotAcceptable,
+				"application/json, " + proto: http.StatusOK, proto: http.StatusOK, asTable: http.StatusOK,
+				proto + asPartial: http.StatusOK, "application/json" + asPartial: http.StatusOK, "application/cbor" + asPartial: http.StatusOK,
+			} {
+				path := "/apis/example.io/v1/namespaces/n/notes/b"
+				code, body := r.do("GET", path, "", "Accept", accept)
+				if code != want || want == http.StatusOK && accept != asTable && !strings.Contains(body, "long long") {
+					t.Errorf("%s: %d, want %d: %.100q", accept, code, want, body)
+				}
+			}
+			_, own := b.do("GET", notesPath, "", "Accept", asTable)
+			if _, body := r.do("GET", notesPath, "", "Accept", asTable); body != own {
+				t.Errorf("a table: %s\nwant %s", body, own)
+			}
+		})
+	})
+}
+
+func tellNotes(all []protoEvent) (out []string) {
+	for _, ev := range all {
+		text := ev.note.Annotations["text"]
+		out = append(out, fmt.Sprint(ev.typ, " ", ev.note.Name, " ", ev.note.ResourceVersion, " ", text[:min(5, len(text))]))
+	}
+	return out
+}
+
+// A relay does not know in which encoding its objects come before the first of them. A watch that
+// asked for the other one ends with an error then: it never gets bytes in an encoding that it does
+// not expect.
+func TestProtobufComesLate(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory[*Note]()
+		b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, notes) })
+		b.behind(func(r *bubble) {
+			code, body := 0, ""
+			go func() {
+				code, body = r.do("GET", notesPath+"?watch=1&resourceVersion=0&timeoutSeconds=30", "", "Accept", "application/json")
+			}()
+			synctest.Wait()
+			if _, err := m.Create(newNote("a", "text")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			var ev metav1.WatchEvent
+			if err := json.Unmarshal([]byte(body), &ev); err != nil || code != http.StatusOK || ev.Type != "ERROR" || !strings.Contains(body, "another encoding") {
+				t.Errorf("a watch in JSON: %d %v %s", code, err, body)
+			}
+			if code, body := r.do("GET", notesPath, "", "Accept", "application/json"); code != http.StatusNotAcceptable {
+				t.Errorf("a list in JSON: %d %s", code, body)
+			}
+			// Who does not say what he accepts gets what there is.
+			if code, body := r.do("GET", notesPath, ""); code != http.StatusOK || !strings.Contains(protoMessage([]byte(body)), "text") {
+				t.Errorf("a list without an Accept header: %d %q", code, body)
+			}
+		})
+	})
+}
+
+// An Object that came as protobuf says that it is no JSON.
+func TestObjectInProtobuf(t *testing.T) {
+	note := newNote("a", "text")
+	note.UID, note.ResourceVersion = "u", "5"
+	data, err := note.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := bytes.Clone(data)
+	var o serve.Object
+	if err := o.Unmarshal(data); err != nil {
+		t.Fatal(err)
+	}
+	clear(data) // its owner may use it again
+	got, mediaType := o.Bytes()
+	if mediaType != proto || !bytes.Equal(got, sent) {
+		t.Errorf("%s %q, want %q", mediaType, got, sent)
+	}
+	if diff := cmp.Diff(lw.MetaOf(note), o.Meta); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(note.Labels, o.GetLabels()); diff != "" {
+		t.Error(diff)
+	}
+	if data, err := json.Marshal(&o); err == nil || !strings.Contains(err.Error(), "n/a") || !strings.Contains(err.Error(), "protobuf") {
+		t.Errorf("as JSON: %s %v", data, err)
+	}
+	if text := serve.Field("metadata.name")(&o); text != "" {
+		t.Errorf("a field: %q", text)
+	}
+}
