@@ -41,6 +41,8 @@ func TestDiscoveryBytes(t *testing.T) {
 	}
 	for _, tt := range []struct{ path, accept, contentType, want string }{
 		{"/api", "", typeJSON, `{"kind":"APIVersions","apiVersion":"v1","versions":["v1"],"serverAddressByClientCIDRs":null}`},
+		{"/api", "application/json;g=example.io;v=v2;as=APIGroupDiscoveryList," + typeJSON, typeJSON,
+			`{"kind":"APIVersions","apiVersion":"v1","versions":["v1"],"serverAddressByClientCIDRs":null}`},
 		{"/apis/", "*/*", typeJSON, `{"kind":"APIGroupList","apiVersion":"v1","groups":[` +
 			`{"name":"a.io","versions":[{"groupVersion":"a.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"a.io/v1","version":"v1"}},` +
 			`{"name":"b.io","versions":[{"groupVersion":"b.io/v2","version":"v2"},{"groupVersion":"b.io/v1","version":"v1"}],` +

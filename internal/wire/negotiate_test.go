@@ -84,6 +84,7 @@ func TestNegotiate(t *testing.T) {
 		{accept: typeJSON + asTable + "," + typeJSON, want: wire.WantWatch, format: table},
 		{accept: typeProto + asTable + "," + typeProto, format: proto},
 		{accept: "*/*" + asTable, format: table},
+		{accept: "*/*" + asTable + ",application/*", format: json}, // what is named is preferred
 	} {
 		has := builtIn
 		if tt.custom {

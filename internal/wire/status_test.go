@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -51,6 +52,10 @@ func TestWriteStatus(t *testing.T) {
 		header := http.Header{"Content-Type": {f.ContentType(false)}, "Content-Length": {strconv.Itoa(w.Body.Len())}, "Retry-After": {"1"}}
 		if diff := cmp.Diff(header, w.Header()); diff != "" || w.Code != 504 {
 			t.Errorf("%s: code %d, header (-want +got):\n%s", name, w.Code, diff)
+		}
+		// What marks the bytes as CBOR, of RFC 8949: a client may look for it.
+		if marked := bytes.HasPrefix(w.Body.Bytes(), []byte("\xd9\xd9\xf7")); marked != (e.Encoding == wire.CBOR) {
+			t.Errorf("%s: marked as CBOR: %t", name, marked)
 		}
 		got, kind, err := e.object.Decode(w.Body.Bytes(), nil, nil)
 		if err != nil {

@@ -105,6 +105,16 @@ var equivalents = []equivalent{
 	{"internal/table/value.go", "nameOf", "long", "s", memory, ""},
 	{"internal/table/vector.go", "(*Vector).Pop", "v.live -= one(v.At(v.n))", "i := v.n / chunkSize", "neither reads what the other writes", ""},
 
+	{"serve/answer.go", "(*request).writeList", "16", "(16) - 1", speed, ""},
+	{"serve/answer.go", "(*request).fail", "f.Shape == wire.Full", "true", "a Status is asked for in no other shape", ""},
+	{"serve/answer.go", "(*request).writeStatus", "f.Shape == wire.Full", "true", "a Status is asked for in no other shape", ""},
+	{"serve/conn.go", "(*conn).Write", "len(data) == 0", "false", "a write of nothing changes nothing", ""},
+	{"serve/item.go", "(*encoders).of", "16777619", "(16777619) * 2", speed, ""},
+	{"serve/list.go", "(*request).page", "math.MaxInt32", "(math.MaxInt32) * 2", "no collection has so many objects", ""},
+	{"serve/openapi.go", "(*request).writeOpenAPI", "body, err := json.Marshal(document)", "if err != nil { q.fail(apierrors.NewInternalError(err)) return }", "the document can always be encoded", ""},
+	{"serve/splice.go", "find", "from == 0", "true", "only speed: no server sends an object that has a member twice", ""},
+	{"serve/sweep.go", "(*directWatch).begin", "err == nil", "true", "a connection that has failed fails again", "w.direct.send(head, timeout)"},
+
 	{"internal/equal/distinct.go", "Distinct", "len(values) > many", "true", speed, ""},
 	{"internal/equal/distinct.go", "Distinct", "len(values) > many", "false", speed, ""},
 	{"internal/equal/distinct.go", "Distinct", "len(values) > many", "len(values) >= many", speed, ""},
