@@ -58,8 +58,11 @@ func (collector) Describe(to chan<- *prometheus.Desc) {
 }
 
 // Collect implements [prometheus.Collector].
-func (c collector) Collect(to chan<- prometheus.Metric) {
-	for _, status := range c.handler.Status() {
+func (c collector) Collect(to chan<- prometheus.Metric) { collect(to, c.handler.Status()) }
+
+// collect sends the series of collections.
+func collect(to chan<- prometheus.Metric, collections []serve.Status) {
+	for _, status := range collections {
 		resource := status.Resource + "." + status.Version + "." + status.Group
 		for _, s := range all {
 			to <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&status), resource)
