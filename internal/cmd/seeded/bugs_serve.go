@@ -123,4 +123,10 @@ var serveBugs = []bug{
 		"context.WithTimeout(ctx, patience)", "context.WithTimeout(ctx, 2*patience)")},
 	{name: "serve: what rows may have is the server's fault", run: "TestIncludeObject", in: serving, edits: one("serve/table.go",
 		"	return \"\", apierrors.NewBadRequest(fmt.Sprintf(", "	return \"\", apierrors.NewInternalError(fmt.Errorf(")},
+	{name: "serve: a list does not give its turn back", run: "TestListsWait", in: serving, edits: one("serve/limit.go",
+		"	done = func() { <-l.lists }\n", "	done = func() {}\n")},
+	{name: "serve: a watch of one object forgets its selector", run: "TestVerbs", in: serving, edits: one("serve/request.go",
+		"				if opts.FieldSelector != \"\" {\n", "				if false {\n")},
+	{name: "serve: who replaces an object makes it young", run: "TestWriteAdds", in: serving, edits: one("serve/write.go",
+		"			if created, ok := s.createdAt(key); ok {\n", "			if created, ok := s.createdAt(key); ok && false {\n")},
 }

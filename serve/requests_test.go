@@ -1,0 +1,225 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+// Lists that are too many at once wait for five seconds, and are refused after that.
+func TestListsWait(t *testing.T) {
+	inBubble(t, serve.Options{Limits: serve.Limits{Lists: 1}}, func(b *bubble) {
+		release := make(chan struct{})
+		r := widgets
+		r.Encode = func(w *Widget) ([]byte, error) {
+			<-release
+			return json.Marshal(w)
+		}
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
+		first, third := 0, 0
+		go func() { first, _ = b.do("GET", path, "") }()
+		synctest.Wait()
+		began := time.Now()
+		if code, body := b.do("GET", path, ""); code != http.StatusTooManyRequests || !strings.Contains(body, "1 lists are in progress") || !strings.Contains(body, `"retryAfterSeconds":1`) {
+			t.Errorf("a second list: %d %s", code, body)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("it has waited %v", took)
+		}
+		go func() { third, _ = b.do("GET", path, "") }()
+		time.Sleep(4 * time.Second)
+		close(release)
+		synctest.Wait()
+		if first != http.StatusOK || third != http.StatusOK {
+			t.Errorf("the first list: %d; the one that has waited for its turn: %d", first, third)
+		}
+		for range 3 { // each gives its turn back
+			if code, _ := b.do("GET", path, ""); code != http.StatusOK {
+				t.Errorf("a later list: %d", code)
+			}
+		}
+	})
+}
+
+// A watch without timeoutSeconds ends cleanly between once and twice Limits.WatchTimeout, each at
+// its own time; with it, then, but not later than after a day.
+func TestWatchTimeout(t *testing.T) {
+	inBubble(t, serve.Options{Limits: serve.Limits{WatchTimeout: 10 * time.Minute}}, func(b *bubble) {
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+		lasts := func(query string) time.Duration {
+			began := time.Now()
+			w := b.watch("resourceVersion=2" + query)
+			for range w.events {
+				t.Errorf("an event on a watch with %q", query)
+			}
+			return time.Since(began)
+		}
+		seen := map[time.Duration]bool{}
+		for range 20 {
+			d := lasts("")
+			if seen[d] = true; d < 10*time.Minute || d >= 20*time.Minute {
+				t.Errorf("a watch lasted %v", d)
+			}
+		}
+		if len(seen) < 2 {
+			t.Error("all watches last as long")
+		}
+		if d := lasts("&timeoutSeconds=0"); d < 10*time.Minute || d >= 20*time.Minute {
+			t.Errorf("a watch of no seconds lasted %v", d)
+		}
+		for query, want := range map[string]time.Duration{"7": 7 * time.Second, "86400": 24 * time.Hour, "999999999999": 24 * time.Hour} {
+			if d := lasts("&timeoutSeconds=" + query); d != want {
+				t.Errorf("a watch of %s seconds lasted %v", query, d)
+			}
+		}
+	})
+}
+
+// What an authorizer is asked, for each way to ask.
+func TestVerbs(t *testing.T) {
+	var asked serve.Attributes
+	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
+		asked = a
+		return nil
+	}}, func(b *bubble) {
+		r := widgets
+		r.Fresh = serve.FreshHere
+		b.relay(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), r)
+		in := "/apis/example.io/v1/namespaces/n/widgets"
+		for _, tt := range []struct {
+			method, path string
+			want         serve.Attributes // Verb, Name, Namespace, Subresource and selectors
+			code         int
+			text         string
+		}{
+			{"HEAD", in, serve.Attributes{Verb: "list", Namespace: "n"}, 200, ""},
+			{"HEAD", in + "/a", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 200, ""},
+			{"HEAD", in + "?watch=1", serve.Attributes{Verb: "watch", Namespace: "n"}, 405, ""},
+			{"PATCH", in + "/a", serve.Attributes{Verb: "patch", Namespace: "n", Name: "a"}, 405, "MethodNotAllowed"},
+			{"DELETE", in + "/a", serve.Attributes{Verb: "delete", Namespace: "n", Name: "a"}, 405, "MethodNotAllowed"},
+			{"DELETE", in, serve.Attributes{Verb: "deletecollection", Namespace: "n"}, 405, "MethodNotAllowed"},
+			{"POST", in, serve.Attributes{Verb: "create", Namespace: "n"}, 405, "MethodNotAllowed"},
+			{"PUT", in + "/a", serve.Attributes{Verb: "update", Namespace: "n", Name: "a"}, 405, "MethodNotAllowed"},
+			{"GET", in + "/a/status", serve.Attributes{Verb: "get", Namespace: "n", Name: "a", Subresource: "status"}, 404, "NotFound"},
+			{"GET", in + "/none", serve.Attributes{Verb: "get", Namespace: "n", Name: "none"}, 404, `widgets.example.io \"none\" not found`},
+			{"GET", path + "/a", serve.Attributes{Verb: "get", Name: "a"}, 404, "NotFound"},
+			{"GET", in + "?limit=x", serve.Attributes{Verb: "list", Namespace: "n"}, 400, "limit"},
+			// The old form of a watch of one object.
+			{"GET", in + "/a?watch=1&resourceVersion=0&timeoutSeconds=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
+			{"GET", in + "/a?watch=1&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a,size=1"}, 200, `"name":"a"`},
+			{"GET", in + "?watch=1&resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n", LabelSelector: "even=no"}, 200, `"name":"a"`},
+		} {
+			code, body := b.do(tt.method, tt.path, "")
+			if code != tt.code || !strings.Contains(body, tt.text) || strings.Contains(body, `"name":"b"`) {
+				t.Errorf("%s %s: %d %s, want %d with %q", tt.method, tt.path, code, body, tt.code, tt.text)
+			}
+			tt.want.Group, tt.want.Version, tt.want.Resource = "example.io", "v1", "widgets"
+			tt.want.Path, tt.want.Query, _ = strings.Cut(tt.path, "?")
+			if diff := cmp.Diff(tt.want, asked); diff != "" {
+				t.Errorf("%s %s (-want +asked):\n%s", tt.method, tt.path, diff)
+			}
+		}
+	})
+}
+
+// A write adds what a server adds: the namespace, a name, and the time of creation, which an update
+// leaves as it is. A table shows the age.
+func TestWriteAdds(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory[*Note]()
+		b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, notes) })
+		in := "/apis/example.io/v1/namespaces/n/notes"
+		write := func(method, path, body, contentType string) *Note {
+			t.Helper()
+			code, answer := b.do(method, path, body, "Content-Type", contentType)
+			var n Note
+			if err := json.Unmarshal([]byte(answer), &n); err != nil || code/100 != 2 {
+				t.Fatalf("%s %s: %d %v %s", method, body, code, err, answer)
+			}
+			return &n
+		}
+		began := metav1.NewTime(time.Now()).Rfc3339Copy()
+		made := write("POST", in, `{"metadata":{"name":"a","annotations":{"text":"x"}}}`, "application/json; charset=utf-8")
+		if made.Namespace != "n" || !made.CreationTimestamp.Equal(&began) || made.UID == "" || made.ResourceVersion != "2" || made.Annotations["text"] != "x" {
+			t.Errorf("created: %+v", made)
+		}
+		time.Sleep(90 * time.Minute)
+		changed := write("PUT", in+"/a", `{"metadata":{"name":"a","annotations":{"text":"y"}}}`, "")
+		if !changed.CreationTimestamp.Equal(&began) || changed.UID != made.UID || changed.Annotations["text"] != "y" {
+			t.Errorf("replaced: %+v", changed)
+		}
+		own := write("POST", in, `{"metadata":{"name":"old","namespace":"n","creationTimestamp":"2001-02-03T04:05:06Z"}}`, "application/json")
+		if own.CreationTimestamp.Year() != 2001 {
+			t.Errorf("with a time of its own: %+v", own)
+		}
+		body, err := cbor.Marshal(map[string]any{"metadata": map[string]any{"generateName": "from-cbor-", "labels": map[string]any{"a": "b"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if n := write("POST", in, string(body), "application/cbor"); len(n.Name) != len("from-cbor-xxxxx") || !strings.HasPrefix(n.Name, "from-cbor-") || n.Labels["a"] != "b" {
+				t.Errorf("from CBOR: %+v", n)
+			}
+		}
+		if code, answer := b.do("POST", in, "{}", "Content-Type", "application/cbor"); code != http.StatusBadRequest || !strings.Contains(answer, "CBOR") {
+			t.Errorf("JSON as CBOR: %d %s", code, answer)
+		}
+		var table metav1.Table
+		_, answer := b.do("GET", in+"/a", "", "Accept", asTable)
+		if err := json.Unmarshal([]byte(answer), &table); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]any{"a", "90m"}, table.Rows[0].Cells); diff != "" {
+			t.Errorf("a table: %s", diff)
+		}
+	})
+}
+
+// Status says what there is, and counts what was done for clients.
+func TestStatus(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2))
+		b.memory(m, widgets)
+		w := b.watch("resourceVersion=3")
+		other := b.watch("resourceVersion=0")
+		put(t, m.Update, "a", 5)
+		if err := m.Delete(name("b")); err != nil {
+			t.Fatal(err)
+		}
+		w.want(t, "MODIFIED a 4", "DELETED b 5")
+		other.want(t, "ADDED a 2", "ADDED b 3", "MODIFIED a 4", "DELETED b 5")
+		b.do("GET", path, "")
+		got := b.h.Status()[0]
+		if got.Bytes < 100 || got.Bytes > 1000 {
+			t.Errorf("two events have %d bytes", got.Bytes)
+		}
+		got.Bytes = 0
+		want := serve.Status{
+			Group: "example.io", Version: "v1", Resource: "widgets", Synced: true, Objects: 1, ResourceVersion: 5, Oldest: 1,
+			Events: 2, Watches: 2, Lists: 1, Opened: 2, Sent: 4, Encoded: 3,
+		}
+		want.Oldest = got.Oldest // of the Memory
+		if diff := cmp.Diff(want, got); diff != "" || got.Oldest > 3 {
+			t.Errorf("oldest %d (-want +got):\n%s", got.Oldest, diff)
+		}
+		m.Compact()
+		b.watch("resourceVersion=2").want(t, "ERROR 410", "END")
+		w.cancel()
+		synctest.Wait()
+		if s := b.h.Status()[0]; s.Expired != 1 || s.Oldest != 5 || s.Watches != 1 || s.Opened != 3 {
+			t.Errorf("after a compaction: %+v", s)
+		}
+		other.cancel()
+	})
+}
