@@ -130,6 +130,41 @@ func TestTooLargeInParts(t *testing.T) {
 	}
 }
 
+// TestLargest is a message that is almost as large as one may be, in one frame and in parts.
+func TestLargest(t *testing.T) {
+	mega := strings.Repeat(" ", 1<<20)
+	const megas = maxMessage >> 20
+	head := []byte{0x81, 127, 0, 0, 0, 0, maxMessage >> 24, maxMessage >> 16 & 0xff, 0, 0}
+	for name, run := range map[string]func(conn net.Conn){
+		"one frame": func(conn net.Conn) {
+			conn.Write(head)
+			for range megas {
+				io.WriteString(conn, mega)
+			}
+		},
+		"parts": func(conn net.Conn) {
+			for i := range megas {
+				opcode := byte(0)
+				if i == 0 {
+					opcode = 1
+				}
+				conn.Write(part(i == megas-1, opcode, mega))
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			resp := open(t, jsonType, func(conn net.Conn) {
+				run(conn)
+				conn.Write(closing(normal))
+				hear(conn)
+			})
+			if n, err := io.Copy(io.Discard, resp.Body); n != maxMessage+1 || err != nil { // a line break comes last
+				t.Errorf("%s: %d bytes and error %v, want %d", name, n, err, maxMessage+1)
+			}
+		})
+	}
+}
+
 // TestPrompt reads each event when it has come, and a burst at once.
 func TestPrompt(t *testing.T) {
 	for _, test := range []struct {
@@ -293,5 +328,26 @@ func TestParseFrame(t *testing.T) {
 		if size := got.size(); size != test.want.payload+uint64(test.want.header) {
 			t.Errorf("%x: %d bytes", test.header, size)
 		}
+	}
+}
+
+// silent is a connection that is there and from which nothing comes.
+type silent struct{ reads int }
+
+func (c *silent) Read([]byte) (int, error)    { c.reads++; return 0, nil }
+func (c *silent) Write(p []byte) (int, error) { return len(p), nil }
+func (c *silent) Close() error                { return nil }
+
+// A connection whose Read returns without a byte and without an error is given up after some time.
+func TestNoProgress(t *testing.T) {
+	c := &silent{}
+	f := &frames{conn: c, open: true}
+	for range 3 {
+		if n, err := f.Read(make([]byte, 10)); n != 0 || err != io.ErrNoProgress {
+			t.Errorf("%d bytes and error %v", n, err)
+		}
+	}
+	if c.reads != 100 {
+		t.Errorf("it was read %d times", c.reads)
 	}
 }

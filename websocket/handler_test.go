@@ -149,12 +149,17 @@ func TestHandlerOrigin(t *testing.T) {
 	for origin, want := range map[string]int{
 		"http://apiserver": http.StatusOK, "https://apiserver": http.StatusOK, "https://evil.example": http.StatusForbidden, "null": http.StatusForbidden,
 	} {
-		serveFor(t, func(w http.ResponseWriter, _ *http.Request) {
+		serveFor(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", jsonType)
-			io.WriteString(w, "{1}\n")
+			n, err := io.WriteString(w, "{1}\n")
+			flushed := http.NewResponseController(w).Flush()
+			// Whoever writes to a client that was refused is told so, and need not go on.
+			if refused := want != http.StatusOK; (err != nil) != refused || (flushed != nil) != refused || (n == 0) != refused || refused && r.Context().Err() == nil {
+				t.Errorf("Origin %q: the handler has written %d bytes, %v, %v; its context %v", origin, n, err, flushed, r.Context().Err())
+			}
 		}, func(t *testing.T, over, plain *http.Client) {
-			if resp, _, _ := get(t, over, http.Header{"Origin": {origin}}); resp.StatusCode != want {
-				t.Errorf("Origin %q: %s, want %d", origin, resp.Status, want)
+			if resp, body, _ := get(t, over, http.Header{"Origin": {origin}}); resp.StatusCode != want || strings.Contains(body, "{1}") != (want == http.StatusOK) {
+				t.Errorf("Origin %q: %s %q, want %d", origin, resp.Status, body, want)
 			}
 			// Without an Origin, which Client would add.
 			resp, _, _ := get(t, plain, http.Header{
