@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
@@ -349,5 +350,24 @@ func TestNoProgress(t *testing.T) {
 	}
 	if c.reads != 100 {
 		t.Errorf("it was read %d times", c.reads)
+	}
+}
+
+// at is a connection that is read from a reader.
+type at struct{ io.Reader }
+
+func (at) Write(p []byte) (int, error) { return len(p), nil }
+func (at) Close() error                { return nil }
+
+// A connection that ends within a header may say so together with the last byte, or after it.
+func TestEndWithTheLastByte(t *testing.T) {
+	for name, r := range map[string]io.Reader{
+		"together": iotest.DataErrReader(strings.NewReader("\x81\x02{}\x81")),
+		"after":    iotest.OneByteReader(strings.NewReader("\x81\x02{}\x81")),
+	} {
+		got, err := io.ReadAll(&frames{conn: at{r}, open: true})
+		if string(got) != "\x81\x02{}" || err != io.ErrUnexpectedEOF {
+			t.Errorf("%s: %q and error %v", name, got, err)
+		}
 	}
 }

@@ -126,6 +126,9 @@ var equivalents = []equivalent{
 	{"internal/rest/request.go", "(*Collection).url", "ok", "true", "url.Parse has no other error", "errors.AsType"},
 	{"internal/rest/request.go", "(*Collection).url", `if err := CheckSelectors(query.Get("labelSelector"), query.Get("fieldSelector")); err != nil { return nil, failed(u, err) }`, "u.RawQuery = query.Encode()", "the URL in the error has the selectors as well then, as its text has", ""},
 	{"internal/rest/response.go", "(*Response).Explain", "!ok", "true", "what begins as an event has no kind that could be wrong", `what != ""`},
+	{"websocket/frames.go", "(*frames).fill", "return f.err", "return *new(error)", "f.err is what comes next", "io.ErrNoProgress"},
+	{"websocket/handler.go", "(*upgrade).WriteHeader", "u.conn = conn", "u.stop = context.AfterFunc(conn.CloseRead(context.Background()), u.gone)", "neither reads what the other writes", ""},
+	{"websocket/handler.go", "(*upgrade).abort", "u.stop()", "u.conn.CloseNow()", "what is called then is called in any case", ""},
 	{"websocket/frames.go", "(*frames).Read", "len(p) >= fullBuffer", "len(p) > fullBuffer", speed, ""},
 	{"websocket/frames.go", "(*frames).fill", "f.err = err", "if n > 0 { return nil }", "a connection that has failed fails again", ""},
 
