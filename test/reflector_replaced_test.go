@@ -22,7 +22,8 @@ func TestReplacedHistory(t *testing.T) {
 	page := list("20", stamped("a", 2, "8"))
 	page.meta.Continue = "next"
 	for _, version := range []string{"20", "5"} {
-		after := list(version, stamped("a", 2, "8"), stamped("b", 2, "9"))
+		// That an object is older than before, as of a backup, tells the same once more.
+		after := list(version, stamped("a", 2, "8"), stamped("b", 2, "4"))
 		for name, tc := range map[string]struct {
 			lists   []reply
 			watches []stream
@@ -46,6 +47,15 @@ func TestReplacedHistory(t *testing.T) {
 						t.Errorf("status %+v, want epoch 1, 1 relist", s)
 					}
 					errs.mustBe(t, lw.ErrRewound)
+					told := 0
+					for _, err := range errs.all() {
+						if errors.Is(err, lw.ErrRewound) {
+							told++
+						}
+					}
+					if told != 1 {
+						t.Errorf("told %d times that the server went back in time: %v", told, errs.all())
+					}
 					mustBeBounded(t, src.requests())
 				})
 			})

@@ -122,6 +122,9 @@ func TestHeldVersion(t *testing.T) {
 			[]lw.WatchEvent[*Widget]{bad("b", "31")}, "10", map[string]int{"a": 3, "b": 1}, 1, 2},
 		"a relist that can read it": {[]reply{first, list("30", stamped("a", 3, "20"), stamped("b", 4, "11"))}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
 		"a relist without it":       {[]reply{first, list("30", stamped("a", 3, "20"))}, nil, "30", map[string]int{"a": 3}, 0, 1},
+		"one that never was there": {[]reply{list("10", stamped("a", 1, "8")), broken("30", stamped("a", 3, "20"))},
+			[]lw.WatchEvent[*Widget]{bookmark("40")}, "10", map[string]int{"a": 3}, 1, 1},
+		"one that never was there, and can be read": {[]reply{list("10", stamped("a", 1, "8")), list("30", stamped("a", 3, "20"), stamped("b", 4, "11"))}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
 		// What was set aside by a list was never held: its list had no older state to keep.
 		"only a list could not read it": {[]reply{broken("10", stamped("a", 1, "8")), broken("30", stamped("a", 3, "20"))}, nil, "30", map[string]int{"a": 3}, 1, 1},
 		// The version of before means nothing there.
