@@ -1,9 +1,15 @@
 package serve_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/serve"
@@ -56,6 +63,68 @@ func TestIncludeObject(t *testing.T) {
 			code, body := b.do("GET", p+"includeObject=All", "", "Accept", asTable)
 			if code != http.StatusBadRequest || !strings.Contains(body, `Unable to convert to Table as requested: includeObject: Invalid value: \"All\"`) {
 				t.Errorf("%s: %d %s", p, code, body)
+			}
+		}
+	})
+}
+
+// A list has one answer, whose headers say what it is. A large one is compressed for those who accept
+// that.
+func TestListHeaders(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, widgets)
+		for _, large := range []bool{false, true} {
+			if large {
+				w := newWidget(name("b"), 2)
+				w.Labels["long"] = strings.Repeat("x", 128<<10)
+				if _, err := m.Create(w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, encoding := range []string{"identity", "gzip;q=1, br"} {
+				before := 0
+				ctx := httptrace.WithClientTrace(b.ctx, &httptrace.ClientTrace{
+					Got100Continue: func() { before++ },
+					Got1xxResponse: func(int, textproto.MIMEHeader) error { before++; return nil },
+				})
+				req, err := http.NewRequestWithContext(ctx, "GET", "http://server"+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Accept-Encoding", encoding)
+				resp, err := b.client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				data, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if err != nil || resp.StatusCode != http.StatusOK || before > 0 {
+					t.Errorf("%v %s, after %d others", err, resp.Status, before)
+				}
+				header := resp.Header.Clone()
+				header.Del("Date")
+				want := http.Header{
+					"Content-Type": {"application/json"}, "Cache-Control": {"no-cache, private"}, "Vary": {"Accept, Accept-Encoding"},
+					"Content-Length": {strconv.Itoa(len(data))},
+				}
+				if large && encoding != "identity" {
+					want.Set("Content-Encoding", "gzip")
+					z, err := gzip.NewReader(bytes.NewReader(data))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if data, err = io.ReadAll(z); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if diff := cmp.Diff(want, header); diff != "" {
+					t.Errorf("large %t, %s (-want +got):\n%s", large, encoding, diff)
+				}
+				var list struct{ Items []Widget }
+				if err := json.Unmarshal(data, &list); err != nil || len(list.Items) != map[bool]int{false: 1, true: 2}[large] {
+					t.Errorf("%d items, %v", len(list.Items), err)
+				}
 			}
 		}
 	})
@@ -217,5 +286,57 @@ func TestObjectErrors(t *testing.T) {
 		if err := new(serve.Object).UnmarshalJSON([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", data, err, want)
 		}
+	}
+}
+
+// An opaque is a source whose versions are what they are.
+type opaque struct{ list, object, event string }
+
+func (o opaque) List(_ context.Context, _ metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	w := newWidget(name("a"), 1)
+	w.ResourceVersion = o.object
+	return metav1.ListMeta{ResourceVersion: o.list}, yield(w, nil)
+}
+
+func (o opaque) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	if o.event != "" {
+		w := newWidget(name("b"), 1)
+		w.ResourceVersion = o.event
+		if err := yield(lw.WatchEvent[*Widget]{Type: watch.Added, Object: w, ResourceVersion: o.event}); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Versions that are no numbers cannot be served: nobody could tell which is the newer one.
+func TestOpaqueVersions(t *testing.T) {
+	for src, want := range map[opaque]string{
+		{"x", "5", ""}:   `"x"`,
+		{"5", "x", ""}:   `"x"`,
+		{"5", "", ""}:    `""`,
+		{"", "5", ""}:    `""`,
+		{"5", "4", "y6"}: `"y6"`,
+		{"05", "4", ""}:  `"05"`,
+		{"5", "4", "6"}:  "",
+	} {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+			go func() { _ = inf.Run(b.ctx) }()
+			ended := make(chan error, 1)
+			go func() { ended <- serve.Serve(b.ctx, b.h, inf, widgets) }()
+			time.Sleep(time.Second)
+			select {
+			case err := <-ended:
+				if want == "" || !strings.Contains(err.Error(), "widgets: the resource version "+want+" is not a decimal number") {
+					t.Errorf("%+v: Serve ended with %v", src, err)
+				}
+			default:
+				if want != "" {
+					t.Errorf("%+v is served", src)
+				}
+			}
+		})
 	}
 }

@@ -133,6 +133,43 @@ func TestVerbs(t *testing.T) {
 	})
 }
 
+// The subresources of a namespace are not collections in it, and what is not served here is named to
+// the authorizer as well.
+func TestWhatIsNotServed(t *testing.T) {
+	var asked serve.Attributes
+	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
+		asked = a
+		return nil
+	}}, func(b *bubble) {
+		b.memory(lw.NewMemory[*Widget](), widgets)
+		for path, want := range map[string]serve.Attributes{
+			"/api/v1/namespaces":                       {Version: "v1", Resource: "namespaces"},
+			"/api/v1/namespaces/n":                     {Version: "v1", Resource: "namespaces", Name: "n"},
+			"/api/v1/namespaces/n/status":              {Version: "v1", Resource: "namespaces", Name: "n", Subresource: "status"},
+			"/api/v1/namespaces/n/finalize":            {Version: "v1", Resource: "namespaces", Name: "n", Subresource: "finalize"},
+			"/api/v1/namespaces/n/pods":                {Version: "v1", Resource: "pods", Namespace: "n"},
+			"/api/v1/namespaces/status/pods":           {Version: "v1", Resource: "pods", Namespace: "status"},
+			"/api/v1/namespaces/n/status/x":            {Version: "v1", Resource: "status", Namespace: "n", Name: "x"},
+			"/api/v1/namespaces/n/pods/x/log":          {Version: "v1", Resource: "pods", Namespace: "n", Name: "x", Subresource: "log"},
+			"/apis/a.io/v2/things/x/scale":             {Group: "a.io", Version: "v2", Resource: "things", Name: "x", Subresource: "scale"},
+			"/api/v1/namespaces/n/pods/x/log/more":     {},
+			"/apis/example.io/v1/widgets/x/y/z":        {},
+			"/apis/example.io/v1/namespaces//widgets":  {},
+			"/apis/example.io/v1/namespaces/n/widgets": {Group: "example.io", Version: "v1", Resource: "widgets", Namespace: "n"},
+		} {
+			code, body := b.do("GET", path, "")
+			if code != http.StatusNotFound && want.Resource != "widgets" || code != http.StatusOK && want.Resource == "widgets" {
+				t.Errorf("%s: %d %s", path, code, body)
+			}
+			got := asked
+			got.Path, got.Query, got.Verb = "", "", ""
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +asked):\n%s", path, diff)
+			}
+		}
+	})
+}
+
 // A write adds what a server adds: the namespace, a name, and the time of creation, which an update
 // leaves as it is. A table shows the age.
 func TestWriteAdds(t *testing.T) {

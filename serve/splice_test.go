@@ -131,6 +131,45 @@ func TestWithKind(t *testing.T) {
 	})
 }
 
+// The version and the UID are replaced where they stand, in either order.
+func TestWithVersionInPlace(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"metadata":{"uid":"","a":1,"resourceVersion":"5"},"b":2}`:       `{"metadata":{"uid":"made","a":1,"resourceVersion":"77"},"b":2}`,
+		`{"metadata":{"resourceVersion":"5","a":1,"uid":""},"b":2}`:       `{"metadata":{"resourceVersion":"77","a":1,"uid":"made"},"b":2}`,
+		`{"metadata":{"resourceVersion":"5","uid":"own"}}`:                `{"metadata":{"resourceVersion":"77","uid":"own"}}`,
+		`{"metadata":{"uid":"own","resourceVersion":""}}`:                 `{"metadata":{"uid":"own","resourceVersion":"77"}}`,
+		`{"metadata":{"uid":"own"}}`:                                      `{"metadata":{"resourceVersion":"77","uid":"own"}}`,
+		`{"metadata":{"resourceVersion":"5"}}`:                            `{"metadata":{"uid":"made","resourceVersion":"77"}}`,
+		`{"metadata":{}}`:                                                 `{"metadata":{"resourceVersion":"77","uid":"made"}}`,
+		`{"spec":{"metadata":{"uid":""}},"metadata":{"uid":"","name":1}}`: `{"spec":{"metadata":{"uid":""}},"metadata":{"resourceVersion":"77","uid":"made","name":1}}`,
+		`{"a":1}`: `{"metadata":{"name":"o","namespace":"n","resourceVersion":"77","uid":"made"},"a":1}`,
+		` { } `:   ` {"metadata":{"name":"o","namespace":"n","resourceVersion":"77","uid":"made"} } `,
+	} {
+		got, err := withVersion([]byte(data), 77, identity{"n", "o", "made"})
+		if err != nil || string(got) != want {
+			t.Errorf("%s became %s, %v; want %s", data, got, err, want)
+		}
+	}
+}
+
+// Bytes that are no JSON object are an error, and no panic.
+func TestNoObject(t *testing.T) {
+	for _, data := range []string{"", " \n", "x", `"a"`, "[]", `["a":1]`, `["a":1}`, "{", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1 `, `{"a" 1}`, `{a:1}`, `{"a":1 "b":2}`, `{"a":"`, `{"a":{`} {
+		if err := members([]byte(data), 0, func([]byte, int, int) bool { return true }); err == nil {
+			t.Errorf("members of %q", data)
+		}
+		if _, err := withVersion([]byte(data), 1, identity{name: "a"}); err == nil {
+			t.Errorf("a version in %q", data)
+		}
+		if _, err := withKind([]byte(data), "K", "v1"); err == nil {
+			t.Errorf("a kind in %q", data)
+		}
+		if err := new(Object).UnmarshalJSON([]byte(data)); err == nil {
+			t.Errorf("an Object of %q", data)
+		}
+	}
+}
+
 // What members finds in any bytes is what encoding/json finds, and it never panics.
 func FuzzMembers(f *testing.F) {
 	for _, s := range []string{`{}`, `{"a":1,"b":{"c":[1,"]"]}}`, ` { "a" : "\\\"" , "b":null } `, `{"a":}`, `{"a":"`, `[`, `{"a":1 "b":2}`} {

@@ -125,6 +125,33 @@ func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield fu
 	}
 }
 
+// A stalledSource is a Source whose lists of one object are not answered.
+type stalledSource struct{ lw.Source[*Widget] }
+
+func (s stalledSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	if opts.Limit == 1 {
+		<-ctx.Done()
+		return metav1.ListMeta{}, context.Cause(ctx)
+	}
+	return s.Source.List(ctx, opts, yield)
+}
+
+// TestCatchUpStalls: a server that takes the question and does not answer is given up after as long
+// as a list may take.
+func TestCatchUpStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := run(t, stalledSource{lw.NewMemory(widget("a", 1))}, &lw.Options{OnError: func(error) {}})
+		began := time.Now()
+		version, err := inf.CatchUp(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "the server made no progress") {
+			t.Errorf("CatchUp returned %q and %v", version, err)
+		}
+		if took := time.Since(began); took != 90*time.Second {
+			t.Errorf("it has waited %v", took)
+		}
+	})
+}
+
 // TestCatchUpTogether: calls share a request, but not one that had begun before them.
 func TestCatchUpTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -369,6 +369,24 @@ func TestWitness(t *testing.T) {
 	}
 }
 
+// Whoever is out of touch for less than a second asks nothing, if the server then says something:
+// nobody restores a server within it, but many connections break and come back.
+func TestWitnessAfterAShortOutage(t *testing.T) {
+	for pause, want := range map[time.Duration]int{900 * time.Millisecond: 0, 1100 * time.Millisecond: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &questioned{script: &script{lists: []reply{list("10", stamped("a", 1, "8"))}, watches: []stream{
+				{err: syscall.ECONNREFUSED}, events(bookmark("10")),
+			}}, had: func(int) (bool, error) { return true, nil }}
+			inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return pause }})
+			start(t, inf)
+			sleep(time.Minute)
+			if n := len(src.questions); n != want {
+				t.Errorf("%d questions after an outage of %v, want %d; requests %q", n, pause, want, src.log())
+			}
+		})
+	}
+}
+
 // A witness that does not answer is asked again after five minutes at the earliest, however many outages there are.
 func TestWitnessThatIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

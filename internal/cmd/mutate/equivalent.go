@@ -71,6 +71,8 @@ var equivalents = []equivalent{
 	{"derived_faults.go", "sameDeeply", "if !ok || meta.Type != reflect.TypeFor[Meta]() || !meta.Anonymous || len(meta.Index) != 1 { return false }", "like := reflect.New(v.Elem().Type())", speed, ""},
 	{"graph.go", "(*Graph).prune", "g.shrunk", "true", speed, ""},
 	{"graph_step.go", "(*leaf).poll", "whole", "true", speed, "var position"},
+	{"reflector_builder.go", "(*listBuilder).checkEvent", "older", "false", "a key that came before is no progress anyway", "held.version)\n\t\t}\n\t\treturn older, nil"},
+	{"status.go", "(*handlerCounter).publish", "return", "", speed, ""},
 	{"index_sorted.go", "(*SortedIndex).ordered", "seq%2 == 0", "false", speed, ""},
 	{"join.go", "(*leftJoinOperator).clearFaults", `o.sides.faults.clear(fault{function: "function", key: key})`, `o.sides.faults.clear(fault{function: functionWhere, key: key})`, "neither reads what the other writes", ""},
 	{"transform.go", "(*transformed).apply", `return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: errNoName("result")})`, `return zero, !false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: errNoName("result")})`, "with an error nobody looks at the rest", ""},
@@ -112,6 +114,9 @@ var equivalents = []equivalent{
 	{"serve/item.go", "(*encoders).of", "16777619", "(16777619) * 2", speed, ""},
 	{"serve/list.go", "(*request).page", "math.MaxInt32", "(math.MaxInt32) * 2", "no collection has so many objects", ""},
 	{"serve/openapi.go", "(*request).writeOpenAPI", "body, err := json.Marshal(document)", "if err != nil { q.fail(apierrors.NewInternalError(err)) return }", "the document can always be encoded", ""},
+	{"serve/history.go", "(*history).leap", "h.oldest", "h.gaps[0].to", "no gap that is kept is before the oldest version", ""},
+	{"serve/list.go", "(*request).page", "p.items = make([]*item, 0, state.Len())", "", memory, ""},
+	{"serve/watch.go", "(*watcher).step", "return r, errors.Join(w.sendBookmark(out, r.here), io.EOF)", "return *new(reading), errors.Join(w.sendBookmark(out, r.here), io.EOF)", "with an error nobody looks at the rest", ""},
 	{"serve/splice.go", "find", "from == 0", "true", "only speed: no server sends an object that has a member twice", ""},
 	{"serve/sweep.go", "(*directWatch).begin", "err == nil", "true", "a connection that has failed fails again", "w.direct.send(head, timeout)"},
 
@@ -129,6 +134,7 @@ var equivalents = []equivalent{
 	{"websocket/frames.go", "(*frames).fill", "return f.err", "return *new(error)", "f.err is what comes next", "io.ErrNoProgress"},
 	{"websocket/handler.go", "(*upgrade).WriteHeader", "u.conn = conn", "u.stop = context.AfterFunc(conn.CloseRead(context.Background()), u.gone)", "neither reads what the other writes", ""},
 	{"websocket/handler.go", "(*upgrade).abort", "u.stop()", "u.conn.CloseNow()", "what is called then is called in any case", ""},
+	{"prom/collector.go", "(labels).of", "l[free] = 2", "l[name] = n", "where both are one, n is 2", ""},
 	{"websocket/frames.go", "(*frames).Read", "len(p) >= fullBuffer", "len(p) > fullBuffer", speed, ""},
 	{"websocket/frames.go", "(*frames).fill", "f.err = err", "if n > 0 { return nil }", "a connection that has failed fails again", ""},
 
