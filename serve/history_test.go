@@ -325,6 +325,43 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// S7: a history has no more bytes of frames than it may have. The oldest events go, those of one
+// version together, and a watch that has not read them ends.
+func TestBytesAreBounded(t *testing.T) {
+	h := newHistory(HistoryLimits{Bytes: 100})
+	h.begin(order.List[*item]{}, 1, false)
+	var events []*event
+	for _, v := range []uint64{2, 3, 3, 4} {
+		e := &event{version: v, new: &item{path: strconv.Itoa(len(events))}}
+		events = append(events, e)
+		h.commit([]*event{e}, v)
+	}
+	slow, err := h.open(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		bytes  int64
+		oldest uint64
+	}{{40, 1}, {80, 1}, {80, 2}, {40, 3}} { // of the third 40 bytes the first ones go, of the last two both events of version 3
+		h.grew(events[i], 40)
+		if h.bytes != want.bytes || h.oldestKnown() != want.oldest {
+			t.Errorf("after %d frames: %d bytes, oldest %d, want %+v", i+1, h.bytes, h.oldestKnown(), want)
+		}
+	}
+	h.grew(events[0], 1000) // it is gone, and counts no more
+	if h.bytes != 40 || len(h.events) != 1 {
+		t.Errorf("%d bytes of %d events", h.bytes, len(h.events))
+	}
+	if _, err := h.read(slow, nil); !apierrors.IsResourceExpired(err) {
+		t.Errorf("a watch that has not read what is gone: %v", err)
+	}
+	h.grew(events[3], 61)
+	if h.bytes != 0 || len(h.events) != 0 || h.oldestKnown() != 4 {
+		t.Errorf("an event that is too large alone: %d bytes of %d events, oldest %d", h.bytes, len(h.events), h.oldestKnown())
+	}
+}
+
 // A state of the past that is asked for again is not made again.
 func TestPastStates(t *testing.T) {
 	h := newHistory(HistoryLimits{})

@@ -117,6 +117,8 @@ var equivalents = []equivalent{
 	{"serve/history.go", "(*history).leap", "h.oldest", "h.gaps[0].to", "no gap that is kept is before the oldest version", ""},
 	{"serve/list.go", "(*request).page", "p.items = make([]*item, 0, state.Len())", "", memory, ""},
 	{"serve/watch.go", "(*watcher).step", "return r, errors.Join(w.sendBookmark(out, r.here), io.EOF)", "return *new(reading), errors.Join(w.sendBookmark(out, r.here), io.EOF)", "with an error nobody looks at the rest", ""},
+	{"serve/path.go", "parsePath", "return t, false", "return *new(target), false", "nobody looks at what is no target", "default:"},
+	{"serve/request.go", "errNotFresh", "0", "(0) + 1", "the message is replaced", ""},
 	{"serve/splice.go", "find", "from == 0", "true", "only speed: no server sends an object that has a member twice", ""},
 	{"serve/sweep.go", "(*directWatch).begin", "err == nil", "true", "a connection that has failed fails again", "w.direct.send(head, timeout)"},
 

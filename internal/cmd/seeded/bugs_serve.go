@@ -129,4 +129,12 @@ var serveBugs = []bug{
 		"				if opts.FieldSelector != \"\" {\n", "				if false {\n")},
 	{name: "serve: who replaces an object makes it young", run: "TestWriteAdds", in: serving, edits: one("serve/write.go",
 		"			if created, ok := s.createdAt(key); ok {\n", "			if created, ok := s.createdAt(key); ok && false {\n")},
+	{name: "serve: a history has any number of bytes", run: "TestBytesAreBounded", in: serving, edits: one(serveHistory,
+		" || bytes > h.limits.Bytes) {", " || bytes > 100*h.limits.Bytes) {")},
+	{name: "serve: a version that is no number is 0", run: "TestOpaqueVersions", in: serving, edits: one("serve/splice.go",
+		"	return version, err == nil && text != \"\"\n", "	return version, err == nil || text != \"\"\n")},
+	{name: "serve: an empty UID after the version ends the program", run: "TestWithVersionInPlace", in: serving, edits: one("serve/splice.go",
+		"	if uFrom != 0 && uFrom < vFrom {\n", "	if uFrom != 0 {\n")},
+	{name: "serve: a subresource of a namespace is a collection in it", run: "TestWhatIsNotServed", in: serving, edits: one("serve/path.go",
+		"!(len(parts) == 3 && (parts[2] == ", "!(len(parts) == 9 && (parts[2] == ")},
 }
