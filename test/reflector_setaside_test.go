@@ -279,6 +279,35 @@ func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
 	})
 }
 
+// So is one that the store does not have: an event of it could not be read, and a list has a version at which an index panics.
+func TestPanicOfAnIndexAtAnObjectThatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{
+			lists: []reply{list("10", stamped("a", 1, "9")), list("20", stamped("a", 1, "9"), stamped("b", -1, "11")), list("30", stamped("a", 1, "9"), stamped("b", 2, "25"))},
+			watches: []stream{
+				{events: []lw.WatchEvent[*Widget]{badEvent("b", "11")}, after: time.Minute, err: expired().err}, expiredAfter(time.Minute), forever(),
+			},
+		}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
+		lw.NewIndex(inf, func(w *Widget) int {
+			if w.Size < 0 {
+				panic("negative")
+			}
+			return w.Size
+		})
+		start(t, inf)
+		sleep(90 * time.Second)
+		mustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20")
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 1})
+		mustBeHeld(t, inf, "11")
+		sleep(time.Minute)
+		mustHold(t, inf.Store(), "30", map[string]int{"a": 1, "b": 2})
+		if n := len(inf.Status().SetAside); n != 0 {
+			t.Errorf("%d objects are set aside, want none", n)
+		}
+	})
+}
+
 // A version that was held means nothing in a new epoch: who waits for one below it waits until it comes.
 func TestNewEpochForgetsWhatWasHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

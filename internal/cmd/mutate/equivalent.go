@@ -112,6 +112,7 @@ var equivalents = []equivalent{
 	{"serve/answer.go", "(*request).writeStatus", "f.Shape == wire.Full", "true", "a Status is asked for in no other shape", ""},
 	{"serve/conn.go", "(*conn).Write", "len(data) == 0", "false", "a write of nothing changes nothing", ""},
 	{"serve/item.go", "(*encoders).of", "16777619", "(16777619) * 2", speed, ""},
+	{"serve/item.go", "(*encoders).of", "uint32(len(e))", "(uint32(len(e))) / 2", speed, ""},
 	{"serve/list.go", "(*request).page", "math.MaxInt32", "(math.MaxInt32) * 2", "no collection has so many objects", ""},
 	{"serve/openapi.go", "(*request).writeOpenAPI", "body, err := json.Marshal(document)", "if err != nil { q.fail(apierrors.NewInternalError(err)) return }", "the document can always be encoded", ""},
 	{"serve/history.go", "(*history).leap", "h.oldest", "h.gaps[0].to", "no gap that is kept is before the oldest version", ""},
