@@ -417,7 +417,7 @@ func (h *history) read(p place, buf []*event) (reading, error) {
 	case p.era < h.brokenEra, p.era == h.era && p.position < h.dropped:
 		return reading{}, listopts.TooOld(p.after, h.oldestLocked())
 	case p.era != h.era:
-		return reading{stale: true, wait: h.waitLocked()}, nil
+		return reading{stale: true, wait: h.waitLocked(), ended: h.ended, endWithin: h.endWithin}, nil
 	case h.gapLocked(p.after) > 0: // the watch has waited for its version, which was passed unseen
 		return reading{}, h.missingLocked(p.after)
 	}

@@ -207,7 +207,11 @@ func (w *watcher) step(out *stream, buf []*event) (reading, error) {
 	case err != nil:
 		return r, err
 	case r.stale:
-		if w.ending(now, staleSpread) {
+		within := staleSpread
+		if r.ended { // the server does not wait for so long
+			within = r.endWithin
+		}
+		if w.ending(now, within) {
 			return r, listopts.TooOld(w.place.after, w.served.oldestKnown())
 		}
 		w.bookmarks = false // there is no version that it could say; one that is due would keep it awake
@@ -232,9 +236,10 @@ func (w *watcher) step(out *stream, buf []*event) (reading, error) {
 	return r, nil
 }
 
-// ending reports whether the time has come at which the watch ends, within a while from now on.
+// ending reports whether the time has come at which the watch ends, within a while from now on. A
+// shorter while than before counts.
 func (w *watcher) ending(now time.Time, within time.Duration) bool {
-	if w.endAt.IsZero() {
+	if w.endAt.IsZero() || w.endAt.After(now.Add(within)) {
 		w.endAt = now.Add(rand.N(within + 1))
 	}
 	return !now.Before(w.endAt)

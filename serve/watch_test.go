@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -47,6 +48,32 @@ func TestStaleWatchSleeps(t *testing.T) {
 					t.Fatalf("it does not end, and is to wake up in %v: %+v", sleep, r)
 				}
 				time.Sleep(sleep)
+			}
+		}
+	})
+}
+
+// A watch that must end, because the history has begun anew, does not hold up the end of its server:
+// it is told of a 410 as soon as the others end. It used to wait for its turn, up to five seconds.
+func TestStaleWatchEndsWithItsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 { // each would end at another time
+			for _, within := range []time.Duration{0, time.Second} {
+				s, w, out := testWatcher(t, time.Hour)
+				s.begin(order.List[*item]{}, 5, false)
+				if _, err := w.step(out, nil); err != nil {
+					t.Fatal(err)
+				}
+				s.close(within)
+				closed := time.Now()
+				_, err := w.step(out, nil)
+				for err == nil {
+					time.Sleep(time.Until(w.wake()))
+					_, err = w.step(out, nil)
+				}
+				if took := time.Since(closed); took > within || !apierrors.IsResourceExpired(err) {
+					t.Errorf("it has ended %v after its server, want %v at most: %v", took, within, err)
+				}
 			}
 		}
 	})

@@ -1,0 +1,441 @@
+package serve_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw"
+)
+
+// TestListenerModel drives watches over real sockets: random writes, while clients come, stall, read
+// a few bytes at a time, send what they must not, and go. Each client is judged by what was written:
+// it was told of every change that it asked for, once, in order, as it was; and if not, it was told
+// so. Nothing is waited for by time.
+func TestListenerModel(t *testing.T) {
+	fewer(t, 12)
+	for _, secure := range []bool{false, true} {
+		for _, relays := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%s", map[bool]string{false: "plain", true: "TLS"}[secure], map[bool]string{false: "memory", true: "relay"}[relays]), func(t *testing.T) {
+				t.Parallel() // much of the time they wait
+				rapid.Check(t, func(t *rapid.T) {
+					w := newListenerWorld(t, secure, relays)
+					defer w.stop()
+					t.Repeat(map[string]func(*rapid.T){
+						"write": w.write, "burst": w.burst, "transaction": w.transaction,
+						"open": w.open, "open another": w.open,
+						"stall": w.stall, "trickle": w.trickle, "go on": w.goOn,
+						"leave": w.leave, "misbehave": w.misbehave,
+						"settle": w.settle, "forget": w.forget, "unseen": w.unseen,
+					})
+					w.finish(t)
+				})
+			})
+		}
+	}
+}
+
+// record adds what was written to the truth.
+func (w *listenerWorld) record(version string, changes ...modelChange) {
+	w.version, _ = strconv.ParseUint(version, 10, 64)
+	for _, ch := range changes {
+		ch.version = w.version
+		w.changes = append(w.changes, ch)
+	}
+}
+
+// next returns the next object of a key.
+func (w *listenerWorld) next(t *rapid.T, key lw.Key) *Widget {
+	obj := newWidget(key, rapid.IntRange(0, 3).Draw(t, "size"))
+	w.writes++
+	obj.Labels["n"] = strconv.Itoa(w.writes)
+	obj.Labels["long"] = strings.Repeat("x", rapid.SampledFrom([]int{0, 0, 100, 5000, 200_000}).Draw(t, "long"))
+	return obj
+}
+
+var modelKeys = []lw.Key{{Namespace: "n", Name: "a"}, {Namespace: "n", Name: "b"}, {Namespace: "n", Name: "c"}, {Namespace: "o", Name: "a"}, {Namespace: "o", Name: "z"}}
+
+func (w *listenerWorld) write(t *rapid.T) {
+	key := rapid.SampledFrom(modelKeys).Draw(t, "key")
+	old, exists := w.m.Get(key)
+	if exists && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
+		if err := w.m.Delete(key); err != nil {
+			t.Fatal(err)
+		}
+		w.record(w.m.ResourceVersion(), modelChange{old: old})
+		return
+	}
+	put := w.m.Create
+	if exists {
+		put = w.m.Update
+	}
+	obj, err := put(w.next(t, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch := modelChange{new: obj}
+	if exists {
+		ch.old = old
+	}
+	w.record(obj.ResourceVersion, ch)
+}
+
+func (w *listenerWorld) burst(t *rapid.T) {
+	for range rapid.IntRange(5, 60).Draw(t, "writes") {
+		w.write(t)
+	}
+}
+
+// transaction writes several objects at one version.
+func (w *listenerWorld) transaction(t *rapid.T) {
+	var puts []*Widget
+	var gone []lw.Key
+	var changes []modelChange
+	for _, key := range rapid.Permutation(modelKeys).Draw(t, "keys")[:rapid.IntRange(1, w.maxTxn).Draw(t, "writes")] {
+		old, exists := w.m.Get(key)
+		ch := modelChange{}
+		if exists {
+			ch.old = old
+		}
+		if exists && rapid.Bool().Draw(t, "delete") {
+			gone = append(gone, key)
+		} else {
+			ch.new = w.next(t, key)
+			puts = append(puts, ch.new)
+		}
+		changes = append(changes, ch)
+	}
+	version, err := w.m.Transact(puts, gone...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is put comes before what is gone.
+	var ordered []modelChange
+	for _, ch := range changes {
+		if ch.new != nil {
+			ch.new, _ = w.m.Get(lw.KeyOf(ch.new))
+			ordered = append(ordered, ch)
+		}
+	}
+	for _, ch := range changes {
+		if ch.new == nil {
+			ordered = append(ordered, ch)
+		}
+	}
+	w.record(version, ordered...)
+}
+
+// open opens a watch.
+func (w *listenerWorld) open(t *rapid.T) {
+	if len(w.clients) >= 12 {
+		t.Skip("enough clients")
+	}
+	c := &modelClient{
+		encoding: rapid.SampledFrom(encodings).Draw(t, "encoding"),
+		sees:     rapid.SampledFrom(modelSelectors).Draw(t, "selector"),
+		opened:   len(w.breaks),
+	}
+	query := "?watch=1" + c.sees.query
+	status := w.h.Status()[0]
+	switch how := rapid.SampledFrom([]string{"from", "from", "ahead", "any", "newest", "stream"}).Draw(t, "begin"); how {
+	case "from":
+		c.version = rapid.Uint64Range(max(1, w.version-min(w.version, 100)), w.version).Draw(t, "version")
+		query += fmt.Sprintf("&resourceVersion=%d", c.version)
+	case "ahead":
+		c.version = w.version + rapid.Uint64Range(1, 5).Draw(t, "ahead")
+		query += fmt.Sprintf("&resourceVersion=%d", c.version)
+	default:
+		c.initial, c.version = true, status.ResourceVersion
+		switch {
+		case how == "any":
+			query += "&resourceVersion=0"
+		case how == "stream":
+			query += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+			c.endMark = true
+		}
+		if how != "any" && w.valve == nil {
+			c.version = w.version
+		}
+	}
+	if c.allows = rapid.Bool().Draw(t, "bookmarks"); c.allows {
+		query += "&allowWatchBookmarks=true"
+	}
+	c.endMark = c.endMark && c.allows
+	if c.timed = rapid.IntRange(0, 9).Draw(t, "timed") == 0; c.timed {
+		query += "&timeoutSeconds=1"
+	}
+	w.names++
+	c.name = fmt.Sprintf("client %d: %s%s %s", w.names, c.sees.path, query, c.encoding.accept)
+	c.gate, c.conn = w.dial(t)
+	c.reader = bufio.NewReaderSize(c.conn, 4<<10)
+	w.clients = append(w.clients, c)
+	// The connection may have been used before.
+	before := rapid.SampledFrom([]string{"", "", "", path + "?resourceVersion=0", "/none", path + "?watch=1&labelSelector=%21%21"}).Draw(t, "request before")
+	if before != "" && !w.impatient {
+		request(t, c.conn, before, "application/json")
+		resp, err := http.ReadResponse(c.reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	c.gate.set(rapid.IntRange(0, 4).Draw(t, "stalled at once") == 0, 0)
+	request(t, c.conn, c.sees.path+query, c.encoding.accept)
+	if rapid.IntRange(0, 9).Draw(t, "pipelined") == 0 {
+		c.ignored = true
+		_, _ = io.WriteString(c.conn, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+	}
+	go c.read()
+}
+
+// client draws one that has not gone.
+func (w *listenerWorld) client(t *rapid.T) *modelClient {
+	if len(w.clients) == 0 {
+		t.Skip("no client")
+	}
+	return w.clients[rapid.IntRange(0, len(w.clients)-1).Draw(t, "client")]
+}
+
+func (w *listenerWorld) stall(t *rapid.T) { w.client(t).gate.set(true, 0) }
+
+func (w *listenerWorld) trickle(t *rapid.T) {
+	w.client(t).gate.set(false, rapid.IntRange(1, 200).Draw(t, "bytes"))
+}
+
+func (w *listenerWorld) goOn(t *rapid.T) { w.client(t).gate.set(false, 0) }
+
+// leave makes a client go away, in one of the ways in which clients do.
+func (w *listenerWorld) leave(t *rapid.T) {
+	c := w.client(t)
+	c.ignored = true
+	if rapid.Bool().Draw(t, "reset") {
+		_ = c.gate.SetLinger(0)
+	}
+	_ = c.gate.Close()
+	w.drop(t, c)
+}
+
+// misbehave makes a client send what it must not send, or say that it sends nothing more.
+func (w *listenerWorld) misbehave(t *rapid.T) {
+	c := w.client(t)
+	c.ignored = true
+	if rapid.Bool().Draw(t, "half close") {
+		if secure, ok := c.conn.(*tls.Conn); ok {
+			_ = secure.CloseWrite()
+		} else {
+			_ = c.gate.CloseWrite()
+		}
+	} else {
+		_, _ = io.WriteString(c.conn, "GET / HTTP/1.1\r\n")
+	}
+	c.gate.set(false, 0)
+	w.drop(t, c) // the server must end it
+}
+
+// drop waits for the end of a client, and judges it.
+func (w *listenerWorld) drop(t *rapid.T, c *modelClient) {
+	eventually(t, func() string {
+		if _, _, ended, _ := c.state(); !ended {
+			return c.name + " has not ended"
+		}
+		return ""
+	})
+	_ = c.conn.Close()
+	w.judgeOne(t, c)
+	for i := range w.clients {
+		if w.clients[i] == c {
+			w.clients = append(w.clients[:i], w.clients[i+1:]...)
+			return
+		}
+	}
+}
+
+// settle waits until all clients were told of everything, and drops those that have ended.
+func (w *listenerWorld) settle(t *rapid.T) {
+	w.reached(t)
+	for _, c := range w.clients {
+		c.gate.set(false, 0)
+	}
+	for _, c := range append([]*modelClient(nil), w.clients...) {
+		judged := -1 // when it had been told of so many
+		eventually(t, func() string {
+			code, all, ended, _ := c.state()
+			// One that is to end because of a break may take its time.
+			if code == 200 && len(w.breaks) > c.opened {
+				return ""
+			}
+			if n := len(all); judged != n || ended || n == 0 {
+				judged = n
+				if w.judgeOne(t, c) {
+					return ""
+				}
+			}
+			return fmt.Sprintf("%s, from %d, code %d, was told of %d only, at %d:\n%s", c.name, c.version, code, len(all), w.version, texts(all))
+		})
+		if _, _, ended, _ := c.state(); ended {
+			w.drop(t, c)
+		}
+	}
+}
+
+// forget makes the server lose what it has not told: a Memory forgets its past, and the informer of
+// a relay finds in a list that it has missed changes.
+func (w *listenerWorld) forget(t *rapid.T) {
+	if w.relists++; w.relists > 2 {
+		t.Skip("enough of these")
+	}
+	w.reached(t)
+	if w.valve == nil {
+		if rapid.Bool().Draw(t, "while there is news") {
+			w.burst(t)
+		}
+		w.breaks = append(w.breaks, modelBreak{w.version})
+		w.m.Compact()
+		w.reached(t) // by a list, if its informer was behind
+		return
+	}
+	w.valve.shut()
+	var puts []*Widget
+	for range rapid.IntRange(1, 5).Draw(t, "missed") {
+		puts = append(puts, w.next(t, lw.Key{Namespace: "n", Name: "b"}))
+	}
+	for _, obj := range puts {
+		old, exists := w.m.Get(lw.KeyOf(obj))
+		put, ch := w.m.Create, modelChange{}
+		if exists {
+			put, ch.old = w.m.Update, old
+		}
+		obj, err := put(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch.new = obj
+		w.record(obj.ResourceVersion, ch)
+	}
+	w.breaks = append(w.breaks, modelBreak{w.version})
+	w.valve.expire()
+	w.reached(t)
+}
+
+// unseen makes the informer of a relay miss an object that comes and goes.
+func (w *listenerWorld) unseen(t *rapid.T) {
+	if w.valve == nil {
+		t.Skip("there is no informer")
+	}
+	if w.relists++; w.relists > 2 {
+		t.Skip("enough of these")
+	}
+	w.reached(t)
+	from := w.version
+	w.valve.shut()
+	for range rapid.IntRange(1, 3).Draw(t, "missed") {
+		obj, err := w.m.Create(w.next(t, lw.Key{Namespace: "n", Name: "brief"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.record(obj.ResourceVersion, modelChange{new: obj, unseen: true})
+		if err := w.m.Delete(lw.KeyOf(obj)); err != nil {
+			t.Fatal(err)
+		}
+		w.record(w.m.ResourceVersion(), modelChange{old: obj, unseen: true})
+	}
+	w.gaps = append(w.gaps, [2]uint64{from, w.version})
+	w.valve.expire()
+	w.reached(t)
+}
+
+// finish ends the world in one of its ways, and judges all clients.
+func (w *listenerWorld) finish(t *rapid.T) {
+	how := rapid.SampledFrom([]string{"leave", "settle and leave", "Close", "context", "context"}).Draw(t, "end")
+	w.reached(t)
+	switch how {
+	case "settle and leave":
+		w.settle(t)
+		fallthrough
+	case "leave":
+		for len(w.clients) > 0 {
+			w.leave(t)
+		}
+		w.vacant(t)
+		if w.impatient {
+			break
+		}
+		// What is counted of them for the limits is nothing, too.
+		eventually(t, func() string {
+			w.open(t)
+			c := w.clients[len(w.clients)-1]
+			c.gate.set(false, 0)
+			eventually(t, func() string {
+				if code, _, ended, _ := c.state(); code == 0 && !ended {
+					return c.name + " has no answer"
+				}
+				return ""
+			})
+			code, _, _, _ := c.state()
+			pipelined := c.ignored
+			w.clients = nil
+			_ = c.gate.Close()
+			if code == 429 || pipelined {
+				return fmt.Sprintf("the answer is %d, pipelined %v", code, pipelined)
+			}
+			return ""
+		})
+		return
+	case "Close":
+		w.closed = true
+		closed := make(chan error, 1)
+		go func() { closed <- w.h.Close() }()
+		w.endAll(t, true)
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+	case "context":
+		w.closed = true
+		w.end()
+		w.endAll(t, false)
+	}
+	for _, c := range w.clients {
+		_ = c.conn.Close()
+	}
+}
+
+// endAll waits for the end of all watches of a server that ends.
+func (w *listenerWorld) endAll(t *rapid.T, slowly bool) {
+	for _, c := range w.clients {
+		c.gate.set(false, 0)
+	}
+	for _, c := range w.clients {
+		eventually(t, func() string {
+			if _, _, ended, _ := c.state(); !ended {
+				return c.name + " has not ended"
+			}
+			return ""
+		})
+		w.judgeOne(t, c)
+		// Its time was not over, and it was not cut off: it was told of everything.
+		code, all, _, err := c.state()
+		if c.ignored || c.timed || w.timed || err != nil || code != 200 {
+			continue
+		}
+		if !w.complete(c, all) {
+			t.Fatalf("%s has ended before it was told of everything:\n%s", c.name, texts(all))
+		}
+		expired := len(all) > 0 && all[len(all)-1].typ == "ERROR"
+		if slowly && c.allows && !expired && c.version <= w.version && (len(all) == 0 || all[len(all)-1].typ != "BOOKMARK" || all[len(all)-1].version != w.version) {
+			t.Fatalf("%s has ended without a bookmark at %d:\n%s", c.name, w.version, texts(all))
+		}
+		if len(w.breaks) > c.opened && !expired && w.valve != nil {
+			t.Fatalf("%s has gone on after a break:\n%s", c.name, texts(all))
+		}
+	}
+}
