@@ -6,6 +6,8 @@
 //	go run ./cmd/serve kube go test ./...      as long as the command runs, with KUBECONFIG set
 //	go run ./cmd/serve generic                 the generic server, which starts in half a second
 //
+// A test in Go can do the same by package kubetest.
+//
 // The kubeconfig is the admin's. Whatever ends the program, Ctrl-C or kill -9, the servers end with
 // it. Their data, which Ctrl-C and SIGTERM remove, lasts as long as they do.
 //
@@ -13,9 +15,11 @@
 // but without controllers, scheduler and kubelet. So no Deployment has pods, and nothing is
 // collected as garbage. generic has the collections of core/v1 alone, and admits everybody to all.
 //
-// For envtest of controller-runtime, which starts servers of its own, the binaries are enough:
+// For envtest of controller-runtime, which starts servers of its own, the binaries are enough; or it
+// uses this server:
 //
 //	KUBEBUILDER_ASSETS=$(go run ./cmd/build -built kube)
+//	USE_EXISTING_CLUSTER=true go run ./cmd/serve kube go test ./...
 package main
 
 import (
@@ -27,18 +31,20 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
-	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/progress"
+	"github.com/go-lw/lw/e2e/kubetest"
 )
 
 func main() {
 	s := server{out: os.Stdout, log: os.Stderr}
 	flag.StringVar(&s.kubeconfig, "kubeconfig", "", "where to write the kubeconfig, which is removed at the end; default: a temporary directory")
 	flag.StringVar(&s.in, "in", "", "the directory of the command; default: this one")
+	flag.Func("crds", "a file with CustomResourceDefinitions, or a directory of such files; may be given again", func(path string) error {
+		s.crds = append(s.crds, path)
+		return nil
+	})
 	flag.IntVar(&s.parallel, "p", 0, "compilations at once; 0: as many as CPUs")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: serve [flags] kube|generic [command [argument...]]")
@@ -61,67 +67,29 @@ func main() {
 // A server is what the flags describe.
 type server struct {
 	kubeconfig, in string
+	crds           []string
 	parallel       int
 	out, log       io.Writer
 }
 
 // run serves until ctx is done, or until the command in args has ended, whose error it returns.
 func (s *server) run(ctx context.Context, args []string) (err error) {
-	kind, err := kindOf(args)
+	if len(args) == 0 {
+		return errors.New("serve: which server, kube or generic?")
+	}
+	one, err := kubetest.Start(ctx, kubetest.Options{
+		Kind: kubetest.Kind(args[0]), CRDs: s.crds, Kubeconfig: s.kubeconfig, Parallel: s.parallel, Log: s.log,
+	})
 	if err != nil {
 		return err
 	}
-	done := progress.Start(s.log, "build "+kind.Name)
-	_, err = kind.Build(ctx, s.parallel, s.log)
-	done()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "lw-serve-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	one, err := servers.New(kind, dir)
-	if err != nil {
-		return err
-	}
-	defer one.Stop()
-	starting, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	if err := one.Start(starting); err != nil {
-		return err
-	}
-	file := s.kubeconfig
-	if file == "" {
-		file = filepath.Join(dir, "kubeconfig")
-	}
-	if file, err = filepath.Abs(file); err != nil {
-		return err
-	}
-	if err := one.WriteKubeconfig(file); err != nil {
-		return err
-	}
-	defer os.Remove(file)
+	defer func() { err = errors.Join(err, one.Stop()) }()
 	if len(args) > 1 {
-		return s.command(ctx, file, args[1:])
+		return s.command(ctx, one.Kubeconfig(), args[1:])
 	}
-	fmt.Fprintf(s.out, "%s serves at %s until Ctrl-C\nexport KUBECONFIG=%s\n", kind.Name, one.URL, file)
+	fmt.Fprintf(s.out, "%s serves at %s until Ctrl-C\nexport KUBECONFIG=%s\n", args[0], one.URL(), one.Kubeconfig())
 	<-ctx.Done()
 	return nil
-}
-
-// kindOf returns the server that the first of args names.
-func kindOf(args []string) (servers.Kind, error) {
-	if len(args) == 0 {
-		return servers.Kind{}, errors.New("serve: which server, kube or generic?")
-	}
-	for _, kind := range servers.Kinds {
-		if kind.Name == args[0] {
-			return kind, nil
-		}
-	}
-	return servers.Kind{}, fmt.Errorf("serve: no server is named %q: kube or generic", args[0])
 }
 
 // command runs a command on the cluster of the kubeconfig. A Ctrl-C of the terminal reaches it, too;

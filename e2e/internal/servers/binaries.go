@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"crypto/sha256"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // A Kind is an API server and its etcd, both built from a Go module in e2e.
@@ -71,21 +73,34 @@ func (k Kind) Binaries() (string, error) {
 	return dir, nil
 }
 
-// Build builds the binaries of k that are missing, and returns their directory. parallel is the
-// largest number of compilations at once; 0 means the default of the go command. Build needs the go
-// command, and minutes of CPU time when the build cache is empty.
+// Build builds the binaries of k that are missing, and returns their directory. It works in whatever
+// directory it is called. A build of another process is waited for. parallel is the largest number of
+// compilations at once; 0 means the default of the go command. Build needs the go command, and
+// minutes of CPU time when the build cache is empty.
 func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, error) {
-	src, dir, err := k.dirs()
+	files, dir, err := k.dirs()
 	if err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
+	unlock, err := lock(ctx, dir)
+	if err != nil {
+		return "", fmt.Errorf("servers: waiting for another build of %s: %w", k.Name, err)
+	}
+	defer unlock()
+	src := ""
 	for _, b := range []binary{k.server, k.etcd} {
 		path := filepath.Join(dir, b.name)
 		if _, err := os.Stat(path); err == nil {
 			continue
+		}
+		if src == "" {
+			if src, err = write(files); err != nil {
+				return "", fmt.Errorf("servers: build %s: %w", b.name, err)
+			}
+			defer os.RemoveAll(src)
 		}
 		// Build under another name first: an interrupted build must not look like a finished one.
 		unfinished := path + "." + strconv.Itoa(os.Getpid())
@@ -95,7 +110,8 @@ func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, e
 		}
 		cmd := exec.CommandContext(ctx, "go", append(args, b.pkg)...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = src, log, log
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+		// What a program sets for its own module, such as -mod=vendor, is not for this one.
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 		if err := cmd.Run(); err != nil {
 			os.Remove(unfinished)
 			return "", fmt.Errorf("servers: build %s: %w", b.name, err)
@@ -107,52 +123,91 @@ func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, e
 	return dir, nil
 }
 
-// dirs returns the directory of the module that builds k, and the directory of its binaries. The
+// modules are copies of the modules that build the servers. The zip of module e2e does not have
+// them, because they are modules of their own, and a program outside of a checkout has that zip
+// alone. TestModules holds the copies to the originals.
+//
+//go:embed modules
+var modules embed.FS
+
+// A source is a file of a module.
+type source struct {
+	name    string
+	content []byte
+}
+
+// sources returns the files of the module of k, in the order of their names.
+func (k Kind) sources() ([]source, error) {
+	dir := "modules/" + k.module
+	entries, err := modules.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []source
+	for _, e := range entries {
+		content, err := modules.ReadFile(dir + "/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, source{strings.TrimSuffix(e.Name(), ".txt"), content})
+	}
+	return files, nil
+}
+
+// write writes files into a new directory.
+func write(files []source) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "lw-e2e-src-"); err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(dir, f.name), f.content, 0o644); err != nil {
+			return "", errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return dir, nil
+}
+
+// lock waits until no other process builds into dir.
+func lock(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if err != syscall.EWOULDBLOCK && err != syscall.EINTR {
+			f.Close()
+			return nil, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// dirs returns the files of the module that builds k, and the directory of its binaries. The
 // latter's name is a hash of everything that the binaries are built from.
-func (k Kind) dirs() (src, bin string, err error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return "", "", err
+func (k Kind) dirs() (files []source, bin string, err error) {
+	if files, err = k.sources(); err != nil {
+		return nil, "", err
 	}
-	src = filepath.Join(root, k.module)
-	files, err := filepath.Glob(filepath.Join(src, "*.go"))
-	if err != nil {
-		return "", "", err
-	}
-	files = append(files, filepath.Join(src, "go.mod"), filepath.Join(src, "go.sum"))
-	slices.Sort(files)
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, k.server, k.etcd)
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return "", "", err
-		}
-		fmt.Fprintln(hash, filepath.Base(file), len(content))
-		hash.Write(content)
+	for _, f := range files {
+		fmt.Fprintln(hash, f.name, len(f.content))
+		hash.Write(f.content)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
-	return src, filepath.Join(cache, "lw-e2e", fmt.Sprintf("%x", hash.Sum(nil))), nil
-}
-
-// moduleRoot returns the directory of the e2e module. It looks in the working directory and above
-// it.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(content), "module github.com/go-lw/lw/e2e\n") {
-			return dir, nil
-		}
-		if filepath.Dir(dir) == dir {
-			return "", errors.New("servers: not called within the e2e module")
-		}
-		dir = filepath.Dir(dir)
-	}
+	return files, filepath.Join(cache, "lw-e2e", fmt.Sprintf("%x", hash.Sum(nil))), nil
 }
