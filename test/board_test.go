@@ -212,3 +212,22 @@ func TestBoardChangesInALoop(t *testing.T) {
 		stops[2]()
 	})
 }
+
+// A name with a slash may be of a graph, or of a collection. Both are asked.
+func TestBoardObjectsOfNamesWithSlashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), nil)
+		outer, inner := lw.NewGraph(&lw.GraphOptions{Name: "g", Board: &b}), lw.NewGraph(&lw.GraphOptions{Name: "g/x", Board: &b})
+		lw.Derive(outer, inf, sumOf, "x/outer")
+		lw.Derive(inner, inf, sumOf, "inner")
+		defer begin(t, inf)()
+		defer begin(t, outer)()
+		defer begin(t, inner)()
+		for name, want := range map[string]bool{"g/x/outer": true, "g/x/inner": true, "g/x": false, "g/inner": false, "x/outer": false} {
+			if _, ok := b.Object(name, key("a")); ok != want {
+				t.Errorf("an object of %s: %v, want %v", name, ok, want)
+			}
+		}
+	})
+}

@@ -272,6 +272,28 @@ func TestGroupWaitForRemoved(t *testing.T) {
 	}
 }
 
+// A wait goes on with those that are in the group behind one that leaves meanwhile.
+func TestGroupWaitGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing, late := lw.NewMemory[*Widget](), lw.NewMemory[*Widget]()
+		failing.Fail(syscall.ECONNREFUSED)
+		late.Fail(syscall.ECONNREFUSED)
+		var g lw.Group
+		remove := g.Add(lw.NewInformer(failing, named("bad")))
+		second := lw.NewInformer(late, named("late"))
+		g.Add(second)
+		third := lw.NewInformer(lw.NewMemory[*Widget](), named("good"))
+		g.Add(third)
+		runGroup(t, &g)
+		time.AfterFunc(time.Hour, remove)
+		time.AfterFunc(2*time.Hour, func() { late.Fail(nil) })
+		before := time.Now()
+		if err := g.WaitForSync(t.Context()); err != nil || time.Since(before) < 2*time.Hour || !second.Status().Synced || !third.Status().Synced {
+			t.Errorf("after %v: %v", time.Since(before), err)
+		}
+	})
+}
+
 // A kind that comes and goes, such as that of a CustomResourceDefinition: its informer is removed,
 // and no request for it is made any more. When the kind has come back, a new informer follows it.
 func TestGroupWithKindThatGoes(t *testing.T) {

@@ -214,3 +214,16 @@ func TestSortedIndexOddValues(t *testing.T) {
 	mustPanic(t, "lw: NewSortedIndex: nil function", func() { lw.NewSortedIndex[int](x, nil) })
 	mustPanic(t, "lw: NewSortedIndex: nil function", func() { lw.NewSortedIndex[string, *metav1.PartialObjectMetadata](nil, nil) })
 }
+
+// A loop shows what there is when it begins, not when it was made.
+func TestSortedIndexLoopsBeginLate(t *testing.T) {
+	x := lw.NewIndexer(widget("a", 1))
+	ix := lw.NewSortedIndex(x, func(w *Widget) int { return w.Size })
+	up, down, between := ix.Up(0, 9), ix.Down(0, 9), ix.Between(0, 9)
+	x.Set(widget("b", 2))
+	got := [][]string{sizesOf(slices.Collect(up)), sizesOf(slices.Collect(down)), sizesOf(slices.Collect(between))}
+	want := [][]string{{"default/a:1", "default/b:2"}, {"default/b:2", "default/a:1"}, {"default/a:1", "default/b:2"}}
+	if d := gocmp.Diff(want, got); d != "" {
+		t.Errorf("up, down and between (-want +got):\n%s", d)
+	}
+}

@@ -88,6 +88,12 @@ func visits(g *lw.Graph) int {
 	return int(field(g, "visits").Int())
 }
 
+// joinedMembers returns how many members of u, also such as have left, its operator knows.
+func joinedMembers[T lw.Object](u *lw.Union[T]) int { return field(u, "Derived", "op", "joined").Len() }
+
+// movedResults returns of how many inputs d, which is made by Derive, keeps that their results have another key.
+func movedResults[T lw.Object](d *lw.Derived[T]) int { return field(d, "op", "elsewhere").Len() }
+
 // afterStep has the goroutine of g's Run call f after each step. It must be called before Run.
 func afterStep(g *lw.Graph, f func()) {
 	*(*func())(field(g, "afterStep").Addr().UnsafePointer()) = f

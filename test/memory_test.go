@@ -140,6 +140,12 @@ func TestMemoryWriteErrors(t *testing.T) {
 			return err
 		}
 	}
+	transact := func(objs ...*Widget) func(*lw.Memory[*Widget]) error {
+		return func(m *lw.Memory[*Widget]) error {
+			_, err := m.Transact(objs)
+			return err
+		}
+	}
 	tests := []struct {
 		name string
 		do   func(*lw.Memory[*Widget]) error
@@ -153,6 +159,10 @@ func TestMemoryWriteErrors(t *testing.T) {
 		{"update an older version", update(stale), apierrors.IsConflict, "resource version 3, not 2"},
 		{"update another object", update(other), apierrors.IsConflict, "not other"},
 		{"update no version", update(odd), apierrors.IsBadRequest, `update default/a: invalid resource version "v3"`},
+		{"transact an older version", transact(widget("new", 1), stale), apierrors.IsConflict, "resource version 3, not 2"},
+		{"transact another object", transact(widget("new", 1), other), apierrors.IsConflict, "not other"},
+		{"transact no version", transact(widget("new", 1), odd), apierrors.IsBadRequest, `transact default/a: invalid resource version "v3"`},
+		{"transact nil", transact(widget("new", 1), nil), apierrors.IsBadRequest, "transact: nil Widget"},
 		{"delete one that is not there", func(m *lw.Memory[*Widget]) error { return m.Delete(lw.Key{Name: "a"}) }, apierrors.IsNotFound, `"a"`},
 	}
 	for _, tt := range tests {
@@ -165,7 +175,7 @@ func TestMemoryWriteErrors(t *testing.T) {
 			if !tt.is(err) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got %v, want %q", err, tt.says)
 			}
-			if got := m.ResourceVersion(); got != "3" {
+			if got := m.ResourceVersion(); got != "3" || len(slices.Collect(m.All())) != 1 {
 				t.Errorf("a refused write made version %s", got)
 			}
 		})
@@ -357,6 +367,9 @@ func TestMemoryFail(t *testing.T) {
 	}
 	if err := m.Watch(t.Context(), metav1.ListOptions{}, nil); err != down {
 		t.Errorf("Watch = %v, want %v", err, down)
+	}
+	if _, err := m.Hints().Had(t.Context(), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "2"}, "2"); err != down {
+		t.Errorf("Had = %v, want %v", err, down)
 	}
 	if _, err := m.Update(widget("a", 2)); err != nil {
 		t.Errorf("Update = %v while requests fail", err)

@@ -335,6 +335,20 @@ func TestBookmarkPastWhatIsHeld(t *testing.T) {
 	})
 }
 
+// An object that is set aside ends no wait for what the store has reported before it.
+func TestWaitForWhatWasReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fed{events: make(chan lw.WatchEvent[*Widget]), version: "10", objs: []*Widget{stamped("a", 1, "9")}}
+		inf := run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		src.send(badEvent("b", "11"))
+		for version, want := range map[string]bool{"9": true, "10": true, "11": false} {
+			if err := inf.WaitForResourceVersion(t.Context(), version); (err == nil) != want {
+				t.Errorf("a wait for %s at 10, while 11 is held: %v", version, err)
+			}
+		}
+	})
+}
+
 // A wait that has ended leaves nothing behind.
 func TestWaitsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

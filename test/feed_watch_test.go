@@ -1,0 +1,150 @@
+package lw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw"
+)
+
+// The interval of a Poll is from the beginning of a call to that of the next one, however long a call takes.
+func TestPollInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls []time.Duration
+		began := time.Now()
+		inf := run(t, lw.Poll(func(context.Context) ([]*Widget, error) {
+			calls = append(calls, time.Since(began))
+			time.Sleep(3 * time.Second)
+			return []*Widget{widget("a", 1)}, nil
+		}, 10*time.Second), nil)
+		sleep(35 * time.Second)
+		want := []time.Duration{0, 10 * time.Second, 20 * time.Second, 30 * time.Second}
+		if diff := cmp.Diff(want, calls); diff != "" || inf.Store().Len() != 1 {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A feed that is connected anew goes on after its last change: of the next snapshot, what differs is told, without a relist.
+func TestFeedGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		size := 1
+		inf := lw.NewInformer(lw.Feed(func(ctx context.Context, to *lw.Feeder[*Widget]) error {
+			if err := to.Snapshot([]*Widget{widget("a", size)}); err != nil {
+				return err
+			}
+			if size > 6 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			size++
+			if err := to.Change([]*Widget{widget("a", size)}); err != nil {
+				return err
+			}
+			size++
+			return errors.New("cut")
+		}), &lw.Options{OnError: func(error) {}})
+		var told []string
+		inf.AddHandler(lw.Handler[*Widget]{
+			Add:    func(w *Widget) { told = append(told, fmt.Sprint("add ", w.Size)) },
+			Update: func(old, w *Widget) { told = append(told, fmt.Sprint(old.Size, " to ", w.Size)) },
+		})
+		start(t, inf)
+		sleep(10 * time.Minute)
+		want := []string{"add 1", "1 to 2", "2 to 3", "3 to 4", "4 to 5", "5 to 6", "6 to 7"}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		if s := inf.Status(); s.Relists != 0 || s.Healthy() != nil {
+			t.Errorf("%d relists, %v", s.Relists, s.Healthy())
+		}
+	})
+}
+
+// What nobody has taken from a watch is told again by the next one. A deletion says which object it is of; a key that comes
+// twice has an error in the place of an object.
+func TestPollTellsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		second := false
+		src := lw.Poll(func(context.Context) (all []*Widget, _ error) {
+			sizes := map[string]int{"a": 1, "b": 1, "c": 1}
+			if second {
+				sizes = map[string]int{"a": 1, "b": 2}
+				all = append(all, widget("d", 4), widget("d", 5))
+			}
+			for _, name := range slices.Sorted(maps.Keys(sizes)) {
+				w := widget(name, sizes[name])
+				w.UID = types.UID("uid of " + name)
+				all = append(all, w)
+			}
+			return all, nil
+		}, time.Second)
+		list, err := src.List(t.Context(), metav1.ListOptions{}, func(*Widget, error) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		second = true
+		full := errors.New("full")
+		for round := range 4 {
+			var told []string
+			err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}, func(ev lw.WatchEvent[*Widget]) error {
+				text := fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Object != nil, " ", ev.Err != nil)
+				if ev.Identity != nil {
+					text += " " + string(ev.Identity.UID)
+				}
+				if told = append(told, text); len(told) > round%3 {
+					return full
+				}
+				return nil
+			})
+			want := []string{"ADDED d false true", "MODIFIED b true false", "DELETED c false false uid of c"}[:round%3+1]
+			if diff := cmp.Diff(want, told); diff != "" || err != full {
+				t.Errorf("round %d: %v, told (-want +got):\n%s", round, err, diff)
+			}
+		}
+	})
+}
+
+// A sign of life puts off the end of a watch that wants no bookmarks as well. The end of its context is no end that the
+// source has made.
+func TestFeedIsAliveWithoutBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := lw.Feed(func(ctx context.Context, to *lw.Feeder[*Widget]) error {
+			if err := to.Snapshot([]*Widget{widget("a", 1)}); err != nil {
+				return err
+			}
+			for ctx.Err() == nil {
+				select {
+				case <-time.After(time.Minute):
+					if err := to.Change(nil); err != nil {
+						return err
+					}
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		streamed, seconds := true, int64(90)
+		var told []string
+		began := time.Now()
+		err := src.Watch(ctx, metav1.ListOptions{SendInitialEvents: &streamed, TimeoutSeconds: &seconds}, func(ev lw.WatchEvent[*Widget]) error {
+			told = append(told, string(ev.Type))
+			return nil
+		})
+		if took := time.Since(began); took != 10*time.Minute || !errors.Is(err, context.DeadlineExceeded) || !slices.Equal(told, []string{"ADDED", "BOOKMARK"}) {
+			t.Errorf("the watch has ended after %v with %v, and told %v", took, err, told)
+		}
+	})
+}

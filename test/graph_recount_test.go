@@ -1,0 +1,136 @@
+package lw_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// totals is the total of all sizes, of which add and result may panic.
+func totals(b *graphBench, add func(w *Widget), result func(n int)) *lw.Derived[*sum] {
+	return lw.GroupBy(b.g, b.l, func(*Widget) string { return "total" }, lw.Aggregate[*Widget, int]{
+		Add:    func(n int, w *Widget) int { add(w); return n + w.Size },
+		Remove: func(n int, w *Widget) int { return n - w.Size },
+	}, func(name string, n int) *sum { result(n); return &sum{Meta: lw.Meta{Name: name}, Sum: n} })
+}
+
+// mustTotal expects that the total is want, and that so many objects are set aside.
+func mustTotal(t *testing.T, b *graphBench, d *lw.Derived[*sum], what string, want, aside int) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(map[string]int{"total": want}, contents(d.Store())); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+	if got := b.g.Status().Collections[0].SetAside; len(got) != aside {
+		t.Errorf("%s: set aside are %v, want %d", what, got, aside)
+	}
+}
+
+// After a panic of an aggregate the next step computes all groups anew. An object that has changed meanwhile counts as it is.
+func TestGroupByCountsTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+		create(t, b.left, "a", 1)
+		create(t, b.left, "b", 1)
+		gate := make(chan struct{}, 1)
+		afterStep(b.g, func() { gate <- struct{}{}; <-gate })
+		d := totals(b, func(w *Widget) { mind(w.Size) }, func(int) {})
+		b.start()
+		mustTotal(t, b, d, "at first", 2, 0)
+		gate <- struct{}{} // the next step is held at its end
+		update(t, b.left, "a", evil)
+		synctest.Wait()
+		update(t, b.left, "a", 5)
+		synctest.Wait()
+		<-gate
+		mustTotal(t, b, d, "the next version, in the step that counts anew", 6, 0)
+		update(t, b.left, "a", 7)
+		mustTotal(t, b, d, "and the one after that", 8, 0)
+	})
+}
+
+// If neither the new version of an object nor the old one can be added, the object counts as nothing until its next version.
+func TestGroupByCountsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, panics := false, 0
+		b := newGraphBench(t, &lw.GraphOptions{
+			OnPanic: func(*lw.Panic) {
+				if panics++; panics > 10 {
+					broken = false // else the steps would have no end
+				}
+			},
+			OnError: func(err error) { t.Error(err) },
+		})
+		create(t, b.left, "a", 1)
+		create(t, b.left, "b", 1)
+		d := totals(b, func(w *Widget) {
+			if broken && w.Name == "a" {
+				panic(errEvil)
+			}
+		}, func(int) {})
+		b.start()
+		mustTotal(t, b, d, "at first", 2, 0)
+		broken = true
+		update(t, b.left, "a", 2)
+		mustTotal(t, b, d, "no version can be added", 1, 1)
+		if panics > 5 {
+			t.Errorf("%d panics of one change", panics)
+		}
+		broken = false
+		update(t, b.left, "b", 3)
+		mustTotal(t, b, d, "another object", 3, 1)
+		update(t, b.left, "a", 4)
+		mustTotal(t, b, d, "the next version", 7, 0)
+	})
+}
+
+// What is set aside is named until a call has made a result, also while that call runs.
+func TestSetAsideDuringTheNextCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+		create(t, b.left, "a", 1)
+		hold := make(chan struct{})
+		d := totals(b, func(*Widget) {}, func(n int) {
+			if mind(n); n > evil {
+				<-hold
+			}
+		})
+		b.start()
+		mustTotal(t, b, d, "at first", 1, 0)
+		update(t, b.left, "a", evil)
+		mustTotal(t, b, d, "evil", 1, 1)
+		update(t, b.left, "a", 20)
+		mustTotal(t, b, d, "during the next call", 1, 1)
+		close(hold)
+		mustTotal(t, b, d, "after it", 20, 0)
+	})
+}
+
+// A function of a graph may wait for a handler of a collection that has synced: the handler needs no step.
+func TestWaitForAHandlerInAFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		create(t, b.right, "b", 1)
+		first := lw.Derive(b.g, b.l, sumOf, "first")
+		var err error
+		added := 0
+		lw.Derive(b.g, b.r, func(w *Widget) *sum {
+			if w.Size == 2 {
+				reg := first.AddHandler(lw.Handler[*sum]{Add: func(*sum) { added++ }})
+				err = reg.WaitForSync(t.Context())
+				reg.Remove()
+			}
+			return nil
+		}, "second")
+		b.start()
+		update(t, b.right, "b", 2)
+		synctest.Wait()
+		if err != nil || added != 1 {
+			t.Errorf("%v after %d calls of Add", err, added)
+		}
+	})
+}
