@@ -134,3 +134,58 @@ func TestWaitForAHandlerInAFunction(t *testing.T) {
 		}
 	})
 }
+
+// The status of a collection of groups counts a call for each group that has changed.
+func TestGroupAllCountsItsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		for i, name := range []string{"a", "b", "c"} {
+			create(t, b.left, name, i)
+		}
+		lw.GroupAll(b.g, b.l, func(w *Widget) int { return w.Size % 2 }, func(k int, objs []*Widget) *sum {
+			return &sum{Meta: lw.Meta{Name: []string{"even", "odd"}[k]}, Sum: len(objs)}
+		})
+		b.start()
+		update(t, b.left, "b", 3)
+		synctest.Wait()
+		remove(t, b.left, "b")
+		synctest.Wait()
+		if s := b.g.Status().Collections[0]; s.Computed != 3 || s.Unchanged != 1 {
+			t.Errorf("%d computed, %d unchanged, want 3 and 1", s.Computed, s.Unchanged)
+		}
+	})
+}
+
+// A step waits with what it shows for an index that is being built, goes on when that is there, and keeps it in step.
+func TestIndexThatIsBuiltDuringAStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		d := lw.Derive(b.g, b.l, sumOf)
+		b.start()
+		hold, built := make(chan struct{}), make(chan *lw.Index[int, *sum])
+		go func() {
+			built <- lw.NewIndex(d, func(s *sum) int {
+				if s.Sum == 1 {
+					<-hold
+				}
+				return s.Sum
+			})
+		}()
+		synctest.Wait()
+		update(t, b.left, "a", 2)
+		synctest.Wait()
+		if got := contents(d.Store())["a"]; got != 1 {
+			t.Errorf("while an index is built the step shows %d", got)
+		}
+		close(hold)
+		bySum := <-built
+		for want := 2; want < 5; want++ {
+			synctest.Wait()
+			if len(bySum.List(want)) != 1 || len(bySum.List(want-1)) != 0 || contents(d.Store())["a"] != want {
+				t.Errorf("the index has %d objects of %d, and %d of before; the store shows %v", len(bySum.List(want)), want, len(bySum.List(want-1)), contents(d.Store()))
+			}
+			update(t, b.left, "a", want+1)
+		}
+	})
+}

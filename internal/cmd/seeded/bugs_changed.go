@@ -55,6 +55,9 @@ var changedBugs = []bug{
 		"		if obj, _ = h.store.Get(key); cond(obj) {", "		if obj, _ = h.store.Get(key); false {")},
 	{name: "a wait takes what is not synced for gone", run: "TestWaitForBeforeTheSync", edits: one(collectionFile,
 		"err := h.waitForSync(ctx); err != nil {", "err := error(nil); err != nil {")},
+	{name: "what is held ends a wait for what was reported before it", run: "TestWaitForWhatWasReported", edits: one(changedFile,
+		"		if synced {\n			if c, err := resourceversion.CompareResourceVersion(version, w.version); err != nil {",
+		"		if synced && v.unreported == \"\" {\n			if c, err := resourceversion.CompareResourceVersion(version, w.version); err != nil {")},
 	{name: "a wait does not end when the informer stops", run: "TestWaitForWhenTheInformerStops", edits: one(changedFile,
 		"	case <-h.stopped:\n", "	case <-make(chan struct{}):\n")},
 }
