@@ -131,3 +131,20 @@ func TestGraphStarts(t *testing.T) {
 		})
 	}
 }
+
+// The version of a collection is the number of the step that it shows, as a decimal.
+func TestGraphVersionsAreSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		d := lw.Derive(b.g, b.l, sumOf)
+		b.start()
+		for want := 1; want <= 21; want++ {
+			if got := d.Store().ResourceVersion(); got != fmt.Sprint(want) || b.g.Status().Steps != uint64(want) {
+				t.Errorf("version %s after %d steps, want %d", got, b.g.Status().Steps, want)
+			}
+			update(t, b.left, "a", 1+want)
+			synctest.Wait()
+		}
+	})
+}
