@@ -132,7 +132,7 @@ var serveBugs = []bug{
 	{name: "serve: a dry run deletes", run: "TestDeleteRefused", in: serving, edits: one("serve/write.go",
 		"	if len(opts.DryRun) > 0 {\n", "	if len(opts.DryRun) > 1 {\n")},
 	{name: "serve: a version that does not come is waited for six seconds", run: "TestPatience", in: serving, edits: one(serveList,
-		"context.WithTimeout(ctx, patience)", "context.WithTimeout(ctx, 2*patience)")},
+		"	asked, cancel := context.WithTimeout(ctx, patience)\n	defer", "	asked, cancel := context.WithTimeout(ctx, 2*patience)\n	defer")},
 	{name: "serve: what rows may have is the server's fault", run: "TestIncludeObject", in: serving, edits: one("serve/table.go",
 		"	return \"\", apierrors.NewBadRequest(fmt.Sprintf(", "	return \"\", apierrors.NewInternalError(fmt.Errorf(")},
 	{name: "serve: a list does not give its turn back", run: "TestListsWait", in: serving, edits: one("serve/limit.go",
