@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -156,7 +157,9 @@ func (s *Server) Stop() error {
 		s.server.Stop()
 	}
 	if s.kubeconfig != "" {
-		err = os.Remove(s.kubeconfig)
+		if err = os.Remove(s.kubeconfig); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
 		s.kubeconfig = ""
 	}
 	if s.dir != "" {
