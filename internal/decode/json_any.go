@@ -2,7 +2,10 @@ package decode
 
 import (
 	"bytes"
+	"maps"
+	"math"
 	"strconv"
+	"strings"
 )
 
 // An anyField decodes values of type any. As in apimachinery, objects become map[string]any, arrays
@@ -20,18 +23,7 @@ func (f *anyField) decode(d *Decoder, p pointer) error {
 
 // decodeAny consumes a value of any sort and returns it without what keep leaves out.
 func (d *Decoder) decodeAny(keep mask) (any, error) {
-	c := d.p.next()
-	switch c {
-	case '{':
-		m, _, err := d.decodeAnyMap(keep, nil)
-		return m, err
-	case '[':
-		return d.decodeAnySlice(keep, nil)
-	}
-	v, err := d.decodeAnyScalar(c)
-	if err == nil && !keep.value() {
-		v = emptyOf(v)
-	}
+	v, _, err := d.decodeNear(nil, keep)
 	return v, err
 }
 
@@ -50,53 +42,71 @@ func emptyOf(v any) any {
 	return nil
 }
 
-// decodeAnyScalar consumes a value that begins with c and is no object and no array.
-func (d *Decoder) decodeAnyScalar(c byte) (any, error) {
+// decodeAnyScalar consumes a value that begins with c and is no object and no array. same reports
+// that it is old, which then needs no memory again.
+func (d *Decoder) decodeAnyScalar(c byte, old any) (v any, same bool, err error) {
 	switch c {
 	case '"':
 		b, err := d.p.str()
 		if err != nil {
-			return nil, err
+			return nil, false, err
+		}
+		if s, ok := old.(string); ok && s == string(b) {
+			return old, true, nil
 		}
 		// A string in an interface is one more allocation than a string. The same ones come again
 		// and again.
-		return d.boxed.get(b), nil
+		return d.boxed.get(b), false, nil
 	case 't':
-		return true, d.p.literal("true")
+		return true, old == true, d.p.literal("true")
 	case 'f':
-		return false, d.p.literal("false")
+		return false, old == false, d.p.literal("false")
 	case 'n':
-		return nil, d.p.literal("null")
+		return nil, old == nil, d.p.literal("null")
 	}
 	// A number without a fraction is an int64 if it fits one. ParseInt refuses an exponent, which
 	// makes it a float64.
 	number, err := d.p.number()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if bytes.IndexByte(number, '.') < 0 {
 		if n, err := strconv.ParseInt(unsafeString(number), 10, 64); err == nil {
-			return n, nil
+			if last, ok := old.(int64); ok && last == n {
+				return old, true, nil
+			}
+			return n, false, nil
 		}
 	}
 	// A large integer is a float64 too, as for apimachinery.
 	n, err := strconv.ParseFloat(unsafeString(number), 64)
-	return n, d.mismatch(err)
+	last, ok := old.(float64)
+	return n, ok && math.Float64bits(last) == math.Float64bits(n), d.mismatch(err)
 }
 
 // A pair is a member of an object, or an element of an array with no name, that waits on the
 // Decoder's stack.
 type pair struct {
+	// name is a part of the parser's bytes if the last version has a member of that name.
 	name  string
 	value any
+	// same says that the last version has the same value in this place.
+	same bool
 }
 
-// decodeAnyMap consumes an object. value decodes the value of each member; nil: decodeMember does. The
-// members are collected on the Decoder's stack first, so that the map is made of the right size. Of
-// a name that comes twice the last value wins; twice reports that there is one.
-func (d *Decoder) decodeAnyMap(keep mask, value func(name string, keep mask) (any, error)) (_ map[string]any, twice bool, err error) {
+// A memberDecoder consumes the value of member name, of which old is the value in the last version,
+// and returns what decodeNear does. It must not keep name.
+type memberDecoder func(name string, old any, keep mask) (v any, same bool, err error)
+
+// decodeAnyMap consumes an object. value decodes the value of each member; nil: decodeMember does.
+// The members are collected on the Decoder's stack first, so that the map is made of the right
+// size. Of a name that comes twice the last value wins; twice reports that there is one. old is the
+// object in the last version; nil: there is none. The map is old itself if same is true.
+func (d *Decoder) decodeAnyMap(keep mask, old map[string]any, value memberDecoder) (m map[string]any, same, twice bool, err error) {
 	empty, err := d.p.open('}')
 	base := len(d.pairStack)
+	// near says that old has all names so far, and that they came in order: then none came twice.
+	near, last := old != nil, ""
 	for more := !empty; more && err == nil; {
 		// Members and elements may be any number, so each of them counts as a tick.
 		if err = d.p.tick(); err != nil {
@@ -119,64 +129,116 @@ func (d *Decoder) decodeAnyMap(keep mask, value func(name string, keep mask) (an
 			err = d.p.skip()
 		} else {
 			m := pair{}
-			m.name, _, _ = d.strings.get(b)
-			if value != nil {
-				m.value, err = value(m.name, rest)
+			var was any
+			known := false
+			if old != nil {
+				was, known = old[string(b)]
+			}
+			// A name that old has is mostly needed no longer than the bytes. mapOf keeps the others.
+			if known && d.p.plain {
+				m.name = unsafeString(b)
 			} else {
-				m.value, err = d.decodeMember(m.name, nil, rest)
+				m.name, _, _ = d.strings.get(b)
+			}
+			near = near && known && (len(d.pairStack) == base || last < m.name)
+			last = m.name
+			if value != nil {
+				m.value, m.same, err = value(m.name, was, rest)
+			} else {
+				m.value, m.same, err = d.decodeMember(m.name, was, rest)
 			}
 			if err != nil {
-				err = in(m.name, err)
+				err = in(strings.Clone(m.name), err)
 			}
+			m.same = known && m.same
 			d.pairStack = append(d.pairStack, m)
 		}
 		if err == nil {
 			more, err = d.p.more('}')
 		}
 	}
-	// After an error the map has what came before it. The caller does not use it.
-	m := make(map[string]any, len(d.pairStack)-base)
-	for _, p := range d.pairStack[base:] {
-		m[p.name] = p.value
+	if err == nil {
+		m, same, twice = d.mapOf(d.pairStack[base:], old, near)
 	}
-	twice = len(m) < len(d.pairStack)-base
 	// Give up the places, and clear them so that they keep no value alive.
 	clear(d.pairStack[base:])
 	d.pairStack = d.pairStack[:base]
-	return m, twice, err
+	return m, same, twice, err
 }
 
-// decodeAnySlice consumes an array. The paths of keep hold for each element. An element that is as
-// in old is taken from there.
-func (d *Decoder) decodeAnySlice(keep mask, old []any) ([]any, error) {
+// mapOf returns the map of members, and the rest of what decodeAnyMap says. near says that old has
+// all their names, each of which came once. A map with the names of old is a copy of that with the
+// values that are new: it takes less time than to put in each member.
+func (d *Decoder) mapOf(members []pair, old map[string]any, near bool) (m map[string]any, same, twice bool) {
+	if old == nil {
+		m = make(map[string]any, len(members))
+		for i := range members {
+			m[members[i].name] = members[i].value
+		}
+		return m, false, len(m) < len(members)
+	}
+	same = len(members) == len(old)
+	near = near && same
+	for i := range members {
+		same = same && members[i].same
+	}
+	switch {
+	case !near:
+		m = make(map[string]any, len(members))
+	case same:
+		return old, true, false
+	default:
+		m = maps.Clone(old)
+	}
+	for i := range members {
+		if p := &members[i]; !near || !p.same {
+			name, _, _ := d.strings.get(unsafeBytes(p.name))
+			m[name] = p.value
+		}
+	}
+	if twice = len(m) < len(members); same && !twice {
+		return old, true, false
+	}
+	return m, false, twice
+}
+
+// decodeAnySlice consumes an array. The paths of keep hold for each element. old is the array in
+// the last version. The slice is old itself if same is true.
+func (d *Decoder) decodeAnySlice(keep mask, old []any) (s []any, same bool, err error) {
 	empty, err := d.p.open(']')
 	keep = keep.elements()
 	base := len(d.pairStack)
+	same = old != nil
 	for more := !empty; more && err == nil; {
-		// An element has no name.
-		m := pair{}
 		if err = d.p.tick(); err != nil {
 			break
 		}
-		if i := len(d.pairStack) - base; i < len(old) {
-			m.value, err = d.decodeOr("", old[i], keep)
+		// An element has no name.
+		m, n := pair{}, len(d.pairStack)-base
+		if n < len(old) {
+			m.value, m.same, err = d.decodeNear(old[n], keep)
 		} else {
 			m.value, err = d.decodeAny(keep)
 		}
 		if err != nil {
-			err = inElement(len(d.pairStack)-base, err)
+			err = inElement(n, err)
 			break
 		}
+		same = same && m.same
 		d.pairStack = append(d.pairStack, m)
 		more, err = d.p.more(']')
 	}
-	// Of exactly the right size, since it lives as long as the object. [] is an empty slice, not
-	// nil.
-	s := make([]any, 0, len(d.pairStack)-base)
-	for _, p := range d.pairStack[base:] {
-		s = append(s, p.value)
+	elements := d.pairStack[base:]
+	if same = same && err == nil && len(elements) == len(old); same {
+		s = old
+	} else {
+		// Of exactly the right size, since it lives as long as the object. [] is not nil.
+		s = make([]any, len(elements))
+		for i := range elements {
+			s[i] = elements[i].value
+		}
 	}
-	clear(d.pairStack[base:])
+	clear(elements)
 	d.pairStack = d.pairStack[:base]
-	return s, err
+	return s, same, err
 }

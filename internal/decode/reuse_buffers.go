@@ -9,8 +9,8 @@ const (
 	maxKeptBytes = 256 << 10
 	// maxKeptElements is the same limit for the elements that one field decodes into.
 	maxKeptElements = maxKeptBytes / 4
-	// maxKeptStack is the limit for the places of a stack. A place takes up to 32 bytes.
-	maxKeptStack = maxKeptBytes / 32
+	// maxKeptStack is the limit for the places of a stack. A place takes up to 40 bytes.
+	maxKeptStack = maxKeptBytes / 40
 )
 
 // releaseScratch is called after each object. It lets go of the object and its last version, and of

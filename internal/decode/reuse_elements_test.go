@@ -55,7 +55,17 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// What is not sure to be equal is decoded.
+// near decodes data near old, and reports whether it is the same memory.
+func near(d *Decoder, old any, data string) (v any, same bool, err error) {
+	d.p.reset([]byte(data), 0)
+	v, same, err = d.decodeNear(old, mask{})
+	if err == nil {
+		err = d.p.end()
+	}
+	return v, same, err
+}
+
+// A value that equals that of the last version is that one, whatever it looks like.
 func TestEquals(t *testing.T) {
 	for _, c := range []struct {
 		old, data string
@@ -63,52 +73,81 @@ func TestEquals(t *testing.T) {
 	}{
 		{`{"a":1,"b":2}`, `{"a":1,"b":2}`, true},
 		{`{"a":1,"b":2}`, ` { "a" : 1 , "b" : 2 } `, true},
-		{`{"a":1,"b":2}`, `{"b":2,"a":1}`, false}, // who writes so may write a name twice
+		{`{"a":1,"b":2}`, `{"b":2,"a":1}`, true},
 		{`{"a":1,"b":2}`, `{"a":1,"a":1}`, false},
+		{`{"a":1,"b":2,"c":3}`, `{"a":1,"c":3,"c":3}`, false},
 		{`{"a":1,"b":2}`, `{"a":1}`, false},
 		{`{"a":1}`, `{"a":1,"b":2}`, false},
+		{`{"a":null}`, `{"b":null}`, false},
+		{`{"a":1}`, `{"\u0061":1}`, true},
+		{`{"":1}`, `{"":1}`, true},
 		{`[1,"a",true,false,null,{}]`, `[1,"a",true,false,null,{}]`, true},
 		{`[1,2]`, `[1]`, false},
 		{`[1]`, `[1,2]`, false},
+		{`[null]`, `[null,null]`, false},
 		{`[]`, `{}`, false},
 		{`{}`, `[]`, false},
 		{`{}`, `{}`, true},
+		{`[]`, `[]`, true},
 		{`[1]`, `["1"]`, false},
 		{`["1"]`, `[1]`, false},
 		{`[1]`, `[1.0]`, false},
-		{`[1.5]`, `[1.5]`, false},
+		{`[1.0]`, `[1]`, false},
+		{`[1.5]`, `[1.50]`, true},
+		{`[0.0]`, `[-0.0]`, false},
 		{`[null]`, `[false]`, false},
 		{`[true]`, `[false]`, false},
 		{`["a\u00e9"]`, `["aé"]`, true},
-		{`{"a":{"b":1}}`, `{"a":{"b":1}`, false},
-		{`{"a":1}`, `{"a":1,}`, false},
-		{`[1]`, `[1,]`, false},
+		{`["a"]`, `["ab"]`, false},
 	} {
 		var d Decoder
-		d.p.reset([]byte(c.old), 0)
-		old, err := d.decodeAny(mask{})
+		old, _, err := near(&d, nil, c.old)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.p.reset([]byte(c.data), 0)
-		if got := d.p.equals(old) && d.p.end() == nil; got != c.want {
-			t.Errorf("%s equals %s: %v, want %v", c.data, c.old, got, c.want)
+		v, same, err := near(&d, old, c.data)
+		if err != nil || same != c.want || same && reflect.ValueOf(v).Pointer() != reflect.ValueOf(old).Pointer() {
+			t.Errorf("%s is %s: %v, want %v; error %v", c.data, c.old, same, c.want, err)
 		}
 	}
 }
 
-// What equals a value is what is decoded as that value.
-func TestEqualsModel(t *testing.T) {
+// Of an object that has changed, what has not is that of the last version, and so are the names: the
+// new ones are parts of the bytes that are read.
+func TestChangedMembers(t *testing.T) {
+	var d Decoder
+	for _, data := range []string{
+		`{"a":1,"b":"2","c":{"x":1}}`, `{"a":1,"b":"3","c":{"x":1}}`, `{"b":"3","a":2,"c":{"x":1}}`, `{"a":1,"b":"3","c":{"x":1},"d":null}`,
+		`{"a":1,"c":{"x":1}}`, `{"a":1,"c":{"x":1},"c":{"x":2}}`,
+	} {
+		old, _, err := near(&d, nil, `{"a":1,"b":"2","c":{"x":1}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := []byte(data)
+		d.p.reset(raw, 0)
+		got, same, err := d.decodeNear(old, mask{})
+		clear(raw)
+		var want any
+		if err := unmarshal([]byte(data), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || same != reflect.DeepEqual(want, old) {
+			t.Errorf("%s: same %v, error %v (-want +got):\n%s", data, same, err, diff)
+		}
+		if diff := cmp.Diff(map[string]any{"a": int64(1), "b": "2", "c": map[string]any{"x": int64(1)}}, old); diff != "" {
+			t.Errorf("%s has changed the last version (-want +got):\n%s", data, diff)
+		}
+	}
+}
+
+// What is decoded near a value is what is decoded alone, and it is that value if it equals it.
+func TestNearModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d Decoder
-		decoded := func(data string) (any, bool) {
-			d.p.reset([]byte(data), 0)
-			v, err := d.decodeAny(mask{})
-			return v, err == nil && d.p.end() == nil
-		}
 		text := genValue(t, 3)
-		old, ok := decoded(text)
-		if !ok {
+		old, _, err := near(&d, nil, text)
+		if err != nil {
 			t.Fatalf("%s is no JSON", text)
 		}
 		// As a server writes it, and whatever is near that.
@@ -123,16 +162,24 @@ func TestEqualsModel(t *testing.T) {
 			to := min(len(near), at+rapid.IntRange(0, 2).Draw(t, "length"))
 			texts = append(texts, near[:at]+rapid.SampledFrom([]string{"", "0", "1", `"a"`, "null", "true", "{}", "[]", `"":1,`, ",1", " ", "x", "}"}).Draw(t, "in")+near[to:])
 		}
-		for _, near := range append(texts, genValue(t, 3)) {
-			d.p.reset([]byte(near), 0)
-			equal := d.p.equals(old) && d.p.end() == nil
-			v, ok := decoded(near)
-			if equal && (!ok || !reflect.DeepEqual(v, old)) {
-				t.Fatalf("%s equals %s", near, text)
+		for _, data := range append(texts, genValue(t, 3)) {
+			want, _, wrong := near(&d, nil, data)
+			got, same, err := near(&d, old, data)
+			if (err == nil) != (wrong == nil) {
+				t.Fatalf("%s near %s: error %v; alone: %v", data, text, err, wrong)
 			}
-			if near == string(canonical) && !equal && !hasFloat(old) {
-				t.Fatalf("%s does not equal itself", near)
+			if err != nil {
+				continue
 			}
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("%s near %s (-want +got):\n%s", data, text, cmp.Diff(want, got))
+			}
+			if equal := reflect.DeepEqual(want, old); same != equal && !hasFloat(old) {
+				t.Fatalf("%s near %s: same %v, equal %v", data, text, same, equal)
+			}
+		}
+		if again, err := json.Marshal(old); err != nil || string(again) != string(canonical) {
+			t.Fatalf("%s has become %s, error %v", text, again, err)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package decode
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"strings"
+)
 
 // mapShare is what Share does for objects without a Go type: equal objects and arrays in them are
 // one map or slice, such as the managed fields of all objects that one manager has written. As in a
@@ -33,83 +36,92 @@ const (
 	sharedMapBytes = 2 * sharedBytes
 )
 
-// A lookup is what find has found out about a value that is not kept, for note.
-type lookup struct {
-	hash  uint64
-	start int
-	wants bool // whether note may keep the value
-}
-
-// find consumes the object or array that is next, the value of member name, if an equal one is kept,
-// and returns that. Otherwise it consumes nothing. The caller passes at to note when it has decoded
-// the value.
-func (s *mapShare) find(p *parser, name string) (v any, ok bool, at lookup) {
+// rateOf returns the hit rate of the values of member name, or nil if they are not shared.
+func (s *mapShare) rateOf(name string) *hitRate {
 	rate := s.rates[name]
 	switch {
 	case rate == nil && (len(s.rates) >= maxRates || len(name) > maxIntern || name == "metadata"):
-		return nil, false, at
+		return nil
 	case rate == nil:
 		if s.rates == nil {
 			s.rates = map[string]*hitRate{}
 		}
 		rate = &hitRate{}
-		s.rates[name] = rate
+		s.rates[strings.Clone(name)] = rate
 	case rate.gaveUp:
-		return nil, false, at
+		return nil
 	}
-	at.start = p.pos
-	// This fails also if the value nests too deep, which the same bytes elsewhere need not do.
-	raw, ok := p.rawWithin(maxShare)
-	if !ok {
-		return nil, false, at
-	}
-	if len(raw) >= minShare {
-		at.hash, at.wants = maphash.Bytes(seed, raw), true
-		kept, ok := s.kept[at.hash]
-		ok = ok && kept.raw == string(raw)
-		if rate.count(ok); ok {
-			return kept.value, true, at
-		}
-	}
-	p.pos = at.start
-	return nil, false, at
+	return rate
 }
 
-// note keeps v, which raw decodes to, if raw has come before.
-func (s *mapShare) note(at lookup, raw []byte, v any) {
-	if !at.wants {
-		return
-	}
+// find returns what raw, the value of a member with that rate, decodes to, if that is kept, and the
+// hash of raw.
+func (s *mapShare) find(raw []byte, rate *hitRate) (v any, hash uint64, ok bool) {
+	hash = maphash.Bytes(seed, raw)
+	kept, ok := s.kept[hash]
+	ok = ok && kept.raw == string(raw)
+	rate.count(ok)
+	return kept.value, hash, ok
+}
+
+// note keeps v, which raw with that hash decodes to, if raw has come before.
+func (s *mapShare) note(raw []byte, hash uint64, v any) {
 	if s.seen == nil {
 		s.seen = make([]uint64, sharedMaps)
 	}
-	if once := &s.seen[at.hash%sharedMaps]; *once != at.hash {
-		*once = at.hash
+	if once := &s.seen[hash%sharedMaps]; *once != hash {
+		*once = hash
 		return
 	}
 	// Beyond the limits all values go at once. Those that still come are soon kept again.
 	if s.size += len(raw); s.kept == nil || len(s.kept) >= sharedMaps || s.size > sharedMapBytes {
 		s.kept, s.size = map[uint64]sharedMap{}, len(raw)
 	}
-	s.kept[at.hash] = sharedMap{string(raw), v}
+	s.kept[hash] = sharedMap{string(raw), v}
 }
 
-// decodeMember consumes the value of member name. If it is an object or an array, near is the value
-// that it may be compared with; see decodeNear.
-func (d *Decoder) decodeMember(name string, near any, keep mask) (any, error) {
+// decodeMember consumes the value of member name, and returns what decodeNear does.
+//
+// With Share, an object or an array is looked up by its bytes before it is decoded, or behind it if
+// there is one in the last version, which it mostly equals.
+func (d *Decoder) decodeMember(name string, old any, keep mask) (v any, same bool, err error) {
 	if !d.opts.Share || !keep.all() {
-		return d.decodeNear(near, keep)
+		return d.decodeNear(old, keep)
 	}
 	if c := d.p.next(); c != '{' && c != '[' {
-		return d.decodeAny(mask{})
+		return d.decodeNear(old, mask{})
 	}
-	v, ok, at := d.maps.find(&d.p, name)
+	rate := d.maps.rateOf(name)
+	if rate == nil {
+		return d.decodeNear(old, mask{})
+	}
+	start := d.p.pos
+	if old == nil {
+		raw, ok := d.p.rawWithin(maxShare)
+		d.p.pos = start
+		// It is too long, or it nests too deep, which the same bytes elsewhere need not do.
+		if !ok || len(raw) < minShare {
+			return d.decodeNear(nil, mask{})
+		}
+		v, hash, ok := d.maps.find(raw, rate)
+		if ok {
+			d.p.pos += len(raw)
+			return v, false, nil
+		}
+		if v, _, err = d.decodeNear(nil, mask{}); err == nil {
+			d.maps.note(raw, hash, v)
+		}
+		return v, false, err
+	}
+	v, same, err = d.decodeNear(old, mask{})
+	raw := d.p.data[start:d.p.pos]
+	if err != nil || same || len(raw) < minShare || len(raw) > maxShare {
+		return v, same, err
+	}
+	kept, hash, ok := d.maps.find(raw, rate)
 	if ok {
-		return v, nil
+		return kept, false, nil
 	}
-	v, err := d.decodeNear(near, mask{})
-	if err == nil {
-		d.maps.note(at, d.p.data[at.start:d.p.pos], v)
-	}
-	return v, err
+	d.maps.note(raw, hash, v)
+	return v, false, nil
 }

@@ -35,24 +35,26 @@ type untypedParts struct {
 	unsure bool
 }
 
-// decodeContent consumes an object that is a map with all of its members.
+// decodeContent consumes an object that is a map with all of its members. The map is always a new
+// one: the metadata, which says what the last version is, comes behind other members.
 func (d *Decoder) decodeContent() (map[string]any, error) {
 	l := d.root.layout
 	if l == nil || d.lend == nil {
-		content, _, err := d.decodeAnyMap(d.root.keep, nil)
+		content, _, _, err := d.decodeAnyMap(d.root.keep, nil, nil)
 		return content, err
 	}
 	parts := untypedParts{}
-	content, twice, err := d.decodeAnyMap(d.root.keep, func(name string, keep mask) (any, error) {
-		switch {
-		case name == "metadata" && d.p.next() == '{':
+	content, _, twice, err := d.decodeAnyMap(d.root.keep, nil, func(name string, _ any, keep mask) (any, bool, error) {
+		i, c := len(metaParts)+parts.members, d.p.next()
+		switch old := parts.old[name]; {
+		case name == "metadata" && c == '{':
 			return d.decodeMetadata(&parts, keep)
-		case len(metaParts)+parts.members >= maxParts:
-			return d.decodeMember(name, nil, keep)
+		case c != '{' && c != '[', i >= maxParts:
+			return d.decodeMember(name, old, keep)
+		default:
+			parts.members++
+			return d.decodePart(i, maphash.String(nameSeed, name), name, old, keep)
 		}
-		return d.decodePart(name, &parts, len(metaParts)+parts.members, maphash.String(nameSeed, name), keep, func() any {
-			return parts.old[name]
-		}, func() { parts.members++ })
 	})
 	if twice || parts.unsure {
 		for i := range maxParts {
@@ -63,7 +65,7 @@ func (d *Decoder) decodeContent() (map[string]any, error) {
 }
 
 // decodeMetadata consumes the metadata.
-func (d *Decoder) decodeMetadata(parts *untypedParts, keep mask) (any, error) {
+func (d *Decoder) decodeMetadata(parts *untypedParts, keep mask) (any, bool, error) {
 	if !d.last.looked {
 		pos, depth := d.p.pos, d.p.depth
 		if empty, err := d.p.open('}'); err == nil && !empty {
@@ -75,35 +77,32 @@ func (d *Decoder) decodeMetadata(parts *untypedParts, keep mask) (any, error) {
 			parts.oldMeta, _ = parts.old["metadata"].(map[string]any)
 		}
 	}
-	m, twice, err := d.decodeAnyMap(keep, func(name string, keep mask) (any, error) {
-		i, ok := metaParts[name]
-		if !ok {
-			return d.decodeMember(name, nil, keep)
+	m, same, twice, err := d.decodeAnyMap(keep, parts.oldMeta, func(name string, old any, keep mask) (any, bool, error) {
+		if i, ok := metaParts[name]; ok {
+			if c := d.p.next(); c == '{' || c == '[' {
+				return d.decodePart(i, 0, name, old, keep)
+			}
 		}
-		return d.decodePart(name, parts, i, 0, keep, func() any { return parts.oldMeta[name] }, func() {})
+		return d.decodeMember(name, old, keep)
 	})
 	parts.unsure = parts.unsure || twice
-	return m, err
+	return m, same, err
 }
 
-// decodePart consumes member name, whose notes are number i, if it is an object or an array, and calls
-// noted then. old returns the value that the last version has.
-func (d *Decoder) decodePart(name string, parts *untypedParts, i int, salt uint64, keep mask, old func() any, noted func()) (any, error) {
-	if c := d.p.next(); c != '{' && c != '[' {
-		return d.decodeAny(keep)
-	}
-	noted()
+// decodePart consumes the object or array that is next, the value of member name, whose notes are
+// number i. It returns what decodeNear does.
+func (d *Decoder) decodePart(i int, salt uint64, name string, old any, keep mask) (any, bool, error) {
 	l, start := d.root.layout, d.p.pos
 	if n := l.same(d, i, d.p.data[start:], salt); n > 0 {
 		d.p.pos += n
-		return old(), nil
+		return old, true, nil
 	}
-	v, err := d.decodeMember(name, old(), keep)
+	v, same, err := d.decodeMember(name, old, keep)
 	if err == nil {
 		raw := d.p.data[start:d.p.pos]
 		l.note(d, i, raw, maphash.Bytes(seed, raw)^salt)
 	}
-	return v, err
+	return v, same, err
 }
 
 // unchangedContent is unchanged for an untyped object. To compare what both versions share takes no

@@ -90,3 +90,6 @@ func (p pointer) index(i int, size uintptr) pointer {
 // unsafeString returns b as a string without a copy. It is valid until b changes, so it may only be
 // passed to functions that do not keep it.
 func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// unsafeBytes returns the bytes of s without a copy. They must not be changed.
+func unsafeBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
