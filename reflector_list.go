@@ -48,27 +48,34 @@ type streamSupport struct {
 // doubted as after any other outage.
 func (r *Reflector[T]) list(ctx context.Context) outcome {
 	begun := time.Now()
-	o := r.tryList(ctx)
+	var o outcome
+	if stream, limit := r.wayToList(); stream {
+		o = r.follow(ctx, true)
+	} else {
+		o = r.pages(ctx, limit)
+	}
 	if o.err != nil && o.op != opWatch {
 		r.doubt.lost(begun)
 	}
 	return o
 }
 
-// tryList lists once, in the way that the options and the server allow.
-func (r *Reflector[T]) tryList(ctx context.Context) outcome {
+// wayToList says how to list next, by what the options and the server allow: as a stream, or in
+// pages of at most limit objects. It does not list itself: its frame would be on the stack as long
+// as a streamed list goes on as a watch.
+func (r *Reflector[T]) wayToList() (stream bool, limit int64) {
 	switch {
 	case r.opts.List == ListStream:
-		return r.follow(ctx, true)
+		return true, 0
 	case r.opts.List == ListWhole:
-		return r.pages(ctx, 0)
+		return false, 0
 	case r.opts.List == ListPages || r.streams.unsupported || r.streams.refusedOnce || HintsOf(r.src).NoStream:
 		if r.sparse {
-			return r.pages(ctx, 0)
+			return false, 0
 		}
-		return r.pages(ctx, r.opts.PageSize)
+		return false, r.opts.PageSize
 	default:
-		return r.follow(ctx, true)
+		return true, 0
 	}
 }
 

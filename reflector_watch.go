@@ -39,15 +39,29 @@ func (r *Reflector[T]) watch(ctx context.Context) outcome { return r.follow(ctx,
 // streamed list (https://kep.k8s.io/3157): it begins with the whole list as it is now, a consistent
 // read, and goes on as any other watch. The server is asked to end the watch after a random
 // timeout.
+//
+// Its frame is on the stack as long as the watch lasts, so what comes before the request and behind
+// it is in functions of its own; see HTTP.do.
 func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
-	r.limiter.Spend(time.Now())
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	w, opts := r.newWatchSession(initial, cancel)
+	defer w.stop()
+	op := w.op // it changes when the initial events have ended
+	err := r.src.Watch(ctx, *opts, w.event)
+	return w.finish(op, causeOf(ctx, err))
+}
+
+// newWatchSession returns the session of a watch that begins now, and what to ask the server for.
+//
+//go:noinline
+func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseFunc) (*watchSession[T], *metav1.ListOptions) {
+	r.limiter.Spend(time.Now())
 	timeout := r.opts.WatchTimeout + rand.N(r.opts.WatchTimeout)
 	if !initial && r.hurry.open(r.position, cancel) {
 		timeout = briefTimeout
 	}
-	opts := metav1.ListOptions{
+	opts := &metav1.ListOptions{
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      ptr(max(1, int64(timeout/time.Second))),
 	}
@@ -69,17 +83,20 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 		opts.ResourceVersion = r.position.version
 		w.goLive()
 	}
-	defer w.stop()
-	op := w.op // it changes when the initial events have ended
-	r.recorder.requested(op)
+	r.recorder.requested(w.op)
 	w.requested = time.Now()
 	w.start = w.requested
-	err := r.src.Watch(ctx, opts, w.event)
-	err = causeOf(ctx, err)
+	return w, opts
+}
+
+// finish completes the session, which began as op and has ended with err.
+//
+//go:noinline
+func (w *watchSession[T]) finish(op string, err error) outcome {
 	// Nothing may follow an event that promised More.
 	w.flush()
 	if !errors.Is(err, errNoStream) { // then there was no request
-		r.recorder.ended(op, err, time.Since(w.requested))
+		w.r.recorder.ended(op, err, time.Since(w.requested))
 	}
 	return w.ended(err, time.Since(w.start))
 }

@@ -236,15 +236,22 @@ func (d *Decoder) Watch(r io.Reader, enc Encoding, yield func(Event) error) erro
 
 // WatchList is like Watch, for a stream that begins with all objects that exist and marks the end
 // of those by a bookmark (KEP-3157). Until that bookmark it may use several cores, as List does.
+//
+// Its frame is on the stack as long as the watch lasts, so what begins it is in a function of its
+// own.
 func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) error {
-	d.beginStream(r, listBuffer, listBuffer)
-	defer d.releaseStream()
-	d.listing = true
-	w := watchStream{d: d, initial: true, pool: newWorkerPool(d), yield: yield}
-	// A deferred w.pool.stop would keep the pool and its decoders alive for the whole watch. goLive
-	// drops them when the initial events end.
-	defer func() { w.pool.stop() }()
+	w := d.beginWatchList(r, yield)
+	defer w.release()
 	return w.read(enc)
+}
+
+// beginWatchList begins to read r.
+//
+//go:noinline
+func (d *Decoder) beginWatchList(r io.Reader, yield func(Event) error) *watchStream {
+	d.beginStream(r, listBuffer, listBuffer)
+	d.listing = true
+	return &watchStream{d: d, initial: true, pool: newWorkerPool(d), yield: yield}
 }
 
 // Status decodes data, the whole body of a response, as a metav1.Status. It reports whether data is

@@ -75,6 +75,15 @@ func (w *watchStream) readAll(next func() (more bool, err error)) error {
 	}
 }
 
+// release ends the reading, in the initial events or behind them. Then goLive has stopped the pool,
+// and dropped it with its decoders, which would otherwise live as long as the watch.
+//
+//go:noinline
+func (w *watchStream) release() {
+	w.pool.stop()
+	w.d.releaseStream()
+}
+
 // usePool reports whether the next event is one for the pool. If not, it has yielded all events
 // before it.
 func (w *watchStream) usePool() (bool, error) {
