@@ -130,6 +130,7 @@ var equivalents = []equivalent{
 	{"serve/path.go", "parsePath", "return t, false", "return *new(target), false", "nobody looks at what is no target", "default:"},
 	{"serve/request.go", "errNotFresh", "0", "(0) + 1", "the message is replaced", ""},
 	{"serve/splice.go", "find", "from == 0", "true", "only speed: no server sends an object that has a member twice", ""},
+	{"serve/splice.go", "withVersion", "uFrom != 0", "true", "nothing is replaced at 0", "uFrom < vFrom"},
 	{"serve/sweep.go", "(*directWatch).begin", "err == nil", "true", "a connection that has failed fails again", "w.direct.send(head, timeout)"},
 
 	{"internal/listopts/filter.go", "(*Filter).Matches", "if !f.selectors { return true }", "for _, t := range f.fields { var value string switch { case t.field == fieldName: value = o.Name case t.field == fieldNamespace: value = o.Namespace case field != nil: value = field(t.field) } if (value == t.value) == t.not { return false } }", "without selectors there are no fields", ""},
