@@ -40,6 +40,7 @@ type hub[T Identified] struct {
 	followers atomic.Int32
 
 	midCommit func() // called in the middle of a long commit of setTogether; for tests
+	afterShow func() // called when such a commit is shown, and the indexes have not settled; for tests
 
 	mu      *sync.Mutex
 	waiting []*subscription[T] // those that wait for the first content; guarded by mu, as all below
@@ -148,6 +149,9 @@ func (h *hub[T]) setTogether(batch *table.Batch[T], version string, settled func
 	h.store.before = nil
 	g.seq.Add(1)
 	g.look.Unlock()
+	if long && h.afterShow != nil {
+		h.afterShow()
+	}
 	batch.SettleLocked()
 	fired := h.appendLocked(batch, Delta[T]{Cause: CauseWatch, ResourceVersion: version})
 	h.mu.Unlock()

@@ -525,6 +525,15 @@ func TestTogetherWhileItIsCommitted(t *testing.T) {
 					close(during)
 				}()
 			}
+			// What needs no lock of the writer shows the end as soon as one of them does.
+			h.afterShow = func() {
+				obj, _ := inf.Store().Get(Key{Namespace: "default", Name: "0"})
+				_, gone := inf.Store().Get(Key{Namespace: "default", Name: "gone"})
+				got := []any{obj.ResourceVersion, gone, byUID.Len("u0"), byUID.Len("u1"), len(byUID.List("u0")), len(byUID.List("u1"))}
+				if diff := cmp.Diff([]any{"2", false, 0, n, 0, n}, got); diff != "" {
+					t.Errorf("when it is shown (-want +got):\n%s", diff)
+				}
+			}
 			batch := h.store.store.NewBatch()
 			for i := range n {
 				b := newBall(strconv.Itoa(i), 1, 2)
@@ -545,5 +554,17 @@ func TestTogetherWhileItIsCommitted(t *testing.T) {
 				t.Errorf("the last delta is %+v", last)
 			}
 		})
+	}
+}
+
+// TestReadThatMeetsABriefCommit reads an informer's store at a moment at which a brief commit is going on, and gets what is there.
+func TestReadThatMeetsABriefCommit(t *testing.T) {
+	inf := NewInformer(NewMemory[*ball](), nil)
+	inf.hub.replace([]*ball{newBall("0", 0, 1)}, "1", "1")
+	inf.hub.store.gate.seq.Add(1)
+	defer inf.hub.store.gate.seq.Add(1)
+	snap, all := inf.Store().Snapshot(), inf.Store().List()
+	if diff := cmp.Diff([]any{1, "1", 1}, []any{snap.Len(), snap.ResourceVersion(), len(all)}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

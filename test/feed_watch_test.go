@@ -148,3 +148,34 @@ func TestFeedIsAliveWithoutBookmarks(t *testing.T) {
 		}
 	})
 }
+
+// However often a poll is wanted while one runs, one more follows.
+func TestPollIsWantedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		src := lw.Poll(func(context.Context) ([]*Widget, error) {
+			calls++
+			time.Sleep(3 * time.Second)
+			return []*Widget{widget("a", calls)}, nil
+		}, time.Hour)
+		list, err := src.List(t.Context(), metav1.ListOptions{}, func(*Widget, error) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ask := src.(interface{ Hints() lw.SourceHints }).Hints().Progress
+		time.AfterFunc(10*time.Second, ask)
+		for range 5 {
+			time.AfterFunc(11*time.Second, ask)
+		}
+		told := 0
+		_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion}, func(lw.WatchEvent[*Widget]) error {
+			told++
+			return nil
+		})
+		if calls != 3 || told != 2 {
+			t.Errorf("%d calls and %d changes, want 3 and 2", calls, told)
+		}
+	})
+}

@@ -148,3 +148,38 @@ func TestGraphVersionsAreSteps(t *testing.T) {
 		}
 	})
 }
+
+// A loop over the events of a derived collection is told where each comes from.
+func TestGraphEventsHaveTheirCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		d := lw.Derive(b.g, b.l, sumOf)
+		b.start()
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for ev := range d.Events(ctx) {
+				got = append(got, fmt.Sprint(ev.Type, " ", ev.Cause, " ", ev.Key().Name))
+			}
+		}()
+		synctest.Wait()
+		update(t, b.left, "a", 2)
+		synctest.Wait()
+		create(t, b.left, "b", 1)
+		synctest.Wait()
+		remove(t, b.left, "a")
+		synctest.Wait()
+		cancel()
+		<-done
+		want := []string{
+			fmt.Sprint(lw.Added, " ", lw.CauseInitial, " a"), fmt.Sprint(lw.Updated, " ", lw.CauseDerived, " a"),
+			fmt.Sprint(lw.Added, " ", lw.CauseDerived, " b"), fmt.Sprint(lw.Deleted, " ", lw.CauseDerived, " a"),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

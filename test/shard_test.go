@@ -472,3 +472,20 @@ func TestErrorUID(t *testing.T) {
 		}
 	}
 }
+
+// A nil object belongs to no part. Each passes it on, so that it is reported.
+func TestShardOfNil(t *testing.T) {
+	for i := range 2 {
+		src := &script{lists: []reply{list("20", nil)}}
+		nils := 0
+		_, err := lw.Shard[*Widget](src, i, 2).List(t.Context(), metav1.ListOptions{}, func(w *Widget, err error) error {
+			if w == nil && err == nil {
+				nils++
+			}
+			return nil
+		})
+		if err != nil || nils != 1 {
+			t.Errorf("part %d: %v, %d nil objects", i, err, nils)
+		}
+	}
+}

@@ -82,6 +82,7 @@ var equivalents = []equivalent{
 	{"derived.go", "feed", "return", "", "only speed: the changes are in the contents already", ""},
 	{"feed.go", "(*Feeder).Snapshot", "ev.More = true", "", "nobody is told of initial events before their end", ""},
 	{"graph.go", "(*Graph).remove", "!g.hasLocked(n)", "false", "nothing depends on what has gone, and it is stopped once", ""},
+	{"handler.go", "(*handlerRunner).callInitial", "return false", "return !false", "a handler that was removed gets no call, and run ends at the first look", "if !r.call(&d)"},
 	{"hub_handlers.go", "(*hub).addHandler", "r.sub = &subscription[T]{ opts: cursorOptions{everyUpdate: handler.EveryUpdate, timing: true}, starting: func(snap *Snapshot[T]) { r.left.Store(int64(snap.Len())) }, }", "reg.runner = r", "neither reads what the other writes", ""},
 	{"join.go", "(*joinOperator).set", "o.Drop(p, was)", "delete(l.State.own, r)", "neither reads what the other writes", ""},
 	{"join.go", "(*leftJoinOperator).find", "found := l.State.own.rights[:0:0]", "keys := o.leftKeys(l, &o.now)", "neither reads what the other writes", ""},

@@ -4,6 +4,8 @@ package main
 var togetherBugs = []bug{
 	{name: "together: the events are shown one by one", run: "TestTransactionsAreShownWhole|TestGroups", edits: one(watchFile,
 		"	if ev.Open || w.group != nil {\n", "	if ev.Open && w.group != nil {\n")},
+	{name: "together: the indexes come after the objects", run: "TestTogetherWhileItIsCommitted", edits: one(hubFile,
+		"	batch.ShowLocked()\n	h.store.before = nil\n", "	h.store.before = nil\n")},
 	{name: "together: half a transaction is shown", run: "TestProof$", in: proofPackage, edits: one(watchFile,
 		"	if ev.Open || w.group != nil {\n", "	if ev.Open && w.group != nil {\n")},
 	{name: "together: what has come of a transaction is kept when the watch ends", run: "TestProof$", in: proofPackage, edits: one(watchFile,
