@@ -163,6 +163,13 @@ type Decoder struct {
 	spans        []span
 	ahead        [2]skipPattern
 
+	// templates are those of the parts of JSON, and templateBytes is their memory. changes is working
+	// memory for them. rec is set while one is made.
+	templates     [maxParts]templates
+	templateBytes int
+	changes       []change
+	rec           *recorder
+
 	// Two stacks for elements and members that are collected before their number is known. A nested
 	// value uses the places above those of the value around it.
 	stringStack []string

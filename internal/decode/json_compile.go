@@ -168,7 +168,7 @@ func (c *compiler) pointer(t reflect.Type, keep mask) decoder {
 	// Each pointer field has a decoder of its own, but the allocator is one for all pointers to the
 	// type.
 	dec := c.compile(elem, keep)
-	alloc := c.allocators.of(elem, c.share)
+	alloc, leaf := c.allocators.of(elem, c.share), leafOf(elem, dec, false)
 	return func(d *Decoder, p pointer) error {
 		if null, err := d.p.null(); null {
 			if err == nil {
@@ -176,7 +176,11 @@ func (c *compiler) pointer(t reflect.Type, keep mask) decoder {
 			}
 			return err
 		}
-		return dec(d, alloc.pointee(d, p))
+		to := alloc.pointee(d, p)
+		if d.rec != nil {
+			return d.rec.decodeLeaf(d, dec, leaf, to)
+		}
+		return dec(d, to)
 	}
 }
 

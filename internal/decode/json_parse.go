@@ -36,6 +36,8 @@ type parser struct {
 	depth int
 	// base is the offset of data[0] in the stream, for errors.
 	base int64
+	// known is where a value begins whose end is known, and its end.
+	known struct{ start, end int }
 	// src is where bytes behind data may come from; nil: data is all there is. See extend.
 	src *buffer
 	// scratch is the memory of the last string that had escapes. The next such string overwrites

@@ -35,6 +35,10 @@ type rawValue struct {
 // raw consumes a value and returns its bytes, as the parser's raw does.
 func (f *rawField) raw(p *parser) ([]byte, error) {
 	p.next()
+	if k := p.known; k.start == p.pos && k.end > k.start {
+		p.pos = k.end
+		return p.data[k.start:k.end], nil
+	}
 	rest := p.data[p.pos:]
 	guess := f.seen[f.last].successor
 	if v := &f.seen[guess]; len(v.bytes) > 0 && len(rest) >= len(v.bytes) && p.depth <= v.depth &&

@@ -12,6 +12,8 @@ import "reflect"
 type sliceType struct {
 	typ  reflect.Type
 	elem decoder
+	// leaf is what templates know of the elements; nil: they look into them.
+	leaf *leaf
 	// merge is for a slice that already has elements, because its name has come twice:
 	// encoding/json then decodes into the old elements. It is apimachinery's decoder, or nil where
 	// something is left out, of which that one does not know.
@@ -37,7 +39,7 @@ const maxRoom = 1024
 // slice returns the decoder of slices of type t. Slices of strings have one without reflection.
 func (c *compiler) slice(t reflect.Type, keep mask) decoder {
 	elem := c.compile(t.Elem(), keep.elements())
-	s := &sliceType{typ: t, elem: elem, last: 1, elems: c.allocators.of(t.Elem(), c.share), view: newAllocator(t.Elem()), merge: fallback(t), empty: reflect.MakeSlice(t, 0, 0)}
+	s := &sliceType{typ: t, elem: elem, leaf: leafOf(t.Elem(), elem, false), last: 1, elems: c.allocators.of(t.Elem(), c.share), view: newAllocator(t.Elem()), merge: fallback(t), empty: reflect.MakeSlice(t, 0, 0)}
 	s.maxReserve = max(1, min(maxRoom, maxKeptElements/max(1, int(t.Elem().Size()))))
 	if !keep.all() {
 		s.merge = nil
@@ -61,6 +63,7 @@ func (s *sliceType) begin(d *Decoder, p pointer) (bool, error) {
 		return false, d.wrongType("an array")
 	}
 	if !p.isNil() {
+		d.rec.fail()
 		if s.merge != nil {
 			return false, s.merge(d, p)
 		}
@@ -100,6 +103,9 @@ func (s *sliceType) decode(d *Decoder, p pointer) error {
 	if !more {
 		return err
 	}
+	if d.rec != nil {
+		return s.record(d, p)
+	}
 	room := s.elems.takeSpare(d)
 	n := 0
 	for more && n < room.len {
@@ -122,10 +128,18 @@ func (s *sliceType) element(d *Decoder, first pointer, n int) (bool, error) {
 	if err := d.p.tick(); err != nil {
 		return false, err
 	}
-	if err := s.elem(d, first.index(n, s.elems.size)); err != nil {
+	if err := s.value(d, first.index(n, s.elems.size)); err != nil {
 		return false, inElement(n, err)
 	}
 	return d.p.more(']')
+}
+
+// value decodes an element.
+func (s *sliceType) value(d *Decoder, p pointer) error {
+	if d.rec != nil {
+		return d.rec.decodeLeaf(d, s.elem, s.leaf, p)
+	}
+	return s.elem(d, p)
 }
 
 // decodeRest goes on at element n, for which the batch has no room. It moves the n elements before,
@@ -189,6 +203,9 @@ func (s *sliceType) decodeStrings(d *Decoder, p pointer) error {
 	more, err := s.begin(d, p)
 	if !more {
 		return err
+	}
+	if d.rec != nil {
+		return s.record(d, p)
 	}
 	base := len(d.stringStack)
 	for more && err == nil {

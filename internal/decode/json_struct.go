@@ -45,6 +45,8 @@ type member struct {
 	// strField is that of dec, where dec decodes a string in the struct itself, as most do. It lets
 	// decode try the string's guess without a call through dec.
 	strField *stringField
+	// leaf is what templates know of the value; nil: they look into it.
+	leaf *leaf
 }
 
 // lookAhead is how many fields an object may leave out before its next name is looked up in the
@@ -134,12 +136,13 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 			return err
 		}
 		if i < 0 {
+			d.rec.fail()
 			err = d.p.skip()
 		} else {
 			m := &s.members[i]
 			*guess, guess, at = i, &m.successor, i+1
 			// The shortcut for strings: if the guess is right, the value costs one comparison.
-			if m.strField != nil {
+			if m.strField != nil && d.rec == nil {
 				if s, ok := m.strField.guess(&d.p); ok {
 					*as[string](p.field(m.offset)) = s
 					more, err = d.p.more('}')
@@ -158,6 +161,7 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 // decode decodes the member's value into the struct at p.
 func (m *member) decode(d *Decoder, p pointer) error {
 	if m.dec == nil {
+		d.rec.fail()
 		if m.skipped == nil {
 			m.skipped = &skipPattern{}
 		}
@@ -167,7 +171,13 @@ func (m *member) decode(d *Decoder, p pointer) error {
 	for _, s := range m.steps {
 		p = s.elem.pointee(d, p.field(s.offset))
 	}
-	if err := m.dec(d, p.field(m.offset)); err != nil {
+	var err error
+	if d.rec != nil {
+		err = d.rec.decodeLeaf(d, m.dec, m.leaf, p.field(m.offset))
+	} else {
+		err = m.dec(d, p.field(m.offset))
+	}
+	if err != nil {
 		return in(m.name, err)
 	}
 	return nil
@@ -254,6 +264,7 @@ func (c *compiler) structType(t reflect.Type, keep mask) *structType {
 				m.dec = shared(f.typ, m.dec)
 			}
 		}
+		m.leaf = leafOf(f.typ, m.dec, f.quoted)
 		s.members = append(s.members, m)
 	}
 	return s.buildIndex()

@@ -27,6 +27,9 @@ func (d *Decoder) releaseScratch() {
 	if cap(d.spans) > maxKeptStack {
 		d.spans = nil
 	}
+	if cap(d.changes) > maxKeptStack {
+		d.changes = nil
+	}
 	if cap(d.p.scratch) > maxKeptBytes {
 		d.p.scratch = nil
 	}

@@ -1,10 +1,16 @@
 package decode
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"reflect"
+)
 
-// jsonPart returns the decoder of part i in JSON. inner decodes it.
-func (l *partLayout) jsonPart(i int, inner decoder) decoder {
+// jsonPart returns the decoder of part i in JSON. inner decodes it. share says that it shares memory.
+func (l *partLayout) jsonPart(i int, inner decoder, share bool) decoder {
 	meta := l.parts[i].meta
+	typ := l.parts[i].typ
+	// All of a map would be decoded in each of its copies.
+	copies := !share && typ.Kind() != reflect.Map
 	return func(d *Decoder, p pointer) error {
 		if d.lend == nil {
 			return inner(d, p)
@@ -25,8 +31,13 @@ func (l *partLayout) jsonPart(i int, inner decoder) decoder {
 			d.p.pos += n
 			return nil
 		}
-		if err := inner(d, p); err != nil {
-			return err
+		if ts := &d.templates[i]; !copies || !ts.decode(d, p) {
+			if err := inner(d, p); err != nil {
+				return err
+			}
+			if copies {
+				ts.learn(d, typ, d.p.data[start:d.p.pos], inner)
+			}
 		}
 		raw := d.p.data[start:d.p.pos]
 		l.note(d, i, raw, maphash.Bytes(seed, raw))

@@ -194,7 +194,7 @@ func (c *compiler) parts(s *structType, keep mask, layout *partLayout) {
 		}
 		// A part that is left out has no decoder.
 		if m := &of.members[of.byName[f.name]]; m.dec != nil {
-			m.dec = layout.jsonPart(i, m.dec)
+			m.dec = layout.jsonPart(i, m.dec, c.share)
 		}
 	}
 }

@@ -77,8 +77,29 @@ func (a *allocator) pointee(d *Decoder, p pointer) pointer {
 	to := as[unsafe.Pointer](p)
 	if *to == nil {
 		*to = a.take(d, 1).data
+		if d.rec != nil {
+			d.rec.take(a, sliceHeader{data: *to, len: 1}, p, false)
+		}
 	}
 	return pointer{*to}
+}
+
+// link sets the pointer at p, or the slice of n elements, to what is at to.
+func (p pointer) link(to pointer, slice bool, n int) {
+	if slice {
+		*as[sliceHeader](p) = sliceHeader{to.addr, n, n}
+	} else {
+		*as[unsafe.Pointer](p) = to.addr
+	}
+}
+
+// target returns what the pointer or slice at p points to.
+func (p pointer) target() pointer { return pointer{*as[unsafe.Pointer](p)} }
+
+// within returns the offset of p in the size bytes at base, and reports whether it is there.
+func (p pointer) within(base pointer, size uintptr) (offset uintptr, ok bool) {
+	offset = uintptr(p.addr) - uintptr(base.addr)
+	return offset, offset < size
 }
 
 // index returns the address of element i, of size bytes, of the slice or array whose first element

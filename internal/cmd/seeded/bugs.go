@@ -559,4 +559,4 @@ var bugs = append([]bug{
 		"	if s.Message == \"\" || s.Status", "	if s.Message != \"\" && s.Status")},
 	{name: "a Status has no code", run: "TestHTTPStatusWithoutWords", edits: one("internal/rest/response.go",
 		"status.ErrStatus.Code == 0 {", "status.ErrStatus.Code < 0 {")},
-}, slices.Concat(fieldsBugs, changedBugs, sortedBugs, graphBugs, boardBugs, simulateBugs, websocketBugs, cborBugs, clientgoBugs, metricsBugs, witnessBugs, listoptsBugs, followBugs, wireBugs, catchUpBugs, serveBugs, togetherBugs, feedBugs, etcdBugs, lwfieldsBugs)...)
+}, slices.Concat(fieldsBugs, changedBugs, sortedBugs, graphBugs, boardBugs, simulateBugs, websocketBugs, cborBugs, clientgoBugs, metricsBugs, witnessBugs, listoptsBugs, followBugs, wireBugs, catchUpBugs, serveBugs, togetherBugs, feedBugs, etcdBugs, lwfieldsBugs, templateBugs)...)
