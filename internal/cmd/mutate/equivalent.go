@@ -79,7 +79,6 @@ var equivalents = []equivalent{
 	{"transform.go", "(*transformed).apply", "if out.GetResourceVersion() != version { t.ownVersions.Store(true) }", "if out.GetUID() != uid { t.ownUIDs.Store(true) }", "neither reads what the other writes", ""},
 	{"aggregate.go", "(*groupOperator).compute", "clear(o.args)", "if !ok || !named(o.faults, at, result) { return }", memory, ""},
 	{"derived.go", "newDerived", "d.hub.needs = func(yield func(*hubCore) bool) { for in := range d.needs { if !yield(in.core()) { return } } }", "d.batch = d.hub.store.store.NewBatch()", "neither reads what the other writes", ""},
-	{"derived.go", "feed", "return", "", "only speed: the changes are in the contents already", ""},
 	{"feed.go", "(*Feeder).Snapshot", "ev.More = true", "", "nobody is told of initial events before their end", ""},
 	{"graph.go", "(*Graph).remove", "!g.hasLocked(n)", "false", "nothing depends on what has gone, and it is stopped once", ""},
 	{"handler.go", "(*handlerRunner).callInitial", "return false", "return !false", "a handler that was removed gets no call, and run ends at the first look", "if !r.call(&d)"},
