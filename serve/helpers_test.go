@@ -1,0 +1,193 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/serve"
+)
+
+// A bubble is a Handler and a client of it, over connections in memory.
+type bubble struct {
+	t      *testing.T
+	h      *serve.Handler
+	client *http.Client
+	ctx    context.Context
+}
+
+// inBubble runs test with a Handler in a synctest bubble.
+func inBubble(t *testing.T, opts serve.Options, test func(b *bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		if opts.Authorize == nil {
+			opts.Authorize = serve.AllowAll
+		}
+		opts.Logger = slog.New(slog.DiscardHandler)
+		h := serve.New(&opts)
+		front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &bubble{t, h, front.Client(), ctx}
+		defer func() { // also after a failure
+			cancel()
+			synctest.Wait()
+			b.client.CloseIdleConnections()
+			front.Close()
+			synctest.Wait()
+		}()
+		test(b)
+	})
+}
+
+// serve runs a Serve until the end of the test, and waits until it has synced.
+func (b *bubble) serve(run func(ctx context.Context) error) {
+	b.t.Helper()
+	go func() {
+		err := run(b.ctx)
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, lw.ErrStopped) && !errors.Is(err, http.ErrServerClosed) {
+			b.t.Errorf("Serve ended with %v", err)
+		}
+	}()
+	synctest.Wait()
+}
+
+// memory serves a Memory.
+func (b *bubble) memory(m *lw.Memory[*Widget], r serve.Resource[*Widget]) {
+	b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, r) })
+}
+
+// relay serves an informer of a source.
+func (b *bubble) relay(src lw.Source[*Widget], r serve.Resource[*Widget]) *lw.Informer[*Widget] {
+	inf := lw.NewInformer(src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+	go func() { _ = inf.Run(b.ctx) }()
+	b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, r) })
+	return inf
+}
+
+// do sends a request, and returns the code and the body of the answer.
+func (b *bubble) do(method, path, body string, header ...string) (int, string) {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.ctx, method, "http://server"+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// A stream is an open watch.
+type stream struct {
+	events chan string // "ADDED n/a 5", or "ERROR 410"; closed at the end
+	cancel func()
+}
+
+// watch opens a watch.
+func (b *bubble) watch(query string) *stream {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.ctx)
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://server"+path+"?watch=1&"+query, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s := &stream{make(chan string, 1000), cancel}
+	if resp.StatusCode != http.StatusOK {
+		data, _ := io.ReadAll(resp.Body)
+		s.events <- fmt.Sprintf("%d %s", resp.StatusCode, data)
+		close(s.events)
+		return s
+	}
+	go func() {
+		defer close(s.events)
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			var ev struct {
+				Type   string
+				Object struct {
+					Code     int
+					Metadata metav1.ObjectMeta
+				}
+			}
+			if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
+				s.events <- err.Error()
+				return
+			}
+			m := &ev.Object.Metadata
+			switch {
+			case ev.Type == "ERROR":
+				s.events <- fmt.Sprint("ERROR ", ev.Object.Code)
+			case ev.Type == "BOOKMARK":
+				s.events <- fmt.Sprint("BOOKMARK ", m.ResourceVersion, strings.Repeat(" end", len(m.Annotations)))
+			default:
+				s.events <- fmt.Sprint(ev.Type, " ", m.Name, " ", m.ResourceVersion)
+			}
+		}
+		if lines.Err() != nil {
+			s.events <- "broken"
+		}
+	}()
+	synctest.Wait()
+	return s
+}
+
+// take returns what has come so far. "END" is the end of the stream.
+func (s *stream) take() (all []string) {
+	synctest.Wait()
+	for {
+		select {
+		case ev, ok := <-s.events:
+			if !ok {
+				return append(all, "END")
+			}
+			all = append(all, ev)
+		default:
+			return all
+		}
+	}
+}
+
+func (s *stream) want(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, s.take()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func name(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
+
+func put(t *testing.T, write func(*Widget) (*Widget, error), n string, size int) *Widget {
+	t.Helper()
+	w, err := write(newWidget(name(n), size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
