@@ -11,6 +11,7 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,7 +196,8 @@ func TestPatience(t *testing.T) {
 		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, widgets) })
 		// Of the server that answers, the relay asks whether the version is one that it will not see.
 		for _, query := range []string{"?resourceVersion=9", "?resourceVersion=9&resourceVersionMatch=Exact", "/a?resourceVersion=9"} {
-			for _, stuck.now = range []bool{false, true} {
+			for _, now := range []bool{false, true} {
+				stuck.now.Store(now)
 				from := path
 				if strings.HasPrefix(query, "/") {
 					from = strings.TrimSuffix(oneWidget, "/a")
@@ -206,12 +208,12 @@ func TestPatience(t *testing.T) {
 					t.Errorf("%s: %d %s", query, code, body)
 				}
 				// Before and after the server is asked, the relay waits for a tenth of a second.
-				if took := time.Since(began); took < 200*time.Millisecond || took > 3200*time.Millisecond || stuck.now && took != 3200*time.Millisecond {
-					t.Errorf("%s, stuck %t: the answer took %v", query, stuck.now, took)
+				if took := time.Since(began); took < 200*time.Millisecond || took > 3200*time.Millisecond || now && took != 3200*time.Millisecond {
+					t.Errorf("%s, stuck %t: the answer took %v", query, now, took)
 				}
 			}
 		}
-		stuck.now = false
+		stuck.now.Store(false)
 		// One that comes in time is answered.
 		for _, tt := range []struct{ query, with string }{{"?resourceVersion=4", "b"}, {"?resourceVersion=6&resourceVersionMatch=Exact", "c"}} {
 			code, body := 0, ""
@@ -241,11 +243,11 @@ func TestPatience(t *testing.T) {
 // A stuckSource is a source whose server, now, answers no list.
 type stuckSource struct {
 	lw.Source[*Widget]
-	now bool
+	now atomic.Bool
 }
 
 func (s *stuckSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
-	if s.now {
+	if s.now.Load() {
 		<-ctx.Done()
 		return metav1.ListMeta{}, context.Cause(ctx)
 	}

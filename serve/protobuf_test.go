@@ -252,6 +252,7 @@ func TestProtobufComesLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
+			synctest.Wait()
 			var ev metav1.WatchEvent
 			if err := json.Unmarshal([]byte(body), &ev); err != nil || code != http.StatusOK || ev.Type != "ERROR" || !strings.Contains(body, "another encoding") {
 				t.Errorf("a watch in JSON: %d %v %s", code, err, body)
