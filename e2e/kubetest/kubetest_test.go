@@ -35,7 +35,7 @@ func TestTestingPageOfServers(t *testing.T) {
 	t.Chdir(tmp)
 	t.Setenv("TMPDIR", tmp)
 	var kubeconfig string
-	t.Run("server", func(t *testing.T) {
+	t.Run(string(kubetest.Generic), func(t *testing.T) {
 		server := kubetest.New(t, kubetest.Options{Kind: kubetest.Generic})
 		client, err := kubernetes.NewForConfig(server.RESTConfig())
 		if err != nil {
@@ -73,7 +73,9 @@ func TestTestingPageOfServers(t *testing.T) {
 }
 
 // On kube-apiserver, custom resources are served when Start returns.
-func TestCRDs(t *testing.T) {
+func TestCRDs(t *testing.T) { t.Run(string(kubetest.Kube), testCRDs) }
+
+func testCRDs(t *testing.T) {
 	mustBeBuilt(t, kubetest.Kube)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "crd.yaml"), []byte(kubetest.TwoCRDs), 0o600); err != nil {

@@ -127,31 +127,34 @@ func tail(file string) string {
 	return string(content[max(0, len(content)-2000):])
 }
 
-var ports struct {
-	mu    sync.Mutex
-	taken map[int]bool
+// reserved has a UDP socket for each port that freePort has returned. It is open as long as the
+// process runs, and nobody sends anything to it.
+var reserved struct {
+	mu      sync.Mutex
+	sockets []net.PacketConn
 }
 
-// freePort returns a port that nobody listens on, a different one each time. It is below the range
-// from which the kernel takes the local ports of outgoing connections. Otherwise such a connection
-// could have taken the port when a server is restarted.
+// freePort returns a port that nobody listens on, a different one each time, also in test binaries
+// that run at the same time: each has the UDP port of that number. It is below the range from which
+// the kernel takes the local ports of outgoing connections. Otherwise such a connection could have
+// taken the port when a server is restarted.
 func freePort() (int, error) {
-	ports.mu.Lock()
-	defer ports.mu.Unlock()
-	if ports.taken == nil {
-		ports.taken = map[int]bool{}
-	}
 	for range 1000 {
 		port := 20000 + rand.N(12000)
-		if ports.taken[port] {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		socket, err := net.ListenPacket("udp", address)
 		if err != nil {
 			continue
 		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			socket.Close()
+			continue
+		}
 		l.Close()
-		ports.taken[port] = true
+		reserved.mu.Lock()
+		defer reserved.mu.Unlock()
+		reserved.sockets = append(reserved.sockets, socket)
 		return port, nil
 	}
 	return 0, fmt.Errorf("servers: no free port")

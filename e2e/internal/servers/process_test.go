@@ -1,0 +1,20 @@
+package servers
+
+import (
+	"fmt"
+	"net"
+	"testing"
+)
+
+// TestFreePort: test binaries that run at the same time do not get the same port, although nobody
+// listens on it yet.
+func TestFreePort(t *testing.T) {
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if socket, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+		socket.Close()
+		t.Errorf("another process may take port %d", port)
+	}
+}
