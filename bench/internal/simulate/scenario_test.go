@@ -157,7 +157,7 @@ func TestSpread(t *testing.T) {
 	if got := busiest(lw.Options{Backoff: exact}); got != n {
 		t.Errorf("without a random part, %d of %d clients ask in one tenth of a second", got, n)
 	}
-	if got := busiest(lw.Options{}); got > n/20 {
+	if got := busiest(lw.Options{}); got > n/10 { // 2 or 3 on average; the busiest of 600 tenths may have 12
 		t.Errorf("with lw's backoff, %d of %d clients ask in one tenth of a second", got, n)
 	}
 }
