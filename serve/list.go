@@ -222,19 +222,14 @@ func (s *served) resolve(ctx context.Context, version uint64) error {
 			return nil
 		}
 		asked, cancel := context.WithTimeout(ctx, patience)
-		text, err := s.catchUp(asked)
+		now, err := s.serverVersion(asked)
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			return errNotFresh(err)
-		}
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
 			return err
-		}
-		now, err := listopts.ParseVersion(text)
-		if err != nil {
+		case err != nil:
 			return errNotFresh(err)
-		}
-		if now >= version {
+		case now >= version:
 			return s.waitFor(ctx, version, patience)
 		}
 	}

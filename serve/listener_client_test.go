@@ -227,6 +227,7 @@ type modelClient struct {
 	allows   bool   // bookmarks
 	timed    bool   // it has asked for an end
 	opened   int    // how many breaks there had been
+	broken   bool   // there was one when its answer had begun
 	ignored  bool   // the server may cut it off, because of what it sent
 	gate     *gate
 	conn     net.Conn // over gate

@@ -192,17 +192,23 @@ func (q *request) newest(ctx context.Context) error {
 	if q.served.catchUp == nil {
 		return nil
 	}
-	text, err := q.served.catchUp(ctx)
+	version, err := q.served.serverVersion(ctx)
 	if err == nil {
-		var version uint64
-		if version, err = listopts.ParseVersion(text); err == nil {
-			err = q.served.waitFor(ctx, version, patience)
-		}
+		err = q.served.waitFor(ctx, version, patience)
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	return errNotFresh(err)
+}
+
+// serverVersion returns the version of the server when the collection is as new.
+func (s *served) serverVersion(ctx context.Context) (uint64, error) {
+	text, err := s.catchUp(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return listopts.ParseVersion(text)
 }
 
 // A notFreshError is the answer to a request for the newest state while the server of the informer
