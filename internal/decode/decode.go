@@ -164,11 +164,14 @@ type Decoder struct {
 	ahead        [2]skipPattern
 
 	// templates are those of the parts of JSON, and templateBytes is their memory. changes is working
-	// memory for them. rec is set while one is made.
+	// memory for them. rec is set while one is made. rotated says that the input is an item of CBOR,
+	// of which a server writes the members of a struct from another one on each time: templates would
+	// hardly ever fit.
 	templates     [maxParts]templates
 	templateBytes int
 	changes       []change
 	rec           *recorder
+	rotated       bool
 
 	// Two stacks for elements and members that are collected before their number is known. A nested
 	// value uses the places above those of the value around it.

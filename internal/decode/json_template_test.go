@@ -2,6 +2,7 @@ package decode
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -136,6 +137,34 @@ func TestNoTemplateWithShare(t *testing.T) {
 	}
 	if ts := specOf(t, d); ts.made != 0 {
 		t.Error("a template")
+	}
+}
+
+// Servers write the members of an object of CBOR in another order each time.
+func TestNoTemplateOfCBOR(t *testing.T) {
+	d := newTemplater(t)
+	var one map[string]any
+	if err := unmarshal(spec(bigSpec), &one); err != nil {
+		t.Fatal(err)
+	}
+	for _, enc := range []Encoding{CBOR, JSON} {
+		list := map[string]any{"kind": "SinkList", "items": []any{one, one, one}}
+		data, err := json.Marshal(list)
+		if enc == CBOR {
+			data = mustCBOR(t, list)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.List(bytes.NewReader(data), enc, func(o Object) error { return o.Err }); err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if enc == JSON {
+			want = 1
+		}
+		if got := specOf(t, d).made; got != want {
+			t.Errorf("%v: %d templates were made, want %d", enc, got, want)
+		}
 	}
 }
 

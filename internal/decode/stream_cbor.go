@@ -166,10 +166,8 @@ func (w *watchStream) readCBOR(c byte) error {
 // decodeCBORItem decodes the item of a list whose bytes are raw. It is a function for the pool,
 // like decodeItem.
 func (d *Decoder) decodeCBORItem(raw []byte, base int64) (Event, error) {
-	c := d.transcoder(raw, base)
-	defer c.release()
-	// The parser must not keep the memory of c.
-	defer d.releaseInput()
+	c := d.beginCBOR(raw, base)
+	defer d.endCBOR(c)
 	switch err := c.value(plainText).(type) {
 	case nil:
 		ev, err := d.decodeItem(c.out, 0)
@@ -194,9 +192,8 @@ func (d *Decoder) identifyCBOR(c *cborToJSON) (Ident, error) {
 // decodeCBOREvent decodes the event that is all of raw. It is the decode function of a watch, which
 // the pool may call too.
 func (d *Decoder) decodeCBOREvent(raw []byte, base int64) (Event, error) {
-	c := d.transcoder(raw, base)
-	defer c.release()
-	defer d.releaseInput()
+	c := d.beginCBOR(raw, base)
+	defer d.endCBOR(c)
 	wrong := c.value(plainText)
 	if _, invalid := wrong.(*FieldError); invalid {
 		if err := c.rest(); err != nil {
@@ -235,6 +232,18 @@ func CBORToJSON(data []byte) []byte {
 	c := cborToJSON{data: data, limit: MaxObject, lenient: true}
 	_ = c.value(plainText)
 	return c.out
+}
+
+// beginCBOR returns a transcoder for the object or event raw, which endCBOR gives back.
+func (d *Decoder) beginCBOR(raw []byte, base int64) *cborToJSON {
+	d.rotated = true
+	return d.transcoder(raw, base)
+}
+
+func (d *Decoder) endCBOR(c *cborToJSON) {
+	d.rotated = false
+	d.releaseInput() // the parser must not keep the memory of c
+	c.release()
 }
 
 // transcoders has the memory in which decoders write JSON. It is shared by all: a program may have
