@@ -4,6 +4,7 @@
 //
 //	go run ./internal/cmd/seeded            # all bugs
 //	go run ./internal/cmd/seeded relist     # the bugs whose name matches
+//	go run ./internal/cmd/seeded -from 400  # those from the 400th on, where a run was ended
 //	go run ./internal/cmd/seeded -compile   # only whether each bug compiles
 //	go run ./internal/cmd/seeded -clean     # only whether the tests pass without the bugs
 //
@@ -30,11 +31,12 @@ func main() {
 	parallel := flag.Int("parallel", 2, "bugs at a time")
 	timeout := flag.Duration("timeout", 90*time.Second, "for the tests of one bug; the proofs have four times as long")
 	memory := flag.Int("memory", 8, "GiB of address space for the tests of one bug")
+	from := flag.Int("from", 1, "number of the first bug to try, of those that match")
 	compile := flag.Bool("compile", false, "only check that the bugs compile")
 	clean := flag.Bool("clean", false, "only check that the tests pass without the bugs")
 	flag.Parse()
-	todo, root, err := prepare(flag.Arg(0))
-	opts := options{*checks, *timeout, *memory, newSuites(root)}
+	todo, root, err := prepare(flag.Arg(0), *from)
+	opts := options{*from, *checks, *timeout, *memory, newSuites(root)}
 	switch {
 	case err != nil:
 	case *compile:
@@ -51,6 +53,7 @@ func main() {
 }
 
 type options struct {
+	from    int // the number of the first bug
 	checks  int
 	timeout time.Duration
 	memory  int
@@ -99,15 +102,16 @@ func tryAll(todo []bug, root string, parallel int, opts options) ([]verdict, err
 		pool.Go(func() error {
 			v := try(b, root, filepath.Join(dir, fmt.Sprint(i)), opts)
 			verdicts[i] = v
-			fmt.Fprintf(os.Stderr, "%d/%d %s: %s (%.1f s)\n", i+1, len(todo), b.name, v, v.cpu.Seconds())
+			fmt.Fprintf(os.Stderr, "%d/%d %s: %s (%.1f s)\n", opts.from+i, opts.from-1+len(todo), b.name, v, v.cpu.Seconds())
 			return nil // the verdict has it
 		})
 	}
 	return verdicts, pool.Wait()
 }
 
-// prepare returns the bugs whose name matches expression, and the root of the module.
-func prepare(expression string) (todo []bug, root string, err error) {
+// prepare returns the bugs whose name matches expression, without those before number from, and the
+// root of the module.
+func prepare(expression string, from int) (todo []bug, root string, err error) {
 	match, err := regexp.Compile(expression)
 	if err != nil {
 		return nil, "", err
@@ -117,8 +121,14 @@ func prepare(expression string) (todo []bug, root string, err error) {
 			todo = append(todo, b)
 		}
 	}
+	switch {
+	case len(todo) == 0:
+		return nil, "", fmt.Errorf("no bug has a name that matches %q", expression)
+	case from < 1 || from > len(todo):
+		return nil, "", fmt.Errorf("-from %d of %d bugs", from, len(todo))
+	}
 	root, err = moduleRoot()
-	return todo, root, err
+	return todo[from-1:], root, err
 }
 
 func moduleRoot() (string, error) {
