@@ -217,11 +217,11 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	r.recorder.requested(op)
 	begun := r.recorder.now()
 	leftOut := func() {
-		g.Heard(1)
+		g.Note()
 		got.leaveOut()
 	}
 	meta, err := r.src.List(request.WithLeftOut(ctx, leftOut), opts, func(obj T, err error) error {
-		g.Heard(1)
+		g.Note()
 		got.addItem(obj, err)
 		if err != nil && !isKeep(err) {
 			r.recorder.undecoded.Add(1)

@@ -8,20 +8,25 @@ import (
 	"time"
 )
 
-// A stall timer ends a request when its patience has gone by since the last sign of life, with its cause. Zero signs are none.
+// A stall timer ends a request when its patience has gone by since the last sign of life, with its cause. Zero signs are none. The
+// time of a sign that was only noted is that of the next look, which comes every 1.25 s here.
 func TestStallTimer(t *testing.T) {
 	late, later := errors.New("late"), errors.New("later")
 	for name, tc := range map[string]struct {
 		heard []time.Duration // since the beginning
+		noted []time.Duration // after those
 		do    func(*StallTimer)
 		want  error
 		after time.Duration
 	}{
-		"silence":       {nil, nil, late, 10 * time.Second},
-		"signs of life": {[]time.Duration{5 * time.Second, 12 * time.Second}, nil, late, 22 * time.Second},
-		"stopped":       {nil, (*StallTimer).Stop, nil, 0},
-		"more patience": {nil, func(g *StallTimer) { g.Restart(time.Minute, later) }, later, time.Minute},
-		"less patience": {nil, func(g *StallTimer) { g.Restart(time.Second, later) }, later, time.Second},
+		"silence":       {nil, nil, nil, late, 10 * time.Second},
+		"signs of life": {[]time.Duration{5 * time.Second, 12 * time.Second}, nil, nil, late, 22 * time.Second},
+		"notes":         {nil, []time.Duration{5 * time.Second, 14 * time.Second, 20 * time.Second}, nil, late, 30 * time.Second},
+		"a late note":   {nil, []time.Duration{9 * time.Second, 18*time.Second + 800*time.Millisecond}, nil, late, 30 * time.Second},
+		"notes after":   {[]time.Duration{9 * time.Second}, []time.Duration{18 * time.Second}, nil, late, 28*time.Second + 750*time.Millisecond},
+		"stopped":       {nil, nil, (*StallTimer).Stop, nil, 0},
+		"more patience": {nil, nil, func(g *StallTimer) { g.Restart(time.Minute, later) }, later, time.Minute},
+		"less patience": {nil, nil, func(g *StallTimer) { g.Restart(time.Second, later) }, later, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -36,7 +41,11 @@ func TestStallTimer(t *testing.T) {
 					time.Sleep(at - time.Since(begin))
 					g.Heard(1)
 				}
-				time.Sleep(time.Second / 2)
+				for _, at := range tc.noted {
+					time.Sleep(at - time.Since(begin))
+					g.Note()
+				}
+				time.Sleep(time.Second / 10)
 				g.Heard(0)
 				if tc.want == nil {
 					time.Sleep(time.Hour)
