@@ -228,8 +228,8 @@ func TestGraphs(t *testing.T) {
 	}
 	for _, what := range []string{"relist", "rewind", "hold", "flood", "wait", "late node", "closed", "member", "rivals", "read", "told", "late handler",
 		"in a commit", "retired", "retired during a step", "closed during a step", "chain", "crowd", "informer ended", "panic"} {
-		if seen[what] < 3 { // mostly more than twenty
-			t.Errorf("%s: only %d times", what, seen[what])
+		if seen[what] == 0 { // the rarest comes twelve times in 300 histories, on average
+			t.Errorf("%s: not once in %d histories", what, histories)
 		}
 	}
 }
@@ -238,5 +238,5 @@ const (
 	// graphRounds is how often rapid's number of checks is run, which is 100 where no flag says
 	// otherwise.
 	graphRounds  = 3
-	enoughGraphs = 80
+	enoughGraphs = 300
 )
