@@ -96,7 +96,7 @@ func (w *graphWorld) checkStep(s *lw.GraphSnapshot) {
 	absent := map[*graphSource]bool{}
 	for _, n := range w.nodes {
 		for _, m := range n.ins {
-			if m.pending && !n.closed {
+			if m.pending && (!n.closed || w.leavingLocked(n)) {
 				choices = append(choices, func(i int) int { absent[m] = i == 0; return 2 })
 			}
 		}
@@ -121,6 +121,13 @@ func (w *graphWorld) checkStep(s *lw.GraphSnapshot) {
 	if !try(0) {
 		w.failLocked("%s", first)
 	}
+}
+
+// leavingLocked reports whether n is closed and may still be a member of a union that is shown.
+func (w *graphWorld) leavingLocked(n *graphNode) bool {
+	return slices.ContainsFunc(w.nodes, func(o *graphNode) bool {
+		return (!o.closed || w.leavingLocked(o)) && slices.ContainsFunc(o.ins, func(m *graphSource) bool { return m.node == n && m.pending })
+	})
 }
 
 // notBackLocked checks that the versions of inputs do not fall from one step to the next.
