@@ -94,9 +94,10 @@ func (w *graphWorld) checkStep(s *lw.GraphSnapshot) {
 		}
 	}
 	absent := map[*graphSource]bool{}
+	shown := w.shownLocked()
 	for _, n := range w.nodes {
 		for _, m := range n.ins {
-			if m.pending && (!n.closed || w.leavingLocked(n)) {
+			if m.pending && shown[n] {
 				choices = append(choices, func(i int) int { absent[m] = i == 0; return 2 })
 			}
 		}
@@ -123,11 +124,28 @@ func (w *graphWorld) checkStep(s *lw.GraphSnapshot) {
 	}
 }
 
-// leavingLocked reports whether n is closed and may still be a member of a union that is shown.
-func (w *graphWorld) leavingLocked(n *graphNode) bool {
-	return slices.ContainsFunc(w.nodes, func(o *graphNode) bool {
-		return (!o.closed || w.leavingLocked(o)) && slices.ContainsFunc(o.ins, func(m *graphSource) bool { return m.node == n && m.pending })
-	})
+// shownLocked returns the nodes that a step may show, or what a step shows may be made of: those that
+// are open, and what may still be a member of one of them.
+func (w *graphWorld) shownLocked() map[*graphNode]bool {
+	shown := map[*graphNode]bool{}
+	var visit func(n *graphNode)
+	visit = func(n *graphNode) {
+		if shown[n] {
+			return
+		}
+		shown[n] = true
+		for _, m := range n.ins {
+			if m.node != nil && m.pending {
+				visit(m.node)
+			}
+		}
+	}
+	for _, n := range w.nodes {
+		if !n.closed {
+			visit(n)
+		}
+	}
+	return shown
 }
 
 // notBackLocked checks that the versions of inputs do not fall from one step to the next.
@@ -172,11 +190,13 @@ func (w *graphWorld) explainLocked(s *lw.GraphSnapshot, inputs map[*graphInput]w
 // not there yet, or any more.
 func (w *graphWorld) modelLocked(inputs map[*graphInput]whole, absent map[*graphSource]bool) map[*graphNode]*made {
 	all := map[*graphNode]*made{}
+	begun := map[*graphNode]bool{}
 	var visit func(n *graphNode) *made
 	visit = func(n *graphNode) *made {
-		if m := all[n]; m != nil {
+		if m := all[n]; m != nil || begun[n] { // two unions may have each other's old members, but not at once
 			return m
 		}
+		begun[n] = true
 		if n.late && !isDone(n.d.Synced()) {
 			return nil // it was not there yet when the step began
 		}

@@ -135,6 +135,34 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestTransactInPart expects that the last event which a watch sends of a transaction closes it, whatever follows in other namespaces.
+func TestTransactInPart(t *testing.T) {
+	line := NewLine()
+	c := NewCollection(line, Options[int]{})
+	w, err := c.Watch("in", metav1.ListOptions{ResourceVersion: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writes []Write[int]
+	for _, key := range []types.NamespacedName{{Namespace: "out", Name: "a"}, {Namespace: "in", Name: "b"}, {Namespace: "in", Name: "c"}, {Namespace: "out", Name: "d"}} {
+		writes = append(writes, Write[int]{Object: Object[int]{Key: key}})
+	}
+	if _, err := c.Transact(writes...); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for range 2 {
+		ev, err := w.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, ev.Object.Key.Name+map[bool]string{true: "+"}[ev.Open])
+	}
+	if diff := gocmp.Diff([]string{"b+", "c"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
 // TestTransact expects that a watch which has begun to tell of a transaction tells all of it, unless its context is done.
 func TestTransact(t *testing.T) {
 	line := NewLine()

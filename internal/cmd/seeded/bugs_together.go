@@ -36,7 +36,7 @@ var togetherBugs = []bug{
 		"	if ev.Open {\n		version = \"\"\n", "	if ev.Open {\n		_ = version\n")},
 	{name: "together: a transform forgets that more follow", run: "TestWrappersKeepGroups", edits: one(transformFile,
 		"			Open:             ev.Open,\n", "")},
-	{name: "together: a selector leaves a transaction open", run: "TestModel", in: "./internal/history", edits: one("internal/history/watch.go",
+	{name: "together: a selector leaves a transaction open", run: "TestTransactInPart", in: "./internal/history", edits: one("internal/history/watch.go",
 		"	all[len(all)-1].Open = false\n", "")},
 	{name: "together: a transaction is torn by a disconnect", run: "TestTransact", in: "./internal/history", edits: one("internal/history/watch.go",
 		"	case len(w.rest) > 0:\n", "	case len(w.rest) > 0 && w.disconnects == w.c.disconnects:\n")},
