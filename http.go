@@ -101,7 +101,9 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			if obj, ok := e.Object.Value.(T); ok {
 				ev.ResourceVersion = obj.GetResourceVersion()
 			}
-			ev.Object, ev.Err = h.object(e.Object)
+			if ev.Object, ev.Err = h.object(e.Object); ev.Err == nil {
+				resp.Expected()
+			}
 			return stop(yield(ev))
 		})
 	})

@@ -153,6 +153,7 @@ func (w *watchSession[T]) stopLimits() {
 	for _, t := range w.limits {
 		t.Stop()
 	}
+	w.limits = nil // a watch may wait for a long time
 }
 
 // goLive begins the part that is a plain watch: at once, or after the initial events.

@@ -214,6 +214,17 @@ const (
 	maxTemplateBytes = 128 << 10
 )
 
+// templatesOf returns the templates of part i, or nil if too few objects have come for any.
+func (d *Decoder) templatesOf(i int) *templates {
+	if d.templates == nil {
+		if d.objects < templatesFrom {
+			return nil
+		}
+		d.templates = new([maxParts]templates)
+	}
+	return &d.templates[i]
+}
+
 // decode decodes the value that is next into the part at p, which is zero, if it fits a template.
 // Otherwise it consumes nothing and reports false.
 func (ts *templates) decode(d *Decoder, p pointer) bool {

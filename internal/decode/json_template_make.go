@@ -13,7 +13,7 @@ import (
 // more than they save.
 func (ts *templates) learn(d *Decoder, typ reflect.Type, raw []byte, dec decoder) {
 	switch {
-	case d.rotated, d.objects < templatesFrom, d.p.src != nil, ts.pauses > 0, len(raw) < minPattern, len(raw) > maxPattern:
+	case d.rotated, d.p.src != nil, ts.pauses > 0, len(raw) < minPattern, len(raw) > maxPattern:
 		return
 	case ts.made < maxTemplates:
 	case ts.credit < templateCost:

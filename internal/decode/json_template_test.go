@@ -22,7 +22,7 @@ func newTemplater(t testing.TB) *Decoder {
 
 // forgetTemplates makes d begin with templates anew.
 func forgetTemplates(d *Decoder) {
-	d.templates, d.templateBytes = [maxParts]templates{}, 0
+	d.templates, d.templateBytes = nil, 0
 }
 
 // spec returns a sink with the members of a spec.
@@ -34,7 +34,7 @@ func spec(members string) []byte {
 func specOf(t testing.TB, d *Decoder) *templates {
 	for i, f := range d.root.layout.parts {
 		if f.name == "spec" {
-			return &d.templates[i]
+			return d.templatesOf(i)
 		}
 	}
 	t.Fatal("a spec is no part")
@@ -124,6 +124,20 @@ func TestTemplateErrors(t *testing.T) {
 		if _, got := decodeOne(d, data); want == nil || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s:\n got %v\nwant %v", change[1], got, want)
 		}
+	}
+}
+
+// A decoder of a few objects has no memory for templates.
+func TestNoTemplateOfFewObjects(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	d.ReuseFrom(func(string, string) any { return nil })
+	for d.objects < templatesFrom {
+		if checkSame(t, d, spec(bigSpec)); d.objects < templatesFrom && d.templates != nil {
+			t.Fatalf("templates at object %d", d.objects)
+		}
+	}
+	if checkSame(t, d, spec(bigSpec)); d.templates == nil {
+		t.Error("no templates at all")
 	}
 }
 
@@ -340,7 +354,8 @@ func TestTemplatesEarnOthers(t *testing.T) {
 func TestTemplatesAreBounded(t *testing.T) {
 	d := newTemplater(t)
 	sum := func() (n int) {
-		for _, ts := range d.templates {
+		for i := range maxParts {
+			ts := d.templatesOf(i)
 			for _, tt := range ts.all {
 				n += tt.size
 			}
@@ -459,6 +474,7 @@ func TestTemplateAllocations(t *testing.T) {
 		})
 	}
 	with, without := newDecoder[*pod](t, Options{}), newDecoder[*pod](t, Options{})
+	without.templates = new([maxParts]templates)
 	for i := range without.templates {
 		without.templates[i].made = maxTemplates // and no credit to make one
 	}

@@ -31,11 +31,15 @@ func (l *partLayout) jsonPart(i int, inner decoder, share bool) decoder {
 			d.p.pos += n
 			return nil
 		}
-		if ts := &d.templates[i]; !copies || !ts.decode(d, p) {
+		var ts *templates
+		if copies {
+			ts = d.templatesOf(i)
+		}
+		if ts == nil || !ts.decode(d, p) {
 			if err := inner(d, p); err != nil {
 				return err
 			}
-			if copies {
+			if ts != nil {
 				ts.learn(d, typ, d.p.data[start:d.p.pos], inner)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -19,14 +20,19 @@ type Response struct {
 	http    *http.Response
 	codec   *codec
 
-	begins []byte    // the first bytes of the body, by which Explain tells what it is
-	room   [512]byte // the memory of begins
+	begins []byte // the first bytes of the body, by which Explain tells what it is
+	// expected says that the body is what was asked for. The next Read lets go of begins, since a
+	// watch may wait in it for long, and a program may have hundreds of watches.
+	expected atomic.Bool
 
 	// stopWatching is the stop function of context.AfterFunc, which closes the body when the
 	// context is done. It returns false if that has begun, or if it was called before.
 	stopWatching func() bool
 	closed       chan struct{} // closed when the body has been closed because the context is done
 }
+
+// maxBegins is how many bytes of a body tell what it is.
+const maxBegins = 512
 
 // Send sends the request and waits for the head of the response. The caller must call Finish on the
 // response. If the server refused, errors.As finds the API's status error in the error.
@@ -39,7 +45,6 @@ func (r *Request) Send() (*Response, error) {
 		got.Request = r.http // the user's http.RoundTripper may have left it out
 	}
 	resp := &Response{request: r, http: got, closed: make(chan struct{})}
-	resp.begins = resp.room[:0]
 	resp.stopWatching = context.AfterFunc(r.http.Context(), func() {
 		defer close(resp.closed)
 		got.Body.Close()
@@ -57,9 +62,13 @@ func (r *Response) Encoding() decode.Encoding { return r.codec.encoding }
 // Read reads from the body. If the context is done, it returns the context's error in place of the
 // body's.
 func (r *Response) Read(p []byte) (int, error) {
+	expected := r.expected.Load()
+	if expected {
+		r.begins = nil
+	}
 	n, err := r.http.Body.Read(p)
-	if len(r.begins) < len(r.room) {
-		r.begins = append(r.begins, p[:min(n, len(r.room)-len(r.begins))]...)
+	if left := maxBegins - len(r.begins); !expected && left > 0 {
+		r.begins = append(r.begins, p[:min(n, left)]...)
 	}
 	if err != nil && err != io.EOF {
 		if done := r.request.http.Context().Err(); done != nil {
@@ -72,6 +81,13 @@ func (r *Response) Read(p []byte) (int, error) {
 // Close closes the body, so that a Read in another goroutine fails. A decoder that reads ahead
 // calls it when the list has ended, to end its reading goroutine.
 func (r *Response) Close() error { return r.http.Body.Close() }
+
+// Expected notes that the body begins as what was asked for does. Explain does not look at it then.
+func (r *Response) Expected() {
+	if !r.expected.Load() {
+		r.expected.Store(true)
+	}
+}
 
 // Finish closes the body. No goroutine of the response is left when it returns. It must be called
 // exactly once: a second call may wait for ever.
@@ -93,7 +109,10 @@ func (r *Response) Explain(err error) error {
 	if status, ok := err.(*apierrors.StatusError); ok && status.ErrStatus.Code == 0 {
 		status.ErrStatus.Code = int32(r.http.StatusCode)
 	}
-	what, hint := instead(r.codec, r.begins, r.request.watching)
+	var what, hint string
+	if !r.expected.Load() {
+		what, hint = instead(r.codec, r.begins, r.request.watching)
+	}
 	switch _, ok := err.(*decode.KindError); {
 	case ok && hint != "":
 		// A KindError says already which kind was wanted, and which has come.

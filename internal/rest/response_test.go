@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -62,5 +63,48 @@ func TestFinishLeavesNoGoroutine(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A body that has begun as what was asked for is kept in no part, and is never taken for something else.
+func TestExpected(t *testing.T) {
+	d, err := decode.New(reflect.TypeFor[*metav1.PartialObjectMetadata](), decode.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`
+	c := &Collection{URL: "http://server/x", Objects: "X", Decoder: d, Client: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(strings.Repeat(pod, 20)))}, nil
+	})}}
+	for _, expected := range []bool{false, true} {
+		req, err := c.Request(t.Context(), metav1.ListOptions{Watch: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := req.Send()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 30 { // a server may send a few bytes at a time
+			if _, err := resp.Read(make([]byte, 30)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(resp.begins) != maxBegins {
+			t.Errorf("%d bytes are kept, want %d", len(resp.begins), maxBegins)
+		}
+		if expected {
+			resp.Expected()
+			if _, err := resp.Read(make([]byte, 30)); err != nil {
+				t.Fatal(err)
+			}
+			if resp.begins != nil {
+				t.Error("the beginning is kept")
+			}
+		}
+		if got := strings.Contains(resp.Explain(io.ErrUnexpectedEOF).Error(), "got a Pod"); got == expected {
+			t.Errorf("expected: %t; said to be a pod: %t", expected, got)
+		}
+		resp.Finish()
 	}
 }

@@ -43,7 +43,7 @@ func versionIDOf(o *obj) (version uint64, identity string) {
 func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 	t.Helper()
 	for i := range s.shards {
-		sh := &s.shards[i]
+		sh := s.shards[i]
 		table := s.tables.Load()[i].Load()
 		used := 0
 		if table != nil {

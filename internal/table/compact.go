@@ -17,7 +17,7 @@ func sparse[T any](objs *Vector[T]) bool {
 // The caller holds the shard's lock and no stripe. rebuildLocked locks all stripes of one index
 // after the other, because the memberships of the shard's objects move (see members).
 func (s *Store[T]) rebuildLocked(number int) {
-	sh := &s.shards[number]
+	sh := s.shards[number]
 	current := &s.tables.Load()[number]
 	table, moved := compacted(current.Load(), &sh.objs, s.versionIDOf != nil)
 	// A reader may come between the indexes, or before the table is stored. It sees the same

@@ -177,7 +177,7 @@ func (s *Store[T]) diff(objs []T, c Comparison[T]) (r *Replacement[T], unique bo
 	tables := s.tables.Load()
 	was := 0
 	for i := range r.next {
-		sh := &s.shards[i]
+		sh := s.shards[i]
 		r.next[i] = staged[T]{table: tables[i].Load(), objs: &sh.objs}
 		was += sh.objs.Live()
 	}
@@ -291,7 +291,7 @@ func (r *Replacement[T]) fork(number, room int) {
 	if st.forked {
 		return
 	}
-	sh := &r.store.shards[number]
+	sh := r.store.shards[number]
 	sh.mu.Lock()
 	objs := sh.objs.Fork()
 	sh.mu.Unlock()

@@ -44,7 +44,7 @@ func (s *Store[T]) SnapshotLocked() *Snapshot[T] {
 	snap := &Snapshot[T]{seed: s.seed, version: s.version}
 	tables := s.tables.Load()
 	for i := range s.shards {
-		sh := &s.shards[i]
+		sh := s.shards[i]
 		snap.tables[i] = tables[i].Load()
 		snap.views[i] = sh.objs.View()
 		snap.n += sh.objs.Live()

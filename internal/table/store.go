@@ -24,7 +24,7 @@ type Store[T any] struct {
 	// tables are the shards' tables. A writer replaces one element, under the lock of that shard. A
 	// Replace replaces the array, so that all its changes are seen at one point.
 	tables  atomic.Pointer[[shards]atomicTable]
-	shards  [shards]shard[T]
+	shards  [shards]*shard[T]
 	indexes atomic.Pointer[[]index[T]] // changed under the locks of all shards
 	orders  []captor                   // those of indexes that are an Order; guarded by all these locks
 
@@ -53,16 +53,27 @@ type atomicTable = atomic.Pointer[Table]
 // A shard is the objects of an eighth of all keys. mu guards claims and objs. It also guards the
 // shard's Table: only a goroutine that holds mu may change it, while a Get reads it without mu.
 type shard[T any] struct {
-	mu     *sync.Mutex // &own, or the owner's lock
-	claims *claims     // &ownGate, or the ownGate of shard 0 in a store with an owner
+	mu     *sync.Mutex // the owner's, or the shard's own
+	claims *claims     // the owner's, or the shard's own
 	objs   Vector[T]   // by position; a deleted object leaves a hole
+}
 
-	own     sync.Mutex
-	ownGate claims
+// An ownLock is a shard with a lock of its own.
+type ownLock[T any] struct {
+	shard[T]
+	mu     sync.Mutex
+	claims claims
 
 	// Padding, so that no two shards share a cache line. Writers of different shards would
 	// otherwise take the line from each other with each lock.
 	_ [64]byte
+}
+
+// An ownersLock is all shards of a store that has an owner. A program may have hundreds of such
+// stores, of a few objects each.
+type ownersLock[T any] struct {
+	shards [shards]shard[T]
+	claims claims
 }
 
 // claims lets a long write keep the other writers waiting without holding a mutex. A store without
@@ -77,9 +88,10 @@ type claims struct {
 func NewStore[T any](keyOf func(T) Key) *Store[T] {
 	s := newStore(keyOf)
 	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu, sh.claims = &sh.own, &sh.ownGate
-		sh.claims.freed.L = sh.mu
+		own := new(ownLock[T])
+		own.shard.mu, own.shard.claims = &own.mu, &own.claims
+		own.claims.freed.L = &own.mu
+		s.shards[i] = &own.shard
 	}
 	return s
 }
@@ -98,10 +110,12 @@ func NewStore[T any](keyOf func(T) Key) *Store[T] {
 func NewOwned[T any](keyOf func(T) Key, versionIDOf func(T) (version uint64, identity string), owner *sync.Mutex) *Store[T] {
 	s := newStore(keyOf)
 	s.owner, s.versionIDOf = owner, versionIDOf
+	all := new(ownersLock[T])
+	all.claims.freed.L = owner
 	for i := range s.shards {
-		s.shards[i].mu, s.shards[i].claims = owner, &s.shards[0].ownGate
+		s.shards[i] = &all.shards[i]
+		s.shards[i].mu, s.shards[i].claims = owner, &all.claims
 	}
-	s.shards[0].claims.freed.L = owner
 	return s
 }
 
@@ -197,7 +211,7 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 		panic("lw: no object to store")
 	}
 	hash := hashOf(s.seed, key)
-	sh := &s.shards[hash%shards]
+	sh := s.shards[hash%shards]
 	id := s.versionID(obj)
 	w := s.begin(sh, obj)
 	old, same, fired := s.putLocked(w, hash, key, obj, id, version)
@@ -214,7 +228,7 @@ func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, repla
 // fired when it has released the lock.
 func (s *Store[T]) putLocked(w *writer[T], hash uint64, key Key, obj T, id VersionID, version string) (old T, identical bool, fired signal.Fired) {
 	number := int(hash % shards)
-	sh := &s.shards[number]
+	sh := s.shards[number]
 	table := s.tables.Load()[number].Load()
 	entry := table.Find(hash, key)
 	known := entry >= 0
@@ -259,7 +273,7 @@ func (s *Store[T]) putLocked(w *writer[T], hash uint64, key Key, obj T, id Versi
 func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, removed bool) {
 	var none T
 	hash := hashOf(s.seed, key)
-	sh := &s.shards[hash%shards]
+	sh := s.shards[hash%shards]
 	w := s.begin(sh, none)
 	old, removed, fired := s.removeLocked(w, hash, key, version)
 	switch {
@@ -281,7 +295,7 @@ func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, 
 func (s *Store[T]) removeLocked(w *writer[T], hash uint64, key Key, version string) (old T, removed bool, fired signal.Fired) {
 	var none T
 	number := int(hash % shards)
-	sh := &s.shards[number]
+	sh := s.shards[number]
 	table := s.tables.Load()[number].Load()
 	entry := table.Find(hash, key)
 	if entry < 0 {
@@ -451,7 +465,7 @@ func (s *Store[T]) gates() int {
 // take the shards in the same order, so they cannot wait for each other.
 func (s *Store[T]) claim() {
 	for i := range s.gates() {
-		sh := &s.shards[i]
+		sh := s.shards[i]
 		sh.mu.Lock()
 		for sh.claims.claimed {
 			sh.claims.freed.Wait()
@@ -464,7 +478,7 @@ func (s *Store[T]) claim() {
 // release ends a claim and wakes the writers that wait for it.
 func (s *Store[T]) release() {
 	for i := range s.gates() {
-		sh := &s.shards[i]
+		sh := s.shards[i]
 		sh.mu.Lock()
 		sh.claims.claimed = false
 		sh.claims.freed.Broadcast()

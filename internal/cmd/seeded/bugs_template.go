@@ -40,7 +40,7 @@ var templateBugs = []bug{
 	{name: "a program makes types without a limit", run: "TestShapesAreBounded", in: "./internal/decode", edits: one(templateMakeFile,
 		"	if shape == nil && len(shapes) < maxShapes {\n", "	if shape == nil {\n")},
 	{name: "templates of CBOR, which they hardly ever fit", run: "TestNoTemplateOfCBOR", in: "./internal/decode", edits: one(templateMakeFile,
-		"case d.rotated, d.objects", "case d.objects")},
+		"case d.rotated, d.p.src != nil", "case d.p.src != nil")},
 	{name: "templates of equal parts with Share", run: "TestNoTemplateWithShare", in: "./internal/decode", edits: one("internal/decode/reuse_parts_json.go",
 		"	copies := !share && typ", "	copies := typ")},
 }
