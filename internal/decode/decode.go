@@ -163,10 +163,10 @@ type Decoder struct {
 	spans        []span
 	ahead        [2]skipPattern
 
-	// templates are those of the parts of JSON, and templateBytes is their memory. It is nil until
-	// there are enough objects; see templatesOf. changes is working memory for them. rec is set while one is made. rotated says that the input is an item of CBOR,
-	// of which a server writes the members of a struct from another one on each time: templates would
-	// hardly ever fit.
+	// templates are those of the parts of JSON, nil while there are few objects; see templatesOf.
+	// templateBytes is their memory, and changes is working memory for them. rec is set while one is
+	// made. rotated says that the input is an item of CBOR, of which a server writes the members of
+	// a struct from another one on each time: templates would hardly ever fit.
 	templates     *[maxParts]templates
 	templateBytes int
 	changes       []change

@@ -75,9 +75,9 @@ func (s *StallTimer) Heard(n uint64) {
 	}
 }
 
-// Note notes a sign of life, but not when it came: a list has too many to ask for the time at each,
-// which costs a fifth of what it costs to find that an object is unchanged. The timer takes the time
-// at which it sees the note, so it cancels up to an eighth of its patience late.
+// Note notes a sign of life, but not when it came: a list has too many to ask for the time at each.
+// That would cost a fifth of what it costs to find an object unchanged. The timer takes the time at
+// which it sees the note, so it cancels up to an eighth of its patience late.
 func (s *StallTimer) Note() { s.noted.Add(1) }
 
 // Count returns how many signs of life Heard was told of.

@@ -82,7 +82,7 @@ func (r *Response) Read(p []byte) (int, error) {
 // calls it when the list has ended, to end its reading goroutine.
 func (r *Response) Close() error { return r.http.Body.Close() }
 
-// Expected notes that the body begins as what was asked for does. Explain does not look at it then.
+// Expected notes that the body begins as what was asked for does. Explain has nothing to add then.
 func (r *Response) Expected() {
 	if !r.expected.Load() {
 		r.expected.Store(true)
@@ -109,10 +109,7 @@ func (r *Response) Explain(err error) error {
 	if status, ok := err.(*apierrors.StatusError); ok && status.ErrStatus.Code == 0 {
 		status.ErrStatus.Code = int32(r.http.StatusCode)
 	}
-	var what, hint string
-	if !r.expected.Load() {
-		what, hint = instead(r.codec, r.begins, r.request.watching)
-	}
+	what, hint := instead(r.codec, r.begins, r.request.watching)
 	switch _, ok := err.(*decode.KindError); {
 	case ok && hint != "":
 		// A KindError says already which kind was wanted, and which has come.

@@ -58,8 +58,8 @@ type shard[T any] struct {
 	objs   Vector[T]   // by position; a deleted object leaves a hole
 }
 
-// An ownLock is a shard with a lock of its own.
-type ownLock[T any] struct {
+// A lockedShard is a shard of a store without an owner.
+type lockedShard[T any] struct {
 	shard[T]
 	mu     sync.Mutex
 	claims claims
@@ -69,9 +69,9 @@ type ownLock[T any] struct {
 	_ [64]byte
 }
 
-// An ownersLock is all shards of a store that has an owner. A program may have hundreds of such
-// stores, of a few objects each.
-type ownersLock[T any] struct {
+// An ownedShards has the shards of a store with an owner. They share its lock, and need no padding: a
+// program may have hundreds of such stores, of a few objects each.
+type ownedShards[T any] struct {
 	shards [shards]shard[T]
 	claims claims
 }
@@ -88,7 +88,7 @@ type claims struct {
 func NewStore[T any](keyOf func(T) Key) *Store[T] {
 	s := newStore(keyOf)
 	for i := range s.shards {
-		own := new(ownLock[T])
+		own := new(lockedShard[T])
 		own.shard.mu, own.shard.claims = &own.mu, &own.claims
 		own.claims.freed.L = &own.mu
 		s.shards[i] = &own.shard
@@ -110,7 +110,7 @@ func NewStore[T any](keyOf func(T) Key) *Store[T] {
 func NewOwned[T any](keyOf func(T) Key, versionIDOf func(T) (version uint64, identity string), owner *sync.Mutex) *Store[T] {
 	s := newStore(keyOf)
 	s.owner, s.versionIDOf = owner, versionIDOf
-	all := new(ownersLock[T])
+	all := new(ownedShards[T])
 	all.claims.freed.L = owner
 	for i := range s.shards {
 		s.shards[i] = &all.shards[i]
