@@ -103,8 +103,6 @@ var equivalents = []equivalent{
 	{"internal/table/index.go", "(*draftOf).clear", "d.values[0] = none", "", memory, ""},
 	{"internal/table/members.go", "(*members).spare", "1 + len(m.free)", "1 - len(m.free)", speed, ""},
 	{"internal/table/replace.go", "(*Store).diff", "len(objs)/shards", "len(objs) * shards", memory, ""},
-	{"internal/table/store.go", "NewOwned", "0", "(0) + 1", "all shards have the same claims, so any one's will do", "freed.L"},
-	{"internal/table/store.go", "NewOwned", "0", "(0) + 1", "all shards have the same claims, so any one's will do", "s.versionIDOf = owner"},
 	{"internal/table/table.go", "newTable", "2", "(2) + 1", speed, ""},
 	{"internal/table/vector.go", "(*Vector).ownRoot", "v.rootEra != v.era", "true", speed, ""},
 	{"internal/table/compact.go", "sparse", "spare", "(spare) - 1", speed, ""},
