@@ -84,7 +84,7 @@ func (r *Response) Close() error { return r.http.Body.Close() }
 
 // Expected notes that the body begins as what was asked for does. Explain has nothing to add then.
 func (r *Response) Expected() {
-	if !r.expected.Load() {
+	if !r.expected.Load() { // each event comes by here, and a store costs more than a look
 		r.expected.Store(true)
 	}
 }

@@ -61,8 +61,8 @@ type shard[T any] struct {
 // A lockedShard is a shard of a store without an owner.
 type lockedShard[T any] struct {
 	shard[T]
-	mu     sync.Mutex
-	claims claims
+	lock sync.Mutex
+	gate claims
 
 	// Padding, so that no two shards share a cache line. Writers of different shards would
 	// otherwise take the line from each other with each lock.
@@ -73,7 +73,7 @@ type lockedShard[T any] struct {
 // program may have hundreds of such stores, of a few objects each.
 type ownedShards[T any] struct {
 	shards [shards]shard[T]
-	claims claims
+	gate   claims
 }
 
 // claims lets a long write keep the other writers waiting without holding a mutex. A store without
@@ -89,8 +89,8 @@ func NewStore[T any](keyOf func(T) Key) *Store[T] {
 	s := newStore(keyOf)
 	for i := range s.shards {
 		own := new(lockedShard[T])
-		own.shard.mu, own.shard.claims = &own.mu, &own.claims
-		own.claims.freed.L = &own.mu
+		own.mu, own.claims = &own.lock, &own.gate
+		own.gate.freed.L = &own.lock
 		s.shards[i] = &own.shard
 	}
 	return s
@@ -111,10 +111,10 @@ func NewOwned[T any](keyOf func(T) Key, versionIDOf func(T) (version uint64, ide
 	s := newStore(keyOf)
 	s.owner, s.versionIDOf = owner, versionIDOf
 	all := new(ownedShards[T])
-	all.claims.freed.L = owner
+	all.gate.freed.L = owner
 	for i := range s.shards {
 		s.shards[i] = &all.shards[i]
-		s.shards[i].mu, s.shards[i].claims = owner, &all.claims
+		s.shards[i].mu, s.shards[i].claims = owner, &all.gate
 	}
 	return s
 }
