@@ -285,6 +285,38 @@ func anchors(text string) (names []string) {
 	return names
 }
 
+var fileName = regexp.MustCompile("`([\\w.*/-]+\\.(?:go|md|svg|png|json|html))`")
+
+// The files that the pages name exist, but for those of other projects and patterns of names.
+func TestPagesNameFiles(t *testing.T) {
+	t.Chdir("..")
+	others := []string{"object/informer.go", "object/object.go", "internal/store/builder.go", "x_test.go", "x_topic_test.go"}
+	var exist []string
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		exist = append(exist, filepath.ToSlash(path))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range fileName.FindAllStringSubmatch(string(text), -1) {
+			name := regexp.MustCompile("(^|/)" + strings.ReplaceAll(regexp.QuoteMeta(m[1]), `\*`, "[^/]*") + "$")
+			if named++; !slices.Contains(others, m[1]) && !slices.ContainsFunc(exist, name.MatchString) {
+				t.Errorf("%s: there is no %s", page, m[1])
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("the pages name %d files", named)
+	}
+}
+
 // The tests that the pages and doc.go name exist.
 func TestPagesNameTests(t *testing.T) {
 	t.Chdir("..")

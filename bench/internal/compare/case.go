@@ -101,56 +101,32 @@ type goalKind int
 
 const (
 	noGoal goalKind = iota
-	timesLess
-	timesMore
-	part
+	times
 	most
-	beside
 )
 
-// TimesLess asks that the side costs at most 1/x of its base.
-func TimesLess(x float64) Goal { return Goal{timesLess, x} }
-
-// TimesMore asks that the side does at least x times as much as its base.
-func TimesMore(x float64) Goal { return Goal{timesMore, x} }
-
-// Part asks that the side needs at most x times as much as its base.
-func Part(x float64) Goal { return Goal{part, x} }
+// Times asks that the side is at least x times as good as its base: that it costs at most 1/x, or
+// does at least x times as much in a second. An x below 1 allows it to be worse.
+func Times(x float64) Goal { return Goal{times, x} }
 
 // Most asks for a value of at most v, whatever the value of the base is.
 func Most(v float64) Goal { return Goal{most, v} }
 
-// Beside has no goal. It shows how many times as much as its base the side needs, as a [Part] does.
-func Beside() Goal { return Goal{kind: beside} }
-
 // describe returns g as text.
 func (g Goal) describe(u Unit) string {
 	switch g.kind {
-	case timesLess, timesMore:
+	case times:
 		return fmt.Sprintf("≥ %sx", number(g.value))
-	case part:
-		return fmt.Sprintf("≤ %sx", number(g.value))
 	case most:
 		return "≤ " + u.format(g.value)
 	}
 	return ""
 }
 
-// ratio returns how many times better side is than base. For a [Part] or [Beside] it returns side
-// divided by base.
-func (g Goal) ratio(base, side float64) float64 {
-	if g.kind == timesMore || g.kind == part || g.kind == beside {
-		return side / base
-	}
-	return base / side
-}
-
 func (g Goal) met(ratio, side float64) bool {
 	switch g.kind {
-	case timesLess, timesMore:
+	case times:
 		return ratio >= g.value
-	case part:
-		return ratio <= g.value
 	case most:
 		return side <= g.value
 	}
@@ -185,13 +161,11 @@ func (l Line) bar(ratio float64) *Bar {
 	if !l.Chart || finite(ratio) == nil {
 		return nil
 	}
-	switch g := l.Goal; g.kind {
-	case timesLess, timesMore:
-		return &Bar{Times: ratio, Goal: g.value}
-	case part:
-		return &Bar{Times: 1 / ratio, Goal: 1 / g.value}
+	bar := &Bar{Times: ratio}
+	if l.Goal.kind == times {
+		bar.Goal = l.Goal.value
 	}
-	return &Bar{Times: ratio}
+	return bar
 }
 
 const (
@@ -255,7 +229,7 @@ func (l Line) result(samples map[string][]Sample) Result {
 	// Take the ratio within each round: the machine may be slower in one round than in another.
 	ratios := make([]float64, len(side))
 	for i := range side {
-		ratios[i] = l.Goal.ratio(base[i], side[i])
+		ratios[i] = l.Unit.ratio(base[i], side[i])
 	}
 	r := Result{
 		Row: l.Row, What: l.What, Unit: l.Unit, Goal: l.Goal.describe(l.Unit), Base: median(base), Side: median(side),
@@ -267,7 +241,7 @@ func (l Line) result(samples map[string][]Sample) Result {
 		third := median(values(l.Third))
 		r.Third = &third
 	}
-	if l.Goal.kind != noGoal && l.Goal.kind != beside {
+	if l.Goal.kind != noGoal {
 		met := l.Goal.met(ratio, r.Side)
 		r.Met = &met
 	}

@@ -21,22 +21,23 @@ func TestRunComparesRoundByRound(t *testing.T) {
 	c := Case{
 		Name: "test",
 		Lines: []Line{
-			{What: "less", Unit: Nanoseconds, Key: "cpu", Goal: TimesLess(4)},
-			{What: "more", Unit: PerSecond, Key: "rate", Goal: TimesMore(4)},
-			{What: "part", Unit: Bytes, Key: "heap", Goal: Part(0.5)},
+			{What: "less", Unit: Nanoseconds, Key: "cpu", Goal: Times(4)},
+			{What: "more", Unit: PerSecond, Key: "rate", Goal: Times(4)},
+			{What: "worse", Unit: Bytes, Key: "worse", Goal: Times(1 / 1.2), Chart: true},
+			{What: "rate without a goal", Unit: PerSecond, Key: "rate"},
 			{What: "most", Unit: Count, Key: "allocs", Goal: Most(0.05)},
 			{What: "known", Unit: Count, Key: "allocs"},
 		},
 		Setup: func(Config) ([]Side, func()) {
 			return []Side{
 				constant(ClientGo,
-					Sample{"cpu": 100, "rate": 10, "heap": 1000, "allocs": 9},
-					Sample{"cpu": 1000, "rate": 1, "heap": 1000, "allocs": 9},
-					Sample{"cpu": 100, "rate": 10, "heap": 1000, "allocs": 9}),
+					Sample{"cpu": 100, "rate": 10, "worse": 500, "allocs": 9},
+					Sample{"cpu": 1000, "rate": 1, "worse": 500, "allocs": 9},
+					Sample{"cpu": 100, "rate": 10, "worse": 500, "allocs": 9}),
 				constant(LW,
-					Sample{"cpu": 20, "rate": 30, "heap": 600, "allocs": 0},
-					Sample{"cpu": 250, "rate": 3, "heap": 600, "allocs": 0},
-					Sample{"cpu": 10, "rate": 90, "heap": 400, "allocs": 0.01}),
+					Sample{"cpu": 20, "rate": 30, "worse": 1000, "allocs": 0},
+					Sample{"cpu": 250, "rate": 3, "worse": 1000, "allocs": 0},
+					Sample{"cpu": 10, "rate": 90, "worse": 1000, "allocs": 0.01}),
 			}, nil
 		},
 	}
@@ -57,12 +58,16 @@ func TestRunComparesRoundByRound(t *testing.T) {
 		if r.Ratio != nil {
 			ratio = *r.Ratio
 		}
+		if r.Bar != nil && r.Bar.Times != ratio {
+			t.Errorf("%s: the chart says %v, the table %v", r.What, r.Bar.Times, ratio)
+		}
 		got = append(got, result{r.What, r.Base, r.Side, ratio, r.Goal, met})
 	}
 	want := []result{
 		{"less", 100, 20, 5, "≥ 4x", "yes"},
 		{"more", 10, 30, 3, "≥ 4x", "no"},
-		{"part", 1000, 600, 0.6, "≤ 0.5x", "no"},
+		{"worse", 500, 1000, 0.5, "≥ 0.83x", "no"},
+		{"rate without a goal", 10, 30, 3, "", ""},
 		{"most", 9, 0, math.Inf(1), "≤ 0.05", "yes"},
 		{"known", 9, 0, math.Inf(1), "", ""},
 	}

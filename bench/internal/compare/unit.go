@@ -19,6 +19,15 @@ const (
 	Ratio       Unit = "x" // a value that is itself a ratio
 )
 
+// ratio returns how many times better side is than base: a rate is better if it is higher, all else
+// if it is lower.
+func (u Unit) ratio(base, side float64) float64 {
+	if u == PerSecond {
+		return side / base
+	}
+	return base / side
+}
+
 func (u Unit) format(v float64) string {
 	switch u {
 	case Nanoseconds:

@@ -7,7 +7,6 @@
 package derive
 
 import (
-	"cmp"
 	"runtime"
 
 	"github.com/go-lw/lw/bench/internal/compare"
@@ -35,9 +34,9 @@ const (
 // Cases returns all cases.
 func Cases() []compare.Case {
 	return []compare.Case{
-		burst(rowFlips, "readiness flips", flip, goals{graph: limits{cpu: compare.Part(1), allocs: compare.Most(6)}}),
+		burst(rowFlips, "readiness flips", flip, goals{graph: limits{cpu: compare.Times(1), allocs: compare.Most(6)}}),
 		burst(rowHeartbeats, "heartbeats", heartbeat, goals{slim: limits{allocs: compare.Most(1.05)}}), // a backend; the rest is of a whole burst
-		burst(rowMoves, "label moves", move, goals{graph: limits{cpu: compare.Part(0.7)}}),
+		burst(rowMoves, "label moves", move, goals{graph: limits{cpu: compare.Times(1 / 0.7)}}),
 		OneAtATime(), FirstSync(), Heap(), Get(), Snapshot(), NoKey(), Size(), Event(),
 	}
 }
@@ -47,19 +46,16 @@ type limits struct{ cpu, allocs compare.Goal }
 
 type goals map[string]limits
 
-// or returns g, or that a value is shown beside its base if there is no goal.
-func or(g compare.Goal) compare.Goal { return cmp.Or(g, compare.Beside()) }
-
 // lines returns the lines of the CPU and the allocations that a change costs the graph and slim.
 func (g goals) lines(row int, what string) (lines []compare.Line) {
 	for _, side := range []string{graph, slim} {
 		lines = append(lines,
-			compare.Line{Row: row, What: what + ", " + side + " beside maps by hand: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: byHand, Side: side, Goal: or(g[side].cpu)},
-			compare.Line{Row: row, What: what + ", " + side + " beside maps by hand: allocations", Unit: compare.Count, Key: "allocs", Base: byHand, Side: side, Goal: or(g[side].allocs)},
+			compare.Line{Row: row, What: what + ", " + side + " beside maps by hand: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: byHand, Side: side, Goal: g[side].cpu},
+			compare.Line{Row: row, What: what + ", " + side + " beside maps by hand: allocations", Unit: compare.Count, Key: "allocs", Base: byHand, Side: side, Goal: g[side].allocs},
 		)
 	}
 	return append(lines, compare.Line{
-		Row: row, What: what + ", graph beside maps by hand that patch: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: patches, Side: graph, Goal: compare.Beside(),
+		Row: row, What: what + ", graph beside maps by hand that patch: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: patches, Side: graph,
 	})
 }
 
@@ -115,7 +111,7 @@ func (p *player) bursts(n, changes int, c change) (sum measure.Usage) {
 // the one before. Most of what it costs are threads that wake up.
 func OneAtATime() compare.Case {
 	const what = "endpoints and loads, one readiness flip at a time"
-	g := goals{graph: limits{cpu: compare.Part(1.3), allocs: compare.Most(8)}}
+	g := goals{graph: limits{cpu: compare.Times(1 / 1.3), allocs: compare.Most(8)}}
 	return compare.Case{
 		Name: what, Lines: g.lines(rowOne, what),
 		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureOne(cfg)), nil },
@@ -144,12 +140,12 @@ func FirstSync() compare.Case {
 	line := func(side string, goal compare.Goal) compare.Line {
 		return compare.Line{
 			Row: rowSync, What: "endpoints and loads, first sync, " + side + " beside maps by hand: CPU a pod",
-			Unit: compare.Nanoseconds, Key: "cpu", Base: byHand, Side: side, Goal: or(goal),
+			Unit: compare.Nanoseconds, Key: "cpu", Base: byHand, Side: side, Goal: goal,
 		}
 	}
 	return compare.Case{
 		Name:  "endpoints and loads, first sync",
-		Lines: []compare.Line{line(graph, compare.Part(1)), line(slim, compare.Goal{})},
+		Lines: []compare.Line{line(graph, compare.Times(1)), line(slim, compare.Goal{})},
 		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureSync(cfg)), nil },
 	}
 }
@@ -170,7 +166,7 @@ func Heap() compare.Case {
 	line := func(side string) compare.Line {
 		return compare.Line{
 			Row: rowHeap, What: "endpoints and loads, " + side + " beside maps by hand: heap a pod",
-			Unit: compare.Bytes, Key: "heap", Base: byHand, Side: side, Goal: compare.Beside(),
+			Unit: compare.Bytes, Key: "heap", Base: byHand, Side: side,
 		}
 	}
 	return compare.Case{

@@ -27,13 +27,13 @@ func Size() compare.Case {
 		o := of{side, pods}
 		return compare.Line{
 			Row: rowSize, What: "endpoints and loads, " + name(o) + " pods beside 1k, a readiness flip: CPU",
-			Unit: compare.Nanoseconds, Key: "cpu", Base: name(of{side, 1_000}), Side: name(o), Goal: or(goal),
+			Unit: compare.Nanoseconds, Key: "cpu", Base: name(of{side, 1_000}), Side: name(o), Goal: goal,
 		}
 	}
 	return compare.Case{
 		Name: "endpoints and loads, by the number of pods",
 		Lines: []compare.Line{
-			line(graph, 10_000, compare.Part(1.2)), line(graph, 100_000, compare.Part(1.2)),
+			line(graph, 10_000, compare.Times(1/1.2)), line(graph, 100_000, compare.Times(1/1.2)),
 			line(byHand, 10_000, compare.Goal{}), line(byHand, 100_000, compare.Goal{}),
 		},
 		Setup: func(cfg compare.Config) (sides []compare.Side, done func()) {
@@ -79,7 +79,7 @@ func Event() compare.Case {
 	return compare.Case{
 		Name: "an informer's event beside a graph",
 		Lines: []compare.Line{
-			{Row: rowEvent, What: "an informer's event with a graph, beside that with another handler: CPU of the thread", Unit: compare.Nanoseconds, Key: "cpu", Base: another, Side: graph, Goal: compare.Part(1.05)},
+			{Row: rowEvent, What: "an informer's event with a graph, beside that with another handler: CPU of the thread", Unit: compare.Nanoseconds, Key: "cpu", Base: another, Side: graph, Goal: compare.Times(1 / 1.05)},
 		},
 		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
 			n := cfg.N(100, 20)

@@ -47,7 +47,7 @@ func idle(n int, tls bool) compare.Case {
 	routines := compare.Line{Row: row, What: what("goroutines a kind"), Unit: compare.Count, Key: "goroutines"}
 	switch {
 	case n > 1:
-		shared.Goal = compare.Part(0.6)
+		shared.Goal = compare.Times(1 / 0.6)
 	case tls:
 		memory.Goal, routines.Goal = compare.Most(40<<10), compare.Most(3)
 	}

@@ -55,23 +55,23 @@ func Cases(n int) []compare.Case {
 	}
 	return []compare.Case{
 		wire.Follow(compare.Case{Name: "manager, JSON", Lines: []compare.Line{
-			line(1, "JSON sync: CPU a pod", compare.Nanoseconds, "sync.cpu", onLW, compare.TimesLess(8)),
+			line(1, "JSON sync: CPU a pod", compare.Nanoseconds, "sync.cpu", onLW, compare.Times(8)),
 			line(1, "JSON sync, Share: CPU a pod", compare.Nanoseconds, "sync.cpu", onShare, compare.Goal{}),
-			line(2, "JSON event: CPU", compare.Nanoseconds, "status.cpu", onLW, compare.TimesLess(8)),
+			line(2, "JSON event: CPU", compare.Nanoseconds, "status.cpu", onLW, compare.Times(8)),
 			line(2, "JSON event, Share: CPU", compare.Nanoseconds, "status.cpu", onShare, compare.Goal{}),
 			line(2, "JSON event: allocations", compare.Count, "status.allocs", onLW, compare.Goal{}),
-			line(3, "JSON: live heap a pod", compare.Bytes, "live", onLW, compare.Part(0.9)),
-			line(3, "JSON: live heap a pod, Share", compare.Bytes, "live", onShare, compare.Part(0.5)),
-			line(4, "JSON: RSS after the sync", compare.Bytes, "rss", onLW, compare.Part(0.75)),
+			line(3, "JSON: live heap a pod", compare.Bytes, "live", onLW, compare.Times(1/0.9)),
+			line(3, "JSON: live heap a pod, Share", compare.Bytes, "live", onShare, compare.Times(1/0.5)),
+			line(4, "JSON: RSS after the sync", compare.Bytes, "rss", onLW, compare.Times(1/0.75)),
 			line(4, "JSON: RSS after the sync, Share", compare.Bytes, "rss", onShare, compare.Goal{}),
 		}}, wire.JSON, n, set, byDefault, onLW, onShare),
 		wire.Follow(compare.Case{Name: "manager, protobuf", Lines: []compare.Line{
-			line(5, "protobuf sync: CPU a pod", compare.Nanoseconds, "sync.cpu", onLW, compare.Part(0.7)),
-			line(6, "protobuf event: CPU", compare.Nanoseconds, "status.cpu", onLW, compare.Part(0.7)),
+			line(5, "protobuf sync: CPU a pod", compare.Nanoseconds, "sync.cpu", onLW, compare.Times(1/0.7)),
+			line(6, "protobuf event: CPU", compare.Nanoseconds, "status.cpu", onLW, compare.Times(1/0.7)),
 			line(6, "protobuf event: allocations", compare.Count, "status.allocs", onLW, compare.Goal{}),
-			line(7, "protobuf: live heap a pod", compare.Bytes, "live", onLW, compare.Part(0.9)),
-			line(7, "protobuf: live heap a pod, Share", compare.Bytes, "live", onShare, compare.Part(0.5)),
-			line(8, "protobuf: RSS after the sync", compare.Bytes, "rss", onLW, compare.Part(0.75)),
+			line(7, "protobuf: live heap a pod", compare.Bytes, "live", onLW, compare.Times(1/0.9)),
+			line(7, "protobuf: live heap a pod, Share", compare.Bytes, "live", onShare, compare.Times(1/0.5)),
+			line(8, "protobuf: RSS after the sync", compare.Bytes, "rss", onLW, compare.Times(1/0.75)),
 		}}, wire.Protobuf, n, set, byDefault, onLW, onShare),
 	}
 }

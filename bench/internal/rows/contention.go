@@ -74,7 +74,7 @@ func ReplaceStall() compare.Case {
 	return compare.Case{
 		Name: "reads during Replace",
 		Lines: []compare.Line{
-			{Row: 18, What: "longest read during Replace of 100k, 3 indexes", Unit: compare.Nanoseconds, Key: "max", Goal: compare.TimesLess(20), Chart: true},
+			{Row: 18, What: "longest read during Replace of 100k, 3 indexes", Unit: compare.Nanoseconds, Key: "max", Goal: compare.Times(20), Chart: true},
 			{Row: 18, What: "Replace of 100k by new versions, 3 indexes: CPU an object", Unit: compare.Nanoseconds, Key: "cpu"},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
@@ -109,8 +109,8 @@ func GetWhileWriting() compare.Case {
 	return compare.Case{
 		Name: "reads and a writer",
 		Lines: []compare.Line{
-			{Row: 21, What: "16 readers and a writer: reads", Unit: compare.PerSecond, Key: "reads", Goal: compare.TimesMore(1.3)},
-			{Row: 21, What: "16 readers and a writer: p99.9 of a read", Unit: compare.Nanoseconds, Key: "p999", Goal: compare.TimesLess(100)},
+			{Row: 21, What: "16 readers and a writer: reads", Unit: compare.PerSecond, Key: "reads", Goal: compare.Times(1.3)},
+			{Row: 21, What: "16 readers and a writer: p99.9 of a read", Unit: compare.Nanoseconds, Key: "p999", Goal: compare.Times(100)},
 			{Row: 21, What: "16 readers and a writer: p99.99 of a read", Unit: compare.Nanoseconds, Key: "p9999"},
 			{Row: 21, What: "16 readers and a writer: writes", Unit: compare.PerSecond, Key: "writes"},
 		},
@@ -140,7 +140,7 @@ func WriteWhileListing() compare.Case {
 	return compare.Case{
 		Name: "lists and a writer",
 		Lines: []compare.Line{
-			{Row: 28, What: "writes with 4 readers that list 200k", Unit: compare.PerSecond, Key: "writes", Goal: compare.TimesMore(50), Chart: true},
+			{Row: 28, What: "writes with 4 readers that list 200k", Unit: compare.PerSecond, Key: "writes", Goal: compare.Times(50), Chart: true},
 			{Row: 28, What: "lists of 200k with a writer", Unit: compare.PerSecond, Key: "lists"},
 		},
 		Setup: func(c compare.Config) ([]compare.Side, func()) {

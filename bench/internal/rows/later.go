@@ -19,7 +19,7 @@ func LateHandler() compare.Case {
 		Name: "late handler",
 		Lines: []compare.Line{
 			{Row: 15, What: "late handler, 100k objects: the call", Unit: compare.Nanoseconds, Key: "call", Goal: compare.Most(1e6)},
-			{Row: 15, What: "late handler, 100k objects: worst latency of live events", Unit: compare.Nanoseconds, Key: "live", Goal: compare.TimesLess(100)},
+			{Row: 15, What: "late handler, 100k objects: worst latency of live events", Unit: compare.Nanoseconds, Key: "live", Goal: compare.Times(100)},
 			{Row: 15, What: "late handler, 100k objects: allocations an object", Unit: compare.Count, Key: "allocs", Goal: compare.Most(0.05)},
 			{Row: 15, What: "late handler, 100k objects: CPU an object", Unit: compare.Nanoseconds, Key: "cpu"},
 		},
@@ -56,7 +56,7 @@ func Resync() compare.Case {
 	return compare.Case{
 		Name: "resync",
 		Lines: []compare.Line{
-			{Row: 16, What: "resync of 100k: CPU an object", Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.TimesLess(50), Chart: true},
+			{Row: 16, What: "resync of 100k: CPU an object", Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(50), Chart: true},
 			{Row: 16, What: "resync of 100k: worst latency of another handler", Unit: compare.Nanoseconds, Key: "other"},
 			{Row: 16, What: "resync of 100k: the same, to that without a resync", Unit: compare.Ratio, Key: "slower", Goal: compare.Most(2)},
 		},
@@ -122,7 +122,7 @@ func Relist() compare.Case {
 	return compare.Case{
 		Name: "relist",
 		Lines: []compare.Line{
-			{Row: 17, What: "relist of 100k, unchanged: CPU an object", Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.TimesLess(10), Chart: true},
+			{Row: 17, What: "relist of 100k, unchanged: CPU an object", Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(10), Chart: true},
 			{Row: 17, What: "relist of 100k, unchanged: allocations an object", Unit: compare.Count, Key: "allocs", Goal: compare.Most(0.1)},
 			{Row: 17, What: "relist of 100k, unchanged: bytes an object", Unit: compare.Bytes, Key: "bytes"},
 		},

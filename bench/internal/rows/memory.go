@@ -23,7 +23,7 @@ func BlockedHandler() compare.Case {
 		Name: "blocked handler",
 		Once: true,
 		Lines: []compare.Line{
-			{Row: 26, What: "heap behind a blocked handler, 100 updates of each object", Unit: compare.Bytes, Key: "heap", Goal: compare.Part(0.02), Chart: true},
+			{Row: 26, What: "heap behind a blocked handler, 100 updates of each object", Unit: compare.Bytes, Key: "heap", Goal: compare.Times(1 / 0.02), Chart: true},
 		},
 		Setup: func(c compare.Config) ([]compare.Side, func()) {
 			list := pods.Light(c.N(10_000, 3_000))
@@ -71,7 +71,7 @@ func IdleHandler() compare.Case {
 	return compare.Case{
 		Name: "idle handler",
 		Lines: []compare.Line{
-			{Row: 27, What: "idle handler: heap and stack", Unit: compare.Bytes, Key: "memory", Goal: compare.TimesLess(4)},
+			{Row: 27, What: "idle handler: heap and stack", Unit: compare.Bytes, Key: "memory", Goal: compare.Times(4)},
 			{Row: 27, What: "idle handler: goroutines", Unit: compare.Count, Key: "goroutines"},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
@@ -102,7 +102,7 @@ func Overhead() compare.Case {
 	return compare.Case{
 		Name: "store overhead",
 		Lines: []compare.Line{
-			{Row: 29, What: "store overhead an object, 1 index", Unit: compare.Bytes, Key: "heap", Goal: compare.Part(0.7)},
+			{Row: 29, What: "store overhead an object, 1 index", Unit: compare.Bytes, Key: "heap", Goal: compare.Times(1 / 0.7)},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
 			objects := pods.Light(100_000)

@@ -19,7 +19,7 @@ func Update(indexes int) compare.Case {
 	return compare.Case{
 		Name: what(""),
 		Lines: []compare.Line{
-			{Row: 24, What: what("CPU"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.TimesLess(map[int]float64{0: 1, 1: 1.7, 3: 1.8}[indexes])},
+			{Row: 24, What: what("CPU"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(map[int]float64{0: 1, 1: 1.7, 3: 1.8}[indexes])},
 			{Row: 24, What: what("allocations"), Unit: compare.Count, Key: "allocs", Goal: compare.Most(0.001)},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
@@ -52,7 +52,7 @@ func Load(indexes int) compare.Case {
 	return compare.Case{
 		Name: what(""),
 		Lines: []compare.Line{
-			{Row: 25, What: what("CPU an object"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.TimesLess(goal), Chart: indexes == 3},
+			{Row: 25, What: what("CPU an object"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(goal), Chart: indexes == 3},
 			{Row: 25, What: what("bytes an object"), Unit: compare.Bytes, Key: "bytes"},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {

@@ -29,21 +29,21 @@ func Cases(n int) []compare.Case {
 // streamJSON measures a streamed list, and then updates as fast as they are read, in JSON.
 func streamJSON(n int) compare.Case {
 	return measured(compare.Case{Name: "JSON, streamed", Lines: []compare.Line{
-		{Row: 1, What: "JSON watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.TimesLess(20)},
+		{Row: 1, What: "JSON watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.Times(20)},
 		{Row: 1, What: "JSON watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
-		{Row: 1, What: "JSON watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu", Goal: compare.TimesLess(30)},
+		{Row: 1, What: "JSON watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu", Goal: compare.Times(30)},
 		{Row: 1, What: "JSON watch event, another label: CPU", Unit: compare.Nanoseconds, Key: "label.cpu"},
-		{Row: 2, What: "JSON streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(7)},
-		{Row: 2, What: "JSON streamed sync: wall time an object", Unit: compare.Nanoseconds, Key: "sync.wall", Goal: compare.TimesLess(6)},
+		{Row: 2, What: "JSON streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(7)},
+		{Row: 2, What: "JSON streamed sync: wall time an object", Unit: compare.Nanoseconds, Key: "sync.wall", Goal: compare.Times(6)},
 		{Row: 2, What: "JSON streamed sync, Share: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Side: share},
 		{Row: 4, What: "JSON watch event: allocations", Unit: compare.Count, Key: "status.allocs"},
 		{Row: 4, What: "JSON watch event: bytes", Unit: compare.Bytes, Key: "status.bytes"},
-		{Row: 4, What: "JSON watch event, Share: allocations", Unit: compare.Count, Key: "status.allocs", Side: share, Goal: compare.TimesLess(7)},
-		{Row: 4, What: "JSON watch event, Share: bytes", Unit: compare.Bytes, Key: "status.bytes", Side: share, Goal: compare.TimesLess(2.5)},
+		{Row: 4, What: "JSON watch event, Share: allocations", Unit: compare.Count, Key: "status.allocs", Side: share, Goal: compare.Times(7)},
+		{Row: 4, What: "JSON watch event, Share: bytes", Unit: compare.Bytes, Key: "status.bytes", Side: share, Goal: compare.Times(2.5)},
 		{Row: 9, What: "live heap a cached pod", Unit: compare.Bytes, Key: "live"},
 		{Row: 9, What: "live heap a cached pod, after an event of each sort", Unit: compare.Bytes, Key: "live.events"},
-		{Row: 9, What: "live heap a cached pod, Share", Unit: compare.Bytes, Key: "live", Side: share, Goal: compare.TimesLess(1.5), Chart: true},
-		{Row: 9, What: "live heap a cached pod, Share and managedFields dropped", Unit: compare.Bytes, Key: "live", Side: shareCut, Goal: compare.TimesLess(2)},
+		{Row: 9, What: "live heap a cached pod, Share", Unit: compare.Bytes, Key: "live", Side: share, Goal: compare.Times(1.5), Chart: true},
+		{Row: 9, What: "live heap a cached pod, Share and managedFields dropped", Unit: compare.Bytes, Key: "live", Side: shareCut, Goal: compare.Times(2)},
 	}}, job{Set: podSet, Path: streamed, Format: JSON, N: n, Changes: everyChange}, compare.ClientGo, compare.LW, share, shareCut)
 }
 
@@ -52,7 +52,7 @@ func streamJSON(n int) compare.Case {
 func streamPieces(n int, path, how string) compare.Case {
 	return measured(compare.Case{Name: "JSON, streamed " + how, Lines: []compare.Line{
 		{Row: 1, What: "JSON watch event " + how + ", another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu"},
-		{Row: 2, What: "JSON streamed sync " + how + ": CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(9.5)},
+		{Row: 2, What: "JSON streamed sync " + how + ": CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(9.5)},
 		{Row: 2, What: "JSON streamed sync " + how + ": allocations an object", Unit: compare.Count, Key: "sync.allocs"},
 		{Row: 2, What: "JSON streamed sync " + how + ": bytes an object", Unit: compare.Bytes, Key: "sync.bytes"},
 	}}, job{Set: podSet, Path: path, Format: JSON, N: n, Changes: []string{changedStatus}}, compare.ClientGo, compare.LW)
@@ -71,9 +71,9 @@ func secureJSON(n int) compare.Case {
 // any version and gets the list in one response. lw asks for the newest version in pages.
 func listJSON(n int) compare.Case {
 	return measured(compare.Case{Name: "JSON, list", Lines: []compare.Line{
-		{Row: 3, What: "JSON list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(4), Chart: true},
+		{Row: 3, What: "JSON list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(4), Chart: true},
 		{Row: 8, What: "JSON list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
-		{Row: 8, What: "JSON list sync, Share: peak RSS", Unit: compare.Bytes, Key: "peak", Side: share, Goal: compare.Part(0.5), Chart: true},
+		{Row: 8, What: "JSON list sync, Share: peak RSS", Unit: compare.Bytes, Key: "peak", Side: share, Goal: compare.Times(1 / 0.5), Chart: true},
 		{Row: 8, What: "JSON list sync: peak RSS to live heap", Unit: compare.Ratio, Key: "peak/live", Goal: compare.Most(1.3)},
 	}}, job{Set: podSet, Path: listed, Format: JSON, N: n}, compare.ClientGo, compare.LW, share)
 }
@@ -81,14 +81,14 @@ func listJSON(n int) compare.Case {
 // streamProtobuf is streamJSON in protobuf.
 func streamProtobuf(n int) compare.Case {
 	return measured(compare.Case{Name: "protobuf, streamed", Lines: []compare.Line{
-		{Row: 5, What: "protobuf watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.TimesLess(3)},
+		{Row: 5, What: "protobuf watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.Times(3)},
 		{Row: 5, What: "protobuf watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
-		{Row: 5, What: "protobuf watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu", Goal: compare.TimesLess(6)},
+		{Row: 5, What: "protobuf watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu", Goal: compare.Times(6)},
 		{Row: 5, What: "protobuf watch event, another label: CPU", Unit: compare.Nanoseconds, Key: "label.cpu"},
-		{Row: 6, What: "protobuf streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(1.7)},
+		{Row: 6, What: "protobuf streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(1.7)},
 		{Row: 7, What: "protobuf watch event, another status: bytes", Unit: compare.Bytes, Key: "status.bytes", Goal: compare.Most(6 << 10)},
 		{Row: 7, What: "protobuf watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs", Goal: compare.Most(25)},
-		{Row: 7, What: "protobuf watch event, Share: allocations", Unit: compare.Count, Key: "status.allocs", Side: share, Goal: compare.TimesLess(3.5)},
+		{Row: 7, What: "protobuf watch event, Share: allocations", Unit: compare.Count, Key: "status.allocs", Side: share, Goal: compare.Times(3.5)},
 	}}, job{Set: podSet, Path: streamed, Format: Protobuf, N: n, Changes: everyChange}, compare.ClientGo, compare.LW, share)
 }
 
@@ -104,7 +104,7 @@ func secureProtobuf(n int) compare.Case {
 // listProtobuf is listJSON in protobuf.
 func listProtobuf(n int) compare.Case {
 	return measured(compare.Case{Name: "protobuf, list", Lines: []compare.Line{
-		{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.TimesLess(1.3)},
+		{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(1.3)},
 		{Row: 8, What: "protobuf list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
 	}}, job{Set: podSet, Path: listed, Format: Protobuf, N: n}, compare.ClientGo, compare.LW)
 }
@@ -134,7 +134,7 @@ func listCBOR(n int) compare.Case {
 // type for: client-go's dynamic informer, and lw's HTTP source of *unstructured.Unstructured.
 func streamWidgets(n int) compare.Case {
 	return measured(compare.Case{Name: "custom resources, streamed", Lines: []compare.Line{
-		{Row: 30, What: "unstructured watch event, another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.TimesLess(15), Chart: true},
+		{Row: 30, What: "unstructured watch event, another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.Times(15), Chart: true},
 		{Row: 30, What: "unstructured watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
 		{Row: 30, What: "unstructured watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu"},
 		{Row: 30, What: "unstructured watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs"},
@@ -151,7 +151,7 @@ func streamWidgets(n int) compare.Case {
 func relist(n int, path string, format Format) compare.Case {
 	how := map[string]string{streamed: "streamed", listed: "list"}[path]
 	name := map[Format]string{JSON: "JSON", Protobuf: "protobuf"}[format] + ", unchanged relist, " + how
-	cpu, added, number := compare.TimesLess(10), compare.Most(0.1), 0
+	cpu, added, number := compare.Times(10), compare.Most(0.1), 0
 	if format == Protobuf { // client-go needs a minute for as many in JSON
 		cpu, added, number = compare.Goal{}, compare.Goal{}, 100_000
 	}
