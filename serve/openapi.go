@@ -21,13 +21,14 @@ const openAPIRoot = "/openapi/v3"
 // The documents say one thing: that writes may have the parameter fieldValidation. Before it creates
 // or replaces an object, kubectl looks for that at the operation patch of the object's kind, and
 // where it is missing kubectl wants to check the object itself, by a schema that nobody has. So the
-// documents name a patch that is answered with 405. With Options.Forward they are the other server's.
+// documents name a patch that is answered with 405. They name each kind, of whose fields nothing is known,
+// for kubectl explain. With Options.Forward they are the other server's.
 func (q *request) openAPI() bool {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(q.r.URL.Path, "/"), openAPIRoot)
 	if !ok || q.h.opts.Forward != nil {
 		return false
 	}
-	paths := map[string]any{}
+	paths, schemas := map[string]any{}, map[string]any{}
 	for _, s := range q.h.all() {
 		groupVersion := "/apis/" + s.apiVersion()
 		if s.group == "" {
@@ -41,8 +42,12 @@ func (q *request) openAPI() bool {
 			if s.cluster {
 				namespace = ""
 			}
+			kind := map[string]string{"group": s.group, "version": s.resource.version, "kind": s.kind}
+			schemas[s.apiVersion()+"."+s.kind] = map[string]any{
+				"type": "object", "x-kubernetes-group-version-kind": []any{kind}, "x-kubernetes-preserve-unknown-fields": true,
+			}
 			paths[groupVersion+namespace+"/"+s.name+"/{name}"] = map[string]any{"patch": map[string]any{
-				"x-kubernetes-group-version-kind": map[string]string{"group": s.group, "version": s.resource.version, "kind": s.kind},
+				"x-kubernetes-group-version-kind": kind,
 				"parameters": []any{map[string]any{
 					"name": "fieldValidation", "in": "query", "schema": map[string]string{"type": "string"},
 				}},
@@ -56,7 +61,7 @@ func (q *request) openAPI() bool {
 	q.writeOpenAPI(map[string]any{
 		"openapi": "3.0.0",
 		"info":    map[string]string{"title": "Kubernetes", "version": q.h.discovery.Version.GitVersion},
-		"paths":   paths,
+		"paths":   paths, "components": map[string]any{"schemas": schemas},
 	})
 	return true
 }

@@ -3,6 +3,10 @@ package kubectl_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -29,6 +33,26 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// The command that e2e/README.md builds says its version beside that of a server.
+func TestVersion(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := regexp.MustCompile(`(?m)^ +go -C kubectl build (-ldflags "?([^"]+)"?) -o \S+ (\S+)$`).FindSubmatch(readme)
+	if build == nil {
+		t.Fatal("README.md does not say how kubectl is built")
+	}
+	kubectl := filepath.Join(t.TempDir(), "kubectl")
+	if out, err := exec.Command("go", "build", "-ldflags", string(build[2]), "-o", kubectl, string(build[3])).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b := start(t, 0)
+	if out, err := exec.Command(kubectl, "-s", b.url, "version").CombinedOutput(); err != nil || strings.Contains(string(out), "Warning") {
+		t.Errorf("version: %v\n%s", err, out)
+	}
+}
+
 func (b *bench) reads() {
 	const (
 		head = "NAMESPACE NAME COLOR AGE"
@@ -51,6 +75,8 @@ func (b *bench) reads() {
 	b.says(lines("N S", "cart 1", "till 2", "cage 3"), "get", "widgets", "-A", "-o", "custom-columns=N:.metadata.name,S:.size")
 	b.says("red", "get", "widgets", "-n", "shop", "cart", "-o", "jsonpath={.color}")
 	b.says("widget.example.io/cart condition met", "wait", "-n", "shop", "widget/cart", "--for=jsonpath={.color}=red", "--timeout=60s")
+
+	b.says(lines("GROUP: example.io", "KIND: Widget", "VERSION: v1", "", "DESCRIPTION:", "<empty>"), "explain", "widgets")
 
 	yaml := b.kubectl("", "get", "widgets", "-n", "shop", "cart", "-o", "yaml")
 	for _, line := range []string{"apiVersion: example.io/v1", "kind: Widget", "name: cart", "namespace: shop", "resourceVersion: \"2\"", "color: red", "size: 1"} {
