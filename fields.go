@@ -10,7 +10,7 @@ import (
 //
 // A path keeps all that is below it, and goes through lists, such as "status.conditions.type".
 // Behind a map the rest is one key, dots included, or with a "*" at its end all that begin so. A "?"
-// at the end keeps whether the field is there and how many elements it has. docs/fields.md says more.
+// at the end keeps whether the field is there and how many elements it has. docs/memory.md says more.
 //
 // Objects that lack fields must not be written back: an Update would delete these on the server.
 type Fields []string

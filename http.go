@@ -27,7 +27,7 @@ import (
 // for different objects at the same time. As with a generated client, the Kind and APIVersion of a
 // typed object are empty.
 //
-// The fields must not be changed once the HTTP is in use. docs/http.md says more of each.
+// The fields must not be changed once the HTTP is in use. docs/sources.md says more of each.
 type HTTP[T Identified] struct {
 	URL    string       // of the collection, in all namespaces or in one; may have a query
 	Client *http.Client // sends the requests, and should have no Timeout; default: http.DefaultClient

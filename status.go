@@ -49,7 +49,7 @@ type Counters struct {
 	Requests []RequestCount // the requests that have ended, sorted by Op and Code
 	// ListCauses counts the whole lists that became the content, each under its first reason:
 	// "first", "expired", "gap", "older", "protocol", "unreadable", "failing" or "unversioned". It
-	// has all of these keys; docs/observability.md says what they mean.
+	// has all of these keys; docs/operate.md says what they mean.
 	ListCauses map[string]uint64
 	EventTypes map[string]uint64 // Events by type: "added", "modified", "deleted" and "bookmark"
 	Undecoded  uint64            // objects that could not be decoded or transformed

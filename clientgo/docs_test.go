@@ -93,7 +93,7 @@ func TestMemoryPage(t *testing.T) {
 	})
 }
 
-// The two ways of MIGRATION.md into client-go's interfaces.
+// The two ways of docs/migrate.md into client-go's interfaces.
 func TestMigrationPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clientset := fake.NewClientset(pod("default", "web"))
@@ -123,7 +123,7 @@ func TestMigrationPage(t *testing.T) {
 	})
 }
 
-// The client of client-go that docs/testing.md makes for a server of lwtest.
+// The client of client-go that docs/test.md makes for a server of lwtest.
 func TestTestingPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})

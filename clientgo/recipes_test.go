@@ -69,7 +69,7 @@ func done(client *fake.Clientset) (verbs []string) {
 	return verbs
 }
 
-// What docs/recipes.md shows of relations.
+// What docs/start.md shows of relations.
 func TestRecipeRelations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := pod("default", "a"), pod("default", "b"), pod("default", "c")
@@ -94,7 +94,7 @@ func TestRecipeRelations(t *testing.T) {
 	})
 }
 
-// What docs/recipes.md shows of owners.
+// What docs/start.md shows of owners.
 func TestRecipeOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set, yes := &metav1.ObjectMeta{Name: "web", UID: "uid-web"}, true
@@ -116,7 +116,7 @@ func TestRecipeOwners(t *testing.T) {
 	})
 }
 
-// What docs/recipes.md shows of finalizers.
+// What docs/start.md shows of finalizers.
 func TestRecipeFinalizers(t *testing.T) {
 	const finalizer = "example.dev/bucket"
 	ctx := t.Context()
@@ -169,7 +169,7 @@ func TestRecipeFinalizers(t *testing.T) {
 	}
 }
 
-// What docs/recipes.md shows of server-side apply.
+// What docs/start.md shows of server-side apply.
 func TestRecipeApply(t *testing.T) {
 	ctx, server := t.Context(), lw.NewMemory[*corev1.ConfigMap]()
 	clientset := fake.NewClientset()
@@ -196,7 +196,7 @@ func TestRecipeApply(t *testing.T) {
 	}
 }
 
-// What docs/recipes.md shows of garbage.
+// What docs/start.md shows of garbage.
 func TestRecipeGarbage(t *testing.T) {
 	ctx := t.Context()
 	of := func(site string) map[string]string { return map[string]string{"example.dev/site": site} }
@@ -226,7 +226,7 @@ func TestRecipeGarbage(t *testing.T) {
 	}
 }
 
-// What docs/recipes.md shows of upgrades.
+// What docs/start.md shows of upgrades.
 func TestRecipeUpgrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const current = "v3"

@@ -23,7 +23,7 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// What docs/fields.md shows: the same fields of the same pods, of an informer, of a manager and of
+// What docs/memory.md shows: the same fields of the same pods, of an informer, of a manager and of
 // client-go's constructor, and a write of a whole object.
 func TestFieldsPage(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())

@@ -8,7 +8,7 @@
 // them, and the lines that need the whole object, with what to write instead. Flag -o writes the
 // paths as Go code, an lw.Fields for lw.HTTP.Only; -check compares such code with the program.
 //
-// It is experimental: docs/fields.md says what it promises, and what it does not see.
+// It is experimental: README.md says what it promises, and what it does not see.
 package main
 
 import (

@@ -154,9 +154,9 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// The table of docs/observability.md has each series, with the labels and the help that it has.
+// The table of docs/operate.md has each series, with the labels and the help that it has.
 func TestDocs(t *testing.T) {
-	docs, err := os.ReadFile("../docs/observability.md")
+	docs, err := os.ReadFile("../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestDocs(t *testing.T) {
 	// Neither the table nor an alert names a series that is not there.
 	for _, name := range regexp.MustCompile(`\blw_\w+`).FindAll(docs, -1) {
 		if base := bytes.TrimSuffix(name, []byte("_bucket")); !known[string(base)] {
-			t.Errorf("docs/observability.md names %s, which is no series", name)
+			t.Errorf("docs/operate.md names %s, which is no series", name)
 		}
 	}
 }

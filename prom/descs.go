@@ -25,7 +25,7 @@ func ofCollection(name, help string) *prometheus.Desc {
 	return desc("collection_"+name, help, "graph", "collection")
 }
 
-// The help of each is its line in docs/observability.md; a test holds the two together.
+// The help of each is its line in docs/operate.md; a test holds the two together.
 var (
 	informerSynced         = ofInformer("synced", "1 if a whole list is in the store, else 0.")
 	informerObjects        = ofInformer("objects", "Objects in the store.")

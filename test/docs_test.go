@@ -21,7 +21,7 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// A Gizmo is the API type of docs/testing.md.
+// A Gizmo is the API type of docs/test.md.
 type Gizmo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -39,7 +39,7 @@ func total(widgets lw.Reader[*Widget]) (sum int) {
 	return sum
 }
 
-// What docs/testing.md shows.
+// What docs/test.md shows.
 func TestTestingPage(t *testing.T) {
 	t.Run("indexer", func(t *testing.T) {
 		widgets := lw.NewIndexer(widget("a", 1), widget("b", 2))
@@ -89,7 +89,7 @@ func TestTestingPage(t *testing.T) {
 	})
 }
 
-// The loop over outages of docs/testing.md.
+// The loop over outages of docs/test.md.
 func TestTestingPageOutages(t *testing.T) {
 	for _, outage := range lwtest.Outages() {
 		t.Run(outage.Name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestTestingPageOutages(t *testing.T) {
 	}
 }
 
-// The fault of docs/testing.md.
+// The fault of docs/test.md.
 func TestTestingPageFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t, lwtest.Resource{Group: "example.com", Plural: "gizmos", Kind: "Gizmo"})
@@ -246,7 +246,7 @@ func TestDerivePageOfClusters(t *testing.T) {
 	})
 }
 
-// What docs/scale.md shows of pauses that end sooner: an informer with them has caught up at most
+// What docs/operate.md shows of pauses that end sooner: an informer with them has caught up at most
 // 12 s after an outage.
 func TestScalePage(t *testing.T) {
 	opts := &lw.Options{

@@ -23,7 +23,7 @@ import (
 )
 
 // The level, the message and the attributes of every sort of record, and the table of
-// docs/observability.md, which has these and no others.
+// docs/operate.md, which has these and no others.
 func TestLogRecords(t *testing.T) {
 	var got []string
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestLogRecords(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
-	page, err := os.ReadFile("../docs/observability.md")
+	page, err := os.ReadFile("../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestLogRecords(t *testing.T) {
 	}
 	slices.Sort(rows)
 	if diff := cmp.Diff(want, rows); diff != "" {
-		t.Errorf("the table of docs/observability.md (-want +got):\n%s", diff)
+		t.Errorf("the table of docs/operate.md (-want +got):\n%s", diff)
 	}
 }
 

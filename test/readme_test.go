@@ -36,9 +36,6 @@ func TestREADME(t *testing.T) {
 	}
 	blocks := 0
 	for _, page := range append(pages, "README.md") {
-		if page == "docs/tutorial.md" {
-			continue // its blocks are whole files: see TestTutorialPage
-		}
 		for _, b := range goBlocks(t, page) {
 			blocks++
 			if !slices.ContainsFunc(tests, func(file string) bool { return runs(t, file, b) }) {
@@ -51,53 +48,32 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// The files of Go in docs/tutorial.md are whole. TestTutorial of e2e/tutorial, which needs minutes and
+// The files of Go in docs/start.md are whole. TestTutorial of e2e/tutorial, which needs minutes and
 // a cluster, runs them.
 func TestTutorialPage(t *testing.T) {
-	blocks := goBlocks(t, "../docs/tutorial.md")
-	for _, b := range blocks {
-		if _, err := parser.ParseFile(token.NewFileSet(), b[0], strings.Join(b, "\n"), parser.AllErrors); err != nil {
-			t.Error(err)
-		}
-	}
-	if len(blocks) != 3 {
-		t.Errorf("%d files of Go", len(blocks))
-	}
-}
-
-// Each page of docs has one question as its title, and README.md links it by that.
-func TestPagesAnswerQuestions(t *testing.T) {
-	t.Chdir("..")
-	readme, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("../docs/start.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob("docs/*.md")
-	if err != nil || len(found) == 0 {
-		t.Fatalf("no pages in docs: %v", err)
-	}
-	for _, page := range found {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
+	files := 0
+	for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
+		if m[1] != "go" || !strings.Contains(m[2], "file=") {
+			continue
 		}
-		first, _, _ := strings.Cut(string(text), "\n")
-		title, ok := strings.CutPrefix(first, "# ")
-		if !ok || !strings.HasSuffix(title, "?") {
-			t.Errorf("%s begins with %q, which is no question", page, first)
-		}
-		if link := "[" + title + "](" + page + ")"; !strings.Contains(string(readme), link) {
-			t.Errorf("README.md has no %s", link)
+		files++
+		if _, err := parser.ParseFile(token.NewFileSet(), m[2], m[3], parser.AllErrors); err != nil {
+			t.Error(err)
 		}
 	}
-	if n := strings.Count(string(readme), "\n"); n > 150 {
-		t.Errorf("README.md has %d lines, want at most 150", n)
+	if files != 3 {
+		t.Errorf("%d files of Go", files)
 	}
 }
 
-var fence = regexp.MustCompile("(?ms)^ *```+ *(\\w*)[^\n]*\n(.*?)^ *```+ *$")
+var fence = regexp.MustCompile("(?ms)^ *```+ *(\\w*)([^\n]*)\n(.*?)^ *```+ *$")
 
-// goBlocks returns the lines of each block of Go in a page, without what is around them.
+// goBlocks returns the lines of each block of Go in a page that is no whole file, without what is
+// around them.
 func goBlocks(t *testing.T, page string) (blocks [][]string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -105,8 +81,8 @@ func goBlocks(t *testing.T, page string) (blocks [][]string) {
 		t.Fatal(err)
 	}
 	for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
-		if m[1] == "go" || m[1] == "golang" {
-			blocks = append(blocks, bare(m[2]))
+		if (m[1] == "go" || m[1] == "golang") && !strings.Contains(m[2], "file=") {
+			blocks = append(blocks, bare(m[3]))
 		}
 	}
 	return blocks
@@ -231,7 +207,7 @@ func (a anyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 // pages returns the Markdown files of the repository, but for those of tools.
 func pages(t *testing.T) (paths []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "e2e/*.md", "examples/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "e2e/*.md", "examples/*.md", "bench/results/*.md", "internal/proof/*.md", "clientgo/histories/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)

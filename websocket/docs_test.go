@@ -20,7 +20,7 @@ func (w *wrapped) Wrap(f func(http.RoundTripper) http.RoundTripper) {
 	w.RoundTripper = f(w.RoundTripper)
 }
 
-// What docs/websocket.md shows.
+// What docs/sources.md shows.
 func TestWebSocketPage(t *testing.T) {
 	server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
 	upgrades := make(chan bool, 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/go-lw/lw/internal/proof"
 )
 
-// The proofs of package lw (docs/proof.md) over WebSockets: the server behind Handler, the
+// The proofs of package lw (internal/proof/README.md) over WebSockets: the server behind Handler, the
 // informer's client from Client, and between both a network that cuts connections anywhere.
 
 func TestProof(t *testing.T) { prove(t, proof.Random, manners{}) }

@@ -1,5 +1,5 @@
 // Package histories runs client-go's informer and lw's through the same histories, and judges both
-// by the same rules. The result is the table in docs/client-go.md, which
+// by the same rules. The result is the table in README.md of this folder, which
 //
 //	cd clientgo && go test ./histories -update
 //

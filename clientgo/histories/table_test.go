@@ -17,10 +17,10 @@ import (
 
 var (
 	randoms = flag.Int("histories", 300, "how many random histories to run")
-	update  = flag.Bool("update", false, "write docs/client-go.md")
+	update  = flag.Bool("update", false, "write README.md")
 )
 
-const doc = "../../docs/client-go.md"
+const doc = "README.md"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

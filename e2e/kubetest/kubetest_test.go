@@ -28,7 +28,7 @@ func mustBeBuilt(t *testing.T, kind kubetest.Kind) {
 	}
 }
 
-// What docs/testing.md shows. It is as a program of somebody else's: not in the checkout.
+// What docs/test.md shows. It is as a program of somebody else's: not in the checkout.
 func TestTestingPageOfServers(t *testing.T) {
 	mustBeBuilt(t, kubetest.Generic)
 	tmp := t.TempDir()

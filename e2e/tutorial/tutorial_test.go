@@ -1,4 +1,4 @@
-// Package tutorial_test does what docs/tutorial.md says: it writes the files and runs the commands
+// Package tutorial_test does what docs/start.md says: it writes the files and runs the commands
 // of the page, in an empty folder, with a real kube-apiserver.
 package tutorial_test
 
@@ -28,7 +28,7 @@ type step struct {
 	text    string
 }
 
-var part = regexp.MustCompile("(?ms)^## ([^\n]+)$|^```([^\n]+)\n(.*?)^```$")
+var part = regexp.MustCompile("(?ms)^### ([^\n]+)$|^```([^\n]+)\n(.*?)^```$")
 
 // steps returns the headings of the page and its blocks.
 func steps(page string) (all []step) {
@@ -79,11 +79,16 @@ func TestScripts(t *testing.T) {
 }
 
 func read(t *testing.T) string {
-	page, err := os.ReadFile("../../docs/tutorial.md")
+	page, err := os.ReadFile("../../docs/start.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(page)
+	_, tutorial, _ := strings.Cut(string(page), "\n## Tutorial")
+	tutorial, _, found := strings.Cut(tutorial, "\n## ")
+	if !found {
+		t.Fatal("docs/start.md has no tutorial")
+	}
+	return tutorial
 }
 
 // A log is what a terminal shows. It may be read while it is written.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-lw/lw/etcd"
 )
 
-// What docs/etcd.md shows.
+// What docs/sources.md shows.
 func TestPage(t *testing.T) {
 	example := func(ctx context.Context, client *clientv3.Client) error {
 		type Job struct {

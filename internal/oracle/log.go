@@ -1,6 +1,6 @@
 // Package oracle decides from the record of a test run whether a copy of a collection kept its
 // promises. The copy is an informer; the ids of the promises (S1, H4, …) are explained in
-// docs/proof.md.
+// internal/proof/README.md.
 //
 // A [Log] is the record: what the server wrote, and each read, callback, registration, wait,
 // request and error, with the resource versions that were reported. [Log.Check] replays the
@@ -266,7 +266,7 @@ func (l *Log) Stops(s Stop) {
 
 // A Violation is a promise that was not kept.
 type Violation struct {
-	ID   string // the promise's id in docs/proof.md
+	ID   string // the promise's id in internal/proof/README.md
 	Text string // what happened; the same in each run of the same history
 	Seq  int    // the moment
 }

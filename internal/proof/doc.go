@@ -10,5 +10,5 @@
 //     such as the WebSockets of module websocket.
 //   - TestAcceptanceTable names the test for each behaviour that client-go's own tests check.
 //
-// docs/proof.md says what is proved, and how to run more of it.
+// README.md says what is proved, and how to run more of it.
 package proof

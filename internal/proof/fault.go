@@ -17,7 +17,7 @@ import (
 )
 
 // A proofFault is one that a server or a network may have. Ids are those of the catalogue in
-// docs/proof.md. A fault that only a broken server has is refused and reported by an informer, or
+// README.md. A fault that only a broken server has is refused and reported by an informer, or
 // changes nothing. Those that no client can find out at once are not here, but in lwtest's tests.
 type proofFault struct {
 	id   string

@@ -11,7 +11,7 @@ import (
 
 // The proofs drive an informer with random writes, faults, handlers, reads and time, record all
 // that it shows and says, and let package oracle decide whether it kept its promises. A failure
-// prints the commands that led to it and a seed that repeats it. docs/proof.md says what is proved,
+// prints the commands that led to it and a seed that repeats it. README.md says what is proved,
 // and how to run more of it.
 
 // Random runs random histories against a server behind HTTP. over returns the transport of one

@@ -15,7 +15,7 @@ import (
 )
 
 // Small scopes: not some histories of any length, but all short ones. A fault that any history
-// shows, a short one shows nearly always. docs/proof.md says what is in a scope, and how to run
+// shows, a short one shows nearly always. README.md says what is in a scope, and how to run
 // more of it.
 
 var (

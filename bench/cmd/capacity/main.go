@@ -1,6 +1,6 @@
 // Command capacity measures what one process can hold: an informer of up to five million objects,
 // and up to ten thousand informers, each with its connection to lw's embedded server. It prints the
-// measured tables of docs/scale.md. It takes up to 3 GiB of memory; -short takes less.
+// measured tables of bench/results/scale.md. It takes up to 3 GiB of memory; -short takes less.
 package main
 
 import (

@@ -14,12 +14,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestRun measures a little of everything, and checks that docs/scale.md has these tables.
+// TestRun measures a little of everything, and checks that bench/results/scale.md has these tables.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for processes that must be idle")
 	}
-	doc, err := os.ReadFile("../../../docs/scale.md")
+	doc, err := os.ReadFile("../../results/scale.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%d rows of\n%s", got, table)
 		}
 		if !strings.Contains(string(doc), head) {
-			t.Errorf("docs/scale.md has no table with the head\n%s", head)
+			t.Errorf("bench/results/scale.md has no table with the head\n%s", head)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Command simulate shows what happens when thousands of clients follow one API server: all of them
 // start, or the server restarts, or is away for long. It also computes what replicas that divide a
-// large collection need. It prints the tables of docs/scale.md, and draws its plots.
+// large collection need. It prints the tables of bench/results/scale.md, and draws its plots.
 //
-//	go run ./cmd/simulate -svg ../docs
+//	go run ./cmd/simulate -svg results
 //
 // The clients are real, and the server is a model (see package simulate). The time is that of a
 // testing/synctest bubble, so hours pass in seconds. A bubble needs a test, so this program runs

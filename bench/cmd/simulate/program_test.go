@@ -16,11 +16,11 @@ import (
 )
 
 // TestProgram runs the whole program with few clients. All of them must follow in the end, and
-// docs/scale.md must have the tables that the program prints, with the same rows. The tables that
+// bench/results/scale.md must have the tables that the program prints, with the same rows. The tables that
 // depend on no clients must be the same in every cell.
 func TestProgram(t *testing.T) {
 	simulate.Silence()
-	doc, err := os.ReadFile("../../../docs/scale.md")
+	doc, err := os.ReadFile("../../results/scale.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestProgram(t *testing.T) {
 		}
 		_, after, found := strings.Cut(string(doc), head+"\n")
 		if !found {
-			t.Errorf("docs/scale.md has no table with the head\n%s", head)
+			t.Errorf("bench/results/scale.md has no table with the head\n%s", head)
 			continue
 		}
 		want, _, _ := strings.Cut(after, "\n\n")
@@ -50,7 +50,7 @@ func TestProgram(t *testing.T) {
 			rows, want = names(rows), names(want)
 		}
 		if diff := cmp.Diff(want, rows); diff != "" {
-			t.Errorf("the table with the head\n%s\nis another one in docs/scale.md than the program prints (-doc +program)\n%s", head, diff)
+			t.Errorf("the table with the head\n%s\nis another one in bench/results/scale.md than the program prints (-doc +program)\n%s", head, diff)
 		}
 	}
 	for _, name := range []string{"scale-start.svg", "scale-restart.svg", "scale-backoff.svg", "scale-size.svg"} {
@@ -69,7 +69,7 @@ func TestProgram(t *testing.T) {
 			}
 		}
 		if !strings.Contains(string(doc), "("+name+")") {
-			t.Errorf("docs/scale.md does not show %s", name)
+			t.Errorf("bench/results/scale.md does not show %s", name)
 		}
 	}
 }

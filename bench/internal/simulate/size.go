@@ -18,7 +18,7 @@ type Kept struct {
 }
 
 // KeptPods are the ways to keep pods of 5.0 KiB protobuf, as rows 5, 6, 9 and 31 of
-// docs/performance.md have measured them.
+// bench/results/README.md have measured them.
 var KeptPods = []Kept{
 	{Name: "the whole pod", Bytes: 13.5 * 1024, SyncCPU: 94100 * time.Nanosecond, EventCPU: 32900 * time.Nanosecond},
 	{Name: "with `Share`", Bytes: 7.46 * 1024, SyncCPU: 94100 * time.Nanosecond, EventCPU: 34400 * time.Nanosecond},

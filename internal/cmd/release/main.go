@@ -7,7 +7,7 @@
 // example is copied and loses its replace directives. All other modules come from the module cache,
 // and what is not there from GOPROXY. The module cache does not change.
 //
-// docs/RELEASING.md says what to do next.
+// CONTRIBUTING.md says what to do next.
 package main
 
 import (

@@ -9,7 +9,7 @@ const (
 	simulateSize      = "bench/internal/simulate/size.go"
 )
 
-// simulateBugs are of the model of a server from which the figures of docs/scale.md are.
+// simulateBugs are of the model of a server from which the figures of bench/results/scale.md are.
 var simulateBugs = []bug{
 	{name: "the simulated server's work goes to one core", run: "TestCores", in: simulated, edits: one(simulateResources,
 		"			first = i\n", "			_ = i\n")},
