@@ -28,67 +28,63 @@
 //
 // # Contract
 //
-// Each point is proved by the test that it names, and all of them together by TestProof of
-// internal/proof.
+// Each point has the test that it names, and TestProof of internal/proof holds all of them together.
+// The exceptions are below, by number.
 //
-//  1. One snapshot. Every read of the store (one Get, one List, one lookup in an index) is answered
-//     from one state that the server really had, after transform and filter, and the resource
-//     version that the read reports is the version of that state. While an object is set aside
-//     (point 11) that version is a lower bound: no object is older. (TestOneSnapshot) The events of
-//     one version, as those of a transaction, are shown together if the source says which they are:
-//     see WatchEvent.Open. (TestTransactionsAreShownWhole)
-//  2. Never back. After a reader has seen a state, no later read by it shows an older one. An older
-//     list, from a lagging replica or a restored backup, is refused and retried until it has caught
-//     up, or is reported as a new epoch. It is never shown silently. (TestNeverBack) A restored
-//     server that is past the position again is told by the newest object of the copy, about which
-//     it is asked after an outage of more than a second; see SourceHints. Not seen is one that still
-//     has this object at the position, because the backup is newer than it, or because it got the
-//     same version once more; nor one that does not answer, and goes on from the position. One of
-//     whose history so much is gone that a list follows is seen if the list has an older object
-//     than the copy; in any case the copy then has what the list has. (TestRestoredServer)
-//  3. Store before handler. One goroutine at a time calls a handler, after the store and its
+//  1. One snapshot: a read (one Get, one List, one lookup in an index) shows one state that the
+//     server really had, after transform and filter, and reports its resource version.
+//     (TestOneSnapshot, TestTransactionsAreShownWhole)
+//  2. Never back: no read shows an older state than an earlier read of the same reader.
+//     (TestNeverBack, TestRestoredServer)
+//  3. Store before handler: a handler is called by one goroutine at a time, after the store and its
 //     indexes show the change. (TestStoreBeforeHandler)
-//  4. One story per object. The calls of a handler for one key are (Add Update* Delete)*. No object
-//     is updated or deleted that was not added; old is the object of the call before; resource
-//     versions rise, except in a new epoch. (TestOneStoryPerObject)
-//  5. Identity is the UID. An object that was deleted and created again under the same name is a
-//     Delete and then an Add, never an Update. The store changes once, so no reader sees a gap.
+//  4. One story per object: the calls of a handler for one key are (Add Update* Delete)*, each with
+//     the object of the call before as old, and with versions that rise. (TestOneStoryPerObject)
+//  5. Identity is the UID: an object that was deleted and created again is a Delete and then an Add.
 //     (TestIdentityIsTheUID)
-//  6. No noise. A relist calls no handler for an object whose resource version did not change.
-//     Resync is opt-in per handler. (TestNoNoise)
-//  7. No tombstones. Delete always gets the last object that the handler was called with.
-//     (TestNoTombstones)
-//  8. Slow handlers hurt nobody. A blocked handler delays neither the store nor other handlers. It
-//     is called for every change if it is at most 1024 events behind, and else for the net effect
-//     of the waiting changes of each object. Memory is bounded by the number of objects, never by
-//     the number of events. EveryUpdate opts out.
-//     (TestSlowHandlersHurtNobody)
-//  9. Late handlers get one snapshot as Adds, and then exactly the changes after it. Joining costs
-//     the pipeline O(1). (TestLateHandlers)
-//  10. Sync tells the truth. Synced means that a whole list of a real state is in the store. A list
-//     of which no object can be used has failed. The error of a failed wait says what the informer
-//     was doing, and unwraps to the API error and to the cause of the context.
-//     (TestSyncTellsTheTruth)
-//  11. Nothing is swallowed. Every failed request, broken stream, undecodable object and failed
-//     transform reaches OnError once, and shows in Status. One bad object never hides the others:
-//     it stays as it was, is named in Status.SetAside, and is retried with its next version or with
-//     a relist. The reported resource version never passes an event that was not applied.
+//  6. No noise: a relist calls no handler for an object whose resource version did not change.
+//     (TestNoNoise)
+//  7. No tombstones: Delete gets the last object that the handler was called with. (TestNoTombstones)
+//  8. Slow handlers hurt nobody: a handler that blocks delays neither the store nor other handlers,
+//     and what waits for it is bounded by the number of objects. (TestSlowHandlersHurtNobody)
+//  9. Late handlers get one snapshot as Adds, and then exactly the changes after it.
+//     (TestLateHandlers)
+//  10. Sync tells the truth: synced means that a whole list of a real state is in the store, and a
+//     wait that fails says why. (TestSyncTellsTheTruth)
+//  11. Nothing is swallowed: every failed request, broken stream, undecodable object and failed
+//     transform reaches OnError once and shows in Status, and hides no other object.
 //     (TestNothingIsSwallowed)
-//  12. Transform runs exactly once per version of an object, whichever way the object came; again
-//     if a watch has ended amid the events of that version. (TestTransformExactlyOnce)
-//  13. Stop is prompt and complete. Run returns within milliseconds of cancel from any state,
-//     except that it waits for handler calls that are running. All its goroutines are gone then,
-//     and no callback runs after it. Remove may be called from inside the handler.
-//     (TestStopIsPromptAndComplete)
-//  14. Bounded retries. No behaviour of a server causes a hot loop. An informer makes at most 10
-//     requests in a second and 60 in a minute; the pages of one list that bring items count
-//     together as one. While CatchUp is called it also makes at most ten lists of one object in a
-//     second. Its pauses after failures are random, and never shorter than a Retry-After.
-//     They grow with the failures in a row, to 45 s. Two sorts of failures are counted apart: where
-//     no connection could be made the pauses grow with the outage, to 12 s; where a busy server has
-//     sent a Retry-After they grow from the ninth answer on. Only progress resets them.
-//     (TestBoundedRetries)
-//  15. Read your writes. When WaitForResourceVersion returns nil, every later read is at least as
-//     new. Resource versions are compared as unbounded decimals (https://kep.k8s.io/5504). For
-//     versions that are opaque the wait returns a clear error. (TestReadYourWrites)
+//  12. Transform runs exactly once for each version of an object. (TestTransformExactlyOnce)
+//  13. Stop is prompt and complete: Run returns within milliseconds of cancel, and leaves no goroutine
+//     and no callback behind. (TestStopIsPromptAndComplete)
+//  14. Bounded retries: whatever a server does, an informer makes at most 10 requests in a second and
+//     60 in a minute, and none before a Retry-After is over. (TestBoundedRetries)
+//  15. Read your writes: when WaitForResourceVersion returns nil, every later read is at least as new.
+//     (TestReadYourWrites)
+//
+// # Exceptions
+//
+//   - To 1, while an object is set aside (11): the reported version is a lower bound. No object is
+//     older, and the version never passes an event that was not applied.
+//   - To 1, for transactions: the events of one version are shown together if the source says which
+//     they are ([WatchEvent.Open]).
+//   - To 2, in a new epoch: a server that gives an older answer four times in a row is believed. The
+//     epoch is reported as [ErrRewound]. After an outage of more than a second the server is asked
+//     about the newest object of the copy ([SourceHints]), so that a restored server is told even where
+//     it is past the position. Not told is one that has this object there, too, and one that does not
+//     answer; if a list follows, an older object in it tells.
+//   - To 4, in a new epoch: versions may fall.
+//   - To 6: [Handler.Resync] asks for calls without a change.
+//   - To 8, beyond 1024 waiting changes: a handler is called for the net change of each object, unless
+//     it asks for [Handler.EveryUpdate], whose backlog has no bound.
+//   - To 10: a list of which no object can be used has failed.
+//   - To 11: an object that cannot be used stays as it was. It is retried with its next version or with
+//     a relist.
+//   - To 12: again if a watch ended amid the events of that version.
+//   - To 13: Run waits for calls of handlers that are running. Remove may be called in a handler.
+//   - To 14: pages of one list that bring items count as one request, and while CatchUp is called there
+//     are at most ten lists of one object more in a second. Pauses are random and grow to 45 s; where no
+//     connection can be made, to 12 s. Only progress resets them.
+//   - To 15: versions are compared as unbounded decimals (https://kep.k8s.io/5504); of versions that are
+//     opaque the wait is an error.
 package lw
