@@ -44,7 +44,8 @@
 //     (TestIdentityIsTheUID)
 //  6. No noise: a relist calls no handler for an object whose resource version did not change.
 //     (TestNoNoise)
-//  7. No tombstones: Delete gets the last object that the handler was called with. (TestNoTombstones)
+//  7. No tombstones: Delete gets the last object that the handler was called with.
+//     (TestNoTombstones)
 //  8. Slow handlers hurt nobody: a handler that blocks delays neither the store nor other handlers,
 //     and what waits for it is bounded by the number of objects. (TestSlowHandlersHurtNobody)
 //  9. Late handlers get one snapshot as Adds, and then exactly the changes after it.
@@ -55,12 +56,12 @@
 //     transform reaches OnError once and shows in Status, and hides no other object.
 //     (TestNothingIsSwallowed)
 //  12. Transform runs exactly once for each version of an object. (TestTransformExactlyOnce)
-//  13. Stop is prompt and complete: Run returns within milliseconds of cancel, and leaves no goroutine
-//     and no callback behind. (TestStopIsPromptAndComplete)
-//  14. Bounded retries: whatever a server does, an informer makes at most 10 requests in a second and
-//     60 in a minute, and none before a Retry-After is over. (TestBoundedRetries)
-//  15. Read your writes: when WaitForResourceVersion returns nil, every later read is at least as new.
-//     (TestReadYourWrites)
+//  13. Stop is prompt and complete: Run returns within milliseconds of cancel, and leaves no
+//     goroutine and no callback behind. (TestStopIsPromptAndComplete)
+//  14. Bounded retries: whatever a server does, an informer makes at most 10 requests in a second
+//     and 60 in a minute, and none before a Retry-After is over. (TestBoundedRetries)
+//  15. Read your writes: when WaitForResourceVersion returns nil, every later read is at least as
+//     new. (TestReadYourWrites)
 //
 // # Exceptions
 //
@@ -68,23 +69,24 @@
 //     older, and the version never passes an event that was not applied.
 //   - To 1, for transactions: the events of one version are shown together if the source says which
 //     they are ([WatchEvent.Open]).
-//   - To 2, in a new epoch: a server that gives an older answer four times in a row is believed. The
-//     epoch is reported as [ErrRewound]. After an outage of more than a second the server is asked
-//     about the newest object of the copy ([SourceHints]), so that a restored server is told even where
-//     it is past the position. Not told is one that has this object there, too, and one that does not
-//     answer; if a list follows, an older object in it tells.
+//   - To 2, in a new epoch: a server that gives an older answer four times in a row is believed, and
+//     the epoch is reported as [ErrRewound]. After an outage of more than a second the server is
+//     asked about the newest object of the copy ([SourceHints]), which shows a restore even where the
+//     server is past the position again. A restore goes unnoticed if the backup has this object, too,
+//     or if the server does not answer. Where a list follows instead, an older object in it shows the
+//     restore, and in any case the copy then has what the list has.
 //   - To 4, in a new epoch: versions may fall.
 //   - To 6: [Handler.Resync] asks for calls without a change.
-//   - To 8, beyond 1024 waiting changes: a handler is called for the net change of each object, unless
-//     it asks for [Handler.EveryUpdate], whose backlog has no bound.
+//   - To 8, beyond 1024 waiting changes: a handler is called for the net change of each object. With
+//     EveryUpdate it is called for every change, and its backlog has no bound.
 //   - To 10: a list of which no object can be used has failed.
-//   - To 11: an object that cannot be used stays as it was. It is retried with its next version or with
-//     a relist.
+//   - To 11: an object that cannot be used stays as it was. It is retried with its next version or
+//     with a relist.
 //   - To 12: again if a watch ended amid the events of that version.
 //   - To 13: Run waits for calls of handlers that are running. Remove may be called in a handler.
-//   - To 14: pages of one list that bring items count as one request, and while CatchUp is called there
-//     are at most ten lists of one object more in a second. Pauses are random and grow to 45 s; where no
-//     connection can be made, to 12 s. Only progress resets them.
-//   - To 15: versions are compared as unbounded decimals (https://kep.k8s.io/5504); of versions that are
-//     opaque the wait is an error.
+//   - To 14: pages of one list that bring items count as one request, and while CatchUp is called
+//     there are at most ten lists of one object more in a second. Pauses are random and grow to 45 s;
+//     where no connection can be made, to 12 s. Only progress resets them.
+//   - To 15: versions are compared as unbounded decimals (https://kep.k8s.io/5504). Opaque versions
+//     have no order, so the wait is an error.
 package lw
