@@ -1,0 +1,167 @@
+// Command count prints what a stranger has to carry: lines, words, modules and names. It fails if
+// one of them is above its limit. A change that needs more raises the limit, and says why.
+//
+//	go run ./internal/cmd/count
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+)
+
+// apparatus are the folders whose product code is tools.
+var apparatus = []string{"bench/", "internal/cmd/", "internal/proof/", "internal/oracle/", "internal/judge/", "e2e/", "lwfields/"}
+
+// A row is something that is counted.
+type row struct {
+	what  string
+	count int
+	limit int
+}
+
+func main() {
+	rows, err := count()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "count:", err)
+		os.Exit(2)
+	}
+	above := false
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		note := ""
+		if r.count > r.limit {
+			note, above = "above its limit", true
+		}
+		fmt.Fprintf(w, "%s\t%d\tof %d\t%s\n", r.what, r.count, r.limit, note)
+	}
+	w.Flush()
+	if above {
+		os.Exit(1)
+	}
+}
+
+// count counts the files that git knows.
+func count() ([]row, error) {
+	list, err := exec.Command("git", "ls-files").Output()
+	if err != nil {
+		return nil, fmt.Errorf("git ls-files: %w", err)
+	}
+	var lines, product, tools, words, pages, performance, modules int
+	for _, file := range strings.Fields(string(list)) {
+		text, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue // removed, and not committed
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch base := filepath.Base(file); {
+		case base == "go.mod":
+			modules++
+		case filepath.Ext(file) == ".go":
+			n := bytes.Count(text, []byte("\n"))
+			lines += n
+			if strings.HasSuffix(file, "_test.go") {
+				break
+			}
+			product += n
+			for _, dir := range apparatus {
+				if strings.HasPrefix(file, dir) {
+					tools += n
+				}
+			}
+		case file == "README.md" || file == "CHANGELOG.md" || file == "CONTRIBUTING.md" || filepath.Dir(file) == "docs" && filepath.Ext(file) == ".md":
+			n := len(bytes.Fields(text))
+			words += n
+			if file != "README.md" && file != "CHANGELOG.md" {
+				pages++
+			}
+			if base == "performance.md" {
+				performance = n
+			}
+		}
+	}
+	names, err := names(".")
+	return []row{
+		{"lines of Go", lines, limits.lines},
+		{"of them no tests", product, limits.product},
+		{"of these tools", tools, limits.tools},
+		{"words of pages", words, limits.words},
+		{"pages, with CONTRIBUTING.md", pages, limits.pages},
+		{"words of docs/performance.md", performance, limits.performance},
+		{"modules", modules, limits.modules},
+		{"exported names of package lw, with fields and methods", names, limits.names},
+	}, err
+}
+
+// names counts the exported names of the package in dir: constants, variables, functions, types, and
+// the fields and methods of these types.
+func names(dir string) (n int, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return 0, err
+	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return 0, err
+		}
+		files = append(files, file)
+	}
+	pkg, err := doc.NewFromFiles(fset, files, "lw")
+	if err != nil {
+		return 0, err
+	}
+	values := func(all []*doc.Value) {
+		for _, v := range all {
+			n += len(v.Names)
+		}
+	}
+	values(pkg.Consts)
+	values(pkg.Vars)
+	n += len(pkg.Funcs)
+	for _, t := range pkg.Types {
+		values(t.Consts)
+		values(t.Vars)
+		n += 1 + len(t.Funcs) + len(t.Methods)
+		for _, spec := range t.Decl.Specs {
+			n += members(spec.(*ast.TypeSpec).Type)
+		}
+	}
+	return n, nil
+}
+
+// members counts the exported fields of a struct, or methods of an interface.
+func members(t ast.Expr) (n int) {
+	var list *ast.FieldList
+	switch t := t.(type) {
+	case *ast.StructType:
+		list = t.Fields
+	case *ast.InterfaceType:
+		list = t.Methods
+	default:
+		return 0
+	}
+	for _, f := range list.List {
+		for _, name := range f.Names {
+			if name.IsExported() {
+				n++
+			}
+		}
+	}
+	return n
+}
