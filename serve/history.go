@@ -214,9 +214,15 @@ func (h *history) afterLocked(version uint64) int {
 	return sort.Search(len(h.events), func(i int) bool { return h.events[i].version > version })
 }
 
-// foreignLocked reports whether version cannot be one that this history has given out.
+// foreignLocked reports whether version is none that this history has given out and still knows. It
+// is looked up, because a process whose clock is ahead, or that drew the same number of a replica, may
+// have given out any number between two versions of this one.
 func (h *history) foreignLocked(version uint64) bool {
-	return h.own != nil && (version > h.here || !h.own.mine(version))
+	if h.own == nil || version == h.oldest {
+		return false
+	}
+	i := h.afterLocked(version)
+	return i == 0 || h.events[i-1].version != version
 }
 
 // doubts reports whether version, which is not here, may be of a history that was replaced, or may be
