@@ -141,56 +141,78 @@ func find(data []byte, at int, name string) (from, to int, err error) {
 	return from, to, err
 }
 
-// withKind returns a JSON object with the members kind and apiVersion. It puts what is missing in
+// withKind returns a JSON object with the members kind and apiVersion. It replaces one that says
+// nothing where it stands, since decoders take the last member of a name; it puts what is missing in
 // front, and changes no other byte.
 func withKind(data []byte, kind, apiVersion string) ([]byte, error) {
 	var hasKind, hasVersion, empty = false, false, true
+	var out []byte // data up to at, with what was replaced
+	at := 0
 	err := members(data, 0, func(name []byte, from, to int) bool {
 		empty = false
+		var value string
 		switch string(name) {
 		case "kind":
-			hasKind = to-from > len(`""`)
+			hasKind, value = true, kind
 		case "apiVersion":
-			hasVersion = to-from > len(`""`)
+			hasVersion, value = true, apiVersion
+		default:
+			return true
+		}
+		if !hasText(data[from:to]) {
+			out = append(append(append(append(out, data[at:from]...), '"'), value...), '"')
+			at = to
 		}
 		return !hasKind || !hasVersion
 	})
-	if err != nil || hasKind && hasVersion {
+	if err != nil {
 		return data, err
 	}
-	out := make([]byte, 0, len(data)+len(kind)+len(apiVersion)+len(`{"kind":"","apiVersion":"",`))
-	out = append(out, '{')
+	if at > 0 {
+		data = append(out, data[at:]...)
+	}
+	var front []byte // new members
 	if !hasKind {
-		out = append(append(append(out, `"kind":"`...), kind...), '"', ',')
+		front = append(append(append(front, `"kind":"`...), kind...), `",`...)
 	}
 	if !hasVersion {
-		out = append(append(append(out, `"apiVersion":"`...), apiVersion...), '"', ',')
+		front = append(append(append(front, `"apiVersion":"`...), apiVersion...), `",`...)
+	}
+	if len(front) == 0 {
+		return data, nil
 	}
 	if empty {
-		out = out[:len(out)-1]
+		front = front[:len(front)-1]
 	}
-	return append(out, data[bytes.IndexByte(data, '{')+1:]...), nil
+	first := bytes.IndexByte(data, '{') + 1
+	return concat(data[:first], front, data[first:]), nil
 }
 
+// hasText reports whether a JSON value is a string that is not empty.
+func hasText(value []byte) bool { return value[0] == '"' && len(value) > len(`""`) }
+
 // withVersion returns a JSON object with another metadata.resourceVersion, and with a
-// metadata.uid if it has none and uid is not empty. An object without metadata gets those of id.
+// metadata.uid if it has none and uid is not empty. An object without metadata, or whose metadata is
+// no object, gets those of id.
 func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 	from, to, err := find(data, 0, "metadata")
 	if err != nil {
 		return nil, err
 	}
 	if from == 0 || data[from] != '{' {
-		meta, err := json.Marshal(map[string]any{"metadata": id.metadata(version)})
+		meta, err := json.Marshal(id.metadata(version))
 		if err != nil {
 			return nil, err
 		}
-		at := bytes.IndexByte(data, '{') + 1
-		if skipSpace(data, at) < len(data) && data[skipSpace(data, at)] != '}' {
-			meta[len(meta)-1] = ','
-		} else {
-			meta = meta[:len(meta)-1]
+		if from > 0 {
+			return concat(data[:from], meta, data[to:]), nil
 		}
-		return concat(data[:at], meta[1:], data[at:]), nil
+		at := bytes.IndexByte(data, '{') + 1
+		comma := ","
+		if data[skipSpace(data, at)] == '}' {
+			comma = ""
+		}
+		return concat(data[:at], []byte(`"metadata":`), meta, []byte(comma), data[at:]), nil
 	}
 	value := fmt.Appendf(nil, `"%d"`, version)
 	var vFrom, vTo, uFrom, uTo int
@@ -213,7 +235,7 @@ func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 		front = append(append(append(front, `"resourceVersion":`...), value...), ',')
 	}
 	uid := []byte(nil)
-	if id.uid != "" && (uFrom == 0 || string(data[uFrom:uTo]) == `""`) {
+	if id.uid != "" && (uFrom == 0 || !hasText(data[uFrom:uTo])) {
 		if uid, err = json.Marshal(id.uid); err != nil {
 			return nil, err
 		}
