@@ -137,8 +137,7 @@ func (sw *sweeper) remove(leaving []leave) {
 // sweep writes what waits for a watch. left says that the watch is to leave the sweeper.
 func (sw *sweeper) sweep(w *directWatch, g *gather) (l leave, left bool) {
 	for {
-		r, err := w.step(g.begin(w), g.events[:0])
-		g.events = r.events
+		r, err := g.step(w)
 		if data := g.data(); len(data) > 0 {
 			rest, more, failed := w.direct.offer(data)
 			if failed != nil {
@@ -173,8 +172,7 @@ func (w *directWatch) catchUp(rest []byte, err error) {
 	}
 	for err == nil {
 		var r reading
-		r, err = w.step(g.begin(w), g.events[:0])
-		g.events = r.events
+		r, err = g.step(w)
 		if failed := w.direct.send(g.data(), timeout); failed != nil {
 			w.direct.abort()
 			return
@@ -311,10 +309,21 @@ func newGather(s *served) *gather {
 	return g
 }
 
-// begin empties the gather for a watch.
+// begin empties the gather for a watch. It does not keep what large frames have taken.
 func (g *gather) begin(w *directWatch) *stream {
+	if cap(g.buf) > 2*maxReadBytes {
+		g.buf = nil
+	}
 	g.w, g.out.format, g.first, g.buf, g.pieces = w, w.format, nil, g.buf[:0], g.pieces[:0]
 	return &g.out
+}
+
+// step takes the next step of a watch, and gathers what it sends.
+func (g *gather) step(w *directWatch) (reading, error) {
+	r, err := w.step(g.begin(w), g.events[:0])
+	clear(r.events) // which the history may drop while they are on their way
+	g.events, r.events = r.events, nil
+	return r, err
 }
 
 func (g *gather) put(f frame) error {

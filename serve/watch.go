@@ -155,6 +155,7 @@ func (w *watcher) run(ctx context.Context, out *stream, initial initialEvents) e
 			break
 		}
 		buf = r.events
+		clear(buf) // a watch that waits keeps nothing that the history may drop
 		if err = out.flush(); err != nil {
 			break
 		}

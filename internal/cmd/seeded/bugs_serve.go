@@ -71,7 +71,7 @@ var serveBugs = []bug{
 	{name: "an object that stops to match is not deleted for a watch", run: "TestStopsToMatch", in: serving, edits: one(serveWatch,
 		"	case was:\n		return out.event(e, watch.Deleted)", "	case was && e.new == nil:\n		return out.event(e, watch.Deleted)")},
 	{name: "an object is served in an encoding that each client makes", run: "TestShared", in: serving, edits: one("serve/encode.go",
-		"	i.keep(f, data)\n", "")},
+		"	s.keep(i, f, data)\n", "")},
 	{name: "a sweeper lets a watch go on before it was removed", run: "TestRemoveBeforeGoingOn", in: serving, edits: one(serveSweep,
 		"		left[l.w] = true\n", "		left[l.w] = true\n		if l.next != nil {\n			l.next()\n		}\n		leaving = nil\n")},
 	{name: "serve: a watch that must end holds up the end of its server", run: "TestStaleWatchEndsWithItsServer", in: serving, edits: one(serveHistory,
