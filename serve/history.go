@@ -254,6 +254,13 @@ func (h *history) doubts(version uint64) bool {
 	return h.begun && h.own == nil && version > h.here && version <= h.replaced
 }
 
+// isAhead reports whether version may be here later.
+func (h *history) isAhead(version uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.own == nil && version > h.here && version > h.replaced
+}
+
 // gapLocked returns the first version after the gap in which version is, or 0 if it is in none.
 func (h *history) gapLocked(version uint64) uint64 {
 	for _, g := range h.gaps {

@@ -117,7 +117,7 @@ func (q *request) answer() (err error) {
 		return tooSoon("the server is shutting down")
 	}
 	if !q.served.synced() {
-		return tooSoon(fmt.Sprintf("%s are not synced yet", q.served.name))
+		return q.served.notSynced()
 	}
 	switch q.attributes.Verb {
 	case "get":
@@ -186,15 +186,21 @@ func (q *request) filter() (*filter, error) {
 	return &filter{f, s.resource}, nil
 }
 
+func (s *served) notSynced() error {
+	return tooSoon(fmt.Sprintf("%s are not synced yet", s.name))
+}
+
 // newest returns when the collection is as new as its server was when the request came. The error
 // says that this cannot be known now.
 func (q *request) newest(ctx context.Context) error {
 	if q.served.catchUp == nil {
 		return nil
 	}
-	version, err := q.served.serverVersion(ctx)
+	asked, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
+	version, err := q.served.serverVersion(asked)
 	if err == nil {
-		err = q.served.waitFor(ctx, version, patience)
+		err = q.served.waitFor(asked, version, patience)
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
