@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/go-lw/lw/internal/listopts"
 )
@@ -17,6 +18,21 @@ var errNotObject = errors.New("not a JSON object")
 // spaces before it, with the name as it stands between its quotes and the place of the value. It
 // ends when member returns false. It checks no more of the JSON than it needs to find its way.
 func members(data []byte, at int, member func(name []byte, from, to int) bool) error {
+	return walk(data, at, func(name []byte, from int) int {
+		to := skipValue(data, from)
+		if to >= 0 && !member(name, from, to) {
+			return stop
+		}
+		return to
+	})
+}
+
+// stop is what ends a walk.
+const stop = -2
+
+// walk is members for who finds the end of a value himself: member returns the index after it, -1 if
+// it has none, or stop.
+func walk(data []byte, at int, member func(name []byte, from int) (to int)) error {
 	at = skipSpace(data, at)
 	if at == len(data) || data[at] != '{' {
 		return errNotObject
@@ -38,13 +54,12 @@ func members(data []byte, at int, member func(name []byte, from, to int) bool) e
 		if at == len(data) || data[at] != ':' {
 			return errNotObject
 		}
-		from := skipSpace(data, at+1)
-		to := skipValue(data, from)
+		to := member(name, skipSpace(data, at+1))
+		if to == stop {
+			return nil
+		}
 		if to < 0 {
 			return errNotObject
-		}
-		if !member(name, from, to) {
-			return nil
 		}
 		at = skipSpace(data, to)
 		if at == len(data) {
@@ -70,20 +85,26 @@ func skipSpace(data []byte, at int) int {
 
 // skipString returns the index after the string that begins at data[at], or -1.
 func skipString(data []byte, at int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for at++; at < len(data); {
-		n := bytes.IndexByte(data[at:], '"')
-		if n < 0 {
-			return -1
+		if at+8 <= len(data) {
+			// The lowest high bit that is set is that of the first byte which is a quote or a backslash.
+			w := binary.LittleEndian.Uint64(data[at:])
+			quote, slash := w^ones*'"', w^ones*'\\'
+			special := ((quote-ones)&^quote | (slash-ones)&^slash) & highs
+			if special == 0 {
+				at += 8
+				continue
+			}
+			at += bits.TrailingZeros64(special) / 8
 		}
-		end := at + n
-		escapes := 0
-		for end-1-escapes >= at && data[end-1-escapes] == '\\' {
-			escapes++
+		switch data[at] {
+		case '"':
+			return at + 1
+		case '\\':
+			at++
 		}
-		if escapes%2 == 0 {
-			return end + 1
-		}
-		at = end + 1
+		at++
 	}
 	return -1
 }
@@ -359,6 +380,67 @@ func protoField(message []byte, number uint64) (value []byte, from, to int, err 
 }
 
 var errNotProto = errors.New("not a protobuf message")
+
+// A protoShape is what is known of a kind of message: what each field is, by its number.
+type protoShape [18]protoKind
+
+type protoKind struct {
+	wire    byte        // plus 1; 0: the field is not known
+	message *protoShape // what is in the field; nil: text, bytes or a number
+}
+
+var (
+	protoNumber = protoKind{wire: 1}
+	protoText   = protoKind{wire: 3}
+
+	protoTime    = protoShape{1: protoNumber, 2: protoNumber}
+	protoPair    = protoShape{1: protoText, 2: protoText}
+	protoFields  = protoShape{1: protoText}
+	protoOwner   = protoShape{1: protoText, 3: protoText, 4: protoText, 5: protoText, 6: protoNumber, 7: protoNumber}
+	protoManaged = protoShape{
+		1: protoText, 2: protoText, 3: protoText, 4: {3, &protoTime}, 6: protoText, 7: {3, &protoFields}, 8: protoText,
+	}
+	// protoMeta is the shape of an ObjectMeta.
+	protoMeta = protoShape{
+		1: protoText, 2: protoText, 3: protoText, 4: protoText, 5: protoText, 6: protoText, 7: protoNumber, 8: {3, &protoTime},
+		9: {3, &protoTime}, 10: protoNumber, 11: {3, &protoPair}, 12: {3, &protoPair}, 13: {3, &protoOwner}, 14: protoText,
+		17: {3, &protoManaged},
+	}
+)
+
+// fields calls field, unless it is nil, for each field of a message that has a length. It reports
+// whether all of the message is as servers write it, and so decodes without an error.
+func (s *protoShape) fields(message []byte, field func(number int, value []byte)) bool {
+	for at := 0; at < len(message); {
+		tag, n := binary.Uvarint(message[at:])
+		if at += n; n <= 0 || tag>>3 >= uint64(len(s)) {
+			return false
+		}
+		number := int(tag >> 3)
+		kind := s[number]
+		if kind.wire == 0 || uint64(kind.wire-1) != tag&7 {
+			return false
+		}
+		size, n := binary.Uvarint(message[at:])
+		if at += n; n <= 0 {
+			return false
+		}
+		if kind.wire == protoNumber.wire {
+			continue
+		}
+		if size > uint64(len(message)-at) {
+			return false
+		}
+		value := message[at : at+int(size)]
+		if at += int(size); kind.message != nil && !kind.message.fields(value, nil) {
+			return false
+		}
+		if field != nil {
+			field(number, value)
+		}
+	}
+	return true
+}
 
 // decimal returns a resource version as a number; ok is false if it is none.
 func decimal(text string) (version uint64, ok bool) {
