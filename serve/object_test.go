@@ -142,7 +142,7 @@ func sameMessage(t rapid.TB, data []byte) {
 func message(t testing.TB) []byte {
 	at := metav1.NewTime(time.Unix(1e9, 5))
 	meta := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: "a", GenerateName: "b", Namespace: "c", SelfLink: "d", UID: "e", ResourceVersion: "6", Generation: 300, CreationTimestamp: at,
+		Name: "a", GenerateName: "b", Namespace: "c", UID: "e", ResourceVersion: "6", Generation: 300, CreationTimestamp: at,
 		DeletionTimestamp: &at, DeletionGracePeriodSeconds: new(int64(30)), Labels: map[string]string{"a": "b", "c": ""},
 		Annotations: map[string]string{"d": "e"}, Finalizers: []string{"f"},
 		OwnerReferences: []metav1.OwnerReference{{Kind: "K", Name: "n", UID: types.UID("u"), APIVersion: "v1", Controller: new(true), BlockOwnerDeletion: new(false)}},
