@@ -24,6 +24,7 @@ const patience = 3 * time.Second
 type filter struct {
 	*listopts.Filter
 	resource *resource
+	costly   *costly // nil: it matches at once
 }
 
 func (r *resource) knows(field string) bool { return slices.Contains(r.fieldNames, field) }
@@ -51,13 +52,13 @@ func (f *filter) selected(state *order.List[*item], start string) iter.Seq[*item
 	start = max(start, prefix)
 	return func(yield func(*item) bool) {
 		if name := f.Name(); name != "" && (prefix != "" || f.resource.cluster) {
-			if i, ok := state.Get(prefix + name); ok && i.path >= start && f.matches(i) {
+			if i, ok := state.Get(prefix + name); ok && i.path >= start && f.selects(i) {
 				yield(i)
 			}
 			return
 		}
 		for path, i := range state.From(start) {
-			if !strings.HasPrefix(path, prefix) || f.matches(i) && !yield(i) {
+			if !strings.HasPrefix(path, prefix) || f.selects(i) && !yield(i) {
 				return
 			}
 		}

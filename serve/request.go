@@ -176,14 +176,14 @@ func (r *resource) groupResource() schema.GroupResource {
 // filter returns what the selectors of the request select.
 func (q *request) filter() (*filter, error) {
 	s := q.served
-	f, err := listopts.NewFilter(q.target.key.Namespace, q.opts, s.knows)
+	f, err := s.newFilter(q.target.key.Namespace, q.opts, func() string { return q.h.opts.Client(q.r) })
 	if err != nil {
 		return nil, err
 	}
 	if q.opts.LabelSelector != "" && s.labels == nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("label selector %q: %s have no labels", q.opts.LabelSelector, s.name))
 	}
-	return &filter{f, s.resource}, nil
+	return f, nil
 }
 
 func (s *served) notSynced() error {

@@ -222,7 +222,7 @@ func TestWatchKeepsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.filter = &filter{f, s.resource}
+	w.filter = &filter{f, s.resource, nil}
 	var events []*event
 	for v := uint64(3); v < 13; v++ {
 		i := testItem("n/a", v)

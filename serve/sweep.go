@@ -200,10 +200,11 @@ func (w *directWatch) finish(err error) {
 	w.direct.finish()
 }
 
-// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1. If it returns
+// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1, and its filter
+// one that a sweeper need not wait for. If it returns
 // true, done is called at the end of the watch.
 func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
-	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 {
+	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.costly != nil {
 		return false
 	}
 	hijacker, ok := q.w.(http.Hijacker)
