@@ -34,7 +34,7 @@ func (s *served) bodyLocked(i *item, f wire.Format) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve: %s: encode %s: %w", s.name, i.path, err)
 	}
-	i.keep(f, data)
+	s.keep(i, f, data)
 	return data, nil
 }
 

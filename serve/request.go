@@ -117,7 +117,7 @@ func (q *request) answer() (err error) {
 		return tooSoon("the server is shutting down")
 	}
 	if !q.served.synced() {
-		return tooSoon(fmt.Sprintf("%s are not synced yet", q.served.name))
+		return q.served.notSynced()
 	}
 	switch q.attributes.Verb {
 	case "get":
@@ -176,14 +176,18 @@ func (r *resource) groupResource() schema.GroupResource {
 // filter returns what the selectors of the request select.
 func (q *request) filter() (*filter, error) {
 	s := q.served
-	f, err := listopts.NewFilter(q.target.key.Namespace, q.opts, s.knows)
+	f, err := s.newFilter(q.target.key.Namespace, q.opts, func() string { return q.h.opts.Client(q.r) })
 	if err != nil {
 		return nil, err
 	}
 	if q.opts.LabelSelector != "" && s.labels == nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("label selector %q: %s have no labels", q.opts.LabelSelector, s.name))
 	}
-	return &filter{f, s.resource}, nil
+	return f, nil
+}
+
+func (s *served) notSynced() error {
+	return tooSoon(fmt.Sprintf("%s are not synced yet", s.name))
 }
 
 // newest returns when the collection is as new as its server was when the request came. The error
@@ -192,9 +196,11 @@ func (q *request) newest(ctx context.Context) error {
 	if q.served.catchUp == nil {
 		return nil
 	}
-	version, err := q.served.serverVersion(ctx)
+	asked, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
+	version, err := q.served.serverVersion(asked)
 	if err == nil {
-		err = q.served.waitFor(ctx, version, patience)
+		err = q.served.waitFor(asked, version, patience)
 	}
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -72,7 +72,7 @@ func Bool(b bool) Cell { return Cell{b} }
 // HistoryLimits bound a history. A zero field means the default.
 type HistoryLimits struct {
 	Events int   // Default: 10,000
-	Bytes  int64 // of the encoded events. Default: 64 MiB
+	Bytes  int64 // of the encoded events, and of the objects that they have ended. Default: 64 MiB
 }
 
 // A Freshness says how a request for the newest state is answered.

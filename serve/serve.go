@@ -128,6 +128,9 @@ type served struct {
 	zipping  singleflight.Group // lists that are compressed, by format, era and version
 	sweepers sweepers
 	counts   counts
+
+	selectors interned[[32]byte, verdicts] // the long ones, by a hash of their text
+	turns     interned[string, turn]       // of the clients that have such
 	// watches are the open watches, and the goroutines that write to them. None begins after the
 	// history has ended.
 	watches sync.WaitGroup

@@ -137,8 +137,7 @@ func (sw *sweeper) remove(leaving []leave) {
 // sweep writes what waits for a watch. left says that the watch is to leave the sweeper.
 func (sw *sweeper) sweep(w *directWatch, g *gather) (l leave, left bool) {
 	for {
-		r, err := w.step(g.begin(w), g.events[:0])
-		g.events = r.events
+		r, err := g.step(w)
 		if data := g.data(); len(data) > 0 {
 			rest, more, failed := w.direct.offer(data)
 			if failed != nil {
@@ -173,8 +172,7 @@ func (w *directWatch) catchUp(rest []byte, err error) {
 	}
 	for err == nil {
 		var r reading
-		r, err = w.step(g.begin(w), g.events[:0])
-		g.events = r.events
+		r, err = g.step(w)
 		if failed := w.direct.send(g.data(), timeout); failed != nil {
 			w.direct.abort()
 			return
@@ -202,10 +200,11 @@ func (w *directWatch) finish(err error) {
 	w.direct.finish()
 }
 
-// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1. If it returns
+// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1, and its filter
+// one that a sweeper need not wait for. If it returns
 // true, done is called at the end of the watch.
 func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
-	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 {
+	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.costly != nil {
 		return false
 	}
 	hijacker, ok := q.w.(http.Hijacker)
@@ -311,10 +310,21 @@ func newGather(s *served) *gather {
 	return g
 }
 
-// begin empties the gather for a watch.
+// begin empties the gather for a watch. It does not keep what large frames have taken.
 func (g *gather) begin(w *directWatch) *stream {
+	if cap(g.buf) > 2*maxReadBytes {
+		g.buf = nil
+	}
 	g.w, g.out.format, g.first, g.buf, g.pieces = w, w.format, nil, g.buf[:0], g.pieces[:0]
 	return &g.out
+}
+
+// step takes the next step of a watch, and gathers what it sends.
+func (g *gather) step(w *directWatch) (reading, error) {
+	r, err := w.step(g.begin(w), g.events[:0])
+	clear(r.events) // which the history may drop while they are on their way
+	g.events, r.events = r.events, nil
+	return r, err
 }
 
 func (g *gather) put(f frame) error {

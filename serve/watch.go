@@ -155,6 +155,7 @@ func (w *watcher) run(ctx context.Context, out *stream, initial initialEvents) e
 			break
 		}
 		buf = r.events
+		clear(buf) // a watch that waits keeps nothing that the history may drop
 		if err = out.flush(); err != nil {
 			break
 		}
@@ -256,7 +257,7 @@ func (w *watcher) sendBookmark(out *stream, version uint64) error {
 // send sends an event as the watch's filter sees it. An object that begins to match is Added, and
 // one that stops is Deleted.
 func (w *watcher) send(out *stream, e *event) error {
-	was, is := w.filter.matches(e.old), w.filter.matches(e.new)
+	was, is := w.filter.change(w.place, e)
 	switch {
 	case was && is:
 		return out.event(e, watch.Modified)

@@ -145,7 +145,7 @@ func everything(t *testing.T) *filter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &filter{f, &resource{}}
+	return &filter{f, &resource{}, nil}
 }
 
 // The history drops the events of one version together: a watch cannot begin among them.
@@ -226,7 +226,7 @@ func TestStopsToMatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.filter = &filter{f, &resource{}}
+	w.filter = &filter{f, &resource{}, nil}
 	var sent []string
 	out.put = func(f frame) error { sent = append(sent, string(f.event())); return nil }
 	old, now := testItem("n/a", 2), testItem("n/a", 3)

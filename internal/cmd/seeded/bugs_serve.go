@@ -8,7 +8,6 @@ const (
 	serveSweep   = "serve/sweep.go"
 	serveItem    = "serve/item.go"
 	serveList    = "serve/list.go"
-	serveStamp   = "serve/stamp.go"
 	serveStream  = "serve/stream.go"
 )
 
@@ -65,14 +64,14 @@ var serveBugs = []bug{
 		"for n < len(h.events) && h.events[n].version == version {", "for first := true; first && n < len(h.events); first = false {")},
 	{name: "a past state is undone in the wrong order", run: "TestHistoryModel|TestPastStates", in: serving, edits: one(serveHistory,
 		"range slices.Backward(later)", "range slices.All(later)")},
-	{name: "a version of another replica is accepted", run: "TestStamps|TestDerived", in: serving, edits: one(serveStamp,
-		"return version%replicas == s.replica", "return true")},
+	{name: "a version of another process is accepted", run: "TestStamps|TestDerived", in: serving, edits: one(serveHistory,
+		"return i == 0 || h.events[i-1].version != version", "return version > h.here")},
 	{name: "a deletion is served with the old version", run: "TestSource|TestRelist", in: serving, edits: one("serve/frame.go",
 		"if typ == watch.Deleted && version != i.version {", "if false && typ == watch.Deleted && version != i.version {")},
 	{name: "an object that stops to match is not deleted for a watch", run: "TestStopsToMatch", in: serving, edits: one(serveWatch,
 		"	case was:\n		return out.event(e, watch.Deleted)", "	case was && e.new == nil:\n		return out.event(e, watch.Deleted)")},
 	{name: "an object is served in an encoding that each client makes", run: "TestShared", in: serving, edits: one("serve/encode.go",
-		"	i.keep(f, data)\n", "")},
+		"	s.keep(i, f, data)\n", "")},
 	{name: "a sweeper lets a watch go on before it was removed", run: "TestRemoveBeforeGoingOn", in: serving, edits: one(serveSweep,
 		"		left[l.w] = true\n", "		left[l.w] = true\n		if l.next != nil {\n			l.next()\n		}\n		leaving = nil\n")},
 	{name: "serve: a watch that must end holds up the end of its server", run: "TestStaleWatchEndsWithItsServer", in: serving, edits: one(serveHistory,
