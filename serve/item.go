@@ -22,6 +22,7 @@ type item struct {
 	fields  []string // the values of resource.fieldNames
 	obj     any      // the T
 	was     *item    // if this is a deletion: the item that was deleted
+	failed  *failure // what is known of the object is not all; nil: it is
 
 	encodings atomic.Pointer[encoding]
 }
@@ -60,7 +61,7 @@ func (i *item) keep(f wire.Format, data []byte) {
 
 // as returns the item with another version, for the event of its deletion.
 func (i *item) as(version uint64) *item {
-	return &item{path: i.path, version: version, uid: i.uid, labels: i.labels, fields: i.fields, obj: i.obj, was: i}
+	return &item{path: i.path, version: version, uid: i.uid, labels: i.labels, fields: i.fields, obj: i.obj, was: i, failed: i.failed}
 }
 
 // identity returns what clients know the item by.

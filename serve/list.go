@@ -33,14 +33,20 @@ func (f *filter) matches(i *item) bool {
 		return false
 	}
 	key := i.key()
-	return f.Matches(listopts.Object{
+	unknown := false // what is asked for: who may have asked for the item is told of its error
+	selects := f.Matches(listopts.Object{
 		Namespace: key.Namespace, Name: key.Name, UID: i.uid, Labels: i.labels,
 	}, func(name string) string {
 		if n, ok := slices.BinarySearch(f.resource.fieldNames, name); ok {
+			unknown = i.failed != nil
 			return i.fields[n]
 		}
 		return ""
 	})
+	if i.failed != nil && i.failed.labels && f.Selects() {
+		unknown = f.Namespace() == "" || f.Namespace() == key.Namespace
+	}
+	return selects || unknown
 }
 
 // selected yields the items of a state that the filter selects, in order, from a path on. One that
@@ -73,7 +79,7 @@ type page struct {
 
 // list answers with a list, or with one page of a list.
 func (q *request) list() error {
-	done, err := q.h.limiter.beginList(q.r.Context())
+	done, err := q.beginList()
 	if err != nil {
 		return err
 	}
