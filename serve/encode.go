@@ -40,6 +40,8 @@ func (s *served) bodyLocked(i *item, f wire.Format) ([]byte, error) {
 
 func (s *served) encodeLocked(i *item, f wire.Format) ([]byte, error) {
 	switch {
+	case i.failed != nil:
+		return nil, i.failed.err
 	case f.Encoding == wire.CBOR:
 		data, err := s.bodyLocked(i, wire.Format{Encoding: wire.JSON, Shape: f.Shape})
 		if err != nil {

@@ -22,6 +22,7 @@ type item struct {
 	fields  []string // the values of resource.fieldNames
 	obj     any      // the T
 	was     *item    // if this is a deletion: the item that was deleted
+	failed  *failure // what is known of the object is not all; nil: it is
 
 	over *event // the event of the history that has ended the item, or nil; guarded by history.mu
 
@@ -78,7 +79,7 @@ func (i *item) encodedBytes() (n int64) {
 
 // as returns the item with another version, for the event of its deletion.
 func (i *item) as(version uint64) *item {
-	return &item{path: i.path, version: version, uid: i.uid, labels: i.labels, fields: i.fields, obj: i.obj, was: i}
+	return &item{path: i.path, version: version, uid: i.uid, labels: i.labels, fields: i.fields, obj: i.obj, was: i, failed: i.failed}
 }
 
 // identity returns what clients know the item by.

@@ -35,14 +35,20 @@ func (f *filter) matches(i *item) bool {
 		return false
 	}
 	key := i.key()
-	return f.Matches(listopts.Object{
+	unknown := false // what is asked for: who may have asked for the item is told of its error
+	selects := f.Matches(listopts.Object{
 		Namespace: key.Namespace, Name: key.Name, UID: i.uid, Labels: i.labels,
 	}, func(name string) string {
 		if n, ok := slices.BinarySearch(f.resource.fieldNames, name); ok {
+			unknown = i.failed != nil
 			return i.fields[n]
 		}
 		return ""
 	})
+	if i.failed != nil && i.failed.labels && f.Selects() {
+		unknown = f.Namespace() == "" || f.Namespace() == key.Namespace
+	}
+	return selects || unknown
 }
 
 // selected yields the items of a state that the filter selects, in order, from a path on. One that
@@ -87,7 +93,7 @@ func (q *request) list() error {
 	if err != nil {
 		return err
 	}
-	done, err := q.h.limiter.beginList(q.r.Context())
+	done, err := q.beginList()
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func TestVerbs(t *testing.T) {
 		r := widgets
 		r.Fresh = serve.FreshHere
 		b.relay(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), r)
-		in := "/apis/example.io/v1/namespaces/n/widgets"
+		in, watch := "/apis/example.io/v1/namespaces/n/widgets", "/apis/example.io/v1/watch/namespaces/n/widgets"
 		for _, tt := range []struct {
 			method, path string
 			want         serve.Attributes // Verb, Name, Namespace, Subresource and selectors
@@ -115,9 +115,27 @@ func TestVerbs(t *testing.T) {
 			{"GET", in + "/none", serve.Attributes{Verb: "get", Namespace: "n", Name: "none"}, 404, `widgets.example.io \"none\" not found`},
 			{"GET", path + "/a", serve.Attributes{Verb: "get", Name: "a"}, 404, "NotFound"},
 			{"GET", in + "?limit=x", serve.Attributes{Verb: "list", Namespace: "n"}, 400, "limit"},
-			// The old form of a watch of one object.
-			{"GET", in + "/a?watch=1&resourceVersion=0&timeoutSeconds=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
-			{"GET", in + "/a?watch=1&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a,size=1"}, 200, `"name":"a"`},
+			// An object is read, whatever else the query says.
+			{"GET", in + "/a?watch=1&timeoutSeconds=1&limit=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 200, `{"kind":"Widget","apiVersion":"example.io/v1","metadata":{"namespace":"n","name":"a"`},
+			{"GET", in + "/a?resourceVersion=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 400, "resource version"},
+			// A name that the selector requires is a name.
+			{"GET", in + "?fieldSelector=metadata.name=a", serve.Attributes{Verb: "list", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
+			{"GET", in + "?fieldSelector=metadata.name!=b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name!=b"}, 200, `"name":"a"`},
+			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "label selector"},
+			// The old form of a watch. The authorizer is not told of its selectors.
+			{"GET", watch + "?resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n"}, 200, `{"type":"ADDED","object":{"kind":"Widget"`},
+			{"GET", "/apis/example.io/v1/watch/widgets?watch=false&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch"}, 200, `"ADDED"`},
+			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 200, `"name":"a"`},
+			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1,metadata.name=a", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 200, `"name":"a"`},
+			{"GET", watch + "/a?fieldSelector=metadata.name=x", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400, "metadata.name"},
+			{"GET", watch + "/a?fieldSelector=size=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400, "metadata.name"},
+			{"GET", watch + "?limit=x", serve.Attributes{Verb: "watch", Namespace: "n"}, 400, "limit"},
+			{"GET", "/apis/example.io/v1/watch/widgets/a", serve.Attributes{Verb: "watch", Name: "a"}, 404, "NotFound"},
+			{"POST", watch, serve.Attributes{Verb: "watch", Namespace: "n"}, 405, "MethodNotAllowed"},
+			{"GET", "/apis/example.io/v1/proxy/namespaces/n/widgets/a/x", serve.Attributes{Verb: "proxy", Namespace: "n", Name: "a"}, 404, "NotFound"},
+			{"OPTIONS", in, serve.Attributes{Namespace: "n"}, 405, "options"},
+			{"get", in, serve.Attributes{Namespace: "n"}, 405, "MethodNotAllowed"},
+			{"DELETE", in + "?labelSelector=x&fieldSelector=size=1", serve.Attributes{Verb: "deletecollection", Namespace: "n", LabelSelector: "x", FieldSelector: "size=1"}, 405, "MethodNotAllowed"},
 			{"GET", in + "?watch=1&resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n", LabelSelector: "even=no"}, 200, `"name":"a"`},
 		} {
 			code, body := b.do(tt.method, tt.path, "")
@@ -144,21 +162,23 @@ func TestWhatIsNotServed(t *testing.T) {
 		b.memory(lw.NewMemory[*Widget](), widgets)
 		for path, want := range map[string]serve.Attributes{
 			"/api/v1/namespaces":                       {Version: "v1", Resource: "namespaces"},
-			"/api/v1/namespaces/n":                     {Version: "v1", Resource: "namespaces", Name: "n"},
-			"/api/v1/namespaces/n/status":              {Version: "v1", Resource: "namespaces", Name: "n", Subresource: "status"},
-			"/api/v1/namespaces/n/finalize":            {Version: "v1", Resource: "namespaces", Name: "n", Subresource: "finalize"},
+			"/api/v1/namespaces/n":                     {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n"},
+			"/api/v1/namespaces/n/status":              {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "status"},
+			"/api/v1/namespaces/n/finalize":            {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "finalize"},
 			"/api/v1/namespaces/n/pods":                {Version: "v1", Resource: "pods", Namespace: "n"},
 			"/api/v1/namespaces/status/pods":           {Version: "v1", Resource: "pods", Namespace: "status"},
-			"/api/v1/namespaces/n/status/x":            {Version: "v1", Resource: "status", Namespace: "n", Name: "x"},
+			"/api/v1/namespaces/n/status/x":            {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "status"},
 			"/api/v1/namespaces/n/pods/x/log":          {Version: "v1", Resource: "pods", Namespace: "n", Name: "x", Subresource: "log"},
 			"/apis/a.io/v2/things/x/scale":             {Group: "a.io", Version: "v2", Resource: "things", Name: "x", Subresource: "scale"},
-			"/api/v1/namespaces/n/pods/x/log/more":     {},
-			"/apis/example.io/v1/widgets/x/y/z":        {},
-			"/apis/example.io/v1/namespaces//widgets":  {},
+			"/api/v1/namespaces/n/pods/x/log/more":     {Version: "v1", Resource: "pods", Namespace: "n", Name: "x", Subresource: "log"},
+			"/apis/example.io/v1/widgets/x/y/z":        {Group: "example.io", Version: "v1", Resource: "widgets", Name: "x", Subresource: "y"},
+			"/apis/example.io/v1/namespaces//widgets":  {Group: "example.io", Version: "v1", Resource: "widgets"},
+			"/apis/example.io/v1/watch":                {Group: "example.io", Version: "v1"},
 			"/apis/example.io/v1/namespaces/n/widgets": {Group: "example.io", Version: "v1", Resource: "widgets", Namespace: "n"},
 		} {
 			code, body := b.do("GET", path, "")
-			if code != http.StatusNotFound && want.Resource != "widgets" || code != http.StatusOK && want.Resource == "widgets" {
+			served := want.Resource == "widgets" && want.Namespace == "n"
+			if code != http.StatusNotFound && !served || code != http.StatusOK && served {
 				t.Errorf("%s: %d %s", path, code, body)
 			}
 			got := asked

@@ -335,11 +335,12 @@ func (w *memoryWriter[T]) unknown(data []byte) error {
 	return nil
 }
 
-func (w *memoryWriter[T]) validate(old, obj T) error {
+func (w *memoryWriter[T]) validate(old, obj T) (err error) {
+	defer recovered(&err)
 	if w.opts.Validate == nil {
 		return nil
 	}
-	err := w.opts.Validate(old, obj)
+	err = w.opts.Validate(old, obj)
 	if status := apierrors.APIStatus(nil); err == nil || errors.As(err, &status) {
 		return err
 	}
