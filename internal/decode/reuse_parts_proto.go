@@ -62,5 +62,5 @@ func hasTag(data []byte, tag string) bool {
 // untake makes part i, which is at p, empty again.
 func (l *partLayout) untake(d *Decoder, i int, p pointer) {
 	p.value(l.parts[i].typ).SetZero()
-	*l.sum(d.last.object, i), *l.size(d.last.object, i) = 0, 0
+	l.set(d.last.object, i, 0, 0)
 }
