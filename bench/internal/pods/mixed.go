@@ -190,7 +190,8 @@ func (m mixer) container(c corev1.Container, volumes []corev1.Volume) corev1.Con
 	return c
 }
 
-// status draws the status of a pod whose last change was at at.
+// status draws the status of a pod whose last change was at at. One container of six has been restarted,
+// and one pod of eight is not ready.
 func (m mixer) status(pod *corev1.Pod, at metav1.Time) {
 	s := &pod.Status
 	image := s.ContainerStatuses[0].ImageID
@@ -205,11 +206,8 @@ func (m mixer) status(pod *corev1.Pod, at metav1.Time) {
 	s.ContainerStatuses, s.InitContainerStatuses = nil, nil
 	for _, c := range pod.Spec.Containers {
 		state := statusOf(c)
-		switch m.rng.IntN(6) {
-		case 0:
+		if m.maybe(6) {
 			state.RestartCount, state.LastTerminationState.Terminated = int32(1+m.rng.IntN(9)), ended("Error", 1)
-		case 1:
-			state.Ready, state.Started, state.State = false, ptr.To(false), corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"}}
 		}
 		s.ContainerStatuses = append(s.ContainerStatuses, state)
 	}
@@ -218,15 +216,13 @@ func (m mixer) status(pod *corev1.Pod, at metav1.Time) {
 		state.State = corev1.ContainerState{Terminated: ended("Completed", 0)}
 		s.InitContainerStatuses = append(s.InitContainerStatuses, state)
 	}
-	for n := range s.Conditions {
-		if c := &s.Conditions[n]; m.maybe(6) {
-			c.Status, c.Reason, c.Message = corev1.ConditionFalse, "ContainersNotReady", "containers with unready status: [app]"
-		}
-	}
 	if m.maybe(8) {
-		s.Conditions = s.Conditions[1:]
-	}
-	if m.maybe(2) {
-		s.QOSClass = corev1.PodQOSBestEffort
+		state := &s.ContainerStatuses[0]
+		state.Ready, state.Started, state.State = false, ptr.To(false), corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"}}
+		for n := range s.Conditions {
+			if c := &s.Conditions[n]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
+				c.Status, c.Reason, c.Message = corev1.ConditionFalse, "ContainersNotReady", "containers with unready status: [app]"
+			}
+		}
 	}
 }
