@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"math"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +103,7 @@ func (t *template) matchWire(d *Decoder, w *wire) (end int, ok bool) {
 		in := wire{data: data, pos: start}
 		if k.leaf < 0 {
 			length, err := in.varint()
-			if err != nil || length > uint64(len(data)) {
+			if err != nil || length > uint64(len(data)) || length > math.MaxInt32/2 {
 				return 0, false
 			}
 			if by := int32(length) - k.length; by != 0 {

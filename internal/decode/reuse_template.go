@@ -183,10 +183,11 @@ func (t *template) build(d *Decoder, w *wire, p pointer) bool {
 // templates are those of one part, the last one that fitted first.
 type templates struct {
 	all []*template
-	// misses rises with each value that does not fit, and falls with each that does. Where it is too
-	// high the values have too little in common, and the next pauses of them are decoded without
-	// templates.
-	misses, pauses int
+	// made counts the templates that were made. credit is how many more objects were decoded by
+	// templates than the making of further ones has cost.
+	made, credit int
+	// score and pauses are as in a skipPattern.
+	score, pauses int
 }
 
 const (
@@ -197,10 +198,8 @@ const (
 	maxTemplates = 4
 	// maxTemplateBytes is how many bytes all templates of a Decoder have.
 	maxTemplateBytes = 256 << 10
-	// maxMisses is the limit of templates.misses. A value that fits makes up for fitMisses of others:
-	// more would cost more than it saves.
-	maxMisses = 8
-	fitMisses = 2
+	// templateCost is how many objects a template must save the time of that it takes to make one.
+	templateCost = 8
 )
 
 // templatesOf returns the templates of part i, or nil if too few objects have come for any.
@@ -254,7 +253,7 @@ func (ts *templates) decode(d *Decoder, w *wire, part *partDecoder, p pointer) b
 		}
 		copy(ts.all[1:i+1], ts.all[:i])
 		ts.all[0] = t
-		ts.misses = max(ts.misses-fitMisses, 0)
+		ts.score, ts.credit = min(ts.score+1, maxScore), min(ts.credit+1, maxTemplates*templateCost)
 		if t.fits++; t.fits == blocksFrom {
 			t.makeBlocks(d)
 		}
@@ -264,13 +263,19 @@ func (ts *templates) decode(d *Decoder, w *wire, part *partDecoder, p pointer) b
 	if w == nil && (d.p.src != nil || d.rotated) {
 		return false
 	}
-	if ts.misses++; ts.misses > maxMisses {
-		ts.misses, ts.pauses = 0, patternPause
-		return false
+	if len(ts.all) > 0 {
+		if ts.score--; ts.score < 0 {
+			ts.score, ts.pauses = 0, patternPause
+			return false
+		}
 	}
-	if !ts.learn(d, w, part, p) {
-		ts.pauses = patternPause
+	switch {
+	case ts.made < maxTemplates:
+	case ts.credit < templateCost:
 		return false
+	default:
+		ts.credit -= templateCost
 	}
-	return true
+	ts.made++
+	return ts.learn(d, w, part, p)
 }

@@ -34,12 +34,11 @@ func (ts *templates) learn(d *Decoder, w *wire, part *partDecoder, p pointer) bo
 			l.at.value(l.typ).SetZero()
 		}
 	}
-	if t.size = t.bytes(); d.templateBytes+t.size > maxTemplateBytes {
-		ts.pauses = patternPause
-		return true
+	if t.size = t.bytes(); d.templateBytes+t.size <= maxTemplateBytes {
+		d.templateBytes += t.size
+		ts.all = slices.Insert(ts.all, 0, t)
+		ts.score = maxScore
 	}
-	d.templateBytes += t.size
-	ts.all = slices.Insert(ts.all, 0, t)
 	return true
 }
 
@@ -233,7 +232,7 @@ const (
 	firstArray = 64
 	// blocksFrom is how often a template fits before its arrays are put into blocks, for which the
 	// program makes a type.
-	blocksFrom = 32
+	blocksFrom = 8
 	// maxBlocks is how many blocks a part has at most. A second one saves memory: see split.
 	maxBlocks = 2
 	// maxBlockBytes is how much memory all arrays of a part have at most.
