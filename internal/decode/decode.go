@@ -163,13 +163,14 @@ type Decoder struct {
 	spans        []span
 	ahead        [2]skipPattern
 
-	// templates are those of the parts of JSON, nil while there are few objects; see templatesOf.
-	// templateBytes is their memory, and changes is working memory for them. rec is set while one is
-	// made. rotated says that the input is an item of CBOR, of which a server writes the members of
+	// templates are those of the parts, nil while there are few objects; see templatesOf.
+	// templateBytes is their memory, and changes and grown are working memory for them. rec is set
+	// while one is made. rotated says that the input is an item of CBOR, of which a server writes the members of
 	// a struct from another one on each time: templates would hardly ever fit.
 	templates     *[maxParts]templates
 	templateBytes int
 	changes       []change
+	grown         []int32
 	rec           *recorder
 	rotated       bool
 

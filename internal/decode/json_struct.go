@@ -126,6 +126,9 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 		}
 		return d.wrongType("an object")
 	}
+	if d.rec != nil {
+		return s.record(d, p)
+	}
 	empty, err := d.p.open('}')
 	// guess points to where the guess is kept, so that a wrong one is put right there: first, or
 	// the successor of the member before.
@@ -136,13 +139,12 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 			return err
 		}
 		if i < 0 {
-			d.rec.fail()
 			err = d.p.skip()
 		} else {
 			m := &s.members[i]
 			*guess, guess, at = i, &m.successor, i+1
 			// The shortcut for strings: if the guess is right, the value costs one comparison.
-			if m.strField != nil && d.rec == nil {
+			if m.strField != nil {
 				if s, ok := m.strField.guess(&d.p); ok {
 					*as[string](p.field(m.offset)) = s
 					more, err = d.p.more('}')
@@ -161,7 +163,6 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 // decode decodes the member's value into the struct at p.
 func (m *member) decode(d *Decoder, p pointer) error {
 	if m.dec == nil {
-		d.rec.fail()
 		if m.skipped == nil {
 			m.skipped = &skipPattern{}
 		}

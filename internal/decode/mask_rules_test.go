@@ -3,6 +3,7 @@ package decode
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -142,12 +143,12 @@ func TestWrongPaths(t *testing.T) {
 	}
 }
 
-// A struct of which nothing is kept that has memory of its own is no part: to hash all of its bytes
-// costs more than to pass over them.
+// A struct of which something is kept is a part: to hash all of its bytes costs less than to pass over
+// what is left out.
 func TestMaskedParts(t *testing.T) {
 	for only, want := range map[string]string{
-		"spec.nodeName": "", "spec": "spec", "spec.nodeName status.phase metadata.labels": "labels", "status.conditions.type": "status",
-		"spec.terminationGracePeriodSeconds metadata.labels.app": "labels", "metadata": "labels annotations ownerReferences finalizers managedFields",
+		"spec.nodeName": "spec", "spec": "spec", "spec.nodeName status.phase metadata.labels": "labels spec status", "status.conditions.type": "status",
+		"spec.terminationGracePeriodSeconds metadata.labels.app": "labels spec", "metadata.labels": "labels", "metadata": "labels annotations ownerReferences finalizers managedFields",
 	} {
 		var names []string
 		if l := newDecoder[*carp.Carp](t, Options{Only: strings.Fields(only)}).root.layout; l != nil {
@@ -157,6 +158,40 @@ func TestMaskedParts(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("only %s: the parts are %q, want %q", only, got, want)
+		}
+	}
+}
+
+// The notes of an object of a few fields have short sizes. What is too large for one is decoded, and
+// so is merged if it comes twice, and is known as unchanged in a list.
+func TestLargeMaskedParts(t *testing.T) {
+	d, store := newDecoder[*carp.Carp](t, Options{Only: []string{"metadata.annotations", "spec.nodeName", "spec.hostname"}}), carpStore{}
+	d.ReuseFrom(store.lend)
+	text := func(version, annotations, specs string) []byte {
+		return []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"` + version + `","annotations":{` + annotations + `}},` + specs + `}`)
+	}
+	// The last one makes a spec of 1<<16 bytes, of which 16 bits are 0.
+	for _, n := range []int{math.MaxUint16 - 100, math.MaxUint16, 2 * math.MaxUint16, 1<<16 - len(`{"hostname":"h","subdomain":""}`)} {
+		large := strings.Repeat("x", n)
+		small := text("1", `"a":"b"`, `"spec":{"nodeName":"n"}`)
+		for _, data := range [][]byte{
+			text("1", `"a":"`+large+`"`, `"spec":{"nodeName":"n","subdomain":"`+large+`"}`),
+			text("2", `"a":"`+large+`"`, `"spec":{"nodeName":"n","subdomain":"`+large+`"}`),
+			text("3", `"a":"`+large[1:]+`y"`, `"spec":{"nodeName":"m","subdomain":"`+large+`"}`),
+			small,
+			text("4", `"a":"b"`, `"spec":{"hostname":"h","subdomain":"`+large+`"},"spec":{"nodeName":"n"}`),
+		} {
+			got, want := decodeCarp(t, d, "JSON", data)
+			want.Spec.Subdomain = ""
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%d bytes (-want +got):\n%s", n, diff)
+			}
+			store.set(got)
+			d.listing = true
+			if again, _ := decodeCarp(t, d, "JSON", data); again != got {
+				t.Errorf("%d bytes: an equal item is another object", n)
+			}
+			d.listing = false
 		}
 	}
 }

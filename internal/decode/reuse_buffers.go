@@ -30,6 +30,9 @@ func (d *Decoder) releaseScratch() {
 	if cap(d.changes) > maxKeptStack {
 		d.changes = nil
 	}
+	if cap(d.grown) > maxKeptStack {
+		d.grown = nil
+	}
 	if cap(d.p.scratch) > maxKeptBytes {
 		d.p.scratch = nil
 	}
@@ -54,6 +57,7 @@ func (d *Decoder) await() {
 		d.ahead[i] = skipPattern{}
 	}
 	d.maps.seen = nil
+	d.templates, d.templateBytes, d.changes, d.grown = nil, 0, nil, nil
 	d.pairStack, d.stringStack, d.p.scratch = nil, nil, nil
 }
 

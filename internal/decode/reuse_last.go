@@ -82,8 +82,8 @@ func (d *Decoder) unchanged() bool {
 		}
 	}
 	for i := range l.parts {
-		switch size := *l.size(v.object, i); {
-		case size != *l.size(v.old, i), *l.sum(v.object, i) != *l.sum(v.old, i):
+		switch size := l.size(v.object, i); {
+		case size != l.size(v.old, i), *l.sum(v.object, i) != *l.sum(v.old, i):
 			return false
 		case size == 0 && !l.parts[i].equal(v.object, v.old):
 			return false
