@@ -397,7 +397,7 @@ func (s *fed[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 
 var (
 	errListed = errors.New("lw: the list is there")
-	errIdle   = errors.New("lw: nothing was told")
+	errIdle   = errors.New("lw: there was no change for as long as a watch may last; the function is called again")
 )
 
 // poll is the run of a Poll.

@@ -505,7 +505,7 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 			// Nobody knows which object failed, so no later event could end its being set aside. It
 			// would hold back the reported version until a list happens to come. A protocol error
 			// makes the list come now.
-			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object that cannot be told", ev.Type), ev.Err)
+			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object without a name", ev.Type), ev.Err)
 		}
 		if ev.ResourceVersion == "" {
 			return nil

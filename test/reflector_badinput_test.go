@@ -145,7 +145,7 @@ func TestBadInput(t *testing.T) {
 		// Only a list can say what it was about.
 		"an event of an object that nobody can name": {
 			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{{events: []lw.WatchEvent[*Widget]{broken(lw.Key{}, "15")}, open: true}, forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of an object that cannot be told: lw: decode: not a widget"}, log: relisted, want: a2,
+			errs: []string{"watch: protocol error: MODIFIED event of an object without a name: lw: decode: not a widget"}, log: relisted, want: a2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

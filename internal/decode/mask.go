@@ -3,6 +3,7 @@ package decode
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -64,6 +65,14 @@ func below(path, name string) (tail string, ok bool) {
 
 // under returns the mask of the field name of a struct, and whether all of the field is left out.
 func (m mask) under(name string) (rest mask, skip bool) { return m.step(name, false) }
+
+// keepsAny reports whether anything is kept of the fields of struct t, which is embedded.
+func (m mask) keepsAny(t reflect.Type) bool {
+	return m.all() || slices.ContainsFunc(fieldsOf(t), func(f field) bool {
+		_, skip := m.under(f.name)
+		return !skip
+	})
+}
 
 // member is under for a member of an object without a type. Its names may have dots in them, since
 // it may be a map: then a path has all of the name, or goes on behind a part of the name.

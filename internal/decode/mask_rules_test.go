@@ -82,6 +82,36 @@ func TestMapsWithoutKeys(t *testing.T) {
 	}
 }
 
+type OnHost struct {
+	NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
+	Hostname string `json:"hostname" protobuf:"bytes,16,opt,name=hostname"`
+}
+
+// In protobuf an embedded struct is a message. Its pointer is nil if no path leads through it, and
+// else as in the whole object.
+func TestEmbeddedMessage(t *testing.T) {
+	type hosted struct {
+		metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+		*OnHost           `json:",inline" protobuf:"bytes,2,opt,name=spec"`
+	}
+	c := newCarp(1)
+	for name, tt := range map[string]struct {
+		opts Options
+		want *OnHost
+	}{
+		"all": {Options{}, &OnHost{c.Spec.NodeName, c.Spec.Hostname}}, "a field": {Options{Only: []string{"nodeName"}}, &OnHost{NodeName: c.Spec.NodeName}},
+		"nothing": {Options{Only: []string{}}, nil}, "without a field": {Options{Drop: []string{"nodeName"}}, &OnHost{Hostname: c.Spec.Hostname}}, "without any": {Options{Drop: []string{"nodeName", "hostname"}}, nil},
+	} {
+		o := messageOf(newDecoder[*hosted](t, tt.opts), mustMarshal(t, c))
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		if diff := cmp.Diff(tt.want, o.Value.(*hosted).OnHost); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // Objects without a type have the members that are kept, and what identifies them.
 func TestOnlyUntyped(t *testing.T) {
 	data := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1","labels":{"app":"x","app.k8s.io/name":"y"},"generation":3},` +

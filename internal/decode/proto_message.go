@@ -175,7 +175,12 @@ func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, keep
 		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
 		// in a path.
 		rest := keep
-		if jf, embedded := oneField(sf); embedded == nil {
+		if jf, embedded := oneField(sf); embedded != nil {
+			// As in JSON, a pointer that no path leads through is nil.
+			if sf.Type.Kind() == reflect.Pointer && !keep.keepsAny(embedded) {
+				continue
+			}
+		} else {
 			var skip bool
 			if jf.name != "" {
 				f.name = jf.name
