@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/go-lw/lw"
@@ -32,6 +36,11 @@ func NewClient(o Options) client.NewClientFunc {
 		m, err := masksOf(o.Only)
 		if err != nil {
 			return nil, fmt.Errorf("controllerruntime: NewClient: Only: %w", err)
+		}
+		if opts.Cache != nil {
+			if of, ok := opts.Cache.Reader.(*maskedCache); ok {
+				of.guardedBy(m)
+			}
 		}
 		c, err := client.New(config, opts)
 		if err != nil || len(m) == 0 {
@@ -58,6 +67,56 @@ func Unguarded(c client.Client) client.Client {
 		return g.Client
 	}
 	return c
+}
+
+// A maskedCache is a cache whose objects of some kinds lack fields. It warns where no client is known
+// to guard them.
+type maskedCache struct {
+	cache.Cache
+	masks  masks
+	logger *slog.Logger // nil: klog
+
+	mu      sync.Mutex
+	guarded masks // those of the clients that read the cache
+}
+
+// guardedBy notes that a client reads the cache and guards the kinds of m.
+func (c *maskedCache) guardedBy(m masks) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.guarded == nil {
+		c.guarded = masks{}
+	}
+	maps.Copy(c.guarded, m)
+}
+
+// unguarded returns the names of the kinds that no client guards.
+func (c *maskedCache) unguarded() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for f, fields := range c.masks {
+		if by, ok := c.guarded[f]; !ok || !slices.Equal(by, fields) {
+			names = append(names, f.String())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Start runs the cache until ctx is done.
+func (c *maskedCache) Start(ctx context.Context) error {
+	if names := c.unguarded(); len(names) > 0 {
+		const warning = "Warning: the cache keeps only some fields of these kinds, and nothing refuses an Update of such an object, which deletes the others on the server: " +
+			"give the manager the client that does"
+		const option = "NewClient: controllerruntime.NewClient(options)"
+		if c.logger != nil {
+			c.logger.WarnContext(ctx, warning, "kinds", names, "option", option)
+		} else {
+			klog.FromContext(ctx).Info(warning, "kinds", names, "option", option)
+		}
+	}
+	return c.Cache.Start(ctx)
 }
 
 // A guard refuses writes of objects that lack fields.
