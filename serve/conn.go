@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -112,6 +113,8 @@ func (c *conn) kept() bool {
 type direct struct {
 	conn net.Conn
 	tls  *tls.Conn // over conn; nil without TLS
+	// closed says that conn was closed. It may be another's, who counts that.
+	closed atomic.Bool
 }
 
 // directOf returns what was hijacked as a direct.
@@ -224,4 +227,8 @@ func (d *direct) finish() {
 }
 
 // abort closes the connection. Any goroutine may call it, more than once.
-func (d *direct) abort() { _ = d.conn.Close() }
+func (d *direct) abort() {
+	if d.closed.CompareAndSwap(false, true) {
+		_ = d.conn.Close()
+	}
+}

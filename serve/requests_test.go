@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -279,4 +280,99 @@ func TestStatus(t *testing.T) {
 		}
 		other.cancel()
 	})
+}
+
+// A client with many slow lists takes no turns of others, and gives its own back.
+func TestListsOfAClient(t *testing.T) {
+	client := func(r *http.Request) string { return r.Header.Get("Client") }
+	for _, limits := range []serve.Limits{{Lists: 20}, {Lists: 20, ListsPerClient: 2}, {Lists: 3, ListsPerClient: 2}} {
+		inBubble(t, serve.Options{Client: client, Limits: limits}, func(b *bubble) {
+			release := make(chan struct{})
+			r := widgets
+			r.Columns = []serve.Column[*Widget]{{Name: "Slow", Value: func(w *Widget) serve.Cell {
+				if w.Name == "slow" {
+					<-release
+				}
+				return serve.Text("")
+			}}}
+			m := lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1), newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1))
+			b.memory(m, r)
+			fast := "/apis/example.io/v1/namespaces/fast/widgets"
+			codes := make(chan int, 100)
+			for range 20 {
+				go func() {
+					code, _ := b.do("GET", path, "", "Client", "greedy", "Accept", asTable)
+					codes <- code
+				}()
+			}
+			synctest.Wait()
+			began := time.Now()
+			for range 3 {
+				if code, body := b.do("GET", fast, "", "Client", "modest"); code != http.StatusOK {
+					t.Errorf("%+v: beside them: %d %s", limits, code, body)
+				}
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("%+v: another client has waited %v", limits, took)
+			}
+			if code, body := b.do("GET", fast, "", "Client", "greedy"); code != http.StatusTooManyRequests || !strings.Contains(body, "2 lists are in progress of this client") {
+				t.Errorf("%+v: one more: %d %s", limits, code, body)
+			}
+			synctest.Wait()
+			if n := len(codes); n != 18 {
+				t.Errorf("%+v: %d of 20 were answered, want all but two, with 429", limits, n)
+			}
+			close(release)
+			synctest.Wait()
+			for n := range 20 {
+				if code, want := <-codes, map[bool]int{true: 429, false: 200}[n < 18]; code != want {
+					t.Errorf("%+v: answer %d is %d, want %d", limits, n, code, want)
+				}
+			}
+			if code, _ := b.do("GET", path, "", "Client", "greedy"); code != http.StatusOK {
+				t.Errorf("%+v: afterwards: %d", limits, code)
+			}
+		})
+	}
+}
+
+// A request that is long costs nothing before it is refused. What clients send is not long.
+func TestLongRequests(t *testing.T) {
+	asked := 0
+	h := serve.New(&serve.Options{Authorize: func(*http.Request, serve.Attributes) error { asked++; return nil }})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(name("a"), 1)), widgets) }()
+	for len(h.Status()) == 0 || !h.Status()[0].Synced {
+		time.Sleep(time.Millisecond)
+	}
+	terms := func(n int) string { return strings.Repeat("even!=x,", n) + "even" }
+	for _, tt := range []struct {
+		what, target, accept string
+		code                 int
+	}{
+		{"accepts", path, strings.Repeat("a/b;q=1,", 130_000) + "*/*", http.StatusNotAcceptable},
+		{"accepts", "/apis", strings.Repeat("a/b;q=1,", 130_000) + "*/*", http.StatusNotAcceptable},
+		{"accepts", "/none", strings.Repeat("a/b;q=1,", 130_000) + "*/*", http.StatusNotFound},
+		{"accepts some", path, strings.Repeat("a/b;q=1,", 100) + "*/*", http.StatusOK},
+		{"labels", path + "?labelSelector=" + terms(60_000), "", http.StatusBadRequest},
+		{"some labels", path + "?labelSelector=" + terms(1000), "", http.StatusOK},
+		{"fields", path + "?watch=1&fieldSelector=" + strings.ReplaceAll(terms(60_000), "even", "size"), "", http.StatusBadRequest},
+		{"options", path + "?" + strings.Repeat("a&", 500_000), "", http.StatusBadRequest},
+		{"a token", path + "?continue=" + strings.Repeat("a", 20_000), "", http.StatusBadRequest},
+		{"an old watch", "/apis/example.io/v1/watch/widgets?labelSelector=" + terms(60_000), "", http.StatusBadRequest},
+	} {
+		r, w := httptest.NewRequest("GET", tt.target, nil), httptest.NewRecorder()
+		if tt.accept != "" {
+			r.Header.Set("Accept", tt.accept)
+		}
+		asked = 0
+		allocated := testing.AllocsPerRun(1, func() { w = httptest.NewRecorder(); h.ServeHTTP(w, r) })
+		if w.Code != tt.code || w.Body.Len() > 30_000 || asked != 2 {
+			t.Errorf("%s: %d, asked %d times, %.200s", tt.what, w.Code, asked, w.Body)
+		}
+		if w.Code != http.StatusOK && allocated > 500 {
+			t.Errorf("%s: %v allocations", tt.what, allocated)
+		}
+	}
 }
