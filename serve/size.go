@@ -124,12 +124,12 @@ func (m *measure) elements(v reflect.Value) {
 	}
 }
 
-// fields are the results of pointing. A type is looked at once, because that allocates.
-var fields sync.Map // from reflect.Type to []int
+// pointers are the results of pointing. A type is looked at once, because that allocates.
+var pointers sync.Map // from reflect.Type to []int
 
 // pointing returns the fields of a struct that may point to something, and that encoding/json reads.
 func pointing(t reflect.Type) []int {
-	if known, ok := fields.Load(t); ok {
+	if known, ok := pointers.Load(t); ok {
 		return known.([]int)
 	}
 	var all []int
@@ -140,7 +140,7 @@ func pointing(t reflect.Type) []int {
 			all = append(all, i)
 		}
 	}
-	fields.Store(t, all)
+	pointers.Store(t, all)
 	return all
 }
 
