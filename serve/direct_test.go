@@ -351,3 +351,39 @@ func TestColumnPanics(t *testing.T) {
 		run.stop()
 	}
 }
+
+// A watch whose selectors take long to match stays with net/http, where it holds up no other, and gets
+// what it selects.
+func TestLongSelectorOverListener(t *testing.T) {
+	m := lw.NewMemory[*Widget]()
+	run := start(t, transports[1], serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
+		return serve.ServeMemory(ctx, h, m, widgets)
+	})
+	defer run.stop()
+	var long strings.Builder
+	for n := range 200 {
+		fmt.Fprintf(&long, ",!a%d", n)
+	}
+	conns := map[string]net.Conn{}
+	for _, more := range []string{"", long.String()} {
+		conns[more] = dial(t, run.srv, "resourceVersion=1&labelSelector=even=yes"+more)
+		defer conns[more].Close()
+	}
+	for n := range 4 {
+		if _, err := m.Create(newWidget(lw.Key{Namespace: "n", Name: fmt.Sprint("w", n)}, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for more, c := range conns {
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || resp.StatusCode != http.StatusOK || resp.Close != (more == "") {
+			t.Fatalf("%v, %+v", err, resp)
+		}
+		lines := bufio.NewReader(resp.Body)
+		for _, want := range []string{`"w0"`, `"w2"`} {
+			if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+				t.Errorf("%s, %v, want %s", line, err, want)
+			}
+		}
+	}
+}

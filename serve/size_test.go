@@ -190,6 +190,20 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	s.begin(order.List[*item]{}, 6, false)
 	body(third, partial)
 	want(0)
+
+	// One that is made late may be one too many.
+	fourth, fifth := raw(7), raw(8)
+	s.commit([]*event{{version: 7, new: fourth}}, 7)
+	s.limits.Events = 10
+	s.commit([]*event{{version: 8, old: fourth, new: fifth}, {version: 9, old: fifth}}, 9)
+	n := body(fourth, cbor)
+	s.limits.Bytes = 150
+	want(n)
+	late = body(fifth, partial)
+	if len(s.events) != 1 || s.oldestKnown() != 8 {
+		t.Errorf("%d events after %d are left", len(s.events), s.oldestKnown())
+	}
+	want(late)
 }
 
 // States of the past that nobody may ask for any more are not kept.

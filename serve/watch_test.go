@@ -340,7 +340,7 @@ func TestLabelsPanic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&filter{f, r}).matches(i); got != tt.want {
+		if got := (&filter{f, r, nil}).matches(i); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
