@@ -66,6 +66,14 @@ func (s *scripted) tell(typ watch.EventType, n, version string, size int) {
 	synctest.Wait()
 }
 
+// scripted serves an informer of s.
+func (b *bubble) scripted(s *scripted, r serve.Resource[*Widget]) {
+	r.Fresh = serve.FreshHere
+	inf := lw.NewInformer[*Widget](s, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+	go func() { _ = inf.Run(b.ctx) }()
+	b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, r) })
+}
+
 // A list may have objects that are newer than it is. What is served begins when everything up to the
 // newest of them has come, and not before: a state between would be that of no version.
 func TestBeginsLate(t *testing.T) {
@@ -117,11 +125,7 @@ func TestBeginsLate(t *testing.T) {
 			inBubble(t, serve.Options{}, func(b *bubble) {
 				b.t = t
 				s := &scripted{"5", []*Widget{at("a", "9", 1), at("b", "3", 1)}, make(chan lw.WatchEvent[*Widget])}
-				r := widgets
-				r.Fresh = serve.FreshHere
-				inf := lw.NewInformer[*Widget](s, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-				go func() { _ = inf.Run(b.ctx) }()
-				b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, r) })
+				b.scripted(s, widgets)
 				refused := func() {
 					t.Helper()
 					if s := b.h.Status()[0]; s.Synced {

@@ -270,6 +270,9 @@ func (b *bubble) open(f form, path string, kind string) func() []string {
 					continue
 				}
 				for _, told := range a.tell(b.t, kind) {
+					if version := `"resourceVersion":"` + a.Metadata.ResourceVersion + `"`; !strings.Contains(told, version) {
+						b.t.Errorf("%s: an event of an object has %s: %s", f.name, version, told)
+					}
 					all = append(all, ev.typ+" "+told)
 				}
 			default:
@@ -363,7 +366,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 				continue
 			}
 			if say(f, when+": one", strconv.Itoa(code)); code == http.StatusOK {
-				say(f, when+": one", one.tell(t, kind)...)
+				say(f, when+": one", append(one.tell(t, kind), "version "+one.Metadata.ResourceVersion)...)
 			}
 			for _, query := range []string{notesPath, in, in + "?labelSelector=short%3Dtrue", notesPath + "?fieldSelector=metadata.name%3Db", in + "?resourceVersion=0&limit=1"} {
 				_, list := b.get(f, f.list, query)
@@ -480,7 +483,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 		return out
 	}
 	for what, want := range map[string][]string{
-		"before: one":          {"200", "a 2 first false"},
+		"before: one":          {"200", "a 2 first false", "version 2"},
 		"before: " + notesPath: {"a 2 first false", "b 3 x true", "c 4 third false", "version 4 , more false , left ?"},
 		"before: page 0":       {"a 2 first false", "version 4 , more true , left 2"},
 		"before: page 2":       {"c 4 third false", "version 4 , more false , left ?"},
@@ -499,7 +502,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 	} {
 		if own { // the collection began with all of them
 			for i := range want {
-				want[i] = strings.NewReplacer("a 2", "a 4", "b 3", "b 4").Replace(want[i])
+				want[i] = strings.NewReplacer("a 2", "a 4", "b 3", "b 4", "version 2", "version 4").Replace(want[i])
 			}
 		}
 		if diff := cmp.Diff(want, short(tells[what][first])); diff != "" {
