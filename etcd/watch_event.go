@@ -105,11 +105,14 @@ func (w *watching[T]) event(ev *mvccpb.Event, e *entry) (out lw.WatchEvent[T], s
 }
 
 // selectedBefore reports whether the object that prev has was selected. One that does not decode
-// was, as in a list.
+// was if its key may be, as in a list.
 func (w *watching[T]) selectedBefore(prev *mvccpb.KeyValue) bool {
 	e := entryOf(prev)
 	obj, err := w.c.object(&e)
-	return err != nil || selects(w.selection, obj)
+	if err != nil {
+		return w.selectsKey(w.c.keyOf(e.path))
+	}
+	return selects(w.selection, obj)
 }
 
 // added returns the event of an object that is new.
