@@ -25,6 +25,12 @@ type batch[T lw.Object] struct {
 // events yields the events of one response, which are in the order of their revisions. All events
 // of a revision are in one response, since no fragments are asked for.
 func (w *watching[T]) events(events []*mvccpb.Event) error {
+	for len(events) > 0 && events[0].Kv.ModRevision <= w.begun {
+		events = events[1:]
+	}
+	if len(events) == 0 {
+		return nil
+	}
 	for _, ev := range events {
 		e := entryOf(ev.Kv)
 		out, selected, err := w.event(ev, &e)

@@ -115,7 +115,7 @@ func code(err error) int32 {
 // cluster has, the member lags, and the watch goes on; if not, the server went back.
 func TestCreatedOlder(t *testing.T) {
 	lagging := func(create *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
-		if create.StartRevision != 51 || create.Fragment {
+		if create.StartRevision != 50 || create.Fragment {
 			t.Errorf("the request: %v", create)
 		}
 		return says(created(40), progress(45), events(60, put("/w/ns/a", `{}`, 55, 55)))(create, s)
@@ -304,6 +304,24 @@ func TestSilence(t *testing.T) {
 		f.script(at50, asks(&asked, func(int) bool { return false }))
 		if err := f.collection(1).Watch(within(t), metav1.ListOptions{ResourceVersion: "50"}, nil); !network(err) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestIdle: a server answers on a watch only if it has reached its beginning. It is not called silent
+// for that where nobody writes, and what the position has is not told again.
+func TestIdle(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		position := f.write("ns/a", `{}`, "ns/b", `{}`)
+		day := int64(24 * 60 * 60)
+		opts := metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true, TimeoutSeconds: &day}
+		ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
+		defer cancel()
+		time.AfterFunc(12*time.Hour, func() { f.write("ns/a", "") })
+		var got []string
+		err := f.collection(0).Watch(ctx, opts, func(ev lw.WatchEvent[*item]) error { got = append(got, told(ev)); return nil })
+		if want := []string{"DELETED ns/a 3"}; err != nil || !cmp.Equal(want, got) {
+			t.Errorf("%v, %v", got, err)
 		}
 	})
 }

@@ -8,6 +8,7 @@
 package fakeetcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -240,6 +241,9 @@ func (s *Server) Follow(create *pb.WatchCreateRequest, stream pb.Watch_WatchServ
 			}
 		}
 	}()
+	if end := create.RangeEnd; len(end) > 0 && end[0] != 0 && bytes.Compare(create.Key, end) >= 0 {
+		return stream.Send(&pb.WatchResponse{Header: header(0), Created: true, Canceled: true, CancelReason: "mvcc: watcher range is empty"})
+	}
 	next := create.StartRevision
 	n := s.store.since(max(next, 1), create.Key, create.RangeEnd, create.PrevKv)
 	if next == 0 {
@@ -268,6 +272,9 @@ func (s *Server) Follow(create *pb.WatchCreateRequest, stream pb.Watch_WatchServ
 		case req := <-requests:
 			if req.GetProgressRequest() == nil {
 				return status.Error(codes.Unimplemented, "fakeetcd: a second watch on a stream")
+			}
+			if n.now < create.StartRevision {
+				continue // as a real one: what it would say is not true of this watch
 			}
 			if err := stream.Send(&pb.WatchResponse{Header: header(n.now), WatchId: -1}); err != nil {
 				return err
