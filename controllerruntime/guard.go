@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/decode"
 )
 
 // NewClient returns a function that makes the client of a manager whose cache has the Options o. It
@@ -172,16 +174,20 @@ func (g guard) patch(what string, obj client.Object, p client.Patch) (client.Pat
 	if err := json.Unmarshal(data, &content); err != nil {
 		return nil, fmt.Errorf("controllerruntime: %s of %s: the patch: %w", what, nameOf(obj), err)
 	}
-	if path, ok := touchesMore(content, "", fields); ok {
+	kept, err := decode.KeptOf(reflect.TypeOf(obj), fields)
+	if err != nil {
+		return nil, refusal(what, nameOf(obj), fields, err.Error())
+	}
+	if path, ok := touchesMore(content, "", kept); ok {
 		return nil, refusal(what, nameOf(obj), fields, fmt.Sprintf("the patch changes %q, of which it may lack a part", path))
 	}
 	// What was looked at is what is sent.
 	return client.RawPatch(p.Type(), data), nil
 }
 
-// touchesMore returns the path of something in patch, a merge patch of what is at path, that fields do
-// not keep whole. A merge patch replaces lists, so a list of which a part is kept counts as well.
-func touchesMore(patch any, path string, fields lw.Fields) (string, bool) {
+// touchesMore returns the path of something in patch, a merge patch of what is at path, that is not
+// kept whole. A merge patch replaces lists, so a list of which a part is kept counts as well.
+func touchesMore(patch any, path string, kept decode.Kept) (string, bool) {
 	members, ok := patch.(map[string]any)
 	if !ok || path != "" && len(members) == 0 {
 		return path, true
@@ -191,10 +197,11 @@ func touchesMore(patch any, path string, fields lw.Fields) (string, bool) {
 		if path != "" {
 			at = path + "." + name
 		}
-		if fields.Keeps(at) {
+		of := kept.Member(name)
+		if of.All() {
 			continue
 		}
-		if at, more := touchesMore(members[name], at, fields); more {
+		if at, more := touchesMore(members[name], at, of); more {
 			return at, true
 		}
 	}

@@ -31,7 +31,7 @@ import (
 )
 
 var onlyPods = controllerruntime.Options{Only: map[client.Object]lw.Fields{
-	&corev1.Pod{}: {"metadata.labels", "metadata.annotations.example.com/*", "spec.nodeName", "status.conditions.type"},
+	&corev1.Pod{}: {"metadata.labels", "metadata.annotations.example.com/*", "metadata.annotations.app", "spec.nodeSelector.os", "spec.nodeName", "status.conditions.type"},
 }}
 
 // The cache has the fields of Only of the kinds that it names, and all of others.
@@ -213,6 +213,8 @@ func TestGuard(t *testing.T) {
 		"finalizers":      {merge(func(p *corev1.Pod) { p.Finalizers = []string{"mine"} }), `the patch changes "metadata.finalizers"`},
 		"a list of parts": {merge(func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: "x"}} }), `the patch changes "status.conditions"`},
 		"another key":     {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"other": "x"} }), `the patch changes "metadata.annotations.other"`},
+		"a longer key":    {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"app": "x", "app.kubernetes.io/name": "y"} }), `the patch changes "metadata.annotations.app.kubernetes.io/name"`},
+		"an object":       {raw(types.MergePatchType, `{"spec":{"nodeSelector":{"o":{"s":"x"}}}}`), `the patch changes "spec.nodeSelector.o.s"`},
 		"a null":          {raw(types.MergePatchType, `{"spec":null}`), `the patch changes "spec"`},
 		"an empty object": {raw(types.MergePatchType, `{"spec":{}}`), `the patch changes "spec"`},
 		"no object":       {raw(types.MergePatchType, `[]`), `the patch changes ""`},
@@ -239,6 +241,7 @@ func TestGuard(t *testing.T) {
 		"a kept field":    {merge(func(p *corev1.Pod) { p.Spec.NodeName = "x" }), `PATCH /api/v1/namespaces/n/pods/a {"spec":{"nodeName":"x"}}`},
 		"a label":         {merge(func(p *corev1.Pod) { p.Labels["a"] = "c" }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"labels":{"a":"c"}}}`},
 		"no labels":       {merge(func(p *corev1.Pod) { p.Labels = nil }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"labels":null}}`},
+		"a key":           {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"app": "x"} }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"annotations":{"app":"x"}}}`},
 		"a key that fits": {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"example.com/x": "y"} }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"annotations":{"example.com/x":"y"}}}`},
 		"a version": {raw(types.MergePatchType, `{"metadata":{"resourceVersion":"5","labels":{"a":"c"}}}`),
 			`PATCH /api/v1/namespaces/n/pods/a {"metadata":{"resourceVersion":"5","labels":{"a":"c"}}}`},

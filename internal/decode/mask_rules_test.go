@@ -337,3 +337,42 @@ func TestProtobufOfMasks(t *testing.T) {
 		t.Error("a generated type with a mask is not asked for in protobuf")
 	}
 }
+
+// What is kept of a part of an object is what a decoder keeps of it: below a map the rest of a path is
+// one key, and in an object without a type it may be that, or names behind names.
+func TestKept(t *testing.T) {
+	type nested struct {
+		metav1.ObjectMeta `json:"metadata"`
+		*OnHost           `json:",inline"`
+		Maps              map[string]map[string]string `json:"maps"`
+		Any               any                          `json:"any"`
+		List              []OnHost                     `json:"list"`
+		Inner             *struct{ Deep *OnHost }      `json:"inner"`
+	}
+	only := []string{"metadata.labels.a", "metadata.annotations?", "maps.a.b", "any.a.b", "list.nodeName", "inner.Deep.nodeName", "nodeName", "maps.c*"}
+	for _, tt := range []struct {
+		names string // with slashes between them
+		typed bool
+		any   bool
+	}{
+		{"", false, false}, {"metadata", false, false}, {"metadata/name", true, true}, {"metadata/name/x", true, true}, {"metadata/labels", false, false}, {"metadata/labels/a", true, true},
+		{"metadata/labels/a.b", false, false}, {"metadata/annotations/a", false, false}, {"maps/a", false, false}, {"maps/a.b", true, true}, {"maps/a.b/c", true, true}, {"maps/a/b", false, true}, {"maps/cd/e", true, true},
+		{"any/a/b", true, true}, {"any/a.b", true, true}, {"any/a", false, false}, {"list", false, false}, {"inner/Deep/nodeName", true, true}, {"inner/Deep/hostname", false, false}, {"nodeName", true, true}, {"hostname", false, false}, {"none", false, false},
+	} {
+		for typ, want := range map[reflect.Type]bool{reflect.TypeFor[*nested](): tt.typed, reflect.TypeFor[*unstructured.Unstructured](): tt.any} {
+			k, err := KeptOf(typ, only)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range strings.FieldsFunc(tt.names, func(r rune) bool { return r == '/' }) {
+				k = k.Member(name)
+			}
+			if k.All() != want {
+				t.Errorf("%s of %v is kept: %v", tt.names, typ, k.All())
+			}
+		}
+	}
+	if _, err := KeptOf(reflect.TypeFor[*nested](), []string{"none"}); err == nil {
+		t.Error("a path to nothing has no error")
+	}
+}

@@ -3,7 +3,9 @@ package history
 import (
 	"io"
 	"net/http"
+	"runtime"
 	"testing"
+	"weak"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,6 +125,48 @@ func TestUpdateRace(t *testing.T) {
 	}
 }
 
+// TestTransactRace: a transaction notices a write of one of its objects that happens while Same
+// compares them, and leaves none of its own writes then.
+func TestTransactRace(t *testing.T) {
+	var c *Collection[string]
+	interfere := ""
+	c = NewCollection(NewLine(), Options[string]{Same: func(old, new *Object[string]) bool {
+		if by := interfere; by != "" {
+			interfere = ""
+			update(t, c, "a", by)
+		}
+		return old.Value == new.Value
+	}})
+	obj := create(t, c, "a", "old") // 2
+	create(t, c, "b", "old")        // 3
+	both := func(pre Preconditions) []Write[string] {
+		return []Write[string]{{Object: thing("a", "new"), Pre: pre}, {Object: thing("b", "new")}}
+	}
+	interfere = "one" // 4
+	_, err := c.Transact(both(Preconditions{Version: obj.Version})...)
+	if got, _ := code(err); got != http.StatusConflict {
+		t.Errorf("a transaction with a version that is no longer current: %v", err)
+	}
+	for name, want := range map[string]string{"a": "a one", "b": "b old"} {
+		if got, err := c.Get(types.NamespacedName{Namespace: "ns", Name: name}); err != nil || got.Value != want {
+			t.Errorf("%s: %v, %v, want %q", name, got, err, want)
+		}
+	}
+	interfere = "another" // 5
+	version, err := c.Transact(both(Preconditions{})...)
+	if err != nil || version != 6 {
+		t.Errorf("a transaction of whatever is current: version %d, %v, want 6", version, err)
+	}
+	// A create does not replace what was made meanwhile, and what was deleted meanwhile is made anew.
+	if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: "b"}, Preconditions{}); err != nil { // 7
+		t.Fatal(err)
+	}
+	interfere = "third" // 8
+	if version, err := c.Transact(both(Preconditions{})...); err != nil || version != 9 {
+		t.Errorf("an update and a creation: version %d, %v, want 9", version, err)
+	}
+}
+
 func TestWindow(t *testing.T) {
 	const window = 10
 	c := NewCollection(NewLine(), Options[string]{Window: window})
@@ -198,5 +242,63 @@ func TestTransact(t *testing.T) {
 	}
 	if _, err := c.Transact(Write[int]{Object: Object[int]{Key: types.NamespacedName{Name: "new"}, UID: "u"}, Pre: Preconditions{UID: "u"}}); !apierrors.IsNotFound(err) {
 		t.Errorf("a UID of what is not there: %v", err)
+	}
+}
+
+// What is compacted, rewound or wiped is not kept.
+func TestHistoryForgets(t *testing.T) {
+	for name, forget := range map[string]func(*Line, *Collection[*[64]byte]){
+		"compact": func(l *Line, _ *Collection[*[64]byte]) { l.Compact(l.Version()) }, "compact one": func(_ *Line, c *Collection[*[64]byte]) { c.Compact(c.Version()) },
+		"rewind": func(l *Line, c *Collection[*[64]byte]) {
+			if err := l.Rewind(c.Oldest()); err != nil {
+				t.Fatal(err)
+			}
+		}, "wipe": func(l *Line, _ *Collection[*[64]byte]) { l.Wipe() },
+	} {
+		line := NewLine()
+		c := NewCollection(line, Options[*[64]byte]{})
+		var all []weak.Pointer[[64]byte]
+		value := func() *[64]byte {
+			v := new([64]byte)
+			all = append(all, weak.Make(v))
+			return v
+		}
+		for i := range 20 {
+			obj := Object[*[64]byte]{Key: types.NamespacedName{Namespace: "ns", Name: string(rune('a' + i%10))}, Value: value()}
+			var err error
+			if i < 10 {
+				_, err = c.Create(obj)
+			} else {
+				_, err = c.Update(obj, Preconditions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: name}, Preconditions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// A read of before, whose state is remembered for the next page.
+		if _, err := c.StateAt(c.Version() - 1); err != nil {
+			t.Fatal(err)
+		}
+		forget(line, c)
+		now, err := c.StateAt(c.Version())
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		kept := 0
+		for _, w := range all {
+			if w.Value() != nil {
+				kept++
+			}
+		}
+		if kept != len(now) {
+			t.Errorf("%s: %d objects are kept, and %d are there", name, kept, len(now))
+		}
+		runtime.KeepAlive(c)
 	}
 }
