@@ -149,7 +149,7 @@ type ends struct {
 }
 
 // cutAfter is how long after the end of its time a watch has to send what is left.
-const cutAfter = 500 * time.Millisecond
+const cutAfter = time.Second
 
 // end ends the watches within a while. Those whose clients do not take the end by then are cut off.
 func (s *served) end(within time.Duration) {
@@ -279,7 +279,7 @@ func (h *Handler) WaitForSync(ctx context.Context) error {
 
 // Close refuses new requests and ends all watches, spread over two seconds, as at the end of their
 // time, and with a bookmark for those that allow it. It returns when they have ended. A client that
-// has not taken the end of its watch half a second after that is cut off. Each Serve then returns
+// has not taken the end of its watch a second after that is cut off. Each Serve then returns
 // [http.ErrServerClosed].
 //
 // The error says that a watch goes on because it could not be cut off: what is between the Handler
@@ -304,7 +304,7 @@ func (h *Handler) Close() error {
 	}()
 	// Where a connection cannot be cut off, because a middleware hides it, its client decides when the
 	// watch ends. The program's server must not wait for that: it closes the connection.
-	timer := time.NewTimer(closeSpread + 2*cutAfter)
+	timer := time.NewTimer(closeSpread + 5*cutAfter)
 	defer timer.Stop()
 	select {
 	case <-all:
