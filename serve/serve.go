@@ -51,7 +51,8 @@ type Options struct {
 	// Forward answers the requests that a Handler cannot: unknown paths, writes, and reads of the
 	// newest state while the informer's server does not answer; not while it answers with an older
 	// one than is here. A reverse proxy to that server makes a relay a whole API server to its
-	// clients. Default: 404, 405 and 504.
+	// clients. It gets what Authorize has allowed, and nothing that names no resource where one is
+	// to be named. Headers are the client's, also those that impersonate. Default: 404, 405 and 504.
 	Forward http.Handler
 	// BookmarkEvery is how often a watch that allows bookmarks gets one. Default: a minute.
 	BookmarkEvery time.Duration
@@ -142,7 +143,6 @@ type served struct {
 type ends struct {
 	once    sync.Once
 	closing context.Context // done when they are to end, within a while
-	within  time.Duration   // that while; set before closing is done
 	cut     context.Context // done when those are cut off that have not ended
 	close   context.CancelFunc
 	cutOff  context.CancelFunc
@@ -155,7 +155,6 @@ const cutAfter = time.Second
 func (s *served) end(within time.Duration) {
 	s.close(within)
 	s.ends.once.Do(func() {
-		s.ends.within = within
 		s.ends.close()
 		time.AfterFunc(within+cutAfter, s.ends.cutOff)
 	})
