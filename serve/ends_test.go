@@ -178,7 +178,9 @@ func TestCloseReturns(t *testing.T) {
 	})
 	inBubble(t, serve.Options{}, func(b *bubble) { // a wait alone is over at once
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		go b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
+		go func() {
+			_, _ = b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
+		}()
 		synctest.Wait()
 		began := time.Now()
 		if err := b.h.Close(); err != nil || time.Since(began) > 0 {
