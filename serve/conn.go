@@ -19,7 +19,8 @@ import (
 //
 // Over HTTP/2 the watches stay with net/http, which costs several times as much CPU and memory. So
 // a server of many watches offers HTTP/1.1 alone, as above. Where the system has no such writes,
-// the listener is l itself.
+// the listener is l itself. Another listener may be around this one: its connections are then written
+// to by goroutines that block.
 func Listener(l net.Listener) net.Listener {
 	if !canTry {
 		return l

@@ -51,7 +51,8 @@ type Options struct {
 	// Forward answers the requests that a Handler cannot: unknown paths, writes, and reads of the
 	// newest state while the informer's server does not answer; not while it answers with an older
 	// one than is here. A reverse proxy to that server makes a relay a whole API server to its
-	// clients. Default: 404, 405 and 504.
+	// clients. It gets what Authorize has allowed, and nothing that names no resource where one is
+	// to be named. Headers are the client's, also those that impersonate. Default: 404, 405 and 504.
 	Forward http.Handler
 	// BookmarkEvery is how often a watch that allows bookmarks gets one. Default: a minute.
 	BookmarkEvery time.Duration
@@ -145,20 +146,18 @@ type served struct {
 type ends struct {
 	once    sync.Once
 	closing context.Context // done when they are to end, within a while
-	within  time.Duration   // that while; set before closing is done
 	cut     context.Context // done when those are cut off that have not ended
 	close   context.CancelFunc
 	cutOff  context.CancelFunc
 }
 
 // cutAfter is how long after the end of its time a watch has to send what is left.
-const cutAfter = 500 * time.Millisecond
+const cutAfter = time.Second
 
 // end ends the watches within a while. Those whose clients do not take the end by then are cut off.
 func (s *served) end(within time.Duration) {
 	s.close(within)
 	s.ends.once.Do(func() {
-		s.ends.within = within
 		s.ends.close()
 		time.AfterFunc(within+cutAfter, s.ends.cutOff)
 	})
@@ -282,7 +281,7 @@ func (h *Handler) WaitForSync(ctx context.Context) error {
 
 // Close refuses new requests and ends all watches, spread over two seconds, as at the end of their
 // time, and with a bookmark for those that allow it. It returns when they have ended. A client that
-// has not taken the end of its watch half a second after that is cut off. Each Serve then returns
+// has not taken the end of its watch a second after that is cut off. Each Serve then returns
 // [http.ErrServerClosed].
 //
 // The error says that a watch goes on because it could not be cut off: what is between the Handler
@@ -307,7 +306,7 @@ func (h *Handler) Close() error {
 	}()
 	// Where a connection cannot be cut off, because a middleware hides it, its client decides when the
 	// watch ends. The program's server must not wait for that: it closes the connection.
-	timer := time.NewTimer(closeSpread + 2*cutAfter)
+	timer := time.NewTimer(closeSpread + 5*cutAfter)
 	defer timer.Stop()
 	select {
 	case <-all:
