@@ -322,7 +322,7 @@ func (h *history) at(version uint64) (order.List[*item], error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.era == era && position >= h.dropped {
+	if h.era == era {
 		if len(h.past) == maxPast {
 			h.past = slices.Delete(h.past, 0, 1)
 		}

@@ -1,13 +1,16 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -262,4 +265,36 @@ func TestWatchKeepsNothing(t *testing.T) {
 	if g.begin(d); g.buf != nil {
 		t.Error("a large buffer is kept")
 	}
+}
+
+// A watch over net/http that waits keeps no event that the history has dropped.
+func TestWatchThatWaitsKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w, out := testWatcher(t, time.Hour)
+		f, err := listopts.NewFilter("", metav1.ListOptions{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.filter = &filter{f, s.resource, nil}
+		sent := 0
+		out.put = func(frame) error { sent++; return nil }
+		out.flush = func() error { return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.run(ctx, out, initialEvents{}) }()
+		i := testItem("n/a", 3)
+		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
+		e := &event{version: 3, new: i}
+		kept := weak.Make(e)
+		s.commit([]*event{e}, 3)
+		synctest.Wait()
+		s.limits.Bytes = 1
+		s.grew(e, 1) // drops it, and wakes nobody
+		runtime.GC()
+		if sent == 0 || kept.Value() != nil {
+			t.Errorf("%d events are sent, and the first one is kept", sent)
+		}
+		cancel()
+		<-ended
+	})
 }
