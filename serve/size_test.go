@@ -65,6 +65,7 @@ func TestSizeOf(t *testing.T) {
 		"numbers":         {&struct{ N []int64 }{make([]int64, large/8)}, 1},
 		"an array":        {&struct{ A [3]string }{[3]string{text, "", text}}, 2},
 		"a map":           {&struct{ M map[string]*node }{map[string]*node{text: nil}}, 1},
+		"values of a map": {&struct{ M map[int]*string }{map[int]*string{1: &text, 2: new(text + "y")}}, 2},
 		"embedded":        {&struct{ embedded }{embedded{text}}, 1},
 		"not exported":    {&struct{ a, b any }{text, text}, 0},
 		"not encoded": {&struct {
@@ -227,8 +228,10 @@ func TestPastStatesAreDropped(t *testing.T) {
 			}
 		}
 	}
-	if len(h.past) == 0 {
-		t.Error("no state is kept")
+	kept := len(h.past)
+	h.remember(h.dropped-1, order.List[*item]{}) // which was dropped while it was made
+	if kept == 0 || len(h.past) != kept {
+		t.Errorf("%d states are kept, then %d", kept, len(h.past))
 	}
 }
 
