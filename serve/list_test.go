@@ -102,6 +102,7 @@ func TestExpiredLists(t *testing.T) {
 		token, _, _ = strings.Cut(token, `"`)
 		before := m.ResourceVersion()
 		put(t, m.Create, "c", 1)
+		synctest.Wait()
 		m.Compact()
 		for query, want := range map[string]bool{"resourceVersionMatch=Exact&resourceVersion=" + before: false, "continue=" + url.QueryEscape(token): true} {
 			code, body := b.do("GET", path+"?"+query, "")
