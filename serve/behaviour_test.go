@@ -401,10 +401,11 @@ func TestDerived(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		for _, version := range []string{"12345678901234567", strconv.FormatUint(number+1<<20, 10)} {
+		for _, version := range []string{"12345678901234567", strconv.FormatUint(number+1<<20, 10), strconv.FormatUint(number+1<<60, 10)} {
+			began := time.Now()
 			b.watch("resourceVersion="+version).want(b.t, "ERROR 410", "END")
-			if code := get("?resourceVersion=" + version + "&resourceVersionMatch=Exact"); code != http.StatusGone {
-				b.t.Errorf("%s: code %d", version, code)
+			if code := get("?resourceVersion=" + version + "&resourceVersionMatch=Exact"); code != http.StatusGone || time.Since(began) > 0 {
+				b.t.Errorf("%s: code %d after %v", version, code, time.Since(began))
 			}
 		}
 		if code := get("?resourceVersion=" + first + "&resourceVersionMatch=Exact"); code != 200 || list.Items[0].Size != 2 {

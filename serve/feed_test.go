@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -131,6 +132,36 @@ func TestFeedForgetsWhatIsUnseen(t *testing.T) {
 	f.Progress("11")
 	if _, err := h.open(10); !apierrors.IsResourceExpired(err) {
 		t.Errorf("a watch from what nobody has seen: %v", err)
+	}
+}
+
+// An object that takes the place of another one is told of by two events, and what the other one keeps
+// counts once.
+func TestFeedTellsOfTwoObjects(t *testing.T) {
+	f, h := newFeed(t)
+	old, now := object("4"), object("6")
+	old.Parts, now.UID = []*string{new(strings.Repeat("x", 1000))}, "v"
+	f.Begin(snapshot(t, "5", old), false)
+	f.Change(lw.Delta[*plain]{Type: lw.Updated, New: now, ResourceVersion: "6"})
+	f.Progress("6")
+	if len(h.events) != 2 || h.bytes < 1000 || h.bytes > 1500 || h.events[0].new != nil || h.events[1].old != nil {
+		t.Errorf("%d events of %d bytes", len(h.events), h.bytes)
+	}
+}
+
+// A page knows in which era its state was: after a new beginning the same version is another one.
+func TestPageOfAnEra(t *testing.T) {
+	s := newServed(New(nil), &resource{name: "things"}, HistoryLimits{})
+	f, err := s.newFilter("", metav1.ListOptions{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &request{served: s}
+	for era := 1; era < 4; era++ {
+		s.begin(order.List[*item]{}, 5, true)
+		if p, err := q.page(f, moment{}); err != nil || p.era != era || !p.whole {
+			t.Errorf("in era %d: %+v, %v", era, p, err)
+		}
 	}
 }
 

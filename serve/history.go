@@ -309,7 +309,7 @@ func (h *history) at(version uint64) (order.List[*item], error) {
 		defer h.mu.Unlock()
 		return h.past[p].state.Copy(), nil
 	}
-	state, later, era := h.state.Copy(), slices.Clone(h.events[i:]), h.era
+	state, later := h.state.Copy(), slices.Clone(h.events[i:])
 	h.mu.Unlock()
 
 	// Undoing many events takes a while, and the list and the events are this goroutine's own.
@@ -320,15 +320,22 @@ func (h *history) at(version uint64) (order.List[*item], error) {
 			state.Set(e.old.path, e.old)
 		}
 	}
+	h.remember(position, state.Copy())
+	return state, nil
+}
+
+// remember keeps the state before the event at position, unless that is gone meanwhile: then nobody
+// may ask for it.
+func (h *history) remember(position uint64, state order.List[*item]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.era == era && position >= h.dropped {
-		if len(h.past) == maxPast {
-			h.past = slices.Delete(h.past, 0, 1)
-		}
-		h.past = append(h.past, pastState{position, state.Copy()})
+	if position < h.dropped {
+		return
 	}
-	return state, nil
+	if len(h.past) == maxPast {
+		h.past = slices.Delete(h.past, 0, 1)
+	}
+	h.past = append(h.past, pastState{position, state})
 }
 
 // waitFor waits until everything up to version is here, at most for patience. The error is a

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"testing"
@@ -63,4 +64,76 @@ func TestSilentServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that is asked whether it has come to a version since it was restored, and does not answer,
+// is waited for as long.
+func TestSilentServerAfterARestore(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		for n := range 8 {
+			put(t, m.Create, strings.Repeat("b", n+1), n)
+		}
+		src := &stuckSource{Source: m}
+		b.relay(src, widgets)
+		before := m.ResourceVersion()
+		if err := m.Rewind("3"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		src.now.Store(true)
+		for _, query := range []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="} {
+			began := time.Now()
+			code, body := b.do("GET", path+query+before, "")
+			if took := time.Since(began); code != http.StatusGatewayTimeout || took != 3*time.Second {
+				t.Errorf("%s: %d after %v: %s", query, code, took, body)
+			}
+		}
+	})
+}
+
+// Only who goes on with a list whose state is gone is told how to go on.
+func TestExpiredLists(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
+		b.memory(m, widgets)
+		_, page := b.do("GET", path+"?limit=1", "")
+		_, token, _ := strings.Cut(page, `"continue":"`)
+		token, _, _ = strings.Cut(token, `"`)
+		before := m.ResourceVersion()
+		put(t, m.Create, "c", 1)
+		synctest.Wait()
+		m.Compact()
+		for query, want := range map[string]bool{"resourceVersionMatch=Exact&resourceVersion=" + before: false, "continue=" + url.QueryEscape(token): true} {
+			code, body := b.do("GET", path+"?"+query, "")
+			if code != http.StatusGone || strings.Contains(body, `"continue":"`) != want {
+				t.Errorf("%s: %d %s", query, code, body)
+			}
+		}
+	})
+}
+
+// A connection on which a list was answered has no deadline after it.
+func TestAfterAList(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+		for _, accept := range []string{"application/json", asTable} {
+			b.do("GET", path, "", "Accept", accept)
+			time.Sleep(time.Minute) // twice Limits.WriteTimeout
+			conns := 0
+			ctx := httptrace.WithClientTrace(b.ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { conns++ }})
+			req, err := http.NewRequestWithContext(ctx, "GET", "http://server"+oneWidget, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := b.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK || conns != 1 {
+				t.Errorf("%s: %s on %d connections", accept, resp.Status, conns)
+			}
+		}
+	})
 }

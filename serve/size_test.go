@@ -1,13 +1,16 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +65,7 @@ func TestSizeOf(t *testing.T) {
 		"numbers":         {&struct{ N []int64 }{make([]int64, large/8)}, 1},
 		"an array":        {&struct{ A [3]string }{[3]string{text, "", text}}, 2},
 		"a map":           {&struct{ M map[string]*node }{map[string]*node{text: nil}}, 1},
+		"values of a map": {&struct{ M map[int]*string }{map[int]*string{1: &text, 2: new(text + "y")}}, 2},
 		"embedded":        {&struct{ embedded }{embedded{text}}, 1},
 		"not exported":    {&struct{ a, b any }{text, text}, 0},
 		"not encoded": {&struct {
@@ -224,8 +228,10 @@ func TestPastStatesAreDropped(t *testing.T) {
 			}
 		}
 	}
-	if len(h.past) == 0 {
-		t.Error("no state is kept")
+	kept := len(h.past)
+	h.remember(h.dropped-1, order.List[*item]{}) // which was dropped while it was made
+	if kept == 0 || len(h.past) != kept {
+		t.Errorf("%d states are kept, then %d", kept, len(h.past))
 	}
 }
 
@@ -262,4 +268,36 @@ func TestWatchKeepsNothing(t *testing.T) {
 	if g.begin(d); g.buf != nil {
 		t.Error("a large buffer is kept")
 	}
+}
+
+// A watch over net/http that waits keeps no event that the history has dropped.
+func TestWatchThatWaitsKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w, out := testWatcher(t, time.Hour)
+		f, err := listopts.NewFilter("", metav1.ListOptions{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.filter = &filter{f, s.resource, nil}
+		sent := 0
+		out.put = func(frame) error { sent++; return nil }
+		out.flush = func() error { return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.run(ctx, out, initialEvents{}) }()
+		i := testItem("n/a", 3)
+		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
+		e := &event{version: 3, new: i}
+		kept := weak.Make(e)
+		s.commit([]*event{e}, 3)
+		synctest.Wait()
+		s.limits.Bytes = 1
+		s.grew(e, 1) // drops it, and wakes nobody
+		runtime.GC()
+		if sent == 0 || kept.Value() != nil {
+			t.Errorf("%d events are sent, and the first one is kept", sent)
+		}
+		cancel()
+		<-ended
+	})
 }
