@@ -166,6 +166,25 @@ func TestAnotherUID(t *testing.T) {
 	}
 }
 
+// A failure of the program's own functions is reported once for all watches that wanted the event, and
+// says what it is of.
+func TestFailuresAreReported(t *testing.T) {
+	var reported []string
+	r := widgets
+	r.Encode = func(w *Widget) ([]byte, error) { return nil, errors.New("no encoding") }
+	inBubble(t, serve.Options{OnError: func(err error) { reported = append(reported, err.Error()) }}, func(b *bubble) {
+		m := lw.NewMemory[*Widget]()
+		b.memory(m, r)
+		one, two := b.watch("resourceVersion=1"), b.watch("resourceVersion=1")
+		put(t, m.Create, "a", 1)
+		one.want(t, "ERROR 500", "END")
+		two.want(t, "ERROR 500", "END")
+		if len(reported) != 1 || !strings.Contains(reported[0], "widgets") || !strings.Contains(reported[0], "n/a") || !strings.Contains(reported[0], "no encoding") {
+			t.Errorf("reported: %q", reported)
+		}
+	})
+}
+
 // The error of an encoding is the program's own, also where the versions are made here.
 func TestEncodeOfDerivedFails(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {

@@ -1,11 +1,15 @@
 package serve_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -109,11 +113,40 @@ func TestCleanEndOverTLS(t *testing.T) {
 		return serve.ServeMemory(ctx, h, lw.NewMemory[*Widget](), widgets)
 	})
 	defer run.stop()
-	c := dial(t, run.srv, "resourceVersion=1").(*tls.Conn)
+	under, err := net.Dial("tcp", run.srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw bytes.Buffer
+	config := run.srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName, config.MaxVersion = "example.com", tls.VersionTLS12 // whose alerts can be seen
+	c := tls.Client(&copied{under, &raw}, config)
 	defer c.Close()
+	if _, err := fmt.Fprintf(c, "GET %s?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n\r\n", path); err != nil {
+		t.Fatal(err)
+	}
 	if data, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(data), "0\r\n\r\n") {
 		t.Errorf("%v: %q", err, data)
 	}
+	last := byte(0) // the type of the last record
+	for data := raw.Bytes(); len(data) >= 5; {
+		last, data = data[0], data[min(len(data), 5+int(binary.BigEndian.Uint16(data[3:]))):]
+	}
+	if alert := byte(21); last != alert {
+		t.Errorf("the last record is of the type %d, want %d", last, alert)
+	}
+}
+
+// A copied is a connection that copies what is read.
+type copied struct {
+	net.Conn
+	to *bytes.Buffer
+}
+
+func (c *copied) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.to.Write(b[:n])
+	return n, err
 }
 
 // A client that goes while the informer's server does not answer is forwarded to nobody.

@@ -149,9 +149,9 @@ func TestClusterScope(t *testing.T) {
 			t.Errorf("it is %+v", w)
 		}
 	})
-	// And one with a namespace is not found without it.
+	// And one with a namespace is not found without it, nor one that should have one.
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(lw.Key{Namespace: "other", Name: "b"}, 1)), widgets)
+		b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(lw.Key{Name: "a"}, 1), newWidget(lw.Key{Namespace: "other", Name: "b"}, 1)), widgets)
 		for at, want := range map[string]int{path + "/a": 404, oneWidget: 200, strings.Replace(oneWidget, "/n/", "/other/", 1): 404} {
 			if code, answer := b.do("GET", at, ""); code != want {
 				t.Errorf("%s: %d, want %d: %s", at, code, want, answer)
