@@ -186,11 +186,18 @@ func (f *fake) collection(progress time.Duration) *etcd.Collection[*item] {
 	return collection(f.t, f, &etcd.Options[*item]{Progress: progress})
 }
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	t.Cleanup(cancel)
+var errOver = errors.New("the time of the test is over")
+
+// lasts returns a context that ends after d, with errOver. It has no deadline: of that the server
+// would know too, and either side may be first.
+func lasts(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	timer := time.AfterFunc(d, func() { cancel(errOver) })
+	t.Cleanup(func() { timer.Stop(); cancel(nil) })
 	return ctx
 }
+
+func within(t testing.TB) context.Context { return lasts(t, time.Hour) }
 
 // told is an event in one line.
 func told(ev lw.WatchEvent[*item]) string {
@@ -211,9 +218,7 @@ func told(ev lw.WatchEvent[*item]) string {
 func (f *fake) watch(c *etcd.Collection[*item], opts metav1.ListOptions, n int) ([]string, error) {
 	f.t.Helper()
 	var got []string
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Hour)
-	defer cancel()
-	err := c.Watch(ctx, opts, func(ev lw.WatchEvent[*item]) error {
+	err := c.Watch(within(f.t), opts, func(ev lw.WatchEvent[*item]) error {
 		if got = append(got, told(ev)); len(got) == n {
 			return errEnough
 		}

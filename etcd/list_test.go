@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,6 +78,43 @@ type unlabeled struct {
 	lw.Meta `json:"metadata"`
 }
 
+// TestOddKeys: a key of another shape is an error of an object that has a name, in a list and in a
+// watch.
+func TestOddKeys(t *testing.T) {
+	for scoped, want := range map[bool][]string{
+		false: {"//w/*", "//x*", "/alone*", "/a/*", "/a/b/c*", "a/b"},
+		true:  {"//w/*", "//x*", "/alone", "/a/*", "/a/b/c*", "/a/b*"},
+	} {
+		bubble(t, func(t *testing.T, f *fake) {
+			c := collection(t, f, &etcd.Options[*item]{ClusterScoped: scoped})
+			begin := f.write("x/x", "")
+			for _, key := range []string{"", "/x", "alone", "a/", "a/b/c", "a/b"} {
+				f.write(key, `{}`)
+			}
+			listed, _, err := f.list(c, metav1.ListOptions{})
+			slices.Sort(listed)
+			var seen []string
+			ended := c.Watch(within(t), metav1.ListOptions{ResourceVersion: begin}, func(ev lw.WatchEvent[*item]) error {
+				seen = append(seen, nameOf(ev.Object, ev.Err))
+				if name := strings.TrimSuffix(seen[len(seen)-1], "*"); name != ev.Key().String() {
+					t.Errorf("the event of %s is of %s", name, ev.Key())
+				}
+				if len(seen) == len(want) {
+					return errEnough
+				}
+				return nil
+			})
+			if diff := cmp.Diff(want, seen); diff != "" || ended != errEnough {
+				t.Errorf("the watch: %v (-want +got):\n%s", ended, diff)
+			}
+			sorted := slices.Sorted(slices.Values(want))
+			if diff := cmp.Diff(sorted, listed); diff != "" || err != nil {
+				t.Errorf("the list: %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 // TestListErrors: what is no list, and lists that end early.
 func TestListErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
@@ -142,6 +181,8 @@ func TestPages(t *testing.T) {
 				[]string{"/w/ to /w0 limit 2", "/w/ns/b\x00 to /w0 limit 2 at 2", "/w/ns/d\x00 to /w0 limit 2 at 2"}},
 			{metav1.ListOptions{Limit: 1, FieldSelector: "metadata.name!=b"}, []string{"[ns/a]", "[ns/c*]", "[ns/d]", "[other/a]"},
 				[]string{"/w/ to /w0 limit 1", "/w/ns/a\x00 to /w0 limit 1 at 2", "/w/ns/b\x00 to /w0 limit 1 at 2", "/w/ns/c\x00 to /w0 limit 1 at 2", "/w/ns/d\x00 to /w0 limit 1 at 2"}},
+			{metav1.ListOptions{Limit: 2, FieldSelector: "metadata.namespace=ns,metadata.name!=b"}, []string{"[ns/a ns/c*]", "[ns/d]"},
+				[]string{"/w/ns/ to /w/ns0 limit 2", "/w/ns/b\x00 to /w/ns0 limit 2 at 2", "/w/ns/c\x00 to /w/ns0 limit 2 at 2"}},
 			{metav1.ListOptions{Limit: 1, LabelSelector: "!on"}, []string{"[ns/a]", "[ns/b]", "[ns/c*]", "[ns/d]", "[other/a]"},
 				[]string{"/w/ to /w0 limit 1", "/w/ns/a\x00 to /w0 limit 1 at 2", "/w/ns/b\x00 to /w0 limit 1 at 2", "/w/ns/c\x00 to /w0 limit 1 at 2", "/w/ns/d\x00 to /w0 limit 1 at 2"}},
 			{metav1.ListOptions{Limit: 1, FieldSelector: "metadata.namespace=ns,metadata.name=b"}, []string{"[ns/b]"}, []string{"/w/ns/b limit 1"}},

@@ -265,16 +265,14 @@ func TestSilence(t *testing.T) {
 		bubble(t, func(t *testing.T, f *fake) {
 			var asked []time.Duration
 			f.script(at50, asks(&asked, tt.answers))
-			ctx, cancel := context.WithTimeout(t.Context(), 101*time.Second)
-			defer cancel()
 			begun := time.Now()
-			err := f.collection(every).Watch(ctx, metav1.ListOptions{ResourceVersion: "50"}, nil)
+			err := f.collection(every).Watch(lasts(t, 101*time.Second), metav1.ListOptions{ResourceVersion: "50"}, nil)
 			ended := time.Since(begun)
 			if diff := cmp.Diff(tt.asked, asked); diff != "" {
 				t.Errorf("%s is asked after (-want +got):\n%s", tt.name, diff)
 			}
 			if tt.ends == 0 {
-				if !errors.Is(err, context.DeadlineExceeded) {
+				if !errors.Is(err, errOver) {
 					t.Errorf("%s: %v after %v", tt.name, err, ended)
 				}
 			} else if !network(err) || errors.Is(err, context.Canceled) || ended != tt.ends*time.Second {
@@ -288,13 +286,11 @@ func TestSilence(t *testing.T) {
 			var asked []time.Duration
 			return asks(&asked, func(int) bool { return true })(create, s)
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		err := f.collection(every).Watch(ctx, metav1.ListOptions{ResourceVersion: "50"}, func(lw.WatchEvent[*item]) error {
+		err := f.collection(every).Watch(lasts(t, 5*time.Minute), metav1.ListOptions{ResourceVersion: "50"}, func(lw.WatchEvent[*item]) error {
 			time.Sleep(3 * time.Minute)
 			return nil
 		})
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, errOver) {
 			t.Errorf("an event takes three minutes: %v", err)
 		}
 	})
@@ -315,11 +311,9 @@ func TestIdle(t *testing.T) {
 		position := f.write("ns/a", `{}`, "ns/b", `{}`)
 		day := int64(24 * 60 * 60)
 		opts := metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true, TimeoutSeconds: &day}
-		ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
-		defer cancel()
 		time.AfterFunc(12*time.Hour, func() { f.write("ns/a", "") })
 		var got []string
-		err := f.collection(0).Watch(ctx, opts, func(ev lw.WatchEvent[*item]) error { got = append(got, told(ev)); return nil })
+		err := f.collection(0).Watch(lasts(t, 48*time.Hour), opts, func(ev lw.WatchEvent[*item]) error { got = append(got, told(ev)); return nil })
 		if want := []string{"DELETED ns/a 3"}; err != nil || !cmp.Equal(want, got) {
 			t.Errorf("%v, %v", got, err)
 		}
@@ -483,10 +477,8 @@ func TestTimeout(t *testing.T) {
 		c := f.collection(time.Minute)
 		position := f.write("ns/a", `{}`)
 		watch := func(version string, seconds int64, yield func(lw.WatchEvent[*item]) error) (time.Duration, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-			defer cancel()
 			begun := time.Now()
-			err := c.Watch(ctx, metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds}, yield)
+			err := c.Watch(lasts(t, 10*time.Minute), metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds}, yield)
 			return time.Since(begun).Truncate(time.Second), err
 		}
 		late := func(err error) func(lw.WatchEvent[*item]) error {
@@ -505,8 +497,8 @@ func TestTimeout(t *testing.T) {
 			{"an event of a list fails", "", 30, late(errEnough), time.Minute, errEnough},
 			{"an event fails", "1", 30, late(errEnough), time.Minute, errEnough},
 			{"an event is handled, then", "1", 30, late(nil), time.Minute, nil},
-			{"no time is no bound", position, 0, nil, 10 * time.Minute, context.DeadlineExceeded},
-			{"very long", position, 1 << 60, nil, 10 * time.Minute, context.DeadlineExceeded},
+			{"no time is no bound", position, 0, nil, 10 * time.Minute, errOver},
+			{"very long", position, 1 << 60, nil, 10 * time.Minute, errOver},
 		} {
 			if took, err := watch(tt.version, tt.seconds, tt.yield); took != tt.took || !errors.Is(err, tt.want) {
 				t.Errorf("%s: %v after %v", tt.name, err, took)
