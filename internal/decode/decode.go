@@ -138,6 +138,8 @@ type Decoder struct {
 	lend    func(namespace, name string) any
 	last    lastVersion
 	listing bool
+	// generateName is that of the last object; see isKin.
+	generateName string
 	// spare is zero memory for the next object and its notes; no address: there is none.
 	spare pointer
 

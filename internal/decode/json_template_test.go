@@ -392,6 +392,17 @@ func TestTemplatesAreBounded(t *testing.T) {
 	}
 }
 
+// Where the memory of all templates is used up, none is added.
+func TestTemplatesWithoutRoom(t *testing.T) {
+	d := newTemplater(t)
+	specOf(t, d)
+	d.templateBytes = maxTemplateBytes - 10
+	checkSame(t, d, spec(bigSpec))
+	if ts := specOf(t, d); len(ts.all) != 0 || d.templateBytes != maxTemplateBytes-10 {
+		t.Errorf("%d templates, %d bytes", len(ts.all), d.templateBytes)
+	}
+}
+
 // A program has a bounded number of types of blocks, which it keeps for ever.
 func TestShapesAreBounded(t *testing.T) {
 	was := maps.Clone(shapes)

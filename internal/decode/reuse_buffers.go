@@ -17,6 +17,7 @@ const (
 // working memory that has grown too large. It leaves the rest for the next object. Stacks of usual
 // size are not cleared here: whoever uses places clears them.
 func (d *Decoder) releaseScratch() {
+	d.noteKin()
 	d.last = lastVersion{}
 	if cap(d.pairStack) > maxKeptStack {
 		d.pairStack = nil
@@ -57,6 +58,7 @@ func (d *Decoder) await() {
 		d.ahead[i] = skipPattern{}
 	}
 	d.maps.seen = nil
+	d.generateName = ""
 	d.templates, d.templateBytes, d.changes, d.grown = nil, 0, nil, nil
 	d.pairStack, d.stringStack, d.p.scratch = nil, nil, nil
 }

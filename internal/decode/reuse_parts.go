@@ -42,8 +42,9 @@ type partLayout struct {
 	rest []partField
 	// meta says that the objects have an ObjectMeta.
 	meta bool
-	// name, namespace, uid and version are the offsets of these fields of the ObjectMeta.
-	name, namespace, uid, version uintptr
+	// name, namespace, uid, version and generateName are the offsets of these fields of the
+	// ObjectMeta.
+	name, namespace, uid, version, generateName uintptr
 }
 
 // A partField is a field of an object, or of its ObjectMeta if meta is true.
@@ -140,6 +141,8 @@ func (l *partLayout) addMeta(offset uintptr, add func(partField)) {
 			l.uid = at
 		case "resourceVersion":
 			l.version = at
+		case "generateName":
+			l.generateName = at
 		}
 	}
 }

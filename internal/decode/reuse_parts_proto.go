@@ -13,21 +13,9 @@ const saltMessage = 1
 // one field. share says that it shares memory.
 func (l *partLayout) messagePart(i int, tag string, inner wireDecoder, share bool) wireDecoder {
 	run := l.parts[i].typ.Kind() != reflect.Struct
-	part := &partDecoder{typ: l.parts[i].typ}
-	if run {
-		part.tag = tag
-	}
-	// A decoder that shares equal parts, or that makes a template, consumes the run at once, any other
-	// one field after the other.
-	part.decode = func(d *Decoder, w *wire, p pointer) error {
-		for {
-			if err := inner(d, w, wireBytes, p); err != nil || !run || !hasTag(w.data[w.pos:], tag) {
-				return err
-			}
-			w.pos += len(tag)
-		}
-	}
-	copies := !share && part.typ.Kind() != reflect.Map
+	part := &partDecoder{typ: l.parts[i].typ, decode: func(d *Decoder, w *wire, p pointer) error { return inner(d, w, wireBytes, p) }}
+	// A run is decoded as quickly as it is compared.
+	copies := !share && !run
 	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		if d.lend == nil {
 			return inner(d, w, typ, p)
@@ -57,8 +45,16 @@ func (l *partLayout) messagePart(i int, tag string, inner wireDecoder, share boo
 			ts = d.templatesOf(i)
 		}
 		if ts == nil || !ts.decode(d, w, part, p) {
-			if err := part.decode(d, w, p); err != nil {
-				return err
+			// A decoder that shares equal parts consumes the run at once, any other one field after the
+			// other.
+			for {
+				if err := inner(d, w, typ, p); err != nil {
+					return err
+				}
+				if !run || !hasTag(w.data[w.pos:], tag) {
+					break
+				}
+				w.pos += len(tag)
 			}
 		}
 		raw := w.data[start:w.pos]

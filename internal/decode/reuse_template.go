@@ -199,7 +199,7 @@ const (
 	// maxTemplateBytes is how many bytes all templates of a Decoder have.
 	maxTemplateBytes = 256 << 10
 	// templateCost is how many objects a template must save the time of that it takes to make one.
-	templateCost = 8
+	templateCost = 32
 )
 
 // templatesOf returns the templates of part i, or nil if too few objects have come for any.
@@ -216,10 +216,8 @@ func (d *Decoder) templatesOf(i int) *templates {
 // A partDecoder decodes a part of type typ by templates.
 type partDecoder struct {
 	typ reflect.Type
-	// decode decodes a whole part without templates, from w or from JSON.
+	// decode decodes the part without templates, from w or from JSON.
 	decode func(d *Decoder, w *wire, p pointer) error
-	// tag is that of a part that is a run of fields in protobuf.
-	tag string
 }
 
 // decode decodes the value that is next into the part at p, which is zero, if it fits a template or
@@ -238,7 +236,6 @@ func (ts *templates) decode(d *Decoder, w *wire, part *partDecoder, p pointer) b
 			end, ok = t.matchJSON(d)
 		default:
 			end, ok = t.matchWire(d, w)
-			ok = ok && (part.tag == "" || !hasTag(w.data[end:], part.tag))
 		}
 		if !ok {
 			continue
