@@ -30,6 +30,9 @@ func TestStatusSubresource(t *testing.T) {
 			if diff := cmp.Diff(c.want, b.sendTo(c.method, sites+c.path, c.body)); diff != "" {
 				b.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.body, diff)
 			}
+			if got := b.named(sites + "?labelSelector=l%3D1"); got != "" {
+				b.Errorf("%s %s has written the labels", c.method, c.path)
+			}
 			// The selector sees what is stored.
 			want := ""
 			if c.ready != "" {

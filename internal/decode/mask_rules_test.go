@@ -338,6 +338,26 @@ func TestProtobufOfMasks(t *testing.T) {
 	}
 }
 
+// An ownMeta decodes itself.
+type ownMeta struct{ Raw string }
+
+func (m *ownMeta) UnmarshalJSON(data []byte) error {
+	m.Raw = string(data)
+	return nil
+}
+
+// Metadata that decode themselves identify the object, so they are kept whole with any mask.
+func TestOnlyOfOwnMetadata(t *testing.T) {
+	type owned struct {
+		Metadata ownMeta `json:"metadata"`
+		Spec     string  `json:"spec"`
+	}
+	got := mustDecode[*owned](t, newDecoder[*owned](t, Options{Only: []string{}}), []byte(`{"metadata":{"name":"a"},"spec":"x"}`))
+	if diff := cmp.Diff(&owned{Metadata: ownMeta{`{"name":"a"}`}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // What is kept of a part of an object is what a decoder keeps of it: below a map the rest of a path is
 // one key, and in an object without a type it may be that, or names behind names.
 func TestKept(t *testing.T) {

@@ -204,6 +204,23 @@ func TestDecoderKeepsFewNames(t *testing.T) {
 	}
 }
 
+// A decoder that waits for the next object keeps nothing of the last one, with a mask or without.
+func TestDecoderKeepsNoValue(t *testing.T) {
+	for _, only := range [][]string{nil, {"spec.text", "spec.list.text"}} {
+		d := newDecoder[*unstructured.Unstructured](t, Options{Only: only})
+		before := heapNow()
+		text := strings.Repeat("text", 1<<20)
+		list := fmt.Sprintf(`{"kind":"KList","items":[{"kind":"K","metadata":{"name":"n"},"spec":{"text":"%s","list":["%s",{"text":["%s"]}]}}]}`, text, text, text)
+		if _, err := d.List(strings.NewReader(list), JSON, func(o Object) error { return o.Err }); err != nil {
+			t.Fatal(err)
+		}
+		if after := heapNow(); after > before+1<<20 {
+			t.Errorf("only %q: an object that nobody has has left %d bytes", only, after-before)
+		}
+		runtime.KeepAlive(d)
+	}
+}
+
 // heapNow returns how many bytes are in use.
 func heapNow() uint64 {
 	runtime.GC()

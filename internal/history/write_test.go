@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"testing"
 	"weak"
 
@@ -285,10 +286,6 @@ func TestHistoryForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		forget(line, c)
-		now, err := c.StateAt(c.Version())
-		if err != nil {
-			t.Fatal(err)
-		}
 		runtime.GC()
 		kept := 0
 		for _, w := range all {
@@ -296,9 +293,76 @@ func TestHistoryForgets(t *testing.T) {
 				kept++
 			}
 		}
-		if kept != len(now) {
-			t.Errorf("%s: %d objects are kept, and %d are there", name, kept, len(now))
+		now, err := c.StateAt(c.Version())
+		if err != nil || kept != len(now) {
+			t.Errorf("%s: %d objects are kept, and %d are there, %v", name, kept, len(now), err)
 		}
 		runtime.KeepAlive(c)
 	}
+}
+
+// What Changes has returned stays, whatever becomes of the history. A line without collections has its
+// first version, too.
+func TestChangesStay(t *testing.T) {
+	line := NewLine()
+	c := NewCollection(line, Options[string]{})
+	create(t, c, "a", "old")
+	update(t, c, "a", "new")
+	got, err := c.Changes(1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(got)
+	if err := line.Rewind(1); err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, "b", "another")
+	if diff := gocmp.Diff(want, got); diff != "" || len(got) != 2 {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	empty := NewLine()
+	if err := empty.Rewind(0); err != nil || empty.Version() != 1 {
+		t.Errorf("version %d, %v", empty.Version(), err)
+	}
+}
+
+// No UID comes twice, whichever way the objects are made.
+func TestUIDsDiffer(t *testing.T) {
+	line := NewLine()
+	c := NewCollection(line, Options[string]{})
+	seen := map[types.UID]string{}
+	note := func(names ...string) {
+		for _, name := range names {
+			obj, err := c.Get(types.NamespacedName{Namespace: "ns", Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if by, twice := seen[obj.UID]; twice || obj.UID == "" {
+				t.Errorf("%s has the UID %q of %q", name, obj.UID, by)
+			}
+			seen[obj.UID] = name
+		}
+	}
+	together := func(names ...string) {
+		var writes []Write[string]
+		for _, name := range names {
+			writes = append(writes, Write[string]{Object: thing(name, "")})
+		}
+		if _, err := c.Transact(writes...); err != nil {
+			t.Fatal(err)
+		}
+		note(names...)
+	}
+	create(t, c, "a", "")
+	note("a")
+	together("b", "c")
+	remove(t, c, "b")
+	together("b", "d")
+	if err := line.Rewind(2); err != nil {
+		t.Fatal(err)
+	}
+	together("b", "c", "d")
+	remove(t, c, "a")
+	create(t, c, "a", "")
+	note("a")
 }
