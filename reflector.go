@@ -62,7 +62,7 @@ type Reflector[T Identified] struct {
 	confirmed time.Time
 	// distrust says that an event was not newer than the position, and that no newer version has
 	// come since. A server that gives one version to every state does so: what it lists is compared
-	// whole, and each watch is followed by a list.
+	// whole.
 	distrust bool
 	denials  int       // how often in a row the server refused to say its version
 	askNext  time.Time // when it is asked again, at the earliest

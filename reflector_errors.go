@@ -239,6 +239,16 @@ func (e *watchRefusedError) Error() string {
 
 func (e *watchRefusedError) Unwrap() error { return e.err }
 
+// A finalError is an [ErrPermanent] that has ended Run. Other failures have the same texts, and are
+// retried.
+type finalError struct{ err error }
+
+func (e *finalError) Error() string {
+	return fmt.Sprintf("%v (no retry can help, so Run has ended)", e.err)
+}
+
+func (e *finalError) Unwrap() error { return e.err }
+
 // retryAfter returns the pause that the server asked for, at most maxRetryAfter; 0 if it asked for
 // none.
 func retryAfter(err error) time.Duration {

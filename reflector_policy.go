@@ -87,8 +87,9 @@ func decide(o outcome, failures int) verdict {
 		// progress, it did not help, and the next one waits.
 		return verdict{relist: true, failed: true, wait: o.relistDidNotHelp}
 	case o.refused:
-		// A right that is missing, or a proxy that has no watches. The lists go on without.
-		return verdict{verify: true, failed: true, wait: true, relist: true}
+		// A right that is missing, or a proxy that has no watches. If that lasts, the lists go on
+		// without.
+		return verdict{verify: true, failed: true, wait: true, relist: failures+1 >= relistAfter}
 	case isStatus(o.err):
 		// The server refused the watch. If it is only busy, neither the position nor the server is
 		// in doubt.
@@ -209,10 +210,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	if o.err != nil && !isOwnEnd(o.err) {
 		r.confirmed = time.Time{}
 	}
-	if o.op == opWatch {
-		r.distrust = r.distrust || isOutOfOrder(o.err)
-		v.relist = v.relist || r.distrust
-	}
+	r.distrust = r.distrust || isOutOfOrder(o.err)
 	r.rewound = r.rewound || errors.Is(o.err, ErrRewound)
 	if v.relist {
 		r.wantList(causeOfList(o))
@@ -270,7 +268,7 @@ func (r *Reflector[T]) wantList(cause listCause) {
 func (r *Reflector[T]) giveUp(o outcome) error {
 	r.failures++
 	r.recorder.requestFailed()
-	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
+	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: &finalError{o.err}}
 	r.recorder.fail(r.failures, err)
 	r.opts.OnError(err)
 	return err
