@@ -178,13 +178,18 @@ func TestCloseReturns(t *testing.T) {
 	})
 	inBubble(t, serve.Options{}, func(b *bubble) { // a wait alone is over at once
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+		answered := make(chan int, 1)
 		go func() {
-			_, _ = b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
+			code, _ := b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
+			answered <- code
 		}()
 		synctest.Wait()
 		began := time.Now()
 		if err := b.h.Close(); err != nil || time.Since(began) > 0 {
 			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if code := <-answered; code != http.StatusTooManyRequests {
+			t.Errorf("the watch: %d", code)
 		}
 	})
 }
