@@ -102,7 +102,7 @@ func TestCompressedAtOnce(t *testing.T) {
 				return
 			}
 			got, err := io.ReadAll(z)
-			if err != nil || !bytes.Equal(got, want) || length != w.Result().Header.Get("Content-Length") {
+			if says := w.Result().Header.Get("Content-Length"); err != nil || !bytes.Equal(got, want) || says != length && (says != "" || a.accept != asTable) {
 				t.Errorf("%s as %s: %v: %d bytes of %s compressed, want %d: %.200q", a.query, a.accept, err, len(got), length, len(want), body[:10])
 			}
 		})
