@@ -187,11 +187,6 @@ func TestEndWhileAWatchEncodes(t *testing.T) {
 				t.Errorf("a watch of what ends: %s", got)
 			}
 		}
-		for range 2 {
-			if code, body := b.do("GET", "/api/v1/others?watch=1&resourceVersion=0&timeoutSeconds=1", ""); code != http.StatusOK {
-				t.Errorf("a watch of another collection: %d %s", code, body)
-			}
-		}
 		select {
 		case err := <-ended:
 			t.Fatalf("Serve has returned while a watch encodes: %v", err)
@@ -202,6 +197,11 @@ func TestEndWhileAWatchEncodes(t *testing.T) {
 			t.Errorf("Serve: %v", err)
 		}
 		w.want(t, "ADDED a 2", "END")
+		for range 2 {
+			if code, body := b.do("GET", "/api/v1/others?watch=1&resourceVersion=0&timeoutSeconds=1", ""); code != http.StatusOK {
+				t.Errorf("a watch of another collection: %d %s", code, body)
+			}
+		}
 		// The name is free again.
 		if code, _ := b.do("GET", path, ""); code != http.StatusNotFound {
 			t.Errorf("what is not served any more has the code %d", code)
