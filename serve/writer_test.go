@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,15 +27,19 @@ import (
 // connection. Without a deadline it takes nothing for ever.
 type slowWriter struct {
 	*httptest.ResponseRecorder
-	takes    int
+	takes int
+	moved chan struct{} // closed when the deadline is one that is past
+
+	mu       sync.Mutex // guards deadline
 	deadline time.Time
-	moved    chan struct{} // closed when the deadline is moved
 }
 
 var errDeadline = errors.New("the deadline is past")
 
 func (w *slowWriter) SetWriteDeadline(t time.Time) error {
+	w.mu.Lock()
 	w.deadline = t
+	w.mu.Unlock()
 	select {
 	case <-w.moved:
 	default:
@@ -49,8 +54,11 @@ func (w *slowWriter) Write(data []byte) (int, error) {
 	if w.takes -= len(data); w.takes >= 0 {
 		return w.ResponseRecorder.Write(data)
 	}
-	if !w.deadline.IsZero() {
-		time.Sleep(time.Until(w.deadline))
+	w.mu.Lock()
+	deadline := w.deadline
+	w.mu.Unlock()
+	if !deadline.IsZero() {
+		time.Sleep(time.Until(deadline))
 		return 0, errDeadline
 	}
 	<-w.moved
