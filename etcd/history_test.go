@@ -250,6 +250,15 @@ func TestHistory(t *testing.T) {
 			}
 			return at
 		}, false},
+		{"the one key that is selected is another", func(s *server) string {
+			s.write("ns/a", "1")
+			s.write("ns/b", "1")
+			at := s.sees(all).ResourceVersion
+			s.Restore(s.one)
+			s.write("ns/a", "2")
+			s.write("ns/b", "1")
+			return at + " of ns/a"
+		}, true},
 		{"a selected key is as it was", func(s *server) string {
 			s.write("ns/a", "1")
 			s.write("other/a", "1")
@@ -271,7 +280,11 @@ func TestHistory(t *testing.T) {
 					s.one = f.Save()
 					position, opts := tt.do(s), all
 					if at, namespace, ok := strings.Cut(position, " of "); ok {
+						namespace, name, one := strings.Cut(namespace, "/")
 						position, opts.FieldSelector = at, "metadata.namespace="+namespace
+						if one {
+							opts.FieldSelector += ",metadata.name=" + name
+						}
 					}
 					f.write("later/x", "1")
 					got, err := s.follows(position, opts, nil)
