@@ -58,7 +58,7 @@ func TestBadInput(t *testing.T) {
 		},
 		"a watch is forbidden": {
 			lists: []reply{good}, watches: []stream{{err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, forever()},
-			errs: []string{`watch: widgets.example.com is forbidden: no role`},
+			errs: []string{`watch: the list is answered, but the watch is refused, so that only lists show changes: widgets.example.com is forbidden: no role`},
 			log:  []string{"list limit 500", "watch 20", "watch 20", "list limit 1", "watch 20"}, want: a2,
 		},
 		"an object without a name in a list": {
