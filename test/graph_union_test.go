@@ -163,28 +163,6 @@ func TestUnionOfClusters(t *testing.T) {
 	})
 }
 
-// A union that is made with a member that never answers says so, and how to go on without it.
-func TestUnionOfAMemberThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		create(t, b.left, "a", 1)
-		hangs := lw.NewInformer[*Widget](&script{list: func() reply { return reply{hang: true} }}, &lw.Options{Name: "far", List: lw.ListPages})
-		start(t, hangs)
-		far, near := lw.Derive(b.g, hangs, sumOf), lw.Derive(b.g, b.l, sumOf)
-		waits, goesOn := lw.NewUnion[*sum](b.g, near, far), lw.NewUnion[*sum](b.g, near)
-		goesOn.Add(far)
-		b.start()
-		synctest.Wait()
-		if err := waits.WaitForSync(canceled(t)); err == nil || !containsAll(err.Error(), "waits for far", "Union.Add") {
-			t.Errorf("WaitForSync: %v", err)
-		}
-		if err := goesOn.WaitForSync(canceled(t)); err != nil {
-			t.Errorf("WaitForSync of a union to which it was added: %v", err)
-		}
-		mustShow(t, goesOn, "without it", map[string]int{"a": 1})
-	})
-}
-
 // What a member has deleted in the step in which it leaves is gone.
 func TestUnionMemberLeavesWithADeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
