@@ -376,3 +376,33 @@ func TestLongRequests(t *testing.T) {
 		}
 	}
 }
+
+// A list that was refused holds no turn of its client.
+func TestRefusedListsHoldNoTurn(t *testing.T) {
+	client := func(r *http.Request) string { return r.Header.Get("Client") }
+	inBubble(t, serve.Options{Client: client, Limits: serve.Limits{Lists: 1, ListsPerClient: 1}}, func(b *bubble) {
+		release := make(chan struct{})
+		r := widgets
+		r.Columns = []serve.Column[*Widget]{{Name: "Slow", Value: func(*Widget) serve.Cell { <-release; return serve.Text("") }}}
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
+		list := func(client string) <-chan int {
+			code := make(chan int, 1)
+			go func() {
+				c, _ := b.do("GET", path, "", "Client", client, "Accept", asTable)
+				code <- c
+			}()
+			synctest.Wait()
+			return code
+		}
+		slow, first := list("slow"), list("other")
+		time.Sleep(4 * time.Second)
+		second := list("other") // waits for the turn of the first
+		if code := <-first; code != http.StatusTooManyRequests {
+			t.Errorf("the first: %d", code)
+		}
+		close(release)
+		if a, b := <-slow, <-second; a != http.StatusOK || b != http.StatusOK {
+			t.Errorf("the slow one %d, the second %d", a, b)
+		}
+	})
+}
