@@ -123,6 +123,7 @@ func TestVerbs(t *testing.T) {
 			{"GET", in + "?fieldSelector=metadata.name=a", serve.Attributes{Verb: "list", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
 			{"GET", in + "?fieldSelector=metadata.name!=b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name!=b"}, 200, `"name":"a"`},
 			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "label selector"},
+			{"GET", in + "?fieldSelector=metadata.name=a&limit=x", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a"}, 400, "limit"},
 			// The old form of a watch. The authorizer is not told of its selectors.
 			{"GET", watch + "?resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n"}, 200, `{"type":"ADDED","object":{"kind":"Widget"`},
 			{"GET", "/apis/example.io/v1/watch/widgets?watch=false&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch"}, 200, `"ADDED"`},
