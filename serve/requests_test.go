@@ -123,6 +123,7 @@ func TestVerbs(t *testing.T) {
 			{"GET", in + "?fieldSelector=metadata.name=a", serve.Attributes{Verb: "list", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
 			{"GET", in + "?fieldSelector=metadata.name!=b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name!=b"}, 200, `"name":"a"`},
 			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "label selector"},
+			{"GET", in + "?fieldSelector=metadata.name=a&limit=x", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a"}, 400, "limit"},
 			// The old form of a watch. The authorizer is not told of its selectors.
 			{"GET", watch + "?resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n"}, 200, `{"type":"ADDED","object":{"kind":"Widget"`},
 			{"GET", "/apis/example.io/v1/watch/widgets?watch=false&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch"}, 200, `"ADDED"`},
@@ -375,4 +376,34 @@ func TestLongRequests(t *testing.T) {
 			t.Errorf("%s: %v allocations", tt.what, allocated)
 		}
 	}
+}
+
+// A list that was refused holds no turn of its client.
+func TestRefusedListsHoldNoTurn(t *testing.T) {
+	client := func(r *http.Request) string { return r.Header.Get("Client") }
+	inBubble(t, serve.Options{Client: client, Limits: serve.Limits{Lists: 1, ListsPerClient: 1}}, func(b *bubble) {
+		release := make(chan struct{})
+		r := widgets
+		r.Columns = []serve.Column[*Widget]{{Name: "Slow", Value: func(*Widget) serve.Cell { <-release; return serve.Text("") }}}
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
+		list := func(client string) <-chan int {
+			code := make(chan int, 1)
+			go func() {
+				c, _ := b.do("GET", path, "", "Client", client, "Accept", asTable)
+				code <- c
+			}()
+			synctest.Wait()
+			return code
+		}
+		slow, first := list("slow"), list("other")
+		time.Sleep(4 * time.Second)
+		second := list("other") // waits for the turn of the first
+		if code := <-first; code != http.StatusTooManyRequests {
+			t.Errorf("the first: %d", code)
+		}
+		close(release)
+		if a, b := <-slow, <-second; a != http.StatusOK || b != http.StatusOK {
+			t.Errorf("the slow one %d, the second %d", a, b)
+		}
+	})
 }
