@@ -18,8 +18,8 @@
 //	json_    one JSON value: its syntax, and the decoders of each sort of Go type
 //	proto_   one protobuf message: its fields, and the decoders of each sort of Go type
 //	cbor_    one CBOR item: its end, and its JSON
-//	reuse_   what one object leaves for the next: strings, shared values, memory, buffers; and what
-//	         the last version of an object leaves for the next one: its parts
+//	reuse_   what one object leaves for the next: strings, shared values, memory, buffers, templates;
+//	         and what the last version of an object leaves for the next one: its parts
 //	unsafe   the only file that imports package unsafe
 //
 // The other files do not depend on the encoding: decode.go is the public face, root.go the object
