@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -152,8 +153,10 @@ func TestWireTemplateSharesNothing(t *testing.T) {
 	d := newWireTemplater(t)
 	data := mustMarshal(t, largeCarp())
 	owner := map[uintptr]int{}
+	var all []*carp.Carp // no memory is used again
 	for i := range 2 * blocksFrom {
 		c := checkCarp(t, d, data)
+		all = append(all, c)
 		mine := map[uintptr]bool{}
 		memoryOf(reflect.ValueOf(c), mine)
 		for at := range mine {
@@ -169,6 +172,7 @@ func TestWireTemplateSharesNothing(t *testing.T) {
 		c.Status.Infos[0].B, *c.Status.Infos[0].C, c.Spec.NodeSelector["os"] = "mine", "mine", "mine"
 		*c.OwnerReferences[0].Controller = false
 	}
+	runtime.KeepAlive(all)
 	if ts := templatesFor(t, d, "status"); ts.credit == 0 || ts.all[0].blocks == nil {
 		t.Error("they were not made by a template with blocks")
 	}
