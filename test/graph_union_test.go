@@ -132,12 +132,18 @@ func TestUnionOfClusters(t *testing.T) {
 		b := newGraphBench(t, nil)
 		create(t, b.left, "a", 1)
 		create(t, b.right, "a", 2)
-		east, west := lw.Derive(b.g, b.l, sumOf, "east"), lw.Derive(b.g, b.r, sumOf, "west")
-		both := lw.NewUnion[*sum](b.g, east, west)
-		of := func(cluster string) func(*sum) *sum {
-			return func(s *sum) *sum { return &sum{Meta: lw.Meta{Namespace: cluster, Name: s.Name}, Sum: s.Sum} }
+		both := lw.NewUnion[*sum](b.g, lw.Derive(b.g, b.l, sumOf, "east"), lw.Derive(b.g, b.r, sumOf, "west"))
+		g, east, west := b.g, b.l, b.r
+		of := func(cluster string) func(*Widget) *Widget {
+			return func(w *Widget) *Widget {
+				named := *w
+				named.Namespace, named.Name = cluster, w.Namespace+"/"+w.Name
+				return &named
+			}
 		}
-		apart := lw.NewUnion[*sum](b.g, lw.Derive(b.g, east, of("east")), lw.Derive(b.g, west, of("west")))
+		all := lw.NewUnion[*Widget](g)
+		all.Add(lw.Derive(g, east, of("east"), "of east"))
+		all.Add(lw.Derive(g, west, of("west"), "of west"))
 		b.start()
 		synctest.Wait()
 		conflicts := func() (all []error) {
@@ -152,7 +158,7 @@ func TestUnionOfClusters(t *testing.T) {
 			t.Errorf("conflicts: %v", all)
 		}
 		mustShow(t, both, "one key", map[string]int{"a": 1})
-		if n := apart.Store().Len(); n != 2 {
+		if n := all.Store().Len(); n != 2 {
 			t.Errorf("%d objects with keys of their own", n)
 		}
 		remove(t, b.left, "a")
@@ -160,6 +166,29 @@ func TestUnionOfClusters(t *testing.T) {
 		if all := conflicts(); len(all) != 0 {
 			t.Errorf("conflicts that are over: %v", all)
 		}
+	})
+}
+
+// A union that is made with a member that never answers says so, and how to go on without it.
+func TestUnionOfAMemberThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		hangs := lw.NewInformer[*Widget](&script{list: func() reply { return reply{hang: true} }}, &lw.Options{Name: "far", List: lw.ListPages})
+		start(t, hangs)
+		far, near := lw.Derive(b.g, hangs, sumOf), lw.Derive(b.g, b.l, sumOf)
+		waits, goesOn := lw.NewUnion[*sum](b.g, near, far), lw.NewUnion[*sum](b.g, near)
+		goesOn.Add(far)
+		start(t, b.l)
+		start(t, b.g)
+		synctest.Wait()
+		if err := waits.WaitForSync(canceled(t)); err == nil || !containsAll(err.Error(), "waits for far", "Union.Add") {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		if err := goesOn.WaitForSync(canceled(t)); err != nil {
+			t.Errorf("WaitForSync of a union to which it was added: %v", err)
+		}
+		mustShow(t, goesOn, "without it", map[string]int{"a": 1})
 	})
 }
 

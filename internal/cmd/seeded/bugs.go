@@ -214,8 +214,8 @@ var bugs = append([]bug{
 
 	// What the reflector makes of answers.
 	{name: "watch from the last item's version", id: "B09", edits: one(listFile,
-		"	r.position, r.expected = positionAt(got.version), objs",
-		"	r.position, r.expected = positionAt(got.version), objs\n	if objs := got.objs; len(objs) > 0 {\n		r.position = positionAt(objs[len(objs)-1].GetResourceVersion())\n	}")},
+		"	r.moveTo(positionAt(got.version))\n",
+		"	r.moveTo(positionAt(got.version))\n	if objs := got.objs; len(objs) > 0 {\n		r.position = positionAt(objs[len(objs)-1].GetResourceVersion())\n	}\n")},
 	{name: "watch from one version too far", id: "B10", edits: append(one(watchFile,
 		"opts.ResourceVersion = r.position.version", "opts.ResourceVersion = strconv.FormatUint(r.position.number+1, 10)"),
 		edit{watchFile, "	\"math/rand/v2\"\n", "	\"math/rand/v2\"\n	\"strconv\"\n"})},
@@ -224,7 +224,7 @@ var bugs = append([]bug{
 		edit{listFile, "		meta, err := r.page(ctx, opList, opts, got, g)\n		if err != nil {",
 			"		meta, err := r.page(ctx, opList, opts, got, g)\n		if isExpired(err) && opts.Continue != \"\" {\n			opts.Continue = \"\"\n			continue\n		}\n		if err != nil {"})},
 	{name: "deletion does not move the position", id: "B16", edits: one(eventFile,
-		"	r.position = to\n", "	if ev.Type != watch.Deleted {\n		r.position = to\n	}\n")},
+		"	r.moveTo(to)\n", "	if ev.Type != watch.Deleted {\n		r.moveTo(to)\n	}\n")},
 	{name: "older list is believed", id: "B17", edits: one(listFile,
 		"	maxRefused = 3", "	maxRefused = 0")},
 	{name: "no pause after empty watches", id: "B29", run: "TestDecide|TestEmptyPages", edits: []edit{
@@ -246,7 +246,7 @@ var bugs = append([]bug{
 	{name: "waits for the end of the initial events for ever", id: "B34", run: "TestDefaultSyncBudget|TestStreamedList", edits: one(watchFile,
 		"pace.NewStallTimer(cancel, patience, errNoEnd)", "pace.NewStallTimer(cancel, 1<<60, errNoEnd)")},
 	{name: "old events are believed", id: "B14", edits: one(eventFile,
-		"	return protocolErrorf(\"%s event of %s at resource version %s came after %s\"", "	if key.Name != \"\" {\n		return nil\n	}\n	return protocolErrorf(\"%s event of %s at resource version %s came after %s\"")},
+		"	return &protocolError{msg: msg, old: true}\n", "	if key.Name != \"\" {\n		return nil\n	}\n	return &protocolError{msg: msg, old: true}\n")},
 	{name: "old bookmarks are believed", id: "B14", edits: one(eventFile,
 		"if ev.ResourceVersion == \"\" || ordered && !older {", "if ev.ResourceVersion == \"\" || ordered && older && false {")},
 	{name: "transform runs twice", id: "B30", edits: one("transform.go",
@@ -474,7 +474,7 @@ var bugs = append([]bug{
 	{name: "a log that was closed meanwhile ends before its last deltas", run: "TestClosedAtALaterEnd", edits: one("cursor.go",
 		"closedAt != 0 && end >= closedAt-1", "closedAt != 0")},
 	{name: "the position stays before an event at which an index panics", run: "TestPanicInIndexMovesThePosition", edits: one(eventFile,
-		"	r.position = to\n	switch {\n", "	if err == nil {\n		r.position = to\n	}\n	switch {\n")},
+		"	r.moveTo(to)\n	switch {\n", "	if err == nil {\n		r.moveTo(to)\n	}\n	switch {\n")},
 	{name: "what a resync has read does not wait any more", run: "TestPendingDuringResync", edits: one(hubFile,
 		"c.pollTo(at.position, len(backlog) == 0)", "c.pollTo(at.position, true)")},
 	{name: "a resync is of a later state than what was told", run: "TestResyncIsOfItsCut", edits: one(handlerFile,
