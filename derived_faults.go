@@ -264,22 +264,32 @@ func (fs *faults) report(key Key, err error) {
 // conflict notes which of several origins make a result of key, or that this is over. It reports a
 // conflict that is new.
 func (fs *faults) conflict(key Key, shown, rival string, several bool) {
-	if fs.silent {
-		return
-	}
-	fs.mu.Lock()
-	if !several {
-		delete(fs.conflicts, key)
-		fs.mu.Unlock()
-		return
-	}
 	err := fmt.Errorf("several inputs make this result: that of %s is shown, and not that of %s", shown, rival)
-	_, known := fs.conflicts[key]
-	fs.conflicts[key] = err
-	fs.mu.Unlock()
-	if !known {
+	if fs.note(key, err, several) {
 		fs.report(key, err)
 	}
+}
+
+// overlap is conflict for the members of a union. They may have all keys in common, and on purpose:
+// the status says so, and nothing is reported.
+func (fs *faults) overlap(key Key, shown, rival string, several bool) {
+	fs.note(key, fmt.Errorf("several members have this object: that of %s is shown, and not that of %s", shown, rival), several)
+}
+
+// note notes the conflict err of key, or that it is over. It returns whether it is a new one.
+func (fs *faults) note(key Key, err error, several bool) (isNew bool) {
+	if fs.silent {
+		return false
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if !several {
+		delete(fs.conflicts, key)
+		return false
+	}
+	_, known := fs.conflicts[key]
+	fs.conflicts[key] = err
+	return !known
 }
 
 // sameResult returns the function that says whether two results of one key do not differ. It is

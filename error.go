@@ -170,6 +170,7 @@ var errNoStream = errors.New("lw: the source cannot stream its initial list")
 type protocolError struct {
 	msg string
 	gap bool // it shows that events were not sent
+	old bool // an event is not newer than the position
 }
 
 func (e *protocolError) Error() string { return "protocol error: " + e.msg }

@@ -84,9 +84,9 @@ func ExampleFields_Union() {
 	board := lw.Fields{"metadata.labels", "status.conditions"}
 	both := scheduler.Union(board)
 	fmt.Println(both)
-	fmt.Println(both.Keeps("status.conditions.message"), both.Keeps("status"), both.Keeps("metadata.name"))
+	fmt.Println(both.Keeps("status.conditions"), both.Keeps("status"), both.Keeps("metadata.name"))
 	// Output:
-	// [metadata.labels spec.nodeName status.conditions]
+	// [metadata.labels spec.nodeName status.conditions status.conditions.type]
 	// true false true
 }
 

@@ -26,7 +26,7 @@ func Poll[T Object](list func(ctx context.Context) ([]T, error), every time.Dura
 	if list == nil || every <= 0 {
 		panic("lw: Poll: nil function, or an interval that is not positive")
 	}
-	s := &fed[T]{name: "Poll", stamp: stamper[T](), every: every, nudge: make(chan struct{}, 1)}
+	s := &fed[T]{name: "Poll", stamped: stamper[T](), every: every, nudge: make(chan struct{}, 1)}
 	s.run = func(ctx context.Context, to *Feeder[T]) error { return s.poll(ctx, to, list) }
 	return s
 }
@@ -38,11 +38,13 @@ func Feed[T Object](run func(ctx context.Context, to *Feeder[T]) error) Source[T
 	if run == nil {
 		panic("lw: Feed: nil function")
 	}
-	return &fed[T]{name: "Feed", stamp: stamper[T](), run: run}
+	return &fed[T]{name: "Feed", stamped: stamper[T](), run: run}
 }
 
-// A Feeder is what the function of a [Feed] calls, in its goroutine. lw keeps the objects.
+// A Feeder is what the function of a [Feed] calls, one call at a time. lw keeps the objects. When
+// the function has returned, all calls return an error.
 type Feeder[T Identified] struct {
+	mu        sync.Mutex // held by each call; guards all below, which a Poll has to itself
 	of        *fed[T]
 	yield     func(WatchEvent[T]) error
 	bookmarks bool   // they are wanted
@@ -58,6 +60,8 @@ type Feeder[T Identified] struct {
 
 // Snapshot tells the whole collection. An empty one is a slice that is not nil.
 func (f *Feeder[T]) Snapshot(objs []T) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if err := f.refuses(objs); err != nil {
 		return err
 	}
@@ -97,6 +101,8 @@ func (f *Feeder[T]) Snapshot(objs []T) error {
 
 // Change adds or replaces puts and removes gone, together. Without any it is a sign of life.
 func (f *Feeder[T]) Change(puts []T, gone ...Key) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if err := f.refuses(puts); err != nil {
 		return err
 	}
@@ -130,6 +136,17 @@ func (f *Feeder[T]) Change(puts []T, gone ...Key) error {
 		}
 	}
 	return nil
+}
+
+// end has all calls from now on return an error. It waits for the one that runs, and returns why the
+// watch has ended, if a call was told so. What another goroutine tells later would be told beside a
+// newer run, and might be older.
+func (f *Feeder[T]) end() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.err
+	f.err = fmt.Errorf("lw: %s: the function that was called with this Feeder has returned", f.of.name)
+	return err
 }
 
 // refuses returns an error if the watch has ended, or if an object is nil or has no name.
@@ -179,9 +196,11 @@ func (f *Feeder[T]) give(ev WatchEvent[T]) error {
 type fed[T Identified] struct {
 	name  string
 	run   func(ctx context.Context, to *Feeder[T]) error
-	every time.Duration               // 0: it is a Feed
-	stamp func(obj T, version string) // nil: the objects have no version that could be written
-	nudge chan struct{}               // has a value if a poll is wanted at once; nil: it is a Feed
+	every time.Duration // 0: it is a Feed
+	// stamped returns a copy of obj that has version; nil: the objects have none that could be
+	// written. obj may be in a cache of the user's.
+	stamped func(obj T, version string) (T, error)
+	nudge   chan struct{} // has a value if a poll is wanted at once; nil: it is a Feed
 
 	// The request that runs uses these two. The reflector has the same, so a watch from another
 	// version than this has expired.
@@ -190,7 +209,7 @@ type fed[T Identified] struct {
 	at  uint64 // the version of was; 0: there is none
 
 	mu          sync.Mutex
-	last        uint64    // the last version that was made; guarded by mu, as all below
+	first, last uint64    // the first and the last version that was made; guarded by mu, as all below
 	listed, due time.Time // when the last poll that was good began, and when the next is due
 }
 
@@ -201,7 +220,7 @@ type shown struct {
 	uid     types.UID
 	version string // of the object; "": it had none,
 	hash    uint64 // and this is its hash
-	stamp   string // the version that was written into it
+	stamp   string // the version that was written into the copy that was told
 }
 
 // next returns a new version: the time, but later than any that was made.
@@ -209,7 +228,18 @@ func (s *fed[T]) next() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = max(s.last+1, uint64(max(1, time.Now().UnixMilli())))
+	if s.first == 0 {
+		s.first = s.last
+	}
 	return s.last
+}
+
+// made reports whether an object with that version is one that was shown.
+func (s *fed[T]) made(version string) bool {
+	n, err := listopts.ParseVersion(version)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && s.first <= n && n <= s.last && s.first > 0
 }
 
 // told collects the events of a version.
@@ -274,6 +304,9 @@ func (s *fed[T]) changed(at *told[T], key Key, obj T, twice bool) shown {
 		return shown{}
 	}
 	is := shown{there: true, uid: obj.GetUID(), version: obj.GetResourceVersion(), stamp: at.version}
+	if was.there && was.version == "" && s.made(is.version) {
+		obj, is.version = s.unstamped(obj) // it was made of an object that was shown
+	}
 	if is.version == "" {
 		is.hash = equal.Hash(obj)
 	}
@@ -284,11 +317,23 @@ func (s *fed[T]) changed(at *told[T], key Key, obj T, twice bool) shown {
 			return is
 		}
 	}
-	if is.version == "" && s.stamp != nil {
-		s.stamp(obj, is.stamp)
+	if is.version == "" && s.stamped != nil {
+		if ev.Object, ev.Err = s.stamped(obj, is.stamp); ev.Err != nil {
+			ev.Err = &Error{Op: opDecode, Key: key, Err: ev.Err}
+		}
 	}
 	at.events = append(at.events, ev)
 	return is
+}
+
+// unstamped returns a copy of obj without a version, and that. If none can be written, it is obj.
+func (s *fed[T]) unstamped(obj T) (T, string) {
+	if s.stamped != nil {
+		if clean, err := s.stamped(obj, ""); err == nil {
+			obj = clean
+		}
+	}
+	return obj, obj.GetResourceVersion()
 }
 
 var errTwice = errors.New("several objects have this key")
@@ -352,6 +397,7 @@ func (s *fed[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T
 		return errListed
 	}
 	err := s.run(ctx, f)
+	f.end()
 	switch {
 	case failed != nil:
 		return metav1.ListMeta{}, failed
@@ -384,9 +430,10 @@ func (s *fed[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 		f.alive = func() { end.Reset(idle) }
 	}
 	err := s.run(ctx, f)
+	ended := f.end()
 	switch {
-	case f.err != nil:
-		return f.err
+	case ended != nil:
+		return ended
 	case outer.Err() != nil:
 		return outer.Err()
 	case context.Cause(ctx) == errIdle:
@@ -397,7 +444,7 @@ func (s *fed[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 
 var (
 	errListed = errors.New("lw: the list is there")
-	errIdle   = errors.New("lw: nothing was told")
+	errIdle   = errors.New("lw: there was no change for as long as a watch may last; the function is called again")
 )
 
 // poll is the run of a Poll.

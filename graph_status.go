@@ -169,6 +169,9 @@ func (d *Derived[T]) explain(cause error) error {
 		what += ", since the Run of the graph has not been called"
 	case len(names) > 0:
 		what += ", since it waits for " + strings.Join(names, ", ")
+		if d.varies != nil {
+			what += " (a member that is added by Union.Add is not waited for)"
+		}
 	}
 	if cause != nil {
 		errs = append(errs, cause)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,7 @@ type Handler[T Identified] struct {
 	// same for one object. Nil: no object is hidden.
 	Filter      func(obj T) bool
 	Name        string        // in panics and logs; default: "handler"
-	Resync      time.Duration // how often Update(obj, obj) is called for every object; 0: never
+	Resync      time.Duration // how often Update(obj, obj) is called for every object, at least 1 s; 0: never
 	EveryUpdate bool          // asks for a call for every change; memory then grows with those that wait
 }
 
@@ -341,9 +342,9 @@ func (r *handlerRunner[T]) status() HandlerStatus {
 	return s
 }
 
-// validate sets the default of Name. It panics on a Handler without a function, and on a negative
-// Resync.
-func (h *Handler[T]) validate() {
+// validate sets the default of Name, and a Resync that is too short to the least one. It panics on a
+// Handler without a function, and on a negative Resync.
+func (h *Handler[T]) validate(logger *slog.Logger) {
 	if h.Add == nil && h.Update == nil && h.Delete == nil && h.Synced == nil {
 		panic("lw: AddHandler: a Handler without a function")
 	}
@@ -353,4 +354,12 @@ func (h *Handler[T]) validate() {
 	if h.Name == "" {
 		h.Name = "handler"
 	}
+	if 0 < h.Resync && h.Resync < leastResync {
+		warnOfUnit(logger, "handler "+h.Name, "Resync", h.Resync)
+		h.Resync = leastResync
+	}
 }
+
+// leastResync is the least of client-go's as well: a handler that is called for all objects without
+// a pause is a mistake, mostly a number without its unit.
+const leastResync = time.Second

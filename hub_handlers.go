@@ -169,7 +169,7 @@ func (c *hubCore) pending() (most int) {
 
 // addHandler implements [Informer.AddHandler].
 func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
-	handler.validate()
+	handler.validate(h.opts.Logger)
 	reg := &Registration{
 		hub:    h.hubCore,
 		synced: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),

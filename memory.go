@@ -474,19 +474,15 @@ func (c copier[T]) withIdentity(obj T, uid types.UID, resourceVersion string) (T
 	return out, nil
 }
 
-// stamper returns a function that writes a resource version into an object, or nil if none can be
-// written.
-func stamper[T Identified]() func(obj T, resourceVersion string) {
+// stamper returns a function that copies an object and writes a resource version into the copy, or
+// nil if none can be written.
+func stamper[T Identified]() func(obj T, resourceVersion string) (T, error) {
 	c, err := newCopier[T]()
 	if err != nil {
 		return nil
 	}
-	return func(obj T, resourceVersion string) {
-		if c.meta != nil {
-			reflect.ValueOf(obj).Elem().FieldByIndex(c.meta).Addr().Interface().(*Meta).ResourceVersion = resourceVersion
-			return
-		}
-		any(obj).(metav1.Object).SetResourceVersion(resourceVersion)
+	return func(obj T, resourceVersion string) (T, error) {
+		return c.withIdentity(obj, obj.GetUID(), resourceVersion)
 	}
 }
 

@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -79,6 +80,7 @@ func (o *Options) withDefaults(name string) *Options {
 	if s.Logger == nil && s.OnError == nil {
 		s.Logger = slog.Default()
 	}
+	s.warn()
 	if s.PageSize <= 0 {
 		s.PageSize = 500
 	}
@@ -89,4 +91,34 @@ func (o *Options) withDefaults(name string) *Options {
 		s.WatchTimeout = 5 * time.Minute
 	}
 	return s
+}
+
+// warn logs what can only be a mistake.
+func (o *Options) warn() {
+	what := "informer " + o.Name
+	if o.PageSize < 0 {
+		warnOf(o.Logger, what, "PageSize", o.PageSize, "is negative, and the default is used")
+	}
+	for _, d := range []struct {
+		option string
+		value  time.Duration
+	}{{"SyncBudget", o.SyncBudget}, {"WatchTimeout", o.WatchTimeout}} {
+		switch {
+		case d.value < 0:
+			warnOf(o.Logger, what, d.option, d.value, "is negative, and the default is used")
+		case 0 < d.value && d.value < time.Second:
+			warnOfUnit(o.Logger, what, d.option, d.value)
+		}
+	}
+}
+
+// warnOfUnit logs that a duration is less than a second.
+func warnOfUnit(logger *slog.Logger, whose, option string, value time.Duration) {
+	warnOf(logger, whose, option, value, "is less than a second: a number without a unit is in nanoseconds")
+}
+
+// warnOf logs what is wrong with an option. If nobody has set a logger it uses the default, since
+// nothing else tells of the mistake.
+func warnOf(logger *slog.Logger, whose, option string, value any, wrong string) {
+	cmp.Or(logger, slog.Default()).Warn("lw: "+whose+": "+option+" "+wrong, slog.Any("value", value))
 }

@@ -56,10 +56,17 @@ type Reflector[T Identified] struct {
 	// What is known of the server.
 
 	streams streamSupport
-	sparse  bool      // so many pages were empty that the list is asked for in one response
-	denials int       // how often in a row the server refused to say its version
-	askNext time.Time // when it is asked again, at the earliest
-	doubt   doubt     // whether it is still the same; see doubts
+	sparse  bool // so many pages were empty that the list is asked for in one response
+	// confirmed is when a probe last showed that the server has the position, if no request has
+	// failed since; see watchSession.ended.
+	confirmed time.Time
+	// distrust says that an event was not newer than the position, and that no newer version has
+	// come since. A server that gives one version to every state does so: what it lists is compared
+	// whole.
+	distrust bool
+	denials  int       // how often in a row the server refused to say its version
+	askNext  time.Time // when it is asked again, at the earliest
+	doubt    doubt     // whether it is still the same; see doubts
 
 	setAside setAsideObjects
 
@@ -181,8 +188,25 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 		r.wantList(listOlder)
 		r.refused++
 		o.err = &olderError{got: version, seen: r.position.version}
+		return o
 	}
+	r.confirmed = time.Now()
 	return o
+}
+
+// isConfirmed reports whether the server need not be asked whether it has the position: it has said
+// so not long ago, or it refuses to say.
+func (r *Reflector[T]) isConfirmed() bool {
+	return !r.confirmed.IsZero() && time.Since(r.confirmed) < confirmedFor || time.Now().Before(r.askNext)
+}
+
+// moveTo moves the position.
+func (r *Reflector[T]) moveTo(to position) {
+	if r.distrust {
+		newer, ordered := r.position.before(to)
+		r.distrust = ordered && !newer
+	}
+	r.position = to
 }
 
 // askVersion makes the request of ask. Any goroutine may call it.

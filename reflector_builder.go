@@ -404,7 +404,7 @@ func (w *watchSession[T]) advanceGroup(g *eventGroup[T]) (gap error) {
 		report = ""
 	}
 	r.target.applyGroup(g, report)
-	r.position = to
+	r.moveTo(to)
 	held := false
 	for i := range g.events {
 		e := &g.events[i]

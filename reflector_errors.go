@@ -157,6 +157,12 @@ func isLost(err error) bool {
 	return isExpired(err) || isTooLarge(err) || apierrors.IsStoreReadError(err) || errors.As(err, &proto)
 }
 
+// isOutOfOrder reports whether an event was not newer than the position.
+func isOutOfOrder(err error) bool {
+	proto, ok := errors.AsType[*protocolError](err)
+	return ok && proto.old
+}
+
 // isExpired reports whether the server no longer has the history or the pages of a version (410).
 // It may say so as the response, or in an ERROR event, and gives the reason Expired or Gone.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
@@ -216,6 +222,32 @@ func isRefusal(err error) (refused, sure bool) {
 		return code >= 400 && code < 500, false
 	}
 }
+
+// refusesWatch reports whether err is a refusal of a watch that says nothing about lists: a right
+// that is missing, or a server or a proxy that has no watches.
+func refusesWatch(err error) bool {
+	refused, _ := isRefusal(err)
+	return refused || codeOf(err) == http.StatusNotImplemented
+}
+
+// A watchRefusedError says what follows from a refusal of the watch.
+type watchRefusedError struct{ err error }
+
+func (e *watchRefusedError) Error() string {
+	return fmt.Sprintf("the list is answered, but the watch is refused, so that only lists show changes: %v", e.err)
+}
+
+func (e *watchRefusedError) Unwrap() error { return e.err }
+
+// A finalError is an [ErrPermanent] that has ended Run. Other failures have the same texts, and are
+// retried.
+type finalError struct{ err error }
+
+func (e *finalError) Error() string {
+	return fmt.Sprintf("%v (no retry can help, so Run has ended)", e.err)
+}
+
+func (e *finalError) Unwrap() error { return e.err }
 
 // retryAfter returns the pause that the server asked for, at most maxRetryAfter; 0 if it asked for
 // none.

@@ -60,6 +60,9 @@ func TestDecide(t *testing.T) {
 		"empty the fifth time":       {outcome{op: opWatch}, 4, verdict{failed: true, wait: true, relist: true}},
 		"empty the sixth time":       {outcome{op: opWatch}, 5, fail},
 		"empty the tenth time":       {outcome{op: opWatch}, 9, verdict{failed: true, wait: true, relist: true}},
+		"calm":                       {outcome{op: opWatch, calm: true, heardNothing: true, endedEarly: true}, 4, verdict{verify: true, probe: true}},
+		"refused":                    {outcome{op: opWatch, refused: true, err: internal}, 3, verdict{verify: true, failed: true, wait: true}},
+		"refused the sixth time":     {outcome{op: opWatch, refused: true, err: internal}, 5, verdict{verify: true, failed: true, wait: true, relist: true}},
 		"in doubt":                   {outcome{op: opWatch, err: errUnverified, unreported: true}, 0, verdict{probe: true}},
 		"hastened":                   {outcome{op: opWatch, err: errHastened, unreported: true, endedEarly: true, heardNothing: true, noVersions: true}, 3, verdict{}},
 		"expired":                    {outcome{op: opWatch, err: gone}, 0, verdict{relist: true, failed: true}},
@@ -129,6 +132,8 @@ func TestPauseAfter(t *testing.T) {
 		"refused for an hour":            {unreachable, 400, time.Hour, 0, 4 * s, 12 * s},
 		"the second refused, late":       {unreachable, 2, time.Minute, 0, 4 * s, 12 * s},
 		"the first refused, late":        {unreachable, 1, time.Minute, 0, 4 * s, 12 * s},
+		"a watch is refused":             {watchRefused, 1, 0, 0, 400 * ms, 2 * s},
+		"a watch is refused for ever":    {watchRefused, 1000, time.Hour, 0, 10 * s, 30 * s},
 		"told to wait":                   {toldToWait, 1, time.Minute, s, s, 2 * s},
 		"told to wait, the eighth":       {toldToWait, 8, time.Minute, s, s, 2 * s},
 		"told to wait, the ninth":        {toldToWait, 9, time.Minute, s, s, 2 * s},
@@ -187,6 +192,7 @@ func TestSortOf(t *testing.T) {
 		"503 that does not say how long": {silent, otherFailure},
 		"500 with a Retry-After":         {conflict, otherFailure},
 		"empty":                          {errEmptyWatch, otherFailure},
+		"a watch is refused":             {&watchRefusedError{conflict}, watchRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := sortOf(tc.err); got != tc.want {

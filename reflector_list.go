@@ -270,7 +270,7 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	r.setAside.listed(r.reallyBad(got.bad), r.report)
 	objs := len(got.objs)
 	r.recorder.decodedBy(hints.Decoder)
-	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, epoch: epoch, distrust: epoch || doubted || hints.Unversioned}
+	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, epoch: epoch, distrust: epoch || doubted || r.distrust || hints.Unversioned}
 	for failed := r.target.compare(l); len(failed) > 0; failed = r.target.compare(l) {
 		for _, err := range failed {
 			r.setAside.add(err.Key, err, false, r.report)
@@ -282,7 +282,8 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	for _, key := range duplicates {
 		r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 	}
-	r.position, r.expected = positionAt(got.version), objs
+	r.moveTo(positionAt(got.version))
+	r.expected = objs
 	r.listed, r.relist, r.verify, r.probe, r.rewound = true, false, false, false, false
 	r.doubt.listed()
 	r.log.listed(op, objs, got.version, hints.Decoder)

@@ -25,6 +25,8 @@ type outcome struct {
 	endedEarly       bool // it ended before its timeout
 	noVersions       bool // the source gives no versions, so the watch cannot be resumed
 	relistDidNotHelp bool // there was a list since the last watch that made progress
+	calm             bool // it was open and silent for a while, and ended early without an error
+	refused          bool // the server refused it, which says nothing about lists
 
 	// asked says that the request was the question of a witness; see Reflector.testify. denied says
 	// that the server refused to answer it, which is no failure: the watch goes on.
@@ -72,6 +74,8 @@ func decide(o outcome, failures int) verdict {
 		return verdict{relist: true, failed: o.err != nil, wait: o.err != nil}
 	case o.err == nil && o.progress:
 		return verdict{verify: o.endedEarly, probe: o.heardNothing}
+	case o.calm:
+		return verdict{verify: true, probe: true}
 	case o.err == nil:
 		// The server takes watches and closes them at once. Perhaps it cannot serve the position.
 		relist := (failures+1)%relistAfter == 0
@@ -82,6 +86,10 @@ func decide(o outcome, failures int) verdict {
 		// A list usually helps, so the first one comes at once. If there was one since the last
 		// progress, it did not help, and the next one waits.
 		return verdict{relist: true, failed: true, wait: o.relistDidNotHelp}
+	case o.refused:
+		// A right that is missing, or a proxy that has no watches. If that lasts, the lists go on
+		// without.
+		return verdict{verify: true, failed: true, wait: true, relist: failures+1 >= relistAfter}
 	case isStatus(o.err):
 		// The server refused the watch. If it is only busy, neither the position nor the server is
 		// in doubt.
@@ -106,6 +114,8 @@ const (
 	otherFailure failureSort = iota
 	// unreachable: no connection was made, so the attempt has cost the server nothing.
 	unreachable
+	// watchRefused: the server refuses watches, and the list before may have succeeded.
+	watchRefused
 	// toldToWait: the server is busy, and has said how long to wait.
 	toldToWait
 	failureSorts
@@ -117,6 +127,9 @@ func sortOf(err error) failureSort {
 		return toldToWait
 	case isUnreachable(err):
 		return unreachable
+	}
+	if _, ok := errors.AsType[*watchRefusedError](err); ok {
+		return watchRefused
 	}
 	return otherFailure
 }
@@ -151,6 +164,7 @@ const (
 	firstMost        = 2 * time.Second        // the longest first pause: all clients begin together
 	longestPause     = 30 * time.Second       // the longest base
 	unreachablePause = 8 * time.Second        // the longest base where no connection was made
+	refusedPause     = 20 * time.Second       // the longest base where only lists are answered
 	// patientAnswers is how many answers in a row may ask for a pause before the pauses grow beyond
 	// what they ask for.
 	patientAnswers = 8
@@ -164,6 +178,8 @@ func pauseAfter(sort failureSort, n int, lasts, asked time.Duration) (least, mos
 	case unreachable:
 		// The base is a fifth of the outage, but less at its beginning and from 40 s on.
 		base = min(max(min(base, 2*time.Second), lasts/5), unreachablePause)
+	case watchRefused:
+		base = min(base, refusedPause)
 	case toldToWait:
 		if n <= patientAnswers {
 			return asked, asked + min(asked, longestPause)
@@ -187,7 +203,14 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		r.failures, r.alreadyRelisted, r.outage = 0, false, outage{}
 	}
 	o.relistDidNotHelp = r.alreadyRelisted
+	if o.refused {
+		o.err = &watchRefusedError{o.err}
+	}
 	v := decide(o, r.failures)
+	if o.err != nil && !isOwnEnd(o.err) {
+		r.confirmed = time.Time{}
+	}
+	r.distrust = r.distrust || isOutOfOrder(o.err)
 	r.rewound = r.rewound || errors.Is(o.err, ErrRewound)
 	if v.relist {
 		r.wantList(causeOfList(o))
@@ -245,7 +268,7 @@ func (r *Reflector[T]) wantList(cause listCause) {
 func (r *Reflector[T]) giveUp(o outcome) error {
 	r.failures++
 	r.recorder.requestFailed()
-	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}
+	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: &finalError{o.err}}
 	r.recorder.fail(r.failures, err)
 	r.opts.OnError(err)
 	return err

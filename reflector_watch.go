@@ -20,6 +20,12 @@ const (
 	// also how long an unverified watch may be silent, at least, before the server is asked for its
 	// version; it is asked within twice that.
 	healthyAfter = 10 * time.Second
+	// calmAfter is how long a silent watch must stay open to be one that a proxy has cut because it
+	// was idle. A server that cannot serve the position closes it sooner.
+	calmAfter = time.Second
+	// confirmedFor is how long a probe holds for the ends of such watches: about as long as for a
+	// watch that is silent to its end.
+	confirmedFor = 5 * time.Minute
 	// overdue is how long the server may take to end a watch after its timeout. Without a sign of
 	// life for the timeout and overdue together, the watch is cancelled.
 	overdue = 30 * time.Second
@@ -233,11 +239,17 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 	}
 	o.noVersions = w.noVersions || HintsOf(r.src).Unversioned
 	o.progress = w.moved || took >= healthyAfter || !o.endedEarly || o.noVersions && err == nil
+	o.refused = refusesWatch(err)
 	o.unreported = isOwnEnd(err)
 	// heardNothing and endedEarly make the reflector ask whether the server went back in time. A
 	// position without an order, which cannot even be compared with itself, gives no answer.
 	if _, ordered := r.position.before(r.position); !ordered || o.noVersions {
 		o.heardNothing, o.endedEarly = false, false
+	}
+	// Who has cut a watch while it was idle will cut the next one. If the server has the position,
+	// nothing is wrong and nothing was missed. So it is asked, once for many of them.
+	if o.calm = err == nil && o.heardNothing && o.endedEarly && took >= calmAfter; o.calm && r.isConfirmed() {
+		o.progress, o.heardNothing, o.endedEarly = true, false, false
 	}
 	// An event has shown that this server knows the position.
 	if o.progress && !o.heardNothing {
@@ -505,7 +517,7 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 			// Nobody knows which object failed, so no later event could end its being set aside. It
 			// would hold back the reported version until a list happens to come. A protocol error
 			// makes the list come now.
-			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object that cannot be told", ev.Type), ev.Err)
+			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object without a name", ev.Type), ev.Err)
 		}
 		if ev.ResourceVersion == "" {
 			return nil
@@ -537,7 +549,8 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 			return nil
 		}
 	}
-	return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, r.position.version)
+	msg := fmt.Sprintf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, r.position.version)
+	return &protocolError{msg: msg, old: true}
 }
 
 // advance hands ev to the target and moves the position. It moves the reported version as well,
@@ -564,7 +577,7 @@ func (w *watchSession[T]) advance(ev *WatchEvent[T], key Key, to position) error
 		report = ""
 	}
 	existed, known, err := r.target.apply(ev, key, report)
-	r.position = to
+	r.moveTo(to)
 	switch {
 	case err != nil:
 		r.setAside.add(key, err, true, r.report)

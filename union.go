@@ -11,15 +11,17 @@ import (
 )
 
 // A Union is all objects of several collections, such as those of several namespaces or clusters.
-// Of objects with one key, that of the collection that was added first is shown; that is no
-// conflict.
+// Of objects with one key, that of the collection that was added first is shown, and
+// [DerivedStatus] names the conflict. A [Derive] that puts the cluster's name into the key keeps
+// both.
 type Union[T Identified] struct {
 	*Derived[T]
 	members *members[T]
 }
 
-// NewUnion returns the union of ins, which may be none. It syncs when all of these have. NewUnion
-// panics if one of ins is nil.
+// NewUnion returns the union of ins, which may be none. It syncs when all of these have: one that
+// may never answer is better added by Add, which the union does not wait for. NewUnion panics if one
+// of ins is nil.
 func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 	all := new(members[T])
 	for _, in := range ins {
@@ -28,11 +30,14 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 	// An object is the same as itself only: versions and UIDs of two servers mean nothing to each
 	// other.
 	u := &Union[T]{members: all}
-	u.Derived = newDerived(g, fmt.Sprintf("Union[%s]", typeName[T]()), func(*faults) func(a, b T) bool { return equal.Same[T] }, func(shown func(Key) (T, bool), _ *faults) operator[T] {
+	u.Derived = newDerived(g, fmt.Sprintf("Union[%s]", typeName[T]()), func(*faults) func(a, b T) bool { return equal.Same[T] }, func(shown func(Key) (T, bool), faults *faults) operator[T] {
 		return &unionOperator[T]{
 			Results: settle.NewResults(settle.Rules[int, T]{
 				Compare: cmp.Compare[int], Same: equal.Same[T], Shown: shown,
 				Home: func(Key) int { return 0 },
+				Rivals: func(key Key, shown, rival int, several bool) {
+					faults.overlap(key, all.name(shown), all.name(rival), several)
+				},
 			}),
 			graph: g, members: all, joined: map[*unionMember[T]]bool{},
 		}
@@ -123,6 +128,17 @@ func (ms *members[T]) remove(m *unionMember[T]) {
 		ms.present = without(slices.Clone(ms.present), m)
 		ms.leaving = append(slices.Clip(ms.leaving), m)
 	}
+}
+
+// name returns the name of the member of that number, which is in the union or leaves it.
+func (ms *members[T]) name(number int) string {
+	present, leaving := ms.list()
+	for _, m := range slices.Concat(present, leaving) {
+		if m.number == number {
+			return m.in.name()
+		}
+	}
+	return ""
 }
 
 // forget forgets the members that were leaving when the step began.

@@ -77,7 +77,7 @@ func (h *eventHandler[T]) pause() bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return !isClosed(h.reg.gone) // select takes either if both are there
 	case <-h.reg.gone:
 		return false
 	case <-h.stop:

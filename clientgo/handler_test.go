@@ -10,10 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/go-lw/lw/clientgo"
 )
 
 // A handler is told of the first list, of each change and of what a relist shows, and a late one of
@@ -201,6 +204,44 @@ func TestHandlerPanics(t *testing.T) {
 			t.Errorf("stopped after %v", took)
 		}
 	})
+}
+
+// A handler that is removed while it pauses after a panic is not called again, whatever waits for it,
+// and its pause is over.
+func TestRemoveEventHandlerAfterAPanic(t *testing.T) {
+	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
+	utilruntime.ReallyCrash = false
+	handleErrors(t)
+	for name, next := range map[string]func(*testing.T, *podMemory){
+		"add":    func(t *testing.T, server *podMemory) { server.create(t, labelled("b")) },
+		"update": func(t *testing.T, server *podMemory) { server.update(t, labelled("a", "v=2")) },
+		"delete": func(t *testing.T, server *podMemory) { server.delete(t, "a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newPodMemory(labelled("a"))
+				inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
+				var got calls
+				crash := func(any) { got.note("call"); panic("of the handler") }
+				reg := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: crash, UpdateFunc: func(_, obj any) { crash(obj) }, DeleteFunc: crash})
+				runInformer(t, inf)
+				synctest.Wait()
+				next(t, server)
+				synctest.Wait()
+				time.Sleep(500 * time.Millisecond)
+				removed := time.Now()
+				if err := inf.RemoveEventHandler(reg); err != nil {
+					t.Fatal(err)
+				}
+				<-reg.(interface{ ShutdownChan() <-chan struct{} }).ShutdownChan()
+				if took := time.Since(removed); took > 0 {
+					t.Errorf("the pause goes on for %v", took)
+				}
+				time.Sleep(time.Minute)
+				got.want(t, "calls", "call")
+			})
+		})
+	}
 }
 
 type logBuffer struct {

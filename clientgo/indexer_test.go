@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw/clientgo"
 )
 
 // byLabels indexes a pod by the keys of its labels.
@@ -286,4 +288,25 @@ func TestIndexError(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a fixture deletes moves the version as what it adds does, as with client-go.
+func TestFixtureVersion(t *testing.T) {
+	for name, store := range map[string]cache.Store{
+		"client-go": cache.NewSharedIndexInformer(newPodMemory(), &corev1.Pod{}, 0, nil).GetStore(),
+		"lw":        clientgo.NewInformer(newPodMemory(), &corev1.Pod{}, 0, nil).GetStore(),
+	} {
+		p := pod("shop", "web")
+		for version, change := range map[string]func(any) error{"7": store.Add, "8": store.Update, "9": store.Delete} {
+			_ = store.Add(p)
+			p = p.DeepCopy()
+			p.ResourceVersion = version
+			if err := change(p); err != nil {
+				t.Error(err)
+			}
+			if got := store.LastStoreSyncResourceVersion(); got != version {
+				t.Errorf("%s: version %q after %s", name, got, version)
+			}
+		}
+	}
 }

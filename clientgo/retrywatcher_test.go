@@ -230,3 +230,21 @@ func ExampleNewRetryWatcher() {
 	fmt.Println(ev.Type, ev.Object.(*corev1.Pod).Name)
 	// Output: ADDED dns
 }
+
+// The last event has the status of the answer that ended the watch, and no other text.
+func TestRetryWatcherTellsTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watcher := &cache.ListWatch{WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			return nil, apierrors.NewResourceExpired("the server has forgotten 5")
+		}}
+		w, err := clientgo.NewRetryWatcher(t.Context(), "5", watcher)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := <-w.ResultChan()
+		if status, ok := ev.Object.(*metav1.Status); !ok || ev.Type != watch.Error || status.Message != "the server has forgotten 5" || status.Code != 410 {
+			t.Errorf("%s %v", ev.Type, ev.Object)
+		}
+		<-w.Done()
+	})
+}

@@ -262,3 +262,27 @@ type silentWatch struct{}
 
 func (*silentWatch) Stop()                          {}
 func (*silentWatch) ResultChan() <-chan watch.Event { return nil }
+
+// A watch that a ListerWatcher returns after the informer has ended is stopped: nobody reads it.
+func TestSourceStopsALateWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late, release := watch.NewFake(), make(chan struct{})
+		inf := clientgo.NewInformer(&cache.ListWatch{
+			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}}, nil
+			},
+			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) {
+				<-release
+				return late, nil
+			},
+		}, &corev1.Pod{}, 0, nil)
+		stop := runInformer(t, inf)
+		time.Sleep(time.Minute)
+		stop()
+		close(release)
+		synctest.Wait()
+		if !late.IsStopped() {
+			t.Error("the watch goes on")
+		}
+	})
+}

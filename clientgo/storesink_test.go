@@ -240,3 +240,33 @@ func ExampleNewReflector() {
 	fmt.Println(store.ListKeys())
 	// Output: [default/web]
 }
+
+// A slowStore is a store whose Resync takes its time.
+type slowStore struct {
+	cache.Store
+	resyncs chan struct{}
+}
+
+func (s slowStore) Resync() error {
+	<-s.resyncs
+	return nil
+}
+
+// When Run has returned the store is called by nobody any more.
+func TestReflectorWaitsForAResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore{cache.NewStore(cache.MetaNamespaceKeyFunc), make(chan struct{})}
+		r := clientgo.NewReflector(newPodMemory(labelled("a")), &corev1.Pod{}, store, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.RunWithContext(ctx) }()
+		time.Sleep(90 * time.Second)
+		cancel()
+		time.Sleep(time.Minute)
+		if isClosed(ended) {
+			t.Error("Run has returned during a Resync")
+		}
+		close(store.resyncs)
+		<-ended
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,7 @@ func TestSetTransform(t *testing.T) {
 }
 
 // What a transform leaves out is not there, and what it cannot do is reported; neither hides the
-// other objects. With client-go both fail the whole list.
+// other objects. With client-go they do: see TestTransformNilOfClientGo.
 func TestTransformLeavesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errs := handleErrors(t)
@@ -94,5 +95,26 @@ func TestTransformLeavesOut(t *testing.T) {
 		}
 		stop()
 		errs.want(t, "lw: Pod: transform ns/fails: it is broken", "lw: Pod: transform ns/no-object: the transform returned a string, which has no metadata")
+	})
+}
+
+// What docs/migrate.md says of client-go: one object that a transform leaves out hides all others,
+// and it counts as synced.
+func TestTransformNilOfClientGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := cache.NewSharedIndexInformer(newPodMemory(labelled("a"), labelled("nil")), &corev1.Pod{}, 0, nil)
+		if err := inf.SetTransform(func(obj any) (any, error) {
+			if p, ok := obj.(*corev1.Pod); ok && p.Name == "nil" {
+				return nil, nil
+			}
+			return obj, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		runInformer(t, inf)
+		time.Sleep(time.Hour)
+		if got := inf.GetStore().ListKeys(); len(got) != 0 || !inf.HasSynced() {
+			t.Errorf("it has synced: %t, with %q: say so in docs/migrate.md", inf.HasSynced(), got)
+		}
 	})
 }

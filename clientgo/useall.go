@@ -3,9 +3,10 @@ package clientgo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw"
 )
@@ -24,20 +26,27 @@ type FactoryOptions struct {
 	Decoder *Decoder
 	// TweakListOptions must be the one of the factory, which keeps it to itself. Nil: it has none.
 	TweakListOptions func(*metav1.ListOptions)
+	// Except has an object of each type that the factory keeps for client-go. It must have the types
+	// whose informers the program makes itself, by a function that it gives to InformerFor: a factory
+	// that has an informer of the type does not call the function, and tells nobody.
+	Except []runtime.Object
 }
 
 // UseAll makes factory, a generated SharedInformerFactory, use informers of lw for all types of its
 // client. Call it before anybody asks the factory for an informer. Namespace, resync periods and
 // transform are those of the factory. So is the InformerName, for metrics. See [NewInformer] for
-// what the informers are, and [Use] for one type with a source of its own.
+// what the informers are, and [Use] for one type with a source of its own. UseAll logs how many types
+// have informers of lw, and which do not.
 //
-// The factory starts all of them, but an informer sends no request before somebody has asked it for
-// its store, or has added a handler. Until then it counts as synced, so WaitForCacheSync of the
-// factory names it too. Unlike client-go's, an informer that is asked for later needs no second
-// Start.
+// The factory starts all of them, but an informer sends no request before somebody wants it: has
+// asked it for its store or whether it has synced, or has added a handler. A factory does not tell
+// who has asked for an informer. So its waits go on without an informer that nobody wants, and name
+// it as synced; who reads its store after that waits for the first list, or for the end of the
+// informer. Unlike client-go's, an informer that is asked for later needs no second Start.
 //
-// UseAll panics if the factory has informers already, if it has list options that opts lacks, or if it
-// was not made by client-gen's informer-gen.
+// UseAll panics if the factory has informers already, but for those of Except, if it has list options
+// that opts lacks, if Except has a type that the client lacks, or if it was not made by client-gen's
+// informer-gen.
 func UseAll[F ~func(C, time.Duration) cache.SharedIndexInformer, C any](factory InformerFactory[F, C], opts *FactoryOptions) {
 	var o FactoryOptions
 	if opts != nil {
@@ -51,7 +60,13 @@ func UseAll[F ~func(C, time.Duration) cache.SharedIndexInformer, C any](factory 
 		panic("clientgo: UseAll: the factory has list options: say which, in FactoryOptions.TweakListOptions")
 	}
 	named, _ := factory.(interface{ InformerName() *cache.InformerName })
-	for _, r := range resourcesOf(reflect.TypeFor[C]()) {
+	waits := waitsOf(factory)
+	all := resourcesOf(reflect.TypeFor[C]())
+	except := exceptions(all, o.Except)
+	for _, r := range all {
+		if _, ok := except[r.object]; ok {
+			continue
+		}
 		used := false
 		factory.InformerFor(reflect.New(r.object.Elem()).Interface().(runtime.Object), func(client C, resync time.Duration) cache.SharedIndexInformer {
 			used = true
@@ -69,12 +84,29 @@ func UseAll[F ~func(C, time.Duration) cache.SharedIndexInformer, C any](factory 
 			if o.Decoder != nil {
 				source = o.Decoder.Source
 			}
-			return &lazyInformer{owned: newSharedInformer(source(from, example), example, options, nil), wanted: make(chan struct{})}
+			return newLazyInformer(waits, func(onError func(error)) *owned {
+				return newSharedInformer(source(from, example), example, options, &lw.Options{OnError: onError})
+			})
 		})
 		if !used {
-			panic(fmt.Sprintf("clientgo: UseAll: the factory has an informer of %v already: call UseAll before anybody asks for it", r.object))
+			panic(fmt.Sprintf("clientgo: UseAll: the factory has an informer of %v already: call UseAll before anybody asks for it, or name it in FactoryOptions.Except", r.object))
 		}
 	}
+	klog.Background().Info("The informers of the factory are those of lw. It calls no function that InformerFor is given for one of their types: FactoryOptions.Except is for those",
+		"factory", fmt.Sprintf("%T", factory), "types", len(all)-len(except), "except", slices.Sorted(maps.Values(except)))
+}
+
+// exceptions returns the types of objects, which must be among those of all, with their names.
+func exceptions(all []resourceOf, objects []runtime.Object) map[reflect.Type]string {
+	out := map[reflect.Type]string{}
+	for _, obj := range objects {
+		t := reflect.TypeOf(obj)
+		if !slices.ContainsFunc(all, func(r resourceOf) bool { return r.object == t }) {
+			panic(fmt.Sprintf("clientgo: UseAll: FactoryOptions.Except has a %T, which is no type of the client", obj))
+		}
+		out[t] = t.String()
+	}
+	return out
 }
 
 // generatedFields returns what a generated factory keeps to itself.
@@ -212,73 +244,3 @@ func (r resourceOf) version(client reflect.Value) (version schema.GroupVersion, 
 	}
 	return rest.APIVersion(), true
 }
-
-// A lazyInformer is an informer of a factory that runs once somebody wants it.
-type lazyInformer struct {
-	*owned
-	wanted chan struct{} // closed when somebody does
-	once   sync.Once
-}
-
-func (l *lazyInformer) want() *owned {
-	l.once.Do(func() { close(l.wanted) })
-	return l.owned
-}
-
-// Run runs the informer until stop is closed.
-func (l *lazyInformer) Run(stop <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	l.RunWithContext(ctx)
-}
-
-// RunWithContext runs the informer until ctx is done, from the moment on that somebody wants it.
-func (l *lazyInformer) RunWithContext(ctx context.Context) {
-	select {
-	case <-l.wanted:
-	case <-ctx.Done():
-	}
-	l.owned.RunWithContext(ctx)
-}
-
-func (l *lazyInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return l.want().AddEventHandler(handler)
-}
-
-func (l *lazyInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return l.want().AddEventHandlerWithResyncPeriod(handler, period)
-}
-
-func (l *lazyInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	return l.want().AddEventHandlerWithOptions(handler, options)
-}
-
-func (l *lazyInformer) GetStore() cache.Store           { return l.want().GetStore() }
-func (l *lazyInformer) GetIndexer() cache.Indexer       { return l.want().GetIndexer() }
-func (l *lazyInformer) GetController() cache.Controller { return l.want().GetController() }
-
-func (l *lazyInformer) AddIndexers(indexers cache.Indexers) error {
-	return l.want().AddIndexers(indexers)
-}
-
-// HasSynced reports whether the store has a whole list, or nobody wants it.
-func (l *lazyInformer) HasSynced() bool { return !isClosed(l.wanted) || l.owned.HasSynced() }
-
-// HasSyncedChecker is HasSynced to wait for, as it stands now.
-func (l *lazyInformer) HasSyncedChecker() cache.DoneChecker {
-	if isClosed(l.wanted) {
-		return l.owned.HasSyncedChecker()
-	}
-	done := make(chan struct{})
-	close(done)
-	return checker{l.owned.checkerName(), done}
-}
-
-func (l *lazyInformer) status() lw.Status { return l.owned.status() }

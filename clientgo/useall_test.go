@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -131,7 +133,59 @@ func TestUseAllRefuses(t *testing.T) {
 		factory.Core().V1().Pods().Informer()
 		clientgo.UseAll(factory, nil)
 	})
+	panics("*v1.Pod already", func() {
+		factory := informers.NewSharedInformerFactory(client, 0)
+		factory.Core().V1().Pods().Informer()
+		clientgo.UseAll(factory, &clientgo.FactoryOptions{Except: []runtime.Object{&corev1.Node{}}})
+	})
+	panics("*v1.PodList", func() {
+		clientgo.UseAll(informers.NewSharedInformerFactory(client, 0), &clientgo.FactoryOptions{Except: []runtime.Object{&corev1.PodList{}}})
+	})
+	panics("<nil>", func() {
+		clientgo.UseAll(informers.NewSharedInformerFactory(client, 0), &clientgo.FactoryOptions{Except: []runtime.Object{nil}})
+	})
 	panics("no generated factory", func() { clientgo.UseAll(otherFactory{}, nil) })
+}
+
+// A type of FactoryOptions.Except is client-go's, or what the program makes it, whether its informer
+// is there before UseAll or comes later. The other types are lw's.
+func TestUseAllExcept(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			client := fake.NewClientset(pod("shop", "web"), pod("other", "dns"))
+			asked := requests(client)
+			factory := informers.NewSharedInformerFactory(client, 0)
+			calls := 0
+			own := func() cache.SharedIndexInformer {
+				return factory.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+					calls++
+					return coreinformers.NewFilteredPodInformer(client, "shop", resync, cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = "!done" })
+				})
+			}
+			if before {
+				own()
+			}
+			clientgo.UseAll(factory, &clientgo.FactoryOptions{Except: []runtime.Object{&corev1.Pod{}, &corev1.Secret{}}})
+			pods, secrets := own(), factory.Core().V1().Secrets()
+			for obj, want := range map[runtime.Object]bool{&corev1.Pod{}: false, &corev1.Secret{}: false, &corev1.Node{}: true} {
+				_ = secrets.Lister()
+				if _, got := clientgo.Status(factory.InformerFor(obj, nil)); got != want {
+					t.Errorf("the informer of %T is lw's: %t", obj, got)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			factory.StartWithContext(ctx)
+			factory.WaitForCacheSync(ctx.Done())
+			if got := pods.GetStore().ListKeys(); calls != 1 || fmt.Sprint(got) != "[shop/web]" {
+				t.Errorf("before %t: the function is called %d times, and has %q", before, calls, got)
+			}
+			if diff := cmp.Diff(map[string]bool{"pods shop !done": true, "secrets ": true}, asked()); diff != "" {
+				t.Errorf("before %t: requests (-want +got):\n%s", before, diff)
+			}
+			cancel()
+			factory.Shutdown()
+		})
+	}
 }
 
 type otherFactory struct{}

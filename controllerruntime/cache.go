@@ -63,7 +63,7 @@ type Options struct {
 	// lw.HTTP.Only says. Keys are examples, as in ByObject: &corev1.Pod{}. Objects of other kinds are
 	// whole, and so are those of the kind that are cached in another form: unstructured, or as
 	// metadata. Give the Options to [NewClient] as well: it refuses writes that would delete on the
-	// server what an object lacks.
+	// server what an object lacks. A cache that starts without such a client logs a warning.
 	Only map[client.Object]lw.Fields
 	// Whole decodes each version of an object whole, as lw.HTTP.Whole says. By default the versions
 	// of an object share what did not change. That is safe for those who get deep copies; handlers
@@ -120,7 +120,11 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 			return decoder.NewInformer(lister, example, resync, indexers)
 		}
 	}
-	return cache.New(config, opts)
+	c, err := cache.New(config, opts)
+	if err != nil || len(masks) == 0 {
+		return c, err
+	}
+	return &maskedCache{Cache: c, masks: masks, logger: o.Logger}, nil
 }
 
 // newHTTPClient returns the client that cache.New makes where its options have none.

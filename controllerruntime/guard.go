@@ -4,16 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/decode"
 )
 
 // NewClient returns a function that makes the client of a manager whose cache has the Options o. It
@@ -32,6 +38,11 @@ func NewClient(o Options) client.NewClientFunc {
 		m, err := masksOf(o.Only)
 		if err != nil {
 			return nil, fmt.Errorf("controllerruntime: NewClient: Only: %w", err)
+		}
+		if opts.Cache != nil {
+			if of, ok := opts.Cache.Reader.(*maskedCache); ok {
+				of.guardedBy(m)
+			}
 		}
 		c, err := client.New(config, opts)
 		if err != nil || len(m) == 0 {
@@ -58,6 +69,56 @@ func Unguarded(c client.Client) client.Client {
 		return g.Client
 	}
 	return c
+}
+
+// A maskedCache is a cache whose objects of some kinds lack fields. It warns where no client is known
+// to guard them.
+type maskedCache struct {
+	cache.Cache
+	masks  masks
+	logger *slog.Logger // nil: klog
+
+	mu      sync.Mutex
+	guarded masks // those of the clients that read the cache
+}
+
+// guardedBy notes that a client reads the cache and guards the kinds of m.
+func (c *maskedCache) guardedBy(m masks) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.guarded == nil {
+		c.guarded = masks{}
+	}
+	maps.Copy(c.guarded, m)
+}
+
+// unguarded returns the names of the kinds that no client guards.
+func (c *maskedCache) unguarded() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for f, fields := range c.masks {
+		if by, ok := c.guarded[f]; !ok || !slices.Equal(by, fields) {
+			names = append(names, f.String())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Start runs the cache until ctx is done.
+func (c *maskedCache) Start(ctx context.Context) error {
+	if names := c.unguarded(); len(names) > 0 {
+		const warning = "Warning: the cache keeps only some fields of these kinds, and nothing refuses an Update of such an object, which deletes the others on the server: " +
+			"give the manager the client that does"
+		const option = "NewClient: controllerruntime.NewClient(options)"
+		if c.logger != nil {
+			c.logger.WarnContext(ctx, warning, "kinds", names, "option", option)
+		} else {
+			klog.FromContext(ctx).Info(warning, "kinds", names, "option", option)
+		}
+	}
+	return c.Cache.Start(ctx)
 }
 
 // A guard refuses writes of objects that lack fields.
@@ -113,16 +174,20 @@ func (g guard) patch(what string, obj client.Object, p client.Patch) (client.Pat
 	if err := json.Unmarshal(data, &content); err != nil {
 		return nil, fmt.Errorf("controllerruntime: %s of %s: the patch: %w", what, nameOf(obj), err)
 	}
-	if path, ok := touchesMore(content, "", fields); ok {
+	kept, err := decode.KeptOf(reflect.TypeOf(obj), fields)
+	if err != nil {
+		return nil, refusal(what, nameOf(obj), fields, err.Error())
+	}
+	if path, ok := touchesMore(content, "", kept); ok {
 		return nil, refusal(what, nameOf(obj), fields, fmt.Sprintf("the patch changes %q, of which it may lack a part", path))
 	}
 	// What was looked at is what is sent.
 	return client.RawPatch(p.Type(), data), nil
 }
 
-// touchesMore returns the path of something in patch, a merge patch of what is at path, that fields do
-// not keep whole. A merge patch replaces lists, so a list of which a part is kept counts as well.
-func touchesMore(patch any, path string, fields lw.Fields) (string, bool) {
+// touchesMore returns the path of something in patch, a merge patch of what is at path, that is not
+// kept whole. A merge patch replaces lists, so a list of which a part is kept counts as well.
+func touchesMore(patch any, path string, kept decode.Kept) (string, bool) {
 	members, ok := patch.(map[string]any)
 	if !ok || path != "" && len(members) == 0 {
 		return path, true
@@ -132,10 +197,11 @@ func touchesMore(patch any, path string, fields lw.Fields) (string, bool) {
 		if path != "" {
 			at = path + "." + name
 		}
-		if fields.Keeps(at) {
+		of := kept.Member(name)
+		if of.All() {
 			continue
 		}
-		if at, more := touchesMore(members[name], at, fields); more {
+		if at, more := touchesMore(members[name], at, of); more {
 			return at, true
 		}
 	}

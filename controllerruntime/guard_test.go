@@ -1,12 +1,16 @@
 package controllerruntime_test
 
 import (
+	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,8 +20,10 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
@@ -25,7 +31,7 @@ import (
 )
 
 var onlyPods = controllerruntime.Options{Only: map[client.Object]lw.Fields{
-	&corev1.Pod{}: {"metadata.labels", "metadata.annotations.example.com/*", "spec.nodeName", "status.conditions.type"},
+	&corev1.Pod{}: {"metadata.labels", "metadata.annotations.example.com/*", "metadata.annotations.app", "spec.nodeSelector.os", "spec.nodeName", "status.conditions.type"},
 }}
 
 // The cache has the fields of Only of the kinds that it names, and all of others.
@@ -77,6 +83,64 @@ func TestOnlyOfNothing(t *testing.T) {
 		_, err = controllerruntime.NewClient(o)(&rest.Config{}, client.Options{Mapper: meta.NewDefaultRESTMapper(nil)})
 		if err == nil || !strings.HasPrefix(err.Error(), "controllerruntime: NewClient: Only: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("the client: %v, want %s", err, want)
+		}
+	}
+}
+
+// A manager whose cache has Only, and whose client does not refuse what that would delete, says so when
+// it starts: in Options.Logger or in klog.
+func TestOnlyWithoutTheClient(t *testing.T) {
+	other := controllerruntime.Options{Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"spec"}, &corev1.Node{}: {"spec"}}}
+	both := controllerruntime.Options{Only: map[client.Object]lw.Fields{&corev1.Pod{}: onlyPods.Only[keyOf(onlyPods)], &corev1.Node{}: {"spec"}}}
+	for name, tt := range map[string]struct {
+		cache  controllerruntime.Options
+		client client.NewClientFunc
+		want   string
+	}{
+		"no client":             {onlyPods, nil, "[*v1.Pod]"},
+		"no client, two kinds":  {both, nil, "[*v1.Node *v1.Pod]"},
+		"its client":            {onlyPods, controllerruntime.NewClient(onlyPods), ""},
+		"a client of more":      {onlyPods, controllerruntime.NewClient(both), ""},
+		"a client of less":      {both, controllerruntime.NewClient(onlyPods), "[*v1.Node]"},
+		"a client of no kind":   {onlyPods, controllerruntime.NewClient(controllerruntime.Options{}), "[*v1.Pod]"},
+		"a client of other":     {onlyPods, controllerruntime.NewClient(other), "[*v1.Pod]"},
+		"a cache without masks": {controllerruntime.Options{}, nil, ""},
+	} {
+		for _, own := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/own=%t", name, own), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBench(t)
+					var log strings.Builder
+					if own {
+						tt.cache.Logger = slog.New(slog.NewTextHandler(&log, nil))
+					}
+					c, err := cluster.New(b.config, func(o *cluster.Options) {
+						o.NewCache, o.NewClient = controllerruntime.NewCacheWith(tt.cache), tt.client
+						o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return b.mapper, nil }
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					if !own {
+						ctx = klog.NewContext(ctx, funcr.New(func(_, args string) { log.WriteString(args) }, funcr.Options{}))
+					}
+					ended := make(chan error, 1)
+					go func() { ended <- c.Start(ctx) }()
+					synctest.Wait()
+					cancel()
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+					got := log.String()
+					warned := strings.Contains(got, "NewClient: controllerruntime.NewClient(options)")
+					for _, kind := range []string{"*v1.Pod", "*v1.Node"} {
+						if strings.Contains(got, kind) != strings.Contains(tt.want, kind) || warned != (tt.want != "") {
+							t.Errorf("it says %q, want a warning of %s", got, tt.want)
+						}
+					}
+				})
+			})
 		}
 	}
 }
@@ -149,6 +213,8 @@ func TestGuard(t *testing.T) {
 		"finalizers":      {merge(func(p *corev1.Pod) { p.Finalizers = []string{"mine"} }), `the patch changes "metadata.finalizers"`},
 		"a list of parts": {merge(func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: "x"}} }), `the patch changes "status.conditions"`},
 		"another key":     {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"other": "x"} }), `the patch changes "metadata.annotations.other"`},
+		"a longer key":    {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"app": "x", "app.kubernetes.io/name": "y"} }), `the patch changes "metadata.annotations.app.kubernetes.io/name"`},
+		"an object":       {raw(types.MergePatchType, `{"spec":{"nodeSelector":{"o":{"s":"x"}}}}`), `the patch changes "spec.nodeSelector.o.s"`},
 		"a null":          {raw(types.MergePatchType, `{"spec":null}`), `the patch changes "spec"`},
 		"an empty object": {raw(types.MergePatchType, `{"spec":{}}`), `the patch changes "spec"`},
 		"no object":       {raw(types.MergePatchType, `[]`), `the patch changes ""`},
@@ -175,6 +241,7 @@ func TestGuard(t *testing.T) {
 		"a kept field":    {merge(func(p *corev1.Pod) { p.Spec.NodeName = "x" }), `PATCH /api/v1/namespaces/n/pods/a {"spec":{"nodeName":"x"}}`},
 		"a label":         {merge(func(p *corev1.Pod) { p.Labels["a"] = "c" }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"labels":{"a":"c"}}}`},
 		"no labels":       {merge(func(p *corev1.Pod) { p.Labels = nil }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"labels":null}}`},
+		"a key":           {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"app": "x"} }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"annotations":{"app":"x"}}}`},
 		"a key that fits": {merge(func(p *corev1.Pod) { p.Annotations = map[string]string{"example.com/x": "y"} }), `PATCH /api/v1/namespaces/n/pods/a {"metadata":{"annotations":{"example.com/x":"y"}}}`},
 		"a version": {raw(types.MergePatchType, `{"metadata":{"resourceVersion":"5","labels":{"a":"c"}}}`),
 			`PATCH /api/v1/namespaces/n/pods/a {"metadata":{"resourceVersion":"5","labels":{"a":"c"}}}`},

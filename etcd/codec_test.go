@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/etcd/internal/fakeetcd"
 )
 
 type job struct {
@@ -149,6 +151,25 @@ func TestBare(t *testing.T) {
 	if err == nil {
 		t.Errorf("an embedded struct that is not exported has an identity: %v", ids)
 	}
+}
+
+// TestNothingIsKept: of a watch that has ended, nothing is asked any more.
+func TestNothingIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New[*plain](fakeetcd.New(t).Client, "/w/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := int64(1)
+		for range 3 {
+			if err := c.Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: &second}, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := len(c.pulses); n > 0 {
+			t.Errorf("%d watches are kept", n)
+		}
+	})
 }
 
 // TestWitness: the newest keys are kept, and those that are deleted are not.

@@ -174,6 +174,7 @@ func (c *Collection[T]) setAside(e *entry, err error) error {
 type selection struct {
 	from, end string // the keys from from on that are before end; end "": the key from alone
 	filter    *listopts.Filter
+	byKey     *listopts.Filter // the part of filter that the key alone tells
 	// byLabels says that the key alone does not tell whether an object is selected.
 	byLabels bool
 	// all says that every one of the keys is selected.
@@ -191,7 +192,11 @@ func (c *Collection[T]) selection(opts metav1.ListOptions) (*selection, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &selection{filter: filter, byLabels: opts.LabelSelector != ""}
+	byKey, err := listopts.NewFilter("", metav1.ListOptions{FieldSelector: opts.FieldSelector}, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &selection{filter: filter, byKey: byKey, byLabels: opts.LabelSelector != ""}
 	var zero T
 	if _, ok := any(zero).(labeled); s.byLabels && !ok {
 		return nil, badRequest("label selector %q: %T has no GetLabels", opts.LabelSelector, zero)
@@ -226,7 +231,7 @@ func selects[T lw.Object](s *selection, obj T) bool {
 
 // selectsKey reports whether the object of key may be selected, as far as its key tells.
 func (s *selection) selectsKey(key lw.Key) bool {
-	return s.byLabels || s.filter.Matches(listopts.Object{Namespace: key.Namespace, Name: key.Name}, nil)
+	return s.byKey.Matches(listopts.Object{Namespace: key.Namespace, Name: key.Name}, nil)
 }
 
 // contains reports whether path is among the keys that are read.

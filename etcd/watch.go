@@ -81,6 +81,8 @@ type watching[T lw.Object] struct {
 	seen     witness
 	seenAt   int64
 
+	begun int64 // the position at which the stream was opened
+
 	// reached is the newest revision that the member on the other side is known to have. It may be
 	// less than the position, if the member lags. It is 0 until the server has created the watch.
 	reached int64
@@ -170,13 +172,16 @@ func (w *watching[T]) failed(ctx context.Context, err error) error {
 	return w.c.explain(ctx, err)
 }
 
-// open begins a stream with one watch.
+// open begins a stream with one watch. It begins at the position, whose events are passed over, and
+// not behind it: a server that has not reached the beginning of a watch does not answer requests for
+// progress, and where nobody writes it never does.
 func (w *watching[T]) open(ctx context.Context) (pb.Watch_WatchClient, error) {
 	stream, err := w.c.reads.watch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	create := &pb.WatchCreateRequest{Key: []byte(w.from), StartRevision: w.position + 1, PrevKv: w.byLabels}
+	w.begun = w.position
+	create := &pb.WatchCreateRequest{Key: []byte(w.from), StartRevision: w.begun, PrevKv: w.byLabels}
 	if w.end != "" {
 		create.RangeEnd = []byte(w.end)
 	}

@@ -25,6 +25,12 @@ type batch[T lw.Object] struct {
 // events yields the events of one response, which are in the order of their revisions. All events
 // of a revision are in one response, since no fragments are asked for.
 func (w *watching[T]) events(events []*mvccpb.Event) error {
+	for len(events) > 0 && events[0].Kv.ModRevision <= w.begun {
+		events = events[1:]
+	}
+	if len(events) == 0 {
+		return nil
+	}
 	for _, ev := range events {
 		e := entryOf(ev.Kv)
 		out, selected, err := w.event(ev, &e)
@@ -105,11 +111,14 @@ func (w *watching[T]) event(ev *mvccpb.Event, e *entry) (out lw.WatchEvent[T], s
 }
 
 // selectedBefore reports whether the object that prev has was selected. One that does not decode
-// was, as in a list.
+// was if its key may be, as in a list.
 func (w *watching[T]) selectedBefore(prev *mvccpb.KeyValue) bool {
 	e := entryOf(prev)
 	obj, err := w.c.object(&e)
-	return err != nil || selects(w.selection, obj)
+	if err != nil {
+		return w.selectsKey(w.c.keyOf(e.path))
+	}
+	return selects(w.selection, obj)
 }
 
 // added returns the event of an object that is new.

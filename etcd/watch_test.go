@@ -1,10 +1,8 @@
 package etcd_test
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,29 +10,23 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/etcd/internal/fakeetcd"
 )
 
 var errEnough = errors.New("enough")
 
-// watch watches from revision 50 until that many events have come.
-func watch(t testing.TB, f *fake, progress time.Duration, opts metav1.ListOptions, n int) ([]string, error) {
-	t.Helper()
+// from50 watches from revision 50 until that many events have come.
+func from50(f *fake, opts metav1.ListOptions, n int) ([]string, error) {
+	f.t.Helper()
 	opts.ResourceVersion = "50"
-	var got []string
-	err := f.collection(t, progress).Watch(within(t), opts, func(ev lw.WatchEvent[*item]) error {
-		got = append(got, fmt.Sprintf("%s %s %s open=%v more=%v", ev.Type, ev.Key(), ev.ResourceVersion, ev.Open, ev.More))
-		if len(got) == n {
-			return errEnough
-		}
-		return nil
-	})
-	return got, err
+	return f.watch(f.collection(time.Minute), opts, n)
 }
 
 func tooLarge(err error) bool {
@@ -42,150 +34,344 @@ func tooLarge(err error) bool {
 	return errors.As(err, &s) && apierrors.HasStatusCause(s.(error), metav1.CauseTypeResourceVersionTooLarge)
 }
 
+// rewound reports whether err is an lw.ErrRewound, and a 504 for those who know none.
+func rewound(err error) bool { return errors.Is(err, lw.ErrRewound) && tooLarge(err) }
+
+// TestWatch: what a watch has to say of each sort of change.
+func TestWatch(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		c := f.collection(0)
+		on := func(i *item) string { i.Labels = map[string]string{"on": "1"}; return value(i) }
+		f.write("ns/a", value(newItem("a", 1)))
+		f.write("ns/a", on(newItem("a", 2)))
+		f.write("ns/a", "garbage")
+		f.write("ns/a", on(newItem("a", 3)), "other/b", `{}`)
+		f.write("ns/a", value(newItem("a", 4)), "ns/x", "garbage")
+		f.write("ns/a", "", "other/b", "", "ns/x", "")
+		f.write("ns/a", "garbage", "/odd", "x")
+		f.write("ns/a", "")
+		for _, tt := range []struct {
+			opts metav1.ListOptions
+			want []string
+		}{
+			{metav1.ListOptions{}, []string{
+				"ADDED ns/a 2 more", "MODIFIED ns/a 3 more", "MODIFIED ns/a 4 more bad",
+				"MODIFIED ns/a 5 open more", "ADDED other/b 5 more", "MODIFIED ns/a 6 open more", "ADDED ns/x 6 more bad",
+				"DELETED ns/a 7 open more", "DELETED other/b 7 open more", "DELETED ns/x 7 more", "ADDED ns/a 8 open more bad", "ADDED //odd 8 more bad", "DELETED ns/a 9",
+			}},
+			{metav1.ListOptions{LabelSelector: "on=1"}, []string{
+				"ADDED ns/a 3 more", "MODIFIED ns/a 4 more bad", "MODIFIED ns/a 5 more", "DELETED ns/a 6 open more", "ADDED ns/x 6 more bad",
+				"DELETED ns/x 7 more", "ADDED ns/a 8 open more bad", "ADDED //odd 8 more bad", "DELETED ns/a 9",
+			}},
+			{metav1.ListOptions{FieldSelector: "metadata.name!=a"}, []string{
+				"ADDED other/b 5 more", "ADDED ns/x 6 more bad", "DELETED other/b 7 open more", "DELETED ns/x 7 more", "ADDED //odd 8 bad",
+			}},
+			{metav1.ListOptions{FieldSelector: "metadata.namespace=other"}, []string{"ADDED other/b 5 more", "DELETED other/b 7"}},
+			{metav1.ListOptions{FieldSelector: "metadata.namespace=ns,metadata.name=x"}, []string{"ADDED ns/x 6 more bad", "DELETED ns/x 7"}},
+			// What a key tells is told of bad objects too, whatever the labels are.
+			{metav1.ListOptions{FieldSelector: "metadata.name!=a", LabelSelector: "on=1"}, []string{"ADDED ns/x 6 more bad", "DELETED ns/x 7 more", "ADDED //odd 8 bad"}},
+		} {
+			tt.opts.ResourceVersion = "1"
+			got, err := f.watch(c, tt.opts, len(tt.want))
+			if diff := cmp.Diff(tt.want, got); diff != "" || err != errEnough {
+				t.Errorf("%v: %v (-want +got):\n%s", tt.opts, err, diff)
+			}
+		}
+	})
+}
+
+// TestWatchOptions: what cannot be watched is refused, and nobody is asked.
+func TestWatchOptions(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		yes, no := true, false
+		for _, tt := range []struct {
+			opts metav1.ListOptions
+			want func(error) bool
+		}{
+			{metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, apierrors.IsInvalid},
+			{metav1.ListOptions{SendInitialEvents: &no}, apierrors.IsInvalid},
+			{metav1.ListOptions{ResourceVersion: "x"}, func(err error) bool {
+				return err != nil && !apierrors.IsBadRequest(err) && apierrors.IsInternalError(err) || code(err) == 500
+			}},
+			{metav1.ListOptions{ResourceVersion: "5", FieldSelector: "spec.x=1"}, apierrors.IsBadRequest},
+			{metav1.ListOptions{ResourceVersion: "5", LabelSelector: "=="}, apierrors.IsBadRequest},
+		} {
+			if got, err := f.watch(f.collection(0), tt.opts, 1); !tt.want(err) || len(got)+len(f.asked()) > 0 {
+				t.Errorf("%v: %v, %v", tt.opts, got, err)
+			}
+		}
+	})
+}
+
+func code(err error) int32 {
+	var s apierrors.APIStatus
+	if !errors.As(err, &s) {
+		return 0
+	}
+	return s.Status().Code
+}
+
 // TestCreatedOlder: the member on the other side of a watch has not reached the position. If the
 // cluster has, the member lags, and the watch goes on; if not, the server went back.
 func TestCreatedOlder(t *testing.T) {
-	lagging := func(created40 *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
-		if created40.StartRevision != 51 || created40.Fragment {
-			t.Errorf("the request: %v", created40)
+	lagging := func(create *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
+		if create.StartRevision != 50 || create.Fragment {
+			t.Errorf("the request: %v", create)
 		}
-		_ = s.Send(created(40))
-		_ = s.Send(&pb.WatchResponse{Header: header(45)}) // it lags, and says how far it is
-		_ = s.Send(events(60, put("/w/ns/a", `{}`, 55, 55)))
-		<-s.Context().Done()
-		return nil
+		return says(created(40), progress(45), events(60, put("/w/ns/a", `{}`, 55, 55)))(create, s)
 	}
-	f := newFake(t)
-	f.watch = lagging
-	got, err := watch(t, f, time.Minute, metav1.ListOptions{AllowWatchBookmarks: true}, 1)
-	if want := []string{"ADDED ns/a 55 open=false more=false"}; err != errEnough || !cmp.Equal(want, got) {
-		t.Errorf("a member that lags: %v, %v", got, err)
-	}
+	bubble(t, func(t *testing.T, f *fake) {
+		f.script(at50, lagging)
+		got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 1)
+		if want := []string{"ADDED ns/a 55"}; err != errEnough || !cmp.Equal(want, got) {
+			t.Errorf("a member that lags: %v, %v", got, err)
+		}
+		if diff := cmp.Diff([]string{"/w/ at 50 count", "/w/ at 50 count"}, f.asked()); diff != "" {
+			t.Errorf("the questions (-want +got):\n%s", diff)
+		}
+	})
+	bubble(t, func(t *testing.T, f *fake) {
+		reads := 0
+		f.script(func(req *pb.RangeRequest) (*pb.RangeResponse, error) {
+			if reads++; reads == 1 {
+				return at50(req) // the last answer of the server before
+			}
+			return nil, futureRev
+		}, lagging)
+		got, err := from50(f, metav1.ListOptions{}, 1)
+		if !rewound(err) || len(got) > 0 {
+			t.Errorf("a server that went back: %v, %v", got, err)
+		}
+	})
+}
 
-	f = newFake(t)
-	f.watch = lagging
-	reads := 0
-	f.read = func(*pb.RangeRequest) (*pb.RangeResponse, error) {
-		if reads++; reads == 1 {
-			return &pb.RangeResponse{Header: header(50)}, nil // the last answer of the server before
-		}
-		return nil, futureRev
-	}
-	got, err = watch(t, f, time.Minute, metav1.ListOptions{}, 1)
-	if !errors.Is(err, lw.ErrRewound) || !tooLarge(err) || len(got) > 0 {
-		t.Errorf("a server that went back: %v, %v", got, err)
+// TestRevisions: the revisions that a server says on one watch, in which no event is, and what comes
+// of them.
+func TestRevisions(t *testing.T) {
+	a55 := events(60, put("/w/ns/a", `{}`, 55, 55))
+	for _, tt := range []struct {
+		name string
+		says []*pb.WatchResponse
+		want []string
+		back bool // it ends with ErrRewound
+	}{
+		{"forward", []*pb.WatchResponse{created(50), progress(60), progress(60), progress(61)}, []string{"BOOKMARK / 60", "BOOKMARK / 61"}, false},
+		{"the position", []*pb.WatchResponse{created(50), progress(50)}, nil, false},
+		{"back", []*pb.WatchResponse{created(50), progress(60), progress(55)}, []string{"BOOKMARK / 60"}, true},
+		{"back behind the beginning", []*pb.WatchResponse{created(70), progress(60)}, nil, true},
+		{"back behind an event", []*pb.WatchResponse{created(50), a55, progress(58)}, []string{"ADDED ns/a 55"}, true},
+		{"an event of before is no step back", []*pb.WatchResponse{created(70), a55, progress(70)}, []string{"ADDED ns/a 55", "BOOKMARK / 70"}, false},
+		{"an event of before takes none back", []*pb.WatchResponse{created(70), a55, progress(65)}, []string{"ADDED ns/a 55"}, true},
+		{"a member that lags", []*pb.WatchResponse{created(40), progress(45), progress(44)}, nil, false},
+		{"a member that has caught up", []*pb.WatchResponse{created(40), progress(52), progress(51)}, []string{"BOOKMARK / 52"}, true},
+	} {
+		bubble(t, func(t *testing.T, f *fake) {
+			f.script(at50, says(tt.says...))
+			got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 9)
+			if diff := cmp.Diff(tt.want, got); diff != "" || rewound(err) != tt.back {
+				t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
+			}
+			f.script(at50, says(tt.says...))
+			for _, ev := range tt.want {
+				if got, err := from50(f, metav1.ListOptions{}, 9); ev[:3] == "BOO" && rewound(err) != tt.back || len(got) > 1 {
+					t.Errorf("%s, without bookmarks: %v, %v", tt.name, got, err)
+				}
+			}
+		})
 	}
 }
 
 // TestProgressOlder: an answer on the same watch is older than one before.
 func TestProgressOlder(t *testing.T) {
-	f := newFake(t)
-	f.watch = func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
-		_ = s.Send(created(70))
-		_ = s.Send(&pb.WatchResponse{Header: header(70)})
-		_ = s.Send(&pb.WatchResponse{Header: header(60)})
-		<-s.Context().Done()
-		return nil
-	}
-	got, err := watch(t, f, time.Minute, metav1.ListOptions{AllowWatchBookmarks: true}, 9)
-	if want := []string{"BOOKMARK / 70 open=false more=false"}; !errors.Is(err, lw.ErrRewound) || !cmp.Equal(want, got) {
-		t.Errorf("%v, %v", got, err)
-	}
+	bubble(t, func(t *testing.T, f *fake) {
+		f.script(at50, says(created(70), progress(70), progress(60)))
+		got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 9)
+		if want := []string{"BOOKMARK / 70"}; !rewound(err) || !cmp.Equal(want, got) {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
 }
 
 // TestProgressEarly: a server answers a request for progress before it says that the watch is
 // created, and holds an event back. That answer is no bookmark; after the event there is one.
 func TestProgressEarly(t *testing.T) {
-	f := newFake(t)
-	f.watch = func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
-		_ = s.Send(&pb.WatchResponse{Header: header(52)})
-		_ = s.Send(created(51))
-		_ = s.Send(events(52, put("/w/ns/a", `{}`, 52, 52)))
-		if _, err := s.Recv(); err != nil {
-			return err
+	bubble(t, func(t *testing.T, f *fake) {
+		f.script(at50, func(create *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
+			_ = s.Send(progress(52))
+			_ = s.Send(created(51))
+			_ = s.Send(events(52, put("/w/ns/a", `{}`, 52, 52)))
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+			return says(progress(53))(create, s)
+		})
+		begun := time.Now()
+		got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 2)
+		want := []string{"ADDED ns/a 52", "BOOKMARK / 53"}
+		if err != errEnough || !cmp.Equal(want, got) || time.Since(begun) > time.Second {
+			t.Errorf("after %v: %v, %v", time.Since(begun), got, err)
 		}
-		_ = s.Send(&pb.WatchResponse{Header: header(53)})
-		<-s.Context().Done()
-		return nil
-	}
-	got, err := watch(t, f, time.Minute, metav1.ListOptions{AllowWatchBookmarks: true}, 2)
-	want := []string{"ADDED ns/a 52 open=false more=false", "BOOKMARK / 53 open=false more=false"}
-	if err != errEnough || !cmp.Equal(want, got) {
-		t.Errorf("%v, %v", got, err)
-	}
+	})
+	// Without an early answer there is no question before its time.
+	bubble(t, func(t *testing.T, f *fake) {
+		f.script(at50, func(create *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
+			_ = s.Send(created(50))
+			if _, err := s.Recv(); err != nil {
+				return err
+			}
+			return says(progress(53))(create, s)
+		})
+		begun := time.Now()
+		if got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 1); err != errEnough || time.Since(begun) != time.Minute {
+			t.Errorf("after %v: %v, %v", time.Since(begun), got, err)
+		}
+	})
 }
 
 // TestSilence: a server that does not answer ends the watch with a network error; one that answers,
 // and one whose events are still being handled, does not.
 func TestSilence(t *testing.T) {
-	f := newFake(t)
-	asked := make(chan bool, 100)
-	f.watch = func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
-		_ = s.Send(created(50))
-		for {
-			req, err := s.Recv()
-			if err != nil {
-				return err
+	const every = 20 * time.Second
+	// asks returns a watch that notes when it is asked, and answers if it is to.
+	asks := func(at *[]time.Duration, answers func(n int) bool) watching {
+		return func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
+			begun := time.Now()
+			_ = s.Send(created(50))
+			for n := 1; ; n++ {
+				req, err := s.Recv()
+				if err != nil {
+					return err
+				}
+				if req.GetProgressRequest() == nil {
+					t.Errorf("the request: %v", req)
+				}
+				if *at = append(*at, time.Since(begun)/time.Second); answers(n) {
+					_ = s.Send(progress(50))
+				}
 			}
-			asked <- req.GetProgressRequest() != nil
 		}
 	}
-	begun := time.Now()
-	_, err := watch(t, f, 200*time.Millisecond, metav1.ListOptions{}, 1)
-	var network net.Error
-	// The end of the test's own context is a network error too, with gRPC's text or with context's.
-	if !errors.As(err, &network) || !strings.Contains(err.Error(), "does not answer") {
-		t.Errorf("a silent server: %v", err)
-	}
-	if time.Since(begun) < 200*time.Millisecond || len(asked) < 2 || !<-asked {
-		t.Errorf("it was asked %d times in %v", len(asked), time.Since(begun))
-	}
-
-	f = newFake(t)
-	f.watch = func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
-		_ = s.Send(created(50))
-		_ = s.Send(events(60, put("/w/ns/a", `{}`, 51, 51)))
-		for n := int64(60); ; n++ {
-			if _, err := s.Recv(); err != nil {
-				return err
+	for _, tt := range []struct {
+		name    string
+		answers func(n int) bool
+		asked   []time.Duration // in the first 100 seconds
+		ends    time.Duration   // in seconds; 0: it does not
+	}{
+		{"a silent server", func(int) bool { return false }, []time.Duration{20, 25, 30, 35}, 40},
+		{"one that answers", func(int) bool { return true }, []time.Duration{20, 40, 60, 80, 100}, 0},
+		{"one that answers when it is asked again", func(n int) bool { return n%3 == 0 }, []time.Duration{20, 25, 30, 40, 45, 50, 60, 65, 70, 80, 85, 90, 100}, 0},
+		{"one that falls silent", func(n int) bool { return n <= 2 }, []time.Duration{20, 40, 60, 65, 70, 75}, 80},
+	} {
+		bubble(t, func(t *testing.T, f *fake) {
+			var asked []time.Duration
+			f.script(at50, asks(&asked, tt.answers))
+			begun := time.Now()
+			err := f.collection(every).Watch(lasts(t, 101*time.Second), metav1.ListOptions{ResourceVersion: "50"}, nil)
+			ended := time.Since(begun)
+			if diff := cmp.Diff(tt.asked, asked); diff != "" {
+				t.Errorf("%s is asked after (-want +got):\n%s", tt.name, diff)
 			}
-			_ = s.Send(&pb.WatchResponse{Header: header(n)})
-		}
+			if tt.ends == 0 {
+				if !errors.Is(err, errOver) {
+					t.Errorf("%s: %v after %v", tt.name, err, ended)
+				}
+			} else if !network(err) || errors.Is(err, context.Canceled) || ended != tt.ends*time.Second {
+				t.Errorf("%s: %v after %v", tt.name, err, ended)
+			}
+		})
 	}
-	n := 0
-	err = f.collection(t, 100*time.Millisecond).Watch(within(t), metav1.ListOptions{ResourceVersion: "50", AllowWatchBookmarks: true}, func(ev lw.WatchEvent[*item]) error {
-		if n++; n == 1 {
-			time.Sleep(500 * time.Millisecond) // real sockets have no bubble
+	bubble(t, func(t *testing.T, f *fake) {
+		f.script(at50, func(create *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
+			_ = s.Send(events(60, put("/w/ns/a", `{}`, 51, 51)))
+			var asked []time.Duration
+			return asks(&asked, func(int) bool { return true })(create, s)
+		})
+		err := f.collection(every).Watch(lasts(t, 5*time.Minute), metav1.ListOptions{ResourceVersion: "50"}, func(lw.WatchEvent[*item]) error {
+			time.Sleep(3 * time.Minute)
+			return nil
+		})
+		if !errors.Is(err, errOver) {
+			t.Errorf("an event takes three minutes: %v", err)
 		}
-		if n == 4 {
-			return errEnough
-		}
-		return nil
 	})
-	if err != errEnough {
-		t.Errorf("a server that answers: %v", err)
-	}
+	// The least period works: it is no division by zero, nor a hot loop.
+	bubble(t, func(t *testing.T, f *fake) {
+		var asked []time.Duration
+		f.script(at50, asks(&asked, func(int) bool { return false }))
+		if err := f.collection(1).Watch(within(t), metav1.ListOptions{ResourceVersion: "50"}, nil); !network(err) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestIdle: a server answers on a watch only if it has reached its beginning. It is not called silent
+// for that where nobody writes, and what the position has is not told again.
+func TestIdle(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		position := f.write("ns/a", `{}`, "ns/b", `{}`)
+		day := int64(24 * 60 * 60)
+		opts := metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true, TimeoutSeconds: &day}
+		time.AfterFunc(12*time.Hour, func() { f.write("ns/a", "") })
+		var got []string
+		err := f.collection(0).Watch(lasts(t, 48*time.Hour), opts, func(ev lw.WatchEvent[*item]) error { got = append(got, told(ev)); return nil })
+		if want := []string{"DELETED ns/a 3"}; err != nil || !cmp.Equal(want, got) {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
+// TestRequestProgress: a request for a bookmark is made at once, on every watch, but on none that
+// has ended; the time of the next one by itself stays.
+func TestRequestProgress(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		c := f.collection(time.Minute)
+		position := f.write("ns/a", `{}`)
+		watch := func() <-chan string {
+			marks := make(chan string, 10)
+			go c.Watch(t.Context(), metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true}, func(ev lw.WatchEvent[*item]) error {
+				marks <- told(ev)
+				return nil
+			})
+			time.Sleep(time.Millisecond)
+			return marks
+		}
+		one, other := watch(), watch()
+		if _, err := f.Client.Put(t.Context(), "/elsewhere", "x"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		c.WithLease(0).Hints().Progress() // it shares the watches
+		time.Sleep(time.Millisecond)
+		for _, marks := range []<-chan string{one, other} {
+			if len(marks) != 1 || <-marks != "BOOKMARK / 3" {
+				t.Errorf("%d bookmarks", len(marks))
+			}
+		}
+		if _, err := f.Client.Put(t.Context(), "/elsewhere", "x"); err != nil {
+			t.Fatal(err)
+		}
+		if time.Sleep(39 * time.Second); len(one) > 0 {
+			t.Error("a bookmark before its time")
+		}
+		if time.Sleep(2 * time.Second); len(one) != 1 {
+			t.Error("no bookmark at its time")
+		}
+	})
 }
 
 // TestGroups: the events of one revision are open but for the last that is selected.
 func TestGroups(t *testing.T) {
-	f := newFake(t)
-	f.watch = func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
-		_ = s.Send(created(50))
-		_ = s.Send(events(60, put("/w/ns/a", `{}`, 51, 51), put("/w/ns/b", `{}`, 51, 51), put("/w/ns/c", `{}`, 52, 52)))
-		_ = s.Send(events(60, put("/w/ns/d", `{}`, 53, 53), put("/w/ns/x", `{}`, 53, 53)))
-		_ = s.Send(events(60, put("/w/ns/x", `{}`, 53, 54), put("/w/ns/e", `{}`, 54, 54)))
-		<-s.Context().Done()
-		return nil
-	}
-	got, err := watch(t, f, time.Minute, metav1.ListOptions{FieldSelector: "metadata.name!=x"}, 5)
-	want := []string{
-		"ADDED ns/a 51 open=true more=true", "ADDED ns/b 51 open=false more=true", "ADDED ns/c 52 open=false more=false",
-		"ADDED ns/d 53 open=false more=false", "ADDED ns/e 54 open=false more=false",
-	}
-	if diff := cmp.Diff(want, got); diff != "" || err != errEnough {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
+	bubble(t, func(t *testing.T, f *fake) {
+		f.script(at50, says(created(50),
+			events(60, put("/w/ns/a", `{}`, 51, 51), put("/w/ns/b", `{}`, 51, 51), put("/w/ns/c", `{}`, 52, 52)),
+			events(60, put("/w/ns/d", `{}`, 53, 53), put("/w/ns/x", `{}`, 53, 53)),
+			events(60, put("/w/ns/x", `{}`, 53, 54), put("/w/ns/e", `{}`, 54, 54))))
+		got, err := from50(f, metav1.ListOptions{FieldSelector: "metadata.name!=x"}, 5)
+		want := []string{"ADDED ns/a 51 open more", "ADDED ns/b 51 more", "ADDED ns/c 52", "ADDED ns/d 53", "ADDED ns/e 54"}
+		if diff := cmp.Diff(want, got); diff != "" || err != errEnough {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
 }
 
 // TestWithoutPrevious: with a label selector, an event without the object before ends the watch:
@@ -195,34 +381,30 @@ func TestWithoutPrevious(t *testing.T) {
 		put("/w/ns/a", `{"labels":{"on":"1"}}`, 40, 51),
 		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte("/w/ns/a"), ModRevision: 51}},
 	} {
-		f := newFake(t)
-		var wants []bool
-		f.watch = func(req *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
-			wants = append(wants, req.PrevKv)
-			_ = s.Send(created(50))
-			_ = s.Send(events(60, put("/w/ns/b", `{"labels":{"on":"1"}}`, 51, 51), ev))
-			<-s.Context().Done()
-			return nil
-		}
-		got, err := watch(t, f, time.Minute, metav1.ListOptions{LabelSelector: "on=1"}, 9)
-		if !apierrors.IsResourceExpired(err) || len(got) > 0 {
-			t.Errorf("%v: %v, %v; want Expired, and no part of the revision", ev, got, err)
-		}
-		if got, err := watch(t, f, time.Minute, metav1.ListOptions{}, 2); err != errEnough {
-			t.Errorf("%v without a selector: %v, %v", ev, got, err)
-		}
-		if diff := cmp.Diff([]bool{true, false}, wants); diff != "" {
-			t.Errorf("PrevKv (-want +got):\n%s", diff)
-		}
+		bubble(t, func(t *testing.T, f *fake) {
+			var wants []bool
+			f.script(at50, func(create *pb.WatchCreateRequest, s pb.Watch_WatchServer) error {
+				wants = append(wants, create.PrevKv)
+				return says(created(50), events(60, put("/w/ns/b", `{"labels":{"on":"1"}}`, 51, 51), ev))(create, s)
+			})
+			got, err := from50(f, metav1.ListOptions{LabelSelector: "on=1"}, 9)
+			if !apierrors.IsResourceExpired(err) || len(got) > 0 {
+				t.Errorf("%v: %v, %v; want Expired, and no part of the revision", ev, got, err)
+			}
+			if got, err := from50(f, metav1.ListOptions{}, 2); err != errEnough {
+				t.Errorf("%v without a selector: %v, %v", ev, got, err)
+			}
+			if diff := cmp.Diff([]bool{true, false}, wants); diff != "" {
+				t.Errorf("PrevKv (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
 // TestEnds: the ways in which a server ends a watch.
 func TestEnds(t *testing.T) {
-	is := func(f func(error) bool) func(error) bool { return f }
-	network := func(err error) bool {
-		var n net.Error
-		return errors.As(err, &n)
+	cancels := func(reason string) *pb.WatchResponse {
+		return &pb.WatchResponse{Header: header(60), Created: true, Canceled: true, CancelReason: reason}
 	}
 	for _, tt := range []struct {
 		name string
@@ -233,49 +415,142 @@ func TestEnds(t *testing.T) {
 		{"compacted", func(s pb.Watch_WatchServer) error {
 			return s.Send(&pb.WatchResponse{Header: header(60), Canceled: true, CompactRevision: 55})
 		}, apierrors.IsResourceExpired},
+		{"no leader", func(pb.Watch_WatchServer) error { return rpctypes.ErrGRPCNoLeader }, caused(rpctypes.ErrNoLeader)},
+		{"busy", func(pb.Watch_WatchServer) error { return rpctypes.ErrGRPCRequestTooManyRequests }, busy},
+		{"nothing known", func(s pb.Watch_WatchServer) error { return s.Send(cancels("something")) }, network},
+		{"nothing said", func(s pb.Watch_WatchServer) error { return s.Send(cancels("")) }, network},
 		{"403", func(s pb.Watch_WatchServer) error {
-			return s.Send(&pb.WatchResponse{Header: header(60), Created: true, Canceled: true, CancelReason: rpctypes.ErrGRPCPermissionDenied.Error()})
+			return s.Send(cancels("rpc error: " + rpctypes.ErrGRPCPermissionDenied.Error()))
 		}, apierrors.IsForbidden},
-		{"401", func(s pb.Watch_WatchServer) error {
-			return s.Send(&pb.WatchResponse{Header: header(60), Created: true, Canceled: true, CancelReason: rpctypes.ErrGRPCInvalidAuthToken.Error()})
-		}, apierrors.IsUnauthorized},
-		{"something", func(s pb.Watch_WatchServer) error {
-			return s.Send(&pb.WatchResponse{Header: header(60), Canceled: true, CancelReason: "something"})
-		}, is(network)},
-		{"no leader", func(pb.Watch_WatchServer) error { return rpctypes.ErrGRPCNoLeader }, func(err error) bool {
-			return network(err) && errors.Is(rpctypes.Error(errors.Unwrap(err)), rpctypes.ErrNoLeader)
-		}},
-		{"busy", func(pb.Watch_WatchServer) error { return rpctypes.ErrGRPCRequestTooManyRequests }, func(err error) bool {
-			seconds, ok := apierrors.SuggestsClientDelay(err)
-			return apierrors.IsTooManyRequests(err) && ok && seconds == 1
-		}},
+		{"nobody", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCUserEmpty.Error())) }, apierrors.IsUnauthorized},
+		{"an old token", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCInvalidAuthToken.Error())) }, apierrors.IsUnauthorized},
+		{"an old state of users", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCAuthOldRevision.Error())) }, apierrors.IsUnauthorized},
+		{"compacted, it says", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCCompacted.Error())) }, apierrors.IsResourceExpired},
+		{"no leader, it says", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCNoLeader.Error())) }, caused(rpctypes.ErrNoLeader)},
+		{"busy, it says", func(s pb.Watch_WatchServer) error {
+			return s.Send(cancels(rpctypes.ErrGRPCRequestTooManyRequests.Error()))
+		}, busy},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFake(t)
-			f.watch = func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error { return tt.end(s) }
-			if _, err := watch(t, f, time.Minute, metav1.ListOptions{}, 1); !tt.want(err) {
-				t.Errorf("%v", err)
-			}
+			bubble(t, func(t *testing.T, f *fake) {
+				f.script(at50, func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error { return tt.end(s) })
+				begun := time.Now()
+				if _, err := from50(f, metav1.ListOptions{}, 1); !tt.want(err) || time.Since(begun) > time.Second {
+					t.Errorf("%v", err)
+				}
+			})
 		})
 	}
 }
 
-// TestDial: a server that is not there is a dial that has failed, for which pauses stay short.
-func TestDial(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{l.Addr().String()}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	f := &fake{client: client}
-	_, err = f.collection(t, 0).List(within(t), metav1.ListOptions{}, func(*item, error) error { return nil })
-	var op *net.OpError
-	if err == nil || !errors.As(err, &op) || op.Op != "dial" {
-		t.Errorf("%v: %+v", err, op)
-	}
+// TestRefused: a stream that is refused before the watch was asked for says why. It asks for a
+// member with a leader.
+func TestRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		f.Set(fakeetcd.Hooks{Range: at50, Open: func(ctx context.Context) error {
+			if md, _ := metadata.FromIncomingContext(ctx); len(md.Get(rpctypes.MetadataRequireLeaderKey)) == 0 {
+				t.Errorf("no leader is asked for: %v", md)
+			}
+			return rpctypes.ErrGRPCPermissionDenied
+		}})
+		for _, slow := range []time.Duration{0, time.Second} {
+			client := f.Dial(t, grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				s, err := streamer(ctx, desc, cc, method, opts...)
+				time.Sleep(slow)
+				return s, err
+			}))
+			c, err := etcd.New[*item](client, "/w/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.watch(c, metav1.ListOptions{ResourceVersion: "50"}, 1); !apierrors.IsForbidden(err) {
+				t.Errorf("after %v: %v", slow, err)
+			}
+		}
+	})
+}
+
+// TestTimeout: a watch ends without an error when its time is over, whatever it does then; but an
+// error of yield is one.
+func TestTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		c := f.collection(time.Minute)
+		position := f.write("ns/a", `{}`)
+		watch := func(version string, seconds int64, yield func(lw.WatchEvent[*item]) error) (time.Duration, error) {
+			begun := time.Now()
+			err := c.Watch(lasts(t, 10*time.Minute), metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds}, yield)
+			return time.Since(begun).Truncate(time.Second), err
+		}
+		late := func(err error) func(lw.WatchEvent[*item]) error {
+			return func(lw.WatchEvent[*item]) error { time.Sleep(time.Minute); return err }
+		}
+		for _, tt := range []struct {
+			name    string
+			version string
+			seconds int64
+			yield   func(lw.WatchEvent[*item]) error
+			took    time.Duration
+			want    error
+		}{
+			{"nothing happens", position, 90, nil, 90 * time.Second, nil},
+			{"an event is handled", "", 30, late(nil), time.Minute, nil},
+			{"an event of a list fails", "", 30, late(errEnough), time.Minute, errEnough},
+			{"an event fails", "1", 30, late(errEnough), time.Minute, errEnough},
+			{"an event is handled, then", "1", 30, late(nil), time.Minute, nil},
+			{"no time is no bound", position, 0, nil, 10 * time.Minute, errOver},
+			{"very long", position, 1 << 60, nil, 10 * time.Minute, errOver},
+		} {
+			if took, err := watch(tt.version, tt.seconds, tt.yield); took != tt.took || !errors.Is(err, tt.want) {
+				t.Errorf("%s: %v after %v", tt.name, err, took)
+			}
+		}
+		// The time is over while the server does not answer.
+		f.script(func(*pb.RangeRequest) (*pb.RangeResponse, error) { time.Sleep(time.Minute); return at50(nil) }, nil)
+		if took, err := watch(position, 20, nil); took != 20*time.Second || err != nil {
+			t.Errorf("no answer: %v after %v", err, took)
+		}
+	})
+}
+
+// TestInitial: a watch without a version begins with what there is, and goes on from there.
+func TestInitial(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		c := f.collection(0)
+		f.write("ns/a", `{"labels":{"on":"1"}}`)
+		f.write("ns/b", "garbage", "other/c", `{}`)
+		for _, version := range []string{"", "0"} {
+			for _, tt := range []struct {
+				opts metav1.ListOptions
+				want []string
+			}{
+				{metav1.ListOptions{Limit: 1}, []string{"ADDED ns/a 2", "ADDED ns/b  bad", "ADDED other/c 3"}},
+				{metav1.ListOptions{LabelSelector: "on"}, []string{"ADDED ns/a 2", "ADDED ns/b  bad"}},
+				{metav1.ListOptions{FieldSelector: "metadata.namespace=other"}, []string{"ADDED other/c 3"}},
+			} {
+				tt.opts.ResourceVersion = version
+				tt.want = append(tt.want, "ADDED other/d")
+				stop := len(tt.want)
+				var got []string
+				err := c.Watch(within(t), tt.opts, func(ev lw.WatchEvent[*item]) error {
+					got = append(got, told(ev))
+					switch len(got) {
+					case stop - 1:
+						f.write("other/d", `{"labels":{"on":"1"}}`)
+					case stop:
+						got[stop-1] = string(ev.Type) + " " + ev.Key().String()
+						return errEnough
+					}
+					return nil
+				})
+				if diff := cmp.Diff(tt.want, got); diff != "" || err != errEnough {
+					t.Errorf("%v: %v (-want +got):\n%s", tt.opts, err, diff)
+				}
+				f.write("other/d", "")
+			}
+		}
+		f.script(func(*pb.RangeRequest) (*pb.RangeResponse, error) { return nil, rpctypes.ErrGRPCPermissionDenied }, nil)
+		if _, err := f.watch(c, metav1.ListOptions{}, 1); !apierrors.IsForbidden(err) {
+			t.Errorf("%v", err)
+		}
+	})
 }

@@ -80,6 +80,11 @@ func (w *witness) gone(path []byte) {
 	}
 }
 
+// index returns the index of the fact about the key at path; -1: there is none.
+func (w *witness) index(path []byte) int {
+	return slices.IndexFunc(w.facts[:w.n], func(f fact) bool { return bytes.Equal(f.path, path) })
+}
+
 // remove removes a fact, and keeps its memory behind the others.
 func (w *witness) remove(i int) {
 	f := w.facts[i]
@@ -152,9 +157,13 @@ func (f *following) listed(ctx context.Context, position int64, w *witness, cont
 	}
 }
 
-// merge adds what was seen at the same position of other keys.
+// merge adds what was seen at the same position. A page may have been read twice: a key of which
+// there were two facts would stay when it is gone.
 func (w *witness) merge(other *witness) {
 	for _, f := range other.facts[:other.n] {
+		if w.index(f.path) >= 0 {
+			continue
+		}
 		for i := range w.facts {
 			if i == w.n {
 				w.facts[i], w.n = f, w.n+1

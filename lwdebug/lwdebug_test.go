@@ -338,13 +338,16 @@ func TestBoardShowsACall(t *testing.T) {
 		if got := r.Graphs[0]; got.Call != "function of sums at default/a" || !got.StepBegan.Equal(began) {
 			t.Errorf("the call is %q, since %v; the step began at %v", got.Call, got.StepBegan, began)
 		}
+		if got := r.Graphs[0].State; got != "behind" {
+			t.Errorf("the graph is %s", got)
+		}
 		if got := r.Informers[0]; !got.LastList.Equal(began) || !got.ListDue.IsZero() {
 			t.Errorf("the last list was at %v, want %v; another is due since %v", got.LastList, began, got.ListDue)
 		}
 		close(block)
 		synctest.Wait()
-		if call := lwdebug.ReportOf(&b).Graphs[0].Call; call != "" {
-			t.Errorf("after the step the call is %s", call)
+		if g := lwdebug.ReportOf(&b).Graphs[0]; g.Call != "" || g.State != "ok" {
+			t.Errorf("after the step the call is %q, and the graph is %s", g.Call, g.State)
 		}
 	})
 }

@@ -141,7 +141,12 @@ func checkMasks(p *program, masks []*mask, r *Report, exact bool, w io.Writer) i
 			}
 			status = exitOutside
 			at := p.position(m.pos)
-			fmt.Fprintf(w, "%s:%d:%d: %s keeps %s of %s, which nobody reads\n", at.Filename, at.Line, at.Column, m.name, kept, short)
+			what := "which nobody reads"
+			enough := slices.DeleteFunc(slices.Clone(t.Mask), func(path string) bool { return !covers(kept, path) })
+			if len(enough) > 0 {
+				what = "of which this is enough: " + strings.Join(enough, ", ")
+			}
+			fmt.Fprintf(w, "%s:%d:%d: %s keeps %s of %s, %s\n", at.Filename, at.Line, at.Column, m.name, kept, short, what)
 		}
 	}
 	return status

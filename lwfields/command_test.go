@@ -71,6 +71,24 @@ func TestCheck(t *testing.T) {
 	if want := "one/one.go:11:5: podFields keeps metadata.labels of Pod, which nobody reads\n"; status != exitOutside || errs != want {
 		t.Errorf("status %d\n%s, want\n%s", status, errs, want)
 	}
+
+	for read, want := range map[string]string{
+		"p.Labels, p.Spec.NodeName, p.Status.Phase":                  "status of Pod, of which this is enough: status.phase",
+		"p.Labels, p.Spec.NodeName, p.Status.Phase, p.Status.HostIP": "status of Pod, of which this is enough: status.hostIP, status.phase",
+		"p.Labels, p.Spec.NodeName, p.Spec.Hostname":                 "status of Pod, which nobody reads",
+	} {
+		text := strings.Replace(podReader, "p.Spec.NodeName, p.Labels", read, 1)
+		write(t, file, strings.Replace(text, `"spec.nodeName",`, `"spec", "status",`, 1))
+		status, _, errs = run(t, dir, "-check", "-exact", "./one")
+		if status != exitOutside || !strings.Contains(errs, "podFields keeps "+want+"\n") || strings.Contains(errs, "spec of Pod, which nobody reads") {
+			t.Errorf("reads %s: status %d\n%s, want %s", read, status, errs, want)
+		}
+	}
+	write(t, file, strings.Replace(podReader, `"spec.nodeName",`, `"spec.nodeName", "spec.securityContext",`, 1)+"\nfunc Has(p *corev1.Pod) bool { return p.Spec.SecurityContext != nil }\n")
+	status, _, errs = run(t, dir, "-check", "-exact", "./one")
+	if want := "podFields keeps spec.securityContext of Pod, of which this is enough: spec.securityContext?\n"; status != exitOutside || !strings.HasSuffix(errs, want) {
+		t.Errorf("only whether it is there: status %d\n%s, want\n%s", status, errs, want)
+	}
 }
 
 // TestGenerate: -o writes a file that -check agrees with, twice the same bytes, without lines.

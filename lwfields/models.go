@@ -53,6 +53,19 @@ var (
 
 func readsPaths(paths ...string) *model { return &model{kind: reads, paths: paths} }
 
+const requiredAffinity = "nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+
+// podResources are what the sums of a pod's resources are made of. Which of them, the options say.
+var podResources = []string{
+	"spec.containers.name", "spec.containers.resources",
+	"spec.initContainers.name", "spec.initContainers.resources", "spec.initContainers.restartPolicy",
+	"spec.resources", "spec.overhead",
+	"status.containerStatuses.name", "status.containerStatuses.resources", "status.containerStatuses.allocatedResources",
+	"status.initContainerStatuses.name", "status.initContainerStatuses.resources", "status.initContainerStatuses.allocatedResources",
+	"status.conditions.type", "status.conditions.reason",
+	"status.resources", "status.allocatedResources", "status.nodeAllocatableResourceClaimStatuses",
+}
+
 // exact has functions by path.Func or path.Type.Method. An entry is of an interface's method where
 // programs call that. Each is in a golden program.
 var exact = map[string]*model{
@@ -103,8 +116,20 @@ var exact = map[string]*model{
 	"k8s.io/client-go/tools/record.EventRecorder.AnnotatedEventf":       isHarmless,
 	"k8s.io/client-go/tools/record.EventRecorderLogger.Event":           isHarmless,
 	"k8s.io/client-go/tools/events.EventRecorder.Eventf":                isHarmless,
-	"k8s.io/client-go/util/retry.RetryOnConflict":                       isHarmless,
-	"k8s.io/client-go/util/retry.OnError":                               isHarmless,
+	// What package events calls EventRecorder is of an internal package since client-go v0.37.
+	"k8s.io/client-go/tools/internal/events.EventRecorder.Eventf":                   isHarmless,
+	"k8s.io/client-go/tools/internal/events.AnnotatedEventRecorder.AnnotatedEventf": isHarmless,
+	"k8s.io/client-go/util/retry.RetryOnConflict":                                   isHarmless,
+	"k8s.io/client-go/util/retry.OnError":                                           isHarmless,
+
+	// apiserver and component-helpers
+	"k8s.io/apiserver/pkg/registry/generic.AddObjectMetaFieldsSet":                       isHarmless,
+	"k8s.io/component-helpers/scheduling/corev1.MatchNodeSelectorTerms":                  readsPaths("metadata.labels", "nodeSelectorTerms"),
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity.GetRequiredNodeAffinity":    readsPaths("spec.nodeSelector", "spec.affinity."+requiredAffinity),
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity.NewRequiredNodeAffinity":    readsPaths(requiredAffinity),
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity.RequiredNodeAffinity.Match": readsPaths("metadata.labels"),
+	"k8s.io/component-helpers/resource.PodRequests":                                      readsPaths(podResources...),
+	"k8s.io/component-helpers/resource.PodLimits":                                        readsPaths(podResources...),
 
 	// klog: what identifies an object
 	"k8s.io/klog/v2.KObj":                isHarmless,

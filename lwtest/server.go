@@ -24,7 +24,8 @@ type Resource struct {
 	Cluster bool // the objects have no namespace
 
 	// Status says that the status is a subresource, as that of nearly every built-in resource: a
-	// client changes it at the path of the object with /status after it, and nothing else there.
+	// client changes it at the path of the object with /status after it, and nothing else there. A
+	// Node and a ServiceCIDR keep the status that they are created with, as on a real server.
 	Status bool
 	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
 	// metadata.namespace may always be used.

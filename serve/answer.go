@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -79,14 +81,6 @@ func (s *served) object(i *item, f format) ([]byte, error) {
 	return f.codec.AppendTable(nil, &metav1.ListMeta{ResourceVersion: strconv.FormatUint(i.version, 10)}, true, row), nil
 }
 
-// element returns the bytes of an item as one of a list.
-func (s *served) element(i *item, f format, now time.Time) ([]byte, error) {
-	if f.codec.Format().Shape != wire.Table {
-		return s.body(i, f.codec.Format())
-	}
-	return s.tableRow(i, f.include, now)
-}
-
 // fail answers with an error.
 func (q *request) fail(err error) {
 	f, _ := wire.Negotiate(q.r.Header.Get("Accept"), wire.WantStatus, func(f wire.Format) bool { return f.Shape == wire.Full })
@@ -119,17 +113,15 @@ func (q *request) writeItem(code int, i *item) error {
 // writeList answers with a page. The bytes of its items go to the client from where they are: they
 // are gone over once for their length, and once to write them.
 func (q *request) writeList(p *page) error {
-	s, codec, now := q.served, q.format.codec, time.Now()
+	s, codec := q.served, q.format.codec
+	if codec.Format().Shape == wire.Table {
+		return q.writeTable(p)
+	}
 	var total wire.Total
-	table := codec.Format().Shape == wire.Table
-	var rows [][]byte // of a table, whose rows are made for the request
 	for _, i := range p.items {
-		data, err := s.element(i, q.format, now)
+		data, err := s.body(i, codec.Format())
 		if err != nil {
 			return apierrors.NewInternalError(err)
-		}
-		if table {
-			rows = append(rows, data)
 		}
 		total = codec.Add(total, len(data))
 	}
@@ -143,12 +135,7 @@ func (q *request) writeList(p *page) error {
 			return err
 		}
 		for n, i := range p.items {
-			var data []byte
-			if table {
-				data = rows[n]
-			} else {
-				data = i.encoded(codec.Format())
-			}
+			data := i.encoded(codec.Format())
 			if len(buf)+len(data)+16 > cap(buf) {
 				if err := flush(); err != nil {
 					return err
@@ -160,11 +147,7 @@ func (q *request) writeList(p *page) error {
 		buf = append(buf, codec.ListTail()...)
 		return flush()
 	}
-	s.counts.lists.Add(1)
-	header := q.w.Header()
-	header.Set("Content-Type", codec.Format().ContentType(false))
-	header.Set("Cache-Control", "no-cache, private")
-	header.Set("Vary", "Accept, Accept-Encoding")
+	header := q.listHeader()
 	length := codec.ListLength(len(head), total)
 	if length >= minGzip && wire.AcceptsGzip(q.r.Header) {
 		body, err := s.compressed(p, q.format, length, write)
@@ -181,6 +164,82 @@ func (q *request) writeList(p *page) error {
 	return q.cut(write(deadlined{q}))
 }
 
+// listHeader counts a list that is answered, and returns the headers of the answer.
+func (q *request) listHeader() http.Header {
+	q.served.counts.lists.Add(1)
+	header := q.w.Header()
+	header.Set("Content-Type", q.format.codec.Format().ContentType(false))
+	header.Set("Cache-Control", "no-cache, private")
+	header.Set("Vary", "Accept, Accept-Encoding")
+	return header
+}
+
+// writeTable answers with a page as a table. Its rows are made for the request, so only a buffer of
+// them is there at a time. If they fit into one, the answer has a length, and an error its own code;
+// else an error that comes late breaks the answer off.
+func (q *request) writeTable(p *page) error {
+	codec, now := q.format.codec, time.Now()
+	buf := codec.AppendListHead(make([]byte, 0, minGzip), &p.meta, wire.Total{})
+	var out io.WriteCloser // nil: nothing is sent yet
+	put := func(head, data []byte) (err error) {
+		if len(buf)+len(head)+len(data) >= minGzip {
+			if out == nil {
+				out = q.beginTable()
+			}
+			_, err = out.Write(buf)
+			buf = buf[:0]
+		}
+		buf = append(append(buf, head...), data...)
+		return err
+	}
+	for n, i := range p.items {
+		row, err := q.served.tableRow(i, q.format.include, now)
+		if err != nil && out == nil {
+			return apierrors.NewInternalError(err)
+		}
+		if err != nil {
+			q.h.report(q.served, err)
+			return q.cut(err)
+		}
+		if err := put(codec.AppendItemHead(nil, n == 0, len(row)), row); err != nil {
+			return q.cut(err)
+		}
+	}
+	if err := put(nil, []byte(codec.ListTail())); err != nil {
+		return q.cut(err)
+	}
+	if out == nil {
+		q.listHeader().Set("Content-Length", strconv.Itoa(len(buf)))
+		q.w.WriteHeader(http.StatusOK)
+		return q.cut(q.send(buf))
+	}
+	_, err := out.Write(buf)
+	return q.cut(errors.Join(err, out.Close()))
+}
+
+// beginTable begins the answer with a table whose length is not known, and returns what takes it.
+func (q *request) beginTable() io.WriteCloser {
+	header := q.listHeader()
+	if wire.AcceptsGzip(q.r.Header) {
+		under := bufio.NewWriterSize(deadlined{q}, 32<<10) // gzip writes a few bytes at a time
+		if z, err := gzip.NewWriterLevel(under, gzip.BestSpeed); err == nil {
+			header.Set("Content-Encoding", "gzip")
+			q.w.WriteHeader(http.StatusOK)
+			return zipped{z, under}
+		}
+	}
+	q.w.WriteHeader(http.StatusOK)
+	return deadlined{q}
+}
+
+// A zipped compresses what it writes.
+type zipped struct {
+	*gzip.Writer
+	under *bufio.Writer
+}
+
+func (z zipped) Close() error { return errors.Join(z.Writer.Close(), z.under.Flush()) }
+
 // A deadlined writes the body of an answer. A client that takes nothing for Limits.WriteTimeout is
 // cut off.
 type deadlined struct{ q *request }
@@ -190,6 +249,8 @@ func (d deadlined) Write(data []byte) (int, error) {
 	_ = http.NewResponseController(d.q.w).SetWriteDeadline(time.Now().Add(d.q.h.opts.Limits.WriteTimeout))
 	return d.q.w.Write(data)
 }
+
+func (d deadlined) Close() error { return nil }
 
 // send writes a body in pieces, each of which may take Limits.WriteTimeout.
 func (q *request) send(body []byte) error {
@@ -226,7 +287,7 @@ func (s *served) compressed(p *page, f format, length int64, write func(io.Write
 		}
 		return b.Bytes(), err
 	}
-	if !p.whole || f.codec.Format().Shape == wire.Table {
+	if !p.whole {
 		body, err := compress()
 		return body.([]byte), err
 	}

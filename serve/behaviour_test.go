@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -394,10 +395,18 @@ func TestDerived(t *testing.T) {
 		if get(""); list.Items[0].UID == firstUID {
 			b.t.Error("a new object has the UID of the old one")
 		}
-		// A version of another replica or process.
-		b.watch("resourceVersion=12345678901234567").want(b.t, "ERROR 410", "END")
-		if code := get("?resourceVersion=12345678901234567&resourceVersionMatch=Exact"); code != http.StatusGone {
-			b.t.Errorf("code %d", code)
+		// A version of another replica or process, also of one with the same number, between two versions
+		// of this one.
+		number, err := strconv.ParseUint(first, 10, 64)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, version := range []string{"12345678901234567", strconv.FormatUint(number+1<<20, 10), strconv.FormatUint(number+1<<60, 10)} {
+			began := time.Now()
+			b.watch("resourceVersion="+version).want(b.t, "ERROR 410", "END")
+			if code := get("?resourceVersion=" + version + "&resourceVersionMatch=Exact"); code != http.StatusGone || time.Since(began) > 0 {
+				b.t.Errorf("%s: code %d after %v", version, code, time.Since(began))
+			}
 		}
 		if code := get("?resourceVersion=" + first + "&resourceVersionMatch=Exact"); code != 200 || list.Items[0].Size != 2 {
 			b.t.Errorf("%d %+v", code, list)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +19,8 @@ import (
 //
 // Over HTTP/2 the watches stay with net/http, which costs several times as much CPU and memory. So
 // a server of many watches offers HTTP/1.1 alone, as above. Where the system has no such writes,
-// the listener is l itself.
+// the listener is l itself. Another listener may be around this one: its connections are then written
+// to by goroutines that block.
 func Listener(l net.Listener) net.Listener {
 	if !canTry {
 		return l
@@ -110,22 +112,30 @@ func (c *conn) kept() bool {
 
 // A direct is a connection that was taken over from net/http.
 type direct struct {
-	conn *conn
+	conn net.Conn
 	tls  *tls.Conn // over conn; nil without TLS
+	// closed says that conn was closed. It may be another's, who counts that.
+	closed atomic.Bool
 }
 
-// directOf returns what was hijacked as a direct, or nil if it cannot be written to without
-// blocking.
+// directOf returns what was hijacked as a direct.
 func directOf(c net.Conn) *direct {
-	switch c := c.(type) {
-	case *conn:
-		return &direct{conn: c}
-	case *tls.Conn:
-		if under, ok := c.NetConn().(*conn); ok {
-			return &direct{conn: under, tls: c}
-		}
+	d := &direct{conn: c}
+	if secure, ok := c.(*tls.Conn); ok {
+		d.tls, d.conn = secure, secure.NetConn()
 	}
-	return nil
+	if own := d.own(); own != nil {
+		own.block(false)
+	}
+	return d
+}
+
+// own returns conn as a connection that can be written to without blocking. It is nil if the program
+// has put something between the Listener and net/http, such as a counter of bytes. What is written to
+// such a connection goes through it, by a goroutine that blocks.
+func (d *direct) own() *conn {
+	own, _ := d.conn.(*conn)
+	return own
 }
 
 // maxRecord is the most that one record of TLS has.
@@ -135,29 +145,35 @@ const maxRecord = 16 << 10
 // encrypted, the connection keeps what was not taken: at most a record. If that is all that is
 // left, rest is empty but more is true.
 func (d *direct) offer(data []byte) (rest []byte, more bool, err error) {
+	own := d.own()
+	if own == nil {
+		return data, len(data) > 0, nil
+	}
 	if d.tls == nil {
-		n, err := d.conn.try(data)
+		n, err := own.try(data)
 		return data[n:], n < len(data), err
 	}
-	for len(data) > 0 && !d.conn.kept() {
+	for len(data) > 0 && !own.kept() {
 		n := min(len(data), maxRecord)
 		if _, err := d.tls.Write(data[:n]); err != nil {
 			return data, true, err
 		}
 		data = data[n:]
 	}
-	return data, len(data) > 0 || d.conn.kept(), nil
+	return data, len(data) > 0 || own.kept(), nil
 }
 
 // send writes all of data, behind what offer has left. It blocks until then. It fails if the client
 // takes nothing for as long as timeout.
 func (d *direct) send(data []byte, timeout time.Duration) error {
-	d.conn.block(true)
-	defer d.conn.block(false)
-	if err := d.sendPiece(d.conn, nil, timeout); err != nil { // what is kept, on its own deadline
-		return err
+	if own := d.own(); own != nil {
+		own.block(true)
+		defer own.block(false)
+		if err := d.sendPiece(own, nil, timeout); err != nil { // what is kept, on its own deadline
+			return err
+		}
 	}
-	var to net.Conn = d.conn
+	to := d.conn
 	if d.tls != nil {
 		to = d.tls
 	}
@@ -180,14 +196,27 @@ func (d *direct) sendPiece(to net.Conn, piece []byte, timeout time.Duration) err
 	return err
 }
 
-// wait blocks until the client has closed the connection, or sends what it must not send.
+// maxIgnored is how much a client may send behind the request for a watch.
+const maxIgnored = 1 << 20
+
+// wait blocks until the client has closed the connection, or says that it sends nothing more. It may
+// have sent an empty line or its next request already. That is not answered: the answer to the watch
+// says that the connection ends with it.
 func (d *direct) wait() {
-	var one [1]byte
+	from := d.conn
 	if d.tls != nil {
-		_, _ = d.tls.Read(one[:])
-		return
+		from = d.tls
 	}
-	_, _ = d.conn.Conn.Read(one[:])
+	buf := make([]byte, 1) // clients that do so are few
+	for ignored := 0; ignored <= maxIgnored; {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if ignored += n; len(buf) == 1 {
+			buf = make([]byte, 4<<10)
+		}
+	}
 }
 
 // finish closes the connection after all was written. Only whoever writes calls it.
@@ -199,4 +228,8 @@ func (d *direct) finish() {
 }
 
 // abort closes the connection. Any goroutine may call it, more than once.
-func (d *direct) abort() { _ = d.conn.Conn.Close() }
+func (d *direct) abort() {
+	if d.closed.CompareAndSwap(false, true) {
+		_ = d.conn.Close()
+	}
+}

@@ -34,12 +34,14 @@ func (s *served) bodyLocked(i *item, f wire.Format) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve: %s: encode %s: %w", s.name, i.path, err)
 	}
-	i.keep(f, data)
+	s.keep(i, f, data)
 	return data, nil
 }
 
 func (s *served) encodeLocked(i *item, f wire.Format) ([]byte, error) {
 	switch {
+	case i.failed != nil:
+		return nil, i.failed.err
 	case f.Encoding == wire.CBOR:
 		data, err := s.bodyLocked(i, wire.Format{Encoding: wire.JSON, Shape: f.Shape})
 		if err != nil {

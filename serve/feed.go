@@ -90,6 +90,9 @@ func (f *feed[T]) Change(d lw.Delta[T]) {
 		e.version = version
 	}
 	path := listopts.Path(d.Key())
+	if was, ok := f.items.Get(path); ok {
+		e.bytes = sizeOf(was.obj)
+	}
 	if d.Type == lw.Deleted {
 		e.old, _ = f.items.Delete(path)
 		if e.old == nil {
@@ -104,8 +107,8 @@ func (f *feed[T]) Change(d lw.Delta[T]) {
 		e.old, _ = f.items.Set(path, i)
 		if e.old != nil && e.old.uid != i.uid && e.old.uid != "" && i.uid != "" {
 			// Clients are told of two objects by two events.
-			f.pending = append(f.pending, &event{version: e.version, old: e.old})
-			e.old = nil
+			f.pending = append(f.pending, &event{version: e.version, old: e.old, bytes: e.bytes})
+			e.old, e.bytes = nil, 0
 		}
 	}
 	f.pending = append(f.pending, e)

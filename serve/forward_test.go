@@ -1,10 +1,14 @@
 package serve_test
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/serve"
@@ -31,6 +35,106 @@ func TestForwardToAnOlderServer(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got, body := b.do("GET", path, ""); got != http.StatusOK {
 			b.t.Errorf("the same a minute later: %d: %s", got, body)
+		}
+	})
+}
+
+// What is forwarded was allowed as what the server there does with it. A path that names nothing, or
+// that may mean something else to a proxy in between, is not forwarded.
+func TestForwardAsAuthorized(t *testing.T) {
+	var asked []serve.Attributes
+	forwarded := 0
+	opts := serve.Options{
+		Authorize: func(_ *http.Request, a serve.Attributes) error { asked = append(asked, a); return nil },
+		Forward:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { forwarded++; w.WriteHeader(http.StatusTeapot) }),
+	}
+	inBubble(t, opts, func(b *bubble) {
+		b.memory(lw.NewMemory[*Widget](), widgets)
+		pod := serve.Attributes{Verb: "get", Version: "v1", Resource: "pods", Namespace: "n", Name: "p"}
+		with := func(a serve.Attributes, verb, subresource string) serve.Attributes {
+			a.Verb, a.Subresource = verb, subresource
+			return a
+		}
+		for _, tt := range []struct {
+			method, path string
+			want         []serve.Attributes // nil: it is not forwarded
+		}{
+			{"GET", "/healthz", []serve.Attributes{{Verb: "get"}}},
+			{"GET", "/openapi//v3/", []serve.Attributes{{Verb: "get"}}},
+			{"PATCH", "/apis/x.io/v1", []serve.Attributes{{Verb: "patch"}}},
+			{"GET", "/api/v1/watch/namespaces/n/secrets", []serve.Attributes{{Verb: "watch", Version: "v1", Resource: "secrets", Namespace: "n"}}},
+			{"DELETE", "/api/v1/watch/secrets/s", []serve.Attributes{{Verb: "watch", Version: "v1", Resource: "secrets", Name: "s"}}},
+			{"GET", "/api/v1/nodes/n/proxy/logs//x/", []serve.Attributes{{Verb: "get", Version: "v1", Resource: "nodes", Name: "n", Subresource: "proxy"}}},
+			{"POST", "/api/v1/namespaces/n/pods/p/proxy/a/b/c/d/e/f/g", []serve.Attributes{with(pod, "create", "proxy")}},
+			{"GET", "/api/v1/proxy/namespaces/n/pods/p/api/v1/secrets", []serve.Attributes{with(pod, "proxy", "")}},
+			{"GET", "//api/v1/namespaces/n/pods/p//", []serve.Attributes{pod}},
+			{"GET", "/api/v1/namespaces/n%2Fpods%2Fp/log", []serve.Attributes{with(pod, "get", "log")}},
+			{"get", "/api/v1/namespaces/n/pods/p", []serve.Attributes{with(pod, "", "")}},
+			// With the program's own credentials the server there cannot ask for the right to create these.
+			{"GET", "/api/v1/namespaces/n/pods/p/exec", []serve.Attributes{with(pod, "create", "exec"), with(pod, "get", "exec")}},
+			{"GET", "/api/v1/namespaces/n/pods/p/attach", []serve.Attributes{with(pod, "create", "attach"), with(pod, "get", "attach")}},
+			{"POST", "/api/v1/namespaces/n/pods/p/portforward", []serve.Attributes{with(pod, "create", "portforward")}},
+
+			{"GET", "/api/v1/watch", nil},
+			{"GET", "/api/v1/watch/", nil},
+			{"GET", "/apis/x.io/v1/proxy", nil},
+			{"GET", "/api/v1//secrets", nil},
+			{"GET", "/api//v1/secrets", nil},
+			{"GET", "/apis//v1/secrets", nil},
+			{"GET", "/apis/x.io//things", nil},
+			{"GET", "/api/v1/namespaces//secrets", nil},
+			{"GET", "/api/v1/namespaces/n//secrets", nil},
+			{"GET", "/api/v1/watch//secrets", nil},
+			{"GET", "/api/v1/pods//log", nil},
+			{"GET", "/api/v1/namespaces/n/pods/p//exec", nil},
+			{"GET", "/version/../api/v1/secrets", nil},
+			{"GET", "/openapi/%2e%2e/api/v1/secrets", nil},
+			{"GET", "/api/v1/./secrets", nil},
+			{"GET", "/api/v1/namespaces/n/services/s/proxy/../../../secrets", nil},
+			{"GET", "/api/v1/secrets?" + strings.Repeat("x", 33<<10), nil},
+		} {
+			asked, forwarded = nil, 0
+			code, body := b.do(tt.method, tt.path, "")
+			if tt.want == nil {
+				if forwarded > 0 || code/100 != 4 || len(asked) != 1 {
+					t.Errorf("%s %.60s: %d %s, asked for %+v", tt.method, tt.path, code, body, asked)
+				}
+				continue
+			}
+			for i := range asked {
+				if asked[i].Path == "" {
+					t.Errorf("%s %s: no path", tt.method, tt.path)
+				}
+				asked[i].Path = ""
+			}
+			if diff := cmp.Diff(tt.want, asked); diff != "" || forwarded != 1 {
+				t.Errorf("%s %s: forwarded %d times (-want +asked):\n%s", tt.method, tt.path, forwarded, diff)
+			}
+		}
+	})
+}
+
+// Who may not create a connection to a pod, or may not read it, is not forwarded.
+func TestForwardOfConnections(t *testing.T) {
+	refused, forwarded := "", 0
+	opts := serve.Options{
+		Authorize: func(_ *http.Request, a serve.Attributes) error {
+			if a.Verb == refused {
+				return errors.New("no")
+			}
+			return nil
+		},
+		Forward: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { forwarded++ }),
+	}
+	inBubble(t, opts, func(b *bubble) {
+		for _, refused = range []string{"create", "get"} {
+			if code, _ := b.do("GET", "/api/v1/namespaces/n/pods/p/portforward", ""); code != http.StatusForbidden || forwarded > 0 {
+				t.Errorf("without %s: %d, forwarded %d times", refused, code, forwarded)
+			}
+		}
+		refused = "create"
+		if b.do("GET", "/api/v1/namespaces/n/pods/p/log", ""); forwarded != 1 {
+			t.Error("the log of a pod is not forwarded")
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // A history is a collection as clients see it: its present state, and the events that led to it, as
@@ -34,7 +35,7 @@ type history struct {
 	oldest  uint64            // the oldest version whose state is known
 	events  []*event          // the changes after oldest, in their order
 	dropped uint64            // how many events are no longer in events
-	bytes   int64             // of the frames of events
+	bytes   int64             // of events: their frames, and what they alone keep of before
 	// era counts the beginnings. A watch that was opened in an older one ends with 410, at once if
 	// its era is before brokenEra, else when its turn has come.
 	era, brokenEra int
@@ -76,7 +77,7 @@ func (h *history) begin(state order.List[*item], version uint64, broken bool) {
 	}
 	h.begun, h.state, h.here, h.oldest = true, state, version, version
 	for _, e := range h.events {
-		e.dropped = true
+		e.drop()
 	}
 	h.dropped += uint64(len(h.events))
 	h.events, h.bytes, h.gaps, h.past = nil, 0, nil, nil
@@ -126,6 +127,11 @@ func (h *history) commitLocked(events []*event, version uint64) {
 		} else {
 			h.state.Set(e.new.path, e.new)
 		}
+		if e.old != nil {
+			e.old.over = e
+			e.bytes += e.old.encodedBytes()
+		}
+		h.bytes += e.bytes
 	}
 	h.events = append(h.events, events...)
 	h.here = max(h.here, version)
@@ -145,6 +151,19 @@ func (h *history) grew(e *event, n int) {
 	h.trimLocked()
 }
 
+// keep keeps data as the encoding of an item. That of an item of the past counts.
+func (h *history) keep(i *item, f wire.Format, data []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i.keep(f, data)
+	if i.over != nil {
+		n := i.adds(data)
+		i.over.bytes += n
+		h.bytes += n
+		h.trimLocked()
+	}
+}
+
 // trimLocked drops the oldest events while there are too many. The events of one version are
 // dropped together, because a watch may start at a version only.
 func (h *history) trimLocked() {
@@ -154,7 +173,7 @@ func (h *history) trimLocked() {
 		version := h.events[n].version
 		for n < len(h.events) && h.events[n].version == version {
 			bytes -= h.events[n].bytes
-			h.events[n].dropped = true
+			h.events[n].drop()
 			n++
 		}
 		h.oldest = max(h.oldest, version)
@@ -167,6 +186,8 @@ func (h *history) trimLocked() {
 	h.dropped += uint64(n)
 	clear(h.events[:n])
 	h.events = h.events[n:]
+	// Nobody may ask for these any more, and each keeps what it has of before.
+	h.past = slices.DeleteFunc(h.past, func(s pastState) bool { return s.position < h.dropped })
 }
 
 // close ends all watches, at random within a while from now on.
@@ -214,9 +235,15 @@ func (h *history) afterLocked(version uint64) int {
 	return sort.Search(len(h.events), func(i int) bool { return h.events[i].version > version })
 }
 
-// foreignLocked reports whether version cannot be one that this history has given out.
+// foreignLocked reports whether version is none that this history has given out and still knows. It
+// is looked up, because a process whose clock is ahead, or that drew the same number of a replica, may
+// have given out any number between two versions of this one.
 func (h *history) foreignLocked(version uint64) bool {
-	return h.own != nil && (version > h.here || !h.own.mine(version))
+	if h.own == nil || version == h.oldest {
+		return false
+	}
+	i := h.afterLocked(version)
+	return i == 0 || h.events[i-1].version != version
 }
 
 // doubts reports whether version, which is not here, may be of a history that was replaced, or may be
@@ -225,6 +252,13 @@ func (h *history) doubts(version uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.begun && h.own == nil && version > h.here && version <= h.replaced
+}
+
+// isAhead reports whether version may be here later.
+func (h *history) isAhead(version uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.own == nil && version > h.here && version > h.replaced
 }
 
 // gapLocked returns the first version after the gap in which version is, or 0 if it is in none.
@@ -275,7 +309,7 @@ func (h *history) at(version uint64) (order.List[*item], error) {
 		defer h.mu.Unlock()
 		return h.past[p].state.Copy(), nil
 	}
-	state, later, era := h.state.Copy(), slices.Clone(h.events[i:]), h.era
+	state, later := h.state.Copy(), slices.Clone(h.events[i:])
 	h.mu.Unlock()
 
 	// Undoing many events takes a while, and the list and the events are this goroutine's own.
@@ -286,15 +320,22 @@ func (h *history) at(version uint64) (order.List[*item], error) {
 			state.Set(e.old.path, e.old)
 		}
 	}
+	h.remember(position, state.Copy())
+	return state, nil
+}
+
+// remember keeps the state before the event at position, unless that is gone meanwhile: then nobody
+// may ask for it.
+func (h *history) remember(position uint64, state order.List[*item]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.era == era {
-		if len(h.past) == maxPast {
-			h.past = slices.Delete(h.past, 0, 1)
-		}
-		h.past = append(h.past, pastState{position, state.Copy()})
+	if position < h.dropped {
+		return
 	}
-	return state, nil
+	if len(h.past) == maxPast {
+		h.past = slices.Delete(h.past, 0, 1)
+	}
+	h.past = append(h.past, pastState{position, state})
 }
 
 // waitFor waits until everything up to version is here, at most for patience. The error is a
@@ -393,8 +434,12 @@ func (h *history) openNow() (place, order.List[*item]) {
 	return place{h.era, h.dropped + uint64(len(h.events)), h.here}, h.state.Copy()
 }
 
-// maxRead is how many events a watch takes at a time.
-const maxRead = 128
+// A watch takes so many events at a time, and no more after so many bytes: as long as it sends them,
+// it keeps what the history may have dropped.
+const (
+	maxRead      = 128
+	maxReadBytes = 256 << 10
+)
 
 // A reading is what a watch finds at its place.
 type reading struct {
@@ -406,7 +451,8 @@ type reading struct {
 	endWithin time.Duration
 }
 
-// read appends the events at p to buf, at most maxRead. The caller moves p on. The error is 410:
+// read appends the events at p to buf, at most maxRead. The caller moves p on, and clears buf when the
+// events are sent. The error is 410:
 // events that p has not reached are gone.
 func (h *history) read(p place, buf []*event) (reading, error) {
 	h.mu.Lock()
@@ -428,7 +474,10 @@ func (h *history) read(p place, buf []*event) (reading, error) {
 		}
 	}
 	from := int(p.position - h.dropped)
-	to := min(len(h.events), from+maxRead)
+	to := from
+	for bytes := int64(0); to < len(h.events) && to < from+maxRead && bytes < maxReadBytes; to++ {
+		bytes += h.events[to].bytes
+	}
 	r := reading{events: append(buf, h.events[from:to]...), here: h.here}
 	if from == to {
 		r.wait, r.ended, r.endWithin = h.waitLocked(), h.ended, h.endWithin

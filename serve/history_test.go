@@ -392,8 +392,8 @@ func TestStamps(t *testing.T) {
 	last := uint64(0)
 	for range 1000 {
 		v := a.next()
-		if v <= last || !a.mine(v) || b.mine(v) {
-			t.Fatalf("%d after %d", v, last)
+		if w := b.next(); v <= last || v == w {
+			t.Fatalf("%d after %d, and %d of another replica", v, last, w)
 		}
 		last = v
 	}
@@ -406,17 +406,39 @@ func TestStamps(t *testing.T) {
 	h.own = b
 	at := b.next()
 	h.begin(order.List[*item]{}, at, false)
-	for _, v := range []uint64{a.next(), at - replicas, at + replicas} {
-		if _, err := h.at(v); !apierrors.IsResourceExpired(err) {
-			t.Errorf("a state at %d of another process: %v", v, err)
-		}
-		if _, err := h.open(v); !apierrors.IsResourceExpired(err) {
-			t.Errorf("a watch from %d of another process: %v", v, err)
+	// given checks that of all versions near to those that were given out, these alone are accepted.
+	given := func(all ...uint64) {
+		t.Helper()
+		for _, v := range all {
+			for _, near := range []uint64{v - replicas, v - 1, v, v + 1, v + replicas} {
+				want := slices.Contains(all, near)
+				_, failed := h.at(near)
+				if _, err := h.open(near); (err == nil) != want || (failed == nil) != want {
+					t.Errorf("of %d, %d: a watch %v, a state %v", all, near, err, failed)
+				} else if !want && (!apierrors.IsResourceExpired(err) || !apierrors.IsResourceExpired(failed)) {
+					t.Errorf("%d: %v, %v", near, err, failed)
+				}
+			}
 		}
 	}
-	if _, err := h.at(at); err != nil {
-		t.Error(err)
+	given(at)
+	h.limits.Events = 3
+	all := []uint64{at}
+	for n := range 3 { // the second version has two events
+		all = append(all, at+uint64(n+1)*9*replicas)
+		e := &event{version: all[n+1], new: &item{path: strconv.Itoa(n)}}
+		events := []*event{e}
+		if n == 1 {
+			events = append(events, &event{version: e.version, old: e.new})
+		}
+		h.commit(events, e.version)
+		if n < 2 {
+			given(all...)
+		}
 	}
+	given(all[1:]...) // the event of the first of them is gone, and its state is the oldest
+	h.begin(order.List[*item]{}, at+100*replicas, false)
+	given(at + 100*replicas)
 	if one, two := madeUID("a/b", 1), madeUID("a/b", 2); one == two || len(one) != 36 {
 		t.Errorf("UIDs %s and %s", one, two)
 	}

@@ -22,6 +22,9 @@ type item struct {
 	fields  []string // the values of resource.fieldNames
 	obj     any      // the T
 	was     *item    // if this is a deletion: the item that was deleted
+	failed  *failure // what is known of the object is not all; nil: it is
+
+	over *event // the event of the history that has ended the item, or nil; guarded by history.mu
 
 	encodings atomic.Pointer[encoding]
 }
@@ -53,14 +56,30 @@ func (i *item) encoded(f wire.Format) []byte {
 }
 
 // keep keeps data as the item's encoding. The caller is the only one that encodes it; see
-// encoders.
+// encoders, and [history.keep].
 func (i *item) keep(f wire.Format, data []byte) {
 	i.encodings.Store(&encoding{f, data, i.encodings.Load()})
 }
 
+// adds returns how many bytes an encoding adds to an item: none if it is what the object came as.
+func (i *item) adds(data []byte) int64 {
+	if o, raw := i.obj.(*Object); raw && len(data) > 0 && len(o.data) > 0 && &data[0] == &o.data[0] {
+		return 0
+	}
+	return int64(len(data))
+}
+
+// encodedBytes returns how many bytes its encodings add to an item.
+func (i *item) encodedBytes() (n int64) {
+	for e := i.encodings.Load(); e != nil; e = e.next {
+		n += i.adds(e.data)
+	}
+	return n
+}
+
 // as returns the item with another version, for the event of its deletion.
 func (i *item) as(version uint64) *item {
-	return &item{path: i.path, version: version, uid: i.uid, labels: i.labels, fields: i.fields, obj: i.obj, was: i}
+	return &item{path: i.path, version: version, uid: i.uid, labels: i.labels, fields: i.fields, obj: i.obj, was: i, failed: i.failed}
 }
 
 // identity returns what clients know the item by.
@@ -86,9 +105,19 @@ type event struct {
 	version  uint64
 	old, new *item // old is nil for a creation, new for a deletion
 
-	bytes   int64 // of frames, as the history counts them; guarded by history.mu
-	dropped bool  // the history has it no more; guarded by history.mu
+	// bytes are those of frames, and of old, which nothing else keeps; guarded by history.mu once the
+	// history has the event.
+	bytes   int64
+	dropped bool // the history has it no more; guarded by history.mu
 
 	mu     sync.Mutex // guards frames
 	frames []framed   // the few that were asked for
+}
+
+// drop says that the history has the event no more. What it has ended counts no more either.
+func (e *event) drop() {
+	e.dropped = true
+	if e.old != nil {
+		e.old.over = nil
+	}
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -15,30 +16,88 @@ type limiter struct {
 	lists chan struct{} // has a token for each list in progress
 
 	mu       sync.Mutex // guards the fields below
+	listsOf  map[string]*turns
 	watches  int
 	byClient map[string]int
+}
+
+// turns are those of the lists of one client, while it has any.
+type turns struct {
+	taken chan struct{} // has a token for each list that goes on, or waits for its turn among all
+	lists int           // that have a turn or wait for one; guarded by limiter.mu
 }
 
 // listPatience is how long a list waits for its turn.
 const listPatience = 5 * time.Second
 
-// beginList waits until a list may go on. The caller calls done at its end.
-func (l *limiter) beginList(ctx context.Context) (done func(), err error) {
-	done = func() { <-l.lists }
-	select {
-	case l.lists <- struct{}{}:
-		return done, nil
-	default:
-	}
+// beginList waits until a list of a client may go on: first for its turn among those of the client,
+// so that a client with many slow lists takes no turns of others. The caller calls done at its end.
+func (l *limiter) beginList(ctx context.Context, client string, limits *Limits) (done func(), err error) {
+	own := l.turnsOf(client, limits)
 	timer := time.NewTimer(listPatience)
 	defer timer.Stop()
+	if err := take(ctx, own.taken, timer); err != nil {
+		l.leave(client, own)
+		if errors.Is(err, errNoTurn) {
+			err = tooSoon(fmt.Sprintf("%d lists are in progress of this client alone", cap(own.taken)))
+		}
+		return nil, err
+	}
+	if err := take(ctx, l.lists, timer); err != nil {
+		<-own.taken
+		l.leave(client, own)
+		if errors.Is(err, errNoTurn) {
+			err = tooSoon(fmt.Sprintf("%d lists are in progress", cap(l.lists)))
+		}
+		return nil, err
+	}
+	return func() {
+		<-l.lists
+		<-own.taken
+		l.leave(client, own)
+	}, nil
+}
+
+var errNoTurn = errors.New("serve: no turn came in time")
+
+// take puts a token into tokens, for which it waits until the timer fires.
+func take(ctx context.Context, tokens chan struct{}, timer *time.Timer) error {
 	select {
-	case l.lists <- struct{}{}:
-		return done, nil
+	case tokens <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case tokens <- struct{}{}:
+		return nil
 	case <-timer.C:
-		return nil, tooSoon(fmt.Sprintf("%d lists are in progress", cap(l.lists)))
+		return errNoTurn
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
+	}
+}
+
+// turnsOf returns the turns of a client, and counts a list among them until leave.
+func (l *limiter) turnsOf(client string, limits *Limits) *turns {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.listsOf[client]
+	if own == nil {
+		if l.listsOf == nil {
+			l.listsOf = map[string]*turns{}
+		}
+		own = &turns{taken: make(chan struct{}, limits.ListsPerClient)}
+		l.listsOf[client] = own
+	}
+	own.lists++
+	return own
+}
+
+func (l *limiter) leave(client string, own *turns) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if own.lists--; own.lists == 0 {
+		delete(l.listsOf, client)
 	}
 }
 
@@ -85,6 +144,11 @@ func (s *served) beginWatch(r *http.Request) (done func(), err error) {
 		s.watches.Done()
 		leave()
 	}, nil
+}
+
+// beginList waits until the list may go on. The caller calls done at its end.
+func (q *request) beginList() (done func(), err error) {
+	return q.h.limiter.beginList(q.r.Context(), q.h.opts.Client(q.r), &q.h.opts.Limits)
 }
 
 // tooSoon is the answer to a request that may succeed a second later.

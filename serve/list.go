@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"math"
 	"net/http"
@@ -23,6 +24,7 @@ const patience = 3 * time.Second
 type filter struct {
 	*listopts.Filter
 	resource *resource
+	costly   *costly // nil: it matches at once
 }
 
 func (r *resource) knows(field string) bool { return slices.Contains(r.fieldNames, field) }
@@ -33,14 +35,20 @@ func (f *filter) matches(i *item) bool {
 		return false
 	}
 	key := i.key()
-	return f.Matches(listopts.Object{
+	unknown := false // what is asked for: who may have asked for the item is told of its error
+	selects := f.Matches(listopts.Object{
 		Namespace: key.Namespace, Name: key.Name, UID: i.uid, Labels: i.labels,
 	}, func(name string) string {
 		if n, ok := slices.BinarySearch(f.resource.fieldNames, name); ok {
+			unknown = i.failed != nil
 			return i.fields[n]
 		}
 		return ""
 	})
+	if i.failed != nil && i.failed.labels && f.Selects() {
+		unknown = f.Namespace() == "" || f.Namespace() == key.Namespace
+	}
+	return selects || unknown
 }
 
 // selected yields the items of a state that the filter selects, in order, from a path on. One that
@@ -50,13 +58,13 @@ func (f *filter) selected(state *order.List[*item], start string) iter.Seq[*item
 	start = max(start, prefix)
 	return func(yield func(*item) bool) {
 		if name := f.Name(); name != "" && (prefix != "" || f.resource.cluster) {
-			if i, ok := state.Get(prefix + name); ok && i.path >= start && f.matches(i) {
+			if i, ok := state.Get(prefix + name); ok && i.path >= start && f.selects(i) {
 				yield(i)
 			}
 			return
 		}
 		for path, i := range state.From(start) {
-			if !strings.HasPrefix(path, prefix) || f.matches(i) && !yield(i) {
+			if !strings.HasPrefix(path, prefix) || f.selects(i) && !yield(i) {
 				return
 			}
 		}
@@ -71,31 +79,71 @@ type page struct {
 	era   int  // of the history: after a new beginning a version may be that of another state
 }
 
-// list answers with a list, or with one page of a list.
+// list answers with a list, or with one page of a list. It waits for the state before it takes its
+// turn: while the server is silent, who asks for what is here must not wait behind those who do not.
 func (q *request) list() error {
-	done, err := q.h.limiter.beginList(q.r.Context())
+	if err := listopts.ValidateList(q.opts); err != nil {
+		return err
+	}
+	f, err := q.filter()
+	if err != nil {
+		return err
+	}
+	of, err := q.await(q.r.Context())
+	if err != nil {
+		return err
+	}
+	done, err := q.beginList()
 	if err != nil {
 		return err
 	}
 	defer done()
-	p, err := q.page()
+	p, err := q.page(f, of)
 	if err != nil {
 		return err
 	}
 	return q.writeList(p)
 }
 
-// page finds the state and the items that the request asks for.
-func (q *request) page() (*page, error) {
-	if err := listopts.ValidateList(q.opts); err != nil {
-		return nil, err
+// A moment is the state that a list is of, and where in it the list begins.
+type moment struct {
+	exact   bool
+	version uint64 // if exact; else the state is what is here
+	start   string
+	token   *listopts.Token // nil: it is no further page
+}
+
+// await returns the moment that the request asks for, when it is here.
+func (q *request) await(ctx context.Context) (of moment, err error) {
+	if q.opts.Continue != "" {
+		token, err := listopts.Continued(q.opts)
+		if err != nil {
+			return of, err
+		}
+		of = moment{token.Version != listopts.Inconsistent, uint64(token.Version), token.From(q.target.key.Namespace), &token}
+		if !of.exact {
+			return of, q.newest(ctx)
+		}
+		return of, q.served.reachExactly(ctx, of.version)
 	}
-	f, err := q.filter()
-	if err != nil {
-		return nil, err
+	version, err := listopts.ParseVersion(q.opts.ResourceVersion)
+	switch {
+	case err != nil:
+		return of, apierrors.NewBadRequest(err.Error())
+	case q.opts.ResourceVersion == "":
+		return of, q.newest(ctx)
+	case listopts.Exact(q.opts):
+		return moment{exact: true, version: version}, q.served.reachExactly(ctx, version)
+	case version > 0:
+		return of, q.served.reach(ctx, version)
 	}
+	return of, nil
+}
+
+// page finds the items of a moment that the request asks for.
+func (q *request) page(f *filter, of moment) (*page, error) {
 	era := q.served.currentEra()
-	state, version, start, err := q.state()
+	state, version, err := q.served.stateAt(of)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +151,11 @@ func (q *request) page() (*page, error) {
 	limit := int(min(listopts.Limit(q.opts), math.MaxInt32))
 	prefix := listopts.Prefix(f.Namespace())
 	p.era = era
-	p.whole = prefix == "" && start == "" && !f.Selects() && q.served.currentEra() == era
+	p.whole = prefix == "" && of.start == "" && !f.Selects() && q.served.currentEra() == era
 	if p.whole && limit == 0 {
 		p.items = make([]*item, 0, state.Len())
 	}
-	for i := range f.selected(&state, start) {
+	for i := range f.selected(&state, of.start) {
 		if limit == 0 || len(p.items) < limit {
 			p.items = append(p.items, i)
 			continue
@@ -126,49 +174,21 @@ func (q *request) page() (*page, error) {
 	return p, nil
 }
 
-// state returns the state that the request asks for, its version, and the path at which the list
-// begins.
-func (q *request) state() (state order.List[*item], version uint64, start string, err error) {
-	s, ctx := q.served, q.r.Context()
-	if q.opts.Continue != "" {
-		token, err := listopts.Continued(q.opts)
-		if err != nil {
-			return state, 0, "", err
-		}
-		start = token.From(q.target.key.Namespace)
-		if token.Version == listopts.Inconsistent {
-			if err := q.newest(ctx); err != nil {
-				return state, 0, "", err
-			}
-			state, version, _ = s.present()
-			return state, version, start, nil
-		}
-		version = uint64(token.Version)
-		state, err = s.reachedAt(ctx, version)
+// stateAt returns the state of a moment, and its version.
+func (s *served) stateAt(of moment) (order.List[*item], uint64, error) {
+	if of.exact {
+		state, err := s.at(of.version)
 		// Whoever has pages of a history that was replaced must not go on with those of another one.
-		if apierrors.IsResourceExpired(err) && !apierrors.HasStatusCause(err, listopts.CauseReplaced) {
-			err = listopts.ExpiredToken(token.Start)
+		if of.token != nil && apierrors.IsResourceExpired(err) && !apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+			err = listopts.ExpiredToken(of.token.Start)
 		}
-		return state, version, start, err
+		return state, of.version, err
 	}
-	version, err = listopts.ParseVersion(q.opts.ResourceVersion)
-	if err != nil {
-		return state, 0, "", apierrors.NewBadRequest(err.Error())
+	state, version, ok := s.present()
+	if !ok { // since the request came
+		return state, 0, s.notSynced()
 	}
-	switch {
-	case q.opts.ResourceVersion == "":
-		err = q.newest(ctx)
-	case listopts.Exact(q.opts):
-		state, err = s.reachedAt(ctx, version)
-		return state, version, "", err
-	case version > 0:
-		err = s.reach(ctx, version)
-	}
-	if err != nil {
-		return state, 0, "", err
-	}
-	state, version, _ = s.present()
-	return state, version, "", nil
+	return state, version, nil
 }
 
 // get answers with one object.
@@ -214,16 +234,16 @@ func (s *served) reach(ctx context.Context, version uint64) error {
 const maxOlder = 3
 
 // resolve returns when no doubt is left to which history version belongs: it is here, or the server
-// has not come to it since its history was replaced. A client that was told of a replaced history
+// has not come to it since its history was replaced. That takes no longer than other requests wait. A client that was told of a replaced history
 // without need would go back to what is here.
 func (s *served) resolve(ctx context.Context, version uint64) error {
+	asked, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
 	for range maxOlder {
 		if s.catchUp == nil || !s.doubts(version) {
 			return nil
 		}
-		asked, cancel := context.WithTimeout(ctx, patience)
 		now, err := s.serverVersion(asked)
-		cancel()
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return err
@@ -236,17 +256,14 @@ func (s *served) resolve(ctx context.Context, version uint64) error {
 	return nil
 }
 
-// reachedAt returns the state at version, for which it waits as reach does.
-func (s *served) reachedAt(ctx context.Context, version uint64) (order.List[*item], error) {
-	if err := s.resolve(ctx, version); err != nil {
-		return order.List[*item]{}, err
+// reachExactly is reach for a request that wants the state at version itself. One that cannot come is
+// not waited for.
+func (s *served) reachExactly(ctx context.Context, version uint64) error {
+	if err := s.resolve(ctx, version); err != nil || !s.isAhead(version) {
+		return err
 	}
-	state, err := s.at(version)
-	if !apierrors.IsTimeout(err) {
-		return state, err
-	}
-	if err := s.reach(ctx, version); err != nil {
-		return state, err
-	}
-	return s.at(version)
+	return s.reach(ctx, version)
 }
+
+// errSilent is the cause of the end of a request to the server that has taken too long.
+var errSilent = fmt.Errorf("the server has not answered in %v", patience)

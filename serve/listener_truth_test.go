@@ -21,7 +21,7 @@ var modelSelectors = []modelSelector{
 	{path, "&labelSelector=even%3Dyes", func(w *Widget) bool { return w.Size%2 == 0 }},
 	{path, "&fieldSelector=size%3D1", func(w *Widget) bool { return w.Size == 1 }},
 	{"/apis/example.io/v1/namespaces/n/widgets", "", func(w *Widget) bool { return w.Namespace == "n" }},
-	{"/apis/example.io/v1/namespaces/n/widgets/a", "", func(w *Widget) bool { return w.Namespace == "n" && w.Name == "a" }},
+	{"/apis/example.io/v1/watch/namespaces/n/widgets/a", "", func(w *Widget) bool { return w.Namespace == "n" && w.Name == "a" }},
 }
 
 // A modelChange is one write. Those of a transaction have one version.
@@ -188,7 +188,7 @@ func (tr *truth) judgeEnd(c *modelClient, all []told, ended bool, err error) str
 	}
 	expired := len(all) > 0 && all[len(all)-1].typ == "ERROR"
 	switch {
-	case err != nil && !tr.impatient:
+	case err != nil && !tr.impatient && !tr.closed: // at the end of the server nobody waits for long
 		return fmt.Sprintf("it was cut off: %v", err)
 	case err == nil && !expired && !tr.timed && !c.timed && !tr.closed:
 		return "it has ended before its time"

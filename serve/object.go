@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/wire"
@@ -54,6 +55,84 @@ var (
 
 // UnmarshalJSON keeps a copy of data.
 func (o *Object) UnmarshalJSON(data []byte) error {
+	var plain Object
+	if !plain.plainJSON(data) {
+		return o.anyJSON(data)
+	}
+	*o = plain
+	o.data = bytes.Clone(data)
+	return nil
+}
+
+// plainJSON decodes what is written as servers do, in one pass over no more than the metadata. It
+// reports false for all else, and then anyJSON decides what the object is.
+func (o *Object) plainJSON(data []byte) (ok bool) {
+	err := walk(data, 0, func(name []byte, from int) int {
+		if string(name) != "metadata" {
+			return skipValue(data, from)
+		}
+		ok = o.plainMetadata(data, from)
+		return stop
+	})
+	return ok && err == nil
+}
+
+func (o *Object) plainMetadata(data []byte, at int) bool {
+	plain := true
+	err := members(data, at, func(name []byte, from, to int) bool {
+		switch value := data[from:to]; string(name) {
+		case "namespace":
+			plain = plainText(value, &o.Namespace)
+		case "name":
+			plain = plainText(value, &o.Name)
+		case "uid":
+			plain = plainText(value, (*string)(&o.UID))
+		case "resourceVersion":
+			plain = plainText(value, &o.ResourceVersion)
+		case "labels":
+			plain = o.Labels == nil && o.plainLabels(value)
+		}
+		return plain
+	})
+	return plain && err == nil
+}
+
+// plainLabels decodes labels without white space. All of them are parts of one string.
+func (o *Object) plainLabels(value []byte) bool {
+	if value[0] != '{' {
+		return false
+	}
+	all := string(value)
+	o.Labels = make(map[string]string, strings.Count(all, `":`))
+	text := func(at int) (string, int) {
+		if all[at] != '"' {
+			return "", -1
+		}
+		end := skipString(value, at)
+		if end < 0 || end == len(all) || !isPlain(value[at+1:end-1]) {
+			return "", -1
+		}
+		return all[at+1 : end-1], end
+	}
+	for at := 1; ; at++ {
+		name, end := text(at)
+		if end < 0 || all[end] != ':' {
+			return false
+		}
+		label, end := text(end + 1)
+		if end < 0 {
+			return false
+		}
+		o.Labels[name] = label
+		if all[end] != ',' {
+			return end == len(all)-1 && all[end] == '}'
+		}
+		at = end
+	}
+}
+
+// anyJSON decodes any object, and says what is wrong with one that is none.
+func (o *Object) anyJSON(data []byte) error {
 	from, to, err := find(data, 0, "metadata")
 	if err != nil {
 		return err
@@ -85,22 +164,32 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 	return errors.Join(err, bad)
 }
 
-// text decodes a JSON string, most of which have no escapes.
+// text decodes a JSON string, most of which are plain.
 func text(value []byte, into *string) error {
-	if n := len(value); n >= 2 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && !hasControl(value) {
-		*into = string(value[1 : n-1])
+	if plainText(value, into) {
 		return nil
 	}
 	return json.Unmarshal(value, into)
 }
 
-func hasControl(b []byte) bool {
+// plainText decodes a JSON string that is written as it is. It reports false for all else.
+func plainText(value []byte, into *string) bool {
+	n := len(value)
+	if n < 2 || value[0] != '"' || !isPlain(value[1:n-1]) {
+		return false
+	}
+	*into = string(value[1 : n-1])
+	return true
+}
+
+// isPlain reports whether the bytes of a JSON string are those of the text.
+func isPlain(b []byte) bool {
 	for _, c := range b {
-		if c < ' ' || c >= 0x80 {
-			return true
+		if c < ' ' || c >= 0x80 || c == '\\' {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // MarshalJSON returns the bytes of the object, if they are JSON.
@@ -117,6 +206,12 @@ func (o *Object) Unmarshal(data []byte) error {
 	if err != nil {
 		return err
 	}
+	plain := Object{proto: true}
+	if plain.plainProto(raw) {
+		*o = plain
+		o.data = bytes.Clone(data)
+		return nil
+	}
 	var meta metav1.ObjectMeta
 	if err := meta.Unmarshal(raw); err != nil {
 		return fmt.Errorf("metadata: %w", err)
@@ -126,6 +221,30 @@ func (o *Object) Unmarshal(data []byte) error {
 		Labels: meta.Labels, data: bytes.Clone(data), proto: true,
 	}
 	return nil
+}
+
+// plainProto decodes the ObjectMeta of a message, of which only what an Object shows is made. It
+// reports false if it is not certain that all of it can be decoded.
+func (o *Object) plainProto(meta []byte) bool {
+	return protoMeta.fields(meta, func(number int, value []byte) {
+		switch number {
+		case 1:
+			o.Name = string(value)
+		case 3:
+			o.Namespace = string(value)
+		case fieldUID:
+			o.UID = types.UID(value)
+		case fieldResourceVersion:
+			o.ResourceVersion = string(value)
+		case 11:
+			if o.Labels == nil {
+				o.Labels = map[string]string{}
+			}
+			var pair [3]string // the key and the value, by their numbers
+			protoPair.fields(value, func(number int, value []byte) { pair[number] = string(value) })
+			o.Labels[pair[1]] = pair[2]
+		}
+	})
 }
 
 // Field returns what a field selector finds in an [Object] at a path such as "spec.nodeName": a

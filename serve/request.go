@@ -1,14 +1,18 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw/internal/listopts"
@@ -33,8 +37,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &request{h: h, w: w, r: r}
 	err := q.parse()
 	// Nothing is answered before Authorize has allowed it, not even that there is no such thing.
-	if denied := h.authorize(r, q.attributes); denied != nil {
-		q.fail(denied)
+	if denied := q.authorize(); denied != nil {
+		q.refuse(denied)
 		return
 	}
 	switch {
@@ -48,64 +52,161 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = q.forward()
 	}
 	if err != nil {
-		q.fail(err)
+		q.refuse(err)
 	}
 }
 
+// refuse answers with an error, unless the client has gone, or has said that it sends nothing more,
+// which net/http takes for the same. What went wrong then is that it went, and it is owed no answer:
+// the connection ends without one.
+func (q *request) refuse(err error) {
+	switch ctx := q.r.Context(); {
+	case errors.Is(ctx.Err(), context.Canceled):
+		panic(http.ErrAbortHandler)
+	case ctx.Err() != nil && !isStatus(err): // somebody has given the request a deadline
+		err = apierrors.NewTimeoutError(err.Error(), 1)
+	}
+	q.fail(err)
+}
+
+func isStatus(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status)
+}
+
+// maxQuery is how long the query of a list or a watch may be. kube-apiserver has no limit but that
+// of net/http for all headers, a megabyte. But a selector is held and matched for as long as its
+// watch is open.
+const maxQuery = 32 << 10
+
 // parse finds out what the request wants. What it returns is an error of the client.
 func (q *request) parse() error {
-	q.attributes = Attributes{Verb: strings.ToLower(q.r.Method), Path: q.r.URL.Path, Query: q.r.URL.RawQuery}
-	target, ok := parsePath(q.r.URL.Path)
-	if !ok {
-		return nil
-	}
-	q.target, q.served = target, q.h.find(target)
 	a := &q.attributes
-	a.Group, a.Version, a.Resource, a.Subresource = target.group, target.version, target.resource, target.subresource
-	a.Namespace, a.Name = target.key.Namespace, target.key.Name
-	var err error
-	switch q.r.Method {
-	case http.MethodGet, http.MethodHead:
-		a.Verb = "get"
-		query := q.r.URL.Query()
-		opts, parseErr := listopts.Parse(query)
-		if a.Name == "" || opts.Watch {
-			a.Verb, err = "list", parseErr
-			if opts.Watch {
-				a.Verb = "watch"
-			}
-			if a.Name != "" { // an old form of a watch of one object
-				selector := "metadata.name=" + a.Name
-				if opts.FieldSelector != "" {
-					selector += "," + opts.FieldSelector
-				}
-				opts.FieldSelector = selector
-			}
+	*a = Attributes{Verb: strings.ToLower(q.r.Method), Path: q.r.URL.Path, Query: q.r.URL.RawQuery}
+	target, ok := parsePath(a.Path)
+	if ok {
+		q.target = target
+		a.Group, a.Version, a.Resource, a.Subresource = target.group, target.version, target.resource, target.subresource
+		a.Namespace, a.Name = target.namespace(), target.key.Name
+		if a.Resource != "" {
+			a.Verb = verbOf(q.r.Method)
 		}
-		q.opts = opts
-		a.LabelSelector, a.FieldSelector = opts.LabelSelector, opts.FieldSelector
-	case http.MethodPost:
-		a.Verb = "create"
-	case http.MethodPut:
-		a.Verb = "update"
-	case http.MethodPatch:
-		a.Verb = "patch"
-	case http.MethodDelete:
-		if a.Verb = "delete"; a.Name == "" {
-			a.Verb = "deletecollection"
-		}
+	}
+	err := q.parseVerb()
+	if dotted(a.Path) || target.wrong {
+		return q.notFound()
+	}
+	if ok {
+		q.served = q.h.find(target)
 	}
 	return err
 }
 
+// parseVerb finds out what is to be done with the resource of the request.
+func (q *request) parseVerb() error {
+	a := &q.attributes
+	switch {
+	case q.target.verb != "":
+		if a.Verb = q.target.verb; a.Verb == "watch" {
+			return q.parseOldWatch()
+		}
+	case a.Resource == "":
+	case a.Verb == "get" && a.Name != "":
+		q.opts.ResourceVersion = q.r.URL.Query().Get("resourceVersion")
+	case a.Name != "":
+	case a.Verb == "get":
+		return q.parseList()
+	case a.Verb == "delete":
+		a.Verb = "deletecollection"
+		return q.parseOptions()
+	}
+	return nil
+}
+
+// verbOf returns the verb of a method.
+func verbOf(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return "get"
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return ""
+}
+
+// parseOptions reads the options of a request for several objects, and tells the authorizer of the
+// selectors.
+func (q *request) parseOptions() error {
+	if n := len(q.r.URL.RawQuery); n > maxQuery {
+		return apierrors.NewBadRequest(fmt.Sprintf("the query has %d bytes, and may have %d", n, maxQuery))
+	}
+	var err error
+	q.opts, err = listopts.Parse(q.r.URL.Query())
+	q.attributes.LabelSelector, q.attributes.FieldSelector = q.opts.LabelSelector, q.opts.FieldSelector
+	return err
+}
+
+// parseList reads the options of a list or a watch.
+func (q *request) parseList() error {
+	err := q.parseOptions()
+	a := &q.attributes
+	if a.Verb = "list"; q.opts.Watch {
+		a.Verb = "watch"
+	}
+	if name := listopts.RequiredName(q.opts); err == nil && len(content.IsPathSegmentName(name)) == 0 {
+		a.Name = name
+	}
+	return err
+}
+
+// parseOldWatch reads the options of a watch whose path says that it is one. As on kube-apiserver the
+// authorizer is not told of its selectors, and beside a name in the path there is no other one.
+func (q *request) parseOldWatch() error {
+	err := q.parseOptions()
+	q.attributes.LabelSelector, q.attributes.FieldSelector = "", ""
+	name := q.target.key.Name
+	if err != nil || name == "" {
+		return err
+	}
+	switch {
+	case q.opts.FieldSelector == "":
+		q.opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+	case listopts.RequiredName(q.opts) != name:
+		return apierrors.NewBadRequest("the metadata.name of the fieldSelector is not the name in the path")
+	}
+	return nil
+}
+
 // authorize returns nil if the request is allowed, else the error to answer with.
+func (q *request) authorize() error {
+	a := q.attributes
+	if q.h.opts.Forward != nil && a.Verb == "get" && a.Group == "" && a.Resource == "pods" &&
+		slices.Contains([]string{"exec", "attach", "portforward"}, a.Subresource) {
+		// To open such a connection is to create one, however it is asked for. kube-apiserver asks for
+		// this right itself, but of a request that is forwarded with the program's own credentials it
+		// can only ask whether the program has it.
+		a.Verb = "create"
+		if denied := q.h.authorize(q.r, a); denied != nil {
+			return denied
+		}
+	}
+	return q.h.authorize(q.r, q.attributes)
+}
+
+// authorize asks Options.Authorize.
 func (h *Handler) authorize(r *http.Request, a Attributes) error {
 	resource := schema.GroupResource{Group: a.Group, Resource: a.Resource}
 	if h.opts.Authorize == nil {
 		return apierrors.NewForbidden(resource, a.Name, errors.New("this server has no authorizer, and so refuses all requests"))
 	}
 	err := h.opts.Authorize(r, a)
-	if status := apierrors.APIStatus(nil); err == nil || errors.As(err, &status) {
+	if err == nil || isStatus(err) {
 		return err
 	}
 	return apierrors.NewForbidden(resource, a.Name, err)
@@ -117,7 +218,7 @@ func (q *request) answer() (err error) {
 		return tooSoon("the server is shutting down")
 	}
 	if !q.served.synced() {
-		return tooSoon(fmt.Sprintf("%s are not synced yet", q.served.name))
+		return q.served.notSynced()
 	}
 	switch q.attributes.Verb {
 	case "get":
@@ -146,7 +247,7 @@ func (q *request) answer() (err error) {
 	if q.h.opts.Forward != nil {
 		return q.forward()
 	}
-	return apierrors.NewMethodNotSupported(q.served.groupResource(), q.attributes.Verb)
+	return apierrors.NewMethodNotSupported(q.served.groupResource(), cmp.Or(q.attributes.Verb, strings.ToLower(q.r.Method)))
 }
 
 // other answers a request for what is not served as a collection.
@@ -157,6 +258,11 @@ func (q *request) other() error {
 	if q.h.opts.Forward != nil {
 		return q.forward()
 	}
+	return q.notFound()
+}
+
+// notFound is the answer where there is nothing.
+func (q *request) notFound() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: "the server could not find the requested resource",
@@ -176,14 +282,18 @@ func (r *resource) groupResource() schema.GroupResource {
 // filter returns what the selectors of the request select.
 func (q *request) filter() (*filter, error) {
 	s := q.served
-	f, err := listopts.NewFilter(q.target.key.Namespace, q.opts, s.knows)
+	f, err := s.newFilter(q.target.key.Namespace, q.opts, func() string { return q.h.opts.Client(q.r) })
 	if err != nil {
 		return nil, err
 	}
 	if q.opts.LabelSelector != "" && s.labels == nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("label selector %q: %s have no labels", q.opts.LabelSelector, s.name))
 	}
-	return &filter{f, s.resource}, nil
+	return f, nil
+}
+
+func (s *served) notSynced() error {
+	return tooSoon(fmt.Sprintf("%s are not synced yet", s.name))
 }
 
 // newest returns when the collection is as new as its server was when the request came. The error
@@ -192,9 +302,11 @@ func (q *request) newest(ctx context.Context) error {
 	if q.served.catchUp == nil {
 		return nil
 	}
-	version, err := q.served.serverVersion(ctx)
+	asked, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
+	version, err := q.served.serverVersion(asked)
 	if err == nil {
-		err = q.served.waitFor(ctx, version, patience)
+		err = q.served.waitFor(asked, version, patience)
 	}
 	if err == nil || ctx.Err() != nil {
 		return err

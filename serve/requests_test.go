@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,7 +97,7 @@ func TestVerbs(t *testing.T) {
 		r := widgets
 		r.Fresh = serve.FreshHere
 		b.relay(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), r)
-		in := "/apis/example.io/v1/namespaces/n/widgets"
+		in, watch := "/apis/example.io/v1/namespaces/n/widgets", "/apis/example.io/v1/watch/namespaces/n/widgets"
 		for _, tt := range []struct {
 			method, path string
 			want         serve.Attributes // Verb, Name, Namespace, Subresource and selectors
@@ -115,9 +116,28 @@ func TestVerbs(t *testing.T) {
 			{"GET", in + "/none", serve.Attributes{Verb: "get", Namespace: "n", Name: "none"}, 404, `widgets.example.io \"none\" not found`},
 			{"GET", path + "/a", serve.Attributes{Verb: "get", Name: "a"}, 404, "NotFound"},
 			{"GET", in + "?limit=x", serve.Attributes{Verb: "list", Namespace: "n"}, 400, "limit"},
-			// The old form of a watch of one object.
-			{"GET", in + "/a?watch=1&resourceVersion=0&timeoutSeconds=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
-			{"GET", in + "/a?watch=1&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a,size=1"}, 200, `"name":"a"`},
+			// An object is read, whatever else the query says.
+			{"GET", in + "/a?watch=1&timeoutSeconds=1&limit=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 200, `{"kind":"Widget","apiVersion":"example.io/v1","metadata":{"namespace":"n","name":"a"`},
+			{"GET", in + "/a?resourceVersion=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 400, "resource version"},
+			// A name that the selector requires is a name.
+			{"GET", in + "?fieldSelector=metadata.name=a", serve.Attributes{Verb: "list", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
+			{"GET", in + "?fieldSelector=metadata.name!=b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name!=b"}, 200, `"name":"a"`},
+			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "label selector"},
+			{"GET", in + "?fieldSelector=metadata.name=a&limit=x", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a"}, 400, "limit"},
+			// The old form of a watch. The authorizer is not told of its selectors.
+			{"GET", watch + "?resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n"}, 200, `{"type":"ADDED","object":{"kind":"Widget"`},
+			{"GET", "/apis/example.io/v1/watch/widgets?watch=false&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch"}, 200, `"ADDED"`},
+			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 200, `"name":"a"`},
+			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1,metadata.name=a", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 200, `"name":"a"`},
+			{"GET", watch + "/a?fieldSelector=metadata.name=x", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400, "metadata.name"},
+			{"GET", watch + "/a?fieldSelector=size=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400, "metadata.name"},
+			{"GET", watch + "?limit=x", serve.Attributes{Verb: "watch", Namespace: "n"}, 400, "limit"},
+			{"GET", "/apis/example.io/v1/watch/widgets/a", serve.Attributes{Verb: "watch", Name: "a"}, 404, "NotFound"},
+			{"POST", watch, serve.Attributes{Verb: "watch", Namespace: "n"}, 405, "MethodNotAllowed"},
+			{"GET", "/apis/example.io/v1/proxy/namespaces/n/widgets/a/x", serve.Attributes{Verb: "proxy", Namespace: "n", Name: "a"}, 404, "NotFound"},
+			{"OPTIONS", in, serve.Attributes{Namespace: "n"}, 405, "options"},
+			{"get", in, serve.Attributes{Namespace: "n"}, 405, "MethodNotAllowed"},
+			{"DELETE", in + "?labelSelector=x&fieldSelector=size=1", serve.Attributes{Verb: "deletecollection", Namespace: "n", LabelSelector: "x", FieldSelector: "size=1"}, 405, "MethodNotAllowed"},
 			{"GET", in + "?watch=1&resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n", LabelSelector: "even=no"}, 200, `"name":"a"`},
 		} {
 			code, body := b.do(tt.method, tt.path, "")
@@ -144,21 +164,23 @@ func TestWhatIsNotServed(t *testing.T) {
 		b.memory(lw.NewMemory[*Widget](), widgets)
 		for path, want := range map[string]serve.Attributes{
 			"/api/v1/namespaces":                       {Version: "v1", Resource: "namespaces"},
-			"/api/v1/namespaces/n":                     {Version: "v1", Resource: "namespaces", Name: "n"},
-			"/api/v1/namespaces/n/status":              {Version: "v1", Resource: "namespaces", Name: "n", Subresource: "status"},
-			"/api/v1/namespaces/n/finalize":            {Version: "v1", Resource: "namespaces", Name: "n", Subresource: "finalize"},
+			"/api/v1/namespaces/n":                     {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n"},
+			"/api/v1/namespaces/n/status":              {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "status"},
+			"/api/v1/namespaces/n/finalize":            {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "finalize"},
 			"/api/v1/namespaces/n/pods":                {Version: "v1", Resource: "pods", Namespace: "n"},
 			"/api/v1/namespaces/status/pods":           {Version: "v1", Resource: "pods", Namespace: "status"},
-			"/api/v1/namespaces/n/status/x":            {Version: "v1", Resource: "status", Namespace: "n", Name: "x"},
+			"/api/v1/namespaces/n/status/x":            {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "status"},
 			"/api/v1/namespaces/n/pods/x/log":          {Version: "v1", Resource: "pods", Namespace: "n", Name: "x", Subresource: "log"},
 			"/apis/a.io/v2/things/x/scale":             {Group: "a.io", Version: "v2", Resource: "things", Name: "x", Subresource: "scale"},
-			"/api/v1/namespaces/n/pods/x/log/more":     {},
-			"/apis/example.io/v1/widgets/x/y/z":        {},
-			"/apis/example.io/v1/namespaces//widgets":  {},
+			"/api/v1/namespaces/n/pods/x/log/more":     {Version: "v1", Resource: "pods", Namespace: "n", Name: "x", Subresource: "log"},
+			"/apis/example.io/v1/widgets/x/y/z":        {Group: "example.io", Version: "v1", Resource: "widgets", Name: "x", Subresource: "y"},
+			"/apis/example.io/v1/namespaces//widgets":  {Group: "example.io", Version: "v1", Resource: "widgets"},
+			"/apis/example.io/v1/watch":                {Group: "example.io", Version: "v1"},
 			"/apis/example.io/v1/namespaces/n/widgets": {Group: "example.io", Version: "v1", Resource: "widgets", Namespace: "n"},
 		} {
 			code, body := b.do("GET", path, "")
-			if code != http.StatusNotFound && want.Resource != "widgets" || code != http.StatusOK && want.Resource == "widgets" {
+			served := want.Resource == "widgets" && want.Namespace == "n"
+			if code != http.StatusNotFound && !served || code != http.StatusOK && served {
 				t.Errorf("%s: %d %s", path, code, body)
 			}
 			got := asked
@@ -258,5 +280,130 @@ func TestStatus(t *testing.T) {
 			t.Errorf("after a compaction: %+v", s)
 		}
 		other.cancel()
+	})
+}
+
+// A client with many slow lists takes no turns of others, and gives its own back.
+func TestListsOfAClient(t *testing.T) {
+	client := func(r *http.Request) string { return r.Header.Get("Client") }
+	for _, limits := range []serve.Limits{{Lists: 20}, {Lists: 20, ListsPerClient: 2}, {Lists: 3, ListsPerClient: 2}} {
+		inBubble(t, serve.Options{Client: client, Limits: limits}, func(b *bubble) {
+			release := make(chan struct{})
+			r := widgets
+			r.Columns = []serve.Column[*Widget]{{Name: "Slow", Value: func(w *Widget) serve.Cell {
+				if w.Name == "slow" {
+					<-release
+				}
+				return serve.Text("")
+			}}}
+			m := lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1), newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1))
+			b.memory(m, r)
+			fast := "/apis/example.io/v1/namespaces/fast/widgets"
+			codes := make(chan int, 100)
+			for range 20 {
+				go func() {
+					code, _ := b.do("GET", path, "", "Client", "greedy", "Accept", asTable)
+					codes <- code
+				}()
+			}
+			synctest.Wait()
+			began := time.Now()
+			for range 3 {
+				if code, body := b.do("GET", fast, "", "Client", "modest"); code != http.StatusOK {
+					t.Errorf("%+v: beside them: %d %s", limits, code, body)
+				}
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("%+v: another client has waited %v", limits, took)
+			}
+			if code, body := b.do("GET", fast, "", "Client", "greedy"); code != http.StatusTooManyRequests || !strings.Contains(body, "2 lists are in progress of this client") {
+				t.Errorf("%+v: one more: %d %s", limits, code, body)
+			}
+			synctest.Wait()
+			if n := len(codes); n != 18 {
+				t.Errorf("%+v: %d of 20 were answered, want all but two, with 429", limits, n)
+			}
+			close(release)
+			synctest.Wait()
+			for n := range 20 {
+				if code, want := <-codes, map[bool]int{true: 429, false: 200}[n < 18]; code != want {
+					t.Errorf("%+v: answer %d is %d, want %d", limits, n, code, want)
+				}
+			}
+			if code, _ := b.do("GET", path, "", "Client", "greedy"); code != http.StatusOK {
+				t.Errorf("%+v: afterwards: %d", limits, code)
+			}
+		})
+	}
+}
+
+// A request that is long costs nothing before it is refused. What clients send is not long.
+func TestLongRequests(t *testing.T) {
+	asked := 0
+	h := serve.New(&serve.Options{Authorize: func(*http.Request, serve.Attributes) error { asked++; return nil }})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(name("a"), 1)), widgets) }()
+	for len(h.Status()) == 0 || !h.Status()[0].Synced {
+		time.Sleep(time.Millisecond)
+	}
+	terms := func(n int) string { return strings.Repeat("even!=x,", n) + "even" }
+	for _, tt := range []struct {
+		what, target, accept string
+		code                 int
+	}{
+		{"accepts", path, strings.Repeat("a/b;q=1,", 130_000) + "*/*", http.StatusNotAcceptable},
+		{"accepts", "/apis", strings.Repeat("a/b;q=1,", 130_000) + "*/*", http.StatusNotAcceptable},
+		{"accepts", "/none", strings.Repeat("a/b;q=1,", 130_000) + "*/*", http.StatusNotFound},
+		{"accepts some", path, strings.Repeat("a/b;q=1,", 100) + "*/*", http.StatusOK},
+		{"labels", path + "?labelSelector=" + terms(60_000), "", http.StatusBadRequest},
+		{"some labels", path + "?labelSelector=" + terms(1000), "", http.StatusOK},
+		{"fields", path + "?watch=1&fieldSelector=" + strings.ReplaceAll(terms(60_000), "even", "size"), "", http.StatusBadRequest},
+		{"options", path + "?" + strings.Repeat("a&", 500_000), "", http.StatusBadRequest},
+		{"a token", path + "?continue=" + strings.Repeat("a", 20_000), "", http.StatusBadRequest},
+		{"an old watch", "/apis/example.io/v1/watch/widgets?labelSelector=" + terms(60_000), "", http.StatusBadRequest},
+	} {
+		r, w := httptest.NewRequest("GET", tt.target, nil), httptest.NewRecorder()
+		if tt.accept != "" {
+			r.Header.Set("Accept", tt.accept)
+		}
+		asked = 0
+		allocated := testing.AllocsPerRun(1, func() { w = httptest.NewRecorder(); h.ServeHTTP(w, r) })
+		if w.Code != tt.code || w.Body.Len() > 30_000 || asked != 2 {
+			t.Errorf("%s: %d, asked %d times, %.200s", tt.what, w.Code, asked, w.Body)
+		}
+		if w.Code != http.StatusOK && allocated > 500 {
+			t.Errorf("%s: %v allocations", tt.what, allocated)
+		}
+	}
+}
+
+// A list that was refused holds no turn of its client.
+func TestRefusedListsHoldNoTurn(t *testing.T) {
+	client := func(r *http.Request) string { return r.Header.Get("Client") }
+	inBubble(t, serve.Options{Client: client, Limits: serve.Limits{Lists: 1, ListsPerClient: 1}}, func(b *bubble) {
+		release := make(chan struct{})
+		r := widgets
+		r.Columns = []serve.Column[*Widget]{{Name: "Slow", Value: func(*Widget) serve.Cell { <-release; return serve.Text("") }}}
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
+		list := func(client string) <-chan int {
+			code := make(chan int, 1)
+			go func() {
+				c, _ := b.do("GET", path, "", "Client", client, "Accept", asTable)
+				code <- c
+			}()
+			synctest.Wait()
+			return code
+		}
+		slow, first := list("slow"), list("other")
+		time.Sleep(4 * time.Second)
+		second := list("other") // waits for the turn of the first
+		if code := <-first; code != http.StatusTooManyRequests {
+			t.Errorf("the first: %d", code)
+		}
+		close(release)
+		if a, b := <-slow, <-second; a != http.StatusOK || b != http.StatusOK {
+			t.Errorf("the slow one %d, the second %d", a, b)
+		}
 	})
 }

@@ -27,7 +27,8 @@ type Resource[T lw.Object] struct {
 	Cluster        bool // the objects have no namespace
 
 	// Fields are what a field selector may use beside metadata.name and metadata.namespace. They
-	// are called in the goroutine of Serve, once for each version of an object.
+	// are called in the goroutine of Serve, once for each version of an object. A panic counts as an
+	// error of the object: whoever would get it gets an error, and so does who selects by a field.
 	Fields map[string]func(obj T) string
 	// Columns are those of tables, between NAME and AGE.
 	Columns []Column[T]
@@ -72,7 +73,7 @@ func Bool(b bool) Cell { return Cell{b} }
 // HistoryLimits bound a history. A zero field means the default.
 type HistoryLimits struct {
 	Events int   // Default: 10,000
-	Bytes  int64 // of the encoded events. Default: 64 MiB
+	Bytes  int64 // of the encoded events, and of the objects that they have ended. Default: 64 MiB
 }
 
 // A Freshness says how a request for the newest state is answered.
@@ -180,13 +181,36 @@ func (r *resource) apiVersion() string {
 func (r *resource) item(obj any, key lw.Key, uid types.UID, version uint64) *item {
 	i := &item{path: listopts.Path(key), version: version, uid: uid, obj: obj}
 	if r.labels != nil {
-		i.labels = r.labels(obj)
+		if err := r.setLabels(i); err != nil {
+			i.failed = &failure{fmt.Errorf("labels: %w", err), true}
+		}
 	}
 	if len(r.fields) > 0 {
-		i.fields = make([]string, len(r.fields))
-		for n, f := range r.fields {
-			i.fields[n] = f(obj)
+		if err := r.setFields(i); err != nil {
+			i.failed = &failure{fmt.Errorf("fields: %w", err), i.failed != nil}
 		}
 	}
 	return i
+}
+
+// A failure is the error of a function of the user's that says what selectors see of an object. All
+// who would get the object get it, as with an error of its encoding.
+type failure struct {
+	err    error
+	labels bool // they are not known; if not, it is the fields
+}
+
+func (r *resource) setLabels(i *item) (err error) {
+	defer recovered(&err)
+	i.labels = r.labels(i.obj)
+	return nil
+}
+
+func (r *resource) setFields(i *item) (err error) {
+	defer recovered(&err)
+	i.fields = make([]string, len(r.fields))
+	for n, f := range r.fields {
+		i.fields[n] = f(i.obj)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"runtime"
@@ -28,6 +29,7 @@ type Handler struct {
 
 	limiter   limiter
 	discovery wire.Discovery
+	noFlush   sync.Once // that a watch cannot be answered is said once
 
 	mu     sync.Mutex // guards the fields below
 	served []*served  // in the order of the calls of Serve
@@ -49,7 +51,8 @@ type Options struct {
 	// Forward answers the requests that a Handler cannot: unknown paths, writes, and reads of the
 	// newest state while the informer's server does not answer; not while it answers with an older
 	// one than is here. A reverse proxy to that server makes a relay a whole API server to its
-	// clients. Default: 404, 405 and 504.
+	// clients. It gets what Authorize has allowed, and nothing that names no resource where one is
+	// to be named. Headers are the client's, also those that impersonate. Default: 404, 405 and 504.
 	Forward http.Handler
 	// BookmarkEvery is how often a watch that allows bookmarks gets one. Default: a minute.
 	BookmarkEvery time.Duration
@@ -65,6 +68,7 @@ type Limits struct {
 	Watches          int           // open at once; more get 429. Default: 20,000
 	WatchesPerClient int           // the same, of one client. Default: 1,000
 	Lists            int           // in progress at once; more wait 5 s, then get 429. Default: 1,000
+	ListsPerClient   int           // the same, of one client. Default: a tenth of Lists
 	WriteTimeout     time.Duration // a client that takes nothing for so long is cut off. Default: 30 s
 	WatchTimeout     time.Duration // of a watch without timeoutSeconds, up to twice this. Default: 30 min
 }
@@ -84,8 +88,9 @@ func New(opts *Options) *Handler {
 	o.Limits.Watches = positive(o.Limits.Watches, 20_000)
 	o.Limits.WatchesPerClient = positive(o.Limits.WatchesPerClient, 1000)
 	o.Limits.Lists = positive(o.Limits.Lists, 1000)
+	o.Limits.ListsPerClient = positive(o.Limits.ListsPerClient, max(1, o.Limits.Lists/10))
 	o.Limits.WriteTimeout = positive(o.Limits.WriteTimeout, 30*time.Second)
-	o.Limits.WatchTimeout = positive(o.Limits.WatchTimeout, 30*time.Minute)
+	o.Limits.WatchTimeout = min(positive(o.Limits.WatchTimeout, 30*time.Minute), math.MaxInt64/2) // up to twice this
 	if o.Client == nil {
 		o.Client = func(r *http.Request) string {
 			host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -128,9 +133,34 @@ type served struct {
 	zipping  singleflight.Group // lists that are compressed, by format, era and version
 	sweepers sweepers
 	counts   counts
+
+	selectors interned[[32]byte, verdicts] // the long ones, by a hash of their text
+	turns     interned[string, turn]       // of the clients that have such
 	// watches are the open watches, and the goroutines that write to them. None begins after the
 	// history has ended.
 	watches sync.WaitGroup
+	ends    ends
+}
+
+// ends are the times at which the watches of a collection end.
+type ends struct {
+	once    sync.Once
+	closing context.Context // done when they are to end, within a while
+	cut     context.Context // done when those are cut off that have not ended
+	close   context.CancelFunc
+	cutOff  context.CancelFunc
+}
+
+// cutAfter is how long after the end of its time a watch has to send what is left.
+const cutAfter = time.Second
+
+// end ends the watches within a while. Those whose clients do not take the end by then are cut off.
+func (s *served) end(within time.Duration) {
+	s.close(within)
+	s.ends.once.Do(func() {
+		s.ends.close()
+		time.AfterFunc(within+cutAfter, s.ends.cutOff)
+	})
 }
 
 // Serve serves c as r, until ctx is done or c stops. It returns the cause of that, or the error
@@ -174,6 +204,8 @@ func follow[T lw.Object](ctx context.Context, h *Handler, c lw.Collection[T], s 
 
 func newServed(h *Handler, r *resource, limits HistoryLimits) *served {
 	s := &served{resource: r, handler: h, history: newHistory(limits), codecs: newCodecs(r)}
+	s.ends.closing, s.ends.close = context.WithCancel(context.Background())
+	s.ends.cut, s.ends.cutOff = context.WithCancel(context.Background())
 	s.startSweepers()
 	return s
 }
@@ -195,8 +227,9 @@ func (h *Handler) add(s *served) error {
 
 // remove ends the watches of s, and waits until they have ended. Meanwhile requests are refused.
 func (h *Handler) remove(s *served) {
-	s.close(0)
+	s.end(0)
 	s.watches.Wait()
+	s.ends.cutOff()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.served = slices.DeleteFunc(h.served, func(other *served) bool { return other == s })
@@ -218,7 +251,8 @@ func (h *Handler) find(t target) *served {
 	defer h.mu.Unlock()
 	for _, s := range h.served {
 		if s.group == t.group && s.resource.version == t.version && s.name == t.resource {
-			if t.subresource != "" || s.cluster && t.namespaced {
+			named := t.verb == "watch" && t.key.Name != "" // kube-apiserver watches no name of all namespaces
+			if t.subresource != "" || t.verb == "proxy" || s.cluster && t.namespaced || named && !s.cluster && !t.namespaced {
 				return nil
 			}
 			return s
@@ -246,21 +280,40 @@ func (h *Handler) WaitForSync(ctx context.Context) error {
 }
 
 // Close refuses new requests and ends all watches, spread over two seconds, as at the end of their
-// time, and with a bookmark for those that allow it. It returns when they have ended. Each Serve
-// then returns [http.ErrServerClosed].
+// time, and with a bookmark for those that allow it. It returns when they have ended. A client that
+// has not taken the end of its watch a second after that is cut off. Each Serve then returns
+// [http.ErrServerClosed].
+//
+// The error says that a watch goes on because it could not be cut off: what is between the Handler
+// and the server has no write deadlines. It ends with its connection.
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.closed = true
 	served := slices.Clone(h.served)
 	h.mu.Unlock()
 	for _, s := range served {
-		s.close(closeSpread)
+		s.end(closeSpread)
 	}
+	var ended sync.WaitGroup
 	for _, s := range served {
 		s.stop(http.ErrServerClosed)
-		s.watches.Wait()
+		ended.Go(s.watches.Wait)
 	}
-	return nil
+	all := make(chan struct{})
+	go func() {
+		ended.Wait()
+		close(all)
+	}()
+	// Where a connection cannot be cut off, because a middleware hides it, its client decides when the
+	// watch ends. The program's server must not wait for that: it closes the connection.
+	timer := time.NewTimer(closeSpread + 5*cutAfter)
+	defer timer.Stop()
+	select {
+	case <-all:
+		return nil
+	case <-timer.C:
+		return errors.New("serve: some watches have not ended: their clients take nothing, and their connections cannot be cut off from here")
+	}
 }
 
 // report tells of a failure that is the program's, not a client's.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/go-lw/lw/internal/listopts"
 )
@@ -17,6 +18,21 @@ var errNotObject = errors.New("not a JSON object")
 // spaces before it, with the name as it stands between its quotes and the place of the value. It
 // ends when member returns false. It checks no more of the JSON than it needs to find its way.
 func members(data []byte, at int, member func(name []byte, from, to int) bool) error {
+	return walk(data, at, func(name []byte, from int) int {
+		to := skipValue(data, from)
+		if to >= 0 && !member(name, from, to) {
+			return stop
+		}
+		return to
+	})
+}
+
+// stop is what ends a walk.
+const stop = -2
+
+// walk is members for who finds the end of a value himself: member returns the index after it, -1 if
+// it has none, or stop.
+func walk(data []byte, at int, member func(name []byte, from int) (to int)) error {
 	at = skipSpace(data, at)
 	if at == len(data) || data[at] != '{' {
 		return errNotObject
@@ -38,13 +54,12 @@ func members(data []byte, at int, member func(name []byte, from, to int) bool) e
 		if at == len(data) || data[at] != ':' {
 			return errNotObject
 		}
-		from := skipSpace(data, at+1)
-		to := skipValue(data, from)
+		to := member(name, skipSpace(data, at+1))
+		if to == stop {
+			return nil
+		}
 		if to < 0 {
 			return errNotObject
-		}
-		if !member(name, from, to) {
-			return nil
 		}
 		at = skipSpace(data, to)
 		if at == len(data) {
@@ -70,20 +85,26 @@ func skipSpace(data []byte, at int) int {
 
 // skipString returns the index after the string that begins at data[at], or -1.
 func skipString(data []byte, at int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for at++; at < len(data); {
-		n := bytes.IndexByte(data[at:], '"')
-		if n < 0 {
-			return -1
+		if at+8 <= len(data) {
+			// The lowest high bit that is set is that of the first byte which is a quote or a backslash.
+			w := binary.LittleEndian.Uint64(data[at:])
+			quote, slash := w^ones*'"', w^ones*'\\'
+			special := ((quote-ones)&^quote | (slash-ones)&^slash) & highs
+			if special == 0 {
+				at += 8
+				continue
+			}
+			at += bits.TrailingZeros64(special) / 8
 		}
-		end := at + n
-		escapes := 0
-		for end-1-escapes >= at && data[end-1-escapes] == '\\' {
-			escapes++
+		switch data[at] {
+		case '"':
+			return at + 1
+		case '\\':
+			at++
 		}
-		if escapes%2 == 0 {
-			return end + 1
-		}
-		at = end + 1
+		at++
 	}
 	return -1
 }
@@ -141,56 +162,78 @@ func find(data []byte, at int, name string) (from, to int, err error) {
 	return from, to, err
 }
 
-// withKind returns a JSON object with the members kind and apiVersion. It puts what is missing in
+// withKind returns a JSON object with the members kind and apiVersion. It replaces one that says
+// nothing where it stands, since decoders take the last member of a name; it puts what is missing in
 // front, and changes no other byte.
 func withKind(data []byte, kind, apiVersion string) ([]byte, error) {
 	var hasKind, hasVersion, empty = false, false, true
+	var out []byte // data up to at, with what was replaced
+	at := 0
 	err := members(data, 0, func(name []byte, from, to int) bool {
 		empty = false
+		var value string
 		switch string(name) {
 		case "kind":
-			hasKind = to-from > len(`""`)
+			hasKind, value = true, kind
 		case "apiVersion":
-			hasVersion = to-from > len(`""`)
+			hasVersion, value = true, apiVersion
+		default:
+			return true
+		}
+		if !hasText(data[from:to]) {
+			out = append(append(append(append(out, data[at:from]...), '"'), value...), '"')
+			at = to
 		}
 		return !hasKind || !hasVersion
 	})
-	if err != nil || hasKind && hasVersion {
+	if err != nil {
 		return data, err
 	}
-	out := make([]byte, 0, len(data)+len(kind)+len(apiVersion)+len(`{"kind":"","apiVersion":"",`))
-	out = append(out, '{')
+	if at > 0 {
+		data = append(out, data[at:]...)
+	}
+	var front []byte // new members
 	if !hasKind {
-		out = append(append(append(out, `"kind":"`...), kind...), '"', ',')
+		front = append(append(append(front, `"kind":"`...), kind...), `",`...)
 	}
 	if !hasVersion {
-		out = append(append(append(out, `"apiVersion":"`...), apiVersion...), '"', ',')
+		front = append(append(append(front, `"apiVersion":"`...), apiVersion...), `",`...)
+	}
+	if len(front) == 0 {
+		return data, nil
 	}
 	if empty {
-		out = out[:len(out)-1]
+		front = front[:len(front)-1]
 	}
-	return append(out, data[bytes.IndexByte(data, '{')+1:]...), nil
+	first := bytes.IndexByte(data, '{') + 1
+	return concat(data[:first], front, data[first:]), nil
 }
 
+// hasText reports whether a JSON value is a string that is not empty.
+func hasText(value []byte) bool { return value[0] == '"' && len(value) > len(`""`) }
+
 // withVersion returns a JSON object with another metadata.resourceVersion, and with a
-// metadata.uid if it has none and uid is not empty. An object without metadata gets those of id.
+// metadata.uid if it has none and uid is not empty. An object without metadata, or whose metadata is
+// no object, gets those of id.
 func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 	from, to, err := find(data, 0, "metadata")
 	if err != nil {
 		return nil, err
 	}
 	if from == 0 || data[from] != '{' {
-		meta, err := json.Marshal(map[string]any{"metadata": id.metadata(version)})
+		meta, err := json.Marshal(id.metadata(version))
 		if err != nil {
 			return nil, err
 		}
-		at := bytes.IndexByte(data, '{') + 1
-		if skipSpace(data, at) < len(data) && data[skipSpace(data, at)] != '}' {
-			meta[len(meta)-1] = ','
-		} else {
-			meta = meta[:len(meta)-1]
+		if from > 0 {
+			return concat(data[:from], meta, data[to:]), nil
 		}
-		return concat(data[:at], meta[1:], data[at:]), nil
+		at := bytes.IndexByte(data, '{') + 1
+		comma := ","
+		if data[skipSpace(data, at)] == '}' {
+			comma = ""
+		}
+		return concat(data[:at], []byte(`"metadata":`), meta, []byte(comma), data[at:]), nil
 	}
 	value := fmt.Appendf(nil, `"%d"`, version)
 	var vFrom, vTo, uFrom, uTo int
@@ -213,7 +256,7 @@ func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 		front = append(append(append(front, `"resourceVersion":`...), value...), ',')
 	}
 	uid := []byte(nil)
-	if id.uid != "" && (uFrom == 0 || string(data[uFrom:uTo]) == `""`) {
+	if id.uid != "" && (uFrom == 0 || !hasText(data[uFrom:uTo])) {
 		if uid, err = json.Marshal(id.uid); err != nil {
 			return nil, err
 		}
@@ -337,6 +380,67 @@ func protoField(message []byte, number uint64) (value []byte, from, to int, err 
 }
 
 var errNotProto = errors.New("not a protobuf message")
+
+// A protoShape is what is known of a kind of message: what each field is, by its number.
+type protoShape [18]protoKind
+
+type protoKind struct {
+	wire    byte        // plus 1; 0: the field is not known
+	message *protoShape // what is in the field; nil: text, bytes or a number
+}
+
+var (
+	protoNumber = protoKind{wire: 1}
+	protoText   = protoKind{wire: 3}
+
+	protoTime    = protoShape{1: protoNumber, 2: protoNumber}
+	protoPair    = protoShape{1: protoText, 2: protoText}
+	protoFields  = protoShape{1: protoText}
+	protoOwner   = protoShape{1: protoText, 3: protoText, 4: protoText, 5: protoText, 6: protoNumber, 7: protoNumber}
+	protoManaged = protoShape{
+		1: protoText, 2: protoText, 3: protoText, 4: {3, &protoTime}, 6: protoText, 7: {3, &protoFields}, 8: protoText,
+	}
+	// protoMeta is the shape of an ObjectMeta.
+	protoMeta = protoShape{
+		1: protoText, 2: protoText, 3: protoText, 4: protoText, 5: protoText, 6: protoText, 7: protoNumber, 8: {3, &protoTime},
+		9: {3, &protoTime}, 10: protoNumber, 11: {3, &protoPair}, 12: {3, &protoPair}, 13: {3, &protoOwner}, 14: protoText,
+		17: {3, &protoManaged},
+	}
+)
+
+// fields calls field, unless it is nil, for each field of a message that has a length. It reports
+// whether all of the message is as servers write it, and so decodes without an error.
+func (s *protoShape) fields(message []byte, field func(number int, value []byte)) bool {
+	for at := 0; at < len(message); {
+		tag, n := binary.Uvarint(message[at:])
+		if at += n; n <= 0 || tag>>3 >= uint64(len(s)) {
+			return false
+		}
+		number := int(tag >> 3)
+		kind := s[number]
+		if kind.wire == 0 || uint64(kind.wire-1) != tag&7 {
+			return false
+		}
+		size, n := binary.Uvarint(message[at:])
+		if at += n; n <= 0 {
+			return false
+		}
+		if kind.wire == protoNumber.wire {
+			continue
+		}
+		if size > uint64(len(message)-at) {
+			return false
+		}
+		value := message[at : at+int(size)]
+		if at += int(size); kind.message != nil && !kind.message.fields(value, nil) {
+			return false
+		}
+		if field != nil {
+			field(number, value)
+		}
+	}
+	return true
+}
 
 // decimal returns a resource version as a number; ok is false if it is none.
 func decimal(text string) (version uint64, ok bool) {

@@ -11,8 +11,8 @@ import (
 
 // stamps makes the versions of a collection whose objects have none that mean anything outside of
 // this process. A version is a time in microseconds, times 1024, plus the number of the replica. So
-// the versions of a process that starts again are greater than those of before, and those of
-// another replica can be told from its own.
+// the versions of a process that starts again are greater than those of before, and two replicas
+// hardly ever make the same one. What else a process may be asked for, its history looks up.
 type stamps struct {
 	replica uint64
 	now     func() time.Time
@@ -36,9 +36,6 @@ func (s *stamps) next() uint64 {
 	s.last = max(uint64(s.now().UnixMicro())*replicas+s.replica, s.last+replicas)
 	return s.last
 }
-
-// mine reports whether version is of this replica.
-func (s *stamps) mine(version uint64) bool { return version%replicas == s.replica }
 
 // madeUID returns the UID of an object without one, which was created at a version. Clients tell a
 // new object from an old one of the same name by it.

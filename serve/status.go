@@ -17,7 +17,7 @@ type Status struct {
 	// one from which a watch may start.
 	ResourceVersion, Oldest uint64
 	Events                  int   // of the history
-	Bytes                   int64 // of the encoded events of the history
+	Bytes                   int64 // of the encoded events of the history, and of the objects that they have ended
 	Watches                 int   // open
 
 	// The rest counts from the beginning of Serve.

@@ -137,8 +137,7 @@ func (sw *sweeper) remove(leaving []leave) {
 // sweep writes what waits for a watch. left says that the watch is to leave the sweeper.
 func (sw *sweeper) sweep(w *directWatch, g *gather) (l leave, left bool) {
 	for {
-		r, err := w.step(g.begin(w), g.events[:0])
-		g.events = r.events
+		r, err := g.step(w)
 		if data := g.data(); len(data) > 0 {
 			rest, more, failed := w.direct.offer(data)
 			if failed != nil {
@@ -166,16 +165,14 @@ func (sw *sweeper) sweep(w *directWatch, g *gather) (l leave, left bool) {
 // is what the watch ends with, if it is not nil.
 func (w *directWatch) catchUp(rest []byte, err error) {
 	g := newGather(w.served)
-	timeout := w.served.handler.opts.Limits.WriteTimeout
-	if failed := w.direct.send(rest, timeout); failed != nil {
+	if failed := w.deliver(rest); failed != nil {
 		w.direct.abort()
 		return
 	}
 	for err == nil {
 		var r reading
-		r, err = w.step(g.begin(w), g.events[:0])
-		g.events = r.events
-		if failed := w.direct.send(g.data(), timeout); failed != nil {
+		r, err = g.step(w)
+		if failed := w.deliver(g.data()); failed != nil {
 			w.direct.abort()
 			return
 		}
@@ -187,6 +184,12 @@ func (w *directWatch) catchUp(rest []byte, err error) {
 	w.finish(err)
 }
 
+// deliver writes data, for as long as the client takes something and the watch is not cut off.
+func (w *directWatch) deliver(data []byte) error {
+	defer context.AfterFunc(w.served.ends.cut, w.direct.abort)()
+	return w.direct.send(data, w.served.handler.opts.Limits.WriteTimeout)
+}
+
 // finish ends the watch.
 func (w *directWatch) finish(err error) {
 	g := newGather(w.served)
@@ -195,37 +198,33 @@ func (w *directWatch) finish(err error) {
 		_ = out.failure(err)
 	}
 	end := append(g.data(), "0\r\n\r\n"...)
-	if w.direct.send(end, w.served.handler.opts.Limits.WriteTimeout) != nil {
+	if w.deliver(end) != nil {
 		w.direct.abort()
 		return
 	}
 	w.direct.finish()
 }
 
-// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1. If it returns
+// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1, and its filter
+// one that a sweeper need not wait for. If it returns
 // true, done is called at the end of the watch.
 func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
-	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 {
+	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.costly != nil {
 		return false
 	}
 	hijacker, ok := q.w.(http.Hijacker)
 	if !ok {
 		return false
 	}
-	if !isDirect(q.r) {
+	// A body is for net/http to pass over, and a middleware that compresses has said so in the header.
+	if !isDirect(q.r) || q.r.ContentLength != 0 || q.w.Header().Get("Content-Encoding") != "" {
 		return false
 	}
-	c, buffered, err := hijacker.Hijack()
+	c, _, err := hijacker.Hijack()
 	if err != nil {
 		return false
 	}
 	d := directOf(c)
-	if d == nil || buffered.Reader.Buffered() > 0 { // the client has sent more than it may
-		_ = c.Close()
-		done()
-		return true
-	}
-	d.conn.block(false)
 	dw := &directWatch{watcher: *w, direct: d}
 	// The watch is counted until done, and what is started here before that, so Serve waits for all.
 	q.served.watches.Go(func() { dw.begin(initial, head(q.format, q.w.Header())) })
@@ -258,26 +257,25 @@ func head(f format, header http.Header) []byte {
 
 // begin sends the head of the answer and the state, and then goes on as a watch that catches up.
 func (w *directWatch) begin(initial initialEvents, head []byte) {
-	timeout := w.served.handler.opts.Limits.WriteTimeout
-	err := w.direct.send(head, timeout)
+	err := w.deliver(head)
 	if err == nil {
 		out := &stream{served: w.served, format: w.format}
 		buf := make([]byte, 0, maxRecord)
 		out.put = func(f frame) error {
 			if len(buf)+len(f.chunk) > cap(buf) {
-				if err := w.direct.send(buf, timeout); err != nil {
+				if err := w.deliver(buf); err != nil {
 					return gone(err)
 				}
 				buf = buf[:0]
 			}
 			if len(f.chunk) > cap(buf) {
-				return gone(w.direct.send(f.chunk, timeout))
+				return gone(w.deliver(f.chunk))
 			}
 			buf = append(buf, f.chunk...)
 			return nil
 		}
 		err = w.sendInitial(context.Background(), out, initial)
-		if sent := w.direct.send(buf, timeout); sent != nil {
+		if sent := w.deliver(buf); sent != nil {
 			err = gone(sent)
 		}
 	}
@@ -311,10 +309,21 @@ func newGather(s *served) *gather {
 	return g
 }
 
-// begin empties the gather for a watch.
+// begin empties the gather for a watch. It does not keep what large frames have taken.
 func (g *gather) begin(w *directWatch) *stream {
+	if cap(g.buf) > 2*maxReadBytes {
+		g.buf = nil
+	}
 	g.w, g.out.format, g.first, g.buf, g.pieces = w, w.format, nil, g.buf[:0], g.pieces[:0]
 	return &g.out
+}
+
+// step takes the next step of a watch, and gathers what it sends.
+func (g *gather) step(w *directWatch) (reading, error) {
+	r, err := w.step(g.begin(w), g.events[:0])
+	clear(r.events) // which the history may drop while they are on their way
+	g.events, r.events = r.events, nil
+	return r, err
 }
 
 func (g *gather) put(f frame) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,7 +50,7 @@ func (q *request) watch() error {
 			done()
 		}
 	}()
-	w, initial, err := q.open()
+	w, initial, err := q.opened()
 	if gone := apierrors.IsResourceExpired(err); err != nil && !gone {
 		return err
 	}
@@ -61,9 +62,46 @@ func (q *request) watch() error {
 	if taken = q.takeOver(w, initial, done); taken {
 		return nil
 	}
+	if !canFlush(q.w) {
+		return q.h.cannotStream()
+	}
 	out := q.stream()
 	defer out.guard.close()
+	defer context.AfterFunc(q.served.ends.cut, out.guard.cut)()
 	return w.run(q.r.Context(), out, initial)
+}
+
+// canFlush reports whether an http.ResponseController can flush w.
+func canFlush(w http.ResponseWriter) bool {
+	for {
+		switch t := w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
+// cannotStream is the answer to a watch through a ResponseWriter that cannot be flushed.
+func (h *Handler) cannotStream() error {
+	const text = "watches cannot be answered: what is around the Handler has a ResponseWriter without Flush"
+	h.noFlush.Do(func() { h.opts.Logger.Error("lw/serve: " + text) })
+	return apierrors.NewInternalError(errors.New(text))
+}
+
+// opened is open, and fails when the watches are to end.
+func (q *request) opened() (*watcher, initialEvents, error) {
+	ctx, cancel := context.WithCancel(q.r.Context())
+	defer cancel()
+	defer context.AfterFunc(q.served.ends.closing, cancel)()
+	w, initial, err := q.open(ctx)
+	if err != nil && ctx.Err() != nil && q.r.Context().Err() == nil {
+		err = tooSoon("the server is shutting down")
+	}
+	return w, initial, err
 }
 
 // initialEvents are what a watch sends before the first change.
@@ -75,9 +113,9 @@ type initialEvents struct {
 }
 
 // open finds the place at which the watch begins.
-func (q *request) open() (*watcher, initialEvents, error) {
+func (q *request) open(ctx context.Context) (*watcher, initialEvents, error) {
 	var initial initialEvents
-	s, ctx, opts := q.served, q.r.Context(), &q.opts
+	s, opts := q.served, &q.opts
 	if err := listopts.ValidateWatch(*opts); err != nil {
 		return nil, initial, err
 	}
@@ -155,6 +193,7 @@ func (w *watcher) run(ctx context.Context, out *stream, initial initialEvents) e
 			break
 		}
 		buf = r.events
+		clear(buf) // a watch that waits keeps nothing that the history may drop
 		if err = out.flush(); err != nil {
 			break
 		}
@@ -176,7 +215,7 @@ func (w *watcher) run(ctx context.Context, out *stream, initial initialEvents) e
 func (w *watcher) sendInitial(ctx context.Context, out *stream, initial initialEvents) error {
 	if initial.send {
 		for i := range w.filter.selected(&initial.state, "") {
-			if err := ctx.Err(); err != nil {
+			if err := w.halted(ctx); err != nil {
 				return err
 			}
 			if err := out.item(watch.Added, i); err != nil {
@@ -193,6 +232,19 @@ func (w *watcher) sendInitial(ctx context.Context, out *stream, initial initialE
 		return nil
 	}
 	return out.flush()
+}
+
+// halted returns why the state is not sent to its end: the client has gone, or its time is over. When
+// the history ends, the client gets the rest if it is fast enough, else the connection breaks: it must
+// not take a part of the state for all of it.
+func (w *watcher) halted(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return gone(err)
+	}
+	if !time.Now().Before(w.deadline) {
+		return io.EOF
+	}
+	return nil
 }
 
 // step sends the events that are at the watch's place, or does what is due. io.EOF ends the watch,
@@ -256,7 +308,7 @@ func (w *watcher) sendBookmark(out *stream, version uint64) error {
 // send sends an event as the watch's filter sees it. An object that begins to match is Added, and
 // one that stops is Deleted.
 func (w *watcher) send(out *stream, e *event) error {
-	was, is := w.filter.matches(e.old), w.filter.matches(e.new)
+	was, is := w.filter.change(w.place, e)
 	switch {
 	case was && is:
 		return out.event(e, watch.Modified)

@@ -18,6 +18,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // testWatcher returns a watch of a collection without objects, and its stream, which takes all.
@@ -145,7 +146,7 @@ func everything(t *testing.T) *filter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &filter{f, &resource{}}
+	return &filter{f, &resource{}, nil}
 }
 
 // The history drops the events of one version together: a watch cannot begin among them.
@@ -226,7 +227,7 @@ func TestStopsToMatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.filter = &filter{f, &resource{}}
+	w.filter = &filter{f, &resource{}, nil}
 	var sent []string
 	out.put = func(f frame) error { sent = append(sent, string(f.event())); return nil }
 	old, now := testItem("n/a", 2), testItem("n/a", 3)
@@ -313,6 +314,35 @@ func TestKeptComesFirst(t *testing.T) {
 	d.abort()
 	if data := <-got; string(data) != "abcdef" {
 		t.Errorf("%s was sent", data)
+	}
+}
+
+// An object whose labels cannot be had is in the way of those who may have asked for it, and of nobody
+// else.
+func TestLabelsPanic(t *testing.T) {
+	r := &resource{
+		name: "things", fieldNames: []string{"size"}, fields: []func(any) string{func(any) string { return "1" }},
+		labels: func(any) map[string]string { panic("no labels") },
+	}
+	s := newServed(New(nil), r, HistoryLimits{})
+	i := r.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
+	if _, err := s.body(i.as(6), wire.Format{}); err == nil || !strings.Contains(err.Error(), "no labels") {
+		t.Errorf("its encoding: %v", err)
+	}
+	for _, tt := range []struct {
+		namespace, labels, fields string
+		want                      bool
+	}{
+		{"", "", "", true}, {"n", "", "", true}, {"o", "", "", false}, {"o", "a=b", "", false},
+		{"", "a=b", "", true}, {"n", "!a", "size=1", true}, {"n", "", "size=1", true},
+	} {
+		f, err := listopts.NewFilter(tt.namespace, metav1.ListOptions{LabelSelector: tt.labels, FieldSelector: tt.fields}, r.knows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&filter{f, r, nil}).matches(i); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
 	}
 }
 

@@ -48,6 +48,10 @@ const maxBody = 3 << 20
 
 // write answers a create, an update or a delete.
 func (q *request) write() error {
+	if isCreate := q.attributes.Verb == "create"; isCreate != (q.target.key.Name == "") {
+		// An object is created in its collection, and all else is done to it by its name.
+		return apierrors.NewMethodNotSupported(q.served.groupResource(), q.attributes.Verb)
+	}
 	data, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxBody))
 	if err != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -62,8 +66,7 @@ func (q *request) write() error {
 		return err
 	}
 	sent := data
-	key, data, err := q.complete(data)
-	if err != nil {
+	if data, err = q.complete(data); err != nil {
 		return err
 	}
 	if err := q.checkFields(sent); err != nil {
@@ -78,7 +81,7 @@ func (q *request) write() error {
 		code = http.StatusCreated
 		stored, err = q.served.writes.create(data)
 	} else {
-		stored, err = q.served.writes.update(key, data)
+		stored, err = q.served.writes.update(q.target.key, data)
 	}
 	if err != nil {
 		return err
@@ -179,14 +182,14 @@ func (q *request) checkFields(data []byte) error {
 
 // complete checks the kind and the metadata of a body, which is JSON, and adds what a server adds:
 // the namespace of the path, a name for a generateName, and the time of creation.
-func (q *request) complete(data []byte) (lw.Key, []byte, error) {
+func (q *request) complete(data []byte) ([]byte, error) {
 	s := q.served
 	var object struct {
 		Kind, APIVersion string
 		Metadata         metav1.ObjectMeta
 	}
-	bad := func(format string, args ...any) (lw.Key, []byte, error) {
-		return lw.Key{}, nil, apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+	bad := func(format string, args ...any) ([]byte, error) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 	}
 	if err := json.Unmarshal(data, &object); err != nil {
 		return bad("the body is no object: %v", err)
@@ -211,7 +214,6 @@ func (q *request) complete(data []byte) (lw.Key, []byte, error) {
 		m.Name = m.GenerateName + suffix()
 		add["name"] = m.Name
 	}
-	key.Name = m.Name
 	if m.CreationTimestamp.IsZero() {
 		add["creationTimestamp"] = metav1.NewTime(time.Now()).Rfc3339Copy()
 		if q.attributes.Verb == "update" {
@@ -221,8 +223,7 @@ func (q *request) complete(data []byte) (lw.Key, []byte, error) {
 			}
 		}
 	}
-	data, err := withMetadata(data, add)
-	return key, data, err
+	return withMetadata(data, add)
 }
 
 // createdAt returns the time of creation of the object that is stored under key.
@@ -335,11 +336,12 @@ func (w *memoryWriter[T]) unknown(data []byte) error {
 	return nil
 }
 
-func (w *memoryWriter[T]) validate(old, obj T) error {
+func (w *memoryWriter[T]) validate(old, obj T) (err error) {
+	defer recovered(&err)
 	if w.opts.Validate == nil {
 		return nil
 	}
-	err := w.opts.Validate(old, obj)
+	err = w.opts.Validate(old, obj)
 	if status := apierrors.APIStatus(nil); err == nil || errors.As(err, &status) {
 		return err
 	}

@@ -185,7 +185,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 				calls := 0
-				inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { calls++ }, Resync: time.Millisecond, Update: func(_, _ *Widget) { calls++ }})
+				inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { calls++ }, Resync: time.Second, Update: func(_, _ *Widget) { calls++ }})
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- inf.Run(ctx) }()

@@ -144,6 +144,9 @@ func endsAtOnce[T lw.Object](t *testing.T, src lw.Source[T], op, want string) {
 			strings.Contains(fmt.Sprint(err, wait), "secret@") || strings.Contains(fmt.Sprint(err, wait), "=secret") {
 			t.Errorf("Run: %v\nwant %q", err, want)
 		}
+		if !strings.Contains(err.Error(), "no retry can help") {
+			t.Errorf("%v looks as if it was retried", err)
+		}
 		if errs := told.all(); slices.Index(errs, err) != len(errs)-1 || op == "stream" && len(errs) > 1 {
 			t.Errorf("OnError was told %v, want what Run returned at the end: %v", errs, err)
 		}

@@ -179,3 +179,100 @@ func TestPollIsWantedOnce(t *testing.T) {
 		}
 	})
 }
+
+// What a connection of before tells late, from a goroutine of its own, is refused: when its function has returned after a
+// list, after an error and at the end of the informer. Until then it counts.
+func TestFeederHasEnded(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
+		synctest.Test(t, func(t *testing.T) {
+			var all []*lw.Feeder[*Widget]
+			var runs []chan struct{} // the next run ends when it is closed
+			inf := lw.NewInformer(lw.Feed(func(ctx context.Context, to *lw.Feeder[*Widget]) error {
+				over := make(chan struct{})
+				all, runs = append(all, to), append(runs, over)
+				if err := to.Snapshot([]*Widget{widget("a", 1)}); err != nil {
+					return err
+				}
+				select {
+				case <-over:
+					return errors.New("cut")
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}), &lw.Options{List: mode, OnError: func(error) {}})
+			ctx, cancel := context.WithCancel(t.Context())
+			go inf.Run(ctx)
+			defer func() { cancel(); <-inf.Stopped() }()
+			synctest.Wait()
+			tell := func(to *lw.Feeder[*Widget], size int) error { return to.Change([]*Widget{widget("a", size)}) }
+			if err := tell(all[len(all)-1], 2); err != nil {
+				t.Fatal(err)
+			}
+			close(runs[len(runs)-1])
+			sleep(time.Minute)
+			now := all[len(all)-1]
+			if err := tell(now, 3); err != nil {
+				t.Fatal(err)
+			}
+			for i, old := range all[:len(all)-1] {
+				if tell(old, 4) == nil || old.Snapshot([]*Widget{}) == nil {
+					t.Errorf("%v: feeder %d of %d takes what it is told", mode, i+1, len(all))
+				}
+			}
+			synctest.Wait()
+			if diff := cmp.Diff(map[lw.Key]int{key("a"): 3}, sizes(inf.Store())); diff != "" {
+				t.Errorf("%v: shown (-want +got):\n%s", mode, diff)
+			}
+			cancel()
+			<-inf.Stopped()
+			if tell(now, 5) == nil {
+				t.Errorf("%v: the last feeder takes what it is told after the end", mode)
+			}
+		})
+	}
+}
+
+// The function of a Poll may return objects of a cache of its own, or change copies of what is shown: each change is told
+// once, with a newer version, and the cache is never written.
+func TestPollOfACache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := widget("a", 1), widget("a", 2)
+		cache := map[string]*Widget{"a": one, "b": widget("b", 1)}
+		mark := func(w *Widget) (*Widget, error) { w.UID = "seen"; return w, nil }
+		inf := lw.NewInformer(lw.Transform(lw.Poll(func(context.Context) ([]*Widget, error) {
+			return slices.Collect(maps.Values(cache)), nil
+		}, time.Second), mark), nil)
+		got, story := new(calls), newStory(t)
+		inf.AddHandler(got.handler())
+		inf.AddHandler(story.Handler())
+		start(t, inf)
+		sleep(5 * time.Second)
+		got.sorted(t, "add a1", "add b1", "synced")
+		for _, w := range []*Widget{two, one} { // what was there before is there again
+			cache["a"] = w
+			sleep(5 * time.Second)
+			got.mustBe(t, fmt.Sprintf("update a%d a%d", 3-w.Size, w.Size))
+		}
+		shown, _ := inf.Store().Get(key("a"))
+		same, other := *shown, *shown
+		same.UID, other.UID = "", ""
+		cache["a"] = &same
+		sleep(5 * time.Second)
+		got.mustBe(t)
+		other.Size = 9
+		cache["a"] = &other
+		sleep(5 * time.Second)
+		got.mustBe(t, "update a1 a9")
+		if now, _ := inf.Store().Get(key("a")); now.ResourceVersion <= shown.ResourceVersion {
+			t.Errorf("the version is %s, after %s", now.ResourceVersion, shown.ResourceVersion)
+		}
+		for _, w := range []*Widget{one, two} {
+			if w.ResourceVersion != "" || w.UID != "" {
+				t.Errorf("the cache has %+v", w)
+			}
+		}
+		if s := inf.Status(); s.Relists > 0 || s.Healthy() != nil {
+			t.Errorf("%d relists, %v", s.Relists, s.Healthy())
+		}
+	})
+}

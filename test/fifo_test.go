@@ -124,3 +124,24 @@ func TestReplaceDeletesInOrder(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Of objects with one key and one version in a list the last one counts.
+func TestFIFOReplaceTwice(t *testing.T) {
+	f := lw.NewFIFO[*Widget]()
+	c := f.Subscribe()
+	f.Replace([]*Widget{stamped("a", 1, "5"), stamped("a", 2, "5"), stamped("b", 1, "7"), stamped("b", 2, "6")}, "9")
+	f.Close()
+	got := map[string]int{}
+	for {
+		part, err := c.Next(t.Context())
+		if err != nil {
+			break
+		}
+		for _, d := range part {
+			got[d.New.Name] = d.New.Size
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 2, "b": 1}, got); diff != "" {
+		t.Errorf("what is told (-want +got):\n%s", diff)
+	}
+}

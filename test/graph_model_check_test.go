@@ -431,6 +431,9 @@ func cmpOr(a, b *atom) *atom {
 func conflictsOf(g *lw.Graph) map[string][]string {
 	all := map[string][]string{}
 	for _, c := range g.Status().Collections {
+		if strings.HasPrefix(c.Name, "Union[") {
+			continue // all unions have one name
+		}
 		var keys []string
 		for key := range c.Conflicts {
 			keys = append(keys, key.String())

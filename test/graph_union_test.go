@@ -124,3 +124,98 @@ func TestGraphForgetsKeys(t *testing.T) {
 		}
 	})
 }
+
+// Members that have one key are in conflict as long as both have it, and the status names both of them. With keys of their own
+// both are shown.
+func TestUnionOfClusters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		create(t, b.right, "a", 2)
+		both := lw.NewUnion[*sum](b.g, lw.Derive(b.g, b.l, sumOf, "east"), lw.Derive(b.g, b.r, sumOf, "west"))
+		g, east, west := b.g, b.l, b.r
+		of := func(cluster string) func(*Widget) *Widget {
+			return func(w *Widget) *Widget {
+				named := *w
+				named.Namespace, named.Name = cluster, w.Namespace+"/"+w.Name
+				return &named
+			}
+		}
+		all := lw.NewUnion[*Widget](g)
+		all.Add(lw.Derive(g, east, of("east"), "of east"))
+		all.Add(lw.Derive(g, west, of("west"), "of west"))
+		b.start()
+		synctest.Wait()
+		conflicts := func() (all []error) {
+			for _, c := range b.g.Status().Collections {
+				for _, err := range c.Conflicts {
+					all = append(all, err)
+				}
+			}
+			return all
+		}
+		if all := conflicts(); len(all) != 1 || !containsAll(all[0].Error(), "that of east is shown", "not that of west") {
+			t.Errorf("conflicts: %v", all)
+		}
+		mustShow(t, both, "one key", map[string]int{"a": 1})
+		if n := all.Store().Len(); n != 2 {
+			t.Errorf("%d objects with keys of their own", n)
+		}
+		remove(t, b.left, "a")
+		mustShow(t, both, "one has gone", map[string]int{"a": 2})
+		if all := conflicts(); len(all) != 0 {
+			t.Errorf("conflicts that are over: %v", all)
+		}
+	})
+}
+
+// A union that is made with a member that never answers says so, and how to go on without it.
+func TestUnionOfAMemberThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		hangs := lw.NewInformer[*Widget](&script{list: func() reply { return reply{hang: true} }}, &lw.Options{Name: "far", List: lw.ListPages})
+		start(t, hangs)
+		far, near := lw.Derive(b.g, hangs, sumOf), lw.Derive(b.g, b.l, sumOf)
+		waits, goesOn := lw.NewUnion[*sum](b.g, near, far), lw.NewUnion[*sum](b.g, near)
+		goesOn.Add(far)
+		start(t, b.l)
+		start(t, b.g)
+		synctest.Wait()
+		if err := waits.WaitForSync(canceled(t)); err == nil || !containsAll(err.Error(), "waits for far", "Union.Add") {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		if err := goesOn.WaitForSync(canceled(t)); err != nil {
+			t.Errorf("WaitForSync of a union to which it was added: %v", err)
+		}
+		mustShow(t, goesOn, "without it", map[string]int{"a": 1})
+	})
+}
+
+// What a member has deleted in the step in which it leaves is gone.
+func TestUnionMemberLeavesWithADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		create(t, b.left, "a", 1)
+		create(t, b.left, "b", 1)
+		create(t, b.right, "busy", 1)
+		hold := make(chan struct{})
+		lw.Derive(b.g, b.r, func(w *Widget) *sum {
+			if w.Size > 1 {
+				<-hold
+			}
+			return nil
+		}, "held")
+		u := lw.NewUnion[*sum](b.g)
+		leave := u.Add(lw.Derive(b.g, b.l, sumOf))
+		b.start()
+		mustShow(t, u, "before", map[string]int{"a": 1, "b": 1})
+		update(t, b.right, "busy", 2)
+		synctest.Wait()
+		remove(t, b.left, "a")
+		synctest.Wait()
+		leave()
+		close(hold)
+		mustShow(t, u, "after", map[string]int{})
+	})
+}

@@ -195,7 +195,7 @@ func TestGroupWithPermanentError(t *testing.T) {
 		time.Sleep(time.Hour)
 		mustBePhases(t, &g, "good watching bad stopped mine watching")
 		err = stop()
-		want := "lw: bad: stream: HTTP: URL \"ftp://server\": want http://host/… or https://host/…\nlw: mine: already started"
+		want := "lw: bad: stream: HTTP: URL \"ftp://server\": want http://host/… or https://host/… (no retry can help, so Run has ended)\nlw: mine: already started"
 		if fmt.Sprint(err) != want || !errors.Is(err, lw.ErrPermanent) || !errors.Is(err, lw.ErrStarted) {
 			t.Errorf("Run said\n%v\nwant\n%s", err, want)
 		}

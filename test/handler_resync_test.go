@@ -1,9 +1,12 @@
 package lw_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,4 +266,52 @@ func TestResyncIsOfItsCut(t *testing.T) {
 		close(gate)
 		got.mustBe(t, "update a3 a3", "add b1")
 	})
+}
+
+// A Resync of less than a second is one of a second, and is warned of. So are options that cannot be meant.
+func TestOptionsThatCannotBeMeant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged warningCount
+		opts := &lw.Options{Logger: slog.New(&logged), OnError: func(error) {}}
+		inf := run(t, lw.NewMemory(widget("a", 1), widget("b", 1)), opts)
+		if n := logged.warnings(); n != 0 {
+			t.Errorf("%d warnings of nothing", n)
+		}
+		again := 0
+		inf.AddHandler(lw.Handler[*Widget]{Resync: 30, Update: func(_, _ *Widget) { again++ }})
+		sleep(time.Minute)
+		if again != 120 || logged.warnings() != 1 {
+			t.Errorf("%d calls in a minute, %d warnings", again, logged.warnings())
+		}
+		inf.AddHandler(lw.Handler[*Widget]{Resync: time.Second, Update: func(_, _ *Widget) {}})
+		if n := logged.warnings(); n != 1 {
+			t.Errorf("%d warnings of a second", n)
+		}
+		for _, o := range []lw.Options{{PageSize: -1}, {SyncBudget: -time.Hour}, {WatchTimeout: -1}, {WatchTimeout: 300}, {SyncBudget: 10}} {
+			var logged warningCount
+			o.Logger, o.OnError = slog.New(&logged), func(error) {}
+			lw.NewInformer(lw.NewMemory[*Widget](), &o)
+			if n := logged.warnings(); n != 1 {
+				t.Errorf("%d warnings of %+v", n, o)
+			}
+			lw.NewReflector(lw.NewMemory[*Widget](), lw.NewFIFO[*Widget](), &o)
+			if n := logged.warnings(); n != 2 {
+				t.Errorf("%d warnings, want one more for a reflector", n)
+			}
+		}
+	})
+}
+
+// A warningCount is a slog.Handler that counts warnings.
+type warningCount struct{ n atomic.Int64 }
+
+func (c *warningCount) warnings() int64                          { return c.n.Load() }
+func (c *warningCount) Enabled(context.Context, slog.Level) bool { return true }
+func (c *warningCount) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c *warningCount) WithGroup(string) slog.Handler            { return c }
+func (c *warningCount) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn {
+		c.n.Add(1)
+	}
+	return nil
 }

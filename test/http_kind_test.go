@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/go-lw/lw"
 )
@@ -86,6 +87,47 @@ func TestHTTPKind(t *testing.T) {
 			t.Errorf("of kind ConfigMap: errors %v, %v, %d objects and events", list, watch, n)
 		}
 	})
+}
+
+// A custom resource's list is called as its definition likes, also where it is empty, and in a probe.
+func TestInformerOfAnotherListKind(t *testing.T) {
+	const added = `{"type":"ADDED","object":{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"b","resourceVersion":"10"}}}` + "\n"
+	for _, name := range []string{"GadgetsList", "Gadgets"} {
+		for _, item := range []string{"", `{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"a","resourceVersion":"5"}}`} {
+			for _, list := range []string{
+				`{"apiVersion":"g.example/v1","items":[` + item + `],"kind":"` + name + `","metadata":{"resourceVersion":"9"}}`,
+				`{"kind":"` + name + `","apiVersion":"g.example/v1","metadata":{"resourceVersion":"9"},"items":[` + item + `]}`,
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					server := &talk{list: list, watch: added}
+					followed(t, &lw.HTTP[*gadget]{URL: "http://server/gadgets", Client: server.client()}, list, item)
+					followed(t, &lw.HTTP[*unstructured.Unstructured]{URL: "http://server/gadgets", Client: server.client()}, list, item)
+				})
+			}
+		}
+	}
+}
+
+// followed runs an informer of src, whose server has the list, with item in it, and then b.
+func followed[T lw.Object](t *testing.T, src lw.Source[T], list, item string) {
+	t.Helper()
+	errs := &errorLog{}
+	inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.add})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- inf.Run(ctx) }()
+	time.Sleep(time.Minute)
+	want := 1
+	if item != "" {
+		want = 2
+	}
+	if n := inf.Store().Len(); n != want || len(errs.all()) > 0 {
+		t.Errorf("%T of %s: %d objects, errors %v", src, list, n, errs.all())
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 // What a list of a projection's source told is what its watches must be about, in this and in later requests.

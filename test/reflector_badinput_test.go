@@ -58,7 +58,7 @@ func TestBadInput(t *testing.T) {
 		},
 		"a watch is forbidden": {
 			lists: []reply{good}, watches: []stream{{err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, forever()},
-			errs: []string{`watch: widgets.example.com is forbidden: no role`},
+			errs: []string{`watch: the list is answered, but the watch is refused, so that only lists show changes: widgets.example.com is forbidden: no role`},
 			log:  []string{"list limit 500", "watch 20", "watch 20", "list limit 1", "watch 20"}, want: a2,
 		},
 		"an object without a name in a list": {
@@ -145,7 +145,7 @@ func TestBadInput(t *testing.T) {
 		// Only a list can say what it was about.
 		"an event of an object that nobody can name": {
 			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{{events: []lw.WatchEvent[*Widget]{broken(lw.Key{}, "15")}, open: true}, forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of an object that cannot be told: lw: decode: not a widget"}, log: relisted, want: a2,
+			errs: []string{"watch: protocol error: MODIFIED event of an object without a name: lw: decode: not a widget"}, log: relisted, want: a2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

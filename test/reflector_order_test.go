@@ -124,7 +124,7 @@ func TestBadEventWithoutAName(t *testing.T) {
 					watches: []stream{events(lw.WatchEvent[*Widget]{Type: typ, ResourceVersion: rv, Err: errors.New("no widget")}), forever()},
 				}
 				inf, errs := paged(t, src, time.Minute)
-				errs.mustHave(t, fmt.Sprintf("%s event of an object that cannot be told", typ))
+				errs.mustHave(t, fmt.Sprintf("%s event of an object without a name", typ))
 				errs.mustHave(t, "no widget")
 				mustHold(t, inf.Store(), "20", map[string]int{"a": 2})
 				if diff := cmp.Diff(map[lw.Key]error(nil), inf.Status().SetAside); diff != "" {

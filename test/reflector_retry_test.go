@@ -24,7 +24,7 @@ func TestNoProgress(t *testing.T) {
 		progress bool
 	}{
 		"closed at once":                 {stream{}, 0, false},
-		"closed soon":                    {stream{after: 9 * time.Second}, 0, false},
+		"closed soon":                    {stream{after: 900 * time.Millisecond}, 0, false},
 		"closed after a while":           {stream{after: 11 * time.Second}, 0, true},
 		"closed when it was asked to be": {stream{after: time.Second}, time.Millisecond, true},
 		"closed sooner than that":        {stream{after: time.Second / 2}, time.Millisecond, false},
@@ -339,6 +339,23 @@ func TestQuestionsAreSpread(t *testing.T) {
 			if after < 70*time.Second || after >= 80*time.Second || n > clients/4 {
 				t.Errorf("%d of %d clients ask %v after the beginning", n, clients, after)
 			}
+		}
+	})
+}
+
+// A Retry-After that is longer than what Options.Backoff says counts.
+func TestRetryAfterBeforeBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{list: func() reply { return reply{err: apierrors.NewTooManyRequests("later", 60)} }}
+		paged := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+		start(t, paged)
+		sleep(50 * time.Second)
+		if n := paged.Status().Lists; n != 1 {
+			t.Errorf("%d lists in 50 s", n)
+		}
+		sleep(20 * time.Second)
+		if n := paged.Status().Lists; n != 2 {
+			t.Errorf("%d lists in 70 s", n)
 		}
 	})
 }

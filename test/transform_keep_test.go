@@ -233,3 +233,63 @@ func TestKeptIsNoWitness(t *testing.T) {
 		t.Errorf("again: %v, %v", ok, err)
 	}
 }
+
+// An object that is kept stays at a relist, also if the Transform makes UIDs of its own. Once it has another version, what is
+// shown is the server's again: then a restored server is noticed by it.
+func TestKeptAtARelist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 2), widget("b", 2))
+		src := lw.Transform(m, func(w *Widget) (*Widget, error) {
+			if w.Size%2 == 1 {
+				return nil, lw.ErrKeep
+			}
+			w.UID = "own-" + w.UID
+			return w, nil
+		})
+		inf := run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		got := new(calls)
+		inf.AddHandler(got.handler())
+		got.sorted(t, "add a2", "add b2", "synced")
+		update(t, m, "a", 3)
+		sleep(time.Second)
+		m.Fail(errors.New("down"))
+		update(t, m, "b", 4)
+		m.Compact()
+		sleep(time.Minute)
+		m.Fail(nil)
+		sleep(10 * time.Minute)
+		got.mustBe(t, "update b2 b4")
+		had := lw.HintsOf(src).Had
+		b, _ := inf.Store().Get(key("b"))
+		if _, err := had(t.Context(), lw.MetaOf(b), inf.Store().ResourceVersion()); err != nil {
+			t.Errorf("what is not kept is no witness: %v", err)
+		}
+		a, _ := inf.Store().Get(key("a"))
+		if _, err := had(t.Context(), lw.MetaOf(a), inf.Store().ResourceVersion()); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("what is kept is a witness: %v", err)
+		}
+		update(t, m, "a", 6)
+		sleep(time.Second)
+		a, _ = inf.Store().Get(key("a"))
+		if _, err := had(t.Context(), lw.MetaOf(a), inf.Store().ResourceVersion()); err != nil {
+			t.Errorf("what was kept before is no witness: %v", err)
+		}
+	})
+}
+
+// An error of the source comes with the key of the result. The source's own error is not changed.
+func TestTransformLeavesErrorsAlone(t *testing.T) {
+	own := &lw.Error{Op: "decode", Key: key("a"), Err: errors.New("bad")}
+	src := &script{lists: []reply{list("10", stamped("a", 1, "9"), stamped("b", 1, "8")), {bad: []error{own}, meta: metav1.ListMeta{ResourceVersion: "11"}}}}
+	renamed := lw.Transform[*Widget, *Widget](src, func(w *Widget) (*Widget, error) { w.Name = "my-" + w.Name; return w, nil })
+	var last error
+	for range 2 {
+		if _, err := renamed.List(t.Context(), metav1.ListOptions{}, func(_ *Widget, err error) error { last = err; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var e *lw.Error
+	if !errors.As(last, &e) || e.Key != key("my-a") || own.Key != key("a") {
+		t.Errorf("%v, and the source's error has become %v", last, own)
+	}
+}

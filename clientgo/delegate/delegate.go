@@ -16,7 +16,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 
@@ -43,8 +46,10 @@ type Options struct {
 // A request without a token is that of system:anonymous. If the API server does not answer, the
 // request is refused with 503. Requests that ask the same share a review.
 //
-// Client certificates and headers of a proxy are not looked at. The function may be called by any
-// goroutine, and blocks during a review.
+// Client certificates and headers of a proxy are not looked at, and a request that impersonates
+// somebody is refused: with the program's credentials it could be more than was asked about. The
+// selectors of a request are part of the question, so who may list the pods of one node may do that
+// here. The function may be called by any goroutine, and blocks during a review.
 func Authorizer(client kubernetes.Interface, opts *Options) func(*http.Request, serve.Attributes) error {
 	if client == nil {
 		panic("lw/clientgo/delegate: Authorizer: nil client")
@@ -75,6 +80,11 @@ type delegate struct {
 var anonymous = authenticationv1.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}
 
 func (d *delegate) authorize(r *http.Request, a serve.Attributes) error {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return apierrors.NewForbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New("impersonation is not supported"))
+		}
+	}
 	user := &anonymous
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		var err error
@@ -182,5 +192,50 @@ func reviewOf(user *authenticationv1.UserInfo, a serve.Attributes) authorization
 		Namespace: a.Namespace, Verb: a.Verb, Group: a.Group, Version: a.Version, Resource: a.Resource,
 		Subresource: a.Subresource, Name: a.Name,
 	}
+	if terms := fieldTerms(a.FieldSelector); len(terms) > 0 {
+		spec.ResourceAttributes.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: terms}
+	}
+	if terms := labelTerms(a.LabelSelector); len(terms) > 0 {
+		spec.ResourceAttributes.LabelSelector = &authorizationv1.LabelSelectorAttributes{Requirements: terms}
+	}
 	return spec
+}
+
+// fieldTerms returns the requirements of a field selector as a review has them. A selector that cannot
+// be parsed has none: without it the question is whether the user may do more.
+func fieldTerms(selector string) (terms []metav1.FieldSelectorRequirement) {
+	sel, err := fields.ParseSelector(selector)
+	if err != nil {
+		return nil
+	}
+	for _, r := range sel.Requirements() {
+		op := metav1.FieldSelectorOpIn
+		if r.Operator == selection.NotEquals {
+			op = metav1.FieldSelectorOpNotIn
+		}
+		terms = append(terms, metav1.FieldSelectorRequirement{Key: r.Field, Operator: op, Values: []string{r.Value}})
+	}
+	return terms
+}
+
+var labelOperators = map[selection.Operator]metav1.LabelSelectorOperator{
+	selection.Equals: metav1.LabelSelectorOpIn, selection.DoubleEquals: metav1.LabelSelectorOpIn, selection.In: metav1.LabelSelectorOpIn,
+	selection.NotEquals: metav1.LabelSelectorOpNotIn, selection.NotIn: metav1.LabelSelectorOpNotIn,
+	selection.Exists: metav1.LabelSelectorOpExists, selection.DoesNotExist: metav1.LabelSelectorOpDoesNotExist,
+}
+
+// labelTerms is fieldTerms for a label selector. A review knows no comparison of numbers, so these are
+// left out, which asks for more.
+func labelTerms(selector string) (terms []metav1.LabelSelectorRequirement) {
+	sel, err := labels.Parse(selector)
+	if err != nil {
+		return nil
+	}
+	requirements, _ := sel.Requirements()
+	for _, r := range requirements {
+		if op, ok := labelOperators[r.Operator()]; ok {
+			terms = append(terms, metav1.LabelSelectorRequirement{Key: r.Key(), Operator: op, Values: slices.Sorted(slices.Values(r.ValuesUnsorted()))})
+		}
+	}
+	return terms
 }

@@ -4,14 +4,17 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -19,6 +22,67 @@ import (
 	"github.com/go-lw/lw/clientgo/delegate"
 	"github.com/go-lw/lw/serve"
 )
+
+// A review is about what kube-apiserver's own would be about: with the name, the subresource and the
+// selectors of the request. What a review cannot say of a selector is left out, which asks for more.
+func TestReviewHasTheRequest(t *testing.T) {
+	client := fake.NewClientset()
+	var last *authorizationv1.SubjectAccessReviewSpec
+	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		last = &review.Spec
+		review.Status.Allowed = true
+		return true, review, nil
+	})
+	h := serve.New(&serve.Options{Authorize: delegate.Authorizer(client, nil)})
+	field := func(key string, op metav1.FieldSelectorOperator, value string) metav1.FieldSelectorRequirement {
+		return metav1.FieldSelectorRequirement{Key: key, Operator: op, Values: []string{value}}
+	}
+	label := func(key string, op metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: key, Operator: op, Values: values}
+	}
+	for _, tt := range []struct {
+		method, url string
+		want        authorizationv1.ResourceAttributes // of pods of v1
+		fields      []metav1.FieldSelectorRequirement
+		labels      []metav1.LabelSelectorRequirement
+	}{
+		{"GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn,status.phase!%3DFailed", authorizationv1.ResourceAttributes{Verb: "list"},
+			[]metav1.FieldSelectorRequirement{field("spec.nodeName", metav1.FieldSelectorOpIn, "n"), field("status.phase", metav1.FieldSelectorOpNotIn, "Failed")}, nil},
+		{"GET", "/api/v1/namespaces/x/pods?watch=1&labelSelector=" + url.QueryEscape("a=b,c!=d,e in (z,f),g notin (h),i,!j,k>1"),
+			authorizationv1.ResourceAttributes{Verb: "watch", Namespace: "x"}, nil, []metav1.LabelSelectorRequirement{
+				label("a", metav1.LabelSelectorOpIn, "b"), label("c", metav1.LabelSelectorOpNotIn, "d"), label("e", metav1.LabelSelectorOpIn, "f", "z"),
+				label("g", metav1.LabelSelectorOpNotIn, "h"), label("i", metav1.LabelSelectorOpExists), label("j", metav1.LabelSelectorOpDoesNotExist),
+			}},
+		{"GET", "/api/v1/namespaces/x/pods?fieldSelector=metadata.name%3Dp", authorizationv1.ResourceAttributes{Verb: "list", Namespace: "x", Name: "p"},
+			[]metav1.FieldSelectorRequirement{field("metadata.name", metav1.FieldSelectorOpIn, "p")}, nil},
+		{"DELETE", "/api/v1/namespaces/x/pods?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "deletecollection", Namespace: "x"}, nil,
+			[]metav1.LabelSelectorRequirement{label("a", metav1.LabelSelectorOpExists)}},
+		{"GET", "/api/v1/pods?fieldSelector=x&labelSelector=k>1", authorizationv1.ResourceAttributes{Verb: "list"}, nil, nil},
+		{"GET", "/api/v1/pods?labelSelector=(", authorizationv1.ResourceAttributes{Verb: "list"}, nil, nil},
+		{"GET", "/api/v1/watch/pods?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "watch"}, nil, nil},
+		{"GET", "/api/v1/namespaces/x/pods/p/log?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "get", Namespace: "x", Name: "p", Subresource: "log"}, nil, nil},
+	} {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.url, nil))
+		tt.want.Version, tt.want.Resource = "v1", "pods"
+		if tt.fields != nil {
+			tt.want.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: tt.fields}
+		}
+		if tt.labels != nil {
+			tt.want.LabelSelector = &authorizationv1.LabelSelectorAttributes{Requirements: tt.labels}
+		}
+		if diff := cmp.Diff(&tt.want, last.ResourceAttributes, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s %s (-want +asked):\n%s", tt.method, tt.url, diff)
+		}
+	}
+	// With the program's credentials an impersonation could be more than was asked about.
+	last = nil
+	r, w := httptest.NewRequest("GET", "/api/v1/pods", nil), httptest.NewRecorder()
+	r.Header.Set("impersonate-uid", "1")
+	if h.ServeHTTP(w, r); w.Code != http.StatusForbidden || last != nil {
+		t.Errorf("an impersonation: %d, and the server was asked about %v", w.Code, last)
+	}
+}
 
 // Who may do something at the API server may do it here, and nobody else. Answers are remembered for
 // ten seconds, and errors are not.

@@ -1,5 +1,7 @@
 package apiserver
 
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
 // statusSubresource is the only subresource that a server has; see [Resource.Status].
 const statusSubresource = "status"
 
@@ -20,6 +22,14 @@ func exceptStatus(old, in *content) *content {
 // onlyStatus is the part of the subresource.
 func onlyStatus(old, in *content) *content {
 	return &content{meta: old.meta, rest: old.rest, status: in.status}
+}
+
+// createdWithStatus are the resources whose objects keep the status that they are created with,
+// although it is a subresource: kubelets register their nodes so. kube-apiserver empties that of all
+// others, as it does for custom resources.
+var createdWithStatus = map[schema.GroupResource]bool{
+	{Resource: "nodes"}: true,
+	{Group: "networking.k8s.io", Resource: "servicecidrs"}: true,
 }
 
 // part returns what an update by this request may change.

@@ -1,11 +1,13 @@
 package apiserver_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/apiserver"
 )
@@ -27,6 +29,9 @@ func TestStatusSubresource(t *testing.T) {
 		} {
 			if diff := cmp.Diff(c.want, b.sendTo(c.method, sites+c.path, c.body)); diff != "" {
 				b.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.body, diff)
+			}
+			if got := b.named(sites + "?labelSelector=l%3D1"); got != "" {
+				b.Errorf("%s %s has written the labels", c.method, c.path)
 			}
 			// The selector sees what is stored.
 			want := ""
@@ -92,6 +97,35 @@ func TestStatusOfANamespace(t *testing.T) {
 			if diff := cmp.Diff(c.want, b.sendTo(c.method, url+c.path, c.body)); diff != "" {
 				b.Errorf("%s %s (-want +got):\n%s", c.method, c.path, diff)
 			}
+		}
+	})
+}
+
+// Of the built-in kinds, nodes and service CIDRs keep the status that they are created with. An update
+// of any leaves it alone.
+func TestCreateWithStatus(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		all := []Resource{
+			{Resource: "nodes", Kind: "Node"}, {Group: "networking.k8s.io", Resource: "servicecidrs", Kind: "ServiceCIDR"}, {Resource: "namespaces", Kind: "Namespace"},
+			{Group: "example.com", Resource: "nodes", Kind: "Node", Custom: true}, {Group: "networking.k8s.io", Resource: "nodes", Kind: "Node"},
+		}
+		want := []string{`{"ready":"1"}`, `{"ready":"1"}`, ``, ``, ``}
+		for i, r := range all {
+			r.Cluster, r.Status = true, true
+			srv := New(Options{Resources: []Resource{r}})
+			b.client = srv.Client()
+			b.sendTo("POST", srv.URL(r.Resource, ""), `{"metadata":{"name":"a"},"status":{"ready":"1"}}`)
+			b.sendTo("PUT", srv.URL(r.Resource, "")+"/a", `{"metadata":{"labels":{"l":"1"}},"status":{"ready":"2"}}`)
+			obj, err := srv.Collection(r.Resource).Get(types.NamespacedName{Name: "a"})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var got struct{ Status json.RawMessage }
+			if err := json.Unmarshal(obj.JSON, &got); err != nil || string(got.Status) != want[i] || obj.Labels["l"] != "1" {
+				b.Errorf("%s.%s: %v, the status is %q, want %q", r.Resource, r.Group, err, got.Status, want[i])
+			}
+			b.client.CloseIdleConnections()
+			srv.Close()
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (x *exchange) put() error {
 		if version != 0 {
 			return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 		}
-		if x.collection.Resource.Status {
+		if r := &x.collection.Resource; r.Status && !createdWithStatus[r.groupResource()] {
 			x.collection.fill(&in, exceptStatus(&content{}, in.Value))
 		}
 		obj, err := x.collection.create(in)

@@ -338,6 +338,8 @@ func (p *page) call(g *Graph) {
 	}
 	p.Open("p", class("why"))
 	p.Element("strong", "A step runs for "+span(max(0, p.now.Sub(g.StepBegan))))
+	p.Text(", since ")
+	p.Element("time", g.StepBegan.Format("2006-01-02 15:04:05 UTC"), attr("datetime", g.StepBegan.Format(time.RFC3339Nano)))
 	p.Text(". It is in " + g.Call + ", or was there last.")
 	p.Close()
 }

@@ -53,6 +53,20 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// A graph that is in a step for ten seconds is behind, whether it has synced or not.
+func TestStateOfAStep(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
+	for took, want := range map[time.Duration][2]State{
+		0: {OK, Syncing}, 9 * time.Second: {OK, Syncing}, 10 * time.Second: {Behind, Behind}, time.Hour: {Behind, Behind},
+	} {
+		r := Report{Time: now, Graphs: []Graph{{Synced: true, StepBegan: now.Add(-took)}, {StepBegan: now.Add(-took)}}}
+		r.Judge()
+		if got := [2]State{r.Graphs[0].State, r.Graphs[1].State}; got != want {
+			t.Errorf("after %v: %v, want %v", took, got, want)
+		}
+	}
+}
+
 // What the page says at its top, and in what order it shows what it has.
 func TestVerdict(t *testing.T) {
 	report := func(all ...State) *Report {
@@ -152,8 +166,8 @@ func TestPageOfACall(t *testing.T) {
 		want  string
 	}{
 		{"Where of <pairs> at ns/a&b", now.Add(-75 * time.Second),
-			"<strong>A step runs for 1 min 15 s</strong>. It is in Where of &lt;pairs&gt; at ns/a&amp;b, or was there last.</p>"},
-		{"index of c", now, "<strong>A step runs for 0 s</strong>. It is in index of c, or was there last.</p>"},
+			"<strong>A step runs for 1 min 15 s</strong>, since <time datetime=\"2026-11-22T09:28:45Z\">2026-11-22 09:28:45 UTC</time>. It is in Where of &lt;pairs&gt; at ns/a&amp;b, or was there last.</p>"},
+		{"index of c", now, "<strong>A step runs for 0 s</strong>, since <time datetime=\"2026-11-22T09:30:00Z\">2026-11-22 09:30:00 UTC</time>. It is in index of c, or was there last.</p>"},
 		{"", time.Time{}, ""},
 	} {
 		r := &Report{Time: now, Graphs: []Graph{{Name: "g", Call: tc.call, StepBegan: tc.began}}}

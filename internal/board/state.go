@@ -13,7 +13,7 @@ const (
 	Failing    State = "failing"    // requests have failed for a minute on end
 	Incomplete State = "incomplete" // objects are set aside
 	Conflict   State = "conflict"   // several inputs make results of one key
-	Behind     State = "behind"     // a handler or a graph has far more to do than it has done
+	Behind     State = "behind"     // a handler or a graph has far more to do than it has done, or a step of a graph takes long
 	Retrying   State = "retrying"   // requests fail, but not for long
 	Stopping   State = "stopping"   // Run is about to return: it waits for a handler
 	Syncing    State = "syncing"    // the first whole list has not come
@@ -34,6 +34,9 @@ const (
 	// behindFrom is how many changes make a backlog. lw folds that of a handler when it is longer
 	// than 1024.
 	behindFrom = 1024
+	// hangsAfter is how long a step of a graph may take. Nothing of what has changed since it began
+	// is shown.
+	hangsAfter = 10 * time.Second
 )
 
 // Judge sets every State.
@@ -46,7 +49,7 @@ func (r *Report) Judge() {
 		for j := range g.Collections {
 			g.Collections[j].State = g.Collections[j].judge()
 		}
-		g.State = g.judge()
+		g.State = g.judge(r.Time)
 	}
 }
 
@@ -84,10 +87,10 @@ func (c *Collection) judge() State {
 }
 
 // judge returns the worst state of the graph and its collections.
-func (g *Graph) judge() State {
+func (g *Graph) judge(now time.Time) State {
 	state := OK
 	switch {
-	case g.Pending > behindFrom:
+	case g.Pending > behindFrom, !g.StepBegan.IsZero() && now.Sub(g.StepBegan) >= hangsAfter:
 		state = Behind
 	case !g.Synced:
 		state = Syncing

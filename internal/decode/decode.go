@@ -18,8 +18,8 @@
 //	json_    one JSON value: its syntax, and the decoders of each sort of Go type
 //	proto_   one protobuf message: its fields, and the decoders of each sort of Go type
 //	cbor_    one CBOR item: its end, and its JSON
-//	reuse_   what one object leaves for the next: strings, shared values, memory, buffers; and what
-//	         the last version of an object leaves for the next one: its parts
+//	reuse_   what one object leaves for the next: strings, shared values, memory, buffers, templates;
+//	         and what the last version of an object leaves for the next one: its parts
 //	unsafe   the only file that imports package unsafe
 //
 // The other files do not depend on the encoding: decode.go is the public face, root.go the object
@@ -138,6 +138,8 @@ type Decoder struct {
 	lend    func(namespace, name string) any
 	last    lastVersion
 	listing bool
+	// generateName is that of the last object; see isKin.
+	generateName string
 	// spare is zero memory for the next object and its notes; no address: there is none.
 	spare pointer
 
@@ -163,13 +165,14 @@ type Decoder struct {
 	spans        []span
 	ahead        [2]skipPattern
 
-	// templates are those of the parts of JSON, nil while there are few objects; see templatesOf.
-	// templateBytes is their memory, and changes is working memory for them. rec is set while one is
-	// made. rotated says that the input is an item of CBOR, of which a server writes the members of
+	// templates are those of the parts, nil while there are few objects; see templatesOf.
+	// templateBytes is their memory, and changes and grown are working memory for them. rec is set
+	// while one is made. rotated says that the input is an item of CBOR, of which a server writes the members of
 	// a struct from another one on each time: templates would hardly ever fit.
 	templates     *[maxParts]templates
 	templateBytes int
 	changes       []change
+	grown         []int32
 	rec           *recorder
 	rotated       bool
 

@@ -126,6 +126,9 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 		}
 		return d.wrongType("an object")
 	}
+	if d.rec != nil {
+		return s.record(d, p)
+	}
 	empty, err := d.p.open('}')
 	// guess points to where the guess is kept, so that a wrong one is put right there: first, or
 	// the successor of the member before.
@@ -136,13 +139,12 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 			return err
 		}
 		if i < 0 {
-			d.rec.fail()
 			err = d.p.skip()
 		} else {
 			m := &s.members[i]
 			*guess, guess, at = i, &m.successor, i+1
 			// The shortcut for strings: if the guess is right, the value costs one comparison.
-			if m.strField != nil && d.rec == nil {
+			if m.strField != nil {
 				if s, ok := m.strField.guess(&d.p); ok {
 					*as[string](p.field(m.offset)) = s
 					more, err = d.p.more('}')
@@ -161,7 +163,6 @@ func (s *structType) decode(d *Decoder, p pointer) error {
 // decode decodes the member's value into the struct at p.
 func (m *member) decode(d *Decoder, p pointer) error {
 	if m.dec == nil {
-		d.rec.fail()
 		if m.skipped == nil {
 			m.skipped = &skipPattern{}
 		}
@@ -242,7 +243,14 @@ func (c *compiler) structType(t reflect.Type, keep mask) *structType {
 		var reachable bool
 		m.steps, m.offset, reachable = route(t, f.index)
 		switch {
-		// The member has no decoder, and is skipped.
+		// The member has no decoder, and is skipped. It still makes the embedded structs in which
+		// other fields are kept, so that their pointers are nil as in the whole object.
+		case skip && len(m.steps) > 0:
+			if m.steps = m.steps[:sharedSteps(t, f, keep)]; len(m.steps) > 0 && reachable {
+				m.dec, m.offset = skippedMember(), 0
+				s.members = append(s.members, m)
+				continue
+			}
 		case skip:
 		// It is an error only for an object that has the member.
 		case !reachable:
@@ -268,4 +276,33 @@ func (c *compiler) structType(t reflect.Type, keep mask) *structType {
 		s.members = append(s.members, m)
 	}
 	return s.buildIndex()
+}
+
+// sharedSteps returns how many of the embedded pointers on the way to field f of struct t are also
+// on the way to a field of which keep keeps something.
+func sharedSteps(t reflect.Type, f field, keep mask) int {
+	shared := 0
+	for _, other := range fieldsOf(t) {
+		if _, skip := keep.under(other.name); skip {
+			continue
+		}
+		n := 0
+		for n < min(len(f.index), len(other.index))-1 && f.index[n] == other.index[n] {
+			n++
+		}
+		steps, _, _ := route(t, f.index[:n+1])
+		shared = max(shared, len(steps))
+	}
+	return shared
+}
+
+// skippedMember is skippedValue for a member, of which a template knows nothing.
+func skippedMember() decoder {
+	skip := skippedValue()
+	return func(d *Decoder, p pointer) error {
+		if d.rec != nil {
+			d.rec.fail()
+		}
+		return skip(d, p)
+	}
 }

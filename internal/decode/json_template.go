@@ -2,46 +2,11 @@ package decode
 
 import (
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
-
-// A template is a value of a part that came before, such as the spec of a pod: its bytes, and what
-// they were decoded to. The part of the next object mostly has the same names and brackets, and
-// other strings and numbers here and there. Then it is a copy of the template's memory in which
-// only what differs is decoded. That takes a fraction of the time, and the memory of the part is one
-// piece or two.
-//
-// The result is what the part's decoder makes of the bytes, because:
-//
-//   - The bytes are compared as a skipPattern does it, which accepts nothing that is no JSON. All
-//     names are equal, and all values but those of leaves, each of which is of the same sort.
-//   - A leaf has memory of its own, and its decoder looks at nothing but its bytes. No name comes
-//     twice in a template, and nothing is skipped in it: see recorder.
-//   - Objects share no memory but that of strings. What a decoder makes beside the template's
-//     memory, such as a map, is made for each object.
-//
-// An error is left to the part's decoder, which then begins anew.
-type template struct {
-	raw    []byte
-	leaves []templateLeaf
-	// root is the part, and blocks are what it points to. links are the pointers and slices in
-	// them, which are nil there.
-	root   reflect.Value
-	blocks []memoryBlock
-	links  []link
-	size   int // its part of Decoder.templateBytes
-}
-
-// A leaf is what a template knows of a type of values that it does not look into, and their decoder.
-type leaf struct {
-	typ reflect.Type
-	dec decoder
-	// fresh says that the values have memory beside that of strings, so that they are decoded for
-	// each object.
-	fresh bool
-}
 
 // leafOf returns what templates know of values of type t, which dec decodes; nil: they look into
 // them. quoted is that of a field.
@@ -55,58 +20,21 @@ func leafOf(t reflect.Type, dec decoder, quoted bool) *leaf {
 	case t.Kind() == reflect.Struct, t.Kind() == reflect.Pointer, t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		return nil
 	default:
-		l.fresh = t.Kind() != reflect.String && (t.Kind() < reflect.Bool || t.Kind() > reflect.Float64)
+		l.fresh = !isScalar(t)
 	}
 	return l
 }
 
-// A templateLeaf is a leaf of a template: where its bytes and its memory are, and the number of
-// arrays and objects around it.
-type templateLeaf struct {
-	*leaf
-	span
-	at    place
-	depth int
-	// inner is the bytes of a fresh leaf, which mostly has the names of the template's, too.
-	inner skipPattern
+// isScalar reports whether values of type t have no memory but that of strings.
+func isScalar(t reflect.Type) bool {
+	return t.Kind() == reflect.String || t.Kind() >= reflect.Bool && t.Kind() <= reflect.Float64
 }
 
-// A place is an offset in a region of a part's memory: 0 is the part itself, and the others are its
-// blocks.
-type place struct {
-	region int
-	offset uintptr
-}
-
-// A link is a pointer in a part, or a slice of n elements.
-type link struct {
-	from, to place
-	slice    bool
-	n        int
-}
-
-// A memoryBlock is a struct of arrays, with the values that a part points to. It makes copies of
-// itself.
-type memoryBlock struct {
-	content *allocator // its own slice has one element
-	copies  *allocator
-}
-
-// copy returns a copy of the block.
-func (b *memoryBlock) copy() pointer {
-	h := b.copies.allocate(1)
-	*b.copies.head = h
-	reflect.Copy(b.copies.slice, b.content.slice)
-	*b.copies.head = sliceHeader{}
-	return pointer{h.data}
-}
-
-// A change is a leaf that is decoded, and where its bytes are in the input.
-type change struct{ leaf, start, end int }
-
-// match compares the value that is next with the template, and returns its end. It sets d.changes to
-// the leaves to decode.
-func (t *template) match(d *Decoder) (end int, ok bool) {
+// matchJSON compares the value that is next with the template, and returns its end. It sets d.changes
+// to the leaves to decode. As skipPattern does it, it accepts nothing that is no JSON: up to the
+// first difference the bytes are those of a right value, and behind a leaf in which the two differ,
+// both are in the same place of the grammar again.
+func (t *template) matchJSON(d *Decoder) (end int, ok bool) {
 	p, data := &d.p, d.p.data
 	d.changes = d.changes[:0]
 	// a is how far the template is, and b how far the value in data is. next is the first leaf that
@@ -131,7 +59,7 @@ func (t *template) match(d *Decoder) (end int, ok bool) {
 		// template's. The bytes before that are the same, so it begins at the same distance.
 		l := &t.leaves[next]
 		start := b - a + int(l.start)
-		if b = t.endOf(p, l, start); b < 0 {
+		if b = t.endOf(d, l, start); b < 0 {
 			return 0, false
 		}
 		d.changes = append(d.changes, change{next, start, b})
@@ -141,7 +69,8 @@ func (t *template) match(d *Decoder) (end int, ok bool) {
 
 // endOf returns the end of the value that begins at start, in the place of l. It is -1 if the value
 // is wrong or of another sort. A null is of another sort: a pointer to the value would be nil.
-func (t *template) endOf(p *parser, l *templateLeaf, start int) int {
+func (t *template) endOf(d *Decoder, l *templateLeaf, start int) int {
+	p := &d.p
 	if start >= len(p.data) {
 		return -1
 	}
@@ -157,98 +86,123 @@ func (t *template) endOf(p *parser, l *templateLeaf, start int) int {
 	// A value that nests too deep is found as it is decoded.
 	p.pos, p.src = start, nil
 	defer func() { p.pos, p.depth, p.src = pos, depth, src }()
-	if !l.inner.match(p) && p.skip() != nil {
+	if l.inner == nil && t.fits >= patternFrom {
+		t.makeInner(d, l)
+	}
+	if (l.inner == nil || !l.inner.match(p)) && p.skip() != nil {
 		return -1
 	}
 	return p.pos
 }
 
-// build makes the part at p, which is zero, as the template is but for d.changes, and consumes it
-// up to end. If a leaf does not fit its type, p is zero again and nothing is consumed.
-func (t *template) build(d *Decoder, p pointer, end int) bool {
-	part := p.value(t.root.Type())
-	part.Set(t.root)
-	regions := [1 + maxBlocks]pointer{p}
-	for i := range t.blocks {
-		regions[1+i] = t.blocks[i].copy()
+// patternFrom is how often a template fits before it makes patterns of its fresh leaves.
+const patternFrom = 4
+
+// makeInner makes the pattern of l.
+func (t *template) makeInner(d *Decoder, l *templateLeaf) {
+	raw := t.raw[l.start:l.end]
+	d.spans = d.spans[:0]
+	l.inner = &skipPattern{}
+	if p := (parser{data: raw}); p.skipCompact(&d.spans) {
+		*l.inner = skipPattern{raw: raw, spans: slices.Clone(d.spans)}
 	}
-	for i := range t.links {
-		l := &t.links[i]
-		regions[l.from.region].field(l.from.offset).link(regions[l.to.region].field(l.to.offset), l.slice, l.n)
-	}
-	pos, depth := d.p.pos, d.p.depth
-	for _, c := range d.changes {
-		l := &t.leaves[c.leaf]
-		d.p.pos, d.p.depth = c.start, depth+l.depth
-		d.p.known.start, d.p.known.end = c.start, c.end
-		err := l.dec(d, regions[l.at.region].field(l.at.offset))
-		if d.p.known.end = 0; err != nil || d.p.pos != c.end {
-			d.p.pos, d.p.depth = pos, depth
-			part.SetZero()
-			return false
-		}
-	}
-	d.p.pos, d.p.depth = end, depth
-	return true
 }
 
-// templates are those of one part, the last one that fitted first.
-type templates struct {
-	all []*template
-	// made counts the templates that were made. credit is how many more objects were decoded by
-	// templates than the making of further ones has cost.
-	made, credit int
-	// score and pauses are as in a skipPattern.
-	score, pauses int
+// decodeJSON decodes the changed leaf c, in the part at depth, into the value at p.
+func (l *templateLeaf) decodeJSON(d *Decoder, c change, depth int, p pointer) bool {
+	d.p.pos, d.p.depth = c.start, depth+int(l.depth)
+	d.p.known.start, d.p.known.end = c.start, c.end
+	err := l.dec(d, p)
+	d.p.known.end = 0
+	return err == nil && d.p.pos == c.end
 }
 
-const (
-	// templatesFrom is how many objects a Decoder decodes before it makes templates, which a short
-	// list does not need.
-	templatesFrom = 16
-	// maxTemplates is how many values a part remembers. The objects of a list are of a few sorts.
-	maxTemplates = 4
-	// templateCost is how many objects a template must save the time of that it takes to make one.
-	templateCost = 32
-	// maxTemplateBytes is how many bytes all templates of a Decoder have.
-	maxTemplateBytes = 128 << 10
-)
-
-// templatesOf returns the templates of part i, or nil if too few objects have come for any.
-func (d *Decoder) templatesOf(i int) *templates {
-	if d.templates == nil {
-		if d.objects < templatesFrom {
-			return nil
-		}
-		d.templates = new([maxParts]templates)
+// decodeLeaf decodes the value that is next into p, and notes it. A value that is none, because l is
+// nil, notes its leaves itself.
+func (r *recorder) decodeLeaf(d *Decoder, dec decoder, l *leaf, p pointer) error {
+	if l == nil {
+		return dec(d, p)
 	}
-	return &d.templates[i]
+	d.p.next()
+	start, depth := d.p.pos, d.p.depth
+	d.rec = nil
+	err := dec(d, p)
+	d.rec = r
+	r.leaf(l, start, d.p.pos, p, depth-r.depth)
+	return err
 }
 
-// decode decodes the value that is next into the part at p, which is zero, if it fits a template.
-// Otherwise it consumes nothing and reports false.
-func (ts *templates) decode(d *Decoder, p pointer) bool {
-	if ts.pauses > 0 {
-		ts.pauses--
-		return false
-	}
-	for i, t := range ts.all {
-		end, ok := t.match(d)
-		if !ok {
-			continue
+// record is decode while a template is made. A name that comes twice makes none.
+func (s *structType) record(d *Decoder, p pointer) error {
+	r := d.rec
+	var seen [4]uint64
+	empty, err := d.p.open('}')
+	at, guess := 0, &s.first
+	for more := !empty; more && err == nil; {
+		var i int
+		if i, err = s.next(&d.p, *guess, at); err != nil {
+			return err
 		}
-		if !t.build(d, p, end) {
-			return false
+		if i < 0 || i >= 64*len(seen) || seen[i/64]&(1<<(i%64)) != 0 || s.members[i].dec == nil {
+			r.fail()
+			return errNoTemplate
 		}
-		ts.all[0], ts.all[i] = t, ts.all[0]
-		ts.score, ts.credit = min(ts.score+1, maxScore), min(ts.credit+1, maxTemplates*templateCost)
-		return true
-	}
-	// A value that is cut off says nothing about the templates.
-	if len(ts.all) > 0 && d.p.src == nil {
-		if ts.score--; ts.score < 0 {
-			ts.score, ts.pauses = 0, patternPause
+		seen[i/64] |= 1 << (i % 64)
+		m := &s.members[i]
+		*guess, guess, at = i, &m.successor, i+1
+		start := d.p.pos
+		if m.strField != nil {
+			if s, ok := m.strField.guess(&d.p); ok {
+				*as[string](p.field(m.offset)) = s
+				r.leaf(m.leaf, start, d.p.pos, p.field(m.offset), d.p.depth-r.depth)
+				more, err = d.p.more('}')
+				continue
+			}
+		}
+		if err = m.decode(d, p); err == nil {
+			if err = r.err(); err == nil {
+				more, err = d.p.more('}')
+			}
 		}
 	}
-	return false
+	return err
+}
+
+// record is decode while a template is made. The opening bracket has been consumed, and the array is
+// not empty. The elements are decoded into the rest of the template's array. If that has no room
+// for all, they are counted.
+func (s *sliceType) record(d *Decoder, p pointer) error {
+	r := d.rec
+	i := r.arrayOf(s.elems)
+	if r.failed || r.t.arrays[i].open {
+		r.fail()
+		return errNoTemplate
+	}
+	a := r.t.arrays[i]
+	r.t.arrays[i].open = true
+	first, room := pointer{}, a.content.slice.Len()-a.n
+	if room > 0 {
+		first = pointer{a.content.head.data}.index(a.n, a.content.size)
+	}
+	n := 0
+	for more := true; more; n++ {
+		var err error
+		if n < room {
+			more, err = s.element(d, first, n)
+		} else if err = d.p.skip(); err == nil {
+			more, err = d.p.more(']')
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.t.arrays[i].open = false
+	r.t.arrays[i].n += n
+	if n > room {
+		r.small = true
+		return nil
+	}
+	*as[sliceHeader](p) = sliceHeader{first.addr, n, n}
+	r.link(i, a.n, n, p, true)
+	return nil
 }

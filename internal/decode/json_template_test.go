@@ -216,7 +216,6 @@ func TestNoTemplate(t *testing.T) {
 		"a pointer that is gone": `"strP":"a","strP":null`,
 		"an array that is gone":  `"strs":["a"],"strs":null`,
 		"what is not known":      `"unknown":1`,
-		"white space":            `"I": 1`,
 		"too much memory":        `"list":[{}` + strings.Repeat(",{}", 100) + `]`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,6 +227,22 @@ func TestNoTemplate(t *testing.T) {
 				t.Error("a template")
 			}
 		})
+	}
+}
+
+// A template may have white space, and fits what has the same.
+func TestTemplateWithSpaces(t *testing.T) {
+	const spaced = `"str": "s", "strP":"p" ,"any" : {"a":[ 1]} ,"I": 1 , "portP":	80,"structs":[ {"refKind": "a"}, {} ] , "m": {"a":"b"}`
+	for from, to := range map[string]string{
+		"": "", `"s"`: `"another"`, `"p" `: `"q" `, `"p" ,`: `"q",`, `: 1 `: `: 12 `, `:	80`: `:	8080`, `[ 1]`: `[1,{}]`, `"a"}, {} `: `"b"}, {} `, `{} ]`: `{}]`,
+	} {
+		d := newTemplater(t)
+		checkSame(t, d, spec(spaced))
+		if ts := specOf(t, d); len(ts.all) != 1 {
+			t.Fatalf("%d templates", len(ts.all))
+		}
+		checkSame(t, d, spec(strings.Replace(spaced, from, to, 1)))
+		checkSame(t, d, spec(spaced))
 	}
 }
 
@@ -374,6 +389,17 @@ func TestTemplatesAreBounded(t *testing.T) {
 	}
 	if most != maxTemplates {
 		t.Errorf("%d templates at most", most)
+	}
+}
+
+// Where the memory of all templates is used up, none is added.
+func TestTemplatesWithoutRoom(t *testing.T) {
+	d := newTemplater(t)
+	specOf(t, d)
+	d.templateBytes = maxTemplateBytes - 10
+	checkSame(t, d, spec(bigSpec))
+	if ts := specOf(t, d); len(ts.all) != 0 || d.templateBytes != maxTemplateBytes-10 {
+		t.Errorf("%d templates, %d bytes", len(ts.all), d.templateBytes)
 	}
 }
 

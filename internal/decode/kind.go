@@ -92,7 +92,7 @@ func (k *Kinds) object(kind, apiVersion string) error {
 	return k.check(kind, apiVersion, kind, "")
 }
 
-// list checks the kind of a list, which is that of its objects with "List" behind it. A list of
+// list checks the kind of a list that is called as its objects, with "List" behind it. A list of
 // kind List may have objects of any kind.
 func (k *Kinds) list(kind, apiVersion string) error {
 	of := strings.TrimSuffix(kind, "List")
@@ -126,10 +126,28 @@ func (k *Kinds) check(kind, apiVersion, got, list string) error {
 			}
 		}
 	}
-	if k.want == "" {
+	// What a list of custom resources is called proves nothing to the objects behind it.
+	if k.want == "" && (list == "" || !isCustom(apiVersion)) {
 		k.kind = kind
 	}
 	return nil
+}
+
+// known returns the kind of the objects, as far as it is known; else "".
+func (k *Kinds) known() string {
+	if k.want != "" {
+		return k.want
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.kind
+}
+
+// isCustom reports whether apiVersion is of a group that a CustomResourceDefinition may have. These
+// have a dot, and built-in groups may have one as well.
+func isCustom(apiVersion string) bool {
+	group, _, grouped := strings.Cut(apiVersion, "/")
+	return grouped && strings.Contains(group, ".")
 }
 
 // checkKind checks the kind of an object. It mostly is that of the object before, and then it takes

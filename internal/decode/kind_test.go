@@ -135,6 +135,20 @@ func TestKinds(t *testing.T) {
 		}},
 		"another name of a custom list": {reflect.TypeFor[*sink](), "", []answer{
 			{"list", customList("SinksList", "v1", kindObject("Sink", "v1"), kindObject("Sink", "v1")), "", 2}, {"list", customList("SinksList", "v1"), "want a list of Sink (", 0},
+			{"list", kindList("SinksList", "v1", kindObject("Sink", "v1")), "", 1}, {"list", kindList("Sinks", "v1", kindObject("Sink", "v1")), "", 1}, {"list", kindList("", "v1", kindObject("Sink", "v1")), "", 1},
+			{"list", kindList("Sink", "v1", kindObject("Sink", "v1")), "no list: it is a Sink", 0}, {"list", customList("Sinks", "v1", plain), "no list: it is a Sinks", 1}, {"list", customList("Sinks", "v1"), "no list: it is a Sinks", 0},
+			{"list", customList("", "v1", kindObject("Sink", "v1"), plain), "no list: it has no kind", 2},
+		}},
+		"a custom group": {reflect.TypeFor[*sink](), "", []answer{
+			{"list", kindList("SinksList", "s.example/v1"), "", 0}, {"list", customList("Sinks", "s.example/v1"), "", 0}, {"list", kindList("Sinks", "s.example/v1", kindObject("Sink", "s.example/v1")), "", 1},
+			{"list", customList("SinksList", "s.example/v1", kindObject("Sink", "s.example/v1")), "", 1}, {"watch", kindEvent("Sink", "s.example/v1"), "", 1}, {"list", customList("Sinks", "s.example/v1", plain), "", 1},
+			{"list", kindList("Sinks", "s.example/v1", plain), "", 1}, {"list", kindList("PikeList", "s.example/v1", plain), "want a list of Sink (", 0}, {"list", kindList("SinkList", "s.example/v1", plain), "", 1},
+			{"list", kindList("Sinks", "s.example/v1", kindObject("Pike", "s.example/v1")), "want Sink (", 0}, {"list", `{"kind":"Sinks","apiVersion":"s.example/v1"}`, "no list: it is a Sinks", 0},
+			{"list", `{"kind":"SinksList","apiVersion":"s.example/v1"}`, "SinksList without items", 0}, {"list", kindList("Status", "s.example/v1", kindObject("Sink", "s.example/v1")), "the server answered with a Status", 0},
+		}},
+		"a custom group of what the first object tells": {reflect.TypeFor[*projection](), "", []answer{
+			{"list", customList("LampsList", "l.example/v1"), "", 0}, {"list", kindList("LampsList", "l.example/v1", plain), "", 1}, {"watch", kindEvent("Lamp", "l.example/v1"), "", 1}, {"watch", kindEvent("Lamps", "l.example/v1"), "want Lamp (as before), got Lamps", 0},
+			{"list", kindList("Lamp", "l.example/v1", kindObject("Lamp", "l.example/v1")), "no list: it is a Lamp", 0}, {"list", customList("Lamps", "l.example/v1"), "", 0},
 		}},
 		"another event": {reflect.TypeFor[*sink](), "", []answer{
 			{"list", kindList("SinkList", "v1", plain), "", 1},

@@ -3,7 +3,10 @@ package decode
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // A mask says what is left out of a value, from that value on. The compilers follow it into the
@@ -64,6 +67,14 @@ func below(path, name string) (tail string, ok bool) {
 
 // under returns the mask of the field name of a struct, and whether all of the field is left out.
 func (m mask) under(name string) (rest mask, skip bool) { return m.step(name, false) }
+
+// keepsAny reports whether anything is kept of the fields of struct t, which is embedded.
+func (m mask) keepsAny(t reflect.Type) bool {
+	return m.all() || slices.ContainsFunc(fieldsOf(t), func(f field) bool {
+		_, skip := m.under(f.name)
+		return !skip
+	})
+}
 
 // member is under for a member of an object without a type. Its names may have dots in them, since
 // it may be a map: then a path has all of the name, or goes on behind a part of the name.
@@ -161,6 +172,57 @@ func (m mask) key(name string) keyClass {
 
 // leavesNil reports whether a map of which no key is kept is nil.
 func (m mask) leavesNil() bool { return !m.all() && !m.present }
+
+// A Kept says what is kept of one value of an object that is decoded with Options.Only.
+type Kept struct {
+	keep mask
+	typ  reflect.Type // nil: of any
+}
+
+// KeptOf returns what only keeps of objects of type typ, a pointer. An error is a PathError.
+func KeptOf(typ reflect.Type, only []string) (Kept, error) {
+	k := Kept{typ: typ.Elem()}
+	untyped := typ.Implements(reflect.TypeFor[runtime.Unstructured]())
+	if untyped {
+		k.typ = nil
+	}
+	var err error
+	k.keep, err = newMask(typ.Elem(), untyped, Options{Only: only})
+	k.keep.known = nil // it saves memory for decoders alone
+	return k, err
+}
+
+// All reports whether all of the value is kept.
+func (k Kept) All() bool { return k.keep.all() }
+
+// Member returns what is kept of the value's member name.
+func (k Kept) Member(name string) Kept {
+	t := k.typ
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var of Kept
+	skip := true
+	switch {
+	case k.All():
+		return k
+	case t == nil || isAny(t):
+		of.keep, skip = k.keep.member(name)
+	case t.Kind() == reflect.Map:
+		return Kept{k.keep.key(name).mask(), t.Elem()}
+	case t.Kind() == reflect.Struct:
+		of.keep, skip = k.keep.under(name)
+		for _, f := range fieldsOf(t) {
+			if f.name == name {
+				of.typ = f.typ
+			}
+		}
+	}
+	if skip {
+		of.keep = mask{chosen: true}
+	}
+	return of
+}
 
 // A PathError says that a path of an option cannot be followed.
 type PathError struct {

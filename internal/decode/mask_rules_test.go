@@ -3,6 +3,7 @@ package decode
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -81,6 +82,36 @@ func TestMapsWithoutKeys(t *testing.T) {
 	}
 }
 
+type OnHost struct {
+	NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
+	Hostname string `json:"hostname" protobuf:"bytes,16,opt,name=hostname"`
+}
+
+// In protobuf an embedded struct is a message. Its pointer is nil if no path leads through it, and
+// else as in the whole object.
+func TestEmbeddedMessage(t *testing.T) {
+	type hosted struct {
+		metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+		*OnHost           `json:",inline" protobuf:"bytes,2,opt,name=spec"`
+	}
+	c := newCarp(1)
+	for name, tt := range map[string]struct {
+		opts Options
+		want *OnHost
+	}{
+		"all": {Options{}, &OnHost{c.Spec.NodeName, c.Spec.Hostname}}, "a field": {Options{Only: []string{"nodeName"}}, &OnHost{NodeName: c.Spec.NodeName}},
+		"nothing": {Options{Only: []string{}}, nil}, "without a field": {Options{Drop: []string{"nodeName"}}, &OnHost{Hostname: c.Spec.Hostname}}, "without any": {Options{Drop: []string{"nodeName", "hostname"}}, nil},
+	} {
+		o := messageOf(newDecoder[*hosted](t, tt.opts), mustMarshal(t, c))
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		if diff := cmp.Diff(tt.want, o.Value.(*hosted).OnHost); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // Objects without a type have the members that are kept, and what identifies them.
 func TestOnlyUntyped(t *testing.T) {
 	data := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1","labels":{"app":"x","app.k8s.io/name":"y"},"generation":3},` +
@@ -142,12 +173,12 @@ func TestWrongPaths(t *testing.T) {
 	}
 }
 
-// A struct of which nothing is kept that has memory of its own is no part: to hash all of its bytes
-// costs more than to pass over them.
+// A struct of which something is kept is a part: to hash all of its bytes costs less than to pass over
+// what is left out.
 func TestMaskedParts(t *testing.T) {
 	for only, want := range map[string]string{
-		"spec.nodeName": "", "spec": "spec", "spec.nodeName status.phase metadata.labels": "labels", "status.conditions.type": "status",
-		"spec.terminationGracePeriodSeconds metadata.labels.app": "labels", "metadata": "labels annotations ownerReferences finalizers managedFields",
+		"spec.nodeName": "spec", "spec": "spec", "spec.nodeName status.phase metadata.labels": "labels spec status", "status.conditions.type": "status",
+		"spec.terminationGracePeriodSeconds metadata.labels.app": "labels spec", "metadata.labels": "labels", "metadata": "labels annotations ownerReferences finalizers managedFields",
 	} {
 		var names []string
 		if l := newDecoder[*carp.Carp](t, Options{Only: strings.Fields(only)}).root.layout; l != nil {
@@ -157,6 +188,40 @@ func TestMaskedParts(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("only %s: the parts are %q, want %q", only, got, want)
+		}
+	}
+}
+
+// The notes of an object of a few fields have short sizes. What is too large for one is decoded, and
+// so is merged if it comes twice, and is known as unchanged in a list.
+func TestLargeMaskedParts(t *testing.T) {
+	d, store := newDecoder[*carp.Carp](t, Options{Only: []string{"metadata.annotations", "spec.nodeName", "spec.hostname"}}), carpStore{}
+	d.ReuseFrom(store.lend)
+	text := func(version, annotations, specs string) []byte {
+		return []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"` + version + `","annotations":{` + annotations + `}},` + specs + `}`)
+	}
+	// The last one makes a spec of 1<<16 bytes, of which 16 bits are 0.
+	for _, n := range []int{math.MaxUint16 - 100, math.MaxUint16, 2 * math.MaxUint16, 1<<16 - len(`{"hostname":"h","subdomain":""}`)} {
+		large := strings.Repeat("x", n)
+		small := text("1", `"a":"b"`, `"spec":{"nodeName":"n"}`)
+		for _, data := range [][]byte{
+			text("1", `"a":"`+large+`"`, `"spec":{"nodeName":"n","subdomain":"`+large+`"}`),
+			text("2", `"a":"`+large+`"`, `"spec":{"nodeName":"n","subdomain":"`+large+`"}`),
+			text("3", `"a":"`+large[1:]+`y"`, `"spec":{"nodeName":"m","subdomain":"`+large+`"}`),
+			small,
+			text("4", `"a":"b"`, `"spec":{"hostname":"h","subdomain":"`+large+`"},"spec":{"nodeName":"n"}`),
+		} {
+			got, want := decodeCarp(t, d, "JSON", data)
+			want.Spec.Subdomain = ""
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%d bytes (-want +got):\n%s", n, diff)
+			}
+			store.set(got)
+			d.listing = true
+			if again, _ := decodeCarp(t, d, "JSON", data); again != got {
+				t.Errorf("%d bytes: an equal item is another object", n)
+			}
+			d.listing = false
 		}
 	}
 }
@@ -270,5 +335,64 @@ func TestProtobufOfMasks(t *testing.T) {
 	}
 	if !newDecoder[*carp.Carp](t, Options{Only: []string{"spec.nodeName"}}).Protobuf() {
 		t.Error("a generated type with a mask is not asked for in protobuf")
+	}
+}
+
+// An ownMeta decodes itself.
+type ownMeta struct{ Raw string }
+
+func (m *ownMeta) UnmarshalJSON(data []byte) error {
+	m.Raw = string(data)
+	return nil
+}
+
+// Metadata that decode themselves identify the object, so they are kept whole with any mask.
+func TestOnlyOfOwnMetadata(t *testing.T) {
+	type owned struct {
+		Metadata ownMeta `json:"metadata"`
+		Spec     string  `json:"spec"`
+	}
+	got := mustDecode[*owned](t, newDecoder[*owned](t, Options{Only: []string{}}), []byte(`{"metadata":{"name":"a"},"spec":"x"}`))
+	if diff := cmp.Diff(&owned{Metadata: ownMeta{`{"name":"a"}`}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What is kept of a part of an object is what a decoder keeps of it: below a map the rest of a path is
+// one key, and in an object without a type it may be that, or names behind names.
+func TestKept(t *testing.T) {
+	type nested struct {
+		metav1.ObjectMeta `json:"metadata"`
+		*OnHost           `json:",inline"`
+		Maps              map[string]map[string]string `json:"maps"`
+		Any               any                          `json:"any"`
+		List              []OnHost                     `json:"list"`
+		Inner             *struct{ Deep *OnHost }      `json:"inner"`
+	}
+	only := []string{"metadata.labels.a", "metadata.annotations?", "maps.a.b", "any.a.b", "list.nodeName", "inner.Deep.nodeName", "nodeName", "maps.c*"}
+	for _, tt := range []struct {
+		names string // with slashes between them
+		typed bool
+		any   bool
+	}{
+		{"", false, false}, {"metadata", false, false}, {"metadata/name", true, true}, {"metadata/name/x", true, true}, {"metadata/labels", false, false}, {"metadata/labels/a", true, true},
+		{"metadata/labels/a.b", false, false}, {"metadata/annotations/a", false, false}, {"maps/a", false, false}, {"maps/a.b", true, true}, {"maps/a.b/c", true, true}, {"maps/a/b", false, true}, {"maps/cd/e", true, true},
+		{"any/a/b", true, true}, {"any/a.b", true, true}, {"any/a", false, false}, {"list", false, false}, {"inner/Deep/nodeName", true, true}, {"inner/Deep/hostname", false, false}, {"nodeName", true, true}, {"hostname", false, false}, {"none", false, false},
+	} {
+		for typ, want := range map[reflect.Type]bool{reflect.TypeFor[*nested](): tt.typed, reflect.TypeFor[*unstructured.Unstructured](): tt.any} {
+			k, err := KeptOf(typ, only)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range strings.FieldsFunc(tt.names, func(r rune) bool { return r == '/' }) {
+				k = k.Member(name)
+			}
+			if k.All() != want {
+				t.Errorf("%s of %v is kept: %v", tt.names, typ, k.All())
+			}
+		}
+	}
+	if _, err := KeptOf(reflect.TypeFor[*nested](), []string{"none"}); err == nil {
+		t.Error("a path to nothing has no error")
 	}
 }

@@ -94,6 +94,112 @@ var maskedKinds = map[string]maskedKind{
 		draw:   func(t *rapid.T) any { return drawMixed(t) },
 		change: func(t *rapid.T, obj any) { obj.(*mixed).Spec = drawSpec(t, 1) },
 	},
+	"Odd": {
+		typ: reflect.TypeFor[*odd](),
+		forms: map[string]func(t testing.TB, obj any) []byte{
+			"JSON": func(t testing.TB, obj any) []byte { return mustJSON(t, obj) }, "alphabetical JSON": alphabetical, "CBOR": func(t testing.TB, obj any) []byte { return mustCBOR(t, obj) },
+		},
+		draw: func(t *rapid.T) any {
+			o := &odd{Spec: drawOdd(t, 2)}
+			o.Kind, o.APIVersion, o.Name, o.ResourceVersion = "Odd", "odd.example/v1", "a", "5"
+			return o
+		},
+		change: func(t *rapid.T, obj any) { obj.(*odd).Spec = drawOdd(t, 2) },
+	},
+}
+
+// An odd has structs that are embedded in others, by value and by pointers, and pointers within lists
+// and maps.
+type odd struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              OddSpec `json:"spec"`
+}
+
+func (o *odd) DeepCopyObject() runtime.Object { c := *o; return &c }
+
+type OddSpec struct {
+	*OddPaint `json:",inline"`
+	*OddWheel
+	oddFrame
+	Length int                 `json:"length,omitempty"`
+	Coats  int                 `json:"coats,omitempty"` // hides that of the paint
+	Parts  []*OddPart          `json:"parts,omitempty"`
+	ByName map[string]*OddPart `json:"byName,omitempty"`
+	Next   *OddSpec            `json:"next,omitempty"`
+}
+
+type OddPaint struct {
+	Colour string            `json:"colour,omitempty"`
+	Coats  int               `json:"coats,omitempty"`
+	Mixed  map[string]string `json:"mixed,omitempty"`
+}
+
+type OddWheel struct {
+	*OddTyre
+	Spokes *int `json:"spokes"`
+}
+
+type OddTyre struct {
+	Width  int       `json:"width,omitempty"`
+	Inner  *OddPaint `json:"inner,omitempty"`
+	Thread []string  `json:"thread,omitempty"`
+}
+
+type oddFrame struct {
+	Steel bool     `json:"steel,omitempty"`
+	Tubes []string `json:"tubes"`
+}
+
+type OddPart struct {
+	*OddPaint
+	Size int `json:"size,omitempty"`
+}
+
+// drawOdd draws the spec of an odd, with others in it as deep.
+func drawOdd(t *rapid.T, depth int) OddSpec {
+	some := func(what string) bool { return rapid.Bool().Draw(t, what) }
+	paint := func() *OddPaint {
+		p := &OddPaint{Coats: rapid.IntRange(0, 2).Draw(t, "coats")}
+		if some("colour") {
+			p.Colour = "red"
+		}
+		if some("mixed") {
+			p.Mixed = map[string]string{"a": "x", "more": "y"}
+		}
+		if some("paint") {
+			return p
+		}
+		return nil
+	}
+	var s OddSpec
+	s.OddPaint, s.Length = paint(), rapid.IntRange(0, 1).Draw(t, "length")
+	if some("wheel") {
+		s.OddWheel = &OddWheel{}
+		if some("spokes") {
+			s.Spokes = new(int)
+		}
+		if some("tyre") {
+			s.OddTyre = &OddTyre{Width: rapid.IntRange(0, 1).Draw(t, "width"), Inner: paint()}
+		}
+	}
+	if s.Steel = some("steel"); s.Steel {
+		s.Tubes = []string{"a", ""}
+	}
+	if s.Coats = 0; some("hidden") {
+		s.Coats = 3
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "parts") {
+		s.Parts = append(s.Parts, nil, &OddPart{OddPaint: paint(), Size: rapid.IntRange(0, 1).Draw(t, "size")})
+	}
+	if some("by name") {
+		s.ByName = map[string]*OddPart{"a": {OddPaint: paint()}, "app": nil}
+	}
+	if depth > 0 && some("next") {
+		next := drawOdd(t, depth-1)
+		s.Next = &next
+	}
+	return s
 }
 
 // streamsOf returns an event and a list of the object that is data in the given form.

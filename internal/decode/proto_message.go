@@ -19,12 +19,18 @@ type wireDecoder func(d *Decoder, w *wire, typ int, p pointer) error
 
 // A messageType is the compiled form of a message: its fields by their number. The numbers of API
 // types are small, so a table finds a field at once, where generated code has a switch.
-type messageType struct{ fields []wireField } // by number
+type messageType struct {
+	fields []wireField // by number
+	typ    reflect.Type
+	// leaves are what templates know of the fields, by number, from the first template on.
+	leaves []*leaf
+}
 
 // A wireField is a field of a messageType. Without dec it is skipped: it is unknown, or left out.
 type wireField struct {
 	name   string
-	offset uintptr
+	offset uint32
+	index  int32 // of the field in the struct; -1: it is in a struct within that
 	dec    wireDecoder
 	// strField is that of dec, where dec decodes a string.
 	strField *stringField
@@ -59,10 +65,10 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 				if err != nil {
 					return in(f.name, wireError(err))
 				}
-				*as[string](p.field(f.offset)) = f.strField.intern(d, b)
+				*as[string](p.field(uintptr(f.offset))) = f.strField.intern(d, b)
 				continue
 			}
-			if err := f.dec(d, w, typ, p.field(f.offset)); err != nil {
+			if err := f.dec(d, w, typ, p.field(uintptr(f.offset))); err != nil {
 				// Each message around it adds its own name, as the calls return.
 				return in(f.name, wireError(err))
 			}
@@ -75,6 +81,7 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 
 // field is the wireDecoder of a message within another one.
 func (m *messageType) field(d *Decoder, w *wire, typ int, p pointer) error {
+	start := w.pos
 	b, err := w.message(typ)
 	if err != nil {
 		return err
@@ -91,7 +98,14 @@ func (m *messageType) field(d *Decoder, w *wire, typ int, p pointer) error {
 	all := w.data
 	w.data = all[:w.pos]
 	w.pos -= len(b)
-	if err := m.rest(d, w, p); err != nil {
+	if d.rec != nil {
+		outer := d.rec.beginMessage(start, w.pos, len(b))
+		err = m.record(d, w, p)
+		d.rec.endMessage(outer)
+	} else {
+		err = m.rest(d, w, p)
+	}
+	if err != nil {
 		return err
 	}
 	w.data = all
@@ -135,7 +149,7 @@ func (c *wireCompiler) message(t reflect.Type, keep mask) (*messageType, error) 
 	if m := c.done[t]; m != nil && keep.all() {
 		return m, nil
 	}
-	m := &messageType{}
+	m := &messageType{typ: t}
 	if keep.all() {
 		c.done[t] = m
 	}
@@ -154,11 +168,19 @@ func (c *wireCompiler) message(t reflect.Type, keep mask) (*messageType, error) 
 func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, keep mask, hand *handStruct) error {
 	for i := range t.NumField() {
 		sf := t.Field(i)
-		f := wireField{name: sf.Name, offset: base + sf.Offset}
+		f := wireField{name: sf.Name, offset: uint32(base + sf.Offset), index: int32(i)}
+		if t != m.typ {
+			f.index = -1
+		}
 		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
 		// in a path.
 		rest := keep
-		if jf, embedded := oneField(sf); embedded == nil {
+		if jf, embedded := oneField(sf); embedded != nil {
+			// As in JSON, a pointer that no path leads through is nil.
+			if sf.Type.Kind() == reflect.Pointer && !keep.keepsAny(embedded) {
+				continue
+			}
+		} else {
 			var skip bool
 			if jf.name != "" {
 				f.name = jf.name
@@ -171,7 +193,7 @@ func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, keep
 		var err error
 		if hand != nil {
 			if inner := inlinedStruct(sf); inner != nil {
-				if err := c.fields(m, inner, f.offset, keep, hand); err != nil {
+				if err := c.fields(m, inner, uintptr(f.offset), keep, hand); err != nil {
 					return err
 				}
 				continue
@@ -181,7 +203,7 @@ func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, keep
 				continue
 			}
 			if err == nil {
-				err = hand.add(f.name, f.offset, tag.num)
+				err = hand.add(f.name, uintptr(f.offset), tag.num)
 			}
 		} else if text := sf.Tag.Get("protobuf"); strings.Contains(text, ",") {
 			tag, err = parseTag(text)
@@ -237,7 +259,7 @@ func (c *wireCompiler) root(t reflect.Type, keep mask, layout *partLayout) (*mes
 		}
 		for num := range of.fields {
 			if at := &of.fields[num]; at.name == f.name && at.dec != nil {
-				at.dec = layout.messagePart(i, bytesTag(num), at.dec)
+				at.dec = layout.messagePart(i, bytesTag(num), at.dec, c.share)
 			}
 		}
 	}
@@ -246,7 +268,11 @@ func (c *wireCompiler) root(t reflect.Type, keep mask, layout *partLayout) (*mes
 
 // bytesTag returns the tag of field num with a value of wire type wireBytes, as an encoder writes
 // it.
-func bytesTag(num int) string { return string(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes)) }
+func bytesTag(num int) string { return fieldTag(num, wireBytes) }
+
+func fieldTag(num, typ int) string {
+	return string(binary.AppendUvarint(nil, uint64(num)<<3|uint64(typ)))
+}
 
 // field returns the decoder of field num, which is of type t.
 func (c *wireCompiler) field(t reflect.Type, num int, format string, keep mask) (dec wireDecoder, err error) {
@@ -334,7 +360,14 @@ func (c *wireCompiler) value(t reflect.Type, format string, keep mask) (wireDeco
 		elem := t.Elem()
 		dec, err := c.value(elem, format, keep)
 		alloc := c.allocators.of(elem, c.share)
-		inner := func(d *Decoder, w *wire, typ int, p pointer) error { return dec(d, w, typ, alloc.pointee(d, p)) }
+		var l lazyLeaf
+		inner := func(d *Decoder, w *wire, typ int, p pointer) error {
+			to := alloc.pointee(d, p)
+			if d.rec != nil {
+				return d.rec.wireValue(d, w, typ, &l, elem, dec, to)
+			}
+			return dec(d, w, typ, to)
+		}
 		if c.share && elem.Kind() == reflect.Struct {
 			return sharedMessage(t, inner), err
 		}

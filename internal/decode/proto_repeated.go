@@ -33,9 +33,13 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, keep mask) (
 			return err
 		}, nil
 	}
+	var l lazyLeaf
 	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		if err := d.p.tick(); err != nil {
 			return err
+		}
+		if d.rec != nil {
+			return d.rec.repeated(d, w, typ, &l, alloc, elem, tag, p)
 		}
 		room := 1
 		// The slice is full, and mostly has no memory yet: look ahead for how many elements follow.

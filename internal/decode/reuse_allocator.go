@@ -10,7 +10,8 @@ import "reflect"
 // The number is not known in advance. It is guessed from the last two objects: as many as both of
 // them had. So an object that has many more than its neighbours does not make the next one waste
 // memory. If too much is wasted all the same, the allocator stops to make batches for some thousand
-// objects.
+// objects, but for those that have come from the same template as the object before: they have what
+// that has.
 type allocator struct {
 	slice reflect.Value
 	// head points to the header of slice. Memory is taken out of slice by reading head and clearing
@@ -77,8 +78,12 @@ func (a *allocator) reserve(n int) {
 // beginObject makes the batch for the object that is being decoded. It is called with the first
 // value that the object needs, so that an object without such values costs nothing.
 func (a *allocator) beginObject(d *Decoder) {
+	kin := a.object == d.objects-1 && d.isKin()
 	a.object = d.objects
-	expected := min(a.used, a.usedBefore, maxBatch/int(a.size))
+	expected := min(a.used, maxBatch/int(a.size))
+	if !kin {
+		expected = min(expected, a.usedBefore)
+	}
 	a.objects++
 	a.taken += a.used
 	a.wasted += a.spare.len
@@ -90,7 +95,7 @@ func (a *allocator) beginObject(d *Decoder) {
 		a.objects, a.taken, a.wasted = 0, 0, 0
 	}
 	switch {
-	case a.pause > 0:
+	case a.pause > 0 && !kin:
 		a.pause--
 	case expected > 1:
 		a.spare = a.allocate(expected)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,5 +112,39 @@ func TestBatchesGiveUp(t *testing.T) {
 	}
 	if most := 20 * trialLength * 16 / wasteDivisor; unused > most {
 		t.Errorf("%d values were made in vain, want no more than %d", unused, most)
+	}
+}
+
+// The values of an object are one piece if the object before had the same generated name, however
+// many the objects before had.
+func TestBatchesOfKin(t *testing.T) {
+	allocations := func(generateName string) float64 {
+		d := newDecoder[*sink](t, Options{})
+		d.ReuseFrom(func(string, string) any { return nil })
+		d.templates = new([maxParts]templates)
+		for i := range d.templates {
+			d.templates[i].made = maxTemplates // and no credit to make one
+		}
+		i := 0
+		next := func() {
+			n := []int{2, 40, 20}[i/3%3]
+			meta := ""
+			if generateName != "" {
+				meta = fmt.Sprintf(`"generateName":"%s-%d-",`, generateName, i/3)
+			}
+			data := `{"metadata":{` + meta + `"name":"a"},"spec":{"ptrs":[{"refKind":"a"}` + strings.Repeat(`,{"refKind":"a"}`, n) + `]}}`
+			got := mustDecode[*sink](t, d, []byte(data))
+			if len(got.Spec.Ptrs) != n+1 || got.Spec.Ptrs[n].Kind != "a" {
+				t.Fatalf("%d elements of %d", len(got.Spec.Ptrs), n+1)
+			}
+			i++
+		}
+		for range 2 * trialLength {
+			next()
+		}
+		return testing.AllocsPerRun(90, next)
+	}
+	if kin, others := allocations("app"), allocations(""); kin > others*3/4 {
+		t.Errorf("%v allocations, and %v without a generated name", kin, others)
 	}
 }

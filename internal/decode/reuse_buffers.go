@@ -17,6 +17,7 @@ const (
 // working memory that has grown too large. It leaves the rest for the next object. Stacks of usual
 // size are not cleared here: whoever uses places clears them.
 func (d *Decoder) releaseScratch() {
+	d.noteKin()
 	d.last = lastVersion{}
 	if cap(d.pairStack) > maxKeptStack {
 		d.pairStack = nil
@@ -29,6 +30,9 @@ func (d *Decoder) releaseScratch() {
 	}
 	if cap(d.changes) > maxKeptStack {
 		d.changes = nil
+	}
+	if cap(d.grown) > maxKeptStack {
+		d.grown = nil
 	}
 	if cap(d.p.scratch) > maxKeptBytes {
 		d.p.scratch = nil
@@ -54,6 +58,8 @@ func (d *Decoder) await() {
 		d.ahead[i] = skipPattern{}
 	}
 	d.maps.seen = nil
+	d.generateName = ""
+	d.templates, d.templateBytes, d.changes, d.grown = nil, 0, nil, nil
 	d.pairStack, d.stringStack, d.p.scratch = nil, nil, nil
 }
 

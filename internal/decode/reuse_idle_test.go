@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+const initialEventsEnd = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+
 // kept is the memory that d has while it awaits an event.
 func kept(d *Decoder) int {
 	const header = int(unsafe.Sizeof(""))
@@ -20,7 +22,7 @@ func kept(d *Decoder) int {
 			n += int(unsafe.Sizeof(*f.seen))
 		}
 	}
-	n += d.patternBytes + 8*cap(d.maps.seen)
+	n += d.patternBytes + d.templateBytes + 8*cap(d.maps.seen)
 	return n + cap(d.pairStack)*int(unsafe.Sizeof(pair{})) + cap(d.stringStack)*header
 }
 
@@ -30,7 +32,7 @@ func TestIdleDecoderKeepsLittle(t *testing.T) {
 	event := func(name string) string {
 		return `{"type":"ADDED","object":{"kind":"Sink","apiVersion":"v1","metadata":{"name":"` + name + `","resourceVersion":"1"},"spec":{"str":"` + strings.Repeat("x", 2000) + `"}}}` + "\n"
 	}
-	end := `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+	end := initialEventsEnd
 	for name, tt := range map[string]struct {
 		events string
 		watch  func(d *Decoder, r io.Reader, enc Encoding, yield func(Event) error) error
@@ -56,6 +58,34 @@ func TestIdleDecoderKeepsLittle(t *testing.T) {
 		if err := tt.watch(d, r, JSON, func(Event) error { return nil }); err != nil || !awaited {
 			t.Errorf("%s: error %v, awaited %v", name, err, awaited)
 		}
+	}
+}
+
+// A watch that waits has no templates, and the objects that come then make others.
+func TestIdleDecoderKeepsNoTemplates(t *testing.T) {
+	d := newTemplater(t)
+	event := append(append([]byte(`{"type":"ADDED","object":`), spec(bigSpec)...), "}\n"...)
+	made := func() bool { return d.templates != nil && specOf(t, d).made > 0 }
+	r := io.MultiReader(strings.NewReader(strings.Repeat(string(event), 3)+initialEventsEnd), readFunc(func([]byte) (int, error) {
+		if d.templates != nil || d.templateBytes != 0 {
+			t.Errorf("templates of %d bytes are kept", d.templateBytes)
+		}
+		return 0, io.EOF
+	}))
+	n := 0
+	if err := d.WatchList(r, JSON, func(ev Event) error {
+		if n++; ev.Type == "ADDED" && !made() {
+			t.Error("no template is made of initial events")
+		}
+		return nil
+	}); err != nil || n != 4 {
+		t.Errorf("%d events, error %v", n, err)
+	}
+	for range 2 {
+		checkSame(t, d, spec(bigSpec))
+	}
+	if specOf(t, d).credit == 0 {
+		t.Error("no template is made again")
 	}
 }
 

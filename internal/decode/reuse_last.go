@@ -12,6 +12,22 @@ type lastVersion struct {
 	looked      bool // lend was asked for it
 }
 
+// isKin reports whether the object that is being decoded has the generated name of the one before.
+// So the pods of a ReplicaSet have, which are next to each other in a list.
+func (d *Decoder) isKin() bool {
+	if d.generateName == "" || d.last.object.addr == nil {
+		return false
+	}
+	return *as[string](d.last.object.field(d.root.layout.generateName)) == d.generateName
+}
+
+// noteKin notes the object that has been decoded for isKin.
+func (d *Decoder) noteKin() {
+	if l := d.root.layout; l != nil && l.meta && d.last.object.addr != nil {
+		d.generateName = *as[string](d.last.object.field(l.generateName))
+	}
+}
+
 // ReuseFrom makes the decoding take what has not changed from the last version of an object, which
 // lend returns; nil means that there is none, or that it may not be used. All objects that lend
 // returns must come from a Decoder of the same type for which ReuseFrom was called, and must not
@@ -82,8 +98,8 @@ func (d *Decoder) unchanged() bool {
 		}
 	}
 	for i := range l.parts {
-		switch size := *l.size(v.object, i); {
-		case size != *l.size(v.old, i), *l.sum(v.object, i) != *l.sum(v.old, i):
+		switch size := l.size(v.object, i); {
+		case size != l.size(v.old, i), *l.sum(v.object, i) != *l.sum(v.old, i):
 			return false
 		case size == 0 && !l.parts[i].equal(v.object, v.old):
 			return false

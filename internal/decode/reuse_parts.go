@@ -2,6 +2,7 @@ package decode
 
 import (
 	"hash/maphash"
+	"math"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,7 @@ import (
 // that comes twice in an object would be merged into memory that the last version has too, so the
 // whole object is decoded again without the last version: see errMerge.
 
-// maxParts bounds the notes of an object: 12 bytes a part.
+// maxParts bounds the notes of an object: 12 bytes a part at most.
 const maxParts = 8
 
 // A partLayout says where the parts of the objects of one type are, and where the notes are.
@@ -32,13 +33,18 @@ type partLayout struct {
 	// the notes in it.
 	noted       reflect.Type
 	sums, sizes uintptr
-	parts       []partField
+	// short says that a size has 16 bits, not 32, and most is the greatest that is noted. A larger
+	// part is noted as one of that size, and never taken.
+	short bool
+	most  uint32
+	parts []partField
 	// rest are the fields of the object and its metadata that are no parts.
 	rest []partField
 	// meta says that the objects have an ObjectMeta.
 	meta bool
-	// name, namespace, uid and version are the offsets of these fields of the ObjectMeta.
-	name, namespace, uid, version uintptr
+	// name, namespace, uid, version and generateName are the offsets of these fields of the
+	// ObjectMeta.
+	name, namespace, uid, version, generateName uintptr
 }
 
 // A partField is a field of an object, or of its ObjectMeta if meta is true.
@@ -52,15 +58,16 @@ type partField struct {
 // newPartLayout returns the layout of objects of struct t, or nil if t has no ObjectMeta named
 // metadata, or no parts. What keep leaves out is no part.
 //
-// A struct of a projection, or one of which only a few fields are kept, is no part unless it has
-// memory of its own, beside that of strings. There is nothing to take from one with a few strings:
-// to decode them costs less than to hash all the bytes around them, and the notes may be as large as
-// the fields.
+// A struct of a projection is no part unless it has memory of its own, beside that of strings. There
+// is nothing to take from one with a few strings, and the notes may be as large as the fields. Where
+// only a few fields of an API type are kept, the notes are small beside the type: then such a struct
+// is a part all the same, since to hash its bytes costs less than to pass over what is left out. The
+// sizes are short there, which keeps a pod of a few fields in 1,280 bytes.
 func newPartLayout(t reflect.Type, keep mask, projection bool) *partLayout {
-	var l partLayout
+	l := partLayout{short: keep.chosen}
 	add := func(f partField, keep mask) {
 		rest, skip := keep.under(f.name)
-		l.add(f, skip || (projection || rest.chosen) && f.typ.Kind() == reflect.Struct && !hasMemory(f.typ, rest))
+		l.add(f, skip || projection && f.typ.Kind() == reflect.Struct && !hasMemory(f.typ, rest))
 	}
 	names := map[int]string{} // in JSON, of the fields of t
 	for _, f := range fieldsOf(t) {
@@ -134,6 +141,8 @@ func (l *partLayout) addMeta(offset uintptr, add func(partField)) {
 			l.uid = at
 		case "resourceVersion":
 			l.version = at
+		case "generateName":
+			l.generateName = at
 		}
 	}
 }
@@ -156,33 +165,45 @@ func (l *partLayout) add(f partField, useless bool) {
 
 // addNotes sets where the notes of n parts are, behind an object of type t.
 func (l *partLayout) addNotes(t reflect.Type, n int) {
+	size := reflect.TypeFor[uint32]()
+	if l.most = math.MaxUint32; l.short {
+		size, l.most = reflect.TypeFor[uint16](), math.MaxUint16
+	}
 	l.noted = reflect.StructOf([]reflect.StructField{
 		{Name: "Object", Type: t},
 		{Name: "Sums", Type: reflect.ArrayOf(n, reflect.TypeFor[uint64]())},
-		{Name: "Sizes", Type: reflect.ArrayOf(n, reflect.TypeFor[uint32]())},
+		{Name: "Sizes", Type: reflect.ArrayOf(n, size)},
 	})
 	l.sums, l.sizes = l.noted.Field(1).Offset, l.noted.Field(2).Offset
 }
 
-// sum and size return the notes of part i of the object at p.
+// sum returns the sum of part i of the object at p.
 func (l *partLayout) sum(p pointer, i int) *uint64 {
 	return as[uint64](p.field(l.sums).index(i, 8))
 }
 
-func (l *partLayout) size(p pointer, i int) *uint32 {
-	return as[uint32](p.field(l.sizes).index(i, 4))
+// size returns the size that is noted of part i of the object at p, up to l.most; 0: none is noted.
+func (l *partLayout) size(p pointer, i int) uint32 {
+	if l.short {
+		return uint32(*as[uint16](p.field(l.sizes).index(i, 2)))
+	}
+	return *as[uint32](p.field(l.sizes).index(i, 4))
+}
+
+// set notes a sum and a size of part i of the object at p.
+func (l *partLayout) set(p pointer, i int, sum uint64, size uint32) {
+	*l.sum(p, i) = sum
+	if l.short {
+		*as[uint16](p.field(l.sizes).index(i, 2)) = uint16(size)
+	} else {
+		*as[uint32](p.field(l.sizes).index(i, 4)) = size
+	}
 }
 
 // note notes what part i of the new object was decoded from.
 func (l *partLayout) note(d *Decoder, i int, raw []byte, sum uint64) {
-	if uint64(len(raw)) > maxPart {
-		return
-	}
-	*l.sum(d.last.object, i), *l.size(d.last.object, i) = sum, uint32(len(raw))
+	l.set(d.last.object, i, sum, uint32(min(uint64(len(raw)), uint64(l.most))))
 }
-
-// maxPart is the most bytes of a part whose size fits the notes.
-const maxPart = 1<<32 - 1
 
 // same reports whether rest begins with the bytes of part i of the last version, and notes them for
 // the new object if so. n is how many these are, or 0.
@@ -191,8 +212,8 @@ func (l *partLayout) same(d *Decoder, i int, rest []byte, salt uint64) (n int) {
 	if old.addr == nil {
 		return 0
 	}
-	n = int(*l.size(old, i))
-	if n == 0 || n > len(rest) {
+	size := l.size(old, i)
+	if n = int(size); n == 0 || n > len(rest) || size == l.most {
 		return 0
 	}
 	sum := maphash.Bytes(seed, rest[:n]) ^ salt
@@ -230,4 +251,4 @@ func (l *partLayout) came(d *Decoder, i int, p pointer) bool {
 }
 
 // isNoted reports whether part i of the new object is noted.
-func (l *partLayout) isNoted(d *Decoder, i int) bool { return *l.size(d.last.object, i) != 0 }
+func (l *partLayout) isNoted(d *Decoder, i int) bool { return l.size(d.last.object, i) != 0 }

@@ -8,9 +8,9 @@ import (
 // jsonPart returns the decoder of part i in JSON. inner decodes it. share says that it shares memory.
 func (l *partLayout) jsonPart(i int, inner decoder, share bool) decoder {
 	meta := l.parts[i].meta
-	typ := l.parts[i].typ
+	part := &partDecoder{typ: l.parts[i].typ, decode: func(d *Decoder, _ *wire, p pointer) error { return inner(d, p) }}
 	// All of a map would be decoded in each of its copies.
-	copies := !share && typ.Kind() != reflect.Map
+	copies := !share && part.typ.Kind() != reflect.Map
 	return func(d *Decoder, p pointer) error {
 		if d.lend == nil {
 			return inner(d, p)
@@ -35,12 +35,9 @@ func (l *partLayout) jsonPart(i int, inner decoder, share bool) decoder {
 		if copies {
 			ts = d.templatesOf(i)
 		}
-		if ts == nil || !ts.decode(d, p) {
+		if ts == nil || !ts.decode(d, nil, part, p) {
 			if err := inner(d, p); err != nil {
 				return err
-			}
-			if ts != nil {
-				ts.learn(d, typ, d.p.data[start:d.p.pos], inner)
 			}
 		}
 		raw := d.p.data[start:d.p.pos]

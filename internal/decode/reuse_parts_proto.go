@@ -10,9 +10,12 @@ const saltMessage = 1
 
 // messagePart returns the decoder of part i in protobuf. inner decodes it. tag has the bytes of the
 // field's tag. A part that is a slice or a map is a run of fields with that tag; any other part is
-// one field.
-func (l *partLayout) messagePart(i int, tag string, inner wireDecoder) wireDecoder {
+// one field. share says that it shares memory.
+func (l *partLayout) messagePart(i int, tag string, inner wireDecoder, share bool) wireDecoder {
 	run := l.parts[i].typ.Kind() != reflect.Struct
+	part := &partDecoder{typ: l.parts[i].typ, decode: func(d *Decoder, w *wire, p pointer) error { return inner(d, w, wireBytes, p) }}
+	// A run is decoded as quickly as it is compared.
+	copies := !share && !run
 	return func(d *Decoder, w *wire, typ int, p pointer) error {
 		if d.lend == nil {
 			return inner(d, w, typ, p)
@@ -37,16 +40,22 @@ func (l *partLayout) messagePart(i int, tag string, inner wireDecoder) wireDecod
 			w.pos += n
 			return nil
 		}
-		// A decoder that shares equal parts consumes the run at once, any other one field after the
-		// other.
-		for {
-			if err := inner(d, w, typ, p); err != nil {
-				return err
+		var ts *templates
+		if copies {
+			ts = d.templatesOf(i)
+		}
+		if ts == nil || !ts.decode(d, w, part, p) {
+			// A decoder that shares equal parts consumes the run at once, any other one field after the
+			// other.
+			for {
+				if err := inner(d, w, typ, p); err != nil {
+					return err
+				}
+				if !run || !hasTag(w.data[w.pos:], tag) {
+					break
+				}
+				w.pos += len(tag)
 			}
-			if !run || !hasTag(w.data[w.pos:], tag) {
-				break
-			}
-			w.pos += len(tag)
 		}
 		raw := w.data[start:w.pos]
 		l.note(d, i, raw, maphash.Bytes(seed, raw)^saltMessage)
@@ -62,5 +71,5 @@ func hasTag(data []byte, tag string) bool {
 // untake makes part i, which is at p, empty again.
 func (l *partLayout) untake(d *Decoder, i int, p pointer) {
 	p.value(l.parts[i].typ).SetZero()
-	*l.sum(d.last.object, i), *l.size(d.last.object, i) = 0, 0
+	l.set(d.last.object, i, 0, 0)
 }

@@ -144,7 +144,7 @@ func TestUntypedPartsAreBounded(t *testing.T) {
 		}
 		var noted int
 		for i := range maxParts {
-			if *l.size(p, i) > 0 {
+			if l.size(p, i) > 0 {
 				noted++
 			}
 			if i >= len(metaParts)+n && *l.sum(p, i) != 0 {

@@ -28,8 +28,12 @@ type stringPool struct {
 	crowd crowd
 }
 
-// get returns b as a string, its hash, and whether the pool had it.
+// get returns b as a string, its hash, and whether the pool had it. It does not remember a long b,
+// since a server may send names of megabytes, and a table of these would live as long as the watch.
 func (p *stringPool) get(b []byte) (s string, hash uint64, found bool) {
+	if len(b) > maxIntern {
+		return string(b), 0, false
+	}
 	hash = maphash.Bytes(seed, b)
 	if len(p.table) == 0 {
 		p.table = make([]string, firstSlots)

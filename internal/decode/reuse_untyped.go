@@ -58,7 +58,7 @@ func (d *Decoder) decodeContent() (map[string]any, error) {
 	})
 	if twice || parts.unsure {
 		for i := range maxParts {
-			*l.size(d.last.object, i) = 0
+			l.set(d.last.object, i, 0, 0)
 		}
 	}
 	return content, err

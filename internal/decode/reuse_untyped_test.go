@@ -3,6 +3,8 @@ package decode
 import (
 	"fmt"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -137,4 +139,93 @@ func TestUntypedPartsModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Names and values with escapes are the same in every version, whatever the versions have in common.
+func TestUntypedNamesWithEscapes(t *testing.T) {
+	var last any
+	d := newDecoder[*unstructured.Unstructured](t, Options{})
+	d.ReuseFrom(func(string, string) any { return last })
+	long := strings.Repeat("long", maxIntern)
+	for i, spec := range []string{
+		`{"a\u0062c":"x\u0079z","\u00e9t\u00e9":{"\"":1},"n":[{"\\":"\n"}]}`, `{"a\u0062c":"xyz","\u00e9t\u00e9":{"\"":2},"n":[{"\\":"\n","more":1}]}`, `{"abc":"x\u0079z","été":{"\u0022":2},"n":[{"\u005c":"\u000a"}]}`,
+		`{"\u0061bc":"other","n":[{"\\":"\t"}],"\u00e9t\u00e9":{"\"":2}}`, `{"` + long + `\u0061":1,"` + long + `":{"` + long + `":2}}`, `{"` + long + `a":1,"` + long + `":{"` + long + `":3}}`,
+	} {
+		for range 2 {
+			data := fmt.Appendf(nil, `{"kind":"K","metadata":{"name":"n","resourceVersion":"%d"},"spec":%s}`, i, spec)
+			want := untypedOf(t, data)
+			got := mustDecode[*unstructured.Unstructured](t, d, data)
+			clear(data) // nothing may point into it
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("version %d (-want +got):\n%s", i, diff)
+			}
+			last = got
+		}
+	}
+}
+
+// The path of an error has memory of its own, as it may be kept for long.
+func TestUntypedErrorPath(t *testing.T) {
+	var last any
+	d := newDecoder[*unstructured.Unstructured](t, Options{})
+	d.ReuseFrom(func(string, string) any { return last })
+	last = mustDecode[*unstructured.Unstructured](t, d, []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1]}}}`))
+	data := []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1e400]}}}`)
+	_, err := decodeOne(d, data)
+	clear(data)
+	wrong, ok := err.(*FieldError)
+	if !ok || wrong.Path() != "spec.known.inner[0]" {
+		t.Errorf("%T %v", err, err)
+	}
+}
+
+// Names that come once each, and long ones, leave no memory in a decoder that may live for months.
+func TestDecoderKeepsFewNames(t *testing.T) {
+	untyped, typed := newDecoder[*unstructured.Unstructured](t, Options{}), newDecoder[*sink](t, Options{})
+	n := 0
+	decode := func(d *Decoder, size int) {
+		n++
+		name := fmt.Sprintf("%0*d", size, n)
+		if _, err := decodeOne(d, fmt.Appendf(nil, `{"kind":"Sink","metadata":{"name":"n"},"x%s":{"%s":1}}`, name, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, d := range map[string]*Decoder{"untyped": untyped, "typed": typed} {
+		for size, names := range map[int]int{10: 5000, 32 << 10: 200} {
+			before := heapNow()
+			for range names {
+				decode(d, size)
+			}
+			if after := heapNow(); after > before+512<<10 {
+				t.Errorf("%s: %d names of %d bytes have left %d bytes", name, names, size, after-before)
+			}
+		}
+		runtime.KeepAlive(d)
+	}
+}
+
+// A decoder that waits for the next object keeps nothing of the last one, with a mask or without.
+func TestDecoderKeepsNoValue(t *testing.T) {
+	for _, only := range [][]string{nil, {"spec.text", "spec.list.text"}} {
+		d := newDecoder[*unstructured.Unstructured](t, Options{Only: only})
+		before := heapNow()
+		text := strings.Repeat("text", 1<<20)
+		list := fmt.Sprintf(`{"kind":"KList","items":[{"kind":"K","metadata":{"name":"n"},"spec":{"text":"%s","list":["%s",{"text":["%s"]}]}}]}`, text, text, text)
+		if _, err := d.List(strings.NewReader(list), JSON, func(o Object) error { return o.Err }); err != nil {
+			t.Fatal(err)
+		}
+		if after := heapNow(); after > before+1<<20 {
+			t.Errorf("only %q: an object that nobody has has left %d bytes", only, after-before)
+		}
+		runtime.KeepAlive(d)
+	}
+}
+
+// heapNow returns how many bytes are in use.
+func heapNow() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -310,15 +309,15 @@ func decodeUnstructured(d *Decoder, p pointer) error {
 
 // complete gives an unstructured item of a list its kind and API version. Servers may leave out
 // both in an item; then they follow from those of the list: a PodList has items of kind Pod. An
-// item that has one of the two, or a list without a kind, is left alone. An unstructured object
-// without a kind is an error, as it is for apimachinery's decoder.
-func (r *root) complete(o *Object, listKind, listVersion string) {
+// item that has one of the two is left alone, and so is one of a list that says no kind. An
+// unstructured object without a kind is an error, as it is for apimachinery's decoder.
+func (r *root) complete(o *Object, kind, apiVersion string) {
 	if !r.untyped || o.Err != nil {
 		return
 	}
 	content := o.Value.(runtime.Unstructured).UnstructuredContent()
-	if o.Ident.Kind == "" && o.Ident.APIVersion == "" && listKind != "" {
-		o.Ident.Kind, o.Ident.APIVersion = strings.TrimSuffix(listKind, "List"), listVersion
+	if o.Ident.Kind == "" && o.Ident.APIVersion == "" && kind != "" {
+		o.Ident.Kind, o.Ident.APIVersion = kind, apiVersion
 		content["kind"], content["apiVersion"] = o.Ident.Kind, o.Ident.APIVersion
 	}
 	if o.Ident.Kind == "" {

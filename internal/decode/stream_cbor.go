@@ -15,7 +15,6 @@ import (
 // The bytes say where each item ends, so nothing is guessed. Each goroutine that decodes items
 // writes their JSON itself.
 func (l *jsonList) readCBOR() error {
-	l.cbor = true
 	b := &l.d.buf
 	h, err := b.openCBOR("a list", cborMap)
 	if err != nil {
@@ -42,24 +41,7 @@ func (l *jsonList) readCBOR() error {
 	case err != io.EOF:
 		return b.truncated(err)
 	}
-	if err := l.checkWhole(); err != nil {
-		return err
-	}
-	for i := range l.held {
-		l.d.root.complete(&l.held[i], l.kind, l.apiVersion)
-		if err := l.yield(l.held[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// needsKind reports whether o cannot be yielded before the kind and the API version of the list are
-// known: it has no type, and says neither. A server writes the members of a list in another order
-// each time, and the items of a built-in kind without both. In JSON they come first. So such items
-// are held until the end of the list, and those behind them, to keep their order.
-func (l *jsonList) needsKind(o *Object) bool {
-	return l.d.root.untyped && o.Err == nil && o.Ident.Kind == "" && o.Ident.APIVersion == "" && (l.kind == "" || l.apiVersion == "")
+	return l.checkWhole()
 }
 
 // cborMember reads a member of the list.

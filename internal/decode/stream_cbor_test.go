@@ -99,7 +99,7 @@ func TestCBORListForms(t *testing.T) {
 	null := []byte{0xf6}
 	indefinite := func(open byte, b []byte) []byte { return append(append([]byte{open}, b[1:]...), cborBreak) }
 	status := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":"Expired","code":410}`
-	other := members(t, "kind", cborOfJSON(t, `"PodList"`), "items", array(item))
+	other := members(t, "kind", cborOfJSON(t, `"PodList"`), "items", array(cborOfJSON(t, `{"metadata":{"name":"a"}}`)))
 	for name, tt := range map[string]struct {
 		data  []byte
 		items int
@@ -113,7 +113,10 @@ func TestCBORListForms(t *testing.T) {
 		"no items":           {members(t, "kind", kind, "items", array(), "metadata", meta), 0, ""},
 		"unknown members":    {members(t, "more", array(null, item), "kind", kind, "items", array(item), "metadata", meta), 1, ""},
 		"without items":      {members(t, "kind", kind, "metadata", meta), 0, "SinkList without items"},
-		"without a kind":     {members(t, "items", array(item)), 1, "no list: it has no kind"},
+		"without a kind":     {members(t, "items", array()), 0, "no list: it has no kind"},
+		"of items with one":  {members(t, "items", array(item), "metadata", meta), 1, ""},
+		"of another name":    {members(t, "kind", cborOfJSON(t, `"Sinks"`), "items", array(item), "metadata", meta), 1, ""},
+		"of a custom group":  {members(t, "items", array(), "metadata", meta, "kind", cborOfJSON(t, `"Sinks"`), "apiVersion", cborOfJSON(t, `"sinks.example/v1"`)), 0, ""},
 		"empty":              {members(t), 0, "no list: it has no kind"},
 		"items twice":        {members(t, "kind", kind, "items", array(item), "items", array(item)), 1, "a list with two items"},
 		"items of a number":  {members(t, "kind", kind, "items", []byte{1}), 0, "invalid CBOR at byte 24: the items begins"},

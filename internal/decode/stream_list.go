@@ -17,6 +17,10 @@ import (
 // The members may come in any order. Servers write the kind of a list of built-in types first, and
 // that of custom resources behind the items. So the items of a response that is something else are
 // yielded before its kind is known, and it is the error at the end that says so.
+//
+// What a list is called need not follow from the kind of its items: a CustomResourceDefinition names
+// both. So a list is what has items and is no Status, and the kinds that count are those of the items.
+// The name of the list stands in for those that items do not say; see checkName.
 type jsonList struct {
 	d                *Decoder
 	pool             *workerPool
@@ -34,8 +38,9 @@ type jsonList struct {
 	itemBoundary []byte
 	// status collects the members of a Status, in case the response is one.
 	status metav1.Status
-	// cbor says that the list is in CBOR. held has the items that wait for the list's kind.
-	cbor bool
+	// named says that the name of the list has been checked for an item without a kind.
+	named bool
+	// held has the items that wait for the list's kind.
 	held []Object
 }
 
@@ -68,31 +73,68 @@ func (l *jsonList) end() error {
 	return l.checkWhole()
 }
 
-// checkWhole checks the list as a whole, when all of it has been read.
+// checkWhole checks the list as a whole, when all of it has been read, and yields the items that
+// have waited for that.
 func (l *jsonList) checkWhole() error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	if !l.hasItems {
+	switch {
+	case l.hasItems:
+	case strings.HasSuffix(l.kind, "List"):
 		return fmt.Errorf("%.100s without items", l.kind)
+	default:
+		return errNoList(l.kind)
+	}
+	for i := range l.held {
+		l.d.root.complete(&l.held[i], l.itemKind(), l.apiVersion)
+		if err := l.yield(l.held[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// check checks that the kind is that of a list of the right objects. If all items say their kind,
-// and Kinds has accepted those, the name of the list does not matter: a custom resource may call
-// its list as it likes.
+// check checks the kind of the list, and with it that of the items that do not say theirs.
 func (l *jsonList) check() error {
-	err := l.d.checkList(l.kind, l.apiVersion, &l.status)
-	if _, ok := err.(*KindError); ok && l.count > 0 && l.withKind == l.count {
+	saysAll := l.count > 0 && l.withKind == l.count
+	if l.kind == "" && saysAll {
 		return nil
 	}
-	return err
+	if err := l.d.checkKindOfList(l.kind, &l.status); err != nil || saysAll {
+		return err
+	}
+	// Nobody knows what a list without items is called, if its group may be that of a custom resource.
+	if l.count == 0 && isCustom(l.apiVersion) {
+		return nil
+	}
+	return l.checkName()
 }
 
-// checkList checks that kind is that of a list of d's objects. A Status is the error that it
-// describes; status has its members.
-func (d *Decoder) checkList(kind, apiVersion string, status *metav1.Status) error {
+// checkName checks that the name of the list is that of a list of the right objects, for items that
+// do not say their kind. Built-in lists have such items, and all are called as their items, with
+// "List" behind it. Of others only a name of that form says something.
+func (l *jsonList) checkName() error {
+	if isCustom(l.apiVersion) && !strings.HasSuffix(l.kind, "List") {
+		return nil
+	}
+	return l.d.checkList(l.kind, l.apiVersion, &l.status)
+}
+
+// itemKind returns the kind of the items that do not say theirs; "" if nothing says it.
+func (l *jsonList) itemKind() string {
+	of, ok := strings.CutSuffix(l.kind, "List")
+	if known := l.d.opts.Kinds.known(); !ok && known != "" {
+		return known
+	}
+	return of
+}
+
+func errNoList(kind string) error { return fmt.Errorf("no list: it is a %.100s", kind) }
+
+// checkKindOfList returns an error if what is of this kind is no list, whatever lists are called. A
+// Status is the error that it describes; status has its members.
+func (d *Decoder) checkKindOfList(kind string, status *metav1.Status) error {
 	switch {
 	case kind == "":
 		return errors.New("no list: it has no kind")
@@ -101,8 +143,20 @@ func (d *Decoder) checkList(kind, apiVersion string, status *metav1.Status) erro
 	// A table is what kubectl prints. Only a request that accepts it should get one.
 	case kind == "Table":
 		return errors.New("a Table, which is made for people, not a list")
-	case !strings.HasSuffix(kind, "List"):
-		return fmt.Errorf("no list: it is a %.100s", kind)
+	// An object may have a member of that name, too.
+	case kind == d.opts.Kinds.known():
+		return errNoList(kind)
+	}
+	return nil
+}
+
+// checkList checks that kind is that of a list of d's objects, where a list is called as its items.
+func (d *Decoder) checkList(kind, apiVersion string, status *metav1.Status) error {
+	if err := d.checkKindOfList(kind, status); err != nil {
+		return err
+	}
+	if !strings.HasSuffix(kind, "List") {
+		return errNoList(kind)
 	}
 	return d.opts.Kinds.list(kind, apiVersion)
 }
@@ -155,9 +209,9 @@ func (l *jsonList) beginItems() error {
 	switch {
 	case l.hasItems:
 		return errors.New("a list with two items")
-	// Refuse another kind before its items are decoded, if it is known by now.
+	// Refuse what is no list before its items are decoded, if its kind is known by now.
 	case l.kind != "":
-		if err := l.check(); err != nil {
+		if err := l.d.checkKindOfList(l.kind, &l.status); err != nil {
 			return err
 		}
 	}
@@ -168,12 +222,8 @@ func (l *jsonList) beginItems() error {
 // set decodes the member name, which is not the items. Its value is raw.
 func (l *jsonList) set(name string, raw []byte) (err error) {
 	switch name {
-	// A kind before the items is checked at once, so that no item of another kind is decoded.
 	case "kind":
 		err = unmarshal(raw, &l.kind)
-		if err == nil && l.kind != "" && l.kind != "Status" {
-			err = l.check()
-		}
 	case "apiVersion":
 		err = unmarshal(raw, &l.apiVersion)
 	case "metadata":
@@ -318,14 +368,30 @@ func (l *jsonList) deliver(ev Event) error {
 	}
 	if l.count++; ev.Object.Ident.Kind != "" {
 		l.withKind++
+	} else if l.kind != "" && !l.named {
+		// Once, so that no more items of another kind are decoded.
+		if l.named = true; l.apiVersion != "" || strings.HasSuffix(l.kind, "List") {
+			if err := l.checkName(); err != nil {
+				return err
+			}
+		}
 	}
-	if l.cbor && (len(l.held) > 0 || l.needsKind(&ev.Object)) {
+	if len(l.held) > 0 || l.needsKind(&ev.Object) {
 		l.held = append(l.held, ev.Object)
 		return nil
 	}
 	// Only now: the kind of the list may be known, and the pool's workers do not know it.
-	l.d.root.complete(&ev.Object, l.kind, l.apiVersion)
+	l.d.root.complete(&ev.Object, l.itemKind(), l.apiVersion)
 	return l.yield(ev.Object)
+}
+
+// needsKind reports whether o cannot be yielded before the kind and the API version of the list are
+// known: it has no type, and says neither. In JSON servers write both first, where items say
+// neither, and the files of mocks may have them behind. In CBOR a server writes the members of a list
+// in another order each time. So such items are held until the end of the list, and those behind
+// them, to keep their order.
+func (l *jsonList) needsKind(o *Object) bool {
+	return l.d.root.untyped && o.Err == nil && o.Ident.Kind == "" && o.Ident.APIVersion == "" && (l.kind == "" || l.apiVersion == "")
 }
 
 // string consumes a string, which may have escapes.

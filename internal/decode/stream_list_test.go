@@ -1,8 +1,14 @@
 package decode
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // A mistake around the objects of a list ends it, after the objects before the mistake.
@@ -73,6 +79,49 @@ func TestUnknownMembersOfLists(t *testing.T) {
 			meta, err := d.List(strings.NewReader(list), JSON, func(o Object) error { n++; return o.Err })
 			if err != nil || n != 1 || meta.ResourceVersion != "5" {
 				t.Errorf("%s: %d items at %q, error %v", list, n, meta.ResourceVersion, err)
+			}
+		}
+	}
+}
+
+// The items of a list that do not say their kind have the one that the list tells, in whatever order
+// its members come; with HTTP.Kind that one, if the list is called otherwise.
+func TestItemsWithoutKind(t *testing.T) {
+	typ := reflect.TypeFor[*unstructured.Unstructured]()
+	for _, tt := range []struct{ kind, list, want string }{
+		{"", "GadgetList", "Gadget"}, {"Gadget", "GadgetList", "Gadget"}, {"", "Gadgets", "Gadgets"}, {"Gadget", "Gadgets", "Gadget"},
+	} {
+		members := []string{
+			fmt.Sprintf(`"kind":%q`, tt.list), `"apiVersion":"g.example/v1"`, `"metadata":{"resourceVersion":"5"}`,
+			`"items":[{"metadata":{"name":"a"}},{"metadata":{"name":7}},{"metadata":{"name":"c"},"kind":"Gadget","apiVersion":"g.example/v1"}]`,
+		}
+		if tt.want != "Gadget" {
+			members[3] = `"items":[{"metadata":{"name":"a"}},{"metadata":{"name":7}},{"metadata":{"name":"c"}}]`
+		}
+		var want []string
+		for _, name := range []string{"a", "7", "c"} {
+			want = append(want, "g.example/v1 "+tt.want+" "+name)
+		}
+		for first := range members {
+			list := "{" + strings.Join(append(members[first:len(members):len(members)], members[:first]...), ",") + "}"
+			for _, workers := range []int{-1, 2} {
+				d := newDecoder[*unstructured.Unstructured](t, Options{Workers: workers, Kinds: NewKinds(typ, tt.kind)})
+				d.batch = 1
+				for range 2 {
+					var got []string
+					m, err := d.List(strings.NewReader(list), JSON, func(o Object) error {
+						u := o.Value.(*unstructured.Unstructured).Object
+						got = append(got, fmt.Sprint(u["apiVersion"], " ", u["kind"], " ", u["metadata"].(map[string]any)["name"]))
+						return o.Err
+					})
+					if diff := cmp.Diff(want, got); err != nil || diff != "" || m.ResourceVersion != "5" {
+						t.Errorf("%d workers, %s: %v (-want +got):\n%s", workers, list, err, diff)
+					}
+				}
+				stop, n := errors.New("enough"), 0
+				if _, err := d.List(strings.NewReader(list), JSON, func(Object) error { n++; return stop }); err != stop || n != 1 {
+					t.Errorf("%s: %d items and %v", list, n, err)
+				}
 			}
 		}
 	}

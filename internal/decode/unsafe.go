@@ -76,9 +76,10 @@ func (p pointer) set(t reflect.Type, h sliceHeader) {
 func (a *allocator) pointee(d *Decoder, p pointer) pointer {
 	to := as[unsafe.Pointer](p)
 	if *to == nil {
-		*to = a.take(d, 1).data
 		if d.rec != nil {
-			d.rec.take(a, sliceHeader{data: *to, len: 1}, p, false)
+			*to = d.rec.take(a, p).addr
+		} else {
+			*to = a.take(d, 1).data
 		}
 	}
 	return pointer{*to}
@@ -92,9 +93,6 @@ func (p pointer) link(to pointer, slice bool, n int) {
 		*as[unsafe.Pointer](p) = to.addr
 	}
 }
-
-// target returns what the pointer or slice at p points to.
-func (p pointer) target() pointer { return pointer{*as[unsafe.Pointer](p)} }
 
 // within returns the offset of p in the size bytes at base, and reports whether it is there.
 func (p pointer) within(base pointer, size uintptr) (offset uintptr, ok bool) {

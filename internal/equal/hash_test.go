@@ -123,3 +123,77 @@ func TestHashOfARing(t *testing.T) {
 		t.Error("the zeros are equal")
 	}
 }
+
+// A twig leads to others, which may be one.
+type twig struct {
+	Name        string
+	Left, Right *twig
+	Names       map[string]*twig
+	All         []any
+}
+
+// TestHashOfSharedParts: more ways lead through these values than anybody can go. Whether the parts
+// are shared makes no difference, what is in one of them does.
+func TestHashOfSharedParts(t *testing.T) {
+	grow := map[string]func(below *twig) *twig{
+		"pointers": func(below *twig) *twig { return &twig{Left: below, Right: below} },
+		"maps":     func(below *twig) *twig { return &twig{Names: map[string]*twig{"a": below, "b": below}} },
+		"slices":   func(below *twig) *twig { s := []any{below.All}; return &twig{All: []any{s, s}} },
+	}
+	for name, grow := range grow {
+		for _, ring := range []bool{false, true} {
+			chain := func(depth int, leaf string) *twig {
+				end := &twig{Name: leaf, All: []any{leaf}}
+				top := end
+				for range depth {
+					top = grow(top)
+				}
+				if ring {
+					end.Left = top
+					end.All = append(end.All, top)
+				}
+				return top
+			}
+			if one, again := Hash(chain(60, "x")), Hash(chain(60, "x")); one != again || one == Hash(chain(60, "y")) {
+				t.Errorf("%s, ring %v: the leaf does not decide", name, ring)
+			}
+			if Hash(chain(60, "x")) == Hash(chain(61, "x")) {
+				t.Errorf("%s, ring %v: the depth makes no difference", name, ring)
+			}
+		}
+	}
+	one := &twig{Name: "x"}
+	if Hash(&twig{Left: one, Right: one}) != Hash(&twig{Left: one, Right: &twig{Name: "x"}}) {
+		t.Error("it makes a difference that a part is shared")
+	}
+}
+
+// TestHashOfRings compares rings as reflect.DeepEqual does: by what is met on the way.
+func TestHashOfRings(t *testing.T) {
+	ring := func(names ...string) *twig {
+		all := make([]twig, len(names))
+		for i, name := range names {
+			all[i] = twig{Name: name, Right: &all[(i+1)%len(all)]}
+		}
+		return &all[0]
+	}
+	long := make([]string, 200)
+	other := append([]string(nil), long...)
+	other[150] = "x"
+	rings := []*twig{ring("a"), ring("a", "a"), ring("a", "b"), ring("b", "a"), ring("a", "b", "a", "b"), ring("a", "b", "b"), ring(long...), ring(other...)}
+	for i, a := range rings {
+		for j, b := range rings {
+			if same := reflect.DeepEqual(a, b); same != (Hash(a) == Hash(b)) {
+				t.Errorf("rings %d and %d: DeepEqual is %v", i, j, same)
+			}
+		}
+	}
+	self := func(last any) []any {
+		s := []any{nil, last}
+		s[0] = s
+		return s
+	}
+	if one, again := Hash(self(1)), Hash(self(1)); one != again || one == Hash(self(2)) {
+		t.Error("what is in a slice that is in itself does not decide")
+	}
+}

@@ -3,7 +3,10 @@ package history
 import (
 	"io"
 	"net/http"
+	"runtime"
+	"slices"
 	"testing"
+	"weak"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,6 +126,48 @@ func TestUpdateRace(t *testing.T) {
 	}
 }
 
+// TestTransactRace: a transaction notices a write of one of its objects that happens while Same
+// compares them, and leaves none of its own writes then.
+func TestTransactRace(t *testing.T) {
+	var c *Collection[string]
+	interfere := ""
+	c = NewCollection(NewLine(), Options[string]{Same: func(old, new *Object[string]) bool {
+		if by := interfere; by != "" {
+			interfere = ""
+			update(t, c, "a", by)
+		}
+		return old.Value == new.Value
+	}})
+	obj := create(t, c, "a", "old") // 2
+	create(t, c, "b", "old")        // 3
+	both := func(pre Preconditions) []Write[string] {
+		return []Write[string]{{Object: thing("a", "new"), Pre: pre}, {Object: thing("b", "new")}}
+	}
+	interfere = "one" // 4
+	_, err := c.Transact(both(Preconditions{Version: obj.Version})...)
+	if got, _ := code(err); got != http.StatusConflict {
+		t.Errorf("a transaction with a version that is no longer current: %v", err)
+	}
+	for name, want := range map[string]string{"a": "a one", "b": "b old"} {
+		if got, err := c.Get(types.NamespacedName{Namespace: "ns", Name: name}); err != nil || got.Value != want {
+			t.Errorf("%s: %v, %v, want %q", name, got, err, want)
+		}
+	}
+	interfere = "another" // 5
+	version, err := c.Transact(both(Preconditions{})...)
+	if err != nil || version != 6 {
+		t.Errorf("a transaction of whatever is current: version %d, %v, want 6", version, err)
+	}
+	// A create does not replace what was made meanwhile, and what was deleted meanwhile is made anew.
+	if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: "b"}, Preconditions{}); err != nil { // 7
+		t.Fatal(err)
+	}
+	interfere = "third" // 8
+	if version, err := c.Transact(both(Preconditions{})...); err != nil || version != 9 {
+		t.Errorf("an update and a creation: version %d, %v, want 9", version, err)
+	}
+}
+
 func TestWindow(t *testing.T) {
 	const window = 10
 	c := NewCollection(NewLine(), Options[string]{Window: window})
@@ -199,4 +244,125 @@ func TestTransact(t *testing.T) {
 	if _, err := c.Transact(Write[int]{Object: Object[int]{Key: types.NamespacedName{Name: "new"}, UID: "u"}, Pre: Preconditions{UID: "u"}}); !apierrors.IsNotFound(err) {
 		t.Errorf("a UID of what is not there: %v", err)
 	}
+}
+
+// What is compacted, rewound or wiped is not kept.
+func TestHistoryForgets(t *testing.T) {
+	for name, forget := range map[string]func(*Line, *Collection[*[64]byte]){
+		"compact": func(l *Line, _ *Collection[*[64]byte]) { l.Compact(l.Version()) }, "compact one": func(_ *Line, c *Collection[*[64]byte]) { c.Compact(c.Version()) },
+		"rewind": func(l *Line, c *Collection[*[64]byte]) {
+			if err := l.Rewind(c.Oldest()); err != nil {
+				t.Fatal(err)
+			}
+		}, "wipe": func(l *Line, _ *Collection[*[64]byte]) { l.Wipe() },
+	} {
+		line := NewLine()
+		c := NewCollection(line, Options[*[64]byte]{})
+		var all []weak.Pointer[[64]byte]
+		value := func() *[64]byte {
+			v := new([64]byte)
+			all = append(all, weak.Make(v))
+			return v
+		}
+		for i := range 20 {
+			obj := Object[*[64]byte]{Key: types.NamespacedName{Namespace: "ns", Name: string(rune('a' + i%10))}, Value: value()}
+			var err error
+			if i < 10 {
+				_, err = c.Create(obj)
+			} else {
+				_, err = c.Update(obj, Preconditions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: name}, Preconditions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// A read of before, whose state is remembered for the next page.
+		if _, err := c.StateAt(c.Version() - 1); err != nil {
+			t.Fatal(err)
+		}
+		forget(line, c)
+		runtime.GC()
+		kept := 0
+		for _, w := range all {
+			if w.Value() != nil {
+				kept++
+			}
+		}
+		now, err := c.StateAt(c.Version())
+		if err != nil || kept != len(now) {
+			t.Errorf("%s: %d objects are kept, and %d are there, %v", name, kept, len(now), err)
+		}
+		runtime.KeepAlive(c)
+	}
+}
+
+// What Changes has returned stays, whatever becomes of the history. A line without collections has its
+// first version, too.
+func TestChangesStay(t *testing.T) {
+	line := NewLine()
+	c := NewCollection(line, Options[string]{})
+	create(t, c, "a", "old")
+	update(t, c, "a", "new")
+	got, err := c.Changes(1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(got)
+	if err := line.Rewind(1); err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, "b", "another")
+	if diff := gocmp.Diff(want, got); diff != "" || len(got) != 2 {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	empty := NewLine()
+	if err := empty.Rewind(0); err != nil || empty.Version() != 1 {
+		t.Errorf("version %d, %v", empty.Version(), err)
+	}
+}
+
+// No UID comes twice, whichever way the objects are made.
+func TestUIDsDiffer(t *testing.T) {
+	line := NewLine()
+	c := NewCollection(line, Options[string]{})
+	seen := map[types.UID]string{}
+	note := func(names ...string) {
+		for _, name := range names {
+			obj, err := c.Get(types.NamespacedName{Namespace: "ns", Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if by, twice := seen[obj.UID]; twice || obj.UID == "" {
+				t.Errorf("%s has the UID %q of %q", name, obj.UID, by)
+			}
+			seen[obj.UID] = name
+		}
+	}
+	together := func(names ...string) {
+		var writes []Write[string]
+		for _, name := range names {
+			writes = append(writes, Write[string]{Object: thing(name, "")})
+		}
+		if _, err := c.Transact(writes...); err != nil {
+			t.Fatal(err)
+		}
+		note(names...)
+	}
+	create(t, c, "a", "")
+	note("a")
+	together("b", "c")
+	remove(t, c, "b")
+	together("b", "d")
+	if err := line.Rewind(2); err != nil {
+		t.Fatal(err)
+	}
+	together("b", "c", "d")
+	remove(t, c, "a")
+	create(t, c, "a", "")
+	note("a")
 }

@@ -2,6 +2,7 @@ package listopts
 
 import (
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,6 +73,23 @@ func NewFilter(namespace string, opts metav1.ListOptions, known func(field strin
 	}
 	f.selectors = f.labels != nil || len(f.fields) > 0 || f.shard != nil
 	return f, nil
+}
+
+// RequiredName returns the name that the field selector of a request requires, as kube-apiserver tells
+// its authorizer. It is "" if there is no such name, or if a selector cannot be parsed.
+func RequiredName(opts metav1.ListOptions) string {
+	if !strings.Contains(opts.FieldSelector, fieldName) {
+		return ""
+	}
+	sel, err := fields.ParseSelector(opts.FieldSelector)
+	if err != nil {
+		return ""
+	}
+	if _, err := labels.Parse(opts.LabelSelector); err != nil {
+		return ""
+	}
+	name, _ := sel.RequiresExactMatch(fieldName)
+	return name
 }
 
 // parseFields sets fields, and the name and the namespace that they require.

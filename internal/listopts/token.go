@@ -54,6 +54,9 @@ func After(version uint64, namespace, path string) Token {
 // From returns the path at or after which the page begins in a list of a namespace.
 func (t Token) From(namespace string) string { return Prefix(namespace) + t.Start }
 
+// maxToken is more than a token has whose path is as long as a namespace and a name may be.
+const maxToken = 4 << 10
+
 const tokenAPI = "meta.k8s.io/v1"
 
 // tokenJSON is a Token inside its encoding.
@@ -76,6 +79,9 @@ func (t Token) Encode() string {
 // The error is BadRequest for what is no token.
 func DecodeToken(s string) (Token, error) {
 	var t tokenJSON
+	if len(s) > maxToken {
+		return Token{}, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: it has %d bytes", len(s)))
+	}
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err == nil {
 		err = json.Unmarshal(b, &t)

@@ -7,6 +7,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -124,34 +125,93 @@ func own(t reflect.Type) bool {
 	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || t == reflect.TypeFor[json.Number]()
 }
 
-// structure leaves in the struct v the fields that w keeps.
+// structure leaves in the struct v the fields that w keeps. An embedded pointer that no kept field
+// is reached through is nil.
 func structure(v reflect.Value, w wanted) {
-	for i := range v.NumField() {
-		sf, field := v.Type().Field(i), v.Field(i)
-		name, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		if !field.CanSet() || name == "-" {
-			continue
+	fields, pointers := fieldsOf(v.Type())
+	kept := make([]bool, len(pointers))
+	for _, f := range fields {
+		c, ok := wanted{}, false
+		if f.name != "" {
+			c, ok = w.child(f.name, false)
 		}
-		if name == "" && sf.Anonymous {
-			if inlined := sf.Type; inlined.Kind() == reflect.Struct {
-				structure(field, w)
-				continue
-			} else if inlined.Kind() == reflect.Pointer && inlined.Elem().Kind() == reflect.Struct {
-				if !field.IsNil() {
-					structure(field.Elem(), w)
-				}
-				continue
-			}
+		for i, index := range pointers {
+			kept[i] = kept[i] || ok && len(index) < len(f.index) && slices.Equal(index, f.index[:len(index)])
 		}
-		if name == "" {
-			name = sf.Name
-		}
-		if c, ok := w.child(name, false); ok {
+		field, err := v.FieldByIndexErr(f.index)
+		switch {
+		case err != nil: // within a nil pointer
+		case ok:
 			value(field, c)
-		} else {
+		default:
 			field.SetZero()
 		}
 	}
+	for i, index := range pointers {
+		if field, err := v.FieldByIndexErr(index); err == nil && !kept[i] && field.CanSet() {
+			field.SetZero()
+		}
+	}
+}
+
+// A field is one of a struct, or of one that is embedded in it. It has no name if another one hides
+// it: then no JSON has it.
+type field struct {
+	name  string
+	index []int
+	rank  int // of two fields of one name the lower one hides the other
+}
+
+// fieldsOf returns the fields of t as JSON has them, and the indexes of the embedded pointers.
+func fieldsOf(t reflect.Type) (fields []field, pointers [][]int) {
+	var walk func(t reflect.Type, at []int, open []reflect.Type)
+	walk = func(t reflect.Type, at []int, open []reflect.Type) {
+		if slices.Contains(open, t) {
+			return
+		}
+		open = append(slices.Clone(open), t)
+		for i := range t.NumField() {
+			sf, index := t.Field(i), append(slices.Clone(at), i)
+			tag := sf.Tag.Get("json")
+			name, _, _ := strings.Cut(tag, ",")
+			inlined := sf.Type
+			if sf.Anonymous && inlined.Kind() == reflect.Pointer {
+				inlined = inlined.Elem()
+			}
+			switch embedded := sf.Anonymous && name == "" && inlined.Kind() == reflect.Struct; {
+			case tag == "-", !sf.IsExported() && !embedded:
+			case embedded && inlined == sf.Type:
+				walk(inlined, index, open)
+			case embedded:
+				pointers = append(pointers, index)
+				if sf.IsExported() {
+					walk(inlined, index, open)
+				}
+			case name == "":
+				fields = append(fields, field{sf.Name, index, 2*len(index) + 1})
+			default:
+				fields = append(fields, field{name, index, 2 * len(index)})
+			}
+		}
+	}
+	walk(t, nil, nil)
+	// Of one name the field that is embedded least deep counts, then the one with a tag; of several
+	// such ones none does.
+	lowest, level := map[string]int{}, map[string]int{}
+	for _, f := range fields {
+		switch rank, ok := lowest[f.name]; {
+		case !ok || f.rank < rank:
+			lowest[f.name], level[f.name] = f.rank, 1
+		case f.rank == rank:
+			level[f.name]++
+		}
+	}
+	for i, f := range fields {
+		if f.rank != lowest[f.name] || level[f.name] > 1 {
+			fields[i].name = ""
+		}
+	}
+	return fields, pointers
 }
 
 // mapping leaves in the map v the keys that w keeps. A map without any is nil.

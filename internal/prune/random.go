@@ -60,9 +60,9 @@ func Paths(t reflect.Type) []string {
 				sf := t.Field(i)
 				name, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
 				switch {
-				case !sf.IsExported() || name == "-":
-				case name == "" && sf.Anonymous:
+				case name == "" && sf.Anonymous && (sf.IsExported() || sf.Type.Kind() == reflect.Struct):
 					walk(sf.Type, prefix, open)
+				case !sf.IsExported() || name == "-":
 				default:
 					if name == "" {
 						name = sf.Name

@@ -49,6 +49,9 @@ func Negotiate(accept string, want Want, has func(Format) bool) (Format, error) 
 			return Format{encoding, shape}, nil
 		}
 	}
+	if len(accept) > maxAccept {
+		return Format{}, notAcceptable(fmt.Sprintf("the Accept header has %d bytes, and may have %d", len(accept), maxAccept))
+	}
 	var types []string
 	for _, f := range []Format{{JSON, Full}, {Protobuf, Full}, {CBOR, Full}} {
 		if has(f) {
@@ -120,9 +123,17 @@ func (c *clause) aggregated() bool {
 	return c.group == discoveryGroup && c.version == discoveryVersion && c.as == discoveryKind
 }
 
+// maxAccept is how long an Accept header may be. The header is read before it is known who sends it.
+// Those of clients have some hundred bytes.
+const maxAccept = 8 << 10
+
 // parseAccept returns the clauses of an Accept header, the preferred ones first. It forgives what
 // kube-apiserver forgives: clauses and parameters that it cannot read are as if they were not there.
+// Of a header that is too long there is none.
 func parseAccept(header string) []clause {
+	if len(header) > maxAccept {
+		return nil
+	}
 	var clauses []clause
 	for part := range strings.SplitSeq(header, ",") {
 		mediaType, params, _ := strings.Cut(trim(part), ";")

@@ -41,7 +41,7 @@ var all = []series{
 	of("objects", "Objects in the collection.", prometheus.GaugeValue, func(s *serve.Status) float64 { return float64(s.Objects) }),
 	of("resource_version", "Version up to which clients can see everything.", prometheus.GaugeValue, func(s *serve.Status) float64 { return float64(s.ResourceVersion) }),
 	of("history_events", "Events that a client may be behind.", prometheus.GaugeValue, func(s *serve.Status) float64 { return float64(s.Events) }),
-	of("history_bytes", "Bytes of the encoded events of the history.", prometheus.GaugeValue, func(s *serve.Status) float64 { return float64(s.Bytes) }),
+	of("history_bytes", "Bytes of the history: encoded events, and the objects that they have ended.", prometheus.GaugeValue, func(s *serve.Status) float64 { return float64(s.Bytes) }),
 	of("watches", "Watches that are open.", prometheus.GaugeValue, func(s *serve.Status) float64 { return float64(s.Watches) }),
 	of("watches_total", "Watches that were opened.", prometheus.CounterValue, func(s *serve.Status) float64 { return float64(s.Opened) }),
 	of("lists_total", "Lists that were answered.", prometheus.CounterValue, func(s *serve.Status) float64 { return float64(s.Lists) }),

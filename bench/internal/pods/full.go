@@ -27,7 +27,10 @@ const replicas = 10
 // about 8.5 KiB of JSON, 2.5 KiB of these managed fields, or 5.4 KiB of protobuf. The pods of one
 // ReplicaSet differ as in a cluster: in name, UID, addresses, node, times and the name of their
 // token volume.
-func Full(i int) *corev1.Pod {
+func Full(i int) *corev1.Pod { return full(i, replicas) }
+
+// full is Full with so many pods in a ReplicaSet.
+func full(i, replicas int) *corev1.Pod {
 	set := i / replicas
 	rng := rand.New(rand.NewPCG(1, uint64(i)))
 	ofSet := rand.New(rand.NewPCG(2, uint64(set)))

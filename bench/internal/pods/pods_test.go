@@ -2,7 +2,10 @@ package pods
 
 import (
 	"encoding/json"
+	"regexp"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The goals are stated for a pod of this size; an object of another one would move every ratio of
@@ -28,6 +31,37 @@ func TestFullSize(t *testing.T) {
 		if n := len(fields); n < 2200 || n > 2800 {
 			t.Errorf("pod %d has %d bytes of managed fields, want about 2.5 KiB", i, n)
 		}
+	}
+}
+
+// Pods of mixed shapes have the size of the others on average, and no two workloads have one shape.
+func TestMixed(t *testing.T) {
+	const n = 300
+	size, message := 0, 0
+	shapes := map[string]bool{}
+	names := regexp.MustCompile(`:("[^"]*"|[0-9]+|true|false)`)
+	for i := range n {
+		pod := Mixed(i)
+		asJSON, err := json.Marshal(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, message = size+len(asJSON), message+pod.Size()
+		spec, err := json.Marshal(pod.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shapes[names.ReplaceAllString(string(spec), ":0")] = true
+		if diff := cmp.Diff(Mixed(i), pod); diff != "" {
+			t.Fatal("pod", i, "is drawn by chance", diff)
+		}
+	}
+	t.Logf("%d bytes of JSON, %d of protobuf; %d shapes", size/n, message/n, len(shapes))
+	if size/n < 8000 || size/n > 9200 {
+		t.Errorf("pods have %d bytes of JSON, want about 8.5 KiB", size/n)
+	}
+	if len(shapes) != n/mixedReplicas {
+		t.Errorf("%d shapes of %d workloads", len(shapes), n/mixedReplicas)
 	}
 }
 

@@ -22,6 +22,7 @@ func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
 		streamPieces(n, inTwo, "in two Writes"), streamPieces(n, inPieces, "in pieces of 1 KiB"), streamCBOR(n), listCBOR(n), streamWidgets(n), streamPlaces(n), streamMasked(n, JSON), streamMasked(n, Protobuf),
+		streamMixed(n, JSON), streamMixed(n, Protobuf), listMixed(n, JSON), listMixed(n, Protobuf),
 		relist(n, streamed, JSON), relist(n, listed, JSON), relist(n, streamed, Protobuf),
 	}
 }

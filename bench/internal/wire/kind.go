@@ -33,6 +33,15 @@ var podKind = kind{
 	restarted: func(i int) object { return pods.Restarted(i) },
 }
 
+// mixedKind has pods of many shapes.
+var mixedKind = kind{
+	gvk:       podKind.gvk,
+	path:      podKind.path,
+	empty:     podKind.empty,
+	object:    func(i int) object { return pods.Mixed(i) },
+	restarted: func(i int) object { return pods.MixedRestarted(i) },
+}
+
 var widgetKind = kind{
 	gvk:       widgets.Kind,
 	path:      "/apis/" + widgets.Resource.GroupVersion().String() + "/widgets",

@@ -73,7 +73,7 @@ func child(args []string) error {
 	go func() { cancel(pods.Run(ctx)) }()
 	// All clients have the same address here.
 	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Limits: serve.Limits{
-		Watches: 100_000, WatchesPerClient: 100_000, Lists: *lists,
+		Watches: 100_000, WatchesPerClient: 100_000, Lists: *lists, ListsPerClient: *lists,
 	}})
 	go func() { cancel(serve.Serve(ctx, h, pods, serve.Resource[*serve.Object]{Name: "pods", Kind: "Pod"})) }()
 	go func() {

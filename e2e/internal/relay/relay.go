@@ -121,7 +121,7 @@ func newRelay(ctx context.Context, upstream *rest.Config, protobuf bool, limits 
 	return &relay{
 		ctx: ctx, url: strings.TrimSuffix(upstream.Host, "/"), client: client, protobuf: protobuf, limits: limits,
 		// AllowAll: the address is a loopback one.
-		served:  serve.New(&serve.Options{Authorize: serve.AllowAll, Forward: proxy, BookmarkEvery: 10 * time.Second, Limits: serve.Limits{WatchesPerClient: 20_000}}),
+		served:  serve.New(&serve.Options{Authorize: serve.AllowAll, Forward: proxy, BookmarkEvery: 10 * time.Second, Limits: serve.Limits{WatchesPerClient: 20_000, ListsPerClient: 1000}}),
 		forward: proxy, all: map[string]*followed{},
 	}, nil
 }

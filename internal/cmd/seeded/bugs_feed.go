@@ -20,7 +20,7 @@ var feedBugs = []bug{
 	{name: "poll: a function that hangs is waited for", run: "TestPollHangs", edits: one(feedFile,
 		"	if ctx.Err() != nil {\n		return nil, context.Cause(ctx)\n", "	if ctx.Err() != nil && err == nil {\n		return nil, context.Cause(ctx)\n")},
 	{name: "poll: a hash leaves out maps", run: "TestHash", in: "./internal/equal", edits: one("internal/equal/hash.go",
-		"	h.number(sum)\n", "")},
+		"	h.number(uint64(v.Len()))\n	h.number(sum)\n", "	h.number(uint64(v.Len()))\n")},
 	{name: "feed: silence lasts for ever", run: "TestFeedIsIdle", edits: one(feedFile,
 		"	if most := opts.TimeoutSeconds; most != nil && *most > 0 {", "	if most := opts.TimeoutSeconds; most != nil && *most < 0 {")},
 	{name: "keep: what is kept is set aside", run: "TestKeep", edits: one(listFile,

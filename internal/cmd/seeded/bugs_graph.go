@@ -128,7 +128,7 @@ var graphBugs = []bug{
 	{name: "graph: nobody takes over", run: "TestConflicts$", edits: one(resultsFile,
 		"	if waiting == nil {\n		var none T", "	if waiting == nil || waiting.Len() < 2 {\n		var none T")},
 	{name: "graph: a conflict is reported again and again", run: "TestConflicts$|TestConflictsOfStates", edits: one(faultsFile,
-		"	if !known {\n", "	if known || !known {\n")},
+		"	return !known\n", "	return known || !known\n")},
 	{name: "graph: the text of a conflict is that of its beginning", run: "TestConflicts$", edits: one(faultsFile,
 		"	fs.conflicts[key] = err\n", "	if !known {\n		fs.conflicts[key] = err\n	}\n")},
 	{name: "graph: a right of the same name cures a left", run: "TestGraphPanicsOfRights", edits: one(faultsFile,

@@ -1,0 +1,248 @@
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"pgregory.net/rapid"
+)
+
+// newWireTemplater returns a decoder of carps that makes templates from the first object on.
+func newWireTemplater(t testing.TB) *Decoder {
+	d := newDecoder[*carp.Carp](t, Options{})
+	d.ReuseFrom(func(string, string) any { return nil })
+	d.objects = templatesFrom
+	return d
+}
+
+// largeCarp returns a carp with parts that are large enough for templates.
+func largeCarp() *carp.Carp {
+	c := newCarp(1)
+	c.Spec.Hostname, c.Spec.Subdomain = strings.Repeat("h", 60), "s"
+	return c
+}
+
+type fataler interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+// plainCarps returns a decoder that makes no templates.
+var plainCarps = sync.OnceValue(func() *Decoder {
+	d, err := New(reflect.TypeFor[*carp.Carp](), Options{})
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// checkCarp decodes a message with templates, without them, and as apimachinery does, and returns
+// the first object. Of a wrong message apimachinery may make an object, as of a map's entry of
+// another wire type.
+func checkCarp(t fataler, d *Decoder, data []byte) *carp.Carp {
+	t.Helper()
+	o, want := messageOf(d, data), messageOf(plainCarps(), data)
+	if diff := cmp.Diff(want.Value, o.Value); diff != "" || fmt.Sprint(o.Err) != fmt.Sprint(want.Err) {
+		t.Fatalf("%q: error %v, want %v (-want +got):\n%s", data, o.Err, want.Err, diff)
+	}
+	if o.Err != nil {
+		return nil
+	}
+	of := &carp.Carp{}
+	err := of.Unmarshal(data)
+	if diff := cmp.Diff(of, o.Value.(*carp.Carp)); diff != "" || err != nil {
+		t.Fatalf("%q: error %v (-want +got):\n%s", data, err, diff)
+	}
+	return o.Value.(*carp.Carp)
+}
+
+// templatesFor returns which of d's templates are those of the part of that name.
+func templatesFor(t testing.TB, d *Decoder, name string) *templates {
+	for i, f := range d.root.layout.parts {
+		if f.name == name {
+			return d.templatesOf(i)
+		}
+	}
+	t.Fatalf("%s is no part", name)
+	return nil
+}
+
+// What a template makes of a message is what apimachinery makes of it.
+func TestWireTemplateFits(t *testing.T) {
+	long := strings.Repeat("long", 40) // its length has two bytes
+	for name, tt := range map[string]struct {
+		part   string
+		change func(c *carp.Carp)
+		fits   bool
+	}{
+		"nothing":               {"spec", func(*carp.Carp) {}, true},
+		"a string":              {"spec", func(c *carp.Carp) { c.Spec.Subdomain = "t" }, true},
+		"a longer string":       {"spec", func(c *carp.Carp) { c.Spec.Subdomain = long }, true},
+		"an empty string":       {"spec", func(c *carp.Carp) { c.Spec.Hostname = "" }, true},
+		"a truth value":         {"spec", func(c *carp.Carp) { c.Spec.HostPID = false }, true},
+		"a longer number":       {"spec", func(c *carp.Carp) { *c.Spec.TerminationGracePeriodSeconds = 1 << 40 }, true},
+		"a map":                 {"spec", func(c *carp.Carp) { c.Spec.NodeSelector["os"] = "windows" }, true},
+		"an entry more":         {"spec", func(c *carp.Carp) { c.Spec.NodeSelector["arch"] = long }, true},
+		"an element":            {"status", func(c *carp.Carp) { c.Status.Infos[1].B = long }, true},
+		"no entry":              {"spec", func(c *carp.Carp) { c.Spec.NodeSelector = nil }, false},
+		"an element more":       {"status", func(c *carp.Carp) { c.Status.Infos = append(c.Status.Infos, carp.CarpInfo{}) }, false},
+		"an element less":       {"status", func(c *carp.Carp) { c.Status.Infos = c.Status.Infos[:1] }, false},
+		"no pointer":            {"status", func(c *carp.Carp) { c.Status.StartTime = nil }, false},
+		"a time":                {"status", func(c *carp.Carp) { c.Status.StartTime = &metav1.Time{Time: c.CreationTimestamp.Add(1 << 40)} }, true},
+		"a string in a pointer": {"status", func(c *carp.Carp) { *c.Status.Infos[0].C = long }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newWireTemplater(t)
+			first := checkCarp(t, d, mustMarshal(t, largeCarp()))
+			was := first.DeepCopy()
+			ts := templatesFor(t, d, tt.part)
+			if len(ts.all) != 1 {
+				t.Fatalf("%d templates", len(ts.all))
+			}
+			c := largeCarp()
+			tt.change(c)
+			credit := ts.credit
+			checkCarp(t, d, mustMarshal(t, c))
+			if fitted := ts.credit > credit; fitted != tt.fits {
+				t.Errorf("it fits: %v", fitted)
+			}
+			// Often enough for blocks.
+			for range blocksFrom {
+				checkCarp(t, d, mustMarshal(t, largeCarp()))
+			}
+			checkCarp(t, d, mustMarshal(t, c))
+			if diff := cmp.Diff(was, first); diff != "" {
+				t.Errorf("the first object has changed (-was +is):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Messages with lengths that do not fit, and fields in another order, are what apimachinery makes of
+// them.
+func TestWireTemplateLengths(t *testing.T) {
+	d := newWireTemplater(t)
+	whole := mustMarshal(t, largeCarp())
+	checkCarp(t, d, whole)
+	for i := range whole {
+		for _, by := range []byte{1, 2, 0x7f, 0xff} {
+			data := slices.Clone(whole)
+			data[i] += by
+			checkCarp(t, d, data)
+		}
+		if i%3 == 0 {
+			checkCarp(t, d, whole[:i])
+		}
+	}
+	if ts := templatesFor(t, d, "spec"); len(ts.all) == 0 {
+		t.Error("no template is left")
+	}
+}
+
+// Objects that were made by one template share no memory, before it has blocks and after that.
+func TestWireTemplateSharesNothing(t *testing.T) {
+	d := newWireTemplater(t)
+	data := mustMarshal(t, largeCarp())
+	owner := map[uintptr]int{}
+	var all []*carp.Carp // no memory is used again
+	for i := range 2 * blocksFrom {
+		c := checkCarp(t, d, data)
+		all = append(all, c)
+		mine := map[uintptr]bool{}
+		memoryOf(reflect.ValueOf(c), mine)
+		for at := range mine {
+			if other, ok := owner[at]; ok {
+				t.Fatalf("objects %d and %d share memory", other, i)
+			}
+			owner[at] = i
+		}
+		if n := cap(c.Status.Infos); n != 2 {
+			t.Errorf("capacity %d of 2", n)
+		}
+		// Nobody sees what the owner of an object does with it.
+		c.Status.Infos[0].B, *c.Status.Infos[0].C, c.Spec.NodeSelector["os"] = "mine", "mine", "mine"
+		*c.OwnerReferences[0].Controller = false
+	}
+	runtime.KeepAlive(all)
+	if ts := templatesFor(t, d, "status"); ts.credit == 0 || ts.all[0].blocks == nil {
+		t.Error("they were not made by a template with blocks")
+	}
+}
+
+// A field that comes twice, an unknown one and a wrong one make no template.
+func TestNoWireTemplate(t *testing.T) {
+	field := func(num, typ int, value ...byte) []byte {
+		return append(binary.AppendUvarint(nil, uint64(num)<<3|uint64(typ)), value...)
+	}
+	part := func(extra []byte) []byte {
+		spec := append(mustMarshal(t, &largeCarp().Spec), extra...)
+		return append(binary.AppendUvarint([]byte{2<<3 | wireBytes}, uint64(len(spec))), spec...)
+	}
+	for name, extra := range map[string][]byte{
+		"nothing":            nil,
+		"a string twice":     field(10, wireBytes, 1, 'x'),
+		"a number twice":     field(12, wireVarint, 0),
+		"a pointer twice":    field(4, wireVarint, 9),
+		"an unknown field":   field(99, wireVarint, 1),
+		"a high number":      field(1<<20, wireVarint, 1),
+		"another wire type":  field(8, wireVarint, 1),
+		"the end of a group": field(8, wireEnd),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newWireTemplater(t)
+			meta := mustMarshal(t, &metav1.ObjectMeta{Name: "a"})
+			for range 3 {
+				checkCarp(t, d, append(field(1, wireBytes, append([]byte{byte(len(meta))}, meta...)...), part(extra)...))
+			}
+			if ts := templatesFor(t, d, "spec"); (len(ts.all) != 0) != (extra == nil) {
+				t.Errorf("%d templates", len(ts.all))
+			}
+		})
+	}
+}
+
+// A sequence of messages that have much in common is decoded as apimachinery decodes each, whatever
+// their fields are.
+func TestWireTemplateModel(t *testing.T) {
+	d := newWireTemplater(t)
+	rapid.Check(t, func(t *rapid.T) {
+		forgetTemplates(d)
+		c := largeCarp()
+		type shown struct{ is, was *carp.Carp }
+		var all []shown
+		for range rapid.IntRange(2, 20).Draw(t, "objects") {
+			if rapid.IntRange(0, 2).Draw(t, "changes") == 0 {
+				changeCarp(t, c)
+			}
+			c.Name = fmt.Sprint("name-", rapid.IntRange(0, 200).Draw(t, "name"))
+			c.Spec.NodeName = strings.Repeat("n", rapid.SampledFrom([]int{0, 1, 5, 127, 128, 300}).Draw(t, "length"))
+			c.Status.Phase = carp.CarpPhase(rapid.SampledFrom([]string{"", "Running", "Failed"}).Draw(t, "phase"))
+			data := mustMarshal(panics{}, c)
+			switch rapid.IntRange(0, 5).Draw(t, "bytes") {
+			case 0:
+				data[rapid.IntRange(0, len(data)-1).Draw(t, "at")] ^= rapid.Byte().Draw(t, "with")
+			case 1:
+				data = data[:rapid.IntRange(0, len(data)).Draw(t, "end")]
+			case 2:
+				data = append(data, mustMarshal(panics{}, largeCarp())...)
+			}
+			if got := checkCarp(t, d, data); got != nil {
+				all = append(all, shown{got, got.DeepCopy()})
+			}
+		}
+		for i, s := range all {
+			if diff := cmp.Diff(s.was, s.is); diff != "" {
+				t.Fatalf("object %d has changed (-was +is):\n%s", i, diff)
+			}
+		}
+	})
+}

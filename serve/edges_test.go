@@ -1,0 +1,211 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+// Bytes that are no object are refused, and what is taken from others is as encoding/json has it.
+func TestObjectBytes(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"metadata":{"name":"a","namespace":"é"}}`:           "é/a",
+		"{\"metadata\":{\"name\":\"a\xff\"}}":                 "a\ufffd",
+		`{"metadata":{"name":"\u0061\n"}}`:                    "a\n",
+		` { "metadata" : { "labels" : {} , "name" : "b" } } `: "b",
+		"{\"metadata\":{\"name\":\"a\x01\"}}":                 "error",
+		`{"metadata":null}`:                                   "error",
+		`{"metadata":{"name":"a"}`:                            "a", // the decoder of the list has found its end
+		`{"metadata":{"name":null}}`:                          "",
+		`[]`:                                                  "error",
+		``:                                                    "error",
+		`{"metadata":{"name":"a" "b"}}`:                       "error",
+	} {
+		var o serve.Object
+		got := ""
+		if err := o.UnmarshalJSON([]byte(data)); err != nil {
+			got = "error"
+		} else if got = o.Name; o.Namespace != "" {
+			got = o.Namespace + "/" + o.Name
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", data, got, want)
+		}
+	}
+	data := []byte(`{"metadata":{"name":"a","labels":{"b":"c"}}}`)
+	var o serve.Object
+	if err := o.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	clear(data) // its owner may use it again
+	if got, _ := o.Bytes(); string(got) != `{"metadata":{"name":"a","labels":{"b":"c"}}}` || o.Name != "a" || o.Labels["b"] != "c" {
+		t.Errorf("%s %+v", got, o)
+	}
+	for _, data := range []string{"\x10", "\x0a", "\x0a\x05a", "\x0b", "\x0f", "\x09\x01", "\x0d\x01", "\xff", "\x12\xff", "\x0a\x02\x0a\x05"} {
+		if err := new(serve.Object).Unmarshal([]byte(data)); err == nil {
+			t.Errorf("%q is a message", data)
+		}
+	}
+}
+
+// A field of an Object is what a field selector compares.
+func TestFieldOfAnObject(t *testing.T) {
+	var o serve.Object
+	if err := o.UnmarshalJSON([]byte(`{"metadata":{"name":"a"},"s":"x","e":"\u0041","n":5,"t":true,"z":null,"l":[1, 2],"o":{"p":{"q":"deep"},"z":null},"":"empty"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"s": "x", "e": "A", "n": "5", "t": "true", "z": "", "l": "[1, 2]", "o.p.q": "deep", "o.z": "", "o.z.q": "", "o.p": `{"q":"deep"}`,
+		"none": "", "o.none": "", "s.x": "", "n.x": "", "o.p.q.r": "", "metadata.name": "a", "": "empty", "q": "",
+	} {
+		if got := serve.Field(path)(&o); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// A collection has a name, a kind and a version that no other one of the Handler has.
+func TestServeRefuses(t *testing.T) {
+	type unnamed = *struct{ lw.Meta }
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		ctx := b.ctx
+		b.memory(lw.NewMemory[*Widget](), widgets)
+		for what, err := range map[string]error{
+			"a Kind":  serve.ServeMemory(ctx, b.h, lw.NewMemory[unnamed](), serve.Resource[unnamed]{Name: "things"}),
+			"Kind":    serve.Serve(ctx, b.h, lw.NewInformer[*serve.Object](serve.Raw("http://none", nil), nil), serve.Resource[*serve.Object]{Name: "things"}),
+			"Widget":  serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Group: "example.io", Name: "gadgets"}),
+			"widgets": serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Group: "example.io", Name: "widgets", Kind: "Gadget"}),
+			"Name":    serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Name: "a/b"}),
+		} {
+			if err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), what) {
+				t.Errorf("%v, want one of %s", err, what)
+			}
+		}
+		for _, r := range []serve.Resource[*Widget]{{Group: "example.io", Name: "widgets", Version: "v2"}, {Group: "other.io", Name: "widgets"}, {Name: "widgets"}} {
+			b.memory(lw.NewMemory(newWidget(name("of."+r.Group), 1)), r)
+		}
+		if code, body := b.do("GET", "/apis/other.io/v1/widgets", ""); code != http.StatusOK || !strings.Contains(body, `"name":"of.other.io"`) {
+			t.Errorf("%d %s", code, body)
+		}
+		for path, want := range map[string]int{
+			"/openapi/v3/": 200, "/openapi/v3/api/v1/": 200, "/apis/example.io/v1/widgets//x": 404, "/apis/example.io/v1//widgets": 404,
+			"/apis/example.io/v3/widgets": 404, "/apis/example.io/widgets": 404, "/api/v1/widgets/": 200,
+		} {
+			if code, body := b.do("GET", path, ""); code != want {
+				t.Errorf("%s: %d, want %d: %s", path, code, want, body)
+			}
+		}
+	})
+}
+
+// WaitForSync waits for what is served when it is called, also if some of that ends meanwhile.
+func TestWaitForSyncOfMany(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		src := lw.NewMemory(newWidget(name("a"), 1))
+		src.Fail(errors.New("away"))
+		b.relay(src, widgets)
+		ctx, cancel := context.WithCancel(b.ctx)
+		for i, name := range []string{"bs", "cs"} {
+			run := b.ctx
+			if i == 0 {
+				run = ctx
+			}
+			go func() {
+				_ = serve.ServeMemory(run, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Name: name, Kind: name})
+			}()
+			synctest.Wait()
+		}
+		synced := make(chan error, 1)
+		go func() { synced <- b.h.WaitForSync(b.ctx) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if len(synced) > 0 {
+			t.Fatalf("WaitForSync has returned %v", <-synced)
+		}
+		src.Fail(nil)
+		if err := <-synced; err != nil {
+			t.Errorf("WaitForSync: %v", err)
+		}
+	})
+}
+
+// An object with another UID is another object: clients are told of the end of the old one.
+func TestAnotherUID(t *testing.T) {
+	for _, tt := range []struct {
+		was, is types.UID
+		want    []string
+	}{
+		{"u", "u", []string{"MODIFIED a 7"}},
+		{"u", "v", []string{"DELETED a 7", "ADDED a 7"}},
+	} {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			first, second := at("a", "5", 1), at("a", "7", 2)
+			first.UID, second.UID = tt.was, tt.is
+			s := &scripted{"6", []*Widget{first}, make(chan lw.WatchEvent[*Widget])}
+			b.scripted(s, widgets)
+			w := b.watch("resourceVersion=6")
+			s.events <- lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: "7", Object: second}
+			got := w.take()
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%q becomes %q (-want +got):\n%s", tt.was, tt.is, diff)
+			}
+		})
+	}
+}
+
+// A failure of the program's own functions is reported once for all watches that wanted the event, and
+// says what it is of.
+func TestFailuresAreReported(t *testing.T) {
+	var reported []string
+	r := widgets
+	r.Encode = func(w *Widget) ([]byte, error) { return nil, errors.New("no encoding") }
+	inBubble(t, serve.Options{OnError: func(err error) { reported = append(reported, err.Error()) }}, func(b *bubble) {
+		m := lw.NewMemory[*Widget]()
+		b.memory(m, r)
+		one, two := b.watch("resourceVersion=1"), b.watch("resourceVersion=1")
+		put(t, m.Create, "a", 1)
+		one.want(t, "ERROR 500", "END")
+		two.want(t, "ERROR 500", "END")
+		if len(reported) != 1 || !strings.Contains(reported[0], "widgets") || !strings.Contains(reported[0], "n/a") || !strings.Contains(reported[0], "no encoding") {
+			t.Errorf("reported: %q", reported)
+		}
+	})
+}
+
+// The error of an encoding is the program's own, also where the versions are made here.
+func TestEncodeOfDerivedFails(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		inf := lw.NewInformer(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+		go func() { _ = inf.Run(b.ctx) }()
+		g := lw.NewGraph(&lw.GraphOptions{Logger: slog.New(slog.DiscardHandler)})
+		derived := lw.Derive(g, inf, func(w *Widget) *Widget { return newWidget(lw.KeyOf(w), w.Size) })
+		go func() { _ = g.Run(b.ctx) }()
+		r := widgets
+		r.Encode = func(w *Widget) ([]byte, error) {
+			if w.Size == 1 {
+				return []byte(`{`), errors.New("no encoding")
+			}
+			return json.Marshal(w)
+		}
+		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, derived, r) })
+		if code, body := b.do("GET", oneWidget, ""); code != http.StatusInternalServerError || !strings.Contains(body, "no encoding") {
+			t.Errorf("%d %s", code, body)
+		}
+		if code, body := b.do("GET", strings.TrimSuffix(oneWidget, "a")+"b", ""); code != http.StatusOK || !strings.Contains(body, `"size":2`) {
+			t.Errorf("%d %s", code, body)
+		}
+	})
+}

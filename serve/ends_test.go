@@ -1,0 +1,278 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+const many = 800
+
+// large returns so many objects that no connection takes all of them unread.
+func large() []*Widget {
+	var all []*Widget
+	for n := range many {
+		w := newWidget(name(fmt.Sprint(n)), n)
+		w.Labels["long"] = strings.Repeat("x", 50<<10)
+		all = append(all, w)
+	}
+	return all
+}
+
+// No client that does not read holds up the end of a Handler, nor that of Serve: not with the state
+// before the first event, and not with events.
+func TestEndsWithoutItsClients(t *testing.T) {
+	for _, tr := range transports {
+		for _, query := range []string{"resourceVersion=0", "resourceVersion=1", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"} {
+			t.Run(tr.name+"/"+query, func(t *testing.T) {
+				t.Parallel()
+				m := lw.NewMemory[*Widget]()
+				if query != "resourceVersion=1" {
+					m = lw.NewMemory(large()...)
+				}
+				h := serve.New(&serve.Options{
+					Authorize: serve.AllowAll, Limits: serve.Limits{WriteTimeout: time.Hour}, Logger: slog.New(slog.DiscardHandler),
+				})
+				ended := make(chan error, 1)
+				go func() { ended <- serve.ServeMemory(t.Context(), h, m, widgets) }()
+				for len(h.Status()) == 0 || !h.Status()[0].Synced {
+					time.Sleep(time.Millisecond)
+				}
+				srv := tr.start(h)
+				resp, err := srv.Client().Get(srv.URL + path + "?watch=1&" + query)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if query == "resourceVersion=1" {
+					for _, w := range large() {
+						if _, err := m.Create(w); err != nil {
+							t.Fatal(err)
+						}
+					}
+					for h.Status()[0].Objects != many {
+						time.Sleep(time.Millisecond)
+					}
+				}
+				if err := h.Close(); err != nil { // it takes until then
+					t.Error(err)
+				}
+				if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
+				if n, err := io.Copy(io.Discard, resp.Body); err == nil {
+					t.Errorf("the watch has ended cleanly after %d bytes", n)
+				}
+				_ = resp.Body.Close()
+				srv.Close()
+			})
+		}
+	}
+}
+
+// A slow client is a body that is read in small pieces.
+func readSlowly(body io.Reader) (n int, err error) {
+	for buf := make([]byte, 1<<10); err == nil; time.Sleep(10 * time.Millisecond) {
+		var read int
+		read, err = body.Read(buf)
+		n += read
+	}
+	return n, err
+}
+
+// A client that reads slowly is told of the end of its watch when its time is over, also if it has not
+// come to the end of the state, and cut off when the Handler or Serve end before that.
+func TestSlowClientEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name, query string
+		end         func(h *serve.Handler, cancel func())
+		least, most time.Duration
+	}{
+		{"in time", "&timeoutSeconds=5", nil, 5 * time.Second, 6 * time.Second},
+		{"Close", "", func(h *serve.Handler, _ func()) { _ = h.Close() }, 10 * time.Second, 13500 * time.Millisecond},
+		{"Serve", "", func(_ *serve.Handler, cancel func()) { cancel() }, 10 * time.Second, 11500 * time.Millisecond},
+	} {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			m := lw.NewMemory(large()...)
+			ctx, cancel := context.WithCancel(b.ctx)
+			ended := make(chan time.Time, 1)
+			b.serve(func(context.Context) error {
+				err := serve.ServeMemory(ctx, b.h, m, widgets)
+				ended <- time.Now()
+				return err
+			})
+			began := time.Now()
+			resp, err := b.client.Get("http://server" + path + "?watch=1&resourceVersion=0" + tt.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.end != nil {
+				time.AfterFunc(10*time.Second, func() { tt.end(b.h, cancel) })
+			}
+			n, err := readSlowly(resp.Body)
+			if took := time.Since(began); n == 0 || took < tt.least || took > tt.most || (err == io.EOF) != (tt.end == nil) && tt.name == "in time" {
+				t.Errorf("%s: it has ended after %v and %d bytes with %v", tt.name, took, n, err)
+			}
+			if tt.end != nil {
+				if took := (<-ended).Sub(began); took < tt.least || took > tt.most {
+					t.Errorf("%s: Serve has returned after %v", tt.name, took)
+				}
+			}
+			cancel()
+			_ = resp.Body.Close()
+		})
+	}
+}
+
+// A stuck is a ResponseWriter without deadlines whose client takes nothing.
+type stuck struct {
+	*httptest.ResponseRecorder
+	release chan struct{}
+}
+
+func (s stuck) Write([]byte) (int, error) { <-s.release; return 0, io.ErrClosedPipe }
+
+// Close does not wait for ever for a connection that it cannot cut off: the program closes it after
+// Close. A watch that waits for its beginning is refused.
+func TestCloseReturns(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+		waits := make(chan string, 1)
+		go func() {
+			code, body := b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
+			waits <- fmt.Sprint(code, body)
+		}()
+		synctest.Wait()
+		w := stuck{httptest.NewRecorder(), make(chan struct{})}
+		ended := make(chan any, 1)
+		go func() {
+			defer func() { ended <- recover() }()
+			b.h.ServeHTTP(w, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
+		}()
+		synctest.Wait()
+		began := time.Now()
+		if err := b.h.Close(); err == nil || time.Since(began) != 7*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if answer := <-waits; !strings.HasPrefix(answer, "429") {
+			t.Errorf("a watch that waited: %s", answer)
+		}
+		close(w.release)
+		if v := <-ended; v != http.ErrAbortHandler {
+			t.Errorf("the watch has ended with %v", v)
+		}
+	})
+	inBubble(t, serve.Options{}, func(b *bubble) { // a wait alone is over at once
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+		answered := make(chan int, 1)
+		go func() {
+			code, _ := b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
+			answered <- code
+		}()
+		synctest.Wait()
+		began := time.Now()
+		if err := b.h.Close(); err != nil || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if code := <-answered; code != http.StatusTooManyRequests {
+			t.Errorf("the watch: %d", code)
+		}
+	})
+}
+
+// A client that has said that it sends nothing more is gone. It gets no answer to what it waited for,
+// and above all none that calls its going an error of the server.
+func TestGoneWhileItWaits(t *testing.T) {
+	asking := make(chan struct{}, 1)
+	opts := serve.Options{Authorize: func(r *http.Request, a serve.Attributes) error {
+		if a.Name == "asks" {
+			asking <- struct{}{}
+			<-r.Context().Done()
+			return errors.Join(apierrors.NewServiceUnavailable("the request has ended"), r.Context().Err())
+		}
+		asking <- struct{}{}
+		return nil
+	}}
+	for _, tr := range transports[:2] {
+		run := start(t, tr, opts, func(ctx context.Context, h *serve.Handler) error {
+			return serve.ServeMemory(ctx, h, lw.NewMemory(large()...), widgets)
+		})
+		for _, target := range []string{
+			path + "?resourceVersion=999", path + "?limit=1&resourceVersion=999&resourceVersionMatch=Exact",
+			path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999",
+			"/apis/example.io/v1/namespaces/n/widgets/1?resourceVersion=999", "/apis/example.io/v1/namespaces/n/widgets/asks",
+		} {
+			c := dialServer(t, run.srv)
+			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: example.com\r\n\r\n", target); err != nil {
+				t.Fatal(err)
+			}
+			<-asking
+			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if answer, err := io.ReadAll(c); len(answer) > 0 || err != nil {
+				t.Errorf("%s, %s: %v %.300q", tr.name, target, err, answer)
+			}
+			_ = c.Close()
+		}
+		// In the middle of the state, nothing is said of an error either.
+		c := dial(t, run.srv, "resourceVersion=0")
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		<-asking
+		answer, _ := io.ReadAll(c)
+		if text := string(answer); strings.Contains(text, `"ERROR"`) || strings.Contains(text, "canceled") {
+			t.Errorf("%s: %.300q", tr.name, text[strings.LastIndex(text, "{"):])
+		}
+		_ = c.Close()
+		run.stop()
+	}
+}
+
+// A deadline that a middleware gives a request is a timeout.
+func TestDeadlineOfARequest(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		b.memory(lw.NewMemory[*Widget](), widgets)
+		ctx, cancel := context.WithTimeout(b.ctx, time.Second)
+		defer cancel()
+		w := httptest.NewRecorder()
+		b.h.ServeHTTP(w, httptest.NewRequest("GET", path+"?resourceVersion=99", nil).WithContext(ctx))
+		if w.Code != http.StatusGatewayTimeout || !strings.Contains(w.Body.String(), `"Timeout"`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// Durations without an end are long.
+func TestEndlessDurations(t *testing.T) {
+	forever := time.Duration(math.MaxInt64)
+	inBubble(t, serve.Options{BookmarkEvery: forever, Limits: serve.Limits{WatchTimeout: forever, WriteTimeout: forever}}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, widgets)
+		w := b.watch("resourceVersion=0&allowWatchBookmarks=true")
+		short := b.watch("resourceVersion=2&timeoutSeconds=9223372036854775807")
+		time.Sleep(23 * time.Hour)
+		put(t, m.Update, "a", 2)
+		w.want(t, "ADDED a 2", "MODIFIED a 3")
+		short.want(t, "MODIFIED a 3")
+		time.Sleep(2 * time.Hour) // timeoutSeconds is a day at most
+		short.want(t, "END")
+		w.want(t)
+		w.cancel()
+	})
+}

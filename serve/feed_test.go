@@ -1,0 +1,258 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/order"
+)
+
+// A listing is a source that lists objects at a version, and has no changes.
+type listing struct {
+	version string
+	objects []*plain
+}
+
+func (l listing) List(_ context.Context, _ metav1.ListOptions, yield func(*plain, error) error) (metav1.ListMeta, error) {
+	for _, o := range l.objects {
+		if err := yield(o, nil); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	return metav1.ListMeta{ResourceVersion: l.version}, nil
+}
+
+func (l listing) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*plain]) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// snapshot returns what a collection begins with that has objects at a version.
+func snapshot(t *testing.T, version string, objects ...*plain) (snap *lw.Snapshot[*plain]) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		inf := lw.NewInformer[*plain](listing{version, objects}, &lw.Options{List: lw.ListWhole, Logger: slog.New(slog.DiscardHandler)})
+		go func() { _ = inf.Run(ctx) }()
+		if err := inf.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		snap = inf.Store().Snapshot()
+		cancel()
+	})
+	return snap
+}
+
+func object(version string) *plain {
+	return &plain{Meta: lw.Meta{Name: "a", UID: "u", ResourceVersion: version}}
+}
+
+func newFeed(t *testing.T) (*feed[*plain], *history) {
+	h := newHistory(HistoryLimits{})
+	return &feed[*plain]{
+		resource: &resource{name: "things"}, history: h, rawProto: new(atomic.Bool), fail: func(err error) { t.Error(err) },
+	}, h
+}
+
+// An object of which the collection has told before it told that all before it was passed on has a
+// version when the collection begins anew with it, and keeps the one that it has.
+func TestFeedStampsWhatBegins(t *testing.T) {
+	f, h := newFeed(t)
+	h.own = newStamps(1)
+	snap := snapshot(t, "5", object("1"))
+	o, _ := snap.Get(lw.Key{Name: "a"})
+	f.Begin(snapshot(t, "4"), false)
+	f.Change(lw.Delta[*plain]{Type: lw.Added, New: o})
+	versions := map[uint64]bool{}
+	for range 2 {
+		f.Begin(snap, false)
+		i, ok := h.current(lw.Key{Name: "a"})
+		if !ok || i.version == 0 || i.version > h.here || i.obj != any(o) {
+			t.Fatalf("the object is %+v, at %d", i, h.here)
+		}
+		versions[i.version] = true
+	}
+	if len(versions) != 1 {
+		t.Errorf("the object has the versions %v", versions)
+	}
+}
+
+// Of several beginnings before the history can begin, none is forgotten that has broken with the
+// versions of before.
+func TestFeedRemembersABreak(t *testing.T) {
+	f, h := newFeed(t)
+	f.Begin(snapshot(t, "5"), false)
+	at, err := h.open(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Begin(snapshot(t, "6", object("9")), true)
+	if h.synced() {
+		t.Error("it has begun before its object")
+	}
+	f.Begin(snapshot(t, "10", object("9")), false)
+	if _, err := h.read(at, nil); !h.synced() || !apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+		t.Errorf("a watch of before: %v", err)
+	}
+	// The next one breaks with nothing.
+	if at, err = h.open(10); err != nil {
+		t.Fatal(err)
+	}
+	f.Begin(snapshot(t, "12", object("12")), false)
+	if r, err := h.read(at, nil); err != nil || !r.stale {
+		t.Errorf("a watch of before: %v", err)
+	}
+}
+
+// What nobody has seen is before the beginning, not behind it.
+func TestFeedForgetsWhatIsUnseen(t *testing.T) {
+	f, h := newFeed(t)
+	f.Begin(snapshot(t, "5"), false)
+	f.Unseen()
+	f.Begin(snapshot(t, "7"), false)
+	f.Progress("9")
+	for v := uint64(7); v <= 9; v++ {
+		if _, err := h.open(v); err != nil {
+			t.Errorf("a watch from %d: %v", v, err)
+		}
+	}
+	f.Unseen()
+	f.Progress("11")
+	if _, err := h.open(10); !apierrors.IsResourceExpired(err) {
+		t.Errorf("a watch from what nobody has seen: %v", err)
+	}
+}
+
+// An object that takes the place of another one is told of by two events, and what the other one keeps
+// counts once.
+func TestFeedTellsOfTwoObjects(t *testing.T) {
+	f, h := newFeed(t)
+	old, now := object("4"), object("6")
+	old.Parts, now.UID = []*string{new(strings.Repeat("x", 1000))}, "v"
+	f.Begin(snapshot(t, "5", old), false)
+	f.Change(lw.Delta[*plain]{Type: lw.Updated, New: now, ResourceVersion: "6"})
+	f.Progress("6")
+	if len(h.events) != 2 || h.bytes < 1000 || h.bytes > 1500 || h.events[0].new != nil || h.events[1].old != nil {
+		t.Errorf("%d events of %d bytes", len(h.events), h.bytes)
+	}
+}
+
+// A page knows in which era its state was: after a new beginning the same version is another one.
+func TestPageOfAnEra(t *testing.T) {
+	s := newServed(New(nil), &resource{name: "things"}, HistoryLimits{})
+	f, err := s.newFilter("", metav1.ListOptions{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &request{served: s}
+	for era := 1; era < 4; era++ {
+		s.begin(order.List[*item]{}, 5, true)
+		if p, err := q.page(f, moment{}); err != nil || p.era != era || !p.whole {
+			t.Errorf("in era %d: %+v, %v", era, p, err)
+		}
+	}
+}
+
+// Nothing is answered from a history that is suspended, whatever version it has reached before.
+func TestSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServed(New(nil), &resource{name: "things"}, HistoryLimits{})
+		s.begin(order.List[*item]{}, 10, false)
+		if err := s.waitFor(t.Context(), 5, time.Second); err != nil {
+			t.Error(err)
+		}
+		s.suspend()
+		if err := s.waitFor(t.Context(), 5, time.Second); !apierrors.IsTimeout(err) {
+			t.Errorf("a wait: %v", err)
+		}
+		if _, _, err := s.stateAt(moment{}); !apierrors.IsTooManyRequests(err) {
+			t.Errorf("what is here: %v", err)
+		}
+		s.begin(order.List[*item]{}, 11, false)
+		if _, version, err := s.stateAt(moment{}); err != nil || version != 11 {
+			t.Errorf("what is here: %d, %v", version, err)
+		}
+	})
+}
+
+// Who waits for the beginning of a history is told of its end.
+func TestNoBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory(HistoryLimits{})
+		ended := make(chan error, 1)
+		go func() { ended <- h.waitForBegin(t.Context()) }()
+		synctest.Wait()
+		h.close(0)
+		if err := <-ended; err == nil {
+			t.Error("it has begun")
+		}
+	})
+}
+
+// A collection that has forgotten more than what is here makes the present state no older: whoever is
+// there goes on.
+func TestFloorAhead(t *testing.T) {
+	h := newHistory(HistoryLimits{})
+	floor := uint64(20)
+	h.floor = func() uint64 { return floor }
+	h.begin(order.List[*item]{}, 8, false)
+	h.commit(nil, 10)
+	if _, err := h.at(10); err != nil {
+		t.Error(err)
+	}
+	p, err := h.open(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := h.read(p, nil); err != nil || r.wait == nil {
+		t.Errorf("a watch of what is here: %v", err)
+	}
+	if _, err := h.open(9); !apierrors.IsResourceExpired(err) {
+		t.Errorf("a watch of before: %v", err)
+	}
+}
+
+// A frame that is made of an event that the history has no more counts for nothing.
+func TestLateFrame(t *testing.T) {
+	h := newHistory(HistoryLimits{})
+	h.begin(order.List[*item]{}, 1, false)
+	e := &event{version: 2, new: &item{path: "a", version: 2}}
+	h.commit([]*event{e}, 2)
+	h.begin(order.List[*item]{}, 3, false)
+	h.grew(e, 100)
+	if diff := cmp.Diff(int64(0), h.bytes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An object has its own version in an event, and a deletion that of the event.
+func TestVersionInFrames(t *testing.T) {
+	s, _, _ := testWatcher(t, time.Hour)
+	i := testItem("n/a", 5)
+	i.obj = &Object{data: []byte(`{"metadata":{"resourceVersion":"5"}}`)}
+	for typ, want := range map[watch.EventType]string{
+		watch.Added:    `{"type":"ADDED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}`,
+		watch.Modified: `{"type":"MODIFIED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}`,
+		watch.Deleted:  `{"type":"DELETED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"9"}}}`,
+	} {
+		f, err := s.frameOf(&event{version: 9, old: i, new: i}, typ, format{codec: s.codecs[0]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want+"\n", string(f.event())); diff != "" {
+			t.Errorf("%s: %s", typ, diff)
+		}
+	}
+}

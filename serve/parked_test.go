@@ -1,0 +1,198 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+// A watchedListener accepts connections that tell what is done to them.
+type watchedListener struct {
+	net.Listener
+	freed chan struct{} // gets a token for each connection that nothing refers to any more
+
+	mu    sync.Mutex // guards conns
+	conns []*deadlines
+}
+
+// The deadlines of a connection outlive it.
+type deadlines struct {
+	mu    sync.Mutex
+	write time.Time // the last one
+	sets  int
+}
+
+func (d *deadlines) get() (write time.Time, sets int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.write, d.sets
+}
+
+type watchedConn struct {
+	*net.TCPConn
+	deadlines *deadlines
+}
+
+func (c *watchedConn) SetWriteDeadline(t time.Time) error {
+	c.deadlines.mu.Lock()
+	c.deadlines.write = t
+	c.deadlines.sets++
+	c.deadlines.mu.Unlock()
+	return c.TCPConn.SetWriteDeadline(t)
+}
+
+func (l *watchedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	w := &watchedConn{c.(*net.TCPConn), &deadlines{}}
+	runtime.AddCleanup(w, func(freed chan struct{}) { freed <- struct{}{} }, l.freed)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, w.deadlines)
+	return w, nil
+}
+
+// startWatched runs a server whose connections tell what is done to them.
+func startWatched(t *testing.T, secure bool, opts serve.Options) (*lw.Memory[*Widget], *serve.Handler, running, *watchedListener) {
+	l := &watchedListener{freed: make(chan struct{}, 100)}
+	m := lw.NewMemory[*Widget]()
+	var h *serve.Handler
+	run := start(t, transport{"", func(h http.Handler) *httptest.Server {
+		srv := unstarted(h, func(under net.Listener) net.Listener { l.Listener = under; return serve.Listener(l) })
+		if secure {
+			srv.StartTLS()
+		} else {
+			srv.Start()
+		}
+		return srv
+	}}, opts, func(ctx context.Context, handler *serve.Handler) error {
+		h = handler
+		return serve.ServeMemory(ctx, h, m, widgets)
+	})
+	return m, h, run, l
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, met func() bool) {
+	t.Helper()
+	for late := time.Now().Add(patience); !met(); runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatalf("not in %v: %s", patience, what)
+		}
+	}
+}
+
+// answerOf reads the head of the answer to a watch.
+func answerOf(t *testing.T, c net.Conn) *bufio.Reader {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(err, resp)
+	}
+	return bufio.NewReader(resp.Body)
+}
+
+func line(t *testing.T, r *bufio.Reader, want string) {
+	t.Helper()
+	if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+		t.Fatalf("%q, %v, want %s", line, err, want)
+	}
+}
+
+// A watch that has nothing to write has no deadline, which would cut it off at its next event; and of a
+// client that has gone nothing is left, though nothing changes.
+func TestQuietWatches(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
+			m, h, run, l := startWatched(t, secure, serve.Options{})
+			defer run.stop()
+			conns := make([]net.Conn, 4)
+			bodies := make([]*bufio.Reader, len(conns))
+			quiet := func() bool {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				for _, d := range l.conns {
+					if write, sets := d.get(); !write.IsZero() || sets == 0 {
+						return false
+					}
+				}
+				return len(l.conns) == len(conns)
+			}
+			for i := range conns {
+				conns[i] = dial(t, run.srv, "resourceVersion=1")
+				bodies[i] = answerOf(t, conns[i])
+			}
+			until(t, "the watches have no deadline", quiet)
+			for n := range 2 {
+				put(t, m.Create, fmt.Sprint("w", n), n)
+				for _, body := range bodies {
+					line(t, body, `"ADDED"`)
+				}
+				until(t, "the watches have no deadline after an event", quiet)
+			}
+			for _, c := range conns {
+				_ = c.Close()
+			}
+			until(t, "no watch is counted", func() bool { return h.Status()[0].Watches == 0 })
+			for range conns {
+				for late, free := time.Now().Add(patience), false; !free; {
+					runtime.GC()
+					select {
+					case <-l.freed:
+						free = true
+					case <-time.After(time.Millisecond):
+						if time.Now().After(late) {
+							t.Fatal("a connection of a client that has gone is still referred to")
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// Of watches that one goroutine writes to, each has its own time: bookmarks and the end of one do not
+// wait for those of another.
+func TestEachHasItsTime(t *testing.T) {
+	_, _, run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond, Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
+	defer run.stop()
+	open := func(query string) *bufio.Reader {
+		c := dial(t, run.srv, "resourceVersion=0&"+query)
+		t.Cleanup(func() { _ = c.Close() })
+		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		return answerOf(t, c)
+	}
+	for range runtime.GOMAXPROCS(0) { // one for each goroutine
+		open("timeoutSeconds=1000")
+	}
+	var bodies []*bufio.Reader
+	for range runtime.GOMAXPROCS(0) {
+		bodies = append(bodies, open("timeoutSeconds=1000&allowWatchBookmarks=1"), open(""))
+	}
+	for i, body := range bodies {
+		if i%2 == 0 {
+			line(t, body, `"BOOKMARK"`)
+			line(t, body, `"BOOKMARK"`)
+			continue
+		}
+		if text, err := body.ReadString('\n'); err != io.EOF || text != "" {
+			t.Errorf("the end of a watch whose time is over: %q, %v", text, err)
+		}
+	}
+}

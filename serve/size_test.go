@@ -1,0 +1,303 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/wire"
+)
+
+// A plain is an object that says nothing of its size.
+type plain struct {
+	lw.Meta
+	Parts []*string
+}
+
+// What is measured of an object is about what it holds, and what it holds twice counts once.
+func TestSizeOf(t *testing.T) {
+	const large = 10_000
+	text := strings.Repeat("x", large)
+	type node struct{ Left, Right *node }
+	cycle := &node{}
+	cycle.Left, cycle.Right = cycle, cycle
+	tree := &node{}
+	for range 50 { // a tree of 2^50 leaves, of which each part is there once
+		tree = &node{tree, tree}
+	}
+	shared := []any{text}
+	for range 50 {
+		shared = []any{shared, shared}
+	}
+	raw := &Object{}
+	if err := raw.UnmarshalJSON([]byte(`{"metadata":{"labels":{"a":"` + text + `"}},"b":"` + text + `"}`)); err != nil {
+		t.Fatal(err)
+	}
+	type embedded struct{ Text string }
+	for name, tt := range map[string]struct {
+		obj  any
+		want int // so many times large, and a little more
+	}{
+		"nothing":         {nil, 0},
+		"bytes, a label":  {raw, 3},
+		"protobuf":        {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: text}}, 1},
+		"untyped":         {&unstructured.Unstructured{Object: map[string]any{text: []any{text, map[string]any{"a": text, "n": int64(1), "f": true}}}}, 3},
+		"a string":        {&plain{Meta: lw.Meta{Name: text}}, 1},
+		"pointers":        {&plain{Parts: []*string{&text, nil, new(text + "y")}}, 2},
+		"one part twice":  {&plain{Parts: []*string{&text, &text}}, 1},
+		"a cycle":         {cycle, 0},
+		"a tree":          {tree, 0},
+		"a tree of lists": {shared, 1},
+		"numbers":         {&struct{ N []int64 }{make([]int64, large/8)}, 1},
+		"an array":        {&struct{ A [3]string }{[3]string{text, "", text}}, 2},
+		"a map":           {&struct{ M map[string]*node }{map[string]*node{text: nil}}, 1},
+		"values of a map": {&struct{ M map[int]*string }{map[int]*string{1: &text, 2: new(text + "y")}}, 2},
+		"embedded":        {&struct{ embedded }{embedded{text}}, 1},
+		"not exported":    {&struct{ a, b any }{text, text}, 0},
+		"not encoded": {&struct {
+			A *string `json:"-"`
+		}{&text}, 0},
+		"a time": {&metav1.Time{Time: time.Now()}, 0},
+	} {
+		got := sizeOf(tt.obj)
+		if low := int64(tt.want * large); got < low || got > low+5000 {
+			t.Errorf("%s: %d bytes, want %d and a little more", name, got, low)
+		}
+	}
+}
+
+// fill tells a history of versions of one object.
+func fill[T lw.Object](h *history, versions int, make func(version string) T) {
+	f := &feed[T]{resource: &resource{name: "things"}, history: h, rawProto: new(atomic.Bool)}
+	h.begin(order.List[*item]{}, 1, false)
+	typ := lw.Added
+	for v := 2; v < 2+versions; v++ {
+		version := strconv.Itoa(v)
+		f.Change(lw.Delta[T]{Type: typ, New: make(version), ResourceVersion: version})
+		f.Progress(version)
+		typ = lw.Updated
+	}
+}
+
+// A history that nobody watches holds no more than it may, of whatever the objects are.
+func TestHistoryWithoutWatchers(t *testing.T) {
+	const limit, size, versions = 1 << 20, 100 << 10, 50
+	text := func() string { return strings.Repeat("x", size) }
+	for name, fill := range map[string]func(h *history){
+		"bytes": func(h *history) {
+			fill(h, versions, func(version string) *Object {
+				o := &Object{}
+				if err := o.UnmarshalJSON(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":%q},"data":%q}`, version, text())); err != nil {
+					t.Fatal(err)
+				}
+				return o
+			})
+		},
+		"protobuf": func(h *history) {
+			fill(h, versions, func(version string) *metav1.PartialObjectMetadata {
+				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version, Annotations: map[string]string{"a": text()}}}
+			})
+		},
+		"a struct": func(h *history) {
+			fill(h, versions, func(version string) *plain {
+				return &plain{lw.Meta{Name: "a", ResourceVersion: version}, []*string{new(text())}}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory(HistoryLimits{Bytes: limit})
+			before := heap()
+			fill(h)
+			if n := len(h.events); n < limit/size-2 || n > limit/size {
+				t.Errorf("%d events of %d bytes", n, size)
+			}
+			if h.bytes > limit || h.bytes < limit-2*size {
+				t.Errorf("%d bytes, the limit is %d", h.bytes, limit)
+			}
+			if grown := heap() - before; grown > 2*limit {
+				t.Errorf("the history has %d bytes, the limit is %d", grown, limit)
+			}
+			runtime.KeepAlive(h)
+		})
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// What the history counts is what its events, and the items that they have ended, have of encodings,
+// whenever these were made; what is dropped counts no more.
+func TestHistoryCountsEncodings(t *testing.T) {
+	s := newServed(New(nil), &resource{name: "things", kind: "Thing"}, HistoryLimits{})
+	raw := func(version uint64) *item {
+		o := &Object{}
+		if err := o.UnmarshalJSON(fmt.Appendf(nil, `{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"%d"}}`, version)); err != nil {
+			t.Fatal(err)
+		}
+		return &item{path: "a", version: version, obj: o}
+	}
+	body := func(i *item, f wire.Format) int64 {
+		data, err := s.body(i, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(len(data))
+	}
+	want := func(bytes int64) {
+		t.Helper()
+		if diff := cmp.Diff(bytes, s.bytes); diff != "" {
+			t.Error(diff)
+		}
+	}
+	partial, cbor := wire.Format{Shape: wire.Partial}, wire.Format{Encoding: wire.CBOR}
+	first, second, third := raw(2), raw(3), raw(4)
+	var state order.List[*item]
+	state.Set("a", first)
+	s.begin(state, 2, false)
+	early := body(first, partial)
+	body(first, wire.Format{}) // is what it came as
+	want(0)
+	one, two := &event{version: 3, old: first, new: second}, &event{version: 4, old: second, new: third, bytes: 7}
+	s.commit([]*event{one}, 3)
+	want(early)
+	late := body(first, cbor)
+	body(first, cbor)
+	body(second, cbor) // is the present one
+	want(early + late)
+	s.commit([]*event{two}, 4)
+	want(early + late + body(second, cbor) + 7)
+	s.grew(two, 11)
+	want(early + late + body(second, cbor) + 18)
+	s.limits.Events = 1
+	s.commit([]*event{{version: 5, old: third}}, 5)
+	want(0)
+	body(second, partial)
+	want(0)
+	s.begin(order.List[*item]{}, 6, false)
+	body(third, partial)
+	want(0)
+
+	// One that is made late may be one too many.
+	fourth, fifth := raw(7), raw(8)
+	s.commit([]*event{{version: 7, new: fourth}}, 7)
+	s.limits.Events = 10
+	s.commit([]*event{{version: 8, old: fourth, new: fifth}, {version: 9, old: fifth}}, 9)
+	n := body(fourth, cbor)
+	s.limits.Bytes = 150
+	want(n)
+	late = body(fifth, partial)
+	if len(s.events) != 1 || s.oldestKnown() != 8 {
+		t.Errorf("%d events after %d are left", len(s.events), s.oldestKnown())
+	}
+	want(late)
+}
+
+// States of the past that nobody may ask for any more are not kept.
+func TestPastStatesAreDropped(t *testing.T) {
+	h := newHistory(HistoryLimits{Events: 5})
+	h.begin(order.List[*item]{}, 1, false)
+	for v := uint64(2); v < 30; v++ {
+		h.commit([]*event{{version: v, new: &item{path: strconv.FormatUint(v, 10)}}}, v)
+		if v < 4 {
+			continue
+		}
+		if _, err := h.at(v - 2); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range h.past {
+			if s.position < h.dropped {
+				t.Fatalf("at %d: the state before event %d is kept, and the first one is %d", v, s.position, h.dropped)
+			}
+		}
+	}
+	kept := len(h.past)
+	h.remember(h.dropped-1, order.List[*item]{}) // which was dropped while it was made
+	if kept == 0 || len(h.past) != kept {
+		t.Errorf("%d states are kept, then %d", kept, len(h.past))
+	}
+}
+
+// A watch that has sent what it read keeps none of it, and reads no more at once than fits.
+func TestWatchKeepsNothing(t *testing.T) {
+	s, w, _ := testWatcher(t, time.Hour)
+	f, err := listopts.NewFilter("", metav1.ListOptions{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.filter = &filter{f, s.resource, nil}
+	var events []*event
+	for v := uint64(3); v < 13; v++ {
+		i := testItem("n/a", v)
+		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
+		events = append(events, &event{version: v, new: i, bytes: maxReadBytes / 4})
+	}
+	s.commit(events, 12)
+	r, err := s.read(w.place, nil)
+	if err != nil || len(r.events) != 4 {
+		t.Errorf("%d events at once, want 4: %v", len(r.events), err)
+	}
+	g := newGather(s)
+	d := &directWatch{watcher: *w}
+	if _, err := g.step(d); err != nil || len(g.data()) == 0 {
+		t.Fatal(err)
+	}
+	for _, e := range g.events[:cap(g.events)] {
+		if e != nil {
+			t.Errorf("the event of version %d is kept", e.version)
+		}
+	}
+	g.buf = make([]byte, 3*maxReadBytes)
+	if g.begin(d); g.buf != nil {
+		t.Error("a large buffer is kept")
+	}
+}
+
+// A watch over net/http that waits keeps no event that the history has dropped.
+func TestWatchThatWaitsKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w, out := testWatcher(t, time.Hour)
+		f, err := listopts.NewFilter("", metav1.ListOptions{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.filter = &filter{f, s.resource, nil}
+		sent := 0
+		out.put = func(frame) error { sent++; return nil }
+		out.flush = func() error { return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.run(ctx, out, initialEvents{}) }()
+		i := testItem("n/a", 3)
+		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
+		e := &event{version: 3, new: i}
+		kept := weak.Make(e)
+		s.commit([]*event{e}, 3)
+		synctest.Wait()
+		s.limits.Bytes = 1
+		s.grew(e, 1) // drops it, and wakes nobody
+		runtime.GC()
+		if sent == 0 || kept.Value() != nil {
+			t.Errorf("%d events are sent, and the first one is kept", sent)
+		}
+		cancel()
+		<-ended
+	})
+}

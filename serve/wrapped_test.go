@@ -1,0 +1,284 @@
+package serve_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+// What a client sends behind its request for a watch, at once or later, does not take the answer
+// from it.
+func TestBehindTheRequest(t *testing.T) {
+	get := "GET " + path + "?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n"
+	for _, tr := range transports[:3] {
+		for name, text := range map[string][2]string{
+			"an empty line":            {"\r\n\r\n", ""},
+			"an empty line later":      {"\r\n", "\r\n"},
+			"a request":                {"\r\n" + get + "\r\n", ""},
+			"a part of a request":      {"\r\n" + get, ""},
+			"requests later":           {"\r\n", strings.Repeat(get+"\r\n", 100)},
+			"an empty body":            {"Content-Length: 0\r\n\r\n", ""},
+			"a body":                   {"Content-Length: 5\r\n\r\nhello", ""},
+			"an empty body in chunks":  {"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", ""},
+			"a body in chunks, later":  {"Transfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"},
+			"a body with a line break": {"Content-Length: 2\r\n\r\n\r\n\r\n", ""},
+		} {
+			t.Run(tr.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				m := lw.NewMemory[*Widget]()
+				run := startMemory(t, tr, m)
+				defer run.stop() // which waits for all watches
+				c := dialServer(t, run.srv)
+				defer c.Close()
+				if _, err := io.WriteString(c, get+text[0]); err != nil {
+					t.Fatal(err)
+				}
+				r := bufio.NewReader(c)
+				if text[1] != "" && !strings.Contains(name, "body") { // net/http reads a body before it answers
+					resp, err := http.ReadResponse(r, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					r = bufio.NewReader(resp.Body)
+				}
+				if _, err := io.WriteString(c, text[1]); err != nil {
+					t.Fatal(err)
+				}
+				for n := range 3 {
+					put(t, m.Create, fmt.Sprint(n), n)
+					for line := ""; !strings.Contains(line, fmt.Sprintf(`"name":"%d"`, n)); {
+						var err error
+						if line, err = r.ReadString('\n'); err != nil {
+							t.Fatalf("%v after %q", err, line)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// A client that does not stop sending is cut off.
+func TestSendsWithoutEnd(t *testing.T) {
+	for _, tr := range transports[1:3] {
+		run := startMemory(t, tr, lw.NewMemory[*Widget]())
+		c := dial(t, run.srv, "resourceVersion=1")
+		var err error
+		for sent := 0; err == nil && sent < 64<<20; sent += 64 << 10 {
+			_, err = c.Write(make([]byte, 64<<10))
+		}
+		if err == nil {
+			t.Errorf("%s: it goes on", tr.name)
+		}
+		_ = c.Close()
+		run.stop()
+	}
+}
+
+// A metered is a connection that counts what is written, as one of a metrics library does.
+type metered struct {
+	net.Conn
+	l *meteredListener
+}
+
+func (c metered) Write(b []byte) (int, error) {
+	c.l.written.Add(int64(len(b)))
+	return c.Conn.Write(b)
+}
+
+func (c metered) Close() error {
+	c.l.closed.Add(1)
+	return c.Conn.Close()
+}
+
+type meteredListener struct {
+	net.Listener
+	written, closed atomic.Int64
+}
+
+func (l *meteredListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return metered{c, l}, nil
+}
+
+// What is around a Listener sees all that is written, and its watches are as those of others: they are
+// told of everything, also when they read late, and end when their time is over, when their clients go,
+// and when the Handler is closed.
+func TestWrappedListener(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		l := &meteredListener{}
+		tr := transport{"wrapped", func(h http.Handler) *httptest.Server {
+			srv := unstarted(h, func(inner net.Listener) net.Listener {
+				l.Listener = serve.Listener(inner)
+				return l
+			})
+			if secure {
+				srv.StartTLS()
+			} else {
+				srv.Start()
+			}
+			return srv
+		}}
+		m := lw.NewMemory(newWidget(name("first"), 1))
+		var h *serve.Handler
+		run := start(t, tr, serve.Options{}, func(ctx context.Context, handler *serve.Handler) error {
+			h = handler
+			return serve.ServeMemory(ctx, handler, m, widgets)
+		})
+		reads, late, gone := dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0")
+		timed := dial(t, run.srv, "resourceVersion=0&timeoutSeconds=1")
+		var all sync.WaitGroup
+		all.Go(func() {
+			if n, last, err := count(reads, 301, func(int) {}); n != 301 || err != nil {
+				t.Errorf("%d events, %v: %.200s", n, err, last)
+			}
+		})
+		w := newWidget(name("a"), 0)
+		w.Labels["long"] = strings.Repeat("x", 20_000)
+		write := m.Create
+		for n := range 300 {
+			w.Size = n
+			if _, err := write(w); err != nil {
+				t.Fatal(err)
+			}
+			write = m.Update
+		}
+		all.Wait()
+		_ = gone.Close()
+		if n, _, err := count(timed, 1000, func(int) {}); err != io.EOF || n == 0 {
+			t.Errorf("a watch of a second has ended with %v after %d events", err, n)
+		}
+		if n, last, err := count(late, 301, func(int) {}); n != 301 || err != nil {
+			t.Errorf("a client that reads late: %d events, %v: %.200s", n, err, last)
+		}
+		for h.Status()[0].Watches != 2 {
+			time.Sleep(time.Millisecond)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := l.written.Load(); n < 2*300*20_000 {
+			t.Errorf("%d bytes were counted", n)
+		}
+		if n := l.closed.Load(); n != 4 {
+			t.Errorf("%d of 4 connections were closed", n)
+		}
+		for _, c := range []net.Conn{reads, late, timed} {
+			_ = c.Close()
+		}
+		run.srv.Close()
+	}
+}
+
+// A zipped is the ResponseWriter of a middleware that compresses, and hands on what it can.
+type zipped struct {
+	http.ResponseWriter
+	z *gzip.Writer
+}
+
+func (w zipped) Write(b []byte) (int, error) { return w.z.Write(b) }
+func (w zipped) Flush() {
+	_ = w.z.Flush()
+	w.ResponseWriter.(http.Flusher).Flush()
+}
+func (w zipped) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return w.ResponseWriter.(http.Hijacker).Hijack()
+}
+
+// A watch goes through a middleware that says in the header what it does to the answer.
+func TestCompressingMiddleware(t *testing.T) {
+	for _, tr := range transports[:3] {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		zips := transport{tr.name, func(h http.Handler) *httptest.Server {
+			return tr.start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				z := gzip.NewWriter(w)
+				defer z.Close()
+				h.ServeHTTP(zipped{w, z}, r)
+			}))
+		}}
+		run := startMemory(t, zips, m)
+		resp, err := run.srv.Client().Get(run.srv.URL + path + "?watch=1&resourceVersion=0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(resp.Body)
+		for n := range 3 {
+			if !lines.Scan() || !strings.Contains(lines.Text(), `"ADDED"`) {
+				t.Errorf("%s: the events end with %q, %v", tr.name, lines.Text(), lines.Err())
+			}
+			put(t, m.Create, fmt.Sprint(n), 1)
+		}
+		_ = resp.Body.Close()
+		run.stop()
+	}
+}
+
+// Where answers cannot be flushed there are no watches, and that is said: to each client, and once to
+// the program.
+func TestWithoutFlush(t *testing.T) {
+	log := make(records, 100)
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(name("a"), 1)), widgets) }()
+	for len(h.Status()) == 0 || !h.Status()[0].Synced {
+		time.Sleep(time.Millisecond)
+	}
+	for range 2 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(struct{ http.ResponseWriter }{w}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
+		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "Flush") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	said := 0
+	for len(log) > 0 {
+		said += strings.Count(<-log, "Flush")
+	}
+	if said != 1 {
+		t.Errorf("it was said %d times", said)
+	}
+	if n := h.Status()[0].Watches; n != 0 {
+		t.Errorf("%d watches are open", n)
+	}
+	// One that leads to a writer with Flush is fine.
+	w := httptest.NewRecorder()
+	h.ServeHTTP(unwraps{w}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0&timeoutSeconds=1", nil))
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ADDED") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// records are those of a log.
+type records chan string
+
+func (r records) Write(b []byte) (int, error) {
+	r <- string(b)
+	return len(b), nil
+}
+
+// An unwraps is a ResponseWriter that has nothing but its way to another one.
+type unwraps struct{ w http.ResponseWriter }
+
+func (u unwraps) Header() http.Header         { return u.w.Header() }
+func (u unwraps) Write(b []byte) (int, error) { return u.w.Write(b) }
+func (u unwraps) WriteHeader(code int)        { u.w.WriteHeader(code) }
+func (u unwraps) Unwrap() http.ResponseWriter { return u.w }
