@@ -2,5 +2,5 @@ package main
 
 // limits are what was reached.
 var limits = struct{ lines, product, tools, words, pages, performance, modules, names int }{
-	lines: 0, product: 0, tools: 0, words: 0, pages: 0, performance: 0, modules: 0, names: 0,
+	lines: 196_000, product: 94_500, tools: 32_500, words: 20_000, pages: 11, performance: 2_000, modules: 23, names: 430,
 }
