@@ -268,10 +268,10 @@ func TestSourceStopsALateWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late, release := watch.NewFake(), make(chan struct{})
 		inf := clientgo.NewInformer(&cache.ListWatch{
-			ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}}, nil
 			},
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) {
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 				<-release
 				return late, nil
 			},
