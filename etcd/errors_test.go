@@ -21,6 +21,7 @@ import (
 
 func network(err error) bool {
 	var n net.Error
+	//lint:ignore SA1019 clients of before Go 1.18 ask for it
 	return errors.As(err, &n) && n.Temporary() && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown
 }
 
