@@ -160,6 +160,24 @@ func (b *bubble) leave(path string) {
 	synctest.Wait()
 }
 
+// A watch from a version that is not here yet is told of no version before that.
+func TestNoBookmarkBeforeTheBeginning(t *testing.T) {
+	inBubble(t, serve.Options{BookmarkEvery: time.Second}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, widgets)
+		w := b.watch("resourceVersion=4&allowWatchBookmarks=true")
+		time.Sleep(10 * time.Second)
+		w.want(t)
+		for n := range 3 {
+			put(t, m.Update, "a", n)
+		}
+		w.want(t, "MODIFIED a 5")
+		time.Sleep(time.Second)
+		w.want(t, "BOOKMARK 5")
+		w.cancel()
+	})
+}
+
 // What a collection refuses while it ends does not count for another one. And Serve returns when no
 // watch calls a function of the program any more.
 func TestEndWhileAWatchEncodes(t *testing.T) {

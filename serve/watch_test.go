@@ -325,6 +325,10 @@ func TestLabelsPanic(t *testing.T) {
 		labels: func(any) map[string]string { panic("no labels") },
 	}
 	s := newServed(New(nil), r, HistoryLimits{})
+	// That its fields cannot be had either makes no difference.
+	both := *r
+	both.fields = []func(any) string{func(any) string { panic("no fields") }}
+	j := both.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
 	i := r.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
 	if _, err := s.body(i.as(6), wire.Format{}); err == nil || !strings.Contains(err.Error(), "no labels") {
 		t.Errorf("its encoding: %v", err)
@@ -340,8 +344,8 @@ func TestLabelsPanic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&filter{f, r, nil}).matches(i); got != tt.want {
-			t.Errorf("%+v: %v", tt, got)
+		if a, b := (&filter{f, r, nil}).matches(i), (&filter{f, &both, nil}).matches(j); a != tt.want || b != tt.want {
+			t.Errorf("%+v: %v, without fields %v", tt, a, b)
 		}
 	}
 }
