@@ -60,6 +60,10 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 	if short := parse("n", metav1.ListOptions{LabelSelector: "on=yes"}, "a"); short.costly != nil {
 		t.Error("a short selector is a long one")
 	}
+	half := strings.Repeat("x", costlySelectors/2)
+	if f := parse("n", metav1.ListOptions{LabelSelector: "a!=" + half[:60] + strings.Repeat(",on", 70), FieldSelector: "metadata.name!=" + half}, "a"); f.costly == nil {
+		t.Error("two selectors that are long together are short")
+	}
 	wrong := longSelector(costlySelectors, "yes")
 	wrong.LabelSelector += ",!"
 	if _, err := s.newFilter("n", wrong, client("a")); err == nil {

@@ -3,6 +3,8 @@ package serve
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -360,4 +362,33 @@ func TestFeedForgets(t *testing.T) {
 	if cap(f.pending) != 0 {
 		t.Errorf("%d events are kept", cap(f.pending))
 	}
+}
+
+// A client is known for as long as it has lists, and those that were refused or given up hold no turn.
+func TestListsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, limits := &limiter{lists: make(chan struct{}, 1)}, &Limits{ListsPerClient: 1}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for range 2 {
+			done, err := l.beginList(t.Context(), "a", limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, client := range []string{"a", "b"} { // the turn of its own, and that of all
+				if _, err := l.beginList(t.Context(), client, limits); !apierrors.IsTooManyRequests(err) {
+					t.Errorf("%s: %v", client, err)
+				}
+				if _, err := l.beginList(gone, client, limits); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s has gone: %v", client, err)
+				}
+			}
+			if len(l.listsOf) != 1 || l.listsOf["a"] == nil || len(l.listsOf["a"].taken) != 1 {
+				t.Errorf("beside one list: %v", l.listsOf)
+			}
+			if done(); len(l.listsOf) != 0 || len(l.lists) != 0 {
+				t.Errorf("after it: %v, %d in progress", l.listsOf, len(l.lists))
+			}
+		}
+	})
 }
