@@ -9,13 +9,19 @@ import (
 
 const canTry = true
 
-// trier returns a function that writes what a connection takes at once, or nil if there is none.
+// trier returns a function that writes what a connection takes at once, or nil if there is none. A
+// type of somebody else may have the methods of a socket, and change or count what it is to write.
 func trier(c net.Conn) func(data []byte) (int, error) {
-	s, ok := c.(syscall.Conn)
-	if !ok {
+	var socket syscall.Conn
+	switch c := c.(type) {
+	case *net.TCPConn:
+		socket = c
+	case *net.UnixConn:
+		socket = c
+	default:
 		return nil
 	}
-	raw, err := s.SyscallConn()
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil
 	}
