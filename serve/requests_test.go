@@ -235,13 +235,15 @@ func TestWriteAdds(t *testing.T) {
 		if code, answer := b.do("POST", in, "{}", "Content-Type", "application/cbor"); code != http.StatusBadRequest || !strings.Contains(answer, "CBOR") {
 			t.Errorf("JSON as CBOR: %d %s", code, answer)
 		}
-		var table metav1.Table
-		_, answer := b.do("GET", in+"/a", "", "Accept", asTable)
-		if err := json.Unmarshal([]byte(answer), &table); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]any{"a", "90m"}, table.Rows[0].Cells); diff != "" {
-			t.Errorf("a table: %s", diff)
+		for _, include := range []string{"", "None", "Object"} {
+			var table metav1.Table
+			_, answer := b.do("GET", in+"/a?includeObject="+include, "", "Accept", asTable)
+			if err := json.Unmarshal([]byte(answer), &table); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]any{"a", "90m"}, table.Rows[0].Cells); diff != "" {
+				t.Errorf("a table with %q: %s", include, diff)
+			}
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -390,5 +391,36 @@ func TestListsLeaveNothing(t *testing.T) {
 				t.Errorf("after it: %v, %d in progress", l.listsOf, len(l.lists))
 			}
 		}
+	})
+}
+
+// A deadlines is a ResponseWriter that counts the deadlines that it is given.
+type deadlines struct {
+	http.ResponseWriter
+	set int
+}
+
+func (d *deadlines) SetWriteDeadline(time.Time) error { d.set++; return nil }
+
+// A guard cuts off a client whose write takes too long, and does nothing before the first write, between
+// two, or after the request, when the ResponseWriter is somebody else's.
+func TestGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &deadlines{}
+		g := newGuard(http.NewResponseController(d), time.Second)
+		step := func(what string, want int, do func()) {
+			t.Helper()
+			do()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if d.set != want {
+				t.Errorf("%s: %d deadlines, want %d", what, d.set, want)
+			}
+		}
+		step("before the first write", 0, func() {})
+		step("between two", 0, func() { g.begin(); g.rest() })
+		step("a write", 1, g.begin)
+		step("the end of all", 2, g.cut)
+		step("after the request", 2, func() { g.begin(); g.close(); g.cut() })
 	})
 }
