@@ -9,19 +9,13 @@ import (
 
 const canTry = true
 
-// trier returns a function that writes what a connection takes at once, or nil if there is none. A
-// type of somebody else may have the methods of a socket, and change or count what it is to write.
+// trier returns a function that writes what a connection takes at once, or nil if there is none.
 func trier(c net.Conn) func(data []byte) (int, error) {
-	var socket syscall.Conn
-	switch c := c.(type) {
-	case *net.TCPConn:
-		socket = c
-	case *net.UnixConn:
-		socket = c
-	default:
+	s, ok := c.(syscall.Conn)
+	if !ok {
 		return nil
 	}
-	raw, err := socket.SyscallConn()
+	raw, err := s.SyscallConn()
 	if err != nil {
 		return nil
 	}

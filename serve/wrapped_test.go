@@ -75,62 +75,6 @@ func TestBehindTheRequest(t *testing.T) {
 	}
 }
 
-// An embedding has the methods of a socket, and a Write of its own.
-type embedding struct {
-	*net.TCPConn
-	written *atomic.Int64
-}
-
-func (c embedding) Write(b []byte) (int, error) {
-	c.written.Add(int64(len(b)))
-	return c.TCPConn.Write(b)
-}
-
-type embeddingListener struct {
-	net.Listener
-	written atomic.Int64
-}
-
-func (l *embeddingListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return embedding{c.(*net.TCPConn), &l.written}, nil
-}
-
-// What a Listener is around is written through, whatever else its connections can do.
-func TestListenerAroundAnother(t *testing.T) {
-	l := &embeddingListener{}
-	m := lw.NewMemory[*Widget]()
-	run := startMemory(t, transport{"around", func(h http.Handler) *httptest.Server {
-		srv := unstarted(h, func(inner net.Listener) net.Listener {
-			l.Listener = inner
-			return serve.Listener(l)
-		})
-		srv.Start()
-		return srv
-	}}, m)
-	defer run.stop()
-	c := dial(t, run.srv, "resourceVersion=1")
-	defer c.Close()
-	r := bufio.NewReader(c)
-	read := int64(0)
-	for n := range 20 {
-		put(t, m.Create, fmt.Sprint("w-", n), n)
-		for line := ""; !strings.Contains(line, `"name"`); {
-			var err error
-			if line, err = r.ReadString('\n'); err != nil {
-				t.Fatal(err)
-			}
-			read += int64(len(line))
-		}
-	}
-	if got := l.written.Load(); got < read {
-		t.Errorf("%d bytes were read, and %d written", read, got)
-	}
-}
-
 // A client that does not stop sending is cut off.
 func TestSendsWithoutEnd(t *testing.T) {
 	for _, tr := range transports[1:3] {
