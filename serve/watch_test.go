@@ -424,3 +424,15 @@ func TestGuard(t *testing.T) {
 		step("after the request", 2, func() { g.begin(); g.close(); g.cut() })
 	})
 }
+
+// Who asks for the metadata of a protobuf message gets that alone.
+func TestMetadataAlone(t *testing.T) {
+	message := "\x0a\x03\x0a\x01a\x12\x06secret"
+	r := &resource{name: "things", raw: true}
+	s := newServed(New(nil), r, HistoryLimits{})
+	i := r.item(&Object{data: []byte(message), proto: true}, lw.Key{Name: "a"}, "", 5)
+	data, err := s.body(i, wire.Format{Encoding: wire.Protobuf, Shape: wire.Partial})
+	if err != nil || string(data) != message[:5] {
+		t.Errorf("%q, %v", data, err)
+	}
+}
