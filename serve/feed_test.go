@@ -116,6 +116,18 @@ func TestFeedRemembersABreak(t *testing.T) {
 	}
 }
 
+// Where the versions are made here, those of before a break are too old, and of no other history.
+func TestBreakOfOwnVersions(t *testing.T) {
+	f, h := newFeed(t)
+	h.own = newStamps(1)
+	f.Begin(snapshot(t, "5"), false)
+	at, _ := h.openNow()
+	f.Begin(snapshot(t, "6"), true)
+	if _, err := h.read(at, nil); !apierrors.IsResourceExpired(err) || apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+		t.Errorf("a watch of before: %v", err)
+	}
+}
+
 // A history that has not begun does not begin before what has come since.
 func TestFeedWaitsForWhatHasCome(t *testing.T) {
 	f, h := newFeed(t)

@@ -182,3 +182,13 @@ func TestInterned(t *testing.T) {
 	}
 	runtime.KeepAlive(a)
 }
+
+// Of two who create the value of a key at once both get the first one.
+func TestInternedOnce(t *testing.T) {
+	var n interned[string, turn]
+	a, b := &turn{client: "a"}, &turn{client: "b"}
+	if n.of("k", a) != a || n.of("k", b) != a || n.of("k", nil) != a {
+		t.Error("a key has two values")
+	}
+	runtime.KeepAlive(a)
+}
