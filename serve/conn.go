@@ -20,7 +20,9 @@ import (
 // Over HTTP/2 the watches stay with net/http, which costs several times as much CPU and memory. So
 // a server of many watches offers HTTP/1.1 alone, as above. Where the system has no such writes,
 // the listener is l itself. Another listener may be around this one: its connections are then written
-// to by goroutines that block.
+// to by goroutines that block. A connection of l that has the SyscallConn of a socket is written to as
+// one, past a Write of its own: a listener whose connections embed a net.TCPConn and change or count
+// what is written belongs around this one.
 func Listener(l net.Listener) net.Listener {
 	if !canTry {
 		return l

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -346,6 +348,41 @@ func TestColumnPanics(t *testing.T) {
 		n, last, err := count(c, 3, func(int) {})
 		if n != 1 || err != io.EOF || !strings.Contains(last, `"code":500`) || !strings.Contains(last, "no cell") {
 			t.Errorf("%s: %d events, %v, %.300s", tr.name, n, err, last)
+		}
+		_ = c.Close()
+		run.stop()
+	}
+}
+
+// A watch that waits among others is told why it ends.
+func TestParkedWatchesFail(t *testing.T) {
+	r := widgets
+	r.Encode = func(w *Widget) ([]byte, error) {
+		if w.Name == "odd" {
+			return nil, errors.New("no encoding")
+		}
+		return json.Marshal(w)
+	}
+	for _, tr := range transports[:3] {
+		m := lw.NewMemory[*Widget]()
+		run := start(t, tr, serve.Options{Logger: slog.New(slog.DiscardHandler)}, func(ctx context.Context, h *serve.Handler) error {
+			return serve.ServeMemory(ctx, h, m, r)
+		})
+		c := dial(t, run.srv, "resourceVersion=1")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(resp.Body)
+		for _, n := range []string{"a", "b", "odd"} {
+			put(t, m.Create, n, 1)
+			want := map[bool]string{true: `{"type":"ERROR"`, false: `{"type":"ADDED"`}[n == "odd"]
+			if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
+				t.Errorf("%s, %s: %s %v", tr.name, n, lines.Text(), lines.Err())
+			}
+		}
+		if lines.Scan() || lines.Err() != nil {
+			t.Errorf("%s: it goes on with %s %v", tr.name, lines.Text(), lines.Err())
 		}
 		_ = c.Close()
 		run.stop()

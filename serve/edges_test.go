@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -208,4 +209,29 @@ func TestEncodeOfDerivedFails(t *testing.T) {
 			t.Errorf("%d %s", code, body)
 		}
 	})
+}
+
+// What Encode sends without metadata has some where metadata is asked for.
+func TestEncodeWithoutMetadata(t *testing.T) {
+	for _, sent := range []string{`{}`, `{"metadata":null}`, `{"size":1,"metadata":"x"}`} {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			r := widgets
+			r.Encode = func(*Widget) ([]byte, error) { return []byte(sent), nil }
+			b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
+			code, body := b.do("GET", oneWidget, "", "Accept", "application/json"+asPartial)
+			var one metav1.PartialObjectMetadata
+			if err := json.Unmarshal([]byte(body), &one); err != nil || code != http.StatusOK || one.Namespace != "n" || one.Name != "a" || one.ResourceVersion != "2" {
+				t.Errorf("%s: %d %v %s", sent, code, err, body)
+			}
+			code, body = b.do("GET", path, "", "Accept", asTable)
+			var table metav1.Table
+			if err := json.Unmarshal([]byte(body), &table); err != nil || code != http.StatusOK || len(table.Rows) != 1 || !strings.Contains(string(table.Rows[0].Object.Raw), `"name":"a"`) {
+				t.Errorf("%s: %d %v %s", sent, code, err, body)
+			}
+			code, body = b.do("GET", path, "", "Accept", proto+asPartialList)
+			if code != http.StatusOK || !strings.Contains(body, "\x0a\x01a") {
+				t.Errorf("%s: %d %q", sent, code, body)
+			}
+		})
+	}
 }

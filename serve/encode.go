@@ -103,7 +103,13 @@ func (s *served) jsonMetadataLocked(i *item) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return concat([]byte(metadataHead), data[from:to], []byte("}")), nil
+	meta := data[from:to]
+	if from == 0 || meta[0] != '{' { // of an Encode that sends none
+		if meta, err = json.Marshal(i.identity().metadata(i.version)); err != nil {
+			return nil, err
+		}
+	}
+	return concat([]byte(metadataHead), meta, []byte("}")), nil
 }
 
 // protoMetadataLocked returns the message of a PartialObjectMetadata. Its metadata is the same

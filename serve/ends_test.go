@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/serve"
@@ -240,6 +242,47 @@ func TestGoneWhileItWaits(t *testing.T) {
 			t.Errorf("%s: %.300q", tr.name, text[strings.LastIndex(text, "{"):])
 		}
 		_ = c.Close()
+		run.stop()
+	}
+}
+
+// Who says that he sends nothing more is answered where that is not what went wrong, however long the
+// authorizer takes. What its requests fail with when he goes is no refusal.
+func TestAnswersWhoSendsNothingMore(t *testing.T) {
+	opts := serve.Options{Authorize: func(r *http.Request, a serve.Attributes) error {
+		<-r.Context().Done()
+		switch a.Name {
+		case "ended":
+			return fmt.Errorf("asking for the right: %w", r.Context().Err())
+		case "refused":
+			return apierrors.NewForbidden(schema.GroupResource{}, a.Name, nil)
+		}
+		return nil
+	}}
+	for _, tr := range transports[:2] {
+		run := start(t, tr, opts, func(ctx context.Context, h *serve.Handler) error {
+			return serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(name("a"), 1)), widgets)
+		})
+		for target, want := range map[string]int{
+			in("n"): 200, in("n") + "/a": 200, in("n") + "/x": 404, "/none": 404, path + "?limit=x": 400,
+			path + "?watch=1&resourceVersion=x": 500, in("n") + "/refused": 403, in("n") + "/ended": 0,
+		} {
+			c := dialServer(t, run.srv)
+			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: example.com\r\n\r\n", target); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			code := 0
+			if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
+				code = resp.StatusCode
+			}
+			if code != want {
+				t.Errorf("%s, %s: %d, want %d", tr.name, target, code, want)
+			}
+			_ = c.Close()
+		}
 		run.stop()
 	}
 }

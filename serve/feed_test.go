@@ -102,7 +102,7 @@ func TestFeedRemembersABreak(t *testing.T) {
 	if h.synced() {
 		t.Error("it has begun before its object")
 	}
-	f.Begin(snapshot(t, "10", object("9")), false)
+	f.Begin(snapshot(t, "10", object("10")), false)
 	if _, err := h.read(at, nil); !h.synced() || !apierrors.HasStatusCause(err, listopts.CauseReplaced) {
 		t.Errorf("a watch of before: %v", err)
 	}
@@ -113,6 +113,36 @@ func TestFeedRemembersABreak(t *testing.T) {
 	f.Begin(snapshot(t, "12", object("12")), false)
 	if r, err := h.read(at, nil); err != nil || !r.stale {
 		t.Errorf("a watch of before: %v", err)
+	}
+}
+
+// Where the versions are made here, those of before a break are too old, and of no other history.
+func TestBreakOfOwnVersions(t *testing.T) {
+	f, h := newFeed(t)
+	h.own = newStamps(1)
+	f.Begin(snapshot(t, "5"), false)
+	at, _ := h.openNow()
+	f.Begin(snapshot(t, "6"), true)
+	if _, err := h.read(at, nil); !apierrors.IsResourceExpired(err) || apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+		t.Errorf("a watch of before: %v", err)
+	}
+}
+
+// A history that has not begun does not begin before what has come since.
+func TestFeedWaitsForWhatHasCome(t *testing.T) {
+	f, h := newFeed(t)
+	f.Begin(snapshot(t, "5", object("9")), false)
+	other := object("12")
+	other.Name = "b"
+	f.Change(lw.Delta[*plain]{Type: lw.Added, New: other, ResourceVersion: "12"})
+	f.Progress("8")
+	f.Progress("10")
+	if h.synced() {
+		t.Errorf("it has begun at %d, with an object of 12", h.here)
+	}
+	f.Progress("12")
+	if state, version, ok := h.present(); !ok || version != 12 || state.Len() != 2 {
+		t.Errorf("begun %v, at %d, with %d objects", ok, version, state.Len())
 	}
 }
 

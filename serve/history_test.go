@@ -397,6 +397,11 @@ func TestStamps(t *testing.T) {
 		}
 		last = v
 	}
+	for range 100 {
+		if r := newStamps(0).replica; r == 0 || r >= replicas {
+			t.Errorf("a random replica is %d", r)
+		}
+	}
 	clock := a.now
 	a.now = func() time.Time { return clock().Add(-time.Hour) }
 	if v := a.next(); v <= last || v > last+replicas {

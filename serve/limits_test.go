@@ -160,6 +160,58 @@ func (b *bubble) leave(path string) {
 	synctest.Wait()
 }
 
+// A watch from a version that is not here yet is told of no version before that.
+func TestNoBookmarkBeforeTheBeginning(t *testing.T) {
+	inBubble(t, serve.Options{BookmarkEvery: time.Second}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, widgets)
+		w := b.watch("resourceVersion=4&allowWatchBookmarks=true")
+		time.Sleep(10 * time.Second)
+		w.want(t)
+		for n := range 3 {
+			put(t, m.Update, "a", n)
+		}
+		w.want(t, "MODIFIED a 5")
+		time.Sleep(time.Second)
+		w.want(t, "BOOKMARK 5")
+		w.cancel()
+	})
+}
+
+// At the end who allows it is told how far it has come, so that it goes on elsewhere from there.
+func TestBookmarkAtTheEnd(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory(newWidget(name("a"), 1))
+		b.memory(m, widgets)
+		with, without := b.watch("allowWatchBookmarks=true&labelSelector=even=yes&resourceVersion=2"), b.watch("resourceVersion=2")
+		put(t, m.Update, "a", 3)
+		without.want(t, "MODIFIED a 3")
+		with.want(t)
+		if err := b.h.Close(); err != nil {
+			t.Error(err)
+		}
+		with.want(t, "BOOKMARK 3", "END")
+		without.want(t, "END")
+	})
+}
+
+// What ends ServeMemory is its context, not what it runs with it.
+func TestServeMemoryEnds(t *testing.T) {
+	cause := errors.New("that is enough")
+	for range 20 {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			ctx, cancel := context.WithCancelCause(b.ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), widgets) }()
+			synctest.Wait()
+			cancel(cause)
+			if err := <-ended; !errors.Is(err, cause) && !errors.Is(err, context.Canceled) || errors.Is(err, lw.ErrStopped) {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
 // What a collection refuses while it ends does not count for another one. And Serve returns when no
 // watch calls a function of the program any more.
 func TestEndWhileAWatchEncodes(t *testing.T) {

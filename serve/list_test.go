@@ -57,6 +57,7 @@ func TestSilentServer(t *testing.T) {
 				t.Errorf("%d after %v: %s", code, time.Since(began), body)
 			}
 			time.Sleep(10 * time.Second)
+			synctest.Wait()
 			for i, query := range queries {
 				if codes[i] != want || took[i] != 3*time.Second {
 					t.Errorf("%s: %d after %v, want %d", query, codes[i], took[i], want)

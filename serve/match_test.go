@@ -60,6 +60,10 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 	if short := parse("n", metav1.ListOptions{LabelSelector: "on=yes"}, "a"); short.costly != nil {
 		t.Error("a short selector is a long one")
 	}
+	half := strings.Repeat("x", costlySelectors/2)
+	if f := parse("n", metav1.ListOptions{LabelSelector: "a!=" + half[:60] + strings.Repeat(",on", 70), FieldSelector: "metadata.name!=" + half}, "a"); f.costly == nil {
+		t.Error("two selectors that are long together are short")
+	}
 	wrong := longSelector(costlySelectors, "yes")
 	wrong.LabelSelector += ",!"
 	if _, err := s.newFilter("n", wrong, client("a")); err == nil {
@@ -175,6 +179,16 @@ func TestInterned(t *testing.T) {
 	all.forget("a") // as if its cleanup came late
 	if get("a") != a {
 		t.Error("what is used is forgotten")
+	}
+	runtime.KeepAlive(a)
+}
+
+// Of two who create the value of a key at once both get the first one.
+func TestInternedOnce(t *testing.T) {
+	var n interned[string, turn]
+	a, b := &turn{client: "a"}, &turn{client: "b"}
+	if n.of("k", a) != a || n.of("k", b) != a || n.of("k", nil) != a {
+		t.Error("a key has two values")
 	}
 	runtime.KeepAlive(a)
 }

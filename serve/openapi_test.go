@@ -17,6 +17,12 @@ import (
 func TestOpenAPI(t *testing.T) {
 	nodes := serve.Resource[*Widget]{Name: "nodes", Kind: "Node", Cluster: true}
 	inBubble(t, serve.Options{}, func(b *bubble) {
+		if code, body := b.do("HEAD", "/openapi/v3", ""); code != 200 || body != "" {
+			t.Errorf("HEAD: %d %s", code, body)
+		}
+		if code, body := b.do("GET", "/openapi/v3", ""); code != 200 || !strings.Contains(body, `"paths":{}`) {
+			t.Errorf("of nothing: %d %s", code, body)
+		}
 		b.memory(lw.NewMemory[*Widget](), widgets)
 		b.memory(lw.NewMemory[*Widget](), nodes)
 		type document struct {

@@ -56,14 +56,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers with an error, unless the client has gone, or has said that it sends nothing more,
-// which net/http takes for the same. What went wrong then is that it went, and it is owed no answer:
-// the connection ends without one.
+// refuse answers with an error, unless what went wrong is that the client has gone, or has said that
+// it sends nothing more, which net/http takes for the same. It is owed no answer then: the connection
+// ends without one.
 func (q *request) refuse(err error) {
-	switch ctx := q.r.Context(); {
-	case errors.Is(ctx.Err(), context.Canceled):
+	switch ended := q.r.Context().Err(); {
+	case errors.Is(ended, context.Canceled) && (errors.Is(err, context.Canceled) || !isStatus(err)):
 		panic(http.ErrAbortHandler)
-	case ctx.Err() != nil && !isStatus(err): // somebody has given the request a deadline
+	case ended != nil && !isStatus(err): // somebody has given the request a deadline
 		err = apierrors.NewTimeoutError(err.Error(), 1)
 	}
 	q.fail(err)
@@ -206,7 +206,7 @@ func (h *Handler) authorize(r *http.Request, a Attributes) error {
 		return apierrors.NewForbidden(resource, a.Name, errors.New("this server has no authorizer, and so refuses all requests"))
 	}
 	err := h.opts.Authorize(r, a)
-	if err == nil || isStatus(err) {
+	if err == nil || isStatus(err) || r.Context().Err() != nil { // the last is its error, see refuse
 		return err
 	}
 	return apierrors.NewForbidden(resource, a.Name, err)

@@ -121,6 +121,7 @@ func TestVerbs(t *testing.T) {
 			{"GET", in + "/a?resourceVersion=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 400, "resource version"},
 			// A name that the selector requires is a name.
 			{"GET", in + "?fieldSelector=metadata.name=a", serve.Attributes{Verb: "list", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
+			{"GET", in + "?fieldSelector=metadata.name=a/b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a/b"}, 200, `"items":[]`},
 			{"GET", in + "?fieldSelector=metadata.name!=b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name!=b"}, 200, `"name":"a"`},
 			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "label selector"},
 			{"GET", in + "?fieldSelector=metadata.name=a&limit=x", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a"}, 400, "limit"},
@@ -234,13 +235,15 @@ func TestWriteAdds(t *testing.T) {
 		if code, answer := b.do("POST", in, "{}", "Content-Type", "application/cbor"); code != http.StatusBadRequest || !strings.Contains(answer, "CBOR") {
 			t.Errorf("JSON as CBOR: %d %s", code, answer)
 		}
-		var table metav1.Table
-		_, answer := b.do("GET", in+"/a", "", "Accept", asTable)
-		if err := json.Unmarshal([]byte(answer), &table); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]any{"a", "90m"}, table.Rows[0].Cells); diff != "" {
-			t.Errorf("a table: %s", diff)
+		for _, include := range []string{"", "None", "Object"} {
+			var table metav1.Table
+			_, answer := b.do("GET", in+"/a?includeObject="+include, "", "Accept", asTable)
+			if err := json.Unmarshal([]byte(answer), &table); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]any{"a", "90m"}, table.Rows[0].Cells); diff != "" {
+				t.Errorf("a table with %q: %s", include, diff)
+			}
 		}
 	})
 }

@@ -28,6 +28,14 @@ type plain struct {
 	Parts []*string
 }
 
+func flags(n int) map[int64]bool {
+	all := map[int64]bool{}
+	for i := range n {
+		all[int64(i)] = true
+	}
+	return all
+}
+
 // What is measured of an object is about what it holds, and what it holds twice counts once.
 func TestSizeOf(t *testing.T) {
 	const large = 10_000
@@ -65,6 +73,7 @@ func TestSizeOf(t *testing.T) {
 		"numbers":         {&struct{ N []int64 }{make([]int64, large/8)}, 1},
 		"an array":        {&struct{ A [3]string }{[3]string{text, "", text}}, 2},
 		"a map":           {&struct{ M map[string]*node }{map[string]*node{text: nil}}, 1},
+		"keys of a map":   {&struct{ M map[int64]bool }{flags(large / 8)}, 1},
 		"values of a map": {&struct{ M map[int]*string }{map[int]*string{1: &text, 2: new(text + "y")}}, 2},
 		"embedded":        {&struct{ embedded }{embedded{text}}, 1},
 		"not exported":    {&struct{ a, b any }{text, text}, 0},

@@ -226,8 +226,9 @@ func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool 
 	}
 	d := directOf(c)
 	dw := &directWatch{watcher: *w, direct: d}
+	first := head(q.format, q.w.Header()) // now: a middleware may set more when this returns
 	// The watch is counted until done, and what is started here before that, so Serve waits for all.
-	q.served.watches.Go(func() { dw.begin(initial, head(q.format, q.w.Header())) })
+	q.served.watches.Go(func() { dw.begin(initial, first) })
 	go func() {
 		defer done()
 		d.wait()

@@ -57,6 +57,9 @@ func (q *request) watch() error {
 	if err != nil {
 		out := q.stream()
 		defer out.guard.close()
+		if !canFlush(q.w) {
+			out.flush = func() error { return nil } // the end of the answer sends it
+		}
 		return out.end(err) // a client of a watch is told of a 410 in its stream
 	}
 	if taken = q.takeOver(w, initial, done); taken {

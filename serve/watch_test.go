@@ -3,9 +3,12 @@ package serve
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -325,6 +328,10 @@ func TestLabelsPanic(t *testing.T) {
 		labels: func(any) map[string]string { panic("no labels") },
 	}
 	s := newServed(New(nil), r, HistoryLimits{})
+	// That its fields cannot be had either makes no difference.
+	both := *r
+	both.fields = []func(any) string{func(any) string { panic("no fields") }}
+	j := both.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
 	i := r.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
 	if _, err := s.body(i.as(6), wire.Format{}); err == nil || !strings.Contains(err.Error(), "no labels") {
 		t.Errorf("its encoding: %v", err)
@@ -340,8 +347,8 @@ func TestLabelsPanic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&filter{f, r, nil}).matches(i); got != tt.want {
-			t.Errorf("%+v: %v", tt, got)
+		if a, b := (&filter{f, r, nil}).matches(i), (&filter{f, &both, nil}).matches(j); a != tt.want || b != tt.want {
+			t.Errorf("%+v: %v, without fields %v", tt, a, b)
 		}
 	}
 }
@@ -355,5 +362,77 @@ func TestFeedForgets(t *testing.T) {
 	f.Progress("2")
 	if cap(f.pending) != 0 {
 		t.Errorf("%d events are kept", cap(f.pending))
+	}
+}
+
+// A client is known for as long as it has lists, and those that were refused or given up hold no turn.
+func TestListsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, limits := &limiter{lists: make(chan struct{}, 1)}, &Limits{ListsPerClient: 1}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for range 2 {
+			done, err := l.beginList(t.Context(), "a", limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, client := range []string{"a", "b"} { // the turn of its own, and that of all
+				if _, err := l.beginList(t.Context(), client, limits); !apierrors.IsTooManyRequests(err) {
+					t.Errorf("%s: %v", client, err)
+				}
+				if _, err := l.beginList(gone, client, limits); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s has gone: %v", client, err)
+				}
+			}
+			if len(l.listsOf) != 1 || l.listsOf["a"] == nil || len(l.listsOf["a"].taken) != 1 {
+				t.Errorf("beside one list: %v", l.listsOf)
+			}
+			if done(); len(l.listsOf) != 0 || len(l.lists) != 0 {
+				t.Errorf("after it: %v, %d in progress", l.listsOf, len(l.lists))
+			}
+		}
+	})
+}
+
+// A deadlines is a ResponseWriter that counts the deadlines that it is given.
+type deadlines struct {
+	http.ResponseWriter
+	set int
+}
+
+func (d *deadlines) SetWriteDeadline(time.Time) error { d.set++; return nil }
+
+// A guard cuts off a client whose write takes too long, and does nothing before the first write, between
+// two, or after the request, when the ResponseWriter is somebody else's.
+func TestGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &deadlines{}
+		g := newGuard(http.NewResponseController(d), time.Second)
+		step := func(what string, want int, do func()) {
+			t.Helper()
+			do()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if d.set != want {
+				t.Errorf("%s: %d deadlines, want %d", what, d.set, want)
+			}
+		}
+		step("before the first write", 0, func() {})
+		step("between two", 0, func() { g.begin(); g.rest() })
+		step("a write", 1, g.begin)
+		step("the end of all", 2, g.cut)
+		step("after the request", 2, func() { g.begin(); g.close(); g.cut() })
+	})
+}
+
+// Who asks for the metadata of a protobuf message gets that alone.
+func TestMetadataAlone(t *testing.T) {
+	message := "\x0a\x03\x0a\x01a\x12\x06secret"
+	r := &resource{name: "things", raw: true}
+	s := newServed(New(nil), r, HistoryLimits{})
+	i := r.item(&Object{data: []byte(message), proto: true}, lw.Key{Name: "a"}, "", 5)
+	data, err := s.body(i, wire.Format{Encoding: wire.Protobuf, Shape: wire.Partial})
+	if err != nil || string(data) != message[:5] {
+		t.Errorf("%q, %v", data, err)
 	}
 }

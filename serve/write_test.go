@@ -68,6 +68,9 @@ func TestWrites(t *testing.T) {
 				b.t.Errorf("%s %s %s: %d %s, want %d with %q", step.method, step.path, step.body, code, body, step.code, step.text)
 			}
 		}
+		if code, _ := b.do("POST", in, "{}", "Content-Type", "application/json; charset"); code != http.StatusUnsupportedMediaType {
+			t.Errorf("a media type that is wrong: %d", code)
+		}
 		if code, _ := b.do("POST", in, "a: b", "Content-Type", "application/yaml"); code != http.StatusUnsupportedMediaType {
 			b.t.Errorf("YAML: %d", code)
 		}
