@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -167,3 +168,28 @@ type nopLister struct{}
 
 func (nopLister) List(metav1.ListOptions) (runtime.Object, error)   { panic("called") }
 func (nopLister) Watch(metav1.ListOptions) (watch.Interface, error) { panic("called") }
+
+// Each type of objects is listed by one collection, also if two groups have it.
+func TestResourcesOf(t *testing.T) {
+	type group interface {
+		Pods(string) clientOf[*corev1.PodList, watch.Interface]
+		Nodes() clientOf[*corev1.NodeList, watch.Interface]
+		Version() string
+	}
+	type clientset interface {
+		A() group
+		B() group
+		Of(string) group
+		Both() (group, error)
+	}
+	var got []string
+	for _, r := range resourcesOf(reflect.TypeFor[clientset]()) {
+		got = append(got, fmt.Sprint(r.group, " ", r.name, " ", r.resource, " ", r.namespaced, " ", r.object))
+	}
+	if diff := cmp.Diff([]string{"A Nodes nodes false *v1.Node", "A Pods pods true *v1.Pod"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := resourcesOf(reflect.TypeFor[*corev1.Pod]()); got != nil {
+		t.Errorf("of no interface: %v", got)
+	}
+}
