@@ -262,10 +262,13 @@ func TestDecoderSaysWhyNot(t *testing.T) {
 		lister                *cache.ListWatch
 		listWhyNot, followWhy string
 	}{
-		"both with a context":  {&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: follow}, notCaptured, notCaptured},
+		"both with a context": {&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: follow}, notCaptured, notCaptured},
+		//lint:ignore SA1019 a ListerWatcher of an older program has them
 		"lists with a context": {&cache.ListWatch{ListWithContextFunc: list, WatchFunc: plainFollow}, notCaptured, noContext},
-		"watches with one":     {&cache.ListWatch{ListFunc: plainList, WatchFuncWithContext: follow}, noContext, notCaptured},
-		"none":                 {&cache.ListWatch{ListFunc: plainList, WatchFunc: plainFollow}, noContext, noContext},
+		//lint:ignore SA1019 a ListerWatcher of an older program has them
+		"watches with one": {&cache.ListWatch{ListFunc: plainList, WatchFuncWithContext: follow}, noContext, notCaptured},
+		//lint:ignore SA1019 a ListerWatcher of an older program has them
+		"none": {&cache.ListWatch{ListFunc: plainList, WatchFunc: plainFollow}, noContext, noContext},
 	} {
 		src := clientgo.Decoder{}.Source(tc.lister, &corev1.Pod{})
 		if got := lw.HintsOf(src).Decoder; got != "" {
