@@ -1,6 +1,7 @@
 package clientgo_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 )
 
@@ -179,6 +183,50 @@ func TestControllerSyncs(t *testing.T) {
 			t.Errorf("synced %v, version %q", c.HasSynced(), c.LastSyncResourceVersion())
 		}
 	})
+}
+
+// A controller has the metrics and the log that its options say, and leaves their indexers alone.
+func TestControllerOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name, err := cache.NewInformerName("the-controllers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer name.Release()
+		p := &provider{values: map[string]float64{}}
+		var ours, others bytes.Buffer
+		logger := func(to *bytes.Buffer) klog.Logger {
+			return textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(to)))
+		}
+		own := logger(&ours)
+		server := newPodMemory(labelled("a"))
+		options := cache.InformerOptions{
+			ListerWatcher: server, ObjectType: &corev1.Pod{}, Logger: &own, ResyncPeriod: -time.Second, Handler: &calls{},
+			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
+			Indexers: cache.Indexers{"v": byLabels},
+		}
+		indexer, c := clientgo.NewControllerWithOptions(options)
+		if err := indexer.AddIndexers(cache.Indexers{"w": byLabels}); err != nil || len(options.Indexers) != 1 {
+			t.Errorf("the options have %d indexers: %v", len(options.Indexers), err)
+		}
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger(&others)))
+		done := make(chan struct{})
+		go func() { defer close(done); c.RunWithContext(ctx) }()
+		time.Sleep(time.Minute)
+		p.want(t, "after the list", map[string]float64{"version of the-controllers pods": 2, "queued of the-controllers pods": 0, "latency of the-controllers pods": 1000})
+		server.Fail(fmt.Errorf("no such field: %w", lw.ErrPermanent))
+		<-done
+		cancel()
+		if !strings.Contains(ours.String(), "no such field") || others.Len() > 0 {
+			t.Errorf("log of the options: %s\nof the context: %s", &ours, &others)
+		}
+	})
+	// The indexers of several calls do not mix.
+	first := cache.Indexers{"v": byLabels}
+	indexer, _ := clientgo.NewController(newPodMemory(), &corev1.Pod{}, 0, nil, first, cache.Indexers{"w": byLabels})
+	if len(first) != 1 || len(indexer.GetIndexers()) != 2 {
+		t.Errorf("the caller's indexers are %d, the store's %d", len(first), len(indexer.GetIndexers()))
+	}
 }
 
 // timeouts notes how long the watches are asked to last.

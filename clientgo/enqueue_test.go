@@ -53,6 +53,14 @@ func TestEnqueue(t *testing.T) {
 				owned(labelled("a"), apps, "Deployment", "x", true), owned(labelled("a"), "a/b/c", "ReplicaSet", "x", true), nil,
 			}, nil,
 		},
+		"no owners of a group without a name": {
+			func(q clientgo.Queue[lw.Key]) lw.Handler[*corev1.Pod] {
+				return clientgo.EnqueueOwner[*corev1.Pod](q, schema.GroupKind{Kind: "Node"})
+			},
+			[]*corev1.Pod{
+				owned(labelled("a"), "v1", "Node", "x", true), owned(labelled("a"), "a/b/c", "Node", "y", true), nil,
+			}, []lw.Key{key("x"), key("x")},
+		},
 		"mapped": {
 			func(q clientgo.Queue[lw.Key]) lw.Handler[*corev1.Pod] {
 				return clientgo.EnqueueMapped(q, func(p *corev1.Pod) iter.Seq[lw.Key] {

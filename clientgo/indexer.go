@@ -47,7 +47,10 @@ func keyOf(obj any) (key lw.Key, ok bool, err error) {
 	if m, is := obj.(interface {
 		GetNamespace() string
 		GetName() string
-	}); is && !isNil(obj) {
+	}); is {
+		if isNil(obj) { // client-go panics
+			return lw.Key{}, false, cache.KeyError{Obj: obj, Err: fmt.Errorf("a nil %T", obj)}
+		}
 		return lw.Key{Namespace: m.GetNamespace(), Name: m.GetName()}, true, nil
 	}
 	s, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)

@@ -290,6 +290,75 @@ func TestIndexError(t *testing.T) {
 	})
 }
 
+// What a store returns is the caller's, and indexes are added all or none.
+func TestIndexerIsItsOwn(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		x := impl.new(server, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{"labels": byLabels}}).GetIndexer()
+		for _, name := range []string{"c", "a", "b"} {
+			if err := x.Add(labelled(name, "v=1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !impl.clientgo { // whose map is that of the store
+			x.GetIndexers()["mine"] = byLabels
+		}
+		byIndex, _ := x.ByIndex("labels", "v")
+		byKeys, _ := x.IndexKeys("labels", "v")
+		of, _ := x.Index("labels", labelled("?", "v=2"))
+		all, keys := x.List(), x.ListKeys()
+		clear(byIndex)
+		clear(of)
+		clear(all)
+		clear(keys)
+		clear(byKeys)
+		again, err := x.ByIndex("labels", "v")
+		if diff := cmp.Diff([]string{"a", "b", "c"}, names(again)); diff != "" || err != nil || len(x.GetIndexers()) != 1 {
+			t.Errorf("%d indexes, error %v, objects (-want +got):\n%s", len(x.GetIndexers()), err, diff)
+		}
+		if impl.clientgo { // which adds what comes before the failure
+			return
+		}
+		more := cache.Indexers{"fails": func(any) ([]string, error) { return nil, errors.New("no value") }}
+		for i := range 20 {
+			more[fmt.Sprint(i)] = byLabels
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("an index of an error was added")
+				}
+			}()
+			_ = x.AddIndexers(more)
+		}()
+		more["labels"], more["0"] = byLabels, byLabels
+		if err := x.AddIndexers(more); err == nil || len(x.GetIndexers()) != 1 {
+			t.Errorf("error %v, %d indexes, want the first one", err, len(x.GetIndexers()))
+		}
+		if err := x.AddIndexers(nil); err != nil {
+			t.Error(err)
+		}
+		// A list with one object that is none changes nothing.
+		if err := x.Replace([]any{labelled("new"), nil}, "9"); err == nil || len(x.List()) != 3 || x.LastStoreSyncResourceVersion() == "9" {
+			t.Errorf("Replace: %v, %v at %q", err, names(x.List()), x.LastStoreSyncResourceVersion())
+		}
+		var wrong cache.KeyError
+		if _, _, err := x.Get(17); !errors.As(err, &wrong) || wrong.Obj != any(17) || wrong.Err == nil {
+			t.Errorf("Get of a number: %#v", err)
+		}
+		if err := x.Add(17); !errors.As(err, &wrong) || wrong.Obj != any(17) || wrong.Err == nil {
+			t.Errorf("Add of a number: %#v", err)
+		}
+		for _, none := range []any{nil, (*corev1.Pod)(nil)} {
+			if _, _, err := x.Get(none); err == nil {
+				t.Errorf("Get(%#v): no error", none)
+			}
+			if err := x.Delete(none); err == nil {
+				t.Errorf("Delete(%#v): no error", none)
+			}
+		}
+	})
+}
+
 // What a fixture deletes moves the version as what it adds does, as with client-go.
 func TestFixtureVersion(t *testing.T) {
 	for name, store := range map[string]cache.Store{

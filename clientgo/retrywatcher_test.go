@@ -102,12 +102,13 @@ func TestRetryWatcherStories(t *testing.T) {
 // forbidding is a server that does not permit to watch from the second watch on.
 type forbidding struct {
 	*podMemory
+	err     error
 	watches atomic.Int64
 }
 
 func (s *forbidding) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	if s.watches.Add(1) > 1 {
-		return nil, apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
+		return nil, s.err
 	}
 	return s.podMemory.WatchWithContext(ctx, opts)
 }
@@ -133,18 +134,22 @@ func TestRetryWatcherEnds(t *testing.T) {
 				}
 				<-w.Done()
 
-				forbids := &forbidding{podMemory: newPodMemory(labelled("a"))}
-				if w, err = new(t.Context(), "2", forbids); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait()
-				forbids.Disconnect()
-				time.Sleep(time.Minute)
-				if diff := cmp.Diff([]string{"ERROR 403", "end"}, drained(w)); diff != "" {
-					t.Errorf("of a server that forbids:\n%s", diff)
-				}
-				if n := forbids.watches.Load(); n != 2 {
-					t.Errorf("%d watches at a server that permits the first only", n)
+				for want, refusal := range map[string]error{
+					"ERROR 403": apierrors.NewForbidden(corev1.Resource("pods"), "", nil), "ERROR 401": apierrors.NewUnauthorized("who?"),
+				} {
+					forbids := &forbidding{podMemory: newPodMemory(labelled("a")), err: refusal}
+					if w, err = new(t.Context(), "2", forbids); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					forbids.Disconnect()
+					time.Sleep(time.Minute)
+					if diff := cmp.Diff([]string{want, "end"}, drained(w)); diff != "" {
+						t.Errorf("of a server that refuses:\n%s", diff)
+					}
+					if n := forbids.watches.Load(); n != 2 {
+						t.Errorf("%d watches at a server that permits the first only", n)
+					}
 				}
 				for _, version := range []string{"", "0"} {
 					if _, err := new(t.Context(), version, server); err == nil {

@@ -67,6 +67,11 @@ type podMemory struct{ *lw.Memory[*corev1.Pod] }
 
 func newPodMemory(pods ...*corev1.Pod) *podMemory { return &podMemory{lw.NewMemory(pods...)} }
 
+// listWatch returns m as the type that takes options of a ListerWatcher.
+func (m *podMemory) listWatch() *cache.ListWatch {
+	return &cache.ListWatch{ListWithContextFunc: m.ListWithContext, WatchFuncWithContext: m.WatchWithContext}
+}
+
 func (m *podMemory) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return m.ListWithContext(context.Background(), opts)
 }

@@ -1,6 +1,7 @@
 package clientgo_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -26,13 +30,14 @@ type recordingStore struct {
 	calls
 	mu      sync.Mutex
 	version string
-	refuse  int // how many lists are refused
+	refuse  int   // how many lists are refused
+	err     error // of all other calls
 }
 
-func (s *recordingStore) Add(obj any) error    { s.note("add %s", describe(obj)); return nil }
-func (s *recordingStore) Update(obj any) error { s.note("update %s", describe(obj)); return nil }
-func (s *recordingStore) Delete(obj any) error { s.note("delete %s", describe(obj)); return nil }
-func (s *recordingStore) Resync() error        { s.note("resync"); return nil }
+func (s *recordingStore) Add(obj any) error    { s.note("add %s", describe(obj)); return s.err }
+func (s *recordingStore) Update(obj any) error { s.note("update %s", describe(obj)); return s.err }
+func (s *recordingStore) Delete(obj any) error { s.note("delete %s", describe(obj)); return s.err }
+func (s *recordingStore) Resync() error        { s.note("resync"); return s.err }
 
 func (s *recordingStore) Replace(objs []any, version string) error {
 	s.note("replace %s at %s", strings.Join(names(objs), " "), version)
@@ -56,6 +61,11 @@ func (s *recordingStore) last() string {
 	defer s.mu.Unlock()
 	return s.version
 }
+
+// A bookmarkStore is a recordingStore that takes bookmarks as well.
+type bookmarkStore struct{ recordingStore }
+
+func (s *bookmarkStore) Bookmark(version string) error { s.note("bookmark %s", version); return s.err }
 
 // reflectors are the ways to fill a store. client-go's is the truth.
 var reflectors = map[string]func(cache.ListerWatcher, cache.ReflectorStore, time.Duration) (run func(context.Context), version func() string){
@@ -175,6 +185,121 @@ func TestReflectorOfAStoreThatRefuses(t *testing.T) {
 				cancel()
 				running.Wait()
 			})
+		})
+	}
+}
+
+// So is a list that is not streamed, and none that the store takes.
+func TestReflectorOfAStoreThatRefusesAList(t *testing.T) {
+	for refuse := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			errs := handleErrors(t)
+			store := &recordingStore{refuse: refuse}
+			run, _ := reflectors["NewReflector"](cache.ToListWatcherWithWatchListSemantics(newPodMemory(labelled("a")).listWatch(), optsOut{}), store, 0)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			run(ctx)
+			if got := store.take(); len(got) != refuse+1 || len(errs.refused("no room")) != refuse {
+				t.Errorf("%d lists refused: calls %q, errors %q", refuse, got, errs.errs)
+			}
+		})
+	}
+}
+
+// Each list and each event reaches the store as it is, with its version if it has one. What the store
+// says to it is reported, with the key of the object and the cause.
+func TestStoreSinkCalls(t *testing.T) {
+	c := labelled("c", "v=1")
+	for _, refusal := range []error{nil, errors.New("no room")} {
+		errs := handleErrors(t)
+		store := &bookmarkStore{recordingStore{err: refusal}}
+		sink := clientgo.StoreSink[*corev1.Pod](store)
+		for _, tc := range []struct {
+			do                func()
+			call, version, of string
+		}{
+			{func() { sink.Replace([]*corev1.Pod{labelled("a"), labelled("b")}, "5") }, "replace a b at 5", "", ""},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Added, Object: c, ResourceVersion: "6"}) }, "add c1", "6", "ns/c"},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Modified, Object: c, ResourceVersion: "7"}) }, "update c1", "7", "ns/c"},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Modified, Object: c}) }, "update c1", "7", "ns/c"},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Deleted, Object: c, ResourceVersion: "8"}) }, "delete c1", "8", "ns/c"},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Bookmark, ResourceVersion: "9"}) }, "bookmark 9", "9", "version"},
+		} {
+			tc.do()
+			store.mu.Lock()
+			got := append(store.calls.lines, store.version)
+			store.calls.lines = nil
+			store.mu.Unlock()
+			if diff := cmp.Diff([]string{tc.call, tc.version}, got); diff != "" {
+				t.Errorf("call and version (-want +got):\n%s", diff)
+			}
+			want := 0
+			if refusal != nil && tc.of != "" {
+				want = 1
+			}
+			if got := errs.refused("no room"); len(got) != want || want > 0 && (!errors.Is(got[0], refusal) || !strings.Contains(got[0].Error(), tc.of)) {
+				t.Errorf("%s: reported %v", tc.call, got)
+			}
+		}
+	}
+	// A store without the optional methods gets no bookmarks.
+	plain := cache.NewUndeltaStore(func([]any) { t.Error("a bookmark is a change") }, cache.MetaNamespaceKeyFunc)
+	clientgo.StoreSink[*corev1.Pod](plain).Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Bookmark, ResourceVersion: "9"})
+}
+
+// A reflector heeds its options, and says in the log of the options, or else of the context, that it
+// cannot go on. A second call of Run waits for the first, but not longer than for its context.
+func TestReflectorOptions(t *testing.T) {
+	for asked, least := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Second: 5 * time.Minute, time.Hour: time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			errs := handleErrors(t)
+			server, store := &timeouts{podMemory: newPodMemory(labelled("a"))}, &recordingStore{err: errors.New("no resyncs")}
+			r := clientgo.NewReflectorWithOptions(server, &corev1.Pod{}, store, cache.ReflectorOptions{
+				Name: "mine", MinWatchTimeout: asked, ResyncPeriod: time.Minute,
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); r.RunWithContext(ctx) }()
+			time.Sleep(90 * time.Second)
+			if got := server.last(); got < least || got > 2*least {
+				t.Errorf("asked for %v: a watch of %v", asked, got)
+			}
+			if got := errs.refused("resync"); len(got) != 1 || !errors.Is(got[0], store.err) {
+				t.Errorf("reported %v, want the error of one Resync", got)
+			}
+			if got := r.Status().Informer; got != "mine" {
+				t.Errorf("its name is %s", got)
+			}
+			impatient, giveUp := context.WithTimeout(t.Context(), time.Second)
+			defer giveUp()
+			r.RunWithContext(impatient)
+			if isClosed(ended) || impatient.Err() == nil {
+				t.Error("the second Run has not waited")
+			}
+			cancel()
+			<-ended
+		})
+	}
+	for _, own := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			errs := handleErrors(t)
+			var book, other bytes.Buffer
+			logger := func(to *bytes.Buffer) klog.Logger {
+				return textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(to)))
+			}
+			options, in := cache.ReflectorOptions{Name: "mine"}, &other
+			if ours := logger(&book); own {
+				options.Logger, in = &ours, &book
+			}
+			server := newPodMemory()
+			server.Fail(fmt.Errorf("no such field: %w", lw.ErrPermanent))
+			clientgo.NewReflectorWithOptions(server, &corev1.Pod{}, &recordingStore{}, options).RunWithContext(klog.NewContext(t.Context(), logger(&other)))
+			if !strings.Contains(in.String(), "no such field") || !strings.Contains(in.String(), `reflector="mine"`) || own && other.Len() > 0 {
+				t.Errorf("log of the options: %s\nof the context: %s", &book, &other)
+			}
+			if got := errs.refused("no such field"); len(got) != 1 {
+				t.Errorf("reported %v", got)
+			}
 		})
 	}
 }

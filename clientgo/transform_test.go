@@ -70,7 +70,7 @@ func TestSetTransform(t *testing.T) {
 func TestTransformLeavesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errs := handleErrors(t)
-		server := newPodMemory(labelled("a"), labelled("b"), labelled("nil"), labelled("typed-nil"), labelled("fails"), labelled("no-object"))
+		server := newPodMemory(labelled("a"), labelled("b"), labelled("nil"), labelled("typed-nil"), labelled("fails"), labelled("fails-whole"), labelled("no-object"))
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 		if err := inf.SetTransform(func(obj any) (any, error) {
 			switch p := obj.(*corev1.Pod); p.Name {
@@ -80,6 +80,8 @@ func TestTransformLeavesOut(t *testing.T) {
 				return (*corev1.Pod)(nil), nil
 			case "fails":
 				return nil, errors.New("it is broken")
+			case "fails-whole":
+				return p, errors.New("it is broken")
 			case "no-object":
 				return "a string", nil
 			default:
@@ -94,7 +96,7 @@ func TestTransformLeavesOut(t *testing.T) {
 			t.Errorf("the store has (-want +got):\n%s", diff)
 		}
 		stop()
-		errs.want(t, "lw: Pod: transform ns/fails: it is broken", "lw: Pod: transform ns/no-object: the transform returned a string, which has no metadata")
+		errs.want(t, "lw: Pod: transform ns/fails-whole: it is broken", "lw: Pod: transform ns/fails: it is broken", "lw: Pod: transform ns/no-object: the transform returned a string, which has no metadata")
 	})
 }
 

@@ -41,6 +41,7 @@ func handleErrors(t *testing.T) *reported {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.errs = append(r.errs, fmt.Sprint(err))
+		r.raw = append(r.raw, err)
 		r.msgs = append(r.msgs, msg)
 	}}
 	t.Cleanup(func() { utilruntime.ErrorHandlers = before })
@@ -50,6 +51,20 @@ func handleErrors(t *testing.T) *reported {
 type reported struct {
 	mu         sync.Mutex
 	errs, msgs []string
+	raw        []error
+}
+
+// refused returns the errors with this text since its last call.
+func (r *reported) refused(text string) (errs []error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, err := range r.raw {
+		if strings.Contains(fmt.Sprint(err), text) {
+			errs = append(errs, err)
+		}
+	}
+	r.raw = nil
+	return errs
 }
 
 // want checks that these errors, in their order as text, were reported since the last check.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -74,6 +75,7 @@ func TestOnlyOfNothing(t *testing.T) {
 		"without a kind":                      {&unstructured.Unstructured{}: {"spec"}},
 		"two examples of *v1.Pod":             {&corev1.Pod{}: {"spec"}, &corev1.Pod{}: {"status"}},
 		"is no example":                       {(*corev1.Pod)(nil): {"spec"}},
+		"<nil> is no example":                 {nil: {"spec"}},
 	} {
 		o := controllerruntime.Options{Only: only}
 		_, err := controllerruntime.NewCacheWith(o)(&rest.Config{}, cache.Options{Mapper: meta.NewDefaultRESTMapper(nil)})
@@ -85,6 +87,26 @@ func TestOnlyOfNothing(t *testing.T) {
 			t.Errorf("the client: %v, want %s", err, want)
 		}
 	}
+}
+
+// What controller-runtime's own constructors refuse is no cache and no client, also with Only.
+func TestOnlyOfWhatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		c, err := controllerruntime.NewCacheWith(onlyPods)(b.config, cache.Options{Mapper: b.mapper, ByObject: map[client.Object]cache.ByObject{
+			&corev1.Node{}: {Namespaces: map[string]cache.Config{"a": {}}},
+		}})
+		if err == nil || c != nil {
+			t.Errorf("a cache of nodes of a namespace: %v, %v", c, err)
+		}
+		if c, err := controllerruntime.NewClient(onlyPods)(nil, client.Options{}); err == nil || c != nil {
+			t.Errorf("a client without a config: %v, %v", c, err)
+		}
+		unknown := controllerruntime.Options{Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"spec"}}}
+		if c, err := controllerruntime.NewClient(unknown)(b.config, client.Options{Mapper: b.mapper, Scheme: runtime.NewScheme()}); err == nil || c != nil {
+			t.Errorf("a client whose scheme has no pods: %v, %v", c, err)
+		}
+	})
 }
 
 // A manager whose cache has Only, and whose client does not refuse what that would delete, says so when
@@ -134,6 +156,9 @@ func TestOnlyWithoutTheClient(t *testing.T) {
 					}
 					got := log.String()
 					warned := strings.Contains(got, "NewClient: controllerruntime.NewClient(options)")
+					if i := strings.Index(got, "*v1.Pod"); i >= 0 && i < strings.Index(got, "*v1.Node") {
+						t.Errorf("the kinds are not in their order: %s", got)
+					}
 					for _, kind := range []string{"*v1.Pod", "*v1.Node"} {
 						if strings.Contains(got, kind) != strings.Contains(tt.want, kind) || warned != (tt.want != "") {
 							t.Errorf("it says %q, want a warning of %s", got, tt.want)

@@ -290,3 +290,62 @@ func ExampleReader() {
 	}
 	// Output: b
 }
+
+// Several fields must all match, whichever has the index, and an option that says no is as none.
+func TestReaderOfSeveralFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other, third := newPod("a", 0), newPod("a", 1), newPod("b", 2)
+		for i, p := range []*corev1.Pod{one, other, third} {
+			p.Name, p.Spec.NodeName = fmt.Sprint("p", i), "n"
+			p.Spec.Containers = []corev1.Container{{Image: "shared"}, {Image: fmt.Sprint("i", i)}}
+		}
+		third.Spec.NodeName = "m"
+		pods := lw.NewInformer(lw.NewMemory(one, other, third), nil)
+		r := controllerruntime.NewReader(nil)
+		if err := controllerruntime.Serve(r, pods, podFields); err != nil {
+			t.Fatal(err)
+		}
+		runInBubble(t, pods)
+		for selector, want := range map[string]string{
+			"image=i1,spec.nodeName=n": "p1", "spec.nodeName=n,image=i1": "p1", "spec.nodeName=m,image=i1": "", "image=i1,spec.nodeName=m": "",
+			"image=shared,spec.nodeName=n": "p0 p1", "spec.nodeName=n,image=shared,image=i0": "p0", "image=none,image=shared": "",
+		} {
+			var list corev1.PodList
+			if err := r.List(t.Context(), &list, client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie(selector)}); err != nil {
+				t.Error(err)
+			}
+			var got []string
+			for _, p := range list.Items {
+				got = append(got, p.Name)
+			}
+			slices.Sort(got)
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s: %q, want %s", selector, got, want)
+			}
+		}
+		for _, shared := range []*bool{nil, new(bool)} {
+			var list corev1.PodList
+			var p corev1.Pod
+			if err := r.List(t.Context(), &list, client.InNamespace("b"), &client.ListOptions{UnsafeDisableDeepCopy: shared}); err != nil || len(list.Items) != 1 {
+				t.Fatal(err, len(list.Items))
+			}
+			if err := r.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &p, &client.GetOptions{UnsafeDisableDeepCopy: shared}); err != nil {
+				t.Fatal(err)
+			}
+			list.Items[0].Spec.Containers[0].Image, p.Spec.Containers[0].Image = "mine", "mine"
+			if now, _ := pods.Store().Get(lw.Key{Namespace: "b", Name: "p2"}); now.Spec.Containers[0].Image != "shared" || p.Kind != "Pod" || list.Items[0].Kind != "Pod" {
+				t.Error("the reader has shared the object of the store, or has left out its kind")
+			}
+		}
+		// An informer of another type than that of the kind is an error of each read.
+		nodes := lw.NewInformer(lw.NewMemory[*corev1.Node](), nil)
+		wrong := controllerruntime.NewReader(nil)
+		if err := controllerruntime.ServeKind(wrong, podKind, nodes, nil); err != nil {
+			t.Fatal(err)
+		}
+		runInBubble(t, nodes)
+		if err := wrong.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &corev1.Pod{}); err == nil || apierrors.IsNotFound(err) {
+			t.Errorf("a pod from nodes: %v", err)
+		}
+	})
+}

@@ -284,6 +284,41 @@ func TestNames(t *testing.T) {
 	})
 }
 
+// A name that looks like the number of another is no other's label.
+func TestNamesWithNumbers(t *testing.T) {
+	for _, names := range [][]string{{"b", "b", "b#2"}, {"b#2", "b", "b"}, {"b", "b#2", "b", "b#2", "b"}, {"b", "b#3", "b", "b", "b"}} {
+		synctest.Test(t, func(t *testing.T) {
+			var b lw.Board
+			inf := lw.NewInformer(lw.NewMemory(newNode("a")), &lw.Options{Board: &b, OnError: func(error) {}})
+			g := lw.NewGraph(&lw.GraphOptions{Board: &b})
+			for _, name := range names {
+				inf.AddHandler(lw.Handler[*node]{Name: name, Add: func(*node) {}})
+				lw.Derive(g, inf, func(n *node) *node { return n }, name)
+			}
+			defer begin(t, inf)()
+			defer begin(t, g)()
+			for _, series := range []string{"lw_handler_pending", "lw_collection_objects"} {
+				if got := count(t, &b, series); got != len(names) {
+					t.Errorf("%d series of %s for %q", got, series, names)
+				}
+			}
+		})
+	}
+}
+
+// A registry knows the series before the first scrape, so it takes those of one board.
+func TestRegistered(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	first := prom.Collector(new(lw.Board))
+	if err := registry.Register(first); err != nil {
+		t.Fatal(err)
+	}
+	there, ok := errors.AsType[prometheus.AlreadyRegisteredError](registry.Register(prom.Collector(new(lw.Board))))
+	if !ok || there.ExistingCollector != first {
+		t.Errorf("a second board: %v", there)
+	}
+}
+
 func TestNilBoard(t *testing.T) {
 	defer func() {
 		if recover() == nil {
