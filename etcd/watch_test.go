@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -268,6 +269,7 @@ func TestSilence(t *testing.T) {
 			begun := time.Now()
 			err := f.collection(every).Watch(lasts(t, 101*time.Second), metav1.ListOptions{ResourceVersion: "50"}, nil)
 			ended := time.Since(begun)
+			synctest.Wait() // for the server
 			if diff := cmp.Diff(tt.asked, asked); diff != "" {
 				t.Errorf("%s is asked after (-want +got):\n%s", tt.name, diff)
 			}

@@ -119,6 +119,10 @@ func (s *Server) Down() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = true
+	s.breakLocked()
+}
+
+func (s *Server) breakLocked() {
 	for conn := range s.conns {
 		conn.Close()
 	}
@@ -135,11 +139,13 @@ func (s *Server) Up() {
 // Save returns a backup.
 func (s *Server) Save() Backup { return s.store.save() }
 
-// Restore puts a backup in the place of what is there, as a server does that is down meanwhile.
+// Restore puts a backup in the place of what is there, as a server does that is down meanwhile. Who
+// connects just then waits, and is not refused: a refusal delays the next attempt, now and then.
 func (s *Server) Restore(b Backup) {
-	s.Down()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breakLocked()
 	s.store.restore(b)
-	s.Up()
 }
 
 // Read is the store's answer to a Range.
