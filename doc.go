@@ -86,7 +86,8 @@
 //   - To 13: Run waits for calls of handlers that are running. Remove may be called in a handler.
 //   - To 14: pages of one list that bring items count as one request, and while CatchUp is called
 //     there are at most ten lists of one object more in a second. Pauses are random and grow to 45 s;
-//     where no connection can be made, to 12 s. Only progress resets them.
+//     where no connection can be made, to 12 s. Where watches are refused and lists are answered, a
+//     list comes every 10 to 30 s. Only progress resets the pauses.
 //   - To 15: versions are compared as unbounded decimals (https://kep.k8s.io/5504). Opaque versions
 //     have no order, so the wait is an error.
 package lw

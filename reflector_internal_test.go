@@ -512,3 +512,27 @@ func TestDecimal(t *testing.T) {
 		}
 	}
 }
+
+// An outage began when the server was last in touch: not at a later failure, and not before what has
+// ended the doubt.
+func TestDoubtBegins(t *testing.T) {
+	at := time.Now()
+	before, after := at.Add(-time.Minute), at.Add(time.Minute)
+	for name, tt := range map[string]struct {
+		do   func(d *doubt)
+		want time.Time
+	}{
+		"the first failure counts":    {func(d *doubt) { d.lost(at); d.lost(after) }, at},
+		"a quiet watch came before":   {func(d *doubt) { d.quiet = before; d.lost(at) }, before},
+		"a quiet watch came after":    {func(d *doubt) { d.quiet = after; d.lost(at) }, at},
+		"lifted since the quiet one":  {func(d *doubt) { d.quiet = before; d.lift(); d.lost(at) }, at},
+		"a list since the quiet one":  {func(d *doubt) { d.quiet = before; d.listed(); d.lost(at) }, at},
+		"no answer since a quiet one": {func(d *doubt) { d.quiet = before; d.deny(); d.lost(at) }, at},
+		"lifted since a failure":      {func(d *doubt) { d.lost(before); d.lift(); d.lost(at) }, at},
+	} {
+		d := new(doubt)
+		if tt.do(d); !d.since.Equal(tt.want) {
+			t.Errorf("%s: out of touch since %v, want %v", name, d.since.Sub(at), tt.want.Sub(at))
+		}
+	}
+}

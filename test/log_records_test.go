@@ -40,7 +40,7 @@ func TestLogRecords(t *testing.T) {
 			},
 		}
 		start(t, lw.NewInformer[*Widget](src, &lw.Options{
-			Name: "parts", Logger: logger, List: lw.ListPages, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Second },
+			Name: "parts", Logger: logger, List: lw.ListPages, PageSize: -1, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Second },
 		}))
 		sleep(10 * time.Minute)
 
@@ -65,6 +65,7 @@ func TestLogRecords(t *testing.T) {
 		"WARN|lw: NAME: OP of KEY failed|informer op key error failures for",
 		"WARN|lw: NAME: OP still fails|informer op error failures for",
 		"WARN|lw: NAME: mutation of KEY failed|informer op key error",
+		"WARN|lw: informer NAME: OPTION MISTAKE|value",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
@@ -87,7 +88,7 @@ func TestLogRecords(t *testing.T) {
 func records(t *testing.T, book *bytes.Buffer) []string {
 	t.Helper()
 	general := strings.NewReplacer("parts", "NAME", "mutated", "NAME", "g/bySize", "GRAPH/COLLECTION", "list", "OP", "watch", "OP", "decode", "OP",
-		"default/size1", "KEY", "default/a", "KEY", "default/b", "KEY")
+		"default/size1", "KEY", "default/a", "KEY", "default/b", "KEY", "PageSize is negative, and the default is used", "OPTION MISTAKE")
 	var sorts []string
 	for line := range bytes.Lines(book.Bytes()) {
 		var record struct{ Level, Msg string }

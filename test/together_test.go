@@ -536,3 +536,57 @@ func TestProgress(t *testing.T) {
 		}
 	})
 }
+
+// Of a key that comes several times in one version, the last is told, once, however many come.
+func TestTogetherAKeyComesTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at10 := func(name string, size int) lw.WatchEvent[*Widget] {
+			return lw.WatchEvent[*Widget]{Type: watch.Added, Object: stamped(name, size, "10"), ResourceVersion: "10"}
+		}
+		group, want := []lw.WatchEvent[*Widget]{}, []string{}
+		for i := range 40 {
+			name := fmt.Sprintf("k%02d", i)
+			group, want = append(group, open(at10(name, 1))), append(want, fmt.Sprintf("add %s1", name))
+		}
+		again := at10("k30", 2)
+		again.Type, want[30] = watch.Modified, "add k302"
+		src := &script{lists: []reply{list("5")}, watches: []stream{{events: append(group, again), after: time.Hour}}}
+		inf, got := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages}), new(calls)
+		inf.AddHandler(got.handler())
+		start(t, inf)
+		sleep(time.Minute)
+		got.sorted(t, append(want, "synced")...)
+	})
+}
+
+// A transaction that mends an object that was set aside is no gap: nothing is listed again.
+func TestTogetherMendsWhatWasSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := list("5")
+		first.bad = []error{&lw.Error{Op: "decode", Key: key("a"), Err: errors.New("bad")}}
+		first.obj = []*Widget{stamped("c", 1, "4")}
+		mended := modified(stamped("a", 2, "10"))
+		src := &script{lists: []reply{first}, watches: []stream{{events: []lw.WatchEvent[*Widget]{open(mended), added("b", "10")}, after: time.Hour}}}
+		inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		start(t, inf)
+		sleep(time.Minute)
+		mustLog(t, src, "list limit 500", "watch 5")
+		mustHold(t, inf.Store(), "10", map[string]int{"a": 2, "b": 1, "c": 1})
+	})
+}
+
+// A change amid a streamed list whose version is not wanted leaves the object that came before.
+func TestKeptAmidAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{stream: func() stream {
+			return events(added("a", "5"), added("b", "6"), modified(stamped("a", 3, "7")), end("8"))
+		}}
+		inf := run(t, lw.Transform[*Widget, *Widget](src, func(w *Widget) (*Widget, error) {
+			if w.Size == 3 {
+				return nil, lw.ErrKeep
+			}
+			return w, nil
+		}), nil)
+		mustHold(t, inf.Store(), "8", map[string]int{"a": 1, "b": 1})
+	})
+}

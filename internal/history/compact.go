@@ -49,8 +49,8 @@ func (c *Collection[V]) compactLocked(version uint64) {
 		})
 	}
 	c.sorted = slices.DeleteFunc(c.sorted, func(r *row[V]) bool { return r.dead })
-	// A copy, because a subslice would keep the compacted changes in memory.
-	c.log = slices.Clone(c.log[n:])
+	// A copy, because a subslice would keep the compacted changes in memory, as would an empty clone.
+	c.log = append([]Change[V](nil), c.log[n:]...)
 	c.compacted += uint64(n)
 	c.oldest = version
 	c.state, c.stateOf = nil, 0

@@ -181,14 +181,14 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 	case w.err != nil: // it has ended
 		return ev, false, nil
 	case len(w.rest) > 0:
-		ev, w.rest = w.rest[0], w.rest[1:]
+		ev, w.rest = w.rest[0], behindFirst(w.rest)
 		return ev, true, nil
 	case w.disconnects != w.c.disconnects, !w.deadline.IsZero() && !now.Before(w.deadline):
 		w.err = io.EOF
 		return ev, false, nil
 	case len(w.initial) > 0:
 		obj := w.initial[0]
-		w.initial = w.initial[1:]
+		w.initial = behindFirst(w.initial)
 		return Event[V]{Type: watch.Added, Object: obj, Version: obj.Version, Initial: true}, matches(w.filter, obj), nil
 	case w.ending:
 		w.ending = false
@@ -224,6 +224,15 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 		w.bookmarkAt = w.nextBookmark(now)
 	}
 	return ev, false, w.c.waitLocked()
+}
+
+// behindFirst returns what is behind the first of all: nil at the end, since a watch lasts, and an
+// empty slice would keep all that was in it.
+func behindFirst[E any](all []E) []E {
+	if len(all) == 1 {
+		return nil
+	}
+	return all[1:]
 }
 
 // events returns the first event of changes of one version, and keeps the others in rest. ok is
