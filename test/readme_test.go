@@ -325,7 +325,7 @@ func TestPagesNameTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile(`\((Test\w+)\)`).FindAllStringSubmatch(string(text), -1)
+	named := regexp.MustCompile(`(?:\(|, )(Test\w+)`).FindAllStringSubmatch(string(text), -1)
 	for _, m := range named {
 		if !exist[m[1]] {
 			t.Errorf("doc.go: there is no %s", m[1])
