@@ -182,8 +182,8 @@ func TestNoTemplateOfCBOR(t *testing.T) {
 
 // Two blocks have less memory than one where the allocator would round up by much.
 func TestSplit(t *testing.T) {
-	const word = 8
-	of := func(n int) blockArray { return blockArray{typ: reflect.TypeFor[*int](), n: n} }
+	word := int(reflect.TypeFor[*int]().Size())
+	of := func(n int) blockArray { return blockArray{typ: reflect.TypeFor[*int](), n: n * 8 / word} }
 	for _, tt := range []struct {
 		arrays []blockArray
 		want   int

@@ -324,7 +324,8 @@ func split(arrays []blockArray) (n int) {
 
 // roundedUp returns the size of the memory that is allocated for n bytes with pointers in them.
 func roundedUp(n int) int {
-	if n > 512 {
+	const pointer = 32 << (^uint(0) >> 63) / 8 // bytes
+	if n > pointer*pointer*8 {
 		n += 8 // its type stands before it
 	}
 	return cap(append([]byte(nil), make([]byte, n)...))
