@@ -262,9 +262,7 @@ func (o *leftJoinOperator[K, L, R, U]) relate(l *arrange.Entry[L, leftState[left
 		return
 	case belongs && !did:
 		rights = slices.Insert(rights, i, r)
-	case belongs:
-		rights[i] = r // it may have gone and come back in one step
-	default:
+	case !belongs:
 		rights = slices.Delete(rights, i, i+1)
 	}
 	l.State.own.rights = rights

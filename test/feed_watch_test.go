@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,8 +239,16 @@ func TestPollOfACache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := widget("a", 1), widget("a", 2)
 		cache := map[string]*Widget{"a": one, "b": widget("b", 1)}
+		var mu sync.Mutex // guards cache
+		put := func(w *Widget) {
+			mu.Lock()
+			defer mu.Unlock()
+			cache["a"] = w
+		}
 		mark := func(w *Widget) (*Widget, error) { w.UID = "seen"; return w, nil }
 		inf := lw.NewInformer(lw.Transform(lw.Poll(func(context.Context) ([]*Widget, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			return slices.Collect(maps.Values(cache)), nil
 		}, time.Second), mark), nil)
 		got, story := new(calls), newStory(t)
@@ -249,18 +258,18 @@ func TestPollOfACache(t *testing.T) {
 		sleep(5 * time.Second)
 		got.sorted(t, "add a1", "add b1", "synced")
 		for _, w := range []*Widget{two, one} { // what was there before is there again
-			cache["a"] = w
+			put(w)
 			sleep(5 * time.Second)
 			got.mustBe(t, fmt.Sprintf("update a%d a%d", 3-w.Size, w.Size))
 		}
 		shown, _ := inf.Store().Get(key("a"))
 		same, other := *shown, *shown
 		same.UID, other.UID = "", ""
-		cache["a"] = &same
+		put(&same)
 		sleep(5 * time.Second)
 		got.mustBe(t)
 		other.Size = 9
-		cache["a"] = &other
+		put(&other)
 		sleep(5 * time.Second)
 		got.mustBe(t, "update a1 a9")
 		if now, _ := inf.Store().Get(key("a")); now.ResourceVersion <= shown.ResourceVersion {
