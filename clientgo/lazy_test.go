@@ -273,6 +273,7 @@ func TestUseAllWithoutAnAnswer(t *testing.T) {
 				f := podFactories["generated"](client, true)
 				inf := podsOf(f)
 				ctx, cancel := context.WithCancel(t.Context())
+				defer f.Shutdown() // it reports errors until it has stopped
 				defer cancel()
 				f.Start(ctx.Done())
 				if promised && !f.WaitForCacheSync(ctx.Done())[reflect.TypeFor[*corev1.Pod]()] {
