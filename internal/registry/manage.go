@@ -10,10 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -161,9 +159,9 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 			return nil, err
 		}
 	}
-	patch, err := w.applyConfiguration()
-	if err != nil {
-		return nil, err
+	patch := &unstructured.Unstructured{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(w.patch, &patch.Object); err != nil {
+		return nil, badRequest("error decoding patch: %v", err)
 	}
 	result, err := manager.Apply(live, patch, w.opts.manager, w.opts.force)
 	if err != nil {
@@ -178,6 +176,9 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 	if err != nil {
 		return nil, k.undecodable(data, err)
 	}
+	if strict {
+		lost = append(lost, w.twice...)
+	}
 	if len(lost) > 0 && w.opts.validation == metav1.FieldValidationStrict {
 		return nil, badRequest("error strict decoding patch: %v", runtime.NewStrictDecodingError(lost))
 	}
@@ -186,28 +187,4 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 		return nil, w.conflict(fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", o.Meta.UID))
 	}
 	return o, w.checkName(o)
-}
-
-// applyConfiguration returns the body of an apply.
-func (w *Write) applyConfiguration() (*unstructured.Unstructured, error) {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	if w.patchType() == types.ApplyCBORPatchType {
-		if err := cbor.Unmarshal(w.patch, &u.Object); err != nil {
-			return nil, badRequest("error decoding patch: %v", err)
-		}
-		return u, nil
-	}
-	if err := yaml.Unmarshal(w.patch, &u.Object); err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
-	}
-	if w.opts.validation == metav1.FieldValidationIgnore {
-		return u, nil
-	}
-	if err := yaml.UnmarshalStrict(w.patch, &map[string]any{}); err != nil {
-		if w.opts.validation == metav1.FieldValidationStrict {
-			return nil, badRequest("error strict decoding patch: %v", err)
-		}
-		w.warn([]error{err})
-	}
-	return u, nil
 }

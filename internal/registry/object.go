@@ -181,9 +181,12 @@ func (k *Kind) content(o *Object) (*unstructured.Unstructured, error) {
 
 // same reports whether two objects have the same content, whoever manages which field since when.
 func same(a, b *Object) bool {
+	if !equal(a.Body, b.Body) || !equalStatus(a, b) {
+		return false
+	}
 	x, y := a.Meta, b.Meta
 	x.ManagedFields, y.ManagedFields = timeless(x.ManagedFields), timeless(y.ManagedFields)
-	return equal(a.Body, b.Body) && equalStatus(a, b) && bytes.Equal(mustJSON(&x), mustJSON(&y))
+	return bytes.Equal(mustJSON(&x), mustJSON(&y))
 }
 
 func equalStatus(a, b *Object) bool {
