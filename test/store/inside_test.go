@@ -1,4 +1,4 @@
-package inside_test
+package store_test
 
 import (
 	"testing"
