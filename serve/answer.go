@@ -17,68 +17,17 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// A format is how the objects of an answer look. Two formats are equal if they are the same.
-type format struct {
-	codec   *wire.Codec
-	include metav1.IncludeObjectPolicy // what the rows of a table have beside the cells
-}
-
-// codecs are the codecs of a collection, one for each format.
-type codecs [wire.Formats]*wire.Codec
-
-func newCodecs(r *resource) (all codecs) {
-	kind := metav1.TypeMeta{APIVersion: r.apiVersion(), Kind: r.kind}
-	for _, e := range []wire.Encoding{wire.JSON, wire.Protobuf, wire.CBOR} {
-		for _, s := range []wire.Shape{wire.Full, wire.Partial, wire.Table} {
-			f := wire.Format{Encoding: e, Shape: s}
-			all[f.Index()] = wire.NewCodec(f, kind, r.columnDefinitions())
-		}
-	}
-	return all
-}
-
-// has reports whether the collection can be had in a format.
-func (s *served) has(f wire.Format) bool {
-	proto := s.proto
-	onlyProto := false
-	if s.raw {
-		proto = s.rawProto.Load()
-		onlyProto = proto
-	}
-	switch {
-	case f.Shape == wire.Table:
-		return f.Encoding == wire.JSON
-	case f.Shape == wire.Partial:
-		return true
-	case f.Encoding == wire.Protobuf:
-		return proto
-	}
-	return !onlyProto
-}
-
 // negotiate returns the format in which the client wants the answer.
 func (q *request) negotiate(want wire.Want) (format, error) {
-	f, err := wire.Negotiate(q.r.Header.Get("Accept"), want, q.served.has)
+	f, err := wire.Negotiate(q.r.Header.Get("Accept"), want, q.served.encoder.has)
 	if err != nil {
 		return format{}, err
 	}
-	out := format{codec: q.served.codecs[f.Index()]}
+	out := format{codec: q.served.encoder.codecs[f.Index()]}
 	if f.Shape == wire.Table {
 		out.include, err = includeObject(q.r.URL.Query().Get("includeObject"))
 	}
 	return out, err
-}
-
-// object returns the bytes of an item as the object of an answer.
-func (s *served) object(i *item, f format) ([]byte, error) {
-	if f.codec.Format().Shape != wire.Table {
-		return s.body(i, f.codec.Format())
-	}
-	row, err := s.tableRow(i, f.include, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	return f.codec.AppendTable(nil, &metav1.ListMeta{ResourceVersion: strconv.FormatUint(i.version, 10)}, true, row), nil
 }
 
 // fail answers with an error.
@@ -101,7 +50,7 @@ func (q *request) writeStatus(status *metav1.Status) error {
 
 // writeItem answers with one object.
 func (q *request) writeItem(code int, i *item) error {
-	object, err := q.served.object(i, q.format)
+	object, err := q.served.encoder.object(i, q.format)
 	if err != nil {
 		return err
 	}
@@ -119,7 +68,7 @@ func (q *request) writeList(p *page) error {
 	}
 	var total wire.Total
 	for _, i := range p.items {
-		data, err := s.body(i, codec.Format())
+		data, err := s.encoder.body(i, codec.Format())
 		if err != nil {
 			return apierrors.NewInternalError(err)
 		}
@@ -193,12 +142,12 @@ func (q *request) writeTable(p *page) error {
 		return err
 	}
 	for n, i := range p.items {
-		row, err := q.served.tableRow(i, q.format.include, now)
+		row, err := q.served.encoder.tableRow(i, q.format.include, now)
 		if err != nil && out == nil {
 			return apierrors.NewInternalError(err)
 		}
 		if err != nil {
-			q.h.report(q.served, err)
+			q.served.encoder.report(err)
 			return q.cut(err)
 		}
 		if err := put(codec.AppendItemHead(nil, n == 0, len(row)), row); err != nil {
@@ -293,4 +242,12 @@ func (s *served) compressed(p *page, f format, length int64, write func(io.Write
 	}
 	body, err, _ := s.zipping.Do(fmt.Sprintf("%d %d %s", f.codec.Format().Index(), p.era, p.meta.ResourceVersion), compress)
 	return body.([]byte), err
+}
+
+// A page is the answer to a list: one state, and the items of it that are asked for.
+type page struct {
+	meta  metav1.ListMeta
+	items []*item
+	whole bool // all items of the collection
+	era   int  // of the history: after a new beginning a version may be that of another state
 }

@@ -182,13 +182,13 @@ func TestFeedTellsOfTwoObjects(t *testing.T) {
 // A page knows in which era its state was: after a new beginning the same version is another one.
 func TestPageOfAnEra(t *testing.T) {
 	s := newServed(New(nil), &resource{name: "things"}, HistoryLimits{})
-	f, err := s.newFilter("", metav1.ListOptions{}, nil)
+	f, err := s.filters.parse(s.resource, "", metav1.ListOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	q := &request{served: s}
 	for era := 1; era < 4; era++ {
-		s.begin(order.List[*item]{}, 5, true)
+		s.history.begin(order.List[*item]{}, 5, true)
 		if p, err := q.page(f, moment{}); err != nil || p.era != era || !p.whole {
 			t.Errorf("in era %d: %+v, %v", era, p, err)
 		}
@@ -199,18 +199,18 @@ func TestPageOfAnEra(t *testing.T) {
 func TestSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServed(New(nil), &resource{name: "things"}, HistoryLimits{})
-		s.begin(order.List[*item]{}, 10, false)
-		if err := s.waitFor(t.Context(), 5, time.Second); err != nil {
+		s.history.begin(order.List[*item]{}, 10, false)
+		if err := s.history.waitFor(t.Context(), 5, time.Second); err != nil {
 			t.Error(err)
 		}
-		s.suspend()
-		if err := s.waitFor(t.Context(), 5, time.Second); !apierrors.IsTimeout(err) {
+		s.history.suspend()
+		if err := s.history.waitFor(t.Context(), 5, time.Second); !apierrors.IsTimeout(err) {
 			t.Errorf("a wait: %v", err)
 		}
 		if _, _, err := s.stateAt(moment{}); !apierrors.IsTooManyRequests(err) {
 			t.Errorf("what is here: %v", err)
 		}
-		s.begin(order.List[*item]{}, 11, false)
+		s.history.begin(order.List[*item]{}, 11, false)
 		if _, version, err := s.stateAt(moment{}); err != nil || version != 11 {
 			t.Errorf("what is here: %d, %v", version, err)
 		}
@@ -277,7 +277,7 @@ func TestVersionInFrames(t *testing.T) {
 		watch.Modified: `{"type":"MODIFIED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}`,
 		watch.Deleted:  `{"type":"DELETED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"9"}}}`,
 	} {
-		f, err := s.frameOf(&event{version: 9, old: i, new: i}, typ, format{codec: s.codecs[0]})
+		f, err := s.encoder.frameOf(&event{version: 9, old: i, new: i}, typ, format{codec: s.encoder.codecs[0]})
 		if err != nil {
 			t.Fatal(err)
 		}

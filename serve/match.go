@@ -3,13 +3,17 @@ package serve
 import (
 	"crypto/sha256"
 	"fmt"
+	"iter"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/order"
 )
 
 // costlySelectors is how long the selectors of a request may be before they are matched apart. A
@@ -45,15 +49,21 @@ type verdict struct {
 	was, is  bool
 }
 
-// newFilter parses the selectors of a client's request.
-func (s *served) newFilter(namespace string, opts metav1.ListOptions, client func() string) (*filter, error) {
-	parse := func() (*listopts.Filter, error) { return listopts.NewFilter(namespace, opts, s.knows) }
+// filters are the filters with long selectors that are in use.
+type filters struct {
+	verdicts interned[[32]byte, verdicts] // by a hash of the selectors
+	turns    interned[string, turn]       // of the clients that have such
+}
+
+// parse parses the selectors of a client's request.
+func (all *filters) parse(r *resource, namespace string, opts metav1.ListOptions, client func() string) (*filter, error) {
+	parse := func() (*listopts.Filter, error) { return listopts.NewFilter(namespace, opts, r.knows) }
 	if len(opts.LabelSelector)+len(opts.FieldSelector)+len(opts.ShardSelector) < costlySelectors {
 		f, err := parse()
-		return &filter{f, s.resource, nil}, err
+		return &filter{f, r, nil}, err
 	}
 	text := fmt.Sprintf("%q %q %q %q", namespace, opts.LabelSelector, opts.FieldSelector, opts.ShardSelector)
-	all, err := s.selectors.get(sha256.Sum256([]byte(text)), func() (*verdicts, error) {
+	shared, err := all.verdicts.get(sha256.Sum256([]byte(text)), func() (*verdicts, error) {
 		f, err := parse()
 		return &verdicts{filter: f}, err
 	})
@@ -61,8 +71,8 @@ func (s *served) newFilter(namespace string, opts metav1.ListOptions, client fun
 		return nil, err
 	}
 	name := client()
-	own, err := s.turns.get(name, func() (*turn, error) { return &turn{client: name}, nil })
-	return &filter{all.filter, s.resource, &costly{all, own}}, err
+	own, err := all.turns.get(name, func() (*turn, error) { return &turn{client: name}, nil })
+	return &filter{shared.filter, r, &costly{shared, own}}, err
 }
 
 // selects is matches for a list.
@@ -130,5 +140,54 @@ func (n *interned[K, V]) forget(key K) {
 	defer n.mu.Unlock()
 	if n.all[key].Value() == nil {
 		delete(n.all, key)
+	}
+}
+
+// A filter selects items.
+type filter struct {
+	*listopts.Filter
+	resource *resource
+	costly   *costly // nil: it matches at once
+}
+
+// matches reports whether the filter selects an item. It is false for nil.
+func (f *filter) matches(i *item) bool {
+	if i == nil {
+		return false
+	}
+	key := i.key()
+	unknown := false // what is asked for: who may have asked for the item is told of its error
+	selects := f.Matches(listopts.Object{
+		Namespace: key.Namespace, Name: key.Name, UID: i.uid, Labels: i.labels,
+	}, func(name string) string {
+		if n, ok := slices.BinarySearch(f.resource.fieldNames, name); ok {
+			unknown = i.failed != nil
+			return i.fields[n]
+		}
+		return ""
+	})
+	if i.failed != nil && i.failed.labels && f.Selects() {
+		unknown = f.Namespace() == "" || f.Namespace() == key.Namespace
+	}
+	return selects || unknown
+}
+
+// selected yields the items of a state that the filter selects, in order, from a path on. One that
+// the selector names is looked up: most watches of single objects would else pass over all.
+func (f *filter) selected(state *order.List[*item], start string) iter.Seq[*item] {
+	prefix := listopts.Prefix(f.Namespace())
+	start = max(start, prefix)
+	return func(yield func(*item) bool) {
+		if name := f.Name(); name != "" && (prefix != "" || f.resource.cluster) {
+			if i, ok := state.Get(prefix + name); ok && i.path >= start && f.selects(i) {
+				yield(i)
+			}
+			return
+		}
+		for path, i := range state.From(start) {
+			if !strings.HasPrefix(path, prefix) || f.selects(i) && !yield(i) {
+				return
+			}
+		}
 	}
 }

@@ -32,7 +32,7 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 	s, _, _ := testWatcher(t, time.Hour)
 	parse := func(namespace string, opts metav1.ListOptions, name string) *filter {
 		t.Helper()
-		f, err := s.newFilter(namespace, opts, client(name))
+		f, err := s.filters.parse(s.resource, namespace, opts, client(name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 	}
 	wrong := longSelector(costlySelectors, "yes")
 	wrong.LabelSelector += ",!"
-	if _, err := s.newFilter("n", wrong, client("a")); err == nil {
+	if _, err := s.filters.parse(s.resource, "n", wrong, client("a")); err == nil {
 		t.Error("a wrong selector is accepted")
 	}
 
@@ -99,10 +99,10 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 	s, w, out := testWatcher(t, time.Hour)
 	i := testItem("n/a", 3)
 	i.obj = &Object{data: []byte(`{"metadata":{}}`)}
-	s.commit([]*event{{version: 3, new: i}}, 3)
+	s.history.commit([]*event{{version: 3, new: i}}, 3)
 	var state order.List[*item]
 	state.Set("n/a", i)
-	f, err := s.newFilter("", longSelector(2000, "a"), client("a"))
+	f, err := s.filters.parse(s.resource, "", longSelector(2000, "a"), client("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 		{"a", longSelector(2000, "a"), true}, {"a", longSelector(2000, "b"), true},
 		{"b", longSelector(2000, "a"), false}, {"b", longSelector(2000, "c"), false}, {"a", metav1.ListOptions{}, false},
 	} {
-		f, err := s.newFilter("", tt.opts, client(tt.client))
+		f, err := s.filters.parse(s.resource, "", tt.opts, client(tt.client))
 		if err != nil {
 			t.Fatal(err)
 		}

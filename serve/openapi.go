@@ -42,7 +42,7 @@ func (q *request) openAPI() bool {
 			if s.cluster {
 				namespace = ""
 			}
-			kind := map[string]string{"group": s.group, "version": s.resource.version, "kind": s.kind}
+			kind := map[string]string{"group": s.group, "version": s.version, "kind": s.kind}
 			schemas[s.apiVersion()+"."+s.kind] = map[string]any{
 				"type": "object", "x-kubernetes-group-version-kind": []any{kind}, "x-kubernetes-preserve-unknown-fields": true,
 			}

@@ -164,7 +164,7 @@ func TestHistoryCountsEncodings(t *testing.T) {
 		return &item{path: "a", version: version, obj: o}
 	}
 	body := func(i *item, f wire.Format) int64 {
-		data, err := s.body(i, f)
+		data, err := s.encoder.body(i, f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	}
 	want := func(bytes int64) {
 		t.Helper()
-		if diff := cmp.Diff(bytes, s.bytes); diff != "" {
+		if diff := cmp.Diff(bytes, s.history.bytes); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -180,41 +180,41 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	first, second, third := raw(2), raw(3), raw(4)
 	var state order.List[*item]
 	state.Set("a", first)
-	s.begin(state, 2, false)
+	s.history.begin(state, 2, false)
 	early := body(first, partial)
 	body(first, wire.Format{}) // is what it came as
 	want(0)
 	one, two := &event{version: 3, old: first, new: second}, &event{version: 4, old: second, new: third, bytes: 7}
-	s.commit([]*event{one}, 3)
+	s.history.commit([]*event{one}, 3)
 	want(early)
 	late := body(first, cbor)
 	body(first, cbor)
 	body(second, cbor) // is the present one
 	want(early + late)
-	s.commit([]*event{two}, 4)
+	s.history.commit([]*event{two}, 4)
 	want(early + late + body(second, cbor) + 7)
-	s.grew(two, 11)
+	s.history.grew(two, 11)
 	want(early + late + body(second, cbor) + 18)
-	s.limits.Events = 1
-	s.commit([]*event{{version: 5, old: third}}, 5)
+	s.history.limits.Events = 1
+	s.history.commit([]*event{{version: 5, old: third}}, 5)
 	want(0)
 	body(second, partial)
 	want(0)
-	s.begin(order.List[*item]{}, 6, false)
+	s.history.begin(order.List[*item]{}, 6, false)
 	body(third, partial)
 	want(0)
 
 	// One that is made late may be one too many.
 	fourth, fifth := raw(7), raw(8)
-	s.commit([]*event{{version: 7, new: fourth}}, 7)
-	s.limits.Events = 10
-	s.commit([]*event{{version: 8, old: fourth, new: fifth}, {version: 9, old: fifth}}, 9)
+	s.history.commit([]*event{{version: 7, new: fourth}}, 7)
+	s.history.limits.Events = 10
+	s.history.commit([]*event{{version: 8, old: fourth, new: fifth}, {version: 9, old: fifth}}, 9)
 	n := body(fourth, cbor)
-	s.limits.Bytes = 150
+	s.history.limits.Bytes = 150
 	want(n)
 	late = body(fifth, partial)
-	if len(s.events) != 1 || s.oldestKnown() != 8 {
-		t.Errorf("%d events after %d are left", len(s.events), s.oldestKnown())
+	if len(s.history.events) != 1 || s.history.oldestKnown() != 8 {
+		t.Errorf("%d events after %d are left", len(s.history.events), s.history.oldestKnown())
 	}
 	want(late)
 }
@@ -258,8 +258,8 @@ func TestWatchKeepsNothing(t *testing.T) {
 		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
 		events = append(events, &event{version: v, new: i, bytes: maxReadBytes / 4})
 	}
-	s.commit(events, 12)
-	r, err := s.read(w.place, nil)
+	s.history.commit(events, 12)
+	r, err := s.history.read(w.place, nil)
 	if err != nil || len(r.events) != 4 {
 		t.Errorf("%d events at once, want 4: %v", len(r.events), err)
 	}
@@ -298,10 +298,10 @@ func TestWatchThatWaitsKeepsNothing(t *testing.T) {
 		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
 		e := &event{version: 3, new: i}
 		kept := weak.Make(e)
-		s.commit([]*event{e}, 3)
+		s.history.commit([]*event{e}, 3)
 		synctest.Wait()
-		s.limits.Bytes = 1
-		s.grew(e, 1) // drops it, and wakes nobody
+		s.history.limits.Bytes = 1
+		s.history.grew(e, 1) // drops it, and wakes nobody
 		runtime.GC()
 		if sent == 0 || kept.Value() != nil {
 			t.Errorf("%d events are sent, and the first one is kept", sent)

@@ -1,13 +1,5 @@
 package serve
 
-import "sync/atomic"
-
-// counts are what happened to a collection's clients.
-type counts struct {
-	encoded, lists, watches, events, expired atomic.Uint64
-	open                                     atomic.Int64
-}
-
 // Status is the state of a collection that a [Handler] serves.
 type Status struct {
 	Group, Version, Resource string
@@ -39,13 +31,10 @@ func (h *Handler) Status() []Status {
 
 func (s *served) status() Status {
 	c := &s.counts
-	out := Status{
-		Group: s.group, Version: s.resource.version, Resource: s.name, Watches: int(c.open.Load()),
-		Lists: c.lists.Load(), Opened: c.watches.Load(), Sent: c.events.Load(), Encoded: c.encoded.Load(), Expired: c.expired.Load(),
+	has := s.history.extent()
+	return Status{
+		Group: s.group, Version: s.version, Resource: s.name, Synced: has.synced, Objects: has.objects,
+		ResourceVersion: has.here, Oldest: has.oldest, Events: has.events, Bytes: has.bytes, Watches: int(c.open.Load()),
+		Lists: c.lists.Load(), Opened: c.watches.Load(), Sent: c.events.Load(), Encoded: s.encoder.encoded.Load(), Expired: c.expired.Load(),
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out.Synced, out.Objects, out.Events, out.Bytes = s.begun, s.state.Len(), len(s.events), s.bytes
-	out.ResourceVersion, out.Oldest = s.here, s.oldestLocked()
-	return out
 }

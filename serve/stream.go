@@ -34,30 +34,6 @@ func gone(err error) error {
 	return fmt.Errorf("%w: %w", errGone, err)
 }
 
-// stream begins the answer to a watch over net/http.
-func (q *request) stream() *stream {
-	control := http.NewResponseController(q.w)
-	g := newGuard(control, q.h.opts.Limits.WriteTimeout)
-	header := q.w.Header()
-	header.Set("Content-Type", q.format.codec.Format().ContentType(true))
-	header.Set("Cache-Control", "no-cache, private")
-	q.w.WriteHeader(http.StatusOK)
-	return &stream{
-		served: q.served, format: q.format, guard: g,
-		put: func(f frame) error {
-			g.begin()
-			_, err := q.w.Write(f.event())
-			return gone(err)
-		},
-		flush: func() error {
-			g.begin()
-			err := control.Flush()
-			g.rest()
-			return gone(err)
-		},
-	}
-}
-
 // A guard cuts off a client that takes nothing for a while. It sets a deadline only then: over
 // HTTP/2 a deadline ends a stream also if nothing waits to be written, and to move it costs more
 // than to write an event.
@@ -99,7 +75,7 @@ func (g *guard) close() {
 
 // event sends an event of the history.
 func (out *stream) event(e *event, typ watch.EventType) error {
-	f, err := out.served.frameOf(e, typ, out.format)
+	f, err := out.served.encoder.frameOf(e, typ, out.format)
 	if err != nil {
 		return err
 	}
@@ -109,7 +85,7 @@ func (out *stream) event(e *event, typ watch.EventType) error {
 
 // item sends an item of the state with which the watch begins.
 func (out *stream) item(typ watch.EventType, i *item) error {
-	f, err := out.served.itemFrame(i, i.version, typ, out.format)
+	f, err := out.served.encoder.itemFrame(i, i.version, typ, out.format)
 	if err != nil {
 		return err
 	}

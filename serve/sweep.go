@@ -1,11 +1,9 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"runtime"
 	"slices"
 	"sync"
@@ -74,7 +72,7 @@ func (sw *sweeper) run() {
 	var watches []*directWatch
 	for {
 		// Changes after this are seen by the next sweep.
-		changed := sw.served.waitChannel()
+		changed := sw.served.history.waitChannel()
 		sw.mu.Lock()
 		if len(sw.parked) == 0 {
 			sw.running = false
@@ -187,7 +185,7 @@ func (w *directWatch) catchUp(rest []byte, err error) {
 // deliver writes data, for as long as the client takes something and the watch is not cut off.
 func (w *directWatch) deliver(data []byte) error {
 	defer context.AfterFunc(w.served.ends.cut, w.direct.abort)()
-	return w.direct.send(data, w.served.handler.opts.Limits.WriteTimeout)
+	return w.direct.send(data, w.served.opts.Limits.WriteTimeout)
 }
 
 // finish ends the watch.
@@ -203,57 +201,6 @@ func (w *directWatch) finish(err error) {
 		return
 	}
 	w.direct.finish()
-}
-
-// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1, and its filter
-// one that a sweeper need not wait for. If it returns
-// true, done is called at the end of the watch.
-func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
-	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.costly != nil {
-		return false
-	}
-	hijacker, ok := q.w.(http.Hijacker)
-	if !ok {
-		return false
-	}
-	// A body is for net/http to pass over, and a middleware that compresses has said so in the header.
-	if !isDirect(q.r) || q.r.ContentLength != 0 || q.w.Header().Get("Content-Encoding") != "" {
-		return false
-	}
-	c, _, err := hijacker.Hijack()
-	if err != nil {
-		return false
-	}
-	d := directOf(c)
-	dw := &directWatch{watcher: *w, direct: d}
-	first := head(q.format, q.w.Header()) // now: a middleware may set more when this returns
-	// The watch is counted until done, and what is started here before that, so Serve waits for all.
-	q.served.watches.Go(func() { dw.begin(initial, first) })
-	go func() {
-		defer done()
-		d.wait()
-		dw.gone.Store(true)
-		d.abort()
-		for i := range dw.served.sweepers.all {
-			dw.served.sweepers.all[i].wake()
-		}
-	}()
-	return true
-}
-
-// head returns what is before the first event of a watch on a connection that net/http is done
-// with, with the headers that others have set. The connection ends with the watch.
-func head(f format, header http.Header) []byte {
-	header = header.Clone()
-	header.Set("Content-Type", f.codec.Format().ContentType(true))
-	header.Set("Cache-Control", "no-cache, private")
-	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	header.Set("Transfer-Encoding", "chunked")
-	header.Set("Connection", "close")
-	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
-	_ = header.Write(b) // a buffer takes all
-	b.WriteString("\r\n")
-	return b.Bytes()
 }
 
 // begin sends the head of the answer and the state, and then goes on as a watch that catches up.

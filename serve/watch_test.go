@@ -28,12 +28,12 @@ import (
 func testWatcher(t *testing.T, bookmarkEvery time.Duration) (*served, *watcher, *stream) {
 	t.Helper()
 	s := newServed(New(&Options{BookmarkEvery: bookmarkEvery}), &resource{name: "things", kind: "Thing", version: "v1"}, HistoryLimits{})
-	s.begin(order.List[*item]{}, 1, false)
+	s.history.begin(order.List[*item]{}, 1, false)
 	now := time.Now()
-	w := &watcher{served: s, format: format{codec: s.codecs[0]}, bookmarks: true, deadline: now.Add(time.Hour)}
+	w := &watcher{served: s, format: format{codec: s.encoder.codecs[0]}, bookmarks: true, deadline: now.Add(time.Hour)}
 	w.bookmark = w.nextBookmark(now)
 	var err error
-	if w.place, err = s.open(1); err != nil {
+	if w.place, err = s.history.open(1); err != nil {
 		t.Fatal(err)
 	}
 	return s, w, &stream{served: s, format: w.format, put: func(frame) error { return nil }}
@@ -45,7 +45,7 @@ func TestStaleWatchSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 { // each ends at another time, most of them after their bookmark is due
 			s, w, out := testWatcher(t, time.Second)
-			s.begin(order.List[*item]{}, 5, false)
+			s.history.begin(order.List[*item]{}, 5, false)
 			for r, err := w.step(out, nil); err == nil; r, err = w.step(out, nil) {
 				sleep := time.Until(w.wake())
 				if !r.stale || sleep <= 0 {
@@ -64,11 +64,11 @@ func TestStaleWatchEndsWithItsServer(t *testing.T) {
 		for range 20 { // each would end at another time
 			for _, within := range []time.Duration{0, time.Second} {
 				s, w, out := testWatcher(t, time.Hour)
-				s.begin(order.List[*item]{}, 5, false)
+				s.history.begin(order.List[*item]{}, 5, false)
 				if _, err := w.step(out, nil); err != nil {
 					t.Fatal(err)
 				}
-				s.close(within)
+				s.history.close(within)
 				closed := time.Now()
 				_, err := w.step(out, nil)
 				for err == nil {
@@ -95,7 +95,7 @@ func commitItems(s *served, version uint64, paths ...string) {
 		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
 		events = append(events, &event{version: version, new: i})
 	}
-	s.commit(events, version)
+	s.history.commit(events, version)
 }
 
 // What a watch leaves out is what is not after its start. Events of one version are all sent.
@@ -236,7 +236,7 @@ func TestStopsToMatch(t *testing.T) {
 	old, now := testItem("n/a", 2), testItem("n/a", 3)
 	old.labels = map[string]string{"on": "yes"}
 	old.obj = &Object{data: []byte(`{"metadata":{"resourceVersion":"2"}}`)}
-	s.commit([]*event{{version: 3, old: old, new: now}}, 3)
+	s.history.commit([]*event{{version: 3, old: old, new: now}}, 3)
 	if _, err := w.step(out, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestStopsToMatch(t *testing.T) {
 // version may be another one's.
 func TestCompressedOfOneEra(t *testing.T) {
 	s := newServed(New(nil), &resource{name: "widgets"}, HistoryLimits{})
-	f := format{codec: s.codecs[0]}
+	f := format{codec: s.encoder.codecs[0]}
 	p := &page{whole: true, era: 1}
 	p.meta.ResourceVersion = "7"
 	later := *p
@@ -333,7 +333,7 @@ func TestLabelsPanic(t *testing.T) {
 	both.fields = []func(any) string{func(any) string { panic("no fields") }}
 	j := both.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
 	i := r.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
-	if _, err := s.body(i.as(6), wire.Format{}); err == nil || !strings.Contains(err.Error(), "no labels") {
+	if _, err := s.encoder.body(i.as(6), wire.Format{}); err == nil || !strings.Contains(err.Error(), "no labels") {
 		t.Errorf("its encoding: %v", err)
 	}
 	for _, tt := range []struct {
@@ -431,7 +431,7 @@ func TestMetadataAlone(t *testing.T) {
 	r := &resource{name: "things", raw: true}
 	s := newServed(New(nil), r, HistoryLimits{})
 	i := r.item(&Object{data: []byte(message), proto: true}, lw.Key{Name: "a"}, "", 5)
-	data, err := s.body(i, wire.Format{Encoding: wire.Protobuf, Shape: wire.Partial})
+	data, err := s.encoder.body(i, wire.Format{Encoding: wire.Protobuf, Shape: wire.Partial})
 	if err != nil || string(data) != message[:5] {
 		t.Errorf("%q, %v", data, err)
 	}
