@@ -23,7 +23,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-	case q.served == nil:
+	case q.collection == nil:
 		err = q.other()
 	default:
 		err = q.answer()
@@ -54,8 +54,8 @@ func (q *request) answer() (err error) {
 	if q.h.isClosed() {
 		return tooSoon("the server is shutting down")
 	}
-	if !q.served.history.synced() {
-		return q.served.notSynced()
+	if !q.collection.history.synced() {
+		return q.collection.notSynced()
 	}
 	switch q.attributes.Verb {
 	case "get":
@@ -70,21 +70,21 @@ func (q *request) answer() (err error) {
 		return q.list()
 	case "watch":
 		if q.r.Method != http.MethodGet {
-			return apierrors.NewMethodNotSupported(q.served.groupResource(), strings.ToLower(q.r.Method))
+			return apierrors.NewMethodNotSupported(q.collection.groupResource(), strings.ToLower(q.r.Method))
 		}
 		if q.format, err = q.negotiate(wire.WantWatch); err != nil {
 			return err
 		}
 		return q.watch()
 	case "create", "update", "delete":
-		if q.served.writes != nil {
+		if q.collection.writes != nil {
 			return q.write()
 		}
 	}
 	if q.h.opts.Forward != nil {
 		return q.forward()
 	}
-	return apierrors.NewMethodNotSupported(q.served.groupResource(), cmp.Or(q.attributes.Verb, strings.ToLower(q.r.Method)))
+	return apierrors.NewMethodNotSupported(q.collection.groupResource(), cmp.Or(q.attributes.Verb, strings.ToLower(q.r.Method)))
 }
 
 // other answers a request for what is not served as a collection.

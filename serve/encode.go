@@ -144,7 +144,7 @@ func (enc *encoder) jsonMetadataLocked(i *item) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := find(data, 0, "metadata")
+	from, to, err := wire.FindMember(data, 0, "metadata")
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (enc *encoder) frameOf(e *event, typ watch.EventType, f format) (frame, err
 			return made.frame, made.err
 		}
 	}
-	made := framed{format: f, typ: typ}
+	made := eventFrame{format: f, typ: typ}
 	i := e.new
 	if typ == watch.Deleted {
 		i = e.old

@@ -19,15 +19,15 @@ var errSilent = fmt.Errorf("the server has not answered in %v", patience)
 
 // newest returns when the collection is as new as its server was when the request came. The error
 // says that this cannot be known now.
-func (s *served) newest(ctx context.Context) error {
-	if s.catchUp == nil {
+func (c *collection) newest(ctx context.Context) error {
+	if c.catchUp == nil {
 		return nil
 	}
 	asked, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
-	version, err := s.serverVersion(asked)
+	version, err := c.serverVersion(asked)
 	if err == nil {
-		err = s.history.waitFor(asked, version, patience)
+		err = c.history.waitFor(asked, version, patience)
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -36,8 +36,8 @@ func (s *served) newest(ctx context.Context) error {
 }
 
 // serverVersion returns the version of the server when the collection is as new.
-func (s *served) serverVersion(ctx context.Context) (uint64, error) {
-	text, err := s.catchUp(ctx)
+func (c *collection) serverVersion(ctx context.Context) (uint64, error) {
+	text, err := c.catchUp(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -47,17 +47,17 @@ func (s *served) serverVersion(ctx context.Context) (uint64, error) {
 // reach waits until everything up to version is here, for as long as a request may wait. If that
 // takes a while it asks the collection's server, so that a version which no event of the collection
 // will ever have does not keep the client waiting.
-func (s *served) reach(ctx context.Context, version uint64) error {
-	if s.catchUp == nil {
-		return s.history.waitFor(ctx, version, patience)
+func (c *collection) reach(ctx context.Context, version uint64) error {
+	if c.catchUp == nil {
+		return c.history.waitFor(ctx, version, patience)
 	}
-	if s.history.waitFor(ctx, version, patience/30) == nil {
+	if c.history.waitFor(ctx, version, patience/30) == nil {
 		return nil
 	}
 	asked, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_, _ = s.catchUp(asked) // if it fails, the version does not come
-	return s.history.waitFor(ctx, version, patience/30)
+	_, _ = c.catchUp(asked) // if it fails, the version does not come
+	return c.history.waitFor(ctx, version, patience/30)
 }
 
 // maxOlder is how often the server must say that it is older than a version for that to be believed.
@@ -67,21 +67,21 @@ const maxOlder = 3
 // resolve returns when no doubt is left to which history version belongs: it is here, or the server
 // has not come to it since its history was replaced. That takes no longer than other requests wait. A
 // client that was told of a replaced history without need would go back to what is here.
-func (s *served) resolve(ctx context.Context, version uint64) error {
+func (c *collection) resolve(ctx context.Context, version uint64) error {
 	asked, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
 	for range maxOlder {
-		if s.catchUp == nil || !s.history.doubts(version) {
+		if c.catchUp == nil || !c.history.doubts(version) {
 			return nil
 		}
-		now, err := s.serverVersion(asked)
+		now, err := c.serverVersion(asked)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return err
 		case err != nil:
 			return errNotFresh(err)
 		case now >= version:
-			return s.history.waitFor(ctx, version, patience)
+			return c.history.waitFor(ctx, version, patience)
 		}
 	}
 	return nil
@@ -89,15 +89,15 @@ func (s *served) resolve(ctx context.Context, version uint64) error {
 
 // reachExactly is reach for a request that wants the state at version itself. One that cannot come is
 // not waited for.
-func (s *served) reachExactly(ctx context.Context, version uint64) error {
-	if err := s.resolve(ctx, version); err != nil || !s.history.isAhead(version) {
+func (c *collection) reachExactly(ctx context.Context, version uint64) error {
+	if err := c.resolve(ctx, version); err != nil || !c.history.isAhead(version) {
 		return err
 	}
-	return s.reach(ctx, version)
+	return c.reach(ctx, version)
 }
 
-func (s *served) notSynced() error {
-	return tooSoon(fmt.Sprintf("%s are not synced yet", s.name))
+func (c *collection) notSynced() error {
+	return tooSoon(fmt.Sprintf("%s are not synced yet", c.name))
 }
 
 // A notFreshError is the answer to a request for the newest state while the server of the informer

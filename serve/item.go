@@ -99,8 +99,8 @@ type event struct {
 	bytes   int64
 	dropped bool // the history has it no more; guarded by history.mu
 
-	mu     sync.Mutex // guards frames
-	frames []framed   // the few that were asked for
+	mu     sync.Mutex   // guards frames
+	frames []eventFrame // the few that were asked for
 }
 
 // drop says that the history has the event no more. What it has ended counts no more either.
@@ -118,9 +118,9 @@ type frame struct {
 	from, to int    // the place of the event in chunk
 }
 
-// A framed is a frame of an event, with what it is for. Of an event there may be several: a watch
+// An eventFrame is a frame of an event, with what it is for. Of an event there may be several: a watch
 // with a selector may see a change as a creation.
-type framed struct {
+type eventFrame struct {
 	format format
 	typ    watch.EventType
 	frame  frame

@@ -55,30 +55,30 @@ func (q *request) await(ctx context.Context) (of moment, err error) {
 		if err != nil {
 			return of, err
 		}
-		of = moment{token.Version != listopts.Inconsistent, uint64(token.Version), token.From(q.target.key.Namespace), &token}
+		of = moment{token.Version != listopts.Inconsistent, uint64(token.Version), token.From(q.target.Namespace), &token}
 		if !of.exact {
-			return of, q.served.newest(ctx)
+			return of, q.collection.newest(ctx)
 		}
-		return of, q.served.reachExactly(ctx, of.version)
+		return of, q.collection.reachExactly(ctx, of.version)
 	}
 	version, err := listopts.ParseVersion(q.opts.ResourceVersion)
 	switch {
 	case err != nil:
 		return of, apierrors.NewBadRequest(err.Error())
 	case q.opts.ResourceVersion == "":
-		return of, q.served.newest(ctx)
+		return of, q.collection.newest(ctx)
 	case listopts.Exact(q.opts):
-		return moment{exact: true, version: version}, q.served.reachExactly(ctx, version)
+		return moment{exact: true, version: version}, q.collection.reachExactly(ctx, version)
 	case version > 0:
-		return of, q.served.reach(ctx, version)
+		return of, q.collection.reach(ctx, version)
 	}
 	return of, nil
 }
 
 // page finds the items of a moment that the request asks for.
 func (q *request) page(f *filter, of moment) (*page, error) {
-	era := q.served.history.currentEra()
-	state, version, err := q.served.stateAt(of)
+	era := q.collection.history.currentEra()
+	state, version, err := q.collection.stateAt(of)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (q *request) page(f *filter, of moment) (*page, error) {
 	limit := int(min(listopts.Limit(q.opts), math.MaxInt32))
 	prefix := listopts.Prefix(f.Namespace())
 	p.era = era
-	p.whole = prefix == "" && of.start == "" && !f.Selects() && q.served.history.currentEra() == era
+	p.whole = prefix == "" && of.start == "" && !f.Selects() && q.collection.history.currentEra() == era
 	if p.whole && limit == 0 {
 		p.items = make([]*item, 0, state.Len())
 	}
@@ -96,7 +96,7 @@ func (q *request) page(f *filter, of moment) (*page, error) {
 			continue
 		}
 		p.whole = false
-		p.meta.Continue = listopts.After(version, q.target.key.Namespace, p.items[limit-1].path).Encode()
+		p.meta.Continue = listopts.After(version, q.target.Namespace, p.items[limit-1].path).Encode()
 		if !f.Selects() {
 			end := ""
 			if prefix != "" {
@@ -110,40 +110,40 @@ func (q *request) page(f *filter, of moment) (*page, error) {
 }
 
 // stateAt returns the state of a moment, and its version.
-func (s *served) stateAt(of moment) (order.List[*item], uint64, error) {
+func (c *collection) stateAt(of moment) (order.List[*item], uint64, error) {
 	if of.exact {
-		state, err := s.history.at(of.version)
+		state, err := c.history.at(of.version)
 		// Whoever has pages of a history that was replaced must not go on with those of another one.
 		if of.token != nil && apierrors.IsResourceExpired(err) && !apierrors.HasStatusCause(err, listopts.CauseReplaced) {
 			err = listopts.ExpiredToken(of.token.Start)
 		}
 		return state, of.version, err
 	}
-	state, version, ok := s.history.present()
+	state, version, ok := c.history.present()
 	if !ok { // since the request came
-		return state, 0, s.notSynced()
+		return state, 0, c.notSynced()
 	}
 	return state, version, nil
 }
 
 // get answers with one object.
 func (q *request) get() error {
-	s, ctx := q.served, q.r.Context()
+	c, ctx := q.collection, q.r.Context()
 	version, err := listopts.ParseVersion(q.opts.ResourceVersion)
 	switch {
 	case err != nil:
 		return apierrors.NewBadRequest(err.Error())
 	case q.opts.ResourceVersion == "":
-		err = q.served.newest(ctx)
+		err = q.collection.newest(ctx)
 	case version > 0:
-		err = s.reach(ctx, version)
+		err = c.reach(ctx, version)
 	}
 	if err != nil {
 		return err
 	}
-	i, ok := s.history.current(q.target.key)
-	if !ok || s.cluster == (q.target.key.Namespace != "") {
-		return apierrors.NewNotFound(s.groupResource(), q.target.key.Name)
+	i, ok := c.history.current(q.key())
+	if !ok || c.cluster == (q.target.Namespace != "") {
+		return apierrors.NewNotFound(c.groupResource(), q.target.Name)
 	}
 	return q.writeItem(http.StatusOK, i)
 }
@@ -155,13 +155,13 @@ func (q *request) beginList() (done func(), err error) {
 
 // filter returns what the selectors of the request select.
 func (q *request) filter() (*filter, error) {
-	s := q.served
-	f, err := s.filters.parse(s.resource, q.target.key.Namespace, q.opts, func() string { return q.h.opts.Client(q.r) })
+	c := q.collection
+	f, err := c.filters.parse(c.resource, q.target.Namespace, q.opts, func() string { return q.h.opts.Client(q.r) })
 	if err != nil {
 		return nil, err
 	}
-	if q.opts.LabelSelector != "" && s.labels == nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("label selector %q: %s have no labels", q.opts.LabelSelector, s.name))
+	if q.opts.LabelSelector != "" && c.labels == nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("label selector %q: %s have no labels", q.opts.LabelSelector, c.name))
 	}
 	return f, nil
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/go-lw/lw/internal/order"
 )
 
-// costlySelectors is how long the selectors of a request may be before they are matched apart. A
+// longSelectors is how long the selectors of a request may be before they are matched apart. A
 // shorter one takes a few microseconds for an event, about as long as the write of it. A thousand
 // of the longest would hold up a sweeper, and with it all other clients, for half a second.
-const costlySelectors = 512
+const longSelectors = 512
 
-// A costly is what is special about a filter with long selectors: equal ones are one, which matches
-// an event once, and those of one client are matched one after the other, in goroutines that write
+// A filter with long selectors has sharedVerdicts: equal filters are one, which matches an event
+// once, and those of one client are matched one after the other, in goroutines that write
 // to nobody else. So however much a client selects by, others do not wait for it.
-type costly struct {
+type sharedVerdicts struct {
 	*verdicts
 	turn *turn
 }
@@ -51,14 +51,14 @@ type verdict struct {
 
 // filters are the filters with long selectors that are in use.
 type filters struct {
-	verdicts interned[[32]byte, verdicts] // by a hash of the selectors
-	turns    interned[string, turn]       // of the clients that have such
+	verdicts weakMap[[32]byte, verdicts] // by a hash of the selectors
+	turns    weakMap[string, turn]       // of the clients that have such
 }
 
 // parse parses the selectors of a client's request.
 func (all *filters) parse(r *resource, namespace string, opts metav1.ListOptions, client func() string) (*filter, error) {
 	parse := func() (*listopts.Filter, error) { return listopts.NewFilter(namespace, opts, r.knows) }
-	if len(opts.LabelSelector)+len(opts.FieldSelector)+len(opts.ShardSelector) < costlySelectors {
+	if len(opts.LabelSelector)+len(opts.FieldSelector)+len(opts.ShardSelector) < longSelectors {
 		f, err := parse()
 		return &filter{f, r, nil}, err
 	}
@@ -72,21 +72,21 @@ func (all *filters) parse(r *resource, namespace string, opts metav1.ListOptions
 	}
 	name := client()
 	own, err := all.turns.get(name, func() (*turn, error) { return &turn{client: name}, nil })
-	return &filter{shared.filter, r, &costly{shared, own}}, err
+	return &filter{shared.filter, r, &sharedVerdicts{shared, own}}, err
 }
 
 // selects is matches for a list.
 func (f *filter) selects(i *item) bool {
-	if f.costly != nil {
-		f.costly.turn.Lock()
-		defer f.costly.turn.Unlock()
+	if f.shared != nil {
+		f.shared.turn.Lock()
+		defer f.shared.turn.Unlock()
 	}
 	return f.matches(i)
 }
 
 // change returns whether the filter selects the old and the new item of an event, which is before at.
 func (f *filter) change(at place, e *event) (was, is bool) {
-	c := f.costly
+	c := f.shared
 	if c == nil {
 		return f.matches(e.old), f.matches(e.new)
 	}
@@ -101,14 +101,14 @@ func (f *filter) change(at place, e *event) (was, is bool) {
 	return v.was, v.is
 }
 
-// An interned has one value for each key, for as long as somebody uses it.
-type interned[K comparable, V any] struct {
+// A weakMap has one value for each key, for as long as somebody uses it.
+type weakMap[K comparable, V any] struct {
 	mu  sync.Mutex // guards all
 	all map[K]weak.Pointer[V]
 }
 
 // get returns the value of a key. It calls create if there is none.
-func (n *interned[K, V]) get(key K, create func() (*V, error)) (*V, error) {
+func (n *weakMap[K, V]) get(key K, create func() (*V, error)) (*V, error) {
 	if v := n.of(key, nil); v != nil {
 		return v, nil
 	}
@@ -120,7 +120,7 @@ func (n *interned[K, V]) get(key K, create func() (*V, error)) (*V, error) {
 }
 
 // of returns the value of a key, which is otherwise if there is none.
-func (n *interned[K, V]) of(key K, otherwise *V) *V {
+func (n *weakMap[K, V]) of(key K, otherwise *V) *V {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if v := n.all[key].Value(); v != nil || otherwise == nil {
@@ -135,7 +135,7 @@ func (n *interned[K, V]) of(key K, otherwise *V) *V {
 }
 
 // forget is called when nobody uses the value of a key any more. There may be a new one.
-func (n *interned[K, V]) forget(key K) {
+func (n *weakMap[K, V]) forget(key K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.all[key].Value() == nil {
@@ -147,7 +147,7 @@ func (n *interned[K, V]) forget(key K) {
 type filter struct {
 	*listopts.Filter
 	resource *resource
-	costly   *costly // nil: it matches at once
+	shared   *sharedVerdicts // nil: it matches at once
 }
 
 // matches reports whether the filter selects an item. It is false for nil.

@@ -32,20 +32,20 @@ func ServeMemory[T lw.Object](ctx context.Context, h *Handler, m *lw.Memory[T], 
 		return err
 	}
 	inf := lw.NewInformer(m, &lw.Options{Name: r.Name, Logger: h.opts.Logger, OnError: h.opts.OnError})
-	s := newServed(h, res, r.History)
-	s.writes = &memoryWriter[T]{m, res, r}
-	s.history.floor = func() uint64 {
+	c := newCollection(h, res, r.History)
+	c.writes = &memoryWriter[T]{m, res, r}
+	c.history.floor = func() uint64 {
 		oldest, _ := listopts.ParseVersion(m.Oldest())
 		return oldest
 	}
 	if r.Fresh != FreshHere {
-		s.catchUp = func(context.Context) (string, error) { return m.ResourceVersion(), nil }
+		c.catchUp = func(context.Context) (string, error) { return m.ResourceVersion(), nil }
 	}
 	// The informer ends after follow, so that what ends follow is ctx.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- inf.Run(running) }()
-	err = follow(ctx, h, inf, s)
+	err = follow(ctx, h, inf, c)
 	cancel()
 	if ran := <-ended; !errors.Is(ran, context.Canceled) {
 		err = errors.Join(err, ran)

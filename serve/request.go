@@ -13,21 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // A request is a request of a client while it is answered. It belongs to the goroutine of the
 // request.
 type request struct {
-	h *Handler
-	w http.ResponseWriter
-	r *http.Request
-	target
+	h          *Handler
+	w          http.ResponseWriter
+	r          *http.Request
+	target     wire.Target
 	attributes Attributes
-	served     *served            // nil if the path names nothing that is served
+	collection *collection        // nil if the path names nothing that is served
 	opts       metav1.ListOptions // of a list or a watch
 	format     format             // of the answer
 }
+
+// key returns the key of the object that the path names.
+func (q *request) key() lw.Key { return lw.Key{Namespace: q.target.Namespace, Name: q.target.Name} }
 
 func isStatus(err error) bool {
 	status := apierrors.APIStatus(nil)
@@ -43,21 +48,21 @@ const maxQuery = 32 << 10
 func (q *request) parse() error {
 	a := &q.attributes
 	*a = Attributes{Verb: strings.ToLower(q.r.Method), Path: q.r.URL.Path, Query: q.r.URL.RawQuery}
-	target, ok := parsePath(a.Path)
+	target, ok := wire.ParsePath(a.Path)
 	if ok {
 		q.target = target
-		a.Group, a.Version, a.Resource, a.Subresource = target.group, target.version, target.resource, target.subresource
-		a.Namespace, a.Name = target.namespace(), target.key.Name
+		a.Group, a.Version, a.Resource, a.Subresource = target.Group, target.Version, target.Resource, target.Subresource
+		a.Namespace, a.Name = target.AuthorizedNamespace(), target.Name
 		if a.Resource != "" {
 			a.Verb = verbOf(q.r.Method)
 		}
 	}
 	err := q.parseVerb()
-	if dotted(a.Path) || target.wrong {
+	if wire.Dotted(a.Path) || target.Wrong {
 		return q.notFound()
 	}
 	if ok {
-		q.served = q.h.find(target)
+		q.collection = q.h.find(target)
 	}
 	return err
 }
@@ -66,8 +71,8 @@ func (q *request) parse() error {
 func (q *request) parseVerb() error {
 	a := &q.attributes
 	switch {
-	case q.target.verb != "":
-		if a.Verb = q.target.verb; a.Verb == "watch" {
+	case q.target.Verb != "":
+		if a.Verb = q.target.Verb; a.Verb == "watch" {
 			return q.parseOldWatch()
 		}
 	case a.Resource == "":
@@ -130,7 +135,7 @@ func (q *request) parseList() error {
 func (q *request) parseOldWatch() error {
 	err := q.parseOptions()
 	q.attributes.LabelSelector, q.attributes.FieldSelector = "", ""
-	name := q.target.key.Name
+	name := q.target.Name
 	if err != nil || name == "" {
 		return err
 	}
@@ -177,6 +182,6 @@ func (q *request) notFound() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: "the server could not find the requested resource",
-		Details: &metav1.StatusDetails{Group: q.target.group, Kind: q.target.resource, Name: q.target.key.Name},
+		Details: &metav1.StatusDetails{Group: q.target.Group, Kind: q.target.Resource, Name: q.target.Name},
 	}}
 }

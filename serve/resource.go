@@ -108,7 +108,7 @@ type column struct {
 }
 
 // labeled is implemented by objects that have labels.
-type labeled interface{ GetLabels() map[string]string }
+type labelGetter interface{ GetLabels() map[string]string }
 
 // resourceOf checks r and returns it without its type.
 func resourceOf[T lw.Object](r Resource[T]) (*resource, error) {
@@ -150,8 +150,8 @@ func resourceOf[T lw.Object](r Resource[T]) (*resource, error) {
 			c.Name, cmp.Or(c.Type, "string"), c.Description, c.Wide, func(obj any) any { return c.Value(obj.(T)).value },
 		})
 	}
-	if t.Implements(reflect.TypeFor[labeled]()) {
-		out.labels = func(obj any) map[string]string { return obj.(labeled).GetLabels() }
+	if t.Implements(reflect.TypeFor[labelGetter]()) {
+		out.labels = func(obj any) map[string]string { return obj.(labelGetter).GetLabels() }
 	}
 	out.raw = t == reflect.TypeFor[*Object]()
 	out.proto = t.Implements(reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()) && r.Encode == nil

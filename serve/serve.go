@@ -25,9 +25,9 @@ type Handler struct {
 	discovery wire.Discovery
 	noFlush   sync.Once // that a watch cannot be answered is said once
 
-	mu     sync.Mutex // guards the fields below
-	served []*served  // in the order of the calls of Serve
-	closed bool
+	mu          sync.Mutex    // guards the fields below
+	collections []*collection // in the order of the calls of Serve
+	closed      bool
 }
 
 // New returns a Handler that serves nothing yet. nil means the defaults.
@@ -59,86 +59,86 @@ func Serve[T lw.Object](ctx context.Context, h *Handler, c lw.Collection[T], r R
 	if err != nil {
 		return err
 	}
-	s := newServed(h, res, r.History)
+	served := newCollection(h, res, r.History)
 	inf, relays := c.(*lw.Informer[T])
 	if !relays {
-		s.history.own = newStamps(r.Replica)
+		served.history.own = newStamps(r.Replica)
 	} else if r.Fresh != FreshHere {
-		s.catchUp = inf.CatchUp
+		served.catchUp = inf.CatchUp
 	}
 	if !relays && r.Fresh == FreshUpstream {
 		return fmt.Errorf("serve: %s: FreshUpstream is for an Informer: a derived collection has no server", r.Name)
 	}
-	return follow(ctx, h, c, s)
+	return follow(ctx, h, c, served)
 }
 
 // follow serves c until ctx is done, c stops, or c cannot be served.
-func follow[T lw.Object](ctx context.Context, h *Handler, c lw.Collection[T], s *served) error {
+func follow[T lw.Object](ctx context.Context, h *Handler, c lw.Collection[T], served *collection) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s.stop = stop
-	if err := h.add(s); err != nil {
+	served.stop = stop
+	if err := h.add(served); err != nil {
 		return err
 	}
-	defer h.remove(s)
-	f := &feed[T]{resource: s.resource, history: s.history, rawProto: &s.encoder.rawProto, fail: stop}
+	defer h.remove(served)
+	f := &feed[T]{resource: served.resource, history: served.history, rawProto: &served.encoder.rawProto, fail: stop}
 	return lw.Follow(ctx, c, f)
 }
 
-func (h *Handler) add(s *served) error {
+func (h *Handler) add(c *collection) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return fmt.Errorf("serve: %s: %w", s.name, http.ErrServerClosed)
+		return fmt.Errorf("serve: %s: %w", c.name, http.ErrServerClosed)
 	}
-	for _, other := range h.served {
-		if other.group == s.group && other.version == s.version && (other.name == s.name || other.kind == s.kind) {
-			return fmt.Errorf("serve: %s: the Handler serves %s/%s already, as %s", s.name, other.apiVersion(), other.kind, other.name)
+	for _, other := range h.collections {
+		if other.group == c.group && other.version == c.version && (other.name == c.name || other.kind == c.kind) {
+			return fmt.Errorf("serve: %s: the Handler serves %s/%s already, as %s", c.name, other.apiVersion(), other.kind, other.name)
 		}
 	}
-	h.served = append(h.served, s)
+	h.collections = append(h.collections, c)
 	return nil
 }
 
-// remove ends the watches of s, and waits until they have ended. Meanwhile requests are refused.
-func (h *Handler) remove(s *served) {
-	s.end(0)
-	s.watches.Wait()
-	s.ends.cutOff()
+// remove ends the watches of c, and waits until they have ended. Meanwhile requests are refused.
+func (h *Handler) remove(c *collection) {
+	c.end(0)
+	c.watches.Wait()
+	c.ends.cutOff()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.served = slices.DeleteFunc(h.served, func(other *served) bool { return other == s })
+	h.collections = slices.DeleteFunc(h.collections, func(other *collection) bool { return other == c })
 }
 
 // find returns what is served at a path, or nil.
-func (h *Handler) find(t target) *served {
+func (h *Handler) find(t wire.Target) *collection {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range h.served {
-		if s.group == t.group && s.version == t.version && s.name == t.resource {
-			named := t.verb == "watch" && t.key.Name != "" // kube-apiserver watches no name of all namespaces
-			if t.subresource != "" || t.verb == "proxy" || s.cluster && t.namespaced || named && !s.cluster && !t.namespaced {
+	for _, c := range h.collections {
+		if c.group == t.Group && c.version == t.Version && c.name == t.Resource {
+			named := t.Verb == "watch" && t.Name != "" // kube-apiserver watches no name of all namespaces
+			if t.Subresource != "" || t.Verb == "proxy" || c.cluster && t.Namespaced || named && !c.cluster && !t.Namespaced {
 				return nil
 			}
-			return s
+			return c
 		}
 	}
 	return nil
 }
 
-func (h *Handler) all() []*served {
+func (h *Handler) all() []*collection {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.served)
+	return slices.Clone(h.collections)
 }
 
 // WaitForSync waits until all collections have synced that are served when it is called. It does
 // not know of a Serve in another goroutine that has not begun yet: wait for the informer then. Its
 // error names the collection that has not synced.
 func (h *Handler) WaitForSync(ctx context.Context) error {
-	for _, s := range h.all() {
-		if err := s.history.waitForBegin(ctx); err != nil {
-			return fmt.Errorf("serve: %s: not synced: %w", s.name, err)
+	for _, c := range h.all() {
+		if err := c.history.waitForBegin(ctx); err != nil {
+			return fmt.Errorf("serve: %s: not synced: %w", c.name, err)
 		}
 	}
 	return nil
@@ -154,15 +154,15 @@ func (h *Handler) WaitForSync(ctx context.Context) error {
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	h.closed = true
-	served := slices.Clone(h.served)
+	served := slices.Clone(h.collections)
 	h.mu.Unlock()
-	for _, s := range served {
-		s.end(closeSpread)
+	for _, c := range served {
+		c.end(closeSpread)
 	}
 	var ended sync.WaitGroup
-	for _, s := range served {
-		s.stop(http.ErrServerClosed)
-		ended.Go(s.watches.Wait)
+	for _, c := range served {
+		c.stop(http.ErrServerClosed)
+		ended.Go(c.watches.Wait)
 	}
 	all := make(chan struct{})
 	go func() {
@@ -184,14 +184,14 @@ func (h *Handler) Close() error {
 // resources returns what discovery says of what is served.
 func (h *Handler) resources() []wire.Resource {
 	var all []wire.Resource
-	for _, s := range h.all() {
+	for _, c := range h.all() {
 		verbs := []string{"get", "list", "watch"}
-		if s.writes != nil {
+		if c.writes != nil {
 			verbs = []string{"create", "delete", "get", "list", "update", "watch"}
 		}
 		all = append(all, wire.Resource{
-			Group: s.group, Version: s.version, Name: s.name, Singular: s.singular, Kind: s.kind,
-			ShortNames: s.shortNames, Namespaced: !s.cluster, Verbs: verbs,
+			Group: c.group, Version: c.version, Name: c.name, Singular: c.singular, Kind: c.kind,
+			ShortNames: c.shortNames, Namespaced: !c.cluster, Verbs: verbs,
 		})
 	}
 	return all
@@ -203,11 +203,11 @@ func (h *Handler) isClosed() bool {
 	return h.closed
 }
 
-func newServed(h *Handler, r *resource, limits HistoryLimits) *served {
-	s := &served{resource: r, opts: &h.opts, limiter: &h.limiter, history: newHistory(limits)}
-	s.encoder = newEncoder(r, s.history, &h.opts)
-	s.ends.closing, s.ends.close = context.WithCancel(context.Background())
-	s.ends.cut, s.ends.cutOff = context.WithCancel(context.Background())
-	s.startSweepers()
-	return s
+func newCollection(h *Handler, r *resource, limits HistoryLimits) *collection {
+	c := &collection{resource: r, opts: &h.opts, limiter: &h.limiter, history: newHistory(limits)}
+	c.encoder = newEncoder(r, c.history, &h.opts)
+	c.ends.closing, c.ends.close = context.WithCancel(context.Background())
+	c.ends.cut, c.ends.cutOff = context.WithCancel(context.Background())
+	c.startSweepers()
+	return c
 }

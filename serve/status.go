@@ -23,18 +23,18 @@ type Status struct {
 // Status returns the status of each collection that is served, in the order of the calls of Serve.
 func (h *Handler) Status() []Status {
 	var all []Status
-	for _, s := range h.all() {
-		all = append(all, s.status())
+	for _, c := range h.all() {
+		all = append(all, c.status())
 	}
 	return all
 }
 
-func (s *served) status() Status {
-	c := &s.counts
-	has := s.history.extent()
+func (c *collection) status() Status {
+	n := &c.counts
+	has := c.history.extent()
 	return Status{
-		Group: s.group, Version: s.version, Resource: s.name, Synced: has.synced, Objects: has.objects,
-		ResourceVersion: has.here, Oldest: has.oldest, Events: has.events, Bytes: has.bytes, Watches: int(c.open.Load()),
-		Lists: c.lists.Load(), Opened: c.watches.Load(), Sent: c.events.Load(), Encoded: s.encoder.encoded.Load(), Expired: c.expired.Load(),
+		Group: c.group, Version: c.version, Resource: c.name, Synced: has.synced, Objects: has.objects,
+		ResourceVersion: has.here, Oldest: has.oldest, Events: has.events, Bytes: has.bytes, Watches: int(n.open.Load()),
+		Lists: n.lists.Load(), Opened: n.watches.Load(), Sent: n.events.Load(), Encoded: c.encoder.encoded.Load(), Expired: n.expired.Load(),
 	}
 }

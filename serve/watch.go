@@ -15,7 +15,7 @@ import (
 
 // watch answers with a watch.
 func (q *request) watch() error {
-	done, err := q.served.beginWatch(q.r)
+	done, err := q.collection.beginWatch(q.r)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (q *request) watch() error {
 	}
 	out := q.stream()
 	defer out.guard.close()
-	defer context.AfterFunc(q.served.ends.cut, out.guard.cut)()
+	defer context.AfterFunc(q.collection.ends.cut, out.guard.cut)()
 	return w.run(q.r.Context(), out, initial)
 }
 
@@ -74,7 +74,7 @@ func (h *Handler) cannotStream() error {
 func (q *request) opened() (*watcher, initialEvents, error) {
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
-	defer context.AfterFunc(q.served.ends.closing, cancel)()
+	defer context.AfterFunc(q.collection.ends.closing, cancel)()
 	w, initial, err := q.open(ctx)
 	if err != nil && ctx.Err() != nil && q.r.Context().Err() == nil {
 		err = tooSoon("the server is shutting down")
@@ -85,7 +85,7 @@ func (q *request) opened() (*watcher, initialEvents, error) {
 // open finds the place at which the watch begins.
 func (q *request) open(ctx context.Context) (*watcher, initialEvents, error) {
 	var initial initialEvents
-	s, opts := q.served, &q.opts
+	c, opts := q.collection, &q.opts
 	if err := listopts.ValidateWatch(*opts); err != nil {
 		return nil, initial, err
 	}
@@ -98,7 +98,7 @@ func (q *request) open(ctx context.Context) (*watcher, initialEvents, error) {
 		return nil, initial, listopts.WithoutReason(err)
 	}
 	limits := &q.h.opts.Limits
-	w := &watcher{served: s, filter: f, format: q.format, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}
+	w := &watcher{collection: c, filter: f, format: q.format, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}
 	timeout := limits.WatchTimeout + rand.N(limits.WatchTimeout)
 	if t := opts.TimeoutSeconds; t != nil && *t > 0 {
 		timeout = time.Duration(min(*t, int64(24*time.Hour/time.Second))) * time.Second
@@ -110,22 +110,22 @@ func (q *request) open(ctx context.Context) (*watcher, initialEvents, error) {
 	initial.send = streamed || opts.SendInitialEvents == nil && version == 0
 	initial.bookmark = streamed && w.bookmarks
 	if !initial.send && version > 0 {
-		if err := s.resolve(ctx, version); err != nil {
+		if err := c.resolve(ctx, version); err != nil {
 			return nil, initial, err
 		}
-		w.place, err = s.history.open(version)
+		w.place, err = c.history.open(version)
 		return w, initial, err
 	}
 	switch {
 	case opts.ResourceVersion == "":
-		err = q.served.newest(ctx)
+		err = q.collection.newest(ctx)
 	case version > 0:
-		err = s.reach(ctx, version)
+		err = c.reach(ctx, version)
 	}
 	if err != nil {
 		return nil, initial, err
 	}
-	w.place, initial.state = s.history.openNow()
+	w.place, initial.state = c.history.openNow()
 	initial.version = w.place.after
 	return w, initial, nil
 }
@@ -139,7 +139,7 @@ func (q *request) stream() *stream {
 	header.Set("Cache-Control", "no-cache, private")
 	q.w.WriteHeader(http.StatusOK)
 	return &stream{
-		served: q.served, format: q.format, guard: g,
+		collection: q.collection, format: q.format, guard: g,
 		put: func(f frame) error {
 			g.begin()
 			_, err := q.w.Write(f.event())
@@ -158,7 +158,7 @@ func (q *request) stream() *stream {
 // one that a sweeper need not wait for. If it returns
 // true, done is called at the end of the watch.
 func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
-	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.costly != nil {
+	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.shared != nil {
 		return false
 	}
 	hijacker, ok := q.w.(http.Hijacker)
@@ -177,14 +177,14 @@ func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool 
 	dw := &directWatch{watcher: *w, direct: d}
 	first := head(q.format, q.w.Header()) // now: a middleware may set more when this returns
 	// The watch is counted until done, and what is started here before that, so Serve waits for all.
-	q.served.watches.Go(func() { dw.begin(initial, first) })
+	q.collection.watches.Go(func() { dw.begin(initial, first) })
 	go func() {
 		defer done()
 		d.wait()
 		dw.gone.Store(true)
 		d.abort()
-		for i := range dw.served.sweepers.all {
-			dw.served.sweepers.all[i].wake()
+		for i := range dw.collection.sweepers.all {
+			dw.collection.sweepers.all[i].wake()
 		}
 	}()
 	return true

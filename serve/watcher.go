@@ -16,15 +16,15 @@ import (
 // A watcher is a watch of a client: a place in a history, and what is sent from there. Its memory
 // does not depend on what it has not sent.
 type watcher struct {
-	served    *served
-	place     place
-	filter    *filter
-	format    format
-	bookmarks bool
-	opened    time.Time
-	deadline  time.Time // its time is over
-	bookmark  time.Time // the next bookmark is due
-	endAt     time.Time // when it ends because the history has begun anew or ended; zero: it has not
+	collection *collection
+	place      place
+	filter     *filter
+	format     format
+	bookmarks  bool
+	opened     time.Time
+	deadline   time.Time // its time is over
+	bookmark   time.Time // the next bookmark is due
+	endAt      time.Time // when it ends because the history has begun anew or ended; zero: it has not
 }
 
 const (
@@ -46,7 +46,7 @@ type initialEvents struct {
 
 // nextBookmark returns when the bookmark after t is due.
 func (w *watcher) nextBookmark(t time.Time) time.Time {
-	at := t.Add(w.served.opts.BookmarkEvery)
+	at := t.Add(w.collection.opts.BookmarkEvery)
 	if last := w.deadline.Add(-bookmarkBefore); last.After(t) && last.Before(at) {
 		return last
 	}
@@ -138,7 +138,7 @@ func (w *watcher) step(out *stream, buf []*event) (reading, error) {
 	if !now.Before(w.deadline) {
 		return reading{}, io.EOF
 	}
-	r, err := w.served.history.read(w.place, buf)
+	r, err := w.collection.history.read(w.place, buf)
 	switch {
 	case err != nil:
 		return r, err
@@ -148,7 +148,7 @@ func (w *watcher) step(out *stream, buf []*event) (reading, error) {
 			within = r.endWithin
 		}
 		if w.ending(now, within) {
-			return r, listopts.TooOld(w.place.after, w.served.history.oldestKnown())
+			return r, listopts.TooOld(w.place.after, w.collection.history.oldestKnown())
 		}
 		w.bookmarks = false // there is no version that it could say; one that is due would keep it awake
 		return r, nil

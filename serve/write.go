@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"mime"
 	"net/http"
 	"time"
@@ -30,9 +29,9 @@ const maxBody = 3 << 20
 
 // write answers a create, an update or a delete.
 func (q *request) write() error {
-	if isCreate := q.attributes.Verb == "create"; isCreate != (q.target.key.Name == "") {
+	if isCreate := q.attributes.Verb == "create"; isCreate != (q.target.Name == "") {
 		// An object is created in its collection, and all else is done to it by its name.
-		return apierrors.NewMethodNotSupported(q.served.groupResource(), q.attributes.Verb)
+		return apierrors.NewMethodNotSupported(q.collection.groupResource(), q.attributes.Verb)
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxBody))
 	if err != nil {
@@ -61,9 +60,9 @@ func (q *request) write() error {
 	var stored any
 	if q.attributes.Verb == "create" {
 		code = http.StatusCreated
-		stored, err = q.served.writes.create(data)
+		stored, err = q.collection.writes.create(data)
 	} else {
-		stored, err = q.served.writes.update(q.target.key, data)
+		stored, err = q.collection.writes.update(q.key(), data)
 	}
 	if err != nil {
 		return err
@@ -77,9 +76,9 @@ func (q *request) writeStored(code int, stored any) error {
 	if q.format, err = q.negotiate(wire.WantObject); err != nil {
 		return err
 	}
-	id := q.served.writes.identity(stored)
+	id := q.collection.writes.identity(stored)
 	version, _ := decimal(id.ResourceVersion)
-	return q.writeItem(code, q.served.item(stored, id.Key(), id.UID, version))
+	return q.writeItem(code, q.collection.item(stored, id.Key(), id.UID, version))
 }
 
 // remove answers a delete.
@@ -103,14 +102,14 @@ func (q *request) remove(data []byte) error {
 			version = *p.ResourceVersion
 		}
 	}
-	old, err := q.served.writes.remove(q.target.key, uid, version)
+	old, err := q.collection.writes.remove(q.key(), uid, version)
 	if err != nil {
 		return err
 	}
 	return q.writeStatus(&metav1.Status{
 		Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{
-			Name: q.target.key.Name, Group: q.served.group, Kind: q.served.name, UID: q.served.writes.identity(old).UID,
+			Name: q.target.Name, Group: q.collection.group, Kind: q.collection.name, UID: q.collection.writes.identity(old).UID,
 		},
 	})
 }
@@ -148,12 +147,12 @@ func (q *request) checkFields(data []byte) error {
 	default:
 		return apierrors.NewBadRequest(fmt.Sprintf("fieldValidation is %q, and must be Ignore, Warn or Strict", directive))
 	}
-	unknown := q.served.writes.unknown(data)
+	unknown := q.collection.writes.unknown(data)
 	if unknown == nil {
 		return nil
 	}
 	if directive == metav1.FieldValidationStrict {
-		return apierrors.NewBadRequest(fmt.Sprintf("the body is no %s: strict decoding error: %v", q.served.kind, unknown))
+		return apierrors.NewBadRequest(fmt.Sprintf("the body is no %s: strict decoding error: %v", q.collection.kind, unknown))
 	}
 	warning, err := utilnet.NewWarningHeader(warnCode, "", unknown.Error())
 	if err == nil {
@@ -165,7 +164,7 @@ func (q *request) checkFields(data []byte) error {
 // complete checks the kind and the metadata of a body, which is JSON, and adds what a server adds:
 // the namespace of the path, a name for a generateName, and the time of creation.
 func (q *request) complete(data []byte) ([]byte, error) {
-	s := q.served
+	c := q.collection
 	var object struct {
 		Kind, APIVersion string
 		Metadata         metav1.ObjectMeta
@@ -176,31 +175,31 @@ func (q *request) complete(data []byte) ([]byte, error) {
 	if err := json.Unmarshal(data, &object); err != nil {
 		return bad("the body is no object: %v", err)
 	}
-	if object.Kind != "" && object.Kind != s.kind || object.APIVersion != "" && object.APIVersion != s.apiVersion() {
-		return bad("the object is a %s of %s, and the path is of a %s of %s", object.Kind, object.APIVersion, s.kind, s.apiVersion())
+	if object.Kind != "" && object.Kind != c.kind || object.APIVersion != "" && object.APIVersion != c.apiVersion() {
+		return bad("the object is a %s of %s, and the path is of a %s of %s", object.Kind, object.APIVersion, c.kind, c.apiVersion())
 	}
-	key, m := q.target.key, &object.Metadata
+	key, m := q.key(), &object.Metadata
 	add := map[string]any{}
 	switch {
 	case m.Namespace == "" && key.Namespace != "":
 		add["namespace"] = key.Namespace
 	case m.Namespace != key.Namespace:
 		return bad("the namespace of the object, %q, is not that of the request, %q", m.Namespace, key.Namespace)
-	case key.Namespace == "" && !s.cluster:
-		return bad("%s need a namespace", s.name)
+	case key.Namespace == "" && !c.cluster:
+		return bad("%s need a namespace", c.name)
 	}
 	switch {
 	case key.Name != "" && m.Name != key.Name:
 		return bad("the name of the object, %q, is not that of the request, %q", m.Name, key.Name)
 	case key.Name == "" && m.Name == "" && m.GenerateName != "":
-		m.Name = m.GenerateName + suffix()
+		m.Name = m.GenerateName + wire.NameSuffix()
 		add["name"] = m.Name
 	}
 	if m.CreationTimestamp.IsZero() {
 		add["creationTimestamp"] = metav1.NewTime(time.Now()).Rfc3339Copy()
 		if q.attributes.Verb == "update" {
 			delete(add, "creationTimestamp")
-			if created, ok := s.createdAt(key); ok {
+			if created, ok := c.createdAt(key); ok {
 				add["creationTimestamp"] = created
 			}
 		}
@@ -209,8 +208,8 @@ func (q *request) complete(data []byte) ([]byte, error) {
 }
 
 // createdAt returns the time of creation of the object that is stored under key.
-func (s *served) createdAt(key lw.Key) (metav1.Time, bool) {
-	obj, ok := s.writes.get(key)
+func (c *collection) createdAt(key lw.Key) (metav1.Time, bool) {
+	obj, ok := c.writes.get(key)
 	if !ok {
 		return metav1.Time{}, false
 	}
@@ -218,16 +217,6 @@ func (s *served) createdAt(key lw.Key) (metav1.Time, bool) {
 		return o.GetCreationTimestamp(), !o.GetCreationTimestamp().Time.IsZero()
 	}
 	return metav1.Time{}, false
-}
-
-// suffix returns five random letters and digits, without those that make words.
-func suffix() string {
-	const letters = "bcdfghjklmnpqrstvwxz2456789"
-	b := make([]byte, 5)
-	for i := range b {
-		b[i] = letters[rand.IntN(len(letters))]
-	}
-	return string(b)
 }
 
 // withMetadata returns a JSON object with more members in its metadata, in place of those of the

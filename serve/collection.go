@@ -13,7 +13,7 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// served is a collection that a Handler serves: its history, the encoder of its objects, and the
+// A collection is what a Handler serves by one name: its history, the encoder of its objects, and the
 // watches of its clients.
 //
 // # Changes
@@ -52,7 +52,7 @@ import (
 // A goroutine takes them in this order: event.mu, one of encoder.locks, history.mu. User code (Encode,
 // Fields, Columns, labels) runs under the first two, and never under history.mu; floor, which runs
 // under it, reads an lw.Memory.
-type served struct {
+type collection struct {
 	*resource
 	history *history
 	encoder *encoder
@@ -87,29 +87,29 @@ type ends struct {
 const cutAfter = time.Second
 
 // end ends the watches within a while. Those whose clients do not take the end by then are cut off.
-func (s *served) end(within time.Duration) {
-	s.history.close(within)
-	s.ends.once.Do(func() {
-		s.ends.close()
-		time.AfterFunc(within+cutAfter, s.ends.cutOff)
+func (c *collection) end(within time.Duration) {
+	c.history.close(within)
+	c.ends.once.Do(func() {
+		c.ends.close()
+		time.AfterFunc(within+cutAfter, c.ends.cutOff)
 	})
 }
 
 // beginWatch counts a watch of the client of a request, whose end Serve then waits for.
-func (s *served) beginWatch(r *http.Request) (done func(), err error) {
-	leave, err := s.limiter.beginWatch(s.opts.Client(r), &s.opts.Limits)
+func (c *collection) beginWatch(r *http.Request) (done func(), err error) {
+	leave, err := c.limiter.beginWatch(c.opts.Client(r), &c.opts.Limits)
 	if err != nil {
 		return nil, err
 	}
-	if !s.history.unlessEnded(func() { s.watches.Add(1) }) {
+	if !c.history.unlessEnded(func() { c.watches.Add(1) }) {
 		leave()
 		return nil, tooSoon("the server is shutting down")
 	}
-	s.counts.watches.Add(1)
-	s.counts.open.Add(1)
+	c.counts.watches.Add(1)
+	c.counts.open.Add(1)
 	return func() {
-		s.counts.open.Add(-1)
-		s.watches.Done()
+		c.counts.open.Add(-1)
+		c.watches.Done()
 		leave()
 	}, nil
 }
