@@ -246,7 +246,7 @@ func TestKeptAtARelist(t *testing.T) {
 			w.UID = "own-" + w.UID
 			return w, nil
 		})
-		inf := run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		inf := run(t, src, &lw.Options{List: lw.ListPages, PageSize: 1, OnError: func(error) {}})
 		got := new(calls)
 		inf.AddHandler(got.handler())
 		got.sorted(t, "add a2", "add b2", "synced")
@@ -275,21 +275,4 @@ func TestKeptAtARelist(t *testing.T) {
 			t.Errorf("what was kept before is no witness: %v", err)
 		}
 	})
-}
-
-// An error of the source comes with the key of the result. The source's own error is not changed.
-func TestTransformLeavesErrorsAlone(t *testing.T) {
-	own := &lw.Error{Op: "decode", Key: key("a"), Err: errors.New("bad")}
-	src := &script{lists: []reply{list("10", stamped("a", 1, "9"), stamped("b", 1, "8")), {bad: []error{own}, meta: metav1.ListMeta{ResourceVersion: "11"}}}}
-	renamed := lw.Transform[*Widget, *Widget](src, func(w *Widget) (*Widget, error) { w.Name = "my-" + w.Name; return w, nil })
-	var last error
-	for range 2 {
-		if _, err := renamed.List(t.Context(), metav1.ListOptions{}, func(_ *Widget, err error) error { last = err; return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var e *lw.Error
-	if !errors.As(last, &e) || e.Key != key("my-a") || own.Key != key("a") {
-		t.Errorf("%v, and the source's error has become %v", last, own)
-	}
 }

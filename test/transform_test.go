@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 )
@@ -126,85 +125,14 @@ func TestTransformStripsVersions(t *testing.T) {
 	})
 }
 
-// f may change the name and the namespace; a deletion finds the object under its new ones.
-func TestTransformRenames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1))
-		rename := func(w *Widget) (*Widget, error) {
-			w.Namespace, w.Name = "new-"+w.Namespace, "new-"+w.Name
-			return w, nil
-		}
-		inf := run(t, lw.Transform(m, rename), nil)
-		got := &calls{}
-		inf.AddHandler(got.handler())
-		create(t, m, "b", 1)
-		update(t, m, "a", 2)
-		remove(t, m, "a")
-		got.mustBe(t, "add new-a1", "synced", "add new-b1", "update new-a1 new-a2", "delete new-a2")
-		if _, ok := inf.Store().Get(lw.Key{Namespace: "new-default", Name: "new-b"}); !ok || inf.Store().Len() != 1 {
-			t.Errorf("the store holds %v", inf.Store().List())
-		}
-	})
-}
-
-// What f leaves out after it has renamed it is gone under its new name, and what a list does not have any more is forgotten.
-func TestTransformRenamesAndLeavesOut(t *testing.T) {
-	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		synctest.Test(t, func(t *testing.T) {
-			m := lw.NewMemory(widget("a", 1), widget("b", 1), widget("c", 1))
-			src := lw.Transform(m, func(w *Widget) (*Widget, error) {
-				switch w.Name = "new-" + w.Name; w.Size {
-				case 0:
-					return nil, nil
-				case 8, 9:
-					return nil, errors.New("sick")
-				}
-				return w, nil
-			})
-			// One object on a page: names are forgotten at the end of the last one only, and c is on it.
-			errs := &errorLog{}
-			inf := run(t, src, &lw.Options{List: mode, PageSize: 1, OnError: errs.add})
-			got := &calls{}
-			inf.AddHandler(got.handler())
-			synctest.Wait()
-			got.take()
-			update(t, m, "a", 0)
-			got.mustBe(t, "delete new-a1")
-
-			// In a gap b is deleted, and c becomes sick and stays as it was.
-			m.Fail(errors.New("down"))
-			remove(t, m, "b")
-			update(t, m, "c", 9)
-			m.Compact()
-			m.Fail(nil)
-			time.Sleep(time.Hour)
-			got.mustBe(t, "delete new-b1")
-			if n := renamed(src); n != 1 {
-				t.Errorf("%d names are remembered, want that of c", n)
-			}
-
-			// Its next version is sick as well, and comes outside of a list.
-			before := len(errs.all())
-			update(t, m, "c", 8)
-			got.mustBe(t)
-			if e := (*lw.Error)(nil); len(errs.all()) != before+1 || !errors.As(errs.all()[before], &e) || e.Key != key("new-c") {
-				t.Errorf("errors: %v, want one more, of new-c", errs.all())
-			}
-			remove(t, m, "c")
-			got.mustBe(t, "delete new-c1")
-			if n := renamed(src); n != 0 || inf.Store().Len() != 0 {
-				t.Errorf("%d names are remembered, the store holds %v", n, inf.Store().List())
-			}
-		})
-	}
-}
-
-// An error, and a result without a name, set the object aside under its own name; the others are there.
+// An error, and a result with another name or none, set the object aside under its own name; the others are there.
 func TestTransformFails(t *testing.T) {
 	sick := errors.New("sick")
 	for name, f := range map[string]func(*Widget) (*Widget, error){
-		"error":   func(*Widget) (*Widget, error) { return nil, sick },
-		"no name": func(w *Widget) (*Widget, error) { w.Name = ""; return w, nil },
+		"error":             func(*Widget) (*Widget, error) { return nil, sick },
+		"no name":           func(w *Widget) (*Widget, error) { w.Name = ""; return w, nil },
+		"another name":      func(w *Widget) (*Widget, error) { w.Name = "good"; return w, nil },
+		"another namespace": func(w *Widget) (*Widget, error) { w.Namespace = "other"; return w, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -262,16 +190,18 @@ func TestTransformTwice(t *testing.T) {
 	})
 }
 
-// Names are forgotten at the end of a whole list only: not at a bookmark in the middle of a stream that breaks later.
+// What is kept is forgotten at the end of a whole list only: not at a bookmark in the middle of a stream that breaks later.
 func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	inner := &script{
-		lists:   []reply{list("10", stamped("a", 1, "9"), stamped("b", 1, "8"))},
-		watches: []stream{{events: []lw.WatchEvent[*Widget]{deleted(stamped("a", 1, "11"))}}},
-		stream: func() stream {
-			return stream{events: []lw.WatchEvent[*Widget]{added("b", "8"), bookmark("10")}}
-		},
+		lists:  []reply{list("10", stamped("a", 1, "9"), stamped("b", 2, "8"))},
+		stream: func() stream { return stream{events: []lw.WatchEvent[*Widget]{added("b", "8"), bookmark("10")}} },
 	}
-	src := lw.Transform[*Widget](inner, func(w *Widget) (*Widget, error) { w.Name = "new-" + w.Name; return w, nil })
+	src := lw.Transform[*Widget](hasAll{inner}, func(w *Widget) (*Widget, error) {
+		if w.Name == "a" {
+			return nil, lw.ErrKeep
+		}
+		return w, nil
+	})
 	if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*Widget, error) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -280,16 +210,16 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	if err := src.Watch(t.Context(), initial, func(lw.WatchEvent[*Widget]) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	gone := ""
-	err := src.Watch(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true}, func(ev lw.WatchEvent[*Widget]) error {
-		if ev.Type == watch.Deleted {
-			gone = ev.Key().Name
-		}
-		return nil
-	})
-	if err != nil || gone != "new-a" {
-		t.Errorf("deleted is %q, want new-a; error %v", gone, err)
+	if _, err := lw.HintsOf(src).Had(t.Context(), lw.MetaOf(widget("a", 1)), "10"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("what is kept is a witness: %v", err)
 	}
+}
+
+// A hasAll is a source whose server had whatever it is asked about.
+type hasAll struct{ lw.Source[*Widget] }
+
+func (hasAll) Hints() lw.SourceHints {
+	return lw.SourceHints{Had: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
 }
 
 // A beforeProbe calls do before it answers a probe. It is no witness, so it is probed.
@@ -318,7 +248,6 @@ func TestTransformOfAProbe(t *testing.T) {
 		transformed := map[string]int{}
 		inf := lw.NewInformer(lw.Transform(src, func(w *Widget) (*Widget, error) {
 			transformed[w.Name]++
-			w.Name = "new-" + w.Name
 			return w, nil
 		}), &lw.Options{OnError: func(err error) { t.Error(err) }})
 		start(t, inf)
@@ -328,7 +257,7 @@ func TestTransformOfAProbe(t *testing.T) {
 		if !created {
 			t.Fatal("there was no probe")
 		}
-		if diff := cmp.Diff(map[lw.Key]int{key("new-b"): 1}, sizes(inf.Store())); diff != "" {
+		if diff := cmp.Diff(map[lw.Key]int{key("b"): 1}, sizes(inf.Store())); diff != "" {
 			t.Errorf("store (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(map[string]int{"a": 1, "b": 1}, transformed); diff != "" {
@@ -350,11 +279,8 @@ func TestTransformOfAWitness(t *testing.T) {
 		"another version":      {func(*Widget) {}, func(id *lw.Meta) { id.ResourceVersion = "2" }, "false <nil>"},
 		"another UID":          {func(*Widget) {}, func(id *lw.Meta) { id.UID = "x" }, "false <nil>"},
 		"another name":         {func(*Widget) {}, func(id *lw.Meta) { id.Name = "b" }, "false <nil>"},
-		"renamed":              {func(w *Widget) { w.Name = "new-" + w.Name }, func(*lw.Meta) {}, "true <nil>"},
-		"renamed, another UID": {func(w *Widget) { w.Name = "new-" + w.Name }, func(id *lw.Meta) { id.UID = "x" }, "false <nil>"},
 		"a UID of its own":     {func(w *Widget) { w.UID = "own" }, func(*lw.Meta) {}, "true <nil>"},
 		"a version of its own": {func(w *Widget) { w.ResourceVersion = "1" }, func(*lw.Meta) {}, "none"},
-		"the name of before":   {func(w *Widget) { w.Name = "new-" + w.Name }, func(id *lw.Meta) { id.Name = "a" }, "true <nil>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := lw.Transform(m, func(w *Widget) (*Widget, error) { tc.f(w); return w, nil })

@@ -344,7 +344,7 @@ var bugs = append([]bug{
 		"	b.firsts[first] = struct{}{}\n", "")},
 	{name: "empty pages are a hot loop", run: "TestEndlessPages", edits: one(listFile,
 		"		r.pause(ctx, r.limiter.Wait(time.Now()))\n", "")},
-	{name: "a transform forgets names after each page", run: "TestTransformRenamesAndLeavesOut", edits: one("transform.go",
+	{name: "a transform forgets what it keeps after each page", run: "TestKeptAtARelist", edits: one("transform.go",
 		"if err == nil && meta.Continue == \"\" {", "if err == nil {")},
 	{name: "a loop over events goes on with changes that wait", run: "TestEventsEnd", edits: one("hub_handlers.go",
 		"			for _, d := range part {\n				if over() || !yield(d) {", "			for _, d := range part {\n				if !yield(d) {")},
