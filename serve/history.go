@@ -477,8 +477,7 @@ type reading struct {
 }
 
 // read appends the events at p to buf, at most maxRead. The caller moves p on, and clears buf when the
-// events are sent. The error is 410:
-// events that p has not reached are gone.
+// events are sent. The error is 410: events that p has not reached are gone.
 func (h *history) read(p place, buf []*event) (reading, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
