@@ -529,7 +529,7 @@ var bugs = append([]bug{
 		"skip || projection && ", "skip || projection && len(l.parts) > 100 && ")},
 	{name: "an error tells all of its path", run: "TestDeepErrors|TestPath", in: "./internal/decode", edits: one("internal/decode/path.go",
 		"e.outerSize > maxPath/2; e.elided = true {", "e.outerSize < 0; e.elided = true {")},
-	{name: "a large object is decoded to its end", run: "TestStopWhen", in: "./internal/decode", edits: one("internal/decode/abort.go",
+	{name: "a large object is decoded to its end", run: "TestStopWhen", in: "./internal/decode", edits: one("internal/decode/json_parse.go",
 		"p.ticks%tickEvery != 0 {", "p.ticks > 0 {")},
 	{name: "what a large object needed is kept", run: "TestWorkingMemory", in: "./internal/decode", edits: one("internal/decode/reuse_buffers.go",
 		"	if cap(d.pairStack) > maxKeptStack {", "	if cap(d.pairStack) < 0 {")},
