@@ -197,7 +197,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // Written lets the effect happen when the write that the request wants is done, in the place of its
 // answer or before it: with [Reset] the answer is lost, with [Delay] it is late, with [Fail] it is
 // wrong. Effects that change the request do nothing.
-func Written(do Effect) Effect { return func(x *exchange) { x.written = do } }
+func Written(do Effect) Effect {
+	if do == nil {
+		return nil
+	}
+	return func(x *exchange) { x.written = do }
+}
 
 // Until answers when the channel is closed. If the client goes away before that, there is no answer.
 func Until(released <-chan struct{}) Effect {

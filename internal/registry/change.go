@@ -277,7 +277,10 @@ func (w *Write) validate(ctx context.Context, o, old *Object) error {
 		return nil
 	}
 	if err := w.kind.Validate(ctx, o, old); err != nil {
-		return w.kind.refused(w.req.Key.Name, err)
+		if o == nil {
+			o = old
+		}
+		return w.kind.refused(o.Meta.Name, err)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -269,7 +268,7 @@ func (t *Type) decode(data []byte, strict bool) (value any, unknown []error, err
 	} else {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, value)
 	}
-	if o, ok := value.(runtime.Object); ok && !t.opaque {
+	if o, ok := value.(interface{ GetObjectKind() schema.ObjectKind }); ok && !t.opaque {
 		// As with a generated client, the kind of a typed object is empty.
 		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -39,7 +38,7 @@ func readPatch(contentType string, body []byte) ([]byte, error) {
 	var err error
 	switch types.PatchType(mediaType(contentType)) {
 	case types.ApplyYAMLPatchType:
-		_, err = yaml.ToJSON(body)
+		_, _, err = yamlToJSON(body, false)
 	case types.ApplyCBORPatchType:
 		_, err = cborToJSON(body)
 	default:

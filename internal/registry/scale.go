@@ -97,8 +97,10 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := w.checkVersion(after, old); err != nil {
-		return Outcome{}, err
+	if after.Meta.ResourceVersion != "" {
+		if err := w.checkVersion(after, old); err != nil {
+			return Outcome{}, err
+		}
 	}
 	replicas, err := replicasOf(after)
 	if err != nil {
