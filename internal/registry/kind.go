@@ -72,6 +72,20 @@ type manager struct {
 	err   error
 }
 
+// A Scale says where an object has the numbers of its scale, by paths such as .spec.replicas, as a
+// CustomResourceDefinition does.
+type Scale struct {
+	Replicas       string // that are wanted
+	StatusReplicas string // that there are
+	Selector       string // the label selector of the pods, as a string; may be empty
+}
+
+// The subresources that a Kind may have.
+const (
+	SubStatus = "status"
+	SubScale  = "scale"
+)
+
 // GroupVersion returns the group and version of the Kind.
 func (k *Kind) GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: k.Group, Version: k.Version}

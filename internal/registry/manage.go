@@ -130,15 +130,6 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 		a.Subresource == b.Subresource && string(mustJSON(a.FieldsV1)) == string(mustJSON(b.FieldsV1))
 }
 
-// timeless returns entries without their times.
-func timeless(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	out := slices.Clone(entries)
-	for i := range out {
-		out[i].Time = nil
-	}
-	return out
-}
-
 // applied returns what an apply makes of old, which is nil if it creates the object.
 func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 	k := w.kind

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -187,6 +188,15 @@ func same(a, b *Object) bool {
 	x, y := a.Meta, b.Meta
 	x.ManagedFields, y.ManagedFields = timeless(x.ManagedFields), timeless(y.ManagedFields)
 	return bytes.Equal(mustJSON(&x), mustJSON(&y))
+}
+
+// timeless returns entries without their times.
+func timeless(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	out := slices.Clone(entries)
+	for i := range out {
+		out[i].Time = nil
+	}
+	return out
 }
 
 func equalStatus(a, b *Object) bool {

@@ -24,12 +24,6 @@ const (
 	Delete Verb = "delete"
 )
 
-// The subresources that a Kind may have.
-const (
-	SubStatus = "status"
-	SubScale  = "scale"
-)
-
 // A Request is a write, as its client has sent it.
 type Request struct {
 	Verb        Verb
