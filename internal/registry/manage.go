@@ -2,7 +2,9 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,11 +36,15 @@ func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 		if reset != nil {
 			filters = map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(k.GroupVersion().String()): reset}
 		}
-		lists := k.Lists
-		if lists == nil {
-			lists = managedfields.NewDeducedTypeConverter()
+		converter := k.Lists
+		switch {
+		case converter != nil:
+		case k.Type != nil && !k.Type.opaque:
+			converter = listsOf(k.Type.elem)
+		default:
+			converter = managedfields.NewDeducedTypeConverter()
 		}
-		m.value, m.err = managedfields.NewDefaultCRDFieldManager(lists, sameContent{}, sameContent{}, sameContent{}, k.gvk(), k.GroupVersion(), subresource, filters)
+		m.value, m.err = managedfields.NewDefaultCRDFieldManager(converter, sameContent{}, sameContent{}, sameContent{}, k.gvk(), k.GroupVersion(), subresource, filters)
 	})
 	return m.value, m.err
 }
@@ -155,7 +161,9 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 		return nil, badRequest("error decoding patch: %v", err)
 	}
 	result, err := manager.Apply(live, patch, w.opts.manager, w.opts.force)
-	if err != nil {
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
+	} else if err != nil {
 		return nil, err
 	}
 	data, err := result.(*unstructured.Unstructured).MarshalJSON()
