@@ -41,7 +41,7 @@ type identity struct {
 
 // newListBuilder returns a builder with room for a few more objects than the last list had.
 func (r *Reflector[T]) newListBuilder() *listBuilder[T] {
-	return &listBuilder[T]{objs: make([]T, 0, r.expected+r.expected/64)}
+	return &listBuilder[T]{objs: make([]T, 0, r.at.objects+r.at.objects/64)}
 }
 
 // addItem adds an item of a page. It does not look at the object; validate does that later.
