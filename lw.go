@@ -378,6 +378,12 @@ func (p position) ordered() bool {
 	return known
 }
 
+// covers reports whether q is certainly not newer than p.
+func (p position) covers(q position) bool {
+	older, known := p.before(q)
+	return known && !older
+}
+
 // lacks reports whether version is certainly newer than p.
 func (p position) lacks(version string) bool {
 	older, known := p.before(positionAt(version))

@@ -131,8 +131,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 			break
 		}
 		empty := errors.Is(err, errEmptyPages)
-		lost := size > 0 && (empty || got.pages > 0 && (isExpired(err) || errors.Is(err, errMixedPages)))
-		if !lost || ctx.Err() != nil {
+		if size == 0 || ctx.Err() != nil || !empty && !got.lost(err) {
 			break
 		}
 		r.server.rewound = r.server.rewound || errors.Is(err, ErrRewound)
@@ -141,17 +140,20 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 			size = 0
 		}
 	}
+	streams := &r.server.streams
 	if err == nil {
 		r.server.answered()
+		streams.unsupported = streams.unsupported || streams.refusedOnce
 	} else {
-		r.server.streams.sparse = false // if one response failed, pages may work
+		streams.sparse = false // if one response failed, pages may work
 	}
-	if err == nil && r.server.streams.refusedOnce {
-		r.server.streams.unsupported = true
-	} else {
-		r.server.streams.refusedOnce = false
-	}
+	streams.refusedOnce = streams.refusedOnce && err == nil
 	return outcome{op: opList, err: err}
+}
+
+// lost reports whether the pages behind those that have come cannot be had any more.
+func (b *listBuilder[T]) lost(err error) bool {
+	return b.pages > 0 && (isExpired(err) || errors.Is(err, errMixedPages))
 }
 
 // errMixedPages says that the pages of a list show different versions.

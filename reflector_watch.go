@@ -352,7 +352,7 @@ func withoutBody[T Identified](ev WatchEvent[T]) WatchEvent[T] {
 func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 	g, at, amid := &w.group, positionAt(ev.ResourceVersion), w.open
 	switch {
-	case !amid && ev.Type == watch.Bookmark && (at.version == "" || w.isOld(at)):
+	case !amid && ev.Type == watch.Bookmark && (at.version == "" || w.r.at.position.covers(at)):
 		return nil // it says nothing new
 	case g.at.version == "":
 		g.at = at
@@ -375,56 +375,51 @@ func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 	return err
 }
 
-// isOld reports whether at is certainly not newer than the position.
-func (w *watchSession[T]) isOld(at position) bool {
-	newer, ordered := w.r.at.position.before(at)
-	return ordered && !newer
-}
-
 // check refuses an event that no correct server sends at this position. An event must have a known
 // type and a name. Unless the source has no versions, it must also have a version, which is newer
 // than the position if the two have an order. An event with an Err need not have one.
 func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
-	r := w.r
-	if ev.Err != nil {
-		if key.Name == "" {
-			// Nobody knows which object failed, so no later event could end its being set aside. It
-			// would hold back the reported version until a list happens to come. A protocol error
-			// makes the list come now.
-			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object without a name", ev.Type), ev.Err)
-		}
-		if ev.ResourceVersion == "" {
-			return nil
-		}
+	if ev.Err != nil && key.Name == "" {
+		// Nobody knows which object failed, so no later event could end its being set aside. It
+		// would hold back the reported version until a list happens to come. A protocol error
+		// makes the list come now.
+		return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object without a name", ev.Type), ev.Err)
+	}
+	if ev.Err != nil && ev.ResourceVersion == "" {
+		return nil
 	}
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)
 	}
-	if key.Name == "" && !w.hints.Unnamed {
+	switch {
+	case key.Name == "" && !w.hints.Unnamed:
 		return protocolErrorf("%s event of an object without a name", ev.Type)
-	}
-	if w.noVersions {
+	case w.noVersions:
 		return nil
-	}
-	if ev.ResourceVersion == "" {
+	case ev.ResourceVersion == "":
 		return protocolErrorf("%s event of %s without a resource version", ev.Type, keyString(key))
 	}
-	if !w.isOld(to) {
+	return w.checkOrder(ev, key, to)
+}
+
+// checkOrder refuses an event that is not newer than the position.
+func (w *watchSession[T]) checkOrder(ev *WatchEvent[T], key Key, to position) error {
+	at := w.r.at.position
+	if !at.covers(to) {
 		return nil
 	}
-	if ev.ResourceVersion == r.at.position.version {
+	if to.version == at.version {
 		// One transaction of the server's store may give several objects the same version, but not
 		// one object twice. An object that is not there may be one that a partial source leaves
 		// out.
-		held, ok := r.target.get(key)
-		if ok && held.GetResourceVersion() != ev.ResourceVersion || !ok && (ev.Type == watch.Added || w.hints.Partial) {
+		held, ok := w.r.target.get(key)
+		if ok && held.GetResourceVersion() != to.version || !ok && (ev.Type == watch.Added || w.hints.Partial) {
 			return nil
 		}
 	}
-	msg := fmt.Sprintf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, r.at.position.version)
-	return &protocolError{msg: msg, old: true}
+	return &protocolError{msg: tooOld(ev, key, at).Error(), old: true}
 }
 
 // advance hands g to the target and moves the position. It moves the reported version as well,
@@ -457,24 +452,30 @@ func (w *watchSession[T]) advance(g *eventGroup[T]) (gap error) {
 	r.at.moveTo(to)
 	held := false
 	for i := range g.events {
-		e := &g.events[i]
-		switch {
-		case e.err != nil:
+		if e := &g.events[i]; e.err != nil {
 			r.setAside.add(e.key, e.err, true, r.report)
 			held = true
-		// In these cases existed proves nothing about the server: the store lacked the newest version
-		// of the object, cannot tell, may rightly not have the object, or was not changed.
-		case e.wasAside || !g.known || w.noVersions || w.hints.Partial || e.ev.Err != nil || gap != nil:
-		case e.first == watch.Added && e.existed:
-			// The event is true, and was applied. But it shows that earlier events were not sent, so
-			// a list has to follow.
-			gap = gapErrorf("ADDED event of %s, which was there already", keyString(e.key))
-		case e.first != watch.Added && !e.existed:
-			gap = gapErrorf("%s event of %s, which was not there", e.first, keyString(e.key))
+		} else if gap == nil && g.known {
+			gap = w.gapAt(e)
 		}
 	}
 	if held {
 		r.target.heldBack(g.at.version)
 	}
 	return gap
+}
+
+// gapAt returns an error if e, which the target has applied, shows that earlier events were not
+// sent, so that a list has to follow.
+func (w *watchSession[T]) gapAt(e *groupEvent[T]) error {
+	switch added := e.first == watch.Added; {
+	// In these cases existed proves nothing about the server: the store lacked the newest version of
+	// the object, may rightly not have the object, or was not changed.
+	case e.wasAside || w.noVersions || w.hints.Partial || e.ev.Err != nil:
+	case added && e.existed:
+		return gapErrorf("ADDED event of %s, which was there already", keyString(e.key))
+	case !added && !e.existed:
+		return gapErrorf("%s event of %s, which was not there", e.first, keyString(e.key))
+	}
+	return nil
 }
