@@ -17,7 +17,7 @@ var boardBugs = []bug{
 	{name: "board: a graph stays when its Run has returned", run: "TestBoardListsWhatRuns", edits: one(graphFile,
 		"	defer g.opts.Board.addGraph(g.opts.Name, g.Status, g.object)()\n", "	g.opts.Board.addGraph(g.opts.Name, g.Status, g.object)\n")},
 	{name: "board: the reflector of an informer is listed beside it", run: "TestBoardListsWhatRuns", edits: one(reflectorFile,
-		"opts: opts, recorder:", "opts: opts, board: opts.Board, recorder:")},
+		"opts: opts, next: stepList, recorder:", "opts: opts, board: opts.Board, recorder:")},
 	{name: "board: two have one name", run: "TestBoardOfEqualNames", edits: one(namesFile,
 		"!e.taken {", "!e.taken || number == 1 {")},
 	{name: "board: a name that looks like one with a number is taken twice", run: "TestBoardOfEqualNames", edits: one(namesFile,

@@ -37,7 +37,7 @@ var clientgoBugs = []bug{
 	{name: "a query for several values does not look whether an object has moved", run: "TestLookupAny", in: clientgoPackage, edits: one("clientgo/indexer.go",
 		"		same := !slices.ContainsFunc(changes, isClosed)\n", "		same := changes != nil\n")},
 	{name: "a stream that is refused and its list are two failures", run: "TestRecordsOfARefusal", in: clientgoPackage, edits: one(policyFile,
-		"		err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}\n", "		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}\n")},
+		"	err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}\n", "		err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: o.err}\n")},
 	{name: "a controller has synced before its handler was told", run: "TestControllerSyncs", in: clientgoPackage, edits: one("clientgo/controller.go",
 		"	if c.handle == nil {\n		return c.owned.HasSyncedChecker()\n", "	if true {\n		return c.owned.HasSyncedChecker()\n")},
 	{name: "a controller forgets its resyncs", run: "TestControllerStories", in: clientgoPackage, edits: one("clientgo/controller.go",

@@ -25,7 +25,7 @@ var metricsBugs = []bug{
 		"errors.As(o.err, &proto) && proto.gap", "errors.As(o.err, &proto) && false")},
 	{name: "a list after a failed watch counts as expired", run: "TestStatusListCauses", edits: one(policyFile,
 		"	return listFailing\n", "	return listExpired\n")},
-	{name: "a list of an older state counts as the first one", run: "TestStatusListCausesOfSources", edits: one(probeFile,
+	{name: "a list of an older state counts as the first one", run: "TestStatusListCausesOfSources", edits: one("reflector_restore.go",
 		"r.wantList(listOlder)", "r.relist = true")},
 	{name: "a server makes up codes", run: "TestStatusOfMadeUpCodes", edits: one(causesFile,
 		"code >= 100 && code < 600", "true")},

@@ -42,6 +42,6 @@ var togetherBugs = []bug{
 		"		if err != nil && (write.Delete || write.Pre != Preconditions{}) {\n			return nil, err\n", "		if err != nil && (write.Delete || write.Pre != Preconditions{}) {\n			return changes, nil\n")},
 	{name: "a wait ends the watch although the source has Progress", run: "TestProgress", edits: one(reflectorFile,
 		"	case hints.Progress == nil:\n", "	case hints.Progress != nil:\n")},
-	{name: "each wait asks for progress", run: "TestProgress", edits: one(watchFile,
+	{name: "each wait asks for progress", run: "TestProgress", edits: one("internal/pace/hurry.go",
 		"	if left := h.asked.Add(progressGap).Sub(now); left > 0 {\n		return left\n	}\n", "")},
 }
