@@ -6,7 +6,6 @@ const (
 	simulateServe     = "bench/internal/simulate/serve.go"
 	simulateBody      = "bench/internal/simulate/body.go"
 	simulateServer    = "bench/internal/simulate/server.go"
-	simulateSize      = "bench/internal/simulate/size.go"
 )
 
 // simulateBugs are of the model of a server from which the figures of bench/results/scale.md are.
@@ -29,8 +28,4 @@ var simulateBugs = []bug{
 		"if time.Now().Before(ready) {", "if false && time.Now().Before(ready) {")},
 	{name: "a stream costs the simulated server what a whole list costs", run: "TestCost", in: simulated, edits: one(simulateBody,
 		"		b.cpu = m.StreamCPU\n", "")},
-	{name: "a share of the simulation is counted for its neighbour", run: "TestShares", in: simulated, edits: one(simulateSize,
-		"!shard.Part(int(i), replicas).Contains(hash)", "shard.Part(int(i), replicas).Last < hash-1")},
-	{name: "a server that cannot select sends parts", run: "TestSharded", in: simulated, edits: one(simulateSize,
-		"	if selects {\n		sent = part", "	if selects || true {\n		sent = part")},
 }
