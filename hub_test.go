@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +31,16 @@ func newTestHub(mu *sync.Mutex, objs ...*ball) *hub[*ball] {
 func (h *hub[T]) replace(objs []T, version, report string) {
 	h.commit(h.store.store.Compare(objs, table.Comparison[T]{}), version, report, func() {})
 }
+
+// set stores obj under key, as an event does; obj is the zero T for a deletion.
+func (h *hub[T]) set(key Key, obj T, version, report string) {
+	batch := h.store.store.NewBatch()
+	defer batch.Release()
+	batch.Put(key, obj)
+	h.write(batch, version, report)
+}
+
+func (h *hub[T]) remove(key Key, version, report string) { h.set(key, *new(T), version, report) }
 
 // A replica is what a consumer knows from the deltas that it was handed.
 type replica map[Key]*ball
@@ -540,7 +551,7 @@ func TestTogetherWhileItIsCommitted(t *testing.T) {
 				batch.Put(KeyOf(b), b)
 			}
 			batch.Put(Key{Namespace: "default", Name: "gone"}, nil)
-			h.setTogether(batch, "2", func() string { return "2" })
+			h.write(batch, "2", "2")
 			batch.Release()
 			check("after", "2", n)
 			if n > table.Brief {
@@ -567,4 +578,27 @@ func TestReadThatMeetsABriefCommit(t *testing.T) {
 	if diff := cmp.Diff([]any{1, "1", 1}, []any{snap.Len(), snap.ResourceVersion(), len(all)}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestUnsubscribeKeepsNothing: whoever leaves in the middle of what it was given leaves no object behind.
+func TestUnsubscribeKeepsNothing(t *testing.T) {
+	h := newTestHub(new(sync.Mutex))
+	s := &subscription[*ball]{}
+	h.subscribe(s)
+	gone := func() weak.Pointer[ball] {
+		b := newBall("a", 1, 2)
+		h.replace([]*ball{b}, "2", "2")
+		return weak.Make(b)
+	}()
+	if part, _, err := s.cursor.poll(); len(part) != 1 || err != nil {
+		t.Fatalf("%d changes, error %v", len(part), err)
+	}
+	h.replace(nil, "3", "3")
+	h.unsubscribe(s)
+	runtime.GC()
+	runtime.GC()
+	if gone.Value() != nil {
+		t.Error("the deleted object is kept")
+	}
+	runtime.KeepAlive(h)
 }

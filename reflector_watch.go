@@ -130,7 +130,6 @@ type watchSession[T Identified] struct {
 	initial *listBuilder[T] // nil from then on
 	limits  []*time.Timer   // see limitInitial
 	strict  atomic.Bool     // only sureProgress counts as a sign of life; a timer sets it
-	open    bool            // the last event was Open
 
 	// The fields below concern the present event, and those since the last flush.
 
@@ -138,7 +137,8 @@ type watchSession[T Identified] struct {
 	// an allocation.
 	ev        WatchEvent[T]
 	flushed   time.Duration      // when the last flush was, by the recorder's clock
-	group     *eventGroup[T]     // of the version whose last event has not come; nil: there is none
+	open      bool               // the last event was Open
+	group     eventGroup[T]      // of the version whose last event has not come
 	unflushed uint64             // how many there are
 	kinds     [eventKinds]uint64 // of these
 	lifeSigns uint64             // how many of them are a sign of life
@@ -483,28 +483,38 @@ func withoutBody[T Identified](ev WatchEvent[T]) WatchEvent[T] {
 	return WatchEvent[T]{Type: watch.Deleted, ResourceVersion: ev.ResourceVersion, Identity: id, More: ev.More, Open: ev.Open}
 }
 
-// apply checks one event of a plain watch, and hands it to the target.
+// apply adds one event of a plain watch to the group of its version, and hands the group to the
+// target if ev is its last event.
 func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
-	if ev.Open || w.group != nil {
-		return w.collect(ev)
+	g, at, amid := &w.group, positionAt(ev.ResourceVersion), w.open
+	switch {
+	case !amid && ev.Type == watch.Bookmark && (at.version == "" || w.isOld(at)):
+		return nil // it says nothing new
+	case g.at.version == "":
+		g.at = at
+	case ev.ResourceVersion != g.at.version && (ev.ResourceVersion != "" || ev.Err == nil) && !w.noVersions:
+		return protocolErrorf("%s event of %s at resource version %s came amid the events of %s", ev.Type, keyString(ev.Key()), ev.ResourceVersion, g.at.version)
 	}
-	r := w.r
-	to := positionAt(ev.ResourceVersion)
-	if ev.Type == watch.Bookmark {
-		older, ordered := r.position.before(to)
-		if ev.ResourceVersion == "" || ordered && !older {
-			return nil // a bookmark that is not newer than the position says nothing new
+	if ev.Type != watch.Bookmark {
+		key := ev.Key()
+		if err := w.check(ev, key, at); err != nil {
+			return err
 		}
-		return w.advance(ev, Key{}, to)
+		g.add(key, ev)
 	}
-	key := ev.Key()
-	if err := w.check(ev, key, to); err != nil {
-		return err
+	g.more = ev.More
+	if w.open = ev.Open; w.open {
+		return nil
 	}
-	if ev.Err != nil {
-		r.setAside.add(key, ev.Err, true, r.report)
-	}
-	return w.advance(ev, key, to)
+	err := w.advance(g)
+	g.reset()
+	return err
+}
+
+// isOld reports whether at is certainly not newer than the position.
+func (w *watchSession[T]) isOld(at position) bool {
+	newer, ordered := w.r.position.before(at)
+	return ordered && !newer
 }
 
 // check refuses an event that no correct server sends at this position. An event must have a known
@@ -537,7 +547,7 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 	if ev.ResourceVersion == "" {
 		return protocolErrorf("%s event of %s without a resource version", ev.Type, keyString(key))
 	}
-	if older, ordered := r.position.before(to); !ordered || older {
+	if !w.isOld(to) {
 		return nil
 	}
 	if ev.ResourceVersion == r.position.version {
@@ -553,44 +563,54 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 	return &protocolError{msg: msg, old: true}
 }
 
-// advance hands ev to the target and moves the position. It moves the reported version as well,
+// advance hands g to the target and moves the position. It moves the reported version as well,
 // unless an object is set aside whose event was not applied.
-func (w *watchSession[T]) advance(ev *WatchEvent[T], key Key, to position) error {
-	r := w.r
+func (w *watchSession[T]) advance(g *eventGroup[T]) (gap error) {
+	r, to := w.r, g.at
 	if to.version == "" || w.hints.Unversioned {
 		// The position stays. The event has no version, or one that is not a version of the
 		// collection: those of a fake's objects are whatever the test wrote into them.
 		to = r.position
 	}
+	// A goroutine that waits for this version is woken within apply, and may then look at
+	// Status.SetAside. So a key that is no longer set aside is removed before.
+	for i := range g.events {
+		if e := &g.events[i]; e.ev.Err != nil {
+			r.setAside.add(e.key, e.ev.Err, true, r.report)
+		} else if !r.setAside.empty() {
+			e.wasAside = r.setAside.remove(e.key)
+		}
+	}
 	if !w.moved {
 		w.moved = true
 		r.recovered()
-	}
-	// A goroutine that waits for this version is woken within apply, and may then look at
-	// Status.SetAside. So a key that is no longer set aside is removed before.
-	wasAside := false
-	if ev.Type != watch.Bookmark && ev.Err == nil && !r.setAside.empty() {
-		wasAside = r.setAside.remove(key)
 	}
 	report := to.version
 	if r.setAside.holds() {
 		report = ""
 	}
-	existed, known, err := r.target.apply(ev, key, report)
+	r.target.apply(g, report)
 	r.moveTo(to)
-	switch {
-	case err != nil:
-		r.setAside.add(key, err, true, r.report)
-		r.target.heldBack(ev.ResourceVersion)
-	// In these cases existed proves nothing about the server: the store lacked the newest version
-	// of the object, cannot tell, may rightly not have the object, or was not changed.
-	case wasAside || !known || w.noVersions || w.hints.Partial || ev.Err != nil || ev.Type == watch.Bookmark:
-	case ev.Type == watch.Added && existed:
-		// The event is true, and was applied. But it shows that earlier events were not sent, so a
-		// list has to follow.
-		return gapErrorf("ADDED event of %s, which was there already", keyString(key))
-	case ev.Type != watch.Added && !existed:
-		return gapErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
+	held := false
+	for i := range g.events {
+		e := &g.events[i]
+		switch {
+		case e.err != nil:
+			r.setAside.add(e.key, e.err, true, r.report)
+			held = true
+		// In these cases existed proves nothing about the server: the store lacked the newest version
+		// of the object, cannot tell, may rightly not have the object, or was not changed.
+		case e.wasAside || !g.known || w.noVersions || w.hints.Partial || e.ev.Err != nil || gap != nil:
+		case e.first == watch.Added && e.existed:
+			// The event is true, and was applied. But it shows that earlier events were not sent, so
+			// a list has to follow.
+			gap = gapErrorf("ADDED event of %s, which was there already", keyString(e.key))
+		case e.first != watch.Added && !e.existed:
+			gap = gapErrorf("%s event of %s, which was not there", e.first, keyString(e.key))
+		}
 	}
-	return nil
+	if held {
+		r.target.heldBack(g.at.version)
+	}
+	return gap
 }

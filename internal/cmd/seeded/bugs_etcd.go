@@ -4,7 +4,7 @@ const (
 	etcdPackage  = "./etcd"
 	etcdWatch    = "etcd/watch.go"
 	etcdEvents   = "etcd/watch_event.go"
-	etcdWitness  = "etcd/witness.go"
+	etcdSeen     = "etcd/fingerprint.go"
 	etcdProgress = "etcd/progress.go"
 	etcdErrors   = "etcd/errors.go"
 )
@@ -14,7 +14,7 @@ var etcdBugs = []bug{
 	{name: "etcd: a member that has not reached the position is not noticed", run: "TestCreatedOlder", in: etcdPackage, edits: one(etcdWatch,
 		"if w.reached = now; now >= w.position {", "if w.reached = now; now >= 0 {")},
 	{name: "etcd: a member that lags is taken for a restored server", run: "TestCreatedOlder", in: etcdPackage, edits: one(etcdWatch,
-		"	return w.c.testify(ctx, w.position, &witness{})\n", "	return rewound(w.position, now, \"it lags\")\n")},
+		"	return w.c.testify(ctx, w.position, &lastSeen{})\n", "	return rewound(w.position, now, \"it lags\")\n")},
 	{name: "etcd: a revision that goes back on a watch is not noticed", run: "TestProgressOlder", in: etcdPackage, edits: one(etcdWatch,
 		"	case now < w.reached:\n", "	case now < 0:\n")},
 	{name: "etcd: a member that lags sends a bookmark", run: "TestCreatedOlder", in: etcdPackage, edits: one(etcdWatch,
@@ -24,9 +24,9 @@ var etcdBugs = []bug{
 	{name: "etcd: after progress that came early there is no bookmark soon", run: "TestProgressEarly", in: etcdPackage, edits: one(etcdWatch,
 		"	if w.early {\n", "	if w.early && now < 0 {\n")},
 	{name: "etcd: a silent server is waited for", run: "TestSilence", in: etcdPackage, edits: one(etcdProgress,
-		"} else if time.Since(q.asked) >= p.every {", "} else if p.every < 0 {")},
+		"} else if time.Since(q.asked) >= h.every {", "} else if h.every < 0 {")},
 	{name: "etcd: a slow reader is taken for a silent server", run: "TestSilence", in: etcdPackage, edits: one(etcdProgress,
-		"return p.heard.Load() != q.heard || waiting == 0 || !p.start.Add(time.Duration(waiting)).Before(q.asked)", "return p.heard.Load() != q.heard && waiting >= 0")},
+		"return h.heard.Load() != q.heard || waiting == 0 || !h.start.Add(time.Duration(waiting)).Before(q.asked)", "return h.heard.Load() != q.heard && waiting >= 0")},
 	{name: "etcd: the events of a transaction are shown one by one", run: "TestGroups", in: etcdPackage, edits: one(etcdEvents,
 		"ev.More, ev.Open = next != 0, next == revision", "ev.More = next != 0")},
 	{name: "etcd: the object before is never asked for", run: "TestWithoutPrevious", in: etcdPackage, edits: one(etcdWatch,
@@ -49,6 +49,6 @@ var etcdBugs = []bug{
 		"	case bytes.HasPrefix(data, encryptedMagic):\n", "	case bytes.Equal(data, encryptedMagic):\n")},
 	{name: "etcd: a write changes the caller's object", run: "TestBare", in: etcdPackage, edits: one("etcd/identity.go",
 		"if out, ok = o.DeepCopyObject().(T); !ok {", "if out, ok = any(o).(T); !ok {")},
-	{name: "etcd: a key that is gone stays a witness", run: "TestWitness", in: etcdPackage, edits: one(etcdWitness,
-		"		if bytes.Equal(w.facts[i].path, path) {\n			w.remove(i)\n", "		if bytes.Equal(w.facts[i].path, path) {\n")},
+	{name: "etcd: a key that is gone stays a fingerprint", run: "TestLastSeen", in: etcdPackage, edits: one(etcdSeen,
+		"		if bytes.Equal(l.keys[i].path, path) {\n			l.remove(i)\n", "		if bytes.Equal(l.keys[i].path, path) {\n")},
 }

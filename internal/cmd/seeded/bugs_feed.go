@@ -28,7 +28,7 @@ var feedBugs = []bug{
 	{name: "keep: another object's UID is kept", run: "TestKeep$", edits: one(listFile,
 		"			delete(bad, key)\n", "")},
 	{name: "keep: what is kept is a witness", run: "TestKeptIsNoWitness", edits: one(transformFile,
-		"		if t.isKept(from) {\n", "		if t.isKept(from) && had == nil {\n")},
+		"; t.isKept(key) {\n", "; t.isKept(key) && had == nil {\n")},
 	{name: "keep: a bad version before it stays set aside", run: "TestKeepAfter", edits: one(watchFile,
 		"			w.r.setAside.remove(ev.Key())\n", "			_ = ev\n")},
 	{name: "writable: a deletion looks at no version", run: "TestWritable", in: "./lwtest", edits: one("memory.go",

@@ -41,8 +41,6 @@ var witnessBugs = []bug{
 		"	case listMeta.ResourceVersion != version:", "	case listMeta.ResourceVersion == \"\":")},
 	{name: "an answer about another object counts", run: "TestHadByList", edits: one("listwatch.go",
 		"	case !found && other:", "	case !found && other && had:")},
-	{name: "a witness is asked by the new name", run: "TestTransformOfAWitness", edits: one(transformFile,
-		"	from := t.sourceKey(obj.Key())\n", "	from := obj.Key()\n")},
 	{name: "a witness is asked about a version of the transform's own", run: "TestTransformOfAWitness", edits: one(transformFile,
 		"		t.ownVersions.Store(true)\n", "")},
 	{name: "a sink's deleted object is the newest one", run: "TestWitnessOfASink", edits: one(sinkFile,
