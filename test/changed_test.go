@@ -20,7 +20,7 @@ import (
 type channels map[string]<-chan struct{}
 
 func newChannels(ctx context.Context, inf *lw.Informer[*Widget], bySize *lw.Index[int, *Widget]) channels {
-	c := channels{"any": inf.ChangedAny(ctx)}
+	c := channels{"any": inf.Changed(ctx)}
 	for _, name := range []string{"a", "b", "c"} {
 		c[name] = inf.Changed(ctx, key(name))
 	}
@@ -218,6 +218,23 @@ func TestIndexChangedOfAnIndexer(t *testing.T) {
 	}
 }
 
+// A channel of several keys is closed by the first change of one of them, and is then let go of.
+func TestChangedOfSeveralKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(widget("a", 1), widget("c", 1))
+		inf := run(t, m, nil)
+		c := channels{"a or b": inf.Changed(t.Context(), key("a"), key("b"), key("b"))}
+		update(t, m, "c", 2)
+		c.mustBeClosed(t)
+		create(t, m, "b", 1)
+		c.mustBeClosed(t, "a or b")
+		if n := signals(inf); n != 0 {
+			t.Errorf("%d channels are left", n)
+		}
+		update(t, m, "a", 2)
+	})
+}
+
 // While an informer stops nothing changes, so no channel is closed; they are let go of.
 func TestChangedWhenTheInformerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +243,7 @@ func TestChangedWhenTheInformerStops(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- inf.Run(ctx) }()
 		synctest.Wait()
-		changed, any := inf.Changed(t.Context(), key("a")), inf.ChangedAny(t.Context())
+		changed, any := inf.Changed(t.Context(), key("a")), inf.Changed(t.Context())
 		cancel()
 		if err := <-done; err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func TestDerivedChanged(t *testing.T) {
 		var waiting map[string]<-chan struct{}
 		wait := func() {
 			waiting = map[string]<-chan struct{}{
-				"a": tens.Changed(ctx, key("a")), "b": tens.Changed(ctx, key("b")), "c": tens.Changed(ctx, key("c")), "any": tens.ChangedAny(ctx),
+				"a": tens.Changed(ctx, key("a")), "b": tens.Changed(ctx, key("b")), "c": tens.Changed(ctx, key("c")), "any": tens.Changed(ctx),
 				"ones": bySum.Changed(ctx, 1), "twos": bySum.Changed(ctx, 2),
 			}
 		}

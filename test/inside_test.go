@@ -72,7 +72,7 @@ func kept(g *lw.Group) (members, keys int) {
 	return field(g, "members").Len(), field(g, "shared").Len()
 }
 
-// signals returns how many channels of Changed and ChangedAny inf has, with those of WaitFor.
+// signals returns how many channels of Changed inf has, with those of WaitFor.
 func signals[T lw.Object](inf *lw.Informer[T]) int {
 	return loaded64(field(inf, "hub", "changes", "n"))
 }

@@ -45,7 +45,7 @@ var changedBugs = []bug{
 	{name: "a channel is added beside its guard", run: "TestGuard", in: "./internal/signal", edits: one(signalFile,
 		"		guard.Lock()\n		defer guard.Unlock()\n", "		guard.Lock()\n		guard.Unlock()\n")},
 	{name: "a channel of an index is added beside the stripe's lock", run: "TestChangedDuringAWrite", in: "./internal/table", edits: one(groupsFile,
-		"g.signals.Wait(ctx, value, &g.stripes[g.stripeOf(value)].mu)", "g.signals.Wait(ctx, value, nil)")},
+		"g.signals.Wait(ctx, &g.stripes[g.stripeOf(value)].mu, value)", "g.signals.Wait(ctx, nil, value)")},
 	{name: "channels outlive their informer", run: "TestChangedWhenTheInformerStops", edits: one(hubHandlers,
 		"	h.changes.Close() // nothing", "	// nothing")},
 	{name: "a wait takes its channel after it has looked", run: "TestWaitForSeesWhatComesMeanwhile", edits: append(one(changedFile,
