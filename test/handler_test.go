@@ -129,7 +129,7 @@ func TestNestedCalls(t *testing.T) {
 			if err := inf.WaitForResourceVersion(t.Context(), inf.Store().ResourceVersion()); err != nil {
 				t.Error(err)
 			}
-			if n := lw.NewIndex(inf, lw.Namespace[*Widget]).Len("default"); n != 1 {
+			if n := lw.NewIndex(inf, (*Widget).GetNamespace).Len("default"); n != 1 {
 				t.Errorf("an index made in a callback holds %d objects", n)
 			}
 			for ev := range inf.Events(t.Context()) {

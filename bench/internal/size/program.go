@@ -61,7 +61,7 @@ type place struct {
 
 func main() {
 	inf := lw.NewInformer(&lw.HTTP[*place]{URL: "http://127.0.0.1:8001/api/v1/pods"}, nil)
-	lw.NewIndex(inf, lw.Namespace[*place])
+	lw.NewIndex(inf, (*place).GetNamespace)
 	inf.AddHandler(lw.Handler[*place]{Add: func(p *place) { fmt.Println(p.Name, p.Spec.NodeName) }})
 	fmt.Println(inf.Run(context.Background()))
 }
@@ -96,7 +96,7 @@ func main() {
 {{- range .Kinds}}
 	{
 		inf := lw.NewInformer(&lw.HTTP[*corev1.{{.Type}}]{URL: "http://127.0.0.1:8001{{.URL}}", Client: client}, nil)
-		lw.NewIndex(inf, lw.Namespace[*corev1.{{.Type}}])
+		lw.NewIndex(inf, (*corev1.{{.Type}}).GetNamespace)
 		inf.AddHandler(lw.Handler[*corev1.{{.Type}}]{Add: func(o *corev1.{{.Type}}) { fmt.Println(o.Name) }})
 		go inf.Run(ctx)
 	}
