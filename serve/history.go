@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sort"
 	"sync"
@@ -188,6 +189,30 @@ func (h *history) trimLocked() {
 	h.events = h.events[n:]
 	// Nobody may ask for these any more, and each keeps what it has of before.
 	h.past = slices.DeleteFunc(h.past, func(s pastState) bool { return s.position < h.dropped })
+}
+
+// unlessEnded calls begin, unless the history has ended. It does not end meanwhile.
+func (h *history) unlessEnded(begin func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		begin()
+	}
+	return !h.ended
+}
+
+// An extent is how much a history has.
+type extent struct {
+	synced          bool
+	objects, events int
+	bytes           int64
+	here, oldest    uint64
+}
+
+func (h *history) extent() extent {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return extent{h.begun, h.state.Len(), len(h.events), h.bytes, h.here, h.oldestLocked()}
 }
 
 // close ends all watches, at random within a while from now on.
@@ -497,4 +522,19 @@ func (h *history) oldestKnown() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.oldestLocked()
+}
+
+// HistoryLimits bound a history. A zero field means the default.
+type HistoryLimits struct {
+	Events int   // Default: 10,000
+	Bytes  int64 // of the encoded events, and of the objects that they have ended. Default: 64 MiB
+}
+
+var errClosed = errors.New("serve: the server is shutting down")
+
+func positive[N int | int64 | time.Duration](n, otherwise N) N {
+	if n > 0 {
+		return n
+	}
+	return otherwise
 }

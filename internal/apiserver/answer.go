@@ -57,17 +57,6 @@ const (
 
 func (e ending) Error() string { return "apiserver: " + string(e) }
 
-// answer returns the answer to the request, of which nothing is sent yet.
-func (x *exchange) answer(f wire.Format, stream bool) *answer {
-	return &answer{
-		codec:   newCodec(&x.collection.Resource, f),
-		ctx:     x.r.Context(),
-		body:    newBody(x.w, x.r, f.ContentType(stream)),
-		stream:  stream,
-		filters: x.filters,
-	}
-}
-
 // open applies the filters for the moment before the first unit.
 func (a *answer) open() error { return a.filter(Start, Unit{none: true}) }
 

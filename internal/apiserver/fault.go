@@ -96,6 +96,34 @@ func (s *Server) take(f *armed) bool {
 	return true
 }
 
+// Interrupt applies effects to the open watches and streams whose requests match, between two of
+// their events. It returns how many match, perhaps before the effects have happened. A nil match
+// means all.
+func (s *Server) Interrupt(match func(r Request) bool, do ...UnitEffect) int {
+	type open struct {
+		a *answer
+		r Request
+	}
+	var streams []open
+	s.mu.Lock()
+	for a, r := range s.streams {
+		streams = append(streams, open{a, r})
+	}
+	s.mu.Unlock()
+	n := 0
+	for _, o := range streams {
+		if match != nil && !match(o.r) {
+			continue
+		}
+		n++
+		s.mu.Lock()
+		o.a.pending = append(o.a.pending, do...)
+		o.a.wake()
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // All applies the effects one after the other.
 func All(effects ...Effect) Effect {
 	return func(x *exchange) {
@@ -163,6 +191,25 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-t.C:
 		return true
+	}
+}
+
+// Written lets the effect happen when the write that the request wants is done, in the place of its
+// answer or before it: with [Reset] the answer is lost, with [Delay] it is late, with [Fail] it is
+// wrong. Effects that change the request do nothing.
+func Written(do Effect) Effect { return func(x *exchange) { x.written = do } }
+
+// Until answers when the channel is closed. If the client goes away before that, there is no answer.
+func Until(released <-chan struct{}) Effect {
+	return func(x *exchange) {
+		x.wait = func(ctx context.Context) bool {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-released:
+				return true
+			}
+		}
 	}
 }
 

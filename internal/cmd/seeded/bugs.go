@@ -34,7 +34,7 @@ func (b bug) folders() []string {
 	case b.run == "":
 		return []string{proofPackage}
 	}
-	return []string{".", "./test"}
+	return []string{".", "./test/graph", "./test/handlers", "./test/http", "./test/source", "./test/store"}
 }
 
 func one(file, old, new string) []edit { return []edit{{file, old, new}} }

@@ -48,7 +48,7 @@ var fieldsBugs = []bug{
 		"	case !begins || kept.count && !p.count:\n", "	case !begins:\n")},
 	{name: "a name keeps those that begin with it", run: "TestFieldsKeeps", edits: one("fields.go",
 		"	return !kept.count && rest[0] == '.' && isField(", "	return !kept.count && isField(")},
-	{name: "a key of a map keeps the keys that begin with it and a dot", run: "TestFieldsOfDecodedObjects", in: "./test", edits: one("fields.go",
+	{name: "a key of a map keeps the keys that begin with it and a dot", run: "TestFieldsOfDecodedObjects", in: "./test/http", edits: one("fields.go",
 		"rest[0] == '.' && isField(kept.name)", "rest[0] == '.'")},
 	{name: "the fields of one kind are those of all", run: "TestNewCacheOnly", in: crPackage, edits: one("controllerruntime/masks.go",
 		"	return m[formOf(obj)]\n", "	for _, fields := range m {\n		return fields\n	}\n	return nil\n")},

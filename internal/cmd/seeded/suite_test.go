@@ -163,12 +163,12 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// The tests of a bug are found in the root or in ./test, or in both.
+// The tests of a bug are found in the root or in a folder of ./test, or in both.
 func TestTrials(t *testing.T) {
 	root := t.TempDir()
 	for file, text := range map[string]string{
-		"a_test.go":      "package p\n\nfunc TestA(t *testing.T) {}\n\nfunc TestBoth(t *testing.T) {}\n",
-		"test/b_test.go": "package p_test\n\nfunc TestB(t *testing.T) {}\n\nfunc TestBothAndMore(t *testing.T) {}\n",
+		"a_test.go":            "package p\n\nfunc TestA(t *testing.T) {}\n\nfunc TestBoth(t *testing.T) {}\n",
+		"test/store/b_test.go": "package p_test\n\nfunc TestB(t *testing.T) {}\n\nfunc TestBothAndMore(t *testing.T) {}\n",
 	} {
 		path := filepath.Join(root, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -180,7 +180,7 @@ func TestTrials(t *testing.T) {
 	}
 	s := newSuites(root)
 	for run, want := range map[string][]string{
-		"TestA": {"."}, "TestB$": {"./test"}, "TestBoth": {".", "./test"}, "TestBoth$": {"."},
+		"TestA": {"."}, "TestB$": {"./test/store"}, "TestBoth": {".", "./test/store"}, "TestBoth$": {"."},
 	} {
 		trials, err := s.trials(bug{run: run})
 		var got []string
