@@ -15,8 +15,7 @@ type Collection[T Identified] interface {
 	Store() Reader[T]
 	AddHandler(h Handler[T]) *Registration
 	Events(ctx context.Context) iter.Seq[Delta[T]]
-	Changed(ctx context.Context, key Key) <-chan struct{}
-	ChangedAny(ctx context.Context) <-chan struct{}
+	Changed(ctx context.Context, keys ...Key) <-chan struct{}
 
 	// collection returns the hub that has the content and the changes.
 	collection() *hub[T]

@@ -110,7 +110,7 @@ func ServeKind[T Object](r *Reader, gvk schema.GroupVersionKind, inf *lw.Informe
 	if _, ok := r.kinds[k]; ok {
 		return fmt.Errorf("controllerruntime: Serve: %T of %v is served already", *new(T), gvk)
 	}
-	s := &served[T]{gvk: gvk, informer: inf, namespaces: lw.NewIndex(inf, lw.Namespace[T]), fields: map[string]field[T]{}}
+	s := &served[T]{gvk: gvk, informer: inf, namespaces: lw.NewIndex(inf, T.GetNamespace), fields: map[string]field[T]{}}
 	for name, values := range fields {
 		s.fields[name] = field[T]{values, lw.NewMultiIndex(inf, func(obj T) iter.Seq[string] { return slices.Values(values(obj)) })}
 	}
