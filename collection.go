@@ -120,6 +120,8 @@ func Follow[T Identified](ctx context.Context, c Collection[T], f Follower[T]) e
 	return follow(ctx, c.collection(), f)
 }
 
+// follow is long because it is one loop: what comes next depends on one look at the log and the hub,
+// and each case goes on from the point that it has reached.
 func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 	if err := h.cannotWait(); err != nil {
 		return err

@@ -100,7 +100,10 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	}
 	d.batch = d.hub.store.store.NewBatch()
 	if g.opts.OnPanic != nil {
-		d.batch.Recover = func(key Key, v any) { g.opts.OnPanic(d.faults.panic("index", key, v)) }
+		d.batch.Recover = func(key Key, v any) (drop bool) {
+			g.opts.OnPanic(d.faults.panic("index", key, v))
+			return false
+		}
 	}
 	g.add(d)
 	return d
