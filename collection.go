@@ -8,10 +8,14 @@ import (
 )
 
 // A Collection is objects in memory that change: an [*Informer], of which its methods are
-// described, a [*Derived] or a [*Union]. It can be derived from, and [WaitFor] waits for the state
-// of one of its objects. No other type can implement it.
+// described, a [*Derived] or a [*Union]. It can be derived from, have indexes and drive controllers,
+// and [WaitFor] waits for the state of one of its objects. No other type can implement it.
 type Collection[T Identified] interface {
 	Syncer
+	Indexed[T]
+	Status() Status
+	Synced() <-chan struct{}
+	Stopped() <-chan struct{}
 	Store() Reader[T]
 	AddHandler(h Handler[T]) *Registration
 	Events(ctx context.Context) iter.Seq[Delta[T]]
