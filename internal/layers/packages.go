@@ -25,7 +25,7 @@ const maxKnot = 10
 // Product is the folders of the repository, as Rooms is the files of package lw.
 var Product = []Room{
 	{"base", []string{"internal/arrange", "internal/equal", "internal/golist", "internal/leak", "internal/markup", "internal/mutation",
-		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/request", "internal/shard",
+		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/registry/conform", "internal/request", "internal/shard",
 		"internal/signal", "internal/wire"}, nil},
 	{"decode", []string{"internal/decode", "internal/rest"}, []string{"base"}},
 	{"table", []string{"internal/table", "internal/settle"}, []string{"base"}},
@@ -87,9 +87,19 @@ var Packages = []Package{
 		{"source", []string{"source.go", "follow.go", "list.go", "witness.go"}, []string{"truth", "subject"}},
 		{"writable", []string{"writable.go"}, []string{"truth", "subject"}},
 	}},
-	{Folder: "internal/registry", Rooms: []Room{{"writes", []string{"*.go"}, nil}}},
-	// One room as yet, of all that answers.
-	{Folder: "internal/apiserver", Knot: 11, Rooms: []Room{{"server", []string{"*.go"}, nil}}},
+	{Folder: "internal/registry", Rooms: []Room{
+		{"json", []string{"json.go"}, nil},
+		{"objects", []string{"kind.go", "object.go"}, []string{"json"}},
+		{"schema", []string{"schema.go"}, nil},
+		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects", "schema"}},
+		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
+	}},
+	{Folder: "internal/apiserver", Rooms: []Room{
+		{"objects", []string{"resource.go", "negotiate.go", "object.go"}, nil},
+		{"answers", []string{"body.go", "wire.go", "cbor.go", "answer.go", "unit.go"}, []string{"objects"}},
+		{"collection", []string{"collection.go"}, []string{"objects"}},
+		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "read.go", "write.go", "collect.go"}, []string{"objects", "answers", "collection"}},
+	}},
 	{Folder: "lwfields", Module: true, Rooms: []Room{
 		{"program", []string{"load.go"}, nil},
 		{"flow", []string{"flow.go", "schema.go", "uses.go"}, []string{"program"}},
