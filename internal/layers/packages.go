@@ -3,7 +3,9 @@ package layers
 import (
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-lw/lw/internal/golist"
@@ -30,7 +32,7 @@ var Product = []Room{
 	{"history", []string{"internal/listopts", "internal/history"}, []string{"base"}},
 	{"lw", []string{"."}, []string{"base", "decode", "table", "history"}},
 	{"serve", []string{"serve"}, []string{"base", "history", "lw"}},
-	{"tests", []string{"lwtest", "internal/apiserver"}, []string{"base", "decode", "history", "lw"}},
+	{"tests", []string{"lwtest", "internal/apiserver", "internal/registry/conform"}, []string{"base", "decode", "history", "lw"}},
 	{"doors", []string{"etcd", "clientgo", "controllerruntime", "websocket", "prom", "lwdebug", "internal/board", "lwfields"}, []string{"base", "decode", "history", "lw"}},
 	{"apparatus", []string{"internal/cmd/*", "internal/proof", "internal/oracle", "internal/judge", "internal/layers", "internal/rig", "test", "test/*", "test/internal/*", "examples/*"},
 		[]string{"base", "decode", "table", "history", "lw", "serve", "tests", "doors"}},
@@ -151,6 +153,13 @@ func hold(dir string, packages []Package) error {
 // check returns what is wrong with the files of a package.
 func (p *Package) check(l Loaded) error {
 	err := Check(p.Rooms, l.Arrows, l.Files)
+	for _, r := range p.Rooms {
+		for _, pattern := range r.Files {
+			if !slices.ContainsFunc(l.Files, func(file string) bool { ok, _ := path.Match(pattern, file); return ok }) {
+				err = errors.Join(err, fmt.Errorf("the room %s has no %s", r.Name, pattern))
+			}
+		}
+	}
 	most := maxKnot
 	if p.Knot > 0 {
 		most = p.Knot
