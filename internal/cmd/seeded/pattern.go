@@ -222,7 +222,7 @@ func (m *matcher) value(p, n reflect.Value) bool {
 	case reflect.Struct:
 		for i := range p.NumField() {
 			switch p.Field(i).Interface().(type) {
-			case token.Pos, *ast.CommentGroup, *ast.Object, *ast.Scope:
+			case token.Pos, *ast.CommentGroup:
 				continue
 			}
 			if !m.value(p.Field(i), n.Field(i)) {
