@@ -131,12 +131,19 @@ func (k *Kind) toJSON(contentType string, body []byte, strict bool) (data []byte
 }
 
 func yamlToJSON(body []byte, strict bool) (data []byte, twice []error, err error) {
-	if strict {
-		if err := yaml.UnmarshalStrict(body, &map[string]any{}); err != nil && yaml.Unmarshal(body, &map[string]any{}) == nil {
+	if json.Valid(body) {
+		return body, nil, nil // as most clients send it
+	}
+	var v any
+	if err := yaml.Unmarshal(body, &v); err != nil {
+		return nil, nil, err
+	}
+	if content, ok := v.(map[string]any); ok && strict {
+		if err := yaml.UnmarshalStrict(body, &content); err != nil {
 			twice = []error{err}
 		}
 	}
-	data, err = yaml.ToJSON(body)
+	data, err = json.Marshal(v)
 	return data, twice, err
 }
 

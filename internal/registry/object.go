@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -182,9 +182,21 @@ func (k *Kind) content(o *Object) (*unstructured.Unstructured, error) {
 
 // same reports whether two objects have the same content, whoever manages which field since when.
 func same(a, b *Object) bool {
+	if !equal(a.Body, b.Body) || !equalStatus(a, b) {
+		return false
+	}
 	x, y := a.Meta, b.Meta
 	x.ManagedFields, y.ManagedFields = timeless(x.ManagedFields), timeless(y.ManagedFields)
-	return equal(a.Body, b.Body) && equalStatus(a, b) && bytes.Equal(mustJSON(&x), mustJSON(&y))
+	return bytes.Equal(mustJSON(&x), mustJSON(&y))
+}
+
+// timeless returns entries without their times.
+func timeless(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	out := slices.Clone(entries)
+	for i := range out {
+		out[i].Time = nil
+	}
+	return out
 }
 
 func equalStatus(a, b *Object) bool {
@@ -269,7 +281,7 @@ func (t *Type) decode(data []byte, strict bool) (value any, unknown []error, err
 	} else {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, value)
 	}
-	if o, ok := value.(runtime.Object); ok && !t.opaque {
+	if o, ok := value.(interface{ GetObjectKind() schema.ObjectKind }); ok && !t.opaque {
 		// As with a generated client, the kind of a typed object is empty.
 		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}

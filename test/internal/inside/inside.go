@@ -59,19 +59,13 @@ func VersionWaits[T lw.Object](inf *lw.Informer[T]) (n, noted int) {
 	return field(inf, "hub", "waits", "waits").Len(), loaded32(field(inf, "hub", "waits", "n"))
 }
 
-// Renamed returns how many names the result of a Transform remembers.
-func Renamed[T lw.Object](src lw.Source[T]) int {
-	defer lock(field(src, "mu"))()
-	return field(src, "renamed").Len()
-}
-
 // Kept returns how many informers g has, and how many keys of Share.
 func Kept(g *lw.Group) (members, keys int) {
 	defer lock(field(g, "mu"))()
 	return field(g, "members").Len(), field(g, "shared").Len()
 }
 
-// Signals returns how many channels of Changed and ChangedAny inf has, with those of WaitFor.
+// Signals returns how many channels of Changed inf has, with those of WaitFor.
 func Signals[T lw.Object](inf *lw.Informer[T]) int {
 	return loaded64(field(inf, "hub", "changes", "n"))
 }
