@@ -5,7 +5,7 @@ var rootBugs = []bug{
 	{"board: an informer stays when its Run has returned", "TestBoardListsWhatRuns", "", []edit{
 		{". Informer.Run", `defer __1(__2, inf.Status, inf.hub.object)()`, `__1(__2, inf.Status, inf.hub.object)`}}},
 	{"equal versions are believed after a witness's no", "", "", []edit{
-		{". Reflector.takeOver", `epoch || doubted`, `epoch && !r.rewound || doubted`}}},
+		{". Reflector.takeOver", `epoch || doubted`, `epoch && !r.server.rewound || doubted`}}},
 	{"handlers sleep until there is more", "", "", []edit{
 		{". watchSession.event", `!ev.More`, `ev.More`}}},
 	{"part of a list is shown", "", "", []edit{
@@ -17,7 +17,7 @@ var rootBugs = []bug{
 	{"status says less than the wait for the sync", "TestStatusAfterWaitForSync", "", []edit{
 		{". Reflector.takeOver", `duplicates := __1(__)`, `duplicates := __1(l, report, func() {}); defer r.recorder.replaced(epoch, r.cause)`}}},
 	{"equal versions are believed after a witness's no, in small", "TestSmallScope$", "./internal/proof", []edit{
-		{". Reflector.takeOver", `epoch || doubted`, `epoch && !r.rewound || doubted`}}},
+		{". Reflector.takeOver", `epoch || doubted`, `epoch && !r.server.rewound || doubted`}}},
 	{"silent watch is never ended", "", "", []edit{
 		{". overdue", `Second`, `Hour`}}},
 	{"a 410 of another history is one like any other, in small", "TestSmallScopeRelay", "./internal/proof", []edit{
@@ -28,8 +28,6 @@ var rootBugs = []bug{
 		{". watchSession.handle", `if before { return __1 }`, `if before && ev == nil { return __1 }`}}},
 	{"a list after an outage is believed", "TestListAfterAnOutage|TestRestoredServerThatForgot", "", []edit{
 		{". Reflector.takeOver", `epoch || doubted`, `epoch || false && doubted`}}},
-	{"together: what has come of a transaction is kept when the watch ends", "TestProof$", "./internal/proof", []edit{
-		{". Reflector.follow", `err := r.src.Watch(__)`, `__0; if w.group != nil { w.advanceGroup(w.group) }`}}},
 	{"list that hangs is never ended", "", "", []edit{
 		{". listPatience", `Second`, `Hour`}}},
 	{"a refused connection is lost where a wait ends the watch", "TestAnswersStand", "", []edit{
@@ -127,4 +125,10 @@ var rootBugs = []bug{
 		{". isOwnEnd", `__1 || errors.Is(__)`, `__1`}}},
 	{"poll: nil is an empty collection", "TestEmptyFirstAnswer|TestPollModel", "", []edit{
 		{". Feeder.Snapshot", `objs == nil`, `objs == nil && f == nil`}}},
+	{"a busy server puts the position in doubt", "TestDecide", "", []edit{
+		{". decide", `doubted && __1`, `__1`}}},
+	{"pace: whoever is answered is still out of touch", "TestDoubtBegins", "./internal/pace", []edit{
+		{"internal/pace Doubt.Lift", `*d = __`, ``}}},
+	{"pace: an outage begins with the last failure", "TestDoubtBegins", "./internal/pace", []edit{
+		{"internal/pace Doubt.Lost", `if __ { return }`, ``}}},
 }
