@@ -102,7 +102,9 @@ func do(m *memory, req Request) (Outcome, *Write, error) {
 	return out, w, err
 }
 
-func named(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "ns", Name: name}
+}
 
 // said says what became of a write: the JSON of the object, or the code and message of the error.
 func said(k *Kind, out Outcome, err error) string {
@@ -190,6 +192,37 @@ func TestTypes(t *testing.T) {
 	// An update that says the same in other words changes nothing.
 	if out, _, err = do(m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"tags":["x"],"size":0,"metadata":{"labels":{},"name":"a"}}`)}); err != nil || out.Object != before {
 		t.Errorf("nothing: %+v, %v", out.Object, err)
+	}
+}
+
+// An Odd object reads its names in any case, as encoding/json does.
+type Odd struct{ Bare }
+
+func (o *Odd) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &o.Bare) }
+func (o *Odd) GetName() string                 { return o.Metadata.Name }
+func (o *Odd) GetNamespace() string            { return o.Metadata.Namespace }
+
+// A type that decodes itself cannot be led to another name than that of the request.
+func TestNamesInAnyCase(t *testing.T) {
+	k := things(t)
+	k.Type = typeOf[*Odd](t)
+	m := newMemory(k)
+	for body, want := range map[string]string{
+		`{"metadata":{"name":"a"},"size":1}`:                                       "201",
+		`{"metadata":{"name":"b"},"Metadata":{"namespace":"other"},"size":1}`:      "400",
+		`{"metadata":{"name":"c","namespace":"ns"},"metaData":{"name":"d"}}`:       "400",
+		`{"metadata":{"name":"e"},"Metadata":{"name":"e","namespace":"ns"}}`:       "201",
+		`{"metadata":{"name":"f"},"\u004detadata":{"name":"f","namespace":"ns2"}}`: "400",
+	} {
+		out, _, err := do(m, Request{Verb: Create, Body: []byte(body)})
+		if got := said(k, out, err); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	for key, o := range m.objects {
+		if v := o.Value.(*Odd); v.GetName() != key.Name || v.GetNamespace() != key.Namespace {
+			t.Errorf("%s has %+v", key, v)
+		}
 	}
 }
 
@@ -450,7 +483,9 @@ func TestMayCreate(t *testing.T) {
 	m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"})
 	req := Request{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyYAMLPatchType), Query: url.Values{"fieldManager": {"m"}},
 		Body: []byte(`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}}`)}
-	req.MayCreate = func(context.Context) error { return apierrors.NewForbidden(m.kind.GroupResource(), "a", errors.New("no")) }
+	req.MayCreate = func(context.Context) error {
+		return apierrors.NewForbidden(m.kind.GroupResource(), "a", errors.New("no"))
+	}
 	if _, _, err := do(m, req); !apierrors.IsForbidden(err) || len(m.objects) != 0 {
 		t.Errorf("%v, stored %v", err, m.objects)
 	}

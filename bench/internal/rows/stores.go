@@ -54,7 +54,7 @@ func indexers(n int) cache.Indexers {
 // index adds n indexes by the same values to x. It returns the one by namespace, or nil if n is 0.
 func index(x lw.Indexed[*corev1.Pod], n int) (byNS *lw.Index[string, *corev1.Pod]) {
 	if n > 0 {
-		byNS = lw.NewIndex(x, lw.Namespace[*corev1.Pod])
+		byNS = lw.NewIndex(x, (*corev1.Pod).GetNamespace)
 	}
 	if n > 1 {
 		lw.NewIndex(x, func(p *corev1.Pod) string { return p.Spec.NodeName })

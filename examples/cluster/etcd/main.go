@@ -110,7 +110,7 @@ func (s *stores) control(ctx context.Context, listen string, ready func(url stri
 	}
 	for ctx.Err() == nil {
 		// The channels come before the look, so that no change is missed.
-		jobsChanged, workersChanged := jobs.ChangedAny(ctx), workers.ChangedAny(ctx)
+		jobsChanged, workersChanged := jobs.Changed(ctx), workers.Changed(ctx)
 		var again <-chan time.Time // after a write that has failed
 		if err := s.assign(ctx, jobs, workers, byWorker); err != nil && ctx.Err() == nil {
 			fmt.Fprintln(os.Stderr, err)
