@@ -51,7 +51,7 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 		o = r.pages(ctx, limit)
 	}
 	if o.err != nil && o.op != opWatch {
-		r.server.doubt.Lost(begun)
+		r.server.downtime.Lost(begun)
 	}
 	return o
 }
@@ -85,7 +85,7 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 		return o
 	}
 	var older *olderError
-	refused, sure := isRefusal(o.err)
+	refused, sure := pace.IsRefusal(o.err)
 	switch {
 	case errors.Is(o.err, errNoStream): // the source cannot, so the server is not at fault
 		r.server.streams.unsupported, o.fallback, o.unreported = true, true, true
@@ -93,7 +93,7 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 		r.server.streams.unsupported, o.fallback = true, true
 	case refused && !errors.Is(o.err, ErrRewound):
 		r.server.streams.unsupported, r.server.streams.refusedOnce, o.fallback = sure, true, true
-	case isBusy(o.err) || errors.Is(o.err, ErrRewound) || errors.As(o.err, &older) || isNetwork(o.err) && !o.progress:
+	case pace.IsBusy(o.err) || errors.Is(o.err, ErrRewound) || errors.As(o.err, &older) || pace.IsNetwork(o.err) && !o.progress:
 		// Nothing is wrong with streams.
 	default:
 		if r.server.streams.brokenStreams++; r.server.streams.brokenStreams >= maxBrokenStreams {
@@ -101,7 +101,7 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 			// If objects came and the stream then broke without a status, streams are at fault:
 			// they are not tried again. After any other error pages may fail as well. So this only
 			// sets refusedOnce, and pages sets unsupported if it succeeds.
-			r.server.streams.unsupported, r.server.streams.refusedOnce = o.progress && !isStatus(o.err), true
+			r.server.streams.unsupported, r.server.streams.refusedOnce = o.progress && !pace.IsStatus(o.err), true
 		}
 	}
 	o.progress = false
@@ -153,7 +153,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 
 // lost reports whether the pages behind those that have come cannot be had any more.
 func (b *listBuilder[T]) lost(err error) bool {
-	return b.pages > 0 && (isExpired(err) || errors.Is(err, errMixedPages))
+	return b.pages > 0 && (pace.IsExpired(err) || errors.Is(err, errMixedPages))
 }
 
 // errMixedPages says that the pages of a list show different versions.
@@ -265,7 +265,7 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	r.at.moveTo(positionAt(got.version))
 	r.outage.relisted = r.at.listed
 	r.at.listed, r.at.objects, r.server.refused, r.server.rewound = true, objs, 0, false
-	r.server.doubt.Listed()
+	r.server.downtime.Listed()
 	r.verified()
 	r.log.listed(op, objs, got.version, hints.Decoder)
 	return nil

@@ -90,10 +90,10 @@ func decide(o outcome, failures int) verdict {
 		// A right that is missing, or a proxy that has no watches. If that lasts, the lists go on
 		// without.
 		return verdict{verify: true, failed: true, wait: true, next: stepList.when(failures+1 >= relistAfter)}
-	case isStatus(o.err):
+	case pace.IsStatus(o.err):
 		// The server refused the watch. If it is only busy, neither the position nor the server is
 		// in doubt.
-		doubted := !isBusy(o.err)
+		doubted := !pace.IsBusy(o.err)
 		return verdict{verify: doubted, failed: true, wait: true, next: stepList.when(doubted && (failures+1)%relistAfter == 0)}
 	case o.progress:
 		// A good connection broke. Resume at once, but make sure that the same state answers.
@@ -101,7 +101,7 @@ func decide(o outcome, failures int) verdict {
 	default:
 		// A network that is down says nothing about the position. A list may get past anything
 		// else that fails again and again, such as a frame that nobody can read.
-		return verdict{verify: true, failed: true, wait: true, next: stepList.when(!isNetwork(o.err) && (failures+1)%relistAfter == 0)}
+		return verdict{verify: true, failed: true, wait: true, next: stepList.when(!pace.IsNetwork(o.err) && (failures+1)%relistAfter == 0)}
 	}
 }
 
@@ -116,9 +116,9 @@ func (s step) when(cond bool) step {
 // sortOf returns what err says about when to try again.
 func sortOf(err error) pace.Failure {
 	switch {
-	case isBusy(err) && retryAfter(err) > 0:
+	case pace.IsBusy(err) && pace.RetryAfter(err) > 0:
 		return pace.ToldToWait
-	case isUnreachable(err):
+	case pace.IsUnreachable(err):
 		return pace.Unreachable
 	}
 	if _, ok := errors.AsType[*watchRefusedError](err); ok {
@@ -158,9 +158,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	}
 	r.recorder.setPhase(PhaseWaiting)
 	if r.opts.Backoff != nil {
-		pause = max(pause, r.opts.Backoff(r.outage.failures), retryAfter(o.err))
+		pause = max(pause, r.opts.Backoff(r.outage.failures), pace.RetryAfter(o.err))
 	} else {
-		pause = max(pause, r.outage.Pause(sortOf(o.err), retryAfter(o.err), time.Now()))
+		pause = max(pause, r.outage.Pause(sortOf(o.err), pace.RetryAfter(o.err), time.Now()))
 	}
 	begun := r.recorder.now()
 	r.pause(ctx, pause)
@@ -240,9 +240,9 @@ func causeOfList(o outcome) listCause {
 		return listProtocol
 	case o.noVersions:
 		return listUnversioned
-	case isTooLarge(o.err) || errors.Is(o.err, ErrRewound):
+	case pace.IsTooLarge(o.err) || errors.Is(o.err, ErrRewound):
 		return listOlder
-	case isExpired(o.err):
+	case pace.IsExpired(o.err):
 		return listExpired
 	case apierrors.IsStoreReadError(o.err):
 		return listUnreadable

@@ -53,7 +53,7 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseFunc) (*watchSession[T], *metav1.ListOptions) {
 	r.limiter.Spend(time.Now())
 	timeout := r.opts.WatchTimeout + rand.N(r.opts.WatchTimeout)
-	if !initial && r.hurry.Open(r.at.position.lacks, cancel) {
+	if !initial && r.refresher.Open(r.at.position.lacks, cancel) {
 		timeout = pace.Brief
 	}
 	opts := &metav1.ListOptions{
@@ -325,7 +325,7 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 		r.server.streams.brokenStreams = 0
 		r.server.streams.proved = true
 		w.initial, w.op, w.moved, w.start = nil, opWatch, false, time.Now()
-		r.hurry.Listed(r.at.position.lacks, w.cancel, errHastened)
+		r.refresher.Listed(r.at.position.lacks, w.cancel, errHastened)
 		w.goLive()
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)

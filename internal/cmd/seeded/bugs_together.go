@@ -18,8 +18,8 @@ var togetherBugs = []bug{
 		"	if batch.Dropped() {\n", "	if false {\n")},
 	{name: "together: an object at which an index panicked is shown", run: "TestGroups", edits: one(targetFile,
 		"				return true\n", "				return false\n")},
-	{name: "together: a gap is not noticed", run: "TestGroups", edits: one(watchFile,
-		"case e.first != watch.Added && !e.existed:", "case e.first != watch.Added && !e.existed && held:")},
+	{name: "together: a gap is not noticed", run: "TestGroups", edits: one("reflector_watch.go",
+		"	case !added && !e.existed:", "	case !added && !e.existed && e.err != nil:")},
 	{name: "together: a version that is held back is reported", run: "TestGroups", edits: one(watchFile,
 		"	if r.setAside.holds() {\n		report = \"\"\n", "	if r.setAside.holds() {\n		_ = report\n")},
 	{name: "together: a long commit shows what it does", run: "TestTogetherWhile", edits: one(hubFile,
@@ -42,6 +42,6 @@ var togetherBugs = []bug{
 		"		if err != nil && (write.Delete || write.Pre != Preconditions{}) {\n			return nil, err\n", "		if err != nil && (write.Delete || write.Pre != Preconditions{}) {\n			return changes, nil\n")},
 	{name: "a wait ends the watch although the source has Progress", run: "TestProgress", edits: one(reflectorFile,
 		"	case hints.Progress == nil:\n", "	case hints.Progress != nil:\n")},
-	{name: "each wait asks for progress", run: "TestProgress", edits: one("internal/pace/hurry.go",
+	{name: "each wait asks for progress", run: "TestProgress", edits: one("internal/pace/refresher.go",
 		"	if left := h.asked.Add(progressGap).Sub(now); left > 0 {\n		return left\n	}\n", "")},
 }
