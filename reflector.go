@@ -114,7 +114,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		case stepAsk:
 			done = r.ask(ctx)
 		default:
-			done = r.watch(ctx)
+			done = r.follow(ctx, false)
 		}
 		if ctx.Err() != nil {
 			break

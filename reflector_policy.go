@@ -153,7 +153,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.reportEnd(o, v.failed)
 	pause := r.limiter.Wait(time.Now())
 	if !v.wait {
-		r.pause(ctx, pause)
+		pace.Sleep(ctx, pause)
 		return
 	}
 	r.recorder.setPhase(PhaseWaiting)
@@ -163,7 +163,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		pause = max(pause, r.outage.Pause(sortOf(o.err), pace.RetryAfter(o.err), time.Now()))
 	}
 	begun := r.recorder.now()
-	r.pause(ctx, pause)
+	pace.Sleep(ctx, pause)
 	r.recorder.paused(r.recorder.now() - begun)
 }
 
@@ -180,16 +180,16 @@ func (r *Reflector[T]) want(v verdict, o outcome) {
 	}
 }
 
-// reportEnd tells Status and OnError how a request ended.
-func (r *Reflector[T]) reportEnd(o outcome, failed bool) {
+// reportEnd tells Status and OnError how a request ended, and returns what it told OnError.
+func (r *Reflector[T]) reportEnd(o outcome, failed bool) error {
 	if o.err == nil {
-		return
+		return nil
 	}
 	if !isOwnEnd(o.err) {
 		r.recorder.requestFailed()
 	}
 	if o.unreported {
-		return
+		return nil
 	}
 	err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}
 	if failed {
@@ -197,6 +197,7 @@ func (r *Reflector[T]) reportEnd(o outcome, failed bool) {
 		r.recorder.fail(r.outage.failures, err)
 	}
 	r.opts.OnError(err)
+	return err
 }
 
 // wantList makes a list the next step. The first cause since the last list counts.
@@ -210,24 +211,8 @@ func (r *Reflector[T]) wantList(cause listCause) {
 // giveUp reports a failure that no retry can mend to Status and OnError, and returns it.
 func (r *Reflector[T]) giveUp(o outcome) error {
 	r.outage.failures++
-	r.recorder.requestFailed()
-	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.outage.failures, Err: &finalError{o.err}}
-	r.recorder.fail(r.outage.failures, err)
-	r.opts.OnError(err)
-	return err
-}
-
-// pause returns after d, or as soon as ctx is done.
-func (r *Reflector[T]) pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	o.err, o.unreported = &finalError{o.err}, false
+	return r.reportEnd(o, true)
 }
 
 // causeOfList returns why a list follows the request that ended with o.

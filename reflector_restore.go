@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -311,22 +310,4 @@ func (r *Reflector[T]) contradiction(got *listBuilder[T]) error {
 		}
 	}
 	return nil
-}
-
-// newestOf returns the identity of the object with the newest version; the zero Meta if there is
-// none, or no version has an order. It passes over the keys of which skip is true.
-func newestOf[T Identified](objs iter.Seq[T], skip func(Key) bool) (id Meta) {
-	var newest position
-	for obj := range objs {
-		at := positionAt(obj.GetResourceVersion())
-		than := newest
-		if than.version == "" {
-			than = at
-		}
-		older, ordered := than.before(at)
-		if ordered && (older || newest.version == "") && !skip(KeyOf(obj)) {
-			newest, id = at, MetaOf(obj)
-		}
-	}
-	return id
 }

@@ -365,3 +365,21 @@ func (s *setAsideObjects) listed(bad map[Key]error, report func(*Error)) {
 // release ends the holding back of the reported version. It is called in a new epoch, in which the
 // version before means nothing. The objects stay set aside.
 func (s *setAsideObjects) release() { clear(s.holding) }
+
+// A versionCell is a resource version that one goroutine sets and any goroutine may read.
+type versionCell struct {
+	mu      sync.Mutex
+	version string // guarded by mu
+}
+
+func (c *versionCell) set(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = version
+}
+
+func (c *versionCell) get() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
+}

@@ -93,6 +93,11 @@ func TestBadInput(t *testing.T) {
 			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event("WEIRD", stamped("a", 9, "15"), "15"), forever()},
 			errs: []string{`watch: protocol error: event of unknown type "WEIRD"`}, log: relisted, want: a2,
 		},
+		"an event that names its object, and has none": {
+			lists:   []reply{list("10", stamped("a", 1, "9")), good},
+			watches: []stream{{events: []lw.WatchEvent[*Widget]{{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}}, open: true}, forever()},
+			errs:    []string{"watch: protocol error: MODIFIED event of default/a without an object"}, log: relisted, want: a2,
+		},
 		"an event of an object without a name": {
 			lists: []reply{list("10", stamped("a", 1, "9")), good}, watches: []stream{event(watch.Added, nameless, "15"), forever()},
 			errs: []string{"watch: protocol error: ADDED event of an object without a name"}, log: relisted, want: a2,
