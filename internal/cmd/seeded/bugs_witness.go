@@ -5,7 +5,7 @@ const transformFile = "transform.go"
 // witnessBugs are of what a reflector asks a server beside lists and watches: its version, and
 // whether it is still the same.
 var witnessBugs = []bug{
-	{name: "a watch that ends early begins no outage", run: "TestWitness$", edits: one("lw.go",
+	{name: "a watch that ends early begins no outage", run: "TestWitness$", edits: one("reflector_restore.go",
 		"if o.err != errHastened && (o.err != nil || o.endedEarly) {", "if o.err != errHastened && o.err != nil {")},
 	{name: "a probe is a list for a transform", run: "TestTransformOfAProbe", edits: one(transformFile,
 		"	if request.IsProbe(ctx) {\n", "	if request.IsProbe(ctx) && ctx == nil {\n")},
@@ -35,7 +35,7 @@ var witnessBugs = []bug{
 		" && !skip(KeyOf(obj)) {", " {")},
 	{name: "a witness that refuses is asked after each outage", run: "TestWitnessThatIsForbidden", edits: one("internal/pace/downtime.go",
 		"*d = Downtime{askNext: time.Now().Add(AskSeldom), unproved: true}", "*d = Downtime{unproved: true}")},
-	{name: "a watch waits for a witness that never answers", run: "TestWitness$", edits: one("lw.go",
+	{name: "a watch waits for a witness that never answers", run: "TestWitness$", edits: one("reflector_restore.go",
 		"			o.denied = true\n		} else", "			_ = reachable\n		} else")},
 	{name: "an answer of another version counts", run: "TestHadByList", edits: one("listwatch.go",
 		"	case listMeta.ResourceVersion != version:", "	case listMeta.ResourceVersion == \"\":")},
