@@ -8,15 +8,18 @@ import (
 )
 
 // A Collection is objects in memory that change: an [*Informer], of which its methods are
-// described, a [*Derived] or a [*Union]. It can be derived from, and [WaitFor] waits for the state
-// of one of its objects. No other type can implement it.
+// described, a [*Derived] or a [*Union]. It can be derived from, have indexes and drive controllers,
+// and [WaitFor] waits for the state of one of its objects. No other type can implement it.
 type Collection[T Identified] interface {
 	Syncer
+	Indexed[T]
+	Status() Status
+	Synced() <-chan struct{}
+	Stopped() <-chan struct{}
 	Store() Reader[T]
 	AddHandler(h Handler[T]) *Registration
 	Events(ctx context.Context) iter.Seq[Delta[T]]
-	Changed(ctx context.Context, key Key) <-chan struct{}
-	ChangedAny(ctx context.Context) <-chan struct{}
+	Changed(ctx context.Context, keys ...Key) <-chan struct{}
 
 	// collection returns the hub that has the content and the changes.
 	collection() *hub[T]

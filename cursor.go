@@ -154,11 +154,14 @@ func (c *Cursor[T]) undone() (pending int, folded uint64) {
 }
 
 // Close releases the deltas that wait. Next then returns [ErrStopped].
-func (c *Cursor[T]) Close() {
+func (c *Cursor[T]) Close() { c.close(false) }
+
+// close is Close. done says that the consumer reads nothing more of what it was given.
+func (c *Cursor[T]) close(done bool) {
 	l := c.log
 	l.mu.Lock()
 	if !c.closed.Swap(true) {
-		if !c.parked.Load() {
+		if !done && !c.parked.Load() {
 			// The consumer may still be reading slots of the tail, and this cursor no longer keeps
 			// sweepLocked from clearing them.
 			l.tail.pinned = true

@@ -188,6 +188,12 @@ func TestNothingIsKept(t *testing.T) {
 			c.Close()
 			q.push(numbered(1))
 		}, 5000},
+		{"a cursor whose consumer leaves with what it was given", func(t *testing.T, _ *FIFO[*ball], c *Cursor[*ball]) {
+			if _, _, err := c.poll(); err != nil {
+				t.Fatal(err)
+			}
+			c.close(true)
+		}, 8},
 		{"a parked cursor that is closed", func(t *testing.T, _ *FIFO[*ball], c *Cursor[*ball]) {
 			readDry(t, c)
 			c.wait()

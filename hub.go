@@ -296,14 +296,15 @@ func (h *hub[T]) beginLocked(s *subscription[T]) {
 	}
 }
 
-// unsubscribe closes the cursor of s, or removes s from the subscriptions that wait.
+// unsubscribe closes the cursor of s, or removes s from the subscriptions that wait. The consumer
+// calls it when it reads no more, so the log keeps none of its objects. No delta comes meanwhile:
+// one that does not see yet that its last reader has gone would stay in the log.
 func (h *hub[T]) unsubscribe(s *subscription[T]) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.waiting = without(h.waiting, s)
-	h.mu.Unlock()
-	// From here on nobody starts s any more.
 	if isClosed(s.started) {
-		s.cursor.Close()
+		s.cursor.close(true)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -577,4 +578,27 @@ func TestReadThatMeetsABriefCommit(t *testing.T) {
 	if diff := cmp.Diff([]any{1, "1", 1}, []any{snap.Len(), snap.ResourceVersion(), len(all)}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestUnsubscribeKeepsNothing: whoever leaves in the middle of what it was given leaves no object behind.
+func TestUnsubscribeKeepsNothing(t *testing.T) {
+	h := newTestHub(new(sync.Mutex))
+	s := &subscription[*ball]{}
+	h.subscribe(s)
+	gone := func() weak.Pointer[ball] {
+		b := newBall("a", 1, 2)
+		h.replace([]*ball{b}, "2", "2")
+		return weak.Make(b)
+	}()
+	if part, _, err := s.cursor.poll(); len(part) != 1 || err != nil {
+		t.Fatalf("%d changes, error %v", len(part), err)
+	}
+	h.replace(nil, "3", "3")
+	h.unsubscribe(s)
+	runtime.GC()
+	runtime.GC()
+	if gone.Value() != nil {
+		t.Error("the deleted object is kept")
+	}
+	runtime.KeepAlive(h)
 }

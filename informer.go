@@ -162,21 +162,16 @@ func (inf *Informer[T]) Status() Status {
 	return s
 }
 
-// Changed returns a channel that is closed at the next change of the object of key: when an object
-// is stored under key, and when it is removed. Take the channel before you read. Then what you have
-// read is as it was, or the channel is closed.
+// Changed returns a channel that is closed at the next change of an object of keys: when it is
+// stored, and when it is removed. Without keys it is closed at the next change of any object, and at
+// the first list even if that is empty; a bookmark is no change. Take the channel before you read.
+// Then what you have read is as it was, or the channel is closed.
 //
 // Every read that begins after that shows the change. A list is a change of each object that
 // differs. The channel stays open, and is let go of, if ctx is done or the informer stops before
 // there is a change. [WaitFor] waits for a condition, and does all this for you.
-func (inf *Informer[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
-	return inf.hub.changes.Wait(ctx, key, nil)
-}
-
-// ChangedAny is like [Informer.Changed], for a change of any object. The first list is a change
-// even if it is empty; a bookmark is none.
-func (inf *Informer[T]) ChangedAny(ctx context.Context) <-chan struct{} {
-	return inf.hub.changes.WaitAny(ctx)
+func (inf *Informer[T]) Changed(ctx context.Context, keys ...Key) <-chan struct{} {
+	return inf.hub.changes.Wait(ctx, nil, keys...)
 }
 
 // An informerTarget is the target of an informer's reflector: it writes to the hub, as its only

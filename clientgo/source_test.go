@@ -251,6 +251,7 @@ func TestOptOutNeverBack(t *testing.T) {
 		})
 		run(t, inf)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if diff := cmp.Diff([]string{"120", "130"}, shown); diff != "" {
 			t.Errorf("versions (-want +got):\n%s", diff)
 		}

@@ -322,7 +322,12 @@ func TestDecoderOptions(t *testing.T) {
 		for _, obj := range inf.GetStore().List() {
 			obj.(*corev1.Pod).Labels = map[string]string{"changed": "yes"}
 		}
+		// The write before the next look tells the race detector that the look comes after the mutation.
+		if _, err := pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if diff := cmp.Diff([]string{"on the board: mine", "mine: mutation"}, found); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

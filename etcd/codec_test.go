@@ -166,22 +166,22 @@ func TestNothingIsKept(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := len(c.pulses); n > 0 {
+		if n := len(c.heartbeats.open); n > 0 {
 			t.Errorf("%d watches are kept", n)
 		}
 	})
 }
 
-// TestWitness: the newest keys are kept, and those that are deleted are not.
-func TestWitness(t *testing.T) {
-	var w witness
+// TestLastSeen: the newest keys are kept, and those that are deleted are not.
+func TestLastSeen(t *testing.T) {
+	var seen lastSeen
 	see := func(key string, modified int64) {
-		w.see(&entry{path: []byte(key), value: []byte(key), modified: modified})
+		seen.see(&entry{path: []byte(key), value: []byte(key), modified: modified})
 	}
 	check := func(want ...string) {
 		t.Helper()
 		var got []string
-		for _, f := range w.facts[:w.n] {
+		for _, f := range seen.keys[:seen.n] {
 			got = append(got, string(f.path))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -194,23 +194,23 @@ func TestWitness(t *testing.T) {
 	check("f", "e", "d", "c")
 	see("d", 9)
 	check("d", "f", "e", "c")
-	see("x", 1)                                   // older than all
-	see("e", 2)                                   // an older version of one that is there
-	w.see(&entry{path: []byte("y"), modified: 4}) // in the order of a list
+	see("x", 1)                                      // older than all
+	see("e", 2)                                      // an older version of one that is there
+	seen.see(&entry{path: []byte("y"), modified: 4}) // in the order of a list
 	check("d", "f", "e", "y")
-	w.gone([]byte("d"))
-	w.gone([]byte("nothing"))
+	seen.gone([]byte("d"))
+	seen.gone([]byte("nothing"))
 	check("f", "e", "y")
-	var other witness
+	var other lastSeen
 	other.see(&entry{path: []byte("z"), modified: 100})
 	other.see(&entry{path: []byte("v"), modified: 1})
-	w.merge(&other)
+	seen.merge(&other)
 	check("z", "f", "e", "y")
 	for _, key := range []string{"z", "f", "e", "y"} {
-		w.gone([]byte(key))
+		seen.gone([]byte(key))
 	}
 	check("y")
-	if w.facts[0].modified != 0 {
-		t.Errorf("the last key is gone, and said to be of %d", w.facts[0].modified)
+	if seen.keys[0].modified != 0 {
+		t.Errorf("the last key is gone, and said to be of %d", seen.keys[0].modified)
 	}
 }

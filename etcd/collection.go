@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -34,7 +35,9 @@ type Collection[T lw.Object] struct {
 	lease    clientv3.LeaseID // of what is written; see WithLease
 	hasLease bool
 
-	*following // shared with the results of WithLease
+	// These are shared with the results of WithLease.
+	fingerprints *fingerprints
+	heartbeats   *heartbeats
 }
 
 var _ lw.Writable[*lw.Meta] = (*Collection[*lw.Meta])(nil)
@@ -60,7 +63,7 @@ type Options[T lw.Object] struct {
 // type is: a Collection writes the namespace, the name, the UID and the version into what it reads.
 // For a T, a prefix or a client that cannot work the error is an [lw.ErrPermanent].
 func New[T lw.Object](client *clientv3.Client, prefix string, opts *Options[T]) (*Collection[T], error) {
-	c := &Collection[T]{client: client, prefix: prefix, following: newFollowing()}
+	c := &Collection[T]{client: client, prefix: prefix, fingerprints: &fingerprints{}, heartbeats: &heartbeats{open: map[*heartbeat]struct{}{}}}
 	if opts != nil {
 		c.opts = *opts
 	}
@@ -94,7 +97,7 @@ func New[T lw.Object](client *clientv3.Client, prefix string, opts *Options[T]) 
 
 // Hints says that lists are not streamed, that Had can be asked, and how to ask for a bookmark.
 func (c *Collection[T]) Hints() lw.SourceHints {
-	h := lw.SourceHints{NoStream: true, Had: c.had, Progress: c.requestProgress}
+	h := lw.SourceHints{NoStream: true, Had: c.had, Progress: c.heartbeats.soon}
 	if d, ok := c.opts.Codec.(interface{ decoder() string }); ok {
 		h.Decoder = d.decoder()
 	}
@@ -132,13 +135,6 @@ func (c *Collection[T]) keyOf(path []byte) lw.Key {
 		return lw.Key{Name: c.prefix}
 	}
 	return lw.Key{Name: string(path[len(c.prefix):])}
-}
-
-// An entry is a key and its value, as one revision has them.
-type entry struct {
-	path, value []byte
-	created     int64 // the revision that created the key
-	modified    int64 // the revision of the last change
 }
 
 // object decodes e. The error is an *lw.Error with the object's key.
@@ -237,4 +233,28 @@ func (s *selection) selectsKey(key lw.Key) bool {
 // contains reports whether path is among the keys that are read.
 func (s *selection) contains(path string) bool {
 	return path == s.from || path > s.from && path < s.end
+}
+
+// had is the Had of [lw.SourceHints].
+func (c *Collection[T]) had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+	position, err := parseVersion(version)
+	if err != nil {
+		return false, badRequest("%v", err)
+	}
+	resp, err := c.reads.get(ctx, c.path(obj.Key()), clientv3.WithRev(position))
+	if err != nil {
+		return false, readError(ctx, c.resource, err, position)
+	}
+	if len(resp.Kvs) == 0 {
+		return false, nil
+	}
+	e := entryOf(resp.Kvs[0])
+	if formatVersion(e.modified) != obj.ResourceVersion {
+		return false, nil
+	}
+	if obj.UID == "" || obj.UID == madeUID(e.created) {
+		return true, nil
+	}
+	is, err := c.object(&e)
+	return err == nil && is.GetUID() == obj.UID, nil
 }

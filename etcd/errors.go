@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
@@ -21,7 +22,7 @@ import (
 // explain returns err, which a request has ended with, as package lw and its users know it: as the
 // Status that an API server has for the case, or as a [net.Error]. Both unwrap to err. An error of
 // ctx stays as it is.
-func (c *Collection[T]) explain(ctx context.Context, err error) error {
+func explain(ctx context.Context, resource schema.GroupResource, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -42,7 +43,7 @@ func (c *Collection[T]) explain(ctx context.Context, err error) error {
 	case is(rpctypes.ErrCompacted):
 		answer = apierrors.NewResourceExpired("the revision was compacted")
 	case is(rpctypes.ErrPermissionDenied):
-		answer = apierrors.NewForbidden(c.resource, "", err)
+		answer = apierrors.NewForbidden(resource, "", err)
 	case is(rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty, rpctypes.ErrAuthOldRevision):
 		answer = apierrors.NewUnauthorized(text(err))
 	case is(rpctypes.ErrTooManyRequests):
@@ -147,4 +148,12 @@ func badRequest(format string, args ...any) error {
 // statusOf returns a Status that apimachinery has no function for.
 func statusOf(code int32, message string) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
+}
+
+// readError explains the error of a read at a revision.
+func readError(ctx context.Context, resource schema.GroupResource, err error, revision int64) error {
+	if rpctypes.Error(err) == rpctypes.ErrFutureRev && ctx.Err() == nil {
+		return &statusError{listopts.TooLarge(uint64(revision), 0).(*apierrors.StatusError), err}
+	}
+	return explain(ctx, resource, err)
 }

@@ -298,7 +298,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestReflectors: each reflector has a position and a witness of its own.
+// TestReflectors: each reflector has a position and a fingerprint of its own.
 func TestReflectors(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		c := f.collection(0)

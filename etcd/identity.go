@@ -6,11 +6,13 @@ import (
 	"reflect"
 	"strconv"
 
+	mvccpb "go.etcd.io/etcd/api/v3/mvccpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
 )
 
 // An identity reads and writes namespace, name, UID and version of a T.
@@ -125,4 +127,24 @@ func (id identity[T]) bare(obj T, uid types.UID) (T, error) {
 	}
 	id.setVersion(out, uid, "")
 	return out, nil
+}
+
+// An entry is a key and its value, as one revision has them.
+type entry struct {
+	path, value []byte
+	created     int64 // the revision that created the key
+	modified    int64 // the revision of the last change
+}
+
+// entryOf returns kv as an entry. It shares the bytes.
+func entryOf(kv *mvccpb.KeyValue) entry {
+	return entry{path: kv.Key, value: kv.Value, created: kv.CreateRevision, modified: kv.ModRevision}
+}
+
+func formatVersion(revision int64) string { return strconv.FormatInt(revision, 10) }
+
+// parseVersion returns a version as a revision; 0 for "" and "0".
+func parseVersion(version string) (int64, error) {
+	v, err := listopts.ParseVersion(version)
+	return int64(min(v, 1<<63-1)), err
 }

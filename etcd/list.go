@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -42,7 +40,7 @@ func (c *Collection[T]) List(ctx context.Context, opts metav1.ListOptions, yield
 		return metav1.ListMeta{}, err
 	}
 	if !request.IsProbe(ctx) {
-		c.listed(ctx, l.revision, &l.newest, opts.Continue != "")
+		c.fingerprints.afterList(ctx, l.revision, &l.newest, opts.Continue != "")
 	}
 	return metav1.ListMeta{ResourceVersion: formatVersion(l.revision), Continue: next, RemainingItemCount: remaining}, nil
 }
@@ -59,7 +57,7 @@ type listing[T lw.Object] struct {
 	atLeast  int64  // the least revision to answer with
 	any      bool   // the member that is asked need not know the newest revision
 
-	newest witness
+	newest lastSeen
 }
 
 // begin sets what the version of opts asks for.
@@ -185,7 +183,7 @@ func (l *listing[T]) read(ctx context.Context) (*page, error) {
 	}
 	resp, err := l.c.reads.get(ctx, l.from, opts...)
 	if err != nil {
-		return nil, l.c.readError(ctx, err, l.revision)
+		return nil, readError(ctx, l.c.resource, err, l.revision)
 	}
 	if l.revision == 0 {
 		// The header has the present revision, which is that of the first page alone.
@@ -198,12 +196,4 @@ func (l *listing[T]) read(ctx context.Context) (*page, error) {
 		p.entries[i] = entryOf(kv)
 	}
 	return p, nil
-}
-
-// readError explains the error of a read at a revision.
-func (c *Collection[T]) readError(ctx context.Context, err error, revision int64) error {
-	if rpctypes.Error(err) == rpctypes.ErrFutureRev && ctx.Err() == nil {
-		return &statusError{listopts.TooLarge(uint64(revision), 0).(*apierrors.StatusError), err}
-	}
-	return c.explain(ctx, err)
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A pulse asks the server of one watch for its revision, now and then, and ends the watch if nothing
+// A heartbeat asks the server of one watch for its revision, now and then, and ends the watch if nothing
 // comes. The answer is a response without events, which the watch yields as a bookmark. Servers
 // send such responses by themselves too, but only every ten minutes, and a kube-apiserver's etcd is
 // compacted every five.
-type pulse struct {
+type heartbeat struct {
 	every time.Duration
 	now   chan struct{} // has a value if somebody asks for a bookmark
 
@@ -23,20 +24,20 @@ type pulse struct {
 	start   time.Time
 }
 
-func newPulse(every time.Duration) *pulse {
+func newHeartbeat(every time.Duration) *heartbeat {
 	// start is a moment ago, so that no wait begins at 0.
-	return &pulse{every: every, now: make(chan struct{}, 1), start: time.Now().Add(-time.Millisecond)}
+	return &heartbeat{every: every, now: make(chan struct{}, 1), start: time.Now().Add(-time.Millisecond)}
 }
 
 // errSilent ends a watch on which no answer has come.
 var errSilent = errors.New("etcd: the server does not answer on the watch")
 
 // waits is called before the wait for a response, and came after it.
-func (p *pulse) waits() { p.waiting.Store(int64(time.Since(p.start))) }
+func (h *heartbeat) waits() { h.waiting.Store(int64(time.Since(h.start))) }
 
-func (p *pulse) came() {
-	p.waiting.Store(0)
-	p.heard.Add(1)
+func (h *heartbeat) came() {
+	h.waiting.Store(0)
+	h.heard.Add(1)
 }
 
 // asks is how often the server is asked within every. It does not answer while it still has old
@@ -44,9 +45,9 @@ func (p *pulse) came() {
 const asks = 4
 
 // soon has run call ask now.
-func (p *pulse) soon() {
+func (h *heartbeat) soon() {
 	select {
-	case p.now <- struct{}{}:
+	case h.now <- struct{}{}:
 	default: // somebody has asked, and the request was not made yet
 	}
 }
@@ -54,24 +55,24 @@ func (p *pulse) soon() {
 // run calls ask every so often, and when somebody asks. It ends when ctx is done, and cancels the
 // watch if no answer has come in time. ask fails only if the stream is broken, and then whoever
 // reads from it knows.
-func (p *pulse) run(ctx context.Context, ask func() error, cancel context.CancelCauseFunc) {
-	ticker := time.NewTicker(max(p.every/asks, 1))
+func (h *heartbeat) run(ctx context.Context, ask func() error, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(max(h.every/asks, 1))
 	defer ticker.Stop()
 	q := question{answered: true}
 	for turn := 1; ; turn++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.now:
+		case <-h.now:
 			turn--
 		case <-ticker.C:
-			if q.answered = q.answered || p.answers(q); q.answered {
+			if q.answered = q.answered || h.answers(q); q.answered {
 				if turn%asks != 0 {
 					continue
 				}
-				q = question{asked: time.Now(), heard: p.heard.Load()}
-			} else if time.Since(q.asked) >= p.every {
-				cancel(fmt.Errorf("%w for %v", errSilent, p.every))
+				q = question{asked: time.Now(), heard: h.heard.Load()}
+			} else if time.Since(q.asked) >= h.every {
+				cancel(fmt.Errorf("%w for %v", errSilent, h.every))
 				return
 			}
 		}
@@ -90,29 +91,34 @@ type question struct {
 
 // answers reports whether something has come since q, or could not come because nobody waited for
 // it all the time.
-func (p *pulse) answers(q question) bool {
-	waiting := p.waiting.Load()
-	return p.heard.Load() != q.heard || waiting == 0 || !p.start.Add(time.Duration(waiting)).Before(q.asked)
+func (h *heartbeat) answers(q question) bool {
+	waiting := h.waiting.Load()
+	return h.heard.Load() != q.heard || waiting == 0 || !h.start.Add(time.Duration(waiting)).Before(q.asked)
 }
 
-// follow adds p to the open watches.
-func (f *following) follow(p *pulse) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.pulses[p] = struct{}{}
+// heartbeats are those of the open watches of a collection.
+type heartbeats struct {
+	mu   sync.Mutex
+	open map[*heartbeat]struct{} // guarded by mu
 }
 
-func (f *following) unfollow(p *pulse) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.pulses, p)
+func (all *heartbeats) add(h *heartbeat) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.open[h] = struct{}{}
 }
 
-// requestProgress has every open watch yield a bookmark soon.
-func (f *following) requestProgress() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for p := range f.pulses {
-		p.soon()
+func (all *heartbeats) remove(h *heartbeat) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.open, h)
+}
+
+// soon has every open watch yield a bookmark soon.
+func (all *heartbeats) soon() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for h := range all.open {
+		h.soon()
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -45,18 +47,18 @@ func (c *Collection[T]) Watch(ctx context.Context, opts metav1.ListOptions, yiel
 	if t := opts.TimeoutSeconds; t != nil && *t > 0 {
 		defer time.AfterFunc(time.Duration(min(*t, 1<<32))*time.Second, func() { cancel(errTimeout) }).Stop()
 	}
-	w := &watching[T]{c: c, selection: s, position: position, bookmarks: opts.AllowWatchBookmarks, yield: yield, cancel: cancel}
+	w := &watcher[T]{c: c, selection: s, position: position, bookmarks: opts.AllowWatchBookmarks, yield: yield, cancel: cancel}
 	if position == 0 {
 		err = w.present(ctx, opts)
 	} else {
-		w.seen = c.noted(ctx, position, s)
+		w.seen = c.fingerprints.at(ctx, position, s)
 		err = c.testify(ctx, position, &w.seen)
 	}
 	if err == nil {
 		err = w.follow(ctx)
 	}
 	if w.position >= w.seenAt {
-		c.watched(ctx, w.position, &w.seen)
+		c.fingerprints.afterWatch(ctx, w.position, &w.seen)
 	}
 	if err != nil && context.Cause(ctx) == errTimeout && !errors.Is(err, errYield) {
 		return nil
@@ -67,8 +69,8 @@ func (c *Collection[T]) Watch(ctx context.Context, opts metav1.ListOptions, yiel
 	return err
 }
 
-// A watching is one call of Watch. Only its goroutine uses it.
-type watching[T lw.Object] struct {
+// A watcher is one call of Watch. Only its goroutine uses it.
+type watcher[T lw.Object] struct {
 	c *Collection[T]
 	*selection
 	bookmarks bool
@@ -78,7 +80,7 @@ type watching[T lw.Object] struct {
 	// position is the revision up to which all changes were yielded. seen is what was seen up to the
 	// revision seenAt, of which some may not be yielded.
 	position int64
-	seen     witness
+	seen     lastSeen
 	seenAt   int64
 
 	begun int64 // the position at which the stream was opened
@@ -87,10 +89,10 @@ type watching[T lw.Object] struct {
 	// less than the position, if the member lags. It is 0 until the server has created the watch.
 	reached int64
 
-	pulse *pulse
+	heart *heartbeat
 	early bool // the server has answered a request for progress before it created the watch
 
-	batch batch[T] // see watch_event.go
+	pending pendingEvent[T] // see watch_event.go
 }
 
 // errYield is in the error of a watch that yield has ended.
@@ -104,7 +106,7 @@ func (e *yieldError) Error() string { return e.err.Error() }
 func (e *yieldError) Is(target error) bool { return target == errYield }
 
 // present yields what there is, for a watch without a version.
-func (w *watching[T]) present(ctx context.Context, opts metav1.ListOptions) error {
+func (w *watcher[T]) present(ctx context.Context, opts metav1.ListOptions) error {
 	selectors := metav1.ListOptions{LabelSelector: opts.LabelSelector, FieldSelector: opts.FieldSelector}
 	meta, err := w.c.List(ctx, selectors, func(obj T, err error) error {
 		return w.yielded(w.added(obj, err))
@@ -113,12 +115,12 @@ func (w *watching[T]) present(ctx context.Context, opts metav1.ListOptions) erro
 		return err
 	}
 	w.position, _ = parseVersion(meta.ResourceVersion)
-	w.seen = w.c.noted(ctx, w.position, w.selection)
+	w.seen = w.c.fingerprints.at(ctx, w.position, w.selection)
 	return nil
 }
 
 // yielded calls yield.
-func (w *watching[T]) yielded(ev lw.WatchEvent[T]) error {
+func (w *watcher[T]) yielded(ev lw.WatchEvent[T]) error {
 	if err := w.yield(ev); err != nil {
 		return &yieldError{err}
 	}
@@ -127,13 +129,13 @@ func (w *watching[T]) yielded(ev lw.WatchEvent[T]) error {
 
 // follow opens the stream and reads from it until it ends. Whoever reads is the goroutine of Watch;
 // another one asks for progress.
-func (w *watching[T]) follow(ctx context.Context) error {
+func (w *watcher[T]) follow(ctx context.Context) error {
 	stream, err := w.open(ctx)
 	if err != nil {
-		return w.c.explain(ctx, err)
+		return explain(ctx, w.c.resource, err)
 	}
-	p := newPulse(w.c.opts.Progress)
-	w.pulse = p
+	p := newHeartbeat(w.c.opts.Progress)
+	w.heart = p
 	p.waits()
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -143,8 +145,8 @@ func (w *watching[T]) follow(ctx context.Context) error {
 			return stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 		}, w.cancel)
 	})
-	w.c.follow(p)
-	defer w.c.unfollow(p)
+	w.c.heartbeats.add(p)
+	defer w.c.heartbeats.remove(p)
 	for {
 		p.waits()
 		resp, err := stream.Recv()
@@ -165,17 +167,17 @@ func (w *watching[T]) follow(ctx context.Context) error {
 }
 
 // failed explains why a stream has ended.
-func (w *watching[T]) failed(ctx context.Context, err error) error {
+func (w *watcher[T]) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 		return &networkError{cause}
 	}
-	return w.c.explain(ctx, err)
+	return explain(ctx, w.c.resource, err)
 }
 
 // open begins a stream with one watch. It begins at the position, whose events are passed over, and
 // not behind it: a server that has not reached the beginning of a watch does not answer requests for
 // progress, and where nobody writes it never does.
-func (w *watching[T]) open(ctx context.Context) (pb.Watch_WatchClient, error) {
+func (w *watcher[T]) open(ctx context.Context) (pb.Watch_WatchClient, error) {
 	stream, err := w.c.reads.watch(ctx)
 	if err != nil {
 		return nil, err
@@ -193,13 +195,13 @@ func (w *watching[T]) open(ctx context.Context) (pb.Watch_WatchClient, error) {
 }
 
 // response handles one message of the server.
-func (w *watching[T]) response(ctx context.Context, resp *pb.WatchResponse) error {
+func (w *watcher[T]) response(ctx context.Context, resp *pb.WatchResponse) error {
 	now := resp.Header.GetRevision()
 	switch {
 	case resp.CompactRevision != 0:
 		return apierrors.NewResourceExpired("the revision " + formatVersion(w.position) + " was compacted, up to " + formatVersion(resp.CompactRevision))
 	case resp.Canceled:
-		return w.c.explain(ctx, canceled(resp.CancelReason))
+		return explain(ctx, w.c.resource, canceled(resp.CancelReason))
 	case resp.Created:
 		return w.created(ctx, now)
 	case len(resp.Events) > 0:
@@ -211,20 +213,20 @@ func (w *watching[T]) response(ctx context.Context, resp *pb.WatchResponse) erro
 
 // created handles the answer to the request for the watch. A member that has not reached the
 // position lags, or was restored: then the cluster has not reached it either.
-func (w *watching[T]) created(ctx context.Context, now int64) error {
+func (w *watcher[T]) created(ctx context.Context, now int64) error {
 	if w.early {
-		w.pulse.soon()
+		w.heart.soon()
 	}
 	if w.reached = now; now >= w.position {
 		return nil
 	}
-	return w.c.testify(ctx, w.position, &witness{})
+	return w.c.testify(ctx, w.position, &lastSeen{})
 }
 
 // progress handles the answer to a request for the revision. All events up to it have come, unless
 // the server has not said yet that the watch is created: until then it holds events back, but not
 // such answers.
-func (w *watching[T]) progress(now int64) error {
+func (w *watcher[T]) progress(now int64) error {
 	switch {
 	case w.reached == 0:
 		w.early = true
@@ -243,4 +245,44 @@ func (w *watching[T]) progress(now int64) error {
 	}
 	w.position = now
 	return nil
+}
+
+// testify asks the cluster whether it has the history in which position was read: whether the newest
+// key of seen is as it was. Without one it is asked whether it has reached the position. The read is
+// linearizable, so a member that lags catches up first. The error is rewound, Expired if the
+// position was compacted, or that of the request.
+func (c *Collection[T]) testify(ctx context.Context, position int64, seen *lastSeen) error {
+	var was keyState
+	var opts []clientv3.OpOption
+	if seen.n > 0 {
+		was = seen.keys[0]
+	} else {
+		was.path, opts = []byte(c.prefix), append(opts, clientv3.WithCountOnly())
+	}
+	resp, err := c.reads.get(ctx, string(was.path), append(opts, clientv3.WithRev(position))...)
+	if rpctypes.Error(err) == rpctypes.ErrFutureRev && ctx.Err() == nil {
+		return rewound(position, 0, "the server has not reached revision %d, which was read", position)
+	}
+	if err != nil {
+		return explain(ctx, c.resource, err)
+	}
+	var is keyState
+	for _, kv := range resp.Kvs {
+		e := entryOf(kv)
+		is.set(&e)
+	}
+	if seen.n == 0 || is.modified == was.modified && is.sum == was.sum {
+		return nil
+	}
+	before, now := "was gone", "is gone"
+	if was.modified > 0 {
+		before = "was of revision " + formatVersion(was.modified)
+	}
+	switch {
+	case is.modified == was.modified:
+		now = "has another value"
+	case is.modified > 0:
+		now = "is of revision " + formatVersion(is.modified)
+	}
+	return rewound(position, resp.Header.Revision, "the server has another history: at revision %d %s %s, and now it %s", position, was.path, before, now)
 }

@@ -10,21 +10,16 @@ import (
 
 const bookmark = watch.Bookmark
 
-// entryOf returns kv as an entry. It shares the bytes.
-func entryOf(kv *mvccpb.KeyValue) entry {
-	return entry{path: kv.Key, value: kv.Value, created: kv.CreateRevision, modified: kv.ModRevision}
-}
-
-// A batch is the last event of a response that is not yielded yet: what is said of it depends on the
-// one behind it.
-type batch[T lw.Object] struct {
+// A pendingEvent is the last one of a response that is not yielded yet, since its Open and More
+// depend on the next.
+type pendingEvent[T lw.Object] struct {
 	last     lw.WatchEvent[T]
 	revision int64 // of last; 0: there is none
 }
 
 // events yields the events of one response, which are in the order of their revisions. All events
 // of a revision are in one response, since no fragments are asked for.
-func (w *watching[T]) events(events []*mvccpb.Event) error {
+func (w *watcher[T]) events(events []*mvccpb.Event) error {
 	for len(events) > 0 && events[0].Kv.ModRevision <= w.begun {
 		events = events[1:]
 	}
@@ -41,7 +36,7 @@ func (w *watching[T]) events(events []*mvccpb.Event) error {
 			if err := w.flush(e.modified); err != nil {
 				return err
 			}
-			w.batch.last, w.batch.revision = out, e.modified
+			w.pending.last, w.pending.revision = out, e.modified
 		}
 		if w.seenAt = e.modified; ev.Type == mvccpb.DELETE {
 			w.seen.gone(e.path)
@@ -57,15 +52,15 @@ func (w *watching[T]) events(events []*mvccpb.Event) error {
 	return nil
 }
 
-// flush yields the event of the batch. next is the revision of the one behind it; 0: there is none
+// flush yields the pending event. next is the revision of the one behind it; 0: there is none
 // at hand.
-func (w *watching[T]) flush(next int64) error {
-	b := &w.batch
+func (w *watcher[T]) flush(next int64) error {
+	b := &w.pending
 	if b.revision == 0 {
 		return nil
 	}
 	ev, revision := b.last, b.revision
-	*b = batch[T]{}
+	*b = pendingEvent[T]{}
 	ev.More, ev.Open = next != 0, next == revision
 	if err := w.yielded(ev); err != nil {
 		return err
@@ -78,7 +73,7 @@ func (w *watching[T]) flush(next int64) error {
 
 // event returns what ev is for those who see only what is selected. selected is false if that is
 // nothing. The error ends the watch.
-func (w *watching[T]) event(ev *mvccpb.Event, e *entry) (out lw.WatchEvent[T], selected bool, err error) {
+func (w *watcher[T]) event(ev *mvccpb.Event, e *entry) (out lw.WatchEvent[T], selected bool, err error) {
 	var was bool // it was selected before
 	switch {
 	case ev.Type == mvccpb.PUT && e.created == e.modified:
@@ -112,7 +107,7 @@ func (w *watching[T]) event(ev *mvccpb.Event, e *entry) (out lw.WatchEvent[T], s
 
 // selectedBefore reports whether the object that prev has was selected. One that does not decode
 // was if its key may be, as in a list.
-func (w *watching[T]) selectedBefore(prev *mvccpb.KeyValue) bool {
+func (w *watcher[T]) selectedBefore(prev *mvccpb.KeyValue) bool {
 	e := entryOf(prev)
 	obj, err := w.c.object(&e)
 	if err != nil {
@@ -122,7 +117,7 @@ func (w *watching[T]) selectedBefore(prev *mvccpb.KeyValue) bool {
 }
 
 // added returns the event of an object that is new.
-func (w *watching[T]) added(obj T, err error) lw.WatchEvent[T] {
+func (w *watcher[T]) added(obj T, err error) lw.WatchEvent[T] {
 	ev := lw.WatchEvent[T]{Type: watch.Added, Object: obj, Err: err}
 	if err == nil {
 		ev.ResourceVersion = obj.GetResourceVersion()
@@ -140,7 +135,7 @@ func formatVersionOf[T lw.Object](obj T, err error, e *entry) string {
 
 // deleted returns the event of an object that is gone, or no longer selected. It is told by its
 // key: who follows has the object, and what the server would send of it may be compacted.
-func (w *watching[T]) deleted(key lw.Key, e *entry) lw.WatchEvent[T] {
+func (w *watcher[T]) deleted(key lw.Key, e *entry) lw.WatchEvent[T] {
 	version := formatVersion(e.modified)
 	return lw.WatchEvent[T]{
 		Type: watch.Deleted, ResourceVersion: version,

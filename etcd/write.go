@@ -41,7 +41,7 @@ func (c *Collection[T]) Get(ctx context.Context, key lw.Key) (T, error) {
 func (c *Collection[T]) get(ctx context.Context, key lw.Key) (obj T, e *entry, err error) {
 	resp, err := c.kv.Get(ctx, c.path(key))
 	if err != nil {
-		return obj, nil, c.explain(ctx, err)
+		return obj, nil, explain(ctx, c.resource, err)
 	}
 	if len(resp.Kvs) == 0 {
 		return obj, nil, c.notFound(key)
@@ -66,7 +66,7 @@ func (c *Collection[T]) Create(ctx context.Context, obj T) (T, error) {
 	put := clientv3.OpPut(path, string(value), clientv3.WithLease(c.lease))
 	resp, err := c.kv.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(path), "=", 0)).Then(put).Commit()
 	if err != nil {
-		return zero, c.explain(ctx, err)
+		return zero, explain(ctx, c.resource, err)
 	}
 	if !resp.Succeeded {
 		return zero, apierrors.NewAlreadyExists(c.resource, lw.KeyOf(obj).Name)
@@ -134,7 +134,7 @@ func (c *Collection[T]) replace(ctx context.Context, e *entry, value []byte) (T,
 	resp, err := c.kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(path), "=", e.modified)).
 		Then(clientv3.OpPut(path, string(value), lease)).Commit()
 	if err != nil {
-		return zero, c.explain(ctx, err)
+		return zero, explain(ctx, c.resource, err)
 	}
 	if !resp.Succeeded {
 		return zero, errRaced
@@ -176,7 +176,7 @@ func (c *Collection[T]) Delete(ctx context.Context, key lw.Key, version string) 
 	resp, err := txn.Then(remove).Else(clientv3.OpGet(path, clientv3.WithKeysOnly())).Commit()
 	switch {
 	case err != nil:
-		return "", c.explain(ctx, err)
+		return "", explain(ctx, c.resource, err)
 	case resp.Succeeded && resp.Responses[0].GetResponseDeleteRange().Deleted == 0:
 		return "", c.notFound(key)
 	case resp.Succeeded:

@@ -8,38 +8,6 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// A sink is where a value goes that is not followed further.
-type sink struct {
-	use
-	fn         *ssa.Function // that contains the line
-	pkg        *pkg          // of a function that may be read from source instead
-	callback   bool          // functions that arrive are called by a library
-	dynamic    func(tag)     // a call of the functions that arrive
-	comparable bool          // only structs that == compares
-	methods    bool          // it asks a value for its Error or String, if it has one
-	path       string        // only this part of what arrives is read
-}
-
-// depth is how far the sink sees.
-func (s *sink) depth() depth {
-	if s.class == "unknown" {
-		return shallow
-	}
-	return deep
-}
-
-// A site is a call.
-type site struct {
-	instr ssa.CallInstruction
-	call  *ssa.CallCommon
-	fn    *ssa.Function
-	block *ssa.BasicBlock
-	at    token.Pos // where there is no call
-	name  string    // of what is called, as people write it
-	pkg   *pkg      // of what is called
-	args  []ssa.Value
-}
-
 func (s *site) pos() token.Pos {
 	if s.call.Pos().IsValid() {
 		return s.call.Pos()
@@ -184,27 +152,6 @@ func (a *analysis) nameOf(fn *ssa.Function) string {
 func shortName(fn *types.Func) string {
 	full := fullName(fn)
 	return full[strings.LastIndexByte(full, '/')+1:]
-}
-
-// fullName is path.Func or path.Type.Method, without stars and type parameters.
-func fullName(fn *types.Func) string {
-	fn = fn.Origin()
-	path := ""
-	if fn.Pkg() != nil {
-		path = fn.Pkg().Path() + "."
-	}
-	recv := fn.Signature().Recv()
-	if recv == nil {
-		return path + fn.Name()
-	}
-	t := types.Unalias(recv.Type())
-	if p, ok := t.(*types.Pointer); ok {
-		t = types.Unalias(p.Elem())
-	}
-	if named, ok := t.(*types.Named); ok {
-		return path + named.Obj().Name() + "." + fn.Name()
-	}
-	return path + "interface." + fn.Name()
 }
 
 // bodyless adds a call of a function of which only the name is known.

@@ -2,17 +2,6 @@ package main
 
 import "go/types"
 
-// A depth says what of a value somebody can see who has it.
-type depth uint8
-
-const (
-	// shallow: who does not know a type sees what interfaces without methods have; of the others he
-	// calls the methods.
-	shallow depth = iota
-	// deep: reflection sees all.
-	deep
-)
-
 // expand connects what is in the fields of all structs that t leads to with a sink.
 func (a *analysis) expand(t types.Type, d depth, to vid) {
 	if id := a.inside(t, d); id >= 0 {
@@ -80,9 +69,4 @@ func (a *analysis) insideStruct(s *types.Struct, d depth) vid {
 		a.connect(a.inside(t, d), id, partsEdge, 0)
 	}
 	return id
-}
-
-type insideKey struct {
-	key   string
-	depth depth
 }

@@ -183,16 +183,6 @@ func (a *analysis) readsOf(s *site, paths []string) {
 	}
 }
 
-// exampleType is the type of what is boxed for an argument, such as &corev1.Pod{}.
-func exampleType(v ssa.Value) types.Type {
-	if box, ok := v.(*ssa.MakeInterface); ok {
-		if p, ok := box.X.Type().Underlying().(*types.Pointer); ok {
-			return p.Elem()
-		}
-	}
-	return nil
-}
-
 // selective reports whether a list is of the objects with certain labels. What it does not know is.
 func selective(args []ssa.Value) bool {
 	for _, arg := range args {

@@ -460,3 +460,28 @@ func (g *graph) isWhole(s *types.Struct) bool {
 	}
 	return false
 }
+
+// typeHolds is holds without interfaces.
+func (g *graph) typeHolds(t types.Type, api *apiType) bool {
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		return g.typeHolds(u.Elem(), api)
+	case *types.Slice:
+		return g.typeHolds(u.Elem(), api)
+	case *types.Array:
+		return g.typeHolds(u.Elem(), api)
+	case *types.Chan:
+		return g.typeHolds(u.Elem(), api)
+	case *types.Map:
+		return g.typeHolds(u.Key(), api) || g.typeHolds(u.Elem(), api)
+	case *types.Tuple:
+		for v := range u.Variables() {
+			if g.typeHolds(v.Type(), api) {
+				return true
+			}
+		}
+	case *types.Struct:
+		return g.structKey(u) == api.root.key
+	}
+	return false
+}

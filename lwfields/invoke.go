@@ -6,13 +6,6 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// An invocation is a call of a method of an interface.
-type invocation struct {
-	*site
-	iface *types.Interface
-	done  map[*ssa.Function]bool
-}
-
 func (a *analysis) invoke(s *site) {
 	s.name, s.pkg = shortName(s.call.Method), a.p.of(s.call.Method.Pkg())
 	s.args = append([]ssa.Value{s.call.Value}, s.call.Args...)
@@ -131,13 +124,6 @@ func (a *analysis) promoted(i *invocation, t types.Type, sel *types.Selection, f
 		}
 	}
 	a.bodyless(&c, m, c.args[1:])
-}
-
-func deref(t types.Type) types.Type {
-	if p, ok := t.Underlying().(*types.Pointer); ok {
-		return p.Elem()
-	}
-	return t
 }
 
 // answer treats calls of the program's own interfaces that no type of the program implements: what

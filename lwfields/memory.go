@@ -80,36 +80,6 @@ func (a *analysis) seed(id vid) {
 	}
 }
 
-// typeHolds is holds without interfaces.
-func (g *graph) typeHolds(t types.Type, api *apiType) bool {
-	switch u := t.Underlying().(type) {
-	case *types.Pointer:
-		return g.typeHolds(u.Elem(), api)
-	case *types.Slice:
-		return g.typeHolds(u.Elem(), api)
-	case *types.Array:
-		return g.typeHolds(u.Elem(), api)
-	case *types.Chan:
-		return g.typeHolds(u.Elem(), api)
-	case *types.Map:
-		return g.typeHolds(u.Key(), api) || g.typeHolds(u.Elem(), api)
-	case *types.Tuple:
-		for v := range u.Variables() {
-			if g.typeHolds(v.Type(), api) {
-				return true
-			}
-		}
-	case *types.Struct:
-		return g.structKey(u) == api.root.key
-	}
-	return false
-}
-
-type tupleKey struct {
-	v ssa.Value
-	i int
-}
-
 // part returns the vertex of one of several results.
 func (a *analysis) part(v ssa.Value, i int) vid {
 	key := tupleKey{v, i}
@@ -134,16 +104,6 @@ func (a *analysis) result(fn *ssa.Function, i int) vid {
 	id := a.newVertex(vertex{typ: fn.Signature.Results().At(i).Type(), fn: fn, pos: fn.Pos(), label: "the result of " + fn.Name()})
 	a.resultIDs[key] = id
 	return id
-}
-
-type resultKey struct {
-	fn *ssa.Function
-	i  int
-}
-
-type memoryKey struct {
-	key string
-	i   int
 }
 
 // field is the vertex of a field in all values of a struct type.

@@ -175,7 +175,6 @@ var exact = map[string]*model{
 	"sigs.k8s.io/controller-runtime/pkg/cache.Informers.RemoveInformer":                   isHarmless,
 
 	// lw
-	"github.com/go-lw/lw.Select":                {kind: reads, paths: []string{"metadata.labels"}, class: "example"},
 	"github.com/go-lw/lw/clientgo.EnqueueOwner": {kind: reads, paths: []string{"metadata.ownerReferences"}, class: "example"},
 
 	// the standard library
@@ -429,3 +428,36 @@ func (a *analysis) modelByName(fn *types.Func) *model {
 	}
 	return found
 }
+
+// fullName is path.Func or path.Type.Method, without stars and type parameters.
+func fullName(fn *types.Func) string {
+	fn = fn.Origin()
+	path := ""
+	if fn.Pkg() != nil {
+		path = fn.Pkg().Path() + "."
+	}
+	recv := fn.Signature().Recv()
+	if recv == nil {
+		return path + fn.Name()
+	}
+	t := types.Unalias(recv.Type())
+	if p, ok := t.(*types.Pointer); ok {
+		t = types.Unalias(p.Elem())
+	}
+	if named, ok := t.(*types.Named); ok {
+		return path + named.Obj().Name() + "." + fn.Name()
+	}
+	return path + "interface." + fn.Name()
+}
+
+// exampleType is the type of what is boxed for an argument, such as &corev1.Pod{}.
+func exampleType(v ssa.Value) types.Type {
+	if box, ok := v.(*ssa.MakeInterface); ok {
+		if p, ok := box.X.Type().Underlying().(*types.Pointer); ok {
+			return p.Elem()
+		}
+	}
+	return nil
+}
+
+const metaPath = "k8s.io/apimachinery/pkg/apis/meta/v1"

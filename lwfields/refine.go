@@ -6,18 +6,6 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// An assertion is a type assertion whose result is looked at: in the blocks below yes the value is of
-// the type, in those below no it is not.
-type assertion struct {
-	typ     types.Type
-	yes, no *ssa.BasicBlock
-}
-
-type refinedKey struct {
-	v   ssa.Value
-	key string
-}
-
 // use is the vertex of a value where block b uses it.
 func (a *analysis) use(v ssa.Value, b *ssa.BasicBlock) vid {
 	id := a.of(v)

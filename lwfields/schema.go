@@ -266,3 +266,10 @@ func itemOf(t types.Type) types.Type {
 	}
 	return t
 }
+
+func deref(t types.Type) types.Type {
+	if p, ok := t.Underlying().(*types.Pointer); ok {
+		return p.Elem()
+	}
+	return t
+}

@@ -288,8 +288,6 @@ func (a *analysis) methods(t types.Type) []*ssa.Function {
 	return fns
 }
 
-const metaPath = "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 func (a *analysis) isSource(t types.Type) bool {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()
@@ -324,12 +322,6 @@ func (a *analysis) hasMethods(t types.Type, names []string) bool {
 		have[sel.Obj().Name()] = true
 	}
 	return !slices.ContainsFunc(names, func(n string) bool { return !have[n] })
-}
-
-type libraryInterface struct {
-	typ     *types.Interface
-	generic bool
-	names   []string
 }
 
 // libraryInterfaces are those of the libraries that may make objects, by the names of their methods.

@@ -99,3 +99,34 @@ func isNil(v ssa.Value) bool {
 	c, ok := v.(*ssa.Const)
 	return ok && c.Value == nil && nillable(c.Type())
 }
+
+// A sink is where a value goes that is not followed further.
+type sink struct {
+	use
+	fn         *ssa.Function // that contains the line
+	pkg        *pkg          // of a function that may be read from source instead
+	callback   bool          // functions that arrive are called by a library
+	dynamic    func(tag)     // a call of the functions that arrive
+	comparable bool          // only structs that == compares
+	methods    bool          // it asks a value for its Error or String, if it has one
+	path       string        // only this part of what arrives is read
+}
+
+// depth is how far the sink sees.
+func (s *sink) depth() depth {
+	if s.class == "unknown" {
+		return shallow
+	}
+	return deep
+}
+
+// A depth says what of a value somebody can see who has it.
+type depth uint8
+
+const (
+	// shallow: who does not know a type sees what interfaces without methods have; of the others he
+	// calls the methods.
+	shallow depth = iota
+	// deep: reflection sees all.
+	deep
+)

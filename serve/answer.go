@@ -17,68 +17,19 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// A format is how the objects of an answer look. Two formats are equal if they are the same.
-type format struct {
-	codec   *wire.Codec
-	include metav1.IncludeObjectPolicy // what the rows of a table have beside the cells
-}
-
-// codecs are the codecs of a collection, one for each format.
-type codecs [wire.Formats]*wire.Codec
-
-func newCodecs(r *resource) (all codecs) {
-	kind := metav1.TypeMeta{APIVersion: r.apiVersion(), Kind: r.kind}
-	for _, e := range []wire.Encoding{wire.JSON, wire.Protobuf, wire.CBOR} {
-		for _, s := range []wire.Shape{wire.Full, wire.Partial, wire.Table} {
-			f := wire.Format{Encoding: e, Shape: s}
-			all[f.Index()] = wire.NewCodec(f, kind, r.columnDefinitions())
+// inFormat calls answer when the format of the answer is known.
+func (q *request) inFormat(want wire.Want, answer func() error) error {
+	f, err := wire.Negotiate(q.r.Header.Get("Accept"), want, q.collection.encoder.has)
+	if err != nil {
+		return err
+	}
+	q.format = format{codec: q.collection.encoder.codecs[f.Index()]}
+	if f.Shape == wire.Table {
+		if q.format.include, err = includeObject(q.r.URL.Query().Get("includeObject")); err != nil {
+			return err
 		}
 	}
-	return all
-}
-
-// has reports whether the collection can be had in a format.
-func (s *served) has(f wire.Format) bool {
-	proto := s.proto
-	onlyProto := false
-	if s.raw {
-		proto = s.rawProto.Load()
-		onlyProto = proto
-	}
-	switch {
-	case f.Shape == wire.Table:
-		return f.Encoding == wire.JSON
-	case f.Shape == wire.Partial:
-		return true
-	case f.Encoding == wire.Protobuf:
-		return proto
-	}
-	return !onlyProto
-}
-
-// negotiate returns the format in which the client wants the answer.
-func (q *request) negotiate(want wire.Want) (format, error) {
-	f, err := wire.Negotiate(q.r.Header.Get("Accept"), want, q.served.has)
-	if err != nil {
-		return format{}, err
-	}
-	out := format{codec: q.served.codecs[f.Index()]}
-	if f.Shape == wire.Table {
-		out.include, err = includeObject(q.r.URL.Query().Get("includeObject"))
-	}
-	return out, err
-}
-
-// object returns the bytes of an item as the object of an answer.
-func (s *served) object(i *item, f format) ([]byte, error) {
-	if f.codec.Format().Shape != wire.Table {
-		return s.body(i, f.codec.Format())
-	}
-	row, err := s.tableRow(i, f.include, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	return f.codec.AppendTable(nil, &metav1.ListMeta{ResourceVersion: strconv.FormatUint(i.version, 10)}, true, row), nil
+	return answer()
 }
 
 // fail answers with an error.
@@ -101,7 +52,7 @@ func (q *request) writeStatus(status *metav1.Status) error {
 
 // writeItem answers with one object.
 func (q *request) writeItem(code int, i *item) error {
-	object, err := q.served.object(i, q.format)
+	object, err := q.collection.encoder.object(i, q.format)
 	if err != nil {
 		return err
 	}
@@ -113,13 +64,13 @@ func (q *request) writeItem(code int, i *item) error {
 // writeList answers with a page. The bytes of its items go to the client from where they are: they
 // are gone over once for their length, and once to write them.
 func (q *request) writeList(p *page) error {
-	s, codec := q.served, q.format.codec
+	c, codec := q.collection, q.format.codec
 	if codec.Format().Shape == wire.Table {
 		return q.writeTable(p)
 	}
 	var total wire.Total
 	for _, i := range p.items {
-		data, err := s.body(i, codec.Format())
+		data, err := c.encoder.body(i, codec.Format())
 		if err != nil {
 			return apierrors.NewInternalError(err)
 		}
@@ -150,7 +101,7 @@ func (q *request) writeList(p *page) error {
 	header := q.listHeader()
 	length := codec.ListLength(len(head), total)
 	if length >= minGzip && wire.AcceptsGzip(q.r.Header) {
-		body, err := s.compressed(p, q.format, length, write)
+		body, err := c.compressed(p, q.format, length, write)
 		if err != nil {
 			return err
 		}
@@ -161,12 +112,12 @@ func (q *request) writeList(p *page) error {
 	}
 	header.Set("Content-Length", strconv.FormatInt(length, 10))
 	q.w.WriteHeader(http.StatusOK)
-	return q.cut(write(deadlined{q}))
+	return q.cut(write(deadlineWriter{q}))
 }
 
 // listHeader counts a list that is answered, and returns the headers of the answer.
 func (q *request) listHeader() http.Header {
-	q.served.counts.lists.Add(1)
+	q.collection.counts.lists.Add(1)
 	header := q.w.Header()
 	header.Set("Content-Type", q.format.codec.Format().ContentType(false))
 	header.Set("Cache-Control", "no-cache, private")
@@ -193,12 +144,12 @@ func (q *request) writeTable(p *page) error {
 		return err
 	}
 	for n, i := range p.items {
-		row, err := q.served.tableRow(i, q.format.include, now)
+		row, err := q.collection.encoder.tableRow(i, q.format.include, now)
 		if err != nil && out == nil {
 			return apierrors.NewInternalError(err)
 		}
 		if err != nil {
-			q.h.report(q.served, err)
+			q.collection.encoder.report(err)
 			return q.cut(err)
 		}
 		if err := put(codec.AppendItemHead(nil, n == 0, len(row)), row); err != nil {
@@ -221,40 +172,40 @@ func (q *request) writeTable(p *page) error {
 func (q *request) beginTable() io.WriteCloser {
 	header := q.listHeader()
 	if wire.AcceptsGzip(q.r.Header) {
-		under := bufio.NewWriterSize(deadlined{q}, 32<<10) // gzip writes a few bytes at a time
+		under := bufio.NewWriterSize(deadlineWriter{q}, 32<<10) // gzip writes a few bytes at a time
 		if z, err := gzip.NewWriterLevel(under, gzip.BestSpeed); err == nil {
 			header.Set("Content-Encoding", "gzip")
 			q.w.WriteHeader(http.StatusOK)
-			return zipped{z, under}
+			return gzipWriter{z, under}
 		}
 	}
 	q.w.WriteHeader(http.StatusOK)
-	return deadlined{q}
+	return deadlineWriter{q}
 }
 
 // A zipped compresses what it writes.
-type zipped struct {
+type gzipWriter struct {
 	*gzip.Writer
 	under *bufio.Writer
 }
 
-func (z zipped) Close() error { return errors.Join(z.Writer.Close(), z.under.Flush()) }
+func (z gzipWriter) Close() error { return errors.Join(z.Writer.Close(), z.under.Flush()) }
 
 // A deadlined writes the body of an answer. A client that takes nothing for Limits.WriteTimeout is
 // cut off.
-type deadlined struct{ q *request }
+type deadlineWriter struct{ q *request }
 
-func (d deadlined) Write(data []byte) (int, error) {
+func (d deadlineWriter) Write(data []byte) (int, error) {
 	// Where there are no deadlines, a client that is gone ends the request.
 	_ = http.NewResponseController(d.q.w).SetWriteDeadline(time.Now().Add(d.q.h.opts.Limits.WriteTimeout))
 	return d.q.w.Write(data)
 }
 
-func (d deadlined) Close() error { return nil }
+func (d deadlineWriter) Close() error { return nil }
 
 // send writes a body in pieces, each of which may take Limits.WriteTimeout.
 func (q *request) send(body []byte) error {
-	_, err := io.CopyBuffer(deadlined{q}, onlyReader{bytes.NewReader(body)}, make([]byte, 64<<10))
+	_, err := io.CopyBuffer(deadlineWriter{q}, onlyReader{bytes.NewReader(body)}, make([]byte, 64<<10))
 	return err
 }
 
@@ -275,7 +226,7 @@ const minGzip = 128 << 10
 
 // compressed returns a list as gzip. That of a whole collection is made once for all who ask for
 // the same version meanwhile.
-func (s *served) compressed(p *page, f format, length int64, write func(io.Writer) error) ([]byte, error) {
+func (c *collection) compressed(p *page, f format, length int64, write func(io.Writer) error) ([]byte, error) {
 	compress := func() (any, error) {
 		b := bytes.NewBuffer(make([]byte, 0, length/4))
 		z, err := gzip.NewWriterLevel(b, gzip.BestSpeed)
@@ -291,6 +242,14 @@ func (s *served) compressed(p *page, f format, length int64, write func(io.Write
 		body, err := compress()
 		return body.([]byte), err
 	}
-	body, err, _ := s.zipping.Do(fmt.Sprintf("%d %d %s", f.codec.Format().Index(), p.era, p.meta.ResourceVersion), compress)
+	body, err, _ := c.zipping.Do(fmt.Sprintf("%d %d %s", f.codec.Format().Index(), p.era, p.meta.ResourceVersion), compress)
 	return body.([]byte), err
+}
+
+// A page is the answer to a list: one state, and the items of it that are asked for.
+type page struct {
+	meta  metav1.ListMeta
+	items []*item
+	whole bool // all items of the collection
+	era   int  // of the history: after a new beginning a version may be that of another state
 }

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
@@ -13,58 +14,102 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// body returns the bytes of an item in a format, which is not a table. They are made once, and
-// shared by all who ask.
-func (s *served) body(i *item, f wire.Format) ([]byte, error) {
-	if data := i.encoded(f); data != nil {
-		return data, nil
-	}
-	mu := s.encoders.of(i)
-	mu.Lock()
-	defer mu.Unlock()
-	return s.bodyLocked(i, f)
+// An encoder makes the bytes of a collection's items: as objects, as rows of tables, and as events.
+// It makes each once in each format, however many clients ask.
+type encoder struct {
+	resource *resource
+	history  *history // which counts what is kept, and whose stamps go into the objects
+	opts     *Options
+	codecs   codecs
+	rawProto atomic.Bool    // the objects came as protobuf
+	encoded  atomic.Uint64  // how often a function of the resource has encoded an object
+	locks    [64]sync.Mutex // one goroutine encodes an item at a time
 }
 
-// bodyLocked is body for whoever has the item's lock of s.encoders.
-func (s *served) bodyLocked(i *item, f wire.Format) ([]byte, error) {
+func newEncoder(r *resource, h *history, opts *Options) *encoder {
+	kind := metav1.TypeMeta{APIVersion: r.apiVersion(), Kind: r.kind}
+	return &encoder{resource: r, history: h, opts: opts, codecs: newCodecs(kind, r.columnDefinitions())}
+}
+
+// has reports whether the objects can be had in a format.
+func (enc *encoder) has(f wire.Format) bool {
+	proto := enc.resource.proto
+	onlyProto := false
+	if enc.resource.raw {
+		proto = enc.rawProto.Load()
+		onlyProto = proto
+	}
+	switch {
+	case f.Shape == wire.Table:
+		return f.Encoding == wire.JSON
+	case f.Shape == wire.Partial:
+		return true
+	case f.Encoding == wire.Protobuf:
+		return proto
+	}
+	return !onlyProto
+}
+
+// report tells of a failure that is the program's, not a client's.
+func (enc *encoder) report(err error) {
+	enc.opts.Logger.Error("lw/serve: an object cannot be sent", "resource", enc.resource.name, "error", err)
+	if enc.opts.OnError != nil {
+		enc.opts.OnError(err)
+	}
+}
+
+// body returns the bytes of an item in a format, which is not a table. They are made once, and
+// shared by all who ask.
+func (enc *encoder) body(i *item, f wire.Format) ([]byte, error) {
 	if data := i.encoded(f); data != nil {
 		return data, nil
 	}
-	data, err := s.encodeLocked(i, f)
-	if err != nil {
-		return nil, fmt.Errorf("serve: %s: encode %s: %w", s.name, i.path, err)
+	mu := enc.lockOf(i)
+	mu.Lock()
+	defer mu.Unlock()
+	return enc.bodyLocked(i, f)
+}
+
+// bodyLocked is body for whoever has the item's lock of encoder.locks
+func (enc *encoder) bodyLocked(i *item, f wire.Format) ([]byte, error) {
+	if data := i.encoded(f); data != nil {
+		return data, nil
 	}
-	s.keep(i, f, data)
+	data, err := enc.encodeLocked(i, f)
+	if err != nil {
+		return nil, fmt.Errorf("serve: %s: encode %s: %w", enc.resource.name, i.path, err)
+	}
+	enc.history.keep(i, f, data)
 	return data, nil
 }
 
-func (s *served) encodeLocked(i *item, f wire.Format) ([]byte, error) {
+func (enc *encoder) encodeLocked(i *item, f wire.Format) ([]byte, error) {
 	switch {
 	case i.failed != nil:
 		return nil, i.failed.err
 	case f.Encoding == wire.CBOR:
-		data, err := s.bodyLocked(i, wire.Format{Encoding: wire.JSON, Shape: f.Shape})
+		data, err := enc.bodyLocked(i, wire.Format{Encoding: wire.JSON, Shape: f.Shape})
 		if err != nil {
 			return nil, err
 		}
 		return cborOf(data)
 	case i.was != nil:
 		// A deletion is the last object with the version of the deletion.
-		data, err := s.bodyLocked(i.was, f)
+		data, err := enc.bodyLocked(i.was, f)
 		if err != nil {
 			return nil, err
 		}
 		return versioned(data, i, f.Encoding)
 	case f.Shape == wire.Partial && f.Encoding == wire.Protobuf:
-		return s.protoMetadataLocked(i)
+		return enc.protoMetadataLocked(i)
 	case f.Shape == wire.Partial:
-		return s.jsonMetadataLocked(i)
+		return enc.jsonMetadataLocked(i)
 	}
-	data, err := s.call(i, f.Encoding)
+	data, err := enc.call(i, f.Encoding)
 	if err == nil && f.Encoding == wire.JSON {
-		data, err = withKind(data, s.kind, s.apiVersion())
+		data, err = withKind(data, enc.resource.kind, enc.resource.apiVersion())
 	}
-	if err == nil && s.own != nil {
+	if err == nil && enc.history.own != nil {
 		data, err = versioned(data, i, f.Encoding)
 	}
 	return data, err
@@ -82,9 +127,9 @@ func versioned(data []byte, i *item, e wire.Encoding) ([]byte, error) {
 const metadataHead = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":`
 
 // jsonMetadataLocked returns the JSON of a PartialObjectMetadata.
-func (s *served) jsonMetadataLocked(i *item) ([]byte, error) {
+func (enc *encoder) jsonMetadataLocked(i *item) ([]byte, error) {
 	if o, raw := i.obj.(*Object); raw && o.proto {
-		data, err := s.bodyLocked(i, wire.Format{Encoding: wire.Protobuf, Shape: wire.Partial})
+		data, err := enc.bodyLocked(i, wire.Format{Encoding: wire.Protobuf, Shape: wire.Partial})
 		if err != nil {
 			return nil, err
 		}
@@ -95,11 +140,11 @@ func (s *served) jsonMetadataLocked(i *item) ([]byte, error) {
 		partial.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
 		return json.Marshal(&partial)
 	}
-	data, err := s.bodyLocked(i, wire.Format{})
+	data, err := enc.bodyLocked(i, wire.Format{})
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := find(data, 0, "metadata")
+	from, to, err := wire.FindMember(data, 0, "metadata")
 	if err != nil {
 		return nil, err
 	}
@@ -114,16 +159,16 @@ func (s *served) jsonMetadataLocked(i *item) ([]byte, error) {
 
 // protoMetadataLocked returns the message of a PartialObjectMetadata. Its metadata is the same
 // field as in all objects.
-func (s *served) protoMetadataLocked(i *item) ([]byte, error) {
-	if o, raw := i.obj.(*Object); raw && o.proto || !raw && s.proto {
-		data, err := s.bodyLocked(i, wire.Format{Encoding: wire.Protobuf})
+func (enc *encoder) protoMetadataLocked(i *item) ([]byte, error) {
+	if o, raw := i.obj.(*Object); raw && o.proto || !raw && enc.resource.proto {
+		data, err := enc.bodyLocked(i, wire.Format{Encoding: wire.Protobuf})
 		if err != nil {
 			return nil, err
 		}
 		_, from, to, err := protoField(data, fieldMetadata)
 		return data[from:to], err
 	}
-	data, err := s.bodyLocked(i, wire.Format{Shape: wire.Partial})
+	data, err := enc.bodyLocked(i, wire.Format{Shape: wire.Partial})
 	if err != nil {
 		return nil, err
 	}
@@ -136,21 +181,13 @@ func (s *served) protoMetadataLocked(i *item) ([]byte, error) {
 
 // call calls what encodes the object, which may be the user's. An object that came as bytes is not
 // encoded, and not counted.
-func (s *served) call(i *item, e wire.Encoding) (data []byte, err error) {
+func (enc *encoder) call(i *item, e wire.Encoding) (data []byte, err error) {
 	defer recovered(&err)
 	if o, ok := i.obj.(*Object); ok {
 		return o.as(e)
 	}
-	s.counts.encoded.Add(1)
-	return s.resource.encode(i.obj, e)
-}
-
-// recovered makes a panic of a function of the user's an error. Some of them run in goroutines that
-// serve many clients.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-	}
+	enc.encoded.Add(1)
+	return enc.resource.encode(i.obj, e)
 }
 
 // errOtherEncoding says that an [Object] came in another encoding than a client asks for. Only one
@@ -172,4 +209,13 @@ func cborOf(object []byte) ([]byte, error) {
 		return nil, err
 	}
 	return cbor.Marshal(content)
+}
+
+// lockOf returns the lock of an item. An item has none of its own, because there are many of them.
+func (enc *encoder) lockOf(i *item) *sync.Mutex {
+	h := uint32(2166136261)
+	for _, b := range []byte(i.path) {
+		h = (h ^ uint32(b)) * 16777619
+	}
+	return &enc.locks[h%uint32(len(enc.locks))]
 }

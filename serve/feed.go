@@ -26,7 +26,7 @@ type feed[T lw.Object] struct {
 	// items are the present items, of pending too. They are under the paths of their objects.
 	items order.List[*item]
 	// beginAt is not 0 if the history must begin anew with items, but not before the collection has
-	// everything up to there: a state in which an object is missing is that of no version.
+	// everything up to there: a state that lacks an object was never the server's.
 	beginAt uint64
 	broken  bool // the versions of before that beginning mean nothing any more
 	// unseen says that nobody knows what there was between the last Progress and the next one.

@@ -181,14 +181,14 @@ func TestFeedTellsOfTwoObjects(t *testing.T) {
 
 // A page knows in which era its state was: after a new beginning the same version is another one.
 func TestPageOfAnEra(t *testing.T) {
-	s := newServed(New(nil), &resource{name: "things"}, HistoryLimits{})
-	f, err := s.newFilter("", metav1.ListOptions{}, nil)
+	c := newCollection(New(nil), &resource{name: "things"}, HistoryLimits{})
+	f, err := c.filters.parse(c.resource, "", metav1.ListOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &request{served: s}
+	q := &request{collection: c}
 	for era := 1; era < 4; era++ {
-		s.begin(order.List[*item]{}, 5, true)
+		c.history.begin(order.List[*item]{}, 5, true)
 		if p, err := q.page(f, moment{}); err != nil || p.era != era || !p.whole {
 			t.Errorf("in era %d: %+v, %v", era, p, err)
 		}
@@ -198,20 +198,20 @@ func TestPageOfAnEra(t *testing.T) {
 // Nothing is answered from a history that is suspended, whatever version it has reached before.
 func TestSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServed(New(nil), &resource{name: "things"}, HistoryLimits{})
-		s.begin(order.List[*item]{}, 10, false)
-		if err := s.waitFor(t.Context(), 5, time.Second); err != nil {
+		c := newCollection(New(nil), &resource{name: "things"}, HistoryLimits{})
+		c.history.begin(order.List[*item]{}, 10, false)
+		if err := c.history.waitFor(t.Context(), 5, time.Second); err != nil {
 			t.Error(err)
 		}
-		s.suspend()
-		if err := s.waitFor(t.Context(), 5, time.Second); !apierrors.IsTimeout(err) {
+		c.history.suspend()
+		if err := c.history.waitFor(t.Context(), 5, time.Second); !apierrors.IsTimeout(err) {
 			t.Errorf("a wait: %v", err)
 		}
-		if _, _, err := s.stateAt(moment{}); !apierrors.IsTooManyRequests(err) {
+		if _, _, err := c.stateAt(moment{}); !apierrors.IsTooManyRequests(err) {
 			t.Errorf("what is here: %v", err)
 		}
-		s.begin(order.List[*item]{}, 11, false)
-		if _, version, err := s.stateAt(moment{}); err != nil || version != 11 {
+		c.history.begin(order.List[*item]{}, 11, false)
+		if _, version, err := c.stateAt(moment{}); err != nil || version != 11 {
 			t.Errorf("what is here: %d, %v", version, err)
 		}
 	})
@@ -269,7 +269,7 @@ func TestLateFrame(t *testing.T) {
 
 // An object has its own version in an event, and a deletion that of the event.
 func TestVersionInFrames(t *testing.T) {
-	s, _, _ := testWatcher(t, time.Hour)
+	c, _, _ := testWatcher(t, time.Hour)
 	i := testItem("n/a", 5)
 	i.obj = &Object{data: []byte(`{"metadata":{"resourceVersion":"5"}}`)}
 	for typ, want := range map[watch.EventType]string{
@@ -277,7 +277,7 @@ func TestVersionInFrames(t *testing.T) {
 		watch.Modified: `{"type":"MODIFIED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}`,
 		watch.Deleted:  `{"type":"DELETED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"9"}}}`,
 	} {
-		f, err := s.frameOf(&event{version: 9, old: i, new: i}, typ, format{codec: s.codecs[0]})
+		f, err := c.encoder.frameOf(&event{version: 9, old: i, new: i}, typ, format{codec: c.encoder.codecs[0]})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,27 +2,16 @@ package serve
 
 import (
 	"fmt"
+	"strconv"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
-// A frame is one event of a watch in one format, as it goes over the connection. It is made once
-// for all watches that send it, and not changed.
-type frame struct {
-	chunk    []byte // of HTTP/1.1: the length in hexadecimal digits, the event, and a line break
-	from, to int    // the place of the event in chunk
-}
-
 func (f *frame) event() []byte { return f.chunk[f.from:f.to] }
-
-// A framed is a frame of an event, with what it is for. Of an event there may be several: a watch
-// with a selector may see a change as a creation.
-type framed struct {
-	format format
-	typ    watch.EventType
-	frame  frame
-	err    error
-}
 
 // newFrame puts the bytes that write appends into a chunk.
 func newFrame(size int, write func(b []byte) []byte) frame {
@@ -36,7 +25,7 @@ func newFrame(size int, write func(b []byte) []byte) frame {
 }
 
 // frameOf returns the frame of an event.
-func (s *served) frameOf(e *event, typ watch.EventType, f format) (frame, error) {
+func (enc *encoder) frameOf(e *event, typ watch.EventType, f format) (frame, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, made := range e.frames {
@@ -44,29 +33,41 @@ func (s *served) frameOf(e *event, typ watch.EventType, f format) (frame, error)
 			return made.frame, made.err
 		}
 	}
-	made := framed{format: f, typ: typ}
+	made := eventFrame{format: f, typ: typ}
 	i := e.new
 	if typ == watch.Deleted {
 		i = e.old
 	}
-	made.frame, made.err = s.itemFrame(i, e.version, typ, f)
+	made.frame, made.err = enc.itemFrame(i, e.version, typ, f)
 	if made.err != nil {
-		s.handler.report(s, made.err) // once: all watches that wanted it end with the same error
+		enc.report(made.err) // once: all watches that wanted it end with the same error
 	}
 	e.frames = append(e.frames, made)
-	s.grew(e, len(made.frame.chunk))
+	enc.history.grew(e, len(made.frame.chunk))
 	return made.frame, made.err
 }
 
 // itemFrame returns the frame of an event about an item, which for a deletion has another version
 // than the item.
-func (s *served) itemFrame(i *item, version uint64, typ watch.EventType, f format) (frame, error) {
+func (enc *encoder) itemFrame(i *item, version uint64, typ watch.EventType, f format) (frame, error) {
 	if typ == watch.Deleted && version != i.version {
 		i = i.as(version)
 	}
-	object, err := s.object(i, f)
+	object, err := enc.object(i, f)
 	if err != nil {
 		return frame{}, err
 	}
 	return newFrame(f.codec.EventSize(typ, len(object)), func(b []byte) []byte { return f.codec.AppendEvent(b, typ, object) }), nil
+}
+
+// object returns the bytes of an item as the object of an answer.
+func (enc *encoder) object(i *item, f format) ([]byte, error) {
+	if f.codec.Format().Shape != wire.Table {
+		return enc.body(i, f.codec.Format())
+	}
+	row, err := enc.tableRow(i, f.include, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return f.codec.AppendTable(nil, &metav1.ListMeta{ResourceVersion: strconv.FormatUint(i.version, 10)}, true, row), nil
 }

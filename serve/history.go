@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sort"
 	"sync"
@@ -188,6 +189,30 @@ func (h *history) trimLocked() {
 	h.events = h.events[n:]
 	// Nobody may ask for these any more, and each keeps what it has of before.
 	h.past = slices.DeleteFunc(h.past, func(s pastState) bool { return s.position < h.dropped })
+}
+
+// unlessEnded calls begin, unless the history has ended. It does not end meanwhile.
+func (h *history) unlessEnded(begin func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		begin()
+	}
+	return !h.ended
+}
+
+// An extent is how much a history has.
+type extent struct {
+	synced          bool
+	objects, events int
+	bytes           int64
+	here, oldest    uint64
+}
+
+func (h *history) extent() extent {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return extent{h.begun, h.state.Len(), len(h.events), h.bytes, h.here, h.oldestLocked()}
 }
 
 // close ends all watches, at random within a while from now on.
@@ -452,8 +477,7 @@ type reading struct {
 }
 
 // read appends the events at p to buf, at most maxRead. The caller moves p on, and clears buf when the
-// events are sent. The error is 410:
-// events that p has not reached are gone.
+// events are sent. The error is 410: events that p has not reached are gone.
 func (h *history) read(p place, buf []*event) (reading, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -498,3 +522,5 @@ func (h *history) oldestKnown() uint64 {
 	defer h.mu.Unlock()
 	return h.oldestLocked()
 }
+
+var errClosed = errors.New("serve: the server is shutting down")

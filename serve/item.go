@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/wire"
@@ -88,18 +89,6 @@ func (i *item) identity() identity {
 	return identity{key.Namespace, key.Name, string(i.uid)}
 }
 
-// encoders lets each item be encoded by one goroutine at a time, so that it is encoded once in each
-// format, however many clients ask. An item has no lock of its own, because there are many of them.
-type encoders [64]sync.Mutex
-
-func (e *encoders) of(i *item) *sync.Mutex {
-	h := uint32(2166136261)
-	for _, b := range []byte(i.path) {
-		h = (h ^ uint32(b)) * 16777619
-	}
-	return &e[h%uint32(len(e))]
-}
-
 // An event is one change of a collection. All watches that send it share it, and its frames.
 type event struct {
 	version  uint64
@@ -110,8 +99,8 @@ type event struct {
 	bytes   int64
 	dropped bool // the history has it no more; guarded by history.mu
 
-	mu     sync.Mutex // guards frames
-	frames []framed   // the few that were asked for
+	mu     sync.Mutex   // guards frames
+	frames []eventFrame // the few that were asked for
 }
 
 // drop says that the history has the event no more. What it has ended counts no more either.
@@ -120,4 +109,27 @@ func (e *event) drop() {
 	if e.old != nil {
 		e.old.over = nil
 	}
+}
+
+// A frame is one event of a watch in one format, as it goes over the connection. It is made once
+// for all watches that send it, and not changed.
+type frame struct {
+	chunk    []byte // of HTTP/1.1: the length in hexadecimal digits, the event, and a line break
+	from, to int    // the place of the event in chunk
+}
+
+// An eventFrame is a frame of an event, with what it is for. Of an event there may be several: a watch
+// with a selector may see a change as a creation.
+type eventFrame struct {
+	format format
+	typ    watch.EventType
+	frame  frame
+	err    error
+}
+
+// A failure is the error of a function of the user's that says what selectors see of an object. All
+// who would get the object get it, as with an error of its encoding.
+type failure struct {
+	err    error
+	labels bool // they are not known; if not, it is the fields
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -124,31 +123,6 @@ func (l *limiter) beginWatch(client string, limits *Limits) (done func(), err er
 			delete(l.byClient, client)
 		}
 	}, nil
-}
-
-// beginWatch counts a watch of the client of a request, whose end Serve then waits for.
-func (s *served) beginWatch(r *http.Request) (done func(), err error) {
-	h := s.handler
-	leave, err := h.limiter.beginWatch(h.opts.Client(r), &h.opts.Limits)
-	if err != nil {
-		return nil, err
-	}
-	if !s.enter() {
-		leave()
-		return nil, tooSoon("the server is shutting down")
-	}
-	s.counts.watches.Add(1)
-	s.counts.open.Add(1)
-	return func() {
-		s.counts.open.Add(-1)
-		s.watches.Done()
-		leave()
-	}, nil
-}
-
-// beginList waits until the list may go on. The caller calls done at its end.
-func (q *request) beginList() (done func(), err error) {
-	return q.h.limiter.beginList(q.r.Context(), q.h.opts.Client(q.r), &q.h.opts.Limits)
 }
 
 // tooSoon is the answer to a request that may succeed a second later.

@@ -3,24 +3,28 @@ package serve
 import (
 	"crypto/sha256"
 	"fmt"
+	"iter"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/order"
 )
 
-// costlySelectors is how long the selectors of a request may be before they are matched apart. A
+// longSelectors is how long the selectors of a request may be before they are matched apart. A
 // shorter one takes a few microseconds for an event, about as long as the write of it. A thousand
 // of the longest would hold up a sweeper, and with it all other clients, for half a second.
-const costlySelectors = 512
+const longSelectors = 512
 
-// A costly is what is special about a filter with long selectors: equal ones are one, which matches
-// an event once, and those of one client are matched one after the other, in goroutines that write
-// to nobody else. So however much a client selects by, others do not wait for it.
-type costly struct {
+// A filter with long selectors has sharedVerdicts: equal filters are one, which matches an event
+// once, and those of one client are matched one after the other, in goroutines that write to nobody
+// else. So however much a client selects by, others do not wait for it.
+type sharedVerdicts struct {
 	*verdicts
 	turn *turn
 }
@@ -45,15 +49,21 @@ type verdict struct {
 	was, is  bool
 }
 
-// newFilter parses the selectors of a client's request.
-func (s *served) newFilter(namespace string, opts metav1.ListOptions, client func() string) (*filter, error) {
-	parse := func() (*listopts.Filter, error) { return listopts.NewFilter(namespace, opts, s.knows) }
-	if len(opts.LabelSelector)+len(opts.FieldSelector)+len(opts.ShardSelector) < costlySelectors {
+// filters are the filters with long selectors that are in use.
+type filters struct {
+	verdicts weakMap[[32]byte, verdicts] // by a hash of the selectors
+	turns    weakMap[string, turn]       // of the clients that have such
+}
+
+// parse parses the selectors of a client's request.
+func (all *filters) parse(r *resource, namespace string, opts metav1.ListOptions, client func() string) (*filter, error) {
+	parse := func() (*listopts.Filter, error) { return listopts.NewFilter(namespace, opts, r.knows) }
+	if len(opts.LabelSelector)+len(opts.FieldSelector)+len(opts.ShardSelector) < longSelectors {
 		f, err := parse()
-		return &filter{f, s.resource, nil}, err
+		return &filter{f, r, nil}, err
 	}
 	text := fmt.Sprintf("%q %q %q %q", namespace, opts.LabelSelector, opts.FieldSelector, opts.ShardSelector)
-	all, err := s.selectors.get(sha256.Sum256([]byte(text)), func() (*verdicts, error) {
+	shared, err := all.verdicts.get(sha256.Sum256([]byte(text)), func() (*verdicts, error) {
 		f, err := parse()
 		return &verdicts{filter: f}, err
 	})
@@ -61,22 +71,22 @@ func (s *served) newFilter(namespace string, opts metav1.ListOptions, client fun
 		return nil, err
 	}
 	name := client()
-	own, err := s.turns.get(name, func() (*turn, error) { return &turn{client: name}, nil })
-	return &filter{all.filter, s.resource, &costly{all, own}}, err
+	own, err := all.turns.get(name, func() (*turn, error) { return &turn{client: name}, nil })
+	return &filter{shared.filter, r, &sharedVerdicts{shared, own}}, err
 }
 
 // selects is matches for a list.
 func (f *filter) selects(i *item) bool {
-	if f.costly != nil {
-		f.costly.turn.Lock()
-		defer f.costly.turn.Unlock()
+	if f.shared != nil {
+		f.shared.turn.Lock()
+		defer f.shared.turn.Unlock()
 	}
 	return f.matches(i)
 }
 
 // change returns whether the filter selects the old and the new item of an event, which is before at.
 func (f *filter) change(at place, e *event) (was, is bool) {
-	c := f.costly
+	c := f.shared
 	if c == nil {
 		return f.matches(e.old), f.matches(e.new)
 	}
@@ -91,14 +101,14 @@ func (f *filter) change(at place, e *event) (was, is bool) {
 	return v.was, v.is
 }
 
-// An interned has one value for each key, for as long as somebody uses it.
-type interned[K comparable, V any] struct {
+// A weakMap has one value for each key, for as long as somebody uses it.
+type weakMap[K comparable, V any] struct {
 	mu  sync.Mutex // guards all
 	all map[K]weak.Pointer[V]
 }
 
 // get returns the value of a key. It calls create if there is none.
-func (n *interned[K, V]) get(key K, create func() (*V, error)) (*V, error) {
+func (n *weakMap[K, V]) get(key K, create func() (*V, error)) (*V, error) {
 	if v := n.of(key, nil); v != nil {
 		return v, nil
 	}
@@ -110,7 +120,7 @@ func (n *interned[K, V]) get(key K, create func() (*V, error)) (*V, error) {
 }
 
 // of returns the value of a key, which is otherwise if there is none.
-func (n *interned[K, V]) of(key K, otherwise *V) *V {
+func (n *weakMap[K, V]) of(key K, otherwise *V) *V {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if v := n.all[key].Value(); v != nil || otherwise == nil {
@@ -125,10 +135,59 @@ func (n *interned[K, V]) of(key K, otherwise *V) *V {
 }
 
 // forget is called when nobody uses the value of a key any more. There may be a new one.
-func (n *interned[K, V]) forget(key K) {
+func (n *weakMap[K, V]) forget(key K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.all[key].Value() == nil {
 		delete(n.all, key)
+	}
+}
+
+// A filter selects items.
+type filter struct {
+	*listopts.Filter
+	resource *resource
+	shared   *sharedVerdicts // nil: it matches at once
+}
+
+// matches reports whether the filter selects an item. It is false for nil.
+func (f *filter) matches(i *item) bool {
+	if i == nil {
+		return false
+	}
+	key := i.key()
+	unknown := false // what is asked for: who may have asked for the item is told of its error
+	selects := f.Matches(listopts.Object{
+		Namespace: key.Namespace, Name: key.Name, UID: i.uid, Labels: i.labels,
+	}, func(name string) string {
+		if n, ok := slices.BinarySearch(f.resource.fieldNames, name); ok {
+			unknown = i.failed != nil
+			return i.fields[n]
+		}
+		return ""
+	})
+	if i.failed != nil && i.failed.labels && f.Selects() {
+		unknown = f.Namespace() == "" || f.Namespace() == key.Namespace
+	}
+	return selects || unknown
+}
+
+// selected yields the items of a state that the filter selects, in order, from a path on. One that
+// the selector names is looked up: most watches of single objects would else pass over all.
+func (f *filter) selected(state *order.List[*item], start string) iter.Seq[*item] {
+	prefix := listopts.Prefix(f.Namespace())
+	start = max(start, prefix)
+	return func(yield func(*item) bool) {
+		if name := f.Name(); name != "" && (prefix != "" || f.resource.cluster) {
+			if i, ok := state.Get(prefix + name); ok && i.path >= start && f.selects(i) {
+				yield(i)
+			}
+			return
+		}
+		for path, i := range state.From(start) {
+			if !strings.HasPrefix(path, prefix) || f.selects(i) && !yield(i) {
+				return
+			}
+		}
 	}
 }

@@ -29,27 +29,27 @@ func client(name string) func() string { return func() string { return name } }
 // Long selectors that are equal are one, for all clients, and match each event once; short ones cost
 // nothing else.
 func TestEqualSelectorsMatchOnce(t *testing.T) {
-	s, _, _ := testWatcher(t, time.Hour)
+	c, _, _ := testWatcher(t, time.Hour)
 	parse := func(namespace string, opts metav1.ListOptions, name string) *filter {
 		t.Helper()
-		f, err := s.newFilter(namespace, opts, client(name))
+		f, err := c.filters.parse(c.resource, namespace, opts, client(name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return f
 	}
-	long := longSelector(costlySelectors, "yes")
+	long := longSelector(longSelectors, "yes")
 	a, b := parse("n", long, "a"), parse("n", long, "b")
-	if a.verdicts() == nil || a.verdicts() != b.verdicts() || a.costly.turn == b.costly.turn {
+	if a.verdicts() == nil || a.verdicts() != b.verdicts() || a.shared.turn == b.shared.turn {
 		t.Error("equal selectors of two clients are two, or their turn is one")
 	}
-	if again := parse("n", longSelector(costlySelectors, "no"), "a"); again.costly.turn != a.costly.turn {
+	if again := parse("n", longSelector(longSelectors, "no"), "a"); again.shared.turn != a.shared.turn {
 		t.Error("two selectors of a client have two turns")
 	}
 	for what, other := range map[string]*filter{
 		"namespace": parse("m", long, "a"),
-		"labels":    parse("n", longSelector(costlySelectors, "no"), "a"),
-		"fields":    parse("n", metav1.ListOptions{FieldSelector: "metadata.name!=" + strings.Repeat("x", costlySelectors)}, "a"),
+		"labels":    parse("n", longSelector(longSelectors, "no"), "a"),
+		"fields":    parse("n", metav1.ListOptions{FieldSelector: "metadata.name!=" + strings.Repeat("x", longSelectors)}, "a"),
 		"both":      parse("n", metav1.ListOptions{LabelSelector: long.LabelSelector, FieldSelector: "metadata.name!=x"}, "a"),
 		"none":      parse("n", metav1.ListOptions{}, "a"),
 	} {
@@ -57,16 +57,16 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 			t.Errorf("selectors with another %s are the same", what)
 		}
 	}
-	if short := parse("n", metav1.ListOptions{LabelSelector: "on=yes"}, "a"); short.costly != nil {
+	if short := parse("n", metav1.ListOptions{LabelSelector: "on=yes"}, "a"); short.shared != nil {
 		t.Error("a short selector is a long one")
 	}
-	half := strings.Repeat("x", costlySelectors/2)
-	if f := parse("n", metav1.ListOptions{LabelSelector: "a!=" + half[:60] + strings.Repeat(",on", 70), FieldSelector: "metadata.name!=" + half}, "a"); f.costly == nil {
+	half := strings.Repeat("x", longSelectors/2)
+	if f := parse("n", metav1.ListOptions{LabelSelector: "a!=" + half[:60] + strings.Repeat(",on", 70), FieldSelector: "metadata.name!=" + half}, "a"); f.shared == nil {
 		t.Error("two selectors that are long together are short")
 	}
-	wrong := longSelector(costlySelectors, "yes")
+	wrong := longSelector(longSelectors, "yes")
 	wrong.LabelSelector += ",!"
-	if _, err := s.newFilter("n", wrong, client("a")); err == nil {
+	if _, err := c.filters.parse(c.resource, "n", wrong, client("a")); err == nil {
 		t.Error("a wrong selector is accepted")
 	}
 
@@ -87,26 +87,26 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 }
 
 func (f *filter) verdicts() *verdicts {
-	if f.costly == nil {
+	if f.shared == nil {
 		return nil
 	}
-	return f.costly.verdicts
+	return f.shared.verdicts
 }
 
 // As long as one client's selectors are matched, those of the same client wait, in watches and in
 // lists, and no other does.
 func TestMatchingHoldsUpNobodyElse(t *testing.T) {
-	s, w, out := testWatcher(t, time.Hour)
+	c, w, out := testWatcher(t, time.Hour)
 	i := testItem("n/a", 3)
 	i.obj = &Object{data: []byte(`{"metadata":{}}`)}
-	s.commit([]*event{{version: 3, new: i}}, 3)
+	c.history.commit([]*event{{version: 3, new: i}}, 3)
 	var state order.List[*item]
 	state.Set("n/a", i)
-	f, err := s.newFilter("", longSelector(2000, "a"), client("a"))
+	f, err := c.filters.parse(c.resource, "", longSelector(2000, "a"), client("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.costly.turn.Lock()
+	f.shared.turn.Lock()
 	var waiting sync.WaitGroup
 	var own atomic.Int32 // of the client's matches are done
 	for _, tt := range []struct {
@@ -117,7 +117,7 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 		{"a", longSelector(2000, "a"), true}, {"a", longSelector(2000, "b"), true},
 		{"b", longSelector(2000, "a"), false}, {"b", longSelector(2000, "c"), false}, {"a", metav1.ListOptions{}, false},
 	} {
-		f, err := s.newFilter("", tt.opts, client(tt.client))
+		f, err := c.filters.parse(c.resource, "", tt.opts, client(tt.client))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,13 +145,13 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 	if n := own.Load(); n > 0 {
 		t.Errorf("%d matches of the client have not waited", n)
 	}
-	f.costly.turn.Unlock()
+	f.shared.turn.Unlock()
 	waiting.Wait()
 }
 
 // What nobody uses any more is forgotten, also if its key is used again.
 func TestInterned(t *testing.T) {
-	var all interned[string, turn]
+	var all weakMap[string, turn]
 	made := 0
 	get := func(key string) *turn {
 		v, err := all.get(key, func() (*turn, error) { made++; return &turn{client: key}, nil })
@@ -185,7 +185,7 @@ func TestInterned(t *testing.T) {
 
 // Of two who create the value of a key at once both get the first one.
 func TestInternedOnce(t *testing.T) {
-	var n interned[string, turn]
+	var n weakMap[string, turn]
 	a, b := &turn{client: "a"}, &turn{client: "b"}
 	if n.of("k", a) != a || n.of("k", b) != a || n.of("k", nil) != a {
 		t.Error("a key has two values")

@@ -67,19 +67,19 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 // plainJSON decodes what is written as servers do, in one pass over no more than the metadata. It
 // reports false for all else, and then anyJSON decides what the object is.
 func (o *Object) plainJSON(data []byte) (ok bool) {
-	err := walk(data, 0, func(name []byte, from int) int {
+	err := wire.Walk(data, 0, func(name []byte, from int) int {
 		if string(name) != "metadata" {
-			return skipValue(data, from)
+			return wire.SkipValue(data, from)
 		}
 		ok = o.plainMetadata(data, from)
-		return stop
+		return wire.Stop
 	})
 	return ok && err == nil
 }
 
 func (o *Object) plainMetadata(data []byte, at int) bool {
 	plain := true
-	err := members(data, at, func(name []byte, from, to int) bool {
+	err := wire.Members(data, at, func(name []byte, from, to int) bool {
 		switch value := data[from:to]; string(name) {
 		case "namespace":
 			plain = plainText(value, &o.Namespace)
@@ -108,7 +108,7 @@ func (o *Object) plainLabels(value []byte) bool {
 		if all[at] != '"' {
 			return "", -1
 		}
-		end := skipString(value, at)
+		end := wire.SkipString(value, at)
 		if end < 0 || end == len(all) || !isPlain(value[at+1:end-1]) {
 			return "", -1
 		}
@@ -133,7 +133,7 @@ func (o *Object) plainLabels(value []byte) bool {
 
 // anyJSON decodes any object, and says what is wrong with one that is none.
 func (o *Object) anyJSON(data []byte) error {
-	from, to, err := find(data, 0, "metadata")
+	from, to, err := wire.FindMember(data, 0, "metadata")
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (o *Object) anyJSON(data []byte) error {
 		return errors.New("an object without metadata")
 	}
 	var bad error
-	err = members(data[:to], from, func(name []byte, from, to int) bool {
+	err = wire.Members(data[:to], from, func(name []byte, from, to int) bool {
 		value := data[from:to]
 		switch string(name) {
 		case "namespace":
@@ -257,7 +257,7 @@ func Field(path string) func(*Object) string {
 		}
 		at, to := 0, len(o.data)
 		for _, name := range names {
-			from, end, err := find(o.data[:to], at, name)
+			from, end, err := wire.FindMember(o.data[:to], at, name)
 			if err != nil || from == 0 {
 				return ""
 			}

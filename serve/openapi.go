@@ -21,32 +21,32 @@ const openAPIRoot = "/openapi/v3"
 // The documents say one thing: that writes may have the parameter fieldValidation. Before it creates
 // or replaces an object, kubectl looks for that at the operation patch of the object's kind, and
 // where it is missing kubectl wants to check the object itself, by a schema that nobody has. So the
-// documents name a patch that is answered with 405. They name each kind, of whose fields nothing is known,
-// for kubectl explain. With Options.Forward they are the other server's.
+// documents name a patch that is answered with 405. They name each kind, of whose fields nothing is
+// known, for kubectl explain. With Options.Forward they are the other server's.
 func (q *request) openAPI() bool {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(q.r.URL.Path, "/"), openAPIRoot)
 	if !ok || q.h.opts.Forward != nil {
 		return false
 	}
 	paths, schemas := map[string]any{}, map[string]any{}
-	for _, s := range q.h.all() {
-		groupVersion := "/apis/" + s.apiVersion()
-		if s.group == "" {
-			groupVersion = "/api/" + s.apiVersion()
+	for _, c := range q.h.all() {
+		groupVersion := "/apis/" + c.apiVersion()
+		if c.group == "" {
+			groupVersion = "/api/" + c.apiVersion()
 		}
 		switch rest {
 		case "":
 			paths[groupVersion[1:]] = map[string]string{"serverRelativeURL": openAPIRoot + groupVersion}
 		case groupVersion:
 			namespace := "/namespaces/{namespace}"
-			if s.cluster {
+			if c.cluster {
 				namespace = ""
 			}
-			kind := map[string]string{"group": s.group, "version": s.resource.version, "kind": s.kind}
-			schemas[s.apiVersion()+"."+s.kind] = map[string]any{
+			kind := map[string]string{"group": c.group, "version": c.version, "kind": c.kind}
+			schemas[c.apiVersion()+"."+c.kind] = map[string]any{
 				"type": "object", "x-kubernetes-group-version-kind": []any{kind}, "x-kubernetes-preserve-unknown-fields": true,
 			}
-			paths[groupVersion+namespace+"/"+s.name+"/{name}"] = map[string]any{"patch": map[string]any{
+			paths[groupVersion+namespace+"/"+c.name+"/{name}"] = map[string]any{"patch": map[string]any{
 				"x-kubernetes-group-version-kind": kind,
 				"parameters": []any{map[string]any{
 					"name": "fieldValidation", "in": "query", "schema": map[string]string{"type": "string"},

@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
@@ -70,12 +74,6 @@ func Int[N ~int | ~int32 | ~int64](n N) Cell { return Cell{int64(n)} }
 // Bool returns a cell with a truth value.
 func Bool(b bool) Cell { return Cell{b} }
 
-// HistoryLimits bound a history. A zero field means the default.
-type HistoryLimits struct {
-	Events int   // Default: 10,000
-	Bytes  int64 // of the encoded events, and of the objects that they have ended. Default: 64 MiB
-}
-
 // A Freshness says how a request for the newest state is answered.
 type Freshness int
 
@@ -110,7 +108,7 @@ type column struct {
 }
 
 // labeled is implemented by objects that have labels.
-type labeled interface{ GetLabels() map[string]string }
+type labelGetter interface{ GetLabels() map[string]string }
 
 // resourceOf checks r and returns it without its type.
 func resourceOf[T lw.Object](r Resource[T]) (*resource, error) {
@@ -152,8 +150,8 @@ func resourceOf[T lw.Object](r Resource[T]) (*resource, error) {
 			c.Name, cmp.Or(c.Type, "string"), c.Description, c.Wide, func(obj any) any { return c.Value(obj.(T)).value },
 		})
 	}
-	if t.Implements(reflect.TypeFor[labeled]()) {
-		out.labels = func(obj any) map[string]string { return obj.(labeled).GetLabels() }
+	if t.Implements(reflect.TypeFor[labelGetter]()) {
+		out.labels = func(obj any) map[string]string { return obj.(labelGetter).GetLabels() }
 	}
 	out.raw = t == reflect.TypeFor[*Object]()
 	out.proto = t.Implements(reflect.TypeFor[interface{ Marshal() ([]byte, error) }]()) && r.Encode == nil
@@ -193,13 +191,6 @@ func (r *resource) item(obj any, key lw.Key, uid types.UID, version uint64) *ite
 	return i
 }
 
-// A failure is the error of a function of the user's that says what selectors see of an object. All
-// who would get the object get it, as with an error of its encoding.
-type failure struct {
-	err    error
-	labels bool // they are not known; if not, it is the fields
-}
-
 func (r *resource) setLabels(i *item) (err error) {
 	defer recovered(&err)
 	i.labels = r.labels(i.obj)
@@ -214,3 +205,48 @@ func (r *resource) setFields(i *item) (err error) {
 	}
 	return nil
 }
+
+// recovered makes a panic of a function of the user's an error. Some of them run in goroutines that
+// serve many clients.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+	}
+}
+
+// columnDefinitions returns the columns of tables.
+func (r *resource) columnDefinitions() []metav1.TableColumnDefinition {
+	defs := []metav1.TableColumnDefinition{{
+		Name: "Name", Type: "string", Format: "name", Description: "Name must be unique within a namespace.",
+	}}
+	for _, c := range r.columns {
+		def := metav1.TableColumnDefinition{Name: c.name, Type: c.typ, Description: c.description}
+		if c.wide {
+			def.Priority = 1
+		}
+		defs = append(defs, def)
+	}
+	return append(defs, metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: "How long ago the object was created."})
+}
+
+func (r *resource) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: r.group, Resource: r.name}
+}
+
+// named returns an error of a Memory, which guesses what its objects are called, with their name and
+// group.
+func (r *resource) named(err error) error {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil {
+		return err
+	}
+	renamed := *status.ErrStatus.DeepCopy()
+	d := renamed.Details
+	guess := schema.GroupResource{Group: d.Group, Resource: d.Kind}
+	renamed.Message = strings.Replace(renamed.Message, fmt.Sprintf("%s %q", guess.String(), d.Name),
+		fmt.Sprintf("%s %q", r.groupResource().String(), d.Name), 1)
+	d.Group, d.Kind = r.group, r.name
+	return &apierrors.StatusError{ErrStatus: renamed}
+}
+
+func (r *resource) knows(field string) bool { return slices.Contains(r.fieldNames, field) }

@@ -155,7 +155,7 @@ func heap() int64 {
 // What the history counts is what its events, and the items that they have ended, have of encodings,
 // whenever these were made; what is dropped counts no more.
 func TestHistoryCountsEncodings(t *testing.T) {
-	s := newServed(New(nil), &resource{name: "things", kind: "Thing"}, HistoryLimits{})
+	c := newCollection(New(nil), &resource{name: "things", kind: "Thing"}, HistoryLimits{})
 	raw := func(version uint64) *item {
 		o := &Object{}
 		if err := o.UnmarshalJSON(fmt.Appendf(nil, `{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"%d"}}`, version)); err != nil {
@@ -164,7 +164,7 @@ func TestHistoryCountsEncodings(t *testing.T) {
 		return &item{path: "a", version: version, obj: o}
 	}
 	body := func(i *item, f wire.Format) int64 {
-		data, err := s.body(i, f)
+		data, err := c.encoder.body(i, f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	}
 	want := func(bytes int64) {
 		t.Helper()
-		if diff := cmp.Diff(bytes, s.bytes); diff != "" {
+		if diff := cmp.Diff(bytes, c.history.bytes); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -180,41 +180,41 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	first, second, third := raw(2), raw(3), raw(4)
 	var state order.List[*item]
 	state.Set("a", first)
-	s.begin(state, 2, false)
+	c.history.begin(state, 2, false)
 	early := body(first, partial)
 	body(first, wire.Format{}) // is what it came as
 	want(0)
 	one, two := &event{version: 3, old: first, new: second}, &event{version: 4, old: second, new: third, bytes: 7}
-	s.commit([]*event{one}, 3)
+	c.history.commit([]*event{one}, 3)
 	want(early)
 	late := body(first, cbor)
 	body(first, cbor)
 	body(second, cbor) // is the present one
 	want(early + late)
-	s.commit([]*event{two}, 4)
+	c.history.commit([]*event{two}, 4)
 	want(early + late + body(second, cbor) + 7)
-	s.grew(two, 11)
+	c.history.grew(two, 11)
 	want(early + late + body(second, cbor) + 18)
-	s.limits.Events = 1
-	s.commit([]*event{{version: 5, old: third}}, 5)
+	c.history.limits.Events = 1
+	c.history.commit([]*event{{version: 5, old: third}}, 5)
 	want(0)
 	body(second, partial)
 	want(0)
-	s.begin(order.List[*item]{}, 6, false)
+	c.history.begin(order.List[*item]{}, 6, false)
 	body(third, partial)
 	want(0)
 
 	// One that is made late may be one too many.
 	fourth, fifth := raw(7), raw(8)
-	s.commit([]*event{{version: 7, new: fourth}}, 7)
-	s.limits.Events = 10
-	s.commit([]*event{{version: 8, old: fourth, new: fifth}, {version: 9, old: fifth}}, 9)
+	c.history.commit([]*event{{version: 7, new: fourth}}, 7)
+	c.history.limits.Events = 10
+	c.history.commit([]*event{{version: 8, old: fourth, new: fifth}, {version: 9, old: fifth}}, 9)
 	n := body(fourth, cbor)
-	s.limits.Bytes = 150
+	c.history.limits.Bytes = 150
 	want(n)
 	late = body(fifth, partial)
-	if len(s.events) != 1 || s.oldestKnown() != 8 {
-		t.Errorf("%d events after %d are left", len(s.events), s.oldestKnown())
+	if len(c.history.events) != 1 || c.history.oldestKnown() != 8 {
+		t.Errorf("%d events after %d are left", len(c.history.events), c.history.oldestKnown())
 	}
 	want(late)
 }
@@ -246,35 +246,35 @@ func TestPastStatesAreDropped(t *testing.T) {
 
 // A watch that has sent what it read keeps none of it, and reads no more at once than fits.
 func TestWatchKeepsNothing(t *testing.T) {
-	s, w, _ := testWatcher(t, time.Hour)
+	c, w, _ := testWatcher(t, time.Hour)
 	f, err := listopts.NewFilter("", metav1.ListOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.filter = &filter{f, s.resource, nil}
+	w.filter = &filter{f, c.resource, nil}
 	var events []*event
 	for v := uint64(3); v < 13; v++ {
 		i := testItem("n/a", v)
 		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
 		events = append(events, &event{version: v, new: i, bytes: maxReadBytes / 4})
 	}
-	s.commit(events, 12)
-	r, err := s.read(w.place, nil)
+	c.history.commit(events, 12)
+	r, err := c.history.read(w.place, nil)
 	if err != nil || len(r.events) != 4 {
 		t.Errorf("%d events at once, want 4: %v", len(r.events), err)
 	}
-	g := newGather(s)
+	b := newFrameBatch(c)
 	d := &directWatch{watcher: *w}
-	if _, err := g.step(d); err != nil || len(g.data()) == 0 {
+	if _, err := b.step(d); err != nil || len(b.data()) == 0 {
 		t.Fatal(err)
 	}
-	for _, e := range g.events[:cap(g.events)] {
+	for _, e := range b.events[:cap(b.events)] {
 		if e != nil {
 			t.Errorf("the event of version %d is kept", e.version)
 		}
 	}
-	g.buf = make([]byte, 3*maxReadBytes)
-	if g.begin(d); g.buf != nil {
+	b.buf = make([]byte, 3*maxReadBytes)
+	if b.begin(d); b.buf != nil {
 		t.Error("a large buffer is kept")
 	}
 }
@@ -282,12 +282,12 @@ func TestWatchKeepsNothing(t *testing.T) {
 // A watch over net/http that waits keeps no event that the history has dropped.
 func TestWatchThatWaitsKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w, out := testWatcher(t, time.Hour)
+		c, w, out := testWatcher(t, time.Hour)
 		f, err := listopts.NewFilter("", metav1.ListOptions{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.filter = &filter{f, s.resource, nil}
+		w.filter = &filter{f, c.resource, nil}
 		sent := 0
 		out.put = func(frame) error { sent++; return nil }
 		out.flush = func() error { return nil }
@@ -298,10 +298,10 @@ func TestWatchThatWaitsKeepsNothing(t *testing.T) {
 		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
 		e := &event{version: 3, new: i}
 		kept := weak.Make(e)
-		s.commit([]*event{e}, 3)
+		c.history.commit([]*event{e}, 3)
 		synctest.Wait()
-		s.limits.Bytes = 1
-		s.grew(e, 1) // drops it, and wakes nobody
+		c.history.limits.Bytes = 1
+		c.history.grew(e, 1) // drops it, and wakes nobody
 		runtime.GC()
 		if sent == 0 || kept.Value() != nil {
 			t.Errorf("%d events are sent, and the first one is kept", sent)

@@ -6,161 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/bits"
 
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/wire"
 )
-
-// errNotObject says that bytes are not a JSON object.
-var errNotObject = errors.New("not a JSON object")
-
-// members calls member for each member of the JSON object that begins at data[at], which may have
-// spaces before it, with the name as it stands between its quotes and the place of the value. It
-// ends when member returns false. It checks no more of the JSON than it needs to find its way.
-func members(data []byte, at int, member func(name []byte, from, to int) bool) error {
-	return walk(data, at, func(name []byte, from int) int {
-		to := skipValue(data, from)
-		if to >= 0 && !member(name, from, to) {
-			return stop
-		}
-		return to
-	})
-}
-
-// stop is what ends a walk.
-const stop = -2
-
-// walk is members for who finds the end of a value himself: member returns the index after it, -1 if
-// it has none, or stop.
-func walk(data []byte, at int, member func(name []byte, from int) (to int)) error {
-	at = skipSpace(data, at)
-	if at == len(data) || data[at] != '{' {
-		return errNotObject
-	}
-	at = skipSpace(data, at+1)
-	if at < len(data) && data[at] == '}' {
-		return nil
-	}
-	for at < len(data) {
-		if data[at] != '"' {
-			return errNotObject
-		}
-		end := skipString(data, at)
-		if end < 0 {
-			return errNotObject
-		}
-		name := data[at+1 : end-1]
-		at = skipSpace(data, end)
-		if at == len(data) || data[at] != ':' {
-			return errNotObject
-		}
-		to := member(name, skipSpace(data, at+1))
-		if to == stop {
-			return nil
-		}
-		if to < 0 {
-			return errNotObject
-		}
-		at = skipSpace(data, to)
-		if at == len(data) {
-			return errNotObject
-		}
-		if data[at] == '}' {
-			return nil
-		}
-		if data[at] != ',' {
-			return errNotObject
-		}
-		at = skipSpace(data, at+1)
-	}
-	return errNotObject
-}
-
-func skipSpace(data []byte, at int) int {
-	for at < len(data) && (data[at] == ' ' || data[at] == '\n' || data[at] == '\t' || data[at] == '\r') {
-		at++
-	}
-	return at
-}
-
-// skipString returns the index after the string that begins at data[at], or -1.
-func skipString(data []byte, at int) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for at++; at < len(data); {
-		if at+8 <= len(data) {
-			// The lowest high bit that is set is that of the first byte which is a quote or a backslash.
-			w := binary.LittleEndian.Uint64(data[at:])
-			quote, slash := w^ones*'"', w^ones*'\\'
-			special := ((quote-ones)&^quote | (slash-ones)&^slash) & highs
-			if special == 0 {
-				at += 8
-				continue
-			}
-			at += bits.TrailingZeros64(special) / 8
-		}
-		switch data[at] {
-		case '"':
-			return at + 1
-		case '\\':
-			at++
-		}
-		at++
-	}
-	return -1
-}
-
-// skipValue returns the index after the value that begins at data[at], or -1.
-func skipValue(data []byte, at int) int {
-	start, depth := at, 0
-	for at < len(data) {
-		switch data[at] {
-		case '"':
-			if at = skipString(data, at); at < 0 {
-				return -1
-			}
-			if depth == 0 {
-				return at
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return after(start, at)
-			}
-			if depth--; depth == 0 {
-				return at + 1
-			}
-		case ',', ' ', '\n', '\t', '\r':
-			if depth == 0 {
-				return after(start, at)
-			}
-		}
-		at++
-	}
-	return -1
-}
-
-// after returns end, the index after a number or literal that begins at start, or -1 if it is
-// empty.
-func after(start, end int) int {
-	if start == end {
-		return -1
-	}
-	return end
-}
-
-// find returns the place of a member's value in the JSON object at data[at]. from is 0 if there is
-// none.
-func find(data []byte, at int, name string) (from, to int, err error) {
-	err = members(data, at, func(n []byte, f, t int) bool {
-		if string(n) == name {
-			from, to = f, t
-		}
-		return from == 0
-	})
-	return from, to, err
-}
 
 // withKind returns a JSON object with the members kind and apiVersion. It replaces one that says
 // nothing where it stands, since decoders take the last member of a name; it puts what is missing in
@@ -169,7 +18,7 @@ func withKind(data []byte, kind, apiVersion string) ([]byte, error) {
 	var hasKind, hasVersion, empty = false, false, true
 	var out []byte // data up to at, with what was replaced
 	at := 0
-	err := members(data, 0, func(name []byte, from, to int) bool {
+	err := wire.Members(data, 0, func(name []byte, from, to int) bool {
 		empty = false
 		var value string
 		switch string(name) {
@@ -216,7 +65,7 @@ func hasText(value []byte) bool { return value[0] == '"' && len(value) > len(`""
 // metadata.uid if it has none and uid is not empty. An object without metadata, or whose metadata is
 // no object, gets those of id.
 func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
-	from, to, err := find(data, 0, "metadata")
+	from, to, err := wire.FindMember(data, 0, "metadata")
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +79,7 @@ func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 		}
 		at := bytes.IndexByte(data, '{') + 1
 		comma := ","
-		if data[skipSpace(data, at)] == '}' {
+		if data[wire.SkipSpace(data, at)] == '}' {
 			comma = ""
 		}
 		return concat(data[:at], []byte(`"metadata":`), meta, []byte(comma), data[at:]), nil
@@ -238,7 +87,7 @@ func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 	value := fmt.Appendf(nil, `"%d"`, version)
 	var vFrom, vTo, uFrom, uTo int
 	empty := true
-	err = members(data[:to], from, func(name []byte, f, t int) bool {
+	err = wire.Members(data[:to], from, func(name []byte, f, t int) bool {
 		empty = false
 		switch string(name) {
 		case "resourceVersion":

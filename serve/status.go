@@ -1,13 +1,5 @@
 package serve
 
-import "sync/atomic"
-
-// counts are what happened to a collection's clients.
-type counts struct {
-	encoded, lists, watches, events, expired atomic.Uint64
-	open                                     atomic.Int64
-}
-
 // Status is the state of a collection that a [Handler] serves.
 type Status struct {
 	Group, Version, Resource string
@@ -31,21 +23,18 @@ type Status struct {
 // Status returns the status of each collection that is served, in the order of the calls of Serve.
 func (h *Handler) Status() []Status {
 	var all []Status
-	for _, s := range h.all() {
-		all = append(all, s.status())
+	for _, c := range h.all() {
+		all = append(all, c.status())
 	}
 	return all
 }
 
-func (s *served) status() Status {
-	c := &s.counts
-	out := Status{
-		Group: s.group, Version: s.resource.version, Resource: s.name, Watches: int(c.open.Load()),
-		Lists: c.lists.Load(), Opened: c.watches.Load(), Sent: c.events.Load(), Encoded: c.encoded.Load(), Expired: c.expired.Load(),
+func (c *collection) status() Status {
+	n := &c.counts
+	has := c.history.extent()
+	return Status{
+		Group: c.group, Version: c.version, Resource: c.name, Synced: has.synced, Objects: has.objects,
+		ResourceVersion: has.here, Oldest: has.oldest, Events: has.events, Bytes: has.bytes, Watches: int(n.open.Load()),
+		Lists: n.lists.Load(), Opened: n.watches.Load(), Sent: n.events.Load(), Encoded: c.encoder.encoded.Load(), Expired: n.expired.Load(),
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out.Synced, out.Objects, out.Events, out.Bytes = s.begun, s.state.Len(), len(s.events), s.bytes
-	out.ResourceVersion, out.Oldest = s.here, s.oldestLocked()
-	return out
 }

@@ -16,11 +16,11 @@ import (
 
 // A stream writes the events of a watch. put gets each frame, in order; its error ends the watch.
 type stream struct {
-	served *served
-	format format
-	put    func(f frame) error
-	flush  func() error
-	guard  *guard // of a stream over net/http
+	collection *collection
+	format     format
+	put        func(f frame) error
+	flush      func() error
+	guard      *guard // of a stream over net/http
 }
 
 // errGone says that the client takes nothing any more.
@@ -32,30 +32,6 @@ func gone(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", errGone, err)
-}
-
-// stream begins the answer to a watch over net/http.
-func (q *request) stream() *stream {
-	control := http.NewResponseController(q.w)
-	g := newGuard(control, q.h.opts.Limits.WriteTimeout)
-	header := q.w.Header()
-	header.Set("Content-Type", q.format.codec.Format().ContentType(true))
-	header.Set("Cache-Control", "no-cache, private")
-	q.w.WriteHeader(http.StatusOK)
-	return &stream{
-		served: q.served, format: q.format, guard: g,
-		put: func(f frame) error {
-			g.begin()
-			_, err := q.w.Write(f.event())
-			return gone(err)
-		},
-		flush: func() error {
-			g.begin()
-			err := control.Flush()
-			g.rest()
-			return gone(err)
-		},
-	}
 }
 
 // A guard cuts off a client that takes nothing for a while. It sets a deadline only then: over
@@ -99,17 +75,17 @@ func (g *guard) close() {
 
 // event sends an event of the history.
 func (out *stream) event(e *event, typ watch.EventType) error {
-	f, err := out.served.frameOf(e, typ, out.format)
+	f, err := out.collection.encoder.frameOf(e, typ, out.format)
 	if err != nil {
 		return err
 	}
-	out.served.counts.events.Add(1)
+	out.collection.counts.events.Add(1)
 	return out.put(f)
 }
 
 // item sends an item of the state with which the watch begins.
 func (out *stream) item(typ watch.EventType, i *item) error {
-	f, err := out.served.itemFrame(i, i.version, typ, out.format)
+	f, err := out.collection.encoder.itemFrame(i, i.version, typ, out.format)
 	if err != nil {
 		return err
 	}
@@ -126,7 +102,7 @@ func (out *stream) bookmark(version uint64, end bool) error {
 // failure sends the ERROR event with which a watch ends.
 func (out *stream) failure(err error) error {
 	if apierrors.IsResourceExpired(err) {
-		out.served.counts.expired.Add(1)
+		out.collection.counts.expired.Add(1)
 	}
 	return out.put(newFrame(512, func(b []byte) []byte { return out.format.codec.AppendErrorEvent(b, wire.Status(err)) }))
 }

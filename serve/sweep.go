@@ -1,11 +1,9 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"runtime"
 	"slices"
 	"sync"
@@ -30,30 +28,30 @@ type sweepers struct {
 }
 
 type sweeper struct {
-	served *served
-	poke   chan struct{} // has room for one token: something about parked has changed
+	collection *collection
+	poke       chan struct{} // has room for one token: something about parked has changed
 
 	mu      sync.Mutex // guards the fields below
 	parked  []*directWatch
 	running bool
 }
 
-func (s *served) startSweepers() {
-	s.sweepers.all = make([]sweeper, runtime.GOMAXPROCS(0))
-	for i := range s.sweepers.all {
-		s.sweepers.all[i].served, s.sweepers.all[i].poke = s, make(chan struct{}, 1)
+func (c *collection) startSweepers() {
+	c.sweepers.all = make([]sweeper, runtime.GOMAXPROCS(0))
+	for i := range c.sweepers.all {
+		c.sweepers.all[i].collection, c.sweepers.all[i].poke = c, make(chan struct{}, 1)
 	}
 }
 
 // park gives a watch that has caught up to a sweeper.
-func (s *served) park(w *directWatch) {
-	n := s.sweepers.next.Add(1)
-	sw := &s.sweepers.all[n%uint32(len(s.sweepers.all))]
+func (c *collection) park(w *directWatch) {
+	n := c.sweepers.next.Add(1)
+	sw := &c.sweepers.all[n%uint32(len(c.sweepers.all))]
 	sw.mu.Lock()
 	sw.parked = append(sw.parked, w)
 	if !sw.running {
 		sw.running = true
-		s.watches.Go(sw.run)
+		c.watches.Go(sw.run)
 	}
 	sw.mu.Unlock()
 	sw.wake()
@@ -70,11 +68,11 @@ func (sw *sweeper) wake() {
 func (sw *sweeper) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	g := newGather(sw.served)
+	b := newFrameBatch(sw.collection)
 	var watches []*directWatch
 	for {
 		// Changes after this are seen by the next sweep.
-		changed := sw.served.waitChannel()
+		changed := sw.collection.history.waitChannel()
 		sw.mu.Lock()
 		if len(sw.parked) == 0 {
 			sw.running = false
@@ -84,14 +82,14 @@ func (sw *sweeper) run() {
 		watches = append(watches[:0], sw.parked...)
 		sw.mu.Unlock()
 		var next time.Time
-		var leaving []leave
+		var handoffs []handoff
 		for _, w := range watches {
 			if w.gone.Load() {
-				leaving = append(leaving, leave{w: w})
+				handoffs = append(handoffs, handoff{w: w})
 				continue
 			}
-			if l, left := sw.sweep(w, g); left {
-				leaving = append(leaving, l)
+			if out, left := sw.sweep(w, b); left {
+				handoffs = append(handoffs, out)
 				continue
 			}
 			if at := w.wake(); next.IsZero() || at.Before(next) {
@@ -99,8 +97,8 @@ func (sw *sweeper) run() {
 			}
 		}
 		clear(watches)
-		if len(leaving) > 0 {
-			sw.remove(leaving)
+		if len(handoffs) > 0 {
+			sw.remove(handoffs)
 		}
 		timer.Reset(time.Until(next))
 		select {
@@ -111,52 +109,52 @@ func (sw *sweeper) run() {
 	}
 }
 
-// A leave is a watch that leaves its sweeper, because it is gone, has ended, or its socket does not
+// A handoff is a watch that leaves its sweeper, because it is gone, has ended, or its socket does not
 // take all.
-type leave struct {
+type handoff struct {
 	w    *directWatch
 	next func() // a goroutine of its own goes on with it; nil: it is gone
 }
 
 // remove takes watches out of parked, and then lets them go on: they may be parked again at once.
-func (sw *sweeper) remove(leaving []leave) {
-	left := make(map[*directWatch]bool, len(leaving))
-	for _, l := range leaving {
+func (sw *sweeper) remove(handoffs []handoff) {
+	left := make(map[*directWatch]bool, len(handoffs))
+	for _, l := range handoffs {
 		left[l.w] = true
 	}
 	sw.mu.Lock()
 	sw.parked = slices.DeleteFunc(sw.parked, func(w *directWatch) bool { return left[w] })
 	sw.mu.Unlock()
-	for _, l := range leaving {
+	for _, l := range handoffs {
 		if l.next != nil {
-			sw.served.watches.Go(l.next)
+			sw.collection.watches.Go(l.next)
 		}
 	}
 }
 
 // sweep writes what waits for a watch. left says that the watch is to leave the sweeper.
-func (sw *sweeper) sweep(w *directWatch, g *gather) (l leave, left bool) {
+func (sw *sweeper) sweep(w *directWatch, b *frameBatch) (out handoff, left bool) {
 	for {
-		r, err := g.step(w)
-		if data := g.data(); len(data) > 0 {
+		r, err := b.step(w)
+		if data := b.data(); len(data) > 0 {
 			rest, more, failed := w.direct.offer(data)
 			if failed != nil {
 				w.direct.abort()
-				return leave{w: w}, true
+				return handoff{w: w}, true
 			}
 			if more {
 				// What was cut in the middle must be written to its end. What comes after it waits
 				// in the history.
-				w.place, rest = g.cut(len(data) - len(rest))
+				w.place, rest = b.cut(len(data) - len(rest))
 				rest = slices.Clone(rest)
-				return leave{w, func() { w.catchUp(rest, nil) }}, true // which finds err again
+				return handoff{w, func() { w.catchUp(rest, nil) }}, true // which finds err again
 			}
 		}
 		if err != nil {
-			return leave{w, func() { w.finish(err) }}, true
+			return handoff{w, func() { w.finish(err) }}, true
 		}
 		if r.wait != nil {
-			return leave{}, false
+			return handoff{}, false
 		}
 	}
 }
@@ -164,20 +162,20 @@ func (sw *sweeper) sweep(w *directWatch, g *gather) (l leave, left bool) {
 // catchUp writes to a socket that did not take all, until it does, and parks the watch again. err
 // is what the watch ends with, if it is not nil.
 func (w *directWatch) catchUp(rest []byte, err error) {
-	g := newGather(w.served)
+	b := newFrameBatch(w.collection)
 	if failed := w.deliver(rest); failed != nil {
 		w.direct.abort()
 		return
 	}
 	for err == nil {
 		var r reading
-		r, err = g.step(w)
-		if failed := w.deliver(g.data()); failed != nil {
+		r, err = b.step(w)
+		if failed := w.deliver(b.data()); failed != nil {
 			w.direct.abort()
 			return
 		}
 		if err == nil && r.wait != nil {
-			w.served.park(w)
+			w.collection.park(w)
 			return
 		}
 	}
@@ -186,18 +184,18 @@ func (w *directWatch) catchUp(rest []byte, err error) {
 
 // deliver writes data, for as long as the client takes something and the watch is not cut off.
 func (w *directWatch) deliver(data []byte) error {
-	defer context.AfterFunc(w.served.ends.cut, w.direct.abort)()
-	return w.direct.send(data, w.served.handler.opts.Limits.WriteTimeout)
+	defer context.AfterFunc(w.collection.ends.cut, w.direct.abort)()
+	return w.direct.send(data, w.collection.opts.Limits.WriteTimeout)
 }
 
 // finish ends the watch.
 func (w *directWatch) finish(err error) {
-	g := newGather(w.served)
-	out := g.begin(w)
+	b := newFrameBatch(w.collection)
+	out := b.begin(w)
 	if !errors.Is(err, io.EOF) {
 		_ = out.failure(err)
 	}
-	end := append(g.data(), "0\r\n\r\n"...)
+	end := append(b.data(), "0\r\n\r\n"...)
 	if w.deliver(end) != nil {
 		w.direct.abort()
 		return
@@ -205,62 +203,11 @@ func (w *directWatch) finish(err error) {
 	w.direct.finish()
 }
 
-// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1, and its filter
-// one that a sweeper need not wait for. If it returns
-// true, done is called at the end of the watch.
-func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
-	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.costly != nil {
-		return false
-	}
-	hijacker, ok := q.w.(http.Hijacker)
-	if !ok {
-		return false
-	}
-	// A body is for net/http to pass over, and a middleware that compresses has said so in the header.
-	if !isDirect(q.r) || q.r.ContentLength != 0 || q.w.Header().Get("Content-Encoding") != "" {
-		return false
-	}
-	c, _, err := hijacker.Hijack()
-	if err != nil {
-		return false
-	}
-	d := directOf(c)
-	dw := &directWatch{watcher: *w, direct: d}
-	first := head(q.format, q.w.Header()) // now: a middleware may set more when this returns
-	// The watch is counted until done, and what is started here before that, so Serve waits for all.
-	q.served.watches.Go(func() { dw.begin(initial, first) })
-	go func() {
-		defer done()
-		d.wait()
-		dw.gone.Store(true)
-		d.abort()
-		for i := range dw.served.sweepers.all {
-			dw.served.sweepers.all[i].wake()
-		}
-	}()
-	return true
-}
-
-// head returns what is before the first event of a watch on a connection that net/http is done
-// with, with the headers that others have set. The connection ends with the watch.
-func head(f format, header http.Header) []byte {
-	header = header.Clone()
-	header.Set("Content-Type", f.codec.Format().ContentType(true))
-	header.Set("Cache-Control", "no-cache, private")
-	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	header.Set("Transfer-Encoding", "chunked")
-	header.Set("Connection", "close")
-	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
-	_ = header.Write(b) // a buffer takes all
-	b.WriteString("\r\n")
-	return b.Bytes()
-}
-
 // begin sends the head of the answer and the state, and then goes on as a watch that catches up.
 func (w *directWatch) begin(initial initialEvents, head []byte) {
 	err := w.deliver(head)
 	if err == nil {
-		out := &stream{served: w.served, format: w.format}
+		out := &stream{collection: w.collection, format: w.format}
 		buf := make([]byte, 0, maxRecord)
 		out.put = func(f frame) error {
 			if len(buf)+len(f.chunk) > cap(buf) {
@@ -287,8 +234,8 @@ func (w *directWatch) begin(initial initialEvents, head []byte) {
 	w.catchUp(nil, err)
 }
 
-// A gather puts the frames of a watch together, so that they are written at once.
-type gather struct {
+// A frameBatch puts the frames of a watch together, so that they are written at once.
+type frameBatch struct {
 	out    stream
 	w      *directWatch
 	events []*event
@@ -298,66 +245,66 @@ type gather struct {
 	pieces []piece
 }
 
-// A piece is where a frame ends in the bytes of a gather, and the place of the watch after it.
+// A piece is where a frame ends in the bytes of a frameBatch, and the place of the watch after it.
 type piece struct {
 	end   int
 	place place
 }
 
-func newGather(s *served) *gather {
-	g := &gather{}
-	g.out = stream{served: s, put: g.put}
-	return g
+func newFrameBatch(c *collection) *frameBatch {
+	b := &frameBatch{}
+	b.out = stream{collection: c, put: b.put}
+	return b
 }
 
-// begin empties the gather for a watch. It does not keep what large frames have taken.
-func (g *gather) begin(w *directWatch) *stream {
-	if cap(g.buf) > 2*maxReadBytes {
-		g.buf = nil
+// begin empties the batch for a watch. It does not keep what large frames have taken.
+func (b *frameBatch) begin(w *directWatch) *stream {
+	if cap(b.buf) > 2*maxReadBytes {
+		b.buf = nil
 	}
-	g.w, g.out.format, g.first, g.buf, g.pieces = w, w.format, nil, g.buf[:0], g.pieces[:0]
-	return &g.out
+	b.w, b.out.format, b.first, b.buf, b.pieces = w, w.format, nil, b.buf[:0], b.pieces[:0]
+	return &b.out
 }
 
-// step takes the next step of a watch, and gathers what it sends.
-func (g *gather) step(w *directWatch) (reading, error) {
-	r, err := w.step(g.begin(w), g.events[:0])
+// step takes the next step of a watch, and adds what it sends.
+func (b *frameBatch) step(w *directWatch) (reading, error) {
+	r, err := w.step(b.begin(w), b.events[:0])
 	clear(r.events) // which the history may drop while they are on their way
-	g.events, r.events = r.events, nil
+	b.events, r.events = r.events, nil
 	return r, err
 }
 
-func (g *gather) put(f frame) error {
+func (b *frameBatch) put(f frame) error {
 	switch {
-	case g.first == nil:
-		g.first = f.chunk
-	case len(g.buf) == 0:
-		g.buf = append(append(g.buf, g.first...), f.chunk...)
+	case b.first == nil:
+		b.first = f.chunk
+	case len(b.buf) == 0:
+		b.buf = append(append(b.buf, b.first...), f.chunk...)
 	default:
-		g.buf = append(g.buf, f.chunk...)
+		b.buf = append(b.buf, f.chunk...)
 	}
 	end := len(f.chunk)
-	if n := len(g.pieces); n > 0 {
-		end += g.pieces[n-1].end
+	if n := len(b.pieces); n > 0 {
+		end += b.pieces[n-1].end
 	}
-	g.pieces = append(g.pieces, piece{end, g.w.place})
+	b.pieces = append(b.pieces, piece{end, b.w.place})
 	return nil
 }
 
 // data returns all frames.
-func (g *gather) data() []byte {
-	if len(g.buf) > 0 {
-		return g.buf
+func (b *frameBatch) data() []byte {
+	if len(b.buf) > 0 {
+		return b.buf
 	}
-	return g.first
+	return b.first
 }
 
 // cut returns the rest of the frame of which the first n bytes of data have reached the socket, and
 // the place of the watch after it. If n is the end of a frame there is no rest.
-func (g *gather) cut(n int) (place, []byte) {
-	for _, p := range g.pieces {
+func (b *frameBatch) cut(n int) (place, []byte) {
+	for _, p := range b.pieces {
 		if n <= p.end {
-			return p.place, g.data()[n:p.end]
+			return p.place, b.data()[n:p.end]
 		}
 	}
 	panic("serve: more was written than there was")

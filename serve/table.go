@@ -15,25 +15,10 @@ import (
 // Tables are what kubectl shows: a server chooses the columns, and makes the cells. See
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables.
 
-// columnDefinitions returns the columns of tables.
-func (r *resource) columnDefinitions() []metav1.TableColumnDefinition {
-	defs := []metav1.TableColumnDefinition{{
-		Name: "Name", Type: "string", Format: "name", Description: "Name must be unique within a namespace.",
-	}}
-	for _, c := range r.columns {
-		def := metav1.TableColumnDefinition{Name: c.name, Type: c.typ, Description: c.description}
-		if c.wide {
-			def.Priority = 1
-		}
-		defs = append(defs, def)
-	}
-	return append(defs, metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: "How long ago the object was created."})
-}
-
 // tableRow returns the row of an item. include says what the row has beside the cells.
-func (s *served) tableRow(i *item, include metav1.IncludeObjectPolicy, now time.Time) (row []byte, err error) {
+func (enc *encoder) tableRow(i *item, include metav1.IncludeObjectPolicy, now time.Time) (row []byte, err error) {
 	defer recovered(&err)
-	metadata, err := s.body(i, wire.Format{Shape: wire.Partial})
+	metadata, err := enc.body(i, wire.Format{Shape: wire.Partial})
 	if err != nil {
 		return nil, err
 	}
@@ -42,12 +27,12 @@ func (s *served) tableRow(i *item, include metav1.IncludeObjectPolicy, now time.
 	case metav1.IncludeNone:
 		object = []byte("null")
 	case metav1.IncludeObject:
-		if object, err = s.body(i, wire.Format{}); err != nil {
+		if object, err = enc.body(i, wire.Format{}); err != nil {
 			return nil, err
 		}
 	}
 	cells := []any{i.key().Name}
-	for _, c := range s.columns {
+	for _, c := range enc.resource.columns {
 		cells = append(cells, c.value(i.obj))
 	}
 	cells = append(cells, age(metadata, now))

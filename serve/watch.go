@@ -1,46 +1,21 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
-)
-
-// A watcher is a watch of a client: a place in a history, and what is sent from there. Its memory
-// does not depend on what it has not sent.
-type watcher struct {
-	served    *served
-	place     place
-	filter    *filter
-	format    format
-	bookmarks bool
-	opened    time.Time
-	deadline  time.Time // its time is over
-	bookmark  time.Time // the next bookmark is due
-	endAt     time.Time // when it ends because the history has begun anew or ended; zero: it has not
-}
-
-const (
-	// bookmarkBefore is how long before the end of a watch a last bookmark is sent.
-	bookmarkBefore = 2 * time.Second
-	// staleSpread is the time over which the watches end after a new beginning, since each of them
-	// is followed by a list; closeSpread that over which they end when the Handler is closed.
-	staleSpread = 5 * time.Second
-	closeSpread = 2 * time.Second
 )
 
 // watch answers with a watch.
 func (q *request) watch() error {
-	done, err := q.served.beginWatch(q.r)
+	done, err := q.collection.beginWatch(q.r)
 	if err != nil {
 		return err
 	}
@@ -70,7 +45,7 @@ func (q *request) watch() error {
 	}
 	out := q.stream()
 	defer out.guard.close()
-	defer context.AfterFunc(q.served.ends.cut, out.guard.cut)()
+	defer context.AfterFunc(q.collection.ends.cut, out.guard.cut)()
 	return w.run(q.r.Context(), out, initial)
 }
 
@@ -99,7 +74,7 @@ func (h *Handler) cannotStream() error {
 func (q *request) opened() (*watcher, initialEvents, error) {
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
-	defer context.AfterFunc(q.served.ends.closing, cancel)()
+	defer context.AfterFunc(q.collection.ends.closing, cancel)()
 	w, initial, err := q.open(ctx)
 	if err != nil && ctx.Err() != nil && q.r.Context().Err() == nil {
 		err = tooSoon("the server is shutting down")
@@ -107,18 +82,10 @@ func (q *request) opened() (*watcher, initialEvents, error) {
 	return w, initial, err
 }
 
-// initialEvents are what a watch sends before the first change.
-type initialEvents struct {
-	state    order.List[*item]
-	version  uint64
-	send     bool // the state
-	bookmark bool // the end of the state
-}
-
 // open finds the place at which the watch begins.
 func (q *request) open(ctx context.Context) (*watcher, initialEvents, error) {
 	var initial initialEvents
-	s, opts := q.served, &q.opts
+	c, opts := q.collection, &q.opts
 	if err := listopts.ValidateWatch(*opts); err != nil {
 		return nil, initial, err
 	}
@@ -131,7 +98,7 @@ func (q *request) open(ctx context.Context) (*watcher, initialEvents, error) {
 		return nil, initial, listopts.WithoutReason(err)
 	}
 	limits := &q.h.opts.Limits
-	w := &watcher{served: s, filter: f, format: q.format, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}
+	w := &watcher{collection: c, filter: f, format: q.format, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}
 	timeout := limits.WatchTimeout + rand.N(limits.WatchTimeout)
 	if t := opts.TimeoutSeconds; t != nil && *t > 0 {
 		timeout = time.Duration(min(*t, int64(24*time.Hour/time.Second))) * time.Second
@@ -143,182 +110,96 @@ func (q *request) open(ctx context.Context) (*watcher, initialEvents, error) {
 	initial.send = streamed || opts.SendInitialEvents == nil && version == 0
 	initial.bookmark = streamed && w.bookmarks
 	if !initial.send && version > 0 {
-		if err := s.resolve(ctx, version); err != nil {
+		if err := c.resolve(ctx, version); err != nil {
 			return nil, initial, err
 		}
-		w.place, err = s.open(version)
+		w.place, err = c.history.open(version)
 		return w, initial, err
 	}
 	switch {
 	case opts.ResourceVersion == "":
-		err = q.newest(ctx)
+		err = q.collection.newest(ctx)
 	case version > 0:
-		err = s.reach(ctx, version)
+		err = c.reach(ctx, version)
 	}
 	if err != nil {
 		return nil, initial, err
 	}
-	w.place, initial.state = s.openNow()
+	w.place, initial.state = c.history.openNow()
 	initial.version = w.place.after
 	return w, initial, nil
 }
 
-// nextBookmark returns when the bookmark after t is due.
-func (w *watcher) nextBookmark(t time.Time) time.Time {
-	at := t.Add(w.served.handler.opts.BookmarkEvery)
-	if last := w.deadline.Add(-bookmarkBefore); last.After(t) && last.Before(at) {
-		return last
+// stream begins the answer to a watch over net/http.
+func (q *request) stream() *stream {
+	control := http.NewResponseController(q.w)
+	g := newGuard(control, q.h.opts.Limits.WriteTimeout)
+	header := q.w.Header()
+	header.Set("Content-Type", q.format.codec.Format().ContentType(true))
+	header.Set("Cache-Control", "no-cache, private")
+	q.w.WriteHeader(http.StatusOK)
+	return &stream{
+		collection: q.collection, format: q.format, guard: g,
+		put: func(f frame) error {
+			g.begin()
+			_, err := q.w.Write(f.event())
+			return gone(err)
+		},
+		flush: func() error {
+			g.begin()
+			err := control.Flush()
+			g.rest()
+			return gone(err)
+		},
 	}
-	return at
 }
 
-// wake returns when the watch has something to do although nothing has changed.
-func (w *watcher) wake() time.Time {
-	at := w.deadline
-	if w.bookmarks && w.bookmark.Before(at) {
-		at = w.bookmark
+// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1, and its filter
+// one that a sweeper need not wait for. If it returns true, done is called at the end of the watch.
+func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
+	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.shared != nil {
+		return false
 	}
-	if !w.endAt.IsZero() && w.endAt.Before(at) {
-		at = w.endAt
+	hijacker, ok := q.w.(http.Hijacker)
+	if !ok {
+		return false
 	}
-	return at
+	// A body is for net/http to pass over, and a middleware that compresses has said so in the header.
+	if !isDirect(q.r) || q.r.ContentLength != 0 || q.w.Header().Get("Content-Encoding") != "" {
+		return false
+	}
+	c, _, err := hijacker.Hijack()
+	if err != nil {
+		return false
+	}
+	d := directOf(c)
+	dw := &directWatch{watcher: *w, direct: d}
+	first := head(q.format, q.w.Header()) // now: a middleware may set more when this returns
+	// The watch is counted until done, and what is started here before that, so Serve waits for all.
+	q.collection.watches.Go(func() { dw.begin(initial, first) })
+	go func() {
+		defer done()
+		d.wait()
+		dw.gone.Store(true)
+		d.abort()
+		for i := range dw.collection.sweepers.all {
+			dw.collection.sweepers.all[i].wake()
+		}
+	}()
+	return true
 }
 
-// run sends the watch, until it ends or the client is gone.
-func (w *watcher) run(ctx context.Context, out *stream, initial initialEvents) error {
-	err := w.sendInitial(ctx, out, initial)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var buf []*event
-	for err == nil {
-		var r reading
-		if r, err = w.step(out, buf[:0]); err != nil {
-			break
-		}
-		buf = r.events
-		clear(buf) // a watch that waits keeps nothing that the history may drop
-		if err = out.flush(); err != nil {
-			break
-		}
-		if r.wait == nil {
-			continue
-		}
-		timer.Reset(time.Until(w.wake()))
-		select {
-		case <-r.wait:
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	return out.end(err)
-}
-
-// sendInitial sends the state with which the watch begins.
-func (w *watcher) sendInitial(ctx context.Context, out *stream, initial initialEvents) error {
-	if initial.send {
-		for i := range w.filter.selected(&initial.state, "") {
-			if err := w.halted(ctx); err != nil {
-				return err
-			}
-			if err := out.item(watch.Added, i); err != nil {
-				return err
-			}
-		}
-	}
-	if initial.bookmark {
-		if err := out.bookmark(initial.version, true); err != nil {
-			return err
-		}
-	}
-	if out.flush == nil {
-		return nil
-	}
-	return out.flush()
-}
-
-// halted returns why the state is not sent to its end: the client has gone, or its time is over. When
-// the history ends, the client gets the rest if it is fast enough, else the connection breaks: it must
-// not take a part of the state for all of it.
-func (w *watcher) halted(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return gone(err)
-	}
-	if !time.Now().Before(w.deadline) {
-		return io.EOF
-	}
-	return nil
-}
-
-// step sends the events that are at the watch's place, or does what is due. io.EOF ends the watch,
-// and so does any other error.
-func (w *watcher) step(out *stream, buf []*event) (reading, error) {
-	now := time.Now()
-	if !now.Before(w.deadline) {
-		return reading{}, io.EOF
-	}
-	r, err := w.served.read(w.place, buf)
-	switch {
-	case err != nil:
-		return r, err
-	case r.stale:
-		within := staleSpread
-		if r.ended { // the server does not wait for so long
-			within = r.endWithin
-		}
-		if w.ending(now, within) {
-			return r, listopts.TooOld(w.place.after, w.served.oldestKnown())
-		}
-		w.bookmarks = false // there is no version that it could say; one that is due would keep it awake
-		return r, nil
-	}
-	for _, e := range r.events {
-		w.place.position++
-		if e.version <= w.place.after {
-			continue
-		}
-		if err := w.send(out, e); err != nil {
-			return r, err
-		}
-	}
-	switch {
-	case r.ended && w.ending(now, r.endWithin):
-		return r, errors.Join(w.sendBookmark(out, r.here), io.EOF)
-	case r.wait != nil && !now.Before(w.bookmark):
-		w.bookmark = w.nextBookmark(now)
-		return r, w.sendBookmark(out, r.here)
-	}
-	return r, nil
-}
-
-// ending reports whether the time has come at which the watch ends, within a while from now on. A
-// shorter while than before counts.
-func (w *watcher) ending(now time.Time, within time.Duration) bool {
-	if w.endAt.IsZero() || w.endAt.After(now.Add(within)) {
-		w.endAt = now.Add(rand.N(within + 1))
-	}
-	return !now.Before(w.endAt)
-}
-
-// sendBookmark sends a bookmark, if the client allows them and there is something to say.
-func (w *watcher) sendBookmark(out *stream, version uint64) error {
-	if !w.bookmarks || version < w.place.after {
-		return nil
-	}
-	return out.bookmark(version, false)
-}
-
-// send sends an event as the watch's filter sees it. An object that begins to match is Added, and
-// one that stops is Deleted.
-func (w *watcher) send(out *stream, e *event) error {
-	was, is := w.filter.change(w.place, e)
-	switch {
-	case was && is:
-		return out.event(e, watch.Modified)
-	case is:
-		return out.event(e, watch.Added)
-	case was:
-		return out.event(e, watch.Deleted)
-	}
-	return nil
+// head returns what is before the first event of a watch on a connection that net/http is done
+// with, with the headers that others have set. The connection ends with the watch.
+func head(f format, header http.Header) []byte {
+	header = header.Clone()
+	header.Set("Content-Type", f.codec.Format().ContentType(true))
+	header.Set("Cache-Control", "no-cache, private")
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	header.Set("Transfer-Encoding", "chunked")
+	header.Set("Connection", "close")
+	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
+	_ = header.Write(b) // a buffer takes all
+	b.WriteString("\r\n")
+	return b.Bytes()
 }

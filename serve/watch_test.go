@@ -25,18 +25,18 @@ import (
 )
 
 // testWatcher returns a watch of a collection without objects, and its stream, which takes all.
-func testWatcher(t *testing.T, bookmarkEvery time.Duration) (*served, *watcher, *stream) {
+func testWatcher(t *testing.T, bookmarkEvery time.Duration) (*collection, *watcher, *stream) {
 	t.Helper()
-	s := newServed(New(&Options{BookmarkEvery: bookmarkEvery}), &resource{name: "things", kind: "Thing", version: "v1"}, HistoryLimits{})
-	s.begin(order.List[*item]{}, 1, false)
+	c := newCollection(New(&Options{BookmarkEvery: bookmarkEvery}), &resource{name: "things", kind: "Thing", version: "v1"}, HistoryLimits{})
+	c.history.begin(order.List[*item]{}, 1, false)
 	now := time.Now()
-	w := &watcher{served: s, format: format{codec: s.codecs[0]}, bookmarks: true, deadline: now.Add(time.Hour)}
+	w := &watcher{collection: c, format: format{codec: c.encoder.codecs[0]}, bookmarks: true, deadline: now.Add(time.Hour)}
 	w.bookmark = w.nextBookmark(now)
 	var err error
-	if w.place, err = s.open(1); err != nil {
+	if w.place, err = c.history.open(1); err != nil {
 		t.Fatal(err)
 	}
-	return s, w, &stream{served: s, format: w.format, put: func(frame) error { return nil }}
+	return c, w, &stream{collection: c, format: w.format, put: func(frame) error { return nil }}
 }
 
 // A watch that must end, because the history has begun anew, sleeps until then, also if a bookmark
@@ -44,8 +44,8 @@ func testWatcher(t *testing.T, bookmarkEvery time.Duration) (*served, *watcher, 
 func TestStaleWatchSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 { // each ends at another time, most of them after their bookmark is due
-			s, w, out := testWatcher(t, time.Second)
-			s.begin(order.List[*item]{}, 5, false)
+			c, w, out := testWatcher(t, time.Second)
+			c.history.begin(order.List[*item]{}, 5, false)
 			for r, err := w.step(out, nil); err == nil; r, err = w.step(out, nil) {
 				sleep := time.Until(w.wake())
 				if !r.stale || sleep <= 0 {
@@ -63,12 +63,12 @@ func TestStaleWatchEndsWithItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 { // each would end at another time
 			for _, within := range []time.Duration{0, time.Second} {
-				s, w, out := testWatcher(t, time.Hour)
-				s.begin(order.List[*item]{}, 5, false)
+				c, w, out := testWatcher(t, time.Hour)
+				c.history.begin(order.List[*item]{}, 5, false)
 				if _, err := w.step(out, nil); err != nil {
 					t.Fatal(err)
 				}
-				s.close(within)
+				c.history.close(within)
 				closed := time.Now()
 				_, err := w.step(out, nil)
 				for err == nil {
@@ -88,23 +88,23 @@ func testItem(path string, version uint64) *item {
 }
 
 // commitItems commits items at one version.
-func commitItems(s *served, version uint64, paths ...string) {
+func commitItems(c *collection, version uint64, paths ...string) {
 	var events []*event
 	for _, path := range paths {
 		i := testItem(path, version)
 		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
 		events = append(events, &event{version: version, new: i})
 	}
-	s.commit(events, version)
+	c.history.commit(events, version)
 }
 
 // What a watch leaves out is what is not after its start. Events of one version are all sent.
 func TestEventsOfOneVersion(t *testing.T) {
-	s, w, out := testWatcher(t, time.Hour)
+	c, w, out := testWatcher(t, time.Hour)
 	w.filter = everything(t)
 	var sent int
 	out.put = func(frame) error { sent++; return nil }
-	commitItems(s, 2, "n/a", "n/b", "n/c")
+	commitItems(c, 2, "n/a", "n/b", "n/c")
 	if _, err := w.step(out, nil); err != nil || sent != 3 {
 		t.Errorf("%d events were sent, want 3: %v", sent, err)
 	}
@@ -113,7 +113,7 @@ func TestEventsOfOneVersion(t *testing.T) {
 // A bookmark follows the events that it is after, also if it is due before they are sent.
 func TestBookmarkFollowsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, w, out := testWatcher(t, time.Second)
+		c, w, out := testWatcher(t, time.Second)
 		w.filter = everything(t)
 		var sent []string
 		out.put = func(f frame) error { sent = append(sent, string(f.event())); return nil }
@@ -122,7 +122,7 @@ func TestBookmarkFollowsEvents(t *testing.T) {
 		for i := range maxRead + 1 { // more than a step sends
 			paths = append(paths, fmt.Sprintf("n/%d", i))
 		}
-		commitItems(s, 2, paths...)
+		commitItems(c, 2, paths...)
 		for {
 			r, err := w.step(out, nil)
 			if err != nil {
@@ -188,8 +188,8 @@ func TestFeedHoldsBack(t *testing.T) {
 func TestRemoveBeforeGoingOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &directWatch{}
-		sw := &sweeper{served: newServed(New(nil), &resource{name: "things"}, HistoryLimits{}), parked: []*directWatch{w}}
-		sw.remove([]leave{{w, func() {
+		sw := &sweeper{collection: newCollection(New(nil), &resource{name: "things"}, HistoryLimits{}), parked: []*directWatch{w}}
+		sw.remove([]handoff{{w, func() {
 			sw.mu.Lock()
 			defer sw.mu.Unlock()
 			sw.parked = append(sw.parked, w)
@@ -202,13 +202,13 @@ func TestRemoveBeforeGoingOn(t *testing.T) {
 }
 
 // Of a frame that a socket took in part, the rest is left; of one that it took whole, nothing.
-func TestGatherCut(t *testing.T) {
+func TestFrameBatchCut(t *testing.T) {
 	w := &directWatch{}
-	g := newGather(nil)
-	g.begin(w)
+	b := newFrameBatch(nil)
+	b.begin(w)
 	for i, chunk := range []string{"abc", "de", "fgh"} {
 		w.place.position = uint64(i + 1)
-		if err := g.put(frame{chunk: []byte(chunk)}); err != nil {
+		if err := b.put(frame{chunk: []byte(chunk)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestGatherCut(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		p, rest := g.cut(n)
+		p, rest := b.cut(n)
 		if got := fmt.Sprint(p.position, " ", string(rest)); got != want {
 			t.Errorf("after %d bytes: %q, want %q", n, got, want)
 		}
@@ -225,7 +225,7 @@ func TestGatherCut(t *testing.T) {
 
 // For a watch with a selector an object that stops to match is deleted, at the version of the change.
 func TestStopsToMatch(t *testing.T) {
-	s, w, out := testWatcher(t, time.Hour)
+	c, w, out := testWatcher(t, time.Hour)
 	f, err := listopts.NewFilter("", metav1.ListOptions{LabelSelector: "on=yes"}, func(string) bool { return false })
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestStopsToMatch(t *testing.T) {
 	old, now := testItem("n/a", 2), testItem("n/a", 3)
 	old.labels = map[string]string{"on": "yes"}
 	old.obj = &Object{data: []byte(`{"metadata":{"resourceVersion":"2"}}`)}
-	s.commit([]*event{{version: 3, old: old, new: now}}, 3)
+	c.history.commit([]*event{{version: 3, old: old, new: now}}, 3)
 	if _, err := w.step(out, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -248,8 +248,8 @@ func TestStopsToMatch(t *testing.T) {
 // A list that is compressed is shared by those who ask for one state: after a new beginning the same
 // version may be another one's.
 func TestCompressedOfOneEra(t *testing.T) {
-	s := newServed(New(nil), &resource{name: "widgets"}, HistoryLimits{})
-	f := format{codec: s.codecs[0]}
+	c := newCollection(New(nil), &resource{name: "widgets"}, HistoryLimits{})
+	f := format{codec: c.encoder.codecs[0]}
 	p := &page{whole: true, era: 1}
 	p.meta.ResourceVersion = "7"
 	later := *p
@@ -262,9 +262,9 @@ func TestCompressedOfOneEra(t *testing.T) {
 	}
 	begun, other := make(chan struct{}), make(chan []byte)
 	go func() {
-		body, err := s.compressed(p, f, 10, func(w io.Writer) error {
+		body, err := c.compressed(p, f, 10, func(w io.Writer) error {
 			close(begun)
-			got, err := s.compressed(&later, f, 10, text("later"))
+			got, err := c.compressed(&later, f, 10, text("later"))
 			if err != nil {
 				return err
 			}
@@ -327,13 +327,13 @@ func TestLabelsPanic(t *testing.T) {
 		name: "things", fieldNames: []string{"size"}, fields: []func(any) string{func(any) string { return "1" }},
 		labels: func(any) map[string]string { panic("no labels") },
 	}
-	s := newServed(New(nil), r, HistoryLimits{})
+	c := newCollection(New(nil), r, HistoryLimits{})
 	// That its fields cannot be had either makes no difference.
 	both := *r
 	both.fields = []func(any) string{func(any) string { panic("no fields") }}
 	j := both.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
 	i := r.item(&Object{data: []byte("{}")}, lw.Key{Namespace: "n", Name: "a"}, "", 5)
-	if _, err := s.body(i.as(6), wire.Format{}); err == nil || !strings.Contains(err.Error(), "no labels") {
+	if _, err := c.encoder.body(i.as(6), wire.Format{}); err == nil || !strings.Contains(err.Error(), "no labels") {
 		t.Errorf("its encoding: %v", err)
 	}
 	for _, tt := range []struct {
@@ -429,9 +429,9 @@ func TestGuard(t *testing.T) {
 func TestMetadataAlone(t *testing.T) {
 	message := "\x0a\x03\x0a\x01a\x12\x06secret"
 	r := &resource{name: "things", raw: true}
-	s := newServed(New(nil), r, HistoryLimits{})
+	c := newCollection(New(nil), r, HistoryLimits{})
 	i := r.item(&Object{data: []byte(message), proto: true}, lw.Key{Name: "a"}, "", 5)
-	data, err := s.body(i, wire.Format{Encoding: wire.Protobuf, Shape: wire.Partial})
+	data, err := c.encoder.body(i, wire.Format{Encoding: wire.Protobuf, Shape: wire.Partial})
 	if err != nil || string(data) != message[:5] {
 		t.Errorf("%q, %v", data, err)
 	}

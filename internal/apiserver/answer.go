@@ -37,6 +37,9 @@ type filter struct {
 	do    []UnitEffect
 }
 
+// Start is the place before the first unit. There is one even in an answer without units.
+const Start = -1
+
 // A delayed is a unit that is sent later.
 type delayed struct {
 	unit Unit
@@ -56,17 +59,6 @@ const (
 )
 
 func (e ending) Error() string { return "apiserver: " + string(e) }
-
-// answer returns the answer to the request, of which nothing is sent yet.
-func (x *exchange) answer(f wire.Format, stream bool) *answer {
-	return &answer{
-		codec:   newCodec(&x.collection.Resource, f),
-		ctx:     x.r.Context(),
-		body:    newBody(x.w, x.r, f.ContentType(stream)),
-		stream:  stream,
-		filters: x.filters,
-	}
-}
 
 // open applies the filters for the moment before the first unit.
 func (a *answer) open() error { return a.filter(Start, Unit{none: true}) }

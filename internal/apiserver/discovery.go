@@ -3,6 +3,7 @@ package apiserver
 import (
 	"strings"
 
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -16,11 +17,17 @@ func (s *Server) discovered() []wire.Resource {
 		r := wire.Resource{
 			Group: c.Resource.Group, Version: c.Resource.Version, Name: c.Resource.Resource,
 			Singular: strings.ToLower(c.Resource.Kind), Kind: c.Resource.Kind, Namespaced: !c.Resource.Cluster,
-			Verbs: []string{"create", "delete", "get", "list", "update", "watch"},
+			Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		}
 		out = append(out, r)
+		name := r.Name
+		r.Singular, r.Verbs = "", []string{"get", "patch", "update"}
 		if c.Resource.Status {
-			r.Name, r.Singular, r.Verbs = r.Name+"/"+statusSubresource, "", []string{"get", "update"}
+			r.Name = name + "/" + registry.SubStatus
+			out = append(out, r)
+		}
+		if c.Resource.Scale != nil {
+			r.Name, r.Kind = name+"/"+registry.SubScale, "Scale"
 			out = append(out, r)
 		}
 	}

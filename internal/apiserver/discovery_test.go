@@ -67,14 +67,14 @@ func TestDiscovery(t *testing.T) {
 			"/apis/apps/v1":             {"v1 APIResourceList apps/v1", "tools/Tool/tool ns=false"},
 			"/apis/example.com/v1beta1": {"v1 APIResourceList example.com/v1beta1", "sites/Site/site ns=true"},
 			"/apis/example.com/v1/": {"v1 APIResourceList example.com/v1", "widgets/Widget/widget ns=true",
-				"sites/Site/site ns=true", "sites/status/Site/ ns=true get,update"},
+				"sites/Site/site ns=true", "sites/status/Site/ ns=true get,patch,update"},
 		} {
 			var list metav1.APIResourceList
 			kind := discovered(b, path, &list)
 			got := []string{kind + " " + list.GroupVersion}
 			for _, r := range list.APIResources {
 				line := fmt.Sprintf("%s/%s/%s ns=%t", r.Name, r.Kind, r.SingularName, r.Namespaced)
-				if verbs := strings.Join(r.Verbs, ","); verbs != "create,delete,get,list,update,watch" {
+				if verbs := strings.Join(r.Verbs, ","); verbs != "create,delete,deletecollection,get,list,patch,update,watch" {
 					line += " " + verbs
 				}
 				got = append(got, line)

@@ -96,6 +96,34 @@ func (s *Server) take(f *armed) bool {
 	return true
 }
 
+// Interrupt applies effects to the open watches and streams whose requests match, between two of
+// their events. It returns how many match, perhaps before the effects have happened. A nil match
+// means all.
+func (s *Server) Interrupt(match func(r Request) bool, do ...UnitEffect) int {
+	type open struct {
+		a *answer
+		r Request
+	}
+	var streams []open
+	s.mu.Lock()
+	for a, r := range s.streams {
+		streams = append(streams, open{a, r})
+	}
+	s.mu.Unlock()
+	n := 0
+	for _, o := range streams {
+		if match != nil && !match(o.r) {
+			continue
+		}
+		n++
+		s.mu.Lock()
+		o.a.pending = append(o.a.pending, do...)
+		o.a.wake()
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // All applies the effects one after the other.
 func All(effects ...Effect) Effect {
 	return func(x *exchange) {
@@ -154,15 +182,27 @@ func Delay(d time.Duration) Effect {
 	return func(x *exchange) { x.wait = func(ctx context.Context) bool { return sleep(ctx, d) } }
 }
 
-// sleep waits for d. It returns false as soon as ctx is done.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
+// Written lets the effect happen when the write that the request wants is done, in the place of its
+// answer or before it: with [Reset] the answer is lost, with [Delay] it is late, with [Fail] it is
+// wrong. Effects that change the request do nothing.
+func Written(do Effect) Effect {
+	if do == nil {
+		return nil
+	}
+	return func(x *exchange) { x.written = do }
+}
+
+// Until answers when the channel is closed. If the client goes away before that, there is no answer.
+func Until(released <-chan struct{}) Effect {
+	return func(x *exchange) {
+		x.wait = func(ctx context.Context) bool {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-released:
+				return true
+			}
+		}
 	}
 }
 
@@ -203,9 +243,6 @@ func At(n int, do ...UnitEffect) Effect {
 		x.filters = append(x.filters, filter{func(i int, _ Unit) bool { return i == n }, do})
 	}
 }
-
-// Start is the place before the first unit. There is one even in an answer without units.
-const Start = -1
 
 // On applies effects at every unit that matches.
 func On(match func(u Unit) bool, do ...UnitEffect) Effect {

@@ -13,25 +13,28 @@ import (
 func TestFinalizers(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		s := b.watch("resourceVersion=1")
+		if _, err := b.pods.Create([]byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`)); err != nil {
+			b.Fatal(err)
+		}
 		for _, c := range []struct{ method, path, body, want string }{
-			{"POST", "", `{"metadata":{"name":"a","uid":"u","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "201 a@2 gen=1"},
-			{"PUT", "/a", `{"metadata":{"finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "200 a@2 gen=1"},
+			{"POST", "", `{"metadata":{"name":"a","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "409 AlreadyExists"},
+			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "422 Invalid"},
 			{"DELETE", "/a", `{"preconditions":{"uid":"v"}}`, "409 Conflict"},
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"1"}}`, "409 Conflict"},
 			{"DELETE", "/a", `{"preconditions":{"uid":"u","resourceVersion":"2"}}`, "200 a@3 gen=2"},
 			{"DELETE", "/a", "", "200 a@3 gen=2"}, // again: nothing changes
-			{"PUT", "/a", `{"metadata":{"finalizers":["x","y","z"]}}`, "422 Invalid"},
-			{"PUT", "/a", `{"metadata":{"finalizers":["y"]}}`, "200 a@4 gen=2"},
-			{"PUT", "/a", `{"metadata":{"resourceVersion":"3"}}`, "409 Conflict"},
-			{"PUT", "/a", `{"metadata":{"uid":"v"}}`, "409 Conflict"},
+			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x","y","z"]}}`, "422 Invalid"},
+			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["y"]}}`, "200 a@4 gen=2"},
+			{"PUT", "/a", `{"metadata":{"name":"a","resourceVersion":"3"}}`, "409 Conflict"},
+			{"PUT", "/a", `{"metadata":{"name":"a","uid":"v"}}`, "409 Conflict"},
 			{"GET", "/a", "", "200 a@4 gen=2"},
-			{"PUT", "/a", `{"metadata":{"uid":"u","resourceVersion":"4"}}`, "200 a@4 gen=2"},
+			{"PUT", "/a", `{"metadata":{"name":"a","uid":"u","resourceVersion":"4"}}`, "200 a@4 gen=2"},
 			{"GET", "/a", "", "404 NotFound"},
-			{"PUT", "/a", `{"metadata":{}}`, "404 NotFound"},
+			{"PUT", "/a", `{"metadata":{"name":"a"}}`, "404 NotFound"},
 			{"DELETE", "/a", "", "404 NotFound"},
 			{"POST", "", `{"metadata":{"name":"a"}}`, "201 a@6 gen=1"},
-			{"PUT", "/a", `{"metadata":{"finalizers":["x"]}}`, "200 a@7 gen=1"},
-			{"PUT", "/a", `{"metadata":{}}`, "200 a@8 gen=1"},
+			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x"]}}`, "200 a@7 gen=1"},
+			{"PUT", "/a", `{"metadata":{"name":"a"}}`, "200 a@8 gen=1"},
 		} {
 			if diff := cmp.Diff(c.want, b.send(c.method, c.path, c.body)); diff != "" {
 				b.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.body, diff)

@@ -31,6 +31,11 @@ func (x *exchange) list() error {
 	if err != nil {
 		return err
 	}
+	return x.sendPage(f, page)
+}
+
+// sendPage answers with a list that was read.
+func (x *exchange) sendPage(f wire.Format, page history.Page[*content]) error {
 	a := x.answer(f, false)
 	meta := metav1.ListMeta{
 		ResourceVersion:    listopts.FormatVersion(page.Version),
@@ -232,4 +237,15 @@ func (s *Server) interrupted(a *answer) ([]UnitEffect, context.Context) {
 	var ctx context.Context
 	ctx, a.wake = context.WithCancel(a.ctx)
 	return do, ctx
+}
+
+// answer returns the answer to the request, of which nothing is sent yet.
+func (x *exchange) answer(f wire.Format, stream bool) *answer {
+	return &answer{
+		codec:   newCodec(&x.collection.Resource, f),
+		ctx:     x.r.Context(),
+		body:    newBody(x.w, x.r, f.ContentType(stream)),
+		stream:  stream,
+		filters: x.filters,
+	}
 }

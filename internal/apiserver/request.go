@@ -20,7 +20,10 @@ const (
 	Get    Verb = "get"
 	Create Verb = "create"
 	Update Verb = "update"
+	Patch  Verb = "patch"
 	Delete Verb = "delete"
+	// DeleteCollection deletes what a list with the same options would show.
+	DeleteCollection Verb = "deletecollection"
 )
 
 // A Request is a request of a client, and how it was answered.
@@ -56,8 +59,15 @@ func newRequest(r *http.Request, t target) (*Request, error) {
 		req.Verb = Create
 	case r.Method == http.MethodPut && t.key.Name != "":
 		req.Verb = Update
+	case r.Method == http.MethodPatch && t.key.Name != "":
+		req.Verb = Patch
 	case r.Method == http.MethodDelete && t.key.Name != "" && t.subresource == "":
 		req.Verb = Delete
+	case r.Method == http.MethodDelete && t.key.Name == "" && (t.collection.Resource.Cluster || t.key.Namespace != ""):
+		req.Verb = DeleteCollection
+		var err error
+		req.Options, err = listopts.Parse(r.URL.Query())
+		return req, err
 	case r.Method == http.MethodGet && t.key.Name != "":
 		req.Verb = Get
 	case r.Method == http.MethodGet:

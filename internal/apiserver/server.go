@@ -1,8 +1,8 @@
 // Package apiserver is an API server for tests and examples: package history behind HTTP, with
 // faults on demand. It lists, watches, reads and writes objects of any kind, in JSON and protobuf,
-// as https://kubernetes.io/docs/reference/using-api/api-concepts/ describes. It has no admission,
-// validation, defaults, patches or garbage collection: an object is what a client wrote. It knows
-// finalizers, the subresource status, and discovery.
+// as https://kubernetes.io/docs/reference/using-api/api-concepts/ describes. Package registry decides
+// about writes. There is no admission and no webhook, and the garbage collector acts when it is told
+// to; see [Server.Collect].
 //
 // A [Server] is an http.Handler. [Server.Start] gives it a port. [Server.Client] returns a client
 // over connections in memory, which work within a synctest bubble and its time. [Server.Inject]
@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -75,11 +76,15 @@ func New(opts Options) *Server {
 		if res.Version == "" {
 			res.Version = "v1"
 		}
+		if res.Proto == nil && res.Type.Protobuf() {
+			res.Proto = res.Type.Message
+		}
 		c := &Collection{
 			Resource: res,
 			history: history.NewCollection(s.Line, history.Options[*content]{
-				Resource: res.groupResource(), Fields: res.Fields, Same: same, Window: opts.Window,
+				Resource: res.groupResource(), Fields: res.Fields, Window: opts.Window,
 			}),
+			kind: res.kind(),
 		}
 		c.served.Store(true)
 		s.collections = append(s.collections, c)
@@ -134,7 +139,7 @@ func (s *Server) find(path string) (t target, ok bool) {
 	}
 	version, parts := parts[0], parts[1:]
 	// /namespaces/<name>/status is the status of a namespace.
-	namespaced := len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && parts[2] == statusSubresource)
+	namespaced := len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && (parts[2] == registry.SubStatus || parts[2] == registry.SubScale))
 	if namespaced {
 		t.key.Namespace, parts = parts[1], parts[2:]
 	}
@@ -151,7 +156,7 @@ func (s *Server) find(path string) (t target, ok bool) {
 		r := &c.Resource
 		if r.Group == group && r.Version == version && r.Resource == parts[0] {
 			t.collection = c
-			known := t.subresource == "" || t.subresource == statusSubresource && r.Status
+			known := t.subresource == "" || t.subresource == registry.SubStatus && r.Status || t.subresource == registry.SubScale && r.Scale != nil
 			return t, c.served.Load() && known && !(r.Cluster && namespaced)
 		}
 	}
@@ -204,6 +209,7 @@ type exchange struct {
 	// wait is called before anything else. It returns false if the client has gone.
 	wait     func(ctx context.Context) bool
 	instead  func() // answers in place of the server
+	written  Effect // happens between a write and its answer
 	lag      uint64 // how many versions behind the replica is that answers
 	listMeta func(m *metav1.ListMeta)
 	filters  []filter
@@ -234,10 +240,10 @@ func (x *exchange) serve(s *Server) {
 		err = x.watch(s)
 	case Get:
 		err = x.get()
-	case Create, Update:
-		err = x.put()
-	case Delete:
-		err = x.remove()
+	case Create, Update, Patch, Delete:
+		err = x.write()
+	case DeleteCollection:
+		err = x.removeAll()
 	default:
 		err = apierrors.NewMethodNotSupported(x.collection.Resource.groupResource(), strings.ToLower(x.r.Method))
 	}

@@ -18,11 +18,11 @@ func TestStatusSubresource(t *testing.T) {
 		sites := b.URL("sites", "ns")
 		for _, c := range []struct{ method, path, body, want, ready string }{
 			{"POST", "", `{"metadata":{"name":"a"},"spec":{"x":1},"status":{"ready":"1"}}`, "201 a@2 gen=1", ""},
-			{"PUT", "/a", `{"metadata":{},"spec":{"x":1},"status":{"ready":"2"}}`, "200 a@2 gen=1", ""},
-			{"PUT", "/a/status", `{"metadata":{"labels":{"l":"1"},"resourceVersion":"1"},"status":{"ready":"3"}}`, "409 Conflict", ""},
-			{"PUT", "/a/status", `{"metadata":{"labels":{"l":"1"}},"spec":{"x":9},"status":{"ready":"3"}}`, "200 a@3 gen=1", "3"},
+			{"PUT", "/a", `{"metadata":{"name":"a"},"spec":{"x":1},"status":{"ready":"2"}}`, "200 a@2 gen=1", ""},
+			{"PUT", "/a/status", `{"metadata":{"name":"a","labels":{"l":"1"},"resourceVersion":"1"},"status":{"ready":"3"}}`, "409 Conflict", ""},
+			{"PUT", "/a/status", `{"metadata":{"name":"a","labels":{"l":"1"}},"spec":{"x":9},"status":{"ready":"3"}}`, "200 a@3 gen=1", "3"},
 			{"GET", "/a/status", "", "200 a@3 gen=1", "3"},
-			{"PUT", "/a", `{"metadata":{},"spec":{"x":2}}`, "200 a@4 gen=2", "3"},
+			{"PUT", "/a", `{"metadata":{"name":"a"},"spec":{"x":2}}`, "200 a@4 gen=2", "3"},
 			{"POST", "/a/status", `{"metadata":{"name":"a"}}`, "405 MethodNotAllowed", "3"},
 			{"DELETE", "/a/status", "", "405 MethodNotAllowed", "3"},
 			{"PUT", "/b/status", `{"metadata":{"name":"b"}}`, "404 NotFound", "3"},
@@ -92,7 +92,7 @@ func TestStatusOfANamespace(t *testing.T) {
 		url := srv.URL("namespaces", "")
 		for _, c := range []struct{ method, path, body, want string }{
 			{"POST", "", `{"metadata":{"name":"a"}}`, "201 a@2 gen=1"},
-			{"PUT", "/a/status", `{"status":{"phase":"Active"}}`, "200 a@3 gen=1"},
+			{"PUT", "/a/status", `{"metadata":{"name":"a"},"status":{"phase":"Active"}}`, "200 a@3 gen=1"},
 		} {
 			if diff := cmp.Diff(c.want, b.sendTo(c.method, url+c.path, c.body)); diff != "" {
 				b.Errorf("%s %s (-want +got):\n%s", c.method, c.path, diff)
@@ -115,7 +115,7 @@ func TestCreateWithStatus(t *testing.T) {
 			srv := New(Options{Resources: []Resource{r}})
 			b.client = srv.Client()
 			b.sendTo("POST", srv.URL(r.Resource, ""), `{"metadata":{"name":"a"},"status":{"ready":"1"}}`)
-			b.sendTo("PUT", srv.URL(r.Resource, "")+"/a", `{"metadata":{"labels":{"l":"1"}},"status":{"ready":"2"}}`)
+			b.sendTo("PUT", srv.URL(r.Resource, "")+"/a", `{"metadata":{"name":"a","labels":{"l":"1"}},"status":{"ready":"2"}}`)
 			obj, err := srv.Collection(r.Resource).Get(types.NamespacedName{Name: "a"})
 			if err != nil {
 				b.Fatal(err)

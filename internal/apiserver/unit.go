@@ -16,34 +16,6 @@ import (
 // that drop or change one then do nothing.
 type UnitEffect func(a *answer, u *Unit) error
 
-// Interrupt applies effects to the open watches and streams whose requests match, between two of
-// their events. It returns how many match, perhaps before the effects have happened. A nil match
-// means all.
-func (s *Server) Interrupt(match func(r Request) bool, do ...UnitEffect) int {
-	type open struct {
-		a *answer
-		r Request
-	}
-	var streams []open
-	s.mu.Lock()
-	for a, r := range s.streams {
-		streams = append(streams, open{a, r})
-	}
-	s.mu.Unlock()
-	n := 0
-	for _, o := range streams {
-		if match != nil && !match(o.r) {
-			continue
-		}
-		n++
-		s.mu.Lock()
-		o.a.pending = append(o.a.pending, do...)
-		o.a.wake()
-		s.mu.Unlock()
-	}
-	return n
-}
-
 // Cut ends the answer before the unit: a stream cleanly, a list in the middle of its JSON.
 func Cut(*answer, *Unit) error { return endCut }
 

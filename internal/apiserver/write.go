@@ -1,31 +1,33 @@
 package apiserver
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/go-lw/lw/internal/history"
-	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// maxBody is the size in bytes of the largest object that is accepted, as on a real server.
-const maxBody = 3 << 20
-
-// get answers with an object.
+// get answers with an object, or with its scale.
 func (x *exchange) get() error {
 	obj, err := x.collection.history.Get(x.key())
 	if err != nil {
 		return err
 	}
-	return x.object(http.StatusOK, obj)
+	if x.req.Subresource != registry.SubScale {
+		return x.object(http.StatusOK, obj)
+	}
+	scale, err := x.collection.kind.ScaleOf(objectOf(obj, obj.Version))
+	if err != nil {
+		return err
+	}
+	return x.scale(scale)
 }
 
 // object answers with an object, in the format that the client accepts.
@@ -42,116 +44,120 @@ func (x *exchange) object(code int, obj *stored) error {
 	return nil
 }
 
-// put creates or updates the object in the request's body. What the body leaves out is taken from
-// the path.
-func (x *exchange) put() error {
-	body, err := x.body()
+// scale answers with a scale, which is JSON.
+func (x *exchange) scale(scale []byte) error {
+	f, err := wire.Negotiate(x.r.Header.Get("Accept"), wire.WantObject, func(f wire.Format) bool { return f == fullJSON })
 	if err != nil {
 		return err
 	}
-	in, version, err := x.collection.decode(body)
-	if err != nil {
-		return err
-	}
-	meta := &in.Value.meta
-	if meta.Namespace == "" {
-		meta.Namespace, in.Key.Namespace = x.req.Namespace, x.req.Namespace
-	} else if meta.Namespace != x.req.Namespace {
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	if x.req.Verb == Create {
-		if version != 0 {
-			return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
-		}
-		if r := &x.collection.Resource; r.Status && !createdWithStatus[r.groupResource()] {
-			x.collection.fill(&in, exceptStatus(&content{}, in.Value))
-		}
-		obj, err := x.collection.create(in)
-		if err != nil {
-			return err
-		}
-		return x.object(http.StatusCreated, obj)
-	}
-	if meta.Name == "" {
-		meta.Name, in.Key.Name = x.req.Name, x.req.Name
-	} else if meta.Name != x.req.Name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", meta.Name, x.req.Name))
-	}
-	obj, err := x.collection.update(in, version, x.part())
-	if err != nil {
-		return err
-	}
-	return x.object(http.StatusOK, obj)
+	wire.WriteBody(x.w, f.ContentType(false), http.StatusOK, scale)
+	return nil
 }
 
-// remove deletes an object if the preconditions in the request's body hold.
-func (x *exchange) remove() error {
+// write does what a write wants, and answers.
+func (x *exchange) write() error {
 	body, err := x.body()
 	if err != nil {
 		return err
 	}
-	var opts metav1.DeleteOptions
-	if len(body) > 0 {
-		if err := json.Unmarshal(body, &opts); err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("the body cannot be decoded as DeleteOptions: %v", err))
-		}
-	}
-	var pre history.Preconditions
-	if p := opts.Preconditions; p != nil {
-		if p.UID != nil {
-			pre.UID = *p.UID
-		}
-		if p.ResourceVersion != nil {
-			if pre.Version, err = listopts.ParseVersion(*p.ResourceVersion); err != nil {
-				return apierrors.NewBadRequest(err.Error())
-			}
-		}
-	}
-	last, _, gone, err := x.collection.remove(x.key(), pre)
+	kind := x.collection.kind
+	w, err := kind.Prepare(registry.Request{
+		Verb: registry.Verb(x.req.Verb), Key: x.key(), Subresource: x.req.Subresource, Query: x.r.URL.Query(),
+		ContentType: x.r.Header.Get("Content-Type"), Body: body, UserAgent: x.r.UserAgent(),
+	})
 	if err != nil {
 		return err
 	}
-	if !gone {
-		return x.object(http.StatusOK, last)
+	out, err := w.Run(x.r.Context(), store{x.collection})
+	for _, warning := range w.Warnings {
+		if header, err := utilnet.NewWarningHeader(299, "", warning); err == nil {
+			x.w.Header().Add("Warning", header)
+		}
 	}
+	if err != nil {
+		return err
+	}
+	return x.answered(func() error {
+		switch {
+		case out.Gone:
+			return x.success(kind.Success(out.Object))
+		case out.Scale != nil:
+			return x.scale(out.Scale)
+		}
+		obj := storedOf(out.Object)
+		return x.object(out.Code, &obj)
+	})
+}
+
+// answered answers a write that is done, unless a fault says otherwise; see [Written].
+func (x *exchange) answered(answer func() error) error {
+	if x.written == nil {
+		return answer()
+	}
+	late := &exchange{w: x.w, r: x.r, req: x.req, collection: x.collection}
+	x.written(late)
+	if late.wait != nil && !late.wait(x.r.Context()) {
+		return nil
+	}
+	if late.instead != nil {
+		late.instead()
+		return nil
+	}
+	return answer()
+}
+
+func (x *exchange) success(status *metav1.Status) error {
 	f, err := x.negotiate(wire.WantStatus)
 	if err != nil {
 		return err
 	}
-	wire.WriteStatus(x.w, f, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusSuccess,
-		Code:     http.StatusOK,
-		Details:  details(&x.collection.Resource, last.Key, last.UID),
-	})
+	wire.WriteStatus(x.w, f, status)
 	return nil
 }
 
-// details name an object in a Status.
-func details(r *Resource, key types.NamespacedName, uid types.UID) *metav1.StatusDetails {
-	return &metav1.StatusDetails{Name: key.Name, Group: r.Group, Kind: r.Resource, UID: uid}
+// removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers with
+// that list.
+func (x *exchange) removeAll() error {
+	body, err := x.body()
+	if err != nil {
+		return err
+	}
+	options, err := registry.ParseDeleteOptions(x.r.URL.Query(), x.r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return err
+	}
+	f, err := x.negotiate(wire.WantList)
+	if err != nil {
+		return err
+	}
+	page, err := x.collection.history.List(x.req.Namespace, x.req.Options)
+	if err != nil {
+		return err
+	}
+	for _, obj := range page.Items {
+		if err := x.removeOne(x.r.Context(), obj, options); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return x.answered(func() error { return x.sendPage(f, page) })
 }
 
-// body reads the request's body. If it is not empty it must be JSON.
+func (x *exchange) removeOne(ctx context.Context, obj *stored, options *metav1.DeleteOptions) error {
+	w, err := x.collection.kind.Prepare(registry.Request{Verb: registry.Delete, Key: obj.Key, Options: options.DeepCopy()})
+	if err == nil {
+		_, err = w.Run(ctx, store{x.collection})
+	}
+	return err
+}
+
+// body reads the request's body.
 func (x *exchange) body() ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, registry.MaxBody))
 	if _, ok := err.(*http.MaxBytesError); ok {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", registry.MaxBody))
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	if len(body) == 0 {
-		return nil, nil
-	}
-	if t := x.r.Header.Get("Content-Type"); t != "" {
-		if mediaType, _, err := mime.ParseMediaType(t); err != nil || mediaType != fullJSON.ContentType(false) {
-			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-				Code:    http.StatusUnsupportedMediaType,
-				Reason:  metav1.StatusReasonUnsupportedMediaType,
-				Message: fmt.Sprintf("the body of the request was in an unsupported format (%s) - accepted media types include: %s", t, fullJSON.ContentType(false)),
-			}}
-		}
 	}
 	return body, nil
 }

@@ -49,8 +49,10 @@ func (b *bench) sendTo(method, url, body string, header ...string) string {
 
 func TestWrites(t *testing.T) {
 	inBubble(t, func(b *bench) {
+		if _, err := b.pods.Create([]byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u"}}`)); err != nil {
+			b.Fatal(err)
+		}
 		for _, c := range []struct{ method, path, body, want string }{
-			{"POST", "", `{"metadata":{"name":"a","uid":"u"}}`, "201 a@2 gen=1"},
 			{"POST", "", `{"metadata":{"name":"a"}}`, "409 AlreadyExists"},
 			{"POST", "", `{"metadata":{}}`, "422 Invalid"},
 			{"POST", "", `{"metadata":{"name":"a/b"}}`, "422 Invalid"},
@@ -66,18 +68,18 @@ func TestWrites(t *testing.T) {
 			{"PUT", "/a", `{"metadata":{"name":"a","resourceVersion":"2"},"spec":{"x":1}}`, "200 a@3 gen=2"},
 			{"PUT", "/a", `{"metadata":{"name":"a","resourceVersion":"2"},"spec":{"x":2}}`, "409 Conflict"},
 			{"PUT", "/a", `{"metadata":{"name":"a","uid":"v"},"spec":{"x":2}}`, "409 Conflict"},
-			{"PUT", "/a", `{"metadata":{"resourceVersion":"x"},"spec":{"x":2}}`, "422 Invalid"},
-			{"PUT", "/a", `{"metadata":{"generation":9},"spec":{"x": 1}}`, "200 a@3 gen=2"},
-			{"PUT", "/a", `{"metadata":{"labels":{"l":"1"}},"spec":{"x":1}}`, "200 a@4 gen=2"},
-			{"PUT", "/a", `{"metadata":{"labels":{"l":"1"}},"status":{"s":1},"spec":{"x":1}}`, "200 a@5 gen=2"},
+			{"PUT", "/a", `{"metadata":{"name":"a","resourceVersion":"x"},"spec":{"x":2}}`, "422 Invalid"},
+			{"PUT", "/a", `{"metadata":{"name":"a","generation":9},"spec":{"x": 1}}`, "200 a@3 gen=2"},
+			{"PUT", "/a", `{"metadata":{"name":"a","labels":{"l":"1"}},"spec":{"x":1}}`, "200 a@4 gen=2"},
+			{"PUT", "/a", `{"metadata":{"name":"a","labels":{"l":"1"}},"status":{"s":1},"spec":{"x":1}}`, "200 a@5 gen=2"},
 			{"PUT", "/a", `{"metadata":{"name":"b"}}`, "400 BadRequest"},
 			{"PUT", "/b", `{"metadata":{"name":"b"}}`, "404 NotFound"},
-			{"PATCH", "/a", `{}`, "405 MethodNotAllowed"},
-			{"DELETE", "", "", "405 MethodNotAllowed"},
+			{"PATCH", "/a", `{}`, "415 UnsupportedMediaType"},
+			{"PATCH", "", `{}`, "405 MethodNotAllowed"},
 			{"DELETE", "/b", "", "404 NotFound"},
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"4"}}`, "409 Conflict"},
 			{"DELETE", "/a", `{"preconditions":{"uid":"v"}}`, "409 Conflict"},
-			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"x"}}`, "400 BadRequest"},
+			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"x"}}`, "409 Conflict"},
 			{"DELETE", "/a", `[`, "400 BadRequest"},
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"5","uid":"u"}}`, "200 Success u"},
 			{"GET", "/a", "", "404 NotFound"},
@@ -86,8 +88,8 @@ func TestWrites(t *testing.T) {
 				b.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.body, diff)
 			}
 		}
-		if got, want := b.send("POST", "", "x", "Content-Type", "application/yaml"), "415 UnsupportedMediaType"; got != want {
-			b.Errorf("YAML: got %q, want %q", got, want)
+		if got, want := b.send("POST", "", "x", "Content-Type", "text/plain"), "415 UnsupportedMediaType"; got != want {
+			b.Errorf("text: got %q, want %q", got, want)
 		}
 		if got, want := b.send("POST", "", strings.Repeat(" ", 4<<20)), "413 RequestEntityTooLarge"; got != want {
 			b.Errorf("4 MiB: got %q, want %q", got, want)

@@ -8,10 +8,6 @@ import (
 	"math"
 )
 
-// errCBOR is for bytes that are no CBOR (RFC 8949). Nobody knows where the next object begins then,
-// so it ends the stream.
-var errCBOR = errors.New("invalid CBOR")
-
 // Reasons of errCBOR.
 var (
 	errStrayBreak  = errors.New("a break that ends nothing")
@@ -100,15 +96,6 @@ type cborWalk struct {
 	open []cborOpen
 	// tagged says that a tag is before n, and needs an item.
 	tagged bool
-}
-
-// A cborOpen is an item of which only a part has been looked at.
-type cborOpen struct {
-	major      byte
-	indefinite bool
-	// items is how many items are to come in it; if it is indefinite, how many have come. A pair of
-	// a map is two items.
-	items uint64
 }
 
 // walk goes on with data, which begins where the item begins and has more bytes than last time. It

@@ -298,3 +298,9 @@ func isFatal(err error) bool {
 // unmarshal decodes JSON by apimachinery. It is the fallback for rare types, and the reference for
 // all: names are case-sensitive, and whole numbers in an any are int64.
 func unmarshal(data []byte, v any) error { return utiljson.Unmarshal(data, v) }
+
+// StopWhen makes the decoding end with the error that stopped returns, within less than a
+// millisecond even in a large object. stopped is called now and then, by any goroutine that
+// decodes, so it must be safe for concurrent use. It applies to all streams until the next call of
+// StopWhen; nil means never.
+func (d *Decoder) StopWhen(stopped func() error) { d.p.stop = stopped }

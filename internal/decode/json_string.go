@@ -7,13 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	// A word of eight bytes, each of which is 1; times a byte it is a word of eight of those.
-	ones = 0x0101010101010101
-	// The highest bit of each byte.
-	highs = 0x8080808080808080
-)
-
 // plainPrefix returns how many bytes at the start of b stand for themselves in a JSON string: ASCII
 // without the quote, the backslash and control characters. It takes eight bytes at a time, since
 // most of an object's bytes are in strings.

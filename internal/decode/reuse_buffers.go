@@ -2,17 +2,6 @@ package decode
 
 import "io"
 
-const (
-	// maxKeptBytes is the most bytes of each sort of working memory that a Decoder keeps after an
-	// object. A Decoder lives as long as its source, which may be weeks, and one object of many
-	// megabytes must not cost memory for that time.
-	maxKeptBytes = 256 << 10
-	// maxKeptElements is the same limit for the elements that one field decodes into.
-	maxKeptElements = maxKeptBytes / 4
-	// maxKeptStack is the limit for the places of a stack. A place takes up to 40 bytes.
-	maxKeptStack = maxKeptBytes / 40
-)
-
 // releaseScratch is called after each object. It lets go of the object and its last version, and of
 // working memory that has grown too large. It leaves the rest for the next object. Stacks of usual
 // size are not cleared here: whoever uses places clears them.

@@ -423,3 +423,34 @@ func (b *buffer) truncated(err error) error {
 	}
 	return fmt.Errorf("cut off at byte %d: %w", b.base+int64(len(b.data)), err)
 }
+
+const (
+	// A word of eight bytes, each of which is 1; times a byte it is a word of eight of those.
+	ones = 0x0101010101010101
+	// The highest bit of each byte.
+	highs = 0x8080808080808080
+)
+
+// A cborOpen is an item of which only a part has been looked at.
+type cborOpen struct {
+	major      byte
+	indefinite bool
+	// items is how many items are to come in it; if it is indefinite, how many have come. A pair of
+	// a map is two items.
+	items uint64
+}
+
+// errCBOR is for bytes that are no CBOR (RFC 8949). Nobody knows where the next object begins then,
+// so it ends the stream.
+var errCBOR = errors.New("invalid CBOR")
+
+const (
+	// maxKeptBytes is the most bytes of each sort of working memory that a Decoder keeps after an
+	// object. A Decoder lives as long as its source, which may be weeks, and one object of many
+	// megabytes must not cost memory for that time.
+	maxKeptBytes = 256 << 10
+	// maxKeptElements is the same limit for the elements that one field decodes into.
+	maxKeptElements = maxKeptBytes / 4
+	// maxKeptStack is the limit for the places of a stack. A place takes up to 40 bytes.
+	maxKeptStack = maxKeptBytes / 40
+)

@@ -11,11 +11,13 @@
 //     runtime.Unknown, which a Codec adds where an answer has one;
 //   - in CBOR one item, without the tag that marks it as CBOR, which a Codec adds as well.
 //
-// Nothing here reads them. Functions that append never keep what they are given.
+// Functions that append never keep what they are given. What a server reads is here as far as several
+// do: the path of a request ([ParsePath]), and the members of an object ([Members]).
 package wire
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
@@ -84,4 +86,15 @@ func must(b []byte, err error) []byte {
 		panic(err)
 	}
 	return b
+}
+
+// NameSuffix returns five random letters and digits, without those that make words, which a server
+// appends to a generateName.
+func NameSuffix() string {
+	const letters = "bcdfghjklmnpqrstvwxz2456789"
+	b := make([]byte, 5)
+	for i := range b {
+		b[i] = letters[rand.IntN(len(letters))]
+	}
+	return string(b)
 }

@@ -1,0 +1,348 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// fresh returns the object that was sent, which the caller may change.
+func (w *Write) fresh() (*Object, error) {
+	o := *w.sent
+	if w.attempts > 1 || w.kind.Default != nil {
+		// What an earlier attempt was given belongs to the functions of the user.
+		o.Meta = *o.Meta.DeepCopy()
+		if w.kind.Type != nil {
+			again, _, err := w.kind.object(w.kind.AppendJSON(nil, &o), false)
+			return again, err
+		}
+	}
+	return &o, nil
+}
+
+// create decides about a POST.
+func (w *Write) create(ctx context.Context, old *Object) (Outcome, error) {
+	o, err := w.fresh()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := w.checkNamespace(o); err != nil {
+		return Outcome{}, err
+	}
+	if v := o.Meta.ResourceVersion; v != "" && v != "0" {
+		return Outcome{}, badRequest("resourceVersion should not be set on objects to be created")
+	}
+	if o.Meta.Name == "" && o.Meta.GenerateName != "" {
+		o.Meta.Name = generated(o.Meta.GenerateName)
+	}
+	out, err := w.insert(ctx, o)
+	if err == nil && old != nil {
+		exists := apierrors.NewAlreadyExists(w.kind.GroupResource(), o.Meta.Name)
+		if old.Meta.DeletionTimestamp != nil {
+			return Outcome{}, w.kind.deleting(exists)
+		}
+		return Outcome{}, exists
+	}
+	return out, err
+}
+
+// generated returns a name for a generateName: five characters more, of those that make no words.
+func generated(prefix string) string {
+	const letters, longest = "bcdfghjklmnpqrstvwxz2456789", 63
+	b := []byte(prefix[:min(len(prefix), longest-5)])
+	for range 5 {
+		b = append(b, letters[rand.IntN(len(letters))])
+	}
+	return string(b)
+}
+
+func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
+
+// insert decides about an object that is not stored yet.
+func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
+	k, m := w.kind, &o.Meta
+	m.ResourceVersion, m.DeletionTimestamp, m.DeletionGracePeriodSeconds = "", nil, nil
+	if !w.req.Whole {
+		m.UID = ""
+	}
+	m.CreationTimestamp, m.Generation = now(), 1
+	if k.Status && !k.CreateStatus && !w.req.Whole && o.Status != nil {
+		o.Status, o.Value = nil, nil
+	}
+	w.dedupOwners(m)
+	if err := w.defaults(o); err != nil {
+		return Outcome{}, err
+	}
+	if w.req.Verb != Patch { // an apply has done so
+		if err := w.manage(nil, o); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if errs := w.checkMeta(m, nil); len(errs) > 0 {
+		return Outcome{}, k.invalid(m.Name, errs)
+	}
+	w.warnOfFinalizers(m.Finalizers, nil)
+	if err := k.give(o); err != nil {
+		return Outcome{}, err
+	}
+	if err := w.validate(ctx, o, nil); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Action: Insert, Object: o, Code: http.StatusCreated}, nil
+}
+
+// update decides about a PUT or a PATCH.
+func (w *Write) update(ctx context.Context, old *Object) (Outcome, error) {
+	o, err := w.changed(ctx, old)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if old == nil { // it is an apply
+		return w.insert(ctx, o)
+	}
+	return w.replace(ctx, o, old)
+}
+
+// changed returns the object that the request wants in the place of old.
+func (w *Write) changed(ctx context.Context, old *Object) (*Object, error) {
+	if w.req.Verb == Patch {
+		return w.patched(ctx, old)
+	}
+	if old == nil {
+		return nil, apierrors.NewNotFound(w.kind.GroupResource(), w.req.Key.Name)
+	}
+	o, err := w.fresh()
+	if err != nil {
+		return nil, err
+	}
+	if uid := o.Meta.UID; uid != "" && uid != old.Meta.UID {
+		return nil, w.conflict(fmt.Errorf("precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.Meta.UID))
+	}
+	return o, nil
+}
+
+func (w *Write) conflict(err error) error {
+	return apierrors.NewConflict(w.kind.GroupResource(), w.req.Key.Name, err)
+}
+
+var errOutdated = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+// checkVersion refuses an update of an older object.
+func (w *Write) checkVersion(o, old *Object) error {
+	at := field.NewPath("metadata").Child("resourceVersion")
+	version := o.Meta.ResourceVersion
+	if n, err := strconv.ParseUint(version, 10, 64); version != "" && err != nil {
+		return w.kind.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(at, version, err.Error())})
+	} else if n == 0 {
+		if w.kind.Versioned && !w.req.Whole {
+			return w.kind.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(at, 0, "must be specified for an update")})
+		}
+		return nil
+	}
+	if version != old.Meta.ResourceVersion {
+		return w.conflict(errOutdated)
+	}
+	return nil
+}
+
+// replace decides about o in the place of old.
+func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
+	k, m, was := w.kind, &o.Meta, &old.Meta
+	if err := w.checkVersion(o, old); err != nil {
+		return Outcome{}, err
+	}
+	w.dedupOwners(m)
+	if err := w.defaults(o); err != nil {
+		return Outcome{}, err
+	}
+	applied := w.isApply()
+	if !applied {
+		if err := w.manage(old, o); err != nil {
+			return Outcome{}, err
+		}
+	}
+	m.ResourceVersion = was.ResourceVersion
+	switch {
+	case w.req.Subresource == SubStatus:
+		managed := m.ManagedFields
+		o.Meta, o.Body, o.Value = *was, old.Body, nil
+		m.ManagedFields = managed
+	case k.Status && !w.req.Whole:
+		if !equalStatus(o, old) {
+			o.Status, o.Value = old.Status, nil
+		}
+	}
+	m.Generation, m.CreationTimestamp = was.Generation, was.CreationTimestamp
+	if m.UID == "" {
+		m.UID = was.UID
+	}
+	if was.DeletionTimestamp != nil {
+		m.DeletionTimestamp = was.DeletionTimestamp
+	}
+	if m.DeletionGracePeriodSeconds == nil {
+		m.DeletionGracePeriodSeconds = was.DeletionGracePeriodSeconds
+	}
+	if !equal(o.Body, old.Body) {
+		m.Generation++
+	}
+	if errs := w.checkMeta(m, was); len(errs) > 0 {
+		return Outcome{}, k.invalid(m.Name, errs)
+	}
+	w.warnOfFinalizers(m.Finalizers, was.Finalizers)
+	unchanged := same(o, old)
+	if unchanged {
+		m.ManagedFields = was.ManagedFields
+	}
+	if err := k.give(o); err != nil {
+		return Outcome{}, err
+	}
+	if err := w.validate(ctx, o, old); err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Action: Replace, Object: o, Code: http.StatusOK}
+	switch {
+	case len(m.Finalizers) == 0 && was.DeletionTimestamp != nil && (was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0):
+		out.Action = Remove
+	case unchanged:
+		out.Action, out.Object = Nothing, old
+	}
+	return out, nil
+}
+
+// checkMeta returns what is wrong with the metadata of an object that is to replace one with the
+// metadata old, or nil. The server's own program may use any name that a path can hold, and any label.
+func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
+	at, names := field.NewPath("metadata"), w.kind.nameErrors
+	if old != nil {
+		names = func(string, bool) []string { return nil } // it is the same name
+	} else if w.req.Whole {
+		names = func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
+	}
+	checked := *m
+	if w.req.Whole {
+		checked.Labels, checked.Annotations, checked.Finalizers, checked.OwnerReferences = nil, nil, nil, nil
+		if !w.kind.Cluster && m.Namespace != "" {
+			checked.Namespace = "any"
+		}
+	}
+	errs = validation.ValidateObjectMetaAccessor(&checked, !w.kind.Cluster, names, at)
+	if old == nil {
+		return errs
+	}
+	was := *old
+	if was.Namespace = checked.Namespace; w.req.Whole {
+		checked.Finalizers = m.Finalizers
+	}
+	for _, err := range validation.ValidateObjectMetaAccessorUpdate(&checked, &was, at) {
+		// Both of apimachinery's checks find some errors.
+		if !slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Error() == err.Error() }) {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// defaults lets the user's function fill in what the client has left out.
+func (w *Write) defaults(o *Object) error {
+	if w.kind.Default == nil {
+		return nil
+	}
+	if err := w.kind.give(o); err != nil {
+		return err
+	}
+	if err := w.kind.Default(o); err != nil {
+		return w.kind.refused(o.Meta.Name, err)
+	}
+	if w.kind.Type == nil || w.kind.Type.opaque {
+		return nil
+	}
+	return w.kind.renew(o)
+}
+
+// validate asks the user's function. o is nil for a deletion.
+func (w *Write) validate(ctx context.Context, o, old *Object) error {
+	if w.kind.Validate == nil {
+		return nil
+	}
+	if err := w.kind.Validate(ctx, o, old); err != nil {
+		if o == nil {
+			o = old
+		}
+		return w.kind.refused(o.Meta.Name, err)
+	}
+	return nil
+}
+
+// refused is the answer to what a function of the user's has refused.
+func (k *Kind) refused(name string, err error) error {
+	status, causes := apierrors.APIStatus(nil), field.ErrorList(nil)
+	list := aggregate(nil)
+	switch single := (*field.Error)(nil); {
+	case errors.As(err, &status):
+		return err
+	case errors.As(err, &single):
+		causes = field.ErrorList{single}
+	case errors.As(err, &list):
+		for _, e := range list.Errors() {
+			if !errors.As(e, &single) {
+				single = field.InternalError(nil, e)
+			}
+			causes = append(causes, single)
+		}
+	}
+	out := apierrors.NewInvalid(k.gvk().GroupKind(), name, causes)
+	if causes == nil {
+		out.ErrStatus.Message = err.Error()
+	}
+	return out
+}
+
+// An aggregate is what field.ErrorList.ToAggregate returns.
+type aggregate interface {
+	error
+	Errors() []error
+}
+
+// dedupOwners leaves the first owner reference of each UID.
+func (w *Write) dedupOwners(m *metav1.ObjectMeta) {
+	if len(m.OwnerReferences) < 2 {
+		return
+	}
+	var refs []metav1.OwnerReference
+	var twice []string
+	seen := map[types.UID]bool{}
+	for _, ref := range m.OwnerReferences {
+		if seen[ref.UID] {
+			twice = append(twice, string(ref.UID))
+		} else {
+			refs = append(refs, ref)
+		}
+		seen[ref.UID] = true
+	}
+	if twice != nil {
+		m.OwnerReferences = refs
+		w.warn([]error{fmt.Errorf(".metadata.ownerReferences contains duplicate entries; API server dedups owner references, duplicate UID(s) observed: %s", strings.Join(twice, ", "))})
+	}
+}
+
+// warnOfFinalizers warns of new finalizers whose names say nothing of whose they are.
+func (w *Write) warnOfFinalizers(finalizers, old []string) {
+	for _, f := range finalizers {
+		if !slices.Contains(old, f) && !strings.Contains(f, "/") && f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+			w.warn([]error{fmt.Errorf("metadata.finalizers: %q: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers", f)})
+		}
+	}
+}

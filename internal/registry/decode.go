@@ -1,0 +1,208 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
+)
+
+// mediaType returns the media type of a Content-Type, without its parameters. It is JSON if there is
+// none.
+func mediaType(contentType string) string {
+	if contentType == "" {
+		return runtime.ContentTypeJSON
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return contentType
+	}
+	return t
+}
+
+// unsupported is the error of a body in a format that is none of accepted.
+func unsupported(accepted ...string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: "the body of the request was in an unknown format - accepted media types include: " + strings.Join(accepted, ", "),
+	}}
+}
+
+// accepted are the formats of the bodies that are objects.
+func (k *Kind) accepted() []string {
+	types := []string{runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeCBOR}
+	if k.Type != nil && k.Type.message {
+		types = append(types, runtime.ContentTypeProtobuf)
+	}
+	return types
+}
+
+// decode returns the object in a body. What is lost of it is warned of, or an error, as the options
+// say.
+func (w *Write) decode(body []byte) (*Object, error) {
+	strict := w.opts.validation != metav1.FieldValidationIgnore
+	data, lost, err := w.kind.toJSON(w.req.ContentType, body, strict)
+	if err != nil {
+		return nil, w.kind.undecodable(body, err)
+	}
+	data, twice, err := tidy(data)
+	if err != nil {
+		return nil, w.kind.undecodable(body, err)
+	}
+	o, unknown, err := w.kind.object(data, strict)
+	if err != nil {
+		return nil, w.kind.undecodable(body, err)
+	}
+	if lost = append(append(lost, twice...), unknown...); !strict || len(lost) == 0 {
+		return o, nil
+	}
+	if w.opts.validation == metav1.FieldValidationStrict {
+		return nil, w.kind.undecodable(body, runtime.NewStrictDecodingError(lost))
+	}
+	w.warn(lost)
+	return o, nil
+}
+
+func (w *Write) warn(lost []error) {
+	for _, err := range lost {
+		if text := err.Error(); !slices.Contains(w.Warnings, text) {
+			w.Warnings = append(w.Warnings, text)
+		}
+	}
+}
+
+// undecodable is the answer to a body that is no object of the Kind.
+func (k *Kind) undecodable(body []byte, err error) error {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return err
+	}
+	if v := (*versionError)(nil); errors.As(err, &v) {
+		return badRequest("%v", err)
+	}
+	if len(body) == 0 || body[0] != '{' {
+		return badRequest("the object provided is unrecognized (must be of type %s): %v (%.30q)", k.Kind, err, body)
+	}
+	return badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
+}
+
+// toJSON returns a body as JSON. twice are the errors of names that come twice, where JSON cannot show
+// them any more.
+func (k *Kind) toJSON(contentType string, body []byte, strict bool) (data []byte, twice []error, err error) {
+	switch mediaType(contentType) {
+	case runtime.ContentTypeJSON:
+		return body, nil, nil
+	case runtime.ContentTypeYAML:
+		return yamlToJSON(body, strict)
+	case runtime.ContentTypeCBOR:
+		data, err = cborToJSON(body)
+		return data, nil, err
+	case runtime.ContentTypeProtobuf:
+		if k.Type != nil && k.Type.message {
+			data, err = k.protoToJSON(body)
+			return data, nil, err
+		}
+	}
+	return nil, nil, unsupported(k.accepted()...)
+}
+
+func yamlToJSON(body []byte, strict bool) (data []byte, twice []error, err error) {
+	if json.Valid(body) {
+		return body, nil, nil // as most clients send it
+	}
+	var v any
+	if err := yaml.Unmarshal(body, &v); err != nil {
+		return nil, nil, err
+	}
+	if content, ok := v.(map[string]any); ok && strict {
+		if err := yaml.UnmarshalStrict(body, &content); err != nil {
+			twice = []error{err}
+		}
+	}
+	data, err = json.Marshal(v)
+	return data, twice, err
+}
+
+func cborToJSON(body []byte) ([]byte, error) {
+	var v any
+	if err := cbor.Unmarshal(body, &v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// protoMark begins each body in protobuf.
+const protoMark = "k8s\x00"
+
+// unwrap returns the envelope of a body in protobuf.
+func unwrap(body []byte) (*runtime.Unknown, error) {
+	message, ok := strings.CutPrefix(string(body), protoMark)
+	if !ok {
+		return nil, errors.New("the body does not begin as one in protobuf")
+	}
+	envelope := &runtime.Unknown{}
+	return envelope, envelope.Unmarshal([]byte(message))
+}
+
+func (k *Kind) protoToJSON(body []byte) ([]byte, error) {
+	envelope, err := unwrap(body)
+	if err != nil {
+		return nil, err
+	}
+	if envelope.Kind != "" && envelope.Kind != k.Kind || envelope.APIVersion != "" && envelope.APIVersion != k.GroupVersion().String() {
+		return nil, fmt.Errorf("the body is a %s of %s", envelope.Kind, envelope.APIVersion)
+	}
+	value, _, err := k.Type.decode([]byte("{}"), false)
+	if err != nil {
+		return nil, err
+	}
+	if err := value.(message).Unmarshal(envelope.Raw); err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
+
+// decodeDeleteOptions reads the body of a deletion.
+func decodeDeleteOptions(contentType string, body []byte, into *metav1.DeleteOptions) error {
+	k := &Kind{Kind: "DeleteOptions"}
+	if mediaType(contentType) == runtime.ContentTypeProtobuf {
+		envelope, err := unwrap(body)
+		if err == nil {
+			err = into.Unmarshal(envelope.Raw)
+		}
+		if err != nil {
+			return badRequest("%v", err)
+		}
+		return nil
+	}
+	data, _, err := k.toJSON(contentType, body, false)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	}
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return badRequest("%v", err)
+	}
+	if err == nil && into.Kind != "" && into.Kind != k.Kind {
+		return badRequest("decoded object cannot be converted to DeleteOptions: it is a %s", into.Kind)
+	}
+	return err
+}
+
+// patchTypes are the formats of patches of the Kind.
+func (k *Kind) patchTypes() []string {
+	all := []string{string(types.JSONPatchType), string(types.MergePatchType)}
+	if k.Type != nil && k.Type.patch != nil {
+		all = append(all, string(types.StrategicMergePatchType))
+	}
+	return append(all, string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType))
+}

@@ -1,0 +1,163 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// remove decides about a DELETE. An object that has finalizers, or is to have one for its dependents,
+// is marked; so is one that stays for a while. All others are gone at once.
+func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
+	if old == nil {
+		return Outcome{}, apierrors.NewNotFound(w.kind.GroupResource(), w.req.Key.Name)
+	}
+	if err := w.checkPreconditions(old); err != nil {
+		return Outcome{}, err
+	}
+	if err := w.validate(ctx, nil, old); err != nil {
+		return Outcome{}, err
+	}
+	o := *old
+	o.Meta.Finalizers = w.finalizers(old)
+	graceful, pending := w.grace(&o)
+	if pending {
+		return Outcome{Object: old, Code: http.StatusOK}, nil
+	}
+	if !graceful && len(o.Meta.Finalizers) == 0 {
+		return Outcome{Action: Remove, Object: old, Code: http.StatusOK, Gone: true}, nil
+	}
+	out := Outcome{Action: Replace, Object: &o, Code: http.StatusOK}
+	if !graceful {
+		mark(&o.Meta, now(), 0)
+	}
+	if _, older := policyOf(w.delete); older && !slices.Contains(o.Meta.Finalizers, metav1.FinalizerOrphanDependents) {
+		out.Code = http.StatusAccepted
+	}
+	if same(&o, old) {
+		out.Action, out.Object = Nothing, old
+		return out, nil
+	}
+	if w.kind.Type != nil {
+		o.Value = nil
+		if err := w.kind.give(&o); err != nil {
+			return Outcome{}, err
+		}
+		kept, err := w.kind.ValueOf(o.Value)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if kept.Meta.DeletionTimestamp == nil || !slices.Equal(kept.Meta.Finalizers, o.Meta.Finalizers) {
+			return Outcome{}, apierrors.NewInternalError(fmt.Errorf("%T keeps no deletionTimestamp or no finalizers, so %s cannot wait to be deleted", o.Value, old.Key()))
+		}
+	}
+	return out, nil
+}
+
+// checkPreconditions refuses the deletion of another object than the client means. A precondition
+// that is empty is one, too: no object has it.
+func (w *Write) checkPreconditions(old *Object) error {
+	p := w.delete.Preconditions
+	if p == nil {
+		return nil
+	}
+	if p.UID != nil && *p.UID != old.Meta.UID {
+		return w.conflict(fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, old.Meta.UID))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != old.Meta.ResourceVersion {
+		return w.conflict(fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, old.Meta.ResourceVersion))
+	}
+	return nil
+}
+
+// finalizers returns those that the object has while it is deleted: one of the two that stand for the
+// dependents comes and goes as the options say.
+func (w *Write) finalizers(old *Object) []string {
+	const orphan, foreground = metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents
+	finalizers := old.Meta.Finalizers
+	policy, _ := policyOf(w.delete)
+	if policy == nil {
+		return finalizers
+	}
+	want := map[metav1.DeletionPropagation]string{metav1.DeletePropagationOrphan: orphan, metav1.DeletePropagationForeground: foreground}[*policy]
+	if want != "" && slices.Contains(finalizers, want) && !(slices.Contains(finalizers, orphan) && slices.Contains(finalizers, foreground)) {
+		return finalizers
+	}
+	var out []string
+	for _, f := range finalizers {
+		if f != orphan && f != foreground {
+			out = append(out, f)
+		}
+	}
+	if want != "" {
+		out = append(out, want)
+	}
+	return out
+}
+
+// policyOf returns what the options say about the dependents; nil: nothing. older says that they say
+// it by the field that came before.
+func policyOf(o *metav1.DeleteOptions) (policy *metav1.DeletionPropagation, older bool) {
+	//lint:ignore SA1019 older clients send it
+	orphan := o.OrphanDependents
+	if orphan == nil {
+		return o.PropagationPolicy, false
+	}
+	p := metav1.DeletePropagationBackground
+	if *orphan {
+		p = metav1.DeletePropagationOrphan
+	}
+	return &p, true
+}
+
+// mark says that the object is deleted at a time, after a grace period of so many seconds.
+func mark(m *metav1.ObjectMeta, at metav1.Time, seconds int64) {
+	if m.DeletionTimestamp == nil && m.Generation > 0 {
+		m.Generation++
+	}
+	if m.DeletionTimestamp == nil || m.DeletionTimestamp.After(at.Time) || seconds > 0 {
+		m.DeletionTimestamp = &at
+	}
+	m.DeletionGracePeriodSeconds = &seconds
+}
+
+// grace marks an object that stays for a while, and reports whether it has. pending says that it is
+// marked already, and that the request does not make that shorter.
+func (w *Write) grace(o *Object) (graceful, pending bool) {
+	if w.kind.Grace == nil {
+		return false, false
+	}
+	asked := w.delete.GracePeriodSeconds
+	if asked != nil && *asked < 0 {
+		one := int64(1)
+		asked = &one
+	}
+	m := &o.Meta
+	if left := m.DeletionGracePeriodSeconds; m.DeletionTimestamp != nil {
+		switch {
+		case left == nil || *left == 0:
+			return false, false
+		case asked == nil || *asked >= *left:
+			return false, true
+		case *asked == 0:
+			return false, false
+		}
+		at := metav1.NewTime(m.DeletionTimestamp.Add(time.Duration(*asked-*left) * time.Second))
+		if t := now(); at.Before(&t) {
+			at = t
+		}
+		mark(m, at, *asked)
+		return true, false
+	}
+	seconds := w.kind.Grace(o, asked)
+	if seconds <= 0 {
+		return false, false
+	}
+	mark(m, metav1.NewTime(now().Add(time.Duration(seconds)*time.Second)), seconds)
+	return true, false
+}

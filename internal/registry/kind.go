@@ -1,0 +1,121 @@
+// Package registry is the engine of writes: a [Request] and the stored object, or its absence, give
+// the object to store, the deletion, or the error that kube-apiserver answers with. It knows no HTTP
+// and no store. A [Kind] says what the objects are, [Kind.Prepare] reads a request once, and
+// [Write.Next] decides about it for one state of the store. [Write.Run] repeats that until a
+// [Store] takes the decision.
+//
+// https://kubernetes.io/docs/reference/using-api/api-concepts/ describes the requests.
+package registry
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// MaxBody is how many bytes a request may have, as with kube-apiserver.
+const MaxBody = 3 << 20
+
+// A Kind is the objects of one resource in one version. It must not be copied or changed once it is
+// in use, and then may be used by any goroutine.
+type Kind struct {
+	Group, Version string // Group is empty for the core group
+	Plural, Kind   string
+	Cluster        bool // the objects have no namespace
+
+	// Status says that the status is a subresource: it changes at /status alone, and nothing else
+	// changes there. CreateStatus says that an object keeps the status that it is created with
+	// nevertheless, as a Node does.
+	Status, CreateStatus bool
+	// Scale says that the subresource scale exists, and where its numbers are.
+	Scale *Scale
+	// Managed says that managedFields are kept from the creation of an object on, as kube-apiserver
+	// does. Otherwise they are kept from the first apply on.
+	Managed bool
+	// Versioned says that an update without a resourceVersion is refused, as that of a custom
+	// resource is.
+	Versioned bool
+	// Type is the Go type of the objects, which prunes what it does not know. nil: any JSON object.
+	Type *Type
+	// Lists says which lists an apply merges by keys. nil: what the Type's tags for strategic merge
+	// patches say, or each list is one value.
+	Lists managedfields.TypeConverter
+	// ValidateName returns what is wrong with a name, or with the beginning of one. A name that no
+	// path can hold is refused in any case. nil: a name is a DNS subdomain.
+	ValidateName func(name string, prefix bool) []string
+	// Grace returns how many seconds the object stays after a request to delete it, which asks for
+	// that many if asked is not nil. nil: none.
+	Grace func(obj *Object, asked *int64) int64
+
+	// The functions of the user may change the object that they are given first, and no other. A
+	// panic is an error of the request.
+	Default func(obj *Object) error
+	// Validate refuses a write by an error. old is nil for a creation, obj is nil for a deletion. An
+	// error that is a Status is answered as it is, a field.ErrorList or any other one as Invalid.
+	Validate func(ctx context.Context, obj, old *Object) error
+	// FromStored and ToStored convert between the version of the Kind and that in which objects are
+	// stored. They return another object. nil: the versions are the same.
+	FromStored, ToStored func(obj *Object) (*Object, error)
+
+	managers [3]manager // of managedFields; see manage.go
+}
+
+type manager struct {
+	once  sync.Once
+	value *managedfields.FieldManager
+	err   error
+}
+
+// A Scale says where an object has the numbers of its scale, by paths such as .spec.replicas, as a
+// CustomResourceDefinition does.
+type Scale struct {
+	Replicas       string // that are wanted
+	StatusReplicas string // that there are
+	Selector       string // the label selector of the pods, as a string; may be empty
+}
+
+// The subresources that a Kind may have.
+const (
+	SubStatus = "status"
+	SubScale  = "scale"
+)
+
+// GroupVersion returns the group and version of the Kind.
+func (k *Kind) GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: k.Group, Version: k.Version}
+}
+
+func (k *Kind) gvk() schema.GroupVersionKind { return k.GroupVersion().WithKind(k.Kind) }
+
+// GroupResource returns what errors call the resource.
+func (k *Kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.Plural}
+}
+
+// invalid is the error of an object whose fields are wrong.
+func (k *Kind) invalid(name string, errs field.ErrorList) error {
+	return apierrors.NewInvalid(k.gvk().GroupKind(), name, errs)
+}
+
+func badRequest(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+}
+
+// nameErrors says what is wrong with a name, in the way that apimachinery's validation wants.
+func (k *Kind) nameErrors(name string, prefix bool) []string {
+	segment, valid := content.IsPathSegmentName, k.ValidateName
+	if prefix {
+		segment = content.IsPathSegmentPrefix
+	}
+	if valid == nil {
+		valid = validation.NameIsDNSSubdomain
+	}
+	return append(valid(name, prefix), segment(name)...)
+}

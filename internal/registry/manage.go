@@ -1,0 +1,190 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// fieldManager returns what keeps the managedFields of writes to a subresource; "": to the object.
+func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, error) {
+	m := &k.managers[0]
+	// What a write cannot change, it does not manage.
+	var reset fieldpath.Filter
+	switch {
+	case subresource == SubStatus:
+		m = &k.managers[1]
+		reset = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
+	case subresource == SubScale:
+		m = &k.managers[2]
+	case k.Status:
+		reset = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
+	}
+	m.once.Do(func() {
+		var filters map[fieldpath.APIVersion]fieldpath.Filter
+		if reset != nil {
+			filters = map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(k.GroupVersion().String()): reset}
+		}
+		converter := k.Lists
+		switch {
+		case converter != nil:
+		case k.Type != nil && !k.Type.opaque:
+			converter = listsOf(k.Type.elem)
+		default:
+			converter = managedfields.NewDeducedTypeConverter()
+		}
+		m.value, m.err = managedfields.NewDefaultCRDFieldManager(converter, sameContent{}, sameContent{}, sameContent{}, k.gvk(), k.GroupVersion(), subresource, filters)
+	})
+	return m.value, m.err
+}
+
+// sameContent is the conversion between versions for managedFields: only the version differs. The
+// Kind's own functions have filled in the defaults.
+type sameContent struct{}
+
+func (sameContent) Default(runtime.Object) {}
+
+func (sameContent) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u, nil
+}
+
+func (sameContent) Convert(_, _, _ any) error {
+	return fmt.Errorf("registry: no conversion into a value")
+}
+
+func (sameContent) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	kind := in.GetObjectKind().GroupVersionKind()
+	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{kind})
+	if !ok {
+		gv, isVersion := target.(schema.GroupVersion)
+		if !isVersion {
+			return nil, fmt.Errorf("registry: no version to convert %s to", kind)
+		}
+		to = gv.WithKind(kind.Kind)
+	}
+	if to == kind {
+		return in, nil
+	}
+	out := in.DeepCopyObject()
+	out.GetObjectKind().SetGroupVersionKind(to)
+	return out, nil
+}
+
+func (sameContent) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+// manage writes down in o what the request changes of old, which is nil for a creation.
+func (w *Write) manage(old, o *Object) error {
+	k, m := w.kind, &o.Meta
+	reset := m.ManagedFields != nil && (len(m.ManagedFields) == 0 || len(m.ManagedFields) == 1 && m.ManagedFields[0] == metav1.ManagedFieldsEntry{})
+	switch {
+	case old == nil && !k.Managed, old != nil && len(old.Meta.ManagedFields) == 0, reset && w.req.Subresource == "":
+		m.ManagedFields = nil
+		return nil
+	case old != nil && (m.ManagedFields == nil || slices.EqualFunc(m.ManagedFields, old.Meta.ManagedFields, sameEntry)) && sameFields(old, o):
+		m.ManagedFields = old.Meta.ManagedFields
+		return nil
+	}
+	manager, err := k.fieldManager(w.req.Subresource)
+	if err != nil {
+		return err
+	}
+	before := &unstructured.Unstructured{}
+	if before.SetGroupVersionKind(k.gvk()); old != nil {
+		if before, err = k.content(old); err != nil {
+			return err
+		}
+	}
+	after, err := k.content(o)
+	if err != nil {
+		return err
+	}
+	out, err := manager.Update(before, after, w.opts.manager)
+	if err != nil {
+		m.ManagedFields = nil // as kube-apiserver does: no write fails for that
+		return nil
+	}
+	m.ManagedFields = out.(*unstructured.Unstructured).GetManagedFields()
+	return nil
+}
+
+// sameFields reports whether a write changes nothing that has a manager.
+func sameFields(old, o *Object) bool {
+	a, b := &Object{Meta: o.Meta, Body: o.Body, Status: o.Status}, *old
+	a.Meta.ManagedFields, a.Meta.UID, a.Meta.ResourceVersion, a.Meta.Generation = b.Meta.ManagedFields, b.Meta.UID, b.Meta.ResourceVersion, b.Meta.Generation
+	a.Meta.CreationTimestamp, a.Meta.DeletionTimestamp, a.Meta.DeletionGracePeriodSeconds = b.Meta.CreationTimestamp, b.Meta.DeletionTimestamp, b.Meta.DeletionGracePeriodSeconds
+	return same(a, &b)
+}
+
+// sameEntry compares entries apart from their times.
+func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.APIVersion == b.APIVersion && a.FieldsType == b.FieldsType &&
+		a.Subresource == b.Subresource && string(mustJSON(a.FieldsV1)) == string(mustJSON(b.FieldsV1))
+}
+
+// applied returns what an apply makes of old, which is nil if it creates the object.
+func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
+	k := w.kind
+	manager, err := k.fieldManager(w.req.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(k.gvk())
+	if old != nil {
+		if live, err = k.content(old); err != nil {
+			return nil, err
+		}
+	} else if w.req.Subresource != "" {
+		return nil, apierrors.NewNotFound(k.GroupResource(), w.req.Key.Name)
+	} else if w.req.MayCreate != nil {
+		if err := w.req.MayCreate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	patch := &unstructured.Unstructured{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(w.patch, &patch.Object); err != nil {
+		return nil, badRequest("error decoding patch: %v", err)
+	}
+	result, err := manager.Apply(live, patch, w.opts.manager, w.opts.force)
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
+	} else if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(result.(*unstructured.Unstructured).Object)
+	if err != nil {
+		return nil, err
+	}
+	strict := w.opts.validation != metav1.FieldValidationIgnore
+	o, lost, err := k.object(data, strict)
+	if err != nil {
+		return nil, k.undecodable(data, err)
+	}
+	if strict {
+		lost = append(lost, w.twice...)
+	}
+	if len(lost) > 0 && w.opts.validation == metav1.FieldValidationStrict {
+		return nil, badRequest("error strict decoding patch: %v", runtime.NewStrictDecodingError(lost))
+	}
+	w.warn(lost)
+	if old == nil && o.Meta.UID != "" {
+		return nil, w.conflict(fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", o.Meta.UID))
+	}
+	return o, w.checkName(o)
+}

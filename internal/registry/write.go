@@ -1,0 +1,339 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A Verb is what a request wants.
+type Verb string
+
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Patch  Verb = "patch"
+	Delete Verb = "delete"
+)
+
+// A Request is a write, as its client has sent it.
+type Request struct {
+	Verb        Verb
+	Key         types.NamespacedName // of the path; a creation has no name
+	Subresource string
+	Query       url.Values // the options
+	ContentType string
+	Body        []byte
+	UserAgent   string
+
+	// MayCreate is asked before an apply creates an object, and refuses that by an error. nil: it may.
+	MayCreate func(ctx context.Context) error
+	// Whole says that the request comes from the server's own program: an update replaces the status
+	// as well, and the options of the body do not count.
+	Whole bool
+	// Options are those of a deletion; nil: they are in the body or the query.
+	Options *metav1.DeleteOptions
+}
+
+// A Write is a request that was read. It is used by one goroutine.
+type Write struct {
+	// DryRun says that nothing may be stored: Run leaves the store as it is.
+	DryRun bool
+	// Warnings are for the header Warning of the answer. They may grow with each Next.
+	Warnings []string
+
+	kind     *Kind
+	req      Request
+	opts     options
+	delete   *metav1.DeleteOptions
+	sent     *Object // the body of a create or an update
+	patch    []byte  // JSON
+	twice    []error // of the names that come twice in an apply
+	attempts int
+}
+
+// An Action is what becomes of the stored object.
+type Action int
+
+const (
+	Nothing Action = iota // the object stays as it is
+	Insert                // the object is stored; there was none
+	Replace
+	Remove // the object is removed; it is the last state that is answered
+)
+
+// An Outcome is the decision about a write.
+type Outcome struct {
+	Action Action
+	Object *Object // what is stored and answered
+	// Code is the HTTP status of the answer. Gone says that the answer to a deletion is a Status
+	// instead of the object.
+	Code int
+	Gone bool
+	// Scale is what is answered instead of the Object, for the subresource scale.
+	Scale []byte
+}
+
+// Prepare reads a request, as far as that is possible without the stored object.
+func (k *Kind) Prepare(req Request) (w *Write, err error) {
+	defer recovered(&err)
+	w = &Write{kind: k, req: req}
+	if err := k.checkPath(&req); err != nil {
+		return nil, err
+	}
+	if req.Verb == Delete {
+		w.delete = req.Options
+		if w.delete == nil {
+			if w.delete, err = ParseDeleteOptions(req.Query, req.ContentType, req.Body); err != nil {
+				return nil, err
+			}
+		}
+		w.DryRun = len(w.delete.DryRun) > 0
+		return w, nil
+	}
+	if req.Verb == Patch && !slices.Contains(k.patchTypes(), mediaType(req.ContentType)) {
+		return nil, unsupported(k.patchTypes()...)
+	}
+	if w.opts, err = parseOptions(&req); err != nil {
+		return nil, err
+	}
+	w.DryRun = len(req.Query["dryRun"]) > 0
+	switch {
+	case req.Verb == Patch:
+		err = w.readPatch()
+	case req.Subresource == SubScale:
+	default:
+		if w.sent, err = w.decode(req.Body); err == nil && req.Verb == Update {
+			err = w.checkName(w.sent)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// checkPath refuses a request that no path of the resource takes.
+func (k *Kind) checkPath(req *Request) error {
+	notAllowed := apierrors.NewMethodNotSupported(k.GroupResource(), string(req.Verb))
+	switch {
+	case k.Cluster && req.Key.Namespace != "":
+		return apierrors.NewNotFound(k.GroupResource(), req.Key.Name)
+	case (req.Verb == Create) != (req.Key.Name == ""), !k.Cluster && req.Key.Namespace == "":
+		return notAllowed
+	case req.Subresource == SubStatus && k.Status, req.Subresource == SubScale && k.Scale != nil:
+		if req.Verb != Update && req.Verb != Patch {
+			return notAllowed
+		}
+	case req.Subresource != "":
+		return apierrors.NewNotFound(k.GroupResource(), req.Key.Name)
+	}
+	return nil
+}
+
+// checkName refuses an object that is not that of the path, and gives it the path's namespace.
+func (w *Write) checkName(o *Object) error {
+	if err := w.checkNamespace(o); err != nil {
+		return err
+	}
+	switch name := w.req.Key.Name; o.Meta.Name {
+	case name:
+		return nil
+	case "":
+		return badRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", name)
+	default:
+		return badRequest("the name of the object (%s) does not match the name on the URL (%s)", o.Meta.Name, name)
+	}
+}
+
+func (w *Write) checkNamespace(o *Object) error {
+	switch want := w.req.Key.Namespace; {
+	case o.Meta.Namespace == "" || w.kind.Cluster:
+		o.Meta.Namespace = want
+	case o.Meta.Namespace != want:
+		return badRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// Next decides about the write, if old is what is stored; nil: nothing. The Object that it returns is
+// new, or old.
+func (w *Write) Next(ctx context.Context, old *Object) (out Outcome, err error) {
+	defer recovered(&err)
+	w.attempts++
+	stored := old
+	if old != nil && w.kind.FromStored != nil {
+		if old, err = w.kind.FromStored(old); err != nil {
+			return Outcome{}, err
+		}
+	}
+	switch {
+	case w.req.Verb == Create:
+		out, err = w.create(ctx, old)
+	case w.req.Verb == Delete:
+		out, err = w.remove(ctx, old)
+	case w.req.Subresource == SubScale:
+		out, err = w.scale(ctx, old)
+	default:
+		out, err = w.update(ctx, old)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if out.Action == Insert || out.Action == Replace {
+		if w.req.Verb != Create && out.Object.Key() != w.req.Key {
+			return Outcome{}, apierrors.NewInternalError(fmt.Errorf("the write of %s would store %s", w.req.Key, out.Object.Key()))
+		}
+		if w.kind.ToStored != nil {
+			out.Object, err = w.kind.ToStored(out.Object)
+		}
+	} else if w.kind.ToStored != nil {
+		out.Object = stored
+	}
+	return out, err
+}
+
+// recovered makes an error of a panic, which a function of the user's may have raised.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = apierrors.NewInternalError(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+	}
+}
+
+// A Store has the objects of a Kind. Its methods return errors that are Status errors.
+type Store interface {
+	// Get returns nil if there is no object.
+	Get(ctx context.Context, key types.NamespacedName) (*Object, error)
+	// Create stores an object and gives it its version and UID. It fails with AlreadyExists.
+	Create(ctx context.Context, obj *Object) (*Object, error)
+	// Replace and Delete fail with Conflict or NotFound unless old, which Get has returned, is still
+	// what is stored. They return what is stored then, or was.
+	Replace(ctx context.Context, obj, old *Object) (*Object, error)
+	Delete(ctx context.Context, old *Object) (*Object, error)
+}
+
+// How often a write is tried again, as kube-apiserver does.
+const (
+	maxNames   = 8 // a generated name that is taken
+	maxPatches = 6 // a patch that conflicts
+)
+
+// Run does the write. It tries again what has met another write, unless the request forbids that.
+func (w *Write) Run(ctx context.Context, store Store) (Outcome, error) {
+	for n := 1; ; n++ {
+		out, err := w.attempt(ctx, store)
+		if err == nil || ctx.Err() != nil {
+			return out, err
+		}
+		switch {
+		case apierrors.IsAlreadyExists(err) && w.req.Verb == Create && w.generates():
+			if n == maxNames {
+				return out, apierrors.NewGenerateNameConflict(w.kind.GroupResource(), w.sent.Meta.GenerateName, 1)
+			}
+		case !errors.As(err, new(*raceError)):
+			return out, err
+		case w.req.Verb == Patch && n == maxPatches:
+			return out, errors.Unwrap(err)
+		}
+	}
+}
+
+// A raceError is the error of a Store that has another object than the decision was about.
+type raceError struct{ error }
+
+func (e *raceError) Unwrap() error { return e.error }
+
+func raced(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+		return &raceError{err}
+	}
+	return err
+}
+
+func (w *Write) attempt(ctx context.Context, store Store) (out Outcome, err error) {
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	var old *Object
+	if w.req.Verb != Create {
+		if old, err = store.Get(ctx, w.req.Key); err != nil {
+			return Outcome{}, err
+		}
+	} else if w.DryRun && !w.generates() {
+		if old, err = store.Get(ctx, types.NamespacedName{Namespace: w.req.Key.Namespace, Name: w.sent.Meta.Name}); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if out, err = w.Next(ctx, old); err != nil {
+		return Outcome{}, err
+	}
+	if w.DryRun {
+		return out, nil
+	}
+	var stored *Object
+	switch out.Action {
+	case Insert:
+		if stored, err = store.Create(ctx, out.Object); err != nil && w.req.Verb == Patch {
+			err = raced(err)
+		} else if apierrors.IsAlreadyExists(err) {
+			err = w.taken(ctx, store, out.Object, err)
+		}
+	case Replace:
+		stored, err = store.Replace(ctx, out.Object, old)
+		err = raced(err)
+	case Remove:
+		var last *Object
+		if last, err = store.Delete(ctx, old); w.req.Verb == Delete {
+			stored = last
+		} else {
+			stored = out.Object // as it is without its last finalizer
+		}
+		err = raced(err)
+	default:
+		stored = old
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if w.kind.FromStored != nil && stored != nil {
+		stored, err = w.kind.FromStored(stored)
+	}
+	if out.Object = stored; out.Scale != nil && err == nil {
+		out.Scale, err = w.kind.ScaleOf(stored)
+	}
+	return out, err
+}
+
+// taken is the error of a creation whose name another object has.
+func (w *Write) taken(ctx context.Context, store Store, obj *Object, err error) error {
+	other, _ := store.Get(ctx, obj.Key())
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && other != nil && other.Meta.DeletionTimestamp != nil {
+		return w.kind.deleting(status)
+	}
+	return err
+}
+
+// deleting is an AlreadyExists that says that the other object will be gone soon.
+func (k *Kind) deleting(err *apierrors.StatusError) error {
+	status := *err.ErrStatus.DeepCopy()
+	status.Message = "object is being deleted: " + status.Message
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+func (w *Write) generates() bool { return w.sent.Meta.Name == "" && w.sent.Meta.GenerateName != "" }
+
+// Success is the answer to a deletion after which the object is gone.
+func (k *Kind) Success(o *Object) *metav1.Status {
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusOK,
+		Details: &metav1.StatusDetails{Name: o.Meta.Name, Group: k.Group, Kind: k.Plural, UID: o.Meta.UID},
+	}
+}

@@ -1,0 +1,172 @@
+package graph_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// Results that embed a lw.Meta, and results that only look so.
+type (
+	like struct {
+		lw.Meta
+		Size int
+	}
+	likePointer struct {
+		*lw.Meta
+		Size int
+	}
+	likeBase struct {
+		rig.Base
+		Size int
+	}
+	// fieldMeta has a field of the name Meta, which it does not embed.
+	fieldMeta struct {
+		rig.ReadOnly
+		Meta lw.Meta
+		Size int
+	}
+	// otherMeta embeds a Meta that is not lw's.
+	otherMeta struct {
+		Meta
+		Size int
+	}
+	Meta struct{ Space, Title, Version string }
+	// valueMeta is no pointer.
+	valueMeta struct {
+		space, title, version string
+		size                  int
+	}
+	// texts is no struct.
+	texts []string
+)
+
+func (m Meta) GetNamespace() string       { return m.Space }
+func (m Meta) GetName() string            { return m.Title }
+func (m Meta) GetUID() types.UID          { return "" }
+func (m Meta) GetResourceVersion() string { return m.Version }
+
+func (m valueMeta) GetNamespace() string       { return m.space }
+func (m valueMeta) GetName() string            { return m.title }
+func (m valueMeta) GetUID() types.UID          { return "" }
+func (m valueMeta) GetResourceVersion() string { return m.version }
+
+func (n *texts) GetNamespace() string       { return (*n)[0] }
+func (n *texts) GetName() string            { return (*n)[1] }
+func (n *texts) GetUID() types.UID          { return "" }
+func (n *texts) GetResourceVersion() string { return (*n)[2] }
+
+// updatesOf derives a collection by f, which reads the tens of a size and the version. It returns how
+// many updates a handler is told of when only the version changes, and when the tens change too.
+func updatesOf[U lw.Object](t *testing.T, f func(*rig.Widget) U) (told []int) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		updates := 0
+		lw.Derive(b.g, b.l, f).AddHandler(lw.Handler[U]{Update: func(_, _ U) { updates++ }})
+		rig.Create(t, b.left, "a", 11)
+		b.start()
+		for _, size := range []int{12, 22} {
+			updates = 0
+			rig.Update(t, b.left, "a", size)
+			synctest.Wait()
+			told = append(told, updates)
+		}
+	})
+	return told
+}
+
+// A result that has no Equal differs if anything in it does, but for the version of a Meta that it
+// embeds itself.
+func TestResultsWithoutEqual(t *testing.T) {
+	meta := func(w *rig.Widget) lw.Meta { return lw.MetaOf(w) }
+	at := func(w *rig.Widget) *lw.Meta { m := meta(w); return &m }
+	unlike := []int{1, 1}
+	for name, c := range map[string]struct{ got, want []int }{
+		"an embedded Meta": {updatesOf(t, func(w *rig.Widget) *like { return &like{meta(w), w.Size / 10} }), []int{0, 1}},
+		"no version": {updatesOf(t, func(w *rig.Widget) *like {
+			return &like{lw.Meta{Namespace: w.Namespace, Name: w.Name}, w.Size / 10}
+		}), []int{0, 1}},
+		"a pointer to a Meta":      {updatesOf(t, func(w *rig.Widget) *likePointer { return &likePointer{at(w), w.Size / 10} }), unlike},
+		"a Meta of what it embeds": {updatesOf(t, func(w *rig.Widget) *likeBase { return &likeBase{rig.Base{Meta: meta(w)}, w.Size / 10} }), unlike},
+		"a field that is called Meta": {updatesOf(t, func(w *rig.Widget) *fieldMeta {
+			return &fieldMeta{rig.ReadOnly{Meta: at(w)}, meta(w), w.Size / 10}
+		}), unlike},
+		"a Meta of another package": {updatesOf(t, func(w *rig.Widget) *otherMeta {
+			return &otherMeta{Meta{w.Namespace, w.Name, w.ResourceVersion}, w.Size / 10}
+		}), unlike},
+		"no Meta": {updatesOf(t, func(w *rig.Widget) *rig.ReadOnly { return &rig.ReadOnly{Meta: at(w)} }), unlike},
+		"a value": {updatesOf(t, func(w *rig.Widget) valueMeta {
+			return valueMeta{w.Namespace, w.Name, w.ResourceVersion, w.Size / 10}
+		}), unlike},
+		"a value without a version": {updatesOf(t, func(w *rig.Widget) valueMeta {
+			return valueMeta{space: w.Namespace, title: w.Name, size: w.Size / 10}
+		}), []int{0, 1}},
+		"no struct": {updatesOf(t, func(w *rig.Widget) *texts {
+			return &texts{w.Namespace, w.Name, w.ResourceVersion, fmt.Sprint(w.Size / 10)}
+		}), unlike},
+	} {
+		if diff := cmp.Diff(c.want, c.got); diff != "" {
+			t.Errorf("%s: updates (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A shy result panics when one of its methods is called.
+type shy struct {
+	lw.Meta
+	hides string
+}
+
+func (s *shy) or(what, value string) string {
+	if s.hides == what {
+		panic("no " + what)
+	}
+	return value
+}
+
+func (s *shy) GetNamespace() string       { return s.or("namespace", s.Namespace) }
+func (s *shy) GetName() string            { return s.or("name", s.Name) }
+func (s *shy) GetUID() types.UID          { return types.UID(s.or("uid", string(s.UID))) }
+func (s *shy) GetResourceVersion() string { return s.or("version", s.ResourceVersion) }
+
+// A result with a method that panics, whichever it is, is set aside as if its function had
+// panicked. The goroutine of Run goes on.
+func TestResultsWithoutIdentity(t *testing.T) {
+	hidden := []string{"", "namespace", "name", "uid", "version", ""}
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var panics []string
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) {
+			mu.Lock()
+			defer mu.Unlock()
+			panics = append(panics, fmt.Sprint(p.Handler, ": ", p.Value))
+		}})
+		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *shy { return &shy{lw.MetaOf(w), hidden[w.Size]} })
+		rig.Create(t, b.left, "a", 0)
+		b.start()
+		for size, what := range hidden {
+			rig.Update(t, b.left, "a", size)
+			synctest.Wait()
+			var want []string
+			if what != "" {
+				want = []string{"function: no " + what}
+			}
+			mu.Lock()
+			if diff := cmp.Diff(want, panics); diff != "" {
+				t.Errorf("a result without its %q (-want +got):\n%s", what, diff)
+			}
+			panics = nil
+			mu.Unlock()
+			if got, ok := d.Store().Get(rig.Key("a")); !ok || got.hides != "" {
+				t.Errorf("a result without its %q is shown: %+v", what, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,563 @@
+package graph_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
+)
+
+// isFreed collects garbage until p is gone.
+func isFreed[T any](p weak.Pointer[T]) bool {
+	for range 10 {
+		runtime.GC()
+		synctest.Wait()
+		if p.Value() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Close frees what a collection holds, and what is derived from it, and leaves the informers that
+// nobody reads any more.
+func TestGraphLeaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		for i := range 20 {
+			rig.Create(t, b.left, fmt.Sprint("w", i), i)
+			rig.Create(t, b.right, fmt.Sprint("w", i), i)
+		}
+		kept := lw.Derive(b.g, b.r, rig.SumOf, "kept")
+		b.start()
+		for _, tt := range []struct {
+			name string
+			make func() lw.Collection[*rig.Sum]
+		}{
+			{"derive", func() lw.Collection[*rig.Sum] { return lw.Derive(b.g, b.l, rig.SumOf) }},
+			{"join", func() lw.Collection[*rig.Sum] {
+				on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.One(func(w *rig.Widget) int { return w.Size }), Right: lw.One(func(s *rig.Sum) int { return s.Sum })}
+				return lw.Join(b.g, b.l, kept, on, func(l *rig.Widget, r *rig.Sum) *rig.Sum { return rig.SumOf(l) })
+			}},
+			{"left join", func() lw.Collection[*rig.Sum] {
+				on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.One(func(w *rig.Widget) int { return w.Size }), Right: lw.One(func(s *rig.Sum) int { return s.Sum })}
+				return lw.LeftJoin(b.g, b.l, kept, on, func(l *rig.Widget, r []*rig.Sum) *rig.Sum { return rig.SumOf(l) })
+			}},
+			{"group", func() lw.Collection[*rig.Sum] {
+				return lw.GroupAll(b.g, b.l, lw.KeyOf, func(key lw.Key, all []*rig.Widget) *rig.Sum { return rig.SumOf(all[0]) })
+			}},
+			{"union", func() lw.Collection[*rig.Sum] {
+				return lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.l, rig.SumOf), kept)
+			}},
+		} {
+			first, second, obj, told := closeAgain(t, b, tt.make)
+			if !isFreed(first) || !isFreed(second) || !isFreed(obj) {
+				t.Errorf("%s: after Close there are still: the collection %t, the one behind it %t, an object of it %t",
+					tt.name, first.Value() != nil, second.Value() != nil, obj.Value() != nil)
+			}
+			before := told.Load()
+			for i := range 20 {
+				rig.Update(t, b.left, fmt.Sprint("w", i), 1000+i)
+				rig.Update(t, b.left, fmt.Sprint("w", i), i)
+			}
+			synctest.Wait()
+			if told.Load() != before {
+				t.Errorf("%s: %d calls came after Close", tt.name, told.Load()-before)
+			}
+			if n := len(b.g.Status().Collections); n > 2 {
+				t.Errorf("%s: %d collections are left", tt.name, n)
+			}
+		}
+		for _, c := range b.g.Status().Collections {
+			if c.Name != "kept" && c.Name != "Sum" {
+				t.Errorf("%s is left", c.Name)
+			}
+		}
+		if kept.Store().Len() != 20 {
+			t.Errorf("what was not closed shows %d, want 20", kept.Store().Len())
+		}
+	})
+}
+
+// closeAgain makes a collection and one behind it, closes both, and returns what must be freed.
+func closeAgain(t *testing.T, b *graphBench, build func() lw.Collection[*rig.Sum]) (first, second weak.Pointer[lw.Derived[*rig.Sum]], obj weak.Pointer[rig.Sum], told *atomic.Int64) {
+	c := build()
+	d, ok := c.(*lw.Derived[*rig.Sum])
+	if !ok {
+		d = c.(*lw.Union[*rig.Sum]).Derived
+	}
+	behind := lw.Derive(b.g, c, func(s *rig.Sum) *rig.Sum { return &rig.Sum{Meta: s.Meta, Sum: -s.Sum} }, "behind")
+	told = new(atomic.Int64)
+	reg := behind.AddHandler(lw.Handler[*rig.Sum]{
+		Add: func(*rig.Sum) { told.Add(1) }, Update: func(_, _ *rig.Sum) { told.Add(1) }, Delete: func(*rig.Sum) { told.Add(1) },
+	})
+	synctest.Wait()
+	if told.Load() != 20 {
+		t.Errorf("told of %d objects, want 20", told.Load())
+	}
+	s, _ := behind.Store().Get(rig.Key("w1"))
+	if s == nil {
+		t.Fatal("nothing is shown")
+	}
+	lw.In(b.g.Snapshot(), behind) // a snapshot that was asked for is forgotten too
+	d.Close()
+	d.Close()
+	synctest.Wait()
+	if err := behind.WaitForSync(t.Context()); err != nil {
+		t.Errorf("what had synced has not any more: %v", err)
+	}
+	select {
+	case <-reg.Done():
+	default:
+		t.Error("the handler was not removed")
+	}
+	n := 0
+	behind.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { n++ }})
+	synctest.Wait()
+	if n > 0 {
+		t.Error("a handler that was added after Close was called")
+	}
+	return weak.Make(d), weak.Make(behind), weak.Make(s), told
+}
+
+// A graph without a collection of an informer does not read it.
+func TestGraphLeavesInformers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		d := lw.Derive(b.g, b.l, rig.SumOf)
+		u := lw.NewUnion[*rig.Widget](b.g)
+		remove := u.Add(b.l)
+		b.start()
+		if all, _ := inside.Followers(b.l); all != 1 {
+			t.Errorf("%d readers of the informer, want 1 for the graph", all)
+		}
+		d.Close()
+		synctest.Wait()
+		if all, _ := inside.Followers(b.l); all != 1 {
+			t.Errorf("%d readers of the informer, want 1 for the union", all)
+		}
+		remove()
+		synctest.Wait()
+		if all, _ := inside.Followers(b.l); all != 0 || b.g.Snapshot().ResourceVersion(b.l) != "" {
+			t.Errorf("%d readers of the informer after the last one has gone, at %q", all, b.g.Snapshot().ResourceVersion(b.l))
+		}
+		again := lw.Derive(b.g, b.l, rig.SumOf)
+		rig.Create(t, b.left, "a", 1)
+		synctest.Wait()
+		if again.Store().Len() != 1 {
+			t.Error("a new reader shows nothing")
+		}
+	})
+}
+
+// A union that was closed reads no informer, also one that is added at that moment or later.
+func TestUnionAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		lw.Derive(b.g, b.r, rig.SumOf, "other")
+		first, second, third := lw.NewUnion[*rig.Widget](b.g), lw.NewUnion[*rig.Widget](b.g), lw.NewUnion[*rig.Widget](b.g)
+		b.start()
+		first.Add(b.l)
+		first.Close()
+		synctest.Wait()
+		if all, _ := inside.Followers(b.l); all != 0 {
+			t.Errorf("Add and Close: %d readers of the informer", all)
+		}
+		second.Close()
+		synctest.Wait()
+		remove := second.Add(b.l)
+		synctest.Wait()
+		if all, _ := inside.Followers(b.l); all != 0 {
+			t.Errorf("Add after Close: %d readers of the informer", all)
+		}
+		remove()
+		third.Add(b.l)()
+		synctest.Wait()
+		if all, _ := inside.Followers(b.l); all != 0 || third.Store().Len() != 0 {
+			t.Errorf("Add and remove: %d readers of the informer, and %d objects", all, third.Store().Len())
+		}
+	})
+}
+
+// A member that is closed just after it was added is gone, and so is the union that it is in; what is
+// derived from a collection that is closed is closed.
+func TestCloseOfWhatIsAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		d := lw.Derive(b.g, b.l, rig.SumOf, "d")
+		u := lw.NewUnion[*rig.Sum](b.g)
+		lw.Derive(b.g, b.r, rig.SumOf, "other")
+		b.start()
+		u.Add(d)
+		d.Close()
+		synctest.Wait()
+		rig.Update(t, b.left, "a", 2)
+		synctest.Wait()
+		// Either the union is closed too, or the member is not in it. It does not show what nobody
+		// keeps in step.
+		if !isOver(u.Derived) && u.Store().Len() > 0 {
+			t.Errorf("the union shows %v of a member that was closed", contents(u.Store()))
+		}
+		late := lw.Derive(b.g, d, func(s *rig.Sum) *rig.Sum { return s }, "late")
+		synctest.Wait()
+		if !isOver(late) {
+			t.Errorf("a collection of one that is closed is not; it shows %v", contents(late.Store()))
+		}
+	})
+}
+
+func isOver(d *lw.Derived[*rig.Sum]) bool {
+	select {
+	case <-d.Stopped():
+		return true
+	default:
+		return false
+	}
+}
+
+// Run returns at once, from any state; nothing is called after it.
+func TestGraphStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		calls := 0
+		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { calls++; return rig.SumOf(w) })
+		never := lw.Derive(b.g, b.r, rig.SumOf, "never")
+		d.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { calls++ }, Update: func(_, _ *rig.Sum) { calls++ }})
+		rig.Start(t, b.l)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- b.g.Run(ctx) }()
+		synctest.Wait()
+		if err := b.g.Run(ctx); err != lw.ErrStarted {
+			t.Errorf("a second Run returned %v", err)
+		}
+		waited := make(chan error, 2)
+		go func() { waited <- never.WaitForSync(t.Context()) }()
+		go func() { waited <- b.g.WaitForSync(t.Context()) }()
+		synctest.Wait()
+		began := time.Now()
+		cancel()
+		if err := <-ran; err != nil || time.Since(began) != 0 {
+			t.Errorf("Run returned %v after %v", err, time.Since(began))
+		}
+		for range 2 {
+			if err := <-waited; !errors.Is(err, lw.ErrStopped) {
+				t.Errorf("a wait returned %v, want ErrStopped", err)
+			}
+		}
+		before := calls
+		rig.Update(t, b.left, "a", 2)
+		synctest.Wait()
+		if calls != before {
+			t.Errorf("%d calls after Run has returned", calls-before)
+		}
+		if all, _ := inside.Followers(b.l); all != 0 {
+			t.Errorf("%d readers of the informer after Run has returned", all)
+		}
+		if s, _ := d.Store().Get(rig.Key("a")); s == nil || s.Sum != 1 {
+			t.Errorf("after Run the store shows %+v", s)
+		}
+		late := lw.Derive(b.g, b.l, rig.SumOf)
+		if err := late.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("a collection that was made after Run: %v", err)
+		}
+	})
+}
+
+// A collection that is made while the graph runs shows what one does that was made before, and
+// shows it at once.
+func TestLateNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnError: func(err error) { t.Error(err) }})
+		for i := range 100 {
+			rig.Create(t, b.left, fmt.Sprint("w", i), i)
+			rig.Create(t, b.right, fmt.Sprint("w", i), i%10)
+		}
+		on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.One(func(w *rig.Widget) int { return w.Size % 10 }), Right: lw.One(func(s *rig.Sum) int { return s.Sum % 10 })}
+		var mu sync.Mutex // guards made
+		var made [][]lw.Collection[*rig.Sum]
+		build := func() {
+			d := lw.Derive(b.g, b.r, rig.SumOf)
+			j := lw.Join(b.g, b.l, d, on, func(l *rig.Widget, r *rig.Sum) *rig.Sum {
+				return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: l.Size}
+			})
+			l := lw.LeftJoin(b.g, b.l, d, on, func(l *rig.Widget, rights []*rig.Sum) *rig.Sum {
+				return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)}
+			})
+			k := lw.GroupBy(b.g, l, allInOne, rig.AddedUp, rig.TotalOf)
+			u := lw.NewUnion[*rig.Sum](b.g, j, k)
+			mu.Lock()
+			defer mu.Unlock()
+			made = append(made, []lw.Collection[*rig.Sum]{d, j, l, k, u})
+		}
+		build()
+		lens := map[lw.Collection[*rig.Sum]]map[int]bool{}
+		inside.AfterStep(b.g, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, all := range made[1:] {
+				for _, c := range all {
+					if lens[c] == nil {
+						lens[c] = map[int]bool{}
+					}
+					lens[c][c.Store().Len()] = true
+				}
+			}
+		})
+		b.start()
+		stories := map[lw.Collection[*rig.Sum]]*sumStory{}
+		for round := range 5 {
+			build()
+			for _, c := range made[len(made)-1] {
+				stories[c] = newSumStory(t)
+				c.AddHandler(stories[c].handler())
+			}
+			for i := range 20 {
+				rig.Update(t, b.right, fmt.Sprint("w", i), i%10+10*(round+1))
+				rig.Update(t, b.left, fmt.Sprint("w", i), i+100*(round+1))
+			}
+			synctest.Wait()
+		}
+		for _, all := range made[1:] {
+			for i, c := range all {
+				if diff := cmp.Diff(contents(made[0][i].Store()), contents(c.Store())); diff != "" {
+					t.Errorf("collection %d (-made before Run, +made late):\n%s", i, diff)
+				}
+				stories[c].mustShow(t, c)
+				delete(lens[c], 0)
+				if len(lens[c]) > 1 {
+					t.Errorf("collection %d was seen with %v objects", i, lens[c])
+				}
+			}
+		}
+	})
+}
+
+// A member that was taken out of a union can be closed at once, and the union goes on: that is how
+// one retires a cluster.
+func TestUnionOutlivesMember(t *testing.T) {
+	for _, when := range []string{"before Run", "between steps", "during a step"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: func(err error) { t.Error(err) }})
+				rig.Create(t, b.left, "a", 1)
+				rig.Create(t, b.left, "b", 2)
+				rig.Create(t, b.right, "b", 7)
+				rig.Create(t, b.right, "c", 3)
+				held := make(chan struct{})
+				retired := lw.Derive(b.g, b.l, rig.SumOf, "retired")
+				stays := lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
+					if w.Size == 100 {
+						<-held
+					}
+					return rig.SumOf(w)
+				}, "stays")
+				u := lw.NewUnion[*rig.Sum](b.g)
+				remove := u.Add(retired)
+				u.Add(stays)
+				total := lw.GroupBy(b.g, u, allInOne, rig.AddedUp, rig.TotalOf, "total")
+				story := newSumStory(t)
+				total.AddHandler(story.handler())
+				if when != "before Run" {
+					b.start()
+					if got, _ := total.Store().Get(lw.Key{Name: "total"}); got == nil || got.Sum != 6 {
+						t.Errorf("with both members the total is %v, want 6", got)
+					}
+				}
+				if when == "during a step" {
+					rig.Update(t, b.left, "a", 50)
+					rig.Update(t, b.right, "c", 100)
+					synctest.Wait()
+				}
+				remove()
+				if behind := retired.Close(); len(behind) > 0 {
+					t.Errorf("Close has closed %v too", behind)
+				}
+				if when == "before Run" {
+					b.start()
+				}
+				close(held)
+				synctest.Wait()
+				rig.Update(t, b.right, "c", 4)
+				synctest.Wait()
+				if isOver(u.Derived) || isOver(total) || !isOver(retired) {
+					t.Errorf("closed: the union %t, what is behind it %t, the member %t", isOver(u.Derived), isOver(total), isOver(retired))
+				}
+				if diff := cmp.Diff(map[string]int{"b": 7, "c": 4}, contents(u.Store())); diff != "" {
+					t.Errorf("the union (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(map[string]int{"total": 11}, contents(total.Store())); diff != "" {
+					t.Errorf("behind the union (-want +got):\n%s", diff)
+				}
+				story.mustShow(t, total)
+				if all, _ := inside.Followers(b.l); all != 0 {
+					t.Errorf("%d readers of the informer of the member that has gone", all)
+				}
+			})
+		})
+	}
+}
+
+// Close says what it takes along.
+func TestCloseNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
+		second := lw.Derive(b.g, first, func(s *rig.Sum) *rig.Sum { return s }, "second")
+		u := lw.NewUnion[*rig.Sum](b.g)
+		u.Add(second)
+		third := lw.Derive(b.g, u, func(s *rig.Sum) *rig.Sum { return s }, "third")
+		other := lw.Derive(b.g, b.l, rig.SumOf, "other")
+		b.start()
+		if diff := cmp.Diff([]string{"second", "Union[Sum]", "third"}, first.Close()); diff != "" {
+			t.Errorf("Close has closed (-want +got):\n%s", diff)
+		}
+		for _, d := range []*lw.Derived[*rig.Sum]{first, second, u.Derived, third} {
+			if !isOver(d) || d.Close() != nil {
+				t.Error("a collection is not closed, or closed again")
+			}
+		}
+		if isOver(other) || other.Close() != nil {
+			t.Error("another collection is closed too")
+		}
+	})
+}
+
+// A union that is closed while a member leaves it takes nothing from the others that read the
+// member's informer.
+func TestCloseWhileMemberLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		held := make(chan struct{})
+		u := lw.NewUnion[*rig.Widget](b.g)
+		remove := u.Add(b.l)
+		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+			if w.Size == 2 {
+				<-held
+			}
+			return rig.SumOf(w)
+		}, "d")
+		b.start()
+		remove()
+		rig.Update(t, b.left, "a", 2)
+		synctest.Wait()
+		u.Close()
+		remove()
+		close(held)
+		synctest.Wait()
+		rig.Update(t, b.left, "a", 3)
+		synctest.Wait()
+		if s, _ := d.Store().Get(rig.Key("a")); s == nil || s.Sum != 3 {
+			t.Errorf("beside the union that was closed, a collection shows %+v, want 3", s)
+		}
+		if all, _ := inside.Followers(b.l); all != 1 {
+			t.Errorf("%d readers of the informer, want 1", all)
+		}
+		d.Close()
+		synctest.Wait()
+		if all, _ := inside.Followers(b.l); all != 0 {
+			t.Errorf("%d readers of the informer at the end", all)
+		}
+	})
+}
+
+// A member that leaves while something else is closed takes its objects along.
+func TestLeafOfMemberThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		held := make(chan struct{})
+		u := lw.NewUnion[*rig.Widget](b.g)
+		remove := u.Add(b.l)
+		other := lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum { <-held; return rig.SumOf(w) }, "other")
+		b.start()
+		rig.Create(t, b.right, "b", 1)
+		synctest.Wait() // a step is going on
+		remove()
+		other.Close()
+		close(held)
+		synctest.Wait()
+		if n := u.Store().Len(); n > 0 {
+			t.Errorf("%d objects are left of a member that has gone", n)
+		}
+		if all, _ := inside.Followers(b.l); all != 0 {
+			t.Errorf("%d readers of its informer", all)
+		}
+	})
+}
+
+// A member is read from the return of Add on, and not from the return of remove on.
+func TestUnionWaitsForNewMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		held := make(chan struct{})
+		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum { <-held; return rig.SumOf(w) }, "other")
+		u := lw.NewUnion[*rig.Widget](b.g)
+		b.start()
+		rig.Create(t, b.right, "b", 1)
+		synctest.Wait() // a step is going on
+		remove := u.Add(b.l)
+		version := rig.Create(t, b.left, "c", 2).ResourceVersion
+		waited := make(chan error, 1)
+		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, version) }()
+		synctest.Wait()
+		close(held)
+		if err := <-waited; err != nil || u.Store().Len() != 2 {
+			t.Errorf("a wait after Add returned %v, and the union shows %d objects, want 2", err, u.Store().Len())
+		}
+		if from := b.g.Status().Collections[1].From; !slices.Equal(from, []string{"left"}) {
+			t.Errorf("the union is from %v", from)
+		}
+		remove()
+		if err := b.g.WaitForResourceVersion(t.Context(), b.l, version); err == nil {
+			t.Error("a wait after remove succeeds, and nothing is derived from the informer")
+		}
+		if from := b.g.Status().Collections[1].From; len(from) > 0 {
+			t.Errorf("after remove the union is from %v", from)
+		}
+	})
+}
+
+// A relist that finds no difference moves the version alone. The graph shows it, also if the
+// informer relists while the graph is in a step.
+func TestVersionMovesDuringStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.left, "b", 1)
+		lw.Derive(b.g, b.l, rig.SumOf, "first")
+		b.start()
+		held := make(chan struct{})
+		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { <-held; return rig.SumOf(w) }, "late")
+		synctest.Wait() // it is held in a step
+		b.left.Fail(errors.New("away"))
+		rig.Create(t, b.left, "c", 1)
+		rig.Remove(t, b.left, "c")
+		b.left.Compact()
+		b.left.Fail(nil)
+		rig.Sleep(10 * time.Minute)
+		close(held)
+		synctest.Wait()
+		if got, want := b.g.Snapshot().ResourceVersion(b.l), b.l.Store().ResourceVersion(); got != want {
+			t.Errorf("the graph sleeps at %s, and its informer is at %s", got, want)
+		}
+	})
+}

@@ -1,0 +1,291 @@
+package graph_test
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A picky result has an Equal that panics at an evil one, and methods that do so without a widget.
+type picky struct {
+	*lw.Meta
+	size int
+}
+
+func (p *picky) Equal(other *picky) bool {
+	mind(other.size)
+	return p.size == other.size
+}
+
+// A result at which Equal panics is shown, and told as an update, whoever compares it. One that does
+// not know who it is makes its function fail.
+func TestGraphPanicsOfMethods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var panics []string
+		take := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			taken := panics
+			panics = nil
+			return taken
+		}
+		b := newGraphBench(t, &lw.GraphOptions{
+			OnPanic: func(p *lw.Panic) {
+				mu.Lock()
+				defer mu.Unlock()
+				panics = append(panics, fmt.Sprintf("%s at %s", p.Handler, p.Key.Name))
+			},
+			OnError: func(err error) { t.Error(err) },
+		})
+		pick := func(w *rig.Widget) *picky {
+			if w.Size == 99 {
+				return &picky{} // without a Meta
+			}
+			return &picky{&lw.Meta{Name: w.Name}, w.Size}
+		}
+		one := func(w *rig.Widget) iter.Seq[*picky] { return slices.Values([]*picky{pick(w)}) }
+		all := []*lw.Derived[*picky]{
+			lw.Derive(b.g, b.l, pick), lw.DeriveMany(b.g, b.l, one),
+			lw.GroupAll(b.g, b.l, lw.KeyOf, func(_ lw.Key, all []*rig.Widget) *picky { return pick(all[0]) }),
+			lw.GroupBy(b.g, b.l, lw.KeyOf, lw.Aggregate[*rig.Widget, *rig.Widget]{
+				Add:    func(_, w *rig.Widget) *rig.Widget { return w },
+				Remove: func(_, w *rig.Widget) *rig.Widget { return nil },
+			}, func(_ lw.Key, w *rig.Widget) *picky { return pick(w) }),
+			lw.Join(b.g, b.l, b.r, byName(), func(l, _ *rig.Widget) *picky { return pick(l) }),
+			lw.LeftJoin(b.g, b.l, b.r, byName(), func(l *rig.Widget, _ []*rig.Widget) *picky { return pick(l) }),
+		}
+		updates := make([][]int, len(all))
+		for i, d := range all {
+			d.AddHandler(lw.Handler[*picky]{Update: func(_, p *picky) { updates[i] = append(updates[i], p.size) }})
+		}
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.right, "a", 1)
+		b.start()
+		check := func(what string, size, calls int, text string) {
+			t.Helper()
+			synctest.Wait()
+			for i, d := range all {
+				if got, _ := d.Store().Get(lw.Key{Name: "a"}); got == nil || got.size != size {
+					t.Errorf("%s: collection %d shows %+v, want %d", what, i, got, size)
+				}
+			}
+			if got := take(); len(got) != calls || calls > 0 && got[0] != text {
+				t.Errorf("%s: OnPanic got %q, want %d times %q", what, got, calls, text)
+			}
+		}
+		rig.Update(t, b.left, "a", evil)
+		check("an evil result", evil, len(all), "Equal at a")
+		rig.Update(t, b.left, "a", 2)
+		check("the next one", 2, 0, "")
+		rig.Update(t, b.left, "a", 99)
+		check("one without a name", 2, len(all), "function at a")
+		rig.Update(t, b.left, "a", 3)
+		check("the one after", 3, 0, "")
+		for i := range all {
+			if diff := cmp.Diff([]int{evil, 2, 3}, updates[i]); diff != "" {
+				t.Errorf("collection %d: updates (-want +got):\n%s", i, diff)
+			}
+		}
+		// A handler that is blocked is told the net change of what it missed. Equal panics there too.
+		entered, open := false, make(chan struct{})
+		var told []int
+		all[0].AddHandler(lw.Handler[*picky]{Update: func(_, p *picky) {
+			if !entered {
+				entered = true
+				<-open
+			}
+			told = append(told, p.size)
+		}})
+		synctest.Wait()
+		for i := range 3000 {
+			rig.Update(t, b.left, "a", 1000+i)
+			synctest.Wait()
+		}
+		rig.Update(t, b.left, "a", evil)
+		synctest.Wait()
+		take()
+		close(open)
+		synctest.Wait()
+		if got := take(); len(got) != 1 || got[0] != "Equal at a" {
+			t.Errorf("OnPanic got %q of a fold", got)
+		}
+		if diff := cmp.Diff([]int{1000, evil}, told); diff != "" {
+			t.Errorf("a blocked handler was told (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// byName joins widgets of one name.
+func byName() lw.On[string, *rig.Widget, *rig.Widget] {
+	name := lw.One(func(w *rig.Widget) string { return w.Name })
+	return lw.On[string, *rig.Widget, *rig.Widget]{Left: name, Right: name}
+}
+
+// A guest is a result whose Equal reads and registers, as all functions of a graph may.
+type guest struct {
+	lw.Meta
+	size int
+	call func(what string)
+}
+
+func (g *guest) Equal(other *guest) bool {
+	other.call("Equal")
+	return g.size == other.size
+}
+
+// No lock is held while a function of the user's is called: it may read, ask for the status, and
+// register handlers, of its own graph too.
+func TestGraphCallsHoldNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // only for calls
+		calls, few := map[string]int{}, true
+		var b *graphBench
+		var all []*lw.Derived[*guest]
+		call := func(what string) {
+			mu.Lock()
+			calls[what]++
+			if mu.Unlock(); !few {
+				return
+			}
+			b.g.Status()
+			b.g.Snapshot()
+			for _, d := range all {
+				d.Store().List()
+				d.Store().Get(lw.Key{Name: "a"})
+				d.AddHandler(lw.Handler[*guest]{Synced: func() {}}).Remove()
+			}
+			b.l.Store().List()
+			b.l.Status()
+		}
+		b = newGraphBench(t, &lw.GraphOptions{
+			OnPanic: func(*lw.Panic) { call("OnPanic") },
+			OnError: func(error) { call("OnError") },
+		})
+		guestOf := func(w *rig.Widget) *guest { return &guest{lw.Meta{Name: w.Name}, w.Size, call} }
+		key := func(what string) func(*rig.Widget) iter.Seq[string] {
+			return lw.One(func(w *rig.Widget) string { call(what); return w.Name })
+		}
+		on := lw.On[string, *rig.Widget, *rig.Widget]{
+			Left: key("Left"), Right: key("Right"), Where: func(l, r *rig.Widget) bool { call("Where"); return true },
+		}
+		keyOf := func(w *rig.Widget) lw.Key { call("key"); return lw.KeyOf(w) }
+		all = []*lw.Derived[*guest]{
+			lw.Derive(b.g, b.l, func(w *rig.Widget) *guest { call("Derive"); mind(w.Size); return guestOf(w) }),
+			lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*guest] {
+				return func(yield func(*guest) bool) {
+					call("DeriveMany")
+					g := guestOf(w)
+					g.Name = "one for all"
+					yield(g)
+				}
+			}),
+			lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *guest { call("Join"); return guestOf(l) }),
+			lw.LeftJoin(b.g, b.l, b.r, on, func(l *rig.Widget, _ []*rig.Widget) *guest { call("LeftJoin"); return guestOf(l) }),
+			lw.GroupAll(b.g, b.l, keyOf, func(_ lw.Key, all []*rig.Widget) *guest { call("GroupAll"); return guestOf(all[0]) }),
+			lw.GroupBy(b.g, b.l, keyOf, lw.Aggregate[*rig.Widget, *rig.Widget]{
+				Add:    func(_, w *rig.Widget) *rig.Widget { call("Add"); return w },
+				Remove: func(_, w *rig.Widget) *rig.Widget { call("Remove"); return nil },
+			}, func(_ lw.Key, w *rig.Widget) *guest { call("GroupBy"); return guestOf(w) }),
+		}
+		for _, d := range all {
+			lw.NewIndex(d, func(g *guest) int { call("index"); return g.size })
+			d.AddHandler(lw.Handler[*guest]{
+				Add: func(*guest) { call("handler") }, Filter: func(*guest) bool { call("Filter"); return true },
+			})
+		}
+		for _, name := range []string{"a", "b"} {
+			rig.Create(t, b.left, name, 1)
+			rig.Create(t, b.right, name, 1)
+		}
+		b.start()
+		for _, size := range []int{1, 2, evil, 3} {
+			rig.Update(t, b.left, "a", size)
+			rig.Update(t, b.right, "a", size)
+			synctest.Wait()
+		}
+		// What a blocked handler missed is compared in its own goroutine.
+		open := make(chan struct{})
+		all[0].AddHandler(lw.Handler[*guest]{Add: func(g *guest) { <-open }})
+		few = false
+		for i := range 1500 {
+			rig.Update(t, b.left, "a", 100+i)
+			synctest.Wait()
+		}
+		few = true
+		before := calls["Equal"]
+		close(open)
+		synctest.Wait()
+		if calls["Equal"] == before {
+			t.Error("Equal was not called for a blocked handler")
+		}
+		for _, what := range []string{
+			"Derive", "DeriveMany", "Left", "Right", "Where", "Join", "LeftJoin", "key", "GroupAll", "Add", "Remove", "GroupBy",
+			"Equal", "index", "handler", "Filter", "OnPanic", "OnError",
+		} {
+			if calls[what] == 0 {
+				t.Errorf("%s was not called", what)
+			}
+		}
+	})
+}
+
+// A widget at which Add panics after its Remove counts as before, also in the step of the panic: a
+// result that this step shows because of another widget of the group has it.
+func TestGraphPanicsOfAggregateBesideAnotherChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+		const slow = 1000
+		released := make(chan struct{})
+		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+			if w.Size == slow {
+				<-released // the step waits, so that the next one has two changes
+			}
+			return nil
+		}, "slow")
+		all := func(*rig.Widget) lw.Key { return lw.Key{Name: "all"} }
+		sums := lw.GroupBy(b.g, b.l, all, lw.Aggregate[*rig.Widget, map[string]int]{
+			Add: func(acc map[string]int, w *rig.Widget) map[string]int {
+				mind(w.Size)
+				if acc == nil {
+					acc = map[string]int{}
+				}
+				acc[w.Name] = w.Size
+				return acc
+			},
+			Remove: func(acc map[string]int, w *rig.Widget) map[string]int {
+				delete(acc, w.Name)
+				return acc
+			},
+		}, func(key lw.Key, acc map[string]int) *rig.Sum {
+			total := &rig.Sum{Meta: lw.Meta{Name: key.Name}}
+			for _, n := range acc {
+				total.Sum += n
+			}
+			return total
+		})
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.left, "b", 2)
+		b.start()
+		var shown []int
+		sums.AddHandler(lw.Handler[*rig.Sum]{EveryUpdate: true, Update: func(_, now *rig.Sum) { shown = append(shown, now.Sum) }})
+		rig.Create(t, b.left, "c", slow)
+		synctest.Wait()
+		rig.Update(t, b.left, "a", evil)
+		rig.Update(t, b.left, "b", 20)
+		synctest.Wait()
+		close(released)
+		synctest.Wait()
+		if diff := cmp.Diff([]int{slow + 1 + 2, slow + 1 + 20}, shown); diff != "" {
+			t.Errorf("sums (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,590 @@
+package graph_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// evil is the size at which the functions of these tests panic.
+const evil = 13
+
+var errEvil = errors.New("evil")
+
+func mind(size int) {
+	if size == evil {
+		panic(errEvil)
+	}
+}
+
+// panicking are collections of left and right, each of which has one function that panics at an evil
+// widget. They show the size of each left widget under its name.
+func panicking(b *graphBench) map[string]*lw.Derived[*rig.Sum] {
+	on := func(left, right, where bool) lw.On[string, *rig.Widget, *rig.Widget] {
+		key := func(mindful bool) func(*rig.Widget) iter.Seq[string] {
+			return func(w *rig.Widget) iter.Seq[string] {
+				return func(yield func(string) bool) {
+					if mindful {
+						mind(w.Size)
+					}
+					yield(w.Name)
+				}
+			}
+		}
+		on := lw.On[string, *rig.Widget, *rig.Widget]{Left: key(left), Right: key(right)}
+		if where {
+			on.Where = func(l, r *rig.Widget) bool { mind(l.Size); return true }
+		}
+		return on
+	}
+	joined := func(l, r *rig.Widget) *rig.Sum { return rig.SumOf(l) }
+	gathered := func(l *rig.Widget, _ []*rig.Widget) *rig.Sum { return rig.SumOf(l) }
+	tally := func(name string, mindful string) *lw.Derived[*rig.Sum] {
+		mindAt := func(what string, size int) {
+			if what == mindful {
+				mind(size)
+			}
+		}
+		return lw.GroupBy(b.g, b.l, func(w *rig.Widget) lw.Key { mindAt("key", w.Size); return lw.KeyOf(w) }, lw.Aggregate[*rig.Widget, int]{
+			Add:    func(n int, w *rig.Widget) int { mindAt("add", w.Size); return n + w.Size },
+			Remove: func(n int, w *rig.Widget) int { return n - w.Size },
+		}, func(key lw.Key, n int) *rig.Sum {
+			mindAt("function", n)
+			return &rig.Sum{Meta: lw.Meta{Namespace: key.Namespace, Name: key.Name}, Sum: n}
+		}, name)
+	}
+	return map[string]*lw.Derived[*rig.Sum]{
+		"derive": lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { mind(w.Size); return rig.SumOf(w) }, "derive"),
+		"many": lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
+			return func(yield func(*rig.Sum) bool) {
+				if yield(rig.SumOf(w)) {
+					mind(w.Size)
+				}
+			}
+		}, "many"),
+		"many at once":   lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] { mind(w.Size); return slices.Values([]*rig.Sum{rig.SumOf(w)}) }, "many at once"),
+		"join":           lw.Join(b.g, b.l, b.r, on(false, false, false), func(l, r *rig.Widget) *rig.Sum { mind(l.Size); return joined(l, r) }, "join"),
+		"join left":      lw.Join(b.g, b.l, b.r, on(true, false, false), joined, "join left"),
+		"join where":     lw.Join(b.g, b.l, b.r, on(false, false, true), joined, "join where"),
+		"leftjoin":       lw.LeftJoin(b.g, b.l, b.r, on(false, false, false), func(l *rig.Widget, _ []*rig.Widget) *rig.Sum { mind(l.Size); return rig.SumOf(l) }, "leftjoin"),
+		"leftjoin left":  lw.LeftJoin(b.g, b.l, b.r, on(true, false, false), gathered, "leftjoin left"),
+		"leftjoin where": lw.LeftJoin(b.g, b.l, b.r, on(false, false, true), gathered, "leftjoin where"),
+		"groupby":        tally("groupby", "function"),
+		"groupby key":    tally("groupby key", "key"),
+		"groupby add":    tally("groupby add", "add"),
+		"group":          lw.GroupAll(b.g, b.l, lw.KeyOf, func(_ lw.Key, all []*rig.Widget) *rig.Sum { mind(all[0].Size); return rig.SumOf(all[0]) }, "group"),
+		"group key":      lw.GroupAll(b.g, b.l, func(w *rig.Widget) lw.Key { mind(w.Size); return lw.KeyOf(w) }, func(_ lw.Key, all []*rig.Widget) *rig.Sum { return rig.SumOf(all[0]) }, "group key"),
+	}
+}
+
+// A function that panics at a widget leaves what the widget has made as it was, until its next
+// version, and touches nothing else.
+func TestGraphPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		panics := map[string][]string{}
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !errors.Is(p, errEvil) || len(p.Stack) == 0 || p.Handler == "" {
+				t.Errorf("OnPanic got %+v", p)
+			}
+			panics[p.Informer] = append(panics[p.Informer], p.Key.Name)
+		}, OnError: func(err error) { t.Error(err) }})
+		for _, name := range []string{"a", "b", "c"} {
+			rig.Create(t, b.left, name, 1)
+			rig.Create(t, b.right, name, 1)
+		}
+		all := panicking(b)
+		stories := map[string]*sumStory{}
+		for name, d := range all {
+			stories[name] = newSumStory(t)
+			d.AddHandler(stories[name].handler())
+		}
+		b.start()
+		check := func(what string, want map[string]int, aside ...string) {
+			t.Helper()
+			synctest.Wait()
+			for name, d := range all {
+				if diff := cmp.Diff(want, contents(d.Store())); diff != "" {
+					t.Errorf("%s: %s (-want +got):\n%s", what, name, diff)
+				}
+				stories[name].mustShow(t, d)
+			}
+			if at := b.g.Snapshot().ResourceVersion(b.l); at != b.left.ResourceVersion() {
+				t.Errorf("%s: the graph is at %s, want %s", what, at, b.left.ResourceVersion())
+			}
+			for _, c := range b.g.Status().Collections {
+				var got []string
+				for key, err := range c.SetAside {
+					if !errors.Is(err, errEvil) {
+						t.Errorf("%s: %s is set aside for %v", what, key, err)
+					}
+					got = append(got, key.Name)
+				}
+				if slices.Sort(got); !slices.Equal(got, aside) {
+					t.Errorf("%s: %s has set aside %v, want %v", what, c.Name, got, aside)
+				}
+			}
+		}
+		check("at first", map[string]int{"a": 1, "b": 1, "c": 1})
+		rig.Update(t, b.left, "a", evil)
+		check("an evil version", map[string]int{"a": 1, "b": 1, "c": 1}, "a")
+		for name := range all {
+			if got := panics["graph/"+name]; !slices.Contains(got, "a") || len(got) > 2 {
+				t.Errorf("%s: OnPanic was called for %v, want a", name, got)
+			}
+		}
+		rig.Update(t, b.left, "b", 2)
+		check("another widget", map[string]int{"a": 1, "b": 2, "c": 1}, "a")
+		rig.Create(t, b.right, "d", 1)
+		synctest.Wait() // Where is asked of pairs only
+		rig.Create(t, b.left, "d", evil)
+		check("a new evil one", map[string]int{"a": 1, "b": 2, "c": 1}, "a", "d")
+		rig.Update(t, b.left, "a", 3)
+		check("the next version", map[string]int{"a": 3, "b": 2, "c": 1}, "d")
+		rig.Update(t, b.left, "d", 4)
+		check("the next version of the new one", map[string]int{"a": 3, "b": 2, "c": 1, "d": 4})
+		rig.Update(t, b.left, "a", evil)
+		rig.Update(t, b.left, "d", evil)
+		check("both again", map[string]int{"a": 3, "b": 2, "c": 1, "d": 4}, "a", "d")
+		rig.Remove(t, b.left, "a")
+		check("the evil one goes", map[string]int{"b": 2, "c": 1, "d": 4}, "d")
+		rig.Remove(t, b.left, "d")
+		rig.Create(t, b.left, "d", 5)
+		check("the other is created again", map[string]int{"b": 2, "c": 1, "d": 5})
+	})
+}
+
+// A right at which a key function panics stays as it was in all joins. One left with several rights
+// stays set aside as long as it cannot be joined with one of them.
+func TestGraphPanicsOfRights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { calls++ }, OnError: func(err error) { t.Error(err) }})
+		tens := func(w *rig.Widget) int { mind(w.Size); return w.Size / 10 }
+		on := lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.One(func(w *rig.Widget) int { return w.Size / 10 }), Right: lw.One(tens)}
+		pairs := lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size}
+		}, "pairs")
+		counts := lw.LeftJoin(b.g, b.l, b.r, on, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)}
+		}, "counts")
+		either := lw.Join(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{
+			Left: lw.One(func(w *rig.Widget) int { return w.Size / 10 }), Right: lw.One(func(w *rig.Widget) int { return w.Size / 10 }),
+		}, func(l, r *rig.Widget) *rig.Sum {
+			mind(r.Size)
+			return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size}
+		}, "either")
+		rig.Create(t, b.left, "a", 15)
+		rig.Create(t, b.right, "a", 11)
+		rig.Create(t, b.right, "b", 12)
+		rig.Create(t, b.right, "c", 14)
+		b.start()
+		rig.Update(t, b.right, "a", evil)
+		synctest.Wait()
+		rig.Update(t, b.right, "b", 14)
+		synctest.Wait()
+		rig.Update(t, b.left, "a", 16)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"aa": 11, "ab": 14, "ac": 14}, contents(pairs.Store())); diff != "" {
+			t.Errorf("pairs (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 3}, contents(counts.Store())); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"aa": 11, "ab": 14, "ac": 14}, contents(either.Store())); diff != "" {
+			t.Errorf("either (-want +got):\n%s", diff)
+		}
+		for _, c := range b.g.Status().Collections {
+			if len(c.SetAside) != 1 {
+				t.Errorf("%s: set aside are %v, want one", c.Name, c.SetAside)
+			}
+		}
+		mustBeCured := func(what string) {
+			t.Helper()
+			synctest.Wait()
+			for _, c := range b.g.Status().Collections {
+				if c.SetAside != nil {
+					t.Errorf("%s: set aside are %v after %s", c.Name, c.SetAside, what)
+				}
+			}
+		}
+		rig.Update(t, b.right, "a", 17)
+		mustBeCured("the next version of the evil right")
+		rig.Update(t, b.right, "a", evil)
+		synctest.Wait()
+		rig.Remove(t, b.right, "a")
+		mustBeCured("the evil right has gone")
+		if pairs.Store().Len() != 2 || either.Store().Len() != 2 {
+			t.Errorf("%d and %d pairs at the end, want 2", pairs.Store().Len(), either.Store().Len())
+		}
+	})
+}
+
+// A left for which Where panics at a right stays as it was, until Where can be asked again.
+func TestGraphPanicsOfWhereAtARight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		panics := 0
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { panics++ }, OnError: func(err error) { t.Error(err) }})
+		all := lw.One(func(*rig.Widget) int { return 0 })
+		totals := lw.LeftJoin(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{
+			Left: all, Right: all, Where: func(_, r *rig.Widget) bool { mind(r.Size); return r.Size > 0 },
+		}, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
+			total := rig.SumOf(l)
+			for _, r := range rights {
+				total.Sum += r.Size
+			}
+			return total
+		})
+		rig.Create(t, b.left, "a", 100)
+		rig.Create(t, b.right, "b", 1)
+		rig.Create(t, b.right, "c", 2)
+		b.start()
+		check := func(what string, want, aside int) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(map[string]int{"a": want}, contents(totals.Store())); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+			if got := b.g.Status().Collections[0].SetAside; len(got) != aside {
+				t.Errorf("%s: set aside are %v, want %d", what, got, aside)
+			}
+		}
+		check("at first", 103, 0)
+		rig.Update(t, b.right, "b", evil)
+		check("an evil right", 103, 1)
+		if panics != 1 {
+			t.Errorf("OnPanic was called %d times, want once: Where is not asked again in the same step", panics)
+		}
+		rig.Update(t, b.right, "c", 3)
+		check("another right", 103, 1)
+		rig.Update(t, b.right, "b", 4)
+		check("its next version", 107, 0)
+		rig.Update(t, b.right, "b", evil)
+		check("it is evil again", 107, 1)
+		rig.Remove(t, b.right, "b")
+		check("it goes", 103, 0)
+	})
+}
+
+// A left that is set aside for two of its pairs has the errors of both.
+func TestGraphPanicsOfTwoPairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}})
+		all := lw.One(func(*rig.Widget) int { return 0 })
+		first, second := errors.New("first"), errors.New("second")
+		lw.Join(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{Left: all, Right: all}, func(_, r *rig.Widget) *rig.Sum {
+			panic(map[string]error{"b": first, "c": second}[r.Name])
+		})
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.right, "b", 1)
+		rig.Create(t, b.right, "c", 1)
+		b.start()
+		synctest.Wait()
+		err := b.g.Status().Collections[0].SetAside[rig.Key("a")]
+		if !errors.Is(err, first) || !errors.Is(err, second) {
+			t.Errorf("set aside for %v, want both errors", err)
+		}
+	})
+}
+
+// Without OnPanic a panic comes out of Run, as any panic of the user's does.
+func TestGraphPanicIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { mind(w.Size); return rig.SumOf(w) })
+		rig.Start(t, b.l)
+		got := make(chan any)
+		go func() {
+			defer func() { got <- recover() }()
+			b.g.Run(t.Context())
+		}()
+		synctest.Wait()
+		rig.Update(t, b.left, "a", evil)
+		if v := <-got; v != errEvil {
+			t.Errorf("Run panicked with %v", v)
+		}
+	})
+}
+
+// A result without a name cannot be shown: it is an error, and what was there stays.
+func TestGraphNameless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errs := &rig.Errors{}
+		b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
+		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+			s := rig.SumOf(w)
+			if w.Size == evil {
+				s.Name = ""
+			}
+			return s
+		})
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.left, "b", 1)
+		b.start()
+		rig.Update(t, b.left, "a", evil)
+		rig.Update(t, b.left, "b", 2)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"a": 1, "b": 2}, contents(d.Store())); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := errs.TakeSorted(); len(got) != 1 || !containsAll(got[0], "name", "default/a") {
+			t.Errorf("reported: %q", got)
+		}
+		if aside := b.g.Status().Collections[0].SetAside; len(aside) != 1 || aside[rig.Key("a")] == nil {
+			t.Errorf("set aside: %v", aside)
+		}
+		rig.Update(t, b.left, "a", 3)
+		synctest.Wait()
+		if s, _ := d.Store().Get(rig.Key("a")); s.Sum != 3 || b.g.Status().Collections[0].SetAside != nil {
+			t.Errorf("the next version: %+v, set aside %v", s, b.g.Status().Collections[0].SetAside)
+		}
+	})
+}
+
+// A function of an index, and a handler, that panic are reported, and the graph goes on.
+func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var got []string
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, fmt.Sprint(p.Informer, " ", p.Key.Name))
+		}})
+		d := lw.Derive(b.g, b.l, rig.SumOf, "d")
+		byTen := lw.NewIndex(d, func(s *rig.Sum) int { mind(s.Sum); return s.Sum / 10 })
+		story := newSumStory(t)
+		d.AddHandler(story.handler())
+		d.AddHandler(lw.Handler[*rig.Sum]{Update: func(_, s *rig.Sum) { mind(s.Sum) }})
+		rig.Create(t, b.left, "a", 11)
+		rig.Create(t, b.left, "b", 12)
+		b.start()
+		rig.Update(t, b.left, "a", evil)
+		synctest.Wait()
+		rig.Update(t, b.left, "b", 14)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"a": evil, "b": 14}, contents(d.Store())); diff != "" || byTen.Len(1) != 1 {
+			t.Errorf("%d in the index (-want +got):\n%s", byTen.Len(1), diff)
+		}
+		story.mustShow(t, d)
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"graph/d a", "graph/d a"}, got); diff != "" {
+			t.Errorf("panics (-want +got):\n%s", diff)
+		}
+		rig.Update(t, b.left, "a", 15)
+		synctest.Wait()
+		if byTen.Len(1) != 2 {
+			t.Errorf("%d in the index after the next version, want 2", byTen.Len(1))
+		}
+	})
+}
+
+// An aggregate whose functions change the accumulator in place counts each widget once, also after
+// one of them has panicked: at an evil size Add panics, and at a stuck one Remove does.
+func TestGraphPanicsOfAggregate(t *testing.T) {
+	const stuck = 17
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+		released := false
+		even := func(w *rig.Widget) lw.Key {
+			return lw.Key{Name: map[bool]string{true: "even", false: "odd"}[w.Size%2 == 0]}
+		}
+		sums := lw.GroupBy(b.g, b.l, even, lw.Aggregate[*rig.Widget, map[string]int]{
+			Add: func(acc map[string]int, w *rig.Widget) map[string]int {
+				mind(w.Size)
+				if acc == nil {
+					acc = map[string]int{}
+				}
+				acc[w.Name] += w.Size
+				return acc
+			},
+			Remove: func(acc map[string]int, w *rig.Widget) map[string]int {
+				if w.Size == stuck && !released {
+					panic(errEvil)
+				}
+				acc[w.Name] -= w.Size
+				return acc
+			},
+		}, func(key lw.Key, acc map[string]int) *rig.Sum {
+			total := &rig.Sum{Meta: lw.Meta{Name: key.Name}}
+			for _, n := range acc {
+				total.Sum += n
+			}
+			return total
+		})
+		check := func(what string, want map[string]int) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(want, contents(sums.Store())); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.left, "b", 2)
+		b.start()
+		check("at first", map[string]int{"odd": 1, "even": 2})
+		rig.Update(t, b.left, "a", evil)
+		check("an evil version in the same group", map[string]int{"odd": 1, "even": 2})
+		rig.Update(t, b.left, "a", 3)
+		check("the next version", map[string]int{"odd": 3, "even": 2})
+		rig.Update(t, b.left, "b", evil)
+		check("an evil version in another group", map[string]int{"odd": 3, "even": 2})
+		rig.Update(t, b.left, "b", stuck)
+		check("the next version of that", map[string]int{"odd": 20})
+		rig.Update(t, b.left, "b", 4)
+		check("a version that cannot be removed", map[string]int{"odd": 3, "even": 4})
+		rig.Update(t, b.left, "b", stuck)
+		check("it comes again", map[string]int{"odd": 20})
+		rig.Remove(t, b.left, "b")
+		check("it cannot be removed at its end", map[string]int{"odd": 3})
+		rig.Create(t, b.left, "b", stuck)
+		check("it is created again", map[string]int{"odd": 20})
+		rig.Update(t, b.left, "b", evil)
+		check("neither can be counted", map[string]int{"odd": 20})
+		rig.Update(t, b.left, "a", 5)
+		check("another one of its group", map[string]int{"odd": 22})
+		if aside := b.g.Status().Collections[0].SetAside; len(aside) != 1 || aside[rig.Key("b")] == nil {
+			t.Errorf("set aside: %v, want b", aside)
+		}
+		released = true
+		rig.Update(t, b.left, "b", 6)
+		check("it can be removed", map[string]int{"odd": 5, "even": 6})
+		if aside := b.g.Status().Collections[0].SetAside; aside != nil {
+			t.Errorf("set aside: %v at the end", aside)
+		}
+	})
+}
+
+// A fuse makes a key function panic once, at its call number calls for one version of a widget.
+type fuse struct {
+	what, name  string
+	size, calls int
+}
+
+func (f *fuse) mind(what string, w *rig.Widget) {
+	if f.what == what && f.name == w.Name && f.size == w.Size {
+		if f.calls--; f.calls == 0 {
+			panic(errEvil)
+		}
+	}
+}
+
+// A function that says where an object belongs may panic when it is called for what the object was,
+// or for the second time. The object moves, or goes, all the same, and nothing is set aside.
+func TestGraphPanicsOfKeysBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panics []string
+		b := newGraphBench(t, &lw.GraphOptions{
+			OnPanic: func(p *lw.Panic) { panics = append(panics, p.Handler+" "+p.Key.Name) },
+			OnError: func(err error) { t.Error(err) },
+		})
+		var burning fuse
+		tens := func(what string) func(*rig.Widget) int {
+			return func(w *rig.Widget) int {
+				burning.mind(what, w)
+				return w.Size / 10
+			}
+		}
+		on := func(what string) lw.On[int, *rig.Widget, *rig.Widget] {
+			return lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.One(tens(what + " left")), Right: lw.One(tens(what + " right"))}
+		}
+		group := func(what string) func(*rig.Widget) lw.Key {
+			of := tens(what)
+			return func(w *rig.Widget) lw.Key { return lw.Key{Name: fmt.Sprint(of(w))} }
+		}
+		pairs := lw.Join(b.g, b.l, b.r, on("join"), func(l, r *rig.Widget) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: l.Size + r.Size}
+		})
+		counts := lw.LeftJoin(b.g, b.l, b.r, on("leftjoin"), func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)}
+		})
+		all := lw.GroupAll(b.g, b.l, group("groupall"), func(key lw.Key, all []*rig.Widget) *rig.Sum { return rig.TotalOf(key, len(all)) })
+		sums := lw.GroupBy(b.g, b.l, group("groupby"), lw.Aggregate[*rig.Widget, int]{
+			Add:    func(n int, w *rig.Widget) int { return n + w.Size },
+			Remove: func(n int, w *rig.Widget) int { burning.mind("remove", w); return n - w.Size },
+		}, rig.TotalOf)
+		for i, name := range []string{"a", "b", "c"} {
+			rig.Create(t, b.left, name, 10+10*i)
+			rig.Create(t, b.right, name, 10+10*i)
+		}
+		b.start()
+		check := func(what string) {
+			t.Helper()
+			synctest.Wait()
+			want := []map[string]int{{}, {}, {}, {}}
+			for l := range b.l.Store().All() {
+				want[1][l.Name] = 0
+				want[2][fmt.Sprint(l.Size/10)]++
+				want[3][fmt.Sprint(l.Size/10)] += l.Size
+				for r := range b.r.Store().All() {
+					if l.Size/10 == r.Size/10 {
+						want[0][l.Name+r.Name] = l.Size + r.Size
+						want[1][l.Name]++
+					}
+				}
+			}
+			for i, d := range []*lw.Derived[*rig.Sum]{pairs, counts, all, sums} {
+				if diff := cmp.Diff(want[i], contents(d.Store())); diff != "" {
+					t.Errorf("%s: collection %d (-want +got):\n%s", what, i, diff)
+				}
+			}
+			for _, c := range b.g.Status().Collections {
+				if c.SetAside != nil {
+					t.Errorf("%s: set aside: %v", what, c.SetAside)
+				}
+			}
+		}
+		check("at first")
+		for _, tt := range []struct {
+			what  string
+			left  bool
+			calls int // of which the last one panics, when a widget of size 10 becomes one of size 20
+			size  int // at which it panics
+		}{
+			{"join left", true, 1, 10}, {"join left", true, 2, 20}, {"join right", false, 1, 10},
+			{"leftjoin left", true, 1, 10}, {"leftjoin left", true, 2, 20}, {"leftjoin right", false, 1, 10},
+			{"groupall", true, 1, 10}, {"groupby", true, 1, 10}, {"remove", true, 1, 10},
+		} {
+			m := map[bool]*lw.Memory[*rig.Widget]{true: b.left, false: b.right}[tt.left]
+			for _, gone := range []bool{false, true} {
+				if gone && tt.size == 20 {
+					continue
+				}
+				what := fmt.Sprint(tt.what, " at size ", tt.size, ", gone: ", gone)
+				rig.Update(t, m, "a", 10)
+				check("before " + what)
+				panics, burning = nil, fuse{tt.what, "a", tt.size, tt.calls}
+				if gone {
+					rig.Remove(t, m, "a")
+				} else {
+					rig.Update(t, m, "a", 20)
+				}
+				check(what)
+				if len(panics) != 1 || !strings.HasSuffix(panics[0], " a") {
+					t.Errorf("%s: OnPanic got %q", what, panics)
+				}
+				// Nothing is left behind of what it was.
+				b.set(m, "a", 20)
+				rig.Update(t, b.left, "b", 10)
+				rig.Update(t, b.right, "b", 10)
+				check("others, after " + what)
+				rig.Update(t, b.left, "b", 20)
+				rig.Update(t, b.right, "b", 20)
+				check("others again, after " + what)
+			}
+		}
+	})
+}

@@ -1,0 +1,193 @@
+package graph_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
+)
+
+// totals is the total of all sizes, of which add and result may panic.
+func totals(b *graphBench, add func(w *rig.Widget), result func(n int)) *lw.Derived[*rig.Sum] {
+	return lw.GroupBy(b.g, b.l, func(*rig.Widget) string { return "total" }, lw.Aggregate[*rig.Widget, int]{
+		Add:    func(n int, w *rig.Widget) int { add(w); return n + w.Size },
+		Remove: func(n int, w *rig.Widget) int { return n - w.Size },
+	}, func(name string, n int) *rig.Sum { result(n); return &rig.Sum{Meta: lw.Meta{Name: name}, Sum: n} })
+}
+
+// mustTotal expects that the total is want, and that so many objects are set aside.
+func mustTotal(t *testing.T, b *graphBench, d *lw.Derived[*rig.Sum], what string, want, aside int) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(map[string]int{"total": want}, contents(d.Store())); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+	if got := b.g.Status().Collections[0].SetAside; len(got) != aside {
+		t.Errorf("%s: set aside are %v, want %d", what, got, aside)
+	}
+}
+
+// After a panic of an aggregate the next step computes all groups anew. An object that has changed meanwhile counts as it is.
+func TestGroupByCountsTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.left, "b", 1)
+		gate := make(chan struct{}, 1)
+		inside.AfterStep(b.g, func() { gate <- struct{}{}; <-gate })
+		d := totals(b, func(w *rig.Widget) { mind(w.Size) }, func(int) {})
+		b.start()
+		mustTotal(t, b, d, "at first", 2, 0)
+		gate <- struct{}{} // the next step is held at its end
+		rig.Update(t, b.left, "a", evil)
+		synctest.Wait()
+		rig.Update(t, b.left, "a", 5)
+		synctest.Wait()
+		<-gate
+		mustTotal(t, b, d, "the next version, in the step that counts anew", 6, 0)
+		rig.Update(t, b.left, "a", 7)
+		mustTotal(t, b, d, "and the one after that", 8, 0)
+	})
+}
+
+// If neither the new version of an object nor the old one can be added, the object counts as nothing until its next version.
+func TestGroupByCountsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, panics := false, 0
+		b := newGraphBench(t, &lw.GraphOptions{
+			OnPanic: func(*lw.Panic) {
+				if panics++; panics > 10 {
+					broken = false // else the steps would have no end
+				}
+			},
+			OnError: func(err error) { t.Error(err) },
+		})
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.left, "b", 1)
+		d := totals(b, func(w *rig.Widget) {
+			if broken && w.Name == "a" {
+				panic(errEvil)
+			}
+		}, func(int) {})
+		b.start()
+		mustTotal(t, b, d, "at first", 2, 0)
+		broken = true
+		rig.Update(t, b.left, "a", 2)
+		mustTotal(t, b, d, "no version can be added", 1, 1)
+		if panics > 5 {
+			t.Errorf("%d panics of one change", panics)
+		}
+		broken = false
+		rig.Update(t, b.left, "b", 3)
+		mustTotal(t, b, d, "another object", 3, 1)
+		rig.Update(t, b.left, "a", 4)
+		mustTotal(t, b, d, "the next version", 7, 0)
+	})
+}
+
+// What is set aside is named until a call has made a result, also while that call runs.
+func TestSetAsideDuringTheNextCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+		rig.Create(t, b.left, "a", 1)
+		hold := make(chan struct{})
+		d := totals(b, func(*rig.Widget) {}, func(n int) {
+			if mind(n); n > evil {
+				<-hold
+			}
+		})
+		b.start()
+		mustTotal(t, b, d, "at first", 1, 0)
+		rig.Update(t, b.left, "a", evil)
+		mustTotal(t, b, d, "evil", 1, 1)
+		rig.Update(t, b.left, "a", 20)
+		mustTotal(t, b, d, "during the next call", 1, 1)
+		close(hold)
+		mustTotal(t, b, d, "after it", 20, 0)
+	})
+}
+
+// A function of a graph may wait for a handler of a collection that has synced: the handler needs no step.
+func TestWaitForAHandlerInAFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.right, "b", 1)
+		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
+		var err error
+		added := 0
+		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
+			if w.Size == 2 {
+				reg := first.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { added++ }})
+				err = reg.WaitForSync(t.Context())
+				reg.Remove()
+			}
+			return nil
+		}, "second")
+		b.start()
+		rig.Update(t, b.right, "b", 2)
+		synctest.Wait()
+		if err != nil || added != 1 {
+			t.Errorf("%v after %d calls of Add", err, added)
+		}
+	})
+}
+
+// The status of a collection of groups counts a call for each group that has changed.
+func TestGroupAllCountsItsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		for i, name := range []string{"a", "b", "c"} {
+			rig.Create(t, b.left, name, i)
+		}
+		lw.GroupAll(b.g, b.l, func(w *rig.Widget) int { return w.Size % 2 }, func(k int, objs []*rig.Widget) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: []string{"even", "odd"}[k]}, Sum: len(objs)}
+		})
+		b.start()
+		rig.Update(t, b.left, "b", 3)
+		synctest.Wait()
+		rig.Remove(t, b.left, "b")
+		synctest.Wait()
+		if s := b.g.Status().Collections[0]; s.Computed != 3 || s.Unchanged != 1 {
+			t.Errorf("%d computed, %d unchanged, want 3 and 1", s.Computed, s.Unchanged)
+		}
+	})
+}
+
+// A step waits with what it shows for an index that is being built, goes on when that is there, and keeps it in step.
+func TestIndexThatIsBuiltDuringAStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		d := lw.Derive(b.g, b.l, rig.SumOf)
+		b.start()
+		hold, built := make(chan struct{}), make(chan *lw.Index[int, *rig.Sum])
+		go func() {
+			built <- lw.NewIndex(d, func(s *rig.Sum) int {
+				if s.Sum == 1 {
+					<-hold
+				}
+				return s.Sum
+			})
+		}()
+		synctest.Wait()
+		rig.Update(t, b.left, "a", 2)
+		synctest.Wait()
+		if got := contents(d.Store())["a"]; got != 1 {
+			t.Errorf("while an index is built the step shows %d", got)
+		}
+		close(hold)
+		bySum := <-built
+		for want := 2; want < 5; want++ {
+			synctest.Wait()
+			if len(bySum.List(want)) != 1 || len(bySum.List(want-1)) != 0 || contents(d.Store())["a"] != want {
+				t.Errorf("the index has %d objects of %d, and %d of before; the store shows %v", len(bySum.List(want)), want, len(bySum.List(want-1)), contents(d.Store()))
+			}
+			rig.Update(t, b.left, "a", want+1)
+		}
+	})
+}

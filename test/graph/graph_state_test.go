@@ -1,0 +1,364 @@
+package graph_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
+)
+
+func allInOne(*rig.Sum) lw.Key { return lw.Key{Name: "total"} }
+
+// listHook is a Memory that calls listed at the end of each list.
+type listHook struct {
+	*lw.Memory[*rig.Widget]
+	listed func()
+}
+
+func (l *listHook) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	meta, err := l.Memory.List(ctx, opts, yield)
+	if err == nil {
+		l.listed()
+	}
+	return meta, err
+}
+
+// Busy is the time that steps take, with the functions of users, and LastStep when the last one ended.
+func TestGraphTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
+		inf := lw.NewInformer(m, rig.Quiet())
+		g := lw.NewGraph(nil)
+		lw.Derive(g, inf, func(w *rig.Widget) *rig.Sum {
+			time.Sleep(time.Duration(w.Size) * time.Second)
+			return rig.SumOf(w)
+		}, "slow")
+		rig.Start(t, inf)
+		rig.Start(t, g)
+		rig.Sleep(time.Minute)
+		before := g.Status()
+		rig.Update(t, m, "a", 5)
+		rig.Update(t, m, "b", 2) // no change, no step
+		rig.Sleep(time.Minute)
+		ended := time.Now().Add(-time.Minute + 5*time.Second)
+		if s := g.Status(); before.Busy != 3*time.Second || s.Busy != 8*time.Second || s.Steps != before.Steps+1 || !s.LastStep.Equal(ended) {
+			t.Errorf("busy %v and then %v in %d and %d steps, the last at %v; want 3s and 8s, one step more, at %v",
+				before.Busy, s.Busy, before.Steps, s.Steps, s.LastStep, ended)
+		}
+	})
+}
+
+// Two names for one collection are a mistake, and the second one is not dropped silently.
+func TestTwoNames(t *testing.T) {
+	g := lw.NewGraph(nil)
+	inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
+	on := lw.On[int, *rig.Widget, *rig.Widget]{
+		Left: lw.One(func(w *rig.Widget) int { return w.Size }), Right: lw.One(func(w *rig.Widget) int { return w.Size }),
+	}
+	group := func(*rig.Widget) lw.Key { return rig.Key("all") }
+	for name, f := range map[string]func(){
+		"Derive":     func() { lw.Derive(g, inf, rig.SumOf, "a", "b") },
+		"DeriveMany": func() { lw.DeriveMany(g, inf, func(*rig.Widget) iter.Seq[*rig.Sum] { return nil }, "a", "b") },
+		"Join":       func() { lw.Join(g, inf, inf, on, func(l, _ *rig.Widget) *rig.Widget { return l }, "a", "b") },
+		"LeftJoin": func() {
+			lw.LeftJoin(g, inf, inf, on, func(l *rig.Widget, _ []*rig.Widget) *rig.Widget { return l }, "a", "b")
+		},
+		"GroupBy": func() {
+			lw.GroupBy(g, inf, group, lw.Aggregate[*rig.Widget, int]{
+				Add: func(n int, _ *rig.Widget) int { return n }, Remove: func(n int, _ *rig.Widget) int { return n },
+			}, rig.TotalOf, "a", "b")
+		},
+		"GroupAll": func() {
+			lw.GroupAll(g, inf, group, func(k lw.Key, _ []*rig.Widget) *rig.Sum { return rig.TotalOf(k, 0) }, "a", "b")
+		},
+	} {
+		rig.MustPanic(t, "lw: "+name+`: 2 names for one collection: ["a" "b"]`, f)
+	}
+	if n := len(g.Status().Collections); n != 0 {
+		t.Errorf("%d collections of two names", n)
+	}
+}
+
+// A constructor says at once which function is missing.
+func TestGroupByWithoutFunctions(t *testing.T) {
+	g, inf := lw.NewGraph(nil), lw.NewInformer(lw.NewMemory[*rig.Widget](), rig.Quiet())
+	sums := lw.Derive(g, inf, rig.SumOf)
+	for _, f := range []func(){
+		func() { lw.GroupBy(g, sums, nil, rig.AddedUp, rig.TotalOf) },
+		func() { lw.GroupBy[*rig.Sum, lw.Key, int, *rig.Sum](g, sums, allInOne, rig.AddedUp, nil) },
+		func() {
+			lw.GroupBy(g, sums, allInOne, lw.Aggregate[*rig.Sum, int]{Remove: rig.AddedUp.Remove}, rig.TotalOf)
+		},
+		func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*rig.Sum, int]{Add: rig.AddedUp.Add}, rig.TotalOf) },
+	} {
+		rig.MustPanic(t, "lw: GroupBy: nil function", f)
+	}
+}
+
+// What a relist has found is one state, however many objects it changes, also while another input
+// keeps the graph stepping.
+func TestRelistIsOneState(t *testing.T) {
+	const objects, relists = 300, 40
+	synctest.Test(t, func(t *testing.T) {
+		var all []*rig.Widget
+		for i := range objects {
+			all = append(all, rig.NewWidget(fmt.Sprint("w", i), 0))
+		}
+		busy := lw.NewMemory(rig.NewWidget("busy", 0))
+		src := &listHook{Memory: lw.NewMemory(all...)}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		other := lw.NewInformer(busy, rig.Quiet())
+		spinning := 0
+		src.listed = func() {
+			// The graph makes one step after the other while the informer stores what it has listed.
+			if spinning++; spinning > 1 {
+				go func() {
+					for i := range 2000 {
+						rig.Update(t, busy, "busy", 1+spinning*10000+i)
+					}
+				}()
+			}
+		}
+		g := lw.NewGraph(nil)
+		sums := lw.Derive(g, inf, rig.SumOf, "sums")
+		total := lw.GroupBy(g, sums, allInOne, rig.AddedUp, rig.TotalOf, "total")
+		lw.Derive(g, other, rig.SumOf, "other")
+		steps, states := 0, map[int]bool{}
+		inside.AfterStep(g, func() {
+			steps++
+			s := g.Snapshot()
+			each := map[int]int{}
+			for o := range lw.In(s, sums).All() {
+				each[o.Sum]++
+			}
+			if len(each) > 1 {
+				t.Errorf("a step shows a mixture of states: %v", each)
+			}
+			if o, _ := lw.In(s, total).Get(lw.Key{Name: "total"}); o != nil {
+				states[o.Sum] = true
+			}
+		})
+		total.AddHandler(lw.Handler[*rig.Sum]{Update: func(old, s *rig.Sum) {
+			if s.Sum%objects != 0 {
+				t.Errorf("a handler was told of the total %d, which no state has", s.Sum)
+			}
+		}})
+		rig.Start(t, inf)
+		rig.Start(t, other)
+		rig.Start(t, g)
+		synctest.Wait()
+		for round := range relists {
+			src.Fail(errors.New("away"))
+			for i := range objects {
+				rig.Update(t, src.Memory, fmt.Sprint("w", i), round+1)
+			}
+			src.Compact()
+			src.Fail(nil)
+			rig.Sleep(2 * time.Minute)
+		}
+		if len(states) != relists+1 {
+			t.Errorf("%d steps showed %d totals, want %d", steps, len(states), relists+1)
+		}
+	})
+}
+
+// Two collections of one input are joined: no reader and no handler meets two versions of it.
+func TestDiamond(t *testing.T) {
+	moves := 20000
+	if testing.Short() {
+		moves = 2000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 0), rig.NewWidget("b", 0))
+		inf := lw.NewInformer(m, rig.Quiet())
+		g := lw.NewGraph(nil)
+		plus := lw.Derive(g, inf, rig.SumOf, "plus")
+		minus := lw.Derive(g, inf, func(w *rig.Widget) *rig.Sum {
+			s := rig.SumOf(w)
+			s.Sum = -s.Sum
+			return s
+		}, "minus")
+		on := lw.On[string, *rig.Sum, *rig.Sum]{
+			Left:  lw.One(func(s *rig.Sum) string { return s.Name }),
+			Right: lw.One(func(s *rig.Sum) string { return s.Name }),
+		}
+		both := lw.Join(g, plus, minus, on, func(l, r *rig.Sum) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: l.Sum + r.Sum, Names: fmt.Sprint(l.Sum)}
+		}, "both")
+		gathered := lw.LeftJoin(g, plus, minus, on, func(l *rig.Sum, rights []*rig.Sum) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: l.Sum + rights[0].Sum, Names: fmt.Sprint(l.Sum)}
+		}, "gathered")
+		again := lw.Derive(g, minus, func(s *rig.Sum) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: s.Name + "-"}, Sum: s.Sum}
+		}, "again")
+		total := lw.GroupBy(g, lw.NewUnion[*rig.Sum](g, plus, again), allInOne, rig.AddedUp, func(key lw.Key, acc int) *rig.Sum {
+			if acc != 0 {
+				t.Errorf("a function saw the sum %d", acc)
+			}
+			return rig.TotalOf(key, acc)
+		}, "total")
+		var told atomic.Int64
+		for _, d := range []*lw.Derived[*rig.Sum]{both, gathered, total} {
+			tell := func(s *rig.Sum) {
+				told.Add(1)
+				if s.Sum != 0 {
+					t.Errorf("a handler was told of the sum %d", s.Sum)
+				}
+			}
+			d.AddHandler(lw.Handler[*rig.Sum]{Add: tell, Update: func(_, s *rig.Sum) { tell(s) }})
+		}
+		rig.Start(t, inf)
+		rig.Start(t, g)
+		if err := g.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		defer func() { <-done }()
+		go func() {
+			defer close(done)
+			for i := range moves {
+				w := rig.Update(t, m, []string{"a", "b"}[i%2], i+1)
+				if i%4 > 0 {
+					continue
+				}
+				// So that there are many steps, each of a few moves.
+				if err := g.WaitForResourceVersion(t.Context(), inf, w.ResourceVersion); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		reads := 0
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+			}
+			s := g.Snapshot()
+			for _, name := range []string{"a", "b"} {
+				l, _ := lw.In(s, plus).Get(rig.Key(name))
+				r, _ := lw.In(s, minus).Get(rig.Key(name))
+				if l.Sum+r.Sum != 0 {
+					t.Fatalf("a snapshot has %d and %d", l.Sum, r.Sum)
+				}
+				for _, d := range []*lw.Derived[*rig.Sum]{both, gathered} {
+					if o, _ := d.Store().Get(lw.Key{Name: name}); o.Sum != 0 {
+						t.Fatalf("a Get returned the sum %d", o.Sum)
+					}
+				}
+			}
+			reads++
+		}
+		synctest.Wait()
+		if o, _ := both.Store().Get(lw.Key{Name: "b"}); o.Names != fmt.Sprint(moves) {
+			t.Errorf("at the end the graph shows %s, want %d", o.Names, moves)
+		}
+		t.Logf("%d reads, %d calls of handlers, %d steps", reads, told.Load(), g.Status().Steps)
+	})
+}
+
+// A read of one collection and then of another never goes back, though a step writes one before the
+// other, and however they are read: while reads go on with the state before, and while they wait.
+func TestGetsOfOneState(t *testing.T) {
+	t.Run("long commits", func(t *testing.T) { testGetsOfOneState(t, -1) })
+	t.Run("brief commits", func(t *testing.T) { testGetsOfOneState(t, 1<<30) })
+}
+
+func testGetsOfOneState(t *testing.T, brief int) {
+	const collections, objects = 4, 500 // so that a commit takes a while
+	moves := 300
+	if testing.Short() {
+		moves = 50
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 0))
+		inf := lw.NewInformer(m, rig.Quiet())
+		g := lw.NewGraph(nil)
+		inside.SetBrief(g, brief)
+		last := 0
+		var reads [][]func() int // of each collection, in the order in which a commit writes them
+		for i := range collections {
+			d := lw.DeriveMany(g, inf, func(w *rig.Widget) iter.Seq[*rig.Sum] {
+				return func(yield func(*rig.Sum) bool) {
+					for j := range objects {
+						s := rig.SumOf(w)
+						if j > 0 {
+							s.Name = fmt.Sprint("a", j)
+						}
+						if !yield(s) {
+							return
+						}
+					}
+				}
+			}, fmt.Sprint("d", i))
+			byName := lw.NewIndex(d, func(s *rig.Sum) string { return s.Name })
+			bySum := lw.NewIndex(d, func(s *rig.Sum) int { return s.Sum }) // all objects have one sum
+			reads = append(reads, []func() int{func() int {
+				s, _ := d.Store().Get(rig.Key("a"))
+				return s.Sum
+			}, func() int {
+				return byName.List("a")[0].Sum
+			}, func() int {
+				for s := range d.Store().All() {
+					return s.Sum
+				}
+				return -1
+			}, func() int {
+				s, _ := lw.In(g.Snapshot(), d).Get(rig.Key("a"))
+				return s.Sum
+			}, func() int {
+				for n := range bySum.Keys() {
+					return n
+				}
+				return -1
+			}, func() int {
+				n := last
+				for n <= moves && bySum.Len(n) == 0 {
+					n++
+				}
+				return n
+			}})
+		}
+		rig.Start(t, inf)
+		rig.Start(t, g)
+		if err := g.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		defer func() { <-done }()
+		go func() {
+			defer close(done)
+			for i := range moves {
+				// Each move is a step of its own.
+				w := rig.Update(t, m, "a", i+1)
+				if err := g.WaitForResourceVersion(t.Context(), inf, w.ResourceVersion); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for i := 0; last < moves; i++ {
+			// Many ways to read come in turn. The second collection is written after the first.
+			how := []int{i % 6, i / 6 % 6, i / 36 % 6}
+			if i%2 == 0 {
+				how = []int{0, 0, 0} // Get is the one that takes no lock
+			}
+			for j, d := range []int{0, collections - 1, i % collections} {
+				now := reads[d][how[j]]()
+				if now < last {
+					t.Fatalf("%d after %d: collection %d, read in the way %d after the way %d", now, last, d, how[j], how[max(0, j-1)])
+				}
+				last = now
+			}
+		}
+	})
+}

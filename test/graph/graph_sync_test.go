@@ -1,0 +1,446 @@
+package graph_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
+)
+
+// refused is the error of a server that lists nothing.
+var refused = apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("not for you"))
+
+// within returns a context that ends after d.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Synced means that every input had synced. What an input refuses shows in the error, and blocks only
+// what is derived from it.
+func TestGraphSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.right, "a", 1)
+		b.right.Fail(refused)
+		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
+		bad := lw.Derive(b.g, b.r, rig.SumOf, "bad")
+		on := lw.On[string, *rig.Widget, *rig.Sum]{Left: lw.One(func(w *rig.Widget) string { return w.Name }), Right: lw.One(func(s *rig.Sum) string { return s.Name })}
+		both := lw.LeftJoin(b.g, b.l, bad, on, func(w *rig.Widget, rights []*rig.Sum) *rig.Sum {
+			return &rig.Sum{Meta: lw.MetaOf(w), Sum: len(rights)}
+		}, "both")
+		all := lw.NewUnion[*rig.Sum](b.g, good, bad)
+		total := lw.GroupBy(b.g, all, allInOne, rig.AddedUp, rig.TotalOf, "total")
+		story := newSumStory(t)
+		reg := both.AddHandler(story.handler())
+		events := 0
+		go func() {
+			for range total.Events(t.Context()) {
+				events++
+			}
+		}()
+
+		err := b.g.WaitForSync(rig.Canceled(t))
+		if err == nil || !strings.Contains(err.Error(), "Run") {
+			t.Errorf("before Run: %v", err)
+		}
+		rig.Start(t, b.l)
+		rig.Start(t, b.r)
+		rig.Start(t, b.g)
+		if err := good.WaitForSync(within(t, time.Minute)); err != nil {
+			t.Errorf("what is not derived from the input that fails: %v", err)
+		}
+		for name, syncer := range map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "union": all, "total": total, "handler": reg} {
+			began := time.Now()
+			err := syncer.WaitForSync(within(t, time.Minute))
+			var api apierrors.APIStatus
+			if !apierrors.IsForbidden(err) || !errors.As(err, &api) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "right") {
+				t.Errorf("%s: %v; want an error that names the informer, and unwraps to its API error and to the context's", name, err)
+			}
+			if time.Since(began) != time.Minute {
+				t.Errorf("%s: after %v", name, time.Since(began))
+			}
+		}
+		for i := range 5 {
+			rig.Update(t, b.left, "a", 2+i)
+			synctest.Wait()
+		}
+		if s, _ := good.Store().Get(rig.Key("a")); s == nil || s.Sum != 6 {
+			t.Errorf("beside an input that fails, a collection shows %+v", s)
+		}
+		if both.Store().Len()+all.Store().Len()+total.Store().Len()+events+story.calls > 0 {
+			t.Error("a collection shows something before its inputs have synced")
+		}
+		if s := b.g.Status(); s.Synced || !s.Collections[0].Synced || s.Collections[1].Synced || b.g.Snapshot().ResourceVersion(b.r) != "" {
+			t.Errorf("the status is %+v", s)
+		}
+		b.right.Fail(nil)
+		if err := b.g.WaitForSync(within(t, 10*time.Minute)); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if s, _ := total.Store().Get(lw.Key{Name: "total"}); s == nil || s.Sum != 6 || events != 1 || story.calls != 1 || !b.g.Status().Synced {
+			t.Errorf("after all have synced: %+v, %d events, %d calls", s, events, story.calls)
+		}
+		story.mustShow(t, both)
+		if err := lw.WaitForSync(rig.Canceled(t), b.g, good, bad, reg); err != nil {
+			t.Errorf("what has synced stays so: %v", err)
+		}
+	})
+}
+
+// A union syncs with the members that it was made of. One that was added and never syncs blocks
+// nothing.
+func TestGraphSyncOfUnion(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newGraphBench(t, nil)
+			rig.Create(t, b.left, "a", 1)
+			rig.Create(t, b.right, "b", 1)
+			b.right.Fail(refused)
+			all := lw.NewUnion[*rig.Widget](b.g, b.l)
+			if !late {
+				all.Add(b.r)
+			}
+			rig.Start(t, b.l)
+			rig.Start(t, b.r)
+			rig.Start(t, b.g)
+			synctest.Wait()
+			if late {
+				all.Add(b.r)
+			}
+			if err := all.WaitForSync(within(t, time.Hour)); err != nil {
+				t.Errorf("late %t: %v", late, err)
+			}
+			synctest.Wait()
+			if all.Store().Len() != 1 {
+				t.Errorf("late %t: %d objects, want the one of the member that has synced", late, all.Store().Len())
+			}
+			b.right.Fail(nil)
+			rig.Sleep(time.Hour)
+			if all.Store().Len() != 2 {
+				t.Errorf("late %t: %d objects, want those of both", late, all.Store().Len())
+			}
+		})
+	}
+}
+
+// After a wait for the version of a write, every read shows it.
+func TestGraphReadYourWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 0)
+		d := lw.Derive(b.g, b.l, rig.SumOf)
+		total := lw.GroupBy(b.g, d, allInOne, rig.AddedUp, rig.TotalOf)
+		other := lw.Derive(b.g, b.r, rig.SumOf, "other")
+		story := newSumStory(t)
+		total.AddHandler(story.handler())
+		b.start()
+		for i := range 500 {
+			w := rig.Update(t, b.left, "a", i+1)
+			if err := b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion); err != nil {
+				t.Fatal(err)
+			}
+			if i%3 == 0 {
+				other.Store().Len()
+			}
+			s, _ := d.Store().Get(rig.Key("a"))
+			all, _ := total.Store().Get(lw.Key{Name: "total"})
+			if s.Sum != i+1 || all.Sum != i+1 || b.g.Snapshot().ResourceVersion(b.l) != w.ResourceVersion {
+				t.Fatalf("after write %d the graph shows %d and %d", i+1, s.Sum, all.Sum)
+			}
+		}
+		synctest.Wait()
+		story.mustShow(t, total)
+
+		ctx := within(t, time.Minute)
+		if err := b.g.WaitForResourceVersion(ctx, b.l, "99999"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a version that does not come: %v", err)
+		}
+		if err := b.g.WaitForResourceVersion(t.Context(), b.l, "x"); err == nil {
+			t.Error("a version that has no order: no error")
+		}
+		unread := lw.NewInformer(b.left, &lw.Options{Name: "unread"})
+		if err := b.g.WaitForResourceVersion(t.Context(), unread, "1"); err == nil || !strings.Contains(err.Error(), "unread") {
+			t.Errorf("an informer that the graph does not read: %v", err)
+		}
+		// A new epoch ends the wait.
+		now := b.left.ResourceVersion()
+		waited := make(chan error)
+		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, "99999") }()
+		synctest.Wait()
+		if err := b.left.Rewind("100"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-waited; !errors.Is(err, lw.ErrRewound) {
+			t.Errorf("a wait over an epoch: %v, want ErrRewound", err)
+		}
+		synctest.Wait()
+		if at := b.g.Snapshot().ResourceVersion(b.l); at != "100" {
+			t.Errorf("after the way back from %s the graph is at %s, want 100", now, at)
+		}
+	})
+}
+
+// A wait that goes on while the graph is busy or stops.
+func TestGraphWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 0)
+		block := make(chan struct{})
+		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+			if w.Size > 0 {
+				<-block
+			}
+			return rig.SumOf(w)
+		})
+		rig.Start(t, b.l)
+		if err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, b.left.ResourceVersion()); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Run") {
+			t.Errorf("before Run: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- b.g.Run(ctx) }()
+		synctest.Wait()
+		w := rig.Update(t, b.left, "a", 1)
+		if err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, w.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while a function is blocked: %v", err)
+		}
+		waited := make(chan error)
+		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(block)
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if err := <-waited; err != nil && !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("while the graph stops: %v", err)
+		}
+		if err := b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("after the graph has stopped: %v", err)
+		}
+	})
+}
+
+// A server that goes back gives one step to the older state, and the stories of handlers go on.
+func TestGraphEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errs := &rig.Errors{}
+		b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: func(err error) { t.Error(err) }})
+		b.l = lw.NewInformer(b.left, &lw.Options{Name: "left", OnError: errs.Add})
+		for i := range 10 {
+			rig.Create(t, b.left, fmt.Sprint("w", i), i)
+		}
+		before := b.left.ResourceVersion()
+		d := lw.Derive(b.g, b.l, rig.SumOf, "d")
+		total := lw.GroupBy(b.g, d, allInOne, rig.AddedUp, rig.TotalOf, "total")
+		stories := []*sumStory{newSumStory(t), newSumStory(t)}
+		d.AddHandler(stories[0].handler())
+		total.AddHandler(stories[1].handler())
+		var vector []string
+		inside.AfterStep(b.g, func() {
+			s := b.g.Snapshot()
+			if at := s.ResourceVersion(b.l); len(vector) == 0 || vector[len(vector)-1] != at {
+				vector = append(vector, at)
+			}
+			if all, _ := lw.In(s, total).Get(lw.Key{Name: "total"}); s.ResourceVersion(b.l) == before && all.Sum != 45 {
+				t.Errorf("at %s the total is %d", before, all.Sum)
+			}
+		})
+		b.start()
+		for i := range 10 {
+			rig.Update(t, b.left, fmt.Sprint("w", i), 100)
+		}
+		rig.Remove(t, b.left, "w3")
+		rig.Create(t, b.left, "new", 7)
+		rig.Sleep(time.Hour)
+		at := b.left.ResourceVersion()
+		if err := b.left.Rewind(before); err != nil {
+			t.Fatal(err)
+		}
+		rig.Sleep(time.Hour)
+		rig.Update(t, b.left, "w5", 50)
+		synctest.Wait()
+		errs.MustBe(t, lw.ErrRewound)
+		falls := 0
+		for i := 1; i < len(vector); i++ {
+			if vector[i-1] == at && vector[i] == before {
+				falls++
+			} else if len(vector[i-1]) > len(vector[i]) || len(vector[i-1]) == len(vector[i]) && vector[i-1] >= vector[i] {
+				t.Errorf("from %s to %s", vector[i-1], vector[i])
+			}
+		}
+		if falls != 1 {
+			t.Errorf("the vector fell %d times from %s to %s: %v", falls, at, before, vector)
+		}
+		if all, _ := total.Store().Get(lw.Key{Name: "total"}); all.Sum != 90 || d.Store().Len() != 10 {
+			t.Errorf("after the way back the total of %d objects is %d, want 90 of 10", d.Store().Len(), all.Sum)
+		}
+		stories[0].mustShow(t, d)
+		stories[1].mustShow(t, total)
+	})
+}
+
+// An informer that has stopped before its first list ends the waits for all that is derived from it,
+// also in another graph, and with its own error. The others sync.
+func TestGraphSyncOfStoppedInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		broken := lw.NewInformer[*rig.Widget](&lw.HTTP[*rig.Widget]{URL: "::"}, &lw.Options{Name: "broken", OnError: func(error) {}})
+		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
+		bad := lw.Derive(b.g, broken, rig.SumOf, "bad")
+		on := lw.On[string, *rig.Sum, *rig.Sum]{
+			Left: lw.One(func(s *rig.Sum) string { return s.Name }), Right: lw.One(func(s *rig.Sum) string { return s.Name }),
+		}
+		both := lw.Join(b.g, good, bad, on, func(l, _ *rig.Sum) *rig.Sum { return l }, "both")
+		reg := both.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) {}})
+		next := lw.NewGraph(&lw.GraphOptions{Name: "next"})
+		behind := lw.Derive(next, both, func(s *rig.Sum) *rig.Sum { return s }, "behind")
+		rig.Start(t, b.l)
+		rig.Start(t, b.g)
+		rig.Start(t, next)
+		syncers := map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "handler": reg, "next graph": next, "behind": behind}
+		waited := make(chan struct{}, len(syncers))
+		for name, s := range syncers {
+			go func() {
+				err := s.WaitForSync(t.Context())
+				if !errors.Is(err, lw.ErrStopped) || !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), "broken") {
+					t.Errorf("%s: %v; want ErrStopped, and the error of the informer by its name", name, err)
+				}
+				waited <- struct{}{}
+			}()
+		}
+		synctest.Wait()
+		if len(waited) > 0 {
+			t.Fatalf("%d waits have ended before the informer was run", len(waited))
+		}
+		if err := broken.Run(t.Context()); !errors.Is(err, lw.ErrPermanent) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(waited) != len(syncers) {
+			t.Fatalf("%d of %d waits have ended", len(waited), len(syncers))
+		}
+		if err := good.WaitForSync(t.Context()); err != nil {
+			t.Errorf("what is not derived from the informer: %v", err)
+		}
+	})
+}
+
+// An informer that stops after it has synced leaves what is derived from it as it is, and nobody
+// waits for it.
+func TestGraphOfStoppedInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.right, "b", 1)
+		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
+		u := lw.NewUnion[*rig.Sum](b.g, first)
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- b.l.Run(ctx) }()
+		rig.Start(t, b.r)
+		rig.Start(t, b.g)
+		synctest.Wait()
+		rig.Update(t, b.left, "a", 2)
+		synctest.Wait()
+		stop()
+		if err := <-ran; err != nil {
+			t.Fatal(err)
+		}
+		rig.Update(t, b.left, "a", 3)
+		late := lw.Derive(b.g, b.l, rig.SumOf, "late")
+		u.Add(lw.Derive(b.g, b.r, rig.SumOf, "other"))
+		if err := b.g.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := lw.WaitForSync(t.Context(), late, u); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]int{"a": 2, "b": 1}, contents(u.Store())); diff != "" {
+			t.Errorf("the union (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 2}, contents(late.Store())); diff != "" {
+			t.Errorf("a collection that was made after the informer's end (-want +got):\n%s", diff)
+		}
+		if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("a wait for a version that cannot come: %v", err)
+		}
+		u.Close()
+		first.Close()
+		late.Close()
+		synctest.Wait()
+		if at := b.g.Snapshot().ResourceVersion(b.l); at != "" {
+			t.Errorf("when nobody reads the informer the graph is at %s of it", at)
+		}
+	})
+}
+
+// Informers of one name are told apart.
+func TestGraphVersionsOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		b.l = lw.NewInformer(b.left, &lw.Options{Name: "Pod", OnError: func(error) {}})
+		b.r = lw.NewInformer(b.right, &lw.Options{Name: "Pod", OnError: func(error) {}})
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.right, "b", 1)
+		rig.Create(t, b.right, "c", 1)
+		first := lw.NewUnion(b.g, b.l, b.r)
+		b.right.Fail(refused)
+		err := first.WaitForSync(rig.Canceled(t))
+		if err == nil || strings.Count(err.Error(), "Pod: not synced") != 2 {
+			t.Errorf("the union waits for both informers, and says: %v", err)
+		}
+		b.right.Fail(nil)
+		b.start()
+		s := b.g.Status()
+		if diff := cmp.Diff(map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, s.Versions); diff != "" {
+			t.Errorf("versions (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"Pod", "Pod#2"}, s.Collections[0].From); diff != "" {
+			t.Errorf("from (-want +got):\n%s", diff)
+		}
+		lw.Derive(b.g, b.r, rig.SumOf, "second")
+		first.Close()
+		synctest.Wait()
+		lw.Derive(b.g, b.l, rig.SumOf, "third")
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, b.g.Status().Versions); diff != "" {
+			t.Errorf("versions of others (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A foreign informer has the methods of an Informer, and is none.
+type foreign struct{ lw.AnyInformer }
+
+// A graph shows versions of what it reads. Of an AnyInformer of another type it has none, and says so.
+func TestGraphVersionOfAForeignInformer(t *testing.T) {
+	inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
+	g := lw.NewGraph(&lw.GraphOptions{Name: "sums"})
+	lw.Derive(g, inf, rig.SumOf)
+	want := "lw: sums: cannot wait for resource version 7 of a graph_test.foreign, which is no Informer"
+	if err := g.WaitForResourceVersion(t.Context(), foreign{inf}, "7"); err == nil || err.Error() != want {
+		t.Errorf("the wait ends with %v, want %s", err, want)
+	}
+	if v := g.Snapshot().ResourceVersion(foreign{inf}); v != "" {
+		t.Errorf("the snapshot has version %s of it", v)
+	}
+}

@@ -1,0 +1,224 @@
+package graph_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
+)
+
+// mustShow expects that u shows the sizes want.
+func mustShow(t *testing.T, u *lw.Union[*rig.Sum], what string, want map[string]int) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, contents(u.Store())); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Add does nothing with a collection of the graph that was closed. One of another graph is a member as an informer is.
+func TestUnionAddOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		closed, u := lw.Derive(b.g, b.l, rig.SumOf, "closed"), lw.NewUnion[*rig.Sum](b.g)
+		other := lw.NewGraph(nil)
+		foreign := lw.Derive(other, b.l, rig.SumOf, "foreign")
+		b.start()
+		rig.Start(t, other)
+		synctest.Wait()
+		closed.Close()
+		remove := u.Add(closed)
+		mustShow(t, u, "a member that is closed", map[string]int{})
+		remove()
+		remove = u.Add(foreign)
+		mustShow(t, u, "a member of another graph", map[string]int{"a": 1})
+		rig.Update(t, b.left, "a", 2)
+		mustShow(t, u, "after a change", map[string]int{"a": 2})
+		remove()
+		mustShow(t, u, "without it", map[string]int{})
+	})
+}
+
+// A member that leaves while the objects of another are taken out is taken out by the next step. Nothing is kept of either.
+func TestUnionMembersLeaveOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		for _, name := range []string{"a", "b", "c"} {
+			rig.Create(t, b.left, name, 1)
+		}
+		rig.Create(t, b.right, "busy", 1)
+		only := func(name string) *lw.Derived[*rig.Sum] {
+			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+				if w.Name != name {
+					return nil
+				}
+				return rig.SumOf(w)
+			}, "only "+name)
+		}
+		u := lw.NewUnion[*rig.Sum](b.g)
+		hold := make(chan struct{})
+		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
+			if w.Size > 1 {
+				<-hold
+			}
+			return nil
+		}, "held")
+		b.start()
+		first, second, third := u.Add(only("a")), u.Add(only("b")), u.Add(only("c"))
+		mustShow(t, u, "all members", map[string]int{"a": 1, "b": 1, "c": 1})
+		for i, leave := range []func(){func() {}, first, second} {
+			// The step that is held now has begun after the one before has left, and before this one leaves.
+			rig.Update(t, b.right, "busy", 2+i)
+			synctest.Wait()
+			leave()
+			if i > 0 {
+				hold <- struct{}{}
+				synctest.Wait()
+			}
+		}
+		hold <- struct{}{}
+		mustShow(t, u, "two have left", map[string]int{"c": 1})
+		third()
+		mustShow(t, u, "all have left", map[string]int{})
+		for i := range 3 {
+			leave := u.Add(only("a"))
+			mustShow(t, u, fmt.Sprint("again ", i), map[string]int{"a": 1})
+			leave()
+			mustShow(t, u, "and not", map[string]int{})
+		}
+		if n := inside.JoinedMembers(u); n != 0 {
+			t.Errorf("%d members are known that have left", n)
+		}
+	})
+}
+
+// Of an object that has gone no collection keeps under which key its result was shown.
+func TestGraphForgetsKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+			if w.Size == 0 {
+				return nil
+			}
+			return &rig.Sum{Meta: lw.Meta{Name: "of " + w.Name}, Sum: w.Size}
+		})
+		b.start()
+		for i := range 10 {
+			rig.Create(t, b.left, fmt.Sprint(i), 1)
+		}
+		synctest.Wait()
+		for i := range 10 {
+			if i%2 == 0 {
+				rig.Remove(t, b.left, fmt.Sprint(i))
+			} else {
+				rig.Update(t, b.left, fmt.Sprint(i), 0)
+			}
+		}
+		synctest.Wait()
+		if n := inside.MovedResults(d); n != 0 || d.Store().Len() != 0 {
+			t.Errorf("%d keys of %d results are kept", n, d.Store().Len())
+		}
+	})
+}
+
+// Members that have one key are in conflict as long as both have it, and the status names both of them. With keys of their own
+// both are shown.
+func TestUnionOfClusters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.right, "a", 2)
+		both := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.l, rig.SumOf, "east"), lw.Derive(b.g, b.r, rig.SumOf, "west"))
+		g, east, west := b.g, b.l, b.r
+		type Widget = rig.Widget // as docs/derive.md writes it
+		of := func(cluster string) func(*Widget) *Widget {
+			return func(w *Widget) *Widget {
+				named := *w
+				named.Namespace, named.Name = cluster, w.Namespace+"/"+w.Name
+				return &named
+			}
+		}
+		all := lw.NewUnion[*Widget](g)
+		all.Add(lw.Derive(g, east, of("east"), "of east"))
+		all.Add(lw.Derive(g, west, of("west"), "of west"))
+		b.start()
+		synctest.Wait()
+		conflicts := func() (all []error) {
+			for _, c := range b.g.Status().Collections {
+				for _, err := range c.Conflicts {
+					all = append(all, err)
+				}
+			}
+			return all
+		}
+		if all := conflicts(); len(all) != 1 || !containsAll(all[0].Error(), "that of east is shown", "not that of west") {
+			t.Errorf("conflicts: %v", all)
+		}
+		mustShow(t, both, "one key", map[string]int{"a": 1})
+		if n := all.Store().Len(); n != 2 {
+			t.Errorf("%d objects with keys of their own", n)
+		}
+		rig.Remove(t, b.left, "a")
+		mustShow(t, both, "one has gone", map[string]int{"a": 2})
+		if all := conflicts(); len(all) != 0 {
+			t.Errorf("conflicts that are over: %v", all)
+		}
+	})
+}
+
+// A union that is made with a member that never answers says so, and how to go on without it.
+func TestUnionOfAMemberThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		hangs := lw.NewInformer[*rig.Widget](&rig.Script{OnList: func() rig.Reply { return rig.Reply{Hang: true} }}, &lw.Options{Name: "far", List: lw.ListPages})
+		rig.Start(t, hangs)
+		far, near := lw.Derive(b.g, hangs, rig.SumOf), lw.Derive(b.g, b.l, rig.SumOf)
+		waits, goesOn := lw.NewUnion[*rig.Sum](b.g, near, far), lw.NewUnion[*rig.Sum](b.g, near)
+		goesOn.Add(far)
+		rig.Start(t, b.l)
+		rig.Start(t, b.g)
+		synctest.Wait()
+		if err := waits.WaitForSync(rig.Canceled(t)); err == nil || !containsAll(err.Error(), "waits for far", "Union.Add") {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		if err := goesOn.WaitForSync(rig.Canceled(t)); err != nil {
+			t.Errorf("WaitForSync of a union to which it was added: %v", err)
+		}
+		mustShow(t, goesOn, "without it", map[string]int{"a": 1})
+	})
+}
+
+// What a member has deleted in the step in which it leaves is gone.
+func TestUnionMemberLeavesWithADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		rig.Create(t, b.left, "a", 1)
+		rig.Create(t, b.left, "b", 1)
+		rig.Create(t, b.right, "busy", 1)
+		hold := make(chan struct{})
+		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
+			if w.Size > 1 {
+				<-hold
+			}
+			return nil
+		}, "held")
+		u := lw.NewUnion[*rig.Sum](b.g)
+		leave := u.Add(lw.Derive(b.g, b.l, rig.SumOf))
+		b.start()
+		mustShow(t, u, "before", map[string]int{"a": 1, "b": 1})
+		rig.Update(t, b.right, "busy", 2)
+		synctest.Wait()
+		rig.Remove(t, b.left, "a")
+		synctest.Wait()
+		leave()
+		close(hold)
+		mustShow(t, u, "after", map[string]int{})
+	})
+}

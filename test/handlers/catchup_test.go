@@ -1,0 +1,453 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// but is m without the object of that name: writes of it move the version on, and are not shown.
+func but(m lw.Source[*rig.Widget], name string) lw.Source[*rig.Widget] {
+	return lw.WithListOptions(m, func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=" + name })
+}
+
+func number(version string) int {
+	n, err := strconv.Atoi(version)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// mustCatchUp returns how long it took until inf had caught up with that version.
+func mustCatchUp(t *testing.T, inf *lw.Informer[*rig.Widget], want string) time.Duration {
+	t.Helper()
+	before := time.Now()
+	version, err := inf.CatchUp(t.Context())
+	if err != nil || version != want || number(inf.Store().ResourceVersion()) < number(want) {
+		t.Errorf("CatchUp returned %q and %v, and the store is at %s; want %s", version, err, inf.Store().ResourceVersion(), want)
+	}
+	return time.Since(before)
+}
+
+func TestCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		errs := new(rig.Errors)
+		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: errs.Add})
+		if took := mustCatchUp(t, inf, "2"); took != 0 || inf.Status().Watches != 1 {
+			t.Errorf("it took %v and %d watches, although there is nothing to catch up with", took, inf.Status().Watches)
+		}
+		rig.Create(t, m, "other", 1)
+		if took := mustCatchUp(t, inf, "3"); took < 900*time.Millisecond || took > 1100*time.Millisecond {
+			t.Errorf("it took %v, want the second after which a bookmark comes", took)
+		}
+		rig.Update(t, m, "other", 2)
+		if took := mustCatchUp(t, inf, "4"); took < time.Second || took > 3*time.Second {
+			t.Errorf("the next time it took %v", took)
+		}
+		// A change that is under way is waited for, without another watch.
+		watches := inf.Status().Watches
+		rig.Update(t, m, "a", 2)
+		mustCatchUp(t, inf, "5")
+		rig.Sleep(time.Minute)
+		s := inf.Status()
+		if s.Watches > watches+1 || s.Failed != 0 || s.Failures != 0 || s.Streams != 1 || s.Probes != 4 || len(errs.All()) != 0 {
+			t.Errorf("%d watches, then %d; %d probes, want 4; %d failed: %v", watches, s.Watches, s.Probes, s.Failed, errs.All())
+		}
+		rig.MustHold(t, inf.Store(), "5", map[string]int{"a": 2})
+	})
+}
+
+// TestCatchUpOverHTTP: the modelled API server answers as Memory does.
+func TestCatchUpOverHTTP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"})
+		inf := lw.NewInformer[*rig.Gadget](lwtest.Objects[*rig.Gadget](server, "gadgets").Source(), nil)
+		rig.Start(t, inf)
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			server.Advance(10)
+			before := time.Now()
+			want := number(inf.Store().ResourceVersion()) + 10
+			version, err := inf.CatchUp(t.Context())
+			if err != nil || number(version) != want || inf.Store().ResourceVersion() != version {
+				t.Errorf("CatchUp returned %q and %v, want %d; the store is at %s", version, err, want, inf.Store().ResourceVersion())
+			}
+			if took := time.Since(before); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		}
+		if s := inf.Status(); s.Failed != 0 || s.Probes != 3 {
+			t.Errorf("%d requests failed, and there were %d probes, want 3", s.Failed, s.Probes)
+		}
+	})
+}
+
+// A lateSource is a Source whose lists of one object take a second, after the server has answered.
+type lateSource struct {
+	lw.Source[*rig.Widget]
+	mu    sync.Mutex
+	lists int
+	fail  error
+}
+
+func (s *lateSource) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
+
+func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	meta, err := s.Source.List(ctx, opts, yield)
+	if opts.Limit != 1 {
+		return meta, err
+	}
+	s.mu.Lock()
+	s.lists++
+	fail := s.fail
+	s.mu.Unlock()
+	select {
+	case <-time.After(time.Second):
+		return meta, errors.Join(err, fail)
+	case <-ctx.Done():
+		return meta, ctx.Err()
+	}
+}
+
+// A stalledSource is a Source whose lists of one object are not answered.
+type stalledSource struct{ lw.Source[*rig.Widget] }
+
+func (s stalledSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	if opts.Limit == 1 {
+		<-ctx.Done()
+		return metav1.ListMeta{}, context.Cause(ctx)
+	}
+	return s.Source.List(ctx, opts, yield)
+}
+
+// TestCatchUpStalls: a server that takes the question and does not answer is given up after as long
+// as a list may take.
+func TestCatchUpStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := rig.Run(t, stalledSource{lw.NewMemory(rig.NewWidget("a", 1))}, &lw.Options{OnError: func(error) {}})
+		began := time.Now()
+		version, err := inf.CatchUp(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "the server made no progress") {
+			t.Errorf("CatchUp returned %q and %v", version, err)
+		}
+		if took := time.Since(began); took != 90*time.Second {
+			t.Errorf("it has waited %v", took)
+		}
+	})
+}
+
+// TestCatchUpTogether: calls share a request, but not one that had begun before them.
+func TestCatchUpTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		src := &lateSource{Source: m}
+		inf := rig.Run(t, src, nil)
+		var calls sync.WaitGroup
+		call := func(want string) { calls.Go(func() { mustCatchUp(t, inf, want) }) }
+		call("2")
+		rig.Sleep(500 * time.Millisecond)
+		rig.Update(t, m, "a", 2)
+		for range 100 {
+			call("3")
+		}
+		calls.Wait()
+		if src.lists != 2 {
+			t.Errorf("%d requests, want 2", src.lists)
+		}
+		// The next one shares nothing with those that are over.
+		rig.Update(t, m, "a", 3)
+		call("4")
+		calls.Wait()
+		if src.lists != 3 {
+			t.Errorf("%d requests, want 3", src.lists)
+		}
+	})
+}
+
+// TestCatchUpOften: there is a bound for requests, however often it is called.
+func TestCatchUpOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("other", 1))
+		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: func(err error) { t.Error(err) }})
+		var calls sync.WaitGroup
+		end := time.Now().Add(time.Minute)
+		for range 10 {
+			calls.Go(func() {
+				for time.Now().Before(end) {
+					time.Sleep(rand.N(time.Second))
+					before := number(m.ResourceVersion())
+					version, err := inf.CatchUp(t.Context())
+					if err != nil || number(version) < before || number(inf.Store().ResourceVersion()) < before {
+						t.Errorf("CatchUp returned %s and %v, the store is at %s; the server was at %d", version, err, inf.Store().ResourceVersion(), before)
+					}
+				}
+			})
+		}
+		for i := 0; time.Now().Before(end); i++ {
+			time.Sleep(100 * time.Millisecond)
+			rig.Update(t, m, "other", 2+i)
+		}
+		calls.Wait()
+		if s := inf.Status(); s.Watches > 50 || s.Probes > 600 {
+			t.Errorf("%d watches and %d probes in a minute", s.Watches, s.Probes)
+		}
+	})
+}
+
+// TestCatchUpAgain: a caller that asks again at once waits a little, so that there are ten requests in a second at most.
+func TestCatchUpAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1)), nil)
+		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if took := mustCatchUp(t, inf, "2"); took > 100*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+		}
+		if s := inf.Status(); s.Probes < 8 || s.Probes > 11 || s.Watches != 1 {
+			t.Errorf("%d requests in a second, want ten; %d watches", s.Probes, s.Watches)
+		}
+	})
+}
+
+func TestCatchUpFails(t *testing.T) {
+	because := errors.New("because")
+	boom := errors.New("boom")
+	for name, tc := range map[string]struct {
+		src  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget]
+		ctx  time.Duration // until it is done, with the cause because
+		do   func(t *testing.T, m *lw.Memory[*rig.Widget], stop func())
+		is   error
+		want string
+	}{
+		"the server refuses": {
+			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return &lateSource{Source: m, fail: boom} },
+			is:   boom,
+			want: "lw: Widget: catching up with the server: list: boom",
+		},
+		"the context is done": {
+			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return &lateSource{Source: m} },
+			ctx:  time.Second / 2,
+			is:   because,
+			want: "lw: Widget: catching up with the server: because",
+		},
+		"and no bookmark has come": {
+			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return but(m, "b") },
+			ctx:  time.Second / 2,
+			do:   func(t *testing.T, m *lw.Memory[*rig.Widget], _ func()) { rig.Create(t, m, "b", 1) },
+			is:   because,
+			want: "lw: Widget: waiting for resource version 3 at 2, until an object of this collection or a bookmark has it (watching): because",
+		},
+		"the context was done": {
+			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return m },
+			do:   func(*testing.T, *lw.Memory[*rig.Widget], func()) { time.Sleep(time.Hour) },
+			ctx:  time.Minute,
+			is:   because,
+			want: "lw: Widget: catching up with the server: because",
+		},
+		"the informer stops": {
+			src: func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return &lateSource{Source: m} },
+			do: func(t *testing.T, _ *lw.Memory[*rig.Widget], stop func()) {
+				time.AfterFunc(time.Second/2, stop)
+			},
+			is:   lw.ErrStopped,
+			want: "lw: Widget: catching up with the server: list: stopped",
+		},
+		"the informer has stopped": {
+			src: func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return m },
+			do: func(t *testing.T, _ *lw.Memory[*rig.Widget], stop func()) {
+				stop()
+				synctest.Wait()
+			},
+			is:   lw.ErrStopped,
+			want: "lw: Widget: catching up with the server: stopped",
+		},
+		"the source has no versions": {
+			src: func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
+				return &hintedSource{m, lw.SourceHints{Unversioned: true}}
+			},
+			is:   errors.ErrUnsupported,
+			want: "lw: Widget: catching up with the server: the versions of the source mean nothing: unsupported operation",
+		},
+		"an object is set aside": {
+			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return choosy(m) },
+			do:   func(t *testing.T, m *lw.Memory[*rig.Widget], _ func()) { rig.Create(t, m, "b", -1) },
+			want: "lw: Widget: waiting for resource version 3 at 2, until an object of this collection or a bookmark has it (watching): it has come, but an object that it covers is set aside\nlw: transform default/b: a negative size",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("a", 1))
+				var errs rig.Errors
+				inf := lw.NewInformer(tc.src(m), &lw.Options{OnError: errs.Add})
+				running, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- inf.Run(running) }()
+				if err := inf.WaitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				ctx := t.Context()
+				if tc.ctx > 0 {
+					var cancel func()
+					ctx, cancel = context.WithTimeoutCause(ctx, tc.ctx, because)
+					defer cancel()
+				}
+				if tc.do != nil {
+					tc.do(t, m, stop)
+				}
+				version, err := inf.CatchUp(ctx)
+				if tc.is != nil && !errors.Is(err, tc.is) {
+					t.Errorf("the error is not %v", tc.is)
+				}
+				if got := fmt.Sprint(err); strings.Replace(got, "lw: Widget: transform", "lw: transform", 1) != tc.want {
+					t.Errorf("CatchUp returned %q and\n%s\nwant\n%s", version, got, tc.want)
+				}
+				for _, err := range errs.All() {
+					if errors.Is(err, boom) {
+						t.Error("OnError is told of an error that was returned")
+					}
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A hintedSource is a Source with other hints.
+type hintedSource struct {
+	lw.Source[*rig.Widget]
+	hints lw.SourceHints
+}
+
+func (s *hintedSource) Hints() lw.SourceHints { return s.hints }
+
+// TestCatchUpWithAnOlderServer: an informer that asks finds out that the server went back in time.
+func TestCatchUpWithAnOlderServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		errs := new(rig.Errors)
+		inf := rig.Run(t, m, &lw.Options{OnError: errs.Add})
+		rig.Create(t, m, "b", 1)
+		synctest.Wait()
+		if err := m.Rewind("2"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		version, err := inf.CatchUp(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "lw: Widget: catching up with the server: list: the server answered with resource version 2, which is older than 3") {
+			t.Errorf("CatchUp returned %q and %v", version, err)
+		}
+		rig.Sleep(time.Minute)
+		errs.MustBe(t, lw.ErrRewound)
+		mustCatchUp(t, inf, "2")
+		rig.MustHold(t, inf.Store(), "2", map[string]int{"a": 1})
+	})
+}
+
+// TestCatchUpLooksInto: an older server is looked into at once, although its watch is as silent as that of a good one.
+func TestCatchUpLooksInto(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("8", rig.Stamped("a", 1, "7"))}, Watches: []rig.Stream{rig.Forever()}}
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		if version, err := inf.CatchUp(t.Context()); err == nil {
+			t.Errorf("CatchUp returned %s", version)
+		}
+		synctest.Wait()
+		if s := inf.Status(); s.Probes != 2 || s.Watches != 1 {
+			t.Errorf("%d probes and %d watches, want 2 and 1", s.Probes, s.Watches)
+		}
+		rig.Sleep(time.Minute)
+		if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "8" {
+			t.Errorf("epoch %d at %s, want the first one at 8", s.Epoch, s.ResourceVersion)
+		}
+	})
+}
+
+// TestWaitForForeignVersion: a version that the collection does not show takes seconds, and few requests however many wait.
+func TestWaitForForeignVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: func(err error) { t.Error(err) }})
+		other := rig.Create(t, m, "other", 1)
+		var waits sync.WaitGroup
+		for range 100 {
+			waits.Go(func() {
+				time.Sleep(rand.N(time.Second))
+				before := time.Now()
+				if err := inf.WaitForResourceVersion(t.Context(), other.ResourceVersion); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(before); took > 1300*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+			})
+		}
+		waits.Wait()
+		if s := inf.Status(); s.Watches != 2 || s.Probes != 0 {
+			t.Errorf("%d watches and %d probes, want 2 and 0", s.Watches, s.Probes)
+		}
+		// A version that never comes costs little.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		before := inf.Status()
+		if err := inf.WaitForResourceVersion(ctx, "1000"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		after := inf.Status()
+		if watches := after.Watches - before.Watches; watches > 140 || after.Failed != 0 || after.Probes > 2 {
+			t.Errorf("%d watches in an hour, %d failed requests and %d probes", watches, after.Failed, after.Probes)
+		}
+	})
+}
+
+// TestHastenedIsNoOutage: a watch that is ended because a wait is in a hurry says nothing against the server, also if no bookmark
+// comes on the next one. The server then is asked for its version, but not as after an outage.
+func TestHastenedIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		hints, questions := lw.HintsOf[*rig.Widget](m), 0
+		had := hints.Had
+		hints.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+			questions++
+			return had(ctx, obj, version)
+		}
+		src := lw.WithListOptions[*rig.Widget](&hintedSource{m, hints}, func(o *metav1.ListOptions) {
+			o.FieldSelector, o.AllowWatchBookmarks = "metadata.name!=other", o.SendInitialEvents != nil
+		})
+		inf := rig.Run(t, src, &lw.Options{OnError: func(err error) { t.Error(err) }})
+		rig.Update(t, m, "a", 2)
+		other := rig.Create(t, m, "other", 1)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := inf.WaitForResourceVersion(ctx, other.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if s := inf.Status(); questions != 0 || s.Failed != 0 || s.Watches < 4 {
+			t.Errorf("%d questions whether the server is the same, %d failed requests, %d watches", questions, s.Failed, s.Watches)
+		}
+		rig.Update(t, m, "a", 3)
+		rig.Sleep(time.Minute)
+		rig.MustHold(t, inf.Store(), "5", map[string]int{"a": 3})
+	})
+}

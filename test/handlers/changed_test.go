@@ -1,0 +1,259 @@
+package handlers_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
+)
+
+// channels are some of Changed: of the keys a, b and c, of any, and of an index by size.
+type channels map[string]<-chan struct{}
+
+func newChannels(ctx context.Context, inf *lw.Informer[*rig.Widget], bySize *lw.Index[int, *rig.Widget]) channels {
+	c := channels{"any": inf.Changed(ctx)}
+	for _, name := range []string{"a", "b", "c"} {
+		c[name] = inf.Changed(ctx, rig.Key(name))
+	}
+	for size := range 4 {
+		c[fmt.Sprint("size ", size)] = bySize.Changed(ctx, size)
+	}
+	return c
+}
+
+// closed returns which channels are closed, sorted.
+func (c channels) closed() (names []string) {
+	for name, changed := range c {
+		select {
+		case <-changed:
+			names = append(names, name)
+		default:
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c channels) mustBeClosed(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, c.closed()); diff != "" {
+		t.Errorf("closed channels (-want +got):\n%s", diff)
+	}
+}
+
+// An event closes the channels of its object, of any object, and of the groups that the object
+// leaves, joins or stays in.
+func TestChanged(t *testing.T) {
+	a, b := rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")
+	resized := func(w *rig.Widget, size int, rv string) *rig.Widget { return rig.Stamped(w.Name, size, rv) }
+	again := rig.Stamped("a", 1, "11")
+	again.UID = "another"
+	for name, tc := range map[string]struct {
+		event lw.WatchEvent[*rig.Widget]
+		want  []string
+	}{
+		"an object comes":     {rig.Added("c", "11"), []string{"any", "c", "size 1"}},
+		"an update":           {rig.Modified(resized(a, 1, "11")), []string{"a", "any", "size 1"}},
+		"it joins a group":    {rig.Modified(resized(a, 2, "11")), []string{"a", "any", "size 1", "size 2"}},
+		"it is created again": {rig.Modified(again), []string{"a", "any", "size 1"}},
+		"it goes":             {lw.WatchEvent[*rig.Widget]{Type: watch.Deleted, Object: b, ResourceVersion: "11"}, []string{"any", "b", "size 1"}},
+		"a bookmark":          {rig.Bookmark("11"), nil},
+		"what cannot be read": {rig.BadEvent("a", "11"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{a, b}}
+				inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+				bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
+				ctx, cancel := context.WithCancel(t.Context())
+				c := newChannels(ctx, inf, bySize)
+				src.Send(tc.event)
+				c.mustBeClosed(t, tc.want...)
+				if want := len(c) - len(tc.want); inside.Signals(inf)+inside.IndexSignals(bySize) != want {
+					t.Errorf("%d and %d channels are left, want %d", inside.Signals(inf), inside.IndexSignals(bySize), want)
+				}
+				cancel()
+				synctest.Wait()
+				if inside.Signals(inf) != 0 || inside.IndexSignals(bySize) != 0 {
+					t.Errorf("%d and %d channels are left after the context", inside.Signals(inf), inside.IndexSignals(bySize))
+				}
+				src.Send(rig.Modified(rig.Stamped("a", 1, "50")))
+				src.Send(rig.Modified(rig.Stamped("b", 1, "51")))
+				c.mustBeClosed(t, tc.want...) // and not those whose context is done
+			})
+		})
+	}
+}
+
+// The first list closes the channels of what it has, and that of any object, whatever it has. A
+// later one closes those of what differs.
+func TestChangedByLists(t *testing.T) {
+	a, b, c := rig.Stamped("a", 1, "8"), rig.Stamped("b", 2, "9"), rig.Stamped("c", 3, "10")
+	another := rig.Stamped("a", 1, "12")
+	another.UID = "another"
+	for name, tc := range map[string]struct {
+		first, second []*rig.Widget
+		want, then    []string
+	}{
+		"nothing at all": {nil, nil, []string{"any"}, nil},
+		"no difference":  {[]*rig.Widget{a, b}, []*rig.Widget{b, a}, []string{"a", "any", "b", "size 1", "size 2"}, nil},
+		"all is new":     {nil, []*rig.Widget{a, c}, []string{"any"}, []string{"a", "any", "c", "size 1", "size 3"}},
+		"all is gone":    {[]*rig.Widget{a, c}, nil, []string{"a", "any", "c", "size 1", "size 3"}, []string{"a", "any", "c", "size 1", "size 3"}},
+		"some differ": {[]*rig.Widget{a, b}, []*rig.Widget{a, rig.Stamped("b", 0, "12"), c}, []string{"a", "any", "b", "size 1", "size 2"},
+			[]string{"any", "b", "c", "size 0", "size 2", "size 3"}},
+		"one is another": {[]*rig.Widget{a, b}, []*rig.Widget{another, b}, []string{"a", "any", "b", "size 1", "size 2"}, []string{"a", "any", "size 1"}},
+	} {
+		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListPages} {
+			t.Run(fmt.Sprint(name, " ", mode), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					src := &rig.Script{
+						Lists:   []rig.Reply{rig.List("11", tc.first...), rig.List("20", tc.second...)},
+						Watches: []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()},
+					}
+					// The detector of mutations asks for all differences of the first list as well.
+					inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, DetectMutation: mode == lw.ListWhole})
+					bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
+					early := newChannels(t.Context(), inf, bySize)
+					rig.Start(t, inf)
+					early.mustBeClosed(t, tc.want...)
+					late := newChannels(t.Context(), inf, bySize)
+					late.mustBeClosed(t)
+					rig.Sleep(2 * time.Minute)
+					if got := inf.Store().ResourceVersion(); got != "20" {
+						t.Fatalf("the store is at %s", got)
+					}
+					late.mustBeClosed(t, tc.then...)
+				})
+			})
+		}
+	}
+}
+
+// A handler finds the channels of what it is called for closed, and so does a wait for the version.
+func TestChangedBeforeHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 0))
+		inf := rig.Run(t, m, nil)
+		bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size / 100 })
+		taken := make(chan (<-chan struct{}), 2)
+		calls := 0
+		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, w *rig.Widget) {
+			for range 2 {
+				select {
+				case <-<-taken:
+				default:
+					t.Error("the channel is open")
+				}
+			}
+			calls++
+		}})
+		synctest.Wait()
+		const updates = 300
+		for i := range updates {
+			changed := inf.Changed(t.Context(), rig.Key("a"))
+			taken <- changed
+			taken <- bySize.Changed(t.Context(), (i+1)/100)
+			if err := inf.WaitForResourceVersion(t.Context(), rig.Update(t, m, "a", i+1).ResourceVersion); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-changed:
+			default:
+				t.Fatal("the version is there, and the channel is open")
+			}
+			synctest.Wait()
+		}
+		if calls != updates {
+			t.Errorf("%d calls, want %d", calls, updates)
+		}
+	})
+}
+
+// An index of a store that nobody follows tells of each way to write to it.
+func TestIndexChangedOfAnIndexer(t *testing.T) {
+	x := lw.NewIndexer(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
+	bySize := lw.NewIndex(x, func(w *rig.Widget) int { return w.Size })
+	byLetter := lw.NewMultiIndex(x, func(w *rig.Widget) iter.Seq[string] {
+		return slices.Values(strings.Split(w.Name, "-"))
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, step := range []struct {
+		name string
+		do   func()
+		want []string
+	}{
+		{"set", func() { x.Set(rig.NewWidget("a", 1)) }, []string{"a", "size 1"}},
+		{"another value", func() { x.Set(rig.NewWidget("a", 3)) }, []string{"a", "size 1", "size 3"}},
+		{"several values", func() { x.Set(rig.NewWidget("b-c", 0)) }, []string{"b", "c", "size 0"}},
+		{"nothing to delete", func() { x.Delete(rig.Key("nobody")) }, nil},
+		{"delete", func() { x.Delete(rig.Key("b")) }, []string{"b", "size 2"}},
+		{"apply", func() { x.Apply(rig.Added("c", "5")) }, []string{"c", "size 1"}},
+		{"apply a deletion", func() { x.Apply(rig.Deleted(rig.Stamped("c", 1, "6"))) }, []string{"c", "size 1"}},
+		{"apply a bookmark", func() { x.Apply(rig.Bookmark("7")) }, nil},
+		{"replace by the same", func() { x.Replace(x.List(), "8") }, nil},
+		{"replace", func() { x.Replace([]*rig.Widget{rig.NewWidget("a", 2), rig.NewWidget("b-c", 0)}, "9") }, []string{"a", "b", "c", "size 0", "size 2", "size 3"}},
+	} {
+		c := channels{}
+		for size := range 4 {
+			c[fmt.Sprint("size ", size)] = bySize.Changed(ctx, size)
+		}
+		for _, letter := range []string{"a", "b", "c"} {
+			c[letter] = byLetter.Changed(ctx, letter)
+		}
+		step.do()
+		if diff := cmp.Diff(step.want, c.closed()); diff != "" {
+			t.Errorf("%s: closed channels (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// A channel of several keys is closed by the first change of one of them, and is then let go of.
+func TestChangedOfSeveralKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("c", 1))
+		inf := rig.Run(t, m, nil)
+		c := channels{"a or b": inf.Changed(t.Context(), rig.Key("a"), rig.Key("b"), rig.Key("b"))}
+		rig.Update(t, m, "c", 2)
+		c.mustBeClosed(t)
+		rig.Create(t, m, "b", 1)
+		c.mustBeClosed(t, "a or b")
+		if n := inside.Signals(inf); n != 0 {
+			t.Errorf("%d channels are left", n)
+		}
+		rig.Update(t, m, "a", 2)
+	})
+}
+
+// While an informer stops nothing changes, so no channel is closed; they are let go of.
+func TestChangedWhenTheInformerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- inf.Run(ctx) }()
+		synctest.Wait()
+		changed, any := inf.Changed(t.Context(), rig.Key("a")), inf.Changed(t.Context())
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		late := inf.Changed(t.Context(), rig.Key("a"))
+		channels{"a": changed, "any": any, "late": late}.mustBeClosed(t)
+		if n := inside.Signals(inf); n != 0 {
+			t.Errorf("%d channels are left", n)
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
+)
+
+// collect runs a loop over events that ends after so many, and returns what it saw.
+func collect(seq func(func(lw.Delta[*rig.Widget]) bool), most int) []string {
+	var got []string
+	for ev := range seq {
+		s := fmt.Sprintf("%s %s %s%d", ev.Cause, ev.Type, ev.Key().Name, ev.Object().Size)
+		if ev.Initial {
+			s += " first"
+		}
+		got = append(got, s)
+		if len(got) == most {
+			break
+		}
+	}
+	return got
+}
+
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+		events := inf.Events(t.Context())
+		go func() {
+			time.Sleep(time.Second)
+			rig.Update(t, m, "a", 2)
+			time.Sleep(time.Second)
+			m.Fail(errors.New("down"))
+			rig.Remove(t, m, "a")
+			rig.Create(t, m, "a", 3)
+			m.Compact()
+			m.Fail(nil)
+			time.Sleep(time.Minute)
+			rig.Remove(t, m, "a")
+		}()
+		rig.Start(t, inf)
+		want := []string{"initial added a1 first", "watch updated a2", "relist deleted a2", "relist added a3", "watch deleted a3"}
+		if diff := cmp.Diff(want, collect(events, len(want))); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		// Another iteration begins with what is there now.
+		rig.Create(t, m, "b", 1)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"initial added b1 first"}, collect(events, 1)); diff != "" {
+			t.Errorf("events of a second loop (-want +got):\n%s", diff)
+		}
+		if n := inf.Status().Pending; n != 0 {
+			t.Errorf("%d changes wait for a loop that has ended", n)
+		}
+	})
+}
+
+func TestEventsEnd(t *testing.T) {
+	// Each case ends the sequence at some point of a loop over two objects; want is how many events the loop sees.
+	for name, tc := range map[string]struct {
+		want int
+		end  func(inf *lw.Informer[*rig.Widget], stop, cancel func(), seen int)
+	}{
+		"its context, among the first events": {1, func(_ *lw.Informer[*rig.Widget], _, cancel func(), seen int) { cancel() }},
+		"its context, while it waits": {2, func(_ *lw.Informer[*rig.Widget], _, cancel func(), seen int) {
+			if seen == 2 {
+				time.AfterFunc(time.Second, cancel)
+			}
+		}},
+		"the informer, among the first events": {1, func(inf *lw.Informer[*rig.Widget], stop, _ func(), seen int) { stop() }},
+		"the informer, while it waits": {2, func(_ *lw.Informer[*rig.Widget], stop, _ func(), seen int) {
+			if seen == 2 {
+				time.AfterFunc(time.Second, stop)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+				inf := lw.NewInformer(m, nil)
+				run, stopRun := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- inf.Run(run) }()
+				stop := sync.OnceFunc(func() { stopRun(); <-ran })
+				ctx, cancel := context.WithCancel(t.Context())
+				seen := 0
+				for range inf.Events(ctx) {
+					seen++
+					tc.end(inf, stop, cancel, seen)
+				}
+				cancel()
+				if seen != tc.want {
+					t.Errorf("%d events, want %d", seen, tc.want)
+				}
+				stop()
+			})
+		})
+	}
+	for _, name := range []string{"its context, among changes that wait", "the informer, among changes that wait"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+				inf := lw.NewInformer(m, nil)
+				run, stop := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- inf.Run(run) }()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				seen := 0
+				for range inf.Events(ctx) {
+					switch seen++; {
+					case seen == 2:
+						for i := range 5 {
+							rig.Update(t, m, "a", i+2)
+						}
+						synctest.Wait()
+					case seen == 3 && strings.HasPrefix(name, "its context"):
+						cancel()
+					case seen == 3:
+						stop()
+						<-ran
+					}
+				}
+				stop()
+				if seen != 3 {
+					t.Errorf("%d events, want 3: two of what was there, and one change", seen)
+				}
+			})
+		})
+	}
+	t.Run("never run", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if got := collect(inf.Events(ctx), 1); len(got) != 0 {
+				t.Errorf("events of an informer that does not run: %v", got)
+			}
+		})
+	})
+	t.Run("after the stop", func(t *testing.T) {
+		for range 20 {
+			synctest.Test(t, func(t *testing.T) {
+				inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				if err := inf.Run(ctx); err != nil {
+					t.Error(err)
+				}
+				if got := collect(inf.Events(t.Context()), 1); len(got) != 0 {
+					t.Errorf("events of an informer that has stopped: %v", got)
+				}
+			})
+		}
+	})
+	t.Run("cancelled before", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1)), nil)
+			if got := collect(inf.Events(rig.Canceled(t)), 1); len(got) != 0 {
+				t.Errorf("events under a context that is done: %v", got)
+			}
+		})
+	})
+}
+
+// What a loop or a handler has had goes with it, whenever it ends.
+func TestEventsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
+		mustBe := func(when string, all, waiting int) {
+			t.Helper()
+			synctest.Wait()
+			if gotAll, gotWaiting := inside.Followers(inf); gotAll != all || gotWaiting != waiting {
+				t.Errorf("%s: %d consumers, %d of them waiting, want %d and %d", when, gotAll, gotWaiting, all, waiting)
+			}
+		}
+		loop := func(ctx context.Context) {
+			for range inf.Events(ctx) {
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go loop(ctx)
+		early := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) {}})
+		gone := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) {}})
+		mustBe("before Run", 3, 3)
+		gone.Remove()
+		mustBe("without the handler", 2, 2)
+		cancel()
+		mustBe("without the loop", 1, 1)
+
+		rig.Start(t, inf)
+		mustBe("synced", 1, 0)
+		ctx, cancel = context.WithCancel(t.Context())
+		go loop(ctx)
+		mustBe("with another loop", 2, 0)
+		cancel()
+		mustBe("without it", 1, 0)
+		for range inf.Events(t.Context()) {
+			mustBe("within a loop", 2, 0)
+			break
+		}
+		mustBe("after it", 1, 0)
+		early.Remove()
+		mustBe("in the end", 0, 0)
+	})
+}
+
+// A loop that is far behind sees the net effect of what waits.
+func TestEventsOfASlowLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 0))
+		inf := rig.Run(t, m, nil)
+		seen, last := 0, 0
+		for ev := range inf.Events(t.Context()) {
+			if ev.Initial {
+				for i := range 5000 {
+					rig.Update(t, m, "a", i+1)
+					synctest.Wait()
+				}
+				continue
+			}
+			seen++
+			if ev.Old.Size != last {
+				t.Errorf("from %d, was told %d", ev.Old.Size, last)
+			}
+			if last = ev.New.Size; last == 5000 {
+				break
+			}
+		}
+		if seen > 1024+256 {
+			t.Errorf("%d events of one object", seen)
+		}
+	})
+}

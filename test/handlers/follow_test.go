@@ -1,0 +1,475 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A heard is a Follower that writes down what it is told: "begin 3 a1 b2", "begin epoch 2", "added a1", "progress 3".
+type heard struct {
+	rig.Calls
+	then func(what string) // called with each line
+}
+
+func (h *heard) add(what string) {
+	h.Note(what)
+	if h.then != nil {
+		h.then(what)
+	}
+}
+
+func (h *heard) Begin(snap *lw.Snapshot[*rig.Widget], epoch bool) {
+	what := "begin "
+	if epoch {
+		what = "begin epoch "
+	}
+	what += snap.ResourceVersion()
+	for _, w := range slices.SortedFunc(snap.All(), func(a, b *rig.Widget) int { return strings.Compare(a.Name, b.Name) }) {
+		what += fmt.Sprintf(" %s%d", w.Name, w.Size)
+	}
+	h.add(what)
+}
+
+func (h *heard) Change(d lw.Delta[*rig.Widget]) {
+	h.add(fmt.Sprintf("%v %s%d", d.Type, d.Object().Name, d.Object().Size))
+}
+
+func (h *heard) Progress(version string) { h.add("progress " + version) }
+
+// following has f follow c until the test ends.
+func following(t *testing.T, c lw.Collection[*rig.Widget], f lw.Follower[*rig.Widget]) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- lw.Follow(ctx, c, f) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) && !errors.Is(err, lw.ErrStopped) {
+			t.Errorf("Follow: %v", err)
+		}
+	})
+	synctest.Wait()
+}
+
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := lw.NewInformer[*rig.Widget](m, nil)
+		f := new(heard)
+		following(t, inf, f)
+		f.MustBe(t)
+		rig.Start(t, inf)
+		f.MustBe(t, "begin 2 a1", "progress 2")
+
+		rig.Create(t, m, "b", 1)
+		f.MustBe(t, "added b1", "progress 3")
+		rig.Update(t, m, "b", 2)
+		rig.Update(t, m, "b", 3)
+		synctest.Wait()
+		rig.Remove(t, m, "b")
+		f.MustBe(t, "updated b2", "updated b3", "progress 5", "deleted b3", "progress 6")
+
+		later := new(heard)
+		following(t, inf, later)
+		later.MustBe(t, "begin 6 a1", "progress 6")
+		rig.Create(t, m, "c", 1)
+		f.MustBe(t, "added c1", "progress 7")
+		later.MustBe(t, "added c1", "progress 7")
+	})
+}
+
+// TestFollowProgress: versions that come without a change are told, too.
+func TestFollowProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, lw.WithListOptions(lw.Source[*rig.Widget](m), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=a" }), nil)
+		f := new(heard)
+		following(t, inf, f)
+		f.MustBe(t, "begin 2 a1", "progress 2")
+		rig.Create(t, m, "other", 1)
+		f.MustBe(t)
+		m.Bookmark()
+		f.MustBe(t, "progress 3")
+		m.Bookmark() // the same version
+		f.MustBe(t)
+
+		rig.Update(t, m, "other", 2)
+		m.Compact()
+		m.Disconnect()
+		rig.Sleep(time.Minute)
+		if lists := inf.Status().Streams; lists != 2 {
+			t.Errorf("%d lists, want a second one", lists)
+		}
+		f.MustBe(t, "progress 4")
+	})
+}
+
+// A heardUnseen is a heard that is told of relists without differences.
+type heardUnseen struct{ heard }
+
+func (h *heardUnseen) Unseen() { h.add("unseen") }
+
+// TestFollowUnseen: whoever wants to know is told that a list shows no differences, since something may have come and gone.
+func TestFollowUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, m, nil)
+		f := new(heardUnseen)
+		following(t, inf, f)
+		f.MustBe(t, "begin 2 a1", "progress 2")
+		m.Fail(errors.New("away"))
+		rig.Create(t, m, "b", 1)
+		rig.Remove(t, m, "b")
+		m.Compact()
+		m.Fail(nil)
+		rig.Sleep(time.Minute)
+		f.MustBe(t, "unseen", "progress 4")
+		rig.Create(t, m, "c", 1)
+		f.MustBe(t, "added c1", "progress 5")
+		m.Fail(errors.New("away"))
+		rig.Remove(t, m, "c")
+		m.Compact()
+		m.Fail(nil)
+		rig.Sleep(time.Minute)
+		f.MustBe(t, "begin 6 a1", "progress 6")
+	})
+}
+
+// TestFollowRelist: after a relist with differences another history begins, and nothing of the relist is passed on.
+func TestFollowRelist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+		inf := rig.Run(t, m, nil)
+		f := new(heard)
+		following(t, inf, f)
+		f.MustBe(t, "begin 3 a1 b1", "progress 3")
+		m.Fail(errors.New("away"))
+		rig.Update(t, m, "a", 2)
+		rig.Remove(t, m, "b")
+		rig.Create(t, m, "c", 1)
+		m.Compact()
+		m.Fail(nil)
+		rig.Sleep(time.Minute)
+		f.MustBe(t, "begin 6 a2 c1", "progress 6")
+		rig.Create(t, m, "d", 1)
+		f.MustBe(t, "added d1", "progress 7")
+	})
+}
+
+// TestFollowEpoch: a server that went back in time begins another history, also if no object differs.
+func TestFollowEpoch(t *testing.T) {
+	for _, differ := range []bool{false, true} {
+		t.Run(fmt.Sprint(differ), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("a", 1))
+				inf := rig.Run(t, lw.WithListOptions(lw.Source[*rig.Widget](m), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=other" }),
+					&lw.Options{OnError: func(error) {}})
+				rig.Create(t, m, "other", 1)
+				want := "begin epoch 2 a1"
+				if differ {
+					rig.Update(t, m, "a", 2)
+				}
+				m.Bookmark()
+				f := new(heard)
+				following(t, inf, f)
+				f.Take()
+				if err := m.Rewind("2"); err != nil {
+					t.Fatal(err)
+				}
+				rig.Sleep(10 * time.Minute)
+				f.MustBe(t, want, "progress 2")
+				rig.Create(t, m, "b", 1)
+				f.MustBe(t, "added b1", "progress 3")
+				// What follows is no new epoch.
+				m.Fail(errors.New("away"))
+				rig.Remove(t, m, "b")
+				m.Compact()
+				m.Fail(nil)
+				rig.Sleep(time.Minute)
+				f.MustBe(t, "begin 4 a1", "progress 4")
+			})
+		})
+	}
+}
+
+// TestFollowSlowly: a follower that was busy when the server went back in time gets no change of the new epoch before it is told.
+func TestFollowSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, lw.WithListOptions(lw.Source[*rig.Widget](m), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=other" }),
+			&lw.Options{OnError: func(error) {}})
+		rig.Create(t, m, "other", 1)
+		m.Bookmark()
+		synctest.Wait()
+		f := &heard{then: func(what string) {
+			if what == "added b1" {
+				time.Sleep(time.Hour)
+			}
+		}}
+		following(t, inf, f)
+		rig.Create(t, m, "b", 1)
+		synctest.Wait()
+		f.Take()
+		rig.Remove(t, m, "b")
+		synctest.Wait()
+		if err := m.Rewind("2"); err != nil {
+			t.Fatal(err)
+		}
+		rig.Sleep(10 * time.Minute)
+		rig.Create(t, m, "c", 1)
+		rig.Update(t, m, "c", 2)
+		rig.Sleep(time.Hour)
+		f.MustBe(t, "progress 4", "begin epoch 4 a1 c2", "progress 4")
+	})
+}
+
+// TestFollowBehind: a follower that is far behind is told of every change.
+func TestFollowBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 0))
+		inf := rig.Run(t, m, nil)
+		f := &heard{then: func(what string) {
+			if what == "progress 2" {
+				time.Sleep(time.Hour)
+			}
+		}}
+		following(t, inf, f)
+		want := []string{"begin 2 a0", "progress 2"}
+		for i := range 3000 {
+			rig.Update(t, m, "a", i+1)
+			synctest.Wait()
+			want = append(want, fmt.Sprint("updated a", i+1))
+		}
+		rig.Sleep(time.Hour)
+		f.MustBe(t, append(want, "progress 3002")...)
+	})
+}
+
+// A transaction is a source whose watch yields two events of one version, and takes its time between them.
+type transaction struct {
+	rig.Script
+	begin chan struct{}
+}
+
+func (s *transaction) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	select {
+	case <-s.begin:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	first, second := rig.Added("b", "5"), rig.Added("c", "5")
+	first.More = true
+	if err := yield(first); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Minute)
+	if err := yield(second); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestFollowTransaction: a version is told when all changes of it have been, as far as the source knows them.
+func TestFollowTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &transaction{rig.Script{Lists: []rig.Reply{rig.List("3", rig.Stamped("a", 1, "3"))}}, make(chan struct{})}
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole})
+		f := new(heard)
+		// It looks between the two: it is busy when the first one comes, and the second one comes later.
+		following(t, inf, &heard{then: func(what string) {
+			f.add(what)
+			if what == "progress 3" {
+				time.Sleep(time.Minute)
+			}
+		}})
+		close(src.begin)
+		rig.Sleep(time.Minute + time.Millisecond)
+		f.MustBe(t, "begin 3 a1", "progress 3", "added b1")
+		rig.Sleep(time.Minute)
+		f.MustBe(t, "added c1", "progress 5")
+	})
+}
+
+// TestFollowSetAside: while an object is set aside the version stays before it, and later changes are told.
+func TestFollowSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, choosy(m), &lw.Options{OnError: func(error) {}})
+		f := new(heard)
+		following(t, inf, f)
+		f.MustBe(t, "begin 2 a1", "progress 2")
+		rig.Update(t, m, "a", -1)
+		f.MustBe(t)
+		rig.Create(t, m, "b", 1)
+		f.MustBe(t, "added b1", "progress 2")
+		m.Bookmark()
+		f.MustBe(t)
+		rig.Update(t, m, "a", 3)
+		f.MustBe(t, "updated a3", "progress 5")
+	})
+}
+
+// choosy is a source that cannot use widgets of a negative size.
+func choosy(src lw.Source[*rig.Widget]) lw.Source[*rig.Widget] {
+	return lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
+		if w.Size < 0 {
+			return nil, errors.New("a negative size")
+		}
+		return w, nil
+	})
+}
+
+// TestFollowDerived: the versions are the steps of the graph.
+func TestFollowDerived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("odd", 1))
+		inf := rig.Run(t, m, nil)
+		g := lw.NewGraph(nil)
+		short := lw.Derive(g, inf, func(w *rig.Widget) *rig.Widget {
+			if len(w.Name) > 1 {
+				return nil
+			}
+			return &rig.Widget{Meta: lw.Meta{Name: w.Name}, Size: w.Size}
+		}, "short")
+		lw.Derive(g, inf, func(w *rig.Widget) *rig.Widget { return &rig.Widget{Meta: lw.Meta{Name: w.Name}, Size: w.Size} }, "all")
+		f, u := new(heard), new(heard)
+		following(t, short, f)
+		following(t, lw.NewUnion[*rig.Widget](g, short), u)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- g.Run(ctx) }()
+		want := [][]string{
+			{"begin 1 a1", "progress 1"},
+			{"added b1", "progress 2"},
+			{"progress 3"}, // the other collection has changed
+			{"updated b2", "progress 4"},
+		}
+		for i, do := range []func(){
+			func() {},
+			func() { rig.Create(t, m, "b", 1) },
+			func() { rig.Update(t, m, "odd", 2) },
+			func() { rig.Update(t, m, "b", 2) },
+		} {
+			do()
+			f.MustBe(t, want[i]...)
+			u.MustBe(t, want[i]...)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFollowEnds: everything is passed on before ErrStopped, nothing after ctx is done, and a panic is the caller's.
+func TestFollowEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := lw.NewInformer[*rig.Widget](m, nil)
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		if err := inf.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+
+		slow := &heard{then: func(string) { time.Sleep(time.Minute) }}
+		slowly := make(chan error, 1)
+		go func() { slowly <- lw.Follow(t.Context(), inf, slow) }()
+		because := errors.New("because")
+		left, leave := context.WithCancelCause(t.Context())
+		leaver := &heard{then: func(what string) {
+			if what == "added b1" {
+				leave(because)
+			}
+		}}
+		leaving := make(chan error, 1)
+		go func() { leaving <- lw.Follow(left, inf, leaver) }()
+		panics := make(chan any, 1)
+		go func() {
+			defer func() { panics <- recover() }()
+			lw.Follow(t.Context(), inf, &heard{then: func(what string) {
+				if what == "added c1" {
+					panic(what)
+				}
+			}})
+		}()
+		synctest.Wait()
+		rig.Create(t, m, "b", 1)
+		rig.Create(t, m, "c", 1)
+		synctest.Wait()
+		if err := <-leaving; err != because {
+			t.Errorf("Follow returned %v, want the cause of its context", err)
+		}
+		leaver.MustBe(t, "begin 2 a1", "progress 2", "added b1")
+		if v := <-panics; v != "added c1" {
+			t.Errorf("the caller of Follow got the panic %v", v)
+		}
+		stop()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if err := <-slowly; err != lw.ErrStopped {
+			t.Errorf("Follow returned %v, want ErrStopped", err)
+		}
+		slow.MustBe(t, "begin 2 a1", "progress 2", "added b1", "added c1", "progress 4")
+		late := new(heard)
+		if err := lw.Follow(t.Context(), inf, late); err != lw.ErrStopped {
+			t.Errorf("Follow of an informer that has stopped returned %v", err)
+		}
+		late.MustBe(t, "begin 4 a1 b1 c1", "progress 4")
+		if err := lw.Follow(left, inf, late); err != because {
+			t.Errorf("Follow with a context that is done returned %v", err)
+		}
+		late.MustBe(t)
+	})
+}
+
+// TestFollowOfNothing: an informer that stops before it has synced.
+func TestFollowOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory[*rig.Widget]()
+		m.Fail(errors.New("away"))
+		inf := lw.NewInformer[*rig.Widget](m, &lw.Options{OnError: func(error) {}})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go inf.Run(ctx)
+		f, ended := new(heard), make(chan error, 1)
+		go func() { ended <- lw.Follow(t.Context(), inf, f) }()
+		rig.Sleep(time.Second)
+		stop()
+		if err := <-ended; err != lw.ErrStopped {
+			t.Errorf("Follow returned %v, want ErrStopped", err)
+		}
+		f.MustBe(t)
+	})
+}
+
+func TestFollowMisuse(t *testing.T) {
+	inf := lw.NewInformer[*rig.Widget](lw.NewMemory[*rig.Widget](), nil)
+	for _, misuse := range []func(){
+		func() { lw.Follow[*rig.Widget](t.Context(), nil, new(heard)) },
+		func() { lw.Follow(t.Context(), lw.Collection[*rig.Widget](inf), nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			misuse()
+		}()
+	}
+}

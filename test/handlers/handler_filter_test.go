@@ -1,0 +1,136 @@
+package handlers_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// What a filter makes of a change, for each way that the objects before and after can stand to it.
+func TestFilterMatrix(t *testing.T) {
+	odd := func(w *rig.Widget) bool { return w.Size%2 == 1 }
+	for name, tc := range map[string]struct {
+		sizes []int // 0 deletes
+		want  []string
+	}{
+		"add in":                    {[]int{1}, []string{"add a1"}},
+		"add out":                   {[]int{2}, nil},
+		"in to in":                  {[]int{1, 3}, []string{"add a1", "update a1 a3"}},
+		"in to out":                 {[]int{1, 2}, []string{"add a1", "delete a1"}},
+		"out to in":                 {[]int{2, 1}, []string{"add a1"}},
+		"out to out":                {[]int{2, 4}, nil},
+		"delete in":                 {[]int{1, 0}, []string{"add a1", "delete a1"}},
+		"delete out":                {[]int{2, 0}, nil},
+		"delete after leaving":      {[]int{1, 2, 0}, []string{"add a1", "delete a1"}},
+		"again in after the border": {[]int{1, 2, 3, 0}, []string{"add a1", "delete a1", "add a3", "delete a3"}},
+	} {
+		for _, when := range []string{"listed", "watched"} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := lw.NewMemory[*rig.Widget]()
+					sizes := tc.sizes
+					if when == "listed" {
+						rig.Create(t, m, "a", sizes[0])
+						sizes = sizes[1:]
+					}
+					inf := rig.Run(t, m, nil)
+					got := &rig.Calls{}
+					h := got.Handler()
+					h.Filter, h.Synced = odd, nil
+					inf.AddHandler(h)
+					synctest.Wait()
+					for _, size := range sizes {
+						if _, there := m.Get(rig.Key("a")); size == 0 {
+							rig.Remove(t, m, "a")
+						} else if there {
+							rig.Update(t, m, "a", size)
+						} else {
+							rig.Create(t, m, "a", size)
+						}
+						synctest.Wait()
+					}
+					got.MustBe(t, tc.want...)
+				})
+			})
+		}
+	}
+}
+
+// No call starts after Remove: what a Filter that has removed its handler returns is of no consequence, nor is what one that is
+// slow returns after somebody else has.
+func TestRemoveInAFilter(t *testing.T) {
+	all := []string{
+		"filter a1", "add a1", "synced",
+		"filter a1", "filter a2", "update a1 a2",
+		"filter a2", "filter a2", "update a2 a2", // a resync
+		"filter a2", "delete a2",
+		"filter b1", "add b1",
+	}
+	for i, call := range all {
+		if !strings.HasPrefix(call, "filter") {
+			continue
+		}
+		for _, how := range []string{"by itself", "with OnPanic", "by another", "by the stop"} {
+			t.Run(fmt.Sprintf("%d %s %s", i, call, how), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := lw.NewMemory(rig.NewWidget("a", 1))
+					opts := &lw.Options{}
+					if how == "with OnPanic" {
+						opts.OnPanic = func(p *lw.Panic) { t.Error(p) }
+					}
+					inf := lw.NewInformer(m, opts)
+					ctx, cancel := context.WithCancel(t.Context())
+					ran := make(chan error, 1)
+					go func() { ran <- inf.Run(ctx) }()
+					synctest.Wait()
+
+					got := &rig.Calls{}
+					regs := make(chan *lw.Registration, 1)
+					h := got.Handler()
+					h.Resync = time.Minute
+					h.Filter = func(w *rig.Widget) bool {
+						if got.Note("filter", w); got.Len() != i+1 {
+							return true
+						}
+						switch how {
+						case "by another":
+							removed := make(chan struct{})
+							go func() { (<-regs).Remove(); close(removed) }()
+							<-removed
+						case "by the stop":
+							cancel()
+							time.Sleep(time.Second)
+						default:
+							(<-regs).Remove()
+						}
+						return true
+					}
+					reg := inf.AddHandler(h)
+					regs <- reg
+					synctest.Wait()
+					rig.Update(t, m, "a", 2)
+					rig.Sleep(time.Minute + time.Second)
+					rig.Remove(t, m, "a")
+					rig.Create(t, m, "b", 1)
+					<-reg.Done()
+					if err := reg.WaitForSync(t.Context()); (err == nil) != (i > 2) {
+						t.Errorf("WaitForSync: %v", err)
+					}
+					if diff := cmp.Diff(all[:i+1], got.Take()); diff != "" {
+						t.Errorf("calls (-want +got):\n%s", diff)
+					}
+					cancel()
+					<-ran
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package handlers_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// What changes while a resync is told is told as the change alone: the object of before is not told again.
+func TestResyncLeavesOutWhatHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1))
+		inf := rig.Run(t, m, nil)
+		gate := make(chan struct{})
+		var got []string
+		first := ""
+		inf.AddHandler(lw.Handler[*rig.Widget]{
+			Resync: time.Minute,
+			Update: func(old, w *rig.Widget) {
+				got = append(got, fmt.Sprintf("update %s %d %d", w.Name, old.Size, w.Size))
+				if first == "" {
+					first = w.Name
+					<-gate
+				}
+			},
+			Delete: func(w *rig.Widget) { got = append(got, "delete "+w.Name) },
+		})
+		rig.Sleep(61 * time.Second)
+		if first == "" {
+			t.Fatal("there was no resync")
+		}
+		others := slices.DeleteFunc([]string{"a", "b", "c"}, func(name string) bool { return name == first })
+		rig.Update(t, m, others[0], 2)
+		rig.Remove(t, m, others[1])
+		synctest.Wait()
+		close(gate)
+		synctest.Wait()
+		want := []string{"update " + first + " 1 1", "update " + others[0] + " 1 2", "delete " + others[1]}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A resync that is due while changes wait tells these first, and is of what they have led to; then the story goes on.
+func TestResyncAfterWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, m, nil)
+		got := &rig.Calls{}
+		h := got.Handler()
+		h.Resync = time.Minute
+		block := make(chan struct{})
+		told := h.Update
+		h.Update = func(old, w *rig.Widget) {
+			told(old, w)
+			if w.Size == 2 {
+				<-block
+			}
+		}
+		inf.AddHandler(h)
+		got.MustBe(t, "add a1", "synced")
+		rig.Update(t, m, "a", 2)
+		got.MustBe(t, "update a1 a2")
+		rig.Sleep(90 * time.Second)
+		rig.Update(t, m, "a", 3)
+		rig.Create(t, m, "b", 1)
+		synctest.Wait()
+		close(block)
+		synctest.Wait()
+		calls := got.Take()
+		if len(calls) != 4 {
+			t.Fatalf("calls: %v", calls)
+		}
+		slices.Sort(calls[2:]) // a resync has no order
+		if diff := cmp.Diff([]string{"update a2 a3", "add b1", "update a3 a3", "update b1 b1"}, calls); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		rig.Update(t, m, "a", 4)
+		got.MustBe(t, "update a3 a4")
+	})
+}
+
+// Each handler is told again in its own period, however busy it is in between, and nobody else with it.
+func TestResyncPeriods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := lw.NewInformer(m, nil)
+		begin := time.Now()
+		var mu sync.Mutex
+		at := map[string][]time.Duration{}
+		handler := func(name string, period, busy time.Duration) lw.Handler[*rig.Widget] {
+			return lw.Handler[*rig.Widget]{Resync: period, Update: func(old, new *rig.Widget) {
+				if old != new {
+					time.Sleep(busy)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				at[name] = append(at[name], time.Since(begin))
+			}}
+		}
+		inf.AddHandler(handler("2s", 2*time.Second, 0))
+		inf.AddHandler(handler("3s", 3*time.Second, 0))
+		inf.AddHandler(handler("busy", 2*time.Second, 700*time.Millisecond))
+		inf.AddHandler(handler("never", 0, 0))
+		rig.Start(t, inf)
+		rig.Sleep(3500 * time.Millisecond)
+		rig.Update(t, m, "a", 2) // keeps the busy one busy at 4 s
+		rig.Sleep(5 * time.Second)
+		synctest.Wait()
+		want := map[string][]time.Duration{
+			"2s":   {2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second},
+			"3s":   {3 * time.Second, 6 * time.Second},
+			"busy": {2 * time.Second, 4200 * time.Millisecond, 6 * time.Second, 8 * time.Second},
+		}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("resyncs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A resync tells of what is there: of no object that the handler's filter keeps out, has been deleted, or was never told.
+func TestResyncTellsWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2), rig.NewWidget("c", 3))
+		inf := rig.Run(t, m, nil)
+		got := &rig.Calls{}
+		h := got.Handler()
+		h.Resync = time.Minute
+		h.Filter = func(w *rig.Widget) bool { return w.Size%2 == 1 }
+		inf.AddHandler(h)
+		got.Sorted(t, "add a1", "add c3", "synced")
+		rig.Remove(t, m, "a")
+		got.MustBe(t, "delete a1")
+		rig.Sleep(time.Minute)
+		got.MustBe(t, "update c3 c3")
+		rig.Remove(t, m, "c")
+		got.MustBe(t, "delete c3")
+		rig.Sleep(time.Hour)
+		got.MustBe(t)
+	})
+}
+
+// A handler that is blocked through several of its periods is told once when it comes back, after all that waited.
+func TestResyncOfABlockedHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, m, nil)
+		got := &rig.Calls{}
+		h := got.Handler()
+		block := make(chan struct{})
+		h.Synced = func() { <-block }
+		h.Resync = time.Minute
+		inf.AddHandler(h)
+		got.MustBe(t, "add a1")
+		rig.Update(t, m, "a", 2)
+		rig.Sleep(10 * time.Minute)
+		close(block)
+		got.MustBe(t, "update a1 a2")
+		rig.Sleep(time.Minute)
+		got.MustBe(t, "update a2 a2")
+	})
+}
+
+// A handler that is never done with what waits is told again all the same.
+func TestResyncUnderSteadyChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+		inf := rig.Run(t, m, nil)
+		resyncs := 0
+		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Resync: 10 * time.Second, Update: func(old, w *rig.Widget) {
+			switch {
+			case old != w:
+				time.Sleep(time.Second)
+			case w.Name == "b":
+				resyncs++
+			}
+		}})
+		for i := range 100 {
+			rig.Update(t, m, "a", 2+i)
+			rig.Sleep(900 * time.Millisecond)
+			if reg.Pending() == 0 {
+				t.Fatalf("the handler was done with everything after change %d", i)
+			}
+		}
+		if want := 5; resyncs < want {
+			t.Errorf("%d resyncs in 90 s, want %d at least", resyncs, want)
+		}
+	})
+}
+
+// All that waits when a resync comes due counts until the handler has been told of all of it, in however many pieces it was read.
+func TestPendingDuringResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, m, nil)
+		gate := make(chan struct{})
+		told := 0
+		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Resync: time.Minute, Update: func(old, w *rig.Widget) {
+			if told++; old != w {
+				<-gate
+			}
+		}})
+		synctest.Wait()
+		rig.Update(t, m, "a", 2) // the handler is in this call when the resync comes due
+		synctest.Wait()
+		const n = 700
+		for i := range n {
+			rig.Update(t, m, "a", 3+i)
+		}
+		rig.Sleep(2 * time.Minute)
+		if got := reg.Pending(); got != 1+n {
+			t.Errorf("before the resync: %d, want %d", got, 1+n)
+		}
+		for i := range 3 {
+			gate <- struct{}{}
+			synctest.Wait()
+			if got := reg.Pending(); got != n {
+				t.Errorf("in the resync, with %d told: %d, want %d", i, got, n)
+			}
+		}
+		close(gate)
+		synctest.Wait()
+		if got := reg.Pending(); got != 0 || told != 1+n+1 {
+			t.Errorf("in the end: %d pending, %d told", got, told)
+		}
+	})
+}
+
+// A resync is of the state up to which the handler has been told. What comes while it is told of what waits is no part of it.
+func TestResyncIsOfItsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := rig.Run(t, m, nil)
+		got := &rig.Calls{}
+		h := got.Handler()
+		h.Resync = time.Minute
+		gate, told := make(chan struct{}), h.Update
+		h.Update = func(old, w *rig.Widget) {
+			told(old, w)
+			if old != w {
+				<-gate
+			}
+		}
+		inf.AddHandler(h)
+		got.MustBe(t, "add a1", "synced")
+		rig.Update(t, m, "a", 2)
+		synctest.Wait()
+		rig.Update(t, m, "a", 3)
+		rig.Sleep(90 * time.Second)
+		gate <- struct{}{}
+		got.MustBe(t, "update a1 a2", "update a2 a3") // the second call is that of the resync
+		rig.Create(t, m, "b", 1)
+		synctest.Wait()
+		close(gate)
+		got.MustBe(t, "update a3 a3", "add b1")
+	})
+}
+
+// A Resync of less than a second is one of a second, and is warned of. So are options that cannot be meant.
+func TestOptionsThatCannotBeMeant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged warningCount
+		opts := &lw.Options{Logger: slog.New(&logged), OnError: func(error) {}}
+		inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1)), opts)
+		if n := logged.warnings(); n != 0 {
+			t.Errorf("%d warnings of nothing", n)
+		}
+		again := 0
+		inf.AddHandler(lw.Handler[*rig.Widget]{Resync: 30, Update: func(_, _ *rig.Widget) { again++ }})
+		rig.Sleep(time.Minute)
+		if again != 120 || logged.warnings() != 1 {
+			t.Errorf("%d calls in a minute, %d warnings", again, logged.warnings())
+		}
+		inf.AddHandler(lw.Handler[*rig.Widget]{Resync: time.Second, Update: func(_, _ *rig.Widget) {}})
+		if n := logged.warnings(); n != 1 {
+			t.Errorf("%d warnings of a second", n)
+		}
+		for _, o := range []lw.Options{{PageSize: -1}, {SyncBudget: -time.Hour}, {WatchTimeout: -1}, {WatchTimeout: 300}, {SyncBudget: 10}} {
+			var logged warningCount
+			o.Logger, o.OnError = slog.New(&logged), func(error) {}
+			lw.NewInformer(lw.NewMemory[*rig.Widget](), &o)
+			if n := logged.warnings(); n != 1 {
+				t.Errorf("%d warnings of %+v", n, o)
+			}
+			lw.NewReflector(lw.NewMemory[*rig.Widget](), lw.NewFIFO[*rig.Widget](), &o)
+			if n := logged.warnings(); n != 2 {
+				t.Errorf("%d warnings, want one more for a reflector", n)
+			}
+		}
+	})
+}
+
+// A warningCount is a slog.Handler that counts warnings.
+type warningCount struct{ n atomic.Int64 }
+
+func (c *warningCount) warnings() int64                          { return c.n.Load() }
+func (c *warningCount) Enabled(context.Context, slog.Level) bool { return true }
+func (c *warningCount) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c *warningCount) WithGroup(string) slog.Handler            { return c }
+func (c *warningCount) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn {
+		c.n.Add(1)
+	}
+	return nil
+}

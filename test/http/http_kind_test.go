@@ -1,0 +1,313 @@
+package http_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A part is a projection of whatever collection it is asked of: it has no TypeMeta.
+type part struct {
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+// A talk is a server that answers a list and a watch with what was last said to be the answer; a watch then stays open.
+type talk struct {
+	list, watch string
+	asked       []string
+	at          []time.Time
+}
+
+func (t *talk) client() *http.Client {
+	return &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		what, body, rest := "list", t.list, io.Reader(strings.NewReader(""))
+		if q := r.URL.Query(); q.Get("watch") != "" {
+			what, body, rest = "watch", t.watch, untilDone{r.Context()}
+			if q.Get("sendInitialEvents") != "" {
+				what = "stream"
+			}
+		}
+		t.asked, t.at = append(t.asked, what), append(t.at, time.Now())
+		return &http.Response{
+			StatusCode: 200, Status: "200 OK", Request: r, Header: rig.ContentType("application/json"), Body: io.NopCloser(io.MultiReader(strings.NewReader(body), rest)),
+		}, nil
+	})}
+}
+
+type untilDone struct{ context.Context }
+
+func (u untilDone) Read([]byte) (int, error) {
+	<-u.Done()
+	return 0, u.Err()
+}
+
+const (
+	configMaps     = `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"namespace":"ns","name":"c","resourceVersion":"5"}}]}`
+	configMapAdded = `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","name":"c","resourceVersion":"10"}}}` + "\n"
+	wrongGadgets   = "want a list of Gadget (the kind of *rig.Gadget; set HTTP.Kind if it is called otherwise), got ConfigMapList"
+)
+
+// A URL of another collection is a request that fails, whose error says both kinds and the URL.
+func TestHTTPKind(t *testing.T) {
+	server := &talk{list: configMaps, watch: configMapAdded}
+	//lint:ignore ST1008 The count belongs to both errors.
+	read := func(t *testing.T, src lw.Source[*rig.Gadget]) (list, watch error, n int) {
+		a, _, list := rig.ListAll(t.Context(), src, metav1.ListOptions{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		b, watch := watchAll(ctx, src, metav1.ListOptions{})
+		return list, watch, len(a.What) + len(a.Errs) + len(b.What) + len(b.Errs)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		list, watch, n := read(t, &lw.HTTP[*rig.Gadget]{URL: "http://me:secret@server/configmaps?x=y", Client: server.client()})
+		if want := "lw: HTTP: http://me:xxxxx@server/configmaps: " + wrongGadgets; list == nil || list.Error() != want {
+			t.Errorf("list: error %v, want %s", list, want)
+		}
+		want := "lw: HTTP: http://me:xxxxx@server/configmaps: want Gadget (the kind of *rig.Gadget; set HTTP.Kind if it is called otherwise), got ConfigMap"
+		if watch == nil || watch.Error() != want || n != 0 {
+			t.Errorf("watch: error %v, want %s; %d objects and events", watch, want, n)
+		}
+		// What it is called is for its user to say.
+		list, watch, n = read(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client(), Kind: "ConfigMap"})
+		if list != nil || !errors.Is(watch, context.DeadlineExceeded) || n != 2 {
+			t.Errorf("of kind ConfigMap: errors %v, %v, %d objects and events", list, watch, n)
+		}
+	})
+}
+
+// A custom resource's list is called as its definition likes, also where it is empty, and in a probe.
+func TestInformerOfAnotherListKind(t *testing.T) {
+	const added = `{"type":"ADDED","object":{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"b","resourceVersion":"10"}}}` + "\n"
+	for _, name := range []string{"GadgetsList", "Gadgets"} {
+		for _, item := range []string{"", `{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"a","resourceVersion":"5"}}`} {
+			for _, list := range []string{
+				`{"apiVersion":"g.example/v1","items":[` + item + `],"kind":"` + name + `","metadata":{"resourceVersion":"9"}}`,
+				`{"kind":"` + name + `","apiVersion":"g.example/v1","metadata":{"resourceVersion":"9"},"items":[` + item + `]}`,
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					server := &talk{list: list, watch: added}
+					followed(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: server.client()}, list, item)
+					followed(t, &lw.HTTP[*unstructured.Unstructured]{URL: "http://server/gadgets", Client: server.client()}, list, item)
+				})
+			}
+		}
+	}
+}
+
+// followed runs an informer of src, whose server has the list, with item in it, and then b.
+func followed[T lw.Object](t *testing.T, src lw.Source[T], list, item string) {
+	t.Helper()
+	errs := &rig.Errors{}
+	inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- inf.Run(ctx) }()
+	time.Sleep(time.Minute)
+	want := 1
+	if item != "" {
+		want = 2
+	}
+	if n := inf.Store().Len(); n != want || len(errs.All()) > 0 {
+		t.Errorf("%T of %s: %d objects, errors %v", src, list, n, errs.All())
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// What a list of a projection's source told is what its watches must be about, in this and in later requests.
+func TestHTTPKindOfProjection(t *testing.T) {
+	server := &talk{list: configMaps, watch: strings.ReplaceAll(configMapAdded, "ConfigMap", "Secret")}
+	src := &lw.HTTP[*part]{URL: "http://server/configmaps", Client: server.client()}
+	if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err != nil || len(got.What) != 1 {
+		t.Fatalf("list: %v, error %v", got, err)
+	}
+	want := "lw: HTTP: http://server/configmaps: want ConfigMap (as before), got Secret"
+	for range 2 {
+		if got, err := watchAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.What)+len(got.Errs) > 0 {
+			t.Errorf("watch: %v, error %v, want %s", got, err, want)
+		}
+	}
+	server.list = strings.ReplaceAll(configMaps, "ConfigMap", "Secret")
+	want = "lw: HTTP: http://server/configmaps: want a list of ConfigMap (as before), got SecretList"
+	if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.What)+len(got.Errs) > 0 {
+		t.Errorf("list: %v, error %v, want %s", got, err, want)
+	}
+}
+
+// An informer of another collection never syncs: it reports each failure, waits, and says so to those who wait.
+func TestInformerOfAnotherKind(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
+		synctest.Test(t, func(t *testing.T) {
+			end := `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+			for name, server := range map[string]*talk{"empty": {list: strings.Split(configMaps, "[")[0] + "[]}", watch: end}, "not empty": {list: configMaps, watch: configMapAdded + end}} {
+				errs := &rig.Errors{}
+				inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client()}, &lw.Options{List: mode, OnError: errs.Add})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- inf.Run(ctx) }()
+				wait, give := context.WithTimeout(ctx, 10*time.Minute)
+				err := inf.WaitForSync(wait)
+				give()
+				if err == nil || !strings.Contains(err.Error(), "http://server/configmaps: want ") || !strings.Contains(err.Error(), "got ConfigMap") {
+					t.Errorf("mode %v, %s: the wait: %v", mode, name, err)
+				}
+				if s := inf.Status(); s.Synced || len(s.SetAside) > 0 || s.Err == nil || inf.Store().Len() > 0 {
+					t.Errorf("mode %v, %s: status %+v with %d objects", mode, name, s, inf.Store().Len())
+				}
+				if n := len(server.asked); n != len(errs.All()) || n < 10 || n > 60 {
+					t.Errorf("mode %v, %s: %d requests in ten minutes, %d errors", mode, name, n, len(errs.All()))
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// A watch that turns to another kind ends, is reported, and is not believed; what was there stays.
+func TestWatchOfAnotherKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &talk{list: gadgetListAt("9", gadgetA), watch: configMapAdded}
+		errs := &rig.Errors{}
+		inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: server.client()}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- inf.Run(ctx) }()
+		if err := inf.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		rig.Sleep(10 * time.Minute)
+		if n := len(server.asked); n < 10 || n > 120 {
+			t.Errorf("%d requests in ten minutes", n)
+		}
+		got := map[string]bool{}
+		for g := range inf.Store().All() {
+			got[g.Name] = true
+		}
+		if diff := cmp.Diff(map[string]bool{"a": true}, got); diff != "" {
+			t.Errorf("the store (-want +got):\n%s", diff)
+		}
+		for _, err := range errs.All() {
+			if !strings.Contains(err.Error(), "http://server/gadgets: want Gadget (the kind of *rig.Gadget; set HTTP.Kind if it is called otherwise), got ConfigMap") {
+				t.Errorf("reported: %v", err)
+			}
+		}
+		if s := inf.Status(); s.Failures == 0 || s.Err == nil {
+			t.Errorf("status %+v", s)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func gadgetListAt(version, items string) string {
+	return fmt.Sprintf(`{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":%q},"items":[%s]}`, version, items)
+}
+
+// A Status where a list or an event was expected is an error with words, and with the response's code where it has none.
+func TestHTTPStatusWithoutWords(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"kind":"Status"}`: "the server answered with a Status, without a message",
+		`{"kind":"Status","status":"Failure","reason":"Gone"}`: `the server answered with a Status, status "Failure", reason "Gone", without a message`,
+		`{"kind":"Status","status":"Success","message":"ok"}`:  `the server answered with a Status, status "Success", message "ok"`,
+		`{"kind":"Status","message":"no"}`:                     "no",
+	} {
+		for code, header := range map[int]http.Header{200: {}, 203: rig.ContentType("application/json")} {
+			c, _, _ := rig.Answer(code, header, body)
+			src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}
+			_, _, list := rig.ListAll(t.Context(), src, metav1.ListOptions{})
+			_, watch := watchAll(t.Context(), src, metav1.ListOptions{})
+			for op, err := range map[string]error{"list": list, "watch": watch} {
+				status, ok := errors.AsType[*apierrors.StatusError](err)
+				if !ok || err.Error() != "lw: HTTP: http://server/gadgets: "+want || status.Status().Code != int32(code) {
+					t.Errorf("%s of %d %s: error %v (%T), want %s with the code", op, code, body, err, err, want)
+				}
+			}
+		}
+	}
+	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"type":"ERROR","object":{"kind":"Status"}}`)
+	_, err := watchAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, metav1.ListOptions{})
+	if status, ok := errors.AsType[*apierrors.StatusError](err); !ok || err.Error() == "" || status.Status().Code != 200 {
+		t.Errorf("an ERROR event: %v", err)
+	}
+}
+
+// Where T is an interface, Type is decoded into, and its kind is checked. A Type that is no T can never work.
+func TestHTTPType(t *testing.T) {
+	gadgets := &talk{list: gadgetList(gadgetA), watch: `{"type":"ADDED","object":` + gadgetA + "}\n"}
+	src := &lw.HTTP[metav1.Object]{URL: "http://server/gadgets", Client: gadgets.client(), Type: reflect.TypeFor[*rig.Gadget]()}
+	var got []any
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
+		got = append(got, obj)
+		return err
+	})
+	want := &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}
+	want.Spec.Size = 3
+	if diff := cmp.Diff([]any{want}, got); diff != "" || err != nil {
+		t.Errorf("list: %v (-want +got):\n%s", err, diff)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if got, err := watchAll(ctx, src, metav1.ListOptions{}); len(got.What) != 1 || len(got.Errs) > 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("watch: %v, error %v", got, err)
+		}
+	})
+	for url, tc := range map[string]struct {
+		typ  reflect.Type
+		list string
+		err  string
+	}{
+		"http://server/other":  {reflect.TypeFor[*rig.Gadget](), configMaps, "want a list of Gadget (the kind of *rig.Gadget;"},
+		"http://server/struct": {reflect.TypeFor[rig.Gadget](), "", "cannot decode into rig.Gadget: want a pointer to a struct"},
+		"http://server/no-t":   {reflect.TypeFor[*struct{}](), "", "cannot decode into *struct {}: Type is not a v1.Object"},
+	} {
+		src := &lw.HTTP[metav1.Object]{URL: url, Client: (&talk{list: tc.list}).client(), Type: tc.typ}
+		_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
+		if err == nil || !strings.Contains(err.Error(), "lw: HTTP: "+url+": "+tc.err) || errors.Is(err, lw.ErrPermanent) != (tc.list == "") {
+			t.Errorf("%s: error %v, want %s", url, err, tc.err)
+		}
+	}
+}
+
+// A type may be as small as its program needs: an identity that is lw's Meta, and some fields.
+func TestHTTPMeta(t *testing.T) {
+	type slim struct {
+		lw.Meta `json:"metadata"`
+		Spec    struct {
+			Size int `json:"size"`
+		} `json:"spec"`
+	}
+	src := &lw.HTTP[*slim]{URL: "http://server/gadgets", Client: (&talk{list: gadgetList(gadgetA)}).client()}
+	var got []*slim
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(obj *slim, err error) error {
+		got = append(got, obj)
+		return err
+	})
+	want := []*slim{{Meta: lw.Meta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}}
+	want[0].Spec.Size = 3
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("list: %v (-want +got):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,222 @@
+package http_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+func TestHTTPRequest(t *testing.T) {
+	yes, timeout := true, int64(30)
+	opts := metav1.ListOptions{
+		TypeMeta: metav1.TypeMeta{Kind: "ListOptions"}, LabelSelector: "a=b,c in (d)", FieldSelector: "metadata.name=x", AllowWatchBookmarks: true,
+		ResourceVersion: "5", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, TimeoutSeconds: &timeout, Limit: 3, Continue: "c/=",
+		SendInitialEvents: &yes, ShardSelector: "s",
+	}
+	c, asked, _ := rig.Answer(200, rig.ContentType("application/json"), gadgetList(""))
+	src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets?limit=7&own=1", Client: c, Header: http.Header{"x-Own": {"h"}, "X-Other": {"o"}}}
+	query := func() url.Values {
+		asked.URL.Host = "server"
+		q, err := url.ParseQuery(asked.URL.RawQuery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	want := url.Values{
+		"labelSelector": {"a=b,c in (d)"}, "fieldSelector": {"metadata.name=x"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {"5"},
+		"resourceVersionMatch": {"NotOlderThan"}, "timeoutSeconds": {"30"}, "limit": {"3"}, "continue": {"c/="}, "sendInitialEvents": {"true"},
+		"shardSelector": {"s"}, "own": {"1"},
+	}
+	if _, _, err := rig.ListAll(t.Context(), src, opts); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, query()); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	if got := asked.Header.Get("Accept") + " " + asked.Header.Get("X-Other"); got != "application/json o" {
+		t.Errorf("headers %q", got)
+	}
+	asWatch := opts
+	asWatch.Watch = true
+	if _, _, err := rig.ListAll(t.Context(), src, asWatch); err != nil || query().Has("watch") {
+		t.Errorf("a list asks to watch: %v, error %v", query(), err)
+	}
+	want.Set("watch", "true")
+	_, _ = watchAll(t.Context(), src, opts)
+	if diff := cmp.Diff(want, query()); diff != "" {
+		t.Errorf("watch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(http.Header{"x-Own": {"h"}, "X-Other": {"o"}}, src.Header); diff != "" {
+		t.Errorf("the source's header changed: %s", diff)
+	}
+	// With empty options nothing is asked for but what the URL asks for.
+	if _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(url.Values{"limit": {"7"}, "own": {"1"}}, query()); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+}
+
+func TestHTTPAccept(t *testing.T) {
+	const asList, as = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	c, asked, _ := rig.Answer(200, rig.ContentType("application/json"), gadgetList(""))
+	both := func(list func() error, watch func()) [2]string {
+		t.Helper()
+		if err := list(); err != nil {
+			t.Fatal(err)
+		}
+		first := asked.Header.Get("Accept")
+		watch()
+		return [2]string{first, asked.Header.Get("Accept")}
+	}
+	accepts := func(src lw.Source[*rig.Gadget]) [2]string {
+		return both(
+			func() error { _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); return err },
+			func() { _, _ = watchAll(t.Context(), src, metav1.ListOptions{}) })
+	}
+	want := [2]string{"application/json", "application/json;stream=watch,application/json"}
+	if diff := cmp.Diff(want, accepts(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c})); diff != "" {
+		t.Errorf("a type without protobuf (-want +got):\n%s", diff)
+	}
+	want = [2]string{"application/x", "application/x"}
+	if diff := cmp.Diff(want, accepts(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Accept: "application/x"})); diff != "" {
+		t.Errorf("a header of one's own (-want +got):\n%s", diff)
+	}
+	src := &lw.HTTP[*metav1.PartialObjectMetadata]{URL: "http://server/", Client: c}
+	want = [2]string{
+		"application/vnd.kubernetes.protobuf" + asList + ",application/json" + asList + ",application/json",
+		"application/vnd.kubernetes.protobuf" + as + ";stream=watch,application/json" + as + ";stream=watch,application/json",
+	}
+	got := both(
+		func() error { _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); return err },
+		func() { _, _ = watchAll(t.Context(), src, metav1.ListOptions{}) })
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+}
+
+func TestHTTPRefusals(t *testing.T) {
+	status := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"slow down","reason":"TooManyRequests","code":429}`
+	for name, tt := range map[string]struct {
+		code   int
+		header http.Header
+		body   string
+		text   string
+		is     func(error) bool
+		delay  int
+	}{
+		"a status":                {403, rig.ContentType("application/json"), strings.ReplaceAll(strings.ReplaceAll(status, "TooManyRequests", "Forbidden"), "429", "403"), "slow down", apierrors.IsForbidden, 0},
+		"a status, to wait":       {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, status, "slow down", apierrors.IsTooManyRequests, 7},
+		"its own wait":            {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, strings.Replace(status, `"code"`, `"details":{"retryAfterSeconds":3},"code"`, 1), "slow down", apierrors.IsTooManyRequests, 3},
+		"text":                    {401, rig.ContentType("text/plain"), "Unauthorized", "credentials", apierrors.IsUnauthorized, 0},
+		"text, to wait":           {503, http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}, "starting", "currently unable", apierrors.IsServiceUnavailable, 5},
+		"a wait that is none":     {503, http.Header{"Retry-After": {"soon"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
+		"gone":                    {410, rig.ContentType("application/json"), `{"kind":"Status","status":"Failure","reason":"Expired","code":410}`, "", apierrors.IsResourceExpired, 0},
+		"not found":               {404, rig.ContentType("text/html"), "<html>", "could not find", apierrors.IsNotFound, 0},
+		"a status that is none":   {500, rig.ContentType("application/json"), `{"kind":"Status"`, "an error on the server", apierrors.IsInternalError, 0},
+		"a success that is none":  {403, rig.ContentType("application/json"), `{"kind":"Status","status":"Success","code":200}`, "Success", apierrors.IsForbidden, 0},
+		"text that says it all":   {403, rig.ContentType("text/plain"), "no way", "lw: HTTP: http://server/gadgets: no way", apierrors.IsForbidden, 0},
+		"text of an unknown kind": {418, rig.ContentType("text/plain"), "short\nand stout", `: "short and stout"`, apierrors.IsUnexpectedServerError, 0},
+		"a list":                  {300, rig.ContentType("application/json"), gadgetList(""), "300", apierrors.IsUnexpectedServerError, 0},
+		"to wait before now":      {503, http.Header{"Retry-After": {"-5"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
+		"to wait for ever":        {503, http.Header{"Retry-After": {"99999999999"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
+		"to wait until last year": {503, http.Header{"Retry-After": {"Fri, 31 Dec 1999 23:59:59 GMT"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
+		"a redirect to nowhere":   {304, nil, "", "304", func(error) bool { return true }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, closed := rig.Answer(tt.code, tt.header, tt.body)
+			src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}
+			_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
+			_, werr := watchAll(t.Context(), src, metav1.ListOptions{})
+			for _, err := range []error{err, werr} {
+				var api apierrors.APIStatus
+				if !errors.As(err, &api) || int(api.Status().Code) != tt.code || !tt.is(err) || !strings.Contains(err.Error(), tt.text) {
+					t.Errorf("got %#v, want a %d with %q", err, tt.code, tt.text)
+				}
+				if delay, _ := apierrors.SuggestsClientDelay(err); delay != tt.delay {
+					t.Errorf("asks to wait %d s, want %d", delay, tt.delay)
+				}
+			}
+			if !*closed {
+				t.Error("the body is open")
+			}
+		})
+	}
+}
+
+func TestHTTPRetryAfterDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _ := rig.Answer(503, http.Header{"Retry-After": {time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat)}}, "")
+		_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
+		if delay, ok := apierrors.SuggestsClientDelay(err); !ok || delay != 9 {
+			t.Errorf("asks to wait %d s, want 9", delay)
+		}
+		time.Sleep(400 * time.Millisecond) // the header has whole seconds: what is left is rounded
+		_, _, err = rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
+		if delay, ok := apierrors.SuggestsClientDelay(err); !ok || delay != 9 {
+			t.Errorf("asks to wait %d s after 0.4 s, want 9", delay)
+		}
+	})
+}
+
+// A refusal that has no end is read as far as an error is long.
+func TestHTTPEndlessRefusal(t *testing.T) {
+	for _, code := range []int{200, 500} {
+		read := 0
+		endless := readerFunc(func(p []byte) (int, error) {
+			if read += len(p); read > 10<<20 {
+				return 0, errors.New("read on")
+			}
+			return copy(p, strings.Repeat("no ", len(p)/3+1)), nil
+		})
+		c := &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+			res := response(r, code, rig.ContentType("text/html"), "")
+			res.Body = io.NopCloser(endless)
+			return res, nil
+		})}
+		_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
+		if !rig.Matches(err, "no no no") || len(err.Error()) > 600 || read > 1<<20 {
+			t.Errorf("%d: read %d bytes for an error of %d", code, read, len(fmt.Sprint(err)))
+		}
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestHTTPContentType(t *testing.T) {
+	for typ, body := range map[string]string{
+		"text/html; charset=utf-8":            "<html>\n<body>Log in\xff " + strings.Repeat("x", 300),
+		"application/vnd.kubernetes.protobuf": "k8s\x00", // a gadget has none
+		"///":                                 "Log in",
+	} {
+		c, _, _ := rig.Answer(200, rig.ContentType(typ), body)
+		quoted := strings.Fields(body)[0]
+		src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}
+		_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
+		_, werr := watchAll(t.Context(), src, metav1.ListOptions{})
+		for want, err := range map[string]error{"a list of Gadget objects": err, "a stream of watch events of Gadget objects": werr} {
+			want = fmt.Sprintf("lw: HTTP: http://server/gadgets: 200 OK with content type %q, want %s as", typ, want)
+			if !rig.Matches(err, want) || len(err.Error()) > 500 || !strings.Contains(err.Error(), quoted) || !utf8.ValidString(err.Error()) {
+				t.Errorf("%s: got %v", typ, err)
+			}
+		}
+	}
+}

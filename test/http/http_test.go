@@ -1,0 +1,332 @@
+package http_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+const gadgetA = `{"kind":"Gadget","apiVersion":"lw.test/v1","metadata":{"namespace":"ns","name":"a","uid":"ua","resourceVersion":"5"},"spec":{"size":3}}`
+
+func gadgetList(items string) string {
+	return `{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":"9","continue":"c","remainingItemCount":2},"items":[` + items + `]}`
+}
+
+func watchAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.ListOptions) (rig.Told, error) {
+	var t rig.Told
+	err := src.Watch(ctx, opts, func(ev lw.WatchEvent[T]) error {
+		if ev.Err != nil {
+			t.Errs = append(t.Errs, ev.Err)
+		}
+		t.What = append(t.What, fmt.Sprintf("%s %v@%s end=%v", ev.Type, ev.Key(), ev.ResourceVersion, ev.InitialEventsEnd))
+		return nil
+	})
+	return t, err
+}
+
+func TestHTTPList(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body    string
+		want    []string
+		errs    []string // substrings of what is set aside
+		err     string   // a substring of List's error
+		version string
+	}{
+		"a list": {
+			body: gadgetList(gadgetA + "," + strings.ReplaceAll(gadgetA, `"a"`, `"b"`)),
+			want: []string{"ns/a@5", "ns/b@5"}, version: "9",
+		},
+		"items before the kind": {
+			body: `{"apiVersion":"lw.test/v1","items":[` + gadgetA + `],"kind":"GadgetList","metadata":{"resourceVersion":"9"}}`,
+			want: []string{"ns/a@5"}, version: "9",
+		},
+		"no items":       {body: gadgetList(""), version: "9"},
+		"null for items": {body: `{"kind":"GadgetList","metadata":{"resourceVersion":"9"},"items":null}`, version: "9"},
+		"white space":    {body: " { \"kind\" :\n\"GadgetList\" , \"items\" : [ " + gadgetA + " ] } \n", want: []string{"ns/a@5"}},
+		"bad items": {
+			body: gadgetList(`null,{"metadata":{"namespace":"ns","name":"bad"},"spec":{"size":"x"}},{"metadata":{"namespace":"ns"}},7,` + gadgetA),
+			want: []string{"ns/a@5"}, version: "9",
+			errs: []string{
+				"lw: decode: at byte 133: null, want an object",
+				"lw: decode ns/bad: spec.size: at byte ",
+				"lw: decode ns/: the object has no name",
+				"a number, want an object",
+			},
+		},
+		"empty":             {body: ``, err: "cut off at byte 0: unexpected EOF"},
+		"cut in an item":    {body: gadgetList(gadgetA)[:200], err: "cut off at byte 200: unexpected EOF"},
+		"cut after an item": {body: strings.TrimSuffix(gadgetList(gadgetA), "]}"), want: []string{"ns/a@5"}, err: "unexpected EOF"},
+		"cut before the end": {
+			body: strings.TrimSuffix(gadgetList(gadgetA), "}"), want: []string{"ns/a@5"}, err: "unexpected EOF", version: "9",
+		},
+		"an item that is no JSON": {body: gadgetList(gadgetA + `,{"metadata":tru}`), want: []string{"ns/a@5"}, err: "invalid JSON at byte"},
+		"a comma too many":        {body: gadgetList(gadgetA + `,`), want: []string{"ns/a@5"}, err: "invalid JSON at byte"},
+		"text behind":             {body: gadgetList(gadgetA) + "x", want: []string{"ns/a@5"}, err: "'x' after the end of the list"},
+		"no JSON":                 {body: `<html>`, err: "invalid JSON at byte 0"},
+		"no kind":                 {body: `{"items":[]}`, err: "no list: it has no kind"},
+		"an object":               {body: gadgetA, err: "no list: it is a Gadget"},
+		"without items":           {body: `{"kind":"GadgetList"}`, err: "GadgetList without items"},
+		"two items":               {body: `{"kind":"GadgetList","items":[],"items":[]}`, err: "two items"},
+		"a Status":                {body: `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone fishing","code":410}`, err: "gone fishing"},
+		"a Table":                 {body: `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`, err: "a Table"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, closed := rig.Answer(200, rig.ContentType("application/json"), tt.body)
+			got, m, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, metav1.ListOptions{})
+			if !rig.Matches(err, tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+			if _, api := errors.AsType[*apierrors.StatusError](err); err != nil && !api && !strings.HasPrefix(err.Error(), "lw: HTTP: ") {
+				t.Errorf("error %v has no prefix", err)
+			}
+			if diff := cmp.Diff(tt.want, got.What); diff != "" {
+				t.Errorf("objects (-want +got):\n%s", diff)
+			}
+			if err == nil && m.ResourceVersion != tt.version {
+				t.Errorf("resource version %q, want %q", m.ResourceVersion, tt.version)
+			}
+			if len(got.Errs) != len(tt.errs) {
+				t.Fatalf("set aside %v, want %q", got.Errs, tt.errs)
+			}
+			for i, want := range tt.errs {
+				if _, ok := errors.AsType[*lw.Error](got.Errs[i]); !ok || !rig.Matches(got.Errs[i], want) {
+					t.Errorf("set aside %v, want %q", got.Errs[i], want)
+				}
+			}
+			if !*closed {
+				t.Error("the body is open")
+			}
+		})
+	}
+}
+
+func TestHTTPListMeta(t *testing.T) {
+	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), gadgetList(gadgetA))
+	two := int64(2)
+	var first *rig.Gadget
+	got, err := (&lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}).List(t.Context(), metav1.ListOptions{}, func(g *rig.Gadget, _ error) error {
+		first = g
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(metav1.ListMeta{ResourceVersion: "9", Continue: "c", RemainingItemCount: &two}, got); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+	want := &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}
+	want.Spec.Size = 3
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+func TestHTTPWatch(t *testing.T) {
+	event := func(typ, object string) string { return `{"type":"` + typ + `","object":` + object + "}\n" }
+	bookmark := `{"kind":"Gadget","apiVersion":"lw.test/v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}`
+	added := "ADDED ns/a@5 end=false"
+	for name, tt := range map[string]struct {
+		body string
+		want []string
+		errs []string
+		err  string
+	}{
+		"events": {
+			body: event("ADDED", gadgetA) + event("MODIFIED", gadgetA) + event("DELETED", gadgetA) + event("BOOKMARK", bookmark),
+			want: []string{added, "MODIFIED ns/a@5 end=false", "DELETED ns/a@5 end=false", "BOOKMARK /@7 end=true"},
+		},
+		"none": {},
+		"the object first": {
+			body: `{"object":` + gadgetA + `,"type":"ADDED"}{"object":` + bookmark + `, "more":[1], "type":"BOOKMARK"}`,
+			want: []string{added, "BOOKMARK /@7 end=true"},
+		},
+		"a bookmark in the middle": {
+			body: event("BOOKMARK", `{"metadata":{"resourceVersion":"8"}}`) + event("ADDED", gadgetA),
+			want: []string{"BOOKMARK /@8 end=false", added},
+		},
+		"an object that does not fit": {
+			body: event("ADDED", strings.ReplaceAll(gadgetA, "3", `[]`)) + event("ADDED", gadgetA),
+			want: []string{added, added}, errs: []string{"lw: decode ns/a: spec.size: at byte"},
+		},
+		"null": {
+			body: event("ADDED", "null") + event("ADDED", gadgetA),
+			want: []string{"ADDED /@ end=false", added}, errs: []string{"null, want an object"},
+		},
+		"no name": {
+			body: event("ADDED", `{"metadata":{"namespace":"ns","resourceVersion":"4"}}`),
+			want: []string{"ADDED ns/@4 end=false"}, errs: []string{"no name"},
+		},
+		"no version": {
+			body: event("ADDED", strings.ReplaceAll(gadgetA, `"5"`, `""`)),
+			want: []string{"ADDED ns/a@ end=false"},
+		},
+		"an error": {
+			body: event("ADDED", gadgetA) + event("ERROR", `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`) + event("ADDED", gadgetA),
+			want: []string{added}, err: "too old",
+		},
+		"an error without a status":    {body: event("ERROR", `{"a":1}`), err: `an ERROR event without a Status: "{\"a\":1}"`},
+		"an unknown type":              {body: event("WEIRD", gadgetA), err: `an event of unknown type "WEIRD"`},
+		"no type":                      {body: `{"object":` + gadgetA + `}`, err: `an event of unknown type ""`},
+		"no object":                    {body: `{"type":"ADDED"}`, err: `an event "ADDED" without an object`},
+		"a Status in place of a frame": {body: `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`, err: "too old"},
+		"another kind": {
+			body: event("ADDED", gadgetA) + event("ADDED", strings.ReplaceAll(gadgetA, "Gadget", "Widget")), want: []string{added},
+			err: "want Gadget (the kind of *rig.Gadget; set HTTP.Kind if it is called otherwise), got Widget",
+		},
+		"a Table":             {body: event("ADDED", `{"kind":"Table","apiVersion":"meta.k8s.io/v1"}`), err: "a Table in the place of an object"},
+		"a Status":            {body: event("ADDED", `{"kind":"Status","apiVersion":"v1"}`), err: "a Status in the place of an object"},
+		"cut in an object":    {body: (event("ADDED", gadgetA) + event("ADDED", gadgetA))[:250], want: []string{added}, err: "unexpected EOF"},
+		"no JSON":             {body: event("ADDED", gadgetA) + "<html>", want: []string{added}, err: "invalid JSON at byte"},
+		"an object no JSON":   {body: event("ADDED", `{"metadata":{"name":nul}}`), err: "invalid JSON at byte 45"},
+		"a mismatch, no JSON": {body: event("ADDED", `{"metadata":[],"spec":nul}`), err: "invalid JSON at byte"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, closed := rig.Answer(200, rig.ContentType("application/json;stream=watch"), tt.body)
+			got, err := watchAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, metav1.ListOptions{})
+			if !rig.Matches(err, tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got.What); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if len(got.Errs) != len(tt.errs) {
+				t.Fatalf("set aside %v, want %q", got.Errs, tt.errs)
+			}
+			for i, want := range tt.errs {
+				if !rig.Matches(got.Errs[i], want) {
+					t.Errorf("set aside %v, want %q", got.Errs[i], want)
+				}
+			}
+			if !*closed {
+				t.Error("the body is open")
+			}
+		})
+	}
+}
+
+func TestHTTPErrorEventIsAStatus(t *testing.T) {
+	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410}}`)
+	_, err := watchAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
+	if !apierrors.IsResourceExpired(err) {
+		t.Errorf("got %v, want an expired resource version", err)
+	}
+}
+
+func TestHTTPUnstructured(t *testing.T) {
+	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"kind":"GadgetList","apiVersion":"lw.test/v1","items":[`+gadgetA+`,{"metadata":{"name":"bare"}}]}`)
+	var got []map[string]any
+	_, err := (&lw.HTTP[*unstructured.Unstructured]{URL: "http://server/", Client: c, Drop: []string{"spec.size", "metadata.uid"}}).List(t.Context(), metav1.ListOptions{},
+		func(u *unstructured.Unstructured, err error) error {
+			got = append(got, u.Object)
+			return err
+		})
+	want := []map[string]any{
+		{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"namespace": "ns", "name": "a", "resourceVersion": "5"}, "spec": map[string]any{}},
+		{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"name": "bare"}},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestHTTPYieldStops(t *testing.T) {
+	stop := errors.New("stop")
+	c, _, closed := rig.Answer(200, rig.ContentType("application/json"), gadgetList(gadgetA+","+gadgetA))
+	calls := 0
+	src := &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Gadget, error) error { calls++; return stop })
+	if err != stop || calls != 1 || !*closed {
+		t.Errorf("list: error %v after %d calls, closed %v", err, calls, *closed)
+	}
+	src.Client, _, closed = rig.Answer(200, rig.ContentType("application/json"), `{"type":"ADDED","object":`+gadgetA+`}{"type":"ADDED","object":`+gadgetA+`}`)
+	calls = 0
+	err = src.Watch(t.Context(), metav1.ListOptions{}, func(lw.WatchEvent[*rig.Gadget]) error { calls++; return stop })
+	if err != stop || calls != 1 || !*closed {
+		t.Errorf("watch: error %v after %d calls, closed %v", err, calls, *closed)
+	}
+}
+
+// A request may be made while another one is read: each has a decoder of its own.
+func TestHTTPRequestWithinARequest(t *testing.T) {
+	list := gadgetList(gadgetA + "," + strings.ReplaceAll(gadgetA, `"a"`, `"b"`))
+	c := &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		return response(r, 200, rig.ContentType("application/json"), list), nil
+	})}
+	src := &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}
+	var got []string
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(outer *rig.Gadget, err error) error {
+		got = append(got, outer.Name)
+		_, inner := src.List(t.Context(), metav1.ListOptions{}, func(g *rig.Gadget, err error) error {
+			got = append(got, outer.Name+g.Name)
+			return err
+		})
+		return errors.Join(err, inner)
+	})
+	if diff := cmp.Diff([]string{"a", "aa", "ab", "b", "ba", "bb"}, got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// What a decoder has learned of a type is kept for the next request.
+func TestHTTPKeepsItsDecoder(t *testing.T) {
+	c := &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		return response(r, 200, rig.ContentType("application/json"), gadgetList(gadgetA)), nil
+	})}
+	list := func(src *lw.HTTP[*rig.Gadget]) {
+		if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Gadget, error) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh := testing.AllocsPerRun(10, func() { list(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}) })
+	kept := &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}
+	again := testing.AllocsPerRun(10, func() { list(kept) })
+	if again > fresh/2 {
+		t.Errorf("a list takes %v allocations, of a new source %v", again, fresh)
+	}
+}
+
+// With Share objects have their equal parts in common.
+func TestHTTPShare(t *testing.T) {
+	labelled := strings.ReplaceAll(gadgetA, `"namespace"`, `"labels":{"app":"web","tier":"the one in front"},"namespace"`)
+	list := gadgetList(strings.Repeat(labelled+",", 3) + labelled) // what is seen for the second time is kept
+	for _, share := range []bool{true, false} {
+		c, _, _ := rig.Answer(200, rig.ContentType("application/json"), list)
+		var got []map[string]string
+		_, err := (&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Share: share}).List(t.Context(), metav1.ListOptions{}, func(g *rig.Gadget, err error) error {
+			got = append(got, g.Labels)
+			return err
+		})
+		if err != nil || len(got) != 4 || got[3]["app"] != "web" {
+			t.Fatalf("labels %v, error %v", got, err)
+		}
+		got[2]["app"] = "changed"
+		if shared := got[3]["app"] == "changed"; shared != share {
+			t.Errorf("with Share %v the objects share their labels: %v", share, shared)
+		}
+	}
+}
+
+// A source that has the next event at hand says so: the frames of one read but for the last.
+func TestHTTPSaysMore(t *testing.T) {
+	event := `{"type":"ADDED","object":` + gadgetA + "}\n"
+	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), event+event+event)
+	var more []bool
+	err := (&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}).Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[*rig.Gadget]) error {
+		more = append(more, ev.More)
+		return nil
+	})
+	if diff := cmp.Diff([]bool{true, true, false}, more); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}

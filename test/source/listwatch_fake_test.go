@@ -1,0 +1,389 @@
+package source_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A fake's objects carry versions that mean nothing: its events are believed as they come, and its versions are not the store's.
+func TestLooseVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10})
+		size := 1
+		src := sourceOf[*appliance](func() *applianceList {
+			return &applianceList{ListMeta: version10, Items: []appliance{*newAppliance("a", "7", size)}}
+		}, fake)
+		inf := lw.NewInformer[*appliance](src, &lw.Options{OnError: func(err error) { t.Error(err) }})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- inf.Run(ctx) }()
+		if err := inf.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range []*appliance{newAppliance("a", "3", 2), newAppliance("a", "3", 3), newAppliance("a", "99", 4), newAppliance("a", "5", 5)} {
+			fake.Modify(w)
+			time.Sleep(time.Second)
+			if got, _ := inf.Store().Get(rig.Key("a")); got.Size != w.Size || inf.Store().ResourceVersion() != "10" {
+				t.Errorf("the store has %d at %s, want %d", got.Size, inf.Store().ResourceVersion(), w.Size)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// apimachinery's fake watchers never end a streamed list. They are found out at once, also one that a test hands out again and
+// again, and loses no event by that.
+func TestFakeWatchers(t *testing.T) {
+	type fake interface {
+		watch.Interface
+		Add(kruntime.Object)
+		Modify(kruntime.Object)
+		Delete(kruntime.Object)
+		IsStopped() bool
+	}
+	kinds := map[string]func() fake{
+		"Fake":         func() fake { return watch.NewFake() },
+		"RaceFreeFake": func() fake { return watch.NewRaceFreeFake() },
+	}
+	for kind, newFake := range kinds {
+		for _, shared := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, shared %v", kind, shared), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var made []fake
+					src := &lw.ListWatch[*appliance, *applianceList]{
+						ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
+							return &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, nil // a fake clientset has no versions
+						},
+						WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+							if len(made) == 0 || !shared {
+								made = append(made, newFake())
+							}
+							return made[len(made)-1], nil
+						},
+					}
+					errs := &rig.Errors{}
+					inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
+					ctx, cancel := context.WithCancel(t.Context())
+					ran := make(chan error, 1)
+					go func() { ran <- inf.Run(ctx) }()
+					before := time.Now()
+					if err := inf.WaitForSync(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(before); took != 0 {
+						t.Errorf("the sync took %v", took)
+					}
+					synctest.Wait()
+					w := made[len(made)-1]
+					w.Add(newAppliance("b", "", 1))
+					w.Modify(newAppliance("b", "", 2))
+					w.Delete(newAppliance("a", "", 1))
+					synctest.Wait()
+					if b, ok := inf.Store().Get(rig.Key("b")); !ok || b.Size != 2 || inf.Store().Len() != 1 {
+						t.Errorf("the store holds %v", inf.Store().List())
+					}
+					if len(errs.All()) != 0 {
+						t.Errorf("errors: %v", errs.All())
+					}
+					cancel()
+					<-ran
+					for i, w := range made {
+						if !w.IsStopped() {
+							t.Errorf("watch %d of %d was not stopped", i, len(made))
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// Only a streamed list is refused by a fake, which knows of none: its other watches are as they are.
+func TestFakeWatchWithoutInitialEvents(t *testing.T) {
+	for initial, want := range map[*bool]bool{nil: true, new(false): true, new(true): false} {
+		fake := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
+		fake.Add(newAppliance("a", "", 1))
+		src := sourceOf[*appliance](func() *applianceList { return &applianceList{} }, fake)
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := false
+		err := src.Watch(ctx, metav1.ListOptions{SendInitialEvents: initial}, func(lw.WatchEvent[*appliance]) error {
+			seen = true
+			cancel()
+			return nil
+		})
+		if seen != want || err == nil {
+			t.Errorf("with initial events %v there was an event: %v; the error is %v", initial, seen, err)
+		}
+		cancel()
+	}
+}
+
+// A clientset's fake is known by its recorder.
+type recordingClient struct{ applianceClient }
+
+func (c *recordingClient) ClearActions() {}
+
+// A fake clientset is not asked for a stream at all, and a hint of it passes through what is wrapped around.
+func TestFromFakeClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, w: watch.NewRaceFreeFake()}}
+		same := func(g *appliance) (*appliance, error) { return g, nil }
+		src := lw.Transform(lw.WithListOptions(lw.Source[*appliance](lw.FromClient(c))), same)
+		inf := lw.NewInformer(src, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cancel()
+		<-ran
+		for i, o := range c.options {
+			if o.SendInitialEvents != nil {
+				t.Errorf("request %d asked for a stream", i)
+			}
+		}
+		if len(c.options) != 2 {
+			t.Errorf("%d requests, want a list and a watch", len(c.options))
+		}
+	})
+}
+
+// A fake clientset keeps an object that was created with a generateName under no name. A controller's test finds it there.
+func TestUnnamedObjectsOfFakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := watch.NewRaceFreeFake()
+		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("", "", 1), *newAppliance("a", "", 1)}}, w: fake}}
+		errs := &rig.Errors{}
+		src := lw.Transform(lw.FromClient(c), func(a *appliance) (*appliance, error) {
+			if a.Size == 9 {
+				a.Name = ""
+			}
+			return a, nil
+		})
+		inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		expect := func(name string, size int) {
+			t.Helper()
+			synctest.Wait()
+			got := 0
+			if obj, ok := inf.Store().Get(rig.Key(name)); ok {
+				got = obj.Size
+			}
+			if got != size {
+				t.Errorf("the object of the name %q has size %d, want %d", name, got, size)
+			}
+		}
+		expect("", 1)
+		expect("a", 1)
+		fake.Modify(newAppliance("", "", 2))
+		expect("", 2)
+		fake.Delete(newAppliance("", "", 2))
+		expect("", 0)
+		fake.Add(newAppliance("", "", 3))
+		expect("", 3)
+		if len(errs.All()) != 0 {
+			t.Errorf("errors: %v", errs.All())
+		}
+		// A transform must still not take away a name.
+		fake.Modify(newAppliance("a", "", 9))
+		expect("a", 1)
+		if got := len(errs.All()); got != 1 {
+			t.Errorf("%d errors, want one of the transform", got)
+		}
+		cancel()
+		<-ran
+	})
+}
+
+// optedOut is a real client that wants whole lists.
+type optedOut struct{ applianceClient }
+
+func (o *optedOut) IsWatchListSemanticsUnSupported() bool { return true }
+
+// streamingFake is a fake that streams lists as a server does.
+type streamingFake struct{ recordingClient }
+
+func (s *streamingFake) IsWatchListSemanticsUnSupported() bool { return false }
+
+// A client that opts out of streamed lists by client-go's method is no fake by that. What its lists say decides.
+func TestOptOutOfStreams(t *testing.T) {
+	noStream, fake := lw.SourceHints{NoStream: true}, lw.SourceHints{NoStream: true, Unversioned: true, Unnamed: true}
+	facts := cmpopts.IgnoreFields(lw.SourceHints{}, "Had")
+	generated := newAppliance("", "", 1)
+	generated.GenerateName = "a-"
+	for name, tc := range map[string]struct {
+		client interface {
+			lw.Client[*appliance, *applianceList]
+			holds(...appliance)
+		}
+		before lw.SourceHints
+		items  []appliance
+		after  lw.SourceHints
+	}{
+		"nothing":                         {&optedOut{}, noStream, nil, noStream},
+		"versions":                        {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1)}, noStream},
+		"a version":                       {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1), *newAppliance("b", "9", 1), *newAppliance("c", "", 1)}, noStream},
+		"no version":                      {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{NoStream: true, Unversioned: true}},
+		"no name":                         {&optedOut{}, noStream, []appliance{*newAppliance("", "9", 1)}, noStream},
+		"no name, and no version":         {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {}}, lw.SourceHints{NoStream: true, Unnamed: true}},
+		"no name, but a UID":              {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *newAppliance("", "", 1)}, noStream},
+		"no name, but a version":          {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}, noStream},
+		"no name was generated":           {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *generated}, lw.SourceHints{NoStream: true, Unnamed: true}},
+		"no client's method":              {&applianceClient{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}},
+		"a fake with versions":            {&recordingClient{}, fake, []appliance{*newAppliance("a", "9", 1)}, fake},
+		"a fake that streams":             {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}},
+		"a fake that streams, no version": {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{Unversioned: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := lw.FromClient(tc.client)
+			if !tc.before.Unnamed {
+				tc.before.Decoder, tc.after.Decoder = "client-go", "client-go"
+			}
+			if diff := cmp.Diff(tc.before, src.Hints(), facts); diff != "" {
+				t.Errorf("before the list (-want +got):\n%s", diff)
+			}
+			list := func() {
+				t.Helper()
+				if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*appliance, error) error { return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tc.client.holds(tc.items...)
+			list()
+			if diff := cmp.Diff(tc.after, src.Hints(), facts); diff != "" {
+				t.Errorf("after the list (-want +got):\n%s", diff)
+			}
+			tc.client.holds() // an empty list says nothing
+			list()
+			if diff := cmp.Diff(tc.after, src.Hints(), facts); diff != "" {
+				t.Errorf("after an empty list (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnnamedInTheFirstList: a fake opts out of streamed lists by client-go's method, and its list
+// has an object without a name. Before the first watch, nothing but the object says that this is a
+// fake.
+func TestUnnamedInTheFirstList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &optedOut{applianceClient{list: &applianceList{Items: []appliance{{Size: 1}}}, w: watch.NewRaceFreeFake()}}
+		errs := &rig.Errors{}
+		inf := lw.NewInformer(lw.FromClient(c), &lw.Options{OnError: errs.Add})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		synctest.Wait()
+		if obj, ok := inf.Store().Get(lw.Key{}); !ok || obj.Size != 1 || !inf.Status().Synced || len(errs.All()) != 0 {
+			t.Errorf("%v, %v, synced %v, errors %v", obj, ok, inf.Status().Synced, errs.All())
+		}
+		cancel()
+		<-ran
+	})
+}
+
+// A watch.ProxyWatcher is a channel in a test, which knows no streamed lists. It syncs at once and loses nothing, whether its
+// objects have versions or not. After an object with a version, one without is a mistake.
+func TestProxyWatcher(t *testing.T) {
+	for name, tc := range map[string]struct {
+		list   []appliance
+		events []*appliance
+		want   map[string]int // the sizes at the end
+		err    string         // the first error
+	}{
+		"no versions":           {[]appliance{*newAppliance("a", "", 1)}, []*appliance{newAppliance("b", "", 1), newAppliance("b", "", 2)}, map[string]int{"a": 1, "b": 2}, ""},
+		"nothing, no versions":  {nil, []*appliance{newAppliance("b", "", 1), newAppliance("b", "", 2)}, map[string]int{"b": 2}, ""},
+		"versions":              {[]appliance{*newAppliance("a", "9", 1)}, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)}, map[string]int{"a": 1, "b": 2}, ""},
+		"nothing, versions":     {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)}, map[string]int{"b": 2}, ""},
+		"a version is left out": {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "", 2)}, map[string]int{}, "lw: appliance: watch: protocol error: MODIFIED event of default/b without a resource version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				changes := make(chan watch.Event, len(tc.events))
+				for i, obj := range tc.events {
+					typ := watch.Modified
+					if i == 0 {
+						typ = watch.Added
+					}
+					changes <- watch.Event{Type: typ, Object: obj}
+				}
+				src := &lw.ListWatch[*appliance, *applianceList]{
+					ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
+						return &applianceList{ListMeta: version10, Items: tc.list}, nil
+					},
+					WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+						return watch.NewProxyWatcher(changes), nil
+					},
+				}
+				errs := &rig.Errors{}
+				inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
+				rig.Start(t, inf)
+				begun := time.Now()
+				if err := inf.WaitForSync(t.Context()); err != nil || time.Since(begun) > 0 {
+					t.Errorf("synced after %v, error %v", time.Since(begun), err)
+				}
+				rig.Sleep(time.Minute)
+				got := map[string]int{}
+				for _, obj := range inf.Store().List() {
+					got[obj.Name] = obj.Size
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("sizes (-want +got):\n%s", diff)
+				}
+				if want := strings.HasSuffix(name, "no versions"); src.Hints().Unversioned != want {
+					t.Errorf("the hints say Unversioned %t, want %t", !want, want)
+				}
+				first := ""
+				if all := errs.All(); len(all) > 0 {
+					first = all[0].Error()
+				}
+				if first != tc.err {
+					t.Errorf("error %q, want %q", first, tc.err)
+				}
+			})
+		})
+	}
+}
+
+// A watch.ProxyWatcher may wrap a watch that streams lists. Who insists gets one.
+func TestProxyWatcherThatStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := newAppliance("", "10", 0)
+		end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		src := &lw.ListWatch[*appliance, *applianceList]{
+			WatchFunc: func(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+				changes := make(chan watch.Event, 2)
+				changes <- watch.Event{Type: watch.Added, Object: newAppliance("a", "9", 1)}
+				changes <- watch.Event{Type: watch.Bookmark, Object: end}
+				return watch.NewProxyWatcher(changes), nil
+			},
+		}
+		errs := &rig.Errors{}
+		inf := lw.NewInformer(src, &lw.Options{List: lw.ListStream, OnError: errs.Add})
+		rig.Start(t, inf)
+		rig.Sleep(time.Minute)
+		if s := inf.Status(); s.Objects != 1 || len(errs.All()) != 1 {
+			t.Errorf("%d objects, errors %v", s.Objects, errs.All())
+		}
+	})
+}

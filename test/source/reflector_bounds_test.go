@@ -1,0 +1,376 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A client that may watch but not list gets its list by a stream. A quiet watch of it that is closed early leads to a question for
+// the server's version, which is refused, and is asked again later and later: not after each ten seconds of quiet.
+func TestWatchWithoutTheRightToList(t *testing.T) {
+	widgets := schema.GroupResource{Resource: "widgets"}
+	for name, err := range map[string]error{
+		"forbidden":         apierrors.NewForbidden(widgets, "", errors.New("no role")),
+		"no such method":    apierrors.NewMethodNotSupported(widgets, "list"),
+		"an internal error": apierrors.NewInternalError(errors.New("no webhook")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				src := &rig.Script{
+					OnList: func() rig.Reply { return rig.Reply{Err: err} },
+					OnStream: func() rig.Stream {
+						return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9"), rig.End("10")}, After: 20 * time.Second}
+					},
+					OnWatch: func() rig.Stream {
+						if n++; n == 1 {
+							return rig.Stream{After: 15 * time.Second} // early, and it was quiet
+						}
+						return rig.Stream{After: 7 * time.Minute}
+					},
+				}
+				var errs rig.Errors
+				inf := rig.Run(t, src, &lw.Options{OnError: errs.Add, WatchTimeout: 7 * time.Minute})
+				healthy := 0
+				for range 360 {
+					rig.Sleep(10 * time.Second)
+					if s := inf.Status(); s.Failures == 0 && s.Err == nil && s.Phase == lw.PhaseWatching {
+						healthy++
+					}
+				}
+				s := inf.Status()
+				if s.Lists != 0 || s.Probes < 10 || s.Probes > 16 || s.Watches > 20 {
+					t.Errorf("in an hour: %d lists, %d probes, %d watches", s.Lists, s.Probes, s.Watches)
+				}
+				if n := len(errs.All()); n != int(s.Probes) {
+					t.Errorf("%d errors of %d probes", n, s.Probes)
+				}
+				if healthy < 330 {
+					t.Errorf("it was well %d times of 360", healthy)
+				}
+			})
+		})
+	}
+	// A refusal does not hide for long that the server went back in time.
+	t.Run("for a while", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), {Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, rig.List("10", rig.Stamped("a", 2, "9"))},
+				Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
+			}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			rig.Start(t, inf)
+			rig.Sleep(2 * time.Minute)
+			if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "10" || s.Probes != 2 {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	})
+	// A quiet watch that ends before the time to ask again leaves a doubt: the next one is interrupted when that time has come.
+	t.Run("when the time has come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
+			quiet := rig.Stream{After: 20 * time.Second} // never less than was asked for
+			lively := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Second}
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, rig.List("20")},
+				Watches: []rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()},
+			}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
+				List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
+			})
+			rig.Start(t, inf)
+			// It asks after 20 s, after 60 s, and 60 s after that.
+			rig.Sleep(130 * time.Second)
+			if s := inf.Status(); s.Probes != 3 || s.Watches != 7 {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	})
+	// An answer ends the row of refusals: after the next one the server is asked again as soon as after the first.
+	t.Run("an answer in between", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, denied, rig.List("10"), denied, rig.List("10")},
+				OnWatch: func() rig.Stream { return rig.Stream{After: 20 * time.Second} }, // quiet, and never less than was asked for
+			}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
+				List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
+			})
+			rig.Start(t, inf)
+			// Refusals after 20 s, 50 s, and 60 s later; an answer 120 s after that; a refusal 20 s later, and an answer 30 s after it.
+			for _, at := range []struct {
+				after  time.Duration
+				probes uint64
+			}{{40 * time.Second, 1}, {20 * time.Second, 2}, {60 * time.Second, 3}, {120 * time.Second, 4}, {20 * time.Second, 5}, {30 * time.Second, 6}} {
+				rig.Sleep(at.after)
+				if s := inf.Status(); s.Probes != at.probes {
+					t.Errorf("%v after the last: %d probes, want %d", at.after, s.Probes, at.probes)
+				}
+			}
+		})
+	})
+	// Nothing is asked, or interrupted, where the watch has shown life before the time has come to ask again.
+	t.Run("and then it is lively", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), {Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}},
+				Watches: []rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))},
+			}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			rig.Start(t, inf)
+			rig.Sleep(5 * time.Minute)
+			if s := inf.Status(); s.Probes != 1 || s.Watches != 2 || s.ResourceVersion != "20" {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	})
+}
+
+// sprinkler is a source whose stream sends what event returns, one each gap, and whose lists are empty.
+type sprinkler struct {
+	rig.Script
+	gap   time.Duration
+	event func(n int) lw.WatchEvent[*rig.Widget]
+}
+
+func (s *sprinkler) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	if opts.SendInitialEvents == nil {
+		return s.Script.Watch(ctx, opts, yield)
+	}
+	s.Mu.Lock()
+	s.At, s.Options = append(s.At, time.Now()), append(s.Options, opts)
+	s.Mu.Unlock()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(s.gap):
+		}
+		if err := yield(s.event(n)); err != nil {
+			return err
+		}
+	}
+}
+
+// A server that does not know of streamed lists sends what is there and then changes, for as long as the collection is in use.
+// These are no progress of the list.
+func TestBusyStreamWithoutAnEnd(t *testing.T) {
+	version := func(n int) string { return strconv.Itoa(100 + n) }
+	there := func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(50-n)) }
+	for name, tc := range map[string]struct {
+		event func(n int) lw.WatchEvent[*rig.Widget]
+		most  time.Duration // until the list is asked for in pages
+	}{
+		"an object is changed": {func(n int) lw.WatchEvent[*rig.Widget] {
+			if n < 10 {
+				return there(n)
+			}
+			return rig.Modified(rig.Stamped("w1", n, version(n)))
+		}, 22 * time.Second},
+		"an object comes and goes": {func(n int) lw.WatchEvent[*rig.Widget] {
+			switch {
+			case n < 10:
+				return there(n)
+			case n%2 == 0:
+				return rig.Added("x", version(n))
+			default:
+				return rig.Deleted(rig.Stamped("x", 1, version(n)))
+			}
+		}, 22 * time.Second},
+		"objects are made after a change": {func(n int) lw.WatchEvent[*rig.Widget] {
+			switch {
+			case n < 10:
+				return there(n)
+			case n == 10:
+				return rig.Modified(rig.Stamped("w1", n, version(n)))
+			default:
+				return rig.Added(fmt.Sprint("x", n), version(n))
+			}
+		}, 22 * time.Second},
+		"objects are made after a bookmark": {func(n int) lw.WatchEvent[*rig.Widget] {
+			switch {
+			case n < 10:
+				return there(n)
+			case n == 10:
+				return rig.Bookmark(version(n))
+			default:
+				return rig.Added(fmt.Sprint("x", n), version(n))
+			}
+		}, 22 * time.Second},
+		"bookmarks come": {func(n int) lw.WatchEvent[*rig.Widget] {
+			if n < 10 {
+				return there(n)
+			}
+			return rig.Bookmark(version(n))
+		}, 22 * time.Second},
+		"one object is added again and again": {func(n int) lw.WatchEvent[*rig.Widget] {
+			if n == 1 {
+				return rig.Modified(rig.Stamped("w0", 1, version(n)))
+			}
+			return rig.Added("w0", version(n))
+		}, 22 * time.Second},
+		// These may be the list's, for all that can be told.
+		"objects are made": {func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("x", n), version(n)) }, 82 * time.Second},
+		// These are the list's, but no server sends a list for longer than a watch.
+		"the list has no end": {func(n int) lw.WatchEvent[*rig.Widget] {
+			if n == 0 {
+				return rig.Added("first", "999999999")
+			}
+			return rig.Added(fmt.Sprint("x", n), version(n))
+		}, 11 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("1000000000")}}, gap: 100 * time.Millisecond, event: tc.event}
+				var errs rig.Errors
+				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: errs.Add})
+				rig.Start(t, inf)
+				rig.Sleep(time.Hour)
+				if len(src.Requests()) < 2 {
+					t.Fatal("it has no list after an hour")
+				}
+				if took := src.Requests()[1].Sub(src.Requests()[0]); took > tc.most {
+					t.Errorf("it was asked for in pages after %v, want at most %v", took, tc.most)
+				}
+				if diff := cmp.Diff([]string{"stream", "list limit 500", "watch 1000000000"}, src.Log()[:3]); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+				if s := inf.Status(); !s.Synced || s.Mode != lw.ListPages || s.Lists != 1 {
+					t.Errorf("status: %+v", s)
+				}
+				if got := errs.All()[0].Error(); got != "lw: Widget: stream: the server did not end the initial events of the streamed list" {
+					t.Errorf("error %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A list that is streamed for longer than any budget is waited for, though changes come in between, or though there is no other
+// way to get it.
+func TestLongStream(t *testing.T) {
+	const objects = 3000 // five minutes
+	last := rig.Added("last", "999999")
+	for name, tc := range map[string]struct {
+		mode  lw.ListMode
+		event func(n int) lw.WatchEvent[*rig.Widget]
+	}{
+		"in no order": {lw.ListAuto, func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(5000-n)) }},
+		"with changes": {lw.ListAuto, func(n int) lw.WatchEvent[*rig.Widget] {
+			if n%100 == 99 {
+				return rig.Modified(rig.Stamped("w0", n, strconv.Itoa(5000+n)))
+			}
+			return rig.Added(fmt.Sprint("w", n), strconv.Itoa(5000-n))
+		}},
+		"in the order of versions": {lw.ListStream, func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(1000+n)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &sprinkler{gap: 100 * time.Millisecond, event: func(n int) lw.WatchEvent[*rig.Widget] {
+					switch {
+					case n == objects:
+						return last
+					case n > objects:
+						return rig.End("1000000")
+					}
+					return tc.event(n)
+				}}
+				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: tc.mode, OnError: func(err error) { t.Error(err) }})
+				rig.Start(t, inf)
+				rig.Sleep(objects*100*time.Millisecond + 200*time.Millisecond)
+				if s := inf.Status(); !s.Synced || s.Objects < objects*98/100 {
+					t.Errorf("status: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// What a Transform leaves out of a long stream is an object of the list all the same.
+func TestLongStreamThatIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &sprinkler{gap: time.Second, event: func(n int) lw.WatchEvent[*rig.Widget] {
+			if n == 200 {
+				return rig.End("10000")
+			}
+			return rig.Added(fmt.Sprint("w", n), strconv.Itoa(5000-n))
+		}}
+		none := lw.Transform[*rig.Widget](src, func(*rig.Widget) (*rig.Widget, error) { return nil, nil })
+		inf := lw.NewInformer(none, &lw.Options{OnError: func(err error) { t.Error(err) }})
+		rig.Start(t, inf)
+		rig.Sleep(201*time.Second + 500*time.Millisecond)
+		if s := inf.Status(); !s.Synced || s.Objects != 0 || s.Mode != lw.ListStream {
+			t.Errorf("status: %+v", s)
+		}
+	})
+}
+
+// What a stream keeps before its end does not grow with the changes that come.
+func TestBusyStreamKeepsLittle(t *testing.T) {
+	for name, event := range map[string]func(n int) lw.WatchEvent[*rig.Widget]{
+		"changes": func(n int) lw.WatchEvent[*rig.Widget] { return rig.Modified(rig.Stamped("w0", n, strconv.Itoa(100+n))) },
+		"comes and goes": func(n int) lw.WatchEvent[*rig.Widget] {
+			if n%2 == 0 {
+				return rig.Deleted(rig.Stamped("w0", n, strconv.Itoa(100+n)))
+			}
+			return rig.Added("w0", strconv.Itoa(100+n))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			heap := func() uint64 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				return m.HeapAlloc
+			}
+			const changes = 300_000
+			var before, after uint64
+			src := &sprinkler{event: func(n int) lw.WatchEvent[*rig.Widget] {
+				switch n {
+				case 0, 1, 2, 3:
+					return rig.Added(fmt.Sprint("w", n), strconv.Itoa(10-n))
+				case 1000:
+					before = heap()
+				case changes:
+					after = heap()
+				case changes + 1:
+					return rig.End(strconv.Itoa(100 + changes))
+				}
+				return event(n)
+			}}
+			// No bubble, since the heap is measured: a busy machine must not make the stream too slow.
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{SyncBudget: time.Hour})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- inf.Run(ctx) }()
+			if err := inf.WaitForSync(ctx); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			<-done
+			// A slot for each change would be 2.4 MB.
+			if after > before+1<<20 {
+				t.Errorf("the heap grew from %d to %d bytes", before, after)
+			}
+			if n := inf.Store().Len(); n != 3+changes%2 && n != 4 {
+				t.Errorf("%d objects", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A cutter is a source that ends each watch after so long, as a proxy does with a connection that is idle.
+type cutter struct {
+	lw.Source[*rig.Widget]
+	after func() time.Duration
+}
+
+func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	cut := errors.New("cut")
+	ctx, cancel := context.WithTimeoutCause(ctx, c.after(), cut)
+	defer cancel()
+	err := c.Source.Watch(ctx, opts, yield)
+	if context.Cause(ctx) == cut {
+		return nil
+	}
+	return err
+}
+
+// Watches that a proxy cuts while they are idle are healthy: a change is seen at once, without a list, and the server is asked
+// for its version now and then.
+func TestIdleWatchesAreCut(t *testing.T) {
+	for _, after := range []time.Duration{1500 * time.Millisecond, 5 * time.Second, 9 * time.Second, 15 * time.Second, 50 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("a", 1))
+				errs := new(rig.Errors)
+				inf := rig.Run(t, &cutter{m, func() time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+				rig.Sleep(after / 2)
+				for size := 2; size < 12; size++ {
+					rig.Sleep(7 * time.Minute)
+					rig.Update(t, m, "a", size)
+					rig.Sleep(50 * time.Millisecond)
+					if got, _ := inf.Store().Get(rig.Key("a")); got.Size != size {
+						t.Errorf("a change after %v is not shown", 7*time.Minute)
+					}
+				}
+				s := inf.Status()
+				if s.Lists != 1 || s.Failures != 0 || s.Healthy() != nil || len(errs.All()) > 0 {
+					t.Errorf("%d lists, %d failures, errors: %v", s.Lists, s.Failures, errs.All())
+				}
+				if s.Probes < 10 || s.Probes > 25 {
+					t.Errorf("%d probes in 70 minutes", s.Probes)
+				}
+			})
+		})
+	}
+}
+
+// Cuts end the failures of before, once the server has said that it has the position. A server that is older is found out by
+// the first cut; one that was restored later by one of those in the next minutes.
+func TestCutsAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watches := 0
+		src := &rig.Script{
+			OnList: func() rig.Reply { return rig.List("10", rig.Stamped("a", 1, "9")) },
+			OnWatch: func() rig.Stream {
+				if watches++; watches < 4 {
+					return rig.Stream{Err: apierrors.NewInternalError(errors.New("etcd"))}
+				}
+				return rig.Stream{After: 6 * time.Second}
+			},
+		}
+		inf, _ := rig.Paged(t, src, time.Minute)
+		if s := inf.Status(); s.Failures != 0 {
+			t.Errorf("%d failures: %v", s.Failures, s.Err)
+		}
+	})
+	for _, healthy := range []time.Duration{0, 20 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			src := &rig.Script{
+				OnList: func() rig.Reply {
+					if time.Since(began) <= healthy {
+						return rig.List("100", rig.Stamped("a", 1, "99"))
+					}
+					return rig.List("50", rig.Stamped("a", 2, "49"))
+				},
+				OnWatch: func() rig.Stream { return rig.Stream{After: 6 * time.Second} },
+			}
+			inf, errs := rig.Paged(t, src, healthy+6*time.Minute)
+			rig.MustHold(t, inf.Store(), "50", map[string]int{"a": 2})
+			errs.MustBe(t, lw.ErrRewound)
+		})
+	}
+}
+
+// A server that closes watches at once is not hammered, whether it says why or not.
+func TestWatchesThatEndAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			OnList:  func() rig.Reply { return rig.List("10", rig.Stamped("a", 1, "9")) },
+			OnWatch: func() rig.Stream { return rig.Stream{After: 100 * time.Millisecond} },
+		}
+		inf, errs := rig.Paged(t, src, 10*time.Minute)
+		if s := inf.Status(); s.Watches > 60 || s.Failures == 0 || len(errs.All()) == 0 {
+			t.Errorf("%d watches, %d failures", s.Watches, s.Failures)
+		}
+	})
+}
+
+// Where lists are allowed and watches are not, a change is seen after 10 to 30 s, and the error says so of both.
+func TestWatchIsRefused(t *testing.T) {
+	gr := schema.GroupResource{Resource: "widgets"}
+	status := func(code int32) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: "no"}}
+	}
+	for name, refusal := range map[string]error{
+		"forbidden": apierrors.NewForbidden(gr, "", errors.New("no")), "no such method": apierrors.NewMethodNotSupported(gr, "watch"),
+		"no such path": status(404), "not implemented": status(501),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				size := 1
+				src := &rig.Script{
+					OnList: func() rig.Reply {
+						mu.Lock()
+						defer mu.Unlock()
+						return rig.List(fmt.Sprint(10*size), rig.Stamped("a", size, fmt.Sprint(10*size-1)))
+					},
+					OnWatch: func() rig.Stream { return rig.Stream{Err: refusal} },
+				}
+				inf, errs := rig.Paged(t, src, 5*time.Minute)
+				for range 20 {
+					mu.Lock()
+					size++
+					want := size
+					mu.Unlock()
+					rig.Sleep(31 * time.Second)
+					if got, _ := inf.Store().Get(rig.Key("a")); got.Size != want {
+						t.Errorf("a change is not seen after half a minute")
+					}
+				}
+				if s := inf.Status(); s.Lists < 30 || s.Lists > 100 || s.Failures == 0 || s.Healthy() != nil {
+					t.Errorf("%d lists, %d failures, %v", s.Lists, s.Failures, s.Healthy())
+				}
+				errs.MustBe(t, refusal)
+				errs.MustHave(t, "the list is answered, but the watch is refused")
+			})
+		})
+	}
+}
+
+// A server that gives one version to every state is found out by the first change that it tells. From then on what it lists is
+// compared whole. A newer version ends that.
+func TestOneVersionForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		version, content := "5", []*rig.Widget{rig.Stamped("a", 1, "5"), rig.Stamped("b", 1, "5")}
+		next := make(chan lw.WatchEvent[*rig.Widget])
+		src := &teller{
+			list: func() rig.Reply {
+				mu.Lock()
+				defer mu.Unlock()
+				return rig.List(version, content...)
+			},
+			next: next,
+		}
+		set := func(v string, objs ...*rig.Widget) {
+			mu.Lock()
+			defer mu.Unlock()
+			version, content = v, objs
+		}
+		errs, got := new(rig.Errors), new(rig.Calls)
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+		inf.AddHandler(got.Handler())
+		got.Sorted(t, "add a1", "add b1", "synced")
+		a := rig.Stamped("a", 2, "5")
+		set("5", a, rig.Stamped("b", 1, "5"))
+		next <- rig.Modified(a)
+		rig.Sleep(time.Second)
+		got.MustBe(t, "update a1 a2")
+		rig.Sleep(time.Minute)
+		set("5", a)
+		next <- rig.Deleted(rig.Stamped("b", 1, "5"))
+		rig.Sleep(time.Minute)
+		got.MustBe(t, "delete b1")
+		if err := inf.Status().Healthy(); err != nil || len(errs.All()) == 0 {
+			t.Errorf("%v, errors: %v", err, errs.All())
+		}
+		set("6", rig.Stamped("a", 4, "6"))
+		next <- rig.Modified(rig.Stamped("a", 4, "6"))
+		rig.Sleep(time.Minute)
+		got.MustBe(t, "update a2 a4")
+		before := inf.Status().Lists
+		rig.Sleep(time.Hour)
+		if n := inf.Status().Lists; n != before {
+			t.Errorf("%d lists in an hour in which nothing is wrong", n-before)
+		}
+	})
+}
+
+// A teller is a source that lists what it is told to, and watches what comes from next.
+type teller struct {
+	list func() rig.Reply
+	next chan lw.WatchEvent[*rig.Widget]
+}
+
+func (s *teller) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	r := s.list()
+	for _, w := range r.Obj {
+		if err := yield(w, nil); err != nil {
+			return r.Meta, err
+		}
+	}
+	return r.Meta, nil
+}
+
+func (s *teller) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	end := time.After(time.Duration(*opts.TimeoutSeconds) * time.Second)
+	for {
+		select {
+		case ev := <-s.next:
+			if err := yield(ev); err != nil {
+				return err
+			}
+		case <-end:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package source_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// slowList is a source whose list takes its time before each item and before its end. Its watches are silent.
+type slowList struct {
+	pauses   []time.Duration // one more than there are items
+	requests []context.Context
+}
+
+func (s *slowList) List(ctx context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	s.requests = append(s.requests, ctx)
+	for i, d := range s.pauses {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return metav1.ListMeta{}, ctx.Err()
+		}
+		if i == len(s.pauses)-1 {
+			break
+		}
+		if err := yield(rig.Stamped(fmt.Sprint("w", i), 1, "9"), nil); err != nil {
+			return metav1.ListMeta{}, err
+		}
+	}
+	return metav1.ListMeta{ResourceVersion: "10"}, nil
+}
+
+func (s *slowList) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*rig.Widget]) error) error {
+	s.requests = append(s.requests, ctx)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Hour):
+		return io.ErrUnexpectedEOF
+	}
+}
+
+// A list may take as long as it likes while items come: only one of which nothing is heard for 90 s is given up, and that
+// before three minutes have gone by.
+func TestListPatience(t *testing.T) {
+	minute := time.Minute
+	for name, tc := range map[string]struct {
+		pauses []time.Duration
+		synced time.Duration // 0: it never is
+	}{
+		"quick":                    {[]time.Duration{0, 0}, 0 + time.Millisecond},
+		"nothing for a while":      {[]time.Duration{80 * time.Second, 0}, 80 * time.Second},
+		"slow at the end":          {[]time.Duration{0, 80 * time.Second}, 80 * time.Second},
+		"an item a minute":         {[]time.Duration{minute, minute, minute, minute, minute, minute}, 6 * minute},
+		"nothing for three of it":  {[]time.Duration{3 * minute, 0}, 0},
+		"nothing after three more": {[]time.Duration{minute, minute, 3 * minute}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &slowList{pauses: tc.pauses}
+				errs := &rig.Errors{}
+				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
+				rig.Start(t, inf)
+				if tc.synced == 0 {
+					rig.Sleep(10 * time.Second)
+					for _, d := range tc.pauses {
+						rig.Sleep(d)
+					}
+					if len(errs.All()) == 0 || len(src.requests) < 2 {
+						t.Errorf("%d requests, errors %v: the list was not given up", len(src.requests), errs.All())
+					}
+					errs.MustHave(t, "made no progress")
+					return
+				}
+				began := time.Now()
+				if err := inf.WaitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > tc.synced+time.Second || len(errs.All()) != 0 {
+					t.Errorf("synced after %v, want %v; errors %v", took, tc.synced, errs.All())
+				}
+			})
+		})
+	}
+}
+
+// When a request has ended its context is done: what a source has begun for it ends too.
+func TestRequestsAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &slowList{pauses: []time.Duration{0, 0}}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		rig.Start(t, inf)
+		rig.Sleep(3 * time.Hour)
+		if len(src.requests) < 4 {
+			t.Fatalf("%d requests", len(src.requests))
+		}
+		for i, ctx := range src.requests[:len(src.requests)-1] {
+			if ctx.Err() == nil {
+				t.Errorf("request %d has ended, but its context is not done", i)
+			}
+		}
+	})
+}
+
+// streamed runs an informer of src that chooses how it lists, for so long.
+func streamed(t *testing.T, src *rig.Script, d time.Duration) {
+	t.Helper()
+	inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return 20 * time.Second }})
+	rig.Start(t, inf)
+	rig.Sleep(d)
+}
+
+func mustBegin(t *testing.T, got, want []string) {
+	t.Helper()
+	if len(got) < len(want) || fmt.Sprint(got[:len(want)]) != fmt.Sprint(want) {
+		t.Errorf("requests: %q, want first %q", got, want)
+	}
+}
+
+// lateStream is a source whose streamed lists say nothing for a while.
+type lateStream struct {
+	rig.Script
+	pause time.Duration
+}
+
+func (s *lateStream) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	if opts.SendInitialEvents != nil {
+		select {
+		case <-time.After(s.pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.Script.Watch(ctx, opts, yield)
+}
+
+// Without an option a stream may say nothing for ten seconds, and then has to give way to pages.
+func TestDefaultSyncBudget(t *testing.T) {
+	for pause, want := range map[time.Duration][]string{
+		9500 * time.Millisecond:  {"stream"},
+		10500 * time.Millisecond: {"list limit 500", "watch 10"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &lateStream{pause: pause, Script: rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}}}
+			src.OnStream = func() rig.Stream { return rig.Events(rig.Added("a", "9"), rig.End("10")) }
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
+			rig.Start(t, inf)
+			rig.Sleep(10 * time.Second)
+			rig.MustLog(t, &src.Script, want...)
+			rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
+		})
+	}
+}
+
+// The budget is for the time since the last object, and is kept to the moment.
+func TestSyncBudgetSinceTheLastObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}}, gap: 7 * time.Second, event: func(n int) lw.WatchEvent[*rig.Widget] {
+			if n < 3 {
+				return rig.Added(fmt.Sprint("w", n), strconv.Itoa(9-n))
+			}
+			return rig.Bookmark("") // says nothing
+		}}
+		began := time.Now()
+		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}}))
+		rig.Sleep(time.Minute)
+		rig.MustLog(t, &src.Script, "stream", "list limit 500", "watch 10")
+		if got := src.Requests()[1].Sub(began); got != 31*time.Second {
+			t.Errorf("pages were asked for %v after the beginning, want 31 s: the last object came after 21 s", got)
+		}
+	})
+}
+
+// A server that has streamed a whole list is known to. If a later one is silent for long, the server is overloaded: what it has sent
+// is not thrown away.
+func TestProvedStreamIsWaitedFor(t *testing.T) {
+	for pause, want := range map[time.Duration][]string{
+		89 * time.Second: {"stream", "stream"},
+		91 * time.Second: {"stream", "stream", "list limit 500", "watch 30"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &overloaded{pause: pause, Script: rig.Script{Lists: []rig.Reply{rig.List("30", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8"))}}}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{SyncBudget: time.Second, OnError: func(error) {}})
+			rig.Start(t, inf)
+			rig.Sleep(pause + 10*time.Second)
+			rig.MustLog(t, &src.Script, want...)
+			rig.MustHold(t, inf.Store(), map[bool]string{true: "20", false: "30"}[len(want) == 2], map[string]int{"a": 1, "b": 1})
+		})
+	}
+}
+
+// overloaded is a source whose first stream is whole at once, and ends with a 410 after a while. The next ones are silent for pause
+// after their first object.
+type overloaded struct {
+	rig.Script
+	pause time.Duration
+}
+
+func (o *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	if opts.SendInitialEvents == nil {
+		return o.Script.Watch(ctx, opts, yield)
+	}
+	o.Mu.Lock()
+	o.At, o.Options = append(o.At, time.Now()), append(o.Options, opts)
+	first := len(o.At) == 1
+	o.Mu.Unlock()
+	pause, version := o.pause, "20"
+	if first {
+		pause, version = 0, "10"
+	}
+	if err := yield(rig.Added("a", "9")); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, ev := range []lw.WatchEvent[*rig.Widget]{rig.Added("b", "8"), rig.End(version)} {
+		if err := yield(ev); err != nil {
+			return err
+		}
+	}
+	if first {
+		time.Sleep(time.Second)
+		return apierrors.NewResourceExpired("too old")
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// An older state is refused three times, however it is found: each time the next request is a list.
+func TestOlderStateIsRefused(t *testing.T) {
+	older := rig.List("5", rig.Stamped("a", 0, "4"))
+	full := rig.List("10", rig.Stamped("a", 1, "9"))
+	for name, tc := range map[string]struct {
+		lists  []rig.Reply
+		epochs int
+		rv     string
+	}{
+		"twice":                       {[]rig.Reply{full, older, older, rig.List("12", rig.Stamped("a", 2, "11"))}, 0, "12"},
+		"three times":                 {[]rig.Reply{full, older, older, older, rig.List("12", rig.Stamped("a", 2, "11"))}, 0, "12"},
+		"four times":                  {[]rig.Reply{full, older, older, older, older}, 1, "5"},
+		"three times, and once again": {[]rig.Reply{full, older, older, older, rig.List("12", rig.Stamped("a", 2, "11")), older, rig.List("13", rig.Stamped("a", 3, "13"))}, 0, "13"},
+	} {
+		for _, probe := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					first := rig.Expired()
+					if probe {
+						first = rig.Stream{After: 20 * time.Second} // silent, and early
+					}
+					src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{first, rig.Forever()}}
+					if name == "three times, and once again" {
+						src.Watches = []rig.Stream{first, rig.ExpiredAfter(time.Minute), rig.Forever()}
+					}
+					inf, _ := rig.Paged(t, src, 5*time.Minute)
+					if s := inf.Status(); s.Epoch != tc.epochs || s.ResourceVersion != tc.rv {
+						t.Errorf("status: %+v", s)
+					}
+					asked := slices.Contains(src.Log(), "list limit 1")
+					if asked != probe && name != "three times, and once again" {
+						t.Errorf("requests: %v", src.Log())
+					}
+				})
+			})
+		}
+	}
+}

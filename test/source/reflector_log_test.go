@@ -1,0 +1,283 @@
+package source_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// logbook is a logger whose lines can be looked at, without their time.
+type logbook struct{ bytes.Buffer }
+
+func (b *logbook) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+func (b *logbook) lines() []string {
+	if b.Len() == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+func (b *logbook) count(part string) int { return strings.Count(b.String(), part) }
+
+// What is logged of a life with a failure in it, word by word.
+func TestLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists: []rig.Reply{{Err: syscall.ECONNREFUSED}, {Err: syscall.ECONNREFUSED}, rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "15"))},
+			Watches: []rig.Stream{
+				{After: time.Minute, Err: apierrors.NewResourceExpired("too old resource version: 10 (12)")},
+				{Events: []lw.WatchEvent[*rig.Widget]{
+					{Type: watch.Modified, ResourceVersion: "21", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("the size is a text")}},
+				}, Open: true},
+			},
+		}
+		var book logbook
+		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{
+			Name: "parts", Logger: book.logger(), List: lw.ListPages, Backoff: func(int) time.Duration { return time.Second },
+		}))
+		rig.Sleep(5 * time.Minute)
+		want := []string{
+			`level=WARN msg="lw: parts: list failed" informer=parts op=list error="connection refused" failures=1 for=0s`,
+			`level=INFO msg="lw: parts: synced" informer=parts op=list objects=1 version=10 failures=2 took=2s`,
+			`level=WARN msg="lw: parts: watch failed" informer=parts op=watch error="too old resource version: 10 (12)" failures=1 for=0s`,
+			`level=WARN msg="lw: parts: decode of default/b failed" informer=parts op=decode key=default/b error="the size is a text" failures=1 for=0s`,
+			`level=INFO msg="lw: parts: works again" informer=parts failures=1 took=0s`,
+		}
+		if diff := cmp.Diff(want, book.lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A failure that lasts is logged when it begins, when it becomes another one, at growing intervals and when it has ended; however
+// often it is tried, and whatever numbers are in its text.
+func TestLogOfLastingFailures(t *testing.T) {
+	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	forbidden := apierrors.NewForbidden(widgets, "", errors.New("no role"))
+	n := 0
+	numbered := func() error {
+		n++
+		return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset by peer", 9950+n)
+	}
+	synced := func(src *rig.Script) *rig.Script {
+		src.Lists = []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}
+		return src
+	}
+	fail := func(err func() error) *rig.Script {
+		return &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: err()} }, OnStream: func() rig.Stream { return rig.Stream{Err: err()} }}
+	}
+	always := func(err error) func() error { return func() error { return err } }
+	for name, tc := range map[string]struct {
+		src         *rig.Script
+		mode        lw.ListMode
+		least, most int // lines in an hour
+		errors      int // at least
+	}{
+		"403":             {fail(always(forbidden)), lw.ListAuto, 4, 9, 150},
+		"401":             {fail(always(apierrors.NewUnauthorized("no token"))), lw.ListAuto, 4, 9, 150},
+		"404":             {fail(always(apierrors.NewNotFound(widgets, ""))), lw.ListAuto, 4, 9, 150},
+		"unreachable":     {fail(always(syscall.ECONNREFUSED)), lw.ListAuto, 4, 8, 100},
+		"another port":    {fail(numbered), lw.ListPages, 4, 8, 100},
+		"endless 410":     {synced(&rig.Script{OnWatch: rig.Expired}), lw.ListPages, 4, 9, 100},
+		"a watch is cut":  {synced(&rig.Script{OnWatch: func() rig.Stream { n++; return cutAfter(rig.Bookmark(fmt.Sprint(10+n)), time.Minute) }}), lw.ListPages, 4, 15, 50},
+		"and at once":     {synced(&rig.Script{OnWatch: func() rig.Stream { n++; return cutAfter(rig.Bookmark(fmt.Sprint(10+n)), time.Second) }}), lw.ListPages, 4, 15, 500},
+		"each is another": {fail(func() error { n++; return errors.New(strings.Repeat("x", n%200+1)) }), lw.ListPages, 8, 15, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var book logbook
+				inf := lw.NewInformer[*rig.Widget](tc.src, &lw.Options{Logger: book.logger(), List: tc.mode})
+				rig.Start(t, inf)
+				rig.Sleep(time.Hour)
+				failed := int(inf.Status().Failed)
+				if lines := book.lines(); len(lines) < tc.least || len(lines) > tc.most || failed < tc.errors {
+					t.Errorf("%d lines for %d failed requests, want %d to %d for %d:\n%s", len(lines), failed, tc.least, tc.most, tc.errors, &book)
+				}
+			})
+		})
+	}
+}
+
+func cutAfter(ev lw.WatchEvent[*rig.Widget], d time.Duration) rig.Stream {
+	return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{ev}, After: d, Err: errors.New("unexpected end")}
+}
+
+// A failure of days is told of each hour or so.
+func TestLogOfDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var book logbook
+		src := &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: syscall.ECONNREFUSED} }}
+		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages}))
+		rig.Sleep(48 * time.Hour)
+		if n := len(book.lines()); n < 45 || n > 55 {
+			t.Errorf("%d lines in two days:\n%s", n, &book)
+		}
+	})
+}
+
+// The intervals grow from a minute on, each line says how many there were, and the last that it is over. After some calm a
+// failure is a new one.
+func TestLogIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, OnWatch: func() rig.Stream {
+			switch n++; {
+			case n <= 55: // nine minutes
+				return rig.Stream{Err: syscall.ECONNREFUSED}
+			case n == 56:
+				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Minute, Err: syscall.ECONNRESET}
+			case n <= 58:
+				return rig.Stream{Err: syscall.ECONNREFUSED}
+			default:
+				return rig.Events(rig.Bookmark("30"))
+			}
+		}}
+		begin := time.Now()
+		var book logbook
+		var at []string
+		handler := slog.NewTextHandler(&book, nil)
+		logger := slog.New(&timed{handler, func(msg string) {
+			at = append(at, fmt.Sprint(time.Since(begin).Round(time.Second), " ", msg))
+		}})
+		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{Logger: logger, List: lw.ListPages, WatchTimeout: time.Hour, Backoff: func(int) time.Duration { return 10 * time.Second }}))
+		rig.Sleep(31 * time.Minute)
+		want := []string{
+			"0s lw: Widget: synced",
+			"0s lw: Widget: watch failed",
+			"1m0s lw: Widget: watch still fails", "3m0s lw: Widget: watch still fails", "7m0s lw: Widget: watch still fails",
+			"9m10s lw: Widget: works again",
+			"29m10s lw: Widget: watch failed", "29m10s lw: Widget: watch failed", "29m30s lw: Widget: works again",
+		}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		if got := book.count("failures=55"); got != 1 {
+			t.Errorf("the end does not say how many there were:\n%s", &book)
+		}
+	})
+}
+
+// timed tells of each record.
+type timed struct {
+	slog.Handler
+	tell func(msg string)
+}
+
+func (t *timed) Handle(ctx context.Context, r slog.Record) error {
+	t.tell(r.Message)
+	return t.Handler.Handle(ctx, r)
+}
+
+// Of objects that cannot be read, such as all of a resource whose schema has changed, the first few are logged.
+func TestLogOfBadObjects(t *testing.T) {
+	for n, most := range map[int]int{3: 3, 5000: 8} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rig.Reply{Obj: []*rig.Widget{rig.Stamped("a", 1, "9")}, Meta: metav1.ListMeta{ResourceVersion: "10"}}
+				for i := range n {
+					r.Bad = append(r.Bad, &lw.Error{Op: "decode", Key: rig.Key(fmt.Sprint("bad-", i)), Err: errors.New("the size is a text")})
+				}
+				var book logbook
+				inf := rig.Run(t, &rig.Script{Lists: []rig.Reply{r}}, &lw.Options{Logger: book.logger(), List: lw.ListPages})
+				if got := book.count("level=WARN"); got != most || len(inf.Status().SetAside) != n {
+					t.Errorf("%d lines for %d objects:\n%s", got, n, &book)
+				}
+			})
+		})
+	}
+}
+
+// Who has an OnError is told of each failure once, and logs what he likes; to a Logger of his go syncs and recoveries.
+func TestLogBesideOnError(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		t.Run(fmt.Sprint("a logger ", own), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var book logbook
+				var errs rig.Errors
+				opts := &lw.Options{List: lw.ListPages, OnError: errs.Add}
+				if own {
+					opts.Logger = book.logger()
+				} else {
+					before := slog.Default()
+					slog.SetDefault(book.logger())
+					defer slog.SetDefault(before)
+				}
+				src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}, {Err: errors.New("down")}, rig.List("10")},
+					Watches: []rig.Stream{{Err: errors.New("down")}, {Err: errors.New("down")}, rig.Forever()}}
+				rig.Start(t, lw.NewInformer[*rig.Widget](src, opts))
+				rig.Sleep(time.Minute)
+				if n := len(errs.All()); n != 4 {
+					t.Errorf("OnError was told of %d failures: %v", n, errs.All())
+				}
+				want := 0
+				if own {
+					want = 2 // synced, and works again
+				}
+				if book.count("level=INFO") != want || book.count("level=WARN") != 0 {
+					t.Errorf("log:\n%s", &book)
+				}
+			})
+		})
+	}
+}
+
+// A new epoch, and an object that was changed in the cache, are logged each time.
+func TestLogOfEpochs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		version := 1000
+		src := &rig.Script{OnList: func() rig.Reply { version--; return rig.List(fmt.Sprint(version / 10)) }, OnWatch: func() rig.Stream { return rig.ExpiredAfter(time.Minute) }}
+		var book logbook
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages})
+		rig.Start(t, inf)
+		rig.Sleep(30 * time.Minute)
+		if n := inf.Status().Epoch; n < 2 || book.count("went back in time") != n {
+			t.Errorf("%d epochs, log:\n%s", n, &book)
+		}
+	})
+}
+
+// Nothing is logged once Run has returned.
+func TestNoLogAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var book logbook
+		src := &rig.Script{Lists: []rig.Reply{rig.List("10")}, Watches: []rig.Stream{{Err: errors.New("down")}, rig.Forever()}}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- inf.Run(ctx) }()
+		rig.Sleep(5 * time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		before := book.Len()
+		rig.Sleep(time.Hour)
+		if book.Len() != before || book.count("works again") != 0 {
+			t.Errorf("log:\n%s", &book)
+		}
+	})
+}

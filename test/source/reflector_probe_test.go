@@ -1,0 +1,494 @@
+package source_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A server that has shown that it is the same is not doubted any more.
+func TestDoubtIsLifted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			Watches: []rig.Stream{
+				{Err: apierrors.NewInternalError(errors.New("etcd"))},
+				{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Second}, // to its end
+				rig.Forever(),
+			},
+		}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: time.Second, OnError: func(error) {}})
+		rig.Start(t, inf)
+		rig.Sleep(45 * time.Second)
+		rig.MustLog(t, src, "list limit 500", "watch 10", "watch 10", "watch 20")
+	})
+}
+
+// A question that the server is too busy for is asked again soon; one on which it hangs is given up.
+func TestQuestionsThatFail(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer rig.Reply
+		most   time.Duration
+	}{
+		"too many requests": {rig.Reply{Err: apierrors.NewTooManyRequests("later", 1)}, 20 * time.Second},
+		"a broken network":  {rig.Reply{Err: syscall.ECONNRESET}, 20 * time.Second},
+		"no answer":         {rig.Reply{Hang: true}, 4 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &rig.Script{
+					Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), tc.answer, rig.List("10", rig.Stamped("a", 2, "9"))},
+					Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
+				}
+				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+				rig.Start(t, inf)
+				rig.Sleep(15*time.Second + tc.most)
+				if s := inf.Status(); s.Epoch != 1 || s.Probes < 2 {
+					t.Errorf("status: %+v, requests %v", s, src.Log())
+				}
+			})
+		})
+	}
+}
+
+// After a watch that ended early the next one is on trial: one that says something is left alone from then on, and so is the one
+// after it.
+func TestDoubtIsLiftedByLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			Watches: []rig.Stream{
+				{After: time.Minute, Err: errors.New("reset")}, // in doubt from here on
+				{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, After: 20 * time.Minute},
+				{After: 20 * time.Minute}, rig.Forever(),
+			},
+		}
+		inf, _ := rig.Paged(t, src, 5*time.Minute)
+		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 2})
+		before := src.Log()
+		if got := before[len(before)-1]; got != "watch 10" {
+			t.Errorf("the last request is %q, want the watch that said something: %q", got, before)
+		}
+	})
+}
+
+// A restore is a server that goes back to a backup during an outage, and what is written to it until it is back.
+type restore struct {
+	before func(t *testing.T, m *lw.Memory[*rig.Widget]) // after the backup
+	after  func(t *testing.T, m *lw.Memory[*rig.Widget]) // after the restore
+}
+
+// numbered yields n names with a prefix.
+func numbered(prefix string, n int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range n {
+			if !yield(fmt.Sprint(prefix, i)) {
+				return
+			}
+		}
+	}
+}
+
+func createAll(prefix string, n, size int) func(*testing.T, *lw.Memory[*rig.Widget]) {
+	return func(t *testing.T, m *lw.Memory[*rig.Widget]) {
+		for name := range numbered(prefix, n) {
+			rig.Create(t, m, name, size)
+		}
+	}
+}
+
+func updateAll(prefix string, n, size int) func(*testing.T, *lw.Memory[*rig.Widget]) {
+	return func(t *testing.T, m *lw.Memory[*rig.Widget]) {
+		for name := range numbered(prefix, n) {
+			rig.Update(t, m, name, size)
+		}
+	}
+}
+
+func inTurn(all ...func(*testing.T, *lw.Memory[*rig.Widget])) func(*testing.T, *lw.Memory[*rig.Widget]) {
+	return func(t *testing.T, m *lw.Memory[*rig.Widget]) {
+		for _, f := range all {
+			f(t, m)
+		}
+	}
+}
+
+func nothing(*testing.T, *lw.Memory[*rig.Widget]) {}
+
+// restores are restores that an informer must notice. Each begins with the backup of 50 objects, common0 to common49.
+var restores = map[string]restore{
+	"behind":                        {createAll("old", 50, 1), nothing},
+	"behind, written to":            {createAll("old", 50, 1), createAll("new", 10, 2)},
+	"to the position":               {createAll("old", 50, 1), createAll("new", 50, 2)},
+	"past, new names":               {createAll("old", 50, 1), createAll("new", 60, 2)},
+	"past, same names":              {createAll("old", 50, 1), createAll("old", 60, 2)},
+	"past, the same objects":        {updateAll("common", 50, 2), inTurn(createAll("new", 1, 1), updateAll("common", 50, 3))},
+	"past, some versions are equal": {updateAll("common", 50, 2), inTurn(updateAll("common", 40, 3), createAll("new", 20, 1))},
+	"past, after a deletion": {
+		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "old3") }), createAll("new", 60, 2),
+	},
+	"past, after the newest object was deleted": {
+		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "old49") }), createAll("new", 60, 2),
+	},
+	"past, nothing but deletions after it": {
+		createAll("old", 10, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) {
+			for name := range numbered("common", 30) {
+				rig.Remove(t, m, name)
+			}
+		},
+	},
+}
+
+// rewindDuring takes m back to version while it cannot be reached.
+func rewindDuring(t *testing.T, m *lw.Memory[*rig.Widget], version string, outage time.Duration, then func(*testing.T, *lw.Memory[*rig.Widget])) {
+	t.Helper()
+	m.Fail(syscall.ECONNREFUSED)
+	rig.Sleep(outage)
+	if err := m.Rewind(version); err != nil {
+		t.Fatal(err)
+	}
+	then(t, m)
+	m.Fail(nil)
+	rig.Sleep(10 * time.Minute)
+}
+
+// allSizes are the objects of m.
+func allSizes(m *lw.Memory[*rig.Widget]) map[lw.Key]int {
+	out := map[lw.Key]int{}
+	for w := range m.All() {
+		out[lw.KeyOf(w)] = w.Size
+	}
+	return out
+}
+
+// A server that was restored during an outage is noticed, however much was written to it since, and whatever stands between it
+// and the informer.
+func TestRestoredServer(t *testing.T) {
+	sources := map[string]func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget]{
+		"Memory":   func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return m },
+		"by lists": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return byLists{m} },
+		"WithListOptions": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
+			return lw.WithListOptions(lw.Shard(m, 0, 1), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=default" })
+		},
+		"Transform": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
+			return lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
+				return &rig.Widget{Meta: lw.MetaOf(w), Size: w.Size}, nil
+			})
+		},
+	}
+	for name, r := range restores {
+		for by, over := range sources {
+			t.Run(name+"/"+by, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m := lw.NewMemory[*rig.Widget]()
+					createAll("common", 50, 1)(t, m)
+					backup := m.ResourceVersion()
+					errs := &rig.Errors{}
+					inf := rig.Run(t, over(m), &lw.Options{OnError: errs.Add})
+					told := map[lw.Key]int{}
+					inf.AddHandler(lw.Handler[*rig.Widget]{
+						Add:    func(w *rig.Widget) { told[lw.KeyOf(w)] = w.Size },
+						Update: func(_, w *rig.Widget) { told[lw.KeyOf(w)] = w.Size },
+						Delete: func(w *rig.Widget) { delete(told, lw.KeyOf(w)) },
+					})
+					r.before(t, m)
+					rig.Sleep(time.Minute)
+					rewindDuring(t, m, backup, time.Minute, r.after)
+					want := allSizes(m)
+					if diff := gocmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
+						t.Errorf("store (-want +got):\n%s", diff)
+					}
+					if diff := gocmp.Diff(want, told); diff != "" {
+						t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
+					}
+					if s := inf.Status(); s.Epoch != 1 || s.Relists != 1 {
+						t.Errorf("epoch %d and %d relists, want 1 and 1", s.Epoch, s.Relists)
+					}
+					errs.MustBe(t, lw.ErrRewound)
+					// What comes after that is followed.
+					rig.Create(t, m, "last", 7)
+					synctest.Wait()
+					if w, ok := inf.Store().Get(rig.Key("last")); !ok || w.Size != 7 {
+						t.Errorf("what was written since is %v", w)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A questioned is a script that is a witness.
+type questioned struct {
+	*rig.Script
+	had       func(n int) (bool, error) // of the nth question, from 1 on
+	questions []lw.Meta
+}
+
+func (q *questioned) Hints() lw.SourceHints { return lw.SourceHints{Had: q.ask} }
+
+func (q *questioned) ask(_ context.Context, obj lw.Meta, version string) (bool, error) {
+	if version != "10" {
+		return false, fmt.Errorf("asked about version %s", version)
+	}
+	q.questions = append(q.questions, obj)
+	q.Mu.Lock()
+	q.At = append(q.At, time.Now())
+	q.Mu.Unlock()
+	return q.had(len(q.questions))
+}
+
+// away is a server that cannot be reached for so many requests, as watches of a script.
+func away(n int) (watches []rig.Stream) {
+	for range n {
+		watches = append(watches, rig.Stream{Err: syscall.ECONNREFUSED})
+	}
+	return append(watches, rig.Forever())
+}
+
+// The witness is asked once after an outage, about the newest object, and what it says counts.
+func TestWitness(t *testing.T) {
+	yes := func(int) (bool, error) { return true, nil }
+	fails := func(err error) func(int) (bool, error) { return func(int) (bool, error) { return false, err } }
+	objects := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"), rig.Stamped("c", 1, "7"))
+	again := rig.List("12", rig.Stamped("a", 1, "8"), rig.Stamped("b", 2, "9"))
+	silence := time.Minute
+	says := []lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}
+	for name, tc := range map[string]struct {
+		watches   []rig.Stream
+		first     rig.Reply // instead of objects
+		had       func(n int) (bool, error)
+		questions int
+		asked     string // about which object; "": b
+		epoch     int
+		relists   uint64
+		reports   string // what OnError must be told; "": nothing but of watches that were refused
+	}{
+		"a watch that breaks, and goes on":  {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Events(says...)}},
+		"a watch that breaks, then silence": {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Forever()}, had: yes, questions: 1},
+		"a watch that ends":                 {watches: []rig.Stream{{After: silence}, rig.Forever()}},
+		"an end that was a break":           {watches: []rig.Stream{{After: silence, Events: says}, rig.Forever()}, had: yes, questions: 1},
+		"an outage":                         {watches: append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...), had: yes, questions: 1},
+		"an outage after a silent watch":    {watches: append([]rig.Stream{{After: silence, Err: io.EOF}}, away(1)...), had: yes, questions: 2},
+		"an outage after a quiet end":       {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1},
+		"two outages":                       {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2},
+		"an empty collection":               {watches: away(1), first: rig.List("10")},
+		"no version has an order":           {watches: away(1), first: rig.List("10", rig.Stamped("a", 1, "x"))},
+		"the newest one cannot be read":     {watches: append([]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: rig.List("9", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), had: yes, questions: 1, asked: "a", reports: "sick"},
+		"no":                                {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
+		"too old":                           {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
+		"forbidden":                         {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden"},
+		"nonsense":                          {watches: away(4), had: fails(errors.New("an HTML page")), questions: 1, reports: "an HTML page"},
+		"it cannot tell":                    {watches: away(4), had: fails(fmt.Errorf("%w here", errors.ErrUnsupported)), questions: 1},
+		"the network is down, then it is yes": {watches: away(1), had: func(n int) (bool, error) {
+			if n < 3 {
+				return false, syscall.ECONNREFUSED
+			}
+			return true, nil
+		}, questions: 3},
+		"the network is down for long": {watches: away(1), had: func(n int) (bool, error) {
+			if n < 5 {
+				return false, syscall.ECONNREFUSED
+			}
+			return true, nil
+		}, questions: 5},
+		"only the question breaks": {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6},
+		"busy for a while": {watches: away(1), had: func(n int) (bool, error) {
+			if n < 6 {
+				return false, apierrors.NewTooManyRequests("later", 1)
+			}
+			return false, nil
+		}, questions: 6, epoch: 1, relists: 1, reports: "later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if tc.first.Meta.ResourceVersion == "" {
+					tc.first = objects
+				}
+				src := &questioned{Script: &rig.Script{Lists: []rig.Reply{tc.first, again}, Watches: tc.watches}, had: tc.had}
+				if tc.epoch == 0 && tc.relists == 0 {
+					src.Lists[1].Meta.ResourceVersion = "10" // of a probe
+				}
+				errs := &rig.Errors{}
+				inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }})
+				rig.Start(t, inf)
+				rig.Sleep(4 * time.Minute)
+				if n := len(src.questions); n != tc.questions {
+					t.Errorf("%d questions, want %d; requests %q, errors %v", n, tc.questions, src.Log(), errs.All())
+				}
+				for _, q := range src.questions {
+					if want := cmp.Or(tc.asked, "b"); q.Name != want || q.UID != types.UID("uid-"+want) {
+						t.Errorf("asked about %+v, want %s", q, want)
+					}
+				}
+				s := inf.Status()
+				if s.Epoch != tc.epoch || s.Relists != tc.relists || s.Phase != lw.PhaseWatching || s.Failures != 0 {
+					t.Errorf("status %+v, want epoch %d, %d relists", s, tc.epoch, tc.relists)
+				}
+				probes := uint64(0)
+				for _, r := range s.Requests {
+					if r.Op == "probe" {
+						probes += r.Count
+					}
+				}
+				if probes != s.Probes || s.Probes < uint64(tc.questions) {
+					t.Errorf("%d probes of %+v, want %d or more", s.Probes, s.Requests, tc.questions)
+				}
+				if tc.reports != "" {
+					errs.MustHave(t, tc.reports)
+				} else {
+					for _, err := range errs.All() {
+						if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+							t.Errorf("reported: %v", err)
+						}
+					}
+				}
+				if tc.epoch == 1 {
+					if w, _ := inf.Store().Get(rig.Key("b")); w == nil || w.Size != 2 {
+						t.Errorf("b is %v: its version was believed in a new epoch", w)
+					}
+				}
+				rig.MustBeBounded(t, src.Requests())
+			})
+		})
+	}
+}
+
+// Whoever is out of touch for less than a second asks nothing, if the server then says something:
+// nobody restores a server within it, but many connections break and come back.
+func TestWitnessAfterAShortOutage(t *testing.T) {
+	for pause, want := range map[time.Duration]int{900 * time.Millisecond: 0, 1100 * time.Millisecond: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &questioned{Script: &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"))}, Watches: []rig.Stream{
+				{Err: syscall.ECONNREFUSED}, rig.Events(rig.Bookmark("10")),
+			}}, had: func(int) (bool, error) { return true, nil }}
+			inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return pause }})
+			rig.Start(t, inf)
+			rig.Sleep(time.Minute)
+			if n := len(src.questions); n != want {
+				t.Errorf("%d questions after an outage of %v, want %d; requests %q", n, pause, want, src.Log())
+			}
+		})
+	}
+}
+
+// A witness that does not answer is asked again after five minutes at the earliest, however many outages there are.
+func TestWitnessThatIsForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &questioned{Script: &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"))}}}
+		src.had = func(int) (bool, error) {
+			return false, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
+		}
+		n := 0
+		src.OnWatch = func() rig.Stream { // an outage each minute
+			switch n++; n % 3 {
+			case 0:
+				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}, After: time.Minute, Err: io.EOF}
+			}
+			return rig.Stream{Err: syscall.ECONNREFUSED}
+		}
+		rig.Start(t, lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
+		rig.Sleep(time.Hour)
+		if q := len(src.questions); q < 8 || q > 12 {
+			t.Errorf("%d questions in an hour", q)
+		}
+		rig.MustBeBounded(t, src.Requests())
+	})
+}
+
+// A source may know by itself that its server was restored: the next list is believed, whatever its version, and the versions
+// of its objects are not.
+func TestSourceSaysRewound(t *testing.T) {
+	rewound := fmt.Errorf("another cluster: %w", lw.ErrRewound)
+	for name, tc := range map[string]struct {
+		lists   []rig.Reply
+		watches []rig.Stream
+	}{
+		"by a watch, newer": {[]rig.Reply{rig.List("12", rig.Stamped("a", 2, "8"))}, []rig.Stream{{After: time.Minute, Err: rewound}, rig.Forever()}},
+		"by a watch, older": {[]rig.Reply{rig.List("9", rig.Stamped("a", 2, "8"))}, []rig.Stream{{Err: rewound}, rig.Forever()}},
+		"by a list":         {[]rig.Reply{{Err: rewound}, rig.List("12", rig.Stamped("a", 2, "8"))}, []rig.Stream{rig.Expired(), rig.Forever()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &rig.Script{Lists: append([]rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))}, tc.lists...), Watches: tc.watches}
+				inf, errs := rig.Paged(t, src, 10*time.Minute)
+				last := tc.lists[len(tc.lists)-1]
+				rig.MustHold(t, inf.Store(), last.Meta.ResourceVersion, map[string]int{"a": 2})
+				told := 0
+				for _, err := range errs.All() {
+					if errors.Is(err, lw.ErrRewound) {
+						told++
+					}
+				}
+				if s := inf.Status(); s.Epoch != 1 || told != 1 || s.ListCauses["older"]+s.ListCauses["expired"] != 1 {
+					t.Errorf("told %d times, status %+v", told, s)
+				}
+			})
+		})
+	}
+}
+
+// A Sink is asked about what it was told last; nothing can be asked once that was deleted.
+func TestWitnessOfASink(t *testing.T) {
+	for name, tc := range map[string]struct {
+		says []lw.WatchEvent[*rig.Widget]
+		want []string // about which objects
+	}{
+		"the list":               {nil, []string{"b"}},
+		"a change":               {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "10"))}, []string{"a"}},
+		"a change and a delete":  {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "9")), rig.Deleted(rig.Stamped("a", 2, "10"))}, nil},
+		"another one is deleted": {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "10"))}, []string{"b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &questioned{Script: &rig.Script{
+					Lists:   []rig.Reply{rig.List("8", rig.Stamped("a", 1, "6"), rig.Stamped("b", 1, "8"), rig.Stamped("c", 1, "7"))},
+					Watches: append([]rig.Stream{{Events: append(tc.says, rig.Bookmark("10")), Err: io.EOF}}, away(1)...),
+				}, had: func(int) (bool, error) { return true, nil }}
+				opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return 2 * time.Second }}
+				rig.Start(t, lw.NewReflector(src, lw.Sink[*rig.Widget](lw.NewIndexer[*rig.Widget]()), opts))
+				rig.Sleep(time.Minute)
+				var got []string
+				for _, q := range src.questions {
+					got = append(got, q.Name)
+				}
+				if diff := gocmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("asked about (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// byLists is a source that asks by lists, as one over an API server does.
+type byLists struct{ m *lw.Memory[*rig.Widget] }
+
+func (b byLists) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	return b.m.List(ctx, opts, yield)
+}
+
+func (b byLists) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	return b.m.Watch(ctx, opts, yield)
+}
+
+func (b byLists) Hints() lw.SourceHints {
+	return lw.SourceHints{Had: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.HadByList(ctx, b, obj, version)
+	}}
+}

@@ -1,0 +1,181 @@
+package source_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A 410 that says that the history was replaced begins a new epoch, whichever request it answers: equal versions are not believed,
+// and an older list is.
+func TestReplacedHistory(t *testing.T) {
+	replaced := listopts.Replaced(10, 20)
+	before := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))
+	page := rig.List("20", rig.Stamped("a", 2, "8"))
+	page.Meta.Continue = "next"
+	for _, version := range []string{"20", "5"} {
+		// That an object is older than before, as of a backup, tells the same once more.
+		after := rig.List(version, rig.Stamped("a", 2, "8"), rig.Stamped("b", 2, "4"))
+		for name, tc := range map[string]struct {
+			lists   []rig.Reply
+			watches []rig.Stream
+			had     error
+		}{
+			"a watch":           {lists: []rig.Reply{before, after}, watches: []rig.Stream{{After: time.Minute, Err: replaced}, rig.Forever()}},
+			"a page":            {lists: []rig.Reply{before, page, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
+			"a list":            {lists: []rig.Reply{before, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
+			"a witness's":       {lists: []rig.Reply{before, after}, watches: away(1), had: replaced},
+			"a source's answer": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{Err: lw.ErrRewound}, rig.Forever()}},
+		} {
+			t.Run(name+" at "+version, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					src := &questioned{Script: &rig.Script{Lists: tc.lists, Watches: tc.watches}, had: func(int) (bool, error) { return false, tc.had }}
+					errs := &rig.Errors{}
+					inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }})
+					rig.Start(t, inf)
+					rig.Sleep(5 * time.Minute)
+					rig.MustHold(t, inf.Store(), version, map[string]int{"a": 2, "b": 2})
+					if s := inf.Status(); s.Epoch != 1 || s.Relists != 1 || s.Failures != 0 {
+						t.Errorf("status %+v, want epoch 1, 1 relist", s)
+					}
+					errs.MustBe(t, lw.ErrRewound)
+					told := 0
+					for _, err := range errs.All() {
+						if errors.Is(err, lw.ErrRewound) {
+							told++
+						}
+					}
+					if told != 1 {
+						t.Errorf("told %d times that the server went back in time: %v", told, errs.All())
+					}
+					rig.MustBeBounded(t, src.Requests())
+				})
+			})
+		}
+	}
+}
+
+// A cause does not outlive the list that it led to.
+func TestReplacedHistoryOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists: []rig.Reply{
+				rig.List("10", rig.Stamped("a", 1, "8")), rig.List("20", rig.Stamped("a", 2, "8")), rig.List("30", rig.Stamped("a", 3, "8")),
+			},
+			Watches: []rig.Stream{{After: time.Minute, Err: listopts.Replaced(10, 20)}, rig.ExpiredAfter(time.Minute), rig.Forever()},
+		}
+		inf, _ := rig.Paged(t, src, 5*time.Minute)
+		// The third list has a version of a that is known: in one epoch that is the same object.
+		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 2})
+		if s := inf.Status(); s.Epoch != 1 || s.Relists != 2 {
+			t.Errorf("status %+v, want epoch 1, 2 relists", s)
+		}
+	})
+}
+
+// After an outage of which nobody can tell whether the server is the same, its list is looked at: it may show that it is another
+// one, and equal versions are not believed.
+func TestListAfterAnOutage(t *testing.T) {
+	before := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"), rig.Stamped("c", 1, "7"))
+	tooOld := apierrors.NewResourceExpired("too old")
+	refused := rig.Reply{Err: syscall.ECONNREFUSED}
+	for name, tc := range map[string]struct {
+		after   rig.Reply
+		watches []rig.Stream // instead of an outage
+		lists   []rig.Reply  // before after
+		had     error        // instead of tooOld; errNoWitness: there is none
+		want    map[string]int
+		epoch   int
+		told    []string
+	}{
+		"the same":                 {after: rig.List("20", before.Obj...), want: map[string]int{"a": 1, "b": 1, "c": 1}},
+		"changed since":            {after: rig.List("20", rig.Stamped("a", 2, "12"), before.Obj[1], before.Obj[2]), want: map[string]int{"a": 2, "b": 1, "c": 1}, told: []string{"update a1 a2"}},
+		"an older object":          {after: rig.List("20", before.Obj[0], rig.Stamped("b", 3, "5"), rig.Stamped("c", 2, "7")), want: map[string]int{"a": 1, "b": 3, "c": 2}, epoch: 1, told: []string{"update b1 b3", "update c1 c2"}},
+		"another object":           {after: rig.List("20", before.Obj[0], &rig.Widget{Meta: lw.Meta{Namespace: "default", Name: "b", UID: "new", ResourceVersion: "5"}, Size: 3}), want: map[string]int{"a": 1, "b": 3}, told: []string{"add b3", "delete b1", "delete c1"}},
+		"equal versions":           {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
+		"it cannot tell":           {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), had: errors.ErrUnsupported, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
+		"it has no witness":        {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), had: errNoWitness, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
+		"an outage before a list":  {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), lists: []rig.Reply{refused, refused}, watches: []rig.Stream{rig.Expired(), rig.Forever()}, want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
+		"no outage":                {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), watches: []rig.Stream{rig.Expired(), rig.Forever()}, want: map[string]int{"a": 1, "b": 1, "c": 1}},
+		"an outage that is proved": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), had: errWitnessSaysYes, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 1, "c": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if tc.watches == nil {
+					tc.watches = away(1)
+				}
+				scripted := &rig.Script{Lists: append(append([]rig.Reply{before}, tc.lists...), tc.after), Watches: tc.watches}
+				var src lw.Source[*rig.Widget] = &questioned{Script: scripted, had: func(int) (bool, error) {
+					switch tc.had {
+					case nil:
+						return false, tooOld
+					case errWitnessSaysYes:
+						return true, nil
+					}
+					return false, tc.had
+				}}
+				if tc.had == errNoWitness {
+					src = scripted
+				}
+				errs := &rig.Errors{}
+				inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }})
+				told := &rig.Calls{}
+				rig.Start(t, inf)
+				synctest.Wait()
+				inf.AddHandler(told.Handler())
+				synctest.Wait()
+				told.Take()
+				rig.Sleep(5 * time.Minute)
+				rig.MustHold(t, inf.Store(), "20", tc.want)
+				if s := inf.Status(); s.Epoch != tc.epoch || s.Relists != 1 {
+					t.Errorf("status %+v, want epoch %d, 1 relist; requests %q", s, tc.epoch, scripted.Log())
+				}
+				told.Sorted(t, tc.told...)
+				rewound := 0
+				for _, err := range errs.All() {
+					if errors.Is(err, lw.ErrRewound) {
+						rewound++
+					}
+				}
+				if rewound != tc.epoch {
+					t.Errorf("told %d times that the server went back in time, want %d", rewound, tc.epoch)
+				}
+			})
+		})
+	}
+}
+
+var (
+	errNoWitness      = errors.New("no witness")
+	errWitnessSaysYes = errors.New("yes")
+)
+
+// A Memory that was restored, is past the position, and has forgotten what it had there: the copy is right all the same, and is
+// told if an object shows it.
+func TestRestoredServerThatForgot(t *testing.T) {
+	for name, r := range restores {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory[*rig.Widget]()
+				createAll("common", 50, 1)(t, m)
+				backup := m.ResourceVersion()
+				inf := rig.Run(t, m, &lw.Options{OnError: func(error) {}})
+				r.before(t, m)
+				rig.Sleep(time.Minute)
+				rewindDuring(t, m, backup, time.Minute, inTurn(r.after, createAll("past", 60, 4), func(_ *testing.T, m *lw.Memory[*rig.Widget]) { m.Compact() }))
+				if diff := gocmp.Diff(allSizes(m), rig.Sizes(inf.Store())); diff != "" {
+					t.Errorf("store (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}

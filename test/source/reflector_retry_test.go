@@ -1,0 +1,362 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// Which watches are progress: after the others the pauses grow.
+func TestNoProgress(t *testing.T) {
+	for name, tc := range map[string]struct {
+		watch    rig.Stream
+		timeout  time.Duration
+		progress bool
+	}{
+		"closed at once":                 {rig.Stream{}, 0, false},
+		"closed soon":                    {rig.Stream{After: 900 * time.Millisecond}, 0, false},
+		"closed after a while":           {rig.Stream{After: 11 * time.Second}, 0, true},
+		"closed when it was asked to be": {rig.Stream{After: time.Second}, time.Millisecond, true},
+		"closed sooner than that":        {rig.Stream{After: time.Second / 2}, time.Millisecond, false},
+		"a bookmark":                     {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: time.Second}, 0, true},
+		"a bookmark without a version":   {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("")}, After: time.Second}, 0, false},
+		"a bookmark of the position":     {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}, After: time.Second}, 0, false},
+		"a bookmark of before":           {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("5")}, After: time.Second}, 0, false},
+		"an event":                       {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, After: time.Second}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{tc.watch, tc.watch, rig.Forever()}}
+				var asked []int
+				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
+					List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {},
+					Backoff: func(n int) time.Duration { asked = append(asked, n); return 10 * time.Second },
+				})
+				if !tc.progress {
+					rig.Start(t, inf)
+					rig.Sleep(45 * time.Second)
+					if diff := cmp.Diff([]int{1, 2}, asked); diff != "" {
+						t.Errorf("backoffs (-want +got):\n%s", diff)
+					}
+					return
+				}
+				src.Watches = src.Watches[:1]
+				if src.Watches[0].Events != nil {
+					src.Watches = []rig.Stream{tc.watch, rig.Forever()} // what it says is news once
+				}
+				rig.Start(t, inf)
+				rig.Sleep(8 * time.Second)
+				if len(src.Watches) == 1 {
+					rig.Sleep(5 * time.Minute)
+				}
+				if len(asked) != 0 || inf.Status().Failures != 0 {
+					t.Errorf("backoffs %v, status %+v", asked, inf.Status())
+				}
+			})
+		})
+	}
+}
+
+// Also where no pause is asked for, requests are few.
+func TestNoBackoffIsBounded(t *testing.T) {
+	down := errors.New("down")
+	full := func() rig.Reply { return rig.List("10", rig.Stamped("a", 1, "9")) }
+	for name, src := range map[string]*rig.Script{
+		"lists fail":       {OnList: func() rig.Reply { return rig.Reply{Err: down} }},
+		"watches fail":     {OnList: full, OnWatch: func() rig.Stream { return rig.Stream{Err: down} }},
+		"watches are gone": {OnList: full, OnWatch: rig.Expired},
+		"streams fail":     {OnList: func() rig.Reply { return rig.Reply{Err: down} }, OnStream: func() rig.Stream { return rig.Stream{Err: down} }},
+		"probes fail": {OnList: full, OnWatch: func() rig.Stream {
+			return rig.Stream{After: 11 * time.Second, Err: down}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mode := lw.ListPages
+				if src.OnStream != nil {
+					mode = lw.ListAuto
+				}
+				rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return 0 }}))
+				rig.Sleep(10 * time.Minute)
+				rig.MustBeBounded(t, src.Requests())
+				if len(src.Requests()) < 50 {
+					t.Errorf("only %d requests", len(src.Requests()))
+				}
+			})
+		})
+	}
+}
+
+// A list that must follow at once does so once; after progress it may again.
+func TestRelistAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := func(evs ...lw.WatchEvent[*rig.Widget]) rig.Stream {
+			return rig.Stream{Events: evs, After: 30 * time.Second, Err: apierrors.NewResourceExpired("x")}
+		}
+		src := &rig.Script{
+			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9")), rig.List("30", rig.Stamped("a", 1, "9")), rig.List("40", rig.Stamped("a", 1, "9"))},
+			Watches: []rig.Stream{
+				rig.Expired(),               // listed at once
+				rig.Expired(),               // that has not helped
+				lost(rig.Bookmark("35")),    // progress: listed at once
+				{Open: true}, rig.Forever(), // and well from then on
+			},
+		}
+		var asked []int
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+			asked = append(asked, n)
+			return 20 * time.Second
+		}})
+		rig.Start(t, inf)
+		rig.Sleep(2 * time.Minute)
+		if diff := cmp.Diff([]int{2}, asked); diff != "" {
+			t.Errorf("backoffs (-want +got):\n%s", diff)
+		}
+		rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20", "list limit 500", "watch 30", "list limit 500", "watch 40")
+	})
+}
+
+// A connection that was good and broke is no failure in a row: what Status says stays well.
+func TestBrokenConnectionIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			Watches: []rig.Stream{
+				{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, After: time.Second, Err: errors.New("reset")}, rig.Forever(),
+			},
+		}
+		inf, errs := rig.Paged(t, src, 2*time.Second)
+		if s := inf.Status(); s.Failures != 0 || s.Err != nil || s.Phase != lw.PhaseWatching || len(errs.All()) != 1 {
+			t.Errorf("status %+v, errors %v", s, errs.All())
+		}
+	})
+}
+
+// closing is a sprinkler whose stream the server closes.
+type closing struct {
+	*sprinkler
+	after time.Duration
+}
+
+func (c *closing) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	if opts.SendInitialEvents == nil {
+		return c.sprinkler.Watch(ctx, opts, yield)
+	}
+	in, cancel := context.WithTimeout(ctx, c.after)
+	defer cancel()
+	if err := c.sprinkler.Watch(in, opts, yield); ctx.Err() != nil || in.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// A source that polls: its watch waits until the next list is due, and ends. That is no failure, however short the wait is. The pace
+// is the source's, as far as the bound on requests permits.
+func TestPollingSource(t *testing.T) {
+	for name, tc := range map[string]struct {
+		every time.Duration
+		hint  bool // versions mean nothing, though there are some
+		lists int  // in an hour, at least
+		stale time.Duration
+	}{
+		"at once":           {0, false, 1630, 2300 * time.Millisecond},
+		"each second":       {time.Second, false, 1630, 2300 * time.Millisecond},
+		"each five seconds": {5 * time.Second, false, 720, 5 * time.Second},
+		"each minute":       {time.Minute, false, 60, time.Minute},
+		"with a hint":       {5 * time.Second, true, 720, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				version := ""
+				if tc.hint {
+					version = "10"
+				}
+				src := &rig.Script{OnList: func() rig.Reply { return rig.List(version, rig.Stamped("a", 1, "9")) }, OnWatch: func() rig.Stream { return rig.Stream{After: tc.every} }}
+				inf := lw.NewInformer[*rig.Widget](&hinted{src, lw.SourceHints{Unversioned: tc.hint}},
+					&lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
+				rig.Start(t, inf)
+				synctest.Wait()
+				for range 3600 {
+					rig.Sleep(time.Second)
+					s := inf.Status()
+					if err := s.Healthy(); err != nil || time.Since(s.LastList) > tc.stale || s.Failures != 0 {
+						t.Fatalf("the last list came %v ago: %v, %+v", time.Since(s.LastList), err, s)
+					}
+				}
+				if n := src.Listed(); n < tc.lists || n > tc.lists+10 {
+					t.Errorf("%d lists in an hour, want about %d", n, tc.lists)
+				}
+				rig.MustBeBounded(t, src.Requests())
+				if s := inf.Status(); s.ListCauses["unversioned"] != s.Relists {
+					t.Errorf("causes of %d relists: %+v", s.Relists, s.ListCauses)
+				}
+			})
+		})
+	}
+}
+
+// hinted is a script with hints.
+type hinted struct {
+	*rig.Script
+	hints lw.SourceHints
+}
+
+func (h *hinted) Hints() lw.SourceHints { return h.hints }
+
+// Where the watch ends without an error the failures before it are over: the next one is the first of its row.
+func TestPollEndsFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		n := 0
+		src := &rig.Script{
+			OnList: func() rig.Reply {
+				if n++; n%4 != 1 {
+					return rig.Reply{Err: down}
+				}
+				return rig.List("", rig.Stamped("a", 1, "9"))
+			},
+			OnWatch: func() rig.Stream { return rig.Stream{After: 5 * time.Second} },
+		}
+		var asked []int
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+			asked = append(asked, n)
+			return 3 * time.Second
+		}})
+		rig.Start(t, inf)
+		rig.Sleep(40 * time.Second)
+		if diff := cmp.Diff([]int{1, 2, 3, 1, 2, 3}, asked[:6]); diff != "" {
+			t.Errorf("backoffs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A server that was away, and is busy when it comes back, is asked again when it has said. How long it was away does not matter. Only
+// progress lets the count of either failure begin anew.
+func TestBusyServerAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var back time.Time // the first request after the outage, which may come some seconds late
+		refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		src := &rig.Script{
+			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			OnWatch: func() rig.Stream {
+				if time.Since(begin) < 3*time.Minute {
+					return rig.Stream{Err: refused}
+				}
+				if back.IsZero() {
+					back = time.Now()
+				}
+				if time.Since(back) < 20*time.Second {
+					return rig.Stream{Err: apierrors.NewTooManyRequests("later", 1)}
+				}
+				return rig.Forever()
+			},
+		}
+		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
+		rig.Sleep(4 * time.Minute)
+		at := src.Requests()[1:] // the first one is the list
+		refusals, answers := 0, 0
+		for i := range at[1:] {
+			pause, since := at[i+1].Sub(at[i]), at[i].Sub(begin)
+			switch {
+			case at[i].Sub(back) >= 20*time.Second: // it works again
+			case since >= 3*time.Minute:
+				if answers++; pause < time.Second || pause > 2*time.Second && answers <= 8 {
+					t.Errorf("pause %v after answer %d, which asked for one second", pause, answers)
+				}
+			case since >= 40*time.Second:
+				if refusals++; pause < 4*time.Second || pause > 12*time.Second {
+					t.Errorf("pause %v after a refusal %v after the first one", pause, since)
+				}
+			case pause < 400*time.Millisecond || pause > 12*time.Second:
+				t.Errorf("pause %v after a refusal %v after the first one", pause, since)
+			}
+		}
+		if refusals < 10 || answers < 8 {
+			t.Errorf("%d refusals after 40 s, %d answers", refusals, answers)
+		}
+		rig.MustBeBounded(t, src.Requests())
+	})
+}
+
+// A failure after some progress is the first one of an outage again.
+func TestProgressEndsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		src := &rig.Script{
+			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			OnWatch: func() rig.Stream {
+				if n++; n%6 == 0 {
+					return rig.Stream{After: 15 * time.Second}
+				}
+				return rig.Stream{Err: errors.New("down")}
+			},
+		}
+		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
+		rig.Sleep(time.Hour)
+		at := src.Requests()
+		if len(at) < 200 { // each six take 15 s and at most 2 + 2.4 + 4.8 + 9.6 + 19.2 s
+			t.Errorf("%d requests in an hour", len(at))
+		}
+	})
+}
+
+// The clients of a server that was away resume at the same moment. If they hear nothing they ask for its version, each at a moment of
+// its own.
+func TestQuestionsAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients = 200
+		asked := map[time.Duration]int{} // by the second after the end of the watch
+		var all []*rig.Script
+		for range clients {
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))},
+				Watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: time.Minute, Err: syscall.ECONNRESET}, rig.Forever()},
+			}
+			all = append(all, src)
+			rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
+		}
+		begin := time.Now()
+		rig.Sleep(2 * time.Minute)
+		for _, src := range all {
+			at := src.Requests()
+			if len(at) != 5 { // list, watch, watch, question, watch
+				t.Fatalf("requests: %v", src.Log())
+			}
+			asked[at[3].Sub(begin).Truncate(time.Second)]++
+		}
+		for after, n := range asked {
+			if after < 70*time.Second || after >= 80*time.Second || n > clients/4 {
+				t.Errorf("%d of %d clients ask %v after the beginning", n, clients, after)
+			}
+		}
+	})
+}
+
+// A Retry-After that is longer than what Options.Backoff says counts.
+func TestRetryAfterBeforeBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: apierrors.NewTooManyRequests("later", 60)} }}
+		paged := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+		rig.Start(t, paged)
+		rig.Sleep(50 * time.Second)
+		if n := paged.Status().Lists; n != 1 {
+			t.Errorf("%d lists in 50 s", n)
+		}
+		rig.Sleep(20 * time.Second)
+		if n := paged.Status().Lists; n != 2 {
+			t.Errorf("%d lists in 70 s", n)
+		}
+	})
+}

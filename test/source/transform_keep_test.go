@@ -1,0 +1,279 @@
+package source_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// evenOnly keeps what is there when the size is odd.
+func evenOnly(w *rig.Widget) (*rig.Widget, error) {
+	if w.Size%2 == 1 {
+		return nil, fmt.Errorf("%s is odd: %w", w.Name, lw.ErrKeep)
+	}
+	return w, nil
+}
+
+// Whatever happens, an informer behind a Transform that keeps shows of each object its last version
+// that was not kept, if that is the same object. Nothing is reported, and no version held back.
+func TestKeepModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := lw.NewMemory[*rig.Widget]()
+			errs := new(rig.Errors)
+			mode := rapid.SampledFrom([]lw.ListMode{lw.ListAuto, lw.ListPages}).Draw(rt, "mode")
+			src := lw.Transform(m, evenOnly)
+			if rapid.Bool().Draw(rt, "twice") {
+				src = lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) { return w, nil })
+			}
+			inf := lw.NewInformer(src, &lw.Options{List: mode, OnError: errs.Add})
+			story := rig.NewStory(t)
+			inf.AddHandler(story.Handler())
+			want, uids := map[lw.Key]int{}, map[lw.Key]types.UID{}
+			down, exact := false, true
+			put := func(name string, size int) {
+				old, exists := m.Get(rig.Key(name))
+				w := rig.NewWidget(name, size)
+				if exists {
+					w, _ = m.Update(w)
+				} else {
+					w = rig.Create(t, m, name, size)
+				}
+				if exists && old.Size == size {
+					return
+				}
+				if uids[rig.Key(name)] != w.UID {
+					delete(want, rig.Key(name))
+				}
+				if uids[rig.Key(name)] = w.UID; size%2 == 0 {
+					want[rig.Key(name)] = size
+				}
+			}
+			put("a", 1)
+			put("b", 2)
+			rig.Start(t, inf)
+			if err := inf.WaitForSync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range rapid.IntRange(1, 20).Draw(rt, "steps") {
+				name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
+				size := rapid.IntRange(0, 4).Draw(rt, "size")
+				switch what := rapid.IntRange(0, 7).Draw(rt, "what"); {
+				case what == 0:
+					if down = !down; down {
+						m.Fail(errors.New("down"))
+					} else {
+						m.Fail(nil)
+					}
+				case what == 1:
+					m.Compact()
+				case what == 2:
+					if m.Delete(rig.Key(name)) == nil {
+						delete(want, rig.Key(name))
+						uids[rig.Key(name)] = ""
+					}
+				default:
+					put(name, size)
+				}
+				if exact = exact && !down; !down {
+					rig.Sleep(time.Minute)
+				}
+			}
+			m.Fail(nil)
+			rig.Sleep(5 * time.Minute)
+			got := rig.Sizes(inf.Store())
+			for w := range m.All() {
+				k := w.Key()
+				is, there := got[k]
+				switch {
+				case w.Size%2 == 0 && is != w.Size:
+					t.Errorf("%s shows %d, want %d", w.Name, is, w.Size)
+				case w.Size%2 == 1 && there && is%2 == 1:
+					t.Errorf("%s shows %d, which was to be kept out", w.Name, is)
+				}
+				if obj, ok := inf.Store().Get(k); ok && obj.UID != w.UID {
+					t.Errorf("%s is of %s, want %s", w.Name, obj.UID, w.UID)
+				}
+			}
+			for k := range got {
+				if _, ok := m.Get(k); !ok {
+					t.Errorf("%s is there", k)
+				}
+			}
+			if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
+				t.Error(err)
+			}
+			s := inf.Status()
+			if len(s.SetAside) > 0 || s.Undecoded > 0 || s.Epoch > 0 {
+				t.Errorf("set aside: %v; %d could not be decoded; epoch %d", s.SetAside, s.Undecoded, s.Epoch)
+			}
+			for _, err := range errs.All() {
+				if errors.Is(err, lw.ErrKeep) {
+					t.Errorf("reported: %v", err)
+				}
+			}
+			rig.MustAddUp(t, story, got)
+			if diff := cmp.Diff(want, got); diff != "" && exact {
+				t.Errorf("the copy saw everything (-want +got):\n%s", diff)
+			}
+		})
+	})
+}
+
+// What is kept, by watch and by list, call by call.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("odd", 1), rig.NewWidget("a", 2))
+		errs := new(rig.Errors)
+		inf := rig.Run(t, lw.Transform(m, evenOnly), &lw.Options{OnError: errs.Add})
+		got := new(rig.Calls)
+		inf.AddHandler(got.Handler())
+		got.Sorted(t, "add a2", "synced")
+		rig.Update(t, m, "a", 3)
+		got.MustBe(t)
+		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 2})
+		rig.Update(t, m, "odd", 4)
+		rig.Update(t, m, "a", 6)
+		got.MustBe(t, "add odd4", "update a2 a6")
+		rig.Update(t, m, "a", 7)
+		rig.Update(t, m, "odd", 5)
+		m.Fail(errors.New("down"))
+		m.Compact()
+		rig.Create(t, m, "late", 9)
+		m.Compact()
+		rig.Sleep(time.Second)
+		m.Fail(nil)
+		rig.Sleep(time.Minute)
+		got.MustBe(t)
+		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 6, "odd": 4})
+		// Another object of that name is not what is there.
+		m.Fail(errors.New("down"))
+		rig.Remove(t, m, "a")
+		rig.Create(t, m, "a", 11)
+		rig.Remove(t, m, "odd")
+		m.Compact()
+		rig.Sleep(time.Second)
+		m.Fail(nil)
+		rig.Sleep(time.Minute)
+		got.Sorted(t, "delete a6", "delete odd4")
+		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{})
+		if s := inf.Status(); s.Epoch != 0 || len(s.SetAside) > 0 || s.Relists < 2 {
+			t.Errorf("epoch %d, set aside %v, %d relists", s.Epoch, s.SetAside, s.Relists)
+		}
+	})
+}
+
+// A version that is kept ends what a bad one has begun: nothing is set aside, no version held back.
+func TestKeepAfterABadVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 2))
+		inf := rig.Run(t, lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
+			if w.Size == 100 {
+				return nil, errors.New("bad")
+			}
+			return evenOnly(w)
+		}), &lw.Options{OnError: func(error) {}})
+		rig.Update(t, m, "a", 100)
+		synctest.Wait()
+		rig.MustHold(t, inf.Store(), "2", map[string]int{"a": 2})
+		rig.Update(t, m, "a", 3)
+		synctest.Wait()
+		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 2})
+		if aside := inf.Status().SetAside; len(aside) > 0 {
+			t.Errorf("set aside: %v", aside)
+		}
+	})
+}
+
+// A list of which everything is kept is a whole list.
+func TestKeepAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, opts := range []lw.Options{{}, {List: lw.ListPages}} {
+			inf := rig.Run(t, lw.Transform(lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 3)), evenOnly), &opts)
+			if inf.Store().Len() != 0 {
+				t.Errorf("%d objects", inf.Store().Len())
+			}
+		}
+	})
+}
+
+// What a Transform keeps is no witness of the server's history.
+func TestKeptIsNoWitness(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 2), rig.NewWidget("b", 2))
+	src := lw.Transform(m, evenOnly)
+	read := func() {
+		if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	had := lw.HintsOf(src).Had
+	a, _ := m.Get(rig.Key("a"))
+	if ok, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	rig.Update(t, m, "a", 3)
+	read()
+	if _, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("of what is kept: %v", err)
+	}
+	rig.Update(t, m, "a", 4)
+	read()
+	a, _ = m.Get(rig.Key("a"))
+	if ok, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !ok || err != nil {
+		t.Errorf("again: %v, %v", ok, err)
+	}
+}
+
+// An object that is kept stays at a relist, also if the Transform makes UIDs of its own. Once it has another version, what is
+// shown is the server's again: then a restored server is noticed by it.
+func TestKeptAtARelist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 2), rig.NewWidget("b", 2))
+		src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
+			if w.Size%2 == 1 {
+				return nil, lw.ErrKeep
+			}
+			w.UID = "own-" + w.UID
+			return w, nil
+		})
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, PageSize: 1, OnError: func(error) {}})
+		got := new(rig.Calls)
+		inf.AddHandler(got.Handler())
+		got.Sorted(t, "add a2", "add b2", "synced")
+		rig.Update(t, m, "a", 3)
+		rig.Sleep(time.Second)
+		m.Fail(errors.New("down"))
+		rig.Update(t, m, "b", 4)
+		m.Compact()
+		rig.Sleep(time.Minute)
+		m.Fail(nil)
+		rig.Sleep(10 * time.Minute)
+		got.MustBe(t, "update b2 b4")
+		had := lw.HintsOf(src).Had
+		b, _ := inf.Store().Get(rig.Key("b"))
+		if _, err := had(t.Context(), lw.MetaOf(b), inf.Store().ResourceVersion()); err != nil {
+			t.Errorf("what is not kept is no witness: %v", err)
+		}
+		a, _ := inf.Store().Get(rig.Key("a"))
+		if _, err := had(t.Context(), lw.MetaOf(a), inf.Store().ResourceVersion()); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("what is kept is a witness: %v", err)
+		}
+		rig.Update(t, m, "a", 6)
+		rig.Sleep(time.Second)
+		a, _ = inf.Store().Get(rig.Key("a"))
+		if _, err := had(t.Context(), lw.MetaOf(a), inf.Store().ResourceVersion()); err != nil {
+			t.Errorf("what was kept before is no witness: %v", err)
+		}
+	})
+}

@@ -1,0 +1,306 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A sticker is what a projection leaves of a widget.
+type sticker struct {
+	lw.Meta
+	Odd bool
+}
+
+func stick(w *rig.Widget) (*sticker, error) {
+	return &sticker{Meta: lw.MetaOf(w), Odd: w.Size%2 == 1}, nil
+}
+
+// A projection's store, handlers and indexes hold what it returns, and old is what it returned before.
+func TestTransformProjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		inf := lw.NewInformer(lw.Transform(m, stick), &lw.Options{OnError: func(error) {}})
+		if got, want := fmt.Sprint(inf.Status().Phase), "idle"; got != want {
+			t.Errorf("phase %s", got)
+		}
+		byOdd := lw.NewIndex(inf, func(s *sticker) bool { return s.Odd })
+		var got []string
+		inf.AddHandler(lw.Handler[*sticker]{
+			Add:    func(s *sticker) { got = append(got, fmt.Sprint("add ", s.Name, s.Odd)) },
+			Update: func(old, s *sticker) { got = append(got, fmt.Sprint("update ", s.Name, old.Odd, s.Odd)) },
+			Delete: func(s *sticker) { got = append(got, fmt.Sprint("delete ", s.Name, s.Odd)) },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- inf.Run(ctx) }()
+		synctest.Wait()
+		rig.Update(t, m, "a", 2)
+		synctest.Wait()
+		if byOdd.Len(true) != 0 || byOdd.Len(false) != 1 {
+			t.Errorf("index: %d odd, %d even", byOdd.Len(true), byOdd.Len(false))
+		}
+		rig.Remove(t, m, "a")
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"add atrue", "update atrue false", "delete afalse"}, got); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+		cancel()
+		<-ran
+	})
+}
+
+// What f leaves out is not there: an object that it left out and takes in is an Add, the other way round a Delete.
+func TestTransformLeavesOut(t *testing.T) {
+	odd := func(w *rig.Widget) (*rig.Widget, error) {
+		if w.Size%2 == 0 {
+			return nil, nil
+		}
+		return w, nil
+	}
+	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("in", 1), rig.NewWidget("out", 2))
+				errs := &rig.Errors{}
+				inf := rig.Run(t, lw.Transform(m, odd), &lw.Options{List: mode, OnError: errs.Add})
+				got := &rig.Calls{}
+				inf.AddHandler(got.Handler())
+				got.MustBe(t, "add in1", "synced")
+				rig.Update(t, m, "out", 3)
+				rig.Update(t, m, "in", 2)
+				got.MustBe(t, "add out3", "delete in1")
+				rig.Update(t, m, "in", 4)
+				rig.Remove(t, m, "in")
+				rig.Create(t, m, "new", 2)
+				rig.Remove(t, m, "new")
+				got.MustBe(t)
+				if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
+					t.Errorf("the store is at %s, want %s: an event that is left out moves the version", rv, m.ResourceVersion())
+				}
+				if len(errs.All()) != 0 {
+					t.Errorf("errors: %v", errs.All())
+				}
+			})
+		})
+	}
+}
+
+// Where f clears the resource version updates are told all the same, and a relist compares the objects.
+func TestTransformStripsVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+		strip := func(w *rig.Widget) (*rig.Widget, error) { w.ResourceVersion = ""; return w, nil }
+		inf := rig.Run(t, lw.Transform(m, strip), &lw.Options{OnError: func(error) {}})
+		got := &rig.Calls{}
+		h := got.Handler()
+		h.Resync = time.Hour
+		inf.AddHandler(h)
+		got.Sorted(t, "add a1", "add b1", "synced")
+		for i := range 5 {
+			rig.Update(t, m, "a", i+2)
+		}
+		got.MustBe(t, "update a1 a2", "update a2 a3", "update a3 a4", "update a4 a5", "update a5 a6")
+		before, _ := inf.Store().Get(rig.Key("b"))
+		m.Fail(errors.New("down"))
+		rig.Update(t, m, "a", 7)
+		m.Compact()
+		m.Fail(nil)
+		rig.Sleep(time.Minute)
+		got.MustBe(t, "update a6 a7")
+		if after, _ := inf.Store().Get(rig.Key("b")); after != before {
+			t.Error("a relist replaced an object that did not change")
+		}
+		if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
+			t.Errorf("the store is at %s, want %s", rv, m.ResourceVersion())
+		}
+	})
+}
+
+// An error, and a result with another name or none, set the object aside under its own name; the others are there.
+func TestTransformFails(t *testing.T) {
+	sick := errors.New("sick")
+	for name, f := range map[string]func(*rig.Widget) (*rig.Widget, error){
+		"error":             func(*rig.Widget) (*rig.Widget, error) { return nil, sick },
+		"no name":           func(w *rig.Widget) (*rig.Widget, error) { w.Name = ""; return w, nil },
+		"another name":      func(w *rig.Widget) (*rig.Widget, error) { w.Name = "good"; return w, nil },
+		"another namespace": func(w *rig.Widget) (*rig.Widget, error) { w.Namespace = "other"; return w, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("bad", 1), rig.NewWidget("good", 1))
+				errs := &rig.Errors{}
+				inf := rig.Run(t, lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
+					if w.Name == "bad" {
+						return f(w)
+					}
+					return w, nil
+				}), &lw.Options{OnError: errs.Add})
+				rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
+				rig.Update(t, m, "bad", 2)
+				synctest.Wait()
+				rig.Remove(t, m, "bad")
+				synctest.Wait()
+				// The deletion puts it right.
+				rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
+				if n := len(inf.Status().SetAside); n != 0 {
+					t.Errorf("%d objects are set aside", n)
+				}
+				if n := len(errs.All()); n != 2 {
+					t.Errorf("%d errors, want one for each bad version: %v", n, errs.All())
+				}
+				for _, err := range errs.All() {
+					var e *lw.Error
+					if !errors.As(err, &e) || e.Op != "transform" || e.Key != rig.Key("bad") || e.Informer != "Widget" {
+						t.Errorf("%v", err)
+					}
+					if name == "error" && !errors.Is(err, sick) {
+						t.Errorf("%v does not unwrap to its cause", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Transforms of transforms: each runs once.
+func TestTransformTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		n := 0
+		double := func(w *rig.Widget) (*rig.Widget, error) { n++; w.Size *= 2; return w, nil }
+		inf := rig.Run(t, lw.Transform(lw.Transform(m, double), double), nil)
+		rig.Update(t, m, "a", 3)
+		synctest.Wait()
+		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 12})
+		if n != 4 {
+			t.Errorf("%d calls, want 4", n)
+		}
+		if w, _ := m.Get(rig.Key("a")); w.Size != 3 {
+			t.Errorf("the source's own object was changed to %d", w.Size)
+		}
+	})
+}
+
+// What is kept is forgotten at the end of a whole list only: not at a bookmark in the middle of a stream that breaks later.
+func TestTransformRemembersThroughABrokenStream(t *testing.T) {
+	inner := &rig.Script{
+		Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 2, "8"))},
+		OnStream: func() rig.Stream {
+			return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("b", "8"), rig.Bookmark("10")}}
+		},
+	}
+	src := lw.Transform[*rig.Widget](hasAll{inner}, func(w *rig.Widget) (*rig.Widget, error) {
+		if w.Name == "a" {
+			return nil, lw.ErrKeep
+		}
+		return w, nil
+	})
+	if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	initial := metav1.ListOptions{SendInitialEvents: new(bool)}
+	*initial.SendInitialEvents = true
+	if err := src.Watch(t.Context(), initial, func(lw.WatchEvent[*rig.Widget]) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lw.HintsOf(src).Had(t.Context(), lw.MetaOf(rig.NewWidget("a", 1)), "10"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("what is kept is a witness: %v", err)
+	}
+}
+
+// A hasAll is a source whose server had whatever it is asked about.
+type hasAll struct{ lw.Source[*rig.Widget] }
+
+func (hasAll) Hints() lw.SourceHints {
+	return lw.SourceHints{Had: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
+}
+
+// A beforeProbe calls do before it answers a probe. It is no witness, so it is probed.
+type beforeProbe struct {
+	lw.Source[*rig.Widget]
+	do func()
+}
+
+func (b beforeProbe) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	if opts.Limit == 1 {
+		b.do()
+	}
+	return b.Source.List(ctx, opts, yield)
+}
+
+// A probe is no list of the collection: nothing is forgotten, though it may look whole, and nothing is transformed.
+func TestTransformOfAProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		created := false
+		src := beforeProbe{m, func() {
+			rig.Remove(t, m, "a")
+			rig.Create(t, m, "b", 1)
+			created = true
+		}}
+		transformed := map[string]int{}
+		inf := lw.NewInformer(lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
+			transformed[w.Name]++
+			return w, nil
+		}), &lw.Options{OnError: func(err error) { t.Error(err) }})
+		rig.Start(t, inf)
+		rig.Sleep(20 * time.Second)
+		m.Disconnect()
+		rig.Sleep(10 * time.Minute)
+		if !created {
+			t.Fatal("there was no probe")
+		}
+		if diff := cmp.Diff(map[lw.Key]int{rig.Key("b"): 1}, rig.Sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"a": 1, "b": 1}, transformed); diff != "" {
+			t.Errorf("transformed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A Transform passes the question of a witness on as far as its objects keep the identity that the source knows.
+func TestTransformOfAWitness(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 1))
+	w := rig.Update(t, m, "a", 2)
+	for name, tc := range map[string]struct {
+		f    func(*rig.Widget)
+		ask  func(id *lw.Meta)
+		want string
+	}{
+		"the same":             {func(*rig.Widget) {}, func(*lw.Meta) {}, "true <nil>"},
+		"another version":      {func(*rig.Widget) {}, func(id *lw.Meta) { id.ResourceVersion = "2" }, "false <nil>"},
+		"another UID":          {func(*rig.Widget) {}, func(id *lw.Meta) { id.UID = "x" }, "false <nil>"},
+		"another name":         {func(*rig.Widget) {}, func(id *lw.Meta) { id.Name = "b" }, "false <nil>"},
+		"a UID of its own":     {func(w *rig.Widget) { w.UID = "own" }, func(*lw.Meta) {}, "true <nil>"},
+		"a version of its own": {func(w *rig.Widget) { w.ResourceVersion = "1" }, func(*lw.Meta) {}, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) { tc.f(w); return w, nil })
+			var id lw.Meta
+			meta, err := src.List(t.Context(), metav1.ListOptions{}, func(w *rig.Widget, err error) error { id = lw.MetaOf(w); return err })
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.ask(&id)
+			got := "none"
+			if ask := lw.HintsOf(src).Had; ask != nil {
+				had, err := ask(t.Context(), id, meta.ResourceVersion)
+				got = fmt.Sprint(had, " ", err)
+			}
+			if got != tc.want {
+				t.Errorf("had %+v, as %+v: %s, want %s", id, w, got, tc.want)
+			}
+		})
+	}
+}

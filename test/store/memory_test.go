@@ -1,0 +1,514 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A settable object has a metav1.Object's setters and labels, and no DeepCopyObject.
+type settable struct {
+	metav1.ObjectMeta
+	Size int
+}
+
+type nested struct{ rig.Base }
+
+// A byBase object embeds its Meta through a struct that only this package can write to.
+type (
+	byBase struct{ base }
+	base   struct{ lw.Meta }
+)
+
+// A byPointer object shares its Meta with its copies.
+type byPointer struct{ *lw.Meta }
+
+// A byMap object is no struct.
+type byMap map[string]string
+
+func (m byMap) GetNamespace() string       { return m["namespace"] }
+func (m byMap) GetName() string            { return m["name"] }
+func (m byMap) GetUID() types.UID          { return types.UID(m["uid"]) }
+func (m byMap) GetResourceVersion() string { return m["version"] }
+
+func partial(name string, labels map[string]string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}}
+}
+
+func TestMemoryTypes(t *testing.T) {
+	t.Run("metav1.Object with DeepCopyObject", func(t *testing.T) { testMemoryType(t, partial("a", nil)) })
+	t.Run("metav1.Object", func(t *testing.T) { testMemoryType(t, &settable{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) })
+	t.Run("Meta", func(t *testing.T) { testMemoryType(t, rig.NewWidget("a", 1)) })
+	t.Run("Meta in a struct", func(t *testing.T) { testMemoryType(t, &nested{rig.Base{Meta: lw.Meta{Name: "a"}}}) })
+	t.Run("unstructured", func(t *testing.T) {
+		u := &unstructured.Unstructured{Object: map[string]any{}}
+		u.SetName("a")
+		testMemoryType(t, u)
+	})
+}
+
+// testMemoryType checks that a write stamps a copy of obj, and leaves obj alone.
+func testMemoryType[T lw.Object](t *testing.T, obj T) {
+	m := lw.NewMemory[T]()
+	created, err := m.Create(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if obj.GetUID() != "" || obj.GetResourceVersion() != "" {
+		t.Errorf("Create wrote to its argument: %v", lw.MetaOf(obj))
+	}
+	got, ok := m.Get(lw.KeyOf(obj))
+	if !ok || got == created {
+		t.Fatalf("Get = %v, %v, want a copy", got, ok)
+	}
+	if created.GetUID() == "" || created.GetResourceVersion() != m.ResourceVersion() {
+		t.Errorf("created as %v at version %s", lw.MetaOf(created), m.ResourceVersion())
+	}
+	if diff := cmp.Diff(lw.MetaOf(created), lw.MetaOf(got)); diff != "" {
+		t.Errorf("Get (-created +got):\n%s", diff)
+	}
+	for listed := range m.All() {
+		if diff := cmp.Diff(lw.MetaOf(created), lw.MetaOf(listed)); diff != "" || listed == got {
+			t.Errorf("All (-created +got):\n%s", diff)
+		}
+	}
+}
+
+func TestNewMemoryPanics(t *testing.T) {
+	tests := []struct {
+		name string
+		f    func()
+		want string
+	}{
+		{"nothing to write to", func() { lw.NewMemory[*rig.ReadOnly]() }, "lw: NewMemory: ReadOnly has neither metav1.Object nor an embedded lw.Meta"},
+		{"a shared Meta", func() { lw.NewMemory[*byPointer]() }, "lw: NewMemory: byPointer has neither metav1.Object nor an embedded lw.Meta"},
+		{"what reflect cannot write to", func() { lw.NewMemory[*byBase]() }, "lw: NewMemory: byBase has neither metav1.Object nor an embedded lw.Meta"},
+		{"what is no struct", func() { lw.NewMemory[*byMap]() }, "lw: NewMemory: byMap has neither metav1.Object nor an embedded lw.Meta"},
+		{"two of a name", func() { lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("a", 2)) }, `lw: NewMemory: widgets "a" already exists`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			defer func() {
+				if got := recover(); got != tt.want {
+					t.Errorf("panic %q, want %q", got, tt.want)
+				}
+			}()
+			tt.f()
+		})
+	}
+}
+
+func TestMemoryWriteErrors(t *testing.T) {
+	other := rig.NewWidget("a", 2)
+	other.UID = "other"
+	stale, odd := rig.NewWidget("a", 2), rig.NewWidget("a", 2)
+	stale.ResourceVersion, odd.ResourceVersion = "2", "v3"
+	update := func(w *rig.Widget) func(*lw.Memory[*rig.Widget]) error {
+		return func(m *lw.Memory[*rig.Widget]) error {
+			_, err := m.Update(w)
+			return err
+		}
+	}
+	create := func(w *rig.Widget) func(*lw.Memory[*rig.Widget]) error {
+		return func(m *lw.Memory[*rig.Widget]) error {
+			_, err := m.Create(w)
+			return err
+		}
+	}
+	transact := func(objs ...*rig.Widget) func(*lw.Memory[*rig.Widget]) error {
+		return func(m *lw.Memory[*rig.Widget]) error {
+			_, err := m.Transact(objs)
+			return err
+		}
+	}
+	tests := []struct {
+		name string
+		do   func(*lw.Memory[*rig.Widget]) error
+		is   func(error) bool
+		says string
+	}{
+		{"create one that is there", create(rig.NewWidget("a", 1)), apierrors.IsAlreadyExists, `"a"`},
+		{"create without a name", create(rig.NewWidget("", 1)), apierrors.IsInvalid, "metadata.name"},
+		{"create nil", create(nil), apierrors.IsBadRequest, "create: nil Widget"},
+		{"update one that is not there", update(rig.NewWidget("b", 1)), apierrors.IsNotFound, `"b"`},
+		{"update an older version", update(stale), apierrors.IsConflict, "resource version 3, not 2"},
+		{"update another object", update(other), apierrors.IsConflict, "not other"},
+		{"update no version", update(odd), apierrors.IsBadRequest, `update default/a: invalid resource version "v3"`},
+		{"transact an older version", transact(rig.NewWidget("new", 1), stale), apierrors.IsConflict, "resource version 3, not 2"},
+		{"transact another object", transact(rig.NewWidget("new", 1), other), apierrors.IsConflict, "not other"},
+		{"transact no version", transact(rig.NewWidget("new", 1), odd), apierrors.IsBadRequest, `transact default/a: invalid resource version "v3"`},
+		{"transact nil", transact(rig.NewWidget("new", 1), nil), apierrors.IsBadRequest, "transact: nil Widget"},
+		{"delete one that is not there", func(m *lw.Memory[*rig.Widget]) error { return m.Delete(lw.Key{Name: "a"}) }, apierrors.IsNotFound, `"a"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("a", 0))
+			if _, err := m.Update(rig.NewWidget("a", 1)); err != nil {
+				t.Fatal(err)
+			}
+			err := tt.do(m)
+			if !tt.is(err) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("got %v, want %q", err, tt.says)
+			}
+			if got := m.ResourceVersion(); got != "3" || len(slices.Collect(m.All())) != 1 {
+				t.Errorf("a refused write made version %s", got)
+			}
+		})
+	}
+}
+
+// TestMemoryNoOp: an update that changes nothing makes no version, whatever resource version it
+// leaves out.
+func TestMemoryNoOp(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 1))
+	before, _ := m.Get(lw.Key{Namespace: "default", Name: "a"})
+	for _, obj := range []*rig.Widget{before, rig.NewWidget("a", 1)} {
+		after, err := m.Update(obj)
+		if diff := cmp.Diff(before, after); diff != "" || err != nil {
+			t.Errorf("Update (-before +after):\n%s%v", diff, err)
+		}
+	}
+}
+
+// TestMemoryCopies: what was given and what was handed out may be changed, also in depth, and
+// nobody else sees it.
+func TestMemoryCopies(t *testing.T) {
+	given := partial("a", map[string]string{"l": "1"})
+	m := lw.NewMemory(given)
+	given.Labels["l"] = "mine"
+	opts := metav1.ListOptions{LabelSelector: "l=1"}
+	for range 2 {
+		n := 0
+		_, err := m.List(t.Context(), opts, func(obj *metav1.PartialObjectMetadata, err error) error {
+			n++
+			obj.Labels["l"] = "mine"
+			return err
+		})
+		if n != 1 || err != nil {
+			t.Fatalf("listed %d, %v, want 1", n, err)
+		}
+		got, _ := m.Get(lw.KeyOf(given))
+		if diff := cmp.Diff(map[string]string{"l": "1"}, got.Labels); diff != "" {
+			t.Fatalf("labels (-want +got):\n%s", diff)
+		}
+		got.Labels["l"] = "mine"
+	}
+}
+
+func TestMemorySelectors(t *testing.T) {
+	m := lw.NewMemory(partial("a", map[string]string{"l": "1"}), partial("b", nil))
+	tests := []struct {
+		opts metav1.ListOptions
+		want []string
+		is   func(error) bool
+	}{
+		{opts: metav1.ListOptions{LabelSelector: "l=1"}, want: []string{"a"}},
+		{opts: metav1.ListOptions{LabelSelector: "!l"}, want: []string{"b"}},
+		{opts: metav1.ListOptions{FieldSelector: "metadata.name=b"}, want: []string{"b"}},
+		{opts: metav1.ListOptions{FieldSelector: "metadata.namespace!=ns"}},
+		{opts: metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, is: apierrors.IsBadRequest},
+	}
+	for _, tt := range tests {
+		t.Run(tt.opts.LabelSelector+tt.opts.FieldSelector, func(t *testing.T) {
+			var got []string
+			_, err := m.List(t.Context(), tt.opts, func(obj *metav1.PartialObjectMetadata, err error) error {
+				got = append(got, obj.Name)
+				return err
+			})
+			if diff := cmp.Diff(tt.want, got); diff != "" || tt.is == nil && err != nil || tt.is != nil && !tt.is(err) {
+				t.Errorf("List (-want +got):\n%s%v", diff, err)
+			}
+		})
+	}
+	_, err := lw.NewMemory[*rig.Widget]().List(t.Context(), metav1.ListOptions{LabelSelector: "l"}, nil)
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `label selector "l": Widget has no GetLabels`) {
+		t.Errorf("a label selector on a type without labels: %v", err)
+	}
+}
+
+func TestMemoryYieldError(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 1))
+	stop := errors.New("stop")
+	_, err := m.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return stop })
+	if err != stop {
+		t.Errorf("List = %v", err)
+	}
+	if err := m.Watch(t.Context(), metav1.ListOptions{}, func(lw.WatchEvent[*rig.Widget]) error { return stop }); err != stop {
+		t.Errorf("Watch = %v", err)
+	}
+}
+
+// startWatch runs a watch in a goroutine of the bubble and returns what it told so far, and its
+// end.
+func startWatch(ctx context.Context, m *lw.Memory[*rig.Widget], opts metav1.ListOptions) (told func() []string, end <-chan error) {
+	var mu sync.Mutex
+	var events []string
+	done := make(chan error, 1)
+	go func() {
+		done <- m.Watch(ctx, opts, func(ev lw.WatchEvent[*rig.Widget]) error {
+			s := fmt.Sprintf("%s@%s", ev.Type, ev.ResourceVersion)
+			if ev.Object != nil {
+				s += fmt.Sprintf(" %s=%d@%s", ev.Object.Name, ev.Object.Size, ev.Object.ResourceVersion)
+			}
+			if ev.InitialEventsEnd {
+				s += " end"
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, s)
+			return nil
+		})
+	}()
+	return func() []string {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(events)
+	}, done
+}
+
+func TestMemoryWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("b", 1), rig.NewWidget("a", 2))
+		ctx, cancel := context.WithCancel(t.Context())
+		told, end := startWatch(ctx, m, metav1.ListOptions{
+			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+		})
+		synctest.Wait()
+		if _, err := m.Update(rig.NewWidget("a", 3)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		m.Bookmark()
+		synctest.Wait()
+		if err := m.Delete(lw.Key{Namespace: "default", Name: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		want := []string{
+			"ADDED@3 a=2@3", "ADDED@2 b=1@2", "BOOKMARK@3 end", "MODIFIED@4 a=3@4", "BOOKMARK@4", "DELETED@5 a=3@5", "BOOKMARK@5",
+		}
+		if diff := cmp.Diff(want, told()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		cancel()
+		if err := <-end; !errors.Is(err, context.Canceled) {
+			t.Errorf("the watch ended with %v", err)
+		}
+	})
+}
+
+func TestMemoryEnds(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(*lw.Memory[*rig.Widget]) error
+		want error
+	}{
+		{"disconnect", func(m *lw.Memory[*rig.Widget]) error { m.Disconnect(); return nil }, nil},
+		{"fail", func(m *lw.Memory[*rig.Widget]) error { m.Fail(errors.New("down")); return nil }, nil},
+		{"rewind", func(m *lw.Memory[*rig.Widget]) error { return m.Rewind("2") }, nil},
+		{"time", func(*lw.Memory[*rig.Widget]) error { time.Sleep(time.Hour); return nil }, nil},
+		{"compact what was told", func(m *lw.Memory[*rig.Widget]) error { m.Compact(); return nil }, context.Canceled},
+		{"end a failure", func(m *lw.Memory[*rig.Widget]) error { m.Fail(nil); return nil }, context.Canceled},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				_, end := startWatch(ctx, m, metav1.ListOptions{ResourceVersion: "3", TimeoutSeconds: new(int64(600))})
+				synctest.Wait()
+				if err := tt.do(m); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				cancel()
+				if err := <-end; !errors.Is(err, tt.want) {
+					t.Errorf("the watch ended with %v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestMemoryFail(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 1))
+	down := apierrors.NewServiceUnavailable("down")
+	m.Fail(down)
+	none := func(*rig.Widget, error) error { return nil }
+	if _, err := m.List(t.Context(), metav1.ListOptions{}, none); err != down {
+		t.Errorf("List = %v, want %v", err, down)
+	}
+	if err := m.Watch(t.Context(), metav1.ListOptions{}, nil); err != down {
+		t.Errorf("Watch = %v, want %v", err, down)
+	}
+	if _, err := m.Hints().Had(t.Context(), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "2"}, "2"); err != down {
+		t.Errorf("Had = %v, want %v", err, down)
+	}
+	if _, err := m.Update(rig.NewWidget("a", 2)); err != nil {
+		t.Errorf("Update = %v while requests fail", err)
+	}
+	m.Fail(nil)
+	if _, err := m.List(t.Context(), metav1.ListOptions{}, none); err != nil {
+		t.Errorf("List = %v after the failure", err)
+	}
+}
+
+func TestMemoryExpired(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
+	list, err := m.List(t.Context(), metav1.ListOptions{Limit: 1}, func(*rig.Widget, error) error { return nil })
+	if err != nil || list.Continue == "" || *list.RemainingItemCount != 1 {
+		t.Fatalf("page = %+v, %v", list, err)
+	}
+	if _, err := m.Update(rig.NewWidget("a", 2)); err != nil {
+		t.Fatal(err)
+	}
+	m.Compact()
+	if _, err := m.List(t.Context(), metav1.ListOptions{Continue: list.Continue}, nil); !apierrors.IsResourceExpired(err) {
+		t.Errorf("List = %v, want Expired", err)
+	}
+	if err := m.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}, nil); !apierrors.IsResourceExpired(err) {
+		t.Errorf("Watch = %v, want Expired", err)
+	}
+	if err := m.Rewind(list.ResourceVersion); !apierrors.IsResourceExpired(err) {
+		t.Errorf("Rewind = %v, want Expired", err)
+	}
+	if err := m.Rewind("x"); err == nil {
+		t.Error("Rewind to no version")
+	}
+	if _, err := m.List(t.Context(), metav1.ListOptions{ResourceVersion: "99"}, nil); apierrors.ReasonForError(err) != metav1.StatusReasonTimeout {
+		t.Errorf("List of a version to come = %v, want %d", err, http.StatusGatewayTimeout)
+	}
+}
+
+// A UID of the writer's own is kept, by an update that leaves it out as well.
+func TestMemoryKeepsUIDs(t *testing.T) {
+	mine := rig.NewWidget("a", 1)
+	mine.UID = "mine"
+	m := lw.NewMemory(mine)
+	updated, err := m.Update(rig.NewWidget("a", 2))
+	if got, ok := m.Get(rig.Key("a")); err != nil || !ok || updated.UID != "mine" || got.UID != "mine" || got.Size != 2 {
+		t.Errorf("updated to %+v, got %+v, error %v", updated, got, err)
+	}
+}
+
+// All is of the state of its call, however late and however far the loop runs.
+func TestMemoryAllIsOneState(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+	all := m.All()
+	if err := m.Delete(rig.Key("b")); err != nil {
+		t.Fatal(err)
+	}
+	m.Compact()
+	for range 2 {
+		var got []string
+		for w := range all {
+			got = append(got, w.Name)
+		}
+		if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" {
+			t.Errorf("all (-want +got):\n%s", diff)
+		}
+	}
+	for w := range all {
+		if w.Name != "a" {
+			t.Errorf("%s after the loop has ended", w.Name)
+		}
+		break
+	}
+}
+
+// A list ends soon after its context, and a watch refuses what a list refuses.
+func TestMemoryRequestsEnd(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	_, err := m.List(ctx, metav1.ListOptions{}, func(*rig.Widget, error) error { n++; cancel(); return nil })
+	if !errors.Is(err, context.Canceled) || n != 1 {
+		t.Errorf("List = %v after %d objects", err, n)
+	}
+	err = m.Watch(t.Context(), metav1.ListOptions{LabelSelector: "l"}, nil)
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "Widget has no GetLabels") {
+		t.Errorf("Watch with a label selector on a type without labels: %v", err)
+	}
+}
+
+// boxed is an object that is no pointer to one.
+type boxed struct{ metav1.Object }
+
+// A type of objects that a Memory cannot write to is refused with its name.
+func TestMemoryOfWhatCannotBeWritten(t *testing.T) {
+	defer func() {
+		if v, ok := recover().(string); !ok || !strings.Contains(v, "lw: NewMemory: ") || !strings.Contains(v, "neither metav1.Object nor an embedded lw.Meta") {
+			t.Errorf("NewMemory panicked with %v", v)
+		}
+	}()
+	lw.NewMemory[boxed]()
+}
+
+// What a Memory is as a Writable: its writes, with contexts, errors, and the versions of deletions.
+func TestMemoryWritable(t *testing.T) {
+	m := lw.NewMemory[*rig.Widget]()
+	w, ctx := m.Writable(), t.Context()
+	stored, err := w.Create(ctx, rig.NewWidget("a", 1))
+	if err != nil || stored.UID == "" || stored.ResourceVersion != "2" {
+		t.Fatalf("Create: %v, %v", stored, err)
+	}
+	for what, c := range map[string]struct {
+		err error
+		is  func(error) bool
+	}{
+		"create twice":        {second(w.Create(ctx, rig.NewWidget("a", 2))), apierrors.IsAlreadyExists},
+		"update of nothing":   {second(w.Update(ctx, rig.NewWidget("b", 2))), apierrors.IsNotFound},
+		"update of a past":    {second(w.Update(ctx, rig.Stamped("a", 2, "1"))), apierrors.IsConflict},
+		"get nothing":         {second(w.Get(ctx, rig.Key("b"))), apierrors.IsNotFound},
+		"delete nothing":      {second(w.Delete(ctx, rig.Key("b"), "")), apierrors.IsNotFound},
+		"delete of a past":    {second(w.Delete(ctx, rig.Key("a"), "1")), apierrors.IsConflict},
+		"delete at no number": {second(w.Delete(ctx, rig.Key("a"), "x")), apierrors.IsBadRequest},
+		"get, canceled":       {second(w.Get(rig.Canceled(t), rig.Key("a"))), isCanceled},
+		"create, canceled":    {second(w.Create(rig.Canceled(t), rig.NewWidget("c", 1))), isCanceled},
+		"update, canceled":    {second(w.Update(rig.Canceled(t), rig.NewWidget("a", 9))), isCanceled},
+		"delete, canceled":    {second(w.Delete(rig.Canceled(t), rig.Key("a"), "")), isCanceled},
+	} {
+		if !c.is(c.err) {
+			t.Errorf("%s: %v", what, c.err)
+		}
+	}
+	stored.Size = 2
+	if stored, err = w.Update(ctx, stored); err != nil || stored.ResourceVersion != "3" || stored.Size != 2 {
+		t.Errorf("Update: %v, %v", stored, err)
+	}
+	if got, err := w.Get(ctx, rig.Key("a")); err != nil || *got != *stored {
+		t.Errorf("Get: %v, %v", got, err)
+	}
+	if version, err := w.Delete(ctx, rig.Key("a"), "3"); err != nil || version != "4" || m.ResourceVersion() != "4" {
+		t.Errorf("Delete: %q, %v", version, err)
+	}
+	if version, err := m.Transact([]*rig.Widget{rig.NewWidget("x", 1)}, rig.Key("nobody")); !apierrors.IsNotFound(err) || version != "" || m.ResourceVersion() != "4" {
+		t.Errorf("a transaction that fails: %q, %v, at %s", version, err, m.ResourceVersion())
+	}
+	m.Fail(errors.New("down"))
+	if _, err := w.Get(ctx, rig.Key("a")); err == nil || apierrors.IsNotFound(err) {
+		t.Errorf("Get of one that fails: %v", err)
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }

@@ -1,0 +1,191 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// What Status says in each phase.
+func TestStatusOfEachPhase(t *testing.T) {
+	down := errors.New("connection refused")
+	born := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the beginning of a bubble's time
+	listedOnce := []lw.RequestCount{{Op: "list", Code: 200, Count: 1}}
+	for name, tc := range map[string]struct {
+		src  *rig.Script
+		mode lw.ListMode
+		run  bool
+		stop bool
+		want lw.Status
+		err  error
+	}{
+		"idle":      {&rig.Script{}, lw.ListPages, false, false, lw.Status{Phase: lw.PhaseIdle, Mode: lw.ListPages}, nil},
+		"idle auto": {&rig.Script{}, lw.ListAuto, false, false, lw.Status{Phase: lw.PhaseIdle, Mode: lw.ListAuto}, nil},
+		"listing":   {&rig.Script{Lists: []rig.Reply{{Hang: true}}}, lw.ListWhole, true, false, lw.Status{Phase: lw.PhaseListing, Mode: lw.ListWhole, Counters: lw.Counters{Lists: 1}}, nil},
+		"streaming": {&rig.Script{OnStream: func() rig.Stream { return rig.Events(rig.Added("a", "9")) }}, lw.ListAuto, true, false,
+			lw.Status{Phase: lw.PhaseStreaming, Mode: lw.ListStream, Counters: lw.Counters{Watches: 1, Streams: 1, Events: 1, EventTypes: counts{"added": 1}}, LastEvent: born}, nil},
+		"watching": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Events(rig.Added("b", "11"), rig.Bookmark("20"))}}, lw.ListPages, true, false,
+			lw.Status{Phase: lw.PhaseWatching, Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Counters: lw.Counters{Lists: 1, Watches: 1, Events: 2, EventTypes: counts{"added": 1, "bookmark": 1}, Requests: listedOnce, ListCauses: counts{"first": 1}}, LastEvent: born, LastList: born}, nil},
+		"waiting to list": {&rig.Script{Lists: []rig.Reply{{Err: down}}}, lw.ListPages, true, false,
+			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Counters: lw.Counters{Lists: 1, Failed: 1, Requests: []lw.RequestCount{{Op: "list", Count: 1}}}, Failures: 1, Since: born}, down},
+		"waiting to watch": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{{Err: down}}}, lw.ListPages, true, false,
+			lw.Status{Phase: lw.PhaseWaiting, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Counters: lw.Counters{Lists: 1, Watches: 1, Failed: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: counts{"first": 1}}, Failures: 1, Since: born, LastList: born}, down},
+		"stopped": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Forever()}}, lw.ListPages, true, true,
+			lw.Status{Phase: lw.PhaseStopped, Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, LastList: born, Counters: lw.Counters{Lists: 1, Watches: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: counts{"first": 1}}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf := lw.NewInformer[*rig.Widget](tc.src, &lw.Options{List: tc.mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Minute }})
+				ctx, cancel := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				if tc.run {
+					go func() { ran <- inf.Run(ctx) }()
+					synctest.Wait()
+				}
+				if tc.stop {
+					cancel()
+					synctest.Wait()
+				}
+				got := inf.Status()
+				tc.want.Informer = "Widget"
+				if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), missingIsZero, cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
+					t.Errorf("status (-want +got):\n%s", diff)
+				}
+				if !errors.Is(got.Err, tc.err) || (tc.err == nil) != (got.Err == nil) {
+					t.Errorf("error %v, want %v", got.Err, tc.err)
+				}
+				cancel()
+				if tc.run {
+					<-ran
+				}
+			})
+		})
+	}
+}
+
+// A Status is its caller's: what happens later, or to its map, changes nothing.
+func TestStatusIsACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{Lists: []rig.Reply{{Obj: []*rig.Widget{rig.Stamped("a", 1, "9")}, Bad: []error{&lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("x")}}, Meta: metav1.ListMeta{ResourceVersion: "10"}}}}
+		inf, _ := rig.Paged(t, src, time.Second)
+		delete(inf.Status().SetAside, rig.Key("b"))
+		if len(inf.Status().SetAside) != 1 {
+			t.Error("a caller changed the informer's own map")
+		}
+	})
+}
+
+func TestPhaseAndModeStrings(t *testing.T) {
+	var got []string
+	for p := lw.PhaseIdle; p <= lw.PhaseStopped+1; p++ {
+		got = append(got, p.String())
+	}
+	for m := lw.ListAuto; m <= lw.ListWhole+1; m++ {
+		got = append(got, m.String())
+	}
+	want := []string{"idle", "listing", "streaming", "watching", "waiting", "stopped", "Phase(6)", "auto", "stream", "pages", "whole", "ListMode(4)"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
+// What an informer has asked for and been answered is counted.
+func TestStatusCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists: []rig.Reply{{Err: errors.New("refused")}, rig.List("10", rig.Stamped("a", 1, "8")), rig.List("20", rig.Stamped("a", 1, "8"), rig.Stamped("c", 1, "20"))},
+			Watches: []rig.Stream{
+				{}, // the script counts the stream as the first
+				{After: 20 * time.Second},
+				{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("15")}, After: time.Second, Err: errors.New("gone")},
+				rig.Expired(), rig.Forever(),
+			},
+			OnStream: func() rig.Stream {
+				return rig.Stream{After: 3 * time.Second, Err: apierrors.NewBadRequest("no streams")}
+			},
+		}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+		rig.Start(t, inf)
+		rig.Sleep(3 * time.Minute)
+		got := inf.Status()
+		want := lw.Status{
+			Counters: lw.Counters{Lists: 3, Probes: 1, Watches: 5, Streams: 1, Relists: 1, Failed: 4, Events: 1}, // refused, the first, and after the 410
+			// after the watch that was silent
+
+			// the stream, the list, the watch that broke, and the 410
+
+		}
+		if diff := cmp.Diff(want, lw.Status{
+			Counters: lw.Counters{Lists: got.Lists, Probes: got.Probes, Watches: got.Watches, Streams: got.Streams, Relists: got.Relists, Failed: got.Failed, Events: got.Events},
+		}); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Without OnError failures and the sync are logged, by Options.Logger if there is one, else by slog's default.
+func TestLogger(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		t.Run(fmt.Sprint("own ", own), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				logger := slog.New(slog.NewTextHandler(&out, nil))
+				opts := &lw.Options{Name: "parts", List: lw.ListPages}
+				if own {
+					opts.Logger = logger
+				} else {
+					before := slog.Default()
+					slog.SetDefault(logger)
+					defer slog.SetDefault(before)
+				}
+				src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("connection refused")}, rig.List("10")}}
+				rig.Start(t, lw.NewInformer[*rig.Widget](src, opts))
+				rig.Sleep(time.Minute)
+				if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "level=INFO") ||
+					!strings.Contains(got, `error="connection refused"`) {
+					t.Errorf("logged %q", got)
+				}
+			})
+		})
+	}
+}
+
+// An informer without a name is called as its type is.
+func TestNameDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for want, src := range map[string]interface {
+			WaitForSync(context.Context) error
+		}{
+			"lw: Widget: ":                lw.NewInformer(lw.NewMemory[*rig.Widget](), nil),
+			"lw: PartialObjectMetadata: ": lw.NewInformer(lw.NewMemory[*metav1.PartialObjectMetadata](), &lw.Options{}),
+			"lw: mine: ":                  lw.NewInformer(lw.NewMemory[*rig.Widget](), &lw.Options{Name: "mine"}),
+		} {
+			if err := src.WaitForSync(rig.Canceled(t)); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%v does not begin with %q", err, want)
+			}
+		}
+	})
+}
+
+// One set of Options may serve many informers: none changes it.
+func TestOptionsAreNotChanged(t *testing.T) {
+	opts := &lw.Options{}
+	lw.NewInformer(lw.NewMemory[*rig.Widget](), opts)
+	if diff := cmp.Diff(&lw.Options{}, opts, cmpopts.EquateComparable()); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+}
