@@ -95,8 +95,8 @@ func TestBadInput(t *testing.T) {
 			errs: []string{`watch: protocol error: event of unknown type "WEIRD"`}, log: relisted, want: a2,
 		},
 		"an event that names its object, and has none": {
-			lists:   []reply{list("10", stamped("a", 1, "9")), good},
-			watches: []stream{{events: []lw.WatchEvent[*Widget]{{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}}, open: true}, forever()},
+			lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good},
+			watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}}, Open: true}, rig.Forever()},
 			errs:    []string{"watch: protocol error: MODIFIED event of default/a without an object"}, log: relisted, want: a2,
 		},
 		"an event of an object without a name": {
