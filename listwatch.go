@@ -325,23 +325,23 @@ func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)
 		panic("lw: WithListOptions: nil source")
 	}
 	mustBeFuncs("WithListOptions", tweak)
-	return &optioned[T]{src, tweak}
+	return &optionSource[T]{src, tweak}
 }
 
-// optioned is the Source of WithListOptions.
-type optioned[T Identified] struct {
+// An optionSource is the Source of WithListOptions.
+type optionSource[T Identified] struct {
 	src   Source[T]
 	tweak []func(*metav1.ListOptions)
 }
 
 // Hints returns those of the source. Had passes no options: what an object was does not depend on
 // what is selected.
-func (o *optioned[T]) Hints() SourceHints { return HintsOf(o.src) }
+func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 // Reuses is part of [request.Source].
-func (o *optioned[T]) Reuses(request.Mark) bool { return reuses(o.src) }
+func (o *optionSource[T]) Reuses(request.Mark) bool { return reuses(o.src) }
 
-func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+func (o *optionSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts, err := tweaked(opts, o.tweak)
 	if err != nil {
 		return metav1.ListMeta{}, fmt.Errorf("lw: WithListOptions: %w", err)
@@ -349,7 +349,7 @@ func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield f
 	return o.src.List(ctx, opts, yield)
 }
 
-func (o *optioned[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+func (o *optionSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts, err := tweaked(opts, o.tweak)
 	if err != nil {
 		return fmt.Errorf("lw: WithListOptions: %w", err)

@@ -381,6 +381,24 @@ func (p position) after(version string) bool {
 	return err == nil && c > 0
 }
 
+// newestOf returns the identity of the object with the newest version; the zero Meta if there is
+// none, or no version has an order. It passes over the keys of which skip is true.
+func newestOf[T Identified](objs iter.Seq[T], skip func(Key) bool) (id Meta) {
+	var newest position
+	for obj := range objs {
+		at := positionAt(obj.GetResourceVersion())
+		than := newest
+		if than.version == "" {
+			than = at
+		}
+		older, ordered := than.before(at)
+		if ordered && (older || newest.version == "") && !skip(KeyOf(obj)) {
+			newest, id = at, MetaOf(obj)
+		}
+	}
+	return id
+}
+
 // decimal returns version as a number. It returns 0 if version has no order or has more than 19
 // digits.
 func decimal(version string) (n uint64) {

@@ -3,7 +3,6 @@ package lw
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -129,24 +128,6 @@ func (s *sinkTarget[T]) newest(skip func(Key) bool) Meta {
 
 func (s *sinkTarget[T]) version() string { return s.reported.get() }
 
-// A versionCell is a resource version that one goroutine sets and any goroutine may read.
-type versionCell struct {
-	mu      sync.Mutex
-	version string // guarded by mu
-}
-
-func (c *versionCell) set(version string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.version = version
-}
-
-func (c *versionCell) get() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version
-}
-
 // A target is what a reflector writes to: an informer's hub ([informerTarget]), or a user's Sink
 // ([sinkTarget]). Only the goroutine of the reflector's Run calls its methods, except version,
 // which any goroutine may call.
@@ -209,7 +190,7 @@ func (l *wholeList[T]) without(failed []*Error) {
 type eventGroup[T Identified] struct {
 	at     position        // the version
 	events []groupEvent[T] // in the order in which the keys came; no Bookmark
-	places map[Key]int     // indexes into events; nil while there are few
+	places map[Key]int     // indexes into events; nil while there is one
 	more   bool            // another event follows at once
 	known  bool            // the target can tell what existed
 }
@@ -239,14 +220,8 @@ func (g *eventGroup[T]) add(key Key, ev *WatchEvent[T]) {
 
 // of returns what the group has of key, or nil.
 func (g *eventGroup[T]) of(key Key) *groupEvent[T] {
-	const few = 16
-	if len(g.events) <= few {
-		for i := range g.events {
-			if g.events[i].key == key {
-				return &g.events[i]
-			}
-		}
-		return nil
+	if len(g.events) == 0 {
+		return nil // nearly always
 	}
 	if g.places == nil {
 		g.places = make(map[Key]int, 2*len(g.events))
@@ -269,12 +244,9 @@ func (g *eventGroup[T]) reset() {
 	}
 }
 
-// A source that decodes objects decodes less of one whose last version it knows; see
-// internal/decode/reuse_parts.go. The informer's store has the last version, so the reflector lends
-// the source what it has. It does so only where no object can be another than the source decoded.
-
-// lend returns ctx with a memo for the source, and with the last versions of the objects, if the
-// target has what the source has decoded, and nothing else. A user's Sink may have anything.
+// lend returns ctx with a memo for the source, and with the last versions of the objects: a source
+// decodes less of an object whose last version it knows; see internal/decode/reuse_parts.go. It lends
+// them only if the target has what the source has decoded: a user's Sink may have anything.
 func (r *Reflector[T]) lend(ctx context.Context) context.Context {
 	ctx = request.WithMemo(ctx)
 	to, ok := r.target.(interface {

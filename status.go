@@ -128,8 +128,8 @@ type DerivedStatus struct {
 // 45 s. So normally at least two attempts have failed.
 const staleAfter = time.Minute
 
-// Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and for the
-// last minute neither have all requests failed nor has it needed a whole list that has not come.
+// Healthy returns nil if the store can be relied on: it has synced, it is not stopped, within the
+// last minute some request has succeeded, and no whole list is overdue by a minute.
 // Otherwise the error says what is wrong, and wraps [ErrStopped] or Status.Err.
 func (s Status) Healthy() error { return s.healthy(staleAfter) }
 

@@ -290,3 +290,96 @@ func codeOf(err error) int {
 	}
 	return 0
 }
+
+// setAsideObjects are the objects that could not be decoded, transformed or indexed. The target
+// keeps each as it was, until a later version or a list can be applied. Only the goroutine of Run
+// uses it.
+type setAsideObjects struct {
+	// recorder has the keys of these objects and their errors, because Status shows them.
+	recorder *statusRecorder
+	// holding has those keys for which the target may have an older object than it should: an event
+	// or an item of a list was not applied. While there is one, the reported version stays before
+	// that event or list. Other objects may be newer than the reported version, but no read is
+	// older than it.
+	holding map[Key]struct{}
+}
+
+// holds reports whether an object holds back the reported version.
+func (s *setAsideObjects) holds() bool { return len(s.holding) > 0 }
+
+// empty reports whether nothing is set aside.
+func (s *setAsideObjects) empty() bool { return len(s.recorder.setAside) == 0 }
+
+// has reports whether key is set aside.
+func (s *setAsideObjects) has(key Key) bool {
+	_, ok := s.recorder.setAside[key]
+	return ok
+}
+
+// add sets key aside because of err, and calls report with that. If hold is true, key holds back
+// the reported version. If hold is false, which is so for an item of a list, report is not called
+// for a key that is set aside already because of the same error.
+func (s *setAsideObjects) add(key Key, err error, hold bool, report func(*Error)) {
+	known := s.recorder.setAside[key]
+	s.recorder.addAside(key, err)
+	if hold {
+		s.hold(key)
+	}
+	if known == nil || hold || known.Error() != err.Error() {
+		report(asError(key, err))
+	}
+}
+
+// hold makes key, which is set aside, hold back the reported version.
+func (s *setAsideObjects) hold(key Key) {
+	if s.holding == nil {
+		s.holding = map[Key]struct{}{}
+	}
+	s.holding[key] = struct{}{}
+}
+
+// remove removes key, and reports whether it was set aside. It must be called before the change is
+// applied: a goroutine that sees the change must not find the object in Status.SetAside any more.
+func (s *setAsideObjects) remove(key Key) bool {
+	if _, ok := s.recorder.setAside[key]; !ok {
+		return false
+	}
+	delete(s.holding, key)
+	s.recorder.removeAside(key)
+	return true
+}
+
+// listed replaces the set-aside objects by bad, the failures of a new list. Keys that still fail go
+// on holding back the version if they did before.
+func (s *setAsideObjects) listed(bad map[Key]error, report func(*Error)) {
+	for key := range s.recorder.setAside {
+		if _, ok := bad[key]; !ok {
+			s.remove(key)
+		}
+	}
+	for key, err := range bad {
+		s.add(key, err, false, report)
+	}
+}
+
+// release ends the holding back of the reported version. It is called in a new epoch, in which the
+// version before means nothing. The objects stay set aside.
+func (s *setAsideObjects) release() { clear(s.holding) }
+
+// A versionCell is a resource version that one goroutine sets and any goroutine may read.
+type versionCell struct {
+	mu      sync.Mutex
+	version string // guarded by mu
+}
+
+func (c *versionCell) set(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = version
+}
+
+func (c *versionCell) get() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
+}
