@@ -369,7 +369,7 @@ func (r *Reflector[T]) testify(ctx context.Context) outcome {
 	case err == nil:
 		r.answered()
 		o.err = fmt.Errorf("%w: at resource version %s it has not %s at %s, which was there",
-			ErrRewound, r.position.version, keyString(obj.Key()), obj.ResourceVersion)
+			ErrRewound, r.position.version, keyString(obj.key()), obj.ResourceVersion)
 	case errors.Is(err, ErrRewound):
 		r.answered()
 	case errors.Is(err, errors.ErrUnsupported): // a good answer, of no use

@@ -72,7 +72,7 @@ func (t *transformed[T, U]) Hints() SourceHints {
 		if t.ownUIDs.Load() {
 			obj.UID = ""
 		}
-		from := t.sourceKey(obj.Key())
+		from := t.sourceKey(obj.key())
 		if t.isKept(from) {
 			return false, fmt.Errorf("lw: Transform: the version of %s is older than the server's: %w", keyString(from), errors.ErrUnsupported)
 		}
@@ -293,7 +293,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 // gone returns the identity by which downstream knows a deleted object, and forgets its renamed
 // key. id is its identity in src.
 func (t *transformed[T, U]) gone(id Meta) *Meta {
-	from := id.Key()
+	from := id.key()
 	to := t.keyOf(from)
 	t.rename(from, from)
 	id.Namespace, id.Name = to.Namespace, to.Name

@@ -78,7 +78,7 @@ func (q *request) writeStored(code int, stored any) error {
 	}
 	id := q.collection.writes.identity(stored)
 	version, _ := decimal(id.ResourceVersion)
-	return q.writeItem(code, q.collection.item(stored, id.Key(), id.UID, version))
+	return q.writeItem(code, q.collection.item(stored, lw.KeyOf(&id), id.UID, version))
 }
 
 // remove answers a delete.

@@ -71,7 +71,7 @@ func (f *follower) call(old, obj *thing) {
 	defer f.mu.Unlock()
 	key := lw.Key{}
 	if obj != nil {
-		key = obj.Key()
+		key = lw.KeyOf(obj)
 	} else {
 		key = old.Key()
 	}
@@ -135,7 +135,7 @@ func (f *follower) compare(t testing.TB, client *clientv3.Client) {
 	want := readState(t, client, f.prefix, snapshot.ResourceVersion())
 	got := state{}
 	for obj := range snapshot.All() {
-		got[obj.Key()] = describe(obj)
+		got[lw.KeyOf(obj)] = describe(obj)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("the store at %s, (-etcd +store):\n%s", snapshot.ResourceVersion(), diff)
@@ -173,7 +173,7 @@ func readState(t testing.TB, client *clientv3.Client, prefix, version string) st
 		if obj.UID == "" {
 			obj.UID = uidOf(kv.CreateRevision)
 		}
-		out[obj.Key()] = describe(&obj)
+		out[lw.KeyOf(&obj)] = describe(&obj)
 	}
 	return out
 }

@@ -154,7 +154,7 @@ func patched(addresses []Address, name string, p *corev1.Pod) (patched []Address
 }
 
 func (h *hand) setEndpoints(old, e *Endpoints) {
-	h.endpoints[e.Key()] = e
+	h.endpoints[lw.KeyOf(e)] = e
 	h.results.endpoints(old, e)
 }
 
@@ -171,8 +171,8 @@ func (h *hand) setService(old, s *corev1.Service) {
 	}
 	if s == nil {
 		last := h.endpoints[lw.KeyOf(old)]
-		delete(h.endpoints, last.Key())
-		delete(h.members, last.Key())
+		delete(h.endpoints, lw.KeyOf(last))
+		delete(h.members, lw.KeyOf(last))
 		h.results.endpoints(last, nil)
 		return
 	}
@@ -187,9 +187,9 @@ func (h *hand) setService(old, s *corev1.Service) {
 	slices.SortFunc(members, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	e := endpointsOf(s, members, addressOf)
 	if !h.patch {
-		h.members[e.Key()] = members
+		h.members[lw.KeyOf(e)] = members
 	}
-	if last := h.endpoints[e.Key()]; last == nil || !last.Equal(e) {
+	if last := h.endpoints[lw.KeyOf(e)]; last == nil || !last.Equal(e) {
 		h.setEndpoints(last, e)
 	}
 }
