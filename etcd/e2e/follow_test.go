@@ -73,7 +73,7 @@ func (f *follower) call(old, obj *thing) {
 	if obj != nil {
 		key = lw.KeyOf(obj)
 	} else {
-		key = old.Key()
+		key = lw.KeyOf(old)
 	}
 	if f.sum[key] != old {
 		f.wrong = append(f.wrong, fmt.Sprintf("a call for %v with %v, and before it was %v", key, old, f.sum[key]))
