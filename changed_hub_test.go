@@ -230,9 +230,11 @@ func TestChangedUnused(t *testing.T) {
 	ix := &Index[string, *ball]{groups: table.NewGroupsOfOne(func(b *ball) string { return b.Name })}
 	h.store.store.Add(ix.groups)
 	balls := []*ball{newBall("a", 1, 2), newBall("a", 1, 3)}
-	i := 0
+	i, batch := 0, h.store.store.NewBatch()
 	set := func() {
-		h.set(KeyOf(balls[i%2]), balls[i%2], "2", "2")
+		batch.Put(KeyOf(balls[i%2]), balls[i%2])
+		h.write(batch, "2", "2")
+		batch.Release()
 		i++
 	}
 	set()

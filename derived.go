@@ -87,7 +87,7 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	d.hub.store.gate = &g.gate
 	d.hub.log.same = same(d.faults)
 	d.hub.explain = d.explain
-	d.hub.status = d.collectionStatus
+	d.hub.status = d.Status
 	d.hub.refuses, d.hub.doing = g.calls.cannotWait, g.calls.text
 	d.op = newOperator(d.hub.store.store.Get, d.faults)
 	d.varies, _ = d.op.(variable)
@@ -100,7 +100,10 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	}
 	d.batch = d.hub.store.store.NewBatch()
 	if g.opts.OnPanic != nil {
-		d.batch.Recover = func(key Key, v any) { g.opts.OnPanic(d.faults.panic("index", key, v)) }
+		d.batch.Recover = func(key Key, v any) (drop bool) {
+			g.opts.OnPanic(d.faults.panic("index", key, v))
+			return false
+		}
 	}
 	g.add(d)
 	return d

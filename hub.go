@@ -12,8 +12,7 @@ import (
 
 // A hub ties a collection's content to its changes. It has the store, the log of changes, and the
 // subscriptions: consumers that begin with a snapshot of the store and go on with the log. It knows
-// nothing of sources. One goroutine at a time, its writer, calls set, remove, progress, replace and
-// notify. An [Informer] is a hub and a [Reflector] that writes to it.
+// nothing of sources. One goroutine at a time, its writer, calls write, progress, commit and notify. An [Informer] is a hub and a [Reflector] that writes to it.
 //
 // mu keeps store and log together. The writer changes the store and appends to the log in one
 // critical section of mu, so a goroutine that holds mu sees both at the same point. Only this file
@@ -39,7 +38,7 @@ type hub[T Identified] struct {
 	// followers is the number of calls of Follow. While it is 0, told is not kept.
 	followers atomic.Int32
 
-	midCommit func() // called in the middle of a long commit of setTogether; for tests
+	midCommit func() // called in the middle of a long commit of write; for tests
 	afterShow func() // called when such a commit is shown, and the indexes have not settled; for tests
 
 	mu      *sync.Mutex
@@ -71,54 +70,14 @@ func versionAndUID[T Identified](obj T) (version uint64, identity string) {
 	return decimal(obj.GetResourceVersion()), string(obj.GetUID())
 }
 
-// set stores obj under key and appends the change to the log. version is the resource version that
-// the change leads to. The version that the store reports becomes report, or stays if report is "".
-// Consumers that wait are not woken until notify. A panic of an index's function comes out of set,
-// which then has changed nothing.
-func (h *hub[T]) set(key Key, obj T, version, report string) (old T, existed bool) {
-	var fired signal.Fired
-	old, existed = h.store.store.Put(key, obj, report, func(old T, existed, identical bool) {
-		if h.changes.Waiting() {
-			fired = h.changes.Fire(key)
-		}
-		d := Delta[T]{Type: Updated, Cause: CauseWatch, Old: old, New: obj, ResourceVersion: version}
-		if existed && identical {
-			// The fast path: the store knows that the UID is the same, so this is an Updated. emit
-			// would read the UID of old, which is rarely in the processor's cache.
-			h.log.put(d)
-			return
-		}
-		emit(d, h.log.put)
-	})
-	fired.Release()
-	return old, existed
-}
-
-// remove removes the object of key and appends the deletion to the log, if there is such an object.
-// version and report are as for set.
-func (h *hub[T]) remove(key Key, version, report string) (old T, existed bool) {
-	var fired signal.Fired
-	old, existed = h.store.store.Remove(key, report, func(old T) {
-		if h.changes.Waiting() {
-			fired = h.changes.Fire(key)
-		}
-		h.log.put(Delta[T]{Type: Deleted, Cause: CauseWatch, Old: old, ResourceVersion: version})
-	})
-	fired.Release()
-	return old, existed
-}
-
-// setTogether commits what is in batch at one point, and appends the changes to the log, in their
-// order. version and report are as for set, but report is asked for when the functions of the
-// indexes have run: before that batch.Recover may have found some that panic, and settled drops
-// their writes from batch. It returns the report.
-//
-// Readers see all or nothing, and wait for no more than a brief commit; see gate.
-func (h *hub[T]) setTogether(batch *table.Batch[T], version string, settled func() (report string)) (report string) {
-	g := h.store.gate
+// write makes the writes of batch, of which there is at least one, and appends the changes to the
+// log, in their order. version is the resource version that the changes lead to. The version that
+// the store reports becomes report, or stays if report is "" or batch has left a write out.
+// Consumers that wait are not woken until notify. A panic of an index's function that batch does not
+// recover comes out of write, which then has changed nothing.
+func (h *hub[T]) write(batch *table.Batch[T], version, report string) {
 	for {
 		batch.Compute()
-		report = settled()
 		h.mu.Lock()
 		if batch.ReadyLocked() {
 			break
@@ -126,7 +85,24 @@ func (h *hub[T]) setTogether(batch *table.Batch[T], version string, settled func
 		batch.AwaitLocked()
 		h.mu.Unlock()
 	}
-	long := batch.LongLocked()
+	if batch.Dropped() {
+		report = ""
+	}
+	if batch.Len() > 1 {
+		h.commitTogetherLocked(batch, report)
+	} else { // a read sees the one write or not, so none has to wait
+		h.store.store.SetVersionLocked(report)
+		batch.CommitLocked(false)
+	}
+	fired := h.appendLocked(batch, Delta[T]{Cause: CauseWatch, ResourceVersion: version})
+	h.mu.Unlock()
+	fired.Release()
+}
+
+// commitTogetherLocked commits the writes of batch at one point. Readers see all or nothing, and
+// wait for no more than a brief commit; see gate.
+func (h *hub[T]) commitTogetherLocked(batch *table.Batch[T], report string) {
+	g, long := h.store.gate, batch.LongLocked()
 	g.look.Lock()
 	if long {
 		h.store.before = h.store.store.SnapshotLocked()
@@ -135,9 +111,7 @@ func (h *hub[T]) setTogether(batch *table.Batch[T], version string, settled func
 	if long {
 		g.look.Unlock()
 	}
-	if report != "" {
-		h.store.store.SetVersionLocked(report)
-	}
+	h.store.store.SetVersionLocked(report)
 	batch.CommitLocked(long)
 	if long {
 		if h.midCommit != nil {
@@ -153,10 +127,6 @@ func (h *hub[T]) setTogether(batch *table.Batch[T], version string, settled func
 		h.afterShow()
 	}
 	batch.SettleLocked()
-	fired := h.appendLocked(batch, Delta[T]{Cause: CauseWatch, ResourceVersion: version})
-	h.mu.Unlock()
-	fired.Release()
-	return report
 }
 
 // progress makes report the reported version, unless it is "". Nothing is appended to the log.
@@ -254,10 +224,17 @@ func (h *hub[T]) tellLocked(batch *table.Batch[T], version string, first bool) (
 // appendLocked fires the signals of what batch has changed, and appends the changes to the log, as
 // deltas with the cause and the version of d.
 func (h *hub[T]) appendLocked(batch *table.Batch[T], d Delta[T]) (fired signal.Fired) {
-	batch.All(func(old, obj T) {
+	batch.All(func(old, obj T, same bool) {
 		d.Old, d.New = old, obj
 		if h.changes.Waiting() {
 			fired = append(fired, h.changes.Fire(change[T]{old, obj}.key())...)
+		}
+		if same {
+			// The fast path: the store knows that the UID is the same, so this is an Updated. emit
+			// would read the UID of old, which is rarely in the processor's cache.
+			d.Type = Updated
+			h.log.put(d)
+			return
 		}
 		emit(d, h.log.put)
 	})

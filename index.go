@@ -165,7 +165,7 @@ func (x *Indexer[T]) set(obj T, rv string) (old T, replaced bool) { return x.sto
 
 // remove removes the object of key, and makes rv the reported version unless it is "".
 func (x *Indexer[T]) remove(key Key, rv string) (old T, deleted bool) {
-	return x.store.Remove(key, rv, nil)
+	return x.store.Remove(key, rv)
 }
 
 // progress makes rv the reported version unless it is "".

@@ -4,12 +4,12 @@ import (
 	"context"
 	"iter"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/pace"
 	"github.com/go-lw/lw/internal/table"
 )
 
@@ -21,7 +21,7 @@ type Informer[T Identified] struct {
 	r     *Reflector[T]
 	check *mutationDetector // nil without Options.DetectMutation
 
-	inquiry inquiry
+	inquiry pace.Inquiry
 }
 
 var _ AnyInformer = (*Informer[*Meta])(nil)
@@ -132,18 +132,18 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if HintsOf(inf.r.src).Unversioned {
 		return "", inf.hub.notCaughtUp(errNoVersions)
 	}
-	a := inf.inquiry.join(inf.hub.hubCore, inf.r.serverVersion)
+	a := inf.inquiry.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
 	select {
-	case <-a.done:
+	case <-a.Done:
 	case <-ctx.Done():
 		return "", inf.hub.notCaughtUp(context.Cause(ctx))
 	}
-	if a.err != nil {
-		return "", inf.hub.notCaughtUp(a.err)
+	if a.Err != nil {
+		return "", inf.hub.notCaughtUp(a.Err)
 	}
 	ask := inf.asking()
 	ask.after = 0
-	return a.version, inf.hub.waitForResourceVersion(ctx, a.version, ask, inf.hub.store.ResourceVersion)
+	return a.Version, inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)
 }
 
 // asking returns when a wait for a version asks the source for it.
@@ -152,77 +152,6 @@ func (inf *Informer[T]) asking() asking {
 		return progressAsks
 	}
 	return asks
-}
-
-// An inquiry asks the server for its version, on behalf of the callers of CatchUp. Those that come
-// while a request is under way share the next one: its answer may be older than they are. Any
-// goroutine may call its methods.
-type inquiry struct {
-	mu     sync.Mutex
-	next   *answer   // that of the request that has not begun; nil: nobody waits for one
-	asking bool      // there is a goroutine that makes requests
-	began  time.Time // when the last one began
-}
-
-// inquiryGap is the least time between the beginnings of two requests.
-const inquiryGap = 100 * time.Millisecond
-
-// An answer is what a request has brought.
-type answer struct {
-	done    chan struct{} // closed when version or err is set
-	version string
-	err     error
-}
-
-// join returns the answer to a request that has not begun. It is made by ask, in a goroutine of c.
-func (q *inquiry) join(c *hubCore, ask func(context.Context) (string, error)) *answer {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.next == nil {
-		q.next = &answer{done: make(chan struct{})}
-	}
-	a := q.next
-	if !q.asking {
-		if q.asking = c.spawn(func() { q.run(c, ask) }); !q.asking {
-			q.next = nil
-			a.end("", ErrStopped)
-		}
-	}
-	return a
-}
-
-// run makes requests until nobody waits for one.
-func (q *inquiry) run(c *hubCore, ask func(context.Context) (string, error)) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	c.running.Go(func() {
-		select {
-		case <-c.stopped:
-			cancel(ErrStopped)
-		case <-ctx.Done():
-		}
-	})
-	for {
-		pause := time.NewTimer(time.Until(q.began.Add(inquiryGap))) // only this goroutine sets began
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
-		q.mu.Lock()
-		a := q.next
-		q.next, q.began, q.asking = nil, time.Now(), a != nil
-		q.mu.Unlock()
-		if a == nil {
-			return
-		}
-		a.end(ask(ctx))
-	}
-}
-
-func (a *answer) end(version string, err error) {
-	a.version, a.err = version, err
-	close(a.done)
 }
 
 // Status returns what the informer is doing.
@@ -252,7 +181,8 @@ type informerTarget[T Identified] struct {
 	opts        *Options
 	detector    *mutationDetector // nil without Options.DetectMutation
 	holdingBack bool              // a version has come that the store does not report
-	batch       *table.Batch[T]   // of the last group; nil before the first one
+	batch       *table.Batch[T]   // of the present group; nil before the first one
+	failed      []*Error          // the objects of it at which an index has panicked
 
 	// distrusted has the objects that stayed as they were at the last list whose equal versions
 	// were not believed, because their new versions could not be used. Their resource versions may
@@ -261,114 +191,66 @@ type informerTarget[T Identified] struct {
 	distrusted map[Key]error
 }
 
-// apply makes the change of ev in the hub, which shows it to every read. It then decides the waits
+// apply makes the changes of g in the hub, which shows them to every read. It then decides the waits
 // for a version. Handlers are woken by notify.
-func (t *informerTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
-	switch {
-	case ev.Err != nil:
-	case ev.Type == watch.Bookmark:
-		t.hub.progress(version)
-	case ev.Type == watch.Deleted:
-		var old T
-		old, existed = t.hub.remove(key, ev.ResourceVersion, version)
-		t.leave(old)
-	default:
-		existed, err = t.set(key, ev.Object, ev.ResourceVersion, version)
-	}
-	if err == nil {
-		t.reportProgress(ev.ResourceVersion, version != "")
-	}
-	return existed, true, err
-}
-
-// applyGroup makes the changes of g in the hub, all at one point, as apply makes one.
-func (t *informerTarget[T]) applyGroup(g *eventGroup[T], report string) {
+func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 	if t.batch == nil {
 		t.batch = t.hub.store.store.NewBatch()
+		if t.opts.OnPanic != nil {
+			t.batch.Recover = func(key Key, v any) (drop bool) {
+				t.failed = append(t.failed, t.panicked(t.indexPanic(key, v)))
+				return true
+			}
+		}
 	}
-	batch := t.batch
-	if t.opts.OnPanic != nil {
-		batch.Recover = func(key Key, v any) {
-			g.at(key).err = t.panicked(t.indexPanic(key, v))
+	for i := range g.events {
+		switch e := &g.events[i]; {
+		case e.ev.Err != nil:
+		case e.ev.Type == watch.Deleted:
+			var none T
+			t.batch.Put(e.key, none)
+		default:
+			t.enter(e.ev.Object) // before it is stored, since others can change it from then on
+			t.batch.Put(e.key, e.ev.Object)
 		}
 	}
 	g.known = true
+	if t.batch.Len() == 0 {
+		t.hub.progress(report)
+	} else if t.hub.write(t.batch, g.at.version, report); !t.settle(g) {
+		return
+	}
+	t.reportProgress(g.at.version, report != "")
+}
+
+// settle notes in g what the batch has found, and empties the batch. It reports whether all writes
+// were made.
+func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
+	writes := 0
 	for i := range g.events {
-		e := &g.events[i]
-		if e.ev.Err != nil {
-			continue
-		}
-		_, e.existed = t.hub.store.Get(e.key)
-		if e.ev.Type != watch.Deleted {
-			t.enter(e.ev.Object) // before it is stored, since others can change it from then on
-			batch.Put(e.key, e.ev.Object)
-		} else if e.existed {
-			var none T
-			batch.Put(e.key, none)
+		if e := &g.events[i]; e.ev.Err == nil {
+			old := t.batch.Old(writes)
+			writes++
+			e.existed = !equal.IsZero(old)
+			t.leave(old)
 		}
 	}
-	failed := false
-	report = t.hub.setTogether(batch, g.version, func() string {
-		for i := range g.events {
-			if e := &g.events[i]; e.err != nil {
-				batch.Drop(e.key)
-				failed = true
-			}
-		}
-		if failed {
-			return ""
-		}
-		return report
-	})
-	if t.detector != nil {
-		batch.All(func(old, _ T) { t.leave(old) })
-		for i := range g.events {
-			if e := &g.events[i]; e.err != nil {
-				t.rejected(e.ev.Object)
-			}
-		}
+	t.batch.Release()
+	if len(t.failed) == 0 {
+		return true
 	}
-	batch.Release()
-	if !failed {
-		t.reportProgress(g.version, report != "")
+	for _, err := range t.failed {
+		e := g.of(err.Key)
+		e.err = err
+		t.rejected(e.ev.Object)
 	}
+	t.failed = nil
+	return false
 }
 
 func (t *informerTarget[T]) heldBack(version string) { t.reportProgress(version, false) }
 
 func (t *informerTarget[T]) notify() { t.hub.notify() }
-
-// set stores obj, and keeps the mutation detector in step.
-func (t *informerTarget[T]) set(key Key, obj T, version, report string) (existed bool, err error) {
-	t.enter(obj) // before it is stored, since others can change it from then on
-	old, existed, err := t.trySet(key, obj, version, report)
-	if err != nil {
-		t.rejected(obj)
-		return false, err
-	}
-	t.leave(old)
-	return existed, nil
-}
-
-// trySet calls hub.set. If Options.OnPanic is set, it returns a panic of an index's function as an
-// error. If not, the panic crashes the program.
-func (t *informerTarget[T]) trySet(key Key, obj T, version, report string) (old T, existed bool, err error) {
-	if t.opts.OnPanic != nil {
-		at := key
-		defer t.recovered(&at, &err)
-	}
-	old, existed = t.hub.set(key, obj, version, report)
-	return old, existed, nil
-}
-
-// recovered must be deferred. It turns a panic in the function of an index into an error, after it
-// has called OnPanic. The store has not changed then, and no lock is held: the functions of the
-// indexes run before the store takes one.
-func (t *informerTarget[T]) recovered(key *Key, err *error) {
-	if v := recover(); v != nil {
-		*err = t.panicked(t.indexPanic(*key, v))
-	}
-}
 
 // indexPanic returns the panic v of the function of an index at the object of key. It is called
 // where the panic is recovered, since it takes the stack.

@@ -357,6 +357,24 @@ func (p position) before(q position) (older, known bool) {
 	return c < 0, err == nil
 }
 
+// ordered reports whether p has an order: it can be compared with itself.
+func (p position) ordered() bool {
+	_, known := p.before(p)
+	return known
+}
+
+// covers reports whether q is certainly not newer than p.
+func (p position) covers(q position) bool {
+	older, known := p.before(q)
+	return known && !older
+}
+
+// lacks reports whether version is certainly newer than p.
+func (p position) lacks(version string) bool {
+	older, known := p.before(positionAt(version))
+	return known && older
+}
+
 // after reports whether p is certainly newer than version.
 func (p position) after(version string) bool {
 	c, err := resourceversion.CompareResourceVersion(p.version, version)

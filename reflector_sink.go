@@ -58,27 +58,42 @@ func (s *sinkTarget[T]) replace(l *wholeList[T], report string, shown func()) (d
 	return nil
 }
 
-// apply hands ev to the sink. known is false if the sink has no Get.
-func (s *sinkTarget[T]) apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error) {
-	if ev.Err != nil {
-		return false, false, nil
+// apply hands the events of g to the sink, one after the other. All but the last are Open.
+func (s *sinkTarget[T]) apply(g *eventGroup[T], report string) {
+	if from, ok := s.sink.(getter[T]); ok {
+		g.known = true
+		for i := range g.events {
+			_, g.events[i].existed = from.Get(g.events[i].key)
+		}
 	}
-	g, known := s.sink.(getter[T])
-	if known && ev.Type != watch.Bookmark {
-		_, existed = g.Get(key)
+	last := -1
+	for i := range g.events {
+		if g.events[i].ev.Err == nil {
+			last = i
+		}
 	}
-	s.noteNewest(ev, key)
-	if version != "" {
-		s.sink.Apply(*ev)
-		s.reported.set(version)
-	} else if ev.Type != watch.Bookmark {
-		// An object that is set aside holds the version back, so the sink gets the change without
-		// a version.
-		unversioned := *ev
-		unversioned.ResourceVersion = ""
-		s.sink.Apply(unversioned)
+	for i := range g.events {
+		e := &g.events[i]
+		if e.ev.Err != nil {
+			continue
+		}
+		s.noteNewest(&e.ev, e.key)
+		ev := e.ev
+		ev.Open = i != last
+		if ev.More = ev.Open || g.more; report == "" {
+			// An object that is set aside holds the version back, so the sink gets the change
+			// without a version.
+			ev.ResourceVersion = ""
+		}
+		s.sink.Apply(ev)
 	}
-	return existed, known, nil
+	if report == "" {
+		return
+	}
+	if last < 0 {
+		s.sink.Apply(WatchEvent[T]{Type: watch.Bookmark, ResourceVersion: g.at.version, More: g.more})
+	}
+	s.reported.set(report)
 }
 
 // noteNewest keeps last.
@@ -89,39 +104,6 @@ func (s *sinkTarget[T]) noteNewest(ev *WatchEvent[T], key Key) {
 	case ev.Type == watch.Deleted && s.last.key() == key:
 		s.last = Meta{}
 	}
-}
-
-// applyGroup hands the events of g to the sink, one after the other. All but the last are Open.
-func (s *sinkTarget[T]) applyGroup(g *eventGroup[T], report string) {
-	if from, ok := s.sink.(getter[T]); ok {
-		g.known = true
-		for i := range g.events {
-			_, g.events[i].existed = from.Get(g.events[i].key)
-		}
-	}
-	var last *groupEvent[T]
-	for i := range g.events {
-		if g.events[i].ev.Err == nil {
-			last = &g.events[i]
-		}
-	}
-	for i := range g.events {
-		e := &g.events[i]
-		if e.ev.Err != nil {
-			continue
-		}
-		s.noteNewest(&e.ev, e.key)
-		ev := e.ev
-		ev.Open, ev.ResourceVersion = e != last, report
-		s.sink.Apply(ev)
-	}
-	if report == "" {
-		return
-	}
-	if last == nil {
-		s.sink.Apply(WatchEvent[T]{Type: watch.Bookmark, ResourceVersion: report})
-	}
-	s.reported.set(report)
 }
 
 // heldBack does nothing: nobody waits for a version of a Sink.
@@ -179,16 +161,11 @@ type target[T Identified] interface {
 	// list. A user's Sink may show the list a little earlier. replace returns the key of each object
 	// whose key an earlier one of l has.
 	replace(l *wholeList[T], report string, shown func()) (duplicates []Key)
-	// apply makes the change ev to the object of key, and moves the reported version to version
-	// unless that is "". An event with Err changes no object.
-	//
-	// It returns whether the object existed before. If known is false, the target cannot tell. If
-	// err is not nil, nothing has changed; the reflector sets the object aside and calls heldBack.
-	apply(ev *WatchEvent[T], key Key, version string) (existed, known bool, err error)
-	// applyGroup makes all changes of g at one point, and moves the reported version as apply does. It
-	// sets in g what it knows of each object, and the errors. If there is one, the version is not
-	// reported.
-	applyGroup(g *eventGroup[T], report string)
+	// apply makes all changes of g at one point, and moves the reported version to report unless
+	// that is "". It sets in g what it knows of each object, and the errors. If there is one, the
+	// object has not changed and the version is not reported; the reflector sets the object aside
+	// and calls heldBack.
+	apply(g *eventGroup[T], report string)
 	// heldBack notes that an event of this version has come, and that its version is not reported
 	// because apply has failed.
 	heldBack(version string)
@@ -224,6 +201,72 @@ func (l *wholeList[T]) without(failed []*Error) {
 		l.keep[err.Key] = err
 	}
 	l.objs = slices.DeleteFunc(l.objs, func(obj T) bool { return l.keep[KeyOf(obj)] != nil })
+}
+
+// An eventGroup is the events of one version, which are shown together; see WatchEvent.Open. Nearly
+// every one has a single event. Of several for one key it keeps the last, so it is not larger than
+// the collection. It is used again and again.
+type eventGroup[T Identified] struct {
+	at     position        // the version
+	events []groupEvent[T] // in the order in which the keys came; no Bookmark
+	places map[Key]int     // indexes into events; nil while there are few
+	more   bool            // another event follows at once
+	known  bool            // the target can tell what existed
+}
+
+// A groupEvent is what a group has of a key.
+type groupEvent[T Identified] struct {
+	key   Key
+	ev    WatchEvent[T]
+	first watch.EventType // that of the first event of the key
+
+	wasAside bool  // the object was set aside before
+	existed  bool  // there was an object before; set by the target
+	err      error // why it was not applied; set by the target
+}
+
+// add adds ev, which is copied.
+func (g *eventGroup[T]) add(key Key, ev *WatchEvent[T]) {
+	if e := g.of(key); e != nil {
+		e.ev = *ev
+		return
+	}
+	if g.places != nil {
+		g.places[key] = len(g.events)
+	}
+	g.events = append(g.events, groupEvent[T]{key: key, ev: *ev, first: ev.Type})
+}
+
+// of returns what the group has of key, or nil.
+func (g *eventGroup[T]) of(key Key) *groupEvent[T] {
+	const few = 16
+	if len(g.events) <= few {
+		for i := range g.events {
+			if g.events[i].key == key {
+				return &g.events[i]
+			}
+		}
+		return nil
+	}
+	if g.places == nil {
+		g.places = make(map[Key]int, 2*len(g.events))
+		for i := range g.events {
+			g.places[g.events[i].key] = i
+		}
+	}
+	if i, ok := g.places[key]; ok {
+		return &g.events[i]
+	}
+	return nil
+}
+
+// reset empties the group. It keeps memory for a single event.
+func (g *eventGroup[T]) reset() {
+	events := g.events
+	if *g = (eventGroup[T]{}); len(events) == 1 {
+		clear(events)
+		g.events = events[:0]
+	}
 }
 
 // A source that decodes objects decodes less of one whose last version it knows; see

@@ -24,8 +24,8 @@ import (
 //
 // f runs exactly once per version of an object that is added or modified, and not for a deletion,
 // in the goroutine that reads from the server. It may change obj, which nobody else has unless
-// HTTP.Share is set, and return it. f may change the name, if the new name depends on the old key
-// alone. It should keep the UID, and the resource version, with which relists are cheap.
+// HTTP.Share is set, and return it. It must keep namespace and name (see [Derive] for other names),
+// and should keep the UID, and the resource version, with which relists are cheap.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	if isNil(src) {
 		panic("lw: Transform: nil source")
@@ -36,8 +36,7 @@ func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	return &transformed[T, U]{src: src, f: f}
 }
 
-// transformed is the Source of Transform. Below, "downstream" is whatever reads this Source: it
-// knows an object by the key of its U, while the events of src come with the key of its T.
+// transformed is the Source of Transform. Below, "downstream" is whatever reads this Source.
 type transformed[T, U Identified] struct {
 	src Source[T]
 	f   func(T) (U, error)
@@ -47,19 +46,12 @@ type transformed[T, U Identified] struct {
 	ownVersions, ownUIDs atomic.Bool
 
 	mu sync.Mutex
-	// renamed maps the key of a T to the key of its U, if the two differ. A deletion, or an object
-	// that cannot be decoded, comes with the key of the T. Guarded by mu.
-	renamed map[Key]Key
-	// listing collects the renamed keys of the list that is being read. At the end of the list it
-	// becomes renamed. It is nil if no list is being read. Guarded by mu.
-	listing map[Key]Key
 	// kept has the keys in src of the objects of which downstream has an older version, and
 	// keptListing those of the list that is being read. Guarded by mu.
 	kept, keptListing map[Key]struct{}
 }
 
-// Hints returns those of the source, and that objects may be left out. src knows an object by the
-// key of its T, and by what f keeps of its identity.
+// Hints returns those of the source, and that objects may be left out.
 func (t *transformed[T, U]) Hints() SourceHints {
 	h := HintsOf(t.src)
 	h.Partial = true
@@ -72,18 +64,16 @@ func (t *transformed[T, U]) Hints() SourceHints {
 		if t.ownUIDs.Load() {
 			obj.UID = ""
 		}
-		from := t.sourceKey(obj.key())
-		if t.isKept(from) {
-			return false, fmt.Errorf("lw: Transform: the version of %s is older than the server's: %w", keyString(from), errors.ErrUnsupported)
+		if key := obj.key(); t.isKept(key) {
+			return false, fmt.Errorf("lw: Transform: the version of %s is older than the server's: %w", keyString(key), errors.ErrUnsupported)
 		}
-		obj.Namespace, obj.Name = from.Namespace, from.Name
 		return had(ctx, obj, version)
 	}
 	return h
 }
 
 // apply returns f(obj). stays is false if f leaves the object out of the collection. err is an
-// *Error with the key by which downstream knows the object.
+// *Error.
 func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	key, uid, version := KeyOf(obj), obj.GetUID(), obj.GetResourceVersion() // before f, which may change obj
 	var zero U
@@ -94,15 +84,16 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 				uid = "" // which downstream knows by another one
 			}
 		}
-		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: err})
+		return zero, false, &Error{Op: opTransform, Key: key, UID: uid, Err: err}
 	}
 	if equal.IsZero(out) {
 		return zero, false, nil
 	}
-	if !usable(out) && key.Name != "" { // an object that had no name before needs none
-		return zero, false, t.setAside(&Error{Op: opTransform, Key: key, UID: uid, Err: errNoName("result")})
+	if to := KeyOf(out); to != key {
+		err = fmt.Errorf("the result has the name %q, and a Transform keeps namespace and name", keyString(to))
+		return zero, false, &Error{Op: opTransform, Key: key, UID: uid, Err: err}
 	}
-	t.rename(key, KeyOf(out))
+	t.forget(key)
 	if out.GetResourceVersion() != version {
 		t.ownVersions.Store(true)
 	}
@@ -112,17 +103,15 @@ func (t *transformed[T, U]) apply(obj T) (out U, stays bool, err error) {
 	return out, true, nil
 }
 
-// keep notes that downstream keeps an older version of the object that has this key in src. It does
-// so until rename is called.
+// keep notes that downstream keeps an older version of the object of key, until forget is called.
 func (t *transformed[T, U]) keep(key Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.kept == nil {
-		t.kept = map[Key]struct{}{}
-	}
-	t.kept[key] = struct{}{}
-	if t.keptListing != nil {
-		t.keptListing[key] = struct{}{}
+	for _, kept := range []*map[Key]struct{}{&t.kept, &t.keptListing} {
+		if *kept == nil {
+			*kept = map[Key]struct{}{}
+		}
+		(*kept)[key] = struct{}{}
 	}
 }
 
@@ -133,88 +122,25 @@ func (t *transformed[T, U]) isKept(key Key) bool {
 	return ok
 }
 
-// sourceKey returns the key in src of the object that downstream knows by this key.
-func (t *transformed[T, U]) sourceKey(key Key) Key {
+func (t *transformed[T, U]) forget(key Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for from, to := range t.renamed {
-		if to == key {
-			return from
-		}
-	}
-	return key
+	delete(t.kept, key)
+	delete(t.keptListing, key)
 }
 
-// rename notes that the object whose key is from is known downstream by the key to.
-func (t *transformed[T, U]) rename(from, to Key) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.kept, from)
-	delete(t.keptListing, from)
-	if from == to {
-		// Nearly every transform keeps all names. All maps are then empty or nil, and this does
-		// nothing.
-		delete(t.renamed, from)
-		delete(t.listing, from)
-		return
-	}
-	if t.renamed == nil {
-		t.renamed = map[Key]Key{}
-	}
-	t.renamed[from] = to
-	if t.listing != nil {
-		t.listing[from] = to
-	}
-}
-
-// beginList is called before a list. An object that the list does not have is gone, and no deletion
-// comes for it. So listing begins empty, and endList thereby forgets the keys of such objects. If
-// the list fails, renamed stays as it is, and the next beginList begins anew.
+// beginList is called before a list, and endList at the end of a whole one: after its last page, or
+// at the bookmark that ends the initial events of a stream. What the list does not have is gone.
 func (t *transformed[T, U]) beginList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.listing, t.keptListing = map[Key]Key{}, map[Key]struct{}{}
+	t.keptListing = nil
 }
 
-// endList is called at the end of a whole list: after its last page, or at the bookmark that ends
-// the initial events of a stream.
 func (t *transformed[T, U]) endList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.listing != nil {
-		t.renamed, t.listing = t.listing, nil
-		t.kept, t.keptListing = t.keptListing, nil
-	}
-}
-
-// setAside returns err, an *Error of one object, with the key by which the object is known
-// downstream. The object is set aside: downstream keeps the version before. So its renamed key must
-// survive the list that is being read.
-func (t *transformed[T, U]) setAside(err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	from := keyOfError(err)
-	to, ok := t.renamed[from]
-	if !ok {
-		return err
-	}
-	if t.listing != nil {
-		t.listing[from] = to
-	}
-	e, _ := errors.AsType[*Error](err)
-	known := *e
-	known.Key = to
-	return &known
-}
-
-// keyOf returns the key by which downstream knows the object that has this key in src.
-func (t *transformed[T, U]) keyOf(key Key) Key {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if to, ok := t.renamed[key]; ok {
-		return to
-	}
-	return key
+	t.kept, t.keptListing = t.keptListing, nil
 }
 
 func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, yield func(U, error) error) (metav1.ListMeta, error) {
@@ -232,7 +158,7 @@ func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, y
 	}
 	meta, err := t.src.List(ctx, opts, func(obj T, err error) error {
 		if err != nil {
-			return yield(zero, t.setAside(err))
+			return yield(zero, err)
 		}
 		out, stays, err := t.apply(obj)
 		if err != nil {
@@ -266,13 +192,15 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 		}
 		switch {
 		case ev.Err != nil:
-			out.Err = t.setAside(ev.Err)
+			out.Err = ev.Err
 		case ev.Type == watch.Bookmark:
 			if initial && ev.InitialEventsEnd {
 				t.endList()
 			}
 		case equal.IsZero(ev.Object) || ev.Type == watch.Deleted:
-			out.Identity = t.gone(ev.id())
+			id := ev.id()
+			t.forget(id.key())
+			out.Identity = &id
 		default:
 			id := MetaOf(ev.Object)
 			obj, stays, err := t.apply(ev.Object)
@@ -283,21 +211,12 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 				out.Object = obj
 			default:
 				// Left out: downstream it is deleted, if it was ever there.
-				out.Type, out.Identity, out.Omitted = watch.Deleted, t.gone(id), ev.Type == watch.Added
+				t.forget(id.key())
+				out.Type, out.Identity, out.Omitted = watch.Deleted, &id, ev.Type == watch.Added
 			}
 		}
 		return yield(out)
 	})
-}
-
-// gone returns the identity by which downstream knows a deleted object, and forgets its renamed
-// key. id is its identity in src.
-func (t *transformed[T, U]) gone(id Meta) *Meta {
-	from := id.key()
-	to := t.keyOf(from)
-	t.rename(from, from)
-	id.Namespace, id.Name = to.Namespace, to.Name
-	return &id
 }
 
 // Shard returns a Source of one of n parts of src, number i from 0 on, as for n replicas of a

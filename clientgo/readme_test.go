@@ -111,7 +111,7 @@ func TestREADMEController(t *testing.T) {
 		var group lw.Group
 		group.Add(sets)
 		group.Add(pods)
-		go group.Run(ctx) // examples/controller ends it last, after what is being reconciled
+		go group.Run(ctx) // examples/cluster/controller ends it last, after what is being reconciled
 		context.AfterFunc(ctx, queue.ShutDown)
 		if err := group.WaitForSync(patience); err != nil {
 			return err // says of each informer what it waits for

@@ -72,6 +72,15 @@ func Hang() Effect { return Effect{apiserver.Hang} }
 // Delay answers after d.
 func Delay(d time.Duration) Effect { return Effect{apiserver.Delay(d)} }
 
+// Until answers when the channel is closed.
+func Until(released <-chan struct{}) Effect { return Effect{apiserver.Until(released)} }
+
+// Written lets e happen after the write that the request wants, where e alone happens before it.
+// Written(Reset()) loses the answer of a write that is done, Written(Fail(err)) replaces it, and
+// Written(Delay(d)) and Written(Until(ch)) hold it back. A request that writes nothing is answered as
+// usual.
+func Written(e Effect) Effect { return Effect{apiserver.Written(e.do)} }
+
 // Slow waits for d before each object of a list and before each event of a watch.
 func Slow(d time.Duration) Effect {
 	return Effect{apiserver.On(func(apiserver.Unit) bool { return true }, apiserver.Wait(d))}

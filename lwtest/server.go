@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"reflect"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/registry"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // A Resource is a type of objects that a [Server] serves.
@@ -27,19 +30,25 @@ type Resource struct {
 	// client changes it at the path of the object with /status after it, and nothing else there. A
 	// Node and a ServiceCIDR keep the status that they are created with, as on a real server.
 	Status bool
+	// Type is a value of the objects' Go type, such as &corev1.Pod{}. Then clients may use protobuf and
+	// strategic merge patches, and fields that the type does not have are pruned and warned of, as on
+	// a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
+	Type runtime.Object
 	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
 	// metadata.namespace may always be used.
 	Fields []string
 }
 
-// A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in
-// JSON. A client that asks for CBOR reads that. It has the resource versions, history, pages,
-// bookmarks, streamed lists, selectors, finalizers, discovery and errors of a real server, and the
-// subresource status. It has no admission, validation, defaults, patches or garbage collection: an
-// object is stored as it was written.
+// A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in JSON,
+// YAML and CBOR, and in protobuf where a Resource has a Type. It has the resource versions, history,
+// pages, bookmarks, streamed lists, selectors, discovery and errors of a real server, and its writes:
+// patches in four forms, server-side apply with its conflicts, finalizers, the subresource status,
+// dry runs and field validation. It has no admission, and no validation and no defaults beyond the
+// metadata; garbage is collected when a test says so, by [Server.Collect].
 //
 // The clients of client-go and controller-runtime can use a Server, as can whatever else takes a
-// rest.Config. They send built-in types as protobuf unless the config says otherwise, so it must:
+// rest.Config. They send built-in types as protobuf unless the config says otherwise, so it must for
+// a Resource without a Type:
 //
 //	&rest.Config{
 //		Host:          server.URL(),
@@ -65,7 +74,7 @@ type Server struct {
 
 // NewServer returns a server of resources, and closes it when the test ends. A server that is made
 // in a synctest bubble uses the bubble's clock. NewServer panics on a Resource without Plural or
-// Kind.
+// Kind, or whose Type is no pointer to a struct.
 func NewServer(t testing.TB, resources ...Resource) *Server {
 	s := StartServer(resources...)
 	t.Cleanup(s.Close)
@@ -77,9 +86,16 @@ func NewServer(t testing.TB, resources ...Resource) *Server {
 func StartServer(resources ...Resource) *Server {
 	var opts apiserver.Options
 	for _, r := range resources {
-		opts.Resources = append(opts.Resources, apiserver.Resource{
+		res := apiserver.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Fields: r.Fields,
-		})
+		}
+		if r.Type != nil {
+			var err error
+			if res.Type, err = registry.TypeOf(reflect.TypeOf(r.Type)); err != nil {
+				panic(fmt.Sprintf("lwtest: %s: %v", r.Plural, err))
+			}
+		}
+		opts.Resources = append(opts.Resources, res)
 	}
 	s := &Server{server: apiserver.New(opts)}
 	s.client = s.server.Client()
@@ -146,6 +162,18 @@ func (s *Server) SetServed(plural string, served bool) {
 // and after SetShards(false), the server ignores them: [lw.Shard] then selects by itself. Watches
 // that are open do not change.
 func (s *Server) SetShards(on bool) { s.server.SetShards(on) }
+
+// Collect makes one write of Kubernetes' garbage collector, and says which: it deletes an object whose
+// owners are all gone, or lets an owner go that is deleted in the foreground or leaves orphans. It
+// returns "" when there is nothing to do. Owners are looked for among the Server's resources; an
+// object with an owner of another kind stays.
+func (s *Server) Collect() (step string) {
+	step, err := s.server.Collect(s.ctx)
+	if err != nil && s.ctx.Err() == nil {
+		panic(fmt.Sprintf("lwtest: Collect: %v", err)) // all that it writes is there and is valid
+	}
+	return step
+}
 
 // ResourceVersion returns the resource version of the last write.
 func (s *Server) ResourceVersion() string { return strconv.FormatUint(s.server.Line.Version(), 10) }
@@ -224,7 +252,10 @@ const (
 	Get    Verb = "get"
 	Create Verb = "create"
 	Update Verb = "update"
+	Patch  Verb = "patch" // of any form, so an apply as well
 	Delete Verb = "delete"
+	// DeleteCollection is a deletion of all objects that a list would show.
+	DeleteCollection Verb = "deletecollection"
 )
 
 // A Request is a request that the server received.
@@ -235,7 +266,7 @@ type Request struct {
 	Name      string
 	// Subresource is "status", or "" for the object itself.
 	Subresource string
-	Options     metav1.ListOptions // for List, Watch and Stream
+	Options     metav1.ListOptions // for List, Watch, Stream and DeleteCollection
 	Time        time.Time
 	Code        int // the HTTP status of the answer; 0 until there is one
 }

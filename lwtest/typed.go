@@ -1,12 +1,12 @@
 package lwtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	kjson "sigs.k8s.io/json"
 )
 
 // typed makes objects of type T from the JSON of a collection.
@@ -27,7 +27,8 @@ func (t *typed[T]) decode(o apiserver.Object, err error) (T, error) {
 		return zero, err
 	}
 	obj := reflect.New(reflect.TypeFor[T]().Elem())
-	if err := json.Unmarshal(o.JSON, obj.Interface()); err != nil {
+	// The names of fields are told apart by case, as on a server.
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON, obj.Interface()); err != nil {
 		return zero, fmt.Errorf("lwtest: %v does not fit %T: %w", o.Key, zero, err)
 	}
 	if meta := obj.Elem().FieldByName("TypeMeta"); meta.IsValid() && meta.CanSet() {

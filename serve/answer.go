@@ -17,17 +17,19 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// negotiate returns the format in which the client wants the answer.
-func (q *request) negotiate(want wire.Want) (format, error) {
+// inFormat calls answer when the format of the answer is known.
+func (q *request) inFormat(want wire.Want, answer func() error) error {
 	f, err := wire.Negotiate(q.r.Header.Get("Accept"), want, q.collection.encoder.has)
 	if err != nil {
-		return format{}, err
+		return err
 	}
-	out := format{codec: q.collection.encoder.codecs[f.Index()]}
+	q.format = format{codec: q.collection.encoder.codecs[f.Index()]}
 	if f.Shape == wire.Table {
-		out.include, err = includeObject(q.r.URL.Query().Get("includeObject"))
+		if q.format.include, err = includeObject(q.r.URL.Query().Get("includeObject")); err != nil {
+			return err
+		}
 	}
-	return out, err
+	return answer()
 }
 
 // fail answers with an error.

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A collection is what a Handler serves by one name: its history, the encoder of its objects, and the
-// watches of its clients.
+// A collection is what a Handler serves by one name: its history, the encoder of its objects, and
+// the watches of its clients.
 //
 // # Changes
 //
@@ -24,33 +24,35 @@ import (
 //
 // # A get, a list
 //
-// ServeHTTP parses the request (request.go, path.go), asks Options.Authorize, and finds the
-// collection and the format of the answer (dispatch.go). Then get and list (list.go) wait until the
-// collection is as new as the request wants (fresh.go), and take the state from the history. The
-// encoder returns the bytes of each item, which it makes once for all clients, and answer.go sends
-// them.
+// ServeHTTP parses the request (request.go), asks Options.Authorize, and finds the collection and
+// the format of the answer (dispatch.go). Then get and list (list.go) wait until the collection is
+// as new as the request wants (fresh.go), and take the state from the history (history.go). The
+// encoder returns the bytes of each item, which it makes once for all clients (encode.go, table.go,
+// frame.go), and answer.go sends them. A write (write.go, memory.go) goes to where the collection
+// comes from, and comes back as a change.
 //
 // # A watch
 //
-// A watch (watch.go) opens a place in the history. A watcher is that place, a filter and a format; step
-// reads the events behind its place, and puts their frames into a stream (watcher.go). A stream over
-// net/http is written in the goroutine of its request (stream.go). A connection of Listener is taken
-// over: a sweeper writes to many of them, and one that does not take all gets a goroutine of its own
-// until it has caught up (sweep.go, conn.go). An event has one frame for all watches of a format.
+// A watch (watch.go) opens a place in the history. A watcher is that place, a filter and a format;
+// step reads the events behind its place, and puts their frames into a stream (watcher.go). A
+// stream over net/http is written in the goroutine of its request (stream.go). A connection of
+// Listener is taken over: a sweeper writes to many of them, and one that does not take all gets a
+// goroutine of its own until it has caught up (sweep.go, conn.go). An event has one frame for all
+// watches of a format.
 //
 // # Locks
 //
-//   - history.mu guards the history, the fields dropped and bytes of its events, and item.over. Only
-//     history.go takes it.
+//   - history.mu guards the history, the fields dropped and bytes of its events, and item.over.
+//     Only history.go takes it.
 //   - event.mu guards the frames of an event, while one goroutine makes one.
 //   - encoder.locks has a lock for an item, while one goroutine encodes it.
 //   - sweeper.mu guards which watches a sweeper has.
-//   - verdicts.mu and turn are for long selectors (match.go), limiter.mu is of the Handler (limit.go),
-//     and guard.mu of one stream (stream.go).
+//   - verdicts.mu and turn are for long selectors (match.go), limiter.mu is of the Handler
+//     (limit.go), and guard.mu of one stream (stream.go).
 //   - Handler.mu guards which collections there are. No other lock is taken under it.
 //
-// A goroutine takes them in this order: event.mu, one of encoder.locks, history.mu. User code (Encode,
-// Fields, Columns, labels) runs under the first two, and never under history.mu; floor, which runs
+// A goroutine takes them in this order: event.mu, one of encoder.locks, history.mu. User code runs
+// under the first two at most (Encode, Columns, OnError), never under history.mu; floor, which runs
 // under it, reads an lw.Memory.
 type collection struct {
 	*resource

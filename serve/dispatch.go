@@ -50,7 +50,7 @@ func (q *request) refuse(err error) {
 }
 
 // answer answers a request for what is served.
-func (q *request) answer() (err error) {
+func (q *request) answer() error {
 	if q.h.isClosed() {
 		return tooSoon("the server is shutting down")
 	}
@@ -59,23 +59,14 @@ func (q *request) answer() (err error) {
 	}
 	switch q.attributes.Verb {
 	case "get":
-		if q.format, err = q.negotiate(wire.WantObject); err != nil {
-			return err
-		}
-		return q.get()
+		return q.inFormat(wire.WantObject, q.get)
 	case "list":
-		if q.format, err = q.negotiate(wire.WantList); err != nil {
-			return err
-		}
-		return q.list()
+		return q.inFormat(wire.WantList, q.list)
 	case "watch":
 		if q.r.Method != http.MethodGet {
 			return apierrors.NewMethodNotSupported(q.collection.groupResource(), strings.ToLower(q.r.Method))
 		}
-		if q.format, err = q.negotiate(wire.WantWatch); err != nil {
-			return err
-		}
-		return q.watch()
+		return q.inFormat(wire.WantWatch, q.watch)
 	case "create", "update", "delete":
 		if q.collection.writes != nil {
 			return q.write()

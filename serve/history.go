@@ -477,8 +477,7 @@ type reading struct {
 }
 
 // read appends the events at p to buf, at most maxRead. The caller moves p on, and clears buf when the
-// events are sent. The error is 410:
-// events that p has not reached are gone.
+// events are sent. The error is 410: events that p has not reached are gone.
 func (h *history) read(p place, buf []*event) (reading, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -524,17 +523,4 @@ func (h *history) oldestKnown() uint64 {
 	return h.oldestLocked()
 }
 
-// HistoryLimits bound a history. A zero field means the default.
-type HistoryLimits struct {
-	Events int   // Default: 10,000
-	Bytes  int64 // of the encoded events, and of the objects that they have ended. Default: 64 MiB
-}
-
 var errClosed = errors.New("serve: the server is shutting down")
-
-func positive[N int | int64 | time.Duration](n, otherwise N) N {
-	if n > 0 {
-		return n
-	}
-	return otherwise
-}

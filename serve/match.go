@@ -22,8 +22,8 @@ import (
 const longSelectors = 512
 
 // A filter with long selectors has sharedVerdicts: equal filters are one, which matches an event
-// once, and those of one client are matched one after the other, in goroutines that write
-// to nobody else. So however much a client selects by, others do not wait for it.
+// once, and those of one client are matched one after the other, in goroutines that write to nobody
+// else. So however much a client selects by, others do not wait for it.
 type sharedVerdicts struct {
 	*verdicts
 	turn *turn

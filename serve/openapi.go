@@ -21,8 +21,8 @@ const openAPIRoot = "/openapi/v3"
 // The documents say one thing: that writes may have the parameter fieldValidation. Before it creates
 // or replaces an object, kubectl looks for that at the operation patch of the object's kind, and
 // where it is missing kubectl wants to check the object itself, by a schema that nobody has. So the
-// documents name a patch that is answered with 405. They name each kind, of whose fields nothing is known,
-// for kubectl explain. With Options.Forward they are the other server's.
+// documents name a patch that is answered with 405. They name each kind, of whose fields nothing is
+// known, for kubectl explain. With Options.Forward they are the other server's.
 func (q *request) openAPI() bool {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(q.r.URL.Path, "/"), openAPIRoot)
 	if !ok || q.h.opts.Forward != nil {

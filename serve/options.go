@@ -83,3 +83,16 @@ type Attributes struct {
 	LabelSelector, FieldSelector, Query string
 	Path                                string
 }
+
+// HistoryLimits bound a history. A zero field means the default.
+type HistoryLimits struct {
+	Events int   // Default: 10,000
+	Bytes  int64 // of the encoded events, and of the objects that they have ended. Default: 64 MiB
+}
+
+func positive[N int | int64 | time.Duration](n, otherwise N) N {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}

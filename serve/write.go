@@ -72,13 +72,11 @@ func (q *request) write() error {
 
 // writeStored answers with an object that was stored.
 func (q *request) writeStored(code int, stored any) error {
-	var err error
-	if q.format, err = q.negotiate(wire.WantObject); err != nil {
-		return err
-	}
-	id := q.collection.writes.identity(stored)
-	version, _ := decimal(id.ResourceVersion)
-	return q.writeItem(code, q.collection.item(stored, lw.KeyOf(&id), id.UID, version))
+	return q.inFormat(wire.WantObject, func() error {
+		id := q.collection.writes.identity(stored)
+		version, _ := decimal(id.ResourceVersion)
+		return q.writeItem(code, q.collection.item(stored, lw.KeyOf(&id), id.UID, version))
+	})
 }
 
 // remove answers a delete.

@@ -18,13 +18,13 @@ import (
 type Package struct {
 	ImportPath, Dir, Name, Export, ForTest string
 	GoFiles, TestGoFiles, XTestGoFiles     []string
-	Deps                                   []string
+	Imports, Deps                          []string
 	Module                                 *struct{ Dir, Path string }
 }
 
 // List runs go list with args in the directory dir; "": the current one.
 func List(dir string, args ...string) (packages []Package, err error) {
-	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Name,Export,ForTest,GoFiles,TestGoFiles,XTestGoFiles,Deps,Module"}, args...)...)
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Name,Export,ForTest,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps,Module"}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	data, err := cmd.Output()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
+	"slices"
 
 	"github.com/go-lw/lw/internal/golist"
 )
@@ -15,23 +16,56 @@ import (
 // An Arrow is a use, in the file From, of something that the file To declares.
 type Arrow struct {
 	From, To string
-	Line     int    // in From
+	Line     int    // in From; 0: From and To are folders, of which one imports the other
 	Name     string // what is used
 }
 
 func (a Arrow) String() string {
+	if a.Line == 0 {
+		return fmt.Sprintf("%s imports %s", a.From, a.To)
+	}
 	return fmt.Sprintf("%s:%d uses %s of %s", a.From, a.Line, a.Name, a.To)
 }
 
-// Load returns the arrows between the product files of the package in the folder dir, and the names
-// of these files. The text of a file that changed has is taken from there.
-func Load(dir string, changed map[string]string) (arrows []Arrow, files []string, err error) {
-	packages, err := golist.List(dir, "-export", "-deps", ".")
-	if err != nil {
-		return nil, nil, err
+// A Loaded is the product files of a package, and the arrows between them.
+type Loaded struct {
+	Arrows []Arrow
+	Files  []string
+}
+
+// Load returns the packages in folders of dir, in their order. The text of a file that changed has is
+// taken from there.
+func Load(dir string, folders []string, changed map[string]string) (all []Loaded, err error) {
+	args := []string{"-export", "-deps"}
+	for _, folder := range folders {
+		args = append(args, "./"+folder)
 	}
-	own := packages[len(packages)-1] // the dependencies come first
+	packages, err := golist.List(dir, args...)
+	if err != nil {
+		return nil, err
+	}
 	fset := token.NewFileSet()
+	importer := golist.Importer(fset, packages)
+	for _, folder := range folders {
+		path, err := filepath.Abs(filepath.Join(dir, folder))
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(packages, func(p golist.Package) bool { return p.Dir == path })
+		if at < 0 {
+			return nil, fmt.Errorf("layers: no package in %s", path)
+		}
+		one, err := load(fset, importer, &packages[at], changed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func load(fset *token.FileSet, importer types.Importer, own *golist.Package, changed map[string]string) (Loaded, error) {
+	out := Loaded{Files: own.GoFiles}
 	var trees []*ast.File
 	for _, name := range own.GoFiles {
 		var text any // nil: what is in the file
@@ -40,21 +74,21 @@ func Load(dir string, changed map[string]string) (arrows []Arrow, files []string
 		}
 		tree, err := parser.ParseFile(fset, filepath.Join(own.Dir, name), text, parser.SkipObjectResolution)
 		if err != nil {
-			return nil, nil, err
+			return out, err
 		}
 		trees = append(trees, tree)
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: golist.Importer(fset, packages)}
+	config := types.Config{Importer: importer}
 	pkg, err := config.Check(own.ImportPath, fset, trees, info)
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	for ident, object := range info.Uses {
 		from, to := fset.Position(ident.Pos()), fset.Position(object.Pos())
 		if object.Pkg() == pkg && from.Filename != to.Filename {
-			arrows = append(arrows, Arrow{filepath.Base(from.Filename), filepath.Base(to.Filename), from.Line, object.Name()})
+			out.Arrows = append(out.Arrows, Arrow{filepath.Base(from.Filename), filepath.Base(to.Filename), from.Line, object.Name()})
 		}
 	}
-	return arrows, own.GoFiles, nil
+	return out, nil
 }

@@ -7,19 +7,59 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "draw docs/rooms.svg again")
+var (
+	update = flag.Bool("update", false, "draw docs/rooms.svg again")
+	module = flag.String("module", "", "the folder of a module for TestModule")
+)
 
 const root = "../.."
 
 func TestRooms(t *testing.T) {
-	arrows, files, err := Load(root, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(Rooms, arrows, files); err != nil {
+	if err := Hold(root); err != nil {
 		t.Error(err)
+	}
+}
+
+// A module that does not depend on lw asks for this by its own test.
+func TestModule(t *testing.T) {
+	if *module == "" {
+		t.Skip("no -module")
+	}
+	if err := HoldModule(root, *module); err != nil {
+		t.Error(err)
+	}
+}
+
+// Which folder may import which.
+func TestProduct(t *testing.T) {
+	if err := HoldProduct(root); err != nil {
+		t.Error(err)
+	}
+}
+
+// The files that need each other are found, the most first.
+func TestKnots(t *testing.T) {
+	var arrows []Arrow
+	for _, way := range []string{"a b", "b c", "c a", "c d", "d e", "e d", "f a", "g g"} {
+		arrows = append(arrows, Arrow{From: way[:1], To: way[2:]})
+	}
+	if diff := cmp.Diff([][]string{{"a", "b", "c"}, {"d", "e"}}, Knots(arrows)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	p := Package{Folder: "x", Knot: 2, Rooms: []Room{{"all", []string{"*"}, nil}}}
+	loaded := Loaded{Arrows: arrows, Files: []string{"a"}}
+	if err := p.check(loaded); err == nil || err.Error() != "x: 3 files need each other, and 2 may: a b c" {
+		t.Errorf("a knot that is too large: %v", err)
+	}
+	if p.Knot = 3; p.check(loaded) != nil {
+		t.Error("a knot of as many files as may is an error")
+	}
+	if err := p.check(Loaded{}); err == nil || err.Error() != "x: the room all has no *" {
+		t.Errorf("a room without files: %v", err)
 	}
 }
 
@@ -31,11 +71,11 @@ func TestArrowUp(t *testing.T) {
 	}
 	line := strings.Count(string(text), "\n") + 1
 	changed := map[string]string{"cursor.go": string(text) + "var _ = (*Graph).Run\n"}
-	arrows, files, err := Load(root, changed)
+	loaded, err := Load(root, []string{"."}, changed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Check(Rooms, arrows, files)
+	err = Check(Rooms, loaded[0].Arrows, loaded[0].Files)
 	for _, want := range []Arrow{
 		{From: "cursor.go", To: "graph.go", Line: line, Name: "Graph"},
 		{From: "cursor.go", To: "graph.go", Line: line, Name: "Run"},
@@ -73,7 +113,7 @@ func TestCheck(t *testing.T) {
 // docs/rooms.svg is drawn from the list.
 func TestPictureOfTheRooms(t *testing.T) {
 	const file = root + "/docs/rooms.svg"
-	want := Draw(Rooms)
+	want := Draw()
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -94,10 +134,11 @@ func TestPictureOfTheWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, files, err := Load(root, nil)
+	loaded, err := Load(root, []string{"."}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	files := loaded[0].Files
 	var passed []string
 	for _, name := range regexp.MustCompile(`[a-z_]+\.go`).FindAllString(string(text), -1) {
 		if !slices.Contains(files, name) {

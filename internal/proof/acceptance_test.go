@@ -92,7 +92,7 @@ var acceptance = map[string]string{
 	"shared TestSharedInformerWatchDisr…":    "TestRelistTellsWhatWasMissed",
 	"shared TestSharedInformerErrorHandling": "TestNothingIsSwallowed",
 	"shared TestSharedInformerStartRace":     "TestAddHandlerWhileStarting: there is no setter to race with",
-	"shared TestSharedInformerTransformer":   "TestTransformRenames",
+	"shared TestSharedInformerTransformer":   "TestTransformProjects",
 	"shared TestSharedInformerRemoveHandler": "TestHandlerLifetimes",
 	"shared …RemoveForeignHandler":           "TestTwoRegistrationsOfOneHandler: a registration removes itself, so none is foreign",
 	"shared …MultipleRegistration":           "TestTwoRegistrationsOfOneHandler",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"reflect"
 	"unicode/utf8"
 
 	kjson "sigs.k8s.io/json"
@@ -11,7 +12,7 @@ import (
 
 // tidy returns JSON without white space, in which all decoders see the same: no object has a name
 // twice, no name is escaped, numbers are whole and short or as encoding/json writes them. Most JSON
-// is so, and is copied. All else is decoded and encoded again. It returns an error for each name that
+// is so, with few members in an object, and is copied. All else is decoded and encoded again. It returns an error for each name that
 // comes twice; the last one counts.
 func tidy(data []byte) (out []byte, twice []error, err error) {
 	if json.Valid(data) && utf8.Valid(data) {
@@ -99,25 +100,13 @@ func (s *scan) text() []byte {
 
 func (s *scan) object() {
 	base := len(s.names)
-	var many map[string]bool // in place of names, if there are many
 	for s.take(); s.in[s.at] != '}'; {
 		name := s.text()
-		s.odd = s.odd || bytes.IndexByte(name, '\\') >= 0 || many[string(name)]
-		switch n := len(s.names) - base; {
-		case many != nil:
-			many[string(name)] = true
-		case n == 16:
-			many = map[string]bool{string(name): true}
-			for _, other := range s.names[base:] {
-				many[string(other)] = true
-			}
-			fallthrough
-		default:
-			for _, other := range s.names[base:] {
-				s.odd = s.odd || bytes.Equal(name, other)
-			}
-			s.names = append(s.names, name)
+		s.odd = s.odd || bytes.IndexByte(name, '\\') >= 0 || len(s.names)-base > 64
+		for i := base; i < len(s.names) && !s.odd; i++ {
+			s.odd = bytes.Equal(name, s.names[i])
 		}
+		s.names = append(s.names, name)
 		s.take() // the colon
 		if s.value(); s.in[s.at] == ',' {
 			s.take()
@@ -136,21 +125,6 @@ func members(object []byte) iter.Seq2[[]byte, []byte] {
 			rest = rest[n+1:]
 			n = valueLen(rest)
 			if !yield(name, rest[:n]) {
-				return
-			}
-			if rest = rest[n:]; rest[0] == ',' {
-				rest = rest[1:]
-			}
-		}
-	}
-}
-
-// elements yields the values of an array, which is compact.
-func elements(array []byte) iter.Seq[[]byte] {
-	return func(yield func(value []byte) bool) {
-		for rest := array[1:]; rest[0] != ']'; {
-			n := valueLen(rest)
-			if !yield(rest[:n]) {
 				return
 			}
 			if rest = rest[n:]; rest[0] == ',' {
@@ -194,44 +168,15 @@ func valueLen(b []byte) int {
 
 // equal reports whether two values, which are tidy, are the same but for the order of members.
 func equal(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
+	if bytes.Equal(a, b) || len(a) != len(b) {
+		return len(a) == len(b)
 	}
-	if a[0] != b[0] {
-		return false
+	var count [256]int // of each byte: another order has the same bytes
+	for i := range a {
+		count[a[i]]++
+		count[b[i]]--
 	}
-	switch a[0] {
-	case '{':
-		in := map[string][]byte{}
-		for name, value := range members(b) {
-			in[string(name)] = value
-		}
-		for name, value := range members(a) {
-			other, ok := in[string(name)]
-			if !ok || !equal(value, other) {
-				return false
-			}
-			delete(in, string(name))
-		}
-		return len(in) == 0
-	case '[':
-		next, stop := itemsOf(b)
-		defer stop()
-		for value := range elements(a) {
-			if other, ok := next(); !ok || !equal(value, other) {
-				return false
-			}
-		}
-		_, more := next()
-		return !more
-	case '"':
-		var x, y string
-		escaped := bytes.IndexByte(a, '\\') >= 0 || bytes.IndexByte(b, '\\') >= 0
-		return escaped && json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
-	}
-	return false
-}
-
-func itemsOf(array []byte) (next func() ([]byte, bool), stop func()) {
-	return iter.Pull(elements(array))
+	var x, y any
+	return count == [256]int{} && kjson.UnmarshalCaseSensitivePreserveInts(a, &x) == nil &&
+		kjson.UnmarshalCaseSensitivePreserveInts(b, &y) == nil && reflect.DeepEqual(x, y)
 }

@@ -13,8 +13,8 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -44,7 +44,8 @@ type Kind struct {
 	Versioned bool
 	// Type is the Go type of the objects, which prunes what it does not know. nil: any JSON object.
 	Type *Type
-	// Lists says which lists are merged by keys, and how. nil: each list is one value.
+	// Lists says which lists an apply merges by keys. nil: what the Type's tags for strategic merge
+	// patches say, or each list is one value.
 	Lists managedfields.TypeConverter
 	// ValidateName returns what is wrong with a name, or with the beginning of one. A name that no
 	// path can hold is refused in any case. nil: a name is a DNS subdomain.
@@ -72,6 +73,20 @@ type manager struct {
 	err   error
 }
 
+// A Scale says where an object has the numbers of its scale, by paths such as .spec.replicas, as a
+// CustomResourceDefinition does.
+type Scale struct {
+	Replicas       string // that are wanted
+	StatusReplicas string // that there are
+	Selector       string // the label selector of the pods, as a string; may be empty
+}
+
+// The subresources that a Kind may have.
+const (
+	SubStatus = "status"
+	SubScale  = "scale"
+)
+
 // GroupVersion returns the group and version of the Kind.
 func (k *Kind) GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: k.Group, Version: k.Version}
@@ -95,9 +110,9 @@ func badRequest(format string, args ...any) error {
 
 // nameErrors says what is wrong with a name, in the way that apimachinery's validation wants.
 func (k *Kind) nameErrors(name string, prefix bool) []string {
-	segment, valid := path.IsValidPathSegmentName, k.ValidateName
+	segment, valid := content.IsPathSegmentName, k.ValidateName
 	if prefix {
-		segment = path.IsValidPathSegmentPrefix
+		segment = content.IsPathSegmentPrefix
 	}
 	if valid == nil {
 		valid = validation.NameIsDNSSubdomain

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -34,23 +33,27 @@ func (w *Write) isApply() bool {
 	return w.req.Verb == Patch && (t == types.ApplyYAMLPatchType || t == types.ApplyCBORPatchType)
 }
 
-// readPatch returns a patch as JSON, but an apply as it was sent.
-func readPatch(contentType string, body []byte) ([]byte, error) {
-	var err error
-	switch types.PatchType(mediaType(contentType)) {
-	case types.ApplyYAMLPatchType:
-		_, err = yaml.ToJSON(body)
-	case types.ApplyCBORPatchType:
-		_, err = cborToJSON(body)
-	default:
-		if !json.Valid(body) {
-			err = errors.New("invalid JSON")
-		}
+// readPatch reads the patch, as tidy JSON if it is an apply.
+func (w *Write) readPatch() (err error) {
+	body := w.req.Body
+	switch t := w.patchType(); {
+	case t == types.ApplyCBORPatchType:
+		body, err = cborToJSON(body)
+	case t == types.ApplyYAMLPatchType:
+		body, w.twice, err = yamlToJSON(body, true)
+	case !json.Valid(body):
+		err = errors.New("invalid JSON")
+	}
+	if err == nil && w.isApply() {
+		var twice []error
+		body, twice, err = tidy(body)
+		w.twice = append(w.twice, twice...)
 	}
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return badRequest("error decoding patch: %v", err)
 	}
-	return body, nil
+	w.patch = body
+	return nil
 }
 
 // patched returns what the patch makes of old.
@@ -80,7 +83,12 @@ func (w *Write) patched(ctx context.Context, old *Object) (*Object, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", MaxBody))
 	}
 	strict := w.opts.validation != metav1.FieldValidationIgnore
-	o, more, err := w.kind.object(after, strict)
+	after, _, err = tidy(after)
+	var o *Object
+	var more []error
+	if err == nil {
+		o, more, err = w.kind.object(after, strict)
+	}
 	if err == nil && w.opts.validation == metav1.FieldValidationStrict && len(lost)+len(more) > 0 {
 		err = runtime.NewStrictDecodingError(append(lost, more...))
 	}

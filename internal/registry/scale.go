@@ -13,14 +13,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// A Scale says where an object has the numbers of its scale, by paths such as .spec.replicas, as a
-// CustomResourceDefinition does.
-type Scale struct {
-	Replicas       string // that are wanted
-	StatusReplicas string // that there are
-	Selector       string // the label selector of the pods, as a string; may be empty
-}
-
 // scaleKind is the kind of the subresource scale.
 func (k *Kind) scaleKind() *Kind {
 	return &Kind{Group: "autoscaling", Version: "v1", Kind: "Scale", Plural: k.Plural, Cluster: k.Cluster}
@@ -97,8 +89,10 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := w.checkVersion(after, old); err != nil {
-		return Outcome{}, err
+	if after.Meta.ResourceVersion != "" {
+		if err := w.checkVersion(after, old); err != nil {
+			return Outcome{}, err
+		}
 	}
 	replicas, err := replicasOf(after)
 	if err != nil {
@@ -147,7 +141,7 @@ func (k *Kind) withReplicas(old *Object, n int64) (*Object, error) {
 	if err := unstructured.SetNestedField(u.Object, n, splitPath(k.Scale.Replicas)...); err != nil {
 		return nil, badRequest("%v", err)
 	}
-	data, err := u.MarshalJSON()
+	data, err := json.Marshal(u.Object)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package table
 
 import (
-	"slices"
-
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/signal"
 )
@@ -21,21 +19,27 @@ import (
 // (apart), and ShowLocked shows all of it at once.
 type Batch[T any] struct {
 	store  *Store[T]
-	writes []batched[T]
+	writes []write[T]
 	apart  bool         // the indexes were changed apart
 	fired  signal.Fired // by what was committed
-	// Recover is called if the function of an index panics at the object of key. That object then
-	// has no value in that index. nil: the panic is passed on.
-	Recover func(key Key, panicked any)
+	// Recover is called if the function of an index panics at the object of key. If it returns true
+	// the batch leaves the write out. If not, the object has no value in that index. nil: the panic
+	// is passed on.
+	Recover func(key Key, panicked any) (drop bool)
+
+	dropped bool      // a write was left out
+	spare   writer[T] // the memory of an earlier write, for the first one
 }
 
-// batched is one write of a batch: of no object if it is a removal.
-type batched[T any] struct {
-	key  Key
-	obj  T
-	old  T         // what obj has replaced, once it was committed
-	none bool      // it was the removal of what was not there
-	w    writer[T] // with as many drafts as Compute has found indexes
+// A write is one of a batch: the removal of key if obj is the zero T.
+type write[T any] struct {
+	key      Key
+	obj      T
+	old      T         // what obj has replaced, once it was committed
+	same     bool      // old has the same identity
+	none     bool      // it makes no difference: the removal of what was not there, or left out
+	computed int       // for how many indexes w has values
+	w        writer[T] // with at least as many drafts
 }
 
 // NewBatch returns an empty batch of s, which must have an owner.
@@ -43,15 +47,16 @@ func (s *Store[T]) NewBatch() *Batch[T] { return &Batch[T]{store: s} }
 
 // Put adds the write of obj under key, or the removal of key if obj is the zero T. No other write
 // of the batch has that key.
-func (b *Batch[T]) Put(key Key, obj T) { b.writes = append(b.writes, batched[T]{key: key, obj: obj}) }
-
-// Drop takes the write of key out of the batch.
-func (b *Batch[T]) Drop(key Key) {
-	b.writes = slices.DeleteFunc(b.writes, func(one batched[T]) bool { return one.key == key })
+func (b *Batch[T]) Put(key Key, obj T) {
+	b.writes = append(b.writes, write[T]{key: key, obj: obj, w: b.spare})
+	b.spare = writer[T]{}
 }
 
 // Len returns the number of writes.
 func (b *Batch[T]) Len() int { return len(b.writes) }
+
+// Dropped reports whether Recover had a write left out.
+func (b *Batch[T]) Dropped() bool { return b.dropped }
 
 // Compute calls the functions of the indexes for what was added. The caller holds no lock, since
 // the functions are the user's, may take long and may panic.
@@ -59,25 +64,28 @@ func (b *Batch[T]) Compute() {
 	indexes := *b.store.indexes.Load()
 	for i := range b.writes {
 		one := &b.writes[i]
-		for _, ix := range indexes[len(one.w.drafts):] {
-			d := ix.draft()
-			if !equal.IsZero(one.obj) {
-				b.compute(one.key, one.obj, d)
+		for ; one.computed < len(indexes) && !one.none; one.computed++ {
+			if one.computed == len(one.w.drafts) {
+				one.w.drafts = append(one.w.drafts, indexes[one.computed].draft())
 			}
-			one.w.drafts = append(one.w.drafts, d)
+			if !equal.IsZero(one.obj) {
+				one.none = b.compute(one.key, one.obj, one.w.drafts[one.computed])
+			}
 		}
+		b.dropped = b.dropped || one.none
 	}
 }
 
-func (b *Batch[T]) compute(key Key, obj T, d draft[T]) {
+func (b *Batch[T]) compute(key Key, obj T, d draft[T]) (drop bool) {
 	if b.Recover != nil {
 		defer func() {
 			if v := recover(); v != nil {
-				b.Recover(key, v) // and d has no values
+				drop = b.Recover(key, v) // d has no values
 			}
 		}()
 	}
 	d.compute(obj)
+	return false
 }
 
 // ReadyLocked reports whether the batch can be committed. It cannot while an index is being added,
@@ -85,7 +93,7 @@ func (b *Batch[T]) compute(key Key, obj T, d draft[T]) {
 func (b *Batch[T]) ReadyLocked() bool {
 	indexes := len(*b.store.indexes.Load())
 	for i := range b.writes {
-		if len(b.writes[i].w.drafts) != indexes {
+		if one := &b.writes[i]; one.computed != indexes && !one.none {
 			return false
 		}
 	}
@@ -144,6 +152,9 @@ func (b *Batch[T]) CommitLocked(apart bool) {
 	}
 	for i := range b.writes {
 		one := &b.writes[i]
+		if one.none {
+			continue
+		}
 		one.w.apart = apart
 		hash := hashOf(s.seed, one.key)
 		var fired signal.Fired
@@ -152,9 +163,12 @@ func (b *Batch[T]) CommitLocked(apart bool) {
 			one.old, removed, fired = s.removeLocked(&one.w, hash, one.key, "")
 			one.none = !removed
 		} else {
-			one.old, _, fired = s.putLocked(&one.w, hash, one.key, one.obj, s.versionID(one.obj), "")
+			one.old, one.same, fired = s.putLocked(&one.w, hash, one.key, one.obj, s.versionID(one.obj), "")
 		}
 		b.fired = append(b.fired, fired...)
+	}
+	if len(b.writes) > 0 && !b.writes[0].none {
+		b.spare = b.writes[0].w // its drafts are empty again
 	}
 }
 
@@ -180,18 +194,23 @@ func (b *Batch[T]) SettleLocked() {
 }
 
 // All calls changed for each write that was committed and has made a difference, in the order in
-// which they were added.
-func (b *Batch[T]) All(changed func(old, new T)) {
+// which they were added. same says that there was an object, and that it has the same identity.
+func (b *Batch[T]) All(changed func(old, new T, same bool)) {
 	for i := range b.writes {
 		if one := &b.writes[i]; !one.none {
-			changed(one.old, one.obj)
+			changed(one.old, one.obj, one.same && !equal.IsZero(one.old))
 		}
 	}
 }
 
+// Old returns what was there before the ith write that was added; the zero T if nothing was, or if
+// the write was left out.
+func (b *Batch[T]) Old(i int) T { return b.writes[i].old }
+
 // Release empties the batch, and lets go of the channels of the indexes' Changed that the commit has
 // closed. The caller holds no lock.
 func (b *Batch[T]) Release() {
+	b.dropped = false
 	b.reset()
 	b.fired.Release()
 	b.fired = nil
@@ -211,8 +230,10 @@ func (b *Batch[T]) reset() {
 // VersionLocked is like Version. The caller holds the owner's lock.
 func (s *Store[T]) VersionLocked() string { return s.version }
 
-// SetVersionLocked sets only the version. The caller holds the owner's lock.
+// SetVersionLocked sets only the version, unless it is "". The caller holds the owner's lock.
 func (s *Store[T]) SetVersionLocked(version string) {
-	s.forgetSnapshotLocked()
-	s.version = version
+	if version != "" {
+		s.forgetSnapshotLocked()
+		s.version = version
+	}
 }

@@ -81,7 +81,10 @@ func TestBatchModel(t *testing.T) {
 				after := groupsOf(s.index)
 				s.batch.SettleLocked()
 				diff(rt, "when the commit is settled", after, groupsOf(s.index))
-				s.batch.All(func(old, o *obj) {
+				s.batch.All(func(old, o *obj, same bool) {
+					if want := old != nil && o != nil && old.one == o.one; same != want {
+						rt.Errorf("%v instead of %v: the same is %v", o, old, same)
+					}
 					// The removal of what is not there is no change.
 					for key, c := range changes {
 						if c.old == old && c.obj == o {
@@ -164,7 +167,7 @@ func TestBatchRecovers(t *testing.T) {
 	s.Add(g)
 	b := s.NewBatch()
 	var told []any
-	b.Recover = func(key Key, v any) { told = append(told, key.Name, v) }
+	b.Recover = func(key Key, v any) bool { told = append(told, key.Name, v); return false }
 	b.Put(numbered(1), &obj{numbered(1), 1, "", nil})
 	b.Put(numbered(2), &obj{numbered(2), 2, "", nil})
 	b.Compute()

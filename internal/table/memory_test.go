@@ -76,7 +76,7 @@ func TestStoreKeepsNothingOfBefore(t *testing.T) {
 			},
 			func() {
 				for i := n / 2; i < n; i++ {
-					store.Remove(numbered(i), "", nil)
+					store.Remove(numbered(i), "")
 				}
 			},
 			func() { store.Replace(list(n/4, n), "2", Comparison[*obj]{}) },

@@ -90,12 +90,9 @@ func (m *model) bump(t *rapid.T) string {
 func (m *model) set(t *rapid.T) { m.put(t, m.object(t, m.key(t))) }
 
 func (m *model) put(t *rapid.T, o *obj) {
-	var same bool
-	old, replaced := m.store.Put(o.key, o, m.bump(t), func(_ *obj, _, identical bool) { same = identical })
+	old, replaced := m.store.Set(o, m.bump(t))
 	if want, ok := m.want[o.key]; old != want || replaced != ok {
-		t.Fatalf("Put(%v) = %v, %v, want %v, %v", o, old, replaced, want, ok)
-	} else if ok && m.store.owner != nil && same != (old.one == o.one) {
-		t.Fatalf("Put(%v) of the same identity as %v: %v", o, old, same)
+		t.Fatalf("Set(%v) = %v, %v, want %v, %v", o, old, replaced, want, ok)
 	}
 	m.want[o.key] = o
 }
@@ -103,7 +100,7 @@ func (m *model) put(t *rapid.T, o *obj) {
 func (m *model) remove(t *rapid.T) { m.delete(t, m.key(t)) }
 
 func (m *model) delete(t *rapid.T, key Key) {
-	old, removed := m.store.Remove(key, m.bump(t), nil)
+	old, removed := m.store.Remove(key, m.bump(t))
 	if want, ok := m.want[key]; old != want || removed != ok {
 		t.Fatalf("Remove(%v) = %v, %v, want %v, %v", key, old, removed, want, ok)
 	}

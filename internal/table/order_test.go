@@ -380,7 +380,7 @@ func TestOrderOfAPanic(t *testing.T) {
 	s.Set(&obj{key: numbered(2), version: 2, one: "a"}, "")
 	b := s.NewBatch()
 	var panicked []Key
-	b.Recover = func(key Key, _ any) { panicked = append(panicked, key) }
+	b.Recover = func(key Key, _ any) bool { panicked = append(panicked, key); return false }
 	b.Put(numbered(1), &obj{key: numbered(1), version: 3, one: "a"})
 	b.Compute()
 	owner.Lock()

@@ -51,24 +51,11 @@ func TestOwner(t *testing.T) {
 			}
 		}
 		a, b, bad := &obj{key: Key{Name: "a"}}, &obj{key: Key{Name: "b"}}, &obj{key: Key{Name: "bad"}, one: "bad"}
-		s.Put(a.key, a, "1", func(old *obj, replaced, _ bool) {
-			held()
-			shows(a.key, a)
-			if old != nil || replaced {
-				t.Errorf("Put has replaced %v, %v", old, replaced)
-			}
-		})
-		free("Put", 1)
-		s.Remove(a.key, "2", func(old *obj) {
-			held()
-			shows(a.key, nil)
-			if old != a {
-				t.Errorf("Remove of %v", old)
-			}
-		})
-		free("Remove", 1)
-		s.Remove(a.key, "3", func(*obj) { held() })
-		free("Remove of nothing", 0)
+		s.Set(a, "1")
+		free("Set", 0)
+		s.Remove(a.key, "2")
+		s.Remove(a.key, "3")
+		free("Remove", 0)
 		s.Progress("3.5")
 		free("Progress", 0)
 

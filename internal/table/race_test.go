@@ -80,7 +80,7 @@ func (s *session) write(writer int, done *atomic.Bool) {
 			}
 			s.store.Replace(all, strconv.Itoa(n), Comparison[*obj]{Same: func(old, new *obj) bool { return old.version == new.version }})
 		case o == nil:
-			s.store.Remove(of.key(), version, nil)
+			s.store.Remove(of.key(), version)
 		default:
 			s.store.Set(o, version)
 		}
@@ -343,7 +343,7 @@ func TestClaims(t *testing.T) {
 			for n := writer; !done.Load(); n += 3 {
 				for i, o := range objects(100, n) {
 					if i%5 == n%5 {
-						s.Remove(o.key, "", nil)
+						s.Remove(o.key, "")
 					} else {
 						s.Set(o, "")
 					}

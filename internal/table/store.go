@@ -96,10 +96,10 @@ func NewStore[T any](keyOf func(T) Key) *Store[T] {
 	return s
 }
 
-// NewOwned returns an empty store that has one lock, its owner's, for all shards. Put, Remove and
-// Replace take it after the functions of the indexes have returned. While they hold it they make
-// the change visible and call the owner's callback. They release it before they return. So whoever
-// holds the lock sees both a change and what the owner made of it, or neither.
+// NewOwned returns an empty store that has one lock, its owner's, for all shards. Set and Remove take
+// it after the functions of the indexes have returned, and a [Batch] and a [Replacement] are
+// committed under it. So whoever holds the lock sees both a change and what the owner made of it, or
+// neither.
 //
 // The store is for one writer at a time. That writer is faster with this one lock than with those
 // of a shard and the version, and the owner's besides.
@@ -198,34 +198,24 @@ func (s *Store[T]) versionID(obj T) (id VersionID) {
 // Set makes obj the object of its key, and sets the version unless version is "". It returns the
 // object that obj replaces, if any. Set panics if obj is the zero T.
 func (s *Store[T]) Set(obj T, version string) (old T, replaced bool) {
-	return s.Put(s.keyOf(obj), obj, version, nil)
-}
-
-// Put is like Set, for callers that already have the key of obj.
-//
-// If changed is not nil, Put calls it when the change can be seen, before it releases the shard's
-// lock, which is the owner's if there is one. identical reports whether old and obj have the same
-// identity. It is false if the store has no VersionIDs, and means nothing if replaced is false.
-func (s *Store[T]) Put(key Key, obj T, version string, changed func(old T, replaced, identical bool)) (old T, replaced bool) {
 	if equal.IsZero(obj) {
 		panic("lw: no object to store")
 	}
+	key := s.keyOf(obj)
 	hash := hashOf(s.seed, key)
 	sh := s.shards[hash%shards]
 	id := s.versionID(obj)
 	w := s.begin(sh, obj)
-	old, same, fired := s.putLocked(w, hash, key, obj, id, version)
-	if changed != nil {
-		changed(old, !equal.IsZero(old), same)
-	}
+	old, _, fired := s.putLocked(w, hash, key, obj, id, version)
 	s.end(sh, w)
 	fired.Release()
 	return old, !equal.IsZero(old)
 }
 
 // putLocked stores obj, and sets the version unless version is "". The caller has the shard of hash
-// locked, and w has the values of obj in each index. identical is as for Put. The caller releases
-// fired when it has released the lock.
+// locked, and w has the values of obj in each index. identical reports whether old and obj have the
+// same identity. It is false if the store has no VersionIDs, and means nothing if there is no old.
+// The caller releases fired when it has released the lock.
 func (s *Store[T]) putLocked(w *writer[T], hash uint64, key Key, obj T, id VersionID, version string) (old T, identical bool, fired signal.Fired) {
 	number := int(hash % shards)
 	sh := s.shards[number]
@@ -268,18 +258,14 @@ func (s *Store[T]) putLocked(w *writer[T], hash uint64, key Key, obj T, id Versi
 }
 
 // Remove removes the object of key, and sets the version unless version is "". It returns the
-// object. If there was one and changed is not nil, Remove calls changed when the removal can be
-// seen, before it releases the shard's lock, which is the owner's if there is one.
-func (s *Store[T]) Remove(key Key, version string, changed func(old T)) (old T, removed bool) {
+// object.
+func (s *Store[T]) Remove(key Key, version string) (old T, removed bool) {
 	var none T
 	hash := hashOf(s.seed, key)
 	sh := s.shards[hash%shards]
 	w := s.begin(sh, none)
 	old, removed, fired := s.removeLocked(w, hash, key, version)
-	switch {
-	case removed && changed != nil:
-		changed(old)
-	case !removed && version != "":
+	if !removed && version != "" {
 		s.lockVersion()
 		s.snapshot.Store(nil)
 		s.version = version

@@ -247,7 +247,7 @@ func TestKeptAtARelist(t *testing.T) {
 			w.UID = "own-" + w.UID
 			return w, nil
 		})
-		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, PageSize: 1, OnError: func(error) {}})
 		got := new(rig.Calls)
 		inf.AddHandler(got.Handler())
 		got.Sorted(t, "add a2", "add b2", "synced")
@@ -276,21 +276,4 @@ func TestKeptAtARelist(t *testing.T) {
 			t.Errorf("what was kept before is no witness: %v", err)
 		}
 	})
-}
-
-// An error of the source comes with the key of the result. The source's own error is not changed.
-func TestTransformLeavesErrorsAlone(t *testing.T) {
-	own := &lw.Error{Op: "decode", Key: rig.Key("a"), Err: errors.New("bad")}
-	src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8")), {Bad: []error{own}, Meta: metav1.ListMeta{ResourceVersion: "11"}}}}
-	renamed := lw.Transform[*rig.Widget, *rig.Widget](src, func(w *rig.Widget) (*rig.Widget, error) { w.Name = "my-" + w.Name; return w, nil })
-	var last error
-	for range 2 {
-		if _, err := renamed.List(t.Context(), metav1.ListOptions{}, func(_ *rig.Widget, err error) error { last = err; return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var e *lw.Error
-	if !errors.As(last, &e) || e.Key != rig.Key("my-a") || own.Key != rig.Key("a") {
-		t.Errorf("%v, and the source's error has become %v", last, own)
-	}
 }

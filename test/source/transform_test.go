@@ -10,11 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
-	"github.com/go-lw/lw/test/internal/inside"
 )
 
 // A sticker is what a projection leaves of a widget.
@@ -128,85 +126,14 @@ func TestTransformStripsVersions(t *testing.T) {
 	})
 }
 
-// f may change the name and the namespace; a deletion finds the object under its new ones.
-func TestTransformRenames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		rename := func(w *rig.Widget) (*rig.Widget, error) {
-			w.Namespace, w.Name = "new-"+w.Namespace, "new-"+w.Name
-			return w, nil
-		}
-		inf := rig.Run(t, lw.Transform(m, rename), nil)
-		got := &rig.Calls{}
-		inf.AddHandler(got.Handler())
-		rig.Create(t, m, "b", 1)
-		rig.Update(t, m, "a", 2)
-		rig.Remove(t, m, "a")
-		got.MustBe(t, "add new-a1", "synced", "add new-b1", "update new-a1 new-a2", "delete new-a2")
-		if _, ok := inf.Store().Get(lw.Key{Namespace: "new-default", Name: "new-b"}); !ok || inf.Store().Len() != 1 {
-			t.Errorf("the store holds %v", inf.Store().List())
-		}
-	})
-}
-
-// What f leaves out after it has renamed it is gone under its new name, and what a list does not have any more is forgotten.
-func TestTransformRenamesAndLeavesOut(t *testing.T) {
-	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		synctest.Test(t, func(t *testing.T) {
-			m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1))
-			src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
-				switch w.Name = "new-" + w.Name; w.Size {
-				case 0:
-					return nil, nil
-				case 8, 9:
-					return nil, errors.New("sick")
-				}
-				return w, nil
-			})
-			// One object on a page: names are forgotten at the end of the last one only, and c is on it.
-			errs := &rig.Errors{}
-			inf := rig.Run(t, src, &lw.Options{List: mode, PageSize: 1, OnError: errs.Add})
-			got := &rig.Calls{}
-			inf.AddHandler(got.Handler())
-			synctest.Wait()
-			got.Take()
-			rig.Update(t, m, "a", 0)
-			got.MustBe(t, "delete new-a1")
-
-			// In a gap b is deleted, and c becomes sick and stays as it was.
-			m.Fail(errors.New("down"))
-			rig.Remove(t, m, "b")
-			rig.Update(t, m, "c", 9)
-			m.Compact()
-			m.Fail(nil)
-			time.Sleep(time.Hour)
-			got.MustBe(t, "delete new-b1")
-			if n := inside.Renamed(src); n != 1 {
-				t.Errorf("%d names are remembered, want that of c", n)
-			}
-
-			// Its next version is sick as well, and comes outside of a list.
-			before := len(errs.All())
-			rig.Update(t, m, "c", 8)
-			got.MustBe(t)
-			if e := (*lw.Error)(nil); len(errs.All()) != before+1 || !errors.As(errs.All()[before], &e) || e.Key != rig.Key("new-c") {
-				t.Errorf("errors: %v, want one more, of new-c", errs.All())
-			}
-			rig.Remove(t, m, "c")
-			got.MustBe(t, "delete new-c1")
-			if n := inside.Renamed(src); n != 0 || inf.Store().Len() != 0 {
-				t.Errorf("%d names are remembered, the store holds %v", n, inf.Store().List())
-			}
-		})
-	}
-}
-
-// An error, and a result without a name, set the object aside under its own name; the others are there.
+// An error, and a result with another name or none, set the object aside under its own name; the others are there.
 func TestTransformFails(t *testing.T) {
 	sick := errors.New("sick")
 	for name, f := range map[string]func(*rig.Widget) (*rig.Widget, error){
-		"error":   func(*rig.Widget) (*rig.Widget, error) { return nil, sick },
-		"no name": func(w *rig.Widget) (*rig.Widget, error) { w.Name = ""; return w, nil },
+		"error":             func(*rig.Widget) (*rig.Widget, error) { return nil, sick },
+		"no name":           func(w *rig.Widget) (*rig.Widget, error) { w.Name = ""; return w, nil },
+		"another name":      func(w *rig.Widget) (*rig.Widget, error) { w.Name = "good"; return w, nil },
+		"another namespace": func(w *rig.Widget) (*rig.Widget, error) { w.Namespace = "other"; return w, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -264,16 +191,20 @@ func TestTransformTwice(t *testing.T) {
 	})
 }
 
-// Names are forgotten at the end of a whole list only: not at a bookmark in the middle of a stream that breaks later.
+// What is kept is forgotten at the end of a whole list only: not at a bookmark in the middle of a stream that breaks later.
 func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	inner := &rig.Script{
-		Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8"))},
-		Watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "11"))}}},
+		Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 2, "8"))},
 		OnStream: func() rig.Stream {
 			return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("b", "8"), rig.Bookmark("10")}}
 		},
 	}
-	src := lw.Transform[*rig.Widget](inner, func(w *rig.Widget) (*rig.Widget, error) { w.Name = "new-" + w.Name; return w, nil })
+	src := lw.Transform[*rig.Widget](hasAll{inner}, func(w *rig.Widget) (*rig.Widget, error) {
+		if w.Name == "a" {
+			return nil, lw.ErrKeep
+		}
+		return w, nil
+	})
 	if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -282,16 +213,16 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	if err := src.Watch(t.Context(), initial, func(lw.WatchEvent[*rig.Widget]) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	gone := ""
-	err := src.Watch(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true}, func(ev lw.WatchEvent[*rig.Widget]) error {
-		if ev.Type == watch.Deleted {
-			gone = ev.Key().Name
-		}
-		return nil
-	})
-	if err != nil || gone != "new-a" {
-		t.Errorf("deleted is %q, want new-a; error %v", gone, err)
+	if _, err := lw.HintsOf(src).Had(t.Context(), lw.MetaOf(rig.NewWidget("a", 1)), "10"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("what is kept is a witness: %v", err)
 	}
+}
+
+// A hasAll is a source whose server had whatever it is asked about.
+type hasAll struct{ lw.Source[*rig.Widget] }
+
+func (hasAll) Hints() lw.SourceHints {
+	return lw.SourceHints{Had: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
 }
 
 // A beforeProbe calls do before it answers a probe. It is no witness, so it is probed.
@@ -320,7 +251,6 @@ func TestTransformOfAProbe(t *testing.T) {
 		transformed := map[string]int{}
 		inf := lw.NewInformer(lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
 			transformed[w.Name]++
-			w.Name = "new-" + w.Name
 			return w, nil
 		}), &lw.Options{OnError: func(err error) { t.Error(err) }})
 		rig.Start(t, inf)
@@ -330,7 +260,7 @@ func TestTransformOfAProbe(t *testing.T) {
 		if !created {
 			t.Fatal("there was no probe")
 		}
-		if diff := cmp.Diff(map[lw.Key]int{rig.Key("new-b"): 1}, rig.Sizes(inf.Store())); diff != "" {
+		if diff := cmp.Diff(map[lw.Key]int{rig.Key("b"): 1}, rig.Sizes(inf.Store())); diff != "" {
 			t.Errorf("store (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(map[string]int{"a": 1, "b": 1}, transformed); diff != "" {
@@ -352,11 +282,8 @@ func TestTransformOfAWitness(t *testing.T) {
 		"another version":      {func(*rig.Widget) {}, func(id *lw.Meta) { id.ResourceVersion = "2" }, "false <nil>"},
 		"another UID":          {func(*rig.Widget) {}, func(id *lw.Meta) { id.UID = "x" }, "false <nil>"},
 		"another name":         {func(*rig.Widget) {}, func(id *lw.Meta) { id.Name = "b" }, "false <nil>"},
-		"renamed":              {func(w *rig.Widget) { w.Name = "new-" + w.Name }, func(*lw.Meta) {}, "true <nil>"},
-		"renamed, another UID": {func(w *rig.Widget) { w.Name = "new-" + w.Name }, func(id *lw.Meta) { id.UID = "x" }, "false <nil>"},
 		"a UID of its own":     {func(w *rig.Widget) { w.UID = "own" }, func(*lw.Meta) {}, "true <nil>"},
 		"a version of its own": {func(w *rig.Widget) { w.ResourceVersion = "1" }, func(*lw.Meta) {}, "none"},
-		"the name of before":   {func(w *rig.Widget) { w.Name = "new-" + w.Name }, func(id *lw.Meta) { id.Name = "a" }, "true <nil>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) { tc.f(w); return w, nil })

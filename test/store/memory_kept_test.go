@@ -204,7 +204,7 @@ func TestKeepsWhatIsShown(t *testing.T) {
 			go lw.Follow(ctx, k.l, emptyFollower{})
 			return cancel
 		},
-		// What was renamed, kept as it was and set aside is forgotten with its object.
+		// What was kept as it was and set aside is forgotten with its object.
 		"transform": func(k *keeper) func() {
 			inf := lw.NewInformer(lw.Transform(k.left, func(w *heavy) (*heavy, error) {
 				switch w.Size % 4 {

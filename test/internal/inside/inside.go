@@ -59,12 +59,6 @@ func VersionWaits[T lw.Object](inf *lw.Informer[T]) (n, noted int) {
 	return field(inf, "hub", "waits", "waits").Len(), loaded32(field(inf, "hub", "waits", "n"))
 }
 
-// Renamed returns how many names the result of a Transform remembers.
-func Renamed[T lw.Object](src lw.Source[T]) int {
-	defer lock(field(src, "mu"))()
-	return field(src, "renamed").Len()
-}
-
 // Kept returns how many informers g has, and how many keys of Share.
 func Kept(g *lw.Group) (members, keys int) {
 	defer lock(field(g, "mu"))()

@@ -1,0 +1,14 @@
+package etcd
+
+import (
+	"testing"
+
+	"github.com/go-lw/lw/internal/layers"
+)
+
+// No file uses one of a room above its own.
+func TestRooms(t *testing.T) {
+	if err := layers.HoldModule("..", "etcd"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,228 @@
+package lwtest_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// sendWrite sends a write to a path within the namespace default, and returns the status, 0 if there is no
+// answer, and the body.
+func sendWrite(s *lwtest.Server, method, path, contentType, body string) (int, string) {
+	r, err := http.NewRequest(method, s.URL()+"/apis/example.com/v1/namespaces/default/"+path, strings.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	r.Header.Set("Content-Type", contentType)
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(data)
+}
+
+const (
+	mergePatch = "application/merge-patch+json"
+	applyPatch = "application/apply-patch+yaml"
+)
+
+// The answer of a write can be refused before it, lost after it, wrong after it, or held back.
+func TestAnswersOfWrites(t *testing.T) {
+	for name, test := range map[string]struct {
+		effect  lwtest.Effect
+		code    int
+		written bool
+	}{
+		"refused":       {lwtest.Fail(apierrors.NewTooManyRequests("busy", 1)), 429, false},
+		"reset":         {lwtest.Reset(), 0, false},
+		"lost":          {lwtest.Written(lwtest.Reset()), 0, true},
+		"wrong":         {lwtest.Written(lwtest.Fail(apierrors.NewTimeoutError("late", 1))), 504, true},
+		"late":          {lwtest.Written(lwtest.Delay(time.Hour)), 200, true},
+		"as usual":      {lwtest.Written(lwtest.Effect{}), 200, true},
+		"another reply": {lwtest.Written(lwtest.Reply(502, "text/html", "no")), 502, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := lwtest.NewServer(t, jobs)
+				c := lwtest.Objects[*Job](s, "jobs")
+				if _, err := c.Create(newJob(key("a"), 1)); err != nil {
+					t.Fatal(err)
+				}
+				s.Inject(lwtest.Fault{Verb: lwtest.Patch, Effect: test.effect})
+				if code, body := sendWrite(s, "PATCH", "jobs/a", mergePatch, `{"spec":{"size":2}}`); code != test.code {
+					t.Errorf("the answer is %d %s, want %d", code, body, test.code)
+				}
+				if a, err := c.Get(key("a")); err != nil || (a.Spec.Size == 2) != test.written {
+					t.Errorf("the object is %+v, %v; want it written: %t", a, err, test.written)
+				}
+				if got := s.Requests(lwtest.Patch); len(got) != 1 || got[0].Name != "a" {
+					t.Errorf("the requests are %v", got)
+				}
+			})
+		})
+	}
+}
+
+// An answer waits until the test lets it go, and the write is done before.
+func TestAnswerOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lwtest.NewServer(t, jobs)
+		c := lwtest.Objects[*Job](s, "jobs")
+		released, answered := make(chan struct{}), make(chan int, 1)
+		s.Inject(lwtest.Fault{Verb: lwtest.Create, Effect: lwtest.Written(lwtest.Until(released))})
+		go func() {
+			code, _ := sendWrite(s, "POST", "jobs", "application/json", `{"metadata":{"name":"a"}}`)
+			answered <- code
+		}()
+		time.Sleep(time.Hour)
+		if _, err := c.Get(key("a")); err != nil || len(answered) != 0 {
+			t.Errorf("the object: %v; answers: %d", err, len(answered))
+		}
+		close(released)
+		if code := <-answered; code != http.StatusCreated {
+			t.Errorf("the answer is %d", code)
+		}
+	})
+}
+
+// A resource with a type has its protobuf, its pruning, and its lists with keys.
+func TestTypeOfAResource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		typed := jobs
+		typed.Type = &metav1.PartialObjectMetadata{}
+		s := lwtest.NewServer(t, typed)
+		message, err := (&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"x.io/a"}}}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := "k8s\x00\n\x00\x12" + string(rune(len(message))) + string(message)
+		if code, answer := sendWrite(s, "POST", "jobs", "application/vnd.kubernetes.protobuf", body); code != http.StatusCreated {
+			t.Fatalf("%d %s", code, answer)
+		}
+		if code, answer := sendWrite(s, "PATCH", "jobs/a", "application/strategic-merge-patch+json", `{"metadata":{"finalizers":["x.io/b"]},"spec":{"size":1}}`); code != http.StatusOK {
+			t.Fatalf("%d %s", code, answer)
+		}
+		a, err := lwtest.Objects[*Job](s, "jobs").Get(key("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"x.io/b", "x.io/a"}, a.Finalizers); diff != "" || a.Spec.Size != 0 {
+			t.Errorf("size %d, finalizers (-want +got):\n%s", a.Spec.Size, diff)
+		}
+	})
+	defer func() {
+		if recover() == nil {
+			t.Error("a type that is no pointer to a struct: no panic")
+		}
+	}()
+	lwtest.StartServer(lwtest.Resource{Plural: "x", Kind: "X", Type: notAStruct(0)})
+}
+
+type notAStruct int
+
+func (notAStruct) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (n notAStruct) DeepCopyObject() runtime.Object { return n }
+
+// The collector removes what is owned by nothing any more, and knows the three ways of deleting an
+// owner. It acts step by step.
+func TestCollect(t *testing.T) {
+	parts := lwtest.Resource{Group: "example.com", Plural: "parts", Kind: "Part"}
+	for _, test := range []struct {
+		policy string
+		block  bool
+		want   []string
+	}{
+		{"Background", true, []string{"delete parts default/p", "delete parts default/q"}},
+		{"Foreground", true, []string{"delete parts default/p", "delete parts default/q", "patch jobs default/a"}},
+		{"Foreground", false, []string{"patch jobs default/a", "delete parts default/p", "delete parts default/q"}},
+		{"Orphan", true, []string{"patch parts default/p", "patch parts default/q", "patch jobs default/a"}},
+	} {
+		t.Run(test.policy, func(t *testing.T) {
+			s := lwtest.NewServer(t, jobs, parts)
+			owner, err := lwtest.Objects[*Job](s, "jobs").Create(newJob(key("a"), 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := lwtest.Objects[*Job](s, "parts")
+			for i, refs := range [][]metav1.OwnerReference{
+				{{APIVersion: "example.com/v1", Kind: "Job", Name: "a", UID: owner.UID, BlockOwnerDeletion: &test.block}},
+				{{APIVersion: "example.com/v1", Kind: "Job", Name: "a", UID: owner.UID, BlockOwnerDeletion: &test.block}},
+				{{APIVersion: "other.io/v1", Kind: "Job", Name: "a", UID: "elsewhere"}},
+				nil,
+			} {
+				part := newJob(key(string("pqrs"[i])), 1)
+				part.OwnerReferences = refs
+				if _, err := c.Create(part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if step := s.Collect(); step != "" {
+				t.Errorf("with its owner there: %s", step)
+			}
+			if code, body := sendWrite(s, "DELETE", "jobs/a", "application/json", fmt.Sprintf(`{"propagationPolicy":%q}`, test.policy)); code != http.StatusOK {
+				t.Fatalf("%d %s", code, body)
+			}
+			var got []string
+			for step := s.Collect(); step != ""; step = s.Collect() {
+				got = append(got, step)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			var left []string
+			for o := range c.All() {
+				left = append(left, fmt.Sprint(o.Name, len(o.OwnerReferences)))
+			}
+			want := []string{"r1", "s0"}
+			if test.policy == "Orphan" {
+				want = []string{"p0", "q0", "r1", "s0"}
+			}
+			if diff := cmp.Diff(want, left); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+			if _, err := lwtest.Objects[*Job](s, "jobs").Get(key("a")); !apierrors.IsNotFound(err) {
+				t.Errorf("the owner: %v", err)
+			}
+		})
+	}
+}
+
+// What two managers apply is kept apart, and a controller's informer sees what is left.
+func TestApply(t *testing.T) {
+	s := lwtest.NewServer(t, jobs)
+	for _, c := range []struct {
+		query, body string
+		code        int
+	}{
+		{"fieldManager=one", `{apiVersion: example.com/v1, kind: Job, metadata: {name: a}, spec: {size: 1}}`, 201},
+		{"fieldManager=two", `{apiVersion: example.com/v1, kind: Job, metadata: {name: a}, spec: {size: 2}}`, 409},
+		{"fieldManager=two&force=true", `{apiVersion: example.com/v1, kind: Job, metadata: {name: a}, spec: {size: 2}}`, 200},
+	} {
+		if code, body := sendWrite(s, "PATCH", "jobs/a?"+c.query, applyPatch, c.body); code != c.code {
+			t.Errorf("%s: %d %s, want %d", c.query, code, body, c.code)
+		}
+	}
+	var a *Job
+	var err error
+	if a, err = lwtest.Objects[*Job](s, "jobs").Get(lw.Key{Namespace: "default", Name: "a"}); err != nil || a.Spec.Size != 2 || len(a.ManagedFields) != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
