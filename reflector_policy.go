@@ -156,7 +156,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		r.pause(ctx, pause)
 		return
 	}
-	r.recorder.setPhase(PhaseWaiting)
+	r.recorder.setPhase(phaseWaiting)
 	if r.opts.Backoff != nil {
 		pause = max(pause, r.opts.Backoff(r.outage.failures), retryAfter(o.err))
 	} else {
