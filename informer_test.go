@@ -122,7 +122,7 @@ func TestRemoveWhileACallRuns(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%d calls, want the one that was running", n)
 		}
-		if s := inf.Status(); s.Phase != lw.PhaseWatching {
+		if s := inf.Status(); s.Phase != "watching" {
 			t.Errorf("the informer is %v", s.Phase)
 		}
 	})

@@ -143,7 +143,7 @@ func TestCBORCustomResource(t *testing.T) {
 				return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
 			}
 			connect := func(form string) *client {
-				c := newClient(t, s, wire{name: form + "-" + mode.String(), cbor: true})
+				c := newClient(t, s, wire{name: form + "-" + string(mode), cbor: true})
 				t.Cleanup(func() { answeredIn(t, c, "application/cbor", "application/cbor-seq") })
 				return c
 			}

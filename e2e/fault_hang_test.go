@@ -26,7 +26,7 @@ func TestFrozenDuringWatch(t *testing.T) {
 		s.FreezeAPI()
 		stillFrozen(t, r)
 		for _, f := range all {
-			if st := f.Status(); !st.Synced || st.Phase != lw.PhaseWatching || f.Store().Len() == 0 {
+			if st := f.Status(); !st.Synced || st.Phase != "watching" || f.Store().Len() == 0 {
 				t.Errorf("%s: status while the server is frozen: %+v", f.name(), st)
 			}
 		}

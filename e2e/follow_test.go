@@ -179,7 +179,7 @@ func (f *follower[T]) recovered() {
 	f.t.Helper()
 	rig.Until(f.t, patience, func() string {
 		s := f.Status()
-		if s.Phase != lw.PhaseWatching || !s.Synced || s.Failures != 0 || s.Err != nil || s.SetAside != nil {
+		if s.Phase != "watching" || !s.Synced || s.Failures != 0 || s.Err != nil || s.SetAside != nil {
 			return fmt.Sprintf("%s: status %+v, want Watching, Synced and no failure", f.name(), s)
 		}
 		return ""

@@ -93,7 +93,7 @@ func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace stri
 			return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
 		}
 		connect := func(form string, protobuf bool) *client {
-			return newClient(t, s, wire{name: form + "-" + mode.String(), protobuf: protobuf})
+			return newClient(t, s, wire{name: form + "-" + string(mode), protobuf: protobuf})
 		}
 		c := connect("typed", false)
 		all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Kind: kindOf(plural)}, opts(nil)))
@@ -210,7 +210,7 @@ func TestObjectThatDoesNotFit(t *testing.T) {
 		create(t, r, path, newWidget(plural, namespace, "bad-1", "big"))
 		var all []*follower[*widget]
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
-			c := newClient(t, s, wire{name: mode.String()})
+			c := newClient(t, s, wire{name: string(mode)})
 			all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Kind: kindOf(plural)},
 				followOptions{Options: lw.Options{List: mode, PageSize: 2}}))
 		}

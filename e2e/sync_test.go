@@ -34,7 +34,7 @@ func TestEveryWire(t *testing.T) {
 		var podFollowers []*follower[*corev1.Pod]
 		for _, w := range wires {
 			for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
-				opts := followOptions{Options: lw.Options{Name: w.name + "-" + mode.String(), List: mode, PageSize: pageSize}}
+				opts := followOptions{Options: lw.Options{Name: w.name + "-" + string(mode), List: mode, PageSize: pageSize}}
 				c := newClient(t, s, w)
 				src, path := configMaps(t, c, namespace)
 				maps = append(maps, follow(t, c, path, src, opts))

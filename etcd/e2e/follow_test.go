@@ -72,9 +72,9 @@ func (f *follower) call(old, obj *thing) {
 	defer f.mu.Unlock()
 	key := lw.Key{}
 	if obj != nil {
-		key = obj.Key()
+		key = lw.KeyOf(obj)
 	} else {
-		key = old.Key()
+		key = lw.KeyOf(old)
 	}
 	if f.sum[key] != old {
 		f.wrong = append(f.wrong, fmt.Sprintf("a call for %v with %v, and before it was %v", key, old, f.sum[key]))
@@ -136,7 +136,7 @@ func (f *follower) compare(t testing.TB, client *clientv3.Client) {
 	want := readState(t, client, f.prefix, snapshot.ResourceVersion())
 	got := state{}
 	for obj := range snapshot.All() {
-		got[obj.Key()] = describe(obj)
+		got[lw.KeyOf(obj)] = describe(obj)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("the store at %s, (-etcd +store):\n%s", snapshot.ResourceVersion(), diff)
@@ -174,7 +174,7 @@ func readState(t testing.TB, client *clientv3.Client, prefix, version string) st
 		if obj.UID == "" {
 			obj.UID = uidOf(kv.CreateRevision)
 		}
-		out[obj.Key()] = describe(&obj)
+		out[lw.KeyOf(&obj)] = describe(&obj)
 	}
 	return out
 }

@@ -122,7 +122,7 @@ func EndsAtOnce[T lw.Object](t *testing.T, src lw.Source[T], op, want string) {
 		if errs := told.All(); slices.Index(errs, err) != len(errs)-1 || op == "stream" && len(errs) > 1 {
 			t.Errorf("OnError was told %v, want what Run returned at the end: %v", errs, err)
 		}
-		if s := inf.Status(); s.Phase != lw.PhaseStopped || s.Err != err || s.Failures != 1 || s.Synced {
+		if s := inf.Status(); s.Phase != "stopped" || s.Err != err || s.Failures != 1 || s.Synced {
 			t.Errorf("Status %+v", s)
 		}
 		for _, err := range []error{wait, inf.WaitForSync(t.Context()), reg.WaitForSync(t.Context())} {
