@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 const (
@@ -55,7 +56,7 @@ func answeredIn(t *testing.T, c *client, media ...string) {
 func seedAndWait(t *testing.T, s *servers.Server, r *servers.Reader, namespace string, n, size int) {
 	t.Helper()
 	seed(t, s, namespace, n, size)
-	eventually(t, patience, func() string {
+	rig.Until(t, patience, func() string {
 		if objs, _, err := r.List(within(t, patience), collection("configmaps", namespace)); err != nil || len(objs) != n {
 			return fmt.Sprintf("the server has %d objects, %v", len(objs), err)
 		}

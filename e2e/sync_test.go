@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestEveryWire follows ConfigMaps and Pods over every wire with every way to list, through
@@ -297,7 +298,7 @@ func TestBookmarks(t *testing.T) {
 			if err := f.WaitForResourceVersion(within(t, patience), other.ResourceVersion); err != nil {
 				t.Fatalf("%s: %v", f.name(), err)
 			}
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				resumed := f.client.count(func(req request) bool {
 					return req.verb == verbWatch && !newer(other.ResourceVersion, req.query.Get("resourceVersion"))
 				})

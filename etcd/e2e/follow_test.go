@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A follower is an informer, and what its handler was told in sum.
@@ -140,7 +141,7 @@ func (f *follower) compare(t testing.TB, client *clientv3.Client) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("the store at %s, (-etcd +store):\n%s", snapshot.ResourceVersion(), diff)
 	}
-	eventually(t, "the sum of the calls is not the store", func() bool {
+	rig.Met(t, time.Minute, "the sum of the calls is not the store", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		sum := state{}

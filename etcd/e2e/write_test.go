@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -383,6 +384,6 @@ func TestLeaseRunsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.caughtUp(t, client)
-	eventually(t, "the object is still there", func() bool { return f.Store().Len() == 0 })
+	rig.Met(t, time.Minute, "the object is still there", func() bool { return f.Store().Len() == 0 })
 	f.caughtUp(t, client)
 }

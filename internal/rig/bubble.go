@@ -64,19 +64,6 @@ func Paged(t *testing.T, src *Script, d time.Duration) (*lw.Informer[*Widget], *
 	return inf, errs
 }
 
-// Sleep lets time pass, and all that it brings about happen.
-func Sleep(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-// Canceled is a context that is done.
-func Canceled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
-}
-
 // MustPanic checks that f panics, with a text that has want.
 func MustPanic(t *testing.T, want string, f func()) {
 	t.Helper()
