@@ -94,7 +94,9 @@ func (w *Write) manage(old, o *Object) error {
 	reset := m.ManagedFields != nil && (len(m.ManagedFields) == 0 || len(m.ManagedFields) == 1 && m.ManagedFields[0] == metav1.ManagedFieldsEntry{})
 	switch {
 	case old == nil && !k.Managed, old != nil && len(old.Meta.ManagedFields) == 0, old != nil && reset && w.req.Subresource == "":
-		m.ManagedFields = nil
+		if !w.req.Whole {
+			m.ManagedFields = nil
+		}
 		return nil
 	case old != nil && (m.ManagedFields == nil || slices.EqualFunc(m.ManagedFields, old.Meta.ManagedFields, sameEntry)) && sameFields(old, o):
 		m.ManagedFields = old.Meta.ManagedFields
