@@ -4,8 +4,8 @@
 //
 // It packs the files that git knows as the version to be released, into a module proxy on disk, and
 // does with that what users do: an empty module gets each published module and uses it, the program
-// of lwfields is installed, the quickstart runs from the proxy, and each example is copied into a
-// module of its own. All other modules come from the module cache, and what is not there from
+// of lwfields is installed, the quickstart runs from the proxy, and the examples are copied and lose
+// their replace directives. All other modules come from the module cache, and what is not there from
 // GOPROXY. The module cache does not change.
 //
 // CONTRIBUTING.md says what to do next.
@@ -38,7 +38,7 @@ var tools = map[string]bool{"lwfields": true}
 
 const (
 	quickstart = "github.com/go-lw/lw/examples/quickstart"
-	examples   = "examples/cluster/" // the programs that readers copy
+	examples   = "examples/cluster" // the module of the programs that readers copy
 )
 
 func main() {
@@ -96,19 +96,11 @@ func run(ctx context.Context) (err error) {
 		return fmt.Errorf("go run %s@%s: %w", quickstart, version, err)
 	}
 	fmt.Printf("ok  go run %s@%s\n", quickstart, version)
-	copied := map[string]bool{}
-	for _, file := range r.files {
-		name, _, in := strings.Cut(strings.TrimPrefix(file, examples), "/")
-		if !strings.HasPrefix(file, examples) || !in || copied[name] {
-			continue
-		}
-		copied[name] = true
-		done := progress.Start(os.Stderr, "a copy of "+examples+name)
-		err := r.copied(ctx, examples+name)
-		done()
-		if err != nil {
-			return fmt.Errorf("a copy of %s: %w", examples+name, err)
-		}
+	done = progress.Start(os.Stderr, "a copy of "+examples)
+	err = r.copied(ctx, examples)
+	done()
+	if err != nil {
+		return fmt.Errorf("a copy of %s: %w", examples, err)
 	}
 	return nil
 }
@@ -223,18 +215,31 @@ func (r *release) getTool(ctx context.Context, path string) error {
 	return nil
 }
 
-// copied uses an example as its readers do: they copy its directory, and make a module of it.
-func (r *release) copied(ctx context.Context, example string) error {
-	dir := filepath.Join(r.dir, "copy", filepath.FromSlash(example))
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.root, filepath.FromSlash(example)))); err != nil {
+// copied uses the examples as their readers do: as a copy without replace directives.
+func (r *release) copied(ctx context.Context, module string) error {
+	dir := filepath.Join(r.dir, "copy")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.root, filepath.FromSlash(module)))); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"mod", "init", "example.com/copy"}, {"mod", "tidy"}, {"vet", "./..."}} {
-		if _, err := output(ctx, dir, r.env, "go", args...); err != nil {
+	out, err := output(ctx, dir, r.env, "go", "mod", "edit", "-json")
+	if err != nil {
+		return err
+	}
+	var parsed struct {
+		Replace []struct{ Old struct{ Path string } }
+	}
+	if err := json.Unmarshal([]byte(out), &parsed); err != nil {
+		return err
+	}
+	for _, replace := range parsed.Replace {
+		if _, err := output(ctx, dir, r.env, "go", "mod", "edit", "-dropreplace="+replace.Old.Path); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("ok  a copy of %s\n", example)
+	if _, err := output(ctx, dir, r.env, "go", "vet", "./..."); err != nil {
+		return err
+	}
+	fmt.Printf("ok  a copy of %s\n", module)
 	return nil
 }
 
