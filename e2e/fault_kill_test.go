@@ -83,7 +83,7 @@ func TestKillDuringFirstList(t *testing.T) {
 			{lw.ListPages, verbPage},
 			{lw.ListAuto, verbStream},
 		} {
-			t.Run(c.string(mode), func(t *testing.T) {
+			t.Run(string(c.mode), func(t *testing.T) {
 				t.Parallel()
 				s := startServer(t, kind)
 				r := s.Reader("")
