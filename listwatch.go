@@ -137,7 +137,7 @@ func eachItem[T Identified](list runtime.Object, yield func(T, error) error) err
 			return yield(obj, nil)
 		}
 		id := metaOfAny(item)
-		return yield(zero, &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
+		return yield(zero, &Error{Op: opDecode, Key: id.key(), UID: id.UID, Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
 	}
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -250,7 +250,7 @@ func typedEvent[T Identified](ev watch.Event) (WatchEvent[T], error) {
 	if !ok || equal.IsZero(obj) {
 		id := metaOfAny(ev.Object)
 		out.ResourceVersion = id.ResourceVersion
-		out.Err = &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
+		out.Err = &Error{Op: opDecode, Key: id.key(), UID: id.UID, Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
 		return out, nil
 	}
 	out.Object, out.ResourceVersion = obj, obj.GetResourceVersion()
@@ -297,9 +297,9 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	listMeta, err := src.List(request.AsProbe(ctx), opts, func(got T, err error) error {
 		var bad *Error
 		switch {
-		case errors.As(err, &bad) && bad.Key == obj.Key():
+		case errors.As(err, &bad) && bad.Key == obj.key():
 			found = true // obj could be read, so this is another version of it
-		case err != nil || equal.IsZero(got) || KeyOf(got) != obj.Key():
+		case err != nil || equal.IsZero(got) || KeyOf(got) != obj.key():
 			other = true
 		default:
 			found = true
@@ -313,7 +313,7 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	case listMeta.ResourceVersion != version:
 		return false, fmt.Errorf("lw: a list at resource version %s has version %s: %w", version, listMeta.ResourceVersion, errors.ErrUnsupported)
 	case !found && other:
-		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.Key()), errors.ErrUnsupported)
+		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.key()), errors.ErrUnsupported)
 	}
 	return had, nil
 }

@@ -67,8 +67,8 @@ func (m *Meta) GetUID() types.UID { return m.UID }
 // GetResourceVersion returns the resource version.
 func (m *Meta) GetResourceVersion() string { return m.ResourceVersion }
 
-// Key returns the key.
-func (m *Meta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
+// key returns the key.
+func (m *Meta) key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
 
 // MetaOf returns a copy of the identity of obj.
 func MetaOf[T Identified](obj T) Meta {
@@ -129,7 +129,7 @@ func (e *WatchEvent[T]) Key() Key {
 	case !equal.IsZero(e.Object):
 		return KeyOf(e.Object)
 	case e.Identity != nil:
-		return e.Identity.Key()
+		return e.Identity.key()
 	case e.Err != nil:
 		return keyOfError(e.Err)
 	}

@@ -100,7 +100,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		return startedError(r.opts.Name)
 	}
 	defer r.board.addInformer(r.opts.Name, r.Status, noObject)()
-	defer r.recorder.setPhase(PhaseStopped)
+	defer r.recorder.setPhase(phaseStopped)
 	r.log.start()
 	defer r.log.stop()
 	ctx = r.lend(ctx)

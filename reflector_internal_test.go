@@ -299,11 +299,6 @@ func TestOptionsDefaults(t *testing.T) {
 }
 
 func TestListModes(t *testing.T) {
-	for mode, want := range map[ListMode]string{ListAuto: "auto", ListStream: "stream", ListPages: "pages", ListWhole: "whole", 9: "ListMode(9)", -1: "ListMode(-1)"} {
-		if got := mode.String(); got != want {
-			t.Errorf("mode %d is %q, want %q", mode, got, want)
-		}
-	}
 }
 
 // The order of positions is that of apimachinery, also where a version fits no word.

@@ -101,7 +101,7 @@ func (s *streamSupport) failed(err error, came bool) (fallback bool) {
 // whole list in one response.
 func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	r.limiter.Spend(time.Now())
-	r.recorder.setPhase(PhaseListing)
+	r.recorder.setPhase(phaseListing)
 	mode := ListPages
 	if limit == 0 {
 		mode = ListWhole

@@ -156,7 +156,7 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		pace.Sleep(ctx, pause)
 		return
 	}
-	r.recorder.setPhase(PhaseWaiting)
+	r.recorder.setPhase(phaseWaiting)
 	if r.opts.Backoff != nil {
 		pause = max(pause, r.opts.Backoff(r.outage.failures), pace.RetryAfter(o.err))
 	} else {

@@ -235,7 +235,7 @@ func (r *Reflector[T]) testify(ctx context.Context) outcome {
 	r.recorder.ended(opProbe, err, r.recorder.now()-begun)
 	if err == nil && !is {
 		err = fmt.Errorf("%w: at resource version %s it has not %s at %s, which was there",
-			ErrRewound, r.at.position.version, keyString(obj.Key()), obj.ResourceVersion)
+			ErrRewound, r.at.position.version, keyString(obj.key()), obj.ResourceVersion)
 	}
 	o.err = err
 	r.testified(&o)

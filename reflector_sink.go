@@ -100,7 +100,7 @@ func (s *sinkTarget[T]) noteNewest(ev *WatchEvent[T], key Key) {
 	switch {
 	case ev.Type == watch.Added || ev.Type == watch.Modified:
 		s.last = MetaOf(ev.Object)
-	case ev.Type == watch.Deleted && s.last.Key() == key:
+	case ev.Type == watch.Deleted && s.last.key() == key:
 		s.last = Meta{}
 	}
 }
@@ -120,7 +120,7 @@ func (s *sinkTarget[T]) get(key Key) (obj T, ok bool) {
 
 // newest knows one object only, since a Sink need not tell what it has.
 func (s *sinkTarget[T]) newest(skip func(Key) bool) Meta {
-	if skip(s.last.Key()) {
+	if skip(s.last.key()) {
 		return Meta{}
 	}
 	return s.last

@@ -71,7 +71,7 @@ func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseF
 		w.stall = pace.NewStallTimer(cancel, patience, errNoEnd)
 		w.limitInitial()
 		r.recorder.setMode(ListStream)
-		r.recorder.setPhase(PhaseStreaming)
+		r.recorder.setPhase(phaseStreaming)
 	} else {
 		opts.ResourceVersion = r.at.position.version
 		w.goLive()
@@ -151,7 +151,7 @@ func (w *watchSession[T]) stopLimits() {
 // watch counts as healthy.
 func (w *watchSession[T]) goLive() {
 	w.stopLimits()
-	w.r.recorder.setPhase(PhaseWatching)
+	w.r.recorder.setPhase(phaseWatching)
 	w.noVersions = w.r.at.position.version == ""
 	if w.stall == nil {
 		w.stall = pace.NewStallTimer(w.cancel, w.timeout+overdue, errSilent)

@@ -27,7 +27,7 @@ type statusRecorder struct {
 	// mu guards the fields below, which are as in Status. No other lock is taken under it. The
 	// caller may hold hub.mu; see replaced.
 	mu       sync.Mutex
-	phase    Phase
+	phase    string // "": idle
 	synced   bool
 	lists    uint64
 	probes   uint64
@@ -40,7 +40,7 @@ type statusRecorder struct {
 	since    time.Time
 	lastList time.Time
 	due      time.Time // Status.ListDue
-	mode     ListMode  // ListAuto before the first list
+	mode     ListMode  // "" before the first list
 	decoder  string
 	epoch    int
 	requests []RequestCount // sorted by op and code
@@ -56,7 +56,7 @@ func (r *statusRecorder) status(mode ListMode) Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := Status{
-		Phase: r.phase, Synced: r.synced, Failures: r.failures, Err: r.err, Since: r.since, LastList: r.lastList, ListDue: r.due,
+		Phase: cmp.Or(r.phase, phaseIdle), Synced: r.synced, Failures: r.failures, Err: r.err, Since: r.since, LastList: r.lastList, ListDue: r.due,
 		SetAside: maps.Clone(r.setAside), Mode: r.mode, Decoder: r.decoder, Epoch: r.epoch,
 		Counters: Counters{
 			Lists: r.lists, Probes: r.probes, Watches: r.watches, Streams: r.streams, Relists: r.relists, Failed: r.failed,
@@ -74,7 +74,7 @@ func (r *statusRecorder) status(mode ListMode) Status {
 			s.EventTypes[word] = n
 		}
 	}
-	if s.Mode == ListAuto {
+	if s.Mode == "" {
 		s.Mode = mode
 	}
 	if at := r.lastEvent.Load(); at != 0 {
@@ -128,7 +128,7 @@ func (r *statusRecorder) heard(events *[eventKinds]uint64) time.Duration {
 	return now
 }
 
-func (r *statusRecorder) setPhase(p Phase) {
+func (r *statusRecorder) setPhase(p string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = p
@@ -231,7 +231,7 @@ func (r *statusRecorder) replaced(epoch bool, cause listCause) {
 	r.causes[cause]++
 	r.lastList, r.due = time.Now(), time.Time{}
 	// A watch is the next step. A Status that is read in between should say no other phase.
-	r.synced, r.phase = true, PhaseWatching
+	r.synced, r.phase = true, phaseWatching
 	r.recoveredLocked()
 	if epoch {
 		r.epoch++

@@ -64,7 +64,7 @@ func (t *transformSource[T, U]) Hints() SourceHints {
 		if t.ownUIDs.Load() {
 			obj.UID = ""
 		}
-		if key := obj.Key(); t.isKept(key) {
+		if key := obj.key(); t.isKept(key) {
 			return false, fmt.Errorf("lw: Transform: the version of %s is older than the server's: %w", keyString(key), errors.ErrUnsupported)
 		}
 		return had(ctx, obj, version)
@@ -199,7 +199,7 @@ func (t *transformSource[T, U]) Watch(ctx context.Context, opts metav1.ListOptio
 			}
 		case equal.IsZero(ev.Object) || ev.Type == watch.Deleted:
 			id := ev.id()
-			t.forget(id.Key())
+			t.forget(id.key())
 			out.Identity = &id
 		default:
 			id := MetaOf(ev.Object)
@@ -211,7 +211,7 @@ func (t *transformSource[T, U]) Watch(ctx context.Context, opts metav1.ListOptio
 				out.Object = obj
 			default:
 				// Left out: downstream it is deleted, if it was ever there.
-				t.forget(id.Key())
+				t.forget(id.key())
 				out.Type, out.Identity, out.Omitted = watch.Deleted, &id, ev.Type == watch.Added
 			}
 		}

@@ -183,7 +183,7 @@ func TestBadInput(t *testing.T) {
 						t.Errorf("%q is not set aside", key)
 					}
 				}
-				if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != lw.PhaseWatching || status.Err != nil {
+				if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != "watching" || status.Err != nil {
 					t.Errorf("status: %+v", status)
 				}
 				if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
@@ -257,7 +257,7 @@ func TestBadInitialEvents(t *testing.T) {
 				if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
 					t.Errorf("store (-want +got):\n%s", diff)
 				}
-				if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != lw.PhaseWatching {
+				if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != "watching" {
 					t.Errorf("status: %+v", s)
 				}
 			})

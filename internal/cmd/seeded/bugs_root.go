@@ -148,4 +148,6 @@ var rootBugs = []bug{
 		{". feedSource.wait", `select { case <-t.C: case <-s.nudge: case <-ctx.Done(): }`, `select { case <-t.C: case <-ctx.Done(): }`}}},
 	{"poll: nil is an empty collection", "TestEmptyFirstAnswer|TestPollModel", "", []edit{
 		{". Feeder.Snapshot", `objs == nil`, `objs == nil && f == nil`}}},
+	{"a busy server puts the position in doubt", "TestDecide", "", []edit{
+		{". decide", `doubted && __1`, `__1`}}},
 }
