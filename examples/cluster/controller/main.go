@@ -36,8 +36,6 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/go-lw/lw"
 )
 
 func main() {
