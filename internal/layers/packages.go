@@ -86,6 +86,7 @@ var Packages = []Package{
 		{"subject", []string{"subject.go", "follows.go"}, []string{"truth"}},
 		{"source", []string{"source.go", "follow.go", "list.go", "witness.go"}, []string{"truth", "subject"}},
 		{"writable", []string{"writable.go"}, []string{"truth", "subject"}},
+		{"collection", []string{"collection.go"}, []string{"truth", "subject"}},
 	}},
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},
