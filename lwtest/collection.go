@@ -44,7 +44,7 @@ var collectionKeys = []lw.Key{{Namespace: "a", Name: "one"}, {Namespace: "a", Na
 //     the same; a handler that was removed is not called;
 //   - the channels of Changed are closed if there was a change, and open if there was none;
 //   - WaitFor returns an object that meets the condition, and the cause of a context that is done.
-func TestCollection[T lw.Object](t testing.TB, subject func(ctx context.Context) CollectionSubject[T]) {
+func TestCollection[T lw.Object](t *testing.T, subject func(ctx context.Context) CollectionSubject[T]) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
 		rapid.SyncTest(rt, func(rt *rapid.T) {

@@ -114,3 +114,19 @@ func TestCollections(t *testing.T) {
 		t.Run(name, func(t *testing.T) { lwtest.TestCollection(t, subject) })
 	}
 }
+
+// A type that wraps an informer keeps an informer's promises.
+func ExampleTestCollection() {
+	var t *testing.T // the test's own
+	lwtest.TestCollection(t, func(ctx context.Context) lwtest.CollectionSubject[*Widget] {
+		server := lw.NewMemory[*Widget]()
+		inf := lw.NewInformer(server, nil)
+		go inf.Run(ctx)
+		return lwtest.CollectionSubject[*Widget]{
+			Collection: &counting{Collection: inf}, // the wrapper under test
+			Put:        func(key lw.Key, n int) { server.Transact([]*Widget{newWidget(key, n)}) },
+			Remove:     func(key lw.Key) { server.Delete(key) },
+			Object:     newWidget,
+		}
+	})
+}

@@ -83,9 +83,10 @@ var Packages = []Package{
 	{Folder: "lwtest", Rooms: []Room{
 		{"truth", []string{"doc.go", "truth.go", "fields.go", "mutation.go", "projection*.go"}, nil},
 		{"server", []string{"typed.go", "server.go", "fault.go", "outage.go"}, nil},
-		{"subject", []string{"subject.go", "follows.go", "collection.go"}, []string{"truth"}},
+		{"subject", []string{"subject.go", "follows.go"}, []string{"truth"}},
 		{"source", []string{"source.go", "follow.go", "list.go", "witness.go"}, []string{"truth", "subject"}},
 		{"writable", []string{"writable.go"}, []string{"truth", "subject"}},
+		{"collection", []string{"collection.go"}, []string{"truth", "subject"}},
 	}},
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},
