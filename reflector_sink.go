@@ -76,8 +76,8 @@ func (s *sinkTarget[T]) apply(g *eventGroup[T], report string) {
 		if e.ev.Err != nil {
 			continue
 		}
-		s.noteNewest(&e.ev, e.key)
-		ev := e.ev
+		s.noteNewest(e.ev, e.key)
+		ev := *e.ev
 		ev.Open = i != last
 		if ev.More = ev.Open || g.more; report == "" {
 			// An object that is set aside holds the version back, so the sink gets the change
@@ -198,7 +198,7 @@ type eventGroup[T Identified] struct {
 // A groupEvent is what a group has of a key.
 type groupEvent[T Identified] struct {
 	key   Key
-	ev    WatchEvent[T]
+	ev    *WatchEvent[T]
 	first watch.EventType // that of the first event of the key
 
 	wasAside bool  // the object was set aside before
@@ -206,16 +206,21 @@ type groupEvent[T Identified] struct {
 	err      error // why it was not applied; set by the target
 }
 
-// add adds ev, which is copied.
+// add adds ev. It is copied where another may follow, and lent until reset where none does: nearly
+// always.
 func (g *eventGroup[T]) add(key Key, ev *WatchEvent[T]) {
+	if ev.Open {
+		c := *ev
+		ev = &c
+	}
 	if e := g.of(key); e != nil {
-		e.ev = *ev
+		e.ev = ev
 		return
 	}
 	if g.places != nil {
 		g.places[key] = len(g.events)
 	}
-	g.events = append(g.events, groupEvent[T]{key: key, ev: *ev, first: ev.Type})
+	g.events = append(g.events, groupEvent[T]{key: key, ev: ev, first: ev.Type})
 }
 
 // of returns what the group has of key, or nil.
