@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/pace"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/table"
 )
 
@@ -141,6 +142,7 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if a.Err != nil {
 		return "", inf.hub.notCaughtUp(a.Err)
 	}
+	request.Answered(ctx)
 	ask := inf.asking()
 	ask.after = 0
 	return a.Version, inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)
