@@ -25,19 +25,19 @@ func key(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
 
 func create(t *testing.T, m *lw.Memory[*Widget], name string, size int) {
 	t.Helper()
-	if _, err := m.Create(widget(name, size)); err != nil {
+	if _, err := m.Create(t.Context(), widget(name, size)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func update(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget {
 	t.Helper()
-	w, ok := m.Get(key(name))
-	if !ok {
+	w, gone := m.Get(t.Context(), key(name))
+	if gone != nil {
 		t.Fatalf("no widget %s", name)
 	}
 	w.Size = size
-	w, err := m.Update(w)
+	w, err := m.Update(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func update(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget 
 
 func remove(t *testing.T, m *lw.Memory[*Widget], name string) {
 	t.Helper()
-	if err := m.Delete(key(name)); err != nil {
+	if _, err := m.Delete(t.Context(), key(name), ""); err != nil {
 		t.Fatal(err)
 	}
 }

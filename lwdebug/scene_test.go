@@ -98,7 +98,7 @@ func (s *boardScene) options(name string) *lw.Options {
 func (s *boardScene) memory(name, namespace, object string, n int) (*lw.Informer[*Widget], *lw.Memory[*Widget]) {
 	m := lw.NewMemory[*Widget]()
 	for i := range n {
-		m.Create(&Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
+		m.Create(context.Background(), &Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
 	}
 	return s.run(name, m), m
 }
@@ -118,7 +118,7 @@ func touch(t *testing.T, m *lw.Memory[*Widget], n int) {
 			return
 		}
 		w.Size++
-		if _, err := m.Update(w); err != nil {
+		if _, err := m.Update(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -133,7 +133,7 @@ func (s *boardScene) setAside() {
 		if i%8 == 7 {
 			size = -i
 		}
-		m.Create(&Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)}, Size: size})
+		m.Create(context.Background(), &Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)}, Size: size})
 	}
 	s.run("Website", lw.Transform(m, func(w *Widget) (*Widget, error) {
 		if w.Size < 0 {

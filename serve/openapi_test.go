@@ -104,9 +104,9 @@ func TestFieldValidation(t *testing.T) {
 			{"d", head + `"d"},"siez":1}`, "Warn", 201, `"size":0`, `299 - "unknown field \"siez\""`},
 			{"e", head + `"e"},"siez":1}`, "", 201, `"size":0`, `299 - "unknown field \"siez\""`},
 			{"f", head + `"f"},"siez":1}`, "Ignore", 201, `"size":0`, ""},
-			{"g", head + `"g","notes":{}}}`, "Strict", 400, `unknown field \"notes\"`, ""},
+			{"g", head + `"g","notes":{}}}`, "Strict", 400, `unknown field \"metadata.notes\"`, ""},
 			{"h", head + `"h"},"size":"x"}`, "Strict", 400, "string", ""},
-			{"i", head + `"i"},"size":1}`, "Loose", 400, `Ignore, Warn or Strict`, ""},
+			{"i", head + `"i"},"size":1}`, "Loose", 422, `Unsupported value: \"Loose\"`, ""},
 		} {
 			req, err := http.NewRequestWithContext(b.ctx, "POST", "http://server"+in+"?fieldValidation="+tt.directive, strings.NewReader(tt.body))
 			if err != nil {

@@ -116,7 +116,7 @@ func start(t *testing.T, relays int, objects ...*Widget) *bench {
 			{Name: "Color", Value: func(w *Widget) serve.Cell { return serve.Text(w.Color) }},
 			{Name: "Size", Type: "integer", Wide: true, Value: func(w *Widget) serve.Cell { return serve.Int(w.Size) }},
 		},
-		Validate: func(_, w *Widget) error {
+		Validate: func(_ context.Context, w, _ *Widget) error {
 			if w != nil && w.Color == "" {
 				return errors.New("a widget needs a color")
 			}
