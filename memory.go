@@ -180,9 +180,6 @@ func (m *Memory[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	if err := ctx.Err(); err != nil {
 		return obj, err
 	}
-	if err := m.failing(); err != nil {
-		return obj, err
-	}
 	stored, err := m.objects.Get(key)
 	if err != nil {
 		return obj, err
@@ -252,8 +249,8 @@ func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bo
 	return was != nil && listopts.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
 }
 
-// Fail makes every List, Watch, Get and SourceHints.Had fail with err, and ends every open watch, until
-// Fail(nil) is called. Writes are not affected.
+// Fail makes every List, Watch and SourceHints.Had fail with err, and ends every open watch, until
+// Fail(nil) is called. Get and writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()
 	m.failure = err

@@ -49,7 +49,7 @@ func TestOpenAPI(t *testing.T) {
 			urls[name] = version.ServerRelativeURL
 			for path, operations := range get(version.ServerRelativeURL).Paths {
 				p := operations.Patch
-				if len(p.Parameters) != 1 || p.Parameters[0].Name != "fieldValidation" || p.Parameters[0].In != "query" {
+				if len(p.Parameters) != 4 || p.Parameters[2].Name != "fieldValidation" || p.Parameters[2].In != "query" {
 					b.t.Errorf("%s: %+v", path, p)
 				}
 				kinds[path] = p.Kind["group"] + "/" + p.Kind["version"] + "/" + p.Kind["kind"]
