@@ -176,11 +176,9 @@ func TestWrite(t *testing.T) {
 	if got := b.fails(`{"apiVersion":"example.io/v1","kind":"Count","metadata":{"namespace":"shop","name":"x"}}`, "create", "-f", "-"); !strings.Contains(got, "(MethodNotAllowed)") {
 		t.Errorf("a collection that cannot be written: %s", got)
 	}
-	if got := b.fails("", "patch", "widget", "-n", "shop", "cart", "--type=merge", "-p", `{"color":"red"}`); !strings.Contains(got, "(MethodNotAllowed)") {
-		t.Errorf("a patch: %s", got)
-	}
-	if got := b.fails(cart+"color: red\n", "apply", "-f", "-"); !strings.Contains(got, "(MethodNotAllowed)") {
-		t.Errorf("apply of an object that exists: %s", got)
+	// A type without annotations cannot keep what kubectl has applied.
+	if got := b.fails(cart+"color: red\n", "apply", "-f", "-"); !strings.Contains(got, `unknown field "metadata.annotations"`) {
+		t.Errorf("apply without annotations: %s", got)
 	}
 	is(`widget.example.io "cart" deleted from shop namespace`, b.kubectl("", "delete", "widget", "-n", "shop", "cart"))
 	is(`Error from server (NotFound): widgets.example.io "cart" not found`, b.fails("", "delete", "widget", "-n", "shop", "cart"))
