@@ -45,6 +45,9 @@ func TestStatuses(t *testing.T) {
 	cause := func(retry int32, typ metav1.CauseType) details {
 		return details{RetryAfterSeconds: retry, Causes: []metav1.StatusCause{{Type: typ}}}
 	}
+	refused := func(name string) details {
+		return details{Group: "example.io", Kind: "Widget", Name: name, Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid}}}
+	}
 	authorize := func(r *http.Request, _ serve.Attributes) error {
 		switch r.URL.Query().Get("deny") {
 		case "plain":
@@ -120,9 +123,9 @@ func TestStatuses(t *testing.T) {
 			{"PUT", conflict, `{"metadata":{"name":"b","resourceVersion":"2"}}`, "", 409, "Conflict", of("b")},
 			{"PUT", conflict, `{"metadata":{"name":"b","uid":"u"}}`, "", 409, "Conflict", of("b")},
 			{"DELETE", conflict, `{"preconditions":{"uid":"u"}}`, "", 409, "Conflict", of("b")},
-			{"POST", in, `{"metadata":{"name":"d"},"size":-1}`, "", 422, "Invalid", details{Group: "example.io", Kind: "Widget", Name: "d"}},
+			{"POST", in, `{"metadata":{"name":"d"},"size":-1}`, "", 422, "Invalid", refused("d")},
 			{"POST", in, `{"metadata":{"name":"d"},"size":-2}`, "", 403, "Forbidden", of("d")},
-			{"PUT", conflict, `{"metadata":{"name":"b"},"size":-1}`, "", 422, "Invalid", details{Group: "example.io", Kind: "Widget", Name: "b"}},
+			{"PUT", conflict, `{"metadata":{"name":"b"},"size":-1}`, "", 422, "Invalid", refused("b")},
 			{"POST", in, `{"metadata":{"name":"d"},"size":"x"}`, "", 400, "BadRequest", details{}},
 		} {
 			code, body := b.do(tt.method, tt.path, tt.body, "Accept", tt.accept)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -515,3 +516,45 @@ func TestMemoryWritable(t *testing.T) {
 func second[A any](_ A, err error) error { return err }
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
+
+// The versions of a Memory are later than those of a process before, and UIDs do not come again. Who
+// goes on with a version of that process is told to list.
+func TestMemoryOfALaterProcess(t *testing.T) {
+	history.FromOne = false
+	defer func() { history.FromOne = true }()
+	synctest.Test(t, func(t *testing.T) {
+		old := lw.NewMemory(rig.NewWidget("a", 0))
+		for i := range 100 {
+			rig.Update(t, old, "a", i+1)
+		}
+		was, _ := old.Get(t.Context(), rig.Key("a"))
+		time.Sleep(time.Second)
+		m := lw.NewMemory[*rig.Widget]()
+		err := m.Watch(t.Context(), metav1.ListOptions{ResourceVersion: was.ResourceVersion}, func(lw.WatchEvent[*rig.Widget]) error { return nil })
+		if !apierrors.IsResourceExpired(err) {
+			t.Errorf("a watch that goes on: %v", err)
+		}
+		now := rig.Create(t, m, "a", 1)
+		if len(now.ResourceVersion) != len(was.ResourceVersion) || now.ResourceVersion <= was.ResourceVersion || now.UID == was.UID || len(now.UID) != 36 {
+			t.Errorf("%+v after %+v", now, was)
+		}
+		if other := rig.Create(t, m, "b", 1); other.UID == now.UID {
+			t.Error("two objects have one UID")
+		}
+		if err := m.Rewind("1"); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a rewind to before the beginning: %v", err)
+		}
+		// A test may begin where it likes.
+		var all [2]*rig.Widget
+		for i := range all {
+			m := lw.NewMemory[*rig.Widget]()
+			if err := m.Rewind("1"); err != nil {
+				t.Fatal(err)
+			}
+			all[i] = rig.Create(t, m, "a", 1)
+		}
+		if diff := cmp.Diff(all[0], all[1]); diff != "" || all[0].ResourceVersion != "2" {
+			t.Errorf("%+v: %s", all[0], diff)
+		}
+	})
+}
