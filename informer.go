@@ -21,7 +21,7 @@ type Informer[T Identified] struct {
 	r     *Reflector[T]
 	check *mutationDetector // nil without Options.DetectMutation
 
-	inquiry pace.Inquiry
+	query pace.SharedQuery
 }
 
 var _ AnyInformer = (*Informer[*Meta])(nil)
@@ -132,7 +132,7 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if HintsOf(inf.r.src).Unversioned {
 		return "", inf.hub.notCaughtUp(errNoVersions)
 	}
-	a := inf.inquiry.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
+	a := inf.query.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
 	select {
 	case <-a.Done:
 	case <-ctx.Done():

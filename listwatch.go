@@ -137,7 +137,7 @@ func eachItem[T Identified](list runtime.Object, yield func(T, error) error) err
 			return yield(obj, nil)
 		}
 		id := metaOfAny(item)
-		return yield(zero, &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
+		return yield(zero, &Error{Op: opDecode, Key: id.key(), UID: id.UID, Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
 	}
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -250,7 +250,7 @@ func typedEvent[T Identified](ev watch.Event) (WatchEvent[T], error) {
 	if !ok || equal.IsZero(obj) {
 		id := metaOfAny(ev.Object)
 		out.ResourceVersion = id.ResourceVersion
-		out.Err = &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
+		out.Err = &Error{Op: opDecode, Key: id.key(), UID: id.UID, Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
 		return out, nil
 	}
 	out.Object, out.ResourceVersion = obj, obj.GetResourceVersion()
@@ -297,9 +297,9 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	listMeta, err := src.List(request.AsProbe(ctx), opts, func(got T, err error) error {
 		var bad *Error
 		switch {
-		case errors.As(err, &bad) && bad.Key == obj.Key():
+		case errors.As(err, &bad) && bad.Key == obj.key():
 			found = true // obj could be read, so this is another version of it
-		case err != nil || equal.IsZero(got) || KeyOf(got) != obj.Key():
+		case err != nil || equal.IsZero(got) || KeyOf(got) != obj.key():
 			other = true
 		default:
 			found = true
@@ -313,7 +313,7 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	case listMeta.ResourceVersion != version:
 		return false, fmt.Errorf("lw: a list at resource version %s has version %s: %w", version, listMeta.ResourceVersion, errors.ErrUnsupported)
 	case !found && other:
-		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.Key()), errors.ErrUnsupported)
+		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.key()), errors.ErrUnsupported)
 	}
 	return had, nil
 }
@@ -325,23 +325,23 @@ func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)
 		panic("lw: WithListOptions: nil source")
 	}
 	mustBeFuncs("WithListOptions", tweak)
-	return &optioned[T]{src, tweak}
+	return &optionSource[T]{src, tweak}
 }
 
-// optioned is the Source of WithListOptions.
-type optioned[T Identified] struct {
+// An optionSource is the Source of WithListOptions.
+type optionSource[T Identified] struct {
 	src   Source[T]
 	tweak []func(*metav1.ListOptions)
 }
 
 // Hints returns those of the source. Had passes no options: what an object was does not depend on
 // what is selected.
-func (o *optioned[T]) Hints() SourceHints { return HintsOf(o.src) }
+func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 // Reuses is part of [request.Source].
-func (o *optioned[T]) Reuses(request.Mark) bool { return reuses(o.src) }
+func (o *optionSource[T]) Reuses(request.Mark) bool { return reuses(o.src) }
 
-func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+func (o *optionSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts, err := tweaked(opts, o.tweak)
 	if err != nil {
 		return metav1.ListMeta{}, fmt.Errorf("lw: WithListOptions: %w", err)
@@ -349,7 +349,7 @@ func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield f
 	return o.src.List(ctx, opts, yield)
 }
 
-func (o *optioned[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+func (o *optionSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts, err := tweaked(opts, o.tweak)
 	if err != nil {
 		return fmt.Errorf("lw: WithListOptions: %w", err)

@@ -242,7 +242,7 @@ func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bo
 	if err != nil {
 		return false, apierrors.NewBadRequest("lw: Memory: " + err.Error())
 	}
-	was, err := m.objects.At(obj.Key(), version)
+	was, err := m.objects.At(obj.key(), version)
 	if err != nil {
 		return false, err
 	}

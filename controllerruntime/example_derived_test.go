@@ -53,7 +53,7 @@ func newOrphanController(orphans *lw.Derived[*orphan], told func(pod lw.Key, alo
 		return nil, err
 	}
 	enqueue := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o *orphan) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: o.Key()}}
+		return []reconcile.Request{{NamespacedName: lw.KeyOf(o)}}
 	})
 	return c, c.Watch(controllerruntime.Source(orphans, enqueue))
 }

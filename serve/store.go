@@ -117,9 +117,9 @@ func (s *storage[T]) object(obj T, err error) (*registry.Object, error) {
 // value returns the object to store for o: one of its key, and of that version.
 func (s *storage[T]) value(o *registry.Object, version string) (T, error) {
 	obj := o.Value.(T)
-	if m := lw.MetaOf(obj); m.Key() != o.Key() || version != "" && m.ResourceVersion != version {
+	if m, key := lw.MetaOf(obj), lw.KeyOf(obj); key != o.Key() || version != "" && m.ResourceVersion != version {
 		return obj, apierrors.NewInternalError(fmt.Errorf("serve: %s: the JSON of %T says that %s in version %q is %s in version %q",
-			s.resource.name, obj, o.Key(), version, m.Key(), m.ResourceVersion))
+			s.resource.name, obj, o.Key(), version, key, m.ResourceVersion))
 	}
 	return obj, nil
 }
