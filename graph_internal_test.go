@@ -248,7 +248,7 @@ func TestDeriveDuringPrune(t *testing.T) {
 		g.mu.Lock()
 		claimed.claim(-1)
 		g.mu.Unlock()
-		if _, err := m.Create(newBall("b", 2, 0)); err != nil {
+		if _, err := m.Create(t.Context(), newBall("b", 2, 0)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -158,7 +158,7 @@ func TestWrappedListener(t *testing.T) {
 		write := m.Create
 		for n := range 300 {
 			w.Size = n
-			if _, err := write(w); err != nil {
+			if _, err := write(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
 			write = m.Update

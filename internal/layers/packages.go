@@ -64,7 +64,7 @@ var Packages = []Package{
 		{"handler", []string{"serve.go", "status.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
 		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go", "openapi.go"},
 			[]string{"options", "bytes", "items", "history", "encoder", "watches", "handler"}},
-		{"memory", []string{"memory.go"}, []string{"options", "items", "history", "watches", "handler", "answers"}},
+		{"store", []string{"store.go"}, []string{"options", "items", "history", "watches", "handler"}},
 	}},
 	{Folder: "etcd", Module: true, Rooms: []Room{
 		{"requests", []string{"doc.go", "errors.go", "reader.go", "progress.go", "identity.go"}, nil},
