@@ -257,13 +257,7 @@ func (c *Cursor[T]) take(bound uint64, done bool) (part []Delta[T], folded bool,
 		c.log.unparkLocked(c)
 		c.log.mu.Unlock()
 	}
-	end, closedAt := c.log.end.Load(), c.log.closedAt.Load()
-	// The log may have been closed after end was loaded, and deltas may have come before that. So
-	// nothing will come any more only if end is the one that it was closed at.
-	stopped := closedAt != 0 && end >= closedAt-1
-	if bound < end {
-		end, stopped = bound, false
-	}
+	end, stopped := c.log.endWithin(bound)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if done {

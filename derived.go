@@ -87,7 +87,7 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	d.hub.store.gate = &g.gate
 	d.hub.log.same = same(d.faults)
 	d.hub.explain = d.explain
-	d.hub.status = d.collectionStatus
+	d.hub.status = d.Status
 	d.hub.refuses, d.hub.doing = g.calls.cannotWait, g.calls.text
 	d.op = newOperator(d.hub.store.store.Get, d.faults)
 	d.varies, _ = d.op.(variable)
@@ -130,13 +130,8 @@ func (d *Derived[T]) Synced() <-chan struct{} { return d.hub.synced }
 func (d *Derived[T]) Stopped() <-chan struct{} { return d.hub.stopped }
 
 // Changed is as [Informer.Changed].
-func (d *Derived[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
-	return d.hub.changes.Wait(ctx, key, nil)
-}
-
-// ChangedAny is as [Informer.ChangedAny].
-func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
-	return d.hub.changes.WaitAny(ctx)
+func (d *Derived[T]) Changed(ctx context.Context, keys ...Key) <-chan struct{} {
+	return d.hub.changes.Wait(ctx, nil, keys...)
 }
 
 // Close takes the collection, and all that is derived from it, out of the graph, and returns the

@@ -26,7 +26,7 @@ func Poll[T Object](list func(ctx context.Context) ([]T, error), every time.Dura
 	if list == nil || every <= 0 {
 		panic("lw: Poll: nil function, or an interval that is not positive")
 	}
-	s := &fed[T]{name: "Poll", stamped: stamper[T](), every: every, nudge: make(chan struct{}, 1)}
+	s := &feedSource[T]{name: "Poll", stamped: stamper[T](), every: every, nudge: make(chan struct{}, 1)}
 	s.run = func(ctx context.Context, to *Feeder[T]) error { return s.poll(ctx, to, list) }
 	return s
 }
@@ -38,14 +38,14 @@ func Feed[T Object](run func(ctx context.Context, to *Feeder[T]) error) Source[T
 	if run == nil {
 		panic("lw: Feed: nil function")
 	}
-	return &fed[T]{name: "Feed", stamped: stamper[T](), run: run}
+	return &feedSource[T]{name: "Feed", stamped: stamper[T](), run: run}
 }
 
 // A Feeder is what the function of a [Feed] calls, one call at a time. lw keeps the objects. When
 // the function has returned, all calls return an error.
 type Feeder[T Identified] struct {
 	mu        sync.Mutex // held by each call; guards all below, which a Poll has to itself
-	of        *fed[T]
+	of        *feedSource[T]
 	yield     func(WatchEvent[T]) error
 	bookmarks bool   // they are wanted
 	alive     func() // puts off the end of a watch in which nothing happens
@@ -119,8 +119,8 @@ func (f *Feeder[T]) Change(puts []T, gone ...Key) error {
 		order, next[key] = append(order, key), none
 	}
 	version := f.of.next()
-	at := told[T]{version: listopts.FormatVersion(version)}
-	after := make(map[Key]shown, len(next))
+	at := eventBatch[T]{version: listopts.FormatVersion(version)}
+	after := make(map[Key]sentState, len(next))
 	for _, key := range order {
 		if _, done := after[key]; !done {
 			after[key] = f.of.changed(&at, key, next[key], false)
@@ -131,7 +131,7 @@ func (f *Feeder[T]) Change(puts []T, gone ...Key) error {
 	}
 	f.of.at = version
 	for key, one := range after {
-		if f.of.was[key] = one; one == (shown{}) {
+		if f.of.was[key] = one; one == (sentState{}) {
 			delete(f.of.was, key)
 		}
 	}
@@ -191,9 +191,9 @@ func (f *Feeder[T]) give(ev WatchEvent[T]) error {
 	return f.err
 }
 
-// fed is the Source of Poll and of Feed. It runs run anew for each list and each watch, of which
+// A feedSource is the Source of Poll and of Feed. It runs run anew for each list and each watch, of which
 // there is one at a time.
-type fed[T Identified] struct {
+type feedSource[T Identified] struct {
 	name  string
 	run   func(ctx context.Context, to *Feeder[T]) error
 	every time.Duration // 0: it is a Feed
@@ -205,7 +205,7 @@ type fed[T Identified] struct {
 	// The request that runs uses these two. The reflector has the same, so a watch from another
 	// version than this has expired.
 
-	was map[Key]shown
+	was map[Key]sentState
 	at  uint64 // the version of was; 0: there is none
 
 	mu          sync.Mutex
@@ -213,8 +213,8 @@ type fed[T Identified] struct {
 	listed, due time.Time // when the last poll that was good began, and when the next is due
 }
 
-// shown is what was told of a key. The object itself is not kept, since a Transform may change it.
-type shown struct {
+// A sentState is what was last sent of a key. The object itself is not kept, since a Transform may change it.
+type sentState struct {
 	there   bool
 	twice   bool // several objects had the key, so what is there is that of before
 	uid     types.UID
@@ -224,7 +224,7 @@ type shown struct {
 }
 
 // next returns a new version: the time, but later than any that was made.
-func (s *fed[T]) next() uint64 {
+func (s *feedSource[T]) next() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = max(s.last+1, uint64(max(1, time.Now().UnixMilli())))
@@ -235,15 +235,15 @@ func (s *fed[T]) next() uint64 {
 }
 
 // made reports whether an object with that version is one that was shown.
-func (s *fed[T]) made(version string) bool {
+func (s *feedSource[T]) made(version string) bool {
 	n, err := listopts.ParseVersion(version)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return err == nil && s.first <= n && n <= s.last && s.first > 0
 }
 
-// told collects the events of a version.
-type told[T Identified] struct {
+// An eventBatch collects the events of a version.
+type eventBatch[T Identified] struct {
 	events  []WatchEvent[T]
 	version string
 	whole   bool // all objects are told, as new ones
@@ -251,19 +251,19 @@ type told[T Identified] struct {
 
 // compare returns the events of version that lead to objs, or those of all objs if whole is true. It
 // also returns what is shown then.
-func (s *fed[T]) compare(objs []T, version string, whole bool) (events []WatchEvent[T], next map[Key]shown) {
-	at := told[T]{version: version, whole: whole}
+func (s *feedSource[T]) compare(objs []T, version string, whole bool) (events []WatchEvent[T], next map[Key]sentState) {
+	at := eventBatch[T]{version: version, whole: whole}
 	twice := map[Key]bool{}
-	next = make(map[Key]shown, len(objs))
+	next = make(map[Key]sentState, len(objs))
 	for _, obj := range objs {
 		key := KeyOf(obj)
 		if _, again := next[key]; again {
 			twice[key] = true
 		}
-		next[key] = shown{}
+		next[key] = sentState{}
 	}
 	for _, obj := range objs {
-		if key := KeyOf(obj); next[key] == (shown{}) {
+		if key := KeyOf(obj); next[key] == (sentState{}) {
 			next[key] = s.changed(&at, key, obj, twice[key])
 		}
 	}
@@ -276,34 +276,34 @@ func (s *fed[T]) compare(objs []T, version string, whole bool) (events []WatchEv
 	return at.events, next
 }
 
-// changed adds to at the event, if there is one, that leads from what was told of key to obj, or to
-// nothing if obj is zero. It returns what is shown then.
-func (s *fed[T]) changed(at *told[T], key Key, obj T, twice bool) shown {
+// changed appends to batch the event that turns the last sent state of key into obj, if they differ;
+// a zero obj is none. It returns the new state.
+func (s *feedSource[T]) changed(batch *eventBatch[T], key Key, obj T, twice bool) sentState {
 	was := s.was[key]
-	ev := WatchEvent[T]{Type: watch.Modified, Object: obj, ResourceVersion: at.version}
-	if !was.there || at.whole {
+	ev := WatchEvent[T]{Type: watch.Modified, Object: obj, ResourceVersion: batch.version}
+	if !was.there || batch.whole {
 		ev.Type = watch.Added
 	}
 	switch {
 	case twice:
-		if was.twice && !at.whole {
+		if was.twice && !batch.whole {
 			return was
 		}
 		was.twice = true
 		var none T
 		ev.Object, ev.Err = none, &Error{Op: opDecode, Key: key, Err: errTwice}
-		at.events = append(at.events, ev)
+		batch.events = append(batch.events, ev)
 		return was
 	case equal.IsZero(obj):
-		if was == (shown{}) {
+		if was == (sentState{}) {
 			return was
 		}
 		ev.Type = watch.Deleted
-		ev.Identity = &Meta{Namespace: key.Namespace, Name: key.Name, UID: was.uid, ResourceVersion: at.version}
-		at.events = append(at.events, ev)
-		return shown{}
+		ev.Identity = &Meta{Namespace: key.Namespace, Name: key.Name, UID: was.uid, ResourceVersion: batch.version}
+		batch.events = append(batch.events, ev)
+		return sentState{}
 	}
-	is := shown{there: true, uid: obj.GetUID(), version: obj.GetResourceVersion(), stamp: at.version}
+	is := sentState{there: true, uid: obj.GetUID(), version: obj.GetResourceVersion(), stamp: batch.version}
 	if was.there && was.version == "" && s.made(is.version) {
 		obj, is.version = s.unstamped(obj) // it was made of an object that was shown
 	}
@@ -313,21 +313,29 @@ func (s *fed[T]) changed(at *told[T], key Key, obj T, twice bool) shown {
 	same := is
 	same.stamp = was.stamp
 	if same == was {
-		if is = was; !at.whole {
+		if is = was; !batch.whole {
 			return is
 		}
 	}
-	if is.version == "" && s.stamped != nil {
-		if ev.Object, ev.Err = s.stamped(obj, is.stamp); ev.Err != nil {
-			ev.Err = &Error{Op: opDecode, Key: key, Err: ev.Err}
-		}
-	}
-	at.events = append(at.events, ev)
+	ev.Object, ev.Err = s.stamp(key, obj, is)
+	batch.events = append(batch.events, ev)
 	return is
 }
 
+// stamp returns obj, or a copy with the version of is if it has none.
+func (s *feedSource[T]) stamp(key Key, obj T, is sentState) (T, error) {
+	if is.version != "" || s.stamped == nil {
+		return obj, nil
+	}
+	obj, err := s.stamped(obj, is.stamp)
+	if err != nil {
+		return obj, &Error{Op: opDecode, Key: key, Err: err}
+	}
+	return obj, nil
+}
+
 // unstamped returns a copy of obj without a version, and that. If none can be written, it is obj.
-func (s *fed[T]) unstamped(obj T) (T, string) {
+func (s *feedSource[T]) unstamped(obj T) (T, string) {
 	if s.stamped != nil {
 		if clean, err := s.stamped(obj, ""); err == nil {
 			obj = clean
@@ -340,7 +348,7 @@ var errTwice = errors.New("several objects have this key")
 
 // Hints says that there is no list but the first, that a poll can be had at once, and when the last
 // one was.
-func (s *fed[T]) Hints() SourceHints {
+func (s *feedSource[T]) Hints() SourceHints {
 	if s.nudge == nil {
 		return SourceHints{}
 	}
@@ -361,7 +369,7 @@ func (s *fed[T]) Hints() SourceHints {
 }
 
 // check returns an error if a request is for something that cannot be had.
-func (s *fed[T]) check(opts metav1.ListOptions) error {
+func (s *feedSource[T]) check(opts metav1.ListOptions) error {
 	switch {
 	case opts.LabelSelector != "" || opts.FieldSelector != "":
 		return permanent(fmt.Errorf("lw: %s: it has no selectors: a Transform leaves objects out", s.name))
@@ -372,7 +380,7 @@ func (s *fed[T]) check(opts metav1.ListOptions) error {
 }
 
 // List yields a snapshot. Its version for a probe is one that the next poll passes.
-func (s *fed[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+func (s *feedSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if err := s.check(opts); err != nil {
 		return metav1.ListMeta{}, err
 	}
@@ -410,7 +418,7 @@ func (s *fed[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T
 }
 
 // Watch runs the function. It ends when nothing was told for as long as the watch may take.
-func (s *fed[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+func (s *feedSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if err := s.check(opts); err != nil {
 		return err
 	}
@@ -448,7 +456,7 @@ var (
 )
 
 // poll is the run of a Poll.
-func (s *fed[T]) poll(ctx context.Context, to *Feeder[T], list func(context.Context) ([]T, error)) error {
+func (s *feedSource[T]) poll(ctx context.Context, to *Feeder[T], list func(context.Context) ([]T, error)) error {
 	for first := to.list != nil || to.initial; ; first = false {
 		if err := s.wait(ctx, first); err != nil {
 			return err
@@ -473,14 +481,14 @@ func (s *fed[T]) poll(ctx context.Context, to *Feeder[T], list func(context.Cont
 }
 
 // note says that a poll was told.
-func (s *fed[T]) note(began time.Time) {
+func (s *feedSource[T]) note(began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed = began
 }
 
 // wait waits until a poll is due or wanted.
-func (s *fed[T]) wait(ctx context.Context, now bool) error {
+func (s *feedSource[T]) wait(ctx context.Context, now bool) error {
 	s.mu.Lock()
 	due := s.due
 	s.mu.Unlock()
@@ -503,7 +511,7 @@ const pollPatience = 90 * time.Second
 var errPollHangs = fmt.Errorf("lw: Poll: the function has not returned after %v", pollPatience)
 
 // call calls list, which has pollPatience.
-func (s *fed[T]) call(ctx context.Context, list func(context.Context) ([]T, error)) ([]T, error) {
+func (s *feedSource[T]) call(ctx context.Context, list func(context.Context) ([]T, error)) ([]T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pollPatience, errPollHangs)
 	defer cancel()
 	objs, err := list(ctx)

@@ -175,6 +175,17 @@ func (l *log[T]) subscribe(opts cursorOptions) *Cursor[T] {
 // the same time.
 func (l *log[T]) position() uint64 { return l.end.Load() }
 
+// endWithin returns the end, or bound if that comes first. last says that nothing will come after it.
+func (l *log[T]) endWithin(bound uint64) (end uint64, last bool) {
+	end, closedAt := l.end.Load(), l.closedAt.Load()
+	if bound < end {
+		return bound, false
+	}
+	// The log may have been closed after end was loaded, and deltas may have come before that. So
+	// nothing will come any more only if end is the one that it was closed at.
+	return end, closedAt != 0 && end >= closedAt-1
+}
+
 // push appends d and wakes the cursors that wait.
 func (l *log[T]) push(d Delta[T]) {
 	l.put(d)

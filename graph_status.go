@@ -131,8 +131,9 @@ func (d *Derived[T]) status() DerivedStatus {
 	return s
 }
 
-// collectionStatus returns what the errors of waits say of the collection.
-func (d *Derived[T]) collectionStatus() Status {
+// Status returns the name, the phase and the version of the collection, and whether it has synced.
+// [GraphStatus] has the rest.
+func (d *Derived[T]) Status() Status {
 	s := Status{
 		Informer: d.hub.opts.Name, Phase: PhaseWatching, Synced: isClosed(d.hub.synced),
 		ResourceVersion: d.hub.store.ResourceVersion(),

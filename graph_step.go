@@ -109,20 +109,7 @@ func (g *Graph) step() {
 // commit shows the results of all nodes, and the versions of the leaves, at one point: see gate. No
 // user code runs under a lock: the functions of indexes are called before.
 func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
-	for {
-		for _, n := range nodes {
-			n.prepare()
-		}
-		g.gate.mu.Lock()
-		busy := slices.IndexFunc(nodes, func(n node) bool { return !n.readyLocked() })
-		if busy < 0 {
-			break
-		}
-		// An index of this node is being built, or was built since prepare. Waiting for it releases
-		// the lock, so all nodes have to be looked at again.
-		nodes[busy].awaitLocked()
-		g.gate.mu.Unlock()
-	}
+	g.lockReady(nodes)
 	defer g.gate.mu.Unlock()
 	if !slices.ContainsFunc(nodes, node.changed) {
 		g.gate.look.Lock()
@@ -174,6 +161,24 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 	// All reads show the step. So those can be told who wait for that.
 	for _, n := range nodes {
 		n.tellLocked(version)
+	}
+}
+
+// lockReady prepares the nodes, and locks gate.mu when all of them can be committed.
+func (g *Graph) lockReady(nodes []node) {
+	for {
+		for _, n := range nodes {
+			n.prepare()
+		}
+		g.gate.mu.Lock()
+		busy := slices.IndexFunc(nodes, func(n node) bool { return !n.readyLocked() })
+		if busy < 0 {
+			return
+		}
+		// An index of this node is being built, or was built since prepare. Waiting for it releases
+		// the lock, so all nodes have to be looked at again.
+		nodes[busy].awaitLocked()
+		g.gate.mu.Unlock()
 	}
 }
 

@@ -195,16 +195,14 @@ func (g *Group) present() []*member {
 }
 
 // WaitForSync waits until all informers and graphs have synced that are in the group now, as the
-// function [WaitForSync] does. It does not wait for one that leaves the group, and ends with a
-// *[SyncError] if one has stopped.
+// function [WaitForSync] does. It does not wait for one that leaves the group, and it fails if one has
+// stopped.
 func (g *Group) WaitForSync(ctx context.Context) error {
-	var failed SyncError
+	var errs []error
 	for _, m := range g.present() {
-		if err := m.waitForSync(ctx); err != nil {
-			failed.add(m.runner, err)
-		}
+		errs = append(errs, m.waitForSync(ctx))
 	}
-	return failed.orNil()
+	return errors.Join(errs...)
 }
 
 // waitForSync waits until the member has synced or has left the group.

@@ -129,7 +129,8 @@ func (r *handlerRunner[T]) goroutine() uint64 { return r.number.Load() }
 
 // run calls the handler for the objects of its snapshot, and then for each change, until the
 // handler is removed. A hub that stops removes its handlers. If a handler is removed before the hub
-// has started, Remove itself calls run, which then only cleans up.
+// has started, Remove itself calls run, which then only cleans up. It is long because all that may
+// end or interrupt the handler's goroutine is in its one loop.
 func (r *handlerRunner[T]) run() {
 	defer close(r.reg.done)
 	defer func() { r.hub.unregister(r.reg); r.hub.unsubscribe(r.sub) }()
@@ -253,7 +254,8 @@ func (r *handlerRunner[T]) call(d *Delta[T]) (more bool) {
 }
 
 // dispatch applies Filter to d and calls Add, Update or Delete. It returns false if the handler was
-// removed. Filter, too, may remove the handler, so this is checked again after each call of it.
+// removed. Filter, too, may remove the handler, so this is checked again after each call of it. It
+// is long because it is the table of what Filter said of the old and the new object.
 func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 	if r.removed() {
 		return false

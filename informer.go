@@ -4,12 +4,12 @@ import (
 	"context"
 	"iter"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/pace"
 	"github.com/go-lw/lw/internal/table"
 )
 
@@ -21,7 +21,7 @@ type Informer[T Identified] struct {
 	r     *Reflector[T]
 	check *mutationDetector // nil without Options.DetectMutation
 
-	inquiry inquiry
+	inquiry pace.Inquiry
 }
 
 var _ AnyInformer = (*Informer[*Meta])(nil)
@@ -132,18 +132,18 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if HintsOf(inf.r.src).Unversioned {
 		return "", inf.hub.notCaughtUp(errNoVersions)
 	}
-	a := inf.inquiry.join(inf.hub.hubCore, inf.r.serverVersion)
+	a := inf.inquiry.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
 	select {
-	case <-a.done:
+	case <-a.Done:
 	case <-ctx.Done():
 		return "", inf.hub.notCaughtUp(context.Cause(ctx))
 	}
-	if a.err != nil {
-		return "", inf.hub.notCaughtUp(a.err)
+	if a.Err != nil {
+		return "", inf.hub.notCaughtUp(a.Err)
 	}
 	ask := inf.asking()
 	ask.after = 0
-	return a.version, inf.hub.waitForResourceVersion(ctx, a.version, ask, inf.hub.store.ResourceVersion)
+	return a.Version, inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)
 }
 
 // asking returns when a wait for a version asks the source for it.
@@ -154,77 +154,6 @@ func (inf *Informer[T]) asking() asking {
 	return asks
 }
 
-// An inquiry asks the server for its version, on behalf of the callers of CatchUp. Those that come
-// while a request is under way share the next one: its answer may be older than they are. Any
-// goroutine may call its methods.
-type inquiry struct {
-	mu     sync.Mutex
-	next   *answer   // that of the request that has not begun; nil: nobody waits for one
-	asking bool      // there is a goroutine that makes requests
-	began  time.Time // when the last one began
-}
-
-// inquiryGap is the least time between the beginnings of two requests.
-const inquiryGap = 100 * time.Millisecond
-
-// An answer is what a request has brought.
-type answer struct {
-	done    chan struct{} // closed when version or err is set
-	version string
-	err     error
-}
-
-// join returns the answer to a request that has not begun. It is made by ask, in a goroutine of c.
-func (q *inquiry) join(c *hubCore, ask func(context.Context) (string, error)) *answer {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.next == nil {
-		q.next = &answer{done: make(chan struct{})}
-	}
-	a := q.next
-	if !q.asking {
-		if q.asking = c.spawn(func() { q.run(c, ask) }); !q.asking {
-			q.next = nil
-			a.end("", ErrStopped)
-		}
-	}
-	return a
-}
-
-// run makes requests until nobody waits for one.
-func (q *inquiry) run(c *hubCore, ask func(context.Context) (string, error)) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	c.running.Go(func() {
-		select {
-		case <-c.stopped:
-			cancel(ErrStopped)
-		case <-ctx.Done():
-		}
-	})
-	for {
-		pause := time.NewTimer(time.Until(q.began.Add(inquiryGap))) // only this goroutine sets began
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
-		q.mu.Lock()
-		a := q.next
-		q.next, q.began, q.asking = nil, time.Now(), a != nil
-		q.mu.Unlock()
-		if a == nil {
-			return
-		}
-		a.end(ask(ctx))
-	}
-}
-
-func (a *answer) end(version string, err error) {
-	a.version, a.err = version, err
-	close(a.done)
-}
-
 // Status returns what the informer is doing.
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.status()
@@ -233,21 +162,16 @@ func (inf *Informer[T]) Status() Status {
 	return s
 }
 
-// Changed returns a channel that is closed at the next change of the object of key: when an object
-// is stored under key, and when it is removed. Take the channel before you read. Then what you have
-// read is as it was, or the channel is closed.
+// Changed returns a channel that is closed at the next change of an object of keys: when it is
+// stored, and when it is removed. Without keys it is closed at the next change of any object, and at
+// the first list even if that is empty; a bookmark is no change. Take the channel before you read.
+// Then what you have read is as it was, or the channel is closed.
 //
 // Every read that begins after that shows the change. A list is a change of each object that
 // differs. The channel stays open, and is let go of, if ctx is done or the informer stops before
 // there is a change. [WaitFor] waits for a condition, and does all this for you.
-func (inf *Informer[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
-	return inf.hub.changes.Wait(ctx, key, nil)
-}
-
-// ChangedAny is like [Informer.Changed], for a change of any object. The first list is a change
-// even if it is empty; a bookmark is none.
-func (inf *Informer[T]) ChangedAny(ctx context.Context) <-chan struct{} {
-	return inf.hub.changes.WaitAny(ctx)
+func (inf *Informer[T]) Changed(ctx context.Context, keys ...Key) <-chan struct{} {
+	return inf.hub.changes.Wait(ctx, nil, keys...)
 }
 
 // An informerTarget is the target of an informer's reflector: it writes to the hub, as its only

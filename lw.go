@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
@@ -349,25 +348,11 @@ func reuses[T Identified](src Source[T]) bool {
 	return request.Reuses(src)
 }
 
-// Namespace is a key function: NewIndex(pods, lw.Namespace[*corev1.Pod]).
-func Namespace[T Object](obj T) string { return obj.GetNamespace() }
-
 // OwnerUIDs yields the UIDs of the owners of obj, for [NewMultiIndex].
 func OwnerUIDs[T metav1.Object](obj T) iter.Seq[types.UID] {
 	return func(yield func(types.UID) bool) {
 		for _, owner := range obj.GetOwnerReferences() {
 			if !yield(owner.UID) {
-				return
-			}
-		}
-	}
-}
-
-// Select yields the objects of seq whose labels match sel.
-func Select[T interface{ GetLabels() map[string]string }](seq iter.Seq[T], sel labels.Selector) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for obj := range seq {
-			if sel.Matches(labels.Set(obj.GetLabels())) && !yield(obj) {
 				return
 			}
 		}
@@ -396,6 +381,24 @@ func (p position) before(q position) (older, known bool) {
 	}
 	c, err := resourceversion.CompareResourceVersion(p.version, q.version)
 	return c < 0, err == nil
+}
+
+// ordered reports whether p has an order: it can be compared with itself.
+func (p position) ordered() bool {
+	_, known := p.before(p)
+	return known
+}
+
+// covers reports whether q is certainly not newer than p.
+func (p position) covers(q position) bool {
+	older, known := p.before(q)
+	return known && !older
+}
+
+// lacks reports whether version is certainly newer than p.
+func (p position) lacks(version string) bool {
+	older, known := p.before(positionAt(version))
+	return known && older
 }
 
 // after reports whether p is certainly newer than version.

@@ -41,7 +41,7 @@ type identity struct {
 
 // newListBuilder returns a builder with room for a few more objects than the last list had.
 func (r *Reflector[T]) newListBuilder() *listBuilder[T] {
-	return &listBuilder[T]{objs: make([]T, 0, r.expected+r.expected/64)}
+	return &listBuilder[T]{objs: make([]T, 0, r.at.objects+r.at.objects/64)}
 }
 
 // addItem adds an item of a page. It does not look at the object; validate does that later.
@@ -162,58 +162,67 @@ const (
 // applyEvent applies an event that came before the end of the initial events: an object of the
 // list, or a change that happened while the objects were sent. Each key ends up in objs or in bad,
 // with its latest event.
-func (b *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (progress, error) {
-	key := ev.Key()
+func (b *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (made progress, err error) {
+	key, older := ev.Key(), false
 	if ev.Type != watch.Added {
 		b.indexPlaces()
 	}
 	if ev.Omitted {
 		b.leftOut++
 	}
-	listed := ev.Type == watch.Added || ev.Omitted
-	b.changes = b.changes || !listed
-	older := false
 	if !h.Unversioned && ev.ResourceVersion != "" {
-		var err error
 		if older, err = b.checkEvent(ev, key, h); err != nil {
 			return noProgress, err
 		}
 	}
-	made := noProgress
-	switch {
-	case listed && older:
-		made = sureProgress
-	case listed && !b.changes:
-		made = someProgress
-	}
+	made = b.progressOf(ev, older)
 	if ev.Err == nil && b.places == nil && len(b.bad) == 0 {
 		// The usual case: so far the stream has sent nothing but objects that can be used.
 		b.addEvent(ev.Object, nil)
 		return made, nil
 	}
 	b.indexPlaces()
-	i, known := b.places[key]
-	if known || b.bad[key] != nil {
+	if _, known := b.places[key]; known || b.bad[key] != nil {
 		made = noProgress
 	}
+	b.replaceEvent(ev, key)
+	return made, nil
+}
+
+// progressOf returns what ev shows, if its key has not come before. older says that it is older than
+// an earlier event.
+func (b *listBuilder[T]) progressOf(ev *WatchEvent[T], older bool) progress {
+	switch listed := ev.Type == watch.Added || ev.Omitted; {
+	case !listed:
+		b.changes = true
+	case older:
+		return sureProgress
+	case !b.changes:
+		return someProgress
+	}
+	return noProgress
+}
+
+// replaceEvent puts what ev brings in the place of what an earlier event of its key has brought.
+func (b *listBuilder[T]) replaceEvent(ev *WatchEvent[T], key Key) {
+	i, known := b.places[key]
 	if known && ev.Err != nil && isKeep(ev.Err) {
-		return made, nil
+		return
 	}
 	if key != (Key{}) {
 		delete(b.bad, key)
 	}
-	// Replace or remove what an earlier event of this key has brought.
-	switch here := ev.Err == nil && ev.Type != watch.Deleted; {
-	case known && here && unusable(ev.Object) == nil:
+	gone := ev.Err == nil && ev.Type == watch.Deleted
+	if known && ev.Err == nil && !gone && unusable(ev.Object) == nil {
 		b.objs[i] = ev.Object
-		return made, nil
-	case known:
+		return
+	}
+	if known {
 		b.remove(i, key)
 	}
-	if ev.Err != nil || ev.Type != watch.Deleted {
+	if !gone {
 		b.addEvent(ev.Object, ev.Err)
 	}
-	return made, nil
 }
 
 // remove removes the object at i, whose key is key. It moves the last object to i, so that the
@@ -254,41 +263,49 @@ func (b *listBuilder[T]) indexPlaces() {
 //
 // older reports whether ev is older than an earlier event.
 func (b *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (older bool, err error) {
-	// before becomes true if ev is certainly not newer than newest.
-	to, newest, before := positionAt(ev.ResourceVersion), b.newest, false
-	if newest.version == "" {
-		b.newest = to
-	} else if newer, ordered := newest.before(to); newer {
+	to, newest := positionAt(ev.ResourceVersion), b.newest
+	if newer, _ := newest.before(to); newer || newest.version == "" {
 		b.newest = to
 	} else {
-		before = ordered
 		older, _ = to.before(newest)
 	}
 	i, known := b.places[key]
 	switch {
-	case ev.Omitted || ev.Type == watch.Added && !known:
-		return older, nil // an object of the list, which a Transform may have left out
+	case ev.Omitted || ev.Type == watch.Added && !known: // an object of the list, which a Transform may have left out
 	case ev.Type == watch.Added:
-		held := positionAt(b.objs[i].GetResourceVersion())
-		if newer, ordered := held.before(to); ordered && !newer {
-			return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, held.version)
+		if held := positionAt(b.objs[i].GetResourceVersion()); held.covers(to) {
+			err = tooOld(ev, key, held)
 		}
-		return older, nil
+	default:
+		err = b.checkChange(ev, key, h, newest)
 	}
-	// One transaction of the server's store may give several objects the same version, but not one
-	// object twice. An object that is not there may be one that a partial source leaves out.
-	again := newest.version == to.version && (known && b.objs[i].GetResourceVersion() != to.version || !known && h.Partial)
-	if before && !again {
-		return older, protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), to.version, newest.version)
+	return older, err
+}
+
+// tooOld returns the error of an event that should be newer than at.
+func tooOld[T Identified](ev *WatchEvent[T], key Key, at position) error {
+	return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, at.version)
+}
+
+// checkChange is checkEvent for a change. newest is the newest version before.
+//
+// One transaction of the server's store may give several objects the same version, but not one
+// object twice. An object that is not there may be one that a partial source leaves out.
+//
+// The change may be right although the object is unknown. The object may have come as a bad one,
+// perhaps without a key, or the source may have left it out. Such a source yields an Omitted event
+// instead of the object, so even there the first event of all cannot be a change.
+func (b *listBuilder[T]) checkChange(ev *WatchEvent[T], key Key, h SourceHints, newest position) error {
+	i, known := b.places[key]
+	again := newest.version == ev.ResourceVersion && (known && b.objs[i].GetResourceVersion() != ev.ResourceVersion || !known && h.Partial)
+	if !again && newest.covers(positionAt(ev.ResourceVersion)) {
+		return tooOld(ev, key, newest)
 	}
-	// The change may be right although the object is unknown. The object may have come as a bad
-	// one, perhaps without a key, or the source may have left it out. Such a source yields an
-	// Omitted event instead of the object, so even there the first event of all cannot be a change.
 	first := newest.version == "" && len(b.bad) == 0
 	if known || b.bad[key] != nil || b.bad[Key{}] != nil || h.Partial && !first {
-		return older, nil
+		return nil
 	}
-	return older, protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
+	return protocolErrorf("%s event of %s, which was not there", ev.Type, keyString(key))
 }
 
 // errEmptyPages ends a list of which too many pages in a row were empty. The list is then asked for

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net"
 	"net/url"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +24,7 @@ import (
 
 	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/pace"
 )
 
 // The whole policy of what follows a request.
@@ -52,121 +51,57 @@ func TestDecide(t *testing.T) {
 		"stream falls back, again":   {outcome{op: opStream, err: internal, fallback: true}, 9, verdict{}},
 		"end":                        {outcome{op: opWatch, progress: true}, 0, verdict{}},
 		"end before its time":        {outcome{op: opWatch, progress: true, endedEarly: true}, 0, verdict{verify: true}},
-		"end of a silent one":        {outcome{op: opWatch, progress: true, heardNothing: true}, 0, verdict{probe: true}},
-		"end of an early silent one": {outcome{op: opWatch, progress: true, heardNothing: true, endedEarly: true}, 0, verdict{verify: true, probe: true}},
+		"end of a silent one":        {outcome{op: opWatch, progress: true, heardNothing: true}, 0, verdict{next: stepAsk}},
+		"end of an early silent one": {outcome{op: opWatch, progress: true, heardNothing: true, endedEarly: true}, 0, verdict{verify: true, next: stepAsk}},
 		"empty":                      {outcome{op: opWatch}, 0, fail},
 		"empty before its time":      {outcome{op: opWatch, endedEarly: true}, 0, verdict{verify: true, failed: true, wait: true}},
 		"empty the fourth time":      {outcome{op: opWatch}, 3, fail},
-		"empty the fifth time":       {outcome{op: opWatch}, 4, verdict{failed: true, wait: true, relist: true}},
+		"empty the fifth time":       {outcome{op: opWatch}, 4, verdict{failed: true, wait: true, next: stepList}},
 		"empty the sixth time":       {outcome{op: opWatch}, 5, fail},
-		"empty the tenth time":       {outcome{op: opWatch}, 9, verdict{failed: true, wait: true, relist: true}},
-		"calm":                       {outcome{op: opWatch, calm: true, heardNothing: true, endedEarly: true}, 4, verdict{verify: true, probe: true}},
+		"empty the tenth time":       {outcome{op: opWatch}, 9, verdict{failed: true, wait: true, next: stepList}},
+		"calm":                       {outcome{op: opWatch, calm: true, heardNothing: true, endedEarly: true}, 4, verdict{verify: true, next: stepAsk}},
 		"refused":                    {outcome{op: opWatch, refused: true, err: internal}, 3, verdict{verify: true, failed: true, wait: true}},
-		"refused the sixth time":     {outcome{op: opWatch, refused: true, err: internal}, 5, verdict{verify: true, failed: true, wait: true, relist: true}},
-		"in doubt":                   {outcome{op: opWatch, err: errUnverified, unreported: true}, 0, verdict{probe: true}},
+		"refused the sixth time":     {outcome{op: opWatch, refused: true, err: internal}, 5, verdict{verify: true, failed: true, wait: true, next: stepList}},
+		"in doubt":                   {outcome{op: opWatch, err: errUnverified, unreported: true}, 0, verdict{next: stepAsk}},
 		"hastened":                   {outcome{op: opWatch, err: errHastened, unreported: true, endedEarly: true, heardNothing: true, noVersions: true}, 3, verdict{}},
-		"expired":                    {outcome{op: opWatch, err: gone}, 0, verdict{relist: true, failed: true}},
-		"expired after a list":       {outcome{op: opWatch, err: gone, relistDidNotHelp: true}, 1, verdict{relist: true, failed: true, wait: true}},
+		"expired":                    {outcome{op: opWatch, err: gone}, 0, verdict{next: stepList, failed: true}},
+		"expired after a list":       {outcome{op: opWatch, err: gone, relistDidNotHelp: true}, 1, verdict{next: stepList, failed: true, wait: true}},
 		"a yes":                      {outcome{op: opList, asked: true}, 3, verdict{}},
-		"a no":                       {outcome{op: opList, asked: true, err: rewound}, 3, verdict{relist: true, failed: true}},
-		"a no after a list":          {outcome{op: opList, asked: true, err: rewound, relistDidNotHelp: true}, 3, verdict{relist: true, failed: true, wait: true}},
-		"a question expires":         {outcome{op: opList, asked: true, err: gone}, 0, verdict{relist: true, failed: true}},
+		"a no":                       {outcome{op: opList, asked: true, err: rewound}, 3, verdict{next: stepList, failed: true}},
+		"a no after a list":          {outcome{op: opList, asked: true, err: rewound, relistDidNotHelp: true}, 3, verdict{next: stepList, failed: true, wait: true}},
+		"a question expires":         {outcome{op: opList, asked: true, err: gone}, 0, verdict{next: stepList, failed: true}},
 		"a question breaks":          {outcome{op: opList, asked: true, err: broken}, 3, fail},
 		"a question is too much":     {outcome{op: opList, asked: true, err: busy}, 3, fail},
 		"a question is denied":       {outcome{op: opList, asked: true, denied: true, err: internal}, 3, verdict{}},
-		"a watch says rewound":       {outcome{op: opWatch, err: rewound, progress: true}, 0, verdict{relist: true, failed: true}},
-		"a list says rewound":        {outcome{op: opList, err: rewound}, 0, verdict{relist: true, failed: true, wait: true}},
-		"a stream says rewound":      {outcome{op: opStream, err: rewound}, 0, verdict{relist: true, failed: true, wait: true}},
+		"a watch says rewound":       {outcome{op: opWatch, err: rewound, progress: true}, 0, verdict{next: stepList, failed: true}},
+		"a list says rewound":        {outcome{op: opList, err: rewound}, 0, verdict{next: stepList, failed: true, wait: true}},
+		"a stream says rewound":      {outcome{op: opStream, err: rewound}, 0, verdict{next: stepList, failed: true, wait: true}},
 		//lint:ignore SA1019 Servers still answer with it.
-		"gone":                        {outcome{op: opWatch, err: apierrors.NewGone("gone")}, 0, verdict{relist: true, failed: true}},
-		"protocol error":              {outcome{op: opWatch, err: proto}, 0, verdict{relist: true, failed: true}},
-		"wrapped protocol error":      {outcome{op: opWatch, err: fmt.Errorf("x: %w", proto), relistDidNotHelp: true}, 0, verdict{relist: true, failed: true, wait: true}},
+		"gone":                        {outcome{op: opWatch, err: apierrors.NewGone("gone")}, 0, verdict{next: stepList, failed: true}},
+		"protocol error":              {outcome{op: opWatch, err: proto}, 0, verdict{next: stepList, failed: true}},
+		"wrapped protocol error":      {outcome{op: opWatch, err: fmt.Errorf("x: %w", proto), relistDidNotHelp: true}, 0, verdict{next: stepList, failed: true, wait: true}},
 		"internal":                    {outcome{op: opWatch, err: internal}, 0, verdict{verify: true, failed: true, wait: true}},
 		"internal after progress":     {outcome{op: opWatch, err: internal, progress: true}, 0, verdict{verify: true, failed: true, wait: true}},
-		"internal the fifth time":     {outcome{op: opWatch, err: internal}, 4, verdict{verify: true, failed: true, wait: true, relist: true}},
+		"internal the fifth time":     {outcome{op: opWatch, err: internal}, 4, verdict{verify: true, failed: true, wait: true, next: stepList}},
 		"busy the fifth time":         {outcome{op: opWatch, err: busy}, 4, fail},
 		"broken":                      {outcome{op: opWatch, err: broken}, 0, verdict{verify: true, failed: true, wait: true}},
 		"broken the fifth time":       {outcome{op: opWatch, err: broken}, 4, verdict{verify: true, failed: true, wait: true}},
 		"cut off the fifth time":      {outcome{op: opWatch, err: io.ErrUnexpectedEOF}, 4, verdict{verify: true, failed: true, wait: true}},
 		"ended the fifth time":        {outcome{op: opWatch, err: io.EOF}, 4, verdict{verify: true, failed: true, wait: true}},
 		"garbled":                     {outcome{op: opWatch, err: garbled}, 0, verdict{verify: true, failed: true, wait: true}},
-		"garbled the fifth time":      {outcome{op: opWatch, err: garbled}, 4, verdict{verify: true, failed: true, wait: true, relist: true}},
+		"garbled the fifth time":      {outcome{op: opWatch, err: garbled}, 4, verdict{verify: true, failed: true, wait: true, next: stepList}},
 		"broken after progress":       {outcome{op: opWatch, err: broken, progress: true}, 0, verdict{verify: true}},
-		"broken in silence":           {outcome{op: opWatch, err: broken, progress: true, heardNothing: true}, 0, verdict{verify: true, probe: true}},
-		"opaque":                      {outcome{op: opWatch, noVersions: true, progress: true}, 0, verdict{relist: true}},
-		"opaque and empty":            {outcome{op: opWatch, noVersions: true}, 0, verdict{relist: true}},
-		"opaque and broken":           {outcome{op: opWatch, noVersions: true, progress: true, err: broken}, 0, verdict{relist: true, failed: true, wait: true}},
-		"silent, and nobody hears it": {outcome{op: opWatch, err: errSilent, progress: true, heardNothing: true}, 0, verdict{verify: true, probe: true}},
+		"broken in silence":           {outcome{op: opWatch, err: broken, progress: true, heardNothing: true}, 0, verdict{verify: true, next: stepAsk}},
+		"opaque":                      {outcome{op: opWatch, noVersions: true, progress: true}, 0, verdict{next: stepList}},
+		"opaque and empty":            {outcome{op: opWatch, noVersions: true}, 0, verdict{next: stepList}},
+		"opaque and broken":           {outcome{op: opWatch, noVersions: true, progress: true, err: broken}, 0, verdict{next: stepList, failed: true, wait: true}},
+		"silent, and nobody hears it": {outcome{op: opWatch, err: errSilent, progress: true, heardNothing: true}, 0, verdict{verify: true, next: stepAsk}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, decide(tc.o, tc.failures), cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// Between what bounds a pause is, for each sort of failure. Two pauses of the same bounds are not the same.
-func TestPauseAfter(t *testing.T) {
-	const ms, s = time.Millisecond, time.Second
-	for name, tc := range map[string]struct {
-		sort         failureSort
-		n            int
-		lasts, asked time.Duration
-		least, most  time.Duration
-	}{
-		"the first":                      {otherFailure, 1, 0, 0, 400 * ms, 2 * s},
-		"the second":                     {otherFailure, 2, s, 0, 800 * ms, 2400 * ms},
-		"the fifth":                      {otherFailure, 5, 20 * s, 0, 6400 * ms, 19200 * ms},
-		"the sixth":                      {otherFailure, 6, time.Minute, 0, 12800 * ms, 38400 * ms},
-		"the seventh":                    {otherFailure, 7, time.Minute, 0, 15 * s, 45 * s},
-		"one of very many":               {otherFailure, math.MaxInt, time.Hour, 0, 15 * s, 45 * s},
-		"another one, and asked to wait": {otherFailure, 2, s, 5 * s, 5 * s, 10 * s},
-		"asked to wait a little":         {otherFailure, 7, s, 5 * s, 15 * s, 45 * s},
-		"the first refused":              {unreachable, 1, 0, 0, 400 * ms, 2 * s},
-		"the second refused":             {unreachable, 2, s, 0, 800 * ms, 2400 * ms},
-		"the third refused":              {unreachable, 3, 3 * s, 0, s, 3 * s},
-		"refused for ten seconds":        {unreachable, 6, 10 * s, 0, s, 3 * s},
-		"refused for 20 seconds":         {unreachable, 9, 20 * s, 0, 2 * s, 6 * s},
-		"refused for 40 seconds":         {unreachable, 11, 40 * s, 0, 4 * s, 12 * s},
-		"refused for an hour":            {unreachable, 400, time.Hour, 0, 4 * s, 12 * s},
-		"the second refused, late":       {unreachable, 2, time.Minute, 0, 4 * s, 12 * s},
-		"the first refused, late":        {unreachable, 1, time.Minute, 0, 4 * s, 12 * s},
-		"a watch is refused":             {watchRefused, 1, 0, 0, 400 * ms, 2 * s},
-		"a watch is refused for ever":    {watchRefused, 1000, time.Hour, 0, 10 * s, 30 * s},
-		"told to wait":                   {toldToWait, 1, time.Minute, s, s, 2 * s},
-		"told to wait, the eighth":       {toldToWait, 8, time.Minute, s, s, 2 * s},
-		"told to wait, the ninth":        {toldToWait, 9, time.Minute, s, s, 2 * s},
-		"told to wait, the eleventh":     {toldToWait, 11, time.Minute, s, 1600 * ms, 4800 * ms},
-		"told to wait for ever":          {toldToWait, 1000, time.Hour, s, 15 * s, 45 * s},
-		"told to wait for long":          {toldToWait, 1, 0, 5 * time.Minute, 5 * time.Minute, 330 * s},
-		"for long, for ever":             {toldToWait, 1000, time.Hour, 5 * time.Minute, 5 * time.Minute, 330 * s},
-	} {
-		t.Run(name, func(t *testing.T) {
-			least, most := pauseAfter(tc.sort, tc.n, tc.lasts, tc.asked)
-			if least != tc.least || most != tc.most {
-				t.Errorf("from %v to %v, want from %v to %v", least, most, tc.least, tc.most)
-			}
-		})
-	}
-}
-
-// Whatever has failed before, there is a pause, and its bounds are in order.
-func TestBoundsOfPauses(t *testing.T) {
-	for sort := range failureSorts {
-		for _, n := range []int{1, 2, 3, 6, 7, 8, 9, 10, 50, math.MaxInt} {
-			for _, lasts := range []time.Duration{0, 1, time.Second, 15 * time.Second, time.Minute, 24 * time.Hour} {
-				for _, asked := range []time.Duration{0, time.Second, 20 * time.Second, maxRetryAfter} {
-					if sort == toldToWait && asked == 0 {
-						continue
-					}
-					least, most := pauseAfter(sort, n, lasts, asked)
-					if least <= 0 || most <= least || most > maxRetryAfter+45*time.Second {
-						t.Errorf("sort %d, failure %d after %v, asked for %v: from %v to %v", sort, n, lasts, asked, least, most)
-					}
-				}
-			}
-		}
 	}
 }
 
@@ -181,18 +116,18 @@ func TestSortOf(t *testing.T) {
 	conflict.ErrStatus.Details.RetryAfterSeconds = 1
 	for name, tc := range map[string]struct {
 		err  error
-		want failureSort
+		want pace.Failure
 	}{
-		"refused":                        {&url.Error{Op: "Get", URL: "http://x", Err: refused}, unreachable},
-		"no such host":                   {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}, unreachable},
-		"reset":                          {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, otherFailure},
-		"429":                            {fmt.Errorf("x: %w", busy), toldToWait},
-		"429 that does not say how long": {apierrors.NewTooManyRequests("later", 0), otherFailure},
-		"503":                            {asks, toldToWait},
-		"503 that does not say how long": {silent, otherFailure},
-		"500 with a Retry-After":         {conflict, otherFailure},
-		"empty":                          {errEmptyWatch, otherFailure},
-		"a watch is refused":             {&watchRefusedError{conflict}, watchRefused},
+		"refused":                        {&url.Error{Op: "Get", URL: "http://x", Err: refused}, pace.Unreachable},
+		"no such host":                   {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}, pace.Unreachable},
+		"reset":                          {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, pace.Other},
+		"429":                            {fmt.Errorf("x: %w", busy), pace.ToldToWait},
+		"429 that does not say how long": {apierrors.NewTooManyRequests("later", 0), pace.Other},
+		"503":                            {asks, pace.ToldToWait},
+		"503 that does not say how long": {silent, pace.Other},
+		"500 with a Retry-After":         {conflict, pace.Other},
+		"empty":                          {errEmptyWatch, pace.Other},
+		"a watch is refused":             {&watchRefusedError{conflict}, pace.WatchRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := sortOf(tc.err); got != tc.want {
@@ -200,80 +135,6 @@ func TestSortOf(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Each sort of failures has a count of its own, which only progress ends.
-func TestOutage(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	busy, broken := apierrors.NewTooManyRequests("later", 1), io.EOF
-	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	var o outage
-	for i, err := range []error{refused, busy, broken, refused, busy, refused} {
-		o.failed(err, begin.Add(time.Duration(i)*time.Second))
-	}
-	want := outage{since: begin, counts: [failureSorts]int{otherFailure: 1, unreachable: 3, toldToWait: 2}}
-	if diff := cmp.Diff(want, o, cmp.AllowUnexported(outage{})); diff != "" {
-		t.Errorf("outage (-want +got):\n%s", diff)
-	}
-	// The pauses are random, and within their bounds: 1 to 3 s for a third refusal.
-	seen := map[time.Duration]bool{}
-	for range 100 {
-		d := o.pause(refused, begin.Add(6*time.Second))
-		if seen[d] = true; d < time.Second || d >= 3*time.Second {
-			t.Fatalf("pause %v", d)
-		}
-	}
-	if len(seen) < 90 {
-		t.Errorf("%d different pauses of 100", len(seen))
-	}
-}
-
-// A wait ends the watch that is there, or the next one is brief, whenever it asks.
-func TestHurry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var h hurry
-		var ended []string
-		watch := func(name string) context.CancelCauseFunc {
-			return func(cause error) { ended = append(ended, fmt.Sprint(name, ": ", cause)) }
-		}
-		hasten := func(want time.Duration) {
-			t.Helper()
-			if again := h.hasten("20"); again != want {
-				t.Errorf("hasten returned %v, want %v", again, want)
-			}
-		}
-		open := func(at, name string, want bool) {
-			t.Helper()
-			if brief := h.open(positionAt(at), watch(name)); brief != want {
-				t.Errorf("watch %s: brief is %v, want %v", name, brief, want)
-			}
-		}
-		open("10", "first", false)
-		hasten(0)
-		time.Sleep(time.Second) // the pause before a watch
-		hasten(2 * time.Second)
-		open("10", "second", true)
-		hasten(3 * time.Second)
-		time.Sleep(3 * time.Second) // the second has ended, and the third begins
-		open("10", "third", false)
-		hasten(0)
-		open("10", "fourth", true)
-		time.Sleep(3 * time.Second)
-		hasten(0)
-		h.listed(positionAt("20"), watch("a list that has it"))
-		time.Sleep(3 * time.Second)
-		hasten(0)
-		h.listed(positionAt("19"), watch("a list that does not"))
-		open("19", "fifth", true)
-		open("19", "sixth", false)
-		want := []string{"first", "third", "fourth", "a list that has it", "a list that does not"}
-		for i := range want {
-			want[i] += ": " + errHastened.Error()
-		}
-		if diff := cmp.Diff(want, ended); diff != "" {
-			t.Error(diff)
-		}
-	})
 }
 
 // What an error says, in the questions that the policy asks of it.
@@ -509,30 +370,6 @@ func TestDecimal(t *testing.T) {
 			if older, known := positionAt(a).before(positionAt(b)); older != (i < j) || !known || positionAt(a).after(b) != (i > j) {
 				t.Errorf("%s before %s: %v, %v, after: %v", a, b, older, known, positionAt(a).after(b))
 			}
-		}
-	}
-}
-
-// An outage began when the server was last in touch: not at a later failure, and not before what has
-// ended the doubt.
-func TestDoubtBegins(t *testing.T) {
-	at := time.Now()
-	before, after := at.Add(-time.Minute), at.Add(time.Minute)
-	for name, tt := range map[string]struct {
-		do   func(d *doubt)
-		want time.Time
-	}{
-		"the first failure counts":    {func(d *doubt) { d.lost(at); d.lost(after) }, at},
-		"a quiet watch came before":   {func(d *doubt) { d.quiet = before; d.lost(at) }, before},
-		"a quiet watch came after":    {func(d *doubt) { d.quiet = after; d.lost(at) }, at},
-		"lifted since the quiet one":  {func(d *doubt) { d.quiet = before; d.lift(); d.lost(at) }, at},
-		"a list since the quiet one":  {func(d *doubt) { d.quiet = before; d.listed(); d.lost(at) }, at},
-		"no answer since a quiet one": {func(d *doubt) { d.quiet = before; d.deny(); d.lost(at) }, at},
-		"lifted since a failure":      {func(d *doubt) { d.lost(before); d.lift(); d.lost(at) }, at},
-	} {
-		d := new(doubt)
-		if tt.do(d); !d.since.Equal(tt.want) {
-			t.Errorf("%s: out of touch since %v, want %v", name, d.since.Sub(at), tt.want.Sub(at))
 		}
 	}
 }

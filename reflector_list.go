@@ -3,7 +3,6 @@ package lw
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
@@ -18,11 +17,6 @@ const (
 	// sends nothing for a while. kube-apiserver gives up by itself after a minute, so a longer
 	// silence means that the answer is lost.
 	listPatience = 90 * time.Second
-	// maxRefused is how many lists in a row are refused because they are older than the position.
-	// Each list is a consistent read, which by definition is never behind. If a replica lags in
-	// spite of that, it has caught up after so many lists, or another replica has answered. If the
-	// state is still older then, it is the truth: the server went back in time.
-	maxRefused = 3
 	// maxBrokenStreams is how many streamed lists in a row may break before their initial events
 	// end. Then the list is asked for in pages.
 	maxBrokenStreams = 2
@@ -42,6 +36,8 @@ type streamSupport struct {
 	// server is overloaded, and it is waited for as long as for any list: to give up its place in
 	// the server's queue, and what it has sent, would only add to the load.
 	proved bool
+	// sparse says that so many pages were empty that the list is asked for in one response.
+	sparse bool
 }
 
 // list brings a whole list into the target. If it fails for a while, what it brings in the end is
@@ -55,7 +51,7 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 		o = r.pages(ctx, limit)
 	}
 	if o.err != nil && o.op != opWatch {
-		r.doubt.lost(begun)
+		r.server.doubt.Lost(begun)
 	}
 	return o
 }
@@ -69,8 +65,8 @@ func (r *Reflector[T]) wayToList() (stream bool, limit int64) {
 		return true, 0
 	case r.opts.List == ListWhole:
 		return false, 0
-	case r.opts.List == ListPages || r.streams.unsupported || r.streams.refusedOnce || HintsOf(r.src).NoStream:
-		if r.sparse {
+	case r.opts.List == ListPages || r.server.streams.unsupported || r.server.streams.refusedOnce || HintsOf(r.src).NoStream:
+		if r.server.streams.sparse {
 			return false, 0
 		}
 		return false, r.opts.PageSize
@@ -92,20 +88,20 @@ func (r *Reflector[T]) streamFailed(o outcome) outcome {
 	refused, sure := isRefusal(o.err)
 	switch {
 	case errors.Is(o.err, errNoStream): // the source cannot, so the server is not at fault
-		r.streams.unsupported, o.fallback, o.unreported = true, true, true
+		r.server.streams.unsupported, o.fallback, o.unreported = true, true, true
 	case errors.Is(o.err, errNoEnd): // as of a server that ignores sendInitialEvents
-		r.streams.unsupported, o.fallback = true, true
+		r.server.streams.unsupported, o.fallback = true, true
 	case refused && !errors.Is(o.err, ErrRewound):
-		r.streams.unsupported, r.streams.refusedOnce, o.fallback = sure, true, true
+		r.server.streams.unsupported, r.server.streams.refusedOnce, o.fallback = sure, true, true
 	case isBusy(o.err) || errors.Is(o.err, ErrRewound) || errors.As(o.err, &older) || isNetwork(o.err) && !o.progress:
 		// Nothing is wrong with streams.
 	default:
-		if r.streams.brokenStreams++; r.streams.brokenStreams >= maxBrokenStreams {
-			r.streams.brokenStreams, o.fallback = 0, true
+		if r.server.streams.brokenStreams++; r.server.streams.brokenStreams >= maxBrokenStreams {
+			r.server.streams.brokenStreams, o.fallback = 0, true
 			// If objects came and the stream then broke without a status, streams are at fault:
 			// they are not tried again. After any other error pages may fail as well. So this only
 			// sets refusedOnce, and pages sets unsupported if it succeeds.
-			r.streams.unsupported, r.streams.refusedOnce = o.progress && !isStatus(o.err), true
+			r.server.streams.unsupported, r.server.streams.refusedOnce = o.progress && !isStatus(o.err), true
 		}
 	}
 	o.progress = false
@@ -135,27 +131,29 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 			break
 		}
 		empty := errors.Is(err, errEmptyPages)
-		lost := size > 0 && (empty || got.pages > 0 && (isExpired(err) || errors.Is(err, errMixedPages)))
-		if !lost || ctx.Err() != nil {
+		if size == 0 || ctx.Err() != nil || !empty && !got.lost(err) {
 			break
 		}
-		r.rewound = r.rewound || errors.Is(err, ErrRewound)
+		r.server.rewound = r.server.rewound || errors.Is(err, ErrRewound)
 		r.report(&Error{Op: opList, Failures: attempt, Err: err})
-		if r.sparse = r.sparse || empty; empty || attempt == 2 {
+		if r.server.streams.sparse = r.server.streams.sparse || empty; empty || attempt == 2 {
 			size = 0
 		}
 	}
+	streams := &r.server.streams
 	if err == nil {
-		r.answered()
+		r.server.answered()
+		streams.unsupported = streams.unsupported || streams.refusedOnce
 	} else {
-		r.sparse = false // if one response failed, pages may work
+		streams.sparse = false // if one response failed, pages may work
 	}
-	if err == nil && r.streams.refusedOnce {
-		r.streams.unsupported = true
-	} else {
-		r.streams.refusedOnce = false
-	}
+	streams.refusedOnce = streams.refusedOnce && err == nil
 	return outcome{op: opList, err: err}
+}
+
+// lost reports whether the pages behind those that have come cannot be had any more.
+func (b *listBuilder[T]) lost(err error) bool {
+	return b.pages > 0 && (isExpired(err) || errors.Is(err, errMixedPages))
 }
 
 // errMixedPages says that the pages of a list show different versions.
@@ -233,44 +231,26 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	return meta, err
 }
 
-// takeOver makes a whole list the target's content, and its version the position. It refuses a list
-// that is older than the position, until maxRefused lists in a row were. Then the older state must
-// be the truth, and a new epoch begins. It also begins, whatever the version, if the server is known
-// to have another history.
-//
-// After an outage of which the witness could not tell, because the server has forgotten so much, the
-// list itself may show that the history is another one. If it does not, equal versions are not
-// believed.
+// takeOver makes a whole list the target's content, and its version the position, unless judge
+// refuses it.
 func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	if err := got.checkUsable(); err != nil {
 		return err
 	}
-	epoch := r.listed && r.rewound // settle has reported it
-	if !epoch && r.listed && r.position.after(got.version) {
-		if r.refused++; r.refused <= maxRefused {
-			return &olderError{got: got.version, seen: r.position.version}
-		}
-		epoch = true
-		r.report(&Error{Op: op, Err: fmt.Errorf("%w: from resource version %s to %s", ErrRewound, r.position.version, got.version)})
+	epoch, doubted, err := r.judge(op, got)
+	if err != nil {
+		return err
 	}
-	hints := HintsOf(r.src)
-	doubted := r.listed && !epoch && !hints.Unversioned && r.doubt.remains()
-	if doubted {
-		if err := r.contradiction(got); err != nil {
-			epoch = true
-			r.report(&Error{Op: op, Err: err})
-		}
-	}
-	r.refused, r.alreadyRelisted = 0, r.listed
 	if epoch {
 		r.setAside.release()
 	}
 	// listed forgets a key that is not in bad, but an index may still panic at its object.
 	held := maps.Clone(r.setAside.holding)
 	r.setAside.listed(r.reallyBad(got.bad), r.report)
+	hints := HintsOf(r.src)
 	objs := len(got.objs)
 	r.recorder.decodedBy(hints.Decoder)
-	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, epoch: epoch, distrust: epoch || doubted || r.distrust || hints.Unversioned}
+	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, epoch: epoch, distrust: epoch || doubted || r.at.distrust || hints.Unversioned}
 	for failed := r.target.compare(l); len(failed) > 0; failed = r.target.compare(l) {
 		for _, err := range failed {
 			r.setAside.add(err.Key, err, false, r.report)
@@ -282,28 +262,12 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	for _, key := range duplicates {
 		r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 	}
-	r.moveTo(positionAt(got.version))
-	r.expected = objs
-	r.listed, r.relist, r.verify, r.probe, r.rewound = true, false, false, false, false
-	r.doubt.listed()
+	r.at.moveTo(positionAt(got.version))
+	r.outage.relisted = r.at.listed
+	r.at.listed, r.at.objects, r.server.refused, r.server.rewound = true, objs, 0, false
+	r.server.doubt.Listed()
+	r.verified()
 	r.log.listed(op, objs, got.version, hints.Decoder)
-	return nil
-}
-
-// contradiction returns an ErrRewound if a list that is not older than the position has an older
-// object than the target: one that is the same by its UID, of a lower version. No server with one
-// history has both.
-func (r *Reflector[T]) contradiction(got *listBuilder[T]) error {
-	if r.target.newest(r.setAside.has).ResourceVersion == "" {
-		return nil // the target's objects are not the server's, or have no order
-	}
-	for _, obj := range got.objs {
-		had, ok := r.target.get(KeyOf(obj))
-		if ok && had.GetUID() == obj.GetUID() && older(obj, had) {
-			return fmt.Errorf("%w: at resource version %s it has %s at %s, which was at %s before",
-				ErrRewound, got.version, keyString(KeyOf(obj)), obj.GetResourceVersion(), had.GetResourceVersion())
-		}
-	}
 	return nil
 }
 

@@ -3,10 +3,11 @@ package lw
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/go-lw/lw/internal/pace"
 )
 
 // This file is the policy: what a reflector does after a request has ended. decide says what, and
@@ -41,9 +42,8 @@ type outcome struct {
 
 // A verdict is what follows from an outcome.
 type verdict struct {
-	relist bool // the position is of no use any more, so the next step is a list
-	verify bool // another server may answer: the next watch must deliver something or be probed
-	probe  bool // the next step is to ask for the server's version
+	next   step // stepList: the position is of no use any more
+	verify bool // another server may answer: the next watch must bring something, or the server is asked
 	failed bool // the request counts as one more failure in a row
 	wait   bool // there is a pause before the next step
 }
@@ -53,7 +53,8 @@ type verdict struct {
 const relistAfter = 5
 
 // decide returns what to do after a request that ended with o. failures is how many requests in a
-// row had failed before.
+// row had failed before. It is long because it is the whole table: the first case that holds counts,
+// and no case can be read without those above it.
 func decide(o outcome, failures int) verdict {
 	switch {
 	case o.fallback:
@@ -61,7 +62,7 @@ func decide(o outcome, failures int) verdict {
 	case errors.Is(o.err, ErrRewound), o.asked && o.err != nil && isLost(o.err):
 		// A list that fails is asked for again after a pause; any other request is followed by a
 		// list at once, unless that did not help before.
-		return verdict{relist: true, failed: true, wait: o.op != opWatch && !o.asked || o.relistDidNotHelp}
+		return verdict{next: stepList, failed: true, wait: o.op != opWatch && !o.asked || o.relistDidNotHelp}
 	case o.denied:
 		return verdict{}
 	case errors.Is(o.err, errHastened):
@@ -71,127 +72,59 @@ func decide(o outcome, failures int) verdict {
 	case o.noVersions:
 		// Without an error the watch has ended when the source wanted it to: a source that polls
 		// ends it when the next list is due.
-		return verdict{relist: true, failed: o.err != nil, wait: o.err != nil}
+		return verdict{next: stepList, failed: o.err != nil, wait: o.err != nil}
 	case o.err == nil && o.progress:
-		return verdict{verify: o.endedEarly, probe: o.heardNothing}
+		return verdict{verify: o.endedEarly, next: stepAsk.when(o.heardNothing)}
 	case o.calm:
-		return verdict{verify: true, probe: true}
+		return verdict{verify: true, next: stepAsk}
 	case o.err == nil:
 		// The server takes watches and closes them at once. Perhaps it cannot serve the position.
-		relist := (failures+1)%relistAfter == 0
-		return verdict{verify: o.endedEarly, failed: true, wait: true, relist: relist}
+		return verdict{verify: o.endedEarly, failed: true, wait: true, next: stepList.when((failures+1)%relistAfter == 0)}
 	case errors.Is(o.err, errUnverified):
-		return verdict{probe: true}
+		return verdict{next: stepAsk}
 	case isLost(o.err):
 		// A list usually helps, so the first one comes at once. If there was one since the last
 		// progress, it did not help, and the next one waits.
-		return verdict{relist: true, failed: true, wait: o.relistDidNotHelp}
+		return verdict{next: stepList, failed: true, wait: o.relistDidNotHelp}
 	case o.refused:
 		// A right that is missing, or a proxy that has no watches. If that lasts, the lists go on
 		// without.
-		return verdict{verify: true, failed: true, wait: true, relist: failures+1 >= relistAfter}
+		return verdict{verify: true, failed: true, wait: true, next: stepList.when(failures+1 >= relistAfter)}
 	case isStatus(o.err):
 		// The server refused the watch. If it is only busy, neither the position nor the server is
 		// in doubt.
-		relist := !isBusy(o.err) && (failures+1)%relistAfter == 0
-		return verdict{verify: !isBusy(o.err), failed: true, wait: true, relist: relist}
+		doubted := !isBusy(o.err)
+		return verdict{verify: doubted, failed: true, wait: true, next: stepList.when(doubted && (failures+1)%relistAfter == 0)}
 	case o.progress:
 		// A good connection broke. Resume at once, but make sure that the same state answers.
-		return verdict{verify: true, probe: o.heardNothing}
+		return verdict{verify: true, next: stepAsk.when(o.heardNothing)}
 	default:
 		// A network that is down says nothing about the position. A list may get past anything
 		// else that fails again and again, such as a frame that nobody can read.
-		relist := !isNetwork(o.err) && (failures+1)%relistAfter == 0
-		return verdict{verify: true, failed: true, wait: true, relist: relist}
+		return verdict{verify: true, failed: true, wait: true, next: stepList.when(!isNetwork(o.err) && (failures+1)%relistAfter == 0)}
 	}
 }
 
-// A failureSort is what a failure says about when to try again.
-type failureSort int
+// when returns s if cond is true, and else what asks for nothing.
+func (s step) when(cond bool) step {
+	if cond {
+		return s
+	}
+	return stepWatch
+}
 
-const (
-	// otherFailure may have cost the server as much as a request that succeeds.
-	otherFailure failureSort = iota
-	// unreachable: no connection was made, so the attempt has cost the server nothing.
-	unreachable
-	// watchRefused: the server refuses watches, and the list before may have succeeded.
-	watchRefused
-	// toldToWait: the server is busy, and has said how long to wait.
-	toldToWait
-	failureSorts
-)
-
-func sortOf(err error) failureSort {
+// sortOf returns what err says about when to try again.
+func sortOf(err error) pace.Failure {
 	switch {
 	case isBusy(err) && retryAfter(err) > 0:
-		return toldToWait
+		return pace.ToldToWait
 	case isUnreachable(err):
-		return unreachable
+		return pace.Unreachable
 	}
 	if _, ok := errors.AsType[*watchRefusedError](err); ok {
-		return watchRefused
+		return pace.WatchRefused
 	}
-	return otherFailure
-}
-
-// An outage is the failures since the last progress. Each sort is counted by itself: a server that
-// was away for long, and is busy when it comes back, is asked again when it has said, not when the
-// pauses of its absence would end. A server whose failures alternate gains nothing by that, since
-// no count ends before there is progress.
-type outage struct {
-	since  time.Time // the first failure
-	counts [failureSorts]int
-}
-
-func (o *outage) failed(err error, now time.Time) {
-	if o.since.IsZero() {
-		o.since = now
-	}
-	o.counts[sortOf(err)]++
-}
-
-// pause returns how long to wait after err, the last failure, where Options.Backoff is not set.
-// When a server fails, all its informers fail at the same moment. The random part of the pause
-// keeps them from coming back at the same moment.
-func (o *outage) pause(err error, now time.Time) time.Duration {
-	sort := sortOf(err)
-	least, most := pauseAfter(sort, o.counts[sort], now.Sub(o.since), retryAfter(err))
-	return least + rand.N(most-least)
-}
-
-const (
-	firstPause       = 800 * time.Millisecond // the base of the first pause
-	firstMost        = 2 * time.Second        // the longest first pause: all clients begin together
-	longestPause     = 30 * time.Second       // the longest base
-	unreachablePause = 8 * time.Second        // the longest base where no connection was made
-	refusedPause     = 20 * time.Second       // the longest base where only lists are answered
-	// patientAnswers is how many answers in a row may ask for a pause before the pauses grow beyond
-	// what they ask for.
-	patientAnswers = 8
-)
-
-// pauseAfter returns between what bounds a pause is. It follows the nth failure of its sort in an
-// outage that has lasted for that long. The server has asked for a pause of asked; 0: it has not.
-func pauseAfter(sort failureSort, n int, lasts, asked time.Duration) (least, most time.Duration) {
-	base := firstPause << min(n-1, 6)
-	switch sort {
-	case unreachable:
-		// The base is a fifth of the outage, but less at its beginning and from 40 s on.
-		base = min(max(min(base, 2*time.Second), lasts/5), unreachablePause)
-	case watchRefused:
-		base = min(base, refusedPause)
-	case toldToWait:
-		if n <= patientAnswers {
-			return asked, asked + min(asked, longestPause)
-		}
-		base = firstPause << min(n-patientAnswers-1, 6)
-	}
-	base = min(base, longestPause)
-	least, most = base/2, base+base/2
-	if n == 1 {
-		most = max(most, firstMost)
-	}
-	return max(least, asked), max(most, asked+min(asked, longestPause))
+	return pace.Other
 }
 
 // settle records how a request ended, calls OnError if it failed, and pauses for as long as decide
@@ -200,76 +133,86 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	// Progress ends the failures before this request. The request itself may count as a new one.
 	if o.progress {
 		r.recovered()
-		r.failures, r.alreadyRelisted, r.outage = 0, false, outage{}
+		r.outage = outage{}
 	}
-	o.relistDidNotHelp = r.alreadyRelisted
+	o.relistDidNotHelp = r.outage.relisted
 	if o.refused {
 		o.err = &watchRefusedError{o.err}
 	}
-	v := decide(o, r.failures)
-	if o.err != nil && !isOwnEnd(o.err) {
-		r.confirmed = time.Time{}
-	}
-	r.distrust = r.distrust || isOutOfOrder(o.err)
-	r.rewound = r.rewound || errors.Is(o.err, ErrRewound)
-	if v.relist {
-		r.wantList(causeOfList(o))
-	}
-	r.verify = r.verify || v.verify
-	r.probe = r.probe || v.probe
-	// A server that has refused to say its version is not asked again before askNext. Until then
-	// the next watch goes on unverified.
-	if r.probe && time.Now().Before(r.askNext) {
-		r.probe, r.verify = false, true // later
-	}
+	v := decide(o, r.outage.failures)
+	r.server.failed(o.err)
+	r.at.distrust = r.at.distrust || isOutOfOrder(o.err)
+	r.want(v, o)
 	if v.failed {
-		r.failures++
+		r.outage.failures++
 		if o.err == nil {
 			o.err = errEmptyWatch
 		}
-		r.outage.failed(o.err, time.Now())
+		r.outage.Failed(sortOf(o.err), time.Now())
 	}
-	if o.err != nil && !isOwnEnd(o.err) {
-		r.recorder.requestFailed()
-	}
-	if o.err != nil && !o.unreported {
-		err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}
-		if v.failed {
-			err.Failures = r.failures
-			r.recorder.fail(r.failures, err)
-		}
-		r.opts.OnError(err)
-	}
+	r.reportEnd(o, v.failed)
 	pause := r.limiter.Wait(time.Now())
-	if v.wait {
-		r.recorder.setPhase(PhaseWaiting)
-		if r.opts.Backoff != nil {
-			pause = max(pause, r.opts.Backoff(r.failures), retryAfter(o.err))
-		} else {
-			pause = max(pause, r.outage.pause(o.err, time.Now()))
-		}
+	if !v.wait {
+		r.pause(ctx, pause)
+		return
+	}
+	r.recorder.setPhase(PhaseWaiting)
+	if r.opts.Backoff != nil {
+		pause = max(pause, r.opts.Backoff(r.outage.failures), retryAfter(o.err))
+	} else {
+		pause = max(pause, r.outage.Pause(sortOf(o.err), retryAfter(o.err), time.Now()))
 	}
 	begun := r.recorder.now()
 	r.pause(ctx, pause)
-	if v.wait {
-		r.recorder.paused(r.recorder.now() - begun)
+	r.recorder.paused(r.recorder.now() - begun)
+}
+
+// want joins the step that v says to the next one. A server that has refused to say its version is
+// not asked again before askNext. Until then the next watch goes on unverified.
+func (r *Reflector[T]) want(v verdict, o outcome) {
+	if v.next == stepList {
+		r.wantList(causeOfList(o))
 	}
+	r.next = max(r.next, v.next)
+	r.server.unverified = r.server.unverified || v.verify
+	if r.next == stepAsk && time.Now().Before(r.server.askNext) {
+		r.next, r.server.unverified = stepWatch, true
+	}
+}
+
+// reportEnd tells Status and OnError how a request ended.
+func (r *Reflector[T]) reportEnd(o outcome, failed bool) {
+	if o.err == nil {
+		return
+	}
+	if !isOwnEnd(o.err) {
+		r.recorder.requestFailed()
+	}
+	if o.unreported {
+		return
+	}
+	err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}
+	if failed {
+		err.Failures = r.outage.failures
+		r.recorder.fail(r.outage.failures, err)
+	}
+	r.opts.OnError(err)
 }
 
 // wantList makes a list the next step. The first cause since the last list counts.
 func (r *Reflector[T]) wantList(cause listCause) {
-	if !r.relist {
-		r.relist, r.cause = true, cause
+	if r.next != stepList {
+		r.next, r.cause = stepList, cause
 		r.recorder.listDue()
 	}
 }
 
 // giveUp reports a failure that no retry can mend to Status and OnError, and returns it.
 func (r *Reflector[T]) giveUp(o outcome) error {
-	r.failures++
+	r.outage.failures++
 	r.recorder.requestFailed()
-	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.failures, Err: &finalError{o.err}}
-	r.recorder.fail(r.failures, err)
+	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.outage.failures, Err: &finalError{o.err}}
+	r.recorder.fail(r.outage.failures, err)
 	r.opts.OnError(err)
 	return err
 }

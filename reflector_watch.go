@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,16 +15,6 @@ import (
 )
 
 const (
-	// healthyAfter is how long a watch must stay open to count as progress without an event. It is
-	// also how long an unverified watch may be silent, at least, before the server is asked for its
-	// version; it is asked within twice that.
-	healthyAfter = 10 * time.Second
-	// calmAfter is how long a silent watch must stay open to be one that a proxy has cut because it
-	// was idle. A server that cannot serve the position closes it sooner.
-	calmAfter = time.Second
-	// confirmedFor is how long a probe holds for the ends of such watches: about as long as for a
-	// watch that is silent to its end.
-	confirmedFor = 5 * time.Minute
 	// overdue is how long the server may take to end a watch after its timeout. Without a sign of
 	// life for the timeout and overdue together, the watch is cancelled.
 	overdue = 30 * time.Second
@@ -64,8 +53,8 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseFunc) (*watchSession[T], *metav1.ListOptions) {
 	r.limiter.Spend(time.Now())
 	timeout := r.opts.WatchTimeout + rand.N(r.opts.WatchTimeout)
-	if !initial && r.hurry.open(r.position, cancel) {
-		timeout = briefTimeout
+	if !initial && r.hurry.Open(r.at.position.lacks, cancel) {
+		timeout = pace.Brief
 	}
 	opts := &metav1.ListOptions{
 		AllowWatchBookmarks: true,
@@ -78,7 +67,7 @@ func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseF
 		opts.SendInitialEvents = ptr(true)
 		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 		patience := r.opts.SyncBudget
-		if r.streams.proved {
+		if r.server.streams.proved {
 			patience = max(patience, listPatience)
 		}
 		w.stall = pace.NewStallTimer(cancel, patience, errNoEnd)
@@ -86,7 +75,7 @@ func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseF
 		r.recorder.setMode(ListStream)
 		r.recorder.setPhase(PhaseStreaming)
 	} else {
-		opts.ResourceVersion = r.position.version
+		opts.ResourceVersion = r.at.position.version
 		w.goLive()
 	}
 	r.recorder.requested(w.op)
@@ -150,7 +139,7 @@ type watchSession[T Identified] struct {
 func (w *watchSession[T]) limitInitial() {
 	cancel := w.cancel
 	w.limits = append(w.limits, time.AfterFunc(w.timeout+overdue, func() { cancel(errNoEnd) }))
-	if w.r.opts.List != ListStream && !w.r.streams.proved {
+	if w.r.opts.List != ListStream && !w.r.server.streams.proved {
 		w.limits = append(w.limits, time.AfterFunc(sureAfter*w.r.opts.SyncBudget, func() { w.strict.Store(true) }))
 	}
 }
@@ -167,37 +156,37 @@ func (w *watchSession[T]) stopLimits() {
 // Two timers start. Their functions run in goroutines of their own, so they use only what this
 // function has read, the counter of stall, and what is safe for any goroutine.
 //
-//	verify   first timer, after healthyAfter         second timer
-//	false    marks the watch as healthy              none
-//	true     does so only if something has come      ends a silent watch, to ask for the version:
-//	                                                 up to healthyAfter later, or at askNext
+//	unverified   first timer, after healthyAfter       second timer
+//	false        marks the watch as healthy            none
+//	true         does so only if something has come    ends a silent watch, to ask for the version:
+//	                                                   up to healthyAfter later, or at askNext
 //
 // A server that has refused to tell its version is asked again only at askNext. Until then its
 // watch counts as healthy.
 func (w *watchSession[T]) goLive() {
 	w.stopLimits()
 	w.r.recorder.setPhase(PhaseWatching)
-	w.noVersions = w.r.position.version == ""
+	w.noVersions = w.r.at.position.version == ""
 	if w.stall == nil {
 		w.stall = pace.NewStallTimer(w.cancel, w.timeout+overdue, errSilent)
 	} else {
 		w.stall.Restart(w.timeout+overdue, errSilent)
 	}
-	g, r, cancel, doubt := w.stall, w.r, w.cancel, w.r.verify
-	before := g.Count()
+	r, stall, cancel, unverified := w.r, w.stall, w.cancel, w.r.server.unverified
+	before := stall.Count()
 	// All clients of a server that was away resume at the same moment. They must not ask together.
 	ask, refused := healthyAfter+rand.N(healthyAfter), false
-	if left := time.Until(r.askNext); left > 0 {
+	if left := time.Until(r.server.askNext); left > 0 {
 		ask, refused = max(healthyAfter, left), left > healthyAfter
 	}
 	w.health = append(w.health, time.AfterFunc(healthyAfter, func() {
-		if !doubt || refused || g.Count() != before {
+		if !unverified || refused || stall.Count() != before {
 			r.recovered()
 		}
 	}))
-	if doubt {
+	if unverified {
 		w.health = append(w.health, time.AfterFunc(ask, func() {
-			if g.Count() == before {
+			if stall.Count() == before {
 				cancel(errUnverified)
 			}
 		}))
@@ -225,141 +214,16 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 	o.heardNothing = w.stall.Count() == 0
 	// The server counts the timeout from the request on, not from the end of the initial events.
 	o.endedEarly = time.Since(w.requested) < w.timeout
-	switch {
-	case o.heardNothing && err == nil && o.endedEarly:
-		r.doubt.quiet = time.Now()
-	case o.heardNothing && isExpired(err): // said by a server that was there
-	case o.heardNothing && err != nil && !isOwnEnd(err):
-		r.doubt.lost(w.requested) // perhaps it never began
-	case !o.heardNothing:
-		r.doubt.lift()
-		if err != errHastened && (err != nil || o.endedEarly) { // client-go reports a connection that broke as an end without an error
-			r.doubt.lost(time.Now())
-		}
-	}
+	r.server.watched(&o, w.requested)
 	o.noVersions = w.noVersions || HintsOf(r.src).Unversioned
 	o.progress = w.moved || took >= healthyAfter || !o.endedEarly || o.noVersions && err == nil
 	o.refused = refusesWatch(err)
 	o.unreported = isOwnEnd(err)
-	// heardNothing and endedEarly make the reflector ask whether the server went back in time. A
-	// position without an order, which cannot even be compared with itself, gives no answer.
-	if _, ordered := r.position.before(r.position); !ordered || o.noVersions {
-		o.heardNothing, o.endedEarly = false, false
-	}
-	// Who has cut a watch while it was idle will cut the next one. If the server has the position,
-	// nothing is wrong and nothing was missed. So it is asked, once for many of them.
-	if o.calm = err == nil && o.heardNothing && o.endedEarly && took >= calmAfter; o.calm && r.isConfirmed() {
-		o.progress, o.heardNothing, o.endedEarly = true, false, false
-	}
-	// An event has shown that this server knows the position.
-	if o.progress && !o.heardNothing {
-		r.verify = false
-	}
+	r.suspect(&o, took)
 	return o
 }
 
 func ptr[V any](v V) *V { return &v }
-
-const (
-	// briefTimeout is the timeout of a watch that is to tell the server's version soon. A
-	// kube-apiserver sends a bookmark two seconds before the end of a watch, so after one second
-	// here, or up to a second later. A shorter watch gets none.
-	briefTimeout = 3 * time.Second
-	// hastenAgain is how much later than a brief watch the next one may begin, at the earliest.
-	// Then the brief one has had its bookmark, and most of the requests in a minute are left.
-	hastenAgain = 3 * time.Second
-	// progressGap is the least time between two calls of SourceHints.Progress.
-	progressGap = 100 * time.Millisecond
-)
-
-// A hurry is what waits want of a reflector: that it learns soon of a version that the collection's
-// events do not show. Then the watch is ended, and resumed as a brief one. Any goroutine may call
-// its methods.
-type hurry struct {
-	mu     sync.Mutex
-	wanted position                // the newest version that somebody waits for; zero: nobody does
-	began  time.Time               // when a watch was last ended, or a brief one began
-	asked  time.Time               // when SourceHints.Progress was last called
-	cancel context.CancelCauseFunc // ends the watch that was opened last; nil: none was
-}
-
-// mayAsk returns 0 if SourceHints.Progress may be called now, and notes that it is. Otherwise it
-// returns after how long it may be.
-func (h *hurry) mayAsk() (again time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	if left := h.asked.Add(progressGap).Sub(now); left > 0 {
-		return left
-	}
-	h.asked = now
-	return 0
-}
-
-// hasten has the position reach version soon, if the server has: the open watch is ended, and the
-// next one is brief. If the last one began not long ago, hasten does nothing and returns after how
-// long it may be called again.
-func (h *hurry) hasten(version string) (again time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if left := time.Until(h.began.Add(hastenAgain)); left > 0 {
-		return left
-	}
-	h.wanted = positionAt(version)
-	h.endLocked(errHastened)
-	return 0
-}
-
-// end ends the open watch with that cause, unless one was ended not long ago.
-func (h *hurry) end(cause error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if time.Until(h.began.Add(hastenAgain)) <= 0 {
-		h.endLocked(cause)
-	}
-}
-
-func (h *hurry) endLocked(cause error) {
-	h.began = time.Now()
-	if h.cancel != nil {
-		h.cancel(cause)
-	}
-}
-
-// open notes that a watch begins at that position, which cancel ends, and reports whether it is to
-// be brief. It does both under one lock: a hasten in between would end the watch before this one.
-func (h *hurry) open(at position, cancel context.CancelCauseFunc) (brief bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.cancel = cancel
-	if !h.dueLocked(at) {
-		return false
-	}
-	h.wanted, h.began = position{}, time.Now()
-	return true
-}
-
-// listed notes that a streamed list has become a plain watch at that position, which cancel ends.
-// It cannot be brief any more. So it is ended at once if the list did not have what is wanted.
-func (h *hurry) listed(at position, cancel context.CancelCauseFunc) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.cancel = cancel
-	if h.dueLocked(at) {
-		h.endLocked(errHastened)
-	}
-}
-
-// dueLocked reports whether somebody waits for a version that is newer than the position. If not,
-// nothing is wanted any more.
-func (h *hurry) dueLocked(at position) bool {
-	older, ordered := at.before(h.wanted)
-	if !ordered || !older {
-		h.wanted = position{}
-		return false
-	}
-	return true
-}
 
 // event handles each event that the source yields, in the goroutine of Run. It flushes when the
 // source says that no other event follows at once, or when handlers have waited long enough.
@@ -458,10 +322,10 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 		if err := r.takeOver(opStream, w.initial); err != nil {
 			return err
 		}
-		r.streams.brokenStreams = 0
-		r.streams.proved = true
+		r.server.streams.brokenStreams = 0
+		r.server.streams.proved = true
 		w.initial, w.op, w.moved, w.start = nil, opWatch, false, time.Now()
-		r.hurry.listed(r.position, w.cancel)
+		r.hurry.Listed(r.at.position.lacks, w.cancel, errHastened)
 		w.goLive()
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)
@@ -488,7 +352,7 @@ func withoutBody[T Identified](ev WatchEvent[T]) WatchEvent[T] {
 func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 	g, at, amid := &w.group, positionAt(ev.ResourceVersion), w.open
 	switch {
-	case !amid && ev.Type == watch.Bookmark && (at.version == "" || w.isOld(at)):
+	case !amid && ev.Type == watch.Bookmark && (at.version == "" || w.r.at.position.covers(at)):
 		return nil // it says nothing new
 	case g.at.version == "":
 		g.at = at
@@ -511,56 +375,51 @@ func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 	return err
 }
 
-// isOld reports whether at is certainly not newer than the position.
-func (w *watchSession[T]) isOld(at position) bool {
-	newer, ordered := w.r.position.before(at)
-	return ordered && !newer
-}
-
 // check refuses an event that no correct server sends at this position. An event must have a known
 // type and a name. Unless the source has no versions, it must also have a version, which is newer
 // than the position if the two have an order. An event with an Err need not have one.
 func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
-	r := w.r
-	if ev.Err != nil {
-		if key.Name == "" {
-			// Nobody knows which object failed, so no later event could end its being set aside. It
-			// would hold back the reported version until a list happens to come. A protocol error
-			// makes the list come now.
-			return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object without a name", ev.Type), ev.Err)
-		}
-		if ev.ResourceVersion == "" {
-			return nil
-		}
+	if ev.Err != nil && key.Name == "" {
+		// Nobody knows which object failed, so no later event could end its being set aside. It
+		// would hold back the reported version until a list happens to come. A protocol error
+		// makes the list come now.
+		return fmt.Errorf("%w: %w", protocolErrorf("%s event of an object without a name", ev.Type), ev.Err)
+	}
+	if ev.Err != nil && ev.ResourceVersion == "" {
+		return nil
 	}
 	switch ev.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)
 	}
-	if key.Name == "" && !w.hints.Unnamed {
+	switch {
+	case key.Name == "" && !w.hints.Unnamed:
 		return protocolErrorf("%s event of an object without a name", ev.Type)
-	}
-	if w.noVersions {
+	case w.noVersions:
 		return nil
-	}
-	if ev.ResourceVersion == "" {
+	case ev.ResourceVersion == "":
 		return protocolErrorf("%s event of %s without a resource version", ev.Type, keyString(key))
 	}
-	if !w.isOld(to) {
+	return w.checkOrder(ev, key, to)
+}
+
+// checkOrder refuses an event that is not newer than the position.
+func (w *watchSession[T]) checkOrder(ev *WatchEvent[T], key Key, to position) error {
+	at := w.r.at.position
+	if !at.covers(to) {
 		return nil
 	}
-	if ev.ResourceVersion == r.position.version {
+	if to.version == at.version {
 		// One transaction of the server's store may give several objects the same version, but not
 		// one object twice. An object that is not there may be one that a partial source leaves
 		// out.
-		held, ok := r.target.get(key)
-		if ok && held.GetResourceVersion() != ev.ResourceVersion || !ok && (ev.Type == watch.Added || w.hints.Partial) {
+		held, ok := w.r.target.get(key)
+		if ok && held.GetResourceVersion() != to.version || !ok && (ev.Type == watch.Added || w.hints.Partial) {
 			return nil
 		}
 	}
-	msg := fmt.Sprintf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, r.position.version)
-	return &protocolError{msg: msg, old: true}
+	return &protocolError{msg: tooOld(ev, key, at).Error(), old: true}
 }
 
 // advance hands g to the target and moves the position. It moves the reported version as well,
@@ -570,7 +429,7 @@ func (w *watchSession[T]) advance(g *eventGroup[T]) (gap error) {
 	if to.version == "" || w.hints.Unversioned {
 		// The position stays. The event has no version, or one that is not a version of the
 		// collection: those of a fake's objects are whatever the test wrote into them.
-		to = r.position
+		to = r.at.position
 	}
 	// A goroutine that waits for this version is woken within apply, and may then look at
 	// Status.SetAside. So a key that is no longer set aside is removed before.
@@ -590,27 +449,33 @@ func (w *watchSession[T]) advance(g *eventGroup[T]) (gap error) {
 		report = ""
 	}
 	r.target.apply(g, report)
-	r.moveTo(to)
+	r.at.moveTo(to)
 	held := false
 	for i := range g.events {
-		e := &g.events[i]
-		switch {
-		case e.err != nil:
+		if e := &g.events[i]; e.err != nil {
 			r.setAside.add(e.key, e.err, true, r.report)
 			held = true
-		// In these cases existed proves nothing about the server: the store lacked the newest version
-		// of the object, cannot tell, may rightly not have the object, or was not changed.
-		case e.wasAside || !g.known || w.noVersions || w.hints.Partial || e.ev.Err != nil || gap != nil:
-		case e.first == watch.Added && e.existed:
-			// The event is true, and was applied. But it shows that earlier events were not sent, so
-			// a list has to follow.
-			gap = gapErrorf("ADDED event of %s, which was there already", keyString(e.key))
-		case e.first != watch.Added && !e.existed:
-			gap = gapErrorf("%s event of %s, which was not there", e.first, keyString(e.key))
+		} else if gap == nil && g.known {
+			gap = w.gapAt(e)
 		}
 	}
 	if held {
 		r.target.heldBack(g.at.version)
 	}
 	return gap
+}
+
+// gapAt returns an error if e, which the target has applied, shows that earlier events were not
+// sent, so that a list has to follow.
+func (w *watchSession[T]) gapAt(e *groupEvent[T]) error {
+	switch added := e.first == watch.Added; {
+	// In these cases existed proves nothing about the server: the store lacked the newest version of
+	// the object, may rightly not have the object, or was not changed.
+	case e.wasAside || w.noVersions || w.hints.Partial || e.ev.Err != nil:
+	case added && e.existed:
+		return gapErrorf("ADDED event of %s, which was there already", keyString(e.key))
+	case !added && !e.existed:
+		return gapErrorf("%s event of %s, which was not there", e.first, keyString(e.key))
+	}
+	return nil
 }

@@ -18,29 +18,30 @@ type InformerFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any]
 	InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer
 }
 
-// Use makes factory use inf for the objects of type T: everybody who asks the factory for an
-// informer or a lister of that type gets inf. Call it before anybody has asked. The factory's Start
-// runs inf, unless its owner does. Informers of other types stay client-go's.
+// Use makes factory use c, an informer or a derived collection such as a union, for the objects of
+// type T: everybody who asks the factory for an informer or a lister of that type gets c. Call it
+// before anybody has asked. The factory's Start runs an informer, unless its owner does. Informers
+// of other types stay client-go's.
 //
-// The source of inf decides what is listed: the namespace and the selectors of the factory do not
-// count. Its resync period does. The index by namespace, which listers use, is added.
+// c decides what is listed: the namespace and the selectors of the factory do not count. Its resync
+// period does. The index by namespace, which listers use, is added.
 //
 // Use panics if the factory has an informer of the type already, or a transform, which belongs to
-// inf's source.
+// the source of c.
 func Use[T interface {
 	lw.Object
 	runtime.Object
-}, F ~func(C, time.Duration) cache.SharedIndexInformer, C any](factory InformerFactory[F, C], inf *lw.Informer[T]) {
+}, F ~func(C, time.Duration) cache.SharedIndexInformer, C any](factory InformerFactory[F, C], c lw.Collection[T]) {
 	t := reflect.TypeFor[T]()
-	if inf == nil {
-		panic("clientgo: Use: nil informer")
+	if isNil(c) {
+		panic("clientgo: Use: nil collection")
 	}
 	if t.Kind() != reflect.Pointer {
 		panic(fmt.Sprintf("clientgo: Use: a factory has no informer of %v: want a pointer to a struct", t))
 	}
 	var own *adapter[T]
 	factory.InformerFor(reflect.New(t.Elem()).Interface().(T), func(_ C, resync time.Duration) cache.SharedIndexInformer {
-		own = newAdapter(inf, resync)
+		own = newAdapter(c, resync)
 		return own
 	})
 	switch {

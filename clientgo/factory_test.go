@@ -70,7 +70,7 @@ func TestUseTooLate(t *testing.T) {
 	for want, f := range map[string]func(){
 		"clientgo: Use: the factory has an informer of *v1.Pod already": func() { clientgo.Use(asked, pods) },
 		"clientgo: Use: the factory has a transform":                    func() { clientgo.Use(transforming, pods) },
-		"clientgo: Use: nil informer": func() {
+		"clientgo: Use: nil collection": func() {
 			clientgo.Use[*corev1.Pod](informers.NewSharedInformerFactory(clientset, 0), nil)
 		},
 	} {

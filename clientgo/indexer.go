@@ -1,7 +1,9 @@
 package clientgo
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -20,7 +22,9 @@ import (
 // An indexer is the store of an informer as a cache.Indexer. Reads take no lock of the indexer. Its
 // methods are those of client-go; the comments below say only what client-go's do not.
 type indexer[T lw.Object] struct {
-	store *lw.Indexer[T]
+	store lw.Reader[T]
+	of    lw.Indexed[T]
+	own   *lw.Indexer[T] // the store, to write it; nil: it is a derived one
 
 	mu      sync.Mutex // of those who write indexes or seeded
 	indexes atomic.Pointer[map[string]namedIndex[T]]
@@ -35,8 +39,11 @@ type namedIndex[T lw.Object] struct {
 	index  *lw.Index[string, T]
 }
 
-func newIndexer[T lw.Object](store *lw.Indexer[T]) *indexer[T] {
-	x := &indexer[T]{store: store}
+func newIndexer[T lw.Object](c lw.Collection[T]) *indexer[T] {
+	x := &indexer[T]{store: c.Store(), of: c}
+	if inf, ok := c.(*lw.Informer[T]); ok {
+		x.own = inf.Fixture()
+	}
 	x.indexes.Store(&map[string]namedIndex[T]{})
 	return x
 }
@@ -90,10 +97,10 @@ func object[T lw.Object](obj any) (T, error) {
 
 func (x *indexer[T]) Add(obj any) error {
 	t, err := object[T](obj)
-	if err != nil {
+	if err = cmp.Or(err, x.writable()); err != nil {
 		return err
 	}
-	x.store.Set(t)
+	x.own.Set(t)
 	x.seed(t.GetResourceVersion())
 	return nil
 }
@@ -102,10 +109,10 @@ func (x *indexer[T]) Update(obj any) error { return x.Add(obj) }
 
 func (x *indexer[T]) Delete(obj any) error {
 	key, ok, err := keyOf(obj)
-	if err != nil || !ok {
+	if err = cmp.Or(err, x.writable()); err != nil || !ok {
 		return err
 	}
-	x.store.Delete(key)
+	x.own.Delete(key)
 	if m, err := meta.Accessor(obj); err == nil {
 		x.seed(m.GetResourceVersion())
 	}
@@ -121,13 +128,24 @@ func (x *indexer[T]) Replace(list []any, resourceVersion string) error {
 		}
 		objs = append(objs, obj)
 	}
-	x.store.Replace(objs, x.store.ResourceVersion()) // see Bookmark
+	if err := x.writable(); err != nil {
+		return err
+	}
+	x.own.Replace(objs, x.store.ResourceVersion()) // see Bookmark
 	x.seed(resourceVersion)
 	return nil
 }
 
 // Bookmark does not touch the store, whose version decides where a watch goes on.
 func (x *indexer[T]) Bookmark(resourceVersion string) { x.seed(resourceVersion) }
+
+// writable returns the error of a write, if the store is a derived one.
+func (x *indexer[T]) writable() error {
+	if x.own != nil {
+		return nil
+	}
+	return fmt.Errorf("clientgo: the store of %v cannot be written: %w", reflect.TypeFor[T](), errors.ErrUnsupported)
+}
 
 // seed notes the version of what a fixture wrote.
 func (x *indexer[T]) seed(resourceVersion string) {
@@ -205,7 +223,7 @@ func (x *indexer[T]) AddIndexers(indexers cache.Indexers) error {
 	}
 	then := maps.Clone(now)
 	for name, values := range indexers {
-		then[name] = namedIndex[T]{values, newIndex(x.store, name, values)}
+		then[name] = namedIndex[T]{values, newIndex(x.of, name, values)}
 	}
 	x.indexes.Store(&then)
 	return nil
@@ -213,9 +231,9 @@ func (x *indexer[T]) AddIndexers(indexers cache.Indexers) error {
 
 // newIndex returns an index of store by values. An error of values panics, with the text that
 // client-go panics with.
-func newIndex[T lw.Object](store *lw.Indexer[T], name string, values cache.IndexFunc) *lw.Index[string, T] {
+func newIndex[T lw.Object](store lw.Indexed[T], name string, values cache.IndexFunc) *lw.Index[string, T] {
 	if isNamespace(values) {
-		return lw.NewIndex(store, lw.Namespace[T]) // without allocations
+		return lw.NewIndex(store, T.GetNamespace) // without allocations
 	}
 	return lw.NewMultiIndex(store, func(obj T) iter.Seq[string] {
 		v, err := values(obj)

@@ -15,23 +15,24 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// SharedIndexInformer returns inf as client-go's interface, for code that expects it. Both are used
-// side by side: inf's own methods go on to work, and one informer may have several adapters. The
-// indexes of an adapter are its own.
+// SharedIndexInformer returns c, an informer or a derived collection, as client-go's interface, for
+// code that expects it. Both are used side by side: c's own methods go on to work, and one collection
+// may have several adapters. The indexes of an adapter are its own.
 //
-// Run of the adapter runs inf. If its owner runs inf already, Run waits until inf stops or its
-// context is done. A transform and a handler of errors belong to inf's source and options:
-// SetTransform and SetWatchErrorHandler return an error that says so. An adapter has no resync
-// period of its own, but honours that of each handler.
-func SharedIndexInformer[T lw.Object](inf *lw.Informer[T]) cache.SharedIndexInformer {
-	if inf == nil {
-		panic("clientgo: SharedIndexInformer: nil informer")
+// Run of the adapter runs an informer. If its owner runs it already, and of a derived collection, Run
+// waits until c stops or its context is done. A transform and a handler of errors belong to the
+// source and the options of c: SetTransform and SetWatchErrorHandler return an error that says so. An
+// adapter has no resync period of its own, but honours that of each handler. The store of a derived
+// collection refuses writes.
+func SharedIndexInformer[T lw.Object](c lw.Collection[T]) cache.SharedIndexInformer {
+	if isNil(c) {
+		panic("clientgo: SharedIndexInformer: nil collection")
 	}
-	return newAdapter(inf, 0)
+	return newAdapter(c, 0)
 }
 
-func newAdapter[T lw.Object](inf *lw.Informer[T], resync time.Duration) *adapter[T] {
-	return &adapter[T]{shared: newShared(inf, reflect.TypeFor[T]().String(), resync)}
+func newAdapter[T lw.Object](c lw.Collection[T], resync time.Duration) *adapter[T] {
+	return &adapter[T]{shared: newShared(c, reflect.TypeFor[T]().String(), resync)}
 }
 
 // Status returns what informer is doing, which may also be the cache.Controller of [NewController].
@@ -57,11 +58,14 @@ func (a *adapter[T]) RunWithContext(ctx context.Context) {
 	if !a.start(ctx) {
 		return
 	}
-	err := a.inf.Run(ctx)
+	err := error(lw.ErrStarted) // the owner of a graph runs what is derived
+	if inf, ok := a.of.(lw.AnyInformer); ok {
+		err = inf.Run(ctx)
+	}
 	if errors.Is(err, lw.ErrStarted) {
 		select {
 		case <-ctx.Done():
-		case <-a.inf.Stopped():
+		case <-a.of.Stopped():
 		}
 		return
 	}
@@ -91,9 +95,9 @@ func (a *adapter[T]) SetWatchErrorHandlerWithContext(cache.WatchErrorHandlerWith
 	return fmt.Errorf("clientgo: %s: SetWatchErrorHandler: the errors of this informer are handled where it is made: by lw.Options.OnError", a.name)
 }
 
-// shared is what the adapter of any informer does, whoever made the informer.
+// shared is what the adapter of any collection does, whoever made it.
 type shared[T lw.Object] struct {
-	inf     *lw.Informer[T]
+	of      lw.Collection[T]
 	indexer *indexer[T]
 	metrics *metrics // nil: none
 	name    string   // of the objects' type
@@ -103,8 +107,8 @@ type shared[T lw.Object] struct {
 	resyncs resyncPeriod // guarded by mu
 }
 
-func newShared[T lw.Object](inf *lw.Informer[T], name string, resync time.Duration) *shared[T] {
-	return &shared[T]{inf: inf, indexer: newIndexer(inf.Fixture()), name: name, resyncs: resyncPeriod{standard: resync, check: resync, asked: true}}
+func newShared[T lw.Object](c lw.Collection[T], name string, resync time.Duration) *shared[T] {
+	return &shared[T]{of: c, indexer: newIndexer(c), name: name, resyncs: resyncPeriod{standard: resync, check: resync, asked: true}}
 }
 
 // start reports whether this is the first call. Of a later one it only logs.
@@ -151,8 +155,8 @@ func (s *shared[T]) AddEventHandlerWithOptions(handler cache.ResourceEventHandle
 func (s *shared[T]) add(handler cache.ResourceEventHandler, logger klog.Logger, resync time.Duration) *registration {
 	name := handlerName(handler)
 	r := &registration{informer: s, name: s.checkerName() + " + event handler " + name, gone: make(chan struct{})}
-	h := &eventHandler[T]{to: s.metrics.timed(handler), logger: logger, reg: r, stop: s.inf.Stopped()}
-	r.reg = s.inf.AddHandler(h.handler(name, resync))
+	h := &eventHandler[T]{to: s.metrics.timed(handler), logger: logger, reg: r, stop: s.of.Stopped()}
+	r.reg = s.of.AddHandler(h.handler(name, resync))
 	return r
 }
 
@@ -183,22 +187,22 @@ func (s *shared[T]) AddIndexers(indexers cache.Indexers) error {
 }
 
 // HasSynced reports whether the store has a whole list.
-func (s *shared[T]) HasSynced() bool { return isClosed(s.inf.Synced()) }
+func (s *shared[T]) HasSynced() bool { return isClosed(s.of.Synced()) }
 
 // HasSyncedChecker is HasSynced to wait for.
 func (s *shared[T]) HasSyncedChecker() cache.DoneChecker {
-	return checker{s.checkerName(), s.inf.Synced()}
+	return checker{s.checkerName(), s.of.Synced()}
 }
 
 func (s *shared[T]) checkerName() string { return "SharedIndexInformer " + s.name }
 
 // LastSyncResourceVersion returns the resource version of the store.
-func (s *shared[T]) LastSyncResourceVersion() string { return s.inf.Store().ResourceVersion() }
+func (s *shared[T]) LastSyncResourceVersion() string { return s.of.Store().ResourceVersion() }
 
 // IsStopped reports whether the informer has stopped.
-func (s *shared[T]) IsStopped() bool { return isClosed(s.inf.Stopped()) }
+func (s *shared[T]) IsStopped() bool { return isClosed(s.of.Stopped()) }
 
-func (s *shared[T]) status() lw.Status { return s.inf.Status() }
+func (s *shared[T]) status() lw.Status { return s.of.Status() }
 
 // GetController returns a view of the informer that cannot run it.
 func (s *shared[T]) GetController() cache.Controller { return controller[T]{s} }

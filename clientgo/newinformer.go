@@ -50,7 +50,7 @@ func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, opt
 		opts.Name = nameOf(example, options.ObjectDescription)
 	}
 	inf := lw.NewInformer(m.observed(o.source), opts)
-	o.shared = newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
+	o.inf, o.shared = inf, newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
 	o.metrics, o.resyncs.asked = m, false
 	if err := o.indexer.AddIndexers(options.Indexers); err != nil {
 		panic(err) // there are no other indexes that it could conflict with
@@ -110,6 +110,7 @@ func nameOf(example runtime.Object, description string) string {
 // owned is the result of newSharedInformer.
 type owned struct {
 	*shared[metav1.Object]
+	inf    *lw.Informer[metav1.Object]
 	source *lateSource
 	errors *errorReporter
 	// records are of the sync, and of recoveries: client-go tells neither.

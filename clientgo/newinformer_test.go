@@ -146,7 +146,7 @@ func TestMisuse(t *testing.T) {
 		"clientgo: NewInformerWithOptions: nil lister-watcher": func() { clientgo.NewInformerWithOptions(none, nil, cache.SharedIndexInformerOptions{}) },
 		"clientgo: Source: nil lister-watcher":                 func() { clientgo.Source(nil, nil) },
 		"clientgo: SourceOf: nil lister-watcher":               func() { clientgo.SourceOf[*corev1.Pod](none) },
-		"clientgo: SharedIndexInformer: nil informer":          func() { clientgo.SharedIndexInformer[*corev1.Pod](nil) },
+		"clientgo: SharedIndexInformer: nil collection":        func() { clientgo.SharedIndexInformer[*corev1.Pod](nil) },
 		"clientgo: Enqueue: nil queue":                         func() { clientgo.Enqueue[*corev1.Pod](nil) },
 		"clientgo: EnqueueOwner: nil queue":                    func() { clientgo.EnqueueOwner[*corev1.Pod](nil, schema.GroupKind{}) },
 		"clientgo: EnqueueMapped: nil queue or function":       func() { clientgo.EnqueueMapped[*corev1.Pod](make(keys), nil) },

@@ -25,8 +25,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A Reader is a client.Reader over informers of lw. [Serve] adds an informer for each type that it
-// shall read. So a reconciler that reads through client.Reader runs on typed informers that the
+// A Reader is a client.Reader over informers and derived collections of lw. [Serve] adds one for each
+// type that it shall read. So a reconciler that reads through client.Reader runs on typed informers that the
 // program also uses directly, and makes no informer unawares: a read of a type that is not served
 // fails with a *cache.ErrResourceNotCached.
 //
@@ -81,23 +81,23 @@ type Object interface {
 // must not change it; see [lw.NewMultiIndex].
 type Fields[T lw.Object] map[string]func(T) []string
 
-// Serve makes r read the objects of type T from inf. Each of fields gets an index. If T is
+// Serve makes r read the objects of type T from c, an informer or a derived collection. Each of fields gets an index. If T is
 // *unstructured.Unstructured or *metav1.PartialObjectMetadata, use [ServeKind].
 //
-// It returns an error if r's scheme does not know T, or if T is served already. It panics if inf or
-// a function is nil. It does not run inf: see [Runnable].
-func Serve[T Object](r *Reader, inf *lw.Informer[T], fields Fields[T]) error {
+// It returns an error if r's scheme does not know T, or if T is served already. It panics if c or
+// a function is nil. It does not run c: see [Runnable].
+func Serve[T Object](r *Reader, c lw.Collection[T], fields Fields[T]) error {
 	gvk, err := apiutil.GVKForObject(reflect.New(reflect.TypeFor[T]().Elem()).Interface().(runtime.Object), r.scheme)
 	if err != nil {
 		return fmt.Errorf("controllerruntime: Serve: %w", err)
 	}
-	return ServeKind(r, gvk, inf, fields)
+	return ServeKind(r, gvk, c, fields)
 }
 
 // ServeKind is like [Serve], for the kind gvk.
-func ServeKind[T Object](r *Reader, gvk schema.GroupVersionKind, inf *lw.Informer[T], fields Fields[T]) error {
-	if inf == nil {
-		panic("controllerruntime: Serve: nil informer")
+func ServeKind[T Object](r *Reader, gvk schema.GroupVersionKind, c lw.Collection[T], fields Fields[T]) error {
+	if isNil(c) {
+		panic("controllerruntime: Serve: nil collection")
 	}
 	for name, values := range fields {
 		if values == nil {
@@ -110,9 +110,9 @@ func ServeKind[T Object](r *Reader, gvk schema.GroupVersionKind, inf *lw.Informe
 	if _, ok := r.kinds[k]; ok {
 		return fmt.Errorf("controllerruntime: Serve: %T of %v is served already", *new(T), gvk)
 	}
-	s := &served[T]{gvk: gvk, informer: inf, namespaces: lw.NewIndex(inf, lw.Namespace[T]), fields: map[string]field[T]{}}
+	s := &served[T]{gvk: gvk, from: c, namespaces: lw.NewIndex(c, T.GetNamespace), fields: map[string]field[T]{}}
 	for name, values := range fields {
-		s.fields[name] = field[T]{values, lw.NewMultiIndex(inf, func(obj T) iter.Seq[string] { return slices.Values(values(obj)) })}
+		s.fields[name] = field[T]{values, lw.NewMultiIndex(c, func(obj T) iter.Seq[string] { return slices.Values(values(obj)) })}
 	}
 	r.kinds[k] = s
 	return nil
@@ -183,10 +183,10 @@ type reader interface {
 	list(ctx context.Context, opts *client.ListOptions) ([]runtime.Object, error)
 }
 
-// served is the reader of an informer.
+// served is the reader of one collection.
 type served[T Object] struct {
 	gvk        schema.GroupVersionKind
-	informer   *lw.Informer[T]
+	from       lw.Collection[T]
 	namespaces *lw.Index[string, T]
 	fields     map[string]field[T]
 }
@@ -196,17 +196,17 @@ type field[T Object] struct {
 	index  *lw.Index[string, T]
 }
 
-// ready waits until the informer has synced. It does not wait for one that nobody runs.
+// ready waits until the collection has synced. It does not wait for one that nobody runs.
 func (s *served[T]) ready(ctx context.Context) error {
 	select {
-	case <-s.informer.Synced():
+	case <-s.from.Synced():
 		return nil
 	default:
 	}
-	if s.informer.Status().Phase == lw.PhaseIdle {
+	if s.from.Status().Phase == lw.PhaseIdle {
 		return fmt.Errorf("controllerruntime: Reader: %w: the informer of %v does not run", &cache.ErrCacheNotStarted{}, s.gvk)
 	}
-	if err := s.informer.WaitForSync(ctx); err != nil {
+	if err := s.from.WaitForSync(ctx); err != nil {
 		return fmt.Errorf("controllerruntime: Reader: %w", err)
 	}
 	return nil
@@ -220,7 +220,7 @@ func (s *served[T]) get(ctx context.Context, key client.ObjectKey, out client.Ob
 	if !ok {
 		return fmt.Errorf("controllerruntime: Reader: the informer of %v has %T, not %T", s.gvk, *new(T), out)
 	}
-	obj, ok := s.informer.Store().Get(key)
+	obj, ok := s.from.Store().Get(key)
 	if !ok {
 		// As in controller-runtime, the kind stands in for the resource, which only discovery
 		// knows.
@@ -284,7 +284,7 @@ func (s *served[T]) candidates(opts *client.ListOptions) (iter.Seq[T], error) {
 	if opts.Namespace != "" {
 		return s.namespaces.Lookup(opts.Namespace), nil
 	}
-	return s.informer.Store().All(), nil
+	return s.from.Store().All(), nil
 }
 
 // matches reports whether opts select obj.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -17,25 +18,26 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// Source returns a source of the changes of inf, for builder.WatchesRawSource and for
-// controller.Watch. The handler and the predicates are typed, and T may be any type that inf has:
-// an API type, or the projection that an lw.Transform makes.
+// Source returns a source of the changes of c, an informer or a derived collection, for
+// builder.WatchesRawSource and for controller.Watch. The handler and the predicates are typed, and T
+// may be any type that c has: an API type, the projection that an lw.Transform makes, or what a graph
+// derives.
 //
-// The source does not run inf: add it to the manager, with [Runnable]. The controller starts its
-// workers when the handler was called for all objects of inf's first list; see
-// [lw.Registration.WaitForSync]. Handler and predicates are called one at a time, in a goroutine of
+// The source does not run c: add the informer, or the informers and their graph, to the manager with
+// [Runnable]. The controller starts its workers when the handler was called for all objects that c
+// has first; see [lw.Registration.WaitForSync]. Handler and predicates are called one at a time, in a goroutine of
 // the source's own, and must not change the objects. An object that was created again under its old
 // name is a Delete and a Create. The source ends when its controller stops.
 //
-// Source panics if inf, h or one of predicates is nil.
-func Source[T lw.Object](inf *lw.Informer[T], h handler.TypedEventHandler[T, reconcile.Request], predicates ...predicate.TypedPredicate[T]) source.SyncingSource {
-	return TypedSource(inf, h, predicates...)
+// Source panics if c, h or one of predicates is nil.
+func Source[T lw.Object](c lw.Collection[T], h handler.TypedEventHandler[T, reconcile.Request], predicates ...predicate.TypedPredicate[T]) source.SyncingSource {
+	return TypedSource(c, h, predicates...)
 }
 
 // TypedSource is like [Source], for a controller whose requests are of the type R.
-func TypedSource[T lw.Object, R comparable](inf *lw.Informer[T], h handler.TypedEventHandler[T, R], predicates ...predicate.TypedPredicate[T]) source.TypedSyncingSource[R] {
-	if inf == nil {
-		panic("controllerruntime: Source: nil informer")
+func TypedSource[T lw.Object, R comparable](c lw.Collection[T], h handler.TypedEventHandler[T, R], predicates ...predicate.TypedPredicate[T]) source.TypedSyncingSource[R] {
+	if isNil(c) {
+		panic("controllerruntime: Source: nil collection")
 	}
 	if h == nil {
 		panic("controllerruntime: Source: nil handler")
@@ -45,11 +47,17 @@ func TypedSource[T lw.Object, R comparable](inf *lw.Informer[T], h handler.Typed
 			panic("controllerruntime: Source: nil predicate")
 		}
 	}
-	return &informerSource[T, R]{informer: inf, handler: h, predicates: predicates}
+	return &collectionSource[T, R]{collection: c, handler: h, predicates: predicates}
 }
 
-type informerSource[T lw.Object, R comparable] struct {
-	informer   *lw.Informer[T]
+// isNil reports whether v is nil, or holds a nil pointer.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+type collectionSource[T lw.Object, R comparable] struct {
+	collection lw.Collection[T]
 	handler    handler.TypedEventHandler[T, R]
 	predicates []predicate.TypedPredicate[T]
 
@@ -58,15 +66,15 @@ type informerSource[T lw.Object, R comparable] struct {
 }
 
 // String returns the name that a controller logs.
-func (s *informerSource[T, R]) String() string {
-	return "lw source: " + s.informer.Status().Informer
+func (s *collectionSource[T, R]) String() string {
+	return "lw source: " + s.collection.Status().Informer
 }
 
-// Start adds the handler to the informer. Each call adds it once more, for another queue. It is
+// Start adds the handler to the collection. Each call adds it once more, for another queue. It is
 // removed when ctx is done.
-func (s *informerSource[T, R]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[R]) error {
+func (s *collectionSource[T, R]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[R]) error {
 	var synced atomic.Bool
-	r := s.informer.AddHandler(lw.Handler[T]{
+	r := s.collection.AddHandler(lw.Handler[T]{
 		Name: fmt.Sprintf("%T", s.handler),
 		Add: func(obj T) {
 			e := event.TypedCreateEvent[T]{Object: obj, IsInInitialList: !synced.Load()}
@@ -104,10 +112,10 @@ func (s *informerSource[T, R]) Start(ctx context.Context, queue workqueue.TypedR
 	return nil
 }
 
-// WaitForSync waits until the handler was called for all objects of the informer's first list. If
-// that does not happen before ctx's deadline, the error says what the informer is doing. As with
+// WaitForSync waits until the handler was called for all objects that the collection has first.
+// If that does not happen before ctx's deadline, the error says what the collection is doing. As with
 // controller-runtime's sources, it is nil if ctx is cancelled: the controller stops then.
-func (s *informerSource[T, R]) WaitForSync(ctx context.Context) error {
+func (s *collectionSource[T, R]) WaitForSync(ctx context.Context) error {
 	s.mu.Lock()
 	started := s.started
 	s.mu.Unlock()

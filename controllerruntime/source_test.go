@@ -174,9 +174,9 @@ func TestSourceMisuse(t *testing.T) {
 	pods := lw.NewInformer(lw.NewMemory[*corev1.Pod](), nil)
 	enqueue := &handler.TypedEnqueueRequestForObject[*corev1.Pod]{}
 	for want, f := range map[string]func(){
-		"nil informer":  func() { controllerruntime.Source(nil, enqueue) },
-		"nil handler":   func() { controllerruntime.Source(pods, nil) },
-		"nil predicate": func() { controllerruntime.Source(pods, enqueue, nil) },
+		"nil collection": func() { controllerruntime.Source(nil, enqueue) },
+		"nil handler":    func() { controllerruntime.Source(pods, nil) },
+		"nil predicate":  func() { controllerruntime.Source(pods, enqueue, nil) },
 	} {
 		func() {
 			defer func() {

@@ -37,6 +37,9 @@ type filter struct {
 	do    []UnitEffect
 }
 
+// Start is the place before the first unit. There is one even in an answer without units.
+const Start = -1
+
 // A delayed is a unit that is sent later.
 type delayed struct {
 	unit Unit

@@ -2,8 +2,10 @@ package apiserver
 
 import (
 	"compress/gzip"
+	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-lw/lw/internal/wire"
 )
@@ -103,4 +105,16 @@ func (b *body) close() error {
 		return err
 	}
 	return b.gz.Close()
+}
+
+// sleep waits for d. It returns false as soon as ctx is done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }

@@ -124,6 +124,12 @@ func (c *Collection) write(verb registry.Verb, obj any) (Object, error) {
 	if err != nil {
 		return Object{}, apierrors.NewBadRequest(fmt.Sprintf("the object provided cannot be decoded as %s: %v", c.Resource.Kind, err))
 	}
+	if namespaced := sent.Meta.Namespace != ""; namespaced == c.Resource.Cluster {
+		return Object{}, apierrors.NewBadRequest(fmt.Sprintf("%s %q: the namespace is %q", c.Resource.Kind, sent.Meta.Name, sent.Meta.Namespace))
+	}
+	if verb == registry.Update && sent.Meta.Name == "" {
+		return Object{}, apierrors.NewBadRequest(fmt.Sprintf("%s: the object has no name", c.Resource.Kind))
+	}
 	req := registry.Request{Verb: verb, Key: sent.Key(), Body: data, Whole: true}
 	if verb == registry.Create {
 		req.Key.Name = ""

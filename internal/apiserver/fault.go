@@ -182,18 +182,6 @@ func Delay(d time.Duration) Effect {
 	return func(x *exchange) { x.wait = func(ctx context.Context) bool { return sleep(ctx, d) } }
 }
 
-// sleep waits for d. It returns false as soon as ctx is done.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // Written lets the effect happen when the write that the request wants is done, in the place of its
 // answer or before it: with [Reset] the answer is lost, with [Delay] it is late, with [Fail] it is
 // wrong. Effects that change the request do nothing.
@@ -255,9 +243,6 @@ func At(n int, do ...UnitEffect) Effect {
 		x.filters = append(x.filters, filter{func(i int, _ Unit) bool { return i == n }, do})
 	}
 }
-
-// Start is the place before the first unit. There is one even in an answer without units.
-const Start = -1
 
 // On applies effects at every unit that matches.
 func On(match func(u Unit) bool, do ...UnitEffect) Effect {

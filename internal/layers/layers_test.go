@@ -51,11 +51,15 @@ func TestKnots(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	p := Package{Folder: "x", Knot: 2, Rooms: []Room{{"all", []string{"*"}, nil}}}
-	if err := p.check(Loaded{Arrows: arrows}); err == nil || err.Error() != "x: 3 files need each other, and 2 may: a b c" {
+	loaded := Loaded{Arrows: arrows, Files: []string{"a"}}
+	if err := p.check(loaded); err == nil || err.Error() != "x: 3 files need each other, and 2 may: a b c" {
 		t.Errorf("a knot that is too large: %v", err)
 	}
-	if p.Knot = 3; p.check(Loaded{Arrows: arrows}) != nil {
+	if p.Knot = 3; p.check(loaded) != nil {
 		t.Error("a knot of as many files as may is an error")
+	}
+	if err := p.check(Loaded{}); err == nil || err.Error() != "x: the room all has no *" {
+		t.Errorf("a room without files: %v", err)
 	}
 }
 

@@ -3,7 +3,9 @@ package layers
 import (
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-lw/lw/internal/golist"
@@ -23,14 +25,14 @@ const maxKnot = 10
 // Product is the folders of the repository, as Rooms is the files of package lw.
 var Product = []Room{
 	{"base", []string{"internal/arrange", "internal/equal", "internal/golist", "internal/leak", "internal/markup", "internal/mutation",
-		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/request", "internal/shard",
+		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/registry/conform", "internal/request", "internal/shard",
 		"internal/signal", "internal/wire"}, nil},
 	{"decode", []string{"internal/decode", "internal/rest"}, []string{"base"}},
 	{"table", []string{"internal/table", "internal/settle"}, []string{"base"}},
 	{"history", []string{"internal/listopts", "internal/history"}, []string{"base"}},
 	{"lw", []string{"."}, []string{"base", "decode", "table", "history"}},
 	{"serve", []string{"serve"}, []string{"base", "history", "lw"}},
-	{"tests", []string{"lwtest", "internal/apiserver"}, []string{"base", "decode", "history", "lw"}},
+	{"tests", []string{"lwtest", "internal/apiserver", "internal/registry/conform"}, []string{"base", "decode", "history", "lw"}},
 	{"doors", []string{"etcd", "clientgo", "controllerruntime", "websocket", "prom", "lwdebug", "internal/board", "lwfields"}, []string{"base", "decode", "history", "lw"}},
 	{"apparatus", []string{"internal/cmd/*", "internal/proof", "internal/oracle", "internal/judge", "internal/layers", "internal/rig", "test", "test/*", "test/internal/*", "examples/*"},
 		[]string{"base", "decode", "table", "history", "lw", "serve", "tests", "doors"}},
@@ -85,9 +87,19 @@ var Packages = []Package{
 		{"source", []string{"source.go", "follow.go", "list.go", "witness.go"}, []string{"truth", "subject"}},
 		{"writable", []string{"writable.go"}, []string{"truth", "subject"}},
 	}},
-	{Folder: "internal/registry", Rooms: []Room{{"writes", []string{"*.go"}, nil}}},
-	// One room as yet, of all that answers.
-	{Folder: "internal/apiserver", Knot: 11, Rooms: []Room{{"server", []string{"*.go"}, nil}}},
+	{Folder: "internal/registry", Rooms: []Room{
+		{"json", []string{"json.go"}, nil},
+		{"objects", []string{"kind.go", "object.go"}, []string{"json"}},
+		{"schema", []string{"schema.go"}, nil},
+		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects", "schema"}},
+		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
+	}},
+	{Folder: "internal/apiserver", Rooms: []Room{
+		{"objects", []string{"resource.go", "negotiate.go", "object.go"}, nil},
+		{"answers", []string{"body.go", "wire.go", "cbor.go", "answer.go", "unit.go"}, []string{"objects"}},
+		{"collection", []string{"collection.go"}, []string{"objects"}},
+		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "read.go", "write.go", "collect.go"}, []string{"objects", "answers", "collection"}},
+	}},
 	{Folder: "lwfields", Module: true, Rooms: []Room{
 		{"program", []string{"load.go"}, nil},
 		{"flow", []string{"flow.go", "schema.go", "uses.go"}, []string{"program"}},
@@ -141,6 +153,13 @@ func hold(dir string, packages []Package) error {
 // check returns what is wrong with the files of a package.
 func (p *Package) check(l Loaded) error {
 	err := Check(p.Rooms, l.Arrows, l.Files)
+	for _, r := range p.Rooms {
+		for _, pattern := range r.Files {
+			if !slices.ContainsFunc(l.Files, func(file string) bool { ok, _ := path.Match(pattern, file); return ok }) {
+				err = errors.Join(err, fmt.Errorf("the room %s has no %s", r.Name, pattern))
+			}
+		}
+	}
 	most := maxKnot
 	if p.Knot > 0 {
 		most = p.Knot

@@ -202,8 +202,9 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 		return Outcome{}, k.invalid(m.Name, errs)
 	}
 	w.warnOfFinalizers(m.Finalizers, was.Finalizers)
-	if same(o, old) {
-		o.Meta.ManagedFields = was.ManagedFields
+	unchanged := same(o, old)
+	if unchanged {
+		m.ManagedFields = was.ManagedFields
 	}
 	if err := k.give(o); err != nil {
 		return Outcome{}, err
@@ -215,7 +216,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	switch {
 	case len(m.Finalizers) == 0 && was.DeletionTimestamp != nil && (was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0):
 		out.Action = Remove
-	case same(o, old):
+	case unchanged:
 		out.Action, out.Object = Nothing, old
 	}
 	return out, nil

@@ -131,6 +131,9 @@ func (k *Kind) toJSON(contentType string, body []byte, strict bool) (data []byte
 }
 
 func yamlToJSON(body []byte, strict bool) (data []byte, twice []error, err error) {
+	if json.Valid(body) {
+		return body, nil, nil // as most clients send it
+	}
 	var v any
 	if err := yaml.Unmarshal(body, &v); err != nil {
 		return nil, nil, err

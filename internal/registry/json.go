@@ -166,12 +166,17 @@ func valueLen(b []byte) int {
 	return len(b)
 }
 
-// equal reports whether two values, which are tidy, are the same but for the order of members. All
-// orders have one length.
+// equal reports whether two values, which are tidy, are the same but for the order of members.
 func equal(a, b []byte) bool {
 	if bytes.Equal(a, b) || len(a) != len(b) {
 		return len(a) == len(b)
 	}
+	var count [256]int // of each byte: another order has the same bytes
+	for i := range a {
+		count[a[i]]++
+		count[b[i]]--
+	}
 	var x, y any
-	return kjson.UnmarshalCaseSensitivePreserveInts(a, &x) == nil && kjson.UnmarshalCaseSensitivePreserveInts(b, &y) == nil && reflect.DeepEqual(x, y)
+	return count == [256]int{} && kjson.UnmarshalCaseSensitivePreserveInts(a, &x) == nil &&
+		kjson.UnmarshalCaseSensitivePreserveInts(b, &y) == nil && reflect.DeepEqual(x, y)
 }

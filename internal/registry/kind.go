@@ -44,7 +44,8 @@ type Kind struct {
 	Versioned bool
 	// Type is the Go type of the objects, which prunes what it does not know. nil: any JSON object.
 	Type *Type
-	// Lists says which lists are merged by keys, and how. nil: each list is one value.
+	// Lists says which lists an apply merges by keys. nil: what the Type's tags for strategic merge
+	// patches say, or each list is one value.
 	Lists managedfields.TypeConverter
 	// ValidateName returns what is wrong with a name, or with the beginning of one. A name that no
 	// path can hold is refused in any case. nil: a name is a DNS subdomain.
@@ -71,6 +72,20 @@ type manager struct {
 	value *managedfields.FieldManager
 	err   error
 }
+
+// A Scale says where an object has the numbers of its scale, by paths such as .spec.replicas, as a
+// CustomResourceDefinition does.
+type Scale struct {
+	Replicas       string // that are wanted
+	StatusReplicas string // that there are
+	Selector       string // the label selector of the pods, as a string; may be empty
+}
+
+// The subresources that a Kind may have.
+const (
+	SubStatus = "status"
+	SubScale  = "scale"
+)
 
 // GroupVersion returns the group and version of the Kind.
 func (k *Kind) GroupVersion() schema.GroupVersion {

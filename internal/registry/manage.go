@@ -2,7 +2,9 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,10 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -36,11 +36,15 @@ func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 		if reset != nil {
 			filters = map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(k.GroupVersion().String()): reset}
 		}
-		lists := k.Lists
-		if lists == nil {
-			lists = managedfields.NewDeducedTypeConverter()
+		converter := k.Lists
+		switch {
+		case converter != nil:
+		case k.Type != nil && !k.Type.opaque:
+			converter = listsOf(k.Type.elem)
+		default:
+			converter = managedfields.NewDeducedTypeConverter()
 		}
-		m.value, m.err = managedfields.NewDefaultCRDFieldManager(lists, sameContent{}, sameContent{}, sameContent{}, k.gvk(), k.GroupVersion(), subresource, filters)
+		m.value, m.err = managedfields.NewDefaultCRDFieldManager(converter, sameContent{}, sameContent{}, sameContent{}, k.gvk(), k.GroupVersion(), subresource, filters)
 	})
 	return m.value, m.err
 }
@@ -132,15 +136,6 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 		a.Subresource == b.Subresource && string(mustJSON(a.FieldsV1)) == string(mustJSON(b.FieldsV1))
 }
 
-// timeless returns entries without their times.
-func timeless(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	out := slices.Clone(entries)
-	for i := range out {
-		out[i].Time = nil
-	}
-	return out
-}
-
 // applied returns what an apply makes of old, which is nil if it creates the object.
 func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 	k := w.kind
@@ -161,12 +156,14 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 			return nil, err
 		}
 	}
-	patch, err := w.applyConfiguration()
-	if err != nil {
-		return nil, err
+	patch := &unstructured.Unstructured{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(w.patch, &patch.Object); err != nil {
+		return nil, badRequest("error decoding patch: %v", err)
 	}
 	result, err := manager.Apply(live, patch, w.opts.manager, w.opts.force)
-	if err != nil {
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
+	} else if err != nil {
 		return nil, err
 	}
 	data, err := result.(*unstructured.Unstructured).MarshalJSON()
@@ -178,6 +175,9 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 	if err != nil {
 		return nil, k.undecodable(data, err)
 	}
+	if strict {
+		lost = append(lost, w.twice...)
+	}
 	if len(lost) > 0 && w.opts.validation == metav1.FieldValidationStrict {
 		return nil, badRequest("error strict decoding patch: %v", runtime.NewStrictDecodingError(lost))
 	}
@@ -186,28 +186,4 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 		return nil, w.conflict(fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", o.Meta.UID))
 	}
 	return o, w.checkName(o)
-}
-
-// applyConfiguration returns the body of an apply.
-func (w *Write) applyConfiguration() (*unstructured.Unstructured, error) {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	if w.patchType() == types.ApplyCBORPatchType {
-		if err := cbor.Unmarshal(w.patch, &u.Object); err != nil {
-			return nil, badRequest("error decoding patch: %v", err)
-		}
-		return u, nil
-	}
-	if err := yaml.Unmarshal(w.patch, &u.Object); err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
-	}
-	if w.opts.validation == metav1.FieldValidationIgnore {
-		return u, nil
-	}
-	if err := yaml.UnmarshalStrict(w.patch, &map[string]any{}); err != nil {
-		if w.opts.validation == metav1.FieldValidationStrict {
-			return nil, badRequest("error strict decoding patch: %v", err)
-		}
-		w.warn([]error{err})
-	}
-	return u, nil
 }

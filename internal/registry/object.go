@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -181,9 +182,21 @@ func (k *Kind) content(o *Object) (*unstructured.Unstructured, error) {
 
 // same reports whether two objects have the same content, whoever manages which field since when.
 func same(a, b *Object) bool {
+	if !equal(a.Body, b.Body) || !equalStatus(a, b) {
+		return false
+	}
 	x, y := a.Meta, b.Meta
 	x.ManagedFields, y.ManagedFields = timeless(x.ManagedFields), timeless(y.ManagedFields)
-	return equal(a.Body, b.Body) && equalStatus(a, b) && bytes.Equal(mustJSON(&x), mustJSON(&y))
+	return bytes.Equal(mustJSON(&x), mustJSON(&y))
+}
+
+// timeless returns entries without their times.
+func timeless(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	out := slices.Clone(entries)
+	for i := range out {
+		out[i].Time = nil
+	}
+	return out
 }
 
 func equalStatus(a, b *Object) bool {

@@ -33,23 +33,27 @@ func (w *Write) isApply() bool {
 	return w.req.Verb == Patch && (t == types.ApplyYAMLPatchType || t == types.ApplyCBORPatchType)
 }
 
-// readPatch returns a patch as JSON, but an apply as it was sent.
-func readPatch(contentType string, body []byte) ([]byte, error) {
-	var err error
-	switch types.PatchType(mediaType(contentType)) {
-	case types.ApplyYAMLPatchType:
-		_, _, err = yamlToJSON(body, false)
-	case types.ApplyCBORPatchType:
-		_, err = cborToJSON(body)
-	default:
-		if !json.Valid(body) {
-			err = errors.New("invalid JSON")
-		}
+// readPatch reads the patch, as tidy JSON if it is an apply.
+func (w *Write) readPatch() (err error) {
+	body := w.req.Body
+	switch t := w.patchType(); {
+	case t == types.ApplyCBORPatchType:
+		body, err = cborToJSON(body)
+	case t == types.ApplyYAMLPatchType:
+		body, w.twice, err = yamlToJSON(body, true)
+	case !json.Valid(body):
+		err = errors.New("invalid JSON")
+	}
+	if err == nil && w.isApply() {
+		var twice []error
+		body, twice, err = tidy(body)
+		w.twice = append(w.twice, twice...)
 	}
 	if err != nil {
-		return nil, badRequest("error decoding patch: %v", err)
+		return badRequest("error decoding patch: %v", err)
 	}
-	return body, nil
+	w.patch = body
+	return nil
 }
 
 // patched returns what the patch makes of old.

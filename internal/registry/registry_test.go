@@ -102,7 +102,9 @@ func do(m *memory, req Request) (Outcome, *Write, error) {
 	return out, w, err
 }
 
-func named(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "ns", Name: name}
+}
 
 // said says what became of a write: the JSON of the object, or the code and message of the error.
 func said(k *Kind, out Outcome, err error) string {
@@ -450,7 +452,9 @@ func TestMayCreate(t *testing.T) {
 	m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"})
 	req := Request{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyYAMLPatchType), Query: url.Values{"fieldManager": {"m"}},
 		Body: []byte(`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}}`)}
-	req.MayCreate = func(context.Context) error { return apierrors.NewForbidden(m.kind.GroupResource(), "a", errors.New("no")) }
+	req.MayCreate = func(context.Context) error {
+		return apierrors.NewForbidden(m.kind.GroupResource(), "a", errors.New("no"))
+	}
 	if _, _, err := do(m, req); !apierrors.IsForbidden(err) || len(m.objects) != 0 {
 		t.Errorf("%v, stored %v", err, m.objects)
 	}

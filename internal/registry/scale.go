@@ -13,14 +13,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// A Scale says where an object has the numbers of its scale, by paths such as .spec.replicas, as a
-// CustomResourceDefinition does.
-type Scale struct {
-	Replicas       string // that are wanted
-	StatusReplicas string // that there are
-	Selector       string // the label selector of the pods, as a string; may be empty
-}
-
 // scaleKind is the kind of the subresource scale.
 func (k *Kind) scaleKind() *Kind {
 	return &Kind{Group: "autoscaling", Version: "v1", Kind: "Scale", Plural: k.Plural, Cluster: k.Cluster}

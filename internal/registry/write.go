@@ -24,12 +24,6 @@ const (
 	Delete Verb = "delete"
 )
 
-// The subresources that a Kind may have.
-const (
-	SubStatus = "status"
-	SubScale  = "scale"
-)
-
 // A Request is a write, as its client has sent it.
 type Request struct {
 	Verb        Verb
@@ -61,7 +55,8 @@ type Write struct {
 	opts     options
 	delete   *metav1.DeleteOptions
 	sent     *Object // the body of a create or an update
-	patch    []byte  // JSON, but for an apply in YAML or CBOR
+	patch    []byte  // JSON
+	twice    []error // of the names that come twice in an apply
 	attempts int
 }
 
@@ -113,7 +108,7 @@ func (k *Kind) Prepare(req Request) (w *Write, err error) {
 	w.DryRun = len(req.Query["dryRun"]) > 0
 	switch {
 	case req.Verb == Patch:
-		w.patch, err = readPatch(req.ContentType, req.Body)
+		err = w.readPatch()
 	case req.Subresource == SubScale:
 	default:
 		if w.sent, err = w.decode(req.Body); err == nil && req.Verb == Update {

@@ -27,7 +27,9 @@ func TestDependencies(t *testing.T) {
 	for _, no := range []string{
 		"html/template", "text/template", "expvar", "net/http/pprof",
 		"golang.org/x/sync", "golang.org/x/tools", "pgregory.net/rapid", "github.com/google/go-cmp", "testing", "k8s.io/client-go", "k8s.io/api", "k8s.io/apiserver",
-		"github.com/go-lw/lw/lwtest", "github.com/go-lw/lw/internal/apiserver", "github.com/go-lw/lw/internal/oracle",
+		"github.com/go-lw/lw/lwtest", "github.com/go-lw/lw/internal/apiserver", "github.com/go-lw/lw/internal/registry",
+		"gopkg.in/evanphx/json-patch.v4", "sigs.k8s.io/structured-merge-diff/v6/typed", "sigs.k8s.io/structured-merge-diff/v6/merge", "k8s.io/kube-openapi/pkg/util/proto", "k8s.io/apimachinery/pkg/util/managedfields",
+		"github.com/go-lw/lw/internal/oracle",
 	} {
 		if in(no) {
 			t.Errorf("%s is in the build", no)

@@ -10,111 +10,102 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 )
 
-// A trial is the tests in one folder that should catch a bug.
-type trial struct {
-	folder string
-	suite  *suite
-	needed map[*testDecl]bool // of suite
+// memory bounds the address space of the tests of one bug, in KiB: a bug may take all there is.
+const memory = 8 << 20
+
+// verdict is the result for one bug.
+type verdict struct {
+	caught string        // what caught it; "": it survived
+	cpu    time.Duration // of the compiler, the linker and the tests
+	err    error         // why it could not be tried
 }
 
-// suites has the test files of each folder, which are read once.
-type suites struct {
-	root string
-
-	mu       sync.Mutex
-	byFolder map[string]*suite
-}
-
-func newSuites(root string) *suites { return &suites{root: root, byFolder: map[string]*suite{}} }
-
-// trials finds the tests of b. Its regular expression may choose some of the root and some of
-// ./test.
-func (s *suites) trials(b bug) (out []trial, err error) {
-	for _, folder := range b.folders() {
-		suite, err := s.in(folder)
-		if err != nil {
-			return nil, err
-		}
-		needed, err := suite.needed(b.tests())
-		if err != nil {
-			return nil, err
-		}
-		if needed != nil {
-			out = append(out, trial{folder, suite, needed})
-		}
+func (v verdict) String() string {
+	switch {
+	case v.err != nil:
+		return "ERROR: " + v.err.Error()
+	case v.caught == "":
+		return "SURVIVED"
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: there is no test %s in %s", b.name, b.tests(), strings.Join(b.folders(), " or "))
-	}
-	return out, nil
-}
-
-func (s *suites) in(folder string) (*suite, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if read := s.byFolder[folder]; read != nil {
-		return read, nil
-	}
-	read, err := loadSuite(filepath.Join(s.root, folder))
-	if err != nil {
-		return nil, err
-	}
-	s.byFolder[folder] = read
-	return read, nil
+	return v.caught
 }
 
 // try runs the tests that should catch b, with b in the code.
 func try(b bug, root, dir string, opts options) (v verdict) {
-	start := time.Now()
-	defer func() { v.took = time.Since(start) }()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return verdict{err: err}
+	if v.err = os.MkdirAll(dir, 0o755); v.err != nil {
+		return v
 	}
 	defer os.RemoveAll(dir)
-	trials, err := opts.suites.trials(b)
+	texts, err := b.texts(root)
 	if err != nil {
 		return verdict{err: err}
 	}
-	for _, t := range trials {
-		if v = v.and(t.try(b, root, dir, opts)); v.caught != "" || v.err != nil {
-			break
+	tried := false
+	for _, folder := range b.folders() {
+		var s *suite
+		if s, v.err = newSuite(filepath.Join(root, folder), b.tests()); v.err != nil {
+			return v
 		}
+		if s == nil {
+			continue
+		}
+		tried = true
+		if s.try(&v, b, texts, dir, opts); v.caught != "" || v.err != nil {
+			return v
+		}
+	}
+	if !tried {
+		v.err = fmt.Errorf("there is no test %s", b.tests())
 	}
 	return v
 }
 
-// try builds and runs the tests of t. The test binary is a child of its own, so that it ends with
-// its time, and its memory is bounded: a bug may take all there is.
-func (t trial) try(b bug, root, dir string, opts options) (v verdict) {
+// try builds and runs the tests of s. The test binary is a child of its own, so that it ends with
+// its time, and its memory is bounded.
+func (s *suite) try(v *verdict, b bug, texts map[string]string, dir string, opts options) {
 	binary := filepath.Join(dir, "test.bin")
 	defer os.Remove(binary)
-	out, err := t.build(&v, b, root, dir, binary)
-	if err == nil && out != "" {
-		v.whole = true
-		t.needed = nil
-		out, err = t.build(&v, b, root, dir, binary)
+	build := func(without []string) (out string, err error) {
+		overlay, err := writeOverlay(dir, texts, without)
+		if err != nil {
+			return "", err
+		}
+		cmd := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", binary, ".")
+		cmd.Dir = s.folder // it may be in a module of its own
+		return v.run(cmd)
 	}
-	if err == nil && out != "" {
-		err = fmt.Errorf("it does not compile:\n%s", out)
+	_, err := build(s.unneeded)
+	if err != nil && len(s.unneeded) > 0 {
+		_, err = build(nil) // a file that seems unneeded has what is needed after all
 	}
 	if err != nil {
-		v.err = err
-		return v
+		out, _ := build(nil)
+		v.err = fmt.Errorf("it does not compile:\n%s%w", out, err)
+		return
 	}
-	flags, err := t.flags(b, binary, opts)
+	timeout := opts.timeout
+	if b.tests() == proofs { // a test that does not end counts as one that fails, and a bug that survives passes all proofs
+		timeout *= 4
+	}
+	flags := []string{"-test.failfast", "-test.timeout", timeout.String(), "-test.run", b.tests()}
+	program, err := os.ReadFile(binary)
 	if err != nil {
 		v.err = err
-		return v
+		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), opts.bound(b)+time.Minute)
+	if bytes.Contains(program, []byte("rapid.nofailfile")) { // it has rapid's flags
+		flags = append(flags, "-rapid.nofailfile", "-rapid.shrinktime=1ms")
+	}
+	if b.tests() == proofs {
+		flags = append(flags, fmt.Sprint("-rapid.checks=", opts.checks))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout+time.Minute)
 	defer cancel()
-	args := []string{"-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, opts.memory<<20), binary}
-	cmd := exec.CommandContext(ctx, "sh", append(args, flags...)...)
-	cmd.Dir, cmd.WaitDelay = filepath.Join(root, t.folder), 5*time.Second
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, memory), binary}, flags...)...)
+	cmd.Dir, cmd.WaitDelay = s.folder, 5*time.Second
 	text, err := v.run(cmd)
 	switch {
 	case strings.Contains(text, "no tests to run"):
@@ -125,21 +116,6 @@ func (t trial) try(b bug, root, dir string, opts options) (v verdict) {
 	default:
 		v.caught = catcher(text)
 	}
-	return v
-}
-
-// build writes the test binary with b in the code, and returns what the compiler has against that.
-func (t trial) build(v *verdict, b bug, root, dir, binary string) (out string, err error) {
-	overlay, err := b.overlay(root, dir, t)
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "test", "-c", "-overlay", overlay, "-vet=off", "-ldflags=-s -w", "-o", binary, ".")
-	cmd.Dir = filepath.Join(root, t.folder) // it may be in a module of its own
-	if out, err = v.run(cmd); err == nil {
-		return "", nil
-	}
-	return out + err.Error(), nil
 }
 
 // run adds what cmd costs to v.
@@ -151,36 +127,39 @@ func (v *verdict) run(cmd *exec.Cmd) (out string, err error) {
 	return string(text), err
 }
 
-// bound returns how long the tests of b may run. A test that does not end counts as one that fails,
-// so that the proofs, of which a bug that survives passes all, get more.
-func (o options) bound(b bug) time.Duration {
-	if b.tests() == proofs {
-		return 4 * o.timeout
+// texts returns the text of each file that b changes, by its path.
+func (b bug) texts(root string) (map[string]string, error) {
+	texts := map[string]string{}
+	for _, e := range b.edits {
+		p, err := e.find(root, texts)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", b.name, err)
+		}
+		texts[p.file] = p.put(e.new)
 	}
-	return o.timeout
+	return texts, nil
 }
 
-// flags returns those of the test binary.
-func (t trial) flags(b bug, binary string, opts options) ([]string, error) {
-	out := []string{"-test.failfast", "-test.timeout", opts.bound(b).String(), "-test.run", b.tests()}
-	program, err := os.ReadFile(binary)
+// writeOverlay writes texts, and a build overlay that puts them in the place of the originals, and
+// leaves files out. It returns the path of the overlay.
+func writeOverlay(dir string, texts map[string]string, without []string) (path string, err error) {
+	replace := map[string]string{}
+	for file, text := range texts {
+		to := filepath.Join(dir, fmt.Sprintf("%d_%s", len(replace), filepath.Base(file)))
+		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+			return "", err
+		}
+		replace[file] = to
+	}
+	for _, file := range without {
+		replace[file] = ""
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if bytes.Contains(program, []byte("rapid.nofailfile")) { // it has rapid's flags
-		out = append(out, "-rapid.nofailfile", "-rapid.shrinktime=1ms")
-	}
-	if b.tests() == proofs {
-		out = append(out, fmt.Sprint("-rapid.checks=", opts.checks))
-	}
-	return out, nil
-}
-
-// and adds the verdict of another folder's tests.
-func (v verdict) and(other verdict) verdict {
-	other.cpu += v.cpu
-	other.whole = other.whole || v.whole
-	return other
+	path = filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, data, 0o644)
 }
 
 var (
@@ -210,32 +189,4 @@ func catcher(text string) string {
 		return "a failure without a name"
 	}
 	return strings.Join(by, ", ")
-}
-
-// overlay writes the files of b, and what t needs of its test files, and a build overlay that puts
-// them in the place of the originals. It returns the path of the overlay.
-func (b bug) overlay(root, dir string, t trial) (path string, err error) {
-	changed, err := b.changed(root)
-	if err != nil {
-		return "", err
-	}
-	replace := map[string]string{}
-	for file, source := range changed {
-		to := filepath.Join(dir, fmt.Sprintf("%d_%s", len(replace), filepath.Base(file)))
-		if err := os.WriteFile(to, []byte(source), 0o644); err != nil {
-			return "", err
-		}
-		replace[file] = to
-	}
-	if t.needed != nil {
-		if err := t.suite.overlay(t.needed, dir, replace); err != nil {
-			return "", err
-		}
-	}
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(dir, "overlay.json")
-	return path, os.WriteFile(path, data, 0o644)
 }
