@@ -233,7 +233,7 @@ func TestChangedUnused(t *testing.T) {
 	i, batch := 0, h.store.store.NewBatch()
 	set := func() {
 		batch.Put(KeyOf(balls[i%2]), balls[i%2])
-		h.write(batch, "2", "2")
+		h.write(batch, &move[*ball]{version: "2", report: "2"})
 		batch.Release()
 		i++
 	}

@@ -176,7 +176,7 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 	}
 	r := &handlerRunner[T]{h: handler, hub: h, reg: reg}
 	r.sub = &subscription[T]{
-		opts:     cursorOptions{everyUpdate: handler.EveryUpdate, timing: true},
+		opts:     cursorOptions{everyUpdate: handler.EveryUpdate, skipTold: handler.SkipTold, timing: true},
 		starting: func(snap *Snapshot[T]) { r.left.Store(int64(snap.Len())) },
 	}
 	reg.runner = r

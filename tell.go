@@ -98,7 +98,7 @@ type markSet[T Identified] struct {
 	of     map[Key]*mark[T]
 	due    []dueMark[T]  // by version
 	none   chan struct{} // closed when the last mark ends; nil: nobody waits for that
-	asked  []Key         // of loose marks without a bound, which is to be asked for
+	asked  []Key         // of loose marks that may have no bound, which is to be asked for
 	asking bool          // there is a goroutine that asks
 }
 
@@ -116,8 +116,8 @@ type fate[T Identified] struct {
 	base T
 }
 
-// A told is one write of commitTold: obj, or nothing if it is zero, is shown under key.
-type told[T Identified] struct {
+// A toldWrite is one write of commitTold: obj, or nothing if it is zero, is shown under key.
+type toldWrite[T Identified] struct {
 	key Key
 	obj T
 }
@@ -190,29 +190,61 @@ func (s *markSet[T]) shrunkLocked() {
 
 // base returns what lists and watches have told of key.
 func (h *hub[T]) base(key Key) (obj T, ok bool) {
-	if h.marks.count.Load() > 0 {
-		h.mu.Lock()
-		m := h.marks.of[key]
-		if m != nil {
-			obj = m.base
-		}
-		h.mu.Unlock()
-		if m != nil {
-			return obj, !equal.IsZero(obj)
-		}
+	obj, ok = h.store.Get(key)
+	if h.marks.count.Load() == 0 { // if obj was told, its mark came before
+		return obj, ok
 	}
-	return h.store.Get(key)
-}
-
-// bases returns the base of each marked key.
-func (h *hub[T]) bases() map[Key]T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make(map[Key]T, len(h.marks.of))
-	for key, m := range h.marks.of {
-		all[key] = m.base
+	if m := h.marks.of[key]; m != nil {
+		return m.base, !equal.IsZero(m.base)
 	}
-	return all
+	return h.store.store.Get(key)
+}
+
+// bases returns what is shown, and the base of each marked key.
+func (h *hub[T]) bases() (shown *Snapshot[T], bases map[Key]T) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	bases = make(map[Key]T, len(h.marks.of))
+	for key, m := range h.marks.of {
+		bases[key] = m.base
+	}
+	return h.store.snapshotLocked(), bases
+}
+
+// beginAsking reports whether the caller is to ask for the server's version, for the bounds of
+// marks. endAsking takes that back.
+func (h *hub[T]) beginAsking() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	begin := !h.marks.asking
+	h.marks.asking = true
+	return begin
+}
+
+func (h *hub[T]) endAsking() {
+	h.mu.Lock()
+	h.marks.asking = false
+	h.mu.Unlock()
+}
+
+// unbound returns the keys of the marks that need a bound. If there are none, nobody asks any more.
+func (h *hub[T]) unbound() []Key {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	keys := h.marks.asked[:0]
+	for _, key := range h.marks.asked {
+		if m := h.marks.of[key]; m != nil && m.loose && m.bound == 0 {
+			keys = append(keys, key)
+		}
+	}
+	h.marks.asked = keys
+	h.marks.asking = len(keys) > 0 && !h.marks.over
+	if !h.marks.asking {
+		return nil
+	}
+	return slices.Clone(keys)
 }
 
 // follow counts a follower, until the caller counts it down. A follower is told what the server has
@@ -239,6 +271,7 @@ func (h *hub[T]) follow(over <-chan struct{}) {
 var (
 	errFollowed  = fmt.Errorf("the collection is followed, as by package serve: %w", errors.ErrUnsupported)
 	errNoTeller  = fmt.Errorf("the source is no Teller: %w", errors.ErrUnsupported)
+	errStrange   = fmt.Errorf("it was told at a version that the server has not had for %v: it is shown as listed", longest)
 	errUnordered = fmt.Errorf("the resource version is no decimal number: %w", errors.ErrUnsupported)
 )
 
@@ -276,11 +309,11 @@ func (h *hub[T]) isNews(key Key, m *mark[T]) (bool, error) {
 
 // tell marks key with m, and shows what m says, unless that is no news.
 func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
-	err = h.commitTold(CauseTold, func(plan []told[T]) ([]told[T], error) {
+	err = h.commitTold(CauseTold, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
 		if news, err = h.newsLocked(key, m); err != nil || !news {
 			return plan, err
 		}
-		return append(plan, told[T]{key, m.shown}), nil
+		return append(plan, toldWrite[T]{key, m.shown}), nil
 	}, func() {
 		shown, _ := h.store.store.Get(key)
 		was := h.marks.of[key]
@@ -313,14 +346,14 @@ func (h *hub[T]) bind(keys []Key, at uint64) error {
 	}
 	h.marks.fence = true
 	h.mu.Unlock()
-	var ended []told[T]
-	return h.commitTold(CauseWatch, func(plan []told[T]) ([]told[T], error) {
+	var ended []toldWrite[T]
+	return h.commitTold(CauseWatch, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
 		if h.marks.over {
 			return plan, ErrStopped
 		}
 		h.marks.passedLocked(h.marks.at, false, func(key Key, m *mark[T]) {
 			if m.loose {
-				plan = append(plan, told[T]{key, m.base})
+				plan = append(plan, toldWrite[T]{key, m.base})
 			}
 		})
 		ended = plan
@@ -337,7 +370,7 @@ func (h *hub[T]) bind(keys []Key, at uint64) error {
 // calls mark, which changes the marks, at the same point. Both are called under mu, plan at least
 // twice: the functions of indexes, which are called in between without a lock, may take long. If one
 // panics, nothing has changed, and the error says so. Before the first list only mark is called.
-func (h *hub[T]) commitTold(cause Cause, plan func([]told[T]) ([]told[T], error), mark func()) (err error) {
+func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[T], error), mark func()) (err error) {
 	batch := h.store.store.NewBatch()
 	defer batch.Release()
 	batch.Recover = func(key Key, v any) bool {
@@ -395,14 +428,14 @@ func (h *hub[T]) commitTold(cause Cause, plan func([]told[T]) ([]told[T], error)
 	return nil
 }
 
-func sameTold[T Identified](a, b told[T]) bool { return a.key == b.key && equal.Same(a.obj, b.obj) }
+func sameTold[T Identified](a, b toldWrite[T]) bool { return a.key == b.key && equal.Same(a.obj, b.obj) }
 
 // enter and leave tell a mutation detector that objects are about to be shown, and that they are not
 // shown any more.
-func (h *hub[T]) enter(objs []told[T]) { each(objs, h.entered) }
-func (h *hub[T]) leave(objs []told[T]) { each(objs, h.left) }
+func (h *hub[T]) enter(objs []toldWrite[T]) { each(objs, h.entered) }
+func (h *hub[T]) leave(objs []toldWrite[T]) { each(objs, h.left) }
 
-func each[T Identified](objs []told[T], call func(T)) {
+func each[T Identified](objs []toldWrite[T], call func(T)) {
 	for i := 0; call != nil && i < len(objs); i++ {
 		if !equal.IsZero(objs[i].obj) {
 			call(objs[i].obj)
