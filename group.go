@@ -10,12 +10,6 @@ import (
 	"time"
 )
 
-// A Runner is what a [Group] runs: an [AnyInformer], a [Graph], or another Group.
-type Runner interface {
-	Syncer
-	Run(ctx context.Context) error
-}
-
 var _ Runner = (*Group)(nil)
 
 // A Group runs informers and graphs together: those that are given to [Group.Add], and informers that

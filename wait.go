@@ -371,6 +371,12 @@ type Syncer interface {
 	WaitForSync(ctx context.Context) error
 }
 
+// A Runner is what a [Group] runs: an [AnyInformer], a [Graph], or another Group.
+type Runner interface {
+	Syncer
+	Run(ctx context.Context) error
+}
+
 // AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
 // *Informer is one, and describes the methods.
 type AnyInformer interface {

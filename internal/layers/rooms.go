@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Room is files of package lw that hold one idea. The files of a room may use each other.
+// A Room is files of a package that hold one idea. The files of a room may use each other.
 type Room struct {
 	Name  string
 	Files []string // patterns of path.Match
