@@ -428,7 +428,9 @@ func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[
 	return nil
 }
 
-func sameTold[T Identified](a, b toldWrite[T]) bool { return a.key == b.key && equal.Same(a.obj, b.obj) }
+func sameTold[T Identified](a, b toldWrite[T]) bool {
+	return a.key == b.key && equal.Same(a.obj, b.obj)
+}
 
 // enter and leave tell a mutation detector that objects are about to be shown, and that they are not
 // shown any more.
