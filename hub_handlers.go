@@ -67,6 +67,13 @@ func (c *hubCore) start() bool {
 	return true
 }
 
+// runs reports whether the hub has started and has not stopped.
+func (c *hubCore) runs() bool {
+	c.regMu.Lock()
+	defer c.regMu.Unlock()
+	return c.phase == started
+}
+
 // spawn runs f in a goroutine that close waits for. It returns false, and does not run f, unless the
 // hub has started and has not stopped.
 func (c *hubCore) spawn(f func()) bool {

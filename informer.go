@@ -62,6 +62,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		return startedError(inf.r.opts.Name)
 	}
 	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status, inf.hub.object)()
+	inf.ask() // for what was told before
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler
@@ -224,8 +225,8 @@ func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) erro
 		return inf.untold(key, err)
 	}
 	news, err := inf.hub.tell(key, m)
-	if news && m.loose && inf.hub.beginAsking() && !inf.hub.spawn(inf.askBounds) {
-		inf.hub.endAsking() // before Run; a list will do
+	if news && m.loose {
+		inf.ask()
 	}
 	return inf.untold(key, err)
 }
@@ -257,6 +258,19 @@ func (inf *Informer[T]) untold(key Key, err error) error {
 
 // askPause is the pause before the server's version is asked for again, if that has failed.
 const askPause = 30 * time.Second
+
+// ask has askBounds run, while the informer does.
+func (inf *Informer[T]) ask() {
+	for inf.hub.beginAsking() {
+		if inf.hub.spawn(inf.askBounds) {
+			return
+		}
+		inf.hub.endAsking()
+		if !inf.hub.runs() { // else Run has begun in between
+			return
+		}
+	}
+}
 
 // askBounds asks for the server's version after deletions whose version nobody knows.
 func (inf *Informer[T]) askBounds() {

@@ -218,8 +218,8 @@ func (h *hub[T]) bases() (shown *Snapshot[T], bases map[Key]T) {
 func (h *hub[T]) beginAsking() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	begin := !h.marks.asking
-	h.marks.asking = true
+	begin := !h.marks.asking && len(h.marks.asked) > 0
+	h.marks.asking = h.marks.asking || begin
 	return begin
 }
 
@@ -338,6 +338,9 @@ func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
 // and watches have told of up to there goes back to its base.
 func (h *hub[T]) bind(keys []Key, at uint64) error {
 	h.mu.Lock()
+	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at the marks, and is not shown yet
+		b.AwaitLocked()
+	}
 	for _, key := range keys {
 		if m := h.marks.of[key]; m != nil && m.loose && m.bound == 0 {
 			m.bound = at
